@@ -291,31 +291,11 @@ void jobs_folder(const struct jobs *jobs, int64_t id, char *out)
     snprintf(out, PATH_MAX, "%s/%lld", jobs->folder, (long long)id);
 }
 
-/* While the daemon owns the folder, no user can put a link into it. */
-static enum status fill_folder(const struct jobs *jobs, const struct job_record *record, const char *folder)
-{
-    char path[PATH_MAX + sizeof "/job.toml"];
-    struct store_submission submission;
-    enum status status = store_submission_get(jobs->store, record->id, &submission);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    snprintf(path, sizeof path, "%s/job.toml", folder);
-    const struct iovec text = {.iov_base = (void *)submission.config, .iov_len = strlen(submission.config)};
-    status = file_replace(path, &text, 1);
-    store_submission_release(&submission);
-    if (status == STATUS_OK && (lchown(path, record->uid, record->gid) != 0 || chmod(path, 0600) != 0 ||
-                                lchown(folder, record->uid, record->gid) != 0)) {
-        status = status_fail(STATUS_CREATE, "cannot give '%s' to user %u: %s", folder, (unsigned)record->uid, strerror(errno));
-    }
-    return status;
-}
-
 enum status jobs_folder_make(const struct jobs *jobs, int64_t id)
 {
     const struct job_record *record = find(jobs, id);
     ASSERT(record != NULL);
-    char folder[PATH_MAX], path[PATH_MAX + sizeof "/job.toml"];
+    char folder[PATH_MAX];
     jobs_folder(jobs, id, folder);
     if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
         return status_fail(STATUS_CREATE, "cannot make the job's folder '%s': %s", folder, strerror(errno));
@@ -324,8 +304,10 @@ enum status jobs_folder_make(const struct jobs *jobs, int64_t id)
     if (lstat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) {
         return status_fail(STATUS_CREATE, "'%s' is not a folder; expected the job's folder", folder);
     }
-    snprintf(path, sizeof path, "%s/job.toml", folder);
-    bool ours = about.st_uid == geteuid();
-    bool is_made = ours ? record->uid == geteuid() && access(path, F_OK) == 0 : true;
-    return is_made ? STATUS_OK : fill_folder(jobs, record, folder);
+    /* Until it is given away nobody else can have put anything into it. */
+    bool is_given = about.st_uid != geteuid() || record->uid == geteuid();
+    if (!is_given && lchown(folder, record->uid, record->gid) != 0) {
+        return status_fail(STATUS_CREATE, "cannot give '%s' to user %u: %s", folder, (unsigned)record->uid, strerror(errno));
+    }
+    return STATUS_OK;
 }

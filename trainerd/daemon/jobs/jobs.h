@@ -49,9 +49,9 @@ void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *pro
 /* Set why a queued job waits: in memory alone, since the queue finds it again, and it changes for many jobs at once. */
 void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text);
 
-/* STATE/jobs/<id>: job.toml, events.jsonl, log, rank-<r>.log of a job, run, a link to its run's folder, and results/. out PATH_MAX */
+/* STATE/jobs/<id>: events.jsonl, log, rank-<r>.log of a job, run, a link to its run's folder, and results/. out PATH_MAX */
 void jobs_folder(const struct jobs *jobs, int64_t id, char *out);
-/* Make the folder with its job.toml, accessible to the owner alone, unless it exists. errors  STATUS_CREATE, STATUS_IO */
+/* Make the folder, accessible to the owner alone, unless it exists. errors  STATUS_CREATE, STATUS_IO */
 enum status jobs_folder_make(const struct jobs *jobs, int64_t id);
 struct store *jobs_store(const struct jobs *jobs);
 const struct gpus *jobs_gpus(const struct jobs *jobs);

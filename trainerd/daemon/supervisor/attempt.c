@@ -408,6 +408,7 @@ static enum status spawn(struct supervisor *supervisor, const struct job_record 
                                                 .pass_environment = supervisor->options.pass_environment,
                                                 .gpus = visible,
                                                 .folder = line.folder,
+                                                .input = line.config,
                                                 .log = log};
         status = process_spawn(&options, out);
     }

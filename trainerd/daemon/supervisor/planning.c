@@ -212,6 +212,7 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
                                                 .pass_environment = supervisor->options.pass_environment,
                                                 .gpus = "", /* a plan opens none */
                                                 .folder = line.folder,
+                                                .input = line.config,
                                                 .out = planning->out,
                                                 .err = planning->err};
         status = process_spawn(&options, &planning->process);

@@ -81,6 +81,7 @@ enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, st
 struct command_line {
     char **argv;
     char *folder; /* the client's working directory */
+    char *config; /* the job file as submitted, for standard input */
 };
 /* Arguments of this job's coordinator: for attempt number `attempt`, or to plan.
  *
