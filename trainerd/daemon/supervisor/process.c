@@ -4,6 +4,7 @@
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "protocol/program.h"
+#include "trainerd/daemon/rights.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -23,16 +24,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define N_GROUP_MOST 256
-
 /* Everything the child needs, made before the fork: after it, only async-signal-safe functions may be called. */
 struct plan {
     const struct process_options *options;
     char program[PATH_MAX];
     char **environment;
     bool changes_user;
-    gid_t groups[N_GROUP_MOST];
-    int n_group;
+    struct rights rights;
     int gate, error_pipe;
     int input; /* a sealed file in memory; -1: none */
 };
@@ -124,15 +122,11 @@ static enum status user_find(struct plan *plan)
     struct passwd *user = NULL;
     plan->changes_user = options->uid != geteuid();
     if (plan->changes_user) {
-        user = getpwuid(options->uid);
-        plan->n_group = 1;
-        plan->groups[0] = options->gid;
-    }
-    if (user != NULL) {
-        plan->n_group = N_GROUP_MOST;
-        if (getgrouplist(user->pw_name, options->gid, plan->groups, &plan->n_group) < 0) {
-            return status_fail(STATUS_IO, "user '%s' is in more than %d groups", user->pw_name, N_GROUP_MOST);
+        enum status status = rights_find(options->uid, options->gid, &plan->rights);
+        if (status != STATUS_OK) {
+            return status;
         }
+        user = getpwuid(options->uid);
     }
     static struct passwd nobody = {.pw_dir = "/", .pw_name = "", .pw_shell = "/bin/sh"};
     plan->environment = environment_make(plan->changes_user && user == NULL ? &nobody : user, options);
@@ -207,8 +201,8 @@ static void child_run(const struct plan *plan)
     child_close(plan);
     child_signals();
     setsid();
-    if (plan->changes_user &&
-        (setgroups((size_t)plan->n_group, plan->groups) != 0 || setgid(options->gid) != 0 || setuid(options->uid) != 0)) {
+    if (plan->changes_user && (setgroups((size_t)plan->rights.n_group, plan->rights.group) != 0 || setgid(options->gid) != 0 ||
+                               setuid(options->uid) != 0)) {
         child_fail(plan, "cannot become the owner of", options->argv[0]);
     }
     umask(022);
