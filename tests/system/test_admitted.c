@@ -34,6 +34,25 @@ Test(admitted, a_job_file_that_is_edited_while_its_job_waits_changes_nothing)
     daemon_end();
 }
 
+Test(admitted, events_that_were_there_before_an_attempt_are_not_believed)
+{
+    daemon_options.capacity.n_slot = 1;
+    daemon_start();
+    int64_t first = daemon_submit(&(struct daemon_job){.lines = LINES(100000000)});
+    daemon_await_epoch(first, 1, 1);
+    int64_t second = daemon_submit(&(struct daemon_job){.lines = LINES(20)});
+    while (daemon_job(second)->memory < 0) {
+        cr_assert(daemon_hear());
+    }
+    folder_write("state/jobs/2/events.jsonl",
+                 "{\"attempt\":1,\"event\":\"begin\"}\n{\"attempt\":1,\"event\":\"state\",\"state\":\"RUNNING\"}\n"
+                 "{\"attempt\":1,\"event\":\"end\",\"exit_code\":65,\"reason\":\"planted\"}\n{\"half");
+    cr_assert_eq(daemon_command('c', first, 0), STATUS_OK, "%s", daemon_reason);
+    cr_assert_eq(daemon_await_end(second), JOB_STATE_SUCCEEDED, "%s", daemon_job(second)->reason_text);
+    cr_assert_eq(daemon_job(second)->progress.epoch, 20);
+    daemon_end();
+}
+
 Test(admitted, a_job_file_that_is_edited_between_two_attempts_changes_nothing)
 {
     daemon_start();

@@ -5,15 +5,14 @@
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/commands/submission.h"
+#include "trainerd/daemon/jobs/folders.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct listener {
@@ -107,9 +106,12 @@ enum status jobs_open(const char *state_folder, const struct gpus *gpus, struct 
 {
     static const struct gpus none;
     struct jobs *jobs = memory_alloc(1, sizeof *jobs);
+    int64_t highest = 0;
     jobs->gpus = gpus != NULL ? gpus : &none;
     enum status status = store_open(state_folder, &jobs->store);
     status = status == STATUS_OK ? find_folder(jobs, state_folder) : status;
+    status = status == STATUS_OK ? store_highest(jobs->store, &highest) : status;
+    status = status == STATUS_OK ? folders_check(jobs->folder, store_id(jobs->store), highest) : status;
     status = status == STATUS_OK ? store_each(jobs->store, add_each, jobs) : status;
     if (status != STATUS_OK) {
         jobs_close(jobs);
@@ -297,17 +299,27 @@ enum status jobs_folder_make(const struct jobs *jobs, int64_t id)
     ASSERT(record != NULL);
     char folder[PATH_MAX];
     jobs_folder(jobs, id, folder);
-    if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
-        return status_fail(STATUS_CREATE, "cannot make the job's folder '%s': %s", folder, strerror(errno));
+    return folders_make(folder, record);
+}
+
+/* --- another store --- */
+
+/* STATE/jobs, as a restore or a repair finds it. */
+static enum status folder_of(const char *state_folder, char out[PATH_MAX])
+{
+    return snprintf(out, PATH_MAX, "%s/jobs", state_folder) < PATH_MAX - 64
+               ? file_folder_make(out)
+               : status_fail(STATUS_CREATE, "the state folder's path is too long: '%.64s…'", state_folder);
+}
+
+enum status jobs_restore(const char *state_folder, const char *from, struct store_repaired *out)
+{
+    char folder[PATH_MAX];
+    int64_t highest = 0;
+    enum status status = folder_of(state_folder, folder);
+    status = status == STATUS_OK ? folders_highest(folder, &highest) : status;
+    if (status == STATUS_OK) {
+        status = from != NULL ? store_restore(state_folder, from, highest, out) : store_repair(state_folder, highest, out);
     }
-    struct stat about;
-    if (lstat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) {
-        return status_fail(STATUS_CREATE, "'%s' is not a folder; expected the job's folder", folder);
-    }
-    /* Until it is given away nobody else can have put anything into it. */
-    bool is_given = about.st_uid != geteuid() || record->uid == geteuid();
-    if (!is_given && lchown(folder, record->uid, record->gid) != 0) {
-        return status_fail(STATUS_CREATE, "cannot give '%s' to user %u: %s", folder, (unsigned)record->uid, strerror(errno));
-    }
-    return STATUS_OK;
+    return status == STATUS_OK ? folders_mark(folder, out->id) : status;
 }

@@ -15,7 +15,7 @@ struct jobs;
  * not change a job itself. */
 typedef void jobs_listener(void *context, const struct job_record *record);
 
-/* gpus: those that its jobs share, borrowed; NULL: none */
+/* gpus: those that its jobs share, borrowed; NULL: none. errors  those of store_open; STATUS_DATA the folders are not this store's jobs' */
 enum status jobs_open(const char *state_folder, const struct gpus *gpus, struct jobs **out);
 void jobs_close(struct jobs *jobs);
 void jobs_listen(struct jobs *jobs, jobs_listener *listener, void *context);
@@ -53,6 +53,11 @@ void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char
 void jobs_folder(const struct jobs *jobs, int64_t id, char *out);
 /* Make the folder, accessible to the owner alone, unless it exists. errors  STATUS_CREATE, STATUS_IO */
 enum status jobs_folder_make(const struct jobs *jobs, int64_t id);
+
+/* Put a backup in the place of the state folder's store, or (from NULL) what can be read of it, where no daemon has it open; numbers go on above
+ * those of its folders, too. errors  those of store_restore */
+enum status jobs_restore(const char *state_folder, const char *from, struct store_repaired *out);
+
 struct store *jobs_store(const struct jobs *jobs);
 const struct gpus *jobs_gpus(const struct jobs *jobs);
 

@@ -429,6 +429,16 @@ static uint64_t gpus_choose(const struct supervisor *supervisor, const struct jo
     return gpus_least(left, record->n_gpu < n_all ? record->n_gpu : n_all);
 }
 
+/* Where the events of an attempt begin that has not: what lies before is an earlier attempt's, or was put there by somebody. */
+static int64_t events_before(const struct supervisor *supervisor, int64_t id)
+{
+    char folder[PATH_MAX], path[PATH_MAX + 16];
+    jobs_folder(supervisor->jobs, id, folder);
+    snprintf(path, sizeof path, "%s/events.jsonl", folder);
+    int64_t n = event_log_bytes(path);
+    return n > 0 ? n : 0;
+}
+
 enum status attempt_begin(struct supervisor *supervisor, const struct job_record *record)
 {
     struct process process;
@@ -447,6 +457,7 @@ enum status attempt_begin(struct supervisor *supervisor, const struct job_record
     next.gpus = gpus;
     next.pid = process.pid;
     next.pid_start = process.start;
+    next.n_event_bytes = events_before(supervisor, next.id);
     next.attempt_at = now;
     next.started_at = next.started_at > 0.0 ? next.started_at : now;
     next.next_attempt_at = 0.0;
