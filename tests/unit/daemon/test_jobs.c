@@ -149,6 +149,18 @@ static void listen(void *context, const struct job_record *record)
     told = *record;
 }
 
+Test(jobs, the_time_of_a_jobs_end_is_kept_once)
+{
+    int64_t id = good("x", geteuid());
+    struct job_record next = *jobs_get(jobs, id);
+    cr_assert_eq(next.ended_at, 0.0);
+    next.state = JOB_STATE_CANCELLED;
+    cr_assert_eq(jobs_change(jobs, &next), STATUS_OK);
+    cr_assert_gt(jobs_get(jobs, id)->ended_at, 1e9);
+    reopen();
+    cr_assert_eq(jobs_get(jobs, id)->ended_at, jobs_get(jobs, id)->changed_at);
+}
+
 Test(jobs, listeners_hear_of_what_was_kept_and_of_nothing_else)
 {
     jobs_listen(jobs, listen, NULL);

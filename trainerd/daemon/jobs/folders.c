@@ -1,7 +1,7 @@
 #include "trainerd/daemon/jobs/folders.h"
 
 #include "protocol/dir.h"
-#include "protocol/file.h"
+#include "protocol/log.h"
 #include "trainerd/daemon/jobs/store.h"
 
 #include <dirent.h>
@@ -93,7 +93,10 @@ enum status folders_check(const char *jobs, const char *id, int64_t highest)
     if (found[0] != '\0' && highest_folder > 0) {
         return status_fail(STATUS_DATA, "the folders in '%s' are those of another store's jobs. " WAY_OUT, jobs);
     }
-    return folders_mark(jobs, id);
+    if (folders_mark(jobs, id) != STATUS_OK) { /* on a full disk jobs are looked after all the same */
+        log_warn("%s", status_reason());
+    }
+    return STATUS_OK;
 }
 
 enum status folders_make(const char *folder, const struct job_record *record)

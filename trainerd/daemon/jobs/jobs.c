@@ -6,6 +6,7 @@
 #include "protocol/memory.h"
 #include "trainerd/daemon/commands/submission.h"
 #include "trainerd/daemon/jobs/folders.h"
+#include "trainerd/daemon/jobs/job_clock.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -112,6 +113,7 @@ enum status jobs_open(const char *state_folder, const struct gpus *gpus, struct 
     status = status == STATUS_OK ? find_folder(jobs, state_folder) : status;
     status = status == STATUS_OK ? store_highest(jobs->store, &highest) : status;
     status = status == STATUS_OK ? folders_check(jobs->folder, store_id(jobs->store), highest) : status;
+    status = status == STATUS_OK ? job_clock_open(jobs->store) : status;
     status = status == STATUS_OK ? store_each(jobs->store, add_each, jobs) : status;
     if (status != STATUS_OK) {
         jobs_close(jobs);
@@ -246,6 +248,13 @@ enum status jobs_submit(struct jobs *jobs, struct job_record *record, const stru
     return status;
 }
 
+void jobs_keep_time(struct jobs *jobs)
+{
+    if (job_clock_keep(jobs->store) != STATUS_OK) {
+        log_warn("%s", status_reason());
+    }
+}
+
 enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
 {
     struct job_record *record = find(jobs, changed->id);
@@ -258,6 +267,9 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
     }
     struct job_record next = *changed;
     next.changed_at = clock_wall_s();
+    if (job_state_ended(next.state) && !job_state_ended(record->state)) {
+        next.ended_at = next.changed_at;
+    }
     enum status status = store_update(jobs->store, &next);
     if (status == STATUS_OK) {
         *record = next;

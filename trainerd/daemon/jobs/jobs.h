@@ -36,11 +36,14 @@ const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_
 /* All records, ids ascending; borrowed until the next submit. */
 const struct job_record *const *jobs_all(const struct jobs *jobs, size_t *n_out);
 
-/* Change a record: saved if the state machine allows the step from its present state, else STATUS_USAGE with both states' names.
+/* Change a record, and when it ended: saved if the state machine allows the step from its present state, else STATUS_USAGE with both states' names.
  *
  *   errors  STATUS_IO, STATUS_CREATE: the disk; the record in memory is as before
  */
 enum status jobs_change(struct jobs *jobs, const struct job_record *changed);
+
+/* To be called every JOB_CLOCK_KEEP_S: where the clock of jobs goes on from when the machine is started again. */
+void jobs_keep_time(struct jobs *jobs);
 
 /* Newest progress of a running job: in memory, and on disk only with the next change of state (it can be read again
  * from the job's events). */

@@ -138,7 +138,38 @@ enum status store_probe(struct store *store)
     return store_run(store, sql, "write");
 }
 
+enum status store_fact_put(struct store *store, const char *name, const char *value)
+{
+    sqlite3_stmt *statement = NULL;
+    bool is_ready = sqlite3_prepare_v2(store->base, "INSERT OR REPLACE INTO facts VALUES (?, ?)", -1, &statement, NULL) ==
+                    SQLITE_OK;
+    int bound = is_ready ? sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC) |
+                               sqlite3_bind_text(statement, 2, value, -1, SQLITE_STATIC)
+                         : SQLITE_ERROR;
+    enum status status = bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE ? STATUS_OK
+                                                                                      : store_fail(store, "save a fact");
+    sqlite3_finalize(statement);
+    return status;
+}
+
 /* --- reading --- */
+
+enum status store_fact_get(struct store *store, const char *name, char out[STORE_FACT_BYTES])
+{
+    sqlite3_stmt *statement = NULL;
+    out[0] = '\0';
+    if (sqlite3_prepare_v2(store->base, "SELECT value FROM facts WHERE name = ?", -1, &statement, NULL) != SQLITE_OK ||
+        sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC) != SQLITE_OK) {
+        sqlite3_finalize(statement);
+        return store_fail(store, "read a fact");
+    }
+    int code = sqlite3_step(statement);
+    enum status status = code == SQLITE_ROW || code == SQLITE_DONE ? STATUS_OK : store_fail(store, "read a fact");
+    const char *value = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+    snprintf(out, STORE_FACT_BYTES, "%s", value != NULL ? value : "");
+    sqlite3_finalize(statement);
+    return status;
+}
 
 enum status store_highest(struct store *store, int64_t *out)
 {

@@ -71,6 +71,11 @@ struct store_change {
 enum status store_history(struct store *store, int64_t id, bool (*each)(void *context, const struct store_change *change),
                           void *context);
 
+/* What the store keeps besides jobs, by name: a line each. get: "" where there is none. errors  STATUS_IO, STATUS_DATA */
+#define STORE_FACT_BYTES 128
+enum status store_fact_get(struct store *store, const char *name, char out[STORE_FACT_BYTES]);
+enum status store_fact_put(struct store *store, const char *name, const char *value);
+
 /* --- store_repair.c --- */
 
 /* Write a copy of the open store as a new file (mode 0600). errors  STATUS_CREATE there is a file of that name, …; STATUS_IO */

@@ -118,21 +118,13 @@ static enum status update_to_3(struct store *store)
 
 static enum status read_id(struct store *store)
 {
-    sqlite3_stmt *statement = NULL;
-    enum status status = STATUS_OK;
-    if (sqlite3_prepare_v2(store->base, "SELECT value FROM facts WHERE name = 'id'", -1, &statement, NULL) != SQLITE_OK ||
-        sqlite3_step(statement) != SQLITE_ROW) {
-        status = store_fail(store, "read its id");
-    } else {
-        const char *id = (const char *)sqlite3_column_text(statement, 0);
-        snprintf(store->id, sizeof store->id, "%s", id != NULL ? id : "");
-    }
-    sqlite3_finalize(statement);
-    if (status == STATUS_OK &&
-        (strlen(store->id) != STORE_ID_BYTES - 1 || strspn(store->id, "0123456789abcdef") != strlen(store->id))) {
-        status = status_fail(STATUS_DATA, "the id of '%s' is '%.40s', expected %d hexadecimal digits", store->path, store->id,
+    char id[STORE_FACT_BYTES];
+    enum status status = store_fact_get(store, "id", id);
+    if (status == STATUS_OK && (strlen(id) != STORE_ID_BYTES - 1 || strspn(id, "0123456789abcdef") != strlen(id))) {
+        status = status_fail(STATUS_DATA, "the id of '%s' is '%.40s', expected %d hexadecimal digits", store->path, id,
                              STORE_ID_BYTES - 1);
     }
+    snprintf(store->id, sizeof store->id, "%.*s", STORE_ID_BYTES - 1, id);
     return status;
 }
 

@@ -282,7 +282,7 @@ static void settle(struct attempt *attempt)
     int32_t n_worker = next.n_worker;
     char text[JOB_REASON_BYTES];
     const struct ending ending = ending_of(attempt, &next, text, sizeof text);
-    outcome_decide(&ending, &supervisor->options.backoff, clock_wall_s(), &next);
+    outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), &next);
     bool asks_again = next.reason == JOB_REASON_RESCALING || next.n_worker != n_worker;
     enum status status = asks_again ? supervisor_needs(supervisor, next.n_worker, &next) : STATUS_OK;
     status = status == STATUS_OK ? jobs_change(supervisor->jobs, &next) : status;
@@ -293,6 +293,7 @@ static void settle(struct attempt *attempt)
     }
     log_info_of(next.id, next.attempt, "%s %s %s", job_state_name(next.state), job_reason_name(next.reason), next.reason_text);
     attempt_close(attempt);
+    FAULT(CLOCK);
     supervisor_schedule(supervisor);
 }
 
@@ -387,7 +388,7 @@ static void attempt_watch(struct attempt *attempt)
                     uv_strerror(error));
     }
     if (record->time_limit_s > 0.0) {
-        double ran_s = record->ran_s + fmax(0.0, clock_wall_s() - record->attempt_at);
+        double ran_s = record->ran_s + fmax(0.0, job_clock_s() - record->attempt_at);
         deadline_set(attempt, record->time_limit_s - ran_s);
     }
 }
@@ -449,7 +450,6 @@ enum status attempt_begin(struct supervisor *supervisor, const struct job_record
     }
     /* The pid is saved before the gate opens: no coordinator runs that the next daemon would not find. */
     struct job_record next = *record;
-    double now = clock_wall_s();
     next.state = JOB_STATE_PREPARING;
     next.reason = JOB_REASON_NONE;
     next.reason_text[0] = '\0';
@@ -458,8 +458,8 @@ enum status attempt_begin(struct supervisor *supervisor, const struct job_record
     next.pid = process.pid;
     next.pid_start = process.start;
     next.n_event_bytes = events_before(supervisor, next.id);
-    next.attempt_at = now;
-    next.started_at = next.started_at > 0.0 ? next.started_at : now;
+    next.attempt_at = job_clock_s();
+    next.started_at = next.started_at > 0.0 ? next.started_at : clock_wall_s();
     next.next_attempt_at = 0.0;
     status = jobs_change(supervisor->jobs, &next);
     if (status != STATUS_OK) {

@@ -2,7 +2,6 @@
  *
  * The coordinator prints to memory files of a fixed size, so that the daemon need not read along. It ends with the daemon.
  */
-#include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
@@ -94,7 +93,6 @@ static void fail_late(const struct supervisor *supervisor, struct job_record *ne
     next->state = JOB_STATE_FAILED;
     next->reason = JOB_REASON_TIME_LIMIT;
     next->exit_code = status_exit_code(STATUS_INTERRUPTED);
-    next->ended_at = clock_wall_s();
     snprintf(next->reason_text, sizeof next->reason_text, "planning it took more than %.3g s (daemon.plan_timeout)",
              supervisor->options.plan_s);
 }
@@ -117,7 +115,7 @@ static void settle(const struct planning *planning, bool was_reaped, int wait_st
     } else {
         char text[JOB_REASON_BYTES];
         const struct ending ending = ending_of(planning, was_reaped, wait_status, text, sizeof text);
-        outcome_decide(&ending, &supervisor->options.backoff, clock_wall_s(), &next);
+        outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), &next);
     }
     if (jobs_change(supervisor->jobs, &next) != STATUS_OK) { /* the next pass plans it again */
         log_warn_of(next.id, next.attempt, "%s", status_reason());

@@ -6,6 +6,7 @@
 #ifndef TRAINERD_DAEMON_SUPERVISOR_STATE_H
 #define TRAINERD_DAEMON_SUPERVISOR_STATE_H
 
+#include "trainerd/daemon/jobs/job_clock.h"
 #include "trainerd/daemon/supervisor/event_log.h"
 #include "trainerd/daemon/supervisor/outcome.h"
 #include "trainerd/daemon/supervisor/process.h"
@@ -61,7 +62,7 @@ struct supervisor {
     uv_loop_t *loop;
     struct jobs *jobs;
     struct supervisor_options options;
-    uv_timer_t timer;
+    uv_timer_t timer, minute;
     uv_timer_cb on_schedule;               /* supervisor.c's pass over the queue; files below it only set the timer */
     uint64_t schedule_ns, scheduled_at_ns; /* how long the last pass took, when it ended */
     bool is_scheduling, is_closing;
