@@ -268,6 +268,10 @@ static struct ending ending_of(const struct attempt *attempt, const struct job_r
             snprintf(text, capacity, "its coordinator (pid %d) ended with exit code %d", (int)record->pid,
                      WEXITSTATUS(attempt->wait_status));
         }
+    } else if (attempt->was_reaped && supervisor_memory_ran_out(attempt->supervisor, attempt->wait_status)) {
+        ending.status = STATUS_NOMEM;
+        snprintf(text, capacity, "its coordinator (pid %d) was killed, since memory ran out: %s is %lld bytes",
+                 (int)record->pid, memory_machine_name(), (long long)memory_machine());
     } else {
         ending.is_lost = true;
         describe_death(attempt, record, text, capacity);
@@ -293,6 +297,7 @@ static void settle(struct attempt *attempt)
     }
     log_info_of(next.id, next.attempt, "%s %s %s", job_state_name(next.state), job_reason_name(next.reason), next.reason_text);
     attempt_close(attempt);
+    supervisor_settled(supervisor);
     FAULT(CLOCK);
     supervisor_schedule(supervisor);
 }

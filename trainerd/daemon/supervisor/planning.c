@@ -43,7 +43,7 @@ static char *memory_text(int file, size_t *n_out)
     return text;
 }
 
-/* Bytes of all workers together; -1: not in the plan. */
+/* Bytes of all workers together, with the coordinator and what each process takes besides; -1: not in the plan. */
 static int64_t memory_of(const struct planning *planning)
 {
     size_t n, i;
@@ -54,9 +54,11 @@ static int64_t memory_of(const struct planning *planning)
     {
         all += json_integer_value(json_object_get(json_object_get(worker, "memory"), "all"));
     }
+    /* What workers take that run on this machine is in both. */
+    json_int_t here = json_integer_value(json_object_get(plan, "machine_bytes"));
     json_decref(plan);
     free(text);
-    return all > 0 ? all : -1;
+    return all > 0 ? (all > here ? all : here) : -1;
 }
 
 /* How failed planning ended, in the terms of an attempt's end. */
@@ -68,6 +70,10 @@ static struct ending ending_of(const struct planning *planning, bool was_reaped,
     if (was_reaped && WIFEXITED(wait_status)) {
         ending.status = status_from_exit_code(WEXITSTATUS(wait_status));
         ending.restartable = restart_is_possible(ending.status);
+    } else if (was_reaped && supervisor_memory_ran_out(planning->supervisor, wait_status)) {
+        ending.status = STATUS_NOMEM;
+        snprintf(text, capacity, "planning it was killed, since memory ran out: %s is %lld bytes", memory_machine_name(),
+                 (long long)memory_machine());
     } else {
         ending.is_lost = true;
         snprintf(text, capacity, "planning it was ended by signal %d", was_reaped ? WTERMSIG(wait_status) : 0);
@@ -181,6 +187,7 @@ static void exited(uv_poll_t *poll, int error, int events)
     int wait_status = 0;
     bool was_reaped = process_reap(&planning->process, &wait_status);
     settle(planning, was_reaped, wait_status);
+    supervisor_settled(planning->supervisor);
     planning_end(planning);
     supervisor_schedule(planning->supervisor);
 }

@@ -130,6 +130,7 @@ enum status supervisor_open(uv_loop_t *loop, struct jobs *jobs, const struct sup
     ASSERT(error == 0);
     uv_timer_start(&supervisor->minute, on_minute, 1000 * JOB_CLOCK_KEEP_S, 1000 * JOB_CLOCK_KEEP_S);
     jobs_listen(jobs, on_job_changed, supervisor);
+    supervisor_settled(supervisor);
     FAULT(CLOCK);
     size_t n;
     const struct job_record *const *all = jobs_all(jobs, &n);
