@@ -26,18 +26,42 @@ static int64_t number_read(const char *path)
     return all && errno == 0 && number > 0 ? number : INT64_MAX;
 }
 
-/* The least number in the files of that name in a group's folder and all above it, up to where groups are mounted. */
-static int64_t least_upwards(const char *mount, const char *group, const char *name)
+/* The number after oom_kill in a file of lines "name number"; -1 where it has none. */
+static int64_t kills_read(const char *path)
 {
-    int64_t least = INT64_MAX;
+    char line[128];
+    long long n = -1;
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return -1;
+    }
+    while (fgets(line, sizeof line, file) != NULL && sscanf(line, "oom_kill %lld", &n) != 1) {
+    }
+    fclose(file);
+    return n >= 0 ? n : -1;
+}
+
+/* What is found in a group's folders. */
+struct found {
+    int64_t limit; /* the least; INT64_MAX: none */
+    int64_t kills; /* of the first group upwards that counts them; -1: none does */
+};
+
+/* Look into a group's folder and all above it, up to where groups are mounted. */
+static void look_upwards(const char *mount, const char *group, bool is_second, struct found *found)
+{
     size_t n = strlen(group);
     for (;;) {
         char path[2 * PATH_MAX];
-        snprintf(path, sizeof path, "%s%.*s/%s", mount, (int)n, group, name);
+        snprintf(path, sizeof path, "%s%.*s/%s", mount, (int)n, group, is_second ? "memory.max" : "memory.limit_in_bytes");
         int64_t limit = number_read(path);
-        least = limit < least ? limit : least;
+        found->limit = limit < found->limit ? limit : found->limit;
+        if (found->kills < 0) {
+            snprintf(path, sizeof path, "%s%.*s/%s", mount, (int)n, group, is_second ? "memory.events" : "memory.oom_control");
+            found->kills = kills_read(path);
+        }
         if (n == 0) {
-            return least;
+            return;
         }
         do {
             n--;
@@ -58,18 +82,15 @@ static bool names(const char *list, const char *word)
 }
 
 /* A line "number:controllers:group" of /proc/self/cgroup; version 2 has number 0 and no controllers. */
-static int64_t line_limit(const char *root, char *line)
+static void line_look(const char *root, char *line, struct found *found)
 {
     static const struct {
         bool is_second;
-        const char *mount, *file;
-    } places[] = {{true, "/sys/fs/cgroup", "memory.max"},
-                  {true, "/sys/fs/cgroup/unified", "memory.max"},
-                  {false, "/sys/fs/cgroup/memory", "memory.limit_in_bytes"}};
+        const char *mount;
+    } places[] = {{true, "/sys/fs/cgroup"}, {true, "/sys/fs/cgroup/unified"}, {false, "/sys/fs/cgroup/memory"}};
     char *controllers = strchr(line, ':'), *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
-    int64_t least = INT64_MAX;
     if (group == NULL || group[1] != '/') {
-        return least;
+        return;
     }
     *controllers++ = *group++ = '\0';
     bool is_second = strcmp(line, "0") == 0 && controllers[0] == '\0';
@@ -79,21 +100,19 @@ static int64_t line_limit(const char *root, char *line)
         if (places[i].is_second == is_second && (is_second || names(controllers, "memory"))) {
             char mount[PATH_MAX];
             snprintf(mount, sizeof mount, "%s%s", root, places[i].mount);
-            int64_t limit = least_upwards(mount, group, places[i].file);
-            least = limit < least ? limit : least;
+            look_upwards(mount, group, is_second, found);
         }
     }
-    return least;
 }
 
-int64_t cgroup_memory_limit(const char *root)
+static struct found look(const char *root)
 {
     char path[PATH_MAX], line[PATH_MAX];
+    struct found found = {.limit = INT64_MAX, .kills = -1};
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    int64_t least = INT64_MAX;
     FILE *file = fopen(path, "re");
     if (file == NULL) {
-        return INT64_MAX;
+        return found;
     }
     bool is_whole = true; /* of a line longer than `line`, neither the beginning nor the rest counts */
     while (fgets(line, sizeof line, file) != NULL) {
@@ -101,9 +120,23 @@ int64_t cgroup_memory_limit(const char *root)
         size_t n = strcspn(line, "\n");
         is_whole = line[n] == '\n';
         line[n] = '\0';
-        int64_t limit = is_whole && was_whole ? line_limit(root, line) : INT64_MAX;
-        least = limit < least ? limit : least;
+        if (is_whole && was_whole) {
+            line_look(root, line, &found);
+        }
     }
     fclose(file);
-    return least;
+    return found;
+}
+
+int64_t cgroup_memory_limit(const char *root)
+{
+    return look(root).limit;
+}
+
+int64_t cgroup_oom_kills(const char *root)
+{
+    char path[PATH_MAX];
+    int64_t kills = look(root).kills;
+    snprintf(path, sizeof path, "%s/proc/vmstat", root);
+    return kills >= 0 ? kills : kills_read(path);
 }

@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+double clock_wall_shift_s;
+
 static double seconds(clockid_t clock)
 {
     struct timespec now;
@@ -16,7 +18,12 @@ double clock_s(void)
 
 double clock_wall_s(void)
 {
-    return seconds(CLOCK_REALTIME);
+    return seconds(CLOCK_REALTIME) + clock_wall_shift_s;
+}
+
+double clock_boot_s(void)
+{
+    return seconds(CLOCK_BOOTTIME);
 }
 
 int64_t clock_ns(void)

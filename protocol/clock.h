@@ -11,5 +11,9 @@ int64_t clock_ns(void);
 
 /* Unix time, for what users read and files keep. It follows corrections of the system's clock. */
 double clock_wall_s(void);
+extern double clock_wall_shift_s; /* 0; fault points alone change it */
+
+/* Seconds since this machine was started, those that it slept included. */
+double clock_boot_s(void);
 
 #endif

@@ -1,5 +1,7 @@
 #include "protocol/fault.h"
 
+#include "protocol/clock.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +10,9 @@
 
 #define FAULT_MOST 16
 #define ENTRY_BYTES 128
+#define SHIFT_S 3600.0
 
-enum action { ACTION_KILL, ACTION_STOP, ACTION_KILL_PARENT, ACTION_N };
+enum action { ACTION_KILL, ACTION_STOP, ACTION_KILL_PARENT, ACTION_FORWARD, ACTION_BACK, ACTION_N };
 
 struct fault {
     enum fault_point point;
@@ -26,7 +29,7 @@ static const char *const point_names[] = {
     FAULT_LIST(X)
 #undef X
 };
-static const char *const action_names[] = {"kill", "stop", "kill-parent"};
+static const char *const action_names[] = {"kill", "stop", "kill-parent", "forward", "back"};
 
 static int name_find(const char *const names[], int n, const char *name)
 {
@@ -100,7 +103,11 @@ void fault_pass(enum fault_point point)
         if (faults[i].point != point || faults[i].left == 0 || --faults[i].left > 0) {
             continue;
         }
-        kill(faults[i].action == ACTION_KILL_PARENT ? getppid() : getpid(),
-             faults[i].action == ACTION_STOP ? SIGSTOP : SIGKILL);
+        enum action action = faults[i].action;
+        if (action == ACTION_FORWARD || action == ACTION_BACK) {
+            clock_wall_shift_s += action == ACTION_FORWARD ? SHIFT_S : -SHIFT_S;
+        } else {
+            kill(action == ACTION_KILL_PARENT ? getppid() : getpid(), action == ACTION_STOP ? SIGSTOP : SIGKILL);
+        }
     }
 }

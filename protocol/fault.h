@@ -1,4 +1,4 @@
-/* Fault points: named places of a run at which a test makes a process die, or stop, there and nowhere else.
+/* Fault points: named places of a run at which a test makes a process die, stop or lose the time, there and nowhere else.
  *
  *   TRAINERD_FAULTS="worker1.forward=kill@3,coordinator.rename=kill/1"
  *
@@ -37,7 +37,8 @@
     X(RESULTS,    "results")    /* coordinator: epochs are done, nothing is written */              \
     X(MOVE,       "move")       /* coordinator: before each step that makes a run's files the results */ \
     X(FINISH,     "finish")     /* coordinator, worker: all is done, the workers are to leave */    \
-    X(GATE,       "gate")       /* daemon: an attempt is saved, its coordinator not yet started */
+    X(GATE,       "gate")       /* daemon: an attempt is saved, its coordinator not yet started */      \
+    X(CLOCK,      "clock")      /* daemon: it has begun; the end of an attempt is saved */
 /* clang-format on */
 
 enum fault_point {
@@ -50,7 +51,8 @@ enum fault_point {
 #define FAULT(point) (fault_armed ? fault_pass(FAULT_##point) : (void)0)
 
 /* Who this process is: "coordinator", "worker1"; attempt 0: not counted. From here on points of TRAINERD_FAULTS strike: kill
- * (SIGKILL), stop (SIGSTOP), kill-parent (SIGKILL to the process that started this one).
+ * (SIGKILL), stop (SIGSTOP), kill-parent (SIGKILL to the process that started this one); forward and back (this process's wall clock is an hour
+ * ahead or behind from here on).
  *
  *   errors  STATUS_USAGE the variable cannot be read: what is wrong, and what was expected
  */

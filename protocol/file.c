@@ -1,13 +1,12 @@
 #include "protocol/file.h"
 
-#include "protocol/fault.h"
+#include "protocol/dir.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,104 +42,31 @@ int file_read(int file, void *bytes, size_t n_bytes)
     return 0;
 }
 
-/* A renamed file is safe only when its folder is on the disk too. */
-static int folder_sync(const char *path)
+/* The open folder of a path, and the last name of it. */
+static enum status parent_open(const char *path, struct dir *parent, const char **name_out)
 {
     char folder[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s", path);
-    char *slash = strrchr(folder, '/');
-    snprintf(slash == NULL ? folder : slash + 1, 2, ".");
-    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int error = file < 0 || fsync(file) != 0 ? errno : 0;
-    if (file >= 0) {
-        close(file);
-    }
-    return error;
-}
-
-/* The name that a file is written under, and the file. errors  STATUS_CREATE */
-static enum status aside_open(const char *path, char aside[PATH_MAX], int *out)
-{
-    if (snprintf(aside, PATH_MAX, "%s.tmp", path) >= PATH_MAX) {
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+    if (n >= sizeof folder) {
         return status_fail(STATUS_CREATE, "cannot create '%s': its name is too long for this system", path);
     }
-    *out = open(aside, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return *out >= 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot create '%s': %s", aside, strerror(errno));
-}
-
-/* Bring the file to the disk and give it its name, or remove it after an error. Returns 0 or errno. */
-static int aside_finish(int file, const char *aside, const char *path, int error)
-{
-    FAULT(FSYNC);
-    if (error == 0 && fsync(file) != 0) {
-        error = errno;
-    }
-    if (close(file) != 0 && error == 0) {
-        error = errno;
-    }
-    FAULT(RENAME);
-    if (error == 0 && rename(aside, path) != 0) {
-        error = errno;
-    }
-    FAULT(RENAMED);
-    if (error == 0) {
-        return folder_sync(path);
-    }
-    unlink(aside);
-    return error;
-}
-
-static enum status write_status(const char *path, int error)
-{
-    return error == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(error));
+    snprintf(folder, sizeof folder, "%.*s", n > 0 ? (int)n : 1, n > 0 ? path : ".");
+    *name_out = slash != NULL ? slash + 1 : path;
+    enum status status = dir_open(folder, DIR_LAST_FOLLOWED, parent);
+    return status != STATUS_NO_INPUT ? status : status_fail(STATUS_CREATE, "cannot create '%s': %s", path, strerror(ENOENT));
 }
 
 enum status file_replace(const char *path, const struct iovec *piece, int n_piece)
 {
-    char aside[PATH_MAX];
-    int file = -1, error = 0;
-    enum status status = aside_open(path, aside, &file);
-    if (status != STATUS_OK) {
-        return status;
+    struct dir parent;
+    const char *name = path;
+    enum status status = parent_open(path, &parent, &name);
+    if (status == STATUS_OK) {
+        status = dir_replace(&parent, name, piece, n_piece);
+        dir_close(&parent);
     }
-    for (int i = 0; i < n_piece && error == 0; i++) {
-        error = file_write(file, piece[i].iov_base, piece[i].iov_len);
-        if (i == 0) {
-            FAULT(WRITE);
-        }
-    }
-    return write_status(path, aside_finish(file, aside, path, error));
-}
-
-enum status file_replace_mapped(const char *path, size_t n_bytes, enum status (*fill)(void *context, char *bytes),
-                                void *context)
-{
-    char aside[PATH_MAX], *bytes = NULL;
-    int file = -1;
-    enum status status = aside_open(path, aside, &file);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    /* Without free space for its pages, writing to the memory would end the process with SIGBUS. */
-    int error;
-    do {
-        error = posix_fallocate(file, 0, (off_t)n_bytes);
-    } while (error == EINTR);
-    if (error == 0) {
-        bytes = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        error = bytes != MAP_FAILED ? 0 : errno;
-    }
-    if (error == 0) {
-        status = fill(context, bytes);
-        FAULT(WRITE);
-        munmap(bytes, n_bytes);
-    }
-    if (status != STATUS_OK) {
-        close(file);
-        unlink(aside);
-        return status;
-    }
-    return write_status(path, aside_finish(file, aside, path, error));
+    return status;
 }
 
 enum status file_folder_make(const char *path)

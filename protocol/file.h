@@ -8,21 +8,13 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
-/* Write the pieces, one after another, as the file `path`.
+/* Write the pieces, one after another, as the file `path`, beneath its folder as protocol/dir.h does; links in the folder's path are followed.
  *
  *   owns    borrows all
- *   errors  STATUS_CREATE the folder takes no file; STATUS_IO; an older file of that name is untouched then
- *   notes   written to PATH.tmp, fsynced, renamed, the folder fsynced
+ *   errors  STATUS_CREATE the folder takes no file, or what has the name is no file; STATUS_IO; an older file of that name is untouched then
+ *   notes   written under another name, fsynced, renamed, the folder fsynced
  */
 enum status file_replace(const char *path, const struct iovec *piece, int n_piece);
-
-/* The same of a file of n_bytes, at least 1, that `fill` writes to memory, which is the file's own: pages go to the disk as the system
- * likes. bytes is aligned to a page. Space is reserved before.
- *
- *   errors  those of fill: an older file of that name is untouched then
- */
-enum status file_replace_mapped(const char *path, size_t n_bytes, enum status (*fill)(void *context, char *bytes),
-                                void *context);
 
 /* Make a folder with those above it (mode 0777 less the umask); one that is there is fine.
  * errors  STATUS_CREATE with the folder and the reason */

@@ -210,6 +210,11 @@ int64_t memory_resident(void)
     return status_line("VmRSS");
 }
 
+int64_t memory_resident_own(void)
+{
+    return status_line("RssAnon") + status_line("RssShmem");
+}
+
 int64_t memory_resident_peak(void)
 {
     return status_line("VmHWM");

@@ -121,7 +121,7 @@ static char *header_print(const struct safetensor *const *order, size_t n_tensor
     return padded;
 }
 
-enum status safetensors_save(const char *path, const struct safetensor *tensor, size_t n_tensor,
+enum status safetensors_save(const struct dir *dir, const char *name, const struct safetensor *tensor, size_t n_tensor,
                              const struct safetensors_note *note, size_t n_note)
 {
     const struct safetensor **order = order_by_name(tensor, n_tensor);
@@ -134,7 +134,7 @@ enum status safetensors_save(const char *path, const struct safetensor *tensor, 
     for (size_t i = 0; i < n_tensor; i++) {
         piece[i + 2] = (struct iovec){.iov_base = order[i]->data, .iov_len = (size_t)tensor_n_value(order[i]) * sizeof(float)};
     }
-    enum status status = file_replace(path, piece, (int)n_tensor + 2);
+    enum status status = dir_replace(dir, name, piece, (int)n_tensor + 2);
     free(piece);
     free(header);
     free(order);

@@ -7,6 +7,7 @@
 #ifndef PROTOCOL_SAFETENSORS_H
 #define PROTOCOL_SAFETENSORS_H
 
+#include "protocol/dir.h"
 #include "protocol/status.h"
 
 #include <stddef.h>
@@ -29,12 +30,12 @@ struct safetensors_note {
     const char *text;
 };
 
-/* Write a file of F32 tensors, in the order of their names; the same tensors give the same bytes.
+/* Write the file `name` of F32 tensors, in the order of their names; the same tensors give the same bytes.
  *
  *   owns    borrows all; names are unique
- *   errors  those of file_replace: the file is complete or absent
+ *   errors  those of dir_replace: the file is complete or absent
  */
-enum status safetensors_save(const char *path, const struct safetensor *tensor, size_t n_tensor,
+enum status safetensors_save(const struct dir *dir, const char *name, const struct safetensor *tensor, size_t n_tensor,
                              const struct safetensors_note *note, size_t n_note);
 
 /* Read a file that holds exactly the wanted tensors, each with the wanted shape, into the caller's arrays.

@@ -1,5 +1,7 @@
 #include "trainerd/launch.h"
 
+#include "protocol/cgroup.h"
+#include "protocol/memory.h"
 #include "protocol/program.h"
 
 #include <limits.h>
@@ -88,6 +90,7 @@ enum status launch_run(char *const argv[], int *exit_code_out)
     if (error != 0) {
         return status_fail(STATUS_PEER, "cannot start %s: %s", argv[0], uv_strerror(error));
     }
+    int64_t n_oom_kill = cgroup_oom_kills("");
     error = start(&launch, argv);
     if (error != 0) {
         uv_walk(&launch.loop, close_handle, NULL);
@@ -101,6 +104,10 @@ enum status launch_run(char *const argv[], int *exit_code_out)
     if (launch.end_signal != 0 && launch.end_signal == launch.last_signal) {
         return status_fail(STATUS_INTERRUPTED, "%s was ended by signal %d (%s) before it could save anything", argv[0],
                            launch.end_signal, strsignal(launch.end_signal));
+    }
+    if (launch.end_signal == SIGKILL && cgroup_oom_kills("") > n_oom_kill) {
+        return status_fail(STATUS_NOMEM, "%s was killed (signal %d), since memory ran out: %s is %lld bytes", argv[0], SIGKILL,
+                           memory_machine_name(), (long long)memory_machine());
     }
     if (launch.end_signal == SIGKILL) { /* from outside */
         return status_fail(STATUS_PEER, "%s was killed (signal %d), by a user or because memory ran out", argv[0], SIGKILL);

@@ -23,7 +23,7 @@ static const char help_text[] =
     "Runs one job: loads the graph, partitions it, starts the workers, trains, writes the results.\n"
     "Started by trainerd; may be started by hand.\n"
     "\n"
-    "  --config FILE    the job file\n"
+    "  --config FILE    the job file; - is standard input, which has to be a file\n"
     "  --set KEY=VALUE  set one key of the job: --set train.epochs=10\n"
     "  --resume         continue from the newest checkpoint of the job's runs\n"
     "  --plan           print memory, traffic and partition quality without training\n"

@@ -18,6 +18,7 @@ static const char help_text[] =
     "       trainerd --check FILE [--set ...]\n"
     "       trainerd --plan FILE [--predict MODEL] [--steps] [--json] [--set ...]\n"
     "       trainerd --listen ADDRESS [--state FOLDER] [--daemon-config FILE] [--set KEY=VALUE ...]\n"
+    "       trainerd --restore FILE | --repair [--state FOLDER] [--daemon-config FILE] [--json]\n"
     "       trainerd --describe-config [--markdown]\n"
     "       trainerd --describe-daemon\n"
     "\n"
@@ -29,10 +30,12 @@ static const char help_text[] =
     "  --set KEY=VALUE    set one key of the job: --set train.epochs=10 --set name=x\n"
     "  --resume           continue from the newest checkpoint of the job's runs\n"
     "  --steps            the plan with every step of an epoch: rows, bytes alive, bytes received, and the peak\n"
-    "  --json             the plan as JSON on standard output\n"
+    "  --json             the plan, or what was restored, as JSON on standard output\n"
     "  --listen ADDRESS   the daemon: accept jobs over unix:PATH or tcp:HOST:PORT, and run them; see trainctl --help\n"
     "  --state FOLDER     the daemon's folder of jobs\n"
     "  --daemon-config FILE  the daemon's configuration; without --listen it has the address\n"
+    "  --restore FILE     put a backup (trainctl backup) in the place of the daemon's records, while it is stopped\n"
+    "  --repair           make these records again of what can be read of them\n"
     "  --describe-config  every key of a job file: meaning, range, default\n"
     "  --describe-daemon  the daemon's configuration with every key at its default\n"
     "  --markdown         the same as markdown\n"
@@ -50,6 +53,8 @@ enum command {
     COMMAND_DESCRIBE = 'd',
     COMMAND_LISTEN = 'l',
     COMMAND_DESCRIBE_DAEMON = 'D',
+    COMMAND_RESTORE = 'b',
+    COMMAND_REPAIR = 'R',
     COMMAND_VERSION = 'v',
     COMMAND_HELP = 'h'
 };
@@ -72,6 +77,8 @@ static const struct option options[] = {{"config", required_argument, NULL, COMM
                                         {"describe-daemon", no_argument, NULL, COMMAND_DESCRIBE_DAEMON},
                                         {"state", required_argument, NULL, OPTION_STATE},
                                         {"daemon-config", required_argument, NULL, OPTION_DAEMON_CONFIG},
+                                        {"restore", required_argument, NULL, COMMAND_RESTORE},
+                                        {"repair", no_argument, NULL, COMMAND_REPAIR},
                                         {"version", no_argument, NULL, COMMAND_VERSION},
                                         {"help", no_argument, NULL, COMMAND_HELP},
                                         {"set", required_argument, NULL, OPTION_SET},
@@ -150,15 +157,16 @@ static enum status check_request(struct request *request)
         return status_fail(STATUS_USAGE, "--steps goes with --plan; see trainerd --help");
     }
     bool takes_job = command == COMMAND_CONFIG || command == COMMAND_CHECK || command == COMMAND_PLAN;
-    bool listens = command == COMMAND_LISTEN;
-    const char *stray = request->n_set > 0 && !takes_job && !listens       ? "--set"
-                        : request->predict != NULL && !takes_job           ? "--predict"
-                        : request->state != NULL && !listens               ? "--state"
-                        : request->daemon_config != NULL && !listens       ? "--daemon-config"
-                        : request->resume && command != COMMAND_CONFIG     ? "--resume"
-                        : request->json && command != COMMAND_PLAN         ? "--json"
-                        : request->markdown && command != COMMAND_DESCRIBE ? "--markdown"
-                                                                           : NULL;
+    bool restores = command == COMMAND_RESTORE || command == COMMAND_REPAIR;
+    bool listens = command == COMMAND_LISTEN || restores; /* its settings are the daemon's */
+    const char *stray = request->n_set > 0 && !takes_job && !listens            ? "--set"
+                        : request->predict != NULL && !takes_job                ? "--predict"
+                        : request->state != NULL && !listens                    ? "--state"
+                        : request->daemon_config != NULL && !listens            ? "--daemon-config"
+                        : request->resume && command != COMMAND_CONFIG          ? "--resume"
+                        : request->json && command != COMMAND_PLAN && !restores ? "--json"
+                        : request->markdown && command != COMMAND_DESCRIBE      ? "--markdown"
+                                                                                : NULL;
     if (command == COMMAND_NONE) {
         return status_fail(STATUS_USAGE, "no command is given; expected --config FILE or another, see trainerd --help");
     }
@@ -243,6 +251,8 @@ static enum status run_coordinator(const struct request *request, int *exit_code
 
 static enum status run(const struct request *request, int *exit_code_out)
 {
+    struct daemon_options daemon = {
+        .state = request->state, .config = request->daemon_config, .set = request->set, .n_set = request->n_set};
     switch (request->command) {
     case COMMAND_CONFIG:
     case COMMAND_PLAN:
@@ -253,11 +263,11 @@ static enum status run(const struct request *request, int *exit_code_out)
         job_describe(stdout, request->markdown);
         break;
     case COMMAND_LISTEN:
-        return daemon_run(&(struct daemon_options){.listen = request->file,
-                                                   .state = request->state,
-                                                   .config = request->daemon_config,
-                                                   .set = request->set,
-                                                   .n_set = request->n_set});
+        daemon.listen = request->file;
+        return daemon_run(&daemon);
+    case COMMAND_RESTORE:
+    case COMMAND_REPAIR:
+        return daemon_restore(&daemon, request->file, request->json);
     case COMMAND_DESCRIBE_DAEMON:
         daemon_config_describe(stdout);
         break;

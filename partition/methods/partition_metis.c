@@ -9,6 +9,7 @@
 #include "partition/graph/undirected.h"
 #include "partition/methods/partition_method.h"
 #include "partition/partition.h"
+#include "protocol/cgroup.h"
 #include "protocol/file.h"
 #include "protocol/memory.h"
 
@@ -110,32 +111,16 @@ _Noreturn static void child_run(const struct call *call, pid_t parent, int to_pa
     _exit(code == METIS_ERROR_MEMORY ? CHILD_NOMEM : CHILD_FAILED);
 }
 
-/* How many processes this machine has killed for memory since it began, in and out of control groups; -1: it does not
- * say. */
-static long long n_killed_for_memory(void)
-{
-    FILE *file = fopen("/proc/vmstat", "re");
-    char line[128];
-    long long n = -1;
-    if (file == NULL) {
-        return -1;
-    }
-    while (fgets(line, sizeof line, file) != NULL && sscanf(line, "oom_kill %lld", &n) != 1) {
-    }
-    fclose(file);
-    return n;
-}
-
 /* What a child that gave no owners died of. A KILL is the system's when it has killed for memory meanwhile; else anybody's,
  * and the next attempt may be spared it. */
-static enum status child_failed(const struct undirected *graph, int status, long long n_killed_before)
+static enum status child_failed(const struct undirected *graph, int status, int64_t n_killed_before)
 {
     long long n_node = graph->n_node, n_entry = graph->n_entry;
     if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_NOMEM) {
         return status_fail(STATUS_NOMEM, "METIS has not enough memory for %lld nodes and %lld edge entries", n_node, n_entry);
     }
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-        bool for_memory = n_killed_for_memory() > n_killed_before;
+        bool for_memory = cgroup_oom_kills("") > n_killed_before;
         return for_memory ? status_fail(STATUS_NOMEM, "METIS was killed at %lld nodes and %lld edge entries: memory ran out",
                                         n_node, n_entry)
                           : status_fail(STATUS_PEER,
@@ -156,7 +141,7 @@ static enum status call_metis(const struct call *call, int32_t *owner)
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return status_fail(STATUS_IO, "cannot start METIS: %s", strerror(errno));
     }
-    long long n_killed = n_killed_for_memory();
+    int64_t n_killed = cgroup_oom_kills("");
     /* Held back until the child has put aside its parent's handlers. */
     sigset_t all, mask;
     sigfillset(&all);

@@ -65,7 +65,8 @@ void job_defaults(struct job *out);
  */
 enum status job_load(const char *path, const char *const *set, size_t n_set, struct job *out);
 
-/* The same from memory; `origin` stands for the file's name in messages. */
+/* The same from an open file, from its beginning, wherever its offset is / from memory; `origin` stands for the file's name in messages. */
+enum status job_load_file(int file, const char *origin, const char *const *set, size_t n_set, struct job *out);
 enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
                           struct job *out);
 

@@ -33,7 +33,7 @@ static enum status read_all(int fd, const char *path, char *text, size_t room, s
 {
     size_t n = 0;
     while (n < room) {
-        ssize_t got = read(fd, text + n, room - n);
+        ssize_t got = pread(fd, text + n, room - n, (off_t)n);
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -49,6 +49,20 @@ static enum status read_all(int fd, const char *path, char *text, size_t room, s
     return status_fail(STATUS_CONFIG, "'%s' has more than %zu bytes", path, room - 1);
 }
 
+enum status job_load_file(int file, const char *origin, const char *const *set, size_t n_set, struct job *out)
+{
+    size_t room = JOB_FILE_MOST_BYTES + 1, n = 0;
+    enum status status = check_file(file, origin);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    char *text = memory_alloc(room, 1);
+    status = read_all(file, origin, text, room, &n);
+    status = status == STATUS_OK ? job_load_text(text, n, origin, set, n_set, out) : status;
+    free(text);
+    return status;
+}
+
 enum status job_load(const char *path, const char *const *set, size_t n_set, struct job *out)
 {
     /* Without O_NONBLOCK opening a FIFO waits for its writer. */
@@ -56,17 +70,7 @@ enum status job_load(const char *path, const char *const *set, size_t n_set, str
     if (fd < 0) {
         return status_fail(STATUS_NO_INPUT, "cannot open job file '%.512s': %s", path, strerror(errno));
     }
-    size_t room = JOB_FILE_MOST_BYTES + 1, n = 0;
-    char *text = NULL;
-    enum status status = check_file(fd, path);
-    if (status == STATUS_OK) {
-        text = memory_alloc(room, 1);
-        status = read_all(fd, path, text, room, &n);
-    }
+    enum status status = job_load_file(fd, path, set, n_set, out);
     close(fd);
-    if (status == STATUS_OK) {
-        status = job_load_text(text, n, path, set, n_set, out);
-    }
-    free(text);
     return status;
 }

@@ -246,7 +246,7 @@ Test(job, the_plan_tells_traffic_as_it_is_measured_and_makes_nothing)
 static double planned_traffic(const char *parts)
 {
     EXPECT(0, "--set", "workers.count=2", "--set", parts, "--set", "dataset.generator=sbm", "--set", "dataset.nodes=4000",
-           "--set", "dataset.degree=12", "--set", "partition.method=metis", "--plan", "--json");
+           "--set", "dataset.degree=12", "--set", "partition.method=metis", "--set", "train.prune=never", "--plan", "--json");
     json_t *plan = json_loads(printed, 0, NULL);
     cr_assert_not_null(plan, "%s", printed);
     double bytes = results_number(plan, "bytes_per_epoch");

@@ -145,10 +145,21 @@ static void print_workers(struct coordinator *c)
                    left_out);
 }
 
+static enum status begin_tensorboard(struct coordinator *c)
+{
+    struct dir folder;
+    enum status status = dir_inner(&c->output.dir, "tb", true, &folder);
+    if (status == STATUS_OK) {
+        status = tensorboard_open(&folder, &c->training.tensorboard);
+        dir_close(&folder);
+    }
+    return status == STATUS_OK ? tensorboard_restart(c->training.tensorboard, c->training.state.n_epoch) : status;
+}
+
 /* Open the files of this attempt. */
 static enum status begin_output(struct coordinator *c)
 {
-    char folder[PATH_MAX], remark[2 * PATH_MAX + 128];
+    char remark[2 * PATH_MAX + 128];
     bool resumes = c->options->resume;
     enum status status = output_clear(&c->output, resumes);
     status = status == STATUS_OK && resumes ? run_folder_continue(&c->run) : status;
@@ -160,12 +171,7 @@ static enum status begin_output(struct coordinator *c)
     if (remark[0] != '\0') {
         progress_print(&c->progress, "%s", remark);
     }
-    status = status == STATUS_OK ? output_path(&c->output, "tb", folder) : status;
-    if (status != STATUS_OK || !c->job.output.tensorboard) {
-        return status;
-    }
-    status = tensorboard_open(folder, &c->training.tensorboard);
-    return status == STATUS_OK ? tensorboard_restart(c->training.tensorboard, c->training.state.n_epoch) : status;
+    return c->job.output.tensorboard ? begin_tensorboard(c) : STATUS_OK;
 }
 
 static enum status train(struct coordinator *c)
@@ -277,7 +283,7 @@ static enum status attempt(const struct coordinator_options *options, struct eve
     c->events = events;
     c->run = end->run;
     c->start_s = c->phase_start_s = clock_s();
-    c->output.folder = c->output.metrics = -1;
+    c->output.dir.file = c->output.metrics = -1;
     progress_init(&c->progress, stderr, progress_is_terminal(stderr));
     if (options->attempt != 0) {
         progress_print(&c->progress, "attempt %u", options->attempt);

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct coordinator_options {
-    const char *config;     /* the job file */
+    const char *config;     /* the job file; "-": standard input, a file */
     const char *const *set; /* n_set settings "section.key=value" */
     size_t n_set;
     bool resume;        /* continue from the newest checkpoint of the job's runs */

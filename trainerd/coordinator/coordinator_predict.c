@@ -75,14 +75,12 @@ static enum status predictions_fill(void *context, char *bytes)
 /* predictions.npy: int64 [N], or of several labels per node uint8 [N, C]. */
 static enum status predictions_write(struct coordinator *c)
 {
-    char path[PATH_MAX];
     struct predictions_file file = {.training = &c->training};
     bool multi = c->facts.multi_label;
     const int64_t shape[2] = {c->facts.n_node, multi ? c->facts.n_class : 1};
     file.n_header = npy_header_write(multi ? NPY_TYPE_U8 : NPY_TYPE_I64, multi ? 2 : 1, shape, file.header, sizeof file.header);
     size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * (multi ? 1 : sizeof(int64_t));
-    enum status status = output_path(&c->output, "predictions.npy", path);
-    return status == STATUS_OK ? file_replace_mapped(path, n, predictions_fill, &file) : status;
+    return dir_replace_mapped(&c->output.dir, "predictions.npy", n, predictions_fill, &file);
 }
 
 enum status coordinator_write_predictions(struct coordinator *c)

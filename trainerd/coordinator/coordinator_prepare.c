@@ -240,7 +240,13 @@ static enum status read_model(struct coordinator *c)
 static enum status read_job(struct coordinator *c)
 {
     const struct coordinator_options *options = c->options;
-    enum status status = job_load(options->config, options->set, options->n_set, &c->job);
+    enum status status;
+    if (strcmp(options->config, "-") == 0) {
+        status = job_load_file(STDIN_FILENO, "job.toml", options->set, options->n_set, &c->job);
+        lseek(STDIN_FILENO, 0, SEEK_END); /* workers inherit it: there is nothing more to read */
+    } else {
+        status = job_load(options->config, options->set, options->n_set, &c->job);
+    }
     if (status != STATUS_OK) {
         return status;
     }

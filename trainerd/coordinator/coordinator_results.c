@@ -4,7 +4,6 @@
 #include "partition/files/npy_header.h"
 #include "protocol/clock.h"
 #include "protocol/fault.h"
-#include "protocol/file.h"
 #include "protocol/memory.h"
 #include "protocol/transport/message.h"
 #include "trainerd/coordinator/results/trace.h"
@@ -23,17 +22,15 @@ double coordinator_phase_end(struct coordinator *c, enum result_phase phase)
 
 static enum status write_weights(struct coordinator *c, uint32_t state, const char *name)
 {
-    char path[PATH_MAX];
     struct weights weights;
-    enum status status = output_path(&c->output, name, path);
-    status = status == STATUS_OK ? weights_open(&c->program, &weights) : status;
+    enum status status = weights_open(&c->program, &weights);
     if (status != STATUS_OK) {
         return status;
     }
     status = fleet_get(c->fleet, state, weights.arena, c->program.n_weight);
     weights_take(&weights);
     status = status == STATUS_OK ? embeddings_get(&c->embeddings, c->fleet, state, &weights) : status;
-    status = status == STATUS_OK ? weights_save(&weights, path) : status;
+    status = status == STATUS_OK ? weights_save(&weights, &c->output.dir, name) : status;
     weights_close(&weights);
     return status;
 }
@@ -56,13 +53,11 @@ static enum status fill_rows(void *context, char *bytes)
 
 enum status coordinator_write_rows(struct coordinator *c, const char *name, uint32_t what, int64_t width)
 {
-    char path[PATH_MAX];
     struct rows_file file = {.training = &c->training, .what = what, .width = width};
     const int64_t shape[2] = {c->facts.n_node, width};
     file.n_header = npy_header_write(NPY_TYPE_F32, 2, shape, file.header, sizeof file.header);
     size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * sizeof(float);
-    enum status status = output_path(&c->output, name, path);
-    return status == STATUS_OK ? file_replace_mapped(path, n, fill_rows, &file) : status;
+    return dir_replace_mapped(&c->output.dir, name, n, fill_rows, &file);
 }
 
 /* Of the weights that best.safetensors holds, which the job's metric is given for. */
@@ -74,9 +69,7 @@ static enum status write_logits(struct coordinator *c)
 
 static enum status write_trace(struct coordinator *c)
 {
-    char path[PATH_MAX];
-    enum status status = output_path(&c->output, "trace.json", path);
-    return status == STATUS_OK ? trace_save(c->fleet, (uint32_t)c->job.workers.count, c->start_s, path) : status;
+    return trace_save(c->fleet, (uint32_t)c->job.workers.count, c->start_s, &c->output.dir, "trace.json");
 }
 
 /* The bytes that every worker received, beside each other. */
@@ -99,7 +92,7 @@ enum status coordinator_write_results(struct coordinator *c)
     bool predicts = job_predicts(&c->job);
     enum status status = predicts ? STATUS_OK : write_weights(c, COORDINATOR_TRAINED, "model.safetensors");
     status = status == STATUS_OK && !predicts ? write_weights(c, COORDINATOR_BEST, "best.safetensors") : status;
-    status = status == STATUS_OK ? splits_save(&c->drawn, c->output.dir) : status;
+    status = status == STATUS_OK ? splits_save(&c->drawn, &c->output.dir) : status;
     status = status == STATUS_OK && c->job.output.trace ? write_trace(c) : status;
     status = status == STATUS_OK ? output_metrics_sync(&c->output) : status;
     status = status == STATUS_OK ? fleet_memory(c->fleet, c->memory) : status;
@@ -120,7 +113,7 @@ enum status coordinator_write_results(struct coordinator *c)
     c->result.plan = &c->plan;
     c->result.program = &c->program;
     c->result.total_s = clock_s() - c->start_s;
-    return result_save(&c->result, c->output.dir);
+    return result_save(&c->result, &c->output.dir);
 }
 
 static void print_prediction(struct coordinator *c)

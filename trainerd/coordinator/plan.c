@@ -144,6 +144,7 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
                          .apart = !ops->unified,
                          .n_layer = program_n_layer(in->program),
                          .left_out = in->prune->left_out};
+    out->coordinator = memory_resident_own();
     out->n_machine = in->job->workers.launcher == JOB_LAUNCHER_LOCAL ? 1 : out->n_worker;
     out->worker = memory_alloc((size_t)out->n_worker, sizeof *out->worker);
     uint32_t *rank_of_part = memory_alloc((size_t)in->n_part, sizeof *rank_of_part);
@@ -184,22 +185,36 @@ void plan_release(struct plan *plan)
     *plan = (struct plan){0};
 }
 
-/* The workers of the local launcher share this machine. */
-static enum status machine_check(const struct plan *plan, const char *hint)
+/* What the machine's processes take besides the plans of workers. */
+static int64_t besides(const struct plan *plan, bool is_local)
 {
-    int64_t total = 0, machine = memory_machine();
-    for (int32_t rank = 0; rank < plan->n_worker; rank++) {
+    return plan->coordinator + (1 + (is_local ? plan->n_worker : 0)) * MEMORY_PROCESS_FLOOR;
+}
+
+int64_t plan_machine_bytes(const struct plan *plan, const struct job *job)
+{
+    bool is_local = job->workers.launcher == JOB_LAUNCHER_LOCAL;
+    int64_t total = besides(plan, is_local);
+    for (int32_t rank = 0; rank < plan->n_worker && is_local; rank++) {
         const struct plan_worker *worker = &plan->worker[rank];
         total += plan->apart ? memory_sum(worker->host) + memory_sum(worker->pinned) : worker->total;
     }
+    return total;
+}
+
+/* The workers of the local launcher share this machine. */
+static enum status machine_check(const struct plan *plan, const struct job *job, const char *hint)
+{
+    int64_t total = plan_machine_bytes(plan, job), machine = memory_machine();
     if (total <= machine) {
         return STATUS_OK;
     }
-    return status_fail(STATUS_NOMEM,
-                       "the job needs %lld bytes%s by plan, with workers.count = %d on one machine, more than %s of "
-                       "%lld: more machines, %sa smaller exchange.prefetch or a smaller model",
-                       (long long)total, plan->apart ? " of host memory" : "", (int)plan->n_worker, memory_machine_name(),
-                       (long long)machine, hint);
+    return status_fail(
+        STATUS_NOMEM,
+        "the job needs %lld bytes%s by plan, with workers.count = %d on one machine, more than %s of %lld (%lld bytes are "
+        "for the processes themselves): more machines, %sa smaller exchange.prefetch or a smaller model",
+        (long long)total, plan->apart ? " of host memory" : "", (int)plan->n_worker, memory_machine_name(), (long long)machine,
+        (long long)besides(plan, true), hint);
 }
 
 /* What memory.limit limits. */
@@ -215,11 +230,9 @@ enum status plan_check_limit(const struct plan *plan, const struct job *job)
     for (int32_t rank = 1; rank < plan->n_worker; rank++) {
         most = limited(&plan->worker[rank]) > limited(&plan->worker[most]) ? rank : most;
     }
-    if (job->memory.limit == 0 || plan->apart) {
-        enum status status = job->workers.launcher == JOB_LAUNCHER_LOCAL ? machine_check(plan, hint) : STATUS_OK;
-        if (status != STATUS_OK || job->memory.limit == 0) {
-            return status;
-        }
+    enum status status = job->workers.launcher == JOB_LAUNCHER_LOCAL ? machine_check(plan, job, hint) : STATUS_OK;
+    if (status != STATUS_OK || job->memory.limit == 0) {
+        return status;
     }
     if (limited(&plan->worker[most]) <= job->memory.limit) {
         return STATUS_OK;

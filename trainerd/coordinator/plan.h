@@ -92,6 +92,8 @@ struct plan {
     int32_t n_worker;
     int32_t n_machine; /* 1: workers of the local launcher share this one; else each is taken to have its own */
     bool apart;        /* the device has memory of its own; what opening it takes (MEMORY_CONTEXT) is an estimate */
+    int64_t
+        coordinator; /* bytes that this process has of its own when it plans, with the graph in memory: the most that it has beside workers */
     struct plan_worker *worker;
     int n_layer;                     /* program_n_layer */
     int64_t n_wire, n_wire_evaluate; /* of all workers; of the mean epoch */
@@ -106,7 +108,11 @@ struct plan {
 enum status plan_build(const struct plan_input *input, struct plan *out);
 void plan_release(struct plan *plan);
 
-/* The largest worker against memory.limit; without a limit all workers against this machine, when they are started on it. Of a device with memory
+/* Bytes of this machine's memory that the job's processes take together: coordinator, the workers that the local launcher starts, and what each
+ * process takes besides its plan (MEMORY_PROCESS_FLOOR). */
+int64_t plan_machine_bytes(const struct plan *plan, const struct job *job);
+
+/* The largest worker against memory.limit, and all processes against this machine, when workers are started on it. Of a device with memory
  * of its own workers know how much there is, and what opening it takes: these two are for them to compare.
  *
  *   errors  STATUS_NOMEM what exceeds what, with both numbers

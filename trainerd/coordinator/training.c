@@ -196,11 +196,13 @@ static enum status save_arrays(struct training *training, struct checkpoint *che
         return status;
     }
     FAULT(CHECKPOINT);
-    char folder[PATH_MAX];
-    status = output_path(training->output, "checkpoint", folder);
+    struct dir folder = {.file = -1};
     /* The lines that the checkpoint counts must be on the disk before it. */
-    status = status == STATUS_OK ? output_metrics_sync(training->output) : status;
-    return status == STATUS_OK ? checkpoint_save(folder, checkpoint, rollback_target(training)) : status;
+    status = output_metrics_sync(training->output);
+    status = status == STATUS_OK ? dir_inner(&training->output->dir, "checkpoint", true, &folder) : status;
+    status = status == STATUS_OK ? checkpoint_save(&folder, checkpoint, rollback_target(training)) : status;
+    dir_close(&folder);
+    return status;
 }
 
 static enum status save_checkpoint(struct training *training)
@@ -228,7 +230,7 @@ static enum status save_checkpoint(struct training *training)
         training->has_saved = true;
         bool is_regular = regular_before(training, training->state.n_epoch) == training->state.n_epoch;
         training->n_regular = is_regular ? training->state.n_epoch : training->n_regular;
-        events_checkpoint(training->events, training->state.n_epoch, training->output->dir);
+        events_checkpoint(training->events, training->state.n_epoch, training->output->dir.path);
     }
     training->checkpoint_s += clock_s() - start;
     return status;
@@ -406,20 +408,19 @@ static enum status interrupted(struct training *training)
     return status_fail(STATUS_INTERRUPTED,
                        "interrupted after %lld of %lld epochs: checkpoint saved in '%s/checkpoint', "
                        "--resume continues from there",
-                       (long long)training->state.n_epoch, (long long)training->job->train.epochs, training->output->dir);
+                       (long long)training->state.n_epoch, (long long)training->job->train.epochs, training->output->dir.path);
 }
 
 /* Remove checkpoints that are not needed; a job with rollbacks needs one from its first epoch on. */
 static enum status begin_checkpoints(struct training *training)
 {
     const struct checkpoint_state *state = &training->state;
-    char folder[PATH_MAX];
-    enum status status = output_path(training->output, "checkpoint", folder);
-    if (status != STATUS_OK) {
-        return status;
-    }
+    struct dir folder;
     training->n_regular = regular_before(training, state->n_epoch);
-    checkpoint_prune(folder, state->n_epoch, rollback_target(training));
+    if (dir_inner(&training->output->dir, "checkpoint", false, &folder) == STATUS_OK) {
+        checkpoint_prune(&folder, state->n_epoch, rollback_target(training));
+        dir_close(&folder);
+    }
     bool is_needed = training->job->train.on_nan == JOB_ON_NAN_ROLLBACK && state->n_epoch == 0;
     return is_needed ? save_checkpoint(training) : STATUS_OK;
 }

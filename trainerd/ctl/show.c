@@ -93,7 +93,7 @@ static void print_epoch(const json_t *job, const json_t *last)
     print_line("traffic", content);
     text_bytes(number_of(job, "memory"), one);
     text_bytes(number_of(job, "memory_measured"), two);
-    snprintf(content, sizeof content, "%s held, %s planned, by all workers", two, one);
+    snprintf(content, sizeof content, "%s held by all workers, %s planned with their processes", two, one);
     print_line("memory", content);
 }
 

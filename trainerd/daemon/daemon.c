@@ -11,6 +11,7 @@
 #include "trainerd/daemon/server/endpoint.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <limits.h>
 #include <pwd.h>
 #include <sched.h>
@@ -266,4 +267,30 @@ enum status daemon_run(const struct daemon_options *options)
     }
     free(daemon);
     return status;
+}
+
+enum status daemon_restore(const struct daemon_options *options, const char *from, bool json)
+{
+    struct daemon_config config;
+    struct store_repaired done;
+    log_init("trainerd", -1, LOG_LEVEL_WARN);
+    umask(022);
+    enum status status = configure(options, &config);
+    status = status == STATUS_OK ? jobs_restore(config.state, from, &done) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (json) {
+        json_t *all = json_pack("{s:s, s:I, s:I, s:I, s:o}", "state", config.state, "jobs", (json_int_t)done.n_job, "aside",
+                                (json_int_t)done.n_aside, "next", (json_int_t)done.highest + 1, "before",
+                                done.old[0] != '\0' ? json_string(done.old) : json_null());
+        json_dumpf(all, stdout, JSON_COMPACT);
+        putchar('\n');
+        json_decref(all);
+    } else {
+        fprintf(stderr, "%s/jobs.sqlite has %lld jobs, %lld rows are set aside, the next job is %lld%s%s\n", config.state,
+                (long long)done.n_job, (long long)done.n_aside, (long long)done.highest + 1,
+                done.old[0] != '\0' ? "; what was there is " : "", done.old);
+    }
+    return STATUS_OK;
 }

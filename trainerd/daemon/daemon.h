@@ -4,6 +4,7 @@
 
 #include "protocol/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct daemon_options {
@@ -20,5 +21,9 @@ struct daemon_options {
  *           serves them
  */
 enum status daemon_run(const struct daemon_options *options);
+
+/* Restore the records of jobs from a backup, or repair them (from NULL), while no daemon serves the state folder; say what was done, as JSON on
+ * standard output or on standard error. errors  those of jobs_restore; STATUS_CONFIG */
+enum status daemon_restore(const struct daemon_options *options, const char *from, bool json);
 
 #endif

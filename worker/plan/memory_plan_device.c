@@ -67,7 +67,13 @@ int64_t memory_plan_budget(const struct memory_plan_input *in)
     if (job->memory.limit > 0) {
         return share > 0 && share < job->memory.limit ? share : job->memory.limit;
     }
-    return share > 0 ? share : memory_machine() / (job->workers.launcher == JOB_LAUNCHER_LOCAL ? job->workers.count : 1);
+    if (share > 0) {
+        return share;
+    }
+    /* The machine's memory less what the processes themselves take, the coordinator among them. */
+    int64_t n = job->workers.launcher == JOB_LAUNCHER_LOCAL ? job->workers.count : 1;
+    int64_t left = memory_machine() - (n + 1) * MEMORY_PROCESS_FLOOR;
+    return left > n ? left / n : 1;
 }
 
 /* What helps against too much. */

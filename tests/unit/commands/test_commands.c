@@ -117,6 +117,28 @@ Test(commands, status_finds_a_job_by_number_or_name)
     expect_failure(ask("{\"v\":1,\"cmd\":\"status\",\"job\":-1}"), 66, "there is no job '-1'");
 }
 
+Test(commands, a_backup_of_all_users_jobs_is_for_administrators)
+{
+    char request[512];
+    submit(SUBMIT(""));
+    snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"backup\",\"path\":\"%s/copy\"}", folder);
+    json_t *answer = ask(request);
+    expect_ok(json_incref(answer));
+    cr_assert_eq(number(answer, "jobs"), 1);
+    json_decref(answer);
+    cr_assert(folder_has("copy"));
+    expect_failure(ask(request), 73, "File exists");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"backup\",\"path\":\"copy\"}"), 2, "is not an absolute path");
+    struct client stranger;
+    if (!stranger_open(&stranger)) {
+        cr_skip_test("needs root");
+    }
+    cr_assert_eq(unlink(folder_path("copy")), 0);
+    expect_failure(ask_by(&stranger, request), 2, "expected root, or the daemon's user");
+    cr_assert_not(folder_has("copy"));
+    client_close(&stranger);
+}
+
 Test(commands, another_users_job_shows_name_owner_and_state_and_takes_no_orders)
 {
     submit(SUBMIT(",\"name\":\"mine\""));

@@ -3,10 +3,12 @@
 #include "trainerd/daemon/commands/job_file.h"
 
 #include <criterion/criterion.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static uv_loop_t loop;
@@ -82,4 +84,89 @@ Test(job_file, a_long_hole_is_not_searched)
     cr_assert_str_eq(find(), "");
     getrusage(RUSAGE_SELF, &after);
     cr_assert_lt(after.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_utime.tv_sec - before.ru_stime.tv_sec, 10);
+}
+
+/* --- with the owner's rights: root's daemon, another user's job --- */
+
+#define OWNER 12345
+
+/* A folder that the owner may enter, and a file in it that says "text". */
+static void begin_as_root(void)
+{
+    if (geteuid() != 0) {
+        cr_skip_test("only root can read as another user");
+    }
+    cr_assert_eq(chmod(folder, 0755), 0);
+}
+
+static void put(const char *name, uid_t uid, gid_t gid, mode_t mode)
+{
+    folder_write(name, "text");
+    cr_assert_eq(chown(folder_path(name), uid, gid), 0);
+    cr_assert_eq(chmod(folder_path(name), mode), 0);
+}
+
+static enum status read_as(uid_t owner, const char *name)
+{
+    struct job_file_ask ask = {.owner = owner, .group = owner, .n_tail = -1};
+    snprintf(ask.path, sizeof ask.path, "%s", folder_path(name));
+    job_file_read(&loop, &ask, keep, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    return got->status;
+}
+
+static void expect_read(uid_t owner, const char *name)
+{
+    cr_assert_eq(read_as(owner, name), STATUS_OK, "%s", got->reason);
+    cr_assert_str_eq(got->bytes, "text");
+}
+
+static void expect_denied(const char *name)
+{
+    cr_assert_eq(read_as(OWNER, name), STATUS_IO, "%s: '%s'", name, got->reason);
+    cr_assert_not_null(strstr(got->reason, "Permission denied"), "%s", got->reason);
+}
+
+Test(job_file, a_link_in_the_way_to_an_output_folder_leads_no_further_than_its_owner_may_go)
+{
+    begin_as_root();
+    cr_assert_eq(mkdir(folder_path("root"), 0700), 0);
+    put("root/result.json", 0, 0, 0644);
+    cr_assert_eq(mkdir(folder_path("home"), 0755), 0);
+    cr_assert_eq(symlink(folder_path("root"), folder_path("home/run")), 0);
+    expect_denied("home/run/result.json");
+    cr_assert_eq(chown(folder_path("root"), OWNER, OWNER), 0);
+    expect_read(OWNER, "home/run/result.json");
+}
+
+Test(job_file, a_file_of_roots_group_is_not_its_owners_and_one_of_its_own_group_is)
+{
+    begin_as_root();
+    put("roots", 0, 0, 0640);
+    expect_denied("roots");
+    put("groups", 0, OWNER, 0640);
+    expect_read(OWNER, "groups");
+    put("private", OWNER + 1, OWNER + 1, 0600);
+    expect_denied("private");
+}
+
+Test(job_file, the_groups_of_the_daemon_do_not_count)
+{
+    begin_as_root();
+    const gid_t groups[] = {0, 4242};
+    cr_assert_eq(setgroups(2, groups), 0);
+    put("adm", 0, 4242, 0640);
+    expect_denied("adm");
+}
+
+Test(job_file, a_thread_that_has_read_for_a_user_has_its_own_rights_again)
+{
+    begin_as_root();
+    put("roots", 0, 0, 0600);
+    put("own", OWNER, OWNER, 0600);
+    for (int i = 0; i < 16; i++) { /* on each thread of the pool */
+        expect_read(OWNER, "own");
+        expect_denied("roots");
+        expect_read(0, "roots");
+    }
 }

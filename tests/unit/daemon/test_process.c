@@ -33,6 +33,8 @@ static void end(void)
 
 TestSuite(process, .init = begin, .fini = end, .timeout = 120);
 
+static const char *input;
+
 static void spawn(const char *text, uid_t uid, struct process *out)
 {
     FILE *file = fopen(script, "w");
@@ -47,7 +49,8 @@ static void spawn(const char *text, uid_t uid, struct process *out)
                                             .pass_environment = pass_environment,
                                             .gpus = gpus,
                                             .folder = folder,
-                                            .log = folder_path("log")};
+                                            .log = folder_path("log"),
+                                            .input = input};
     cr_assert_eq(process_spawn(&options, out), STATUS_OK, "%s", status_reason());
 }
 
@@ -80,6 +83,23 @@ Test(process, it_waits_at_its_gate_then_runs_where_it_should_in_a_session_of_its
     cr_assert_str_eq(log_text(), expected);
     cr_assert_eq(stat(folder_path("log"), &about), 0);
     cr_assert_eq(about.st_mode & 0777, 0600);
+}
+
+Test(process, what_it_reads_on_standard_input_is_what_it_was_given_and_nobody_can_change_it)
+{
+    struct process process;
+    char program[] = "(echo other > /proc/self/fd/0) 2>/dev/null && echo written\n"
+                     "(: > /proc/self/fd/0) 2>/dev/null && echo cut\ncat";
+    spawn(program, geteuid(), &process);
+    process_go(&process);
+    cr_assert_eq(finish(&process), 0);
+    cr_assert_str_eq(log_text(), "written\ncut\n", "it has nothing else: /dev/null");
+    cr_assert_eq(unlink(folder_path("log")), 0);
+    input = "the text\n";
+    spawn(program, geteuid(), &process);
+    process_go(&process);
+    cr_assert_eq(finish(&process), 0);
+    cr_assert_str_eq(log_text(), "the text\n");
 }
 
 Test(process, it_ends_by_itself_when_its_gate_closes_with_whoever_held_it)

@@ -382,7 +382,7 @@ Test(store, a_newer_version_is_refused_with_both_numbers)
     run_sql("PRAGMA user_version = 99");
     struct store *store;
     cr_assert_eq(store_open(folder, &store), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 2"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 3"), "%s", status_reason());
 }
 
 /* The tables of version 1, and jobs of its daemon: one that runs on two GPUs, one on none, one that waits and one that has ended. */
@@ -429,15 +429,34 @@ Test(store, version_1_is_brought_up_to_date_and_what_runs_there_holds_the_first_
     }
 }
 
-Test(store, a_state_that_there_is_not_is_named_with_its_job)
+Test(store, a_row_that_cannot_be_a_jobs_costs_no_other_job)
 {
     struct store *store = open_store();
     insert(store, "a", "");
+    insert(store, "b", "");
+    insert(store, "c", "");
     store_close(store);
-    run_sql("UPDATE jobs SET state = 'DREAMING'");
+    run_sql("UPDATE jobs SET state = 'DREAMING' WHERE id = 2");
     store = open_store();
-    cr_assert_eq(store_each(store, keep, NULL), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "job 1") && strstr(status_reason(), "'DREAMING'"), "%s", status_reason());
+    find_all(store);
+    cr_assert_eq(n_found, 2);
+    cr_assert(found[0].id == 1 && found[1].id == 3);
+    store_close(store);
+}
+
+Test(store, every_store_has_an_id_of_its_own_that_stays)
+{
+    char id[STORE_ID_BYTES];
+    struct store *store = open_store();
+    snprintf(id, sizeof id, "%s", store_id(store));
+    cr_assert_eq(strspn(id, "0123456789abcdef"), 32, "%s", id);
+    store_close(store);
+    store = open_store();
+    cr_assert_str_eq(store_id(store), id);
+    store_close(store);
+    cr_assert_eq(unlink(folder_path("jobs.sqlite")), 0);
+    store = open_store();
+    cr_assert_str_neq(store_id(store), id);
     store_close(store);
 }
 

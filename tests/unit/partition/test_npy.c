@@ -3,9 +3,11 @@
 #include "partition/files/npy.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -208,9 +210,11 @@ Test(npy, a_failed_save_leaves_the_old_file)
 {
     const int64_t value = 1;
     fixture_i64("x.npy", 1, (int64_t[]){1}, &value);
-    cr_assert_eq(mkdir(folder_path("x.npy.tmp"), 0777), 0);
-    cr_assert_eq(npy_save(folder_path("x.npy"), NPY_TYPE_I64, 1, (int64_t[]){1}, &value), STATUS_CREATE);
-    cr_assert(strstr(status_reason(), "x.npy.tmp") != NULL, "%s", status_reason());
+    const struct rlimit none = {.rlim_cur = 10, .rlim_max = RLIM_INFINITY};
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
+    cr_assert_eq(npy_save(folder_path("x.npy"), NPY_TYPE_I64, 1, (int64_t[]){1}, &value), STATUS_IO);
+    cr_assert(strstr(status_reason(), "x.npy': File too large") != NULL, "%s", status_reason());
     struct npy npy;
     cr_assert_eq(npy_open(folder_path("x.npy"), &npy), STATUS_OK);
     npy_close(&npy);

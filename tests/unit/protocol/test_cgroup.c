@@ -47,6 +47,22 @@ Test(cgroup, the_least_limit_of_a_group_and_of_those_above_it_counts)
     cr_expect_eq(cgroup_memory_limit(folder), MIB, "no concern of ours");
 }
 
+Test(cgroup, kills_for_memory_are_those_of_the_first_group_that_counts_them_else_of_the_machine)
+{
+    cr_expect_eq(cgroup_oom_kills(folder), -1, "nobody counts");
+    file_make("proc/vmstat", "nr_free_pages 7\noom_kill 9\nlast 1\n");
+    group_is("4:memory:/slurm/job\n0::/a/b\n");
+    cr_expect_eq(cgroup_oom_kills(folder), 9);
+    file_make(SECOND "a/memory.events", "low 0\nhigh 3\nmax 5\noom 4\noom_kill 2\noom_group_kill 1\n");
+    cr_expect_eq(cgroup_oom_kills(folder), 2, "the group above has the controller");
+    file_make(SECOND "a/b/memory.events", "oom_kill 1\n");
+    cr_expect_eq(cgroup_oom_kills(folder), 1);
+    file_make(FIRST "slurm/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+    cr_expect_eq(cgroup_oom_kills(folder), 3, "version 1 has its own file");
+    file_make(FIRST "slurm/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\n");
+    cr_expect_eq(cgroup_oom_kills(folder), 1, "a kernel that does not count there");
+}
+
 Test(cgroup, version_one_has_its_own_place_and_name_and_both_versions_may_be_there)
 {
     group_is("12:cpu,cpuacct:/a\n4:memory:/slurm/uid_0/job_7\n1:name=systemd:/\n0::/x\n");

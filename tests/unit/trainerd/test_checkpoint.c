@@ -62,7 +62,10 @@ static void save(int64_t n_epoch)
     checkpoint.kept = kept;
     checkpoint.n_kept = N_KEPT;
     checkpoint.blas = 120103;
-    cr_assert_eq(checkpoint_save(folder, &checkpoint, -1), STATUS_OK, "%s", status_reason());
+    struct dir dir;
+    cr_assert_eq(dir_open(folder, DIR_LAST_NO_LINK, &dir), STATUS_OK);
+    cr_assert_eq(checkpoint_save(&dir, &checkpoint, -1), STATUS_OK, "%s", status_reason());
+    dir_close(&dir);
     free(text);
 }
 
@@ -141,8 +144,10 @@ Test(checkpoint, another_cublas_or_none_is_told_where_both_are_known)
 
 Test(checkpoint, the_last_two_are_kept_and_half_written_ones_removed)
 {
-    char aside[160];
-    snprintf(aside, sizeof aside, "%s.tmp", path_of(3));
+    char aside[160], other[160];
+    snprintf(aside, sizeof aside, "%s.01234abc.tmp", path_of(3));
+    snprintf(other, sizeof other, "%s/notes.01234abc.tmp", folder);
+    folder_write("notes.01234abc.tmp", "mine");
     put_file(3, "", 0);
     cr_assert_eq(rename(path_of(3), aside), 0);
     save(9);
@@ -152,6 +157,7 @@ Test(checkpoint, the_last_two_are_kept_and_half_written_ones_removed)
     cr_assert_eq(access(path_of(10), F_OK), 0);
     cr_assert_eq(access(path_of(100), F_OK), 0);
     cr_assert_neq(access(aside, F_OK), 0);
+    cr_assert_eq(access(other, F_OK), 0, "it is no checkpoint");
     /* Going on from 10 by another way gives 100 up. */
     save(11);
     cr_assert_neq(access(path_of(100), F_OK), 0);
@@ -163,7 +169,10 @@ Test(checkpoint, one_more_is_kept_when_asked_for)
     for (int64_t n_epoch = 4; n_epoch < 10; n_epoch++) {
         put_file(n_epoch, "", 0);
     }
-    checkpoint_prune(folder, 8, 5);
+    struct dir dir;
+    cr_assert_eq(dir_open(folder, DIR_LAST_NO_LINK, &dir), STATUS_OK);
+    checkpoint_prune(&dir, 8, 5);
+    dir_close(&dir);
     for (int64_t n_epoch = 4; n_epoch < 10; n_epoch++) {
         bool is_kept = n_epoch == 5 || n_epoch == 7 || n_epoch == 8;
         cr_assert_eq(access(path_of(n_epoch), F_OK) == 0, is_kept, "%d", (int)n_epoch);

@@ -84,13 +84,30 @@ Test(output, a_new_job_removes_old_results_and_sets_old_checkpoints_aside)
     folder_write("o/job.toml", "mine");
     for (int round = 0; round < 2; round++) {
         cr_assert_eq(mkdir(folder_path("o/checkpoint"), 0777), 0);
-        folder_write("o/checkpoint/epoch", round == 0 ? "first" : "second");
+        folder_write("o/checkpoint/epoch-1.ckpt", round == 0 ? "first" : "second");
         cr_assert_eq(output_clear(&output, false), STATUS_OK, "%s", status_reason());
     }
     cr_assert_not(folder_has("o/result.json"));
     cr_assert_not(folder_has("o/checkpoint"));
-    cr_assert_str_eq(text_of("o/checkpoint.old/epoch"), "second");
+    cr_assert_str_eq(text_of("o/checkpoint.old/epoch-1.ckpt"), "second");
     cr_assert_str_eq(text_of("o/job.toml"), "mine");
+    output_close(&output, true);
+}
+
+Test(output, what_a_user_put_beside_old_checkpoints_is_not_removed)
+{
+    struct output output;
+    cr_assert_eq(output_open(folder_path("o"), &output), STATUS_OK);
+    cr_assert_eq(mkdir(folder_path("o/checkpoint"), 0777), 0);
+    cr_assert_eq(mkdir(folder_path("o/checkpoint.old"), 0777), 0);
+    folder_write("o/checkpoint/epoch-2.ckpt", "new");
+    folder_write("o/checkpoint.old/epoch-1.ckpt", "old");
+    folder_write("o/checkpoint.old/notes", "mine");
+    cr_assert_eq(output_clear(&output, false), STATUS_IO);
+    cr_assert(strstr(status_reason(), "o/checkpoint' of an earlier job to 'checkpoint.old': Directory not empty"), "%s",
+              status_reason());
+    cr_assert_str_eq(text_of("o/checkpoint.old/notes"), "mine");
+    cr_assert_str_eq(text_of("o/checkpoint/epoch-2.ckpt"), "new");
     output_close(&output, true);
 }
 
@@ -99,7 +116,7 @@ Test(output, a_first_checkpoint_that_was_never_finished_is_no_older_jobs)
     struct output output;
     cr_assert_eq(output_open(folder_path("o"), &output), STATUS_OK);
     cr_assert_eq(mkdir(folder_path("o/checkpoint"), 0777), 0);
-    folder_write("o/checkpoint/epoch-4.ckpt.tmp", "half");
+    folder_write("o/checkpoint/epoch-4.ckpt.0123abcd.tmp", "half");
     cr_assert_eq(output_clear(&output, false), STATUS_OK, "%s", status_reason());
     cr_assert(!folder_has("o/checkpoint") && !folder_has("o/checkpoint.old"));
     output_close(&output, true);

@@ -17,15 +17,17 @@ static struct job job_of(enum job_launcher launcher, int64_t limit)
 
 Test(plan, workers_that_share_this_machine_are_held_against_its_memory_together)
 {
-    int64_t half = memory_machine() / 2;
+    int64_t half = memory_machine() / 2 - 3 * MEMORY_PROCESS_FLOOR / 2;
     struct plan_worker workers[3] = {{.total = half}, {.total = half}, {.total = half}};
     struct plan plan = {.n_worker = 2, .worker = workers};
     struct job job = job_of(JOB_LAUNCHER_LOCAL, 0), manual = job_of(JOB_LAUNCHER_MANUAL, 0);
     cr_assert_eq(plan_check_limit(&plan, &job), STATUS_OK);
+    plan.coordinator = 2;
+    cr_assert_eq(plan_check_limit(&plan, &job), STATUS_NOMEM, "the coordinator is one of the processes");
     plan.n_worker = 3;
     char needs[128];
     snprintf(needs, sizeof needs, "needs %lld bytes by plan, with workers.count = 3 on one machine, more than %s of %lld",
-             (long long)(3 * half), memory_machine_name(), (long long)memory_machine());
+             (long long)(3 * half + 4 * MEMORY_PROCESS_FLOOR + 2), memory_machine_name(), (long long)memory_machine());
     cr_assert_eq(plan_check_limit(&plan, &job), STATUS_NOMEM);
     cr_assert_not_null(strstr(status_reason(), needs), "%s", status_reason());
     cr_assert_eq(plan_check_limit(&plan, &manual), STATUS_OK);

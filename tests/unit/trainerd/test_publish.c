@@ -45,7 +45,8 @@ static void put(const char *where, const char *path, const char *text)
 
 static void prepare(void)
 {
-    static const char *const folders[] = {"o", "o/tb", "o/checkpoint", "o/.run-7", "o/.run-7/checkpoint", "o/.run-6"};
+    static const char *const folders[] = {
+        "o", "o/tb", "o/checkpoint", "o/.run-7", "o/.run-7/checkpoint", "o/.run-7/checkpoint.old", "o/.run-6"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         mkdir(folders[i], 0777);
     }
@@ -55,7 +56,8 @@ static void prepare(void)
     }
     put("o/", "mine", "mine");
     put("o/", "checkpoint/mine", "mine");
-    put("o/.run-7/", "left", "over");
+    put("o/.run-7/", "model.safetensors.01234567.tmp", "half");
+    put("o/.run-7/", "checkpoint.old/epoch-3.ckpt", "older");
     put("o/.run-6/", "metrics.jsonl", "unfinished");
 }
 
@@ -87,6 +89,24 @@ static void expect_new(int at)
     cr_assert(!folder_has("o/.run-7") && !folder_has("o/.publish") && !folder_has("o/tb"), "killed at step %d", at);
 }
 
+static enum status publish_begin_in(const char *home)
+{
+    struct dir dir;
+    cr_assert_eq(dir_open(home, DIR_LAST_NO_LINK, &dir), STATUS_OK);
+    enum status status = publish_begin(&dir, ".run-7");
+    dir_close(&dir);
+    return status;
+}
+
+static enum status publish_finish_in(const char *home)
+{
+    struct dir dir;
+    cr_assert_eq(dir_open(home, DIR_LAST_NO_LINK, &dir), STATUS_OK);
+    enum status status = publish_finish(&dir);
+    dir_close(&dir);
+    return status;
+}
+
 /* Publish in a process that dies at that pass of the point; true: it has died. */
 static bool publish_until(const char *point, int at)
 {
@@ -96,8 +116,8 @@ static bool publish_until(const char *point, int at)
         char text[64];
         snprintf(text, sizeof text, "publisher.%s=kill@%d", point, at);
         setenv("TRAINERD_FAULTS", text, 1);
-        bool is_done = fault_arm("publisher", 0) == STATUS_OK && publish_begin("o", ".run-7") == STATUS_OK &&
-                       publish_finish("o") == STATUS_OK;
+        bool is_done = fault_arm("publisher", 0) == STATUS_OK && publish_begin_in("o") == STATUS_OK &&
+                       publish_finish_in("o") == STATUS_OK;
         _exit(is_done ? 0 : 1);
     }
     cr_assert_eq(waitpid(child, &how, 0), child);
@@ -115,10 +135,23 @@ static void again(void)
 Test(publish, a_runs_files_replace_the_older_results_and_no_others)
 {
     prepare();
-    cr_assert_eq(publish_begin("o", ".run-7"), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(publish_finish("o"), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(publish_begin_in("o"), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(publish_finish_in("o"), STATUS_OK, "%s", status_reason());
     expect_new(0);
-    cr_assert_eq(publish_finish("o"), STATUS_OK, "nothing is left to do");
+    cr_assert_eq(publish_finish_in("o"), STATUS_OK, "nothing is left to do");
+}
+
+Test(publish, a_users_file_in_a_runs_folder_stays_with_it)
+{
+    prepare();
+    put("o/.run-7/", "notes", "mine");
+    put("o/.run-7/", "checkpoint.old/notes", "mine");
+    cr_assert_eq(publish_begin_in("o"), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(publish_finish_in("o"), STATUS_OK, "%s", status_reason());
+    expect("result.json", "new", 0);
+    expect(".run-7/notes", "mine", 0);
+    expect(".run-7/checkpoint.old/notes", "mine", 0);
+    cr_assert(!folder_has("o/.publish") && !folder_has("o/.run-7/checkpoint.old/epoch-3.ckpt"));
 }
 
 Test(publish, killed_between_every_two_moves_the_next_start_completes_it)
@@ -135,7 +168,7 @@ Test(publish, killed_between_every_two_moves_the_next_start_completes_it)
                 expect(files[i].path, files[i].newer, n);
             }
         }
-        cr_assert_eq(publish_finish("o"), STATUS_OK, "step %d: %s", n, status_reason());
+        cr_assert_eq(publish_finish_in("o"), STATUS_OK, "step %d: %s", n, status_reason());
         expect_new(n);
     }
     cr_assert_eq(n, 14, "%d steps",
@@ -148,7 +181,7 @@ Test(publish, killed_while_the_journal_is_written_the_older_results_are_whole)
     for (size_t p = 0; p < sizeof points / sizeof *points; p++) {
         again();
         cr_assert(publish_until(points[p], 1));
-        cr_assert_eq(publish_finish("o"), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(publish_finish_in("o"), STATUS_OK, "%s", status_reason());
         for (int i = 0; i < N_FILE; i++) {
             expect(files[i].path, files[i].older, 0);
         }
@@ -164,11 +197,11 @@ Test(publish, killed_twice_it_still_goes_on)
     pid_t child = fork();
     if (child == 0) {
         setenv("TRAINERD_FAULTS", "publisher.move=kill@3", 1);
-        _exit(fault_arm("publisher", 0) == STATUS_OK && publish_finish("o") == STATUS_OK ? 0 : 1);
+        _exit(fault_arm("publisher", 0) == STATUS_OK && publish_finish_in("o") == STATUS_OK ? 0 : 1);
     }
     cr_assert_eq(waitpid(child, &how, 0), child);
     cr_assert(WIFSIGNALED(how));
-    cr_assert_eq(publish_finish("o"), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(publish_finish_in("o"), STATUS_OK, "%s", status_reason());
     expect_new(6);
 }
 
@@ -190,7 +223,7 @@ Test(publish, a_journal_that_is_damaged_is_refused_and_nothing_is_moved)
     prepare();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         folder_write("o/.publish", cases[i].text);
-        cr_assert_eq(publish_finish("o"), STATUS_DATA, "case %zu", i);
+        cr_assert_eq(publish_finish_in("o"), STATUS_DATA, "case %zu", i);
         cr_assert(strstr(status_reason(), "'o/.publish' is damaged: ") && strstr(status_reason(), cases[i].reason),
                   "case %zu: %s", i, status_reason());
     }
@@ -201,8 +234,8 @@ Test(publish, a_journal_that_is_damaged_is_refused_and_nothing_is_moved)
 Test(publish, a_file_that_is_gone_is_named)
 {
     prepare();
-    cr_assert_eq(publish_begin("o", ".run-7"), STATUS_OK);
+    cr_assert_eq(publish_begin_in("o"), STATUS_OK);
     cr_assert_eq(unlink("o/.run-7/trace.json"), 0);
-    cr_assert_eq(publish_finish("o"), STATUS_IO);
+    cr_assert_eq(publish_finish_in("o"), STATUS_IO);
     cr_assert(strstr(status_reason(), "'o/trace.json' is gone"), "%s", status_reason());
 }

@@ -26,7 +26,7 @@ static struct output output;
 static void init(const char *dir, const char *job_folder)
 {
     struct job job;
-    output = (struct output){.folder = -1, .metrics = -1};
+    output = (struct output){.dir.file = -1, .metrics = -1};
     job_defaults(&job);
     snprintf(job.job.name, sizeof job.job.name, "k");
     snprintf(job.output.dir, sizeof job.output.dir, "%s", dir);

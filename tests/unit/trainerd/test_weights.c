@@ -21,9 +21,10 @@ static void build(struct embedded embedded, struct program *out)
 }
 
 /* Save from pieces, as a job draws them. */
-static void save_pieces(const struct program *program, const char *path)
+static void save_pieces(const struct program *program, const char *name)
 {
     struct weights weights;
+    struct dir dir;
     float room[2 * 6];
     cr_assert_eq(weights_open(program, &weights), STATUS_OK);
     program_init_weights(program, 3, weights.arena);
@@ -32,7 +33,9 @@ static void save_pieces(const struct program *program, const char *path)
         program_init_embeddings(program, 3, 2, columns[part], room);
         weights_take_embeddings(&weights, 2, columns[part], room);
     }
-    cr_assert_eq(weights_save(&weights, path), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(dir_open(folder, DIR_LAST_NO_LINK, &dir), STATUS_OK);
+    cr_assert_eq(weights_save(&weights, &dir, name), STATUS_OK, "%s", status_reason());
+    dir_close(&dir);
     weights_close(&weights);
 }
 
@@ -43,8 +46,8 @@ Test(weights, a_file_does_not_tell_whether_columns_lived_with_parts)
     build((struct embedded){.n_run = 0}, &whole);
     build((struct embedded){2, runs}, &parted);
     cr_assert(whole.n_embedding == 0 && parted.n_embedding == 6);
-    save_pieces(&whole, folder_path("whole"));
-    save_pieces(&parted, folder_path("parted"));
+    save_pieces(&whole, "whole");
+    save_pieces(&parted, "parted");
     for (int i = 0; i < 2; i++) {
         FILE *file = fopen(folder_path(i == 0 ? "whole" : "parted"), "r");
         cr_assert_gt(fread(bytes[i], 1, sizeof bytes[i], file), 200);
@@ -60,7 +63,7 @@ Test(weights, what_is_read_comes_apart_into_the_pieces_it_was_made_of)
     struct program program;
     struct weights weights;
     build((struct embedded){2, runs}, &program);
-    save_pieces(&program, folder_path("weights"));
+    save_pieces(&program, "weights");
     cr_assert_eq(weights_open(&program, &weights), STATUS_OK);
     cr_assert_eq(weights_load(&weights, folder_path("weights")), STATUS_OK, "%s", status_reason());
     float arena[64], piece[2][12];

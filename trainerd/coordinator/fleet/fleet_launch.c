@@ -1,6 +1,8 @@
 /* Worker processes on this machine: their start, and the reason of their end. Their environment is set here, before exec, because UCX
  * and OpenMP read it when they are loaded. */
+#include "protocol/cgroup.h"
 #include "protocol/log.h"
+#include "protocol/memory.h"
 #include "protocol/program.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 
@@ -8,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +89,11 @@ static void process_exited(uv_process_t *process, int64_t exit_code, int signal)
     }
     if (signal == SIGABRT) { /* UCX aborts a process whose peer is killed while it reads that peer's memory */
         fleet_suspect(worker, FLEET_SUSPICION_EXIT, STATUS_PEER, sentence);
+        return;
+    }
+    if (signal == SIGKILL && cgroup_oom_kills("") > fleet->n_oom_kill) {
+        fleet_fail(fleet, worker, STATUS_NOMEM, "%s %s, since memory ran out: %s is %lld bytes", sentence, fleet->doing,
+                   memory_machine_name(), (long long)memory_machine());
         return;
     }
     if (signal != 0) {
@@ -176,6 +184,7 @@ out:
 
 enum status fleet_launch(struct fleet *fleet)
 {
+    fleet->n_oom_kill = cgroup_oom_kills("");
     char program[PATH_MAX];
     enum status status = program_beside("trainer-worker", program);
     if (status != STATUS_OK) {

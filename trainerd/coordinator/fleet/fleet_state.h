@@ -80,6 +80,7 @@ struct fleet {
     struct transport *transport;
     uint64_t transport_failed_ms; /* when the transport failed, with the sentence `cut`; 0: it has not */
     char transport_failure[512];
+    int64_t n_oom_kill; /* cgroup_oom_kills before the first worker was started */
     int n_pending;      /* sends under way */
     int n_pending_most; /* the present wait is for this many or fewer */
     unsigned expected;  /* id of the report that is waited for; 0 none */

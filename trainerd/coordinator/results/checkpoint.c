@@ -64,16 +64,14 @@ static long long epochs_of(const char *name)
     return strcmp(again, name) == 0 ? number : -1;
 }
 
-static int is_checkpoint(const struct dirent *entry)
+bool checkpoint_is(const char *name)
 {
-    return epochs_of(entry->d_name) >= 0;
+    return epochs_of(name) >= 0;
 }
 
-/* An incomplete file of a killed process. */
-static int is_aside(const struct dirent *entry)
+static int is_checkpoint(const struct dirent *entry)
 {
-    const char *end = strstr(entry->d_name, ".ckpt.tmp");
-    return end != NULL && strcmp(end, ".ckpt.tmp") == 0;
+    return checkpoint_is(entry->d_name);
 }
 
 static int newest_first(const struct dirent **a, const struct dirent **b)
@@ -100,35 +98,25 @@ bool checkpoint_exists(const char *folder)
     return n > 0;
 }
 
-void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t rollback)
+void checkpoint_prune(const struct dir *folder, int64_t n_epoch, int64_t rollback)
 {
     struct dirent **name;
-    char path[PATH_MAX];
-    int n = scandir(folder, &name, is_checkpoint, newest_first);
+    int n = scandirat(folder->file, ".", &name, is_checkpoint, newest_first);
     for (int i = 0, n_kept = 0; i < n; i++) {
         long long epochs = epochs_of(name[i]->d_name);
         if (epochs <= n_epoch && n_kept < N_CHECKPOINT_MOST) {
             n_kept++;
-        } else if (epochs != rollback && snprintf(path, sizeof path, "%s/%s", folder, name[i]->d_name) < PATH_MAX) {
-            unlink(path);
+        } else if (epochs != rollback) {
+            dir_file_remove(folder, name[i]->d_name);
         }
     }
     names_release(name, n);
-    n = scandir(folder, &name, is_aside, NULL);
-    for (int i = 0; i < n; i++) {
-        if (snprintf(path, sizeof path, "%s/%s", folder, name[i]->d_name) < PATH_MAX) {
-            unlink(path);
-        }
-    }
-    names_release(name, n);
+    dir_asides_remove(folder, checkpoint_is);
 }
 
-enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint, int64_t rollback)
+enum status checkpoint_save(const struct dir *folder, const struct checkpoint *checkpoint, int64_t rollback)
 {
     static const char zeros[ALIGNMENT];
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        return status_fail(STATUS_CREATE, "cannot make '%s': %s", folder, strerror(errno));
-    }
     struct head head = {
         .magic = CHECKPOINT_MAGIC, .version = CHECKPOINT_VERSION, .n_section = SECTION_N, .blas = checkpoint->blas};
     struct iovec piece[1 + 2 * SECTION_N] = {{.iov_base = &head, .iov_len = sizeof head}};
@@ -149,12 +137,9 @@ enum status checkpoint_save(const char *folder, const struct checkpoint *checkpo
     }
     head.hash = XXH3_64bits(&head, offsetof(struct head, hash));
 
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/epoch-%lld.ckpt", folder, (long long)checkpoint->state.n_epoch);
-    if (n >= PATH_MAX) {
-        return status_fail(STATUS_CREATE, "cannot create a checkpoint in '%s': its name is too long", folder);
-    }
-    enum status status = file_replace(path, piece, 1 + 2 * SECTION_N);
+    char name[64];
+    snprintf(name, sizeof name, "epoch-%lld.ckpt", (long long)checkpoint->state.n_epoch);
+    enum status status = dir_replace(folder, name, piece, 1 + 2 * SECTION_N);
     if (status == STATUS_OK) {
         checkpoint_prune(folder, checkpoint->state.n_epoch, rollback);
     }

@@ -7,6 +7,7 @@
 #ifndef TRAINERD_CHECKPOINT_H
 #define TRAINERD_CHECKPOINT_H
 
+#include "protocol/dir.h"
 #include "protocol/job/job.h"
 #include "protocol/status.h"
 
@@ -64,18 +65,19 @@ struct checkpoint {
     char warning[512];   /* why a newer file was skipped; "" */
 };
 
-/* Write FOLDER/epoch-<n_epoch>.ckpt (the folder is made), then checkpoint_prune.
+/* Write epoch-<n_epoch>.ckpt in the open folder, then checkpoint_prune.
  *
  *   owns    borrows all
  *   errors  STATUS_CREATE, STATUS_IO: older checkpoints are then untouched
  */
-enum status checkpoint_save(const char *folder, const struct checkpoint *checkpoint, int64_t rollback);
+enum status checkpoint_save(const struct dir *folder, const struct checkpoint *checkpoint, int64_t rollback);
 
 /* Remove incomplete files of a killed process, and all checkpoints but that of `rollback` epochs (-1: of none) and the newest two up to
  * n_epoch: later ones are damaged, or belong to a discarded trajectory. */
-void checkpoint_prune(const char *folder, int64_t n_epoch, int64_t rollback);
+void checkpoint_prune(const struct dir *folder, int64_t n_epoch, int64_t rollback);
 
-/* Has the folder a file named as a checkpoint? */
+/* Is this the name of a checkpoint? Has the folder a file of such a name? */
+bool checkpoint_is(const char *name);
 bool checkpoint_exists(const char *folder);
 
 /* Read the newest undamaged checkpoint of the folder that has at most n_most epochs.

@@ -1,9 +1,9 @@
 #include "trainerd/coordinator/results/output.h"
 
 #include "protocol/file.h"
+#include "trainerd/coordinator/results/checkpoint.h"
 #include "trainerd/coordinator/results/result_files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -78,17 +78,18 @@ enum status output_folders_make(char *dir, size_t *n_made_from_io)
 
 enum status output_open(const char *dir, struct output *out)
 {
-    *out = (struct output){.folder = -1, .metrics = -1};
-    snprintf(out->dir, sizeof out->dir, "%s", dir);
-    enum status status = output_folders_make(out->dir, &out->n_made_from);
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", dir);
+    *out = (struct output){.dir.file = -1, .metrics = -1};
+    enum status status = output_folders_make(path, &out->n_made_from);
+    status = status == STATUS_OK ? dir_open(path, DIR_LAST_NO_LINK, &out->dir) : status;
     if (status == STATUS_OK) {
-        out->folder = open(out->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (out->folder < 0) {
-            status = not_writable(dir, strerror(errno));
-        } else if (flock(out->folder, LOCK_EX | LOCK_NB) != 0) {
+        if (flock(out->dir.file, LOCK_EX | LOCK_NB) != 0) {
             status = not_writable(dir, "another running job writes to it: expected a folder of its own for each job");
-        } else if (access(out->dir, W_OK | X_OK) != 0) {
+        } else if (faccessat(out->dir.file, ".", W_OK | X_OK, 0) != 0) {
             status = not_writable(dir, strerror(errno));
+        } else {
+            status = result_files_check(&out->dir);
         }
     }
     if (status != STATUS_OK) {
@@ -99,111 +100,131 @@ enum status output_open(const char *dir, struct output *out)
 
 void output_close(struct output *output, bool keep)
 {
+    char *dir = output->dir.path;
     if (output->metrics >= 0) {
         close(output->metrics);
         if (!keep && output->n_metrics_bytes == 0) {
-            unlinkat(output->folder, "metrics.jsonl", 0);
+            dir_file_remove(&output->dir, "metrics.jsonl");
         }
     }
-    if (output->folder >= 0) {
-        close(output->folder);
-    }
+    dir_close(&output->dir);
+    output->metrics = -1;
     if (keep || output->n_made_from == 0) {
         return;
     }
     /* From the innermost outwards; a folder that is not empty stays, and so do those above it. */
-    for (size_t n = strlen(output->dir); n >= output->n_made_from; n--) {
-        if (output->dir[n] == '/' || output->dir[n] == '\0') {
-            output->dir[n] = '\0';
-            rmdir(output->dir);
+    for (size_t n = strlen(dir); n >= output->n_made_from; n--) {
+        if (dir[n] == '/' || dir[n] == '\0') {
+            dir[n] = '\0';
+            rmdir(dir);
         }
     }
-    output->metrics = output->folder = -1;
     output->n_made_from = 0;
 }
 
-/* Remove the regular files of a folder whose names contain `part`, and the folder if it is empty then. */
-static void folder_remove(const char *path, const char *part)
+/* --- what an earlier attempt has left --- */
+
+/* Remove the files in the making of names that fit, and those that fit, NULL: none, of a folder beneath, and the folder if it is empty then. */
+static enum status folder_clear(const struct output *output, const char *name, dir_fits *asides, dir_fits *files)
 {
-    DIR *folder = opendir(path);
-    if (folder == NULL) {
-        return;
+    struct dir inner;
+    enum status status = dir_inner(&output->dir, name, false, &inner);
+    if (status != STATUS_OK) {
+        return status == STATUS_NO_INPUT ? STATUS_OK : status;
     }
-    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-        if (strstr(entry->d_name, part) != NULL) {
-            unlinkat(dirfd(folder), entry->d_name, 0);
-        }
+    dir_asides_remove(&inner, asides);
+    if (files != NULL) {
+        dir_files_remove(&inner, files);
     }
-    closedir(folder);
-    rmdir(path);
+    dir_close(&inner);
+    unlinkat(output->dir.file, name, AT_REMOVEDIR);
+    return STATUS_OK;
 }
 
-static enum status file_remove(const struct output *output, const char *name)
+static enum status checkpoints_set_aside(const struct output *output)
 {
-    return unlinkat(output->folder, name, 0) == 0 || errno == ENOENT
-               ? STATUS_OK
-               : status_fail(STATUS_IO, "cannot remove '%s/%s' of an earlier job: %s", output->dir, name, strerror(errno));
-}
-
-/* All result files but checkpoints. */
-static enum status results_remove(const struct output *output)
-{
-    struct result_files files;
-    enum status status = result_files_list(output->folder, &files);
-    for (int i = 0; i < files.n && status == STATUS_OK; i++) {
-        status = strncmp(files.path[i], "checkpoint/", 11) != 0 ? file_remove(output, files.path[i]) : STATUS_OK;
+    enum status status = folder_clear(output, "checkpoint", checkpoint_is, NULL); /* which has removed it where none is whole */
+    if (status != STATUS_OK || faccessat(output->dir.file, "checkpoint", F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+        return status;
     }
-    result_files_release(&files);
-    unlinkat(output->folder, "tb", AT_REMOVEDIR); /* where it is empty now */
+    status = folder_clear(output, "checkpoint.old", checkpoint_is, checkpoint_is);
+    if (status == STATUS_OK && renameat(output->dir.file, "checkpoint", output->dir.file, "checkpoint.old") != 0) {
+        status = status_fail(STATUS_IO, "cannot rename '%s/checkpoint' of an earlier job to 'checkpoint.old': %s",
+                             output->dir.path, strerror(errno));
+    }
     return status;
 }
 
 enum status output_clear(struct output *output, bool resume)
 {
-    char path[PATH_MAX], old[PATH_MAX];
-    enum status status = file_remove(output, "result.json"); /* first: it exists only where all files are complete */
-    status = status == STATUS_OK && !resume ? results_remove(output) : status;
-    status = status == STATUS_OK ? output_path(output, "checkpoint", path) : status;
-    status = status == STATUS_OK ? output_path(output, "checkpoint.old", old) : status;
+    dir_asides_remove(&output->dir, result_file_is);
+    enum status status = dir_file_remove(&output->dir, "result.json");
     if (status != STATUS_OK || resume) {
         return status;
     }
-    folder_remove(path, ".tmp"); /* the only file when the first checkpoint was incomplete */
-    if (access(path, F_OK) != 0) {
-        return STATUS_OK;
-    }
-    folder_remove(old, "");
-    if (renameat(output->folder, "checkpoint", output->folder, "checkpoint.old") != 0) {
-        return status_fail(STATUS_IO, "cannot rename '%s/checkpoint' of an earlier job to '%s': %s", output->dir, old,
-                           strerror(errno));
-    }
-    return STATUS_OK;
+    dir_files_remove(&output->dir, result_file_is);
+    status = folder_clear(output, "tb", result_file_is_event, result_file_is_event);
+    return status == STATUS_OK ? checkpoints_set_aside(output) : status;
 }
 
 enum status output_path(const struct output *output, const char *name, char out[PATH_MAX])
 {
-    int n = snprintf(out, PATH_MAX, "%s/%s", output->dir, name);
-    return n < PATH_MAX ? STATUS_OK : not_writable(output->dir, "its files' names are too long for this system");
+    int n = snprintf(out, PATH_MAX, "%s/%s", output->dir.path, name);
+    return n < PATH_MAX ? STATUS_OK : not_writable(output->dir.path, "its files' names are too long for this system");
+}
+
+/* --- metrics.jsonl --- */
+
+/* Copy the first n bytes of the older file. *error_out: an errno of the new one */
+static enum status metrics_copy(const struct output *output, int to, int64_t n, int *error_out)
+{
+    struct stat about = {0};
+    char bytes[1 << 16];
+    int from = -1;
+    enum status status = dir_file_open(&output->dir, "metrics.jsonl", &from);
+    if (status != STATUS_OK && status != STATUS_NO_INPUT) {
+        return status;
+    }
+    if (status == STATUS_NO_INPUT || fstat(from, &about) != 0 || about.st_size < n) {
+        status = status_fail(STATUS_DATA, "'%s/metrics.jsonl' has %lld bytes: expected at least the %lld of the checkpoint",
+                             output->dir.path, (long long)about.st_size, (long long)n);
+    } else {
+        status = STATUS_OK;
+    }
+    for (int64_t at = 0; status == STATUS_OK && *error_out == 0 && at < n;) {
+        size_t piece = n - at < (int64_t)sizeof bytes ? (size_t)(n - at) : sizeof bytes;
+        *error_out = file_read(from, bytes, piece);
+        *error_out = *error_out == 0 ? file_write(to, bytes, piece) : *error_out;
+        at += (int64_t)piece;
+    }
+    if (from >= 0) {
+        close(from);
+    }
+    return status;
 }
 
 enum status output_metrics_open(struct output *output, int64_t n_bytes)
 {
-    output->metrics = openat(output->folder, "metrics.jsonl", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (output->metrics < 0) {
-        return status_fail(STATUS_CREATE, "cannot open '%s/metrics.jsonl': %s", output->dir, strerror(errno));
+    struct dir_aside aside;
+    int error = 0;
+    enum status status = dir_aside_begin(&output->dir, "metrics.jsonl", O_APPEND, &aside);
+    if (status != STATUS_OK) {
+        return status;
     }
-    struct stat stat_of = {0};
-    if (fstat(output->metrics, &stat_of) != 0 || stat_of.st_size < n_bytes) {
-        return status_fail(STATUS_DATA, "'%s/metrics.jsonl' has %lld bytes: expected at least the %lld of the checkpoint",
-                           output->dir, (long long)stat_of.st_size, (long long)n_bytes);
+    status = n_bytes > 0 ? metrics_copy(output, aside.file, n_bytes, &error) : STATUS_OK;
+    if (status != STATUS_OK) {
+        dir_aside_drop(&output->dir, &aside);
+        return status;
     }
-    return output_metrics_cut(output, n_bytes);
+    status = dir_aside_end(&output->dir, "metrics.jsonl", &aside, error, &output->metrics);
+    output->n_metrics_bytes = status == STATUS_OK ? n_bytes : 0;
+    return status;
 }
 
 enum status output_metrics_cut(struct output *output, int64_t n_bytes)
 {
     if (ftruncate(output->metrics, n_bytes) != 0) {
-        return status_fail(STATUS_IO, "cannot shorten '%s/metrics.jsonl': %s", output->dir, strerror(errno));
+        return status_fail(STATUS_IO, "cannot shorten '%s/metrics.jsonl': %s", output->dir.path, strerror(errno));
     }
     output->n_metrics_bytes = n_bytes;
     return STATUS_OK;
@@ -214,7 +235,7 @@ enum status output_metrics_append(struct output *output, const char *line, size_
     int error = file_write(output->metrics, line, n_bytes);
     if (error != 0) {
         int shortened = ftruncate(output->metrics, output->n_metrics_bytes);
-        return status_fail(STATUS_IO, "cannot write '%s/metrics.jsonl': %s%s", output->dir, strerror(error),
+        return status_fail(STATUS_IO, "cannot write '%s/metrics.jsonl': %s%s", output->dir.path, strerror(error),
                            shortened == 0 ? "" : "; its last line is broken");
     }
     output->n_metrics_bytes += (int64_t)n_bytes;
@@ -224,7 +245,7 @@ enum status output_metrics_append(struct output *output, const char *line, size_
 enum status output_metrics_sync(struct output *output)
 {
     if (output->metrics >= 0 && fdatasync(output->metrics) != 0) {
-        return status_fail(STATUS_IO, "cannot write '%s/metrics.jsonl': %s", output->dir, strerror(errno));
+        return status_fail(STATUS_IO, "cannot write '%s/metrics.jsonl': %s", output->dir.path, strerror(errno));
     }
     return STATUS_OK;
 }

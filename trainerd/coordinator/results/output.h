@@ -6,6 +6,7 @@
 #ifndef TRAINERD_OUTPUT_H
 #define TRAINERD_OUTPUT_H
 
+#include "protocol/dir.h"
 #include "protocol/status.h"
 
 #include <limits.h>
@@ -15,9 +16,8 @@
 #include <sys/uio.h>
 
 struct output {
-    char dir[PATH_MAX];
-    size_t n_made_from; /* folders from dir[0 … n_made_from] on were made by output_open; 0: none */
-    int folder;         /* the open folder, locked; -1 when closed */
+    struct dir dir;     /* open and locked */
+    size_t n_made_from; /* folders from dir.path[0 … n_made_from] on were made by output_open; 0: none */
     int metrics;        /* metrics.jsonl, open for appending; -1 when closed */
     int64_t n_metrics_bytes;
 };
@@ -32,7 +32,7 @@ enum status output_check(const char *dir);
  * after the call. errors  STATUS_CREATE */
 enum status output_folders_make(char *dir, size_t *n_made_from_io);
 
-/* Make the folder with those above it, and lock it.
+/* Make the folder with those above it, and lock it. It is no link itself, and nothing in it that has a result's name is one.
  *
  *   owns    the caller owns *out: output_close
  *   errors  STATUS_CREATE not a folder, not writable, or in use by another job
@@ -43,13 +43,14 @@ enum status output_open(const char *dir, struct output *out);
 void output_close(struct output *output, bool keep);
 
 /* Before the first epoch: remove result.json of an earlier attempt and, unless this one resumes it, its other result files;
- * checkpoint/ is then renamed to checkpoint.old/, or removed when it has no complete file. errors  STATUS_IO */
+ * checkpoint/ is then renamed to checkpoint.old/, or removed when it is empty. Of an older checkpoint.old/ checkpoints are removed, and it stays
+ * where it holds something else. errors  STATUS_CREATE, STATUS_IO */
 enum status output_clear(struct output *output, bool resume);
 
 /* The path of a file in the folder: "<dir>/<name>". errors  STATUS_CREATE too long */
 enum status output_path(const struct output *output, const char *name, char out[PATH_MAX]);
 
-/* Open metrics.jsonl, shortened to its first n_bytes (0 for a new job).
+/* Make metrics.jsonl, of the first n_bytes of an older one (0 for a new job), in its place.
  *
  *   errors  STATUS_DATA it is shorter than that; STATUS_CREATE, STATUS_IO
  */

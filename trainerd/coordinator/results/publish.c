@@ -3,8 +3,8 @@
 #include "protocol/fault.h"
 #include "protocol/file.h"
 #include "protocol/memory.h"
+#include "trainerd/coordinator/results/checkpoint.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,39 +17,34 @@
 #define JOURNAL ".publish"
 #define JOURNAL_HEAD "trainerd results 1"
 #define JOURNAL_BYTES_MOST (1 << 20)
-#define DEPTH_MOST 8 /* of folders in a run's folder */
 
 /* Moves under way. */
 struct publish {
-    const char *home;
-    int to;   /* the open home */
-    int from; /* the open folder of the run; -1: it is gone, all is moved */
+    const struct dir *home;
+    struct dir from; /* the folder of the run; not open: it is gone, all is moved */
     struct publish_journal journal;
 };
 
 static enum status io_fail(const struct publish *publish, const char *what, const char *path)
 {
-    return status_fail(STATUS_IO, "cannot %s '%s/%s': %s", what, publish->home, path, strerror(errno));
+    return status_fail(STATUS_IO, "cannot %s '%s/%s': %s", what, publish->home->path, path, strerror(errno));
 }
 
 /* --- the journal: a head, the run's folder, a path a line; result.json last --- */
 
-enum status publish_begin(const char *home, const char *run)
+enum status publish_begin(const struct dir *home, const char *run)
 {
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s/%s", home, run) >= PATH_MAX - 16) {
-        return status_fail(STATUS_CREATE, "output folder '%s': its files' names are too long for this system", home);
-    }
-    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) {
-        return status_fail(STATUS_IO, "cannot open '%s': %s", path, strerror(errno));
+    struct dir folder;
+    enum status status = dir_inner(home, run, false, &folder);
+    if (status != STATUS_OK) {
+        return status;
     }
     struct result_files files;
-    enum status status = result_files_list(folder, &files);
-    if (status == STATUS_OK && fsync(folder) != 0) {
-        status = status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno));
+    status = result_files_list(folder.file, &files);
+    if (status == STATUS_OK && fsync(folder.file) != 0) {
+        status = status_fail(STATUS_IO, "cannot write '%s': %s", folder.path, strerror(errno));
     }
-    close(folder);
+    dir_close(&folder);
     size_t n = sizeof JOURNAL_HEAD + NAME_MAX + 2, at;
     char *text = memory_alloc(n + (size_t)files.n * (RESULT_FILE_BYTES + 1), 1);
     at = (size_t)sprintf(text, "%s\n%.*s\n", JOURNAL_HEAD, NAME_MAX, run);
@@ -57,8 +52,7 @@ enum status publish_begin(const char *home, const char *run)
         at += (size_t)sprintf(text + at, "%s\n", files.path[i]);
     }
     const struct iovec piece = {.iov_base = text, .iov_len = at};
-    snprintf(path, sizeof path, "%s/%s", home, JOURNAL);
-    status = status == STATUS_OK ? file_replace(path, &piece, 1) : status;
+    status = status == STATUS_OK ? dir_replace(home, JOURNAL, &piece, 1) : status;
     free(text);
     result_files_release(&files);
     return status;
@@ -106,23 +100,39 @@ enum status publish_decode(char *text, size_t n, const char *home, struct publis
     return is_complete ? STATUS_OK : damaged(home, number + 1, "result.json");
 }
 
+/* Others could have files moved and removed as this user. */
+static enum status owner_check(const struct publish *publish, uid_t owner)
+{
+    uid_t own = geteuid();
+    enum status status = owner != own ? dir_user(publish->home, &own) : STATUS_OK;
+    return status != STATUS_OK || owner == own
+               ? status
+               : status_fail(STATUS_CREATE,
+                             "'%s/" JOURNAL "' belongs to user %u, who has not finished: expected that user's next run, "
+                             "or another folder",
+                             publish->home->path, (unsigned)owner);
+}
+
 /* found_out false: there is none. */
 static enum status journal_read(struct publish *publish, bool *found_out)
 {
     struct stat about;
-    int file = openat(publish->to, JOURNAL, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    *found_out = file >= 0;
-    if (file < 0) {
-        return errno == ENOENT ? STATUS_OK : io_fail(publish, "open", JOURNAL);
+    int file;
+    enum status status = dir_file_open(publish->home, JOURNAL, &file);
+    *found_out = status == STATUS_OK;
+    if (status != STATUS_OK) {
+        return status == STATUS_NO_INPUT ? STATUS_OK : status;
     }
-    enum status status = STATUS_OK;
     char *text = NULL;
-    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size > JOURNAL_BYTES_MOST) {
-        status = damaged(publish->home, 1, "a plain file of at most a MiB");
+    if (fstat(file, &about) != 0 || about.st_size > JOURNAL_BYTES_MOST) {
+        status = damaged(publish->home->path, 1, "a plain file of at most a MiB");
     } else {
+        status = owner_check(publish, about.st_uid);
+    }
+    if (status == STATUS_OK) {
         text = memory_alloc((size_t)about.st_size + 1, 1);
         errno = file_read(file, text, (size_t)about.st_size);
-        status = errno == 0 ? publish_decode(text, (size_t)about.st_size, publish->home, &publish->journal)
+        status = errno == 0 ? publish_decode(text, (size_t)about.st_size, publish->home->path, &publish->journal)
                             : io_fail(publish, "read", JOURNAL);
     }
     free(text);
@@ -132,34 +142,32 @@ static enum status journal_read(struct publish *publish, bool *found_out)
 
 /* --- its steps; each may have been done before --- */
 
-static bool exists(int folder, const char *path)
+static bool exists(const struct dir *folder, const char *name)
 {
     struct stat about;
-    return folder >= 0 && fstatat(folder, path, &about, AT_SYMLINK_NOFOLLOW) == 0;
+    return folder->file >= 0 && fstatat(folder->file, name, &about, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Remove a file or a folder with all in it. Returns 0 or errno. */
-static int remove_all(int folder, const char *name, int depth)
+/* The folder beneath in which this result lies, or the folder itself, and its name there. errors  those of dir_inner */
+static enum status folder_of(const struct dir *folder, const char *path, bool makes, struct dir *out, const char **name_out)
 {
-    if (unlinkat(folder, name, 0) == 0 || errno == ENOENT) {
-        return 0;
+    char first[RESULT_FILE_BYTES];
+    const char *slash = strchr(path, '/');
+    *name_out = slash != NULL ? slash + 1 : path;
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(path, "/"), path);
+    return dir_inner(folder, slash != NULL ? first : ".", makes && slash != NULL, out);
+}
+
+static enum status remove_one(const struct publish *publish, const char *path)
+{
+    struct dir folder;
+    const char *name;
+    enum status status = folder_of(publish->home, path, false, &folder, &name);
+    if (status == STATUS_OK) {
+        status = dir_file_remove(&folder, name);
+        dir_close(&folder);
     }
-    int inner = depth > 0 ? openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    DIR *all = inner >= 0 ? fdopendir(inner) : NULL;
-    if (all == NULL) {
-        int error = errno;
-        if (inner >= 0) {
-            close(inner);
-        }
-        return error;
-    }
-    for (struct dirent *entry = readdir(all); entry != NULL; entry = readdir(all)) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            remove_all(inner, entry->d_name, depth - 1);
-        }
-    }
-    closedir(all);
-    return unlinkat(folder, name, AT_REMOVEDIR) == 0 ? 0 : errno;
+    return status == STATUS_NO_INPUT ? STATUS_OK : status;
 }
 
 /* Remove the older results: first result.json, which would stand for all, then what the run has no file for. */
@@ -167,50 +175,58 @@ static enum status remove_older(const struct publish *publish)
 {
     struct result_files older;
     FAULT(MOVE);
-    if (exists(publish->from, "result.json") && unlinkat(publish->to, "result.json", 0) != 0 && errno != ENOENT) {
-        return io_fail(publish, "remove", "result.json");
+    enum status status = exists(&publish->from, "result.json") ? remove_one(publish, "result.json") : STATUS_OK;
+    if (status != STATUS_OK) {
+        return status;
     }
-    enum status status = result_files_list(publish->to, &older);
+    status = result_files_list(publish->home->file, &older);
     for (int i = 0; status == STATUS_OK && i < older.n; i++) {
         if (result_files_have(&publish->journal.files, older.path[i])) {
             continue;
         }
         FAULT(MOVE);
-        if (unlinkat(publish->to, older.path[i], 0) != 0) {
-            status = io_fail(publish, "remove", older.path[i]);
-        }
+        status = remove_one(publish, older.path[i]);
     }
     result_files_release(&older);
-    unlinkat(publish->to, "checkpoint", AT_REMOVEDIR); /* where they are empty now */
-    unlinkat(publish->to, "tb", AT_REMOVEDIR);
+    unlinkat(publish->home->file, "checkpoint", AT_REMOVEDIR); /* where they are empty now */
+    unlinkat(publish->home->file, "tb", AT_REMOVEDIR);
     return status;
 }
 
 static enum status move(const struct publish *publish, const char *path)
 {
-    char folder[RESULT_FILE_BYTES];
-    if (!exists(publish->from, path)) {
-        return exists(publish->to, path) ? STATUS_OK
-                                         : status_fail(STATUS_IO, "'%s/%s' is gone: expected it there or in '%s'",
-                                                       publish->home, path, publish->journal.run);
+    struct dir from = {.file = -1}, to = {.file = -1};
+    const char *name;
+    enum status status = folder_of(&publish->from, path, false, &from, &name);
+    if (status == STATUS_OK || status == STATUS_NO_INPUT) {
+        status = folder_of(publish->home, path, exists(&from, name), &to, &name);
     }
-    snprintf(folder, sizeof folder, "%.*s", (int)strcspn(path, "/"), path);
-    if (strchr(path, '/') != NULL && mkdirat(publish->to, folder, 0777) != 0 && errno != EEXIST) {
-        return io_fail(publish, "make folder", folder);
+    if (status == STATUS_NO_INPUT || (status == STATUS_OK && !exists(&from, name) && !exists(&to, name))) {
+        status = status_fail(STATUS_IO, "'%s/%s' is gone: expected it there or in '%s'", publish->home->path, path,
+                             publish->journal.run);
     }
-    FAULT(MOVE);
-    return renameat(publish->from, path, publish->to, path) == 0 ? STATUS_OK : io_fail(publish, "move a run's file to", path);
+    if (status == STATUS_OK && exists(&from, name)) {
+        FAULT(MOVE);
+        status = dir_file_check(&to, name);
+        if (status == STATUS_OK && renameat(from.file, name, to.file, name) != 0) {
+            status = io_fail(publish, "move a run's file to", path);
+        }
+    }
+    dir_close(&from);
+    dir_close(&to);
+    return status;
 }
 
 /* A renamed file is safe once the folder is on the disk. */
 static enum status sync_folder(const struct publish *publish, const char *name)
 {
-    int folder = openat(publish->to, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) {
-        return errno == ENOENT ? STATUS_OK : io_fail(publish, "open", name);
+    struct dir folder;
+    enum status status = dir_inner(publish->home, name, false, &folder);
+    if (status != STATUS_OK) {
+        return status == STATUS_NO_INPUT ? STATUS_OK : status;
     }
-    enum status status = fsync(folder) == 0 ? STATUS_OK : io_fail(publish, "write", name);
-    close(folder);
+    status = fsync(folder.file) == 0 ? STATUS_OK : io_fail(publish, "write", name);
+    dir_close(&folder);
     return status;
 }
 
@@ -228,42 +244,61 @@ static enum status move_all(const struct publish *publish)
     return status == STATUS_OK ? sync_folder(publish, ".") : status;
 }
 
-static enum status do_journal(struct publish *publish)
+/* Remove what a run leaves in its folder besides results, and the folder, unless there is something else in it. */
+static enum status remove_run(const struct publish *publish)
 {
-    publish->from = openat(publish->to, publish->journal.run, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (publish->from < 0 && errno != ENOENT) {
-        return io_fail(publish, "open", publish->journal.run);
-    }
-    if (publish->from >= 0) {
-        enum status status = move_all(publish);
-        close(publish->from);
-        if (status != STATUS_OK) {
-            return status;
+    static const char *const folders[] = {"checkpoint", "checkpoint.old", "tb"};
+    const struct dir *run = &publish->from;
+    for (size_t i = 0; run->file >= 0 && i < sizeof folders / sizeof *folders; i++) {
+        struct dir inner;
+        if (dir_inner(run, folders[i], false, &inner) == STATUS_OK) {
+            dir_asides_remove(&inner, checkpoint_is);
+            dir_files_remove(&inner, checkpoint_is);
+            dir_close(&inner);
+            unlinkat(run->file, folders[i], AT_REMOVEDIR);
         }
     }
+    if (run->file >= 0) {
+        dir_asides_remove(run, result_file_is);
+    }
     FAULT(MOVE);
-    errno = remove_all(publish->to, publish->journal.run, DEPTH_MOST);
-    if (errno != 0) {
+    if (unlinkat(publish->home->file, publish->journal.run, AT_REMOVEDIR) != 0 && errno != ENOENT && errno != ENOTEMPTY &&
+        errno != EEXIST) {
         return io_fail(publish, "remove", publish->journal.run);
     }
-    FAULT(MOVE);
-    if (unlinkat(publish->to, JOURNAL, 0) != 0) {
-        return io_fail(publish, "remove", JOURNAL);
-    }
-    return sync_folder(publish, ".");
+    return STATUS_OK;
 }
 
-enum status publish_finish(const char *home)
+static enum status do_journal(struct publish *publish)
 {
-    struct publish publish = {.home = home, .from = -1};
-    publish.to = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (publish.to < 0) {
-        return status_fail(STATUS_IO, "cannot open '%s': %s", home, strerror(errno));
+    enum status status = dir_inner(publish->home, publish->journal.run, false, &publish->from);
+    if (status == STATUS_OK) {
+        status = move_all(publish);
+    } else if (status == STATUS_NO_INPUT) {
+        status = STATUS_OK;
     }
+    status = status == STATUS_OK ? remove_run(publish) : status;
+    dir_close(&publish->from);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    FAULT(MOVE);
+    status = dir_file_remove(publish->home, JOURNAL);
+    return status == STATUS_OK ? sync_folder(publish, ".") : status;
+}
+
+static bool is_journal(const char *name)
+{
+    return strcmp(name, JOURNAL) == 0;
+}
+
+enum status publish_finish(const struct dir *home)
+{
+    struct publish publish = {.home = home, .from.file = -1};
     bool found = false;
+    dir_asides_remove(home, is_journal);
     enum status status = journal_read(&publish, &found);
     status = status == STATUS_OK && found ? do_journal(&publish) : status;
     result_files_release(&publish.journal.files);
-    close(publish.to);
     return status;
 }

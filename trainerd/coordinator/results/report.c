@@ -133,13 +133,13 @@ json_t *report_memory(const int64_t bytes[MEMORY_N])
     return all;
 }
 
-static enum status hash_file(const char *path, json_t **out)
+static enum status hash_file(const struct dir *dir, const char *name, json_t **out)
 {
     int file;
     char bytes[1 << 16], digits[17];
     json_int_t n_bytes = 0;
     ssize_t n = -1;
-    enum status status = file_open(path, &file);
+    enum status status = dir_file_open(dir, name, &file);
     if (status != STATUS_OK) {
         return status;
     }
@@ -153,7 +153,7 @@ static enum status hash_file(const char *path, json_t **out)
         }
     }
     if (n < 0) {
-        status = status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(errno));
+        status = status_fail(STATUS_IO, "cannot read '%s/%s': %s", dir->path, name, strerror(errno));
     }
     snprintf(digits, sizeof digits, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
     *out = status == STATUS_OK ? json_pack("{s:I, s:s}", "bytes", n_bytes, "xxh3_64", digits) : NULL;
@@ -162,21 +162,15 @@ static enum status hash_file(const char *path, json_t **out)
     return status;
 }
 
-enum status report_files(const char *dir, json_t **out)
+enum status report_files(const struct dir *dir, json_t **out)
 {
     struct result_files files = {0};
-    int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) {
-        return status_fail(STATUS_IO, "cannot open '%s': %s", dir, strerror(errno));
-    }
-    enum status status = result_files_list(folder, &files);
-    close(folder);
+    enum status status = result_files_list(dir->file, &files);
     json_t *all = json_object(), *one;
     for (int i = 0; i < files.n && status == STATUS_OK; i++) {
-        char path[PATH_MAX];
         bool is_whole = strchr(files.path[i], '/') == NULL && strcmp(files.path[i], "result.json") != 0;
-        if (is_whole && snprintf(path, sizeof path, "%s/%s", dir, files.path[i]) < PATH_MAX) {
-            status = hash_file(path, &one);
+        if (is_whole) {
+            status = hash_file(dir, files.path[i], &one);
             json_object_set_new(all, files.path[i], one);
         }
     }

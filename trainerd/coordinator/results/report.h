@@ -4,6 +4,7 @@
 
 #include "partition/dataset.h"
 #include "partition/partition.h"
+#include "protocol/dir.h"
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
 #include "protocol/status.h"
@@ -36,6 +37,6 @@ json_t *report_memory(const int64_t bytes[MEMORY_N]);
  *   owns    the caller has the reference *out
  *   errors  STATUS_IO and those of file_open: a file cannot be read
  */
-enum status report_files(const char *dir, json_t **out);
+enum status report_files(const struct dir *dir, json_t **out);
 
 #endif

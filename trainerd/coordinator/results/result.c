@@ -234,13 +234,9 @@ static json_t *result_json(const struct result *result)
     return all;
 }
 
-enum status result_save(const struct result *result, const char *dir)
+enum status result_save(const struct result *result, const struct dir *dir)
 {
-    char path[PATH_MAX];
     json_t *files = NULL;
-    if (snprintf(path, sizeof path, "%s/result.json", dir) >= PATH_MAX) {
-        return status_fail(STATUS_CREATE, "output folder '%s': its files' names are too long for this system", dir);
-    }
     enum status status = report_files(dir, &files);
     if (status != STATUS_OK) {
         return status;
@@ -250,12 +246,12 @@ enum status result_save(const struct result *result, const char *dir)
     char *text = json_dumps(all, JSON_INDENT(2));
     json_decref(all);
     if (text == NULL) {
-        return status_fail(STATUS_BUG, "cannot write '%s': its values are not valid JSON", path);
+        return status_fail(STATUS_BUG, "cannot write '%s/result.json': its values are not valid JSON", dir->path);
     }
     size_t n = strlen(text);
     text[n] = '\n'; /* in place of the NUL: a file ends with a line */
     struct iovec piece = {.iov_base = text, .iov_len = n + 1};
-    status = file_replace(path, &piece, 1);
+    status = dir_replace(dir, "result.json", &piece, 1);
     free(text);
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include "partition/dataset.h"
 #include "partition/partition.h"
+#include "protocol/dir.h"
 #include "protocol/job/job.h"
 #include "protocol/status.h"
 #include "trainerd/coordinator/fleet/fleet.h"
@@ -55,6 +56,6 @@ const char *result_no_choice(const struct dataset *dataset);
 
 /* Write DIR/result.json, complete or not at all, with checksums of the other result files there, which are complete.
  * errors  STATUS_CREATE, STATUS_IO */
-enum status result_save(const struct result *result, const char *dir);
+enum status result_save(const struct result *result, const struct dir *dir);
 
 #endif

@@ -19,7 +19,7 @@ static const struct kind {
              {"drawn_train_idx.npy", NULL, NULL}, {"drawn_valid_idx.npy", NULL, NULL}, {"drawn_test_idx.npy", NULL, NULL},
              {"trace.json", NULL, NULL},          {"tb", "events.out.tfevents.", ""},  {"checkpoint", "epoch-", ".ckpt"},
              {"result.json", NULL, NULL}};
-enum { N_KIND = sizeof kinds / sizeof *kinds };
+enum { N_KIND = sizeof kinds / sizeof *kinds, KIND_TB = 10 };
 
 static bool is_named(const struct kind *kind, const char *name)
 {
@@ -39,6 +39,30 @@ bool result_file_is(const char *path)
         }
     }
     return false;
+}
+
+bool result_file_is_event(const char *name)
+{
+    return is_named(&kinds[KIND_TB], name);
+}
+
+static enum status folder_check(const struct dir *dir, const char *name)
+{
+    struct dir inner;
+    enum status status = dir_inner(dir, name, false, &inner);
+    if (status == STATUS_OK) {
+        dir_close(&inner);
+    }
+    return status == STATUS_NO_INPUT ? STATUS_OK : status;
+}
+
+enum status result_files_check(const struct dir *dir)
+{
+    enum status status = folder_check(dir, "checkpoint.old");
+    for (int k = 0; k < N_KIND && status == STATUS_OK; k++) {
+        status = kinds[k].begin != NULL ? folder_check(dir, kinds[k].name) : dir_file_check(dir, kinds[k].name);
+    }
+    return status;
 }
 
 void result_files_add(struct result_files *files, const char *path)

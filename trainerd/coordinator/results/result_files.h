@@ -5,6 +5,7 @@
 #ifndef TRAINERD_RESULT_FILES_H
 #define TRAINERD_RESULT_FILES_H
 
+#include "protocol/dir.h"
 #include "protocol/status.h"
 
 #include <limits.h>
@@ -28,7 +29,11 @@ void result_files_add(struct result_files *files, const char *path);
 void result_files_release(struct result_files *files);
 bool result_files_have(const struct result_files *files, const char *path);
 
-/* Is this the path of a result file? */
+/* Is this the path of a result file? The name of one of tb/'s? */
 bool result_file_is(const char *path);
+bool result_file_is_event(const char *name);
+
+/* Has the folder files where results are files, and folders where they are folders? errors  STATUS_CREATE what is something else, as a link */
+enum status result_files_check(const struct dir *dir);
 
 #endif

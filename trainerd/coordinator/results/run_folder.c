@@ -2,7 +2,6 @@
 
 #include "protocol/file.h"
 #include "trainerd/coordinator/results/checkpoint.h"
-#include "trainerd/coordinator/results/file_share.h"
 #include "trainerd/coordinator/results/publish.h"
 #include "trainerd/coordinator/results/result_files.h"
 
@@ -40,28 +39,22 @@ static bool link_read(const char *path, char out[PATH_MAX])
     return n > 0;
 }
 
-/* Make a link, or let an existing one lead elsewhere: readers see the old target or the new. Returns 0 or errno. */
-static int link_replace(const char *path, const char *target)
-{
-    char aside[PATH_MAX];
-    if (snprintf(aside, sizeof aside, "%s.%ld.tmp", path, (long)getpid()) >= PATH_MAX) {
-        return ENAMETOOLONG;
-    }
-    unlink(aside);
-    if (symlink(target, aside) != 0) {
-        return errno;
-    }
-    int error = rename(aside, path) == 0 ? 0 : errno;
-    if (error != 0) {
-        unlink(aside);
-    }
-    return error;
-}
-
 static const char *last_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash != NULL ? slash + 1 : path;
+}
+
+/* Make the link `name` in a folder, or let one lead elsewhere. */
+static enum status link_lead(const char *folder, const char *name, const char *target)
+{
+    struct dir dir;
+    enum status status = dir_open(folder[0] != '\0' ? folder : ".", DIR_LAST_FOLLOWED, &dir);
+    if (status == STATUS_OK) {
+        status = dir_link_replace(&dir, name, target);
+        dir_close(&dir);
+    }
+    return status;
 }
 
 static bool is_folder(const char *path)
@@ -141,7 +134,7 @@ static void id_make(const struct run_folder *run, char out[NAME_MAX + 1])
 
 enum status run_folder_init(struct run_folder *run, const struct job *job, const char *job_folder)
 {
-    *run = (struct run_folder){.job_folder = job_folder, .has_link = job->output.dir[0] == '\0', .lock = -1};
+    *run = (struct run_folder){.job_folder = job_folder, .has_link = job->output.dir[0] == '\0', .lock.file = -1};
     char name[JOB_RUN_BYTES];
     job_run_name(job, name);
     return output_dir(job->output.dir, name, run->home);
@@ -188,16 +181,27 @@ static void find_own(struct run_folder *run)
     }
 }
 
+static bool is_kept(const char *name)
+{
+    return strcmp(name, "result.json") == 0 || strcmp(name, "metrics.jsonl") == 0;
+}
+
 /* Nothing is left of a job before its first attempt. */
 static void forget_own(const struct run_folder *run)
 {
-    char path[PATH_MAX];
-    static const char *const names[] = {"run", "results/result.json", "results/metrics.jsonl"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (job_path(run, names[i], path)) {
-            unlink(path);
-        }
+    struct dir folder, results;
+    char target[PATH_MAX];
+    if (run->job_folder == NULL || dir_open(run->job_folder, DIR_LAST_NO_LINK, &folder) != STATUS_OK) {
+        return;
     }
+    if (readlinkat(folder.file, "run", target, sizeof target) >= 0) {
+        unlinkat(folder.file, "run", 0);
+    }
+    if (dir_inner(&folder, "results", false, &results) == STATUS_OK) {
+        dir_files_remove(&results, is_kept);
+        dir_close(&results);
+    }
+    dir_close(&folder);
 }
 
 /* Of the runs in the place, and of home if that is no link, the one with the newest checkpoint. */
@@ -280,25 +284,35 @@ enum status run_folder_checkpoint(const struct run_folder *run, char out[PATH_MA
 
 enum status run_folder_lock(struct run_folder *run)
 {
-    if (run->has_link || run->lock >= 0) {
+    if (run->has_link || run->lock.file >= 0) {
         return STATUS_OK;
     }
-    run->lock = open(run->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (run->lock < 0) {
-        return errno == ENOENT ? STATUS_OK : status_fail(STATUS_CREATE, "output folder '%s': %s", run->home, strerror(errno));
+    enum status status = dir_open(run->home, DIR_LAST_FOLLOWED, &run->lock);
+    if (status != STATUS_OK) {
+        return status == STATUS_NO_INPUT ? STATUS_OK : status;
     }
-    if (flock(run->lock, LOCK_EX | LOCK_NB) != 0) {
+    if (flock(run->lock.file, LOCK_EX | LOCK_NB) != 0) {
         return status_fail(STATUS_CREATE,
                            "output folder '%s': another running job writes to it: expected a folder of its own for each job",
                            run->home);
     }
-    return publish_finish(run->home);
+    status = result_files_check(&run->lock);
+    return status == STATUS_OK ? publish_finish(&run->lock) : status;
 }
 
 enum status run_folder_check(const struct run_folder *run)
 {
     const struct place place = place_of(run);
-    return output_check(run->is_found ? run->dir : place.parent);
+    struct dir dir;
+    if (!run->is_found) {
+        return output_check(place.parent);
+    }
+    enum status status = dir_open(run->dir, DIR_LAST_NO_LINK, &dir);
+    if (status == STATUS_OK) {
+        status = result_files_check(&dir);
+        dir_close(&dir);
+    }
+    return status == STATUS_OK ? output_check(run->dir) : status;
 }
 
 /* Make the first of <prefix>-<id>, <prefix>-<id>-2, … that is not there yet. */
@@ -307,8 +321,8 @@ static enum status make_new(struct run_folder *run, struct output *output)
     const struct place place = place_of(run);
     char id[NAME_MAX + 1];
     id_make(run, id);
-    snprintf(output->dir, sizeof output->dir, "%s", place.parent);
-    enum status status = output_folders_make(output->dir, &output->n_made_from);
+    snprintf(output->dir.path, sizeof output->dir.path, "%s", place.parent);
+    enum status status = output_folders_make(output->dir.path, &output->n_made_from);
     status = status == STATUS_OK ? run_folder_lock(run) : status;
     for (int k = 1; status == STATUS_OK && k <= N_SAME_ID_MOST; k++) {
         char number[16] = "";
@@ -317,7 +331,7 @@ static enum status make_new(struct run_folder *run, struct output *output)
         }
         status = path_print(run->dir, "%s/%s-%s%s", place.parent, place.prefix, id, number);
         if (status == STATUS_OK && mkdir(run->dir, 0777) == 0) {
-            memcpy(output->dir, run->dir, sizeof output->dir);
+            memcpy(output->dir.path, run->dir, sizeof output->dir.path);
             output->n_made_from = output->n_made_from == 0 ? strlen(run->dir) : output->n_made_from;
             return STATUS_OK;
         }
@@ -332,19 +346,20 @@ static enum status make_new(struct run_folder *run, struct output *output)
 /* The job's folder leads to the run. */
 static enum status note_for_job(const struct run_folder *run)
 {
-    char path[PATH_MAX], *whole;
-    if (!job_path(run, "run", path)) {
+    if (run->job_folder == NULL) {
         return STATUS_OK;
     }
-    whole = realpath(run->dir, NULL);
-    int error = whole != NULL ? link_replace(path, whole) : errno;
+    char *whole = realpath(run->dir, NULL);
+    enum status status = whole != NULL
+                             ? link_lead(run->job_folder, "run", whole)
+                             : status_fail(STATUS_CREATE, "cannot find output folder '%s': %s", run->dir, strerror(errno));
     free(whole);
-    return error == 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot make the link '%s': %s", path, strerror(error));
+    return status;
 }
 
 enum status run_folder_open(struct run_folder *run, struct output *output)
 {
-    struct output made = {.folder = -1, .metrics = -1};
+    struct output made = {.dir.file = -1, .metrics = -1};
     enum status status = STATUS_OK;
     if (!run->is_found) {
         status = make_new(run, &made);
@@ -362,43 +377,50 @@ enum status run_folder_open(struct run_folder *run, struct output *output)
 
 /* --- a finished run goes on in a folder of its own --- */
 
-static enum status share(const struct run_folder *run, const char *name)
+/* What a folder of the finished run has that goes on, in the folder of this one. */
+static enum status share_inner(const struct dir *from, const struct dir *to, const char *path)
 {
-    char from[PATH_MAX], to[PATH_MAX];
-    enum status status = path_print(from, "%s/%s", run->base, name);
-    status = status == STATUS_OK ? path_print(to, "%s/%s", run->dir, name) : status;
-    char *slash = status == STATUS_OK ? strrchr(to + strlen(run->dir) + 1, '/') : NULL;
-    if (slash != NULL) {
-        *slash = '\0';
-        status = file_folder_make(to);
-        *slash = '/';
+    struct dir inner_from, inner_to = {.file = -1};
+    char folder[RESULT_FILE_BYTES];
+    const char *name = strchr(path, '/') + 1;
+    snprintf(folder, sizeof folder, "%.*s", (int)(name - 1 - path), path);
+    enum status status = dir_inner(from, folder, false, &inner_from);
+    status = status == STATUS_OK ? dir_inner(to, folder, true, &inner_to) : status;
+    status = status == STATUS_OK ? dir_share(&inner_from, name, &inner_to, name, false) : status;
+    dir_close(&inner_from);
+    dir_close(&inner_to);
+    return status;
+}
+
+static enum status share_all(const struct dir *from, const struct dir *to)
+{
+    struct result_files files;
+    enum status status = result_files_list(from->file, &files);
+    /* In this order: a folder with a checkpoint has all that belongs to it. */
+    for (int i = 0; i < files.n && status == STATUS_OK; i++) {
+        if (strchr(files.path[i], '/') != NULL) {
+            status = share_inner(from, to, files.path[i]);
+        } else if (strcmp(files.path[i], "metrics.jsonl") == 0) { /* which grows */
+            status = dir_share(from, files.path[i], to, files.path[i], true);
+        }
     }
-    if (status != STATUS_OK || strcmp(name, "metrics.jsonl") == 0) { /* which grows */
-        return status == STATUS_OK ? file_copy(from, to) : status;
-    }
-    return file_share(from, to);
+    result_files_release(&files);
+    return status;
 }
 
 enum status run_folder_continue(const struct run_folder *run)
 {
     char own[PATH_MAX];
+    struct dir from, to = {.file = -1};
     enum status status = path_print(own, "%s/checkpoint", run->dir);
     if (status != STATUS_OK || run->base[0] == '\0' || checkpoint_exists(own)) {
         return status;
     }
-    int folder = open(run->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) {
-        return status_fail(STATUS_IO, "cannot open '%s': %s", run->base, strerror(errno));
-    }
-    struct result_files files;
-    status = result_files_list(folder, &files);
-    /* In this order: a folder with a checkpoint has all that belongs to it. */
-    for (int i = 0; i < files.n && status == STATUS_OK; i++) {
-        bool goes_on = strcmp(files.path[i], "metrics.jsonl") == 0 || strchr(files.path[i], '/') != NULL;
-        status = goes_on ? share(run, files.path[i]) : STATUS_OK;
-    }
-    result_files_release(&files);
-    close(folder);
+    status = dir_open(run->base, DIR_LAST_FOLLOWED, &from);
+    status = status == STATUS_OK ? dir_open(run->dir, DIR_LAST_NO_LINK, &to) : status;
+    status = status == STATUS_OK ? share_all(&from, &to) : status;
+    dir_close(&from);
+    dir_close(&to);
     return status;
 }
 
@@ -427,10 +449,9 @@ void run_folder_lead(struct run_folder *run, char *remark, size_t capacity)
     if (!leads) {
         snprintf(run->before, sizeof run->before, "%s", exists ? target : "");
     }
-    int error = leads ? 0 : link_replace(run->home, last_name(run->dir));
-    run->has_led = error == 0;
-    if (error != 0) {
-        snprintf(remark, capacity, "cannot make the link '%s': %s: this run is in '%s'", run->home, strerror(error), run->dir);
+    run->has_led = leads || link_lead(place.parent, last_name(run->home), last_name(run->dir)) == STATUS_OK;
+    if (!run->has_led) {
+        snprintf(remark, capacity, "%s: this run is in '%s'", status_reason(), run->dir);
     }
 }
 
@@ -440,33 +461,32 @@ void run_folder_lead(struct run_folder *run, char *remark, size_t capacity)
 static enum status keep_for_job(const struct run_folder *run)
 {
     static const char *const names[] = {"metrics.jsonl", "result.json"};
-    char from[PATH_MAX], to[PATH_MAX];
-    if (!job_path(run, "results", to)) {
+    struct dir from = {.file = -1}, job = {.file = -1}, to = {.file = -1};
+    if (run->job_folder == NULL) {
         return STATUS_OK;
     }
-    enum status status = file_folder_make(to);
+    enum status status = dir_open(run->job_folder, DIR_LAST_FOLLOWED, &job);
+    status = status == STATUS_OK ? dir_inner(&job, "results", true, &to) : status;
+    status = status == STATUS_OK ? dir_open(run->dir, DIR_LAST_NO_LINK, &from) : status;
     for (size_t i = 0; i < sizeof names / sizeof *names && status == STATUS_OK; i++) {
-        status = path_print(from, "%s/%s", run->dir, names[i]);
-        status = status == STATUS_OK ? path_print(to, "%s/results/%s", run->job_folder, names[i]) : status;
-        status = status == STATUS_OK ? file_share(from, to) : status;
+        status = dir_share(&from, names[i], &to, names[i], false);
     }
+    dir_close(&from);
+    dir_close(&job);
+    dir_close(&to);
     return status;
 }
 
 enum status run_folder_publish(struct run_folder *run)
 {
-    char path[PATH_MAX];
     if (run->has_link || !is_folder(run->dir)) {
         return STATUS_OK;
     }
     enum status status = keep_for_job(run);
-    status = status == STATUS_OK ? publish_begin(run->home, last_name(run->dir)) : status;
+    status = status == STATUS_OK ? publish_begin(&run->lock, last_name(run->dir)) : status;
     /* From here on the next start would complete it. */
-    int error = status == STATUS_OK && job_path(run, "run", path) ? link_replace(path, "results") : 0;
-    if (error != 0) {
-        return status_fail(STATUS_IO, "cannot make the link '%s': %s", path, strerror(error));
-    }
-    return status == STATUS_OK ? publish_finish(run->home) : status;
+    status = status == STATUS_OK && run->job_folder != NULL ? link_lead(run->job_folder, "run", "results") : status;
+    return status == STATUS_OK ? publish_finish(&run->lock) : status;
 }
 
 const char *run_folder_results(const struct run_folder *run)
@@ -480,17 +500,14 @@ void run_folder_close(struct run_folder *run)
     if (run->home[0] == '\0') {
         return;
     }
-    if (run->lock >= 0) {
-        close(run->lock);
-        run->lock = -1;
-    }
+    dir_close(&run->lock);
     bool is_gone = run->has_led && !is_folder(run->dir) && link_read(run->home, target) &&
                    strcmp(target, last_name(run->dir)) == 0;
+    const struct place place = place_of(run);
     if (is_gone && run->before[0] != '\0') {
-        link_replace(run->home, run->before);
+        link_lead(place.parent, last_name(run->home), run->before);
     } else if (is_gone) {
-        const struct place place = place_of(run);
-        unlink(run->home);
+        unlink(run->home); /* the link that was just read */
         if (run->n_made_from != 0 && run->n_made_from <= strlen(place.parent)) {
             rmdir(place.parent);
         }

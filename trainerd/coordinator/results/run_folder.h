@@ -30,7 +30,7 @@ struct run_folder {
     bool has_led;           /* home leads to dir because of run_folder_lead */
     char before[PATH_MAX];  /* where it led before; "": nowhere */
     size_t n_made_from;     /* folders from dir[0 … n_made_from] on were made for this run; 0: none */
-    int lock;               /* home, where it is output.dir, open and locked; -1 */
+    struct dir lock;        /* home, where it is output.dir, open and locked */
 };
 
 /* Set home. errors  STATUS_CONFIG output.dir is too long */

@@ -1,7 +1,6 @@
 #include "trainerd/coordinator/results/splits.h"
 
 #include "partition/files/npy_header.h"
-#include "protocol/file.h"
 #include "protocol/memory.h"
 
 #include <limits.h>
@@ -48,20 +47,18 @@ static enum status split_fill(void *context, char *bytes)
     return STATUS_OK;
 }
 
-enum status splits_save(const struct splits *splits, const char *dir)
+enum status splits_save(const struct splits *splits, const struct dir *dir)
 {
-    static const char *const names[] = {
-        [DATASET_SPLIT_TRAIN] = "train", [DATASET_SPLIT_VALID] = "valid", [DATASET_SPLIT_TEST] = "test"};
+    static const char *const names[] = {[DATASET_SPLIT_TRAIN] = "drawn_train_idx.npy",
+                                        [DATASET_SPLIT_VALID] = "drawn_valid_idx.npy",
+                                        [DATASET_SPLIT_TEST] = "drawn_test_idx.npy"};
     enum status status = STATUS_OK;
     for (int split = DATASET_SPLIT_TRAIN; splits->split != NULL && split <= DATASET_SPLIT_TEST && status == STATUS_OK;
          split++) {
-        char path[PATH_MAX];
         const int64_t n = splits->n_split[split];
         struct split_file file = {.splits = splits, .split = (enum dataset_split)split};
         file.n_header = npy_header_write(NPY_TYPE_I64, 1, &n, file.header, sizeof file.header);
-        status = snprintf(path, sizeof path, "%s/drawn_%s_idx.npy", dir, names[split]) < PATH_MAX
-                     ? file_replace_mapped(path, file.n_header + (size_t)n * sizeof n, split_fill, &file)
-                     : status_fail(STATUS_CREATE, "output folder '%s': its files' names are too long for this system", dir);
+        status = dir_replace_mapped(dir, names[split], file.n_header + (size_t)n * sizeof n, split_fill, &file);
     }
     return status;
 }

@@ -108,28 +108,27 @@ static enum status event_end(const struct tensorboard *tensorboard, struct recor
     return error == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot write '%s': %s", tensorboard->path, strerror(error));
 }
 
-static enum status file_make(const char *folder, struct tensorboard *tensorboard)
+static enum status file_make(const struct dir *folder, struct tensorboard *tensorboard)
 {
     char host[HOST_NAME_MAX + 1] = "";
     gethostname(host, sizeof host - 1);
     long long now = (long long)time(NULL);
-    enum status status = file_folder_make(folder);
     tensorboard->file = -1;
     errno = EEXIST;
-    for (int i = 0; status == STATUS_OK && tensorboard->file < 0 && errno == EEXIST; i++) {
-        if (snprintf(tensorboard->path, PATH_MAX, "%s/events.out.tfevents.%010lld.%s.%d.%d", folder, now, host, (int)getpid(),
-                     i) >= PATH_MAX) {
-            return status_fail(STATUS_CREATE, "cannot create a file in '%s': its name is too long for this system", folder);
+    for (int i = 0; tensorboard->file < 0 && errno == EEXIST; i++) {
+        if (snprintf(tensorboard->path, PATH_MAX, "%s/events.out.tfevents.%010lld.%s.%d.%d", folder->path, now, host,
+                     (int)getpid(), i) >= PATH_MAX) {
+            return status_fail(STATUS_CREATE, "cannot create a file in '%s': its name is too long for this system",
+                               folder->path);
         }
-        tensorboard->file = open(tensorboard->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+        tensorboard->file = openat(folder->file, tensorboard->path + strlen(folder->path) + 1,
+                                   O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
     }
-    if (status == STATUS_OK && tensorboard->file < 0) {
-        status = status_fail(STATUS_CREATE, "cannot create '%s': %s", tensorboard->path, strerror(errno));
-    }
-    return status;
+    return tensorboard->file >= 0 ? STATUS_OK
+                                  : status_fail(STATUS_CREATE, "cannot create '%s': %s", tensorboard->path, strerror(errno));
 }
 
-enum status tensorboard_open(const char *folder, struct tensorboard **out)
+enum status tensorboard_open(const struct dir *folder, struct tensorboard **out)
 {
     static const char version[] = "brain.Event:2";
     struct tensorboard *tensorboard = memory_alloc(1, sizeof *tensorboard);

@@ -6,6 +6,7 @@
 #ifndef TRAINERD_TENSORBOARD_H
 #define TRAINERD_TENSORBOARD_H
 
+#include "protocol/dir.h"
 #include "protocol/status.h"
 
 #include <stddef.h>
@@ -20,12 +21,12 @@ struct tensorboard_scalar {
     double value; /* left out where not finite */
 };
 
-/* Make the folder and a file in it.
+/* Make a file in the open folder.
  *
  *   owns    the caller owns *out: tensorboard_close
  *   errors  STATUS_CREATE, STATUS_IO
  */
-enum status tensorboard_open(const char *folder, struct tensorboard **out);
+enum status tensorboard_open(const struct dir *folder, struct tensorboard **out);
 /* NULL is allowed. */
 void tensorboard_close(struct tensorboard *tensorboard);
 

@@ -1,8 +1,8 @@
 #include "trainerd/coordinator/results/trace.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -103,24 +103,27 @@ static enum status workers_write(struct writer *w, struct fleet *fleet, uint32_t
     return STATUS_OK;
 }
 
-enum status trace_save(struct fleet *fleet, uint32_t n_worker, double start_s, const char *path)
+enum status trace_save(struct fleet *fleet, uint32_t n_worker, double start_s, const struct dir *dir, const char *name)
 {
-    char aside[PATH_MAX];
-    if (snprintf(aside, sizeof aside, "%s.tmp", path) >= PATH_MAX) {
-        return status_fail(STATUS_CREATE, "cannot create '%s': its name is too long for this system", path);
+    struct dir_aside aside;
+    enum status status = dir_aside_begin(dir, name, 0, &aside);
+    if (status != STATUS_OK) {
+        return status;
     }
-    struct writer w = {.file = fopen(aside, "we"), .start_s = start_s};
-    if (w.file == NULL) {
-        return status_fail(STATUS_CREATE, "cannot create '%s': %s", aside, strerror(errno));
-    }
-    enum status status = workers_write(&w, fleet, n_worker);
-    bool complete = fflush(w.file) == 0 && !ferror(w.file) && fsync(fileno(w.file)) == 0;
-    complete = fclose(w.file) == 0 && complete;
-    if (status == STATUS_OK && (!complete || rename(aside, path) != 0)) {
-        status = status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno));
+    int again = fcntl(aside.file, F_DUPFD_CLOEXEC, 0); /* fclose closes it */
+    struct writer w = {.file = again >= 0 ? fdopen(again, "w") : NULL, .start_s = start_s};
+    int error = w.file == NULL ? errno : 0;
+    status = error == 0 ? workers_write(&w, fleet, n_worker) : STATUS_OK;
+    if (w.file != NULL) {
+        bool complete = fflush(w.file) == 0 && !ferror(w.file);
+        error = complete ? 0 : errno != 0 ? errno : EIO;
+        error = fclose(w.file) != 0 && error == 0 ? errno : error;
+    } else if (again >= 0) {
+        close(again);
     }
     if (status != STATUS_OK) {
-        unlink(aside);
+        dir_aside_drop(dir, &aside);
+        return status;
     }
-    return status;
+    return dir_aside_end(dir, name, &aside, error, NULL);
 }

@@ -6,12 +6,13 @@
 #ifndef TRAINERD_TRACE_H
 #define TRAINERD_TRACE_H
 
+#include "protocol/dir.h"
 #include "trainerd/coordinator/fleet/fleet.h"
 
 /* Read all workers' traces and write the file; start_s, by the coordinator's clock, is time 0.
  *
  *   errors  STATUS_CREATE, STATUS_IO of the file, which is complete or absent; those of fleet_trace
  */
-enum status trace_save(struct fleet *fleet, uint32_t n_worker, double start_s, const char *path);
+enum status trace_save(struct fleet *fleet, uint32_t n_worker, double start_s, const struct dir *dir, const char *name);
 
 #endif

@@ -120,12 +120,12 @@ static struct safetensor *tensors(const struct weights *weights)
     return list;
 }
 
-enum status weights_save(const struct weights *weights, const char *path)
+enum status weights_save(const struct weights *weights, const struct dir *dir, const char *name)
 {
     /* PyTorch's writers add this, and some readers require it. */
     const struct safetensors_note note = {.key = "format", .text = "pt"};
     struct safetensor *list = tensors(weights);
-    enum status status = safetensors_save(path, list, (size_t)weights->program->n_param, &note, 1);
+    enum status status = safetensors_save(dir, name, list, (size_t)weights->program->n_param, &note, 1);
     free(list);
     return status;
 }

@@ -7,6 +7,7 @@
 #define TRAINERD_WEIGHTS_H
 
 #include "models/program.h"
+#include "protocol/dir.h"
 #include "protocol/status.h"
 
 /* Whole tensors. */
@@ -27,7 +28,7 @@ void weights_take(struct weights *weights);
 void weights_take_embeddings(struct weights *weights, int64_t n, const uint32_t *column, const float *from);
 
 /* Write the tensors, once all entries were copied to them. errors  STATUS_CREATE, STATUS_IO */
-enum status weights_save(const struct weights *weights, const char *path);
+enum status weights_save(const struct weights *weights, const struct dir *dir, const char *name);
 
 /* Read the tensors and the arena from a file that has every tensor with its shape; padding in the arena becomes 0.
  * errors  those of safetensors_load */

@@ -205,6 +205,7 @@ static enum status begin(struct commands *commands, struct connection *connectio
 {
     follower->job = record->id;
     follower->ask.owner = record->uid;
+    follower->ask.group = record->gid;
     follower->pending.proceed = proceed;
     follower->pending.job_changed = job_changed;
     enum status status = pending_begin(&follower->pending, commands, connection, request);

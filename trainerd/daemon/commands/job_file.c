@@ -1,7 +1,9 @@
 #include "trainerd/daemon/commands/job_file.h"
 
+#include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "trainerd/daemon/rights.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +14,7 @@
 #include <unistd.h>
 
 #define TAIL_BYTES (1 << 20)
+#define RIGHTS_S 10.0 /* for which a thread knows which groups a user is in */
 
 struct work {
     uv_work_t request;
@@ -27,27 +30,58 @@ static void fail(struct job_file_piece *piece, enum status status, const char *w
     snprintf(piece->reason, sizeof piece->reason, "%s", status_reason());
 }
 
-/* A link as the last component is not followed, and a pipe not waited for. Links in the path before it may lead anywhere: the
- * file's owner decides. */
+/* The owner's rights. The user database may be slow, and a stream opens its file for each piece. */
+static enum status rights_of(const struct job_file_ask *ask, const struct rights **out)
+{
+    static _Thread_local struct rights last;
+    static _Thread_local double until_s;
+    enum status status = STATUS_OK;
+    if (clock_s() >= until_s || last.uid != ask->owner || last.gid != ask->group) {
+        until_s = 0.0;
+        status = rights_find(ask->owner, ask->group, &last);
+        until_s = status == STATUS_OK ? clock_s() + RIGHTS_S : 0.0;
+    }
+    *out = &last;
+    return status;
+}
+
+/* Links in the path may lead anywhere: the owner's rights decide, not the daemon's. A link as the last name is not followed, and a pipe
+ * not waited for. *error_out: 0 or errno; returns the file or -1 */
+static int open_as_owner(const struct job_file_ask *ask, const struct rights *rights, int *error_out)
+{
+    struct rights before;
+    if (rights_take(rights, &before) != STATUS_OK) {
+        *error_out = EPERM;
+        return -1;
+    }
+    int file = open(ask->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    *error_out = file < 0 ? errno : 0;
+    rights_return(rights, &before);
+    return file;
+}
+
 static int open_checked(const struct job_file_ask *ask, struct job_file_piece *piece)
 {
     struct stat about;
-    int file = open(ask->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (file < 0) {
-        bool is_missing = errno == ENOENT || errno == ENOTDIR;
-        fail(piece,
-             is_missing       ? STATUS_NO_INPUT
-             : errno == ELOOP ? STATUS_DATA
-                              : STATUS_IO,
-             "cannot open", ask->path, strerror(errno));
+    const struct rights *rights;
+    int error;
+    if (rights_of(ask, &rights) != STATUS_OK) {
+        piece->status = STATUS_IO;
+        snprintf(piece->reason, sizeof piece->reason, "%s", status_reason());
         return -1;
     }
-    bool is_ours = false;
-    if (fstat(file, &about) == 0) {
-        is_ours = about.st_uid == ask->owner || (about.st_uid == geteuid() && about.st_nlink == 1);
+    int file = open_as_owner(ask, rights, &error);
+    if (file < 0) {
+        bool is_missing = error == ENOENT || error == ENOTDIR;
+        fail(piece,
+             is_missing       ? STATUS_NO_INPUT
+             : error == ELOOP ? STATUS_DATA
+                              : STATUS_IO,
+             "cannot open", ask->path, strerror(error));
+        return -1;
     }
-    if (!is_ours || !S_ISREG(about.st_mode)) {
-        fail(piece, STATUS_DATA, "cannot read", ask->path, is_ours ? "it is not a regular file" : "it is not the job owner's");
+    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) {
+        fail(piece, STATUS_DATA, "cannot read", ask->path, "it is not a regular file");
         close(file);
         return -1;
     }

@@ -1,5 +1,5 @@
-/* Files of a job, read for its owner by a daemon that may be root. A user can put links into these folders, so a file is opened
- * only if it belongs to that user.
+/* Files of a job, read for its owner by a daemon that may be root. A user can put links into these folders and above them, so a file is opened
+ * with that user's rights.
  *
  * A thread of libuv's pool reads, since a disk may hang. Knows nothing of the files' contents.
  */
@@ -20,7 +20,8 @@
 
 struct job_file_ask {
     char path[PATH_MAX];
-    uid_t owner;    /* the file must be this user's, or the daemon's own with one hard link */
+    uid_t owner;    /* the file is opened with this user's rights, … */
+    gid_t group;    /* … this group's, and those of the user's other groups */
     int64_t offset; /* where to begin; the end of the file when it has become shorter */
     int64_t n_tail; /* -1, or: begin at the last n_tail lines, as far as they are in the last MiB */
     const char *
@@ -29,7 +30,7 @@ struct job_file_ask {
 };
 
 struct job_file_piece {
-    enum status status; /* STATUS_NO_INPUT not there; STATUS_DATA not a regular file, or another user's; STATUS_IO */
+    enum status status; /* STATUS_NO_INPUT not there; STATUS_DATA not a regular file, or a link; STATUS_IO */
     char reason[256];   /* of a failure */
     int64_t offset;     /* where it begins */
     size_t n;

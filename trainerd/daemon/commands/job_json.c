@@ -1,7 +1,7 @@
 #include "trainerd/daemon/commands/job_json.h"
 
-#include "protocol/clock.h"
 #include "trainerd/daemon/jobs/gpus.h"
+#include "trainerd/daemon/jobs/job_clock.h"
 #include "trainerd/daemon/server/answer.h"
 
 #include <pwd.h>
@@ -47,7 +47,7 @@ static json_t *moment(double at)
 
 static double ran_s(const struct job_record *record)
 {
-    return record->ran_s + (record->attempt_at > 0 ? clock_wall_s() - record->attempt_at : 0.0);
+    return record->ran_s + (record->attempt_at > 0 ? job_clock_s() - record->attempt_at : 0.0);
 }
 
 static void set_progress(json_t *job, const struct job_progress *progress)

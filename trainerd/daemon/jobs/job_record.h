@@ -97,7 +97,7 @@ struct job_record {
     int32_t n_restart;         /* attempts that failed and were followed by another */
     pid_t pid;                 /* 0: none runs */
     uint64_t pid_start;        /* its start time, in ticks since boot: the pid alone may have been reused */
-    double attempt_at;         /* when the present attempt began; 0: none is under way */
+    double attempt_at;         /* when the present attempt began, by job_clock.h, as all times below; 0: none is under way */
     double ran_s;              /* of all earlier attempts; counts against time_limit_s */
     double next_attempt_at;    /* BACKING_OFF: not before */
     int64_t n_event_bytes;     /* of the job's events file, already in this record */

@@ -5,15 +5,15 @@
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/commands/submission.h"
+#include "trainerd/daemon/jobs/folders.h"
+#include "trainerd/daemon/jobs/job_clock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct listener {
@@ -107,9 +107,13 @@ enum status jobs_open(const char *state_folder, const struct gpus *gpus, struct 
 {
     static const struct gpus none;
     struct jobs *jobs = memory_alloc(1, sizeof *jobs);
+    int64_t highest = 0;
     jobs->gpus = gpus != NULL ? gpus : &none;
     enum status status = store_open(state_folder, &jobs->store);
     status = status == STATUS_OK ? find_folder(jobs, state_folder) : status;
+    status = status == STATUS_OK ? store_highest(jobs->store, &highest) : status;
+    status = status == STATUS_OK ? folders_check(jobs->folder, store_id(jobs->store), highest) : status;
+    status = status == STATUS_OK ? job_clock_open(jobs->store) : status;
     status = status == STATUS_OK ? store_each(jobs->store, add_each, jobs) : status;
     if (status != STATUS_OK) {
         jobs_close(jobs);
@@ -244,6 +248,13 @@ enum status jobs_submit(struct jobs *jobs, struct job_record *record, const stru
     return status;
 }
 
+void jobs_keep_time(struct jobs *jobs)
+{
+    if (job_clock_keep(jobs->store) != STATUS_OK) {
+        log_warn("%s", status_reason());
+    }
+}
+
 enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
 {
     struct job_record *record = find(jobs, changed->id);
@@ -256,6 +267,9 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
     }
     struct job_record next = *changed;
     next.changed_at = clock_wall_s();
+    if (job_state_ended(next.state) && !job_state_ended(record->state)) {
+        next.ended_at = next.changed_at;
+    }
     enum status status = store_update(jobs->store, &next);
     if (status == STATUS_OK) {
         *record = next;
@@ -291,41 +305,33 @@ void jobs_folder(const struct jobs *jobs, int64_t id, char *out)
     snprintf(out, PATH_MAX, "%s/%lld", jobs->folder, (long long)id);
 }
 
-/* While the daemon owns the folder, no user can put a link into it. */
-static enum status fill_folder(const struct jobs *jobs, const struct job_record *record, const char *folder)
-{
-    char path[PATH_MAX + sizeof "/job.toml"];
-    struct store_submission submission;
-    enum status status = store_submission_get(jobs->store, record->id, &submission);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    snprintf(path, sizeof path, "%s/job.toml", folder);
-    const struct iovec text = {.iov_base = (void *)submission.config, .iov_len = strlen(submission.config)};
-    status = file_replace(path, &text, 1);
-    store_submission_release(&submission);
-    if (status == STATUS_OK && (lchown(path, record->uid, record->gid) != 0 || chmod(path, 0600) != 0 ||
-                                lchown(folder, record->uid, record->gid) != 0)) {
-        status = status_fail(STATUS_CREATE, "cannot give '%s' to user %u: %s", folder, (unsigned)record->uid, strerror(errno));
-    }
-    return status;
-}
-
 enum status jobs_folder_make(const struct jobs *jobs, int64_t id)
 {
     const struct job_record *record = find(jobs, id);
     ASSERT(record != NULL);
-    char folder[PATH_MAX], path[PATH_MAX + sizeof "/job.toml"];
+    char folder[PATH_MAX];
     jobs_folder(jobs, id, folder);
-    if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
-        return status_fail(STATUS_CREATE, "cannot make the job's folder '%s': %s", folder, strerror(errno));
+    return folders_make(folder, record);
+}
+
+/* --- another store --- */
+
+/* STATE/jobs, as a restore or a repair finds it. */
+static enum status folder_of(const char *state_folder, char out[PATH_MAX])
+{
+    return snprintf(out, PATH_MAX, "%s/jobs", state_folder) < PATH_MAX - 64
+               ? file_folder_make(out)
+               : status_fail(STATUS_CREATE, "the state folder's path is too long: '%.64s…'", state_folder);
+}
+
+enum status jobs_restore(const char *state_folder, const char *from, struct store_repaired *out)
+{
+    char folder[PATH_MAX];
+    int64_t highest = 0;
+    enum status status = folder_of(state_folder, folder);
+    status = status == STATUS_OK ? folders_highest(folder, &highest) : status;
+    if (status == STATUS_OK) {
+        status = from != NULL ? store_restore(state_folder, from, highest, out) : store_repair(state_folder, highest, out);
     }
-    struct stat about;
-    if (lstat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) {
-        return status_fail(STATUS_CREATE, "'%s' is not a folder; expected the job's folder", folder);
-    }
-    snprintf(path, sizeof path, "%s/job.toml", folder);
-    bool ours = about.st_uid == geteuid();
-    bool is_made = ours ? record->uid == geteuid() && access(path, F_OK) == 0 : true;
-    return is_made ? STATUS_OK : fill_folder(jobs, record, folder);
+    return status == STATUS_OK ? folders_mark(folder, out->id) : status;
 }

@@ -15,7 +15,7 @@ struct jobs;
  * not change a job itself. */
 typedef void jobs_listener(void *context, const struct job_record *record);
 
-/* gpus: those that its jobs share, borrowed; NULL: none */
+/* gpus: those that its jobs share, borrowed; NULL: none. errors  those of store_open; STATUS_DATA the folders are not this store's jobs' */
 enum status jobs_open(const char *state_folder, const struct gpus *gpus, struct jobs **out);
 void jobs_close(struct jobs *jobs);
 void jobs_listen(struct jobs *jobs, jobs_listener *listener, void *context);
@@ -36,11 +36,14 @@ const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_
 /* All records, ids ascending; borrowed until the next submit. */
 const struct job_record *const *jobs_all(const struct jobs *jobs, size_t *n_out);
 
-/* Change a record: saved if the state machine allows the step from its present state, else STATUS_USAGE with both states' names.
+/* Change a record, and when it ended: saved if the state machine allows the step from its present state, else STATUS_USAGE with both states' names.
  *
  *   errors  STATUS_IO, STATUS_CREATE: the disk; the record in memory is as before
  */
 enum status jobs_change(struct jobs *jobs, const struct job_record *changed);
+
+/* To be called every JOB_CLOCK_KEEP_S: where the clock of jobs goes on from when the machine is started again. */
+void jobs_keep_time(struct jobs *jobs);
 
 /* Newest progress of a running job: in memory, and on disk only with the next change of state (it can be read again
  * from the job's events). */
@@ -49,10 +52,15 @@ void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *pro
 /* Set why a queued job waits: in memory alone, since the queue finds it again, and it changes for many jobs at once. */
 void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text);
 
-/* STATE/jobs/<id>: job.toml, events.jsonl, log, rank-<r>.log of a job, run, a link to its run's folder, and results/. out PATH_MAX */
+/* STATE/jobs/<id>: events.jsonl, log, rank-<r>.log of a job, run, a link to its run's folder, and results/. out PATH_MAX */
 void jobs_folder(const struct jobs *jobs, int64_t id, char *out);
-/* Make the folder with its job.toml, accessible to the owner alone, unless it exists. errors  STATUS_CREATE, STATUS_IO */
+/* Make the folder, accessible to the owner alone, unless it exists. errors  STATUS_CREATE, STATUS_IO */
 enum status jobs_folder_make(const struct jobs *jobs, int64_t id);
+
+/* Put a backup in the place of the state folder's store, or (from NULL) what can be read of it, where no daemon has it open; numbers go on above
+ * those of its folders, too. errors  those of store_restore */
+enum status jobs_restore(const char *state_folder, const char *from, struct store_repaired *out);
+
 struct store *jobs_store(const struct jobs *jobs);
 const struct gpus *jobs_gpus(const struct jobs *jobs);
 

@@ -10,6 +10,8 @@
 
 #include <stddef.h>
 
+#define STORE_ID_BYTES 33 /* 32 hexadecimal digits, NUL */
+
 struct store;
 
 /* A job's submission; texts end in NUL. */
@@ -32,6 +34,10 @@ struct store_submission {
 enum status store_open(const char *folder, struct store **out);
 void store_close(struct store *store);
 
+/* What tells it from every other store: a random number, as digits. The highest number that a job has had; 0: none yet. */
+const char *store_id(const struct store *store);
+enum status store_highest(struct store *store, int64_t *out);
+
 /* Save a new job; sets record->id. With a submission_id that its owner has used before, nothing is saved and *existing_out is
  * that job's id (else 0). errors  STATUS_IO (disk full, …): nothing is saved */
 enum status store_insert(struct store *store, struct job_record *record, const struct store_submission *submission,
@@ -43,7 +49,7 @@ enum status store_update(struct store *store, const struct job_record *record);
 /* Write to the store without changing it, and wait for the disk. errors  STATUS_IO: no change can be saved now */
 enum status store_probe(struct store *store);
 
-/* Call `each` for every job, ids ascending, until it returns false. */
+/* Call `each` for every job, ids ascending, until it returns false. A row that cannot be a job's is passed over, with a line in the log. */
 enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record), void *context);
 
 /* The submission of a job.
@@ -64,5 +70,31 @@ struct store_change {
 };
 enum status store_history(struct store *store, int64_t id, bool (*each)(void *context, const struct store_change *change),
                           void *context);
+
+/* What the store keeps besides jobs, by name: a line each. get: "" where there is none. errors  STATUS_IO, STATUS_DATA */
+#define STORE_FACT_BYTES 128
+enum status store_fact_get(struct store *store, const char *name, char out[STORE_FACT_BYTES]);
+enum status store_fact_put(struct store *store, const char *name, const char *value);
+
+/* --- store_repair.c --- */
+
+/* Write a copy of the open store as a new file (mode 0600). errors  STATUS_CREATE there is a file of that name, …; STATUS_IO */
+enum status store_backup(struct store *store, const char *path);
+
+/* What restore and repair have made. */
+struct store_repaired {
+    int64_t n_job, n_aside; /* rows of jobs, and rows that cannot be a job's, which are in the table `aside` */
+    int64_t highest;        /* the next job's number is the next */
+    char id[STORE_ID_BYTES];
+    char old[4096 + 32]; /* where the store is that was there; "": there was none */
+};
+
+/* Put a backup, or what can be read of the store, in its place, where no daemon has it open. Jobs' numbers go on above `highest`, and above those
+ * of both stores, as far as they can be read.
+ *
+ *   errors  STATUS_PEER a daemon has it open; STATUS_NO_INPUT, STATUS_DATA the backup is none; STATUS_CREATE, STATUS_IO
+ */
+enum status store_restore(const char *folder, const char *from, int64_t highest, struct store_repaired *out);
+enum status store_repair(const char *folder, int64_t highest, struct store_repaired *out);
 
 #endif

@@ -268,6 +268,10 @@ static struct ending ending_of(const struct attempt *attempt, const struct job_r
             snprintf(text, capacity, "its coordinator (pid %d) ended with exit code %d", (int)record->pid,
                      WEXITSTATUS(attempt->wait_status));
         }
+    } else if (attempt->was_reaped && supervisor_memory_ran_out(attempt->supervisor, attempt->wait_status)) {
+        ending.status = STATUS_NOMEM;
+        snprintf(text, capacity, "its coordinator (pid %d) was killed, since memory ran out: %s is %lld bytes",
+                 (int)record->pid, memory_machine_name(), (long long)memory_machine());
     } else {
         ending.is_lost = true;
         describe_death(attempt, record, text, capacity);
@@ -282,7 +286,7 @@ static void settle(struct attempt *attempt)
     int32_t n_worker = next.n_worker;
     char text[JOB_REASON_BYTES];
     const struct ending ending = ending_of(attempt, &next, text, sizeof text);
-    outcome_decide(&ending, &supervisor->options.backoff, clock_wall_s(), &next);
+    outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), &next);
     bool asks_again = next.reason == JOB_REASON_RESCALING || next.n_worker != n_worker;
     enum status status = asks_again ? supervisor_needs(supervisor, next.n_worker, &next) : STATUS_OK;
     status = status == STATUS_OK ? jobs_change(supervisor->jobs, &next) : status;
@@ -293,6 +297,8 @@ static void settle(struct attempt *attempt)
     }
     log_info_of(next.id, next.attempt, "%s %s %s", job_state_name(next.state), job_reason_name(next.reason), next.reason_text);
     attempt_close(attempt);
+    supervisor_settled(supervisor);
+    FAULT(CLOCK);
     supervisor_schedule(supervisor);
 }
 
@@ -387,7 +393,7 @@ static void attempt_watch(struct attempt *attempt)
                     uv_strerror(error));
     }
     if (record->time_limit_s > 0.0) {
-        double ran_s = record->ran_s + fmax(0.0, clock_wall_s() - record->attempt_at);
+        double ran_s = record->ran_s + fmax(0.0, job_clock_s() - record->attempt_at);
         deadline_set(attempt, record->time_limit_s - ran_s);
     }
 }
@@ -408,6 +414,7 @@ static enum status spawn(struct supervisor *supervisor, const struct job_record 
                                                 .pass_environment = supervisor->options.pass_environment,
                                                 .gpus = visible,
                                                 .folder = line.folder,
+                                                .input = line.config,
                                                 .log = log};
         status = process_spawn(&options, out);
     }
@@ -428,6 +435,16 @@ static uint64_t gpus_choose(const struct supervisor *supervisor, const struct jo
     return gpus_least(left, record->n_gpu < n_all ? record->n_gpu : n_all);
 }
 
+/* Where the events of an attempt begin that has not: what lies before is an earlier attempt's, or was put there by somebody. */
+static int64_t events_before(const struct supervisor *supervisor, int64_t id)
+{
+    char folder[PATH_MAX], path[PATH_MAX + 16];
+    jobs_folder(supervisor->jobs, id, folder);
+    snprintf(path, sizeof path, "%s/events.jsonl", folder);
+    int64_t n = event_log_bytes(path);
+    return n > 0 ? n : 0;
+}
+
 enum status attempt_begin(struct supervisor *supervisor, const struct job_record *record)
 {
     struct process process;
@@ -438,7 +455,6 @@ enum status attempt_begin(struct supervisor *supervisor, const struct job_record
     }
     /* The pid is saved before the gate opens: no coordinator runs that the next daemon would not find. */
     struct job_record next = *record;
-    double now = clock_wall_s();
     next.state = JOB_STATE_PREPARING;
     next.reason = JOB_REASON_NONE;
     next.reason_text[0] = '\0';
@@ -446,8 +462,9 @@ enum status attempt_begin(struct supervisor *supervisor, const struct job_record
     next.gpus = gpus;
     next.pid = process.pid;
     next.pid_start = process.start;
-    next.attempt_at = now;
-    next.started_at = next.started_at > 0.0 ? next.started_at : now;
+    next.n_event_bytes = events_before(supervisor, next.id);
+    next.attempt_at = job_clock_s();
+    next.started_at = next.started_at > 0.0 ? next.started_at : clock_wall_s();
     next.next_attempt_at = 0.0;
     status = jobs_change(supervisor->jobs, &next);
     if (status != STATUS_OK) {

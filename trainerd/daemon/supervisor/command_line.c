@@ -22,7 +22,7 @@ static void add(struct command_line *line, size_t *n, const char *format, ...)
     ASSERT(error >= 0);
 }
 
-/* The arguments that planning and training share. The number of parts is given, so that it does not follow the workers'. */
+/* What planning and training share: the text that was admitted, which no file of its owner replaces, and settings. The number of parts is given, so that it does not follow the workers'. */
 static enum status begin(const struct jobs *jobs, const struct job_record *record, struct command_line *out, size_t *n)
 {
     struct store_submission submission;
@@ -33,14 +33,13 @@ static enum status begin(const struct jobs *jobs, const struct job_record *recor
     struct job *job = memory_alloc(1, sizeof *job);
     status = submission_job(&submission, job);
     if (status == STATUS_OK) {
-        char folder[PATH_MAX];
-        jobs_folder(jobs, record->id, folder);
         *out = (struct command_line){.argv = memory_alloc(2 * submission.n_set + N_OWN_MOST, sizeof *out->argv),
-                                     .folder = strdup(submission.folder)};
-        ASSERT(out->folder != NULL);
+                                     .folder = strdup(submission.folder),
+                                     .config = strdup(submission.config)};
+        ASSERT(out->folder != NULL && out->config != NULL);
         add(out, n, "trainer-coordinator");
         add(out, n, "--config");
-        add(out, n, "%s/job.toml", folder);
+        add(out, n, "-");
         for (size_t i = 0; i < submission.n_set; i++) {
             add(out, n, "--set");
             add(out, n, "%s", submission.set[i]);
@@ -96,5 +95,6 @@ void command_line_release(struct command_line *line)
     }
     free(line->argv);
     free(line->folder);
+    free(line->config);
     *line = (struct command_line){0};
 }

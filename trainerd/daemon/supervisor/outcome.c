@@ -17,12 +17,11 @@ static void set_text(struct job_record *record, const char *format, ...)
     submission_cut(text, record->reason_text, sizeof record->reason_text);
 }
 
-static void end(struct job_record *record, enum job_state state, enum job_reason reason, int exit_code, double now)
+static void end(struct job_record *record, enum job_state state, enum job_reason reason, int exit_code)
 {
     record->state = state;
     record->reason = reason;
     record->exit_code = exit_code;
-    record->ended_at = now;
     record->next_attempt_at = 0;
     record->progress.seconds_left = state == JOB_STATE_SUCCEEDED ? 0.0 : (double)NAN;
 }
@@ -60,22 +59,22 @@ void outcome_decide(const struct ending *ending, const struct restart_backoff *b
     record->pid = 0;
     record->pid_start = 0;
     if (ending->status == STATUS_OK && !ending->is_lost && !ending->has_not_begun) {
-        end(record, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0, now);
+        end(record, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
         set_text(record, "%s", "");
         return;
     }
     if (record->cancel) {
-        end(record, JOB_STATE_CANCELLED, JOB_REASON_USER, status_exit_code(STATUS_INTERRUPTED), now);
+        end(record, JOB_STATE_CANCELLED, JOB_REASON_USER, status_exit_code(STATUS_INTERRUPTED));
         set_text(record, "it was cancelled%s", saved);
         return;
     }
     if (ending->stopping == JOB_REASON_TIME_LIMIT) {
-        end(record, JOB_STATE_FAILED, JOB_REASON_TIME_LIMIT, status_exit_code(STATUS_INTERRUPTED), now);
+        end(record, JOB_STATE_FAILED, JOB_REASON_TIME_LIMIT, status_exit_code(STATUS_INTERRUPTED));
         set_text(record, "it ran for %.3g s, its limit is %.3g s%s", record->ran_s, record->time_limit_s, saved);
         return;
     }
     if (ending->stopping == JOB_REASON_BAD_DATA) {
-        end(record, JOB_STATE_FAILED, JOB_REASON_BAD_DATA, status_exit_code(STATUS_DATA), now);
+        end(record, JOB_STATE_FAILED, JOB_REASON_BAD_DATA, status_exit_code(STATUS_DATA));
         set_text(record, "%s%s", ending->text, saved);
         return;
     }
@@ -101,7 +100,7 @@ void outcome_decide(const struct ending *ending, const struct restart_backoff *b
                  (int)record->max_restarts, next.wait_s, has_fewer ? " with one worker less" : "");
         return;
     }
-    end(record, JOB_STATE_FAILED, reason, status_exit_code(status), now);
+    end(record, JOB_STATE_FAILED, reason, status_exit_code(status));
     bool is_worn_out = record->n_restart > 0 && record->n_restart >= record->max_restarts;
     set_text(record, "%s%s", ending->text, is_worn_out ? "; no restarts are left" : "");
 }

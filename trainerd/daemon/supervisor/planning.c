@@ -2,7 +2,6 @@
  *
  * The coordinator prints to memory files of a fixed size, so that the daemon need not read along. It ends with the daemon.
  */
-#include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
@@ -44,7 +43,7 @@ static char *memory_text(int file, size_t *n_out)
     return text;
 }
 
-/* Bytes of all workers together; -1: not in the plan. */
+/* Bytes of all workers together, with the coordinator and what each process takes besides; -1: not in the plan. */
 static int64_t memory_of(const struct planning *planning)
 {
     size_t n, i;
@@ -55,9 +54,11 @@ static int64_t memory_of(const struct planning *planning)
     {
         all += json_integer_value(json_object_get(json_object_get(worker, "memory"), "all"));
     }
+    /* What workers take that run on this machine is in both. */
+    json_int_t here = json_integer_value(json_object_get(plan, "machine_bytes"));
     json_decref(plan);
     free(text);
-    return all > 0 ? all : -1;
+    return all > 0 ? (all > here ? all : here) : -1;
 }
 
 /* How failed planning ended, in the terms of an attempt's end. */
@@ -69,6 +70,10 @@ static struct ending ending_of(const struct planning *planning, bool was_reaped,
     if (was_reaped && WIFEXITED(wait_status)) {
         ending.status = status_from_exit_code(WEXITSTATUS(wait_status));
         ending.restartable = restart_is_possible(ending.status);
+    } else if (was_reaped && supervisor_memory_ran_out(planning->supervisor, wait_status)) {
+        ending.status = STATUS_NOMEM;
+        snprintf(text, capacity, "planning it was killed, since memory ran out: %s is %lld bytes", memory_machine_name(),
+                 (long long)memory_machine());
     } else {
         ending.is_lost = true;
         snprintf(text, capacity, "planning it was ended by signal %d", was_reaped ? WTERMSIG(wait_status) : 0);
@@ -94,7 +99,6 @@ static void fail_late(const struct supervisor *supervisor, struct job_record *ne
     next->state = JOB_STATE_FAILED;
     next->reason = JOB_REASON_TIME_LIMIT;
     next->exit_code = status_exit_code(STATUS_INTERRUPTED);
-    next->ended_at = clock_wall_s();
     snprintf(next->reason_text, sizeof next->reason_text, "planning it took more than %.3g s (daemon.plan_timeout)",
              supervisor->options.plan_s);
 }
@@ -117,7 +121,7 @@ static void settle(const struct planning *planning, bool was_reaped, int wait_st
     } else {
         char text[JOB_REASON_BYTES];
         const struct ending ending = ending_of(planning, was_reaped, wait_status, text, sizeof text);
-        outcome_decide(&ending, &supervisor->options.backoff, clock_wall_s(), &next);
+        outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), &next);
     }
     if (jobs_change(supervisor->jobs, &next) != STATUS_OK) { /* the next pass plans it again */
         log_warn_of(next.id, next.attempt, "%s", status_reason());
@@ -183,6 +187,7 @@ static void exited(uv_poll_t *poll, int error, int events)
     int wait_status = 0;
     bool was_reaped = process_reap(&planning->process, &wait_status);
     settle(planning, was_reaped, wait_status);
+    supervisor_settled(planning->supervisor);
     planning_end(planning);
     supervisor_schedule(planning->supervisor);
 }
@@ -212,6 +217,7 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
                                                 .pass_environment = supervisor->options.pass_environment,
                                                 .gpus = "", /* a plan opens none */
                                                 .folder = line.folder,
+                                                .input = line.config,
                                                 .out = planning->out,
                                                 .err = planning->err};
         status = process_spawn(&options, &planning->process);

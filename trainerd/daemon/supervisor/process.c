@@ -4,6 +4,7 @@
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "protocol/program.h"
+#include "trainerd/daemon/rights.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -16,13 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define N_GROUP_MOST 256
 
 /* Everything the child needs, made before the fork: after it, only async-signal-safe functions may be called. */
 struct plan {
@@ -30,9 +30,9 @@ struct plan {
     char program[PATH_MAX];
     char **environment;
     bool changes_user;
-    gid_t groups[N_GROUP_MOST];
-    int n_group;
+    struct rights rights;
     int gate, error_pipe;
+    int input; /* a sealed file in memory; -1: none */
 };
 
 /* --- before the fork --- */
@@ -122,19 +122,32 @@ static enum status user_find(struct plan *plan)
     struct passwd *user = NULL;
     plan->changes_user = options->uid != geteuid();
     if (plan->changes_user) {
-        user = getpwuid(options->uid);
-        plan->n_group = 1;
-        plan->groups[0] = options->gid;
-    }
-    if (user != NULL) {
-        plan->n_group = N_GROUP_MOST;
-        if (getgrouplist(user->pw_name, options->gid, plan->groups, &plan->n_group) < 0) {
-            return status_fail(STATUS_IO, "user '%s' is in more than %d groups", user->pw_name, N_GROUP_MOST);
+        enum status status = rights_find(options->uid, options->gid, &plan->rights);
+        if (status != STATUS_OK) {
+            return status;
         }
+        user = getpwuid(options->uid);
     }
     static struct passwd nobody = {.pw_dir = "/", .pw_name = "", .pw_shell = "/bin/sh"};
     plan->environment = environment_make(plan->changes_user && user == NULL ? &nobody : user, options);
     return STATUS_OK;
+}
+
+static enum status input_make(struct plan *plan)
+{
+    const char *text = plan->options->input;
+    if (text == NULL) {
+        return STATUS_OK;
+    }
+    plan->input = memfd_create("input", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int error = plan->input < 0 ? errno : file_write(plan->input, text, strlen(text));
+    if (error == 0 && fcntl(plan->input, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
+        error = errno;
+    }
+    if (error == 0 && lseek(plan->input, 0, SEEK_SET) != 0) {
+        error = errno;
+    }
+    return error == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot make a file in memory: %s", strerror(error));
 }
 
 /* --- the child --- */
@@ -166,7 +179,7 @@ static void child_signals(void)
 /* Close the daemon's files: a child that waits long at its gate must not keep the daemon's sockets open. */
 static void child_close(const struct plan *plan)
 {
-    const int keep[] = {plan->gate, plan->error_pipe, plan->options->out, plan->options->err};
+    const int keep[] = {plan->gate, plan->error_pipe, plan->options->out, plan->options->err, plan->input};
     unsigned from = STDERR_FILENO + 1, next;
     do {
         next = UINT_MAX;
@@ -188,8 +201,8 @@ static void child_run(const struct plan *plan)
     child_close(plan);
     child_signals();
     setsid();
-    if (plan->changes_user &&
-        (setgroups((size_t)plan->n_group, plan->groups) != 0 || setgid(options->gid) != 0 || setuid(options->uid) != 0)) {
+    if (plan->changes_user && (setgroups((size_t)plan->rights.n_group, plan->rights.group) != 0 || setgid(options->gid) != 0 ||
+                               setuid(options->uid) != 0)) {
         child_fail(plan, "cannot become the owner of", options->argv[0]);
     }
     umask(022);
@@ -200,8 +213,8 @@ static void child_run(const struct plan *plan)
         child_fail(plan, "cannot open", options->log);
     }
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(log >= 0 ? log : options->out, STDOUT_FILENO) < 0 ||
-        dup2(log >= 0 ? log : options->err, STDERR_FILENO) < 0) {
+    if (nothing < 0 || dup2(plan->input >= 0 ? plan->input : nothing, STDIN_FILENO) < 0 ||
+        dup2(log >= 0 ? log : options->out, STDOUT_FILENO) < 0 || dup2(log >= 0 ? log : options->err, STDERR_FILENO) < 0) {
         child_fail(plan, "cannot open", "/dev/null");
     }
     if (chdir(options->folder) != 0) {
@@ -305,9 +318,14 @@ enum status process_spawn(const struct process_options *options, struct process 
 {
     struct plan *plan = memory_alloc(1, sizeof *plan);
     plan->options = options;
+    plan->input = -1;
     enum status status = program_beside(options->argv[0], plan->program);
     status = status == STATUS_OK ? user_find(plan) : status;
+    status = status == STATUS_OK ? input_make(plan) : status;
     status = status == STATUS_OK ? child_start(plan, out) : status;
+    if (plan->input >= 0) {
+        close(plan->input);
+    }
     environment_free(plan->environment);
     free(plan);
     return status;

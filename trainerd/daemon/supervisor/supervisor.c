@@ -1,6 +1,6 @@
 #include "trainerd/daemon/supervisor/supervisor.h"
 
-#include "protocol/clock.h"
+#include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/commands/submission.h"
@@ -25,7 +25,7 @@ static void start_failed(struct supervisor *supervisor, const struct job_record 
     char text[JOB_REASON_BYTES];
     snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, status_reason());
     const struct ending ending = {.status = status, .text = text};
-    outcome_decide(&ending, &supervisor->options.backoff, clock_wall_s(), &next);
+    outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), &next);
     if (jobs_change(supervisor->jobs, &next) != STATUS_OK) {
         log_warn_of(record->id, record->attempt, "%s", status_reason());
     }
@@ -38,7 +38,6 @@ static enum status end_impossible(struct supervisor *supervisor, const struct jo
     next.state = JOB_STATE_FAILED;
     next.reason = decision->reason;
     next.exit_code = status_exit_code(STATUS_NOMEM);
-    next.ended_at = clock_wall_s();
     snprintf(next.reason_text, sizeof next.reason_text, "%s", decision->text);
     return jobs_change(supervisor->jobs, &next);
 }
@@ -83,7 +82,7 @@ static void schedule(uv_timer_t *timer)
         }
     }
     struct queue_decision *decision = memory_alloc(n + 1, sizeof *decision);
-    double now = clock_wall_s(), wait_s = INFINITY;
+    double now = job_clock_s(), wait_s = INFINITY;
     queue_decide(open, n, &supervisor->options.capacity, now, decision);
     supervisor->is_scheduling = true;
     for (size_t i = 0; i < n; i++) {
@@ -111,17 +110,28 @@ static void on_job_changed(void *context, const struct job_record *record)
     }
 }
 
+static void on_minute(uv_timer_t *minute)
+{
+    const struct supervisor *supervisor = minute->data;
+    jobs_keep_time(supervisor->jobs);
+}
+
 /* --- opening --- */
 
 enum status supervisor_open(uv_loop_t *loop, struct jobs *jobs, const struct supervisor_options *options,
                             struct supervisor **out)
 {
     struct supervisor *supervisor = memory_alloc(1, sizeof *supervisor);
-    *supervisor = (struct supervisor){.loop = loop, .jobs = jobs, .options = *options, .on_schedule = schedule, .n_handle = 1};
+    *supervisor = (struct supervisor){.loop = loop, .jobs = jobs, .options = *options, .on_schedule = schedule, .n_handle = 2};
     int error = uv_timer_init(loop, &supervisor->timer);
     ASSERT(error == 0);
-    supervisor->timer.data = supervisor;
+    supervisor->timer.data = supervisor->minute.data = supervisor;
+    error = uv_timer_init(loop, &supervisor->minute);
+    ASSERT(error == 0);
+    uv_timer_start(&supervisor->minute, on_minute, 1000 * JOB_CLOCK_KEEP_S, 1000 * JOB_CLOCK_KEEP_S);
     jobs_listen(jobs, on_job_changed, supervisor);
+    supervisor_settled(supervisor);
+    FAULT(CLOCK);
     size_t n;
     const struct job_record *const *all = jobs_all(jobs, &n);
     for (size_t i = 0; i < n; i++) {
@@ -152,6 +162,8 @@ void supervisor_close(struct supervisor *supervisor)
     while (supervisor->planning != NULL) {
         planning_stop(supervisor->planning);
     }
+    jobs_keep_time(supervisor->jobs);
+    uv_close((uv_handle_t *)&supervisor->minute, timer_closed);
     uv_close((uv_handle_t *)&supervisor->timer, timer_closed);
 }
 
@@ -192,7 +204,7 @@ enum status supervisor_cancel(struct supervisor *supervisor, int64_t id)
     next.cancel = true;
     if (next.state == JOB_STATE_QUEUED) {
         const struct ending ending = {.status = STATUS_INTERRUPTED, .text = ""};
-        outcome_decide(&ending, &supervisor->options.backoff, clock_wall_s(), &next);
+        outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), &next);
         status = jobs_change(supervisor->jobs, &next);
         if (status == STATUS_OK) {
             cancel_planning(supervisor, id);

@@ -1,11 +1,14 @@
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
+#include "protocol/cgroup.h"
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/commands/submission.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 
 void supervisor_release_handle(struct supervisor *supervisor)
 {
@@ -28,6 +31,16 @@ void supervisor_schedule_after(struct supervisor *supervisor, double wait_s)
 void supervisor_schedule(struct supervisor *supervisor)
 {
     supervisor_schedule_after(supervisor, 0.0);
+}
+
+bool supervisor_memory_ran_out(const struct supervisor *supervisor, int wait_status)
+{
+    return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL && cgroup_oom_kills("") > supervisor->n_oom_kill;
+}
+
+void supervisor_settled(struct supervisor *supervisor)
+{
+    supervisor->n_oom_kill = cgroup_oom_kills("");
 }
 
 enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, struct job_record *record)

@@ -6,6 +6,7 @@
 #ifndef TRAINERD_DAEMON_SUPERVISOR_STATE_H
 #define TRAINERD_DAEMON_SUPERVISOR_STATE_H
 
+#include "trainerd/daemon/jobs/job_clock.h"
 #include "trainerd/daemon/supervisor/event_log.h"
 #include "trainerd/daemon/supervisor/outcome.h"
 #include "trainerd/daemon/supervisor/process.h"
@@ -61,9 +62,10 @@ struct supervisor {
     uv_loop_t *loop;
     struct jobs *jobs;
     struct supervisor_options options;
-    uv_timer_t timer;
+    uv_timer_t timer, minute;
     uv_timer_cb on_schedule;               /* supervisor.c's pass over the queue; files below it only set the timer */
     uint64_t schedule_ns, scheduled_at_ns; /* how long the last pass took, when it ended */
+    int64_t n_oom_kill;                    /* as it was when it was last looked at */
     bool is_scheduling, is_closing;
     int n_handle; /* of attempts, planning and its own: freed with the last */
     struct attempt *attempts;
@@ -74,6 +76,10 @@ struct supervisor {
 void supervisor_release_handle(struct supervisor *supervisor);
 /* Run the queue after wait_s, or later: it takes at most a tenth of the daemon's time, however many jobs wait. */
 void supervisor_schedule_after(struct supervisor *supervisor, double wait_s);
+/* Was a process that has ended like this killed because memory ran out? The system has then killed some since the last attempt or planning was
+ * settled, after which supervisor_settled is called. */
+bool supervisor_memory_ran_out(const struct supervisor *supervisor, int wait_status);
+void supervisor_settled(struct supervisor *supervisor);
 /* Set n_worker, n_slot and n_gpu of the record for this many workers. errors  STATUS_USAGE it has fewer parts; STATUS_IO */
 enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, struct job_record *record);
 
@@ -81,6 +87,7 @@ enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, st
 struct command_line {
     char **argv;
     char *folder; /* the client's working directory */
+    char *config; /* the job file as submitted, for standard input */
 };
 /* Arguments of this job's coordinator: for attempt number `attempt`, or to plan.
  *

@@ -1,0 +1,168 @@
+/* Jobs in a control group that has too little memory for all their processes: on the machine's own groups, version 1. */
+#include "tests/support/process/folder.h"
+#include "tests/support/sanitized.h"
+#include "tests/system/fleet_case.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char group[PATH_MAX]; /* "": this machine lends none */
+
+/* A group of our own below the one that we are in. */
+static void make_all(void)
+{
+    char line[PATH_MAX];
+    folder_make();
+    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nhidden = 8\n"
+                             "[train]\nepochs = 5\n[workers]\nthreads = 1\ncount = 2\n[output]\ndir = \"o\"\n");
+    group[0] = '\0';
+    FILE *file = fopen("/proc/self/cgroup", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        const char *own = strstr(line, ":memory:");
+        if (own != NULL && strstr(own, "/..") == NULL) {
+            snprintf(group, sizeof group, "/sys/fs/cgroup/memory%.*s/trainerd-test-%d", (int)strcspn(own + 8, "\n"), own + 8,
+                     (int)getpid());
+        }
+    }
+    fclose(file);
+    if (group[0] != '\0' && mkdir(group, 0755) != 0) {
+        group[0] = '\0';
+    }
+}
+
+static void remove_all(void)
+{
+    for (int i = 0; group[0] != '\0' && rmdir(group) != 0 && i < 1000; i++) { /* the dead leave it a moment later */
+        usleep(10000);
+    }
+    folder_remove();
+}
+
+TestSuite(memory_group, .init = make_all, .fini = remove_all, .timeout = 30);
+
+static void group_write(const char *name, long long number)
+{
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/%s", group, name);
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file, "%s: %s", path, strerror(errno));
+    fprintf(file, "%lld", number);
+    cr_assert_eq(fclose(file), 0, "%s: %s", path, strerror(errno));
+}
+
+static void need_group(void)
+{
+    if (group[0] == '\0') {
+        cr_skip_test("needs root and control groups of version 1");
+    }
+    if (SANITIZED) {
+        cr_skip_test("sanitizers take more memory than the processes");
+    }
+}
+
+/* Start a coordinator in the group; its streams go to out. */
+static pid_t start(const char *setting)
+{
+    char program[PATH_MAX];
+    program_find("trainer-coordinator", program, sizeof program);
+    folder_write("out", "");
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        group_write("cgroup.procs", getpid());
+        int out = open(folder_path("out"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        dup2(out, STDOUT_FILENO);
+        dup2(out, STDERR_FILENO);
+        if (chdir(folder) == 0) {
+            execl(program, program, "--config", "job.toml", "--set", setting, (char *)NULL);
+        }
+        _exit(99);
+    }
+    return child;
+}
+
+static int finish(pid_t child)
+{
+    int how;
+    cr_assert_eq(waitpid(child, &how, 0), child);
+    return WIFEXITED(how) ? WEXITSTATUS(how) : 1000 + WTERMSIG(how);
+}
+
+static const char *said(void)
+{
+    static char text[1 << 14];
+    folder_read("out", text, sizeof text);
+    return text;
+}
+
+Test(memory_group, two_workers_that_do_not_fit_with_all_processes_are_refused_with_the_sum)
+{
+    need_group();
+    group_write("memory.limit_in_bytes", 30 << 20);
+    int code = finish(start("train.epochs=5"));
+    cr_assert_eq(code, 71, "exit %d: %s", code, said());
+    cr_assert_not_null(
+        strstr(said(), "with workers.count = 2 on one machine, more than the control group's memory limit of 31457280"), "%s",
+        said());
+    cr_assert_not(folder_has("o"));
+    code = finish(start("memory.limit=\"20MiB\""));
+    cr_assert_eq(code, 71, "with a limit for each worker: exit %d: %s", code, said());
+    group_write("memory.limit_in_bytes", 48 << 20);
+    code = finish(start("train.epochs=5"));
+    cr_assert_eq(code, 0, "exit %d: %s", code, said());
+}
+
+/* The system chooses these first. */
+static void offer_workers(pid_t coordinator)
+{
+    pid_t workers[2];
+    char path[64];
+    cr_assert_eq(fleet_workers(coordinator, workers, 2), 2);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)workers[i]);
+        FILE *file = fopen(path, "w");
+        cr_assert(file != NULL && fputs("1000", file) >= 0 && fclose(file) == 0, "%s: %s", path, strerror(errno));
+    }
+}
+
+Test(memory_group, a_worker_that_is_killed_for_memory_ends_the_job_with_71_and_says_so)
+{
+    need_group();
+    int how;
+    setenv("TRAINERD_FAULTS", "coordinator.launch=stop", 1); /* the plan has been held against the limit */
+    pid_t job = start("train.epochs=5");
+    cr_assert_eq(waitpid(job, &how, WUNTRACED), job);
+    cr_assert(WIFSTOPPED(how), "%s", said());
+    offer_workers(job);
+    group_write("memory.limit_in_bytes", 24 << 20); /* room for the coordinator, not for workers besides */
+    cr_assert_eq(kill(job, SIGCONT), 0);
+    int code = finish(job);
+    cr_assert_eq(code, 71, "exit %d: %s", code, said());
+    cr_assert_not_null(strstr(said(), "was killed by signal 9 (SIGKILL)"), "%s", said());
+    cr_assert_not_null(strstr(said(), "since memory ran out: the control group's memory limit is "), "%s", said());
+}
+
+Test(memory_group, a_worker_that_is_killed_by_somebody_is_not_said_to_have_lacked_memory)
+{
+    need_group();
+    pid_t job = start("train.epochs=100000000");
+    while (strstr(said(), "epoch ") == NULL) {
+        usleep(10000);
+    }
+    pid_t workers[2];
+    cr_assert_eq(fleet_workers(job, workers, 2), 2);
+    cr_assert_eq(kill(workers[1], SIGKILL), 0);
+    int code = finish(job);
+    cr_assert_eq(code, 69, "exit %d: %s", code, said());
+    cr_assert_null(strstr(said(), "memory ran out"), "%s", said());
+}

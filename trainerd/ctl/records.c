@@ -1,0 +1,62 @@
+/* The daemon's records as a whole: a copy from the daemon that runs; restored and repaired by trainerd itself, while none does. */
+#include "protocol/program.h"
+#include "trainerd/ctl/run.h"
+#include "trainerd/ctl/text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum status run_backup(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    char path[2 * PATH_MAX], here[PATH_MAX] = "";
+    const char *name = arguments->operand[0];
+    (void)exit_code_out;
+    if (name[0] != '/' && getcwd(here, sizeof here) == NULL) {
+        return status_fail(STATUS_IO, "cannot find the current folder: %s", strerror(errno));
+    }
+    snprintf(path, sizeof path, "%s%s%s", here, name[0] != '/' ? "/" : "", name);
+    json_t *request = json_object(), *answer, *text = json_string(path);
+    json_object_set_new(request, "cmd", json_string("backup"));
+    json_object_set_new(request, "path", text != NULL ? text : json_null());
+    enum status status = ctl_ask(arguments, request, &answer);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (ctl_given(arguments, CTL_OPTION_JSON)) {
+        text_print_json(answer);
+    } else {
+        printf("%lld jobs in %s\n", (long long)integer_of(answer, "jobs"), path);
+    }
+    json_decref(answer);
+    return STATUS_OK;
+}
+
+enum status run_restore(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    char program[PATH_MAX];
+    const char *argv[8];
+    size_t n = 0;
+    (void)exit_code_out;
+    enum status status = program_beside("trainerd", program);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    argv[n++] = "trainerd";
+    argv[n++] = arguments->command == CTL_COMMAND_restore ? "--restore" : "--repair";
+    if (arguments->command == CTL_COMMAND_restore) {
+        argv[n++] = arguments->operand[0];
+    }
+    if (ctl_given(arguments, CTL_OPTION_STATE)) {
+        argv[n++] = "--state";
+        argv[n++] = arguments->value[CTL_OPTION_STATE];
+    }
+    if (ctl_given(arguments, CTL_OPTION_JSON)) {
+        argv[n++] = "--json";
+    }
+    argv[n] = NULL;
+    execv(program, (char *const *)argv);
+    return status_fail(STATUS_PEER, "cannot start '%s': %s", program, strerror(errno));
+}

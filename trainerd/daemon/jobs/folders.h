@@ -1,0 +1,25 @@
+/* The folders of jobs, STATE/jobs/<number>, and the mark that says of which store's jobs they are.
+ *
+ * A store that is lost, or older than the folders, would give numbers again that have folders: jobs would find events and logs of others. So a
+ * store is refused whose folders are another's, or have higher numbers. Jobs without folders are normal: not begun yet, or cleaned away.
+ */
+#ifndef TRAINERD_DAEMON_FOLDERS_H
+#define TRAINERD_DAEMON_FOLDERS_H
+
+#include "protocol/status.h"
+#include "trainerd/daemon/jobs/job_record.h"
+
+/* The highest number of a folder below STATE/jobs; 0: there is none. errors  STATUS_CREATE it cannot be read */
+enum status folders_highest(const char *jobs, int64_t *out);
+
+/* Are these the folders of the store with that id, whose jobs have had numbers up to `highest`? Folders without a mark are marked.
+ * errors  STATUS_DATA no; STATUS_CREATE, STATUS_IO */
+enum status folders_check(const char *jobs, const char *id, int64_t highest);
+
+/* Mark them as this store's. errors  STATUS_CREATE, STATUS_IO */
+enum status folders_mark(const char *jobs, const char *id);
+
+/* Make the folder of a job, accessible to its owner alone, unless it exists. errors  STATUS_CREATE it is another user's, or no folder, … */
+enum status folders_make(const char *folder, const struct job_record *record);
+
+#endif

@@ -1,0 +1,44 @@
+/* The inside of a store, for the files store*: its base, statements and lock, and how they fail. */
+#ifndef TRAINERD_DAEMON_STORE_STATE_H
+#define TRAINERD_DAEMON_STORE_STATE_H
+
+#include "trainerd/daemon/jobs/store.h"
+#include "trainerd/daemon/jobs/store_row.h"
+
+#include <limits.h>
+#include <sqlite3.h>
+
+#define STORE_VERSION 3
+#define STORE_SQL_BYTES (3 * STORE_ROW_BYTES)
+
+enum store_statement { STORE_INSERT, STORE_UPDATE, STORE_SAME, STORE_HISTORY, STORE_FIND, STORE_N_STATEMENT };
+
+struct store {
+    sqlite3 *base;
+    sqlite3_stmt *statement[STORE_N_STATEMENT];
+    int lock; /* -1: not held */
+    char path[PATH_MAX];
+    char id[STORE_ID_BYTES];
+};
+
+/* Fail with SQLite's message. STATUS_IO may pass, as a full disk does; damage, STATUS_DATA, does not. */
+enum status store_fail(struct store *store, const char *doing);
+
+enum status store_run(struct store *store, const char *sql, const char *doing);
+
+/* End a transaction: commit it, or roll it back and keep the reason. */
+enum status store_finish(struct store *store, enum status status, const char *doing);
+
+/* The first number of a query's first row. */
+enum status store_number(struct store *store, const char *sql, int64_t *out);
+
+/* One daemon per folder: take its lock. errors  STATUS_PEER another has it; STATUS_CREATE */
+enum status store_lock(struct store *store, const char *folder);
+
+/* Open the file `store->path`, or make it; check it, and bring an older version up to date. errors  those of store_open */
+enum status store_open_file(struct store *store);
+
+/* Open it as it is, to read. errors  STATUS_DATA it is no store, or a newer version's; STATUS_NO_INPUT */
+enum status store_open_to_read(struct store *store);
+
+#endif
