@@ -16,7 +16,7 @@
 int64_t cgroup_memory_limit(const char *root);
 
 /* How many processes the system has killed because memory ran out: of this process's group, or, where no group counts them, of the machine. -1:
- * nobody counts. A process that ended by KILL while the number rose may well be one of them. */
+ * neither counts them. A process that ended by KILL while the number rose may well be one of them. */
 int64_t cgroup_oom_kills(const char *root);
 
 #endif

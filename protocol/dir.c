@@ -287,7 +287,7 @@ enum status dir_replace_mapped(const struct dir *dir, const char *name, size_t n
     if (status != STATUS_OK) {
         return status;
     }
-    /* Without room for its pages, writing to the memory would end the process with SIGBUS. */
+    /* Without free space for its pages, writing to the memory would end the process with SIGBUS. */
     int error;
     do {
         error = posix_fallocate(aside.file, 0, (off_t)n_bytes);

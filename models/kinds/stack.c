@@ -57,7 +57,7 @@ bool transform_first(const struct program *program, int x, int64_t f_out)
     return 2 * f_out <= aggregate_first; /* on a tie too: the aggregate then saves nothing for backward */
 }
 
-/* Names beyond the room are left out. */
+/* Names that do not fit are left out. */
 int layer_output(struct model *model, const char *name, int index, int value)
 {
     char whole[PROGRAM_NAME_BYTES];

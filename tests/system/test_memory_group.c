@@ -144,7 +144,7 @@ Test(memory_group, a_worker_that_is_killed_for_memory_ends_the_job_with_71_and_s
     cr_assert_eq(waitpid(job, &how, WUNTRACED), job);
     cr_assert(WIFSTOPPED(how), "%s", said());
     offer_workers(job);
-    group_write("memory.limit_in_bytes", 24 << 20); /* room for the coordinator, not for workers besides */
+    group_write("memory.limit_in_bytes", 24 << 20); /* enough for the coordinator, not for workers besides */
     cr_assert_eq(kill(job, SIGCONT), 0);
     int code = finish(job);
     cr_assert_eq(code, 71, "exit %d: %s", code, said());

@@ -1,4 +1,5 @@
 /* A daemon as its machine sees it: what it tells the service manager, its log file, its metrics. */
+#include "protocol/memory.h"
 #include "tests/support/daemon/exposition.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"
@@ -105,7 +106,8 @@ Test(observed, a_job_is_seen_in_the_metrics_with_its_epochs_and_phases)
     cr_assert_gt(exposition_value(text, "trainerd_job_epoch_bytes" OF ",direction=\"sent\"}"), 0);
     double planned = exposition_value(text, "trainerd_job_memory_bytes" OF ",by=\"plan\"}");
     double measured = exposition_value(text, "trainerd_job_memory_bytes" OF ",by=\"measure\"}");
-    cr_assert(measured > 0.5 * planned && measured < 1.1 * planned, "%g against %g", measured, planned);
+    /* The plan has the coordinator and what each process takes, too: what is left of it is the worker's. */
+    cr_assert(measured > 0 && planned > measured + 2 * MEMORY_PROCESS_FLOOR, "%g against %g", measured, planned);
     cr_assert_str_eq(get(ready, "/healthz"), "ok\n");
     kill(daemon_process.pid, SIGTERM);
     cr_assert_eq(process_finish(&daemon_process), 0);

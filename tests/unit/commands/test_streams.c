@@ -125,6 +125,20 @@ Test(streams, watch_tells_states_at_once_events_as_they_come_and_the_end_last)
     expect_end(&client);
 }
 
+/* However late the file is read for the first time: no event of it is older than the watch. */
+Test(streams, a_watcher_of_a_job_that_has_not_begun_misses_nothing)
+{
+    submit(SUBMIT(""));
+    job_write(1, "events.jsonl", "{\"event\":\"epoch\",\"epoch\":1}\n");
+    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"watch\",\"job\":1}\n");
+    json_t *event = answer_of(&client);
+    cr_assert_str_eq(text(event, "event"), "job");
+    json_decref(event);
+    event = answer_of(&client);
+    cr_assert_str_eq(text(event, "event"), "epoch");
+    json_decref(event);
+}
+
 Test(streams, a_follower_that_does_not_read_keeps_nothing_in_memory_and_misses_nothing)
 {
     submit(SUBMIT(""));

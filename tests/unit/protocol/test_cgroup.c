@@ -49,7 +49,7 @@ Test(cgroup, the_least_limit_of_a_group_and_of_those_above_it_counts)
 
 Test(cgroup, kills_for_memory_are_those_of_the_first_group_that_counts_them_else_of_the_machine)
 {
-    cr_expect_eq(cgroup_oom_kills(folder), -1, "nobody counts");
+    cr_expect_eq(cgroup_oom_kills(folder), -1, "neither counts them");
     file_make("proc/vmstat", "nr_free_pages 7\noom_kill 9\nlast 1\n");
     group_is("4:memory:/slurm/job\n0::/a/b\n");
     cr_expect_eq(cgroup_oom_kills(folder), 9);

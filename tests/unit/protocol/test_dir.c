@@ -174,7 +174,7 @@ Test(dir, a_mapped_file_is_whole_or_the_old_one_stays)
     cr_assert_str_eq(status_reason(), "no more bytes come");
     cr_assert_str_eq(text_of("f"), "new");
     expect_n(1);
-    fill_disk(); /* it has no room for pages */
+    fill_disk(); /* it has no space for pages */
     cr_assert_eq(dir_replace_mapped(&dir, "g", 3, fill, second), STATUS_IO);
     cr_assert(strstr(status_reason(), "/g'"), "%s", status_reason());
     expect_n(1);

@@ -102,7 +102,7 @@ Test(memory_plan, a_prediction_has_weights_and_sums_and_nothing_that_training_wo
     int64_t sums = MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
     cr_expect_eq(predicts.steps.phase[STEP_PHASE_TRAIN].n_step, 0);
     cr_expect_eq(predicts.n_gradient_bytes, sums);
-    /* Each of the rank's four parts has its sums, and there is room for those of another rank. */
+    /* Each of the rank's four parts has its sums, and there is a place for those of another rank. */
     cr_expect_eq(predicts.bytes[MEMORY_PARAMETERS], w.program.n_weight * (int64_t)sizeof(float) + (4 + 1) * sums);
     cr_expect_lt(predicts.n_arena_bytes, trains.n_arena_bytes / 2);
     cr_expect_eq(predicts.n_wire_bytes, 0);

@@ -281,6 +281,9 @@ enum status follow_events(struct commands *commands, struct connection *connecti
     follower->kind = FOLLOWER_KIND_EVENTS;
     status = read_fields(request, 0, follower);
     follower->is_following = true;
+    if (record->attempt == 0) {
+        follower->ask.n_tail = -1; /* all that there will be is new, also what comes before the first read */
+    }
     if (status != STATUS_OK) {
         free(follower);
         return status;

@@ -115,7 +115,7 @@ enum status folders_make(const char *folder, const struct job_record *record)
         return status_fail(STATUS_CREATE, "'%s' belongs to user %u; expected a folder of user %u, whose job this is, or none",
                            folder, (unsigned)about.st_uid, (unsigned)record->uid);
     }
-    /* Until it is given away nobody else can have put anything into it. */
+    /* Until it is given away no other user can have put anything into it. */
     return lchown(folder, record->uid, record->gid) == 0
                ? STATUS_OK
                : status_fail(STATUS_CREATE, "cannot give '%s' to user %u: %s", folder, (unsigned)record->uid, strerror(errno));

@@ -37,7 +37,7 @@ static const struct job_metric {
     REAL("epoch_bytes", "gauge", "Bytes between workers in the last epoch.", "direction=\"sent\"", progress.bytes_sent)
     REAL("epoch_bytes", "", "", "direction=\"received\"", progress.bytes_received)
     REAL("seconds_left", "gauge", "Estimated time of the remaining epochs.", NULL, progress.seconds_left)
-    INT("memory_bytes", "gauge", "Memory of all workers together, by plan and as measured.", "by=\"plan\"", memory)
+    INT("memory_bytes", "gauge", "Memory of the job: by plan with all its processes, and as its workers measure theirs.", "by=\"plan\"", memory)
     REAL("memory_bytes", "", "", "by=\"measure\"", progress.memory)
     INT("restarts_total", "counter", "Attempts that failed and were followed by another.", NULL, n_restart)
 #undef INT
@@ -169,8 +169,7 @@ void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, c
     print_counts(file, &sums);
     print_resource(file, "trainerd_slots", "Worker slots.", sums.n_slot, whole->n_slot);
     print_resource(file, "trainerd_gpus", "GPUs.", gpus_n(sums.gpus & whole->gpus), gpus_n(whole->gpus));
-    print_resource(file, "trainerd_memory_bytes", "Memory for workers, by the plans of running jobs.", sums.memory,
-                   whole->memory);
+    print_resource(file, "trainerd_memory_bytes", "Memory of running jobs, by their plans.", sums.memory, whole->memory);
     const struct job_record **shown = memory_alloc(n + 1, sizeof *shown);
     print_jobs(file, shown, jobs_to_show(jobs, n, now, shown));
     free(shown);

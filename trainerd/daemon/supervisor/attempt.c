@@ -435,7 +435,7 @@ static uint64_t gpus_choose(const struct supervisor *supervisor, const struct jo
     return gpus_least(left, record->n_gpu < n_all ? record->n_gpu : n_all);
 }
 
-/* Where the events of an attempt begin that has not: what lies before is an earlier attempt's, or was put there by somebody. */
+/* Where the events of an attempt begin that has not: what lies before is an earlier attempt's, or was put there by another process. */
 static int64_t events_before(const struct supervisor *supervisor, int64_t id)
 {
     char folder[PATH_MAX], path[PATH_MAX + 16];

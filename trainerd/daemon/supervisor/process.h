@@ -30,7 +30,7 @@ struct process_options {
     const char *folder;           /* working directory; entered as that user */
     const char *log; /* file that its output is appended to, opened as that user, never through a link; NULL: `out`, `err` */
     int out, err;
-    const char *input; /* what it finds on its standard input: a text in memory that nobody can change; NULL: nothing */
+    const char *input; /* what it finds on its standard input: a text in sealed memory; NULL: nothing */
 };
 
 /* Start a process that waits at its gate, so that its pid can be saved before it does anything. It exits when the daemon dies
