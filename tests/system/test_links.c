@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,6 +54,12 @@ static void expect_untouched(void)
         cr_assert_str_eq(text, "precious", "%s", names[i]);
     }
     int n = scandir(folder_path("precious"), &entry, is_entry, NULL);
+    for (int i = 0; i < n; i++) {
+        free(entry[i]);
+    }
+    if (n >= 0) {
+        free(entry);
+    }
     cr_assert_eq(n, 3, "%d files, something was made there", n);
 }
 
