@@ -84,7 +84,7 @@ enum status dir_link_replace(const struct dir *dir, const char *name, const char
  * end, to the disk. errors  those of dir_file_open, dir_aside_begin and dir_aside_end */
 enum status dir_share(const struct dir *from, const char *from_name, const struct dir *to, const char *to_name, bool copies);
 
-/* The user whose files are made here, which is not this process's where the file system says so. errors  STATUS_CREATE */
+/* The user whose files are made here: not this process's where the file system gives them another one. errors  STATUS_CREATE */
 enum status dir_user(const struct dir *dir, uid_t *out);
 
 #endif

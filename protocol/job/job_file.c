@@ -28,12 +28,12 @@ static enum status check_file(int fd, const char *path)
     return STATUS_OK;
 }
 
-/* Read up to `room` bytes. A file that grows past them meanwhile is refused as too long. */
-static enum status read_all(int fd, const char *path, char *text, size_t room, size_t *n_out)
+/* Read up to `capacity` bytes. A file that grows past them meanwhile is refused as too long. */
+static enum status read_all(int fd, const char *path, char *text, size_t capacity, size_t *n_out)
 {
     size_t n = 0;
-    while (n < room) {
-        ssize_t got = pread(fd, text + n, room - n, (off_t)n);
+    while (n < capacity) {
+        ssize_t got = pread(fd, text + n, capacity - n, (off_t)n);
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -46,18 +46,18 @@ static enum status read_all(int fd, const char *path, char *text, size_t room, s
         }
         n += (size_t)got;
     }
-    return status_fail(STATUS_CONFIG, "'%s' has more than %zu bytes", path, room - 1);
+    return status_fail(STATUS_CONFIG, "'%s' has more than %zu bytes", path, capacity - 1);
 }
 
 enum status job_load_file(int file, const char *origin, const char *const *set, size_t n_set, struct job *out)
 {
-    size_t room = JOB_FILE_MOST_BYTES + 1, n = 0;
+    size_t capacity = JOB_FILE_MOST_BYTES + 1, n = 0;
     enum status status = check_file(file, origin);
     if (status != STATUS_OK) {
         return status;
     }
-    char *text = memory_alloc(room, 1);
-    status = read_all(file, origin, text, room, &n);
+    char *text = memory_alloc(capacity, 1);
+    status = read_all(file, origin, text, capacity, &n);
     status = status == STATUS_OK ? job_load_text(text, n, origin, set, n_set, out) : status;
     free(text);
     return status;

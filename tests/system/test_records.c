@@ -1,7 +1,7 @@
 /* The daemon's records from the command line: copied, lost, restored, repaired. */
 #include "tests/support/process/command.h"
 #include "tests/support/process/folder.h"
-#include "tests/support/process/machines.h"
+#include "tests/support/process/served.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
@@ -12,33 +12,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct process daemon_process;
-static char address[128];
-
-static void daemon_begin(void)
-{
-    char program[PATH_MAX];
-    program_find("trainerd", program, sizeof program);
-    const char *arguments[] = {program, "--listen", address, "--state", "state", "--set", "slots=4", NULL};
-    process_start(&daemon_process, NULL, folder, NULL, arguments);
-    process_await(&daemon_process, "ts="); /* it listens */
-}
-
-static void daemon_end(void)
-{
-    kill(daemon_process.pid, SIGTERM);
-    process_finish(&daemon_process);
-}
-
 static void make_all(void)
 {
     folder_make();
-    snprintf(address, sizeof address, "unix:%s/socket", folder);
-    setenv("TRAINERD_TO", address, 1);
+    served_address_set();
     folder_write("job.toml",
                  "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = "
                  "1\n[train]\nepochs = 3\n");
-    daemon_begin();
+    served_begin();
 }
 
 TestSuite(records, .init = make_all, .fini = folder_remove, .timeout = 300);
@@ -58,30 +39,30 @@ Test(records, what_was_backed_up_is_there_again_after_the_store_was_lost)
     EXPECT(73, "File exists", "backup", "copy");
     EXPECT(69, "another daemon serves the state folder", "restore", "copy", "--state", "state");
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
-    daemon_end();
+    served_end();
     cr_assert_eq(unlink(folder_path("state/jobs.sqlite")), 0);
     program_find("trainerd", program, sizeof program);
-    const char *again[] = {"--listen", address, "--state", "state", NULL};
+    const char *again[] = {"--listen", served_address, "--state", "state", NULL};
     cr_assert_eq(command_finish(command_start(program, again)), 65, "%s", output);
     cr_assert_not_null(strstr(output, "state/jobs/2' is there, but the store's jobs have had numbers up to 0"), "%s", output);
     EXPECT(66, "cannot open 'nothing'", "restore", "nothing", "--state", "state");
     EXPECT(0, "state/jobs.sqlite has 1 jobs, 0 rows are set aside, the next job is 3", "restore", "copy", "--state", "state");
-    daemon_begin();
+    served_begin();
     EXPECT(0, "SUCCEEDED", "status", "1");
     EXPECT(66, "there is no job '2'", "status", "2");
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
     cr_assert_str_eq(printed, "3\n");
-    daemon_end();
+    served_end();
 }
 
 Test(records, a_repair_goes_on_above_the_folders_that_are_there)
 {
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
-    daemon_end();
+    served_end();
     cr_assert_eq(truncate(folder_path("state/jobs.sqlite"), 0), 0);
     EXPECT(0, "\"jobs\":0,\"aside\":0,\"next\":2,\"before\":\"", "repair", "--state", "state", "--json");
-    daemon_begin();
+    served_begin();
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
     cr_assert_str_eq(printed, "2\n");
-    daemon_end();
+    served_end();
 }

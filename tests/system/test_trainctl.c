@@ -2,9 +2,9 @@
 #include "protocol/clock.h"
 #include "tests/support/process/command.h"
 #include "tests/support/process/folder.h"
-#include "tests/support/process/machines.h"
 #include "tests/support/process/patience.h"
 #include "tests/support/process/results.h"
+#include "tests/support/process/served.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -25,32 +25,18 @@
     "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = "                     \
     "1\n[train]\nepochs = "
 
-static struct process daemon_process;
-static char address[128];
-
-static void daemon_begin(void)
-{
-    char program[PATH_MAX];
-    program_find("trainerd", program, sizeof program);
-    const char *arguments[] = {program, "--listen", address, "--state", "state", "--set", "slots=4", NULL};
-    process_start(&daemon_process, NULL, folder, NULL, arguments);
-    process_await(&daemon_process, "ts="); /* it listens */
-}
-
 static void make_all(void)
 {
     folder_make();
-    snprintf(address, sizeof address, "unix:%s/socket", folder);
-    setenv("TRAINERD_TO", address, 1);
+    served_address_set();
     folder_write("job.toml", JOB "3\n");
     folder_write("long.toml", JOB "100000000\neval_every = 0\n");
-    daemon_begin();
+    served_begin();
 }
 
 static void remove_all(void)
 {
-    kill(daemon_process.pid, SIGTERM);
-    process_finish(&daemon_process);
+    served_end();
     folder_remove();
 }
 
@@ -249,12 +235,12 @@ Test(trainctl, who_waits_for_a_job_outlasts_the_daemon)
     do {
         folder_read("err", output, sizeof output);
     } while (strstr(output, "epoch ") == NULL && patience_left(since_s));
-    kill(daemon_process.pid, SIGKILL);
-    process_finish(&daemon_process);
+    kill(served_process.pid, SIGKILL);
+    process_finish(&served_process);
     do {
         folder_read("err", output, sizeof output);
     } while (strstr(output, "waiting for the daemon") == NULL && patience_left(since_s));
-    daemon_begin();
+    served_begin();
     cr_assert_eq(command_finish(waiting), 0, "%s", output);
     cr_assert_not_null(strstr(output, "SUCCEEDED"));
 }

@@ -1,4 +1,4 @@
-/* What a prediction leaves: each node's class or labels, the logits that say so, and the output of a layer. */
+/* What a prediction leaves: each node's class or labels, their logits, and the output of a layer. */
 #include "partition/files/npy_header.h"
 #include "protocol/transport/message.h"
 #include "trainerd/coordinator/coordinator_state.h"

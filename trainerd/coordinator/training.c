@@ -85,7 +85,7 @@ enum status training_resume(struct training *training, const struct checkpoint *
 
 /* --- scoring --- */
 
-static enum status score_curves(struct training *training, struct checkpoint_score *out)
+enum status training_curves(struct training *training, enum dataset_split first, double of[4], double *all_out)
 {
     size_t n = (size_t)training->labels.n_node * (size_t)training->n_class;
     float *logits;
@@ -93,12 +93,26 @@ static enum status score_curves(struct training *training, struct checkpoint_sco
     if (status != STATUS_OK) {
         return status;
     }
-    double *const metric[] = {NULL, &out->train, &out->valid, &out->test};
     status = training_logits(training, logits);
-    for (int split = DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {
-        status = score_roc_auc(&training->labels, logits, (enum dataset_split)split, metric[split]);
+    for (int split = first; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {
+        status = score_roc_auc(&training->labels, logits, split, &of[split]);
+    }
+    if (status == STATUS_OK && all_out != NULL) {
+        status = score_roc_auc(&training->labels, logits, SCORE_SPLIT_ALL, all_out);
     }
     memory_release(MEMORY_OTHER, logits, n, sizeof *logits);
+    return status;
+}
+
+static enum status score_curves(struct training *training, struct checkpoint_score *out)
+{
+    double of[4] = {0};
+    enum status status = training_curves(training, DATASET_SPLIT_TRAIN, of, NULL);
+    if (status == STATUS_OK) {
+        out->train = of[DATASET_SPLIT_TRAIN];
+        out->valid = of[DATASET_SPLIT_VALID];
+        out->test = of[DATASET_SPLIT_TEST];
+    }
     return status;
 }
 

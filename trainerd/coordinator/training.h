@@ -94,6 +94,10 @@ enum status training_rows_place(struct training *training, uint32_t what, int64_
 /* Logits of the last evaluation in the dataset's order. out n_node × n_class */
 enum status training_logits(struct training *training, float *out);
 
+/* ROC AUC of the splits from `first` on, and of all labelled nodes, from the logits of the present weights: of by enum dataset_split; all_out
+ * NULL: not wanted. errors  STATUS_NOMEM, those of the fleet */
+enum status training_curves(struct training *training, enum dataset_split first, double of[4], double *all_out);
+
 /* Metrics of a prediction by split; NaN: without labelled rows. */
 struct training_scores {
     double of[4]; /* by enum dataset_split; DATASET_SPLIT_NONE: of labelled nodes outside of all splits */

@@ -1,5 +1,7 @@
 #include "worker/plan/halo_rows.h"
 
+#include "worker/plan/amounts.h"
+
 struct part_rows halo_rows_in(const struct part_halo *own, enum halo_direction direction, int32_t hop)
 {
     switch (direction) {
@@ -28,11 +30,6 @@ int32_t halo_list_hop(const struct part_shared *shared, const struct program *pr
                       const struct halo_pass *pass)
 {
     return shared != NULL && shared->covers ? program->value[op->out].hop : halo_pass_hop(program, op, pass);
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 int64_t halo_n_flag(const struct part_halo *own)

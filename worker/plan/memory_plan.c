@@ -1,4 +1,5 @@
 #include "worker/plan/memory_plan.h"
+#include "worker/plan/amounts.h"
 
 #include "worker/plan/liveness.h"
 #include "worker/plan/recompute.h"
@@ -7,21 +8,6 @@
 
 #define ROW_ALIGN 16
 #define WORKSPACE_ALIGN 64
-
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan *plan)
 {

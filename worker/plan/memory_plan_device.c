@@ -1,13 +1,9 @@
 /* What of a plan lies where, on a device with memory of its own: its memory, pinned host memory, other host memory; what a worker may take, and
  * whether that is enough. */
+#include "worker/plan/amounts.h"
 #include "worker/plan/memory_plan.h"
 
 #include <stdio.h>
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 int64_t memory_plan_put(struct memory_plan *plan, enum memory_site site, enum memory_category category, int64_t n_bytes)
 {

@@ -1,25 +1,11 @@
 /* Payloads of halo passes: which jobs send lists that are not a pair's own, how many payloads each pass has, and their slots. */
+#include "worker/plan/amounts.h"
 #include "worker/plan/memory_plan.h"
 #include "worker/run/part_hop.h"
 
 #include <stdlib.h>
 
 #define WORKSPACE_ALIGN 64
-
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 bool memory_plan_covers(const struct job *job, const struct program *program)
 {

@@ -1,17 +1,8 @@
 /* What boundary-node sampling adds to a plan: scratch for a block's sample. */
+#include "worker/plan/amounts.h"
 #include "worker/plan/memory_plan.h"
 
 #define WORKSPACE_ALIGN 64
-
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* Bytes of an edge in a block's arrays. */
 static size_t edge_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own)

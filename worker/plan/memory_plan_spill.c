@@ -1,4 +1,5 @@
 /* What of a plan lies in files, and how much of it has to be in memory at one time: the most that one step uses of one part. */
+#include "worker/plan/amounts.h"
 #include "worker/plan/memory_plan.h"
 #include "worker/spill/spill.h"
 
@@ -9,11 +10,6 @@ struct spilling {
     struct memory_plan *plan;
     int64_t least;
 };
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 static int64_t sending_rows(const struct memory_plan_input *in, int32_t i, int d)
 {

@@ -1,11 +1,7 @@
 /* What of a plan comes from the parts themselves: their bytes and features, and what is made of their blocks. */
+#include "worker/plan/amounts.h"
 #include "worker/plan/memory_plan.h"
 #include "worker/run/part_hop.h"
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 int64_t memory_plan_features(const struct memory_plan_input *in, int32_t i)
 {
@@ -123,6 +119,12 @@ static void parts_plan(const struct memory_plan_input *in, bool both_columns, st
     }
 }
 
+static void copy_add(const struct part_hop_sizes *sizes, int64_t *copy_out, int64_t *places_out)
+{
+    *places_out += part_pairs_bytes(sizes->n_pair, 0);
+    *copy_out += part_hop_copy_bytes(sizes);
+}
+
 /* What training walks of an own part's blocks at one hop, besides the blocks themselves; *copy_out: edges picked out; *places_out: bytes of
  * where the blocks of these lie, to be added. */
 static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int32_t hop, int64_t *copy_out,
@@ -144,8 +146,7 @@ static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory
                                              .n_row = n_target,
                                              .n_listed = part_rows_all(&listed),
                                              .weighted = own->weighted};
-        *places_out += part_pairs_bytes(sizes.n_pair, 0);
-        *copy_out += part_hop_copy_bytes(&sizes);
+        copy_add(&sizes, copy_out, places_out);
     }
     if (part_hop_used(in->program, PART_DIRECTION_OUT, hop)) {
         const struct part_rows listed = halo_rows_out(halo, HALO_DIRECTION_IN, before);
@@ -157,8 +158,7 @@ static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory
             .typed = in->program->n_relation > 0,
             .weighted = own->weighted || in->program->n_relation > 0};
         n_bytes += (int64_t)in->ops->block_bytes(sizes.n_pair, sizes.n_row, sizes.n_edge);
-        *places_out += part_pairs_bytes(sizes.n_pair, 0);
-        *copy_out += part_hop_copy_bytes(&sizes);
+        copy_add(&sizes, copy_out, places_out);
     }
     return n_bytes;
 }

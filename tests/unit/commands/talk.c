@@ -106,13 +106,13 @@ int64_t submit(const char *request)
     return id;
 }
 
-bool stranger_open(struct client *stranger)
+bool other_user_open(struct client *other_user)
 {
     if (geteuid() != 0) {
         return false;
     }
     cr_assert_eq(seteuid(STRANGER), 0);
-    client_open(stranger, server_address(server));
+    client_open(other_user, server_address(server));
     cr_assert_eq(seteuid(0), 0);
     return true;
 }

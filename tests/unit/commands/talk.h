@@ -38,7 +38,7 @@ const char *text(const json_t *object, const char *key);
 int64_t submit(const char *request);
 
 /* A client of another user: who it is, is decided when it connects. False when we cannot be another. */
-bool stranger_open(struct client *stranger);
+bool other_user_open(struct client *other_user);
 
 /* Let a job go to a state. */
 void job_become(int64_t id, enum job_state state);

@@ -129,24 +129,24 @@ Test(commands, a_backup_of_all_users_jobs_is_for_administrators)
     cr_assert(folder_has("copy"));
     expect_failure(ask(request), 73, "File exists");
     expect_failure(ask("{\"v\":1,\"cmd\":\"backup\",\"path\":\"copy\"}"), 2, "is not an absolute path");
-    struct client stranger;
-    if (!stranger_open(&stranger)) {
+    struct client other_user;
+    if (!other_user_open(&other_user)) {
         cr_skip_test("needs root");
     }
     cr_assert_eq(unlink(folder_path("copy")), 0);
-    expect_failure(ask_by(&stranger, request), 2, "expected root, or the daemon's user");
+    expect_failure(ask_by(&other_user, request), 2, "expected root, or the daemon's user");
     cr_assert_not(folder_has("copy"));
-    client_close(&stranger);
+    client_close(&other_user);
 }
 
 Test(commands, another_users_job_shows_name_owner_and_state_and_takes_no_orders)
 {
     submit(SUBMIT(",\"name\":\"mine\""));
-    struct client stranger;
-    if (!stranger_open(&stranger)) {
+    struct client other_user;
+    if (!other_user_open(&other_user)) {
         cr_skip_test("needs root");
     }
-    json_t *answer = ask_by(&stranger, "{\"v\":1,\"cmd\":\"status\"}");
+    json_t *answer = ask_by(&other_user, "{\"v\":1,\"cmd\":\"status\"}");
     json_t *job = json_array_get(json_object_get(answer, "jobs"), 0);
     cr_assert_str_eq(text(job, "name"), "mine");
     cr_assert_str_eq(text(job, "state"), "QUEUED");
@@ -157,16 +157,16 @@ Test(commands, another_users_job_shows_name_owner_and_state_and_takes_no_orders)
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         char request[128];
         snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"%s\",\"job\":1}", orders[i]);
-        expect_failure(ask_by(&stranger, request), 2, "job 1 is another user's");
+        expect_failure(ask_by(&other_user, request), 2, "job 1 is another user's");
     }
-    expect_failure(ask_by(&stranger, "{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":2}"), 2, "job 1 is another user's");
-    expect_failure(ask_by(&stranger, "{\"v\":1,\"cmd\":\"cancel\",\"job\":\"mine\"}"), 66, "there is no job 'mine'");
+    expect_failure(ask_by(&other_user, "{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":2}"), 2, "job 1 is another user's");
+    expect_failure(ask_by(&other_user, "{\"v\":1,\"cmd\":\"cancel\",\"job\":\"mine\"}"), 66, "there is no job 'mine'");
     cr_assert_str_eq(supervisor.asked, "");
-    json_decref(ask_by(&stranger, SUBMIT(",\"name\":\"theirs\"")));
+    json_decref(ask_by(&other_user, SUBMIT(",\"name\":\"theirs\"")));
     cr_assert_eq(jobs_get(jobs, 2)->uid, STRANGER);
     expect_ok(answer = ask("{\"v\":1,\"cmd\":\"cancel\",\"job\":2}"));
     json_decref(answer);
-    client_close(&stranger);
+    client_close(&other_user);
 }
 
 /* --- orders --- */

@@ -83,18 +83,18 @@ Test(streams, what_a_user_puts_in_the_way_of_his_log_is_not_read_for_him)
     cr_assert_eq(chmod(folder_path("other"), 0600), 0);
     cr_assert_eq(chmod(folder, 0755), 0);
     cr_assert_eq(link(folder_path("other"), path), 0);
-    struct client stranger;
-    if (!stranger_open(&stranger)) {
+    struct client other_user;
+    if (!other_user_open(&other_user)) {
         cr_skip_test("needs root");
     }
-    json_decref(ask_by(&stranger, SUBMIT("")));
+    json_decref(ask_by(&other_user, SUBMIT("")));
     job_write(2, "events.jsonl", "");
     char theirs[PATH_MAX + 16];
     jobs_folder(jobs, 2, theirs);
     strcat(theirs, "/log");
     cr_assert_eq(link(path, theirs), 0);
-    expect_failure(ask_by(&stranger, "{\"v\":1,\"cmd\":\"logs\",\"job\":2}"), 74, "Permission denied");
-    client_close(&stranger);
+    expect_failure(ask_by(&other_user, "{\"v\":1,\"cmd\":\"logs\",\"job\":2}"), 74, "Permission denied");
+    client_close(&other_user);
 }
 
 Test(streams, watch_tells_states_at_once_events_as_they_come_and_the_end_last)

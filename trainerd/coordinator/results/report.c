@@ -95,15 +95,15 @@ void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTE
 {
     const struct dataset_splits *splits = &dataset->splits;
     const int64_t *n = dataset->n_split;
-    char whence[192] = "no split";
+    char origin[192] = "no split";
     if (splits->origin == DATASET_ORIGIN_GIVEN && splits->n > 1) {
-        snprintf(whence, sizeof whence, "split %" PRId64 " of 0 to %" PRId64 ", given", splits->index, splits->n - 1);
+        snprintf(origin, sizeof origin, "split %" PRId64 " of 0 to %" PRId64 ", given", splits->index, splits->n - 1);
     } else if (splits->origin == DATASET_ORIGIN_GIVEN) {
-        snprintf(whence, sizeof whence, "split given with the data");
+        snprintf(origin, sizeof origin, "split given with the data");
     } else if (splits->origin == DATASET_ORIGIN_DRAWN) {
-        snprintf(whence, sizeof whence, "split drawn with dataset.seed = %" PRId64 ", %s", splits->seed, splits->how);
+        snprintf(origin, sizeof origin, "split drawn with dataset.seed = %" PRId64 ", %s", splits->seed, splits->how);
     }
-    snprintf(out, REPORT_SPLIT_BYTES, "%s: %" PRId64 " train, %" PRId64 " valid, %" PRId64 " test, %" PRId64 " in none", whence,
+    snprintf(out, REPORT_SPLIT_BYTES, "%s: %" PRId64 " train, %" PRId64 " valid, %" PRId64 " test, %" PRId64 " in none", origin,
              n[DATASET_SPLIT_TRAIN], n[DATASET_SPLIT_VALID], n[DATASET_SPLIT_TEST], n[DATASET_SPLIT_NONE]);
 }
 
