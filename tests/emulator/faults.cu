@@ -272,17 +272,30 @@ static void graphs(scene &s)
 {
     cudaGraph_t graph;
     cudaGraphExec_t recorded;
+    CHECK(cudaEventRecord(s.event, s.other));
     CHECK(cudaStreamBeginCapture(s.stream, cudaStreamCaptureModeThreadLocal));
     LAUNCH(scale, dim3(4), dim3(N), s.stream, s.x, 2.0F, s.x, 4U * N);
     if (is("wait-while-capturing")) {
         CHECK(cudaStreamSynchronize(s.stream));
     }
+    if (is("event-of-no-capture")) {
+        CHECK(cudaStreamWaitEvent(s.stream, s.event, 0));
+    }
+    CHECK(cudaEventRecord(s.event, s.stream));
+    CHECK(cudaStreamWaitEvent(s.other, s.event, 0)); /* which is then captured, too */
+    CHECK(cudaMemcpyAsync(s.out, s.x, s.got.size() * sizeof(float), cudaMemcpyDeviceToDevice, s.other));
+    CHECK(cudaEventRecord(s.event, s.other));
+    if (!is("not-joined")) {
+        CHECK(cudaStreamWaitEvent(s.stream, s.event, 0));
+    }
     CHECK(cudaStreamEndCapture(s.stream, &graph));
+    if (is("event-of-a-capture")) {
+        CHECK(cudaEventSynchronize(s.event));
+    }
     CHECK(cudaGraphInstantiate(&recorded, graph, 0));
     for (int i = 0; i < 3; i++) {
         CHECK(cudaGraphLaunch(recorded, s.stream));
     }
-    CHECK(cudaMemcpyAsync(s.out, s.x, s.got.size() * sizeof(float), cudaMemcpyDeviceToDevice, s.stream));
     bring(s);
     expect(s, "a recorded launch", 1, 8.0F * s.given[1]);
     CHECK(cudaGraphExecDestroy(recorded));

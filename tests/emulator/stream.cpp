@@ -1,4 +1,4 @@
-/* Streams, events and graphs: nothing runs before it is waited for, and then in any order that streams and events allow. */
+/* Streams, events, captures of several streams and graphs: nothing runs before it is waited for, and then in any order that streams and events allow. */
 #include "tests/emulator/emulator.h"
 
 #include <algorithm>
@@ -13,9 +13,24 @@ struct stream_work {
     uint64_t *from_host;         /* what the host did before it gave this work */
 };
 
+/* What is captured: work of the stream that began, and of those that came to wait for its events. */
+struct captured_work {
+    size_t stream; /* among capture.streams */
+    enum { RUN, RECORD, WAIT } kind;
+    std::function<void()> run;
+    size_t event; /* RECORD, WAIT: by its number of those recorded */
+};
+
+struct capture {
+    std::vector<cudaStream_t> streams; /* the first one began */
+    std::vector<captured_work> work;
+    size_t n_event;
+};
+
 struct emulator_stream {
     std::deque<stream_work> work;
-    std::vector<std::function<void()>> *captured; /* NULL: not capturing */
+    capture *captured;     /* NULL: not capturing */
+    size_t captured_index; /* among its streams */
     void *tsan;
     uint64_t sync;
 };
@@ -23,13 +38,19 @@ struct emulator_stream {
 struct emulator_event {
     uint64_t n_recorded, n_passed;
     uint64_t sync;
+    capture *captured; /* where it was recorded last; NULL: not in a capture */
+    size_t number;     /* of its record there */
 };
 
 struct emulator_graph {
-    std::vector<std::function<void()>> runs;
+    capture recorded;
+    std::vector<cudaStream_t> streams; /* its own, once it can be launched, for all but the first */
+    std::vector<cudaEvent_t> events;   /* and its own, one for each record; the last one: of a launch's begin */
 };
 
 static std::vector<cudaStream_t> streams;
+static std::vector<capture *> &ended =
+    *new std::vector<capture *>; /* captures whose events may still be asked for, until the end */
 static std::mt19937 luck(1);
 
 /* The stream's next piece of work, if it may run. */
@@ -76,10 +97,7 @@ void enqueue(cudaStream_t s, std::function<void()> run, std::function<bool()> re
         die("the default stream is used");
     }
     if (s->captured != nullptr) {
-        if (ready) {
-            die("a wait for an event is captured");
-        }
-        s->captured->push_back(std::move(run));
+        s->captured->work.push_back({s->captured_index, captured_work::RUN, std::move(run), 0});
         return;
     }
     uint64_t *from_host = new uint64_t(0);
@@ -97,13 +115,43 @@ void launch(const char *kernel, dim3 grid, dim3 block, cudaStream_t stream, std:
 
 } // namespace emulator
 
+static cudaStream_t stream_new()
+{
+    cudaStream_t s = new emulator_stream{};
+    s->tsan = tsan_new();
+    streams.push_back(s);
+    return s;
+}
+
+static void record(cudaEvent_t event, cudaStream_t s)
+{
+    uint64_t n = ++event->n_recorded;
+    enqueue(s, [event, n] {
+        tsan_release(&event->sync);
+        event->n_passed = n;
+    });
+}
+
+static void follow(cudaStream_t s, cudaEvent_t event)
+{
+    uint64_t n = event->n_recorded;
+    enqueue(
+        s, [event] { tsan_acquire(&event->sync); }, [event, n] { return event->n_passed >= n; });
+}
+
+/* Outside of a capture an event has to be of none. */
+static void expect_plain(cudaEvent_t event)
+{
+    if (event->captured != nullptr) {
+        die("an event of a capture is asked for outside of it");
+    }
+}
+
 extern "C" {
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 {
-    *out = new emulator_stream{};
-    (*out)->tsan = tsan_new();
-    streams.push_back(*out);
+    *out = stream_new();
     return cudaSuccess;
 }
 
@@ -152,25 +200,40 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s)
 {
-    uint64_t n = ++event->n_recorded;
-    enqueue(s, [event, n] {
-        tsan_release(&event->sync);
-        event->n_passed = n;
-    });
+    event->captured = s->captured;
+    if (s->captured != nullptr) {
+        event->number = s->captured->n_event++;
+        s->captured->work.push_back({s->captured_index, captured_work::RECORD, {}, event->number});
+        return cudaSuccess;
+    }
+    record(event, s);
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t event, unsigned)
 {
-    uint64_t n = event->n_recorded;
-    enqueue(
-        s, [event] { tsan_acquire(&event->sync); }, [event, n] { return event->n_passed >= n; });
+    bool is_open = std::find(ended.begin(), ended.end(), event->captured) == ended.end();
+    if (event->captured != nullptr && is_open && s->captured == nullptr) { /* the stream joins the capture */
+        s->captured = event->captured;
+        s->captured_index = s->captured->streams.size();
+        s->captured->streams.push_back(s);
+    }
+    if (s->captured != nullptr) {
+        if (event->captured != s->captured) {
+            die("a captured stream waits for an event that is not of its capture");
+        }
+        s->captured->work.push_back({s->captured_index, captured_work::WAIT, {}, event->number});
+        return cudaSuccess;
+    }
+    expect_plain(event);
+    follow(s, event);
     return cudaSuccess;
 }
 
 /* A look moves one piece of work on: who only looks comes to an end, too. */
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
+    expect_plain(event);
     if (event->n_passed < event->n_recorded) {
         std::any_of(streams.begin(), streams.end(), step);
     }
@@ -183,6 +246,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+    expect_plain(event);
     uint64_t n = event->n_recorded;
     run_until(nullptr, [event, n] { return event->n_passed >= n; });
     tsan_acquire(&event->sync);
@@ -191,42 +255,91 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode)
 {
-    s->captured = new std::vector<std::function<void()>>;
+    s->captured = new capture{};
+    s->captured_index = 0;
+    s->captured->streams.push_back(s);
     return cudaSuccess;
+}
+
+/* Is all work of the capture before the end of the stream that began it? */
+static bool is_joined(const capture &all)
+{
+    std::vector<bool> behind(all.work.size(), false);
+    for (size_t i = all.work.size(); i-- > 0;) {
+        const captured_work &w = all.work[i];
+        bool is = w.stream == 0;
+        for (size_t k = i + 1; k < all.work.size() && !is; k++) {
+            bool same = all.work[k].stream == w.stream;
+            bool waits = w.kind == captured_work::RECORD && all.work[k].kind == captured_work::WAIT &&
+                         all.work[k].event == w.event;
+            is = behind[k] && (same || waits);
+        }
+        behind[i] = is;
+    }
+    return std::all_of(behind.begin(), behind.end(), [](bool is) { return is; });
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
 {
-    *out = new emulator_graph{std::move(*s->captured)};
-    delete s->captured;
-    s->captured = nullptr;
+    capture *all = s->captured;
+    if (!is_joined(*all)) {
+        die("what is captured does not end where the stream that began it does");
+    }
+    for (cudaStream_t one : all->streams) {
+        one->captured = nullptr;
+    }
+    ended.push_back(all);
+    *out = new emulator_graph{*all, {}, {}};
     return cudaSuccess;
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long)
 {
-    *out = new emulator_graph(*graph);
+    *out = new emulator_graph{graph->recorded, {}, {}};
+    for (size_t i = 0; i <= graph->recorded.n_event; i++) {
+        (*out)->events.push_back(new emulator_event{});
+    }
+    for (size_t i = 1; i < graph->recorded.streams.size(); i++) {
+        (*out)->streams.push_back(stream_new());
+    }
     return cudaSuccess;
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t s)
 {
-    for (const std::function<void()> &run : graph->runs) {
-        enqueue(s, run);
+    record(graph->events.back(), s);
+    for (cudaStream_t own : graph->streams) {
+        follow(own, graph->events.back());
+    }
+    for (const captured_work &w : graph->recorded.work) {
+        cudaStream_t on = w.stream == 0 ? s : graph->streams[w.stream - 1];
+        if (w.kind == captured_work::RUN) {
+            enqueue(on, w.run);
+        } else if (w.kind == captured_work::RECORD) {
+            record(graph->events[w.event], on);
+        } else {
+            follow(on, graph->events[w.event]);
+        }
     }
     return cudaSuccess;
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
+    cudaError_t code = cudaSuccess;
+    for (cudaStream_t own : graph->streams) {
+        code = code == cudaSuccess ? cudaStreamDestroy(own) : code;
+    }
+    for (cudaEvent_t own : graph->events) {
+        delete own;
+    }
     delete graph;
-    return cudaSuccess;
+    return code;
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
 {
-    delete graph;
-    return cudaSuccess;
+    return cudaGraphDestroy(graph);
 }
 
 const char *cudaGetErrorString(cudaError_t code)

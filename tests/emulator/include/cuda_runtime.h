@@ -4,7 +4,7 @@
  * chooses the order of threads, blocks and streams (up, down, or a number: a shuffle), so that what depends on it shows. These end
  * the process with a message: a barrier that not all threads can reach, a collective whose lanes differ in mask or place, a lane that
  * reads one that takes no part, a pointer to host memory that is not pinned in a kernel's arguments, a copy between other places than
- * it says, the default stream, a wait while a stream is captured. Shared memory is NaNs in each block and ends where it ends
+ * it says, the default stream, a wait while a stream is captured, a capture whose streams do not end in the first one, an event of another one. Shared memory is NaNs in each block and ends where it ends
  * (AddressSanitizer sees it). Under ThreadSanitizer CUDA threads and streams are fibers, ordered by barriers, launches, streams and
  * events alone: a race is found by what orders two accesses, not by luck. With EMULATOR_PROTECT=1 the host's touch of device memory ends the process. Streams run as late as
  * waits allow, or with EMULATOR_EAGER=1 at once. With EMULATOR_UNIFIED=1 host memory is the device's, too, for tests of single
