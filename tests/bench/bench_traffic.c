@@ -43,21 +43,27 @@ static double epoch_bytes(const char *settings)
     return n > 1 ? sum / (n - 1) : 0.0;
 }
 
-static double lossy_bytes(const char *data, const char *model, int parts, const char *loss)
+struct layout {
+    int parts, workers;
+};
+
+static double lossy_bytes(const char *data, const char *model, struct layout layout, const char *loss)
 {
     char settings[1024];
-    snprintf(settings, sizeof settings, "%s --set partition.parts=%d %s %s", data, parts, model, loss);
+    snprintf(settings, sizeof settings, "%s --set partition.parts=%d --set workers.count=%d %s %s", data, layout.parts,
+             layout.workers, model, loss);
     return epoch_bytes(settings);
 }
 
 /* Payloads alone: less those of an epoch that sends none. Against all rows that travel without covers. */
-static void share_print(const char *name, const char *data, const char *model, int parts, const char *loss, double bar)
+static void share_print(const char *name, const char *data, const char *model, struct layout layout, const char *loss,
+                        double bar)
 {
     char figure[128];
-    double none = lossy_bytes(data, model, parts, "--set exchange.sampling=0.0"),
-           all = lossy_bytes(data, model, parts, "--set exchange.cover=false") - none;
-    double some = lossy_bytes(data, model, parts, loss) - none;
-    snprintf(figure, sizeof figure, "%s, %d parts", name, parts);
+    double none = lossy_bytes(data, model, layout, "--set exchange.sampling=0.0"),
+           all = lossy_bytes(data, model, layout, "--set exchange.cover=false") - none;
+    double some = lossy_bytes(data, model, layout, loss) - none;
+    snprintf(figure, sizeof figure, "%s, %d parts on %d workers", name, layout.parts, layout.workers);
     bench_line(figure, 1e-6 * some, "MB", 1e-6 * all, all / some, bar);
 }
 
@@ -71,11 +77,13 @@ static void samples_print(void)
                   {"gat, 4 heads", "--set model.kind=gat --set model.heads=4 --set model.hidden=16", 6.25}};
     for (int graph = 0; graph < 2; graph++) {
         for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
-            for (int parts = 4; parts <= 8; parts *= 2) {
+            static const struct layout layouts[] = {{4, 4}, {8, 8}, {8, 4}};
+            for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++) {
                 char name[64];
+                bool alone = layouts[l].parts == layouts[l].workers; /* else what returns is each part's own */
                 snprintf(name, sizeof name, "p = 0.1, %s, %s", graph == 0 ? "sbm" : "physics", models[m].name);
-                share_print(name, graph == 0 ? SBM : physics(), models[m].settings, parts, "--set exchange.sampling=0.1",
-                            models[m].bar);
+                share_print(name, graph == 0 ? SBM : physics(), models[m].settings, layouts[l], "--set exchange.sampling=0.1",
+                            alone ? models[m].bar : 0.0);
             }
         }
     }
@@ -94,8 +102,8 @@ static void codecs_print(void)
         share_print(codecs[k].codec,
                     "--set dataset.generator=sbm --set dataset.nodes=20000 --set dataset.degree=10 --set dataset.features=256 "
                     "--set train.epochs=3",
-                    "--set model.kind=sage --set model.hidden=256 --set model.linear_layers=1 --set model.input_dropout=0.2", 4,
-                    loss, codecs[k].bar);
+                    "--set model.kind=sage --set model.hidden=256 --set model.linear_layers=1 --set model.input_dropout=0.2",
+                    (struct layout){4, 4}, loss, codecs[k].bar);
     }
 }
 
