@@ -9,6 +9,21 @@
 /* Lanes that take a head of a row. */
 #define HEAD_LANES 8
 
+static bool are_aligned(const struct device_attention_rows *rows)
+{
+    const int64_t f = rows->how->n_column;
+    const bool narrow_query = rows->how->score == DEVICE_SCORE_ADD,
+               narrow_key = narrow_query || rows->how->score == DEVICE_SCORE_COSINE;
+    const struct device_attention_source *source[] = {&rows->source, &rows->self_source};
+    const struct device_attention_target *target[] = {&rows->target, &rows->self_target};
+    bool aligned = by_fours(f, rows->how->att, NULL, NULL);
+    for (int i = 0; i < (rows->with_self ? 2 : 1); i++) {
+        aligned = aligned && by_fours(f, source[i]->value, narrow_key ? NULL : source[i]->key, NULL) &&
+                  by_fours(f, narrow_query ? NULL : target[i]->query, target[i]->grad_out, NULL);
+    }
+    return aligned;
+}
+
 struct cuda_attention cuda_attention_of(const struct device_attention_rows *rows, bool rows_are_sources)
 {
     const struct device_attention *how = rows->how;
@@ -23,6 +38,7 @@ struct cuda_attention cuda_attention_of(const struct device_attention_rows *rows
     a.begin = rows->begin;
     a.with_self = rows->begin && rows->with_self;
     a.rows_are_sources = rows_are_sources;
+    a.aligned = are_aligned(rows);
     a.n_head = how->n_head;
     a.n_column = how->n_column;
     a.slope = how->slope;
@@ -42,20 +58,6 @@ struct cuda_attention cuda_attention_of(const struct device_attention_rows *rows
     return a;
 }
 
-static bool ends_by_fours(int64_t f, const struct device_attention_rows *rows)
-{
-    const bool narrow_query = rows->how->score == DEVICE_SCORE_ADD,
-               narrow_key = narrow_query || rows->how->score == DEVICE_SCORE_COSINE;
-    const struct device_attention_source *source[] = {&rows->source, &rows->self_source};
-    const struct device_attention_target *target[] = {&rows->target, &rows->self_target};
-    bool fours = by_fours(f, rows->how->att, NULL, NULL);
-    for (int i = 0; i < (rows->with_self ? 2 : 1); i++) {
-        fours = fours && by_fours(f, source[i]->value, narrow_key ? NULL : source[i]->key, NULL) &&
-                by_fours(f, narrow_query ? NULL : target[i]->query, target[i]->grad_out, NULL);
-    }
-    return fours;
-}
-
 struct cuda_attention_grid cuda_attention_grid_of(struct device *device, const struct device_attention_rows *rows,
                                                   bool with_att)
 {
@@ -63,7 +65,7 @@ struct cuda_attention_grid cuda_attention_grid_of(struct device *device, const s
     const int64_t most = cuda_units_most(block->n_edge), shares = most < SHARES_MOST ? most : SHARES_MOST;
     struct cuda_attention_grid on = {};
     on.stream = cuda_stream(device);
-    on.fours = ends_by_fours(rows->how->n_column, rows);
+    on.fours = rows->how->n_column % 4 == 0;
     on.range_rows = with_att ? (block->n_row + CUDA_ATT_RANGES - 1) / CUDA_ATT_RANGES : 1;
     on.range_rows = on.range_rows > 1 ? on.range_rows : 1;
     on.n_range = (block->n_row + on.range_rows - 1) / on.range_rows;

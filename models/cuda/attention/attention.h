@@ -29,6 +29,7 @@ struct cuda_attention {
     const struct cuda_schedule *schedule;
     bool begin, with_self; /* with_self: and the rows begin */
     bool rows_are_sources;
+    bool aligned; /* four columns of any row can be read at once */
     int64_t n_head, n_column;
     float slope, scale, shift;
     const float *att;
@@ -44,7 +45,8 @@ struct cuda_attention {
 /* Blocks of threads and what they share out: all heads of all rows (or of ranges of them), and of all shares of the long rows. */
 struct cuda_attention_grid {
     cudaStream_t stream;
-    bool fours; /* all rows can be taken by fours */
+    bool
+        fours; /* heads have whole fours of columns: by these alone lanes share them, so that no bit depends on where rows lie */
     int64_t n_range, range_rows;
     int64_t n_share; /* 0: there are no long rows */
 };
@@ -90,7 +92,9 @@ static __device__ __forceinline__ void columns_read(const struct cuda_attention 
         const int c = first + v * S::LANES * S::W;
         const bool reads = there && c < (int)a.n_column;
         if (S::W == 4) {
-            const float4 four = reads ? vector_read<float4>(x + c) : make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+            const float4 four = !reads      ? make_float4(0.0F, 0.0F, 0.0F, 0.0F)
+                                : a.aligned ? vector_read<float4>(x + c)
+                                            : make_float4(__ldg(x + c), __ldg(x + c + 1), __ldg(x + c + 2), __ldg(x + c + 3));
             to[v * S::W] = four.x;
             to[v * S::W + 1 % S::W] = four.y;
             to[v * S::W + 2 % S::W] = four.z;

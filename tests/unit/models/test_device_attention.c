@@ -425,3 +425,45 @@ Test(attention, two_heads_of_two_columns_have_these_products_and_means)
         }
     }
 }
+
+/* Move the inputs to `offset` floats behind an aligned place; blocks: what is to be freed once they are not used any more. */
+static void inputs_place(struct attention_case *c, size_t offset, float *blocks[ATTENTION_TENSOR_N])
+{
+    for (int t = 0; t < ATTENTION_TENSOR_N; t++) {
+        size_t n = (size_t)attention_size(c, (enum attention_tensor)t);
+        blocks[t] = device_scratch((n + offset) * sizeof(float));
+        memcpy(blocks[t] + offset, c->input[t], n * sizeof(float));
+        c->input[t] = blocks[t] + offset;
+    }
+}
+
+/* Rows of payloads begin wherever the payloads before them end: on 16 bytes or not. */
+Test(attention, no_bit_depends_on_where_rows_lie)
+{
+    for (int score = DEVICE_SCORE_ADD; score <= DEVICE_SCORE_COSINE; score++) {
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            struct attention_case c, placed;
+            attention_case_init(&c, (enum device_score_kind)score, 50, shapes[s].n_head, shapes[s].n_column, 1.0);
+            float *got[2] = {device_scratch(result_size(&c) * sizeof(float)), device_scratch(result_size(&c) * sizeof(float))};
+            for (int d = 0; d < DEVICE_TABLE_N; d++) {
+                for (size_t offset = 0; offset < 2; offset++) {
+                    float *blocks[ATTENTION_TENSOR_N];
+                    struct device *device = NULL;
+                    cr_assert_eq(device_tables[d]->open(2, &device), STATUS_OK);
+                    placed = c;
+                    inputs_place(&placed, offset, blocks);
+                    attention_run(device, &placed, got[offset]);
+                    device_tables[d]->close(device);
+                    for (int t = 0; t < ATTENTION_TENSOR_N; t++) {
+                        free(blocks[t]);
+                    }
+                }
+                cr_expect_arr_eq(got[1], got[0], result_size(&c) * sizeof(float), "%s on %s: %d heads of %d columns",
+                                 score_names[score], device_tables[d]->name, (int)shapes[s].n_head, (int)shapes[s].n_column);
+            }
+            free(got[0]);
+            free(got[1]);
+            attention_case_release(&c);
+        }
+    }
+}
