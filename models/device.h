@@ -27,8 +27,9 @@ enum device_place {
     DEVICE_PLACE_SHARED  /* host memory that operations and moves may use, too; host and device take turns (mark, wait) */
 };
 
-/* Work of one lane goes in the order of the calls, lanes go at their own pace. All operations are of COMPUTE. */
-enum device_lane { DEVICE_LANE_COMPUTE, DEVICE_LANE_IN, DEVICE_LANE_OUT, DEVICE_LANE_N };
+/* Work of one lane goes in the order of the calls, lanes go at their own pace. All operations are of COMPUTE; the others are for moves:
+ * of payloads (IN, OUT) and of arrays that lie in host memory for a while (FETCH, STORE). */
+enum device_lane { DEVICE_LANE_COMPUTE, DEVICE_LANE_IN, DEVICE_LANE_OUT, DEVICE_LANE_FETCH, DEVICE_LANE_STORE, DEVICE_LANE_N };
 
 /* A point in a lane: everything that was called there before it. 0 has always passed. Nothing is allocated. */
 typedef uint64_t device_mark;

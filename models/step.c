@@ -74,6 +74,26 @@ void step_lists_finish(const struct program *program, struct step_lists *lists)
     chains_mark(program, &lists->phase[STEP_PHASE_EVALUATE]);
 }
 
+/* NULL: the features. */
+static const struct op *maker(const struct program *program, int value)
+{
+    for (int i = 0; i < program->n_op; i++) {
+        if (program->op[i].out == value) {
+            return &program->op[i];
+        }
+    }
+    return NULL;
+}
+
+void step_offload(const struct program *program, enum step_kind kind, const struct step_operand *array, struct step *out)
+{
+    int op = array->array == STEP_ARRAY_VALUE ? (int)(maker(program, array->index) - program->op) : array->index;
+    *out = (struct step){.kind = kind, .op = op, .backward = kind >= STEP_KIND_FETCH, .n_operand = 1, .operand = {*array}};
+    out->operand[0].access = kind == STEP_KIND_FETCH ? STEP_ACCESS_WRITE : STEP_ACCESS_READ;
+    out->operand[0].packing = false;
+    out->operand[0].running = true;
+}
+
 const struct step_operand *step_operand(const struct step *step, enum op_role role)
 {
     for (int k = 0; k < step->n_operand; k++) {
@@ -82,6 +102,11 @@ const struct step_operand *step_operand(const struct step *step, enum op_role ro
         }
     }
     return NULL;
+}
+
+bool step_operand_is_same(const struct step_operand *a, const struct step_operand *b)
+{
+    return a->array == b->array && a->index == b->index && a->k == b->k;
 }
 
 int step_span(const struct step *step)
@@ -110,7 +135,8 @@ const char *step_kind_name(enum step_kind kind)
         [STEP_KIND_FORWARD] = "forward",   [STEP_KIND_PARTIAL] = "partial", [STEP_KIND_TOTAL] = "total",
         [STEP_KIND_HALO] = "halo",         [STEP_KIND_BEGIN] = "begin",     [STEP_KIND_JOIN] = "join",
         [STEP_KIND_BACKWARD] = "backward", [STEP_KIND_LOSS] = "loss",       [STEP_KIND_SCORE] = "score",
-        [STEP_KIND_REDUCE] = "reduce",     [STEP_KIND_UPDATE] = "update",
+        [STEP_KIND_REDUCE] = "reduce",     [STEP_KIND_UPDATE] = "update",   [STEP_KIND_STORE] = "store",
+        [STEP_KIND_STORED] = "stored",     [STEP_KIND_FETCH] = "fetch",     [STEP_KIND_FETCHED] = "fetched",
     };
     return names[kind];
 }
@@ -138,16 +164,6 @@ static const char *first_param(const struct program *program, const struct op *o
     for (int k = 0; k < OP_N_PARAM; k++) {
         if (op->param[k] >= 0) {
             return program->param[op->param[k]].name;
-        }
-    }
-    return NULL;
-}
-
-static const struct op *maker(const struct program *program, int value)
-{
-    for (int i = 0; i < program->n_op; i++) {
-        if (program->op[i].out == value) {
-            return &program->op[i];
         }
     }
     return NULL;

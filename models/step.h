@@ -35,6 +35,10 @@ enum step_kind {
     STEP_KIND_SCORE,    /* loss and scores of every split, without gradient */
     STEP_KIND_REDUCE,   /* sums over parts: gradients and the loss, or scores */
     STEP_KIND_UPDATE,   /* the optimiser */
+    STEP_KIND_STORE,    /* an array begins to leave the device for host memory, beside what follows … */
+    STEP_KIND_STORED,   /* … and has left: its memory is free */
+    STEP_KIND_FETCH,    /* it begins to come back, beside what follows … */
+    STEP_KIND_FETCHED,  /* … and is there */
     STEP_KIND_N
 };
 
@@ -136,11 +140,17 @@ void step_append(struct step_list *list, const struct step *step);
 /* The step that runs a dense op forward, as STEP_PHASE_TRAIN has it: a rewrite inserts it where its output is wanted again. */
 void step_forward(const struct program *program, int op, struct step *out);
 
+/* The step of this kind, from STEP_KIND_STORE on, for all rows of a value or of what an op saves. */
+void step_offload(const struct program *program, enum step_kind kind, const struct step_operand *array, struct step *out);
+
 /* Fill in times and chains, after a rewrite of the training list. */
 void step_lists_finish(const struct program *program, struct step_lists *lists);
 
 /* The operand in this role; NULL: the step has none. */
 const struct step_operand *step_operand(const struct step *step, enum op_role role);
+
+/* Are the two of the same array? */
+bool step_operand_is_same(const struct step_operand *a, const struct step_operand *b);
 
 /* Elements per row of an array of rows; 0: it is none. */
 int64_t step_operand_width(const struct program *program, const struct step_operand *operand);

@@ -17,7 +17,7 @@
 #define CUDA_N_EVENT 64
 
 /* Marks: the lane in the lowest bits, then how many there were before. */
-#define CUDA_LANE_BITS 2
+#define CUDA_LANE_BITS 3
 
 struct cuda_lane {
     cudaStream_t stream;

@@ -27,7 +27,6 @@
 #define JOB_BOOL(section, key, default_, help) bool key;
 #define JOB_SIZE(section, key, default_, help) int64_t key;
 #define JOB_CHOICE(section, key, list, default_, help) int key;
-#define JOB_LATER(section, key, help)
 #include "protocol/job/job_keys.def"
 
 /* enum job_format { JOB_FORMAT_AUTO, … } for every list of choices. */
@@ -49,7 +48,6 @@ struct job {
 #define JOB_BOOL(section, key, default_, help)
 #define JOB_SIZE(section, key, default_, help)
 #define JOB_CHOICE(section, key, list, default_, help)
-#define JOB_LATER(section, key, help)
 #include "protocol/job/job_keys.def"
 };
 

@@ -31,9 +31,6 @@ static void default_text(const struct job_key *key, char out[JOB_EXPECT_BYTES])
     case JOB_TYPE_CHOICE:
         snprintf(out, JOB_EXPECT_BYTES, "\"%s\"", key->choice[key->int_default].text);
         break;
-    case JOB_TYPE_LATER:
-        out[0] = '\0';
-        break;
     }
 }
 

@@ -36,7 +36,6 @@ const struct job_key job_keys[JOB_KEY_N] = {
 #define JOB_CHOICE(section_, key_, list_, default_, help_)                                                                     \
     {ROW(section_, key_, CHOICE, help_), AT(section_, key_), .int_default = JOB_##list_##_##default_,                          \
      .choice = choices_##list_, .n_choice = JOB_##list_##_N},
-#define JOB_LATER(section_, key_, help_) {ROW(section_, key_, LATER, help_)},
 #include "protocol/job/job_keys.def"
 };
 
@@ -50,7 +49,6 @@ const struct job_section job_sections[] = {
 #define JOB_BOOL(section_, key_, default_, help_)
 #define JOB_SIZE(section_, key_, default_, help_)
 #define JOB_CHOICE(section_, key_, list_, default_, help_)
-#define JOB_LATER(section_, key_, help_)
 #include "protocol/job/job_keys.def"
 };
 const int job_n_section = (int)(sizeof job_sections / sizeof *job_sections);
@@ -148,9 +146,6 @@ void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES])
         }
         break;
     }
-    case JOB_TYPE_LATER:
-        snprintf(out, JOB_EXPECT_BYTES, "nothing: not available yet");
-        break;
     }
 }
 

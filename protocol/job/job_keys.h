@@ -18,8 +18,7 @@ enum job_type {
     JOB_TYPE_REAL_OR_SAME,
     JOB_TYPE_BOOL,
     JOB_TYPE_SIZE,
-    JOB_TYPE_CHOICE,
-    JOB_TYPE_LATER
+    JOB_TYPE_CHOICE
 };
 
 /* JOB_KEY_train_lr, …: the key's row in job_keys. */
@@ -33,7 +32,6 @@ enum job_key_id {
 #define JOB_BOOL(section, key, default_, help) JOB_KEY_##section##_##key,
 #define JOB_SIZE(section, key, default_, help) JOB_KEY_##section##_##key,
 #define JOB_CHOICE(section, key, list, default_, help) JOB_KEY_##section##_##key,
-#define JOB_LATER(section, key, help) JOB_KEY_##section##_##key,
 #include "protocol/job/job_keys.def"
     JOB_KEY_N
 };
@@ -101,7 +99,7 @@ bool job_is_same(const struct job_key *key, double value);
 #define JOB_REAL_BYTES 32
 void job_real_text(double value, char out[JOB_REAL_BYTES]);
 
-/* The value of a key as canonical TOML. `key` is not JOB_TYPE_LATER. */
+/* The value of a key as canonical TOML. */
 void job_print_value(FILE *file, const struct job *job, const struct job_key *key);
 
 /* "20GiB", "1.5 GB", "4096": bytes. false: it is none of these. */

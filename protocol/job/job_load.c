@@ -28,7 +28,7 @@ static void key_hint(const char *section, const char *name, char out[HINT_BYTES]
     for (int i = 0; i < JOB_KEY_N; i++) {
         bool here = strcmp(job_keys[i].section, section) == 0;
         int distance = 2 * job_name_distance(name, job_keys[i].name) + (here ? 0 : 1);
-        if (job_keys[i].type != JOB_TYPE_LATER && distance < best) {
+        if (distance < best) {
             best = distance;
             nearest = &job_keys[i];
         }
@@ -42,7 +42,7 @@ static void key_hint(const char *section, const char *name, char out[HINT_BYTES]
     size_t at = (size_t)snprintf(out, HINT_BYTES, "expected one of");
     const char *comma = " ";
     for (int i = 0; i < JOB_KEY_N && at < HINT_BYTES; i++) {
-        if (strcmp(job_keys[i].section, section) == 0 && job_keys[i].type != JOB_TYPE_LATER) {
+        if (strcmp(job_keys[i].section, section) == 0) {
             at += (size_t)snprintf(out + at, HINT_BYTES - at, "%s%s", comma, job_keys[i].name);
             comma = ", ";
         }
@@ -200,7 +200,6 @@ static enum status read_int(const struct job_key *key, const char *where, int64_
 static enum status read_value(struct job *job, const struct job_key *key, const char *where, const struct toml_entry *entry)
 {
     void *at = (char *)job + key->offset;
-    char label[JOB_LABEL_BYTES];
     enum toml_type type = entry->type;
     switch (key->type) {
     case JOB_TYPE_TEXT:
@@ -224,17 +223,14 @@ static enum status read_value(struct job *job, const struct job_key *key, const 
             *(bool *)at = entry->boolean;
             return STATUS_OK;
         }
-        return wrong_type(key, where, entry);
+        break;
     case JOB_TYPE_SIZE:
         if (type == TOML_TYPE_INT) {
             return read_int(key, where, entry->integer, at);
         }
         return type == TOML_TYPE_TEXT && job_size_read(entry->text, at) ? STATUS_OK : wrong_type(key, where, entry);
-    case JOB_TYPE_LATER:
-        break;
     }
-    job_key_label(key, label);
-    return status_fail(STATUS_CONFIG, "%s: %s is not available yet", where, label);
+    return wrong_type(key, where, entry);
 }
 
 static enum status unknown_key(const char *where, const char *section, const char *name)
@@ -375,8 +371,6 @@ void job_defaults(struct job *out)
             break;
         case JOB_TYPE_CHOICE:
             *(int *)at = (int)key->int_default;
-            break;
-        case JOB_TYPE_LATER:
             break;
         }
     }

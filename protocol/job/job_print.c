@@ -34,8 +34,6 @@ void job_print_value(FILE *file, const struct job *job, const struct job_key *ke
     case JOB_TYPE_CHOICE:
         fprintf(file, "\"%s\"", key->choice[*(const int *)at].text);
         break;
-    case JOB_TYPE_LATER:
-        break;
     }
 }
 
@@ -52,7 +50,7 @@ char *job_print(const struct job *job)
             section = key->section;
             fprintf(file, "\n[%s]\n", section);
         }
-        if (key->type != JOB_TYPE_LATER && job_key_applies(job, (enum job_key_id)i)) {
+        if (job_key_applies(job, (enum job_key_id)i)) {
             fprintf(file, "%s = ", key->name);
             job_print_value(file, job, key);
             fputc('\n', file);

@@ -293,6 +293,16 @@ static void remark_predict(const struct job *job, const struct job_places *place
     }
 }
 
+/* Arrays leave GPUs alone for host memory. */
+static void remark_offload(const struct job *job, const struct job_places *places)
+{
+    bool on_host = job->workers.device == JOB_DEVICE_CPU || job->workers.device == JOB_DEVICE_REFERENCE;
+    if (is_given(places, JOB_KEY_memory_offload) && (on_host || job->memory.spill[0] != '\0')) {
+        remark(places, JOB_KEY_memory_offload,
+               on_host ? "workers.device has no memory of its own" : "memory.spill is for workers.device = \"cpu\"");
+    }
+}
+
 /* A key that is given and means nothing beside another. One job file serves several methods or kinds by --set, so this is
  * said and let pass. */
 static void remark_unused(const struct job *job, const struct job_places *places)
@@ -314,6 +324,7 @@ static void remark_unused(const struct job *job, const struct job_places *places
     }
     remark_exchange(job, places);
     remark_predict(job, places);
+    remark_offload(job, places);
 }
 
 /* A GPU's arrays do not lie in files. */
@@ -324,8 +335,11 @@ static enum status check_device(const struct job *job, const struct job_places *
     }
     char where[JOB_WHERE_BYTES];
     job_where(places, JOB_KEY_memory_spill, where);
-    return status_fail(STATUS_CONFIG, "%s: memory.spill is for workers.device = \"cpu\", and does not go with \"%s\"", where,
-                       job_choice_text("workers", "device", job->workers.device));
+    return status_fail(
+        STATUS_CONFIG,
+        "%s: memory.spill is for workers.device = \"cpu\", and does not go with \"%s\": what does not fit a GPU goes to host "
+        "memory by memory.offload",
+        where, job_choice_text("workers", "device", job->workers.device));
 }
 
 enum status job_check_rules(const struct job *job, const struct job_places *places)

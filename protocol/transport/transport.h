@@ -99,6 +99,9 @@ struct transport_traffic {
 };
 struct transport_traffic transport_traffic(const struct transport *transport);
 
+/* May bodies of payloads lie in a GPU's memory? Where this UCX was built for CUDA and finds it. */
+bool transport_reaches_gpus(const struct transport *transport);
+
 /* "UCX 1.13.1" */
 const char *transport_library(void);
 

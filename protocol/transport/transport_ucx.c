@@ -38,6 +38,19 @@ static void ucx_calm(void)
     }
 }
 
+/* EMULATOR_UCX=1 claims it for emulated GPUs, whose memory is the host's. */
+static bool reaches_gpus(ucp_context_h context)
+{
+#ifdef CUDA_EMULATED
+    const char *emulated = getenv("EMULATOR_UCX");
+    if (emulated != NULL && strcmp(emulated, "1") == 0) {
+        return true;
+    }
+#endif
+    ucp_context_attr_t has = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+    return ucp_context_query(context, &has) == UCS_OK && (has.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+}
+
 static enum status ucx_open(struct transport *transport, uint32_t n_peer)
 {
     ucx_calm();
@@ -50,6 +63,7 @@ static enum status ucx_open(struct transport *transport, uint32_t n_peer)
     if (status != UCS_OK) {
         return fail_ucx("start", status);
     }
+    transport->reaches_gpus = reaches_gpus(transport->context);
     ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SINGLE};
     status = ucp_worker_create(transport->context, &worker, &transport->worker);
     if (status != UCS_OK) {
@@ -190,6 +204,11 @@ enum status transport_connect(struct transport *transport, uint32_t peer, const 
 int transport_event_fd(const struct transport *transport)
 {
     return transport->event_fd;
+}
+
+bool transport_reaches_gpus(const struct transport *transport)
+{
+    return transport->reaches_gpus;
 }
 
 const char *transport_library(void)

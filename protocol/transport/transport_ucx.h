@@ -18,7 +18,7 @@ struct send {
     struct send *next; /* free list, or queue of sends to the own number */
 };
 
-/* A rendezvous receive under way. */
+/* A receive under way of what UCX writes to its place: by rendezvous, or into a GPU's memory. */
 struct receive {
     struct transport_head head;
     struct transport *transport;
@@ -47,7 +47,8 @@ struct transport {
     struct receive_block *receive_blocks;
     struct receive *free_receive;
     bool in_event;
-    bool is_crowded; /* more processes than cores: spinning only takes time from the others */
+    bool reaches_gpus; /* bodies of payloads may lie in their memory */
+    bool is_crowded;   /* more processes than cores: spinning only takes time from the others */
     enum status failed;
     char reason[512];
     struct transport_traffic traffic;

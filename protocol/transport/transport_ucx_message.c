@@ -176,7 +176,10 @@ static ucs_status_t receive_callback(void *arg, const void *header, size_t n_hea
     if (n_bytes > 0 && body == NULL) {
         return UCS_OK;
     }
-    if ((how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+    /* To memory that the host may not reach UCX itself has to write. */
+    bool lies_here = (how->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0 && n_bytes > 0;
+    bool unpacks = transport->reaches_gpus && head.kind == TRANSPORT_KIND_PAYLOAD && lies_here;
+    if ((how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0 || unpacks) {
         receive_start(transport, &head, data, body, n_bytes);
         return UCS_INPROGRESS;
     }
@@ -190,8 +193,10 @@ static ucs_status_t receive_callback(void *arg, const void *header, size_t n_hea
 ucs_status_t transport_hear(struct transport *transport)
 {
     ucp_am_handler_param_t handler = {
-        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                      UCP_AM_HANDLER_PARAM_FIELD_ARG,
         .id = AM_ID,
+        .flags = transport->reaches_gpus ? UCP_AM_FLAG_PERSISTENT_DATA : 0,
         .cb = receive_callback,
         .arg = transport,
     };

@@ -54,6 +54,8 @@ static void figures_fill(const struct plan_input *in, const struct memory_plan_i
     out->n_spill = plan->n_spill_bytes;
     out->n_spill_least = plan->n_spill_least;
     out->n_wire_guard = plan->n_wire_guard;
+    out->n_home = plan->n_home;
+    out->n_home_bytes = plan->n_home_bytes;
     for (int i = 0; i < MEMORY_N; i++) {
         out->bytes[i] = all.bytes[plan->apart ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_HOST][i];
         out->host[i] = plan->apart ? all.bytes[MEMORY_PLACE_HOST][i] : 0;

@@ -73,6 +73,8 @@ struct plan_worker {
     int64_t host[MEMORY_N],
         pinned[MEMORY_N];           /* with such a device, of the host's memory: what the device does not reach; what it does */
     int64_t n_spill, n_spill_least; /* memory.spill: bytes in files; of them the least that have to be in memory */
+    int n_home;                     /* memory.offload: arrays in host memory between forward and backward; … */
+    int64_t n_home_bytes;           /* … their bytes */
     int64_t n_wire, n_wire_evaluate; /* bytes received: per (mean) epoch, and per evaluation on top */
     int64_t n_wire_guard;            /* and per comparison of gradients */
     int64_t *traffic;       /* n_wire and n_wire_evaluate by layer and sender: protocol/traffic.h's table, n_worker columns */

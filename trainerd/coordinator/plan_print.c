@@ -129,6 +129,24 @@ static void print_again(const struct plan_input *in, const struct plan *plan, FI
     }
 }
 
+/* What lies in host memory between forward and backward. */
+static void print_offload(const struct plan_input *in, const struct plan *plan, FILE *file)
+{
+    if (!plan->apart) {
+        return;
+    }
+    fprintf(file, "\nin host memory between forward and backward (memory.offload = \"%s\"%s)\n",
+            job_choice_text("memory", "offload", in->job->memory.offload),
+            in->job->memory.offload == JOB_OFFLOAD_AUTO ? "; more where the GPU is too small" : "");
+    for (int32_t rank = 0; rank < plan->n_worker; rank++) {
+        const struct plan_worker *worker = &plan->worker[rank];
+        char bytes[PROGRESS_TEXT_BYTES];
+        progress_bytes((double)worker->n_home_bytes, bytes);
+        fprintf(file, "%6" PRId32 "  %d array%s, %s, copied twice an epoch\n", rank, worker->n_home,
+                worker->n_home == 1 ? "" : "s", bytes);
+    }
+}
+
 static void print_spill(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
     for (int32_t rank = 0; rank < plan->n_worker && in->job->memory.spill[0] != '\0'; rank++) {
@@ -204,6 +222,7 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
     }
     if (!predicts) {
         print_again(in, plan, file);
+        print_offload(in, plan, file);
     }
     fputs("\nprogram\n", file);
     program_print(in->program, file);
@@ -252,6 +271,8 @@ static json_t *workers_json(const struct plan_input *in, const struct plan *plan
             json_object_set_new(one, "pinned", report_memory(worker->pinned));
             json_object_set_new(one, "host", report_memory(worker->host));
             json_object_set_new(one, "context", json_string("estimate"));
+            json_object_set_new(one, "offloaded", json_integer(worker->n_home));
+            json_object_set_new(one, "offloaded_bytes", json_integer((json_int_t)worker->n_home_bytes));
         }
         if (in->steps) {
             json_object_set_new(one, "arena", json_integer((json_int_t)worker->n_arena));

@@ -355,6 +355,11 @@ void exchange_hurry(struct exchange *x)
     x->hurries = true;
 }
 
+bool exchange_reaches_gpus(const struct exchange *x)
+{
+    return x->transport != NULL && transport_reaches_gpus(x->transport);
+}
+
 int64_t exchange_n_fetched(const struct exchange *x)
 {
     return x->n_fetched;

@@ -108,6 +108,9 @@ enum status exchange_fail(struct exchange *exchange, enum status code);
 /* From within an offer: a payload will be made in a moment, so do not sleep until a message comes. */
 void exchange_hurry(struct exchange *exchange);
 
+/* May payloads lie in a GPU's memory (transport_reaches_gpus)? Not before there is a transport. */
+bool exchange_reaches_gpus(const struct exchange *exchange);
+
 /* Payloads fetched, and pieces sent, so far. */
 int64_t exchange_n_fetched(const struct exchange *exchange);
 int64_t exchange_n_sent(const struct exchange *exchange);

@@ -33,7 +33,7 @@ static void ask(struct halo *h, int32_t i, int32_t k)
     *a = (struct halo_asked){.open = true, .i = i, .k = k, .begin = begin, .free = a->free};
     a->rows = halo_workspace(h, h->workspace->n_scratch + begin);
     a->n_bytes = part_rows_at(&rows, k) * h->slots.n_ask_row_bytes;
-    enum status status = t->ops->wait(t->device, a->free);
+    enum status status = staging_writable(t, a->free, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
     status = status == STATUS_OK ? exchange_fetch(t->setup.exchange, t->setup.rank_of_part[q], &key,
                                                   staging_place(t, begin, a->rows), (size_t)a->n_bytes, &a->handle)
                                  : status;
@@ -48,7 +48,8 @@ static enum status arrived(struct halo *h, struct halo_asked *a)
     enum status status = exchange_wait(h->trainer->setup.exchange, a->handle);
     a->there = status == STATUS_OK;
     if (a->there) {
-        a->free = staging_in(h->trainer, a->begin, a->rows, a->n_bytes);
+        const struct trainer *t = h->trainer;
+        a->free = staging_in(t, a->begin, a->rows, a->n_bytes, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
     }
     return status;
 }

@@ -164,6 +164,7 @@ static void pass_begin(struct trainer *t, const struct step *step)
     }
     for (int32_t s = 0; s < h->n_credit; s++) {
         h->slot[s].free = t->ops->mark(t->device, DEVICE_LANE_IN);
+        h->slot[s].unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
     }
     for (int32_t s = 0; s < h->slots.n_ask_slot; s++) {
         h->asked[s] = (struct halo_asked){.free = t->ops->mark(t->device, DEVICE_LANE_IN)};

@@ -9,8 +9,9 @@ struct halo_slot {
     int handle; /* of the exchange */
     bool there; /* waited for */
     int64_t begin, n_bytes;
-    void *payload;    /* on the device; where the transport writes it: staging_place(begin) */
-    device_mark free; /* when the transport may write there again */
+    void *payload;      /* on the device; where the transport writes it: staging_place(begin) */
+    device_mark free;   /* when the transport may write there again */
+    device_mark unread; /* when no operation reads the slot on the device any more */
 };
 
 /* Rows that a payload of gradients is made of, asked of another rank. */

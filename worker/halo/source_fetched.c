@@ -21,7 +21,7 @@ enum status source_fetch_ahead(struct halo *h)
         struct exchange_key key = h->key;
         key.to = (uint32_t)fetch.to;
         key.from = (uint32_t)fetch.from;
-        enum status status = t->ops->wait(t->device, s->free);
+        enum status status = staging_writable(t, s->free, s->unread);
         if (status == STATUS_OK) {
             status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[fetch.from], &key,
                                     staging_place(t, s->begin, s->payload), (size_t)s->n_bytes, &s->handle);
@@ -63,7 +63,7 @@ static enum status fetched_take(struct halo *h, const struct halo_pair *pair, st
     enum status status = s->there ? STATUS_OK : exchange_wait(h->trainer->setup.exchange, s->handle);
     if (status == STATUS_OK && !s->there) {
         s->there = true;
-        s->free = staging_in(h->trainer, s->begin, s->payload, s->n_bytes);
+        s->free = staging_in(h->trainer, s->begin, s->payload, s->n_bytes, s->unread);
     }
     const void *payload = s->payload;
     if (status == STATUS_OK && h->spreads) {
@@ -80,7 +80,10 @@ static enum status fetched_take(struct halo *h, const struct halo_pair *pair, st
 /* Its slot is free for the next one. */
 static enum status slot_end(struct halo *h)
 {
-    h->slot[h->n_used % h->n_credit].there = false;
+    const struct trainer *t = h->trainer;
+    struct halo_slot *s = &h->slot[h->n_used % h->n_credit];
+    s->there = false;
+    s->unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
     h->n_used++;
     return source_fetch_ahead(h);
 }

@@ -6,9 +6,6 @@
 
 #include <stdlib.h>
 
-/* Arrays of rows are whole lines as they are: their rows come in sixteens. */
-#define ARENA_ALIGN 64
-
 /* Values that share memory, and gradients, have one root: the first of them. */
 struct lives {
     const struct program *program;
@@ -60,56 +57,28 @@ static struct life *life_of(const struct lives *l, enum step_array array, int in
     return &l->life[liveness_slot(l->program, array, index, k)];
 }
 
-/* --- sizes --- */
-
-static int64_t float_rows(int64_t n_row, int64_t width)
-{
-    return n_row * width * (int64_t)sizeof(float);
-}
-
-static int64_t statistics_bytes(const struct program *program, const struct op *op)
-{
-    const struct global_def *global = op_defs[op->kind]->global;
-    int64_t n = global != NULL ? global->n_statistics(program, op) * (int64_t)sizeof(double) : 0;
-    return (n + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
-}
-
 static void op_sizes(struct lives *l, int i)
 {
-    const struct program *program = l->program;
-    const struct memory_plan *plan = l->plan;
-    const struct op *op = &program->op[i];
-    for (int k = 0; k < OP_N_SAVED; k++) {
-        life_of(l, STEP_ARRAY_SAVED, i, k)->n_bytes = float_rows(plan->n_row, op_saved_width(program, op, k));
-    }
-    for (int k = 0; k < OP_N_IN; k++) {
-        if (op->in[k] >= 0) {
-            const struct value *in = &program->value[op->in[k]];
-            life_of(l, STEP_ARRAY_FRESH, i, k)->n_bytes = float_rows(memory_plan_rows(plan, in->hop), in->width);
+    static const enum step_array arrays[] = {STEP_ARRAY_SAVED, STEP_ARRAY_FRESH, STEP_ARRAY_STATISTICS, STEP_ARRAY_WORKSPACE};
+    static const int n[] = {OP_N_SAVED, OP_N_IN, 1, STEP_WORKSPACE_CHAIN};
+    for (int a = 0; a < 4; a++) {
+        for (int k = 0; k < n[a]; k++) {
+            life_of(l, arrays[a], i, k)->n_bytes = liveness_bytes(l->program, l->plan, arrays[a], i, k);
         }
-    }
-    life_of(l, STEP_ARRAY_STATISTICS, i, 0)->n_bytes = statistics_bytes(program, op);
-    for (int k = 0; k < STEP_WORKSPACE_CHAIN; k++) {
-        life_of(l, STEP_ARRAY_WORKSPACE, i, k)->n_bytes = memory_workspace_bytes(&plan->workspace[i][k]);
     }
 }
 
 static void lives_size(struct lives *l)
 {
-    const struct program *program = l->program;
-    const struct memory_plan *plan = l->plan;
-    for (int v = 0; v < program->n_value; v++) {
-        const struct value *value = &program->value[v];
-        int32_t hop = value->hop == PROGRAM_HOP_HALO ? PROGRAM_HOP_HALO : PROGRAM_HOP_ALL;
-        l->life[v].n_bytes = value->is_sparse ? memory_plan_values(plan, hop) * (int64_t)sizeof(float)
-                                              : float_rows(memory_plan_rows(plan, hop), value->width);
-        life_of(l, STEP_ARRAY_GRAD, v, 0)->n_bytes = float_rows(memory_plan_rows(plan, value->hop), value->width);
+    for (int v = 0; v < l->program->n_value; v++) {
+        l->life[v].n_bytes = liveness_bytes(l->program, l->plan, STEP_ARRAY_VALUE, v, 0);
+        life_of(l, STEP_ARRAY_GRAD, v, 0)->n_bytes = liveness_bytes(l->program, l->plan, STEP_ARRAY_GRAD, v, 0);
         l->made[v] = l->changed[v] = -1;
     }
-    for (int i = 0; i < program->n_op; i++) {
+    for (int i = 0; i < l->program->n_op; i++) {
         op_sizes(l, i);
     }
-    life_of(l, STEP_ARRAY_WORKSPACE, -1, 0)->n_bytes = memory_workspace_bytes(&plan->loss_workspace);
+    life_of(l, STEP_ARRAY_WORKSPACE, -1, 0)->n_bytes = liveness_bytes(l->program, l->plan, STEP_ARRAY_WORKSPACE, -1, 0);
     for (int i = 0; i < l->n; i++) {
         l->root[i] = i;
     }
@@ -133,7 +102,7 @@ static void value_lives(struct lives *l, const struct step_operand *o, struct li
     life_touch(life, stays ? l->plan->steps.n_time - 1 : now);
 }
 
-static void operand_lives(struct lives *l, const struct step_operand *o, int now)
+static void operand_lives(struct lives *l, const struct step_operand *o, enum step_kind kind, int now)
 {
     int slot = liveness_slot(l->program, o->array, o->index, o->k);
     if (slot < 0) {
@@ -146,6 +115,9 @@ static void operand_lives(struct lives *l, const struct step_operand *o, int now
         return;
     case STEP_ARRAY_WORKSPACE: /* from step to step it holds nothing */
         (life->n_span > 0 && life_end(life) == now - 1 ? life_touch : life_begin)(life, now);
+        return;
+    case STEP_ARRAY_SAVED: /* what comes back from host memory is not alive before */
+        (kind == STEP_KIND_FETCH ? life_begin : life_touch)(life, now);
         return;
     case STEP_ARRAY_GRAD:
         life_touch(life, now);
@@ -169,7 +141,7 @@ static void lives_fold(struct lives *l)
             bool ends = step->kind == STEP_KIND_LOSS || step->kind == STEP_KIND_SCORE;
             l->time_loss = ends ? step->time : l->time_loss;
             for (int k = 0; k < step->n_operand; k++) {
-                operand_lives(l, &step->operand[k], step->time);
+                operand_lives(l, &step->operand[k], step->kind, step->time);
             }
         }
     }
@@ -321,12 +293,12 @@ static int64_t window_bytes(const struct lives *l, int slot)
 {
     const struct program *program = l->program;
     int saved = slot - 2 * program->n_value;
-    int64_t rows = l->plan->chain.n_window;
+    int64_t row_bytes = l->plan->chain.n_window * (int64_t)sizeof(float);
     if (saved < 0) {
-        return float_rows(rows, program->value[slot % program->n_value].width);
+        return row_bytes * program->value[slot % program->n_value].width;
     }
     if (saved < program->n_op * OP_N_SAVED) {
-        return float_rows(rows, op_saved_width(program, &program->op[saved / OP_N_SAVED], saved % OP_N_SAVED));
+        return row_bytes * op_saved_width(program, &program->op[saved / OP_N_SAVED], saved % OP_N_SAVED);
     }
     return l->life[slot].n_bytes;
 }

@@ -2,6 +2,7 @@
 #include "worker/plan/amounts.h"
 
 #include "worker/plan/liveness.h"
+#include "worker/plan/offload.h"
 #include "worker/plan/recompute.h"
 
 #include <stdlib.h>
@@ -331,11 +332,11 @@ static void other_plan(const struct memory_plan_input *in, struct memory_plan *p
                                 (int64_t)sizeof(struct device_now);
 }
 
-/* Steps that are recomputed come later: there are a few for each op at most. */
+/* Steps that are recomputed, stored and fetched come later: there are a few for each op at most. */
 static struct trace_limits trace_plan(const struct memory_plan_input *in, const struct memory_plan *plan)
 {
     const struct step_list *train = &plan->steps.phase[STEP_PHASE_TRAIN], *evaluate = &plan->steps.phase[STEP_PHASE_EVALUATE];
-    int64_t n_again = 4 * (int64_t)in->program->n_op;
+    int64_t n_again = 4 * (int64_t)in->program->n_op * (in->ops->unified ? 1 : 2 + OP_N_SAVED);
     if (!in->job->output.trace) {
         return (struct trace_limits){0};
     }
@@ -368,6 +369,14 @@ static void arena_share(const struct program *program, struct memory_plan *plan)
     }
     plan->bytes[MEMORY_PAYLOADS] = payloads + plan->n_kept_bytes;
     plan->bytes[MEMORY_ACTIVATIONS] = plan->n_arena_bytes - payloads;
+    plan->bytes[MEMORY_ACTIVATIONS] += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_ACTIVATIONS, plan->n_home_bytes);
+}
+
+/* Where all memory is the host's, nothing is gained. */
+static enum job_offload offloads(const struct memory_plan_input *in)
+{
+    bool may = !in->ops->unified && !in->program->forward_only;
+    return may ? (enum job_offload)in->job->memory.offload : JOB_OFFLOAD_NEVER;
 }
 
 void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *out)
@@ -389,6 +398,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     int64_t left = memory_plan_budget(in) - memory_plan_total(out);
     recompute_plan(in->program, how, left, out);
     if (!memory_plan_spills(in->job)) {
+        offload_plan(in->program, offloads(in), left, out);
         arena_share(in->program, out);
         return;
     }
@@ -417,5 +427,6 @@ void memory_plan_release(struct memory_plan *plan)
     free(plan->stage);
     step_lists_release(&plan->steps);
     free(plan->ending);
+    free(plan->home);
     *plan = (struct memory_plan){0};
 }

@@ -77,6 +77,12 @@ struct memory_ending {
     int64_t at, n_bytes;
 };
 
+/* Where an array lies that is stored in host memory between forward and backward. */
+struct memory_home {
+    struct step_operand array;
+    int64_t begin, n_bytes; /* of n_home_bytes */
+};
+
 /* What host and device tell each other once an epoch, in SHARED memory. */
 struct trainer_shared {
     struct device_now now;
@@ -98,6 +104,7 @@ struct memory_plan_input {
     const uint32_t *rank_of_part;           /* n_part */
     uint32_t rank, n_rank;
     const uint32_t *machine_of_rank; /* n_rank: those with the same number share a machine; NULL: all do */
+    bool direct;                     /* the transport reaches the device's memory: there is no staging */
     bool sparse_features;            /* as stored; the program may want them dense */
     int32_t n_own_part;
     const struct memory_plan_part *own; /* n_own_part, part numbers ascending */
@@ -146,6 +153,10 @@ struct memory_plan {
     int64_t n_spill_least;   /* what one step pins in memory, with what is prefetched for the next part */
     int64_t n_spill_payload; /* of a halo pass's payloads, in the files */
     int64_t n_spill_asked;   /* of rows that they are made of */
+
+    int n_home; /* memory.offload: in pinned memory of n_home_bytes, which are activations; 0 without */
+    struct memory_home *home;
+    int64_t n_home_bytes;
 
     bool joined[PART_DIRECTION_N]; /* all blocks are one (joined.h), where no row has too many edges */
 

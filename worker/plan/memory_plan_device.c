@@ -29,7 +29,7 @@ void memory_plan_device(const struct memory_plan_input *in, struct memory_plan *
     if (!plan->apart) {
         return;
     }
-    plan->n_staging_bytes = in->n_rank > 1 ? staging_bytes(in, plan) : 0;
+    plan->n_staging_bytes = in->n_rank > 1 && !in->direct ? staging_bytes(in, plan) : 0;
     plan->bytes[MEMORY_OTHER] += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_OTHER, plan->n_staging_bytes);
     plan->bytes[MEMORY_CONTEXT] = in->capacity != NULL ? in->capacity->n_context : in->ops->n_context;
 }
@@ -75,7 +75,11 @@ int64_t memory_plan_budget(const struct memory_plan_input *in)
 /* What helps against too much. */
 static const char *hint_of(const struct job *job)
 {
-    return job->memory.recompute == JOB_RECOMPUTE_NEVER ? "memory.recompute = \"auto\", " : "";
+    bool recomputes = job->memory.recompute != JOB_RECOMPUTE_NEVER, offloads = job->memory.offload != JOB_OFFLOAD_NEVER;
+    return recomputes && offloads ? ""
+           : recomputes           ? "memory.offload = \"auto\", "
+           : offloads             ? "memory.recompute = \"auto\", "
+                                  : "memory.recompute = \"auto\", memory.offload = \"auto\", ";
 }
 
 enum status memory_plan_check(const struct memory_plan *plan, const struct job *job, uint32_t rank,

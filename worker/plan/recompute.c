@@ -3,8 +3,8 @@
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "worker/plan/liveness.h"
+#include "worker/plan/peak.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,28 +175,9 @@ struct choice {
     const struct step_list *lowered;
     struct memory_plan *plan;
     bool *needed, *dropped; /* n_value */
-    int64_t *load;          /* per time */
     int64_t unit;           /* the peak when everything is saved */
-    double weight;          /* of the steps as they are */
+    struct peak peak;       /* of the steps as they are */
 };
-
-/* How bad a plan is: nearly its peak alone, but a choice that lowers one of several equal peaks counts as well. */
-static double plan_weight(struct choice *c)
-{
-    int n_time = c->plan->steps.n_time;
-    free(c->load);
-    c->load = memory_alloc((size_t)n_time, sizeof *c->load);
-    int64_t most = liveness_load(c->program, c->plan, c->load);
-    c->unit = c->unit > 0 ? c->unit : most;
-    double weight = 0.0;
-    for (int t = 0; t < n_time; t++) {
-        weight += pow((double)c->load[t] / (double)c->unit, 32.0);
-    }
-    return weight;
-}
-
-/* Below this a choice is not worth the work of making the value again. */
-#define GAIN_LEAST 0.01
 
 /* Drop one more value if that makes the plan better. */
 static bool value_drop(struct choice *c, int value)
@@ -205,9 +186,9 @@ static bool value_drop(struct choice *c, int value)
     *train = (struct step_list){0};
     c->dropped[value] = true;
     if (recompute_steps(c->program, c->lowered, c->dropped, c->plan)) {
-        double weight = plan_weight(c);
-        if (weight < (1.0 - GAIN_LEAST) * c->weight) {
-            c->weight = weight;
+        struct peak peak = peak_of(c->program, c->plan, c->unit);
+        if (peak.weight < (1.0 - PEAK_GAIN_LEAST) * c->peak.weight) {
+            c->peak = peak;
             free(before.step);
             return true;
         }
@@ -217,19 +198,6 @@ static bool value_drop(struct choice *c, int value)
     *train = before;
     step_lists_finish(c->program, &c->plan->steps);
     return false;
-}
-
-static bool fits(struct choice *c, int64_t n_arena_most)
-{
-    int64_t least = 0;
-    for (int t = 0; t < c->plan->steps.n_time; t++) {
-        least = c->load[t] > least ? c->load[t] : least;
-    }
-    if (least > n_arena_most) {
-        return false;
-    }
-    liveness_place(c->program, c->plan);
-    return c->plan->n_arena_bytes <= n_arena_most;
 }
 
 /* Is making this one again a matter of pointwise ops, as things are dropped now? */
@@ -248,7 +216,8 @@ static bool values_drop(struct choice *c, bool light, int64_t n_arena_most)
     for (int i = 0; i < c->program->n_op; i++) {
         const struct op *op = &c->program->op[i];
         bool candidate = c->needed[op->out] && !c->dropped[op->out] && can_run_again(op);
-        if (candidate && (!light || is_light(c, op->out)) && value_drop(c, op->out) && fits(c, n_arena_most)) {
+        if (candidate && (!light || is_light(c, op->out)) && value_drop(c, op->out) &&
+            peak_fits(c->program, c->plan, &c->peak, n_arena_most)) {
             return true;
         }
     }
@@ -267,7 +236,8 @@ static void values_choose(const struct program *program, const struct step_list 
                        .dropped = memory_alloc(n_value, sizeof *c.dropped)};
     int64_t saved = plan->n_arena_bytes;
     needed_find(program, c.needed);
-    c.weight = plan_weight(&c);
+    c.unit = peak_of(program, plan, 0).n_bytes;
+    c.peak = peak_of(program, plan, c.unit);
     bool done = values_drop(&c, true, enough) || values_drop(&c, false, enough) || values_drop(&c, false, enough);
     if (!done) {
         liveness_place(program, plan);
@@ -276,7 +246,6 @@ static void values_choose(const struct program *program, const struct step_list 
         recompute_steps(program, lowered, NULL, plan);
         liveness_place(program, plan);
     }
-    free(c.load);
     free(c.dropped);
     free(c.needed);
 }

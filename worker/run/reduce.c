@@ -99,12 +99,13 @@ static enum status branch_take(struct reduction *r, int32_t part, int32_t child)
     key.to = (uint32_t)part;
     key.from = (uint32_t)child;
     int handle;
-    enum status status = t->ops->wait(t->device, r->branch_free);
+    enum status status = staging_writable(t, r->branch_free, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
     status = status == STATUS_OK ? exchange_fetch(t->setup.exchange, t->setup.rank_of_part[child], &key, staged(r, t->n_own),
                                                   r->n_bytes, &handle)
                                  : status;
     status = status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
-    r->branch_free = staging_in(t, t->n_own * (int64_t)r->n_bytes, r->branch, (int64_t)r->n_bytes);
+    r->branch_free = staging_in(t, t->n_own * (int64_t)r->n_bytes, r->branch, (int64_t)r->n_bytes,
+                                t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
     return status;
 }
 
@@ -174,11 +175,11 @@ static enum status broadcast(struct reduction *r)
         int handle;
         key.to = rank;
         key.from = rank & (rank - 1);
-        status = t->ops->wait(t->device, r->branch_free);
+        status = staging_writable(t, r->branch_free, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
         status = status == STATUS_OK ? exchange_fetch(t->setup.exchange, key.from, &key, staged(r, 0), r->n_bytes, &handle)
                                      : status;
         status = status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
-        r->branch_free = staging_in(t, 0, node(r, 0), (int64_t)r->n_bytes);
+        r->branch_free = staging_in(t, 0, node(r, 0), (int64_t)r->n_bytes, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
     } else {
         r->total_made = staging_out(t, 0, node(r, 0), (int64_t)r->n_bytes);
     }

@@ -23,6 +23,11 @@ enum status staging_ready(const struct trainer *t)
     return device_sync(t->device);
 }
 
+enum status staging_writable(const struct trainer *t, device_mark free, device_mark unread)
+{
+    return t->ops->wait(t->device, t->staging != NULL ? free : unread);
+}
+
 device_mark staging_out(const struct trainer *t, int64_t at, void *device, int64_t n_bytes)
 {
     t->ops->follow(t->device, DEVICE_LANE_OUT, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
@@ -30,9 +35,9 @@ device_mark staging_out(const struct trainer *t, int64_t at, void *device, int64
     return t->ops->mark(t->device, DEVICE_LANE_OUT);
 }
 
-device_mark staging_in(const struct trainer *t, int64_t at, void *device, int64_t n_bytes)
+device_mark staging_in(const struct trainer *t, int64_t at, void *device, int64_t n_bytes, device_mark unread)
 {
-    t->ops->follow(t->device, DEVICE_LANE_IN, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
+    t->ops->follow(t->device, DEVICE_LANE_IN, unread);
     t->ops->move(t->device, DEVICE_LANE_IN, device, staging_place(t, at, device), (size_t)n_bytes);
     device_mark arrived = t->ops->mark(t->device, DEVICE_LANE_IN);
     t->ops->follow(t->device, DEVICE_LANE_COMPUTE, arrived);

@@ -9,6 +9,7 @@
 #include "worker/halo/kept.h"
 #include "worker/run/embeddings.h"
 #include "worker/run/guard.h"
+#include "worker/run/homes.h"
 #include "worker/run/recording.h"
 #include "worker/run/reduce.h"
 #include "worker/run/sample.h"
@@ -313,7 +314,8 @@ static enum status steps_run(struct trainer *t, const struct step_list *list)
         [STEP_KIND_FORWARD] = forward_run,   [STEP_KIND_PARTIAL] = partial_run, [STEP_KIND_TOTAL] = total_run,
         [STEP_KIND_HALO] = halo_run,         [STEP_KIND_BEGIN] = halo_begin,    [STEP_KIND_JOIN] = halo_join,
         [STEP_KIND_BACKWARD] = backward_run, [STEP_KIND_LOSS] = loss_run,       [STEP_KIND_SCORE] = score_run,
-        [STEP_KIND_REDUCE] = reduce_step,    [STEP_KIND_UPDATE] = update_run,
+        [STEP_KIND_REDUCE] = reduce_step,    [STEP_KIND_UPDATE] = update_run,   [STEP_KIND_STORE] = homes_run,
+        [STEP_KIND_STORED] = homes_run,      [STEP_KIND_FETCH] = homes_run,     [STEP_KIND_FETCHED] = homes_run,
     };
     for (int s = 0, n = 1; s < list->n_step; s += n) {
         const struct step *step = &list->step[s];

@@ -4,6 +4,7 @@
 #include "worker/halo/halo.h"
 #include "worker/halo/kept.h"
 #include "worker/run/embeddings.h"
+#include "worker/run/homes.h"
 #include "worker/run/joined.h"
 #include "worker/run/recording.h"
 #include "worker/run/sample.h"
@@ -125,6 +126,7 @@ static void plan_build(struct trainer *t)
                                       .rank = t->setup.rank,
                                       .n_rank = t->setup.n_rank,
                                       .machine_of_rank = t->setup.machine_of_rank,
+                                      .direct = exchange_reaches_gpus(t->setup.exchange),
                                       .sparse_features = t->setup.parts[t->own[0]]->feature_indptr != NULL,
                                       .n_own_part = t->n_own,
                                       .own = own,
@@ -283,6 +285,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     status = status == STATUS_OK ? feedback_open(t) : status;
     status = status == STATUS_OK ? arrays_take(t) : status;
     status = status == STATUS_OK ? staging_open(t) : status;
+    status = status == STATUS_OK ? homes_open(t) : status;
     status = status == STATUS_OK ? spill_take_all(t) : status;
     status = status == STATUS_OK ? embeddings_draw(t) : status;
     if (status == STATUS_OK) {
@@ -327,6 +330,7 @@ void trainer_close(struct trainer *t)
     if (t->device != NULL) {
         recordings_close(t);
         staging_close(t);
+        homes_close(t);
         arrays_return(t);
         joined_close(t);
         sample_close(t);

@@ -33,8 +33,10 @@ struct trainer {
     char *gradients; /* n_own × plan.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
     char *branch;    /* one more, from another rank */
     struct trainer_shared *shared;
-    struct device_now *now; /* this epoch's (device) */
-    char *staging;          /* plan.n_staging_bytes: staging.h; NULL: there is none */
+    struct device_now *now;  /* this epoch's (device) */
+    char *staging;           /* plan.n_staging_bytes: staging.h; NULL: there is none */
+    char *homes;             /* plan.n_home_bytes: homes.h; NULL: there is none */
+    device_mark *home_moved; /* plan.n_home: when an array has come to where it is on its way to */
     char *globals;         /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
     device_mark *complete; /* n_part: for reduce.c */
 

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-void lowered_open(struct lowered *w, const char *model, int64_t n_feature)
+void lowered_program(const char *model, int64_t n_feature, struct program *out)
 {
     char text[512];
     static struct job job;
@@ -11,7 +11,12 @@ void lowered_open(struct lowered *w, const char *model, int64_t n_feature)
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
     const struct program_input input = {
         .n_feature = n_feature, .n_class = 8, .n_relation = strstr(model, "rgcn") != NULL ? 3 : 0};
-    cr_assert_eq(program_build(&job, &input, &w->program), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(program_build(&job, &input, out), STATUS_OK, "%s", status_reason());
+}
+
+void lowered_open(struct lowered *w, const char *model, int64_t n_feature)
+{
+    lowered_program(model, n_feature, &w->program);
     step_lists_lower(&w->program, &w->lists);
 }
 

@@ -9,7 +9,10 @@ struct lowered {
     struct step_lists lists;
 };
 
-/* Build the [model] section `model` for dense features and 8 classes; R-GCN with 3 relations. Release with lowered_close. */
+/* The program of the [model] section `model` for dense features and 8 classes; R-GCN with 3 relations. Release with program_release. */
+void lowered_program(const char *model, int64_t n_feature, struct program *out);
+
+/* The same, and its steps. Release with lowered_close. */
 void lowered_open(struct lowered *w, const char *model, int64_t n_feature);
 void lowered_close(struct lowered *w);
 

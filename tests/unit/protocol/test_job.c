@@ -160,21 +160,20 @@ Test(job, a_choice_that_is_not_there_is_refused_with_the_choices_and_the_nearest
     REFUSED(GRAPH "[model]\nkind = \"perceptron\"\n", "expected one of gcn");
 }
 
-Test(job, what_comes_later_says_that_it_is_not_available_yet)
+Test(job, values_of_exchange_are_checked)
 {
-    REFUSED(GRAPH "[memory]\noffload = true\n", "job.toml:4:11: memory.offload is not available yet");
     REFUSED(GRAPH "[exchange]\ncodec = \"int3\"\n", "job.toml:4:9: exchange.codec is \"int3\"", "fp32, bf16, int8, int4");
     REFUSED(GRAPH "[exchange]\ncodec_backward = \"none\"\n", "job.toml:4:18: exchange.codec_backward is \"none\"",
             "or \"same\"");
     REFUSED(GRAPH "[exchange]\nsampling = -0.5\n", "job.toml:4:12: exchange.sampling is -0.5", "from 0.0 to 1.0");
     REFUSED(GRAPH "[exchange]\nsampling = 1.5\n", "job.toml:4:12: exchange.sampling is 1.5");
-    REFUSED(GRAPH "[memory]\noffload = \"x\"\n", "memory.offload is not available yet");
 }
 
 Test(job, arrays_of_a_gpu_do_not_lie_in_files)
 {
     REFUSED(GRAPH "[workers]\ndevice = \"cuda\"\n[memory]\nspill = \"x\"\n",
-            "job.toml:6:9: memory.spill is for workers.device = \"cpu\", and does not go with \"cuda\"");
+            "job.toml:6:9: memory.spill is for workers.device = \"cpu\", and does not go with \"cuda\"", "memory.offload");
+    REFUSED(GRAPH "[memory]\noffload = true\n", "job.toml:4:11: memory.offload", "expected one of auto, always, never");
 }
 
 Test(job, a_share_for_one_machine_is_that_of_all_pairs_unless_it_is_given)
@@ -280,6 +279,11 @@ Test(job, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)
     REMARKED(GRAPH "[model]\nsteps = 2\n",
              "job.toml:4:9: model.steps is not used: model.kind is \"gcn\", and it goes with \"appnp\", \"sgc\" or \"agnn\"\n");
     REMARKED(GRAPH "[model]\nkind = \"sgc\"\nsteps = 2\n", "");
+    REMARKED(GRAPH "[workers]\ndevice = \"cpu\"\n[memory]\noffload = \"always\"\n",
+             "job.toml:6:11: memory.offload is not used: workers.device has no memory of its own\n");
+    REMARKED(GRAPH "[memory]\nspill = \"x\"\noffload = \"auto\"\n",
+             "job.toml:5:11: memory.offload is not used: memory.spill is for workers.device = \"cpu\"\n");
+    REMARKED(GRAPH "[memory]\noffload = \"always\"\n", "");
 }
 
 Test(job, a_key_of_an_exchange_that_means_nothing_beside_another_is_remarked_on_with_both)
@@ -370,7 +374,7 @@ Test(job, a_mistaken_setting_is_named)
     SETTING_REFUSED("lr=1", "--set lr: unknown key 'lr'", "did you mean 'train.lr'?");
     SETTING_REFUSED("name=\"open", "--set name:");
     SETTING_REFUSED("output.dir=\xff", "--set output.dir:", "0xff is not UTF-8");
-    SETTING_REFUSED("memory.offload=true", "--set memory.offload: memory.offload is not available yet");
+    SETTING_REFUSED("memory.offload=true", "--set memory.offload", "expected one of auto, always, never");
     check_refused(load_set(GRAPH, "train.lr", &scratch), STATUS_USAGE,
                   (const char *const[]){"--set train.lr", "section.key=value", NULL});
     check_refused(load_set(GRAPH, "=3", &scratch), STATUS_USAGE, (const char *const[]){"section.key=value", NULL});

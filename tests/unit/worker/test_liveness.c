@@ -1,4 +1,5 @@
 #include "worker/plan/liveness.h"
+#include "worker/plan/offload.h"
 #include "worker/plan/recompute.h"
 
 #include <criterion/criterion.h>
@@ -201,8 +202,15 @@ static void workspaces_make(struct picture *p)
     p->plan.loss_workspace.n_scratch = 64;
 }
 
+/* What is not saved on the device. */
+struct saving {
+    enum job_recompute recompute;
+    enum job_offload offload;
+};
+static const struct saving none = {JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_NEVER}, again = {JOB_RECOMPUTE_ALWAYS, JOB_OFFLOAD_NEVER};
+
 /* Returns the arena's bytes. */
-static int64_t play_epochs(const char *model, bool is_sparse, enum job_recompute how, int *n_again_out)
+static int64_t play_epochs(const char *model, bool is_sparse, struct saving how, int *n_again_out)
 {
     char text[640];
     bool predicts = strstr(model, "[predict]") != NULL;
@@ -218,7 +226,8 @@ static int64_t play_epochs(const char *model, bool is_sparse, enum job_recompute
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     struct picture p = {.program = &program, .plan = {.n_row = 32, .n_sparse_value = 64, .chain = {32 / N_WINDOW, 1}}};
     workspaces_make(&p);
-    recompute_plan(&program, how, 0, &p.plan);
+    recompute_plan(&program, how.recompute, 0, &p.plan);
+    offload_plan(&program, how.offload, 0, &p.plan);
     p.cell = calloc((size_t)p.plan.n_arena_bytes / 64 + 1, sizeof *p.cell);
     p.slot = calloc((size_t)p.plan.n_slot_bytes / 64 + 1, sizeof *p.slot);
     for (int w = 0; w < N_WINDOW; w++) {
@@ -278,10 +287,10 @@ Test(liveness, no_array_is_overwritten_while_an_epoch_still_reads_it)
     int n_fused = 0;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         int n_again, before = n_in_windows;
-        play_epochs(models[m], false, JOB_RECOMPUTE_NEVER, &n_again);
+        play_epochs(models[m], false, none, &n_again);
         cr_expect_eq(n_again, 0);
         n_fused += n_in_windows > before;
-        play_epochs(models[m], true, JOB_RECOMPUTE_NEVER, &n_again);
+        play_epochs(models[m], true, none, &n_again);
     }
     cr_expect_geq(n_fused, (int)(sizeof models / sizeof *models) - 1, "%d models have arrays in windows alone", n_fused);
 }
@@ -292,11 +301,32 @@ Test(liveness, what_is_made_again_is_there_when_backward_reads_it)
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         for (int is_sparse = 0; is_sparse < 2; is_sparse++) {
             int n_again;
-            int64_t never = play_epochs(models[m], is_sparse, JOB_RECOMPUTE_NEVER, &n_again);
-            int64_t always = play_epochs(models[m], is_sparse, JOB_RECOMPUTE_ALWAYS, &n_again);
+            int64_t never = play_epochs(models[m], is_sparse, none, &n_again);
+            int64_t always = play_epochs(models[m], is_sparse, again, &n_again);
             cr_expect(n_again > 0 ? always < never : always == never, "%s: %ld and %ld bytes, %d ops again", models[m],
                       (long)never, (long)always, n_again);
             n_smaller += always < never;
+        }
+    }
+    cr_expect_geq(n_smaller, (int)(sizeof models / sizeof *models));
+}
+
+/* While an array leaves it is still read, and while it comes back its memory is its own. auto: at once, as nothing fits 0 bytes. */
+Test(liveness, what_is_stored_in_host_memory_is_there_when_backward_reads_it)
+{
+    int n_smaller = 0;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        for (int is_sparse = 0; is_sparse < 2; is_sparse++) {
+            int n_again;
+            int64_t stays = play_epochs(models[m], is_sparse, none, &n_again);
+            int64_t leaves = play_epochs(models[m], is_sparse, (struct saving){JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_ALWAYS},
+                                         &n_again);
+            int64_t at_once = play_epochs(models[m], is_sparse, (struct saving){JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_AUTO},
+                                          &n_again);
+            play_epochs(models[m], is_sparse, (struct saving){JOB_RECOMPUTE_ALWAYS, JOB_OFFLOAD_ALWAYS}, &n_again);
+            cr_expect(leaves <= stays && at_once <= stays, "%s: %ld, %ld, %ld bytes", models[m], (long)stays, (long)leaves,
+                      (long)at_once);
+            n_smaller += leaves < stays && at_once < stays;
         }
     }
     cr_expect_geq(n_smaller, (int)(sizeof models / sizeof *models));
@@ -310,15 +340,15 @@ Test(liveness, a_prediction_overwrites_nothing_that_it_still_reads_and_takes_les
             char model[512];
             int n_again;
             bool convs = strstr(models[m], "appnp") == NULL;
-            int64_t trained = play_epochs(models[m], is_sparse, JOB_RECOMPUTE_NEVER, &n_again);
+            int64_t trained = play_epochs(models[m], is_sparse, none, &n_again);
             snprintf(model, sizeof model, "%s\n[predict]\nmodel = \"m\"\n", models[m]);
-            int64_t without = play_epochs(model, is_sparse, JOB_RECOMPUTE_ALWAYS, &n_again);
+            int64_t without = play_epochs(model, is_sparse, again, &n_again);
             cr_expect_leq(without, trained, "%s", models[m]);
             n_smaller += without < trained;
             cr_expect_eq(n_again, 0, "%s: a prediction makes nothing again", models[m]);
             snprintf(model, sizeof model, "%s\n[output]\nembeddings = \"%s.0\"\n[predict]\nmodel = \"m\"\n", models[m],
                      convs ? "convs" : "lins");
-            int64_t with = play_epochs(model, is_sparse, JOB_RECOMPUTE_NEVER, &n_again);
+            int64_t with = play_epochs(model, is_sparse, none, &n_again);
             cr_expect_geq(with, without, "%s", models[m]);
         }
     }

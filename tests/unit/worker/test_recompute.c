@@ -1,8 +1,9 @@
 #include "worker/plan/recompute.h"
 
+#include "tests/support/model/lowered.h"
+
 #include <criterion/criterion.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct world {
     struct program program;
@@ -11,12 +12,7 @@ struct world {
 
 static void world_open(struct world *w, const char *model, enum job_recompute how, int64_t n_arena_most)
 {
-    char text[512];
-    static struct job job;
-    snprintf(text, sizeof text, "[dataset]\npath = \"x\"\n[model]\n%s\n", model);
-    cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
-    const struct program_input input = {.n_feature = 64, .n_class = 8};
-    cr_assert_eq(program_build(&job, &input, &w->program), STATUS_OK, "%s", status_reason());
+    lowered_program(model, 64, &w->program);
     w->plan = (struct memory_plan){.n_row = 16};
     w->plan.workspace = calloc((size_t)w->program.n_op, sizeof *w->plan.workspace);
     recompute_plan(&w->program, how, n_arena_most, &w->plan);

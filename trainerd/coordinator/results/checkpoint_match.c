@@ -61,7 +61,7 @@ static enum status compare(const struct job *now, const struct job *then, const 
 {
     for (int i = 0; i < JOB_KEY_N; i++) {
         const struct job_key *key = &job_keys[i];
-        if (key->type == JOB_TYPE_LATER || is_free(key, now)) {
+        if (is_free(key, now)) {
             continue;
         }
         enum status status = compare_key(now, then, key, path);

@@ -36,8 +36,6 @@ static json_t *key_value(const struct job *job, const struct job_key *key)
         return json_boolean(*(const bool *)at);
     case JOB_TYPE_CHOICE:
         return json_string(key->choice[*(const int *)at].text);
-    case JOB_TYPE_LATER:
-        break;
     }
     return NULL;
 }
