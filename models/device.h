@@ -11,6 +11,7 @@
 #define MODELS_DEVICE_H
 
 #include "protocol/embedded.h"
+#include "protocol/libraries.h"
 #include "protocol/memory.h"
 #include "protocol/random.h"
 #include "protocol/status.h"
@@ -532,11 +533,11 @@ struct device_ops {
 
 /* Memory of a device that is not the host's. */
 struct device_capacity {
-    char name[96];      /* of the device, for messages: "GPU 0 (NVIDIA H100)" */
-    int64_t n_bytes;    /* all of it; 0: not known, or the host's */
-    int64_t n_context;  /* what opening took: the context, modules, workspaces of libraries */
-    uint32_t n_sharing; /* workers that it is split between, this one included */
-    uint32_t blas;      /* the library that its wide products go by (protocol/blas.h) */
+    char name[96];                     /* of the device, for messages: "GPU 0 (NVIDIA H100)" */
+    int64_t n_bytes;                   /* all of it; 0: not known, or the host's */
+    int64_t n_context;                 /* what opening took: the context, modules, workspaces of libraries */
+    uint32_t n_sharing;                /* workers that it is split between, this one included */
+    struct library_versions libraries; /* of what it uses */
 };
 
 /* What one worker may take of it; 0: not known. */

@@ -57,7 +57,7 @@ static void capacity_fill(struct cuda_device *cuda, const struct cuda_gpu *gpu, 
     int64_t used = used_before >= 0 ? cuda_gpu_used(gpu) : -1;
     size_t n_all = room_now().n_all;
     capacity->n_bytes = n_all > 0 ? (int64_t)n_all : gpu->n_bytes;
-    capacity->blas = cuda_blas_version(cuda);
+    capacity->libraries.of[LIBRARY_BLAS] = cuda_blas_version(cuda);
     capacity->n_context = used > used_before ? used - used_before : CUDA_CONTEXT_BYTES;
     snprintf(capacity->name, sizeof capacity->name, "GPU %d (%s)", (int)gpu->number, gpu->name);
     memory_count_device(MEMORY_PLACE_DEVICE, MEMORY_CONTEXT, capacity->n_context);

@@ -439,9 +439,9 @@ static int64_t features_in_parts(const struct trainer *t)
     return n;
 }
 
-uint32_t trainer_blas(const struct trainer *t)
+struct library_versions trainer_libraries(const struct trainer *t)
 {
-    return t->device->capacity.blas;
+    return t->device->capacity.libraries;
 }
 
 void trainer_memory(const struct trainer *t, struct memory_table *planned_out, struct memory_table *measured_out)

@@ -1,6 +1,6 @@
 #include "models/cuda/dense/blas.h"
 
-#include "protocol/blas.h"
+#include "protocol/libraries.h"
 #include "protocol/log.h"
 
 #include <cublas_v2.h>
@@ -107,12 +107,12 @@ uint32_t cuda_blas_version(struct cuda_device *cuda)
 {
     int version = 0;
     if (cuda->blas == NULL) {
-        return BLAS_NONE;
+        return LIBRARY_NONE;
     }
     if (cuda->failed == STATUS_OK) {
         check(cuda, cuda->blas->cublasGetVersion_v2_(cuda->blas->handle, &version), "asking its version");
     }
-    return version > 0 && version < (int)BLAS_MOST ? (uint32_t)version : BLAS_UNKNOWN;
+    return version > 0 && version < (int)LIBRARY_MOST ? (uint32_t)version : LIBRARY_UNKNOWN;
 }
 
 void cuda_blas_close(struct cuda_device *cuda)
