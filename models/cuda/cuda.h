@@ -28,8 +28,10 @@ struct cuda_lane {
 struct cuda_device {
     struct device base;
     struct cuda_lane lane[DEVICE_LANE_N];
-    struct blas *blas;  /* cuBLAS; NULL: there is none */
-    enum status failed; /* the first failure since open */
+    struct cuda_gpu gpu;
+    struct blas *blas;          /* cuBLAS; NULL: there is none */
+    struct cuda_sparse *sparse; /* cuSPARSE, where sums go by it; NULL: they do not */
+    enum status failed;         /* the first failure since open */
     char reason[512];
 };
 
@@ -48,10 +50,13 @@ static inline cudaStream_t cuda_stream(struct device *device)
 
 #define X(op) DEVICE_OP_PROTOTYPE(cuda, op);
 DEVICE_OP_LIST(X)
+X(sums_open)
+X(sums_take)
+X(sums_buffer)
 #undef X
 
-/* Keep a failure of the run time for `wait`; the first one counts. */
-void cuda_check(struct device *device, cudaError_t code, const char *what);
+    /* Keep a failure of the run time for `wait`; the first one counts. */
+    void cuda_check(struct device *device, cudaError_t code, const char *what);
 
 /* --- recording.c --- */
 void cuda_record(struct device *device);
@@ -83,5 +88,9 @@ void cuda_blas_open(struct cuda_device *cuda);
 /* Its version, as protocol/libraries.h numbers it. */
 uint32_t cuda_blas_version(struct cuda_device *cuda);
 void cuda_blas_close(struct cuda_device *cuda);
+
+/* --- aggregate/spmm.c: sums_open and sums_take --- */
+/* Blocks are closed. */
+void cuda_spmm_close(struct cuda_device *cuda);
 
 #endif
