@@ -50,13 +50,13 @@ static inline cudaStream_t cuda_stream(struct device *device)
 
 #define X(op) DEVICE_OP_PROTOTYPE(cuda, op);
 DEVICE_OP_LIST(X)
-X(sums_open)
-X(sums_take)
-X(sums_buffer)
 #undef X
+DEVICE_OP_PROTOTYPE(cuda, sums_open);
+DEVICE_OP_PROTOTYPE(cuda, sums_take);
+DEVICE_OP_PROTOTYPE(cuda, sums_buffer);
 
-    /* Keep a failure of the run time for `wait`; the first one counts. */
-    void cuda_check(struct device *device, cudaError_t code, const char *what);
+/* Keep a failure of the run time for `wait`; the first one counts. */
+void cuda_check(struct device *device, cudaError_t code, const char *what);
 
 /* --- recording.c --- */
 void cuda_record(struct device *device);

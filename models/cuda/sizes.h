@@ -9,8 +9,8 @@
 
 #define X(op) DEVICE_OP_PROTOTYPE(cuda, op);
 DEVICE_SIZE_LIST(X)
-X(sums_bytes)
 #undef X
+DEVICE_OP_PROTOTYPE(cuda, sums_bytes);
 
 /* What the device's table says of itself besides. */
 #ifdef CUDA_EMULATED

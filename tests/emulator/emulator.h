@@ -22,6 +22,13 @@ bool is_eager();     /* EMULATOR_EAGER */
 bool is_unified();   /* EMULATOR_UNIFIED */
 /* Of the EMULATOR_GPUS (1) that there are, the numbers of those that CUDA_VISIBLE_DEVICES shows, in its order. */
 const std::vector<int> &gpus();
+/* A function that device code looks for by its name. */
+struct named {
+    const char *name;
+    void *function;
+};
+/* NULL: it is not among these, or the knob is 0, since the machine lacks the library. */
+void *function_find(const std::vector<named> &all, const char *name, const char *knob);
 /* Bytes that a knob says. */
 size_t n_byte(const char *knob, size_t otherwise);
 

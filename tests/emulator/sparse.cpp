@@ -159,23 +159,14 @@ cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOperation_t, cusp
 
 void *emulator_cusparse(const char *name)
 {
-    static const struct {
-        const char *name;
-        void *function;
-    } all[] = {
+    static const std::vector<named> all = {
 #define X(function) {#function, (void *)function},
         X(cusparseCreate) X(cusparseDestroy) X(cusparseGetVersion) X(cusparseSetStream) X(cusparseCreateCsr)
             X(cusparseCsrSetPointers) X(cusparseDestroySpMat) X(cusparseCreateDnMat) X(cusparseDnMatSetValues)
                 X(cusparseDestroyDnMat) X(cusparseSpMM_bufferSize) X(cusparseSpMM_preprocess) X(cusparseSpMM)
 #undef X
     };
-    static const char *text = getenv("EMULATOR_SPARSE");
-    for (const auto &one : all) {
-        if (strcmp(one.name, name) == 0 && (text == nullptr || strcmp(text, "0") != 0)) {
-            return one.function;
-        }
-    }
-    return nullptr;
+    return function_find(all, name, "EMULATOR_SPARSE");
 }
 
 } /* extern "C" */

@@ -14,14 +14,14 @@
     X(cusparseSpMM_bufferSize) X(cusparseSpMM_preprocess) X(cusparseSpMM)
 /* clang-format on */
 
+/* Functions alone, in the order of the list. */
 struct spmm_library {
-    void *library;
 #define X(name) __typeof__(name) *name##_;
     SPMM_FUNCTION_LIST(X)
 #undef X
 };
 
-/* It stays open: it has threads. errors  STATUS_PEER where it was looked for */
+/* errors  STATUS_PEER where it was looked for */
 enum status spmm_library_find(struct spmm_library *out);
 
 #endif
