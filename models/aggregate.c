@@ -1,6 +1,7 @@
 /* The table of aggregates, and what follows from a row. The rows are in models/ops/aggregate_*.c. */
 #include "models/codec.h"
 #include "models/ops/ops.h"
+#include "protocol/log.h"
 
 const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N] = {
     [AGGREGATE_KIND_SUM] = &aggregate_sum,           [AGGREGATE_KIND_MEAN] = &aggregate_mean,
@@ -204,4 +205,28 @@ void aggregate_return(const struct op_call *call, void (*own)(const struct op_ca
         return;
     }
     call->device->ops->rows_add(call->device, call->n_row, call->f, call->rows, call->factor, call->payload[0], call->to);
+}
+
+/* A mean's backward scales what it sums, its forward the sum. */
+void program_sums(const struct program *program, int64_t n_node, struct device_sums *out)
+{
+    *out = (struct device_sums){.n_node = n_node};
+    for (int i = 0; i < program->n_op; i++) {
+        const struct op *op = &program->op[i];
+        if (op->kind != OP_KIND_AGGREGATE || !aggregate_defs[op->aggregate]->is_linear) {
+            continue;
+        }
+        const struct aggregate_def *def = aggregate_defs[op->aggregate];
+        int64_t width = program->value[op->in[0]].width;
+        int k = 0;
+        while (k < out->n_width && out->width[k] != width) {
+            k++;
+        }
+        if (k == out->n_width) {
+            ASSERT(k < DEVICE_SUM_WIDTHS);
+            out->width[out->n_width++] = width;
+        }
+        out->plain = out->plain || !def->scales_sources;
+        out->scaled = out->scaled || (def->scale != NULL && (def->scales_sources || !program->forward_only));
+    }
 }

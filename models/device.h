@@ -11,6 +11,7 @@
 #define MODELS_DEVICE_H
 
 #include "protocol/embedded.h"
+#include "protocol/libraries.h"
 #include "protocol/memory.h"
 #include "protocol/random.h"
 #include "protocol/status.h"
@@ -54,6 +55,7 @@ struct device_block {
                             * alone do). NULL: 1 */
     bool bordered;  /* several blocks joined whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
     void *schedule; /* the device's own: row ranges of even work, hub rows; made by block_open */
+    void *matrix;   /* the device's own, where sums_open was called: the block as a library takes it; made by block_open */
 };
 
 /* Sparse feature rows: n_row × n_col, CSR. `by_column` is the device's own transpose for weight gradients (made by csr_open).
@@ -140,6 +142,25 @@ struct device_aggregate {
     bool begin;              /* start from the self term; the block must list every row (rows NULL) */
     bool apart;              /* not with begin: the block's edges are summed alone, from 0, and then added */
     bool finish;             /* apply row_scale at the end; likewise */
+};
+
+/* Sums over neighbours by a library of the vendor's in place of the device's own kernels: what there will be. */
+#define DEVICE_SUM_WIDTHS 8
+struct device_sums {
+    int64_t n_node; /* of the graph: columns of all blocks are below it */
+    int n_width;
+    int64_t width[DEVICE_SUM_WIDTHS]; /* columns of the rows that are summed, each once */
+    bool plain, scaled;               /* some sums have no col_scale; some have one */
+};
+
+/* The most that one block has: they take the same memory in turn. */
+struct device_sum_sizes {
+    int64_t n_row, n_edge;
+    int64_t n_listed;     /* rows of blocks that list rows */
+    int64_t n_anywhere;   /* edges of blocks whose columns and weights may begin at any multiple of 4 bytes, … */
+    int64_t n_col;        /* … and rows of x that may */
+    int64_t n_unweighted; /* edges of blocks without weights */
+    int64_t n_buffer;     /* bytes that the library uses besides */
 };
 
 /* How an edge from row j to row i is scored, head by head; a softmax over i's in-edges then weighs the values of the j. */
@@ -273,6 +294,7 @@ struct device_ops {
     int64_t n_window_float; /* of one array of a window of rows: some such arrays fit in the cache of one core */
     uint32_t codecs;        /* that rows_encode has: bit c for enum device_codec c */
     int64_t n_context;      /* of its own memory: what opening takes, about, before it is opened */
+    int64_t n_context_sums; /* likewise what sums_open does besides */
     int64_t
         joined_edges; /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none */
 
@@ -312,6 +334,17 @@ struct device_ops {
     void *(*recorded)(struct device *device);
     void (*replay)(struct device *device, void *recording);
     void (*forget)(struct device *device, void *recording);
+
+    /* --- sums over neighbours by a library of the vendor's, which must give the same bits in each run. All four NULL: the device has none --- */
+    /* From now on blocks that are opened have a matrix, by which aggregate_sum goes. After open, before any block.
+     * errors  STATUS_PEER the machine lacks the library */
+    enum status (*sums_open)(struct device *device, const struct device_sums *sums);
+    /* Memory for the largest of the blocks, as planned and as they are open now; before the first sum. errors  STATUS_NOMEM */
+    enum status (*sums_take)(struct device *device, const struct device_sum_sizes *planned);
+    /* Bytes of the library's buffer for sums of f columns over a block of this size: as it says; device NULL, or without sums_open: at most, about. */
+    size_t (*sums_buffer)(struct device *device, int64_t n_col, int64_t n_row, int64_t n_edge, int64_t f);
+    /* Bytes that sums_take takes. */
+    size_t (*sums_bytes)(const struct device_sums *sums, const struct device_sum_sizes *most);
 
     /* --- structure, made once --- */
     enum status (*block_open)(struct device *device, struct device_block *block); /* fills schedule; arrays set by the caller */
@@ -533,11 +566,11 @@ struct device_ops {
 
 /* Memory of a device that is not the host's. */
 struct device_capacity {
-    char name[96];      /* of the device, for messages: "GPU 0 (NVIDIA H100)" */
-    int64_t n_bytes;    /* all of it; 0: not known, or the host's */
-    int64_t n_context;  /* what opening took: the context, modules, workspaces of libraries */
-    uint32_t n_sharing; /* workers that it is split between, this one included */
-    uint32_t blas;      /* the library that its wide products go by (protocol/blas.h) */
+    char name[96];                     /* of the device, for messages: "GPU 0 (NVIDIA H100)" */
+    int64_t n_bytes;                   /* all of it; 0: not known, or the host's */
+    int64_t n_context;                 /* what opening took: the context, modules, workspaces of libraries */
+    uint32_t n_sharing;                /* workers that it is split between, this one included */
+    struct library_versions libraries; /* of what it uses */
 };
 
 /* What one worker may take of it; 0: not known. */

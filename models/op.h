@@ -290,6 +290,9 @@ int64_t halo_ask_bytes(const struct program *program, const struct op *op, const
 int64_t halo_row_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy);
 int64_t halo_ask_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy);
 
+/* The sums over neighbours of a program over n_node nodes. */
+void program_sums(const struct program *program, int64_t n_node, struct device_sums *out);
+
 /* Floats per row that an op saves from forward to backward in its array k (dense ops: one array, k = 0). */
 int64_t op_saved_width(const struct program *program, const struct op *op, int k);
 

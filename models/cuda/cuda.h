@@ -28,8 +28,10 @@ struct cuda_lane {
 struct cuda_device {
     struct device base;
     struct cuda_lane lane[DEVICE_LANE_N];
-    struct blas *blas;  /* cuBLAS; NULL: there is none */
-    enum status failed; /* the first failure since open */
+    struct cuda_gpu gpu;
+    struct blas *blas;          /* cuBLAS; NULL: there is none */
+    struct cuda_sparse *sparse; /* cuSPARSE, where sums go by it; NULL: they do not */
+    enum status failed;         /* the first failure since open */
     char reason[512];
 };
 
@@ -49,6 +51,9 @@ static inline cudaStream_t cuda_stream(struct device *device)
 #define X(op) DEVICE_OP_PROTOTYPE(cuda, op);
 DEVICE_OP_LIST(X)
 #undef X
+DEVICE_OP_PROTOTYPE(cuda, sums_open);
+DEVICE_OP_PROTOTYPE(cuda, sums_take);
+DEVICE_OP_PROTOTYPE(cuda, sums_buffer);
 
 /* Keep a failure of the run time for `wait`; the first one counts. */
 void cuda_check(struct device *device, cudaError_t code, const char *what);
@@ -80,8 +85,12 @@ void cuda_gpu_unlock(int lock);
 /* --- dense/blas.c --- */
 /* `blas` stays NULL where the machine has no cuBLAS. errors  kept for `wait`. Closed also after a failure */
 void cuda_blas_open(struct cuda_device *cuda);
-/* Its version, as protocol/blas.h numbers it. */
+/* Its version, as protocol/libraries.h numbers it. */
 uint32_t cuda_blas_version(struct cuda_device *cuda);
 void cuda_blas_close(struct cuda_device *cuda);
+
+/* --- aggregate/spmm.c: sums_open and sums_take --- */
+/* Blocks are closed. */
+void cuda_spmm_close(struct cuda_device *cuda);
 
 #endif

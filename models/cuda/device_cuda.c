@@ -7,6 +7,7 @@ const struct device_ops device_cuda = {
     .n_window_float = CUDA_N_WINDOW_FLOAT,
     .codecs = DEVICE_CODECS_ALL,
     .n_context = CUDA_CONTEXT_BYTES,
+    .n_context_sums = CUDA_SPARSE_BYTES,
     .joined_edges = CUDA_JOINED_EDGES,
 #define X(op) .op = cuda_##op,
     DEVICE_OP_LIST(X)
@@ -15,6 +16,10 @@ const struct device_ops device_cuda = {
     .recorded = cuda_recorded,
     .replay = cuda_replay,
     .forget = cuda_forget,
+    .sums_open = cuda_sums_open,
+    .sums_take = cuda_sums_take,
+    .sums_buffer = cuda_sums_buffer,
+    .sums_bytes = cuda_sums_bytes,
 };
 
 extern const struct cuda_module cuda_module;

@@ -57,7 +57,7 @@ static void capacity_fill(struct cuda_device *cuda, const struct cuda_gpu *gpu, 
     int64_t used = used_before >= 0 ? cuda_gpu_used(gpu) : -1;
     size_t n_all = room_now().n_all;
     capacity->n_bytes = n_all > 0 ? (int64_t)n_all : gpu->n_bytes;
-    capacity->blas = cuda_blas_version(cuda);
+    capacity->libraries.of[LIBRARY_BLAS] = cuda_blas_version(cuda);
     capacity->n_context = used > used_before ? used - used_before : CUDA_CONTEXT_BYTES;
     snprintf(capacity->name, sizeof capacity->name, "GPU %d (%s)", (int)gpu->number, gpu->name);
     memory_count_device(MEMORY_PLACE_DEVICE, MEMORY_CONTEXT, capacity->n_context);
@@ -85,6 +85,7 @@ enum status cuda_open_turn(uint32_t turn, uint32_t n_here, struct device **out)
     }
     struct cuda_device *cuda = memory_alloc(1, sizeof *cuda);
     cuda->base = (struct device){.ops = &device_cuda, .capacity = {.n_sharing = n_sharing}};
+    cuda->gpu = gpu;
     int lock = n_sharing > 1 ? cuda_gpu_lock() : -1;
     status = gpu_open(&gpu, cuda);
     cuda_gpu_unlock(lock);
@@ -109,6 +110,7 @@ void cuda_close(struct device *device)
     struct cuda_device *cuda = cuda_device(device);
     bool had_failed = cuda->failed != STATUS_OK;
     memory_count_device(MEMORY_PLACE_DEVICE, MEMORY_CONTEXT, -cuda->base.capacity.n_context);
+    cuda_spmm_close(cuda);
     cuda_blas_close(cuda);
     for (int l = 0; l < DEVICE_LANE_N; l++) {
         for (int e = 0; e < CUDA_N_EVENT; e++) {

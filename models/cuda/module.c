@@ -60,8 +60,11 @@ const struct device_ops device_cuda_module = {.name = CUDA_NAME,
                                               .n_window_float = CUDA_N_WINDOW_FLOAT,
                                               .codecs = DEVICE_CODECS_ALL,
                                               .n_context = CUDA_CONTEXT_BYTES,
+                                              .n_context_sums = CUDA_SPARSE_BYTES,
                                               .joined_edges = CUDA_JOINED_EDGES,
                                               .open = open_inside,
+                                              .sums_buffer = cuda_sums_buffer_most,
+                                              .sums_bytes = cuda_sums_bytes,
 #define X(op) .op = cuda_##op,
                                               DEVICE_SIZE_LIST(X)
 #undef X

@@ -58,6 +58,46 @@ size_t cuda_csr_linear_scratch(int64_t n_col, int64_t f_out)
     return (size_t)(n_col * f_out) * sizeof(float);
 }
 
+/* --- sums by cuSPARSE --- */
+
+struct cuda_sums_places cuda_sums_places_of(const struct device_sums *sums, const struct device_sum_sizes *most)
+{
+    struct cuda_sums_places at = {.n_ones = sums->plain ? most->n_unweighted : 0};
+    int64_t widest = 0, widest_odd = 0;
+    for (int w = 0; w < sums->n_width; w++) {
+        int64_t f = sums->width[w];
+        widest = f > widest ? f : widest;
+        widest_odd = f > widest_odd && f * (int64_t)sizeof(float) % CUDA_SPARSE_ALIGN != 0 ? f : widest_odd;
+    }
+    at.columns = aligned((size_t)(most->n_row + 1) * sizeof(int32_t));
+    int64_t n_value = sums->scaled ? most->n_edge : most->n_unweighted < most->n_edge ? most->n_anywhere : 0;
+    at.values = at.columns + aligned((size_t)most->n_anywhere * sizeof(uint32_t));
+    at.ones = at.values + aligned((size_t)n_value * sizeof(float));
+    at.x = at.ones + aligned((size_t)at.n_ones * sizeof(float));
+    at.sum = at.x + aligned((size_t)(most->n_col * widest_odd) * sizeof(float));
+    at.buffer = at.sum + aligned((size_t)(most->n_listed * widest) * sizeof(float));
+    at.n_byte = at.buffer + (size_t)most->n_buffer;
+    return at;
+}
+
+size_t cuda_sums_bytes(const struct device_sums *sums, const struct device_sum_sizes *most)
+{
+    return cuda_sums_places_of(sums, most).n_byte;
+}
+
+/* An algorithm that shares out rows' ends and edges together (Merrill & Garland, SC 2016; Yang et al., Euro-Par 2018) keeps of each share where it
+ * begins, and the sums of a row that it has not to its end. Shares are taken to be no smaller than these. */
+#define SHARE_EDGES 128
+#define SHARE_LEAST_BYTES 4096
+
+size_t cuda_sums_buffer_most(struct device *device, int64_t n_col, int64_t n_row, int64_t n_edge, int64_t f)
+{
+    (void)device;
+    (void)n_col;
+    int64_t n_share = (n_row + n_edge) / SHARE_EDGES + 1;
+    return (size_t)n_share * (2 * sizeof(int64_t) + (size_t)f * sizeof(float)) + SHARE_LEAST_BYTES;
+}
+
 /* --- norms, losses --- */
 
 size_t cuda_layer_norm_scratch(int64_t n, int64_t f)

@@ -10,6 +10,7 @@
 #define X(op) DEVICE_OP_PROTOTYPE(cuda, op);
 DEVICE_SIZE_LIST(X)
 #undef X
+DEVICE_OP_PROTOTYPE(cuda, sums_bytes);
 
 /* What the device's table says of itself besides. */
 #ifdef CUDA_EMULATED
@@ -23,6 +24,8 @@ DEVICE_SIZE_LIST(X)
  * workspace of cuBLAS. */
 #define CUDA_CONTEXT_BYTES (((int64_t)512 << 20) + CUDA_BLAS_BYTES)
 #define CUDA_BLAS_BYTES ((int64_t)32 << 20)
+/* Likewise of opening cuSPARSE. */
+#define CUDA_SPARSE_BYTES ((int64_t)32 << 20)
 
 /* --- dense --- */
 /* Rows of a product at most: cuBLAS counts elements in 32 bits. */
@@ -30,6 +33,19 @@ DEVICE_SIZE_LIST(X)
 
 /* A weight gradient goes in chunks of so many rows, each with a partial result of its own. */
 int64_t cuda_weight_chunk_rows(int64_t n, int64_t f_in, int64_t f_out);
+
+/* --- sums by cuSPARSE: bytes from the first of what sums take in turn. Columns, weights and rows of x are copied where they do not begin at a
+ * multiple of 16 bytes, as cuSPARSE wants --- */
+#define CUDA_SPARSE_ALIGN 16
+
+struct cuda_sums_places {
+    int64_t n_ones;                                                /* edges that count 1 each */
+    size_t offsets, columns, values, ones, x, sum, buffer, n_byte; /* sum: of rows that a block lists */
+};
+
+struct cuda_sums_places cuda_sums_places_of(const struct device_sums *sums, const struct device_sum_sizes *most);
+/* At most, about: cuSPARSE has not been asked. */
+size_t cuda_sums_buffer_most(struct device *device, int64_t n_col, int64_t n_row, int64_t n_edge, int64_t f);
 
 /* --- attention --- */
 /* Most ranges of rows whose gradients of att are partial sums of their own, and as many shares of the long rows. */

@@ -120,8 +120,7 @@ static enum status check_model(const struct job *job, const struct job_places *p
 /* A row's chance comes from what its edges count, which a maximum does not add up and attention finds anew each epoch. */
 static enum status check_sampling_weights(const struct job *job, const struct job_places *places)
 {
-    bool is_max = job->model.kind == JOB_KIND_SAGE && job->model.aggregator == JOB_AGGREGATOR_MAX;
-    if (job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_UNIFORM || (model_kind_of(job)->is_sum && !is_max)) {
+    if (job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_UNIFORM || model_is_sum(job)) {
         return STATUS_OK;
     }
     char where[JOB_WHERE_BYTES], expect[JOB_EXPECT_BYTES];
@@ -271,6 +270,7 @@ static void remark_exchange(const struct job *job, const struct job_places *plac
         {JOB_KEY_exchange_sampling_weights, exchange->sampling_weights != JOB_SAMPLING_WEIGHTS_UNIFORM && !job_samples(job),
          "exchange.sampling is 1, and all rows travel"},
         {JOB_KEY_exchange_cover, exchange->cover && exchange->plain, "exchange.plain is true"},
+        {JOB_KEY_exchange_cover, exchange->cover && job->model.kernel == JOB_KERNEL_CUSPARSE, "model.kernel is \"cusparse\""},
         {JOB_KEY_exchange_store_inputs, exchange->store_inputs && exchange->plain, "exchange.plain is true"},
         {JOB_KEY_exchange_stale_smoothing, exchange->stale == 0, "exchange.stale is 0"},
         {JOB_KEY_exchange_guard_limit, exchange->guard_every == 0, "exchange.guard_every is 0"},
@@ -342,6 +342,30 @@ static enum status check_device(const struct job *job, const struct job_places *
         where, job_choice_text("workers", "device", job->workers.device));
 }
 
+/* What of a device that is chosen, and of a model that is predicted with, is seen when these are known (device_choose). */
+static enum status check_kernel(const struct job *job, const struct job_places *places)
+{
+    char where[JOB_WHERE_BYTES], expect[JOB_EXPECT_BYTES];
+    int device = job->workers.device;
+    if (job->model.kernel == JOB_KERNEL_OWN) {
+        return STATUS_OK;
+    }
+    job_where(places, JOB_KEY_model_kernel, where);
+    if (device != JOB_DEVICE_GPU && device != JOB_DEVICE_AUTO) {
+        return status_fail(STATUS_CONFIG,
+                           "%s: model.kernel = \"cusparse\" is for GPUs, and does not go with workers.device = \"%s\"", where,
+                           job_choice_text("workers", "device", device));
+    }
+    if (job_predicts(job) || model_is_sum(job)) {
+        return STATUS_OK;
+    }
+    choices_text(&job_keys[JOB_KEY_model_kind], model_kinds_of_sums(), expect);
+    return status_fail(STATUS_CONFIG,
+                       "%s: model.kernel = \"cusparse\" is for sums over neighbours: expected model.kind = %s, and no "
+                       "model.aggregator = \"max\"",
+                       where, expect);
+}
+
 enum status job_check_rules(const struct job *job, const struct job_places *places)
 {
     if (!name_is_sane(job->job.name)) {
@@ -361,6 +385,9 @@ enum status job_check_rules(const struct job *job, const struct job_places *plac
     }
     if (status == STATUS_OK) {
         status = check_device(job, places);
+    }
+    if (status == STATUS_OK) {
+        status = check_kernel(job, places);
     }
     if (status != STATUS_OK) {
         return status;

@@ -12,6 +12,12 @@ const struct model_kind *model_kind_of(const struct job *job)
     return &model_kinds[job->model.kind];
 }
 
+bool model_is_sum(const struct job *job)
+{
+    bool is_max = job->model.kind == JOB_KIND_SAGE && job->model.aggregator == JOB_AGGREGATOR_MAX;
+    return model_kind_of(job)->is_sum && !is_max;
+}
+
 uint32_t model_kinds_with_key(enum job_key_id key)
 {
     int bit = (int)key - (int)JOB_KEY_model_kind;

@@ -24,6 +24,9 @@ struct model_kind {
 /* The row of the job's kind. */
 const struct model_kind *model_kind_of(const struct job *job);
 
+/* Are the aggregates of the job's model sums? */
+bool model_is_sum(const struct job *job);
+
 /* The kinds that a key is for, bit k for kind k; 0: any kind, or not a key of [model]. */
 uint32_t model_kinds_with_key(enum job_key_id key);
 

@@ -79,22 +79,13 @@ cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_
 
 void *emulator_cublas(const char *name)
 {
-    static const struct {
-        const char *name;
-        void *function;
-    } all[] = {
+    static const std::vector<named> all = {
 #define X(function) {#function, (void *)function},
         X(cublasCreate_v2) X(cublasDestroy_v2) X(cublasGetVersion_v2) X(cublasSetStream_v2) X(cublasSetWorkspace_v2)
             X(cublasSetMathMode) X(cublasSgemm_v2) X(cublasSgemmStridedBatched)
 #undef X
     };
-    static const char *text = getenv("EMULATOR_BLAS");
-    for (const auto &one : all) {
-        if (strcmp(one.name, name) == 0 && (text == nullptr || strcmp(text, "0") != 0)) {
-            return one.function;
-        }
-    }
-    return nullptr;
+    return function_find(all, name, "EMULATOR_BLAS");
 }
 
 } /* extern "C" */

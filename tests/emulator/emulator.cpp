@@ -99,6 +99,17 @@ size_t n_byte(const char *knob, size_t otherwise)
     return text != nullptr ? (size_t)atoll(text) : otherwise;
 }
 
+void *function_find(const std::vector<named> &all, const char *name, const char *knob)
+{
+    const char *text = getenv(knob);
+    for (const named &one : all) {
+        if (strcmp(one.name, name) == 0 && (text == nullptr || strcmp(text, "0") != 0)) {
+            return one.function;
+        }
+    }
+    return nullptr;
+}
+
 } // namespace emulator
 
 #ifdef EMULATOR_TSAN

@@ -22,6 +22,13 @@ bool is_eager();     /* EMULATOR_EAGER */
 bool is_unified();   /* EMULATOR_UNIFIED */
 /* Of the EMULATOR_GPUS (1) that there are, the numbers of those that CUDA_VISIBLE_DEVICES shows, in its order. */
 const std::vector<int> &gpus();
+/* A function that device code looks for by its name. */
+struct named {
+    const char *name;
+    void *function;
+};
+/* NULL: it is not among these, or the knob is 0, since the machine lacks the library. */
+void *function_find(const std::vector<named> &all, const char *name, const char *knob);
 /* Bytes that a knob says. */
 size_t n_byte(const char *knob, size_t otherwise);
 
@@ -56,6 +63,9 @@ void emulator_copy(void *to, const void *from, size_t n_bytes);
 void emulator_set(void *to, int byte, size_t n_bytes);
 void emulator_gemm(int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
                    float beta, float *c, int ldc);
+/* out = alpha · A · x + beta · out. turn: -1: edges in their order, in shares of the matrix's; else a row's from that one on, around */
+void emulator_spmm(long n_row, long n_col, const int *offsets, const int *columns, const float *values, long f, float alpha,
+                   const float *x, float beta, float *out, long turn);
 }
 
 #endif

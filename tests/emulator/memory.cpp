@@ -219,21 +219,12 @@ static int nvml_memory_info(void *, struct nvml_memory *out)
 
 void *emulator_nvml(const char *name)
 {
-    static const struct {
-        const char *name;
-        void *function;
-    } all[] = {{"nvmlInit_v2", (void *)nvml_begin_or_end},
-               {"nvmlShutdown", (void *)nvml_begin_or_end},
-               {"nvmlDeviceGetHandleByPciBusId_v2", (void *)nvml_find},
-               {"nvmlDeviceGetIndex", (void *)nvml_index},
-               {"nvmlDeviceGetMemoryInfo", (void *)nvml_memory_info}};
-    static const char *text = getenv("EMULATOR_NVML");
-    for (const auto &one : all) {
-        if (strcmp(one.name, name) == 0 && (text == nullptr || strcmp(text, "0") != 0)) {
-            return one.function;
-        }
-    }
-    return nullptr;
+    static const std::vector<named> all = {{"nvmlInit_v2", (void *)nvml_begin_or_end},
+                                           {"nvmlShutdown", (void *)nvml_begin_or_end},
+                                           {"nvmlDeviceGetHandleByPciBusId_v2", (void *)nvml_find},
+                                           {"nvmlDeviceGetIndex", (void *)nvml_index},
+                                           {"nvmlDeviceGetMemoryInfo", (void *)nvml_memory_info}};
+    return function_find(all, name, "EMULATOR_NVML");
 }
 
 } /* extern "C" */

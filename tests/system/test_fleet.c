@@ -1,5 +1,4 @@
 #include "partition/part/part.h"
-#include "protocol/blas.h"
 #include "protocol/clock.h"
 #include "tests/support/process/patience.h"
 #include "tests/system/fleet_case.h"
@@ -18,7 +17,7 @@
 
 TestSuite(fleet, .timeout = 180);
 
-static uint32_t blas; /* what workers say of it */
+static struct library_versions libraries[8]; /* what workers say of them */
 
 /* A job's parts on their workers, everybody ready. */
 static int64_t prepare(struct fleet *fleet, const struct job *job, struct partition *partition)
@@ -40,8 +39,11 @@ static int64_t prepare(struct fleet *fleet, const struct job *job, struct partit
     }
     struct fleet_memory memory[8];
     int64_t n_weight = 0;
-    cr_assert_eq(fleet_ready(fleet, memory, &n_weight, &blas), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(blas, BLAS_UNKNOWN, "the cpu's bits depend on none");
+    cr_assert_eq(fleet_ready(fleet, memory, &n_weight, libraries), STATUS_OK, "%s", status_reason());
+    for (int64_t rank = 0; rank < job->workers.count; rank++) {
+        cr_assert_eq(libraries[rank].of[LIBRARY_BLAS], LIBRARY_UNKNOWN, "the cpu's bits depend on none");
+        cr_assert_eq(libraries[rank].of[LIBRARY_SPARSE], LIBRARY_UNKNOWN);
+    }
     cr_assert_gt(memory[job->workers.count - 1].planned.bytes[MEMORY_PLACE_HOST][MEMORY_PARAMETERS], 0);
     dataset_release(&dataset);
     return n_weight;
@@ -203,7 +205,7 @@ Test(fleet, a_stopped_worker_is_noticed_by_its_silence_and_killed)
     pid_t pids[2];
     cr_assert_eq(fleet_workers(getpid(), pids, 2), 2);
     kill(pids[0], SIGSTOP);
-    cr_assert_eq(fleet_ready(fleet, memory, &n_weight, &blas), STATUS_PEER);
+    cr_assert_eq(fleet_ready(fleet, memory, &n_weight, libraries), STATUS_PEER);
     fleet_check_reason((const char *const[]){"worker 0", "while it made itself ready", "heartbeat_timeout", NULL});
     fleet_check_silence(2);
     fleet_check_childless();
@@ -227,7 +229,7 @@ Test(fleet, workers_that_only_wait_are_not_taken_for_silent)
     cr_assert_eq(fleet_open(&job, &(struct fleet_setup){.stop = &alarm_rang}, &fleet), STATUS_OK, "%s", status_reason());
     signal(SIGALRM, alarm_note);
     alarm(5);
-    cr_assert_eq(fleet_ready(fleet, memory, &n_weight, &blas), STATUS_INTERRUPTED, "%s", status_reason());
+    cr_assert_eq(fleet_ready(fleet, memory, &n_weight, libraries), STATUS_INTERRUPTED, "%s", status_reason());
     fleet_close(fleet);
     fleet_check_childless();
 }
@@ -241,7 +243,7 @@ Test(fleet, a_worker_that_fails_ends_the_call_with_its_own_words_and_status)
     uint8_t rubbish[200] = {1};
     cr_assert_eq(fleet_place(fleet, 2, (const int32_t[]){0, 1}), STATUS_OK);
     cr_assert_eq(fleet_ship(fleet, 1, rubbish, sizeof rubbish), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(fleet_ready(fleet, memory, &n_weight, &blas), STATUS_DATA);
+    cr_assert_eq(fleet_ready(fleet, memory, &n_weight, libraries), STATUS_DATA);
     fleet_check_reason(
         (const char *const[]){"worker 1 (pid ", "failed while it made itself ready: encoded part: 200 bytes", NULL});
     fleet_check_childless();

@@ -248,6 +248,41 @@ Test(gpus_of_daemon, more_workers_than_there_are_gpus_share_them_in_turn)
     cancel("1");
 }
 
+/* A job whose workers are started elsewhere; nothing of it runs here but the coordinator. */
+static void submit_manual(const char *name)
+{
+    folder_write("token", "0123456789abcdef0123456789abcdef\n");
+    cr_assert_eq(chmod(folder_path("token"), 0600), 0);
+    EXPECT(0, "", "submit", "job.toml", "-n", name, ON_GPU, "-s", "workers.count=2", "-s", "workers.launcher=manual", "-s",
+           "workers.listen=127.0.0.1:0", "-s", "workers.token_file=token");
+}
+
+Test(gpus_of_daemon, a_job_whose_workers_are_on_other_machines_takes_none_of_this_one)
+{
+    daemon_begin("gpus=auto");
+    submit_manual("elsewhere");
+    await_status("1", "\"STARTING\"");
+    expect_sees("1", "");
+    expect_jobs(0, 0);
+    EXPECT(0, " workers, 2 slots, 0 GPUs, priority ", "show", "1");
+    cr_assert_null(strstr(printed, "on GPUs"), "%s", printed);
+    submit("both", "2");
+    await_status("2", "\"RUNNING\"");
+    expect_sees("2", "GPU-a,GPU-b");
+    expect_jobs(2, 2);
+    cancel("2");
+    cancel("1");
+}
+
+Test(gpus_of_daemon, a_daemon_without_gpus_takes_a_job_whose_workers_are_on_other_machines)
+{
+    folder_write("gpus.json", NO_GPU);
+    daemon_begin("gpus=auto");
+    submit_manual("elsewhere");
+    await_status("1", "\"STARTING\"");
+    cancel("1");
+}
+
 Test(gpus_of_daemon, one_that_is_given_fewer_than_there_are_shares_the_first)
 {
     daemon_begin("gpus=1");

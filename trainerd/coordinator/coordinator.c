@@ -37,9 +37,12 @@ static enum status ship(struct coordinator *c)
 static enum status put_weights(struct coordinator *c)
 {
     if (c->options->resume) {
-        char warning[PATH_MAX + 128];
-        if (checkpoint_blas_differs(&c->checkpoint, c->training.blas, warning, sizeof warning)) {
-            progress_print(&c->progress, "warning: %s", warning);
+        for (int l = 0; l < LIBRARY_N; l++) {
+            char warning[PATH_MAX + 128 + 2 * LIBRARY_RANGE_BYTES];
+            const struct library_range now = c->training.libraries.of[l];
+            if (checkpoint_library_differs(&c->checkpoint, (enum library)l, now, warning, sizeof warning)) {
+                progress_print(&c->progress, "warning: %s", warning);
+            }
         }
         enum status resumed = training_resume(&c->training, &c->checkpoint);
         checkpoint_release(&c->checkpoint);
@@ -83,6 +86,28 @@ static void report_machines(struct coordinator *c)
     }
 }
 
+/* A part's numbers then are those of the worker that has it. */
+static void report_libraries(struct coordinator *c)
+{
+    uint32_t n = (uint32_t)c->job.workers.count;
+    c->training.libraries = library_ranges_of(c->libraries, n);
+    for (int l = 0; l < LIBRARY_N; l++) {
+        uint32_t first = c->libraries[0].of[l], other = 0;
+        while (other < n && c->libraries[other].of[l] == first) {
+            other++;
+        }
+        if (other < n) {
+            char here[LIBRARY_TEXT_BYTES], there[LIBRARY_TEXT_BYTES];
+            library_text(first, here);
+            library_text(c->libraries[other].of[l], there);
+            progress_print(&c->progress,
+                           "warning: workers differ in %s, %s on worker 0 and %s on worker %u: results depend on which worker "
+                           "has which part",
+                           library_name((enum library)l), here, there, other);
+        }
+    }
+}
+
 static enum status start_fleet(struct coordinator *c)
 {
     const struct fleet_setup setup = {.stop = &interrupt_now, .attempt = c->options->attempt, .events = c->events};
@@ -109,10 +134,11 @@ static enum status start_fleet(struct coordinator *c)
         status = score_labels_copy(&c->dataset, &c->training.labels);
     }
     dataset_release(&c->dataset);
-    status = status == STATUS_OK ? fleet_ready(c->fleet, c->memory, &c->training.n_weight, &c->training.blas) : status;
+    status = status == STATUS_OK ? fleet_ready(c->fleet, c->memory, &c->training.n_weight, c->libraries) : status;
     if (status != STATUS_OK) {
         return status;
     }
+    report_libraries(c);
     for (int64_t rank = 0; rank < c->job.workers.count; rank++) {
         c->training.memory += memory_sum(
             c->memory[rank].measured.bytes[c->plan.apart ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_HOST]);
@@ -234,6 +260,7 @@ static enum status run(struct coordinator *c)
         return status;
     }
     c->memory = memory_alloc((size_t)c->job.workers.count, sizeof *c->memory);
+    c->libraries = memory_alloc((size_t)c->job.workers.count, sizeof *c->libraries);
     status = train(c);
     status = status == STATUS_OK ? coordinator_write_results(c) : status;
     status = status == STATUS_OK ? run_folder_publish(&c->run) : status;
@@ -265,6 +292,7 @@ static void release(struct coordinator *c, bool is_done)
     free(c->machine_of_rank);
     part_shared_release(&c->shared);
     free(c->memory);
+    free(c->libraries);
     free(c->result.traffic.table);
     free(c);
 }

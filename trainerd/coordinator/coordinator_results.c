@@ -109,6 +109,7 @@ enum status coordinator_write_results(struct coordinator *c)
     c->result.quality = &c->quality;
     c->result.training = &c->training;
     c->result.memory = c->memory;
+    c->result.libraries = c->libraries;
     c->result.machine_of_rank = c->machine_of_rank;
     c->result.plan = &c->plan;
     c->result.program = &c->program;

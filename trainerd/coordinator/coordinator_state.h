@@ -41,6 +41,7 @@ struct coordinator {
     struct output output;
     struct fleet *fleet;
     struct fleet_memory *memory;
+    struct library_versions *libraries; /* as memory, one entry per worker */
     uint32_t *machine_of_rank;
     struct training training;
     struct progress progress;

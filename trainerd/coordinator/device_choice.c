@@ -1,6 +1,7 @@
 #include "trainerd/coordinator/device_choice.h"
 
 #include "protocol/capture.h"
+#include "protocol/job/model_kinds.h"
 #include "protocol/memory.h"
 #include "protocol/program.h"
 
@@ -61,7 +62,28 @@ static enum status choose_again(const struct checkpoint *checkpoint, bool needs_
                : status_fail(status, "%s; checkpoint '%s' was computed on one", status_reason(), checkpoint->path);
 }
 
-enum status device_choose(const struct checkpoint *checkpoint, bool starts, struct job *job_io)
+/* What stands in for a GPU's own kernels needs a GPU and sums, of which rules could not know. */
+static enum status kernel_check(const struct job *job)
+{
+    if (job->model.kernel == JOB_KERNEL_OWN) {
+        return STATUS_OK;
+    }
+    if (job->workers.device != JOB_DEVICE_GPU) {
+        return status_fail(STATUS_CONFIG,
+                           "model.kernel = \"cusparse\" is for GPUs, and workers.device = \"auto\" is \"%s\" here: expected "
+                           "workers.device = \"%s\", or model.kernel = \"own\"",
+                           job_choice_text("workers", "device", job->workers.device),
+                           job_choice_text("workers", "device", JOB_DEVICE_GPU));
+    }
+    return model_is_sum(job)
+               ? STATUS_OK
+               : status_fail(STATUS_CONFIG,
+                             "model.kernel = \"cusparse\" is for sums over neighbours, which the model \"%s\" has "
+                             "not: expected model.kernel = \"own\"",
+                             job_choice_text("model", "kind", job->model.kind));
+}
+
+static enum status choose(const struct checkpoint *checkpoint, bool starts, struct job *job_io)
 {
     bool needs_gpu = starts && job_io->workers.launcher == JOB_LAUNCHER_LOCAL;
     if (job_io->workers.device != JOB_DEVICE_AUTO) {
@@ -72,4 +94,10 @@ enum status device_choose(const struct checkpoint *checkpoint, bool starts, stru
     }
     job_io->workers.device = device_here(job_io);
     return STATUS_OK;
+}
+
+enum status device_choose(const struct checkpoint *checkpoint, bool starts, struct job *job_io)
+{
+    enum status status = choose(checkpoint, starts, job_io);
+    return status == STATUS_OK ? kernel_check(job_io) : status;
 }

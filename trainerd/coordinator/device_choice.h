@@ -15,7 +15,7 @@
  *
  *   starts  false: the job is only planned; a GPU that it asks for need not be here
  *   errors  STATUS_PEER "no usable GPU: <reason>", where it asks for one and the workers run here; STATUS_CONFIG memory.spill, where the
- *           checkpoint's job ran on one
+ *           checkpoint's job ran on one; model.kernel, where auto is no GPU or the model has no sums
  */
 enum status device_choose(const struct checkpoint *checkpoint, bool starts, struct job *job_io);
 

@@ -184,7 +184,8 @@ static void exchange_apply(const struct model_source *source, struct job_exchang
     job_defaults(&defaults);
     defaults.exchange.schedule = exchange->schedule;
     defaults.exchange.prefetch = exchange->prefetch;
-    defaults.exchange.cover = source->job.exchange.cover && !is_lossy(&source->job);
+    bool own = source->job.model.kernel == JOB_KERNEL_OWN; /* else it had none */
+    defaults.exchange.cover = own && source->job.exchange.cover && !is_lossy(&source->job);
     defaults.exchange.store_inputs = source->job.exchange.store_inputs;
     defaults.exchange.plain = source->job.exchange.plain;
     *exchange = defaults.exchange;
@@ -194,7 +195,9 @@ void model_source_apply(const struct model_source *source, struct job *job)
 {
     dataset_apply(source, &job->dataset);
     exchange_apply(source, &job->exchange);
+    int kernel = job->model.kernel; /* of the device that predicts */
     job->model = source->job.model;
+    job->model.kernel = kernel;
     memset(job->model.init, 0, sizeof job->model.init);
     job->train = source->job.train;
     job->train.epochs = 0;

@@ -87,6 +87,7 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
     const struct memory_plan_input input = {.job = in->job,
                                             .program = in->program,
                                             .ops = ops,
+                                            .n_node = in->dataset->n_node,
                                             .n_part = in->n_part,
                                             .rank_of_part = rank_of_part,
                                             .rank = rank,

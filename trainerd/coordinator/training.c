@@ -234,7 +234,7 @@ static enum status save_checkpoint(struct training *training)
     struct checkpoint checkpoint = {.state = training->state,
                                     .job = job,
                                     .n_job = strlen(job),
-                                    .blas = training->blas,
+                                    .libraries = training->libraries,
                                     .n_weight = n_weight,
                                     .n_kept = training_n_kept(training)};
     status = save_arrays(training, &checkpoint, buffer);

@@ -37,12 +37,12 @@ struct training {
     int32_t n_class;
     bool multi_label;
     enum job_metric metric;
-    struct score_labels labels; /* of the whole graph; filled when the metric is roc_auc */
-    int64_t n_weight;           /* floats that every worker has */
-    const int64_t *n_embedding; /* n_part: floats of each part's embeddings; NULL: none */
-    const int64_t *n_kept;      /* n_part: floats that each part keeps from epoch to epoch; NULL: none */
-    uint32_t blas;              /* that products go by, as workers say it (protocol/blas.h); for checkpoints */
-    int64_t memory;             /* bytes of all workers together, measured; for events */
+    struct score_labels labels;      /* of the whole graph; filled when the metric is roc_auc */
+    int64_t n_weight;                /* floats that every worker has */
+    const int64_t *n_embedding;      /* n_part: floats of each part's embeddings; NULL: none */
+    const int64_t *n_kept;           /* n_part: floats that each part keeps from epoch to epoch; NULL: none */
+    struct library_ranges libraries; /* of all workers; for checkpoints */
+    int64_t memory;                  /* bytes of all workers together, measured; for events */
 
     /* Progress, from training_begin or training_resume on. */
     struct checkpoint_state state;

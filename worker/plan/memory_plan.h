@@ -100,6 +100,8 @@ struct memory_plan_input {
     const struct program *program;
     const struct device_ops *ops;
     const struct device_capacity *capacity; /* of the device, where it is open and has memory of its own; NULL: not known */
+    struct device *device;                  /* where it is open; NULL: not */
+    int64_t n_node;                         /* of the graph */
     int32_t n_part;                         /* of the job */
     const uint32_t *rank_of_part;           /* n_part */
     uint32_t rank, n_rank;
@@ -117,6 +119,7 @@ struct memory_plan {
     int64_t bytes[MEMORY_N];                 /* each array once, wherever it lies */
     bool apart;                              /* the device has memory of its own: memory_plan_table has what lies where */
     int64_t n_site[MEMORY_SITE_N][MEMORY_N]; /* of bytes, where they are apart: what is not on the device alone */
+    struct device_sum_sizes sums;            /* of a library's (model.kernel) */
     int64_t n_staging_bytes; /* of them, pinned, between the device and the transport (staging.h); 0: there is none */
 
     int64_t n_row;          /* rows of all own parts, each rounded up to 16 */

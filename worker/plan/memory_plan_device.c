@@ -31,7 +31,9 @@ void memory_plan_device(const struct memory_plan_input *in, struct memory_plan *
     }
     plan->n_staging_bytes = in->n_rank > 1 && !in->direct ? staging_bytes(in, plan) : 0;
     plan->bytes[MEMORY_OTHER] += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_OTHER, plan->n_staging_bytes);
-    plan->bytes[MEMORY_CONTEXT] = in->capacity != NULL ? in->capacity->n_context : in->ops->n_context;
+    bool library = in->job->model.kernel != JOB_KERNEL_OWN;
+    int64_t usual = in->ops->n_context + (library ? in->ops->n_context_sums : 0);
+    plan->bytes[MEMORY_CONTEXT] = in->capacity != NULL ? in->capacity->n_context : usual;
 }
 
 void memory_plan_table(const struct memory_plan *plan, struct memory_table *out)

@@ -78,7 +78,9 @@ static bool is_local(const struct memory_plan_input *in, int d)
 static int64_t joined_plan(const struct memory_plan_input *in, bool scaled, struct memory_plan *plan)
 {
     int64_t n_bytes = 0;
-    bool can = in->ops->joined_edges > 0 && plan->n_hop == 0 && plan->n_row < DEVICE_BORDER;
+    /* A library's sums are those of a block. */
+    bool own = in->job->model.kernel == JOB_KERNEL_OWN;
+    bool can = own && in->ops->joined_edges > 0 && plan->n_hop == 0 && plan->n_row < DEVICE_BORDER;
     for (int d = 0; d < n_walked(in, &in->own[0]); d++) {
         int64_t n_edge = 0, n_block_row = 0;
         for (int32_t i = 0; i < in->n_own_part; i++) {
@@ -339,6 +341,49 @@ static int64_t part_bytes(const struct memory_plan_input *in, int32_t i, bool sc
     return n_bytes;
 }
 
+/* The most of own part i's blocks with the parts that it shares edges with. Training adds loops to blocks of a hop, which else have fewer edges. */
+static void library_most(const struct memory_plan_input *in, const struct device_sums *sums, int32_t i,
+                         struct device_sum_sizes *most_io)
+{
+    const struct memory_plan_part *own = &in->own[i];
+    for (int d = 0; d < n_walked(in, own); d++) {
+        const struct part_pairs *pairs = &own->halo->pairs[d];
+        for (int32_t k = 0; k < pairs->n_pair; k++) {
+            int64_t n_row = part_pair_rows(pairs, k), n_edge = part_pair_edges(pairs, k);
+            bool adds_loops = k == pairs->own && own->implied_loops && own->halo->n_hop > 0;
+            n_edge += adds_loops ? own->n_own : 0;
+            most_io->n_row = larger(most_io->n_row, n_row);
+            most_io->n_edge = larger(most_io->n_edge, n_edge);
+            most_io->n_listed = larger(most_io->n_listed, k != pairs->own ? n_row : 0);
+            most_io->n_anywhere = larger(most_io->n_anywhere, pairs->n_pair > 1 || own->halo->n_hop > 0 ? n_edge : 0);
+            most_io->n_col = larger(most_io->n_col, k != pairs->own ? part_pair_cols(pairs, k) : 0);
+            most_io->n_unweighted = larger(most_io->n_unweighted, own->weighted ? 0 : n_edge);
+            for (int w = 0; w < sums->n_width; w++) {
+                size_t n_buffer = in->ops->sums_buffer(in->device, sums->n_node, n_row, n_edge, sums->width[w]);
+                most_io->n_buffer = larger(most_io->n_buffer, (int64_t)n_buffer);
+            }
+        }
+    }
+}
+
+/* What sums over neighbours by a library take (model.kernel). */
+static int64_t library_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    struct device_sums sums;
+    if (in->job->model.kernel == JOB_KERNEL_OWN) {
+        return 0;
+    }
+    program_sums(in->program, in->n_node, &sums);
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        library_most(in, &sums, i, &plan->sums);
+    }
+    for (int t = 0; t < HALO_DIRECTION_N; t++) { /* what comes for several parts at once */
+        const struct halo_list *list = memory_plan_halo(plan, (enum halo_direction)t, PROGRAM_HOP_ALL);
+        plan->sums.n_col = larger(plan->sums.n_col, list->most_fetch_row);
+    }
+    return (int64_t)in->ops->sums_bytes(&sums, &plan->sums);
+}
+
 /* Structure: the encoded parts without their features, and what is made of their blocks. */
 void memory_plan_structure(const struct memory_plan_input *in, struct memory_plan *plan)
 {
@@ -354,7 +399,7 @@ void memory_plan_structure(const struct memory_plan_input *in, struct memory_pla
     if (!memory_plan_spills(in->job)) {
         parts_plan(in, in_place && as_payload, plan);
     }
-    plan->bytes[MEMORY_STRUCTURE] += joined_plan(in, scaled, plan) + shared_bytes(in, plan, scaled);
+    plan->bytes[MEMORY_STRUCTURE] += joined_plan(in, scaled, plan) + shared_bytes(in, plan, scaled) + library_bytes(in, plan);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         if (in->sparse_features && program->value[0].is_sparse) {
             int64_t on_host;

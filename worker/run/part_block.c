@@ -40,7 +40,7 @@ const uint32_t *part_device_host_cols(const struct part_device *own, int d)
     return all->made.host != NULL ? (const uint32_t *)(const void *)all->made.host : own->part->arrays[d].cols;
 }
 
-static void *schedule_of(const struct part_blocks *blocks, int32_t pair)
+static struct part_schedule schedule_of(const struct part_blocks *blocks, int32_t pair)
 {
     int32_t begin = 0, end = blocks->n_schedule;
     while (begin < end) {
@@ -51,7 +51,8 @@ static void *schedule_of(const struct part_blocks *blocks, int32_t pair)
             end = middle;
         }
     }
-    return begin < blocks->n_schedule && blocks->schedule[begin].pair == pair ? blocks->schedule[begin].schedule : NULL;
+    bool is_there = begin < blocks->n_schedule && blocks->schedule[begin].pair == pair;
+    return is_there ? blocks->schedule[begin] : (struct part_schedule){.pair = pair};
 }
 
 /* The block's first rows, up to the hop: their edges are all there. */
@@ -70,13 +71,15 @@ struct device_block part_device_block(const struct part_device *own, int d, int3
 {
     const struct part_blocks *blocks = part_device_blocks(own, d, hop);
     const struct part_pair *at = &blocks->at[pair];
+    const struct part_schedule of_device = schedule_of(blocks, pair);
     struct device_block block = {.n_row = at[1].row - at->row,
                                  .n_col = at[1].col - at->col,
                                  .n_edge = at[1].edge - at->edge,
                                  .rows = part_device_rows(own, d, pair),
                                  .indptr = blocks->indptr + at->row + pair,
                                  .cols = blocks->cols[columns] + at->edge,
-                                 .schedule = schedule_of(blocks, pair)};
+                                 .schedule = of_device.schedule,
+                                 .matrix = of_device.matrix};
     if (blocks->types != NULL) {
         block.types = blocks->types + at->edge;
     }
@@ -93,7 +96,7 @@ struct device_block part_device_block(const struct part_device *own, int d, int3
 }
 
 /* One more schedule behind those there are; the array is full when their number is a power of two. */
-static void schedule_add(struct part_blocks *blocks, int32_t pair, void *schedule)
+static void schedule_add(struct part_blocks *blocks, int32_t pair, const struct device_block *block)
 {
     int32_t n = blocks->n_schedule;
     if ((n & (n - 1)) == 0) {
@@ -104,7 +107,7 @@ static void schedule_add(struct part_blocks *blocks, int32_t pair, void *schedul
         free(blocks->schedule);
         blocks->schedule = more;
     }
-    blocks->schedule[n] = (struct part_schedule){.pair = pair, .schedule = schedule};
+    blocks->schedule[n] = (struct part_schedule){.pair = pair, .schedule = block->schedule, .matrix = block->matrix};
     blocks->n_schedule = n + 1;
 }
 
@@ -115,8 +118,8 @@ enum status part_schedules_open(const struct part_device_setup *setup, const str
     for (int32_t k = 0; k < part->part->halo.pairs[d].n_pair && status == STATUS_OK; k++) {
         struct device_block block = part_device_block(part, d, hop, k, PART_COLUMNS_OWN);
         status = setup->device->ops->block_open(setup->device, &block);
-        if (status == STATUS_OK && block.schedule != NULL) {
-            schedule_add(blocks, k, block.schedule);
+        if (status == STATUS_OK && (block.schedule != NULL || block.matrix != NULL)) {
+            schedule_add(blocks, k, &block);
         }
     }
     return status;
@@ -125,7 +128,7 @@ enum status part_schedules_open(const struct part_device_setup *setup, const str
 void part_schedules_close(const struct part_device_setup *setup, struct part_blocks *blocks)
 {
     for (int32_t s = 0; s < blocks->n_schedule; s++) {
-        struct device_block block = {.schedule = blocks->schedule[s].schedule};
+        struct device_block block = {.schedule = blocks->schedule[s].schedule, .matrix = blocks->schedule[s].matrix};
         setup->device->ops->block_close(setup->device, &block);
     }
     free(blocks->schedule);

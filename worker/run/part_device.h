@@ -25,10 +25,10 @@ struct part_lent {
 /* What a block's columns count: rows of the payload, or for parts of the same rank the other part's own rows. */
 enum part_columns { PART_COLUMNS_PAYLOAD, PART_COLUMNS_OWN, PART_COLUMNS_N };
 
-/* A block that the device wants a schedule of; small ones have none. */
+/* A block of which the device keeps something; of small ones seldom. */
 struct part_schedule {
     int32_t pair;
-    void *schedule;
+    void *schedule, *matrix; /* as device_block's */
 };
 
 /* One direction's blocks, or of them what training needs at one hop: the device's arrays, block after block, by the places of the

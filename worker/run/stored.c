@@ -13,7 +13,8 @@ struct kept {
     const int64_t *indptr; /* one more than rows for each block */
     const uint32_t *cols;
     const float *weights; /* NULL unless weighted */
-    void **schedule;      /* (n_hop + 1) × pairs: the device's, of rows up to a hop that some pass walks, and of all */
+    struct part_schedule
+        *schedule; /* (n_hop + 1) × pairs: the device's, of rows up to a hop that some pass walks, and of all */
 };
 
 struct stored {
@@ -53,7 +54,7 @@ static int32_t n_hop_of(const struct trainer *t, int32_t i)
     return t->setup.parts[t->own[i]]->n_hop;
 }
 
-static void **schedule_at(const struct trainer *t, int32_t i, int32_t hop, int32_t k)
+static struct part_schedule *schedule_at(const struct trainer *t, int32_t i, int32_t hop, int32_t k)
 {
     int32_t n_hop = n_hop_of(t, i);
     return &t->stored->kept[i].schedule[(hop < n_hop ? hop : n_hop) * (int64_t)pairs_of(t, i)->n_pair + k];
@@ -71,7 +72,8 @@ static struct device_block kept_block(const struct trainer *t, int32_t i, int32_
                                  .indptr = kept->indptr + ptr_before(pairs, k),
                                  .cols = kept->cols + edge,
                                  .weights = kept->weights != NULL ? kept->weights + edge : NULL,
-                                 .schedule = *schedule_at(t, i, hop, k)};
+                                 .schedule = schedule_at(t, i, hop, k)->schedule,
+                                 .matrix = schedule_at(t, i, hop, k)->matrix};
     block.n_row = hop < n_hop ? pairs->n_row_hop[k * (int64_t)n_hop + hop] : block.n_row;
     block.n_edge = kept->ends[ptr_before(pairs, k) + block.n_row];
     return block;
@@ -87,7 +89,7 @@ static enum status schedules_open(const struct trainer *t, int32_t i)
         for (int32_t k = 0; walks && k < pairs->n_pair && status == STATUS_OK; k++) {
             struct device_block block = k != pairs->own ? kept_block(t, i, hop, k) : (struct device_block){0};
             status = k != pairs->own ? t->ops->block_open(t->device, &block) : STATUS_OK;
-            *schedule_at(t, i, hop, k) = block.schedule;
+            *schedule_at(t, i, hop, k) = (struct part_schedule){.pair = k, .schedule = block.schedule, .matrix = block.matrix};
         }
     }
     return status;
@@ -161,7 +163,7 @@ void stored_close(struct trainer *t)
         struct kept *kept = &t->stored->kept[i];
         int32_t n = (n_hop_of(t, i) + 1) * pairs_of(t, i)->n_pair;
         for (int32_t k = 0; kept->schedule != NULL && k < n; k++) {
-            struct device_block block = {.schedule = kept->schedule[k]};
+            struct device_block block = {.schedule = kept->schedule[k].schedule, .matrix = kept->schedule[k].matrix};
             t->ops->block_close(t->device, &block);
         }
         free(kept->schedule);

@@ -113,7 +113,7 @@ enum status trainer_rows_of(struct trainer *trainer, int value, int32_t part, fl
 
 /* Bytes by place and category: what the plan says, and the most that was alive. */
 void trainer_memory(const struct trainer *trainer, struct memory_table *planned_out, struct memory_table *measured_out);
-/* The library that its device's wide products go by (protocol/blas.h). */
-uint32_t trainer_blas(const struct trainer *trainer);
+/* The libraries that its device uses. */
+struct library_versions trainer_libraries(const struct trainer *trainer);
 
 #endif

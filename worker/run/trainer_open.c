@@ -57,6 +57,21 @@ static enum status program_open(struct trainer *t)
     return STATUS_OK;
 }
 
+/* What makes sums over neighbours, where it is not the device itself. */
+static enum status sums_open(struct trainer *t)
+{
+    struct device_sums sums;
+    if (t->setup.job->model.kernel == JOB_KERNEL_OWN) {
+        return STATUS_OK;
+    }
+    if (t->ops->sums_open == NULL) {
+        return status_fail(STATUS_CONFIG, "model.kernel = \"%s\" is for GPUs, and does not go with workers.device = \"%s\"",
+                           job_choice_text("model", "kernel", t->setup.job->model.kernel), t->ops->name);
+    }
+    program_sums(&t->program, t->setup.parts[t->own[0]]->n_node, &sums);
+    return t->ops->sums_open(t->device, &sums);
+}
+
 static void part_setup_fill(struct trainer *t)
 {
     t->part_setup = (struct part_device_setup){.device = t->device,
@@ -121,6 +136,8 @@ static void plan_build(struct trainer *t)
                                       .program = &t->program,
                                       .ops = t->ops,
                                       .capacity = &t->device->capacity,
+                                      .device = t->device,
+                                      .n_node = t->setup.parts[t->own[0]]->n_node,
                                       .n_part = t->setup.n_part,
                                       .rank_of_part = t->setup.rank_of_part,
                                       .rank = t->setup.rank,
@@ -265,6 +282,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     }
     status = status == STATUS_OK ? level_check(setup->job, setup->ops) : status;
     status = status == STATUS_OK ? program_open(t) : status;
+    status = status == STATUS_OK ? sums_open(t) : status;
     if (status == STATUS_OK) {
         part_setup_fill(t);
         status = stored_open(t);
@@ -279,6 +297,9 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     }
     status = status == STATUS_OK ? parts_open(t) : status;
     status = status == STATUS_OK ? joined_open(t) : status;
+    if (status == STATUS_OK && setup->job->model.kernel != JOB_KERNEL_OWN) {
+        status = t->ops->sums_take(t->device, &t->plan.sums);
+    }
     t->level = level_at(setup->job, 0, 0); /* whose chances rows have */
     status = status == STATUS_OK ? sample_open(t) : status;
     status = status == STATUS_OK ? kept_open(t) : status;
@@ -443,9 +464,9 @@ static int64_t features_in_parts(const struct trainer *t)
     return n;
 }
 
-uint32_t trainer_blas(const struct trainer *t)
+struct library_versions trainer_libraries(const struct trainer *t)
 {
-    return t->device->capacity.blas;
+    return t->device->capacity.libraries;
 }
 
 void trainer_memory(const struct trainer *t, struct memory_table *planned_out, struct memory_table *measured_out)

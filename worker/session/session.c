@@ -99,12 +99,14 @@ static enum status trainer_start(struct session *session)
     }
     struct memory_table planned, measured;
     trainer_memory(session->trainer, &planned, &measured);
+    const struct library_versions libraries = trainer_libraries(session->trainer);
     struct message_ready ready = {
         .planned = {&planned, sizeof planned},
         .measured = {&measured, sizeof measured},
         .n_weight = (uint64_t)trainer_program(session->trainer)->n_weight,
         .seconds = clock_s() - start,
-        .blas = trainer_blas(session->trainer),
+        .blas = libraries.of[LIBRARY_BLAS],
+        .sparse = libraries.of[LIBRARY_SPARSE],
     };
     size_t n;
     status = message_encode_ready(&ready, session->answer, sizeof session->answer, &n);

@@ -3,6 +3,10 @@
  */
 #include "models/cuda/aggregate/sum.h"
 
+extern "C" {
+#include "models/cuda/aggregate/spmm.h"
+}
+
 /* Edges whose rows are on their way at a time. */
 #define AHEAD 4
 
@@ -160,7 +164,7 @@ extern "C" void cuda_aggregate_sum(struct device *device, const struct device_bl
     sum.row_scale = how->finish ? how->row_scale : NULL;
     sum.out = out;
     sum.schedule = (const struct cuda_schedule *)block->schedule;
-    if (f == 0 || block->n_row == 0) {
+    if (f == 0 || block->n_row == 0 || cuda_spmm(device, block, how, f, x, out)) {
         return;
     }
     launch(cuda_stream(device), sum, fours);

@@ -3,6 +3,7 @@
 
 extern "C" {
 #include "models/cuda/aggregate/schedule.h"
+#include "models/cuda/aggregate/spmm.h"
 #include "models/cuda/block/scan.h"
 }
 
@@ -85,7 +86,7 @@ void *cuda_schedule_make(struct device *device, int64_t n_row, int64_t n_edge, c
     return memory;
 }
 
-extern "C" enum status cuda_block_open(struct device *device, struct device_block *block)
+extern "C" enum status cuda_schedule_open(struct device *device, struct device_block *block)
 {
     const size_t n_byte = cuda_schedule_bytes(block->n_row, block->n_edge);
     struct cuda_schedule made = {};
@@ -108,7 +109,7 @@ extern "C" enum status cuda_block_open(struct device *device, struct device_bloc
     return STATUS_OK;
 }
 
-extern "C" void cuda_block_close(struct device *device, struct device_block *block)
+extern "C" void cuda_schedule_close(struct device *device, struct device_block *block)
 {
     struct cuda_schedule made = {};
     if (block->schedule != NULL) {
@@ -116,4 +117,20 @@ extern "C" void cuda_block_close(struct device *device, struct device_block *blo
         cuda_release(device, DEVICE_PLACE_DEVICE, MEMORY_STRUCTURE, block->schedule, (size_t)made.n_byte);
         block->schedule = NULL;
     }
+}
+
+extern "C" enum status cuda_block_open(struct device *device, struct device_block *block)
+{
+    enum status status = cuda_schedule_open(device, block);
+    status = status == STATUS_OK ? cuda_spmm_block_open(device, block) : status;
+    if (status != STATUS_OK) {
+        cuda_schedule_close(device, block);
+    }
+    return status;
+}
+
+extern "C" void cuda_block_close(struct device *device, struct device_block *block)
+{
+    cuda_schedule_close(device, block);
+    cuda_spmm_block_close(device, block);
 }

@@ -37,6 +37,10 @@ static inline int64_t cuda_units_most(int64_t n_edge)
     return n_edge / CUDA_LONG_EDGES;
 }
 
+/* Of an opened block: fills and clears its schedule. errors  STATUS_NOMEM */
+enum status cuda_schedule_open(struct device *device, struct device_block *block);
+void cuda_schedule_close(struct device *device, struct device_block *block);
+
 /* Make it in `memory` of cuda_schedule_bytes, for at most n_edge edges. Returns the schedule, NULL where it takes no bytes. */
 void *cuda_schedule_make(struct device *device, int64_t n_row, int64_t n_edge, const int64_t *indptr, void *memory);
 

@@ -1,13 +1,12 @@
 #include "models/cuda/dense/blas.h"
 
-#include "protocol/blas.h"
+#include "models/cuda/library.h"
+#include "protocol/libraries.h"
 #include "protocol/log.h"
 
 #include <cublas_v2.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* What cuBLAS may use beside its arguments: with a workspace of its own it takes no memory while it runs, and its bits do not depend on
  * streams. All products are of one lane. */
@@ -19,11 +18,15 @@
     X(cublasGetVersion_v2)                                                                                                     \
     X(cublasSetStream_v2) X(cublasSetWorkspace_v2) X(cublasSetMathMode) X(cublasSgemm_v2) X(cublasSgemmStridedBatched)
 
-struct blas {
-    void *library;
+/* In the order of the list. */
+struct functions {
 #define X(name) __typeof__(name) *name##_;
     FUNCTION_LIST(X)
 #undef X
+};
+
+struct blas {
+    struct functions call;
     cublasHandle_t handle;
     void *workspace;
 };
@@ -38,52 +41,23 @@ static void check(struct cuda_device *cuda, cublasStatus_t code, const char *wha
 
 /* --- the library --- */
 
-static void *library_open(void)
-{
-#ifdef CUDA_EMULATED
-    return dlopen(NULL, RTLD_NOW); /* its functions are the emulator's */
-#else
-    static const char *const names[] = {"libcublas.so.13", "/usr/local/cuda/lib64/libcublas.so.13", "libcublas.so.12",
-                                        "/usr/local/cuda/lib64/libcublas.so.12"};
-    void *library = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names && library == NULL; i++) {
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    }
-    return library;
-#endif
-}
-
-static void *function_find(void *library, const char *name)
-{
-#ifdef CUDA_EMULATED
-    (void)library;
-    return emulator_cublas(name);
-#else
-    return dlsym(library, name);
-#endif
-}
-
 /* The library with all functions; NULL: the machine lacks it. */
 static struct blas *blas_find(void)
 {
-    struct blas *blas = memory_alloc(1, sizeof *blas);
-    bool is_whole = (blas->library = library_open()) != NULL;
-#define X(name)                                                                                                                \
-    if (is_whole) {                                                                                                            \
-        void *function = function_find(blas->library, #name);                                                                  \
-        memcpy(&blas->name##_, &function, sizeof function);                                                                    \
-        is_whole = function != NULL;                                                                                           \
-    }
-    FUNCTION_LIST(X)
+    static const char *const places[] = {"libcublas.so.13", "/usr/local/cuda/lib64/libcublas.so.13", "libcublas.so.12",
+                                         "/usr/local/cuda/lib64/libcublas.so.12", NULL};
+    static const char *const names[] = {
+#define X(name) #name,
+        FUNCTION_LIST(X) NULL
 #undef X
-    if (is_whole) {
-        return blas;
+    };
+    struct functions call;
+    if (!cuda_library_find(places, names, CUDA_LIBRARY_EMULATED(emulator_cublas), &call)) {
+        return NULL;
     }
-    if (blas->library != NULL) {
-        dlclose(blas->library);
-    }
-    free(blas);
-    return NULL;
+    struct blas *blas = memory_alloc(1, sizeof *blas);
+    blas->call = call;
+    return blas;
 }
 
 void cuda_blas_open(struct cuda_device *cuda)
@@ -94,12 +68,12 @@ void cuda_blas_open(struct cuda_device *cuda)
                  "with it");
         return;
     }
-    check(cuda, blas->cublasCreate_v2_(&blas->handle), "opening");
+    check(cuda, blas->call.cublasCreate_v2_(&blas->handle), "opening");
     cuda_check(&cuda->base, cudaMalloc(&blas->workspace, WORKSPACE_BYTES), "the workspace of cuBLAS");
     if (cuda->failed == STATUS_OK) {
-        check(cuda, blas->cublasSetStream_v2_(blas->handle, cuda_stream(&cuda->base)), "setting its stream");
-        check(cuda, blas->cublasSetWorkspace_v2_(blas->handle, blas->workspace, WORKSPACE_BYTES), "setting its workspace");
-        check(cuda, blas->cublasSetMathMode_(blas->handle, CUBLAS_PEDANTIC_MATH), "setting its mode");
+        check(cuda, blas->call.cublasSetStream_v2_(blas->handle, cuda_stream(&cuda->base)), "setting its stream");
+        check(cuda, blas->call.cublasSetWorkspace_v2_(blas->handle, blas->workspace, WORKSPACE_BYTES), "setting its workspace");
+        check(cuda, blas->call.cublasSetMathMode_(blas->handle, CUBLAS_PEDANTIC_MATH), "setting its mode");
     }
 }
 
@@ -107,12 +81,12 @@ uint32_t cuda_blas_version(struct cuda_device *cuda)
 {
     int version = 0;
     if (cuda->blas == NULL) {
-        return BLAS_NONE;
+        return LIBRARY_NONE;
     }
     if (cuda->failed == STATUS_OK) {
-        check(cuda, cuda->blas->cublasGetVersion_v2_(cuda->blas->handle, &version), "asking its version");
+        check(cuda, cuda->blas->call.cublasGetVersion_v2_(cuda->blas->handle, &version), "asking its version");
     }
-    return version > 0 && version < (int)BLAS_MOST ? (uint32_t)version : BLAS_UNKNOWN;
+    return version > 0 && version < (int)LIBRARY_MOST ? (uint32_t)version : LIBRARY_UNKNOWN;
 }
 
 void cuda_blas_close(struct cuda_device *cuda)
@@ -122,7 +96,7 @@ void cuda_blas_close(struct cuda_device *cuda)
         return;
     }
     if (blas->handle != NULL) {
-        check(cuda, blas->cublasDestroy_v2_(blas->handle), "closing");
+        check(cuda, blas->call.cublasDestroy_v2_(blas->handle), "closing");
     }
     cuda_check(&cuda->base, cudaFree(blas->workspace), "giving the workspace of cuBLAS back");
     free(blas); /* the library stays: it has threads */
@@ -140,14 +114,14 @@ void cuda_blas_multiply(struct device *device, const struct cuda_blas_product *p
     const float *keep = p->add ? &one : &zero;
     if (p->n_product == 1) {
         check(cuda,
-              blas->cublasSgemm_v2_(blas->handle, a, b, (int)p->m, (int)p->n, (int)p->k, &one, p->a, (int)p->a_step, p->b,
-                                    (int)p->b_step, keep, p->c, (int)p->c_step),
+              blas->call.cublasSgemm_v2_(blas->handle, a, b, (int)p->m, (int)p->n, (int)p->k, &one, p->a, (int)p->a_step, p->b,
+                                         (int)p->b_step, keep, p->c, (int)p->c_step),
               "a product");
     } else {
         check(cuda,
-              blas->cublasSgemmStridedBatched_(blas->handle, a, b, (int)p->m, (int)p->n, (int)p->k, &one, p->a, (int)p->a_step,
-                                               p->a_next, p->b, (int)p->b_step, p->b_next, keep, p->c, (int)p->c_step,
-                                               p->c_next, (int)p->n_product),
+              blas->call.cublasSgemmStridedBatched_(blas->handle, a, b, (int)p->m, (int)p->n, (int)p->k, &one, p->a,
+                                                    (int)p->a_step, p->a_next, p->b, (int)p->b_step, p->b_next, keep, p->c,
+                                                    (int)p->c_step, p->c_next, (int)p->n_product),
               "products");
     }
 }

@@ -2,6 +2,8 @@
  * a transpose that the host makes once. */
 #include "models/cuda/dense/sparse.h"
 
+#include "models/cuda/aggregate/schedule.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,10 +144,10 @@ static enum status columns_make(struct device *device, const struct device_csr *
 static enum status schedules_open(struct device *device, const struct device_csr *csr, struct cuda_columns *columns)
 {
     struct device_block by_row = cuda_csr_by_row(csr, NULL), by_column = cuda_csr_by_column(csr, NULL);
-    enum status status = cuda_block_open(device, &by_row);
+    enum status status = cuda_schedule_open(device, &by_row);
     columns->by_row = by_row.schedule;
     if (status == STATUS_OK) {
-        status = cuda_block_open(device, &by_column);
+        status = cuda_schedule_open(device, &by_column);
         columns->by_column = by_column.schedule;
     }
     return status;
@@ -185,8 +187,8 @@ void cuda_csr_close(struct device *device, struct device_csr *csr)
     }
     struct device_block by_row = cuda_csr_by_row(csr, NULL), by_column = cuda_csr_by_column(csr, NULL);
     size_t n_value = (size_t)columns->n_value;
-    cuda_block_close(device, &by_row);
-    cuda_block_close(device, &by_column);
+    cuda_schedule_close(device, &by_row);
+    cuda_schedule_close(device, &by_column);
     features_release(device, columns->indptr, ((size_t)columns->n_col + 1) * sizeof *columns->indptr);
     features_release(device, columns->rows, n_value * sizeof *columns->rows);
     features_release(device, columns->position, n_value * sizeof *columns->position);

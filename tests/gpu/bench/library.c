@@ -1,62 +1,14 @@
 #include "tests/gpu/bench/library.h"
 
+#include "models/cuda/aggregate/spmm_library.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
-#ifdef CUDA_EMULATED
-
-const char *const library_names[LIBRARY_ALGORITHM_N] = {"in the place of ALG2", "in the place of ALG3"};
-
-struct library_sum {
-    const struct device_block *block;
-    int64_t n_column;
-    const float *x;
-    float *out;
-};
-
-struct library_sum *library_sum_open(struct figure *f, enum library_algorithm algorithm, const struct graph *graph,
-                                     const struct device_block *block, int64_t n_column, const float *x, float *out)
-{
-    struct library_sum *s = f->reason[0] == '\0' ? malloc(sizeof *s) : NULL;
-    (void)algorithm;
-    (void)graph;
-    if (s != NULL) {
-        *s = (struct library_sum){block, n_column, x, out};
-    }
-    return s;
-}
-
-void library_sum_run(struct figure *f, void *sum)
-{
-    const struct library_sum *s = sum;
-    library_stand_in(f, s->block, s->n_column, s->x, s->out);
-}
-
-void library_sum_close(struct library_sum *sum)
-{
-    free(sum);
-}
-
-#else
-
-#include <cusparse.h>
-#include <dlfcn.h>
-#include <string.h>
-
 const char *const library_names[LIBRARY_ALGORITHM_N] = {"cuSPARSE ALG2", "cuSPARSE ALG3"};
 
-#define FUNCTION_LIST(X)                                                                                                       \
-    X(cusparseCreate)                                                                                                          \
-    X(cusparseDestroy)                                                                                                         \
-    X(cusparseSetStream)                                                                                                       \
-    X(cusparseCreateCsr)                                                                                                       \
-    X(cusparseDestroySpMat)                                                                                                    \
-    X(cusparseCreateDnMat) X(cusparseDestroyDnMat) X(cusparseSpMM_bufferSize) X(cusparseSpMM_preprocess) X(cusparseSpMM)
-
 struct library_sum {
-#define X(name) __typeof__(name) *name##_;
-    FUNCTION_LIST(X)
-#undef X
+    struct spmm_library library;
     cusparseHandle_t handle;
     cusparseSpMatDescr_t a;
     cusparseDnMatDescr_t x, out;
@@ -75,22 +27,10 @@ static void check(struct figure *f, cusparseStatus_t code, const char *what)
 
 static bool functions_find(struct figure *f, struct library_sum *s)
 {
-    static void *library; /* stays open: it has threads */
-    if (library == NULL && (library = dlopen("libcusparse.so.12", RTLD_NOW | RTLD_LOCAL)) == NULL) {
-        snprintf(f->reason, sizeof f->reason, "%.200s", dlerror());
+    if (spmm_library_find(&s->library) != STATUS_OK) {
+        snprintf(f->reason, sizeof f->reason, "%.200s", status_reason());
         return false;
     }
-#define X(name)                                                                                                                \
-    {                                                                                                                          \
-        void *function = dlsym(library, #name);                                                                                \
-        memcpy(&s->name##_, &function, sizeof function);                                                                       \
-        if (function == NULL) {                                                                                                \
-            snprintf(f->reason, sizeof f->reason, "cuSPARSE has no " #name);                                                   \
-            return false;                                                                                                      \
-        }                                                                                                                      \
-    }
-    FUNCTION_LIST(X)
-#undef X
     return true;
 }
 
@@ -115,8 +55,9 @@ static void matrix_make(struct figure *f, struct library_sum *s, const struct gr
     free(host);
     if (f->reason[0] == '\0') {
         check(f,
-              s->cusparseCreateCsr_(&s->a, graph->n_node, graph->n_node, graph->n_edge, offsets, (void *)(uintptr_t)block->cols,
-                                    values, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F),
+              s->library.cusparseCreateCsr_(&s->a, graph->n_node, graph->n_node, graph->n_edge, offsets,
+                                            (void *)(uintptr_t)block->cols, values, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I,
+                                            CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F),
               "a matrix");
     }
 }
@@ -126,14 +67,14 @@ static void buffer_make(struct figure *f, struct library_sum *s)
     size_t n_bytes = 0;
     const cusparseOperation_t as_is = CUSPARSE_OPERATION_NON_TRANSPOSE;
     check(f,
-          s->cusparseSpMM_bufferSize_(s->handle, as_is, as_is, &one, s->a, s->x, &zero, s->out, CUDA_R_32F, s->algorithm,
-                                      &n_bytes),
+          s->library.cusparseSpMM_bufferSize_(s->handle, as_is, as_is, &one, s->a, s->x, &zero, s->out, CUDA_R_32F,
+                                              s->algorithm, &n_bytes),
           "a buffer's size");
     s->buffer = figure_take(f, n_bytes > 0 ? (int64_t)n_bytes : 1);
     if (f->reason[0] == '\0') {
         check(f,
-              s->cusparseSpMM_preprocess_(s->handle, as_is, as_is, &one, s->a, s->x, &zero, s->out, CUDA_R_32F, s->algorithm,
-                                          s->buffer),
+              s->library.cusparseSpMM_preprocess_(s->handle, as_is, as_is, &one, s->a, s->x, &zero, s->out, CUDA_R_32F,
+                                                  s->algorithm, s->buffer),
               "preprocessing");
     }
 }
@@ -147,17 +88,18 @@ struct library_sum *library_sum_open(struct figure *f, enum library_algorithm al
         return NULL;
     }
     s->algorithm = algorithm == LIBRARY_ALG2 ? CUSPARSE_SPMM_CSR_ALG2 : CUSPARSE_SPMM_CSR_ALG3;
-    check(f, s->cusparseCreate_(&s->handle), "opening");
+    check(f, s->library.cusparseCreate_(&s->handle), "opening");
     if (f->reason[0] == '\0') {
-        check(f, s->cusparseSetStream_(s->handle, cuda_stream(f->device)), "its stream");
+        check(f, s->library.cusparseSetStream_(s->handle, cuda_stream(f->device)), "its stream");
         matrix_make(f, s, graph, block);
     }
     if (f->reason[0] == '\0') {
         check(f,
-              s->cusparseCreateDnMat_(&s->x, graph->n_node, n_column, n_column, (void *)(uintptr_t)x, CUDA_R_32F,
-                                      CUSPARSE_ORDER_ROW),
+              s->library.cusparseCreateDnMat_(&s->x, graph->n_node, n_column, n_column, (void *)(uintptr_t)x, CUDA_R_32F,
+                                              CUSPARSE_ORDER_ROW),
               "rows");
-        check(f, s->cusparseCreateDnMat_(&s->out, graph->n_node, n_column, n_column, out, CUDA_R_32F, CUSPARSE_ORDER_ROW),
+        check(f,
+              s->library.cusparseCreateDnMat_(&s->out, graph->n_node, n_column, n_column, out, CUDA_R_32F, CUSPARSE_ORDER_ROW),
               "rows");
     }
     if (f->reason[0] == '\0') {
@@ -174,8 +116,10 @@ void library_sum_run(struct figure *f, void *sum)
 {
     struct library_sum *s = sum;
     const cusparseOperation_t as_is = CUSPARSE_OPERATION_NON_TRANSPOSE;
-    check(f, s->cusparseSpMM_(s->handle, as_is, as_is, &one, s->a, s->x, &zero, s->out, CUDA_R_32F, s->algorithm, s->buffer),
-          "a sum");
+    check(
+        f,
+        s->library.cusparseSpMM_(s->handle, as_is, as_is, &one, s->a, s->x, &zero, s->out, CUDA_R_32F, s->algorithm, s->buffer),
+        "a sum");
 }
 
 static void closed(cusparseStatus_t code)
@@ -191,18 +135,16 @@ void library_sum_close(struct library_sum *s)
         return;
     }
     if (s->x != NULL) {
-        closed(s->cusparseDestroyDnMat_(s->x));
+        closed(s->library.cusparseDestroyDnMat_(s->x));
     }
     if (s->out != NULL) {
-        closed(s->cusparseDestroyDnMat_(s->out));
+        closed(s->library.cusparseDestroyDnMat_(s->out));
     }
     if (s->a != NULL) {
-        closed(s->cusparseDestroySpMat_(s->a));
+        closed(s->library.cusparseDestroySpMat_(s->a));
     }
     if (s->handle != NULL) {
-        closed(s->cusparseDestroy_(s->handle));
+        closed(s->library.cusparseDestroy_(s->handle));
     }
     free(s);
 }
-
-#endif

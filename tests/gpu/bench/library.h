@@ -1,7 +1,7 @@
 /* Sums over neighbours by cuSPARSE, which is opened at run time; library.c is the one file of the tests that knows it.
  *
  * As a user who cares would call it: descriptors, buffers and the array of ones made once, preprocessed where the algorithm can be,
- * row-major operands, which ALG2 is fastest with. In emulated builds a plain kernel stands in its place, so that all lines run.
+ * row-major operands, which ALG2 is fastest with. In emulated builds it is the emulator's, so that all lines run.
  */
 #ifndef TESTS_GPU_LIBRARY_H
 #define TESTS_GPU_LIBRARY_H
@@ -18,8 +18,5 @@ struct library_sum *library_sum_open(struct figure *f, enum library_algorithm al
                                      const struct device_block *block, int64_t n_column, const float *x, float *out);
 void library_sum_run(struct figure *f, void *sum);
 void library_sum_close(struct library_sum *sum); /* before figure_end; NULL: nothing to do */
-
-/* Emulated: a thread an element of out. */
-void library_stand_in(struct figure *f, const struct device_block *block, int64_t n_column, const float *x, float *out);
 
 #endif

@@ -301,6 +301,28 @@ Test(job, a_key_of_an_exchange_that_means_nothing_beside_another_is_remarked_on_
     REMARKED(GRAPH "[exchange]\ncodec = \"int8\"\nguard_every = 5\nguard_limit = 0.5\n", "");
 }
 
+Test(job, sums_by_cusparse_are_refused_without_a_gpu_or_sums)
+{
+    struct job job;
+    cr_assert_eq(load(GRAPH "[model]\nkernel = \"cusparse\"\n", &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job.model.kernel, JOB_KERNEL_CUSPARSE);
+    REMARKED(GRAPH "[model]\nkernel = \"cusparse\"\n[exchange]\ncover = true\n",
+             "job.toml:6:9: exchange.cover is not used: model.kernel is \"cusparse\"\n");
+    REFUSED(GRAPH "[model]\nkernel = \"cusparse\"\n[workers]\ndevice = \"cpu\"\n",
+            "job.toml:4:10: model.kernel = \"cusparse\" is for GPUs, and does not go with workers.device = \"cpu\"");
+    REFUSED(GRAPH "[model]\nkernel = \"cusparse\"\n[workers]\ndevice = \"reference\"\n",
+            "job.toml:4:10: model.kernel = \"cusparse\" is for GPUs, and does not go with workers.device = \"reference\"");
+    static const char *const others[] = {"kind = \"gat\"", "kind = \"rgcn\"", "kind = \"sage\"\naggregator = \"max\""};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char text[256];
+        snprintf(text, sizeof text, GRAPH "[model]\nkernel = \"cusparse\"\n%s\n", others[i]);
+        REFUSED(text, "job.toml:4:10: model.kernel = \"cusparse\" is for sums over neighbours: expected model.kind = \"gcn\", "
+                      "\"sage\", \"gin\", \"appnp\", \"sgc\" or \"gcnii\", and no model.aggregator = \"max\"");
+    }
+    cr_assert_eq(load(GRAPH "[model]\nkernel = \"cusparse\"\nkind = \"gat\"\n[predict]\nmodel = \"x\"\n", &job), STATUS_OK,
+                 "the kind is the trained model's");
+}
+
 Test(job, as_many_parts_as_workers_unless_parts_are_given)
 {
     struct job job;

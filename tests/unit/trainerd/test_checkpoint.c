@@ -61,7 +61,7 @@ static void save(int64_t n_epoch)
     checkpoint.array[CHECKPOINT_ARRAY_BEST] = best;
     checkpoint.kept = kept;
     checkpoint.n_kept = N_KEPT;
-    checkpoint.blas = 120103;
+    checkpoint.libraries = (struct library_ranges){.of = {{120103, 120103}, {120602, 120603}}};
     struct dir dir;
     cr_assert_eq(dir_open(folder, DIR_LAST_NO_LINK, &dir), STATUS_OK);
     cr_assert_eq(checkpoint_save(&dir, &checkpoint, -1), STATUS_OK, "%s", status_reason());
@@ -115,7 +115,10 @@ Test(checkpoint, what_was_saved_is_loaded_bit_for_bit)
         cr_assert_eq(read.array[CHECKPOINT_ARRAY_BEST][i], 600.0f + 0.5f * (float)i);
     }
     cr_assert_null(read.array[CHECKPOINT_ARRAY_MOMENT_2]);
-    cr_assert_eq(read.blas, 120103);
+    cr_assert_eq(read.libraries.of[LIBRARY_BLAS].least, 120103);
+    cr_assert_eq(read.libraries.of[LIBRARY_BLAS].most, 120103);
+    cr_assert_eq(read.libraries.of[LIBRARY_SPARSE].least, 120602);
+    cr_assert_eq(read.libraries.of[LIBRARY_SPARSE].most, 120603);
     cr_assert_eq(read.n_kept, N_KEPT);
     for (int i = 0; i < N_KEPT; i++) {
         cr_assert_eq(read.kept[i], 12.0f + (float)i);
@@ -126,20 +129,36 @@ Test(checkpoint, what_was_saved_is_loaded_bit_for_bit)
     checkpoint_release(&read);
 }
 
+static bool differs(const struct checkpoint *checkpoint, uint32_t least, uint32_t most, char *said, size_t n)
+{
+    return checkpoint_library_differs(checkpoint, LIBRARY_BLAS, (struct library_range){least, most}, said, n);
+}
+
 Test(checkpoint, another_cublas_or_none_is_told_where_both_are_known)
 {
-    struct checkpoint read = {.blas = 120103, .path = "x.ckpt"};
-    char said[PATH_MAX + 128] = "";
-    cr_assert(checkpoint_blas_differs(&read, 1, said, sizeof said));
+    struct checkpoint read = {.libraries = {{{120103, 120103}}}, .path = "x.ckpt"};
+    char said[PATH_MAX + 256] = "";
+    cr_assert(differs(&read, 1, 1, said, sizeof said));
     cr_assert_str_eq(
         said, "checkpoint 'x.ckpt' was computed with cuBLAS 12.1.3, it is none here: results have other bits than without "
               "a stop");
-    cr_assert(checkpoint_blas_differs(&read, 130002, said, sizeof said));
+    cr_assert(differs(&read, 130002, 130002, said, sizeof said));
     cr_assert_not_null(strstr(said, "it is 13.0.2 here"), "%s", said);
-    cr_assert_not(checkpoint_blas_differs(&read, 120103, said, sizeof said));
-    cr_assert_not(checkpoint_blas_differs(&read, 0, said, sizeof said));
-    read.blas = 0;
-    cr_assert_not(checkpoint_blas_differs(&read, 120103, said, sizeof said));
+    cr_assert_not(differs(&read, 120103, 120103, said, sizeof said));
+    cr_assert_not(differs(&read, 0, 0, said, sizeof said));
+    read.libraries.of[LIBRARY_BLAS] = (struct library_range){0, 0};
+    cr_assert_not(differs(&read, 120103, 120103, said, sizeof said));
+}
+
+Test(checkpoint, workers_that_differ_in_a_library_differ_from_those_that_do_not)
+{
+    struct checkpoint read = {.libraries = {{{1, 120103}}}, .path = "x.ckpt"};
+    char said[PATH_MAX + 256] = "";
+    cr_assert(differs(&read, 120103, 120103, said, sizeof said));
+    cr_assert_not_null(strstr(said, "with cuBLAS none to 12.1.3, it is 12.1.3 here"), "%s", said);
+    cr_assert_not(differs(&read, 1, 120103, said, sizeof said));
+    read.libraries.of[LIBRARY_BLAS] = (struct library_range){120103, 120103};
+    cr_assert(differs(&read, 1, 120103, said, sizeof said));
 }
 
 Test(checkpoint, the_last_two_are_kept_and_half_written_ones_removed)

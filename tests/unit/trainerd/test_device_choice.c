@@ -54,6 +54,23 @@ Test(device_choice, a_gpu_can_be_planned_for_on_any_machine)
     cr_assert_eq(job.workers.device, JOB_DEVICE_CUDA);
 }
 
+#define LIBRARY "[model]\nkernel = \"cusparse\"\n"
+
+Test(device_choice, sums_by_a_library_want_a_gpu_and_a_model_with_sums)
+{
+    struct job job = job_of(GRAPH LIBRARY "[workers]\ndevice = \"cuda\"\n");
+    cr_assert_eq(device_choose(NULL, false, &job), STATUS_OK, "%s", status_reason());
+    job.model.kind = JOB_KIND_GAT; /* of a trained model, which is read later */
+    cr_assert_eq(device_choose(NULL, false, &job), STATUS_CONFIG);
+    cr_assert_str_eq(status_reason(),
+                     "model.kernel = \"cusparse\" is for sums over neighbours, which the model \"gat\" has not: "
+                     "expected model.kernel = \"own\"");
+    job = job_of(GRAPH LIBRARY "[workers]\nlauncher = \"manual\"\ntoken_file = \"x\"\n");
+    cr_assert_eq(device_choose(NULL, false, &job), STATUS_CONFIG);
+    cr_assert_str_eq(status_reason(), "model.kernel = \"cusparse\" is for GPUs, and workers.device = \"auto\" is \"cpu\" here: "
+                                      "expected workers.device = \"cuda\", or model.kernel = \"own\"");
+}
+
 Test(device_choice, a_job_that_began_on_a_gpu_cannot_go_on_with_a_spill)
 {
     const struct checkpoint gpu = checkpoint_of(GRAPH "[workers]\ndevice = \"cuda\"\n");

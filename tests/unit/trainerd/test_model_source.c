@@ -127,4 +127,10 @@ Test(model_source, a_prediction_is_exact_and_has_covers_where_the_training_had_s
     job_of(text, &job);
     model_source_apply(&source, &job);
     cr_assert(job.exchange.cover && job.exchange.store_inputs);
+    leave_model(DATASET, "[model]\\nkernel = \\\"cusparse\\\"");
+    cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
+    job_of(text, &job);
+    model_source_apply(&source, &job);
+    cr_assert(!job.exchange.cover, "sums of a library have none");
+    cr_assert_eq(job.model.kernel, JOB_KERNEL_OWN, "what makes sums is the prediction's own choice");
 }

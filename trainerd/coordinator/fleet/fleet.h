@@ -9,6 +9,7 @@
 #define TRAINERD_FLEET_H
 
 #include "protocol/job/job.h"
+#include "protocol/libraries.h"
 #include "protocol/memory.h"
 #include "protocol/status.h"
 #include "protocol/trace.h"
@@ -79,9 +80,10 @@ enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank
 /* Send an encoded part to its owner; the bytes may be freed when it returns. */
 enum status fleet_ship(struct fleet *fleet, int32_t part, const void *bytes, size_t n_bytes);
 
-/* Wait until every worker has its parts, has allocated its memory and is ready. memory_out n_worker; n_weight_out floats; blas_out: of rank 0
- * (protocol/blas.h). */
-enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, int64_t *n_weight_out, uint32_t *blas_out);
+/* Wait until every worker has its parts, has allocated its memory and is ready. memory_out, libraries_out n_worker; n_weight_out
+ * floats. */
+enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, int64_t *n_weight_out,
+                        struct library_versions *libraries_out);
 
 /* One epoch on all workers. When the loss is not finite, no step was made and nothing evaluated.
  * errors  STATUS_PEER a worker was lost; the reason has its rank and how it ended */

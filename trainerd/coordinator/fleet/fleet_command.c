@@ -1,6 +1,5 @@
 /* Commands and bytes over the transport. One command is under way at a time: all its sends leave, all its reports arrive, then the
  * next. An unexpected report or piece ends the job. */
-#include "protocol/blas.h"
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
@@ -207,7 +206,20 @@ static enum status memory_read(struct message_span span, struct memory_table *ou
     return STATUS_OK;
 }
 
-enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, int64_t *n_weight_out, uint32_t *blas_out)
+static enum status libraries_read(const struct message_ready *ready, struct library_versions *out)
+{
+    *out = (struct library_versions){.of = {[LIBRARY_BLAS] = ready->blas, [LIBRARY_SPARSE] = ready->sparse}};
+    for (int l = 0; l < LIBRARY_N; l++) {
+        if (out->of[l] >= LIBRARY_MOST) {
+            return status_fail(STATUS_PEER, "its %s has version %u, expected one below %u", library_name((enum library)l),
+                               out->of[l], LIBRARY_MOST);
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, int64_t *n_weight_out,
+                        struct library_versions *libraries_out)
 {
     fleet_begin(fleet, "while it made itself ready");
     enum status status = fleet_await(fleet, all_answered);
@@ -225,13 +237,12 @@ enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, in
             status = status_fail(STATUS_PEER, "it has %llu weights, expected %lld as rank 0",
                                  (unsigned long long)ready.n_weight, (long long)*n_weight_out);
         }
-        if (status == STATUS_OK && ready.blas >= BLAS_MOST) {
-            status = status_fail(STATUS_PEER, "its cuBLAS has version %u, expected one below %u", ready.blas, BLAS_MOST);
+        if (status == STATUS_OK) {
+            status = libraries_read(&ready, &libraries_out[rank]);
         }
         if (status != STATUS_OK) {
             return fleet_answer_bad(fleet, worker);
         }
-        *blas_out = rank == 0 ? ready.blas : *blas_out;
         memory_out[rank].planned = worker->planned;
         memory_out[rank].resident_peak = 0;
         *n_weight_out = (int64_t)ready.n_weight;

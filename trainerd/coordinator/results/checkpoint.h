@@ -9,6 +9,7 @@
 
 #include "protocol/dir.h"
 #include "protocol/job/job.h"
+#include "protocol/libraries.h"
 #include "protocol/status.h"
 
 #include <limits.h>
@@ -53,7 +54,7 @@ struct checkpoint {
     struct checkpoint_state state;
     const char *job; /* canonical text of the job, n_job bytes, not NUL-terminated */
     size_t n_job;
-    uint32_t blas; /* that products went by (protocol/blas.h) */
+    struct library_ranges libraries; /* that its workers used */
     int64_t n_weight;
     const float *array[CHECKPOINT_ARRAY_N]; /* NULL: absent */
     int64_t n_kept;
@@ -103,8 +104,9 @@ enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *ori
  */
 enum status checkpoint_match(const struct checkpoint *checkpoint, const struct job *job);
 
-/* Say in `out` how the products of this checkpoint differ from those of a job that goes on by `blas`: its bits will not be those of a job that
+/* Say in `out` how a library of this checkpoint's workers differs from what workers have now: the job's bits will not be those of a job that
  * never stopped. false: not, as far as is known. */
-bool checkpoint_blas_differs(const struct checkpoint *checkpoint, uint32_t blas, char *out, size_t capacity);
+bool checkpoint_library_differs(const struct checkpoint *checkpoint, enum library library, struct library_range now, char *out,
+                                size_t capacity);
 
 #endif

@@ -1,7 +1,6 @@
 /* Does a checkpoint belong to a job? Compares the keys that change the computed numbers. */
 #include "trainerd/coordinator/results/checkpoint.h"
 
-#include "protocol/blas.h"
 #include "protocol/job/job_keys.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
@@ -78,17 +77,20 @@ static enum status compare(const struct job *now, const struct job *then, const 
     return STATUS_OK;
 }
 
-bool checkpoint_blas_differs(const struct checkpoint *checkpoint, uint32_t blas, char *out, size_t capacity)
+bool checkpoint_library_differs(const struct checkpoint *checkpoint, enum library library, struct library_range now, char *out,
+                                size_t capacity)
 {
-    char then[BLAS_TEXT_BYTES], now[BLAS_TEXT_BYTES];
-    if (checkpoint->blas == blas || checkpoint->blas == BLAS_UNKNOWN || blas == BLAS_UNKNOWN) {
+    char before[LIBRARY_RANGE_BYTES], here[LIBRARY_RANGE_BYTES];
+    const struct library_range then = checkpoint->libraries.of[library];
+    bool is_same = then.least == now.least && then.most == now.most;
+    if (is_same || then.least == LIBRARY_UNKNOWN || now.least == LIBRARY_UNKNOWN) {
         return false;
     }
-    blas_text(checkpoint->blas, then);
-    blas_text(blas, now);
+    library_range_text(then, before);
+    library_range_text(now, here);
     snprintf(out, capacity,
-             "checkpoint '%s' was computed with cuBLAS %s, it is %s here: results have other bits than without a stop",
-             checkpoint->path, then, now);
+             "checkpoint '%s' was computed with %s %s, it is %s here: results have other bits than without a stop",
+             checkpoint->path, library_name(library), before, here);
     return true;
 }
 

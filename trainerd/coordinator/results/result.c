@@ -1,6 +1,5 @@
 #include "trainerd/coordinator/results/result.h"
 
-#include "protocol/blas.h"
 #include "protocol/file.h"
 #include "protocol/version.h"
 #include "trainerd/coordinator/guard.h"
@@ -111,6 +110,35 @@ static json_t *machines_json(const struct result *result)
     return json_pack("{s:o, s:b}", "of_worker", of_worker, "change_results", (int)job_sampling_is_placed(result->job));
 }
 
+/* Versions of libraries, where bits depend on them: of all workers, and of each. */
+static void put_libraries(json_t *all, const struct result *result)
+{
+    json_t *of_worker = json_array();
+    bool any = false, differ = false;
+    for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
+        json_array_append_new(of_worker, json_object());
+    }
+    for (int l = 0; l < LIBRARY_N; l++) {
+        const struct library_range range = result->training->libraries.of[l];
+        char text[LIBRARY_RANGE_BYTES];
+        if (range.most == LIBRARY_UNKNOWN) {
+            continue;
+        }
+        any = true;
+        differ = differ || range.least != range.most;
+        library_range_text(range, text);
+        json_object_set_new(all, library_key((enum library)l), json_string(text));
+        for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
+            library_text(result->libraries[rank].of[l], text);
+            json_object_set_new(json_array_get(of_worker, (size_t)rank), library_key((enum library)l), json_string(text));
+        }
+    }
+    if (any) {
+        json_object_set_new(all, "libraries", json_pack("{s:O, s:b}", "of_worker", of_worker, "change_results", (int)differ));
+    }
+    json_decref(of_worker);
+}
+
 static void put_end(json_t *all, const struct result *result)
 {
     const struct training *training = result->training;
@@ -206,11 +234,7 @@ static json_t *result_json(const struct result *result)
     json_object_set_new(all, "name", json_string(job->job.name));
     json_object_set_new(all, "versions", json_pack("{s:s}", "trainerd", TRAINERD_VERSION));
     json_object_set_new(all, "device", json_string(job_choice_text("workers", "device", job->workers.device)));
-    if (training->blas != BLAS_UNKNOWN) {
-        char blas[BLAS_TEXT_BYTES];
-        blas_text(training->blas, blas);
-        json_object_set_new(all, "cublas", json_string(blas));
-    }
+    put_libraries(all, result);
     json_object_set_new(all, "seed", json_integer(job->train.seed));
     json_object_set_new(all, "metric", json_string(job_choice_text("train", "metric", (int)training->metric)));
     (result->source != NULL ? put_prediction : put_training)(all, result);

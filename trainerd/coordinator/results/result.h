@@ -39,7 +39,8 @@ struct result {
     const struct dataset *dataset; /* sizes only */
     const struct partition_quality *quality;
     const struct training *training;
-    const struct fleet_memory *memory; /* job->workers.count */
+    const struct fleet_memory *memory;        /* job->workers.count */
+    const struct library_versions *libraries; /* likewise */
     const struct plan *plan;
     const struct program *program;
     struct plan_measured traffic;

@@ -27,7 +27,9 @@ void submission_ask(const struct job *job, int32_t n_worker, struct job_record *
     int64_t n_slot = n_worker * (job->workers.threads > 0 ? job->workers.threads : 1);
     record->n_worker = n_worker;
     record->n_slot = n_slot > INT32_MAX ? INT32_MAX : (int32_t)n_slot;
-    record->n_gpu = job->workers.device == JOB_DEVICE_GPU ? n_worker : 0;
+    /* Workers that others start have their own machines' GPUs. */
+    bool here = job->workers.launcher == JOB_LAUNCHER_LOCAL;
+    record->n_gpu = here && job->workers.device == JOB_DEVICE_GPU ? n_worker : 0;
     record->memory = -1;
 }
 

@@ -1,0 +1,81 @@
+/* Libraries of the vendor's that the bits of a job on GPUs depend on, and their versions as one number each: workers tell theirs, checkpoints and
+ * result.json have what all of them have. */
+#ifndef PROTOCOL_LIBRARIES_H
+#define PROTOCOL_LIBRARIES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum library {
+    LIBRARY_BLAS,   /* cuBLAS: wide products */
+    LIBRARY_SPARSE, /* cuSPARSE: sums over neighbours, where model.kernel asks for it */
+    LIBRARY_N
+};
+
+#define LIBRARY_UNKNOWN 0u /* no bits depend on it: another device, or the job does not use it; or it was not noted */
+#define LIBRARY_NONE 1u    /* there is none: the device has kernels of its own */
+#define LIBRARY_MOST 1000000u
+#define LIBRARY_TEXT_BYTES 16
+#define LIBRARY_RANGE_BYTES 48
+
+/* Versions of one worker. */
+struct library_versions {
+    uint32_t of[LIBRARY_N];
+};
+
+/* Of all workers, the least and the greatest version of each. */
+struct library_range {
+    uint32_t least, most;
+};
+
+struct library_ranges {
+    struct library_range of[LIBRARY_N];
+};
+
+/* As people know it, and as result.json names it. */
+static inline const char *library_name(enum library library)
+{
+    return library == LIBRARY_BLAS ? "cuBLAS" : "cuSPARSE";
+}
+
+static inline const char *library_key(enum library library)
+{
+    return library == LIBRARY_BLAS ? "cublas" : "cusparse";
+}
+
+/* "13.0.2" of 130002; "none", "unknown". */
+static inline void library_text(uint32_t version, char out[LIBRARY_TEXT_BYTES])
+{
+    if (version <= LIBRARY_NONE) {
+        snprintf(out, LIBRARY_TEXT_BYTES, "%s", version == LIBRARY_NONE ? "none" : "unknown");
+    } else {
+        snprintf(out, LIBRARY_TEXT_BYTES, "%u.%u.%u", version / 10000u % 100u, version / 100u % 100u, version % 100u);
+    }
+}
+
+/* "13.0.2", or where workers differ "none to 13.0.2". */
+static inline void library_range_text(struct library_range range, char out[LIBRARY_RANGE_BYTES])
+{
+    char least[LIBRARY_TEXT_BYTES], most[LIBRARY_TEXT_BYTES];
+    library_text(range.least, least);
+    library_text(range.most, most);
+    snprintf(out, LIBRARY_RANGE_BYTES, range.least == range.most ? "%s" : "%s to %s", least, most);
+}
+
+static inline struct library_ranges library_ranges_of(const struct library_versions *worker, uint32_t n_worker)
+{
+    struct library_ranges out;
+    for (int l = 0; l < LIBRARY_N; l++) {
+        struct library_range *range = &out.of[l];
+        range->least = range->most = n_worker > 0 ? worker[0].of[l] : LIBRARY_UNKNOWN;
+        for (uint32_t w = 1; w < n_worker; w++) {
+            uint32_t version = worker[w].of[l];
+            range->least = version < range->least ? version : range->least;
+            range->most = version > range->most ? version : range->most;
+        }
+    }
+    return out;
+}
+
+#endif
