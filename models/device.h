@@ -77,7 +77,8 @@ struct device_now {
     double lr;                         /* of the optimiser's step */
     double correction_1, correction_2; /* 1 − β₁ᵗ and 1 − β₂ᵗ for step t = 1, 2, … */
     double n_loss_row;                 /* rows that the training loss is a mean over */
-    uint32_t epoch;                    /* of all random draws */
+    double grad_norm, clip; /* of all gradients together, and what the step multiplies them by: clip_factor makes both */
+    uint32_t epoch;         /* of all random draws */
 };
 
 /* How payload rows are written down: an element in 32, 16, 8, 4 or 2 bits. */
@@ -263,6 +264,7 @@ struct device_step {
     double weight_decay, beta1, beta2, epsilon, momentum;
     const struct device_now *now;
     const double *loss; /* device; where it is not finite nothing is stepped. NULL: step in any case */
+    const double *clip; /* device: factor of the gradient, before weight decay. NULL: 1 */
 };
 
 struct device_ops {
@@ -524,6 +526,10 @@ struct device_ops {
     void (*doubles_add)(struct device *device, int64_t n, const double *from, double *to);
     /* sums[0 … 2] += Σ a², Σ b², Σ (a − b)²: one element after another, in double */
     void (*floats_compare)(struct device *device, int64_t n, const float *a, const float *b, double *sums);
+    /* sum[0] += Σ x², in double, in an order that depends on n alone */
+    void (*squares_add)(struct device *device, int64_t n, const float *x, double *sum);
+    /* now's grad_norm = √squares[0], and clip = most / (grad_norm + 1e-6), at most 1: as torch.nn.utils.clip_grad_norm_ */
+    void (*clip_factor)(struct device *device, double most, const double *squares, struct device_now *now);
 
     /* --- optimiser: w, grad, m, v n_value each (sgd: m only, and only with momentum) --- */
     void (*step)(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w, float *m,

@@ -290,6 +290,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
                                            .score = now,
                                            .state = state,
                                            .guards = training->job->exchange.guard_every > 0,
+                                           .clips = train->clip_norm > 0.0,
                                            .report = &report,
                                            .lr = schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training)};
         status = metrics_write(training->output, training->tensorboard, &left);

@@ -83,6 +83,7 @@ struct trainer_shared {
     double loss, n_loss_row; /* over all parts' rows */
     struct device_score score[4];
     double compared[3]; /* of gradients: floats_compare's sums */
+    double grad_norm;   /* train.clip_norm */
 };
 
 /* On a device with memory of its own a plan's bytes lie on the device alone, but those that lie on the host alone, on the host with a copy
@@ -311,5 +312,7 @@ int64_t memory_plan_total(const struct memory_plan *plan);
 
 /* Doubles behind each part's gradients: the loss, and the scores of four splits. */
 #define MEMORY_PLAN_N_SUM (1 + 4 * 6)
+/* Of them in training, behind the loss's own: squares of the gradients (train.clip_norm). */
+#define MEMORY_PLAN_SUM_SQUARES 6
 
 #endif

@@ -7,6 +7,7 @@
 #include "worker/halo/feedback.h"
 #include "worker/halo/halo.h"
 #include "worker/halo/kept.h"
+#include "worker/run/clip.h"
 #include "worker/run/embeddings.h"
 #include "worker/run/guard.h"
 #include "worker/run/recording.h"
@@ -245,6 +246,9 @@ static enum status reduce_step(struct trainer *t, const struct step *step)
 {
     bool trains = step_operand(step, OP_ROLE_GRAD_PARAM_0) != NULL;
     struct trainer_shared *shared = t->shared;
+    if (trains) {
+        clip_begin(t);
+    }
     enum status status = reduce_run(t, trains ? REDUCE_GRADIENTS : REDUCE_SUMS, trains);
     if (status != STATUS_OK) {
         return status;
@@ -273,7 +277,8 @@ static enum status update_run(struct trainer *t, const struct step *step)
                               .epsilon = train->epsilon,
                               .momentum = train->momentum,
                               .now = t->now,
-                              .loss = trainer_sums(t, 0)};
+                              .loss = trainer_sums(t, 0),
+                              .clip = clip_end(t)};
     for (int p = 0; p < t->program.n_param; p++) {
         const struct parameter *param = &t->program.param[p];
         if (!param->trains) {
@@ -387,6 +392,7 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
         out->n_fetched = exchange_n_fetched(t->setup.exchange) - n_fetched;
         out->n_sent = exchange_n_sent(t->setup.exchange) - n_sent;
         out->loss = status == STATUS_OK ? trainer_loss(t) : 0.0;
+        out->grad_norm = t->shared->grad_norm;
         if (t->feedback != NULL) {
             feedback_settle(t, &level);
         }

@@ -127,6 +127,7 @@ static enum status epoch_obey(struct session *session)
     struct message_report answer = {
         .epoch = command.epoch,
         .loss = report.loss,
+        .grad_norm = report.grad_norm,
         .scores = {report.score, sizeof report.score},
         .compute_s = report.compute_s,
         .pack_s = report.pack_s,

@@ -93,7 +93,7 @@ Test(loss, losses_gradients_and_counts_agree_with_the_reference)
 
 struct steps {
     struct device_step how;
-    double lr;
+    double lr, clip; /* 0: gradients are not clipped */
     const float *w, *grad;
 };
 
@@ -108,8 +108,9 @@ static void ten_steps(struct device *device, const void *context, float *out)
     bool moment = how.optimizer != DEVICE_OPTIMIZER_SGD || how.momentum > 0.0;
     for (int t = 1; t <= 10; t++) {
         const struct device_now now = {
-            .lr = s->lr, .correction_1 = 1.0 - pow(how.beta1, t), .correction_2 = 1.0 - pow(how.beta2, t)};
+            .lr = s->lr, .correction_1 = 1.0 - pow(how.beta1, t), .correction_2 = 1.0 - pow(how.beta2, t), .clip = s->clip};
         how.now = &now;
+        how.clip = s->clip > 0.0 ? &now.clip : NULL;
         device->ops->step(device, &how, n, s->grad + t * 100, out, moment ? out + n : NULL, moment ? out + 2 * n : NULL);
     }
 }
@@ -124,11 +125,62 @@ Test(optimizer, ten_steps_of_each_kind_agree_with_the_reference)
         {.optimizer = DEVICE_OPTIMIZER_ADAMW, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        struct steps s = {kinds[i], kinds[i].optimizer == DEVICE_OPTIMIZER_SGD ? 0.1 : 0.01, w, grad};
+        struct steps s = {kinds[i], kinds[i].optimizer == DEVICE_OPTIMIZER_SGD ? 0.1 : 0.01, 0.0, w, grad};
         device_check("ten steps", ten_steps, &s, 60000, TOLERANCE_STEPS);
+        s.clip = 0.3;
+        device_check("ten steps of clipped gradients", ten_steps, &s, 60000, TOLERANCE_STEPS);
     }
     free(w);
     free(grad);
+}
+
+struct norms {
+    int64_t n;
+    double most;
+    const float *x;
+};
+
+/* out: norm and factor, with 0.75 already in the sum of squares */
+static void norm(struct device *device, const void *context, float *out)
+{
+    const struct norms *how = context;
+    struct device_now now = {.lr = 1.0};
+    double squares = 0.75;
+    device->ops->squares_add(device, how->n, how->x, &squares);
+    device->ops->clip_factor(device, how->most, &squares, &now);
+    out[0] = (float)now.grad_norm;
+    out[1] = (float)now.clip;
+}
+
+Test(optimizer, gradients_longer_than_the_norm_are_scaled_to_it_and_shorter_ones_left)
+{
+    enum { MOST = 100000 };
+    float *x = device_random(MOST, 3);
+    const int64_t lengths[] = {0, 1, 255, 256, 257, 5000, MOST};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const struct norms tight = {lengths[i], 0.01, x}, wide = {lengths[i], 1e6, x};
+        device_check("norm", norm, &tight, 2, TOLERANCE_DOUBLE_SUM);
+        device_check("norm", norm, &wide, 2, TOLERANCE_DOUBLE_SUM);
+    }
+    /* 3² + 4² */
+    const float two[] = {3.0F, 4.0F};
+    for (int d = 0; d < 2; d++) {
+        struct device *device = NULL;
+        struct device_now now = {.lr = 1.0};
+        double squares = 0.0;
+        cr_assert_eq(device_tables[d]->open(1, &device), STATUS_OK);
+        device->ops->squares_add(device, 2, two, &squares);
+        device->ops->clip_factor(device, 2.0, &squares, &now);
+        cr_expect_eq(now.grad_norm, 5.0);
+        cr_expect_eq(now.clip, 2.0 / (5.0 + 1e-6));
+        device->ops->clip_factor(device, 7.0, &squares, &now);
+        cr_expect_eq(now.clip, 1.0);
+        squares = NAN;
+        device->ops->clip_factor(device, 7.0, &squares, &now);
+        cr_expect(isnan(now.clip), "what is no number must not look like a short gradient");
+        device->ops->close(device);
+    }
+    free(x);
 }
 
 /* --- labels as input: rows of split 2, some of them drawn --- */

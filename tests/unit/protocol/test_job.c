@@ -44,6 +44,7 @@ Test(job, a_key_that_is_not_given_has_its_default)
     cr_assert_eq(load(GRAPH, &job), STATUS_OK, "%s", status_reason());
     cr_assert_eq(job.train.epochs, 200);
     cr_assert_eq(job.train.lr, 0.01);
+    cr_assert_eq(job.train.clip_norm, 0.0);
     cr_assert_str_eq(job.job.name, "job");
     cr_assert_eq(job.dataset.generator, JOB_GENERATOR_KARATE);
     job.dataset.generator = defaults.dataset.generator;

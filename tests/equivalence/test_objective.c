@@ -1,0 +1,107 @@
+/* What a job's loss and step are made of (clipping): the same bits however the job is run. */
+#include "tests/equivalence/compare.h"
+#include "tests/support/device/strict.h"
+#include "tests/support/graphs/typed_folder.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/sanitized.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { EPOCHS = SANITIZED ? 3 : 6 };
+
+TestSuite(objective, .init = folder_make, .fini = folder_remove);
+
+/* How a job is run; none of it may change a bit. */
+struct way {
+    int workers, threads;
+    const char *schedule, *recompute;
+    const struct device_ops *device;
+    long long limit; /* 0: all in memory */
+};
+
+/* What a job trains. */
+struct task {
+    const char *data, *model, *train, *exchange;
+};
+
+static const char symmetric[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
+static const char gcn[] = "kind = \"gcn\"\nhidden = 17\ndropout = 0.5\nlayers = 3\nnorm = \"batch\"";
+
+static void run(const struct task *task, const struct way *way, struct cluster_result *out)
+{
+    char text[2048], spill[128] = "";
+    if (way->limit > 0) {
+        snprintf(spill, sizeof spill, "limit = %lld\nspill = \"%s\"\n", way->limit,
+                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    }
+    snprintf(text, sizeof text,
+             "[dataset]\n%s\n[partition]\nparts = 6\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = %d\n"
+             "lr = 0.05\n%s\n[exchange]\n%s\nschedule = \"%s\"\n[workers]\ncount = %d\nthreads = %d\n[memory]\n"
+             "recompute = \"%s\"\n%s",
+             task->data, task->model, EPOCHS, task->train, task->exchange, way->schedule, way->workers, way->threads,
+             way->recompute, spill);
+    cluster_device = way->device;
+    cluster_run(text, out);
+    cr_assert_eq(out->exit_code, 0, "%s, %s: %d workers: exit %d", task->model, task->train, way->workers, out->exit_code);
+}
+
+/* On 1, 2 and 3 workers, recomputed, on the strict device, and spilled. */
+static void expect_same_bits(const struct task *task)
+{
+    const struct device_ops *cpu = compare_narrow_cpu();
+    const struct way ways[] = {{1, 1, "sequential", "never", cpu, 0},
+                               {2, 2, "sequential", "always", cpu, 0},
+                               {3, 1, "halo", "never", cpu, 0},
+                               {3, 1, "sequential", "never", &device_strict, 0},
+                               {2, 1, "sequential", "never", cpu, 1 << 20}};
+    struct cluster_result first, other;
+    run(task, &ways[0], &first);
+    for (size_t w = 1; w < sizeof ways / sizeof *ways; w++) {
+        run(task, &ways[w], &other);
+        compare_expect_same(&first, &other, "%s, %s, %s: way %zu", task->model, task->train, task->exchange, w);
+        if (ways[w].limit == 0) {
+            compare_expect_planned(&other, "%s, %s: way %zu", task->model, task->train, w);
+        }
+        cluster_release(&other);
+    }
+    cluster_release(&first);
+}
+
+/* Two jobs that must not come out the same. */
+static void expect_other_bits(const struct task *a, const struct task *b)
+{
+    const struct way way = {1, 1, "sequential", "never", &device_cpu, 0};
+    struct cluster_result one, two;
+    run(a, &way, &one);
+    run(b, &way, &two);
+    cr_assert_eq(one.n_weight, two.n_weight);
+    cr_expect_arr_neq(one.weights, two.weights, (size_t)one.n_weight * sizeof(float), "%s and %s", a->train, b->train);
+    cluster_release(&one);
+    cluster_release(&two);
+}
+
+#define CLIPPED "optimizer = \"sgd\"\nmomentum = 0.9\nclip_norm = 0.01"
+
+Test(objective, clipped_gradients_are_the_same_however_they_are_made)
+{
+    expect_same_bits(&(struct task){symmetric, gcn, CLIPPED, ""});
+    expect_same_bits(&(struct task){symmetric, gcn, CLIPPED "\nprune = \"always\"", "sampling = 0.4"});
+    expect_same_bits(
+        &(struct task){symmetric, "kind = \"gat\"\nheads = 2\nhidden = 8", CLIPPED, "codec = \"int4\"\nguard_every = 2"});
+    expect_other_bits(&(struct task){symmetric, gcn, CLIPPED, ""},
+                      &(struct task){symmetric, gcn, "optimizer = \"sgd\"\nmomentum = 0.9", ""});
+}
+
+/* The norm is over embeddings, too, which no worker has all of. */
+Test(objective, clipped_gradients_of_embeddings_are_the_same_however_they_are_made)
+{
+    char data[512];
+    typed_folder_write(folder_path("own"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 6});
+    snprintf(data, sizeof data, "path = \"%s\"", folder_path("own"));
+    const char *rgcn = "kind = \"rgcn\"\nhidden = 16\ndropout = 0.3";
+    expect_same_bits(&(struct task){data, rgcn, CLIPPED, ""});
+    expect_other_bits(&(struct task){data, rgcn, CLIPPED, ""},
+                      &(struct task){data, rgcn, "optimizer = \"sgd\"\nmomentum = 0.9", ""});
+}
