@@ -76,7 +76,7 @@ struct device_csr {
 struct device_now {
     double lr;                         /* of the optimiser's step */
     double correction_1, correction_2; /* 1 − β₁ᵗ and 1 − β₂ᵗ for step t = 1, 2, … */
-    double n_loss_row;                 /* rows that the training loss is a mean over */
+    double n_loss_row;                 /* rows that the training loss is a mean over, or the sum of their weights */
     double grad_norm, clip; /* of all gradients together, and what the step multiplies them by: clip_factor makes both */
     uint32_t epoch;         /* of all random draws */
 };
@@ -217,22 +217,28 @@ struct device_score {
     double n_correct; /* single label: argmax equals the label (first of equals) · multi: unused */
     double n_true_positive, n_false_positive, n_false_negative; /* multi label: logit > 0 */
     double n_row;                                               /* labelled rows of the split */
+    double weight; /* that the mean loss is over: Σ of these rows' weights (bce: n_row · c) */
 };
 
 enum device_optimizer { DEVICE_OPTIMIZER_SGD, DEVICE_OPTIMIZER_ADAM, DEVICE_OPTIMIZER_ADAMW };
 
-/* A loss over the rows of one split. Labels: int32 n (-1 none) for cross entropy, float n × c for bce (NaN: unknown). */
+/* A loss over the rows of one split. Labels: int32 n (-1 none) for cross entropy, float n × c for bce (NaN: unknown).
+ * With weights w and smoothing ε the loss of a row of class y is (1 - ε) w_y · -log p_y + ε/c Σ_k w_k · -log p_k, and its weight w_y; bce's
+ * of a label with w is -w t log σ(z) - (1 - t) log(1 - σ(z)), and its weight 1.
+ * source  torch.nn.CrossEntropyLoss (weight, label_smoothing), BCEWithLogitsLoss (pos_weight) */
 struct device_scoring {
     enum device_loss loss;
     int64_t n, c;
     const float *logits; /* n × c */
     const void *labels;
+    const float *weights;     /* c; NULL: 1 */
+    double smoothing;         /* cross entropy */
     const uint8_t *row_split; /* n */
     uint8_t split;
     struct device_draw drawn; /* p > 0: over its rows alone */
     const struct device_now *now;
-    float *grad; /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row rows, at
-                  * least 1 (bce: and c classes each). NULL: scores only, and now is unused */
+    float *grad;   /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row, 0 as
+                  * 1 (bce: times c classes). NULL: scores only, and now is unused */
     void *scratch; /* score_scratch(n) bytes */
 };
 

@@ -47,7 +47,7 @@ static inline struct random_key device_key(const struct random_key *key, const s
 /* d mean loss / d loss: what gradients of single rows are multiplied by. */
 static inline float device_loss_scale(const struct device_scoring *how)
 {
-    double n_row = how->now->n_loss_row > 1.0 ? how->now->n_loss_row : 1.0;
+    double n_row = how->now->n_loss_row > 0.0 ? how->now->n_loss_row : 1.0;
     return (float)(1.0 / (n_row * (how->loss == DEVICE_LOSS_BCE ? (double)how->c : 1.0)));
 }
 

@@ -3,6 +3,7 @@
 
 #include "partition/formats/dataset_path.h"
 #include "partition/formats/dataset_store.h"
+#include "partition/graph/class_weights.h"
 #include "partition/graph/dataset_build.h"
 #include "protocol/half.h"
 #include "protocol/log.h"
@@ -92,6 +93,7 @@ enum status dataset_load(const struct job *job, struct dataset *out)
     struct dataset dataset = {.store = dataset_store_open(), .predicts = job_predicts(job)};
     enum status status = job->dataset.generator != JOB_GENERATOR_NONE ? generator_build(job, &dataset)
                                                                       : folder_load(job, &dataset);
+    status = status == STATUS_OK ? class_weights_build(job, &dataset) : status;
     if (status != STATUS_OK) {
         dataset_store_close(dataset.store);
         return status;

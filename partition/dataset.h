@@ -65,10 +65,12 @@ struct dataset {
     uint32_t *feature_indices;    /* columns, ascending and unique in a row */
     float *feature_data;
 
-    int32_t *labels;    /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
-    float *label_rows;  /* n_node × n_class, NaN: unknown; NULL unless multi_label */
-    uint8_t *split;     /* n_node: enum dataset_split */
-    int64_t n_split[4]; /* nodes by enum dataset_split */
+    int32_t *labels;     /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
+    float *label_rows;   /* n_node × n_class, NaN: unknown; NULL unless multi_label */
+    uint8_t *split;      /* n_node: enum dataset_split */
+    int64_t n_split[4];  /* nodes by enum dataset_split */
+    float *class_weight; /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
+    double loss_weight;  /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
     struct dataset_splits splits;
 
     int64_t n_duplicate; /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */

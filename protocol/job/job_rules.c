@@ -316,6 +316,26 @@ static void remark_unused(const struct job *job, const struct job_places *places
     remark_predict(job, places);
 }
 
+/* What the loss takes. */
+static enum status check_loss(const struct job *job, const struct job_places *places)
+{
+    if (job->train.loss == JOB_LOSS_BCE && job->train.label_smoothing > 0.0) {
+        FAIL_AT(train_label_smoothing,
+                "train.label_smoothing is for train.loss = \"cross_entropy\": of \"bce\" each label is 0 or 1, "
+                "and there are no other classes to spread it over");
+    }
+    if (job->train.class_weights[0] == '\0') {
+        FAIL_AT(train_class_weights, "train.class_weights is empty; expected \"none\", \"balanced\" or a .npy file");
+    }
+    if (job->model.label_input && strcmp(job->train.class_weights, "none") != 0) {
+        FAIL_AT(
+            train_class_weights,
+            "train.class_weights does not go with model.label_input: which rows the loss is over is drawn in every epoch, and "
+            "only their number is counted before, not the sum of their weights");
+    }
+    return STATUS_OK;
+}
+
 /* A GPU's arrays do not lie in files. */
 static enum status check_device(const struct job *job, const struct job_places *places)
 {
@@ -348,6 +368,7 @@ enum status job_check_rules(const struct job *job, const struct job_places *plac
     if (status == STATUS_OK) {
         status = check_device(job, places);
     }
+    status = status == STATUS_OK ? check_loss(job, places) : status;
     if (status != STATUS_OK) {
         return status;
     }

@@ -1,4 +1,4 @@
-/* What a job's loss and step are made of (clipping): the same bits however the job is run. */
+/* What a job's loss and step are made of (clipping, weights of classes, smoothing): the same bits however the job is run. */
 #include "tests/equivalence/compare.h"
 #include "tests/support/device/strict.h"
 #include "tests/support/graphs/typed_folder.h"
@@ -104,4 +104,17 @@ Test(objective, clipped_gradients_of_embeddings_are_the_same_however_they_are_ma
     expect_same_bits(&(struct task){data, rgcn, CLIPPED, ""});
     expect_other_bits(&(struct task){data, rgcn, CLIPPED, ""},
                       &(struct task){data, rgcn, "optimizer = \"sgd\"\nmomentum = 0.9", ""});
+}
+
+Test(objective, weights_of_classes_and_smoothing_are_the_same_however_they_are_used)
+{
+    static const char several[] =
+        "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24\nlabels_per_node = 2";
+    expect_same_bits(&(struct task){symmetric, gcn, "class_weights = \"balanced\"\nlabel_smoothing = 0.2", ""});
+    expect_same_bits(&(struct task){symmetric, gcn, "class_weights = \"balanced\"\nprune = \"always\"", "sampling = 0.4"});
+    expect_same_bits(&(struct task){several, gcn, "class_weights = \"balanced\"", ""});
+    expect_other_bits(&(struct task){symmetric, gcn, "label_smoothing = 0.2", ""}, &(struct task){symmetric, gcn, "", ""});
+    expect_other_bits(&(struct task){symmetric, gcn, "class_weights = \"balanced\"", ""},
+                      &(struct task){symmetric, gcn, "", ""});
+    expect_other_bits(&(struct task){several, gcn, "class_weights = \"balanced\"", ""}, &(struct task){several, gcn, "", ""});
 }

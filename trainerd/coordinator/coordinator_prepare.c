@@ -26,6 +26,13 @@ static enum status rules_check(struct coordinator *c)
                            "label columns: expected \"bce\"",
                            dataset->name, (int)dataset->n_class);
     }
+    if (c->job.train.label_smoothing > 0.0 && dataset->multi_label) {
+        return status_fail(
+            STATUS_CONFIG,
+            "train.label_smoothing = %g is for one label per node, dataset '%s' has %d label columns, each of which "
+            "is 0 or 1: expected 0",
+            c->job.train.label_smoothing, dataset->name, (int)dataset->n_class);
+    }
     if (c->job.train.patience > 0 && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
         return status_fail(STATUS_CONFIG,
                            "train.patience = %lld waits for a better valid metric, and dataset '%s' has no validation split: "

@@ -10,10 +10,11 @@
 #include "protocol/job/job.h"
 #include "protocol/status.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SCORE_N_SUM 6
+#define SCORE_N_SUM 7
 
 /* Places in one split's sums: struct device_score and fleet_report.score. */
 enum score_sum {
@@ -22,7 +23,8 @@ enum score_sum {
     SCORE_SUM_TRUE_POSITIVE,
     SCORE_SUM_FALSE_POSITIVE,
     SCORE_SUM_FALSE_NEGATIVE,
-    SCORE_SUM_ROW
+    SCORE_SUM_ROW,
+    SCORE_SUM_WEIGHT /* that the loss is a mean over */
 };
 
 /* The job's metric with "auto" filled in: accuracy for single labels, micro_f1 for several.
@@ -34,6 +36,12 @@ enum status score_metric(const struct job *job, bool multi_label, int32_t n_clas
 /* accuracy = correct / rows · micro_f1 = 2 tp / (2 tp + fp + fn), 0 when nothing is positive; single labels: accuracy.
  * NaN for roc_auc, which sums cannot give, and where there is no labelled row. */
 double score_from_sums(enum job_metric metric, bool multi_label, const double sums[SCORE_N_SUM]);
+
+/* Mean loss, from an evaluation's sums; NaN where there is no labelled row. */
+static inline double score_loss(const double sums[SCORE_N_SUM])
+{
+    return sums[SCORE_SUM_WEIGHT] > 0.0 ? sums[SCORE_SUM_LOSS] / sums[SCORE_SUM_WEIGHT] : NAN;
+}
 
 /* The labels and splits of a dataset, to score logits after the dataset was released. */
 struct score_labels {

@@ -325,14 +325,6 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     return is_checkpoint_due(training) ? save_checkpoint(training) : STATUS_OK;
 }
 
-/* Mean loss of the training rows, from an evaluation's sums. */
-static double evaluated_loss(const struct training *training, const double sums[SCORE_N_SUM])
-{
-    bool is_bce = training->job->train.loss == JOB_LOSS_BCE ||
-                  (training->job->train.loss == JOB_LOSS_AUTO && training->multi_label);
-    return sums[SCORE_SUM_LOSS] / (sums[SCORE_SUM_ROW] * (is_bce ? training->n_class : 1));
-}
-
 /* The present weights were not evaluated in this run: there was no epoch to train. */
 static enum status evaluate_only(struct training *training)
 {
@@ -348,8 +340,7 @@ static enum status evaluate_only(struct training *training)
     }
     training->evaluate_s += clock_s() - start;
     training->is_scored = true;
-    now.loss = training->state.n_epoch > 0 ? training->state.last.loss
-                                           : evaluated_loss(training, report.score[DATASET_SPLIT_TRAIN]);
+    now.loss = training->state.n_epoch > 0 ? training->state.last.loss : score_loss(report.score[DATASET_SPLIT_TRAIN]);
     training->state.last = now;
     if (training->state.best_epoch >= 0 && !isnan(training->state.best.valid)) {
         return STATUS_OK;

@@ -166,7 +166,8 @@ static bool is_bce(const struct trainer *t)
 /* Where all rows show their labels, nothing is learned. */
 double trainer_loss(const struct trainer *t)
 {
-    return t->shared->loss / (fmax(t->shared->n_loss_row, 1.0) * (is_bce(t) ? t->n_class : 1));
+    double n = t->shared->n_loss_row;
+    return t->shared->loss / ((n > 0.0 ? n : 1.0) * (is_bce(t) ? t->n_class : 1));
 }
 
 /* What operations read of this epoch; the number of loss rows until a LABELS op has counted them. */
@@ -177,7 +178,7 @@ static void now_put(struct trainer *t)
     t->shared->now = (struct device_now){.lr = schedule_lr(t->setup.job, t->epoch) * t->rate,
                                          .correction_1 = 1.0 - pow(train->beta1, step),
                                          .correction_2 = 1.0 - pow(train->beta2, step),
-                                         .n_loss_row = (double)t->n_split[DATASET_SPLIT_TRAIN],
+                                         .n_loss_row = t->loss_weight,
                                          .epoch = t->epoch};
     t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->now, &t->shared->now, sizeof *t->now);
 }
@@ -193,6 +194,8 @@ static void part_score(struct trainer *t, const struct step *step, int32_t i, en
                                  .c = t->n_class,
                                  .logits = trainer_operand(t, logits, i),
                                  .labels = bce ? (const void *)labels->label_rows : (const void *)labels->labels,
+                                 .weights = t->class_weights,
+                                 .smoothing = t->setup.job->train.label_smoothing,
                                  .row_split = labels->split,
                                  .split = (uint8_t)split,
                                  .now = t->now,

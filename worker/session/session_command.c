@@ -10,7 +10,7 @@
 #define PIECE_BYTES ((size_t)4 << 20)
 #define WINDOW 4
 
-_Static_assert(sizeof(struct device_score) == 6 * sizeof(double), "scores travel as they lie");
+_Static_assert(sizeof(struct device_score) == 7 * sizeof(double), "scores travel as they lie");
 
 static enum status all_sent(struct session *session, int n_most)
 {

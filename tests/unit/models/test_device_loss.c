@@ -15,6 +15,8 @@ struct losses {
     const uint8_t *split;
     bool scores_only;
     const struct device_draw *drawn;
+    const float *weights;
+    double smoothing;
 };
 
 static const struct device_now four_rows = {.n_loss_row = 4.0}, one_row = {.n_loss_row = 1.0};
@@ -32,6 +34,8 @@ static void loss(struct device *device, const void *context, float *out)
                                  .c = l->c,
                                  .logits = l->logits,
                                  .labels = l->labels,
+                                 .weights = l->weights,
+                                 .smoothing = l->smoothing,
                                  .row_split = l->split,
                                  .split = 2,
                                  .now = &four_rows};
@@ -50,6 +54,8 @@ static void loss(struct device *device, const void *context, float *out)
     cr_assert_eq(score.n_false_positive, expected.n_false_positive);
     cr_assert_eq(score.n_false_negative, expected.n_false_negative);
     cr_assert_eq(score.n_row, expected.n_row);
+    cr_assert(fabs(score.weight - expected.weight) <= TOLERANCE_SCORE * expected.weight, "weight %.17g, expected %.17g",
+              score.weight, expected.weight);
     free(scratch);
 }
 
@@ -63,6 +69,7 @@ Test(loss, losses_gradients_and_counts_agree_with_the_reference)
             float *logits = device_random((size_t)(n * c), 1), *targets = device_random((size_t)(n * c), 2);
             int32_t *labels = device_scratch((size_t)n * sizeof *labels);
             uint8_t *split = device_scratch((size_t)n);
+            float *weights = device_random((size_t)c, 5);
             uint32_t *node = device_scratch((size_t)n * sizeof *node);
             const struct device_draw draw = {.p = 0.6, .key = {.seed = 3, .op = 4}, .node = node};
             for (int64_t r = 0; r < n; r++) {
@@ -70,22 +77,34 @@ Test(loss, losses_gradients_and_counts_agree_with_the_reference)
                 node[r] = (uint32_t)(r * 31);
                 split[r] = r % 3 == 0 ? 2 : (uint8_t)(1 + r % 2 * 2);
             }
+            for (int64_t k = 0; k < c; k++) {
+                weights[k] = k == 1 ? 0.0f : fabsf(weights[k]) * 3.0f;
+            }
             for (int64_t k = 0; k < n * c; k++) {
                 logits[k] = roundf(logits[k] * 30.0f); /* equals are among the largest: the first is the class */
                 targets[k] = k % 13 == 0 ? NAN : targets[k] > 0.0f ? 1.0f : 0.0f;
             }
-            struct losses l = {DEVICE_LOSS_CROSS_ENTROPY, n, c, logits, labels, split, false, NULL};
+            struct losses l = {DEVICE_LOSS_CROSS_ENTROPY, n, c, logits, labels, split, false, NULL, NULL, 0.0};
             device_check_close("cross entropy", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             l.drawn = &draw;
             device_check_close("cross entropy of drawn rows", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             l.scores_only = true;
             device_check_close("cross entropy, scores only", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
-            l = (struct losses){DEVICE_LOSS_BCE, n, c, logits, targets, split, false, &draw};
+            l = (struct losses){DEVICE_LOSS_CROSS_ENTROPY, n, c, logits, labels, split, false, NULL, weights, 0.0};
+            device_check_close("cross entropy with weights", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+            l.smoothing = 0.2;
+            device_check_close("cross entropy with weights and smoothing", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+            l.weights = NULL;
+            device_check_close("cross entropy with smoothing", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+            l = (struct losses){DEVICE_LOSS_BCE, n, c, logits, targets, split, false, &draw, NULL, 0.0};
             device_check_close("binary cross entropy", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+            l.weights = weights;
+            device_check_close("binary cross entropy with weights", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             free(logits);
             free(targets);
             free(labels);
             free(split);
+            free(weights);
             free(node);
         }
     }

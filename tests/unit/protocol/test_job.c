@@ -253,6 +253,20 @@ Test(job, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
         cr_assert_str_eq(job_remarks(), __VA_ARGS__);                                                                          \
     } while (0)
 
+Test(job, weights_and_smoothing_are_refused_where_the_loss_has_no_place_for_them)
+{
+    struct job job;
+    cr_assert_eq(load(GRAPH "[train]\nclass_weights = \"balanced\"\nlabel_smoothing = 0.1\n", &job), STATUS_OK);
+    cr_assert_str_eq(job.train.class_weights, "balanced");
+    cr_assert_eq(job.train.label_smoothing, 0.1);
+    REFUSED(GRAPH "[train]\nlabel_smoothing = 1.5\n", "job.toml:4:", "train.label_smoothing", "from 0.0 to 1.0");
+    REFUSED(GRAPH "[train]\nclass_weights = \"\"\n", "job.toml:4:", "\"none\", \"balanced\" or a .npy file");
+    REFUSED(GRAPH "[train]\nloss = \"bce\"\nlabel_smoothing = 0.1\n", "job.toml:5:", "no other classes");
+    REFUSED(GRAPH "[model]\nlabel_input = true\n[train]\nclass_weights = \"balanced\"\n",
+            "job.toml:6:", "does not go with model.label_input");
+    cr_assert_eq(load(GRAPH "[model]\nlabel_input = true\n[train]\nlabel_smoothing = 0.1\n", &job), STATUS_OK);
+}
+
 Test(job, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)
 {
     REMARKED(GRAPH "[partition]\nfile = \"x\"\n",
