@@ -11,7 +11,7 @@ GOLDEN_DIR/gcn has graph, features, labels, splits and initial weights of a two-
     losses    the mean loss over the training nodes before each step
     norms     of all gradients, before they are clipped; only where the job clips
     rates     the learning rate of each step; only where the schedule looks at evaluations
-    valid     the metric of the validation nodes after each step; likewise
+    valid     the metric of the validation nodes after each step; only where the case is about it
 The training script is the usual one: forward, loss over the training nodes, backward, clip_grad_norm_, step, evaluation, scheduler.
 """
 import json
@@ -75,11 +75,13 @@ def run(graph, loss_of, optimizer_of, clip=None, scheduler_of=None, valid_of=Non
             out["norms"].append(torch.nn.utils.clip_grad_norm_(list(p.values()), clip).item())
         out["rates"].append(optimizer.param_groups[0]["lr"])
         optimizer.step()
-        if scheduler:
+        if valid_of:
             with torch.no_grad():
                 out["valid"].append(float(valid_of(graph.logits(p), graph.valid)))
+        if scheduler:
             scheduler.step(out["valid"][-1])
-    keep = ["losses"] + (["norms"] if clip is not None else []) + (["rates", "valid"] if scheduler else [])
+    keep = (["losses"] + (["norms"] if clip is not None else []) + (["rates"] if scheduler else [])
+            + (["valid"] if valid_of else []))
     return {name: out[name] for name in keep}
 
 
@@ -123,10 +125,37 @@ def weight_cases(graph):
     yield "balanced labels", ADAM + ['class_weights = "balanced"'], {"labels": rows_of.tolist()}, run(graph, loss, adam)
 
 
+def macro_f1(truth, predicted):
+    """sklearn.metrics.f1_score(average="macro") of class numbers."""
+    classes = torch.unique(torch.cat([truth, predicted]))
+    return sum(2 * ((truth == k) & (predicted == k)).sum() / ((truth == k).sum() + (predicted == k).sum()) for k in classes) / len(classes)
+
+
+def average_precision(truth, score):
+    """sklearn.metrics.average_precision_score: sum of (recall - recall before) * precision over the distinct scores."""
+    total, before = 0.0, 0.0
+    for at in torch.unique(score).flip(0):
+        above = score >= at
+        recall, precision = truth[above].sum() / truth.sum(), truth[above].mean()
+        total, before = total + (recall - before) * precision, recall
+    return total
+
+
+def metric_cases(graph):
+    y, n_class = graph.y, int(graph.y.max()) + 1
+    cross = lambda z, rows: F.cross_entropy(z[rows], y[rows])
+    yield "macro F1", ADAM + ['metric = "macro_f1"'], {}, run(
+        graph, cross, adam, valid_of=lambda z, rows: macro_f1(y[rows], z[rows].argmax(1)))
+    rows_of = ((torch.arange(len(y))[:, None] * 11 + torch.arange(n_class) * 5) % 7 < 2).double()
+    binary = lambda z, rows: F.binary_cross_entropy_with_logits(z[rows], rows_of[rows])
+    yield "average precision", ADAM + ['metric = "average_precision"'], {"labels": rows_of.tolist()}, run(
+        graph, binary, adam, valid_of=lambda z, rows: sum(average_precision(rows_of[rows, k], z[rows, k]) for k in range(n_class)) / n_class)
+
+
 def main():
     graph = Graph(os.path.join(sys.argv[1], "gcn"))
     cases = []
-    for cases_of in (clip_cases, weight_cases):
+    for cases_of in (clip_cases, weight_cases, metric_cases):
         for name, lines, more, found in cases_of(graph):
             cases.append({"name": name, "train": "\n".join(lines), **more, **found})
     with open(sys.argv[2], "w") as file:

@@ -85,7 +85,7 @@ enum status training_resume(struct training *training, const struct checkpoint *
 
 /* --- scoring --- */
 
-enum status training_curves(struct training *training, enum dataset_split first, double of[4], double *all_out)
+enum status training_score_rows(struct training *training, enum dataset_split first, double of[4], double *all_out)
 {
     size_t n = (size_t)training->labels.n_node * (size_t)training->n_class;
     float *logits;
@@ -95,19 +95,19 @@ enum status training_curves(struct training *training, enum dataset_split first,
     }
     status = training_logits(training, logits);
     for (int split = first; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {
-        status = score_roc_auc(&training->labels, logits, split, &of[split]);
+        status = score_rows(training->metric, &training->labels, logits, split, &of[split]);
     }
     if (status == STATUS_OK && all_out != NULL) {
-        status = score_roc_auc(&training->labels, logits, SCORE_SPLIT_ALL, all_out);
+        status = score_rows(training->metric, &training->labels, logits, SCORE_SPLIT_ALL, all_out);
     }
     memory_release(MEMORY_OTHER, logits, n, sizeof *logits);
     return status;
 }
 
-static enum status score_curves(struct training *training, struct checkpoint_score *out)
+static enum status score_from_rows(struct training *training, struct checkpoint_score *out)
 {
     double of[4] = {0};
-    enum status status = training_curves(training, DATASET_SPLIT_TRAIN, of, NULL);
+    enum status status = training_score_rows(training, DATASET_SPLIT_TRAIN, of, NULL);
     if (status == STATUS_OK) {
         out->train = of[DATASET_SPLIT_TRAIN];
         out->valid = of[DATASET_SPLIT_VALID];
@@ -121,7 +121,7 @@ static enum status score(struct training *training, const struct fleet_report *r
     out->train = score_from_sums(training->metric, training->multi_label, report->score[DATASET_SPLIT_TRAIN]);
     out->valid = score_from_sums(training->metric, training->multi_label, report->score[DATASET_SPLIT_VALID]);
     out->test = score_from_sums(training->metric, training->multi_label, report->score[DATASET_SPLIT_TEST]);
-    return training->metric == JOB_METRIC_ROC_AUC ? score_curves(training, out) : STATUS_OK;
+    return score_takes_rows(training->metric) ? score_from_rows(training, out) : STATUS_OK;
 }
 
 /* The best model by the validation split; of equals, the earlier one. Without such a split it is the last: the training split would
