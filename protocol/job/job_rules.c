@@ -336,6 +336,25 @@ static enum status check_loss(const struct job *job, const struct job_places *pl
     return STATUS_OK;
 }
 
+static enum status check_plateau(const struct job *job, const struct job_places *places)
+{
+    const struct job_train *train = &job->train;
+    if (train->lr_schedule != JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU) {
+        return STATUS_OK;
+    }
+    if (train->eval_every == 0) {
+        FAIL_AT(train_lr_schedule,
+                "train.lr_schedule = \"reduce_on_plateau\" looks at evaluations, and train.eval_every = 0 asks for none");
+    }
+    if (train->lr_gamma <= 0.0 || train->lr_gamma >= 1.0) {
+        FAIL_AT(train_lr_gamma, "train.lr_gamma must be between 0 and 1 for train.lr_schedule = \"reduce_on_plateau\"");
+    }
+    if (train->lr_min > train->lr) {
+        FAIL_AT(train_lr_min, "train.lr_min is more than train.lr");
+    }
+    return STATUS_OK;
+}
+
 /* A GPU's arrays do not lie in files. */
 static enum status check_device(const struct job *job, const struct job_places *places)
 {
@@ -369,6 +388,7 @@ enum status job_check_rules(const struct job *job, const struct job_places *plac
         status = check_device(job, places);
     }
     status = status == STATUS_OK ? check_loss(job, places) : status;
+    status = status == STATUS_OK ? check_plateau(job, places) : status;
     if (status != STATUS_OK) {
         return status;
     }

@@ -141,6 +141,21 @@ def average_precision(truth, score):
     return total
 
 
+def plateau_cases(graph):
+    cross = lambda z, rows: F.cross_entropy(z[rows], graph.y[rows])
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau
+    lines = ['lr_schedule = "reduce_on_plateau"', "lr_gamma = 0.3"]
+    fast = lambda parameters: torch.optim.SGD(parameters, lr=4.0, momentum=0.9)
+    fast_lines = ['optimizer = "sgd"', "lr = 4.0", "momentum = 0.9"]
+    accuracy = lambda z, rows: (z[rows].argmax(1) == graph.y[rows]).double().mean()
+    yield "plateau of the metric", fast_lines + lines + ['lr_monitor = "metric"', "lr_patience = 1", "lr_threshold = 0.05", "lr_min = 0.5"], {}, run(
+        graph, cross, fast, valid_of=accuracy,
+        scheduler_of=lambda o: plateau(o, mode="max", factor=0.3, patience=1, threshold=0.05, min_lr=0.5))
+    found = run(graph, cross, fast, valid_of=cross, scheduler_of=lambda o: plateau(o, factor=0.3, patience=0, threshold=0.01))
+    del found["valid"]  # the job's metric is not the loss
+    yield "plateau of the loss", fast_lines + lines + ["lr_patience = 0", "lr_threshold = 0.01"], {}, found
+
+
 def metric_cases(graph):
     y, n_class = graph.y, int(graph.y.max()) + 1
     cross = lambda z, rows: F.cross_entropy(z[rows], y[rows])
@@ -155,7 +170,7 @@ def metric_cases(graph):
 def main():
     graph = Graph(os.path.join(sys.argv[1], "gcn"))
     cases = []
-    for cases_of in (clip_cases, weight_cases, metric_cases):
+    for cases_of in (clip_cases, weight_cases, metric_cases, plateau_cases):
         for name, lines, more, found in cases_of(graph):
             cases.append({"name": name, "train": "\n".join(lines), **more, **found})
     with open(sys.argv[2], "w") as file:

@@ -39,6 +39,13 @@ static enum status rules_check(struct coordinator *c)
                            "expected train.patience = 0, or a data set with such a split (valid_idx.npy)",
                            (long long)c->job.train.patience, dataset->name);
     }
+    if (c->job.train.lr_schedule == JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
+        return status_fail(
+            STATUS_CONFIG,
+            "train.lr_schedule = \"reduce_on_plateau\" waits for a better valid %s, and dataset '%s' has no validation "
+            "split: expected another schedule, or a data set with such a split (valid_idx.npy)",
+            job_choice_text("train", "lr_monitor", c->job.train.lr_monitor), dataset->name);
+    }
     return score_metric(&c->job, dataset->multi_label, dataset->n_class, &c->training.metric);
 }
 

@@ -199,6 +199,7 @@ void model_source_apply(const struct model_source *source, struct job *job)
     job->train = source->job.train;
     job->train.epochs = 0;
     job->train.patience = 0;
+    job->train.lr_schedule = JOB_LR_SCHEDULE_CONSTANT;
     job->train.checkpoint_every = 0;
     job->train.on_nan = JOB_ON_NAN_STOP;
     job->output.tensorboard = false;

@@ -5,6 +5,7 @@
 #include "protocol/job/schedule.h"
 #include "protocol/memory.h"
 #include "trainerd/coordinator/guard.h"
+#include "trainerd/coordinator/plateau.h"
 #include "trainerd/coordinator/results/metrics.h"
 #include "trainerd/coordinator/training_arrays.h"
 
@@ -27,13 +28,14 @@ void training_begin(struct training *training, const char *dataset, uint64_t par
     const struct checkpoint_score none = {NAN, NAN, NAN, NAN};
     training->state = (struct checkpoint_state){.best_epoch = -1, .best = none, .last = none, .partition = partition};
     guard_begin(&training->state);
+    plateau_begin(training->job, &training->state);
     snprintf(training->state.dataset, sizeof training->state.dataset, "%s", dataset);
     training->is_scored = false;
 }
 
 static double rate_factor(const struct training *training)
 {
-    return ldexp(1.0, -(int)training->state.n_rollback);
+    return ldexp(plateau_factor(training->job, &training->state), -(int)training->state.n_rollback);
 }
 
 /* State and arrays of a checkpoint of this job. */
@@ -79,7 +81,7 @@ enum status training_resume(struct training *training, const struct checkpoint *
 {
     enum status status = restore(training, checkpoint);
     status = status == STATUS_OK ? guard_restore(training) : status;
-    bool is_slowed = training->state.n_rollback > 0;
+    bool is_slowed = rate_factor(training) != 1.0;
     return status == STATUS_OK && is_slowed ? fleet_rate(training->fleet, rate_factor(training)) : status;
 }
 
@@ -129,6 +131,21 @@ static enum status score(struct training *training, const struct fleet_report *r
 static bool is_better(const struct checkpoint_score *now, const struct checkpoint_state *state)
 {
     return state->best_epoch < 0 || now->valid > state->best.valid || isnan(state->best.valid);
+}
+
+/* The learning rate may fall after it. */
+static enum status note_plateau(struct training *training, int64_t epoch, const struct fleet_report *report,
+                                const struct checkpoint_score *now)
+{
+    struct checkpoint_state *state = &training->state;
+    const struct job_train *train = &training->job->train;
+    if (!plateau_note(training, epoch, report, now, state)) {
+        return STATUS_OK;
+    }
+    progress_print(training->progress, "epoch %lld: no better valid %s in %lld evaluations; the learning rate falls to %g",
+                   (long long)epoch, job_choice_text("train", "lr_monitor", train->lr_monitor),
+                   (long long)train->lr_patience + 1, schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training));
+    return fleet_rate(training->fleet, rate_factor(training));
 }
 
 static enum status note_evaluation(struct training *training, int64_t epoch, const struct checkpoint_score *now)
@@ -273,6 +290,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     bool is_last = epoch + 1 == train->epochs;
     bool evaluate = is_last || (train->eval_every > 0 && (epoch + 1) % train->eval_every == 0);
     struct checkpoint_score now = {NAN, NAN, NAN, NAN};
+    double lr = schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training);
 
     training->is_scored = false;
     enum status status = fleet_epoch(training->fleet, (uint32_t)epoch, true, evaluate, &report);
@@ -284,6 +302,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     now.loss = report.loss;
     if (status == STATUS_OK && evaluate) {
         status = note_evaluation(training, epoch, &now);
+        status = status == STATUS_OK ? note_plateau(training, epoch, &report, &now) : status;
     }
     if (status == STATUS_OK) {
         const struct metrics_epoch left = {.epoch = epoch,
@@ -292,7 +311,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
                                            .guards = training->job->exchange.guard_every > 0,
                                            .clips = train->clip_norm > 0.0,
                                            .report = &report,
-                                           .lr = schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training)};
+                                           .lr = lr};
         status = metrics_write(training->output, training->tensorboard, &left);
     }
     if (status != STATUS_OK) {

@@ -267,6 +267,24 @@ Test(job, weights_and_smoothing_are_refused_where_the_loss_has_no_place_for_them
     cr_assert_eq(load(GRAPH "[model]\nlabel_input = true\n[train]\nlabel_smoothing = 0.1\n", &job), STATUS_OK);
 }
 
+#define PLATEAU GRAPH "[train]\nlr_schedule = \"reduce_on_plateau\"\n"
+
+Test(job, a_rate_that_falls_by_evaluations_wants_some_and_room_to_fall)
+{
+    struct job job;
+    cr_assert_eq(load(PLATEAU "lr_patience = 3\nlr_min = 1e-4\n", &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job.train.lr_schedule, JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU);
+    cr_assert_eq(job.train.lr_monitor, JOB_LR_MONITOR_LOSS);
+    cr_assert_eq(job.train.lr_patience, 3);
+    REFUSED(PLATEAU "eval_every = 0\n", "job.toml:4:", "asks for none");
+    REFUSED(PLATEAU "lr_gamma = 1.0\n", "job.toml:5:", "between 0 and 1");
+    REFUSED(PLATEAU "lr_gamma = 0.0\n", "job.toml:5:", "between 0 and 1");
+    REFUSED(PLATEAU "lr = 0.1\nlr_min = 0.2\n", "job.toml:6:", "train.lr_min is more than train.lr");
+    cr_assert_eq(load(GRAPH "[train]\nlr_min = 1e-4\n", &job), STATUS_OK);
+    cr_assert_not_null(strstr(job_remarks(), "train.lr_min is not used: train.lr_schedule is \"constant\""), "%s",
+                       job_remarks());
+}
+
 Test(job, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)
 {
     REMARKED(GRAPH "[partition]\nfile = \"x\"\n",
