@@ -76,7 +76,7 @@ struct device_csr {
 struct device_now {
     double lr;                         /* of the optimiser's step */
     double correction_1, correction_2; /* 1 − β₁ᵗ and 1 − β₂ᵗ for step t = 1, 2, … */
-    double n_loss_row;                 /* rows that the training loss is a mean over, or the sum of their weights */
+    double n_loss_row;                 /* rows that the training loss is a mean over, or the sum of their weights; or labels */
     double grad_norm, clip; /* of all gradients together, and what the step multiplies them by: clip_factor makes both */
     uint32_t epoch;         /* of all random draws */
 };
@@ -209,7 +209,7 @@ struct device_relation {
     const float *comp; /* n_relation × n_base; NULL: base b is relation b */
 };
 
-enum device_loss { DEVICE_LOSS_CROSS_ENTROPY, DEVICE_LOSS_BCE };
+enum device_loss { DEVICE_LOSS_CROSS_ENTROPY, DEVICE_LOSS_BCE, DEVICE_LOSS_MSE, DEVICE_LOSS_MAE, DEVICE_LOSS_HUBER };
 
 /* Sums over one part's rows of one split, in device memory. Doubles: loss; counts are exact whole numbers. */
 struct device_score {
@@ -217,15 +217,17 @@ struct device_score {
     double n_correct; /* single label: argmax equals the label (first of equals) · multi: unused */
     double n_true_positive, n_false_positive, n_false_negative; /* multi label: logit > 0 */
     double n_row;                                               /* labelled rows of the split */
-    double weight; /* that the mean loss is over: Σ of these rows' weights (bce: n_row · c) */
+    double
+        weight; /* that the mean loss is over: Σ of these rows' weights (bce: n_row · c; of numbers: labels that are there) */
 };
 
 enum device_optimizer { DEVICE_OPTIMIZER_SGD, DEVICE_OPTIMIZER_ADAM, DEVICE_OPTIMIZER_ADAMW };
 
-/* A loss over the rows of one split. Labels: int32 n (-1 none) for cross entropy, float n × c for bce (NaN: unknown).
+/* A loss over the rows of one split. Labels: int32 n (-1 none) for cross entropy, float n × c for all others (NaN: unknown).
  * With weights w and smoothing ε the loss of a row of class y is (1 - ε) w_y · -log p_y + ε/c Σ_k w_k · -log p_k, and its weight w_y; bce's
- * of a label with w is -w t log σ(z) - (1 - t) log(1 - σ(z)), and its weight 1.
- * source  torch.nn.CrossEntropyLoss (weight, label_smoothing), BCEWithLogitsLoss (pos_weight) */
+ * of a label with w is -w t log σ(z) - (1 - t) log(1 - σ(z)), and its weight 1. Of numbers, with e = z - t for each label that is there: mse
+ * e², mae |e|, huber e²/2 where |e| ≤ δ, else δ (|e| - δ/2).
+ * source  torch.nn.CrossEntropyLoss (weight, label_smoothing), BCEWithLogitsLoss (pos_weight), MSELoss, L1Loss, HuberLoss */
 struct device_scoring {
     enum device_loss loss;
     int64_t n, c;
@@ -233,6 +235,7 @@ struct device_scoring {
     const void *labels;
     const float *weights;     /* c; NULL: 1 */
     double smoothing;         /* cross entropy */
+    double delta;             /* huber */
     const uint8_t *row_split; /* n */
     uint8_t split;
     struct device_draw drawn; /* p > 0: over its rows alone */

@@ -91,6 +91,42 @@ static void bce_row(const struct device_scoring *how, int64_t r, float scale, fl
     score->weight += known ? (double)c : 0.0;
 }
 
+/* Loss and its derivative for an error e. */
+static double error_loss(const struct device_scoring *how, double e, double *slope_out)
+{
+    const double size = fabs(e), sign = (double)((e > 0.0) - (e < 0.0));
+    if (how->loss == DEVICE_LOSS_MSE) {
+        *slope_out = 2.0 * e;
+        return e * e;
+    }
+    if (how->loss == DEVICE_LOSS_MAE) {
+        *slope_out = sign;
+        return size;
+    }
+    *slope_out = size <= how->delta ? e : how->delta * sign;
+    return size <= how->delta ? 0.5 * e * e : how->delta * (size - 0.5 * how->delta);
+}
+
+/* Numbers: Σ over labels that are there. */
+static void number_row(const struct device_scoring *how, int64_t r, float scale, float *grad, struct device_score *score)
+{
+    const float *z = how->logits + r * how->c, *target = (const float *)how->labels + r * how->c;
+    bool known = false;
+    for (int64_t k = 0; k < how->c; k++) {
+        double slope;
+        if (isnan(target[k])) {
+            continue;
+        }
+        known = true;
+        score->loss += error_loss(how, (double)z[k] - target[k], &slope);
+        score->weight += 1.0;
+        if (grad != NULL) {
+            grad[k] = (float)(scale * slope);
+        }
+    }
+    score->n_row += known;
+}
+
 static void score_add(struct device_score *sum, const struct device_score *share)
 {
     sum->loss += share->loss;
@@ -119,6 +155,8 @@ static void row_score(const struct device_scoring *how, const struct random_key 
     }
     if (how->loss == DEVICE_LOSS_BCE) {
         bce_row(how, r, scale, grad, score);
+    } else if (how->loss != DEVICE_LOSS_CROSS_ENTROPY) {
+        number_row(how, r, scale, grad, score);
     } else if (((const int32_t *)how->labels)[r] >= 0) {
         cross_entropy_row(how, r, scale, grad, score);
     }

@@ -62,6 +62,28 @@ static void bce_row(const struct device_scoring *how, int64_t r, double scale, f
     score->weight += known ? (double)c : 0.0;
 }
 
+/* Numbers: Σ over labels that are there of what the error counts; gradient its slope. */
+static void number_row(const struct device_scoring *how, int64_t r, double scale, float *grad, struct device_score *score)
+{
+    double n_known = 0.0;
+    for (int64_t k = 0; k < how->c; k++) {
+        double target = ((const float *)how->labels)[r * how->c + k], error = how->logits[r * how->c + k] - target;
+        bool is_line = how->loss == DEVICE_LOSS_MAE || (how->loss == DEVICE_LOSS_HUBER && fabs(error) > how->delta);
+        double delta = how->loss == DEVICE_LOSS_HUBER ? how->delta : 1.0;
+        double half = how->loss == DEVICE_LOSS_MAE ? 0.0 : 0.5 * how->delta, square = how->loss == DEVICE_LOSS_MSE ? 1.0 : 0.5;
+        if (!isnan(target)) {
+            double slope = is_line ? delta * ((error > 0.0) - (error < 0.0)) : 2.0 * square * error;
+            score->loss += is_line ? delta * (fabs(error) - half) : square * error * error;
+            n_known += 1.0;
+            if (grad != NULL) {
+                grad[k] = (float)(scale * slope);
+            }
+        }
+    }
+    score->weight += n_known;
+    score->n_row += n_known > 0.0;
+}
+
 static bool is_drawn(const struct device_draw *draw, int64_t row)
 {
     const struct random_key key = device_key(&draw->key, draw->now);
@@ -83,6 +105,8 @@ void reference_loss(struct device *device, const struct device_scoring *how, str
         }
         if (how->loss == DEVICE_LOSS_BCE) {
             bce_row(how, r, scale, grad, score);
+        } else if (how->loss != DEVICE_LOSS_CROSS_ENTROPY) {
+            number_row(how, r, scale, grad, score);
         } else if (((const int32_t *)how->labels)[r] >= 0) {
             cross_entropy_row(how, r, scale, grad, score);
         }

@@ -1,11 +1,15 @@
-/* What a job's loss and step are made of (clipping, weights of classes, smoothing): the same bits however the job is run. */
+/* What a job's loss and step are made of (clipping, weights of classes, smoothing, numbers
+ * in place of classes): the same bits however the job is run. */
+#include "partition/files/npy.h"
 #include "tests/equivalence/compare.h"
 #include "tests/support/device/strict.h"
+#include "tests/support/graphs/graph.h"
 #include "tests/support/graphs/typed_folder.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -117,4 +121,49 @@ Test(objective, weights_of_classes_and_smoothing_are_the_same_however_they_are_u
     expect_other_bits(&(struct task){symmetric, gcn, "class_weights = \"balanced\"", ""},
                       &(struct task){symmetric, gcn, "", ""});
     expect_other_bits(&(struct task){several, gcn, "class_weights = \"balanced\"", ""}, &(struct task){several, gcn, "", ""});
+}
+
+static void save(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *data)
+{
+    cr_assert_eq(npy_save(folder_path(name), type, rank, shape, data), STATUS_OK, "%s", status_reason());
+}
+
+/* A graph whose labels are numbers, two a node, some of them none. */
+static const char *numbers_write(void)
+{
+    enum { N_NODE = 600, N_EDGE = 4000, N_FEATURE = 12 };
+    static char data[512];
+    static int64_t edges[2][N_EDGE], train[N_NODE / 3];
+    static float features[N_NODE][N_FEATURE], labels[N_NODE][2];
+    for (uint32_t e = 0; e < N_EDGE; e++) {
+        for (uint32_t end = 0; end < 2; end++) {
+            edges[end][e] = (int64_t)(0.5F * (1.0F + test_number(31, e, end)) * N_NODE);
+        }
+    }
+    for (uint32_t i = 0; i < N_NODE; i++) {
+        for (uint32_t c = 0; c < N_FEATURE; c++) {
+            features[i][c] = test_number(32, i, c);
+        }
+        labels[i][0] = 5.0F * features[i][0] + test_number(33, i, 0);
+        labels[i][1] = i % 3 == 1 ? NAN : features[i][1];
+    }
+    for (int64_t i = 0; i < N_NODE / 3; i++) {
+        train[i] = 3 * i + i % 2;
+    }
+    save("edges.npy", NPY_TYPE_I64, 2, (const int64_t[]){2, N_EDGE}, edges);
+    save("features.npy", NPY_TYPE_F32, 2, (const int64_t[]){N_NODE, N_FEATURE}, features);
+    save("labels.npy", NPY_TYPE_F32, 2, (const int64_t[]){N_NODE, 2}, labels);
+    save("train_idx.npy", NPY_TYPE_I64, 1, (const int64_t[]){N_NODE / 3}, train);
+    snprintf(data, sizeof data, "path = \"%s\"", folder);
+    return data;
+}
+
+Test(objective, losses_of_numbers_are_the_same_however_they_are_made)
+{
+    const char *data = numbers_write();
+    expect_same_bits(&(struct task){data, gcn, "loss = \"mse\"", ""});
+    expect_same_bits(&(struct task){data, gcn, "loss = \"mae\"\nprune = \"always\"", "sampling = 0.4"});
+    expect_same_bits(
+        &(struct task){data, "kind = \"gat\"\nheads = 2\nhidden = 8", "loss = \"huber\"\n" CLIPPED, "codec = \"int8\""});
+    expect_other_bits(&(struct task){data, gcn, "loss = \"huber\"", ""}, &(struct task){data, gcn, "loss = \"mse\"", ""});
 }

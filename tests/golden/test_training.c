@@ -1,5 +1,5 @@
 /* How a model is trained, against PyTorch in float64 (training.json, which make_training.py makes): losses, clipped gradients, weights of
- * classes, metrics. By job file and metrics.jsonl, on several parts and workers. */
+ * classes, metrics, numbers in place of classes. By job file and metrics.jsonl, on several parts and workers. */
 #include "partition/files/npy.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"

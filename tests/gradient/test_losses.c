@@ -8,12 +8,14 @@ enum { N_NODE = 16, N_CLASS = 4 };
 
 static const float weights[N_CLASS] = {0.25F, 3.0F, 0.0F, 1.5F};
 static float label_rows[N_NODE * N_CLASS]; /* 0 and 1, some unknown */
+static float numbers[N_NODE * N_CLASS];    /* some of them none */
 
 static void labels_draw(void)
 {
     for (uint32_t i = 0; i < N_NODE * N_CLASS; i++) {
         float drawn = test_number(9, i, 0);
         label_rows[i] = drawn > 0.7F ? NAN : drawn > 0.0F ? 1.0F : 0.0F;
+        numbers[i] = drawn > 0.7F ? NAN : 3.0F * test_number(10, i, 0);
     }
 }
 
@@ -47,4 +49,12 @@ Test(losses, gradients_of_binary_cross_entropy_with_weights_of_positives)
 {
     check("bce", &(struct objective){.loss = DEVICE_LOSS_BCE, .label_rows = label_rows});
     check("bce with weights", &(struct objective){.loss = DEVICE_LOSS_BCE, .label_rows = label_rows, .weights = weights});
+}
+
+Test(losses, gradients_of_squared_absolute_and_huber_errors)
+{
+    check("mse", &(struct objective){.loss = DEVICE_LOSS_MSE, .label_rows = numbers});
+    check("mae", &(struct objective){.loss = DEVICE_LOSS_MAE, .label_rows = numbers});
+    check("huber, mostly squares", &(struct objective){.loss = DEVICE_LOSS_HUBER, .label_rows = numbers, .delta = 2.5});
+    check("huber, mostly lines", &(struct objective){.loss = DEVICE_LOSS_HUBER, .label_rows = numbers, .delta = 0.25});
 }

@@ -481,6 +481,7 @@ static struct device_score part_loss(struct executor *x, const struct step *step
                                                                            : (const void *)part->labels.labels,
                                  .weights = part->class_weights,
                                  .smoothing = objective != NULL ? objective->smoothing : 0.0,
+                                 .delta = objective != NULL ? objective->delta : 0.0,
                                  .row_split = part->labels.split,
                                  .split = DATASET_SPLIT_TRAIN,
                                  .now = x->now,

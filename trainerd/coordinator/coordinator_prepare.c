@@ -57,6 +57,7 @@ static struct dataset sizes_of(const struct dataset *dataset)
                             .n_feature = dataset->n_feature,
                             .n_class = dataset->n_class,
                             .multi_label = dataset->multi_label,
+                            .regression = dataset->regression,
                             .symmetric = dataset->symmetric,
                             .n_relation = dataset->n_relation,
                             .weighted = dataset->weighted,
@@ -98,10 +99,11 @@ static enum status load(struct coordinator *c)
     const struct dataset *dataset = &c->dataset;
     c->sparse_features = dataset->feature_indptr != NULL;
     c->facts = sizes_of(dataset);
+    c->progress.is_of_numbers = dataset->regression;
     progress_duration(coordinator_phase_end(c, RESULT_PHASE_LOAD), text);
     progress_print(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
                    dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge, (long long)dataset->n_feature,
-                   (int)dataset->n_class, dataset->multi_label ? "labels" : "classes", text);
+                   (int)dataset->n_class, report_outputs(dataset), text);
     report_split_text(&c->facts, splits);
     progress_print(&c->progress, "%s", splits);
     status = rules_check(c);

@@ -133,8 +133,8 @@ static void print_prediction(struct coordinator *c)
 {
     const char *metric = job_choice_text("train", "metric", (int)c->training.metric);
     char all[PROGRESS_TEXT_BYTES], test[PROGRESS_TEXT_BYTES], took[PROGRESS_TEXT_BYTES];
-    progress_percent(c->result.scores.all, all);
-    progress_percent(c->result.scores.of[DATASET_SPLIT_TEST], test);
+    progress_metric(&c->progress, c->result.scores.all, all);
+    progress_metric(&c->progress, c->result.scores.of[DATASET_SPLIT_TEST], test);
     progress_duration(c->result.total_s, took);
     if (isnan(c->result.scores.all)) {
         progress_print(&c->progress, "%lld nodes predicted; no %s: the data set has no labels", (long long)c->facts.n_node,
@@ -155,9 +155,9 @@ void coordinator_print_end(struct coordinator *c)
     const struct checkpoint_state *state = &c->training.state;
     const char *metric = job_choice_text("train", "metric", (int)c->training.metric);
     char last[PROGRESS_TEXT_BYTES], best[PROGRESS_TEXT_BYTES], valid[PROGRESS_TEXT_BYTES], took[PROGRESS_TEXT_BYTES];
-    progress_percent(state->last.test, last);
-    progress_percent(state->best.test, best);
-    progress_percent(state->best.valid, valid);
+    progress_metric(&c->progress, state->last.test, last);
+    progress_metric(&c->progress, state->best.test, best);
+    progress_metric(&c->progress, state->best.valid, valid);
     progress_duration(c->result.total_s, took);
     if (c->training.end == TRAINING_END_PATIENCE) {
         progress_print(&c->progress, "stopped after %lld epochs: no better metric in %lld evaluations",

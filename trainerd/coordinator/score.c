@@ -11,13 +11,27 @@ static bool is_ranked(enum job_metric metric)
     return metric == JOB_METRIC_ROC_AUC || metric == JOB_METRIC_AVERAGE_PRECISION;
 }
 
+static bool is_of_numbers(enum job_metric metric)
+{
+    return metric == JOB_METRIC_R2 || metric == JOB_METRIC_RMSE || metric == JOB_METRIC_MAE;
+}
+
 bool score_takes_rows(enum job_metric metric)
 {
-    return is_ranked(metric) || metric == JOB_METRIC_MACRO_F1;
+    return is_ranked(metric) || is_of_numbers(metric) || metric == JOB_METRIC_MACRO_F1;
+}
+
+bool score_falls(enum job_metric metric)
+{
+    return metric == JOB_METRIC_RMSE || metric == JOB_METRIC_MAE;
 }
 
 enum status score_rows(enum job_metric metric, const struct score_labels *labels, const float *logits, int split, double *out)
 {
+    if (is_of_numbers(metric)) {
+        *out = score_numbers(metric, labels, logits, split);
+        return STATUS_OK;
+    }
     return metric == JOB_METRIC_MACRO_F1 ? score_macro_f1(labels, logits, split, out)
                                          : score_ranked(metric, labels, logits, split, out);
 }
@@ -26,7 +40,7 @@ enum status score_metric(const struct job *job, bool multi_label, int32_t n_clas
 {
     enum job_metric metric = (enum job_metric)job->train.metric;
     if (metric == JOB_METRIC_AUTO) {
-        metric = multi_label ? JOB_METRIC_MICRO_F1 : JOB_METRIC_ACCURACY;
+        metric = job_regresses(job) ? JOB_METRIC_R2 : multi_label ? JOB_METRIC_MICRO_F1 : JOB_METRIC_ACCURACY;
     }
     if (metric == JOB_METRIC_ACCURACY && multi_label) {
         return status_fail(STATUS_CONFIG,

@@ -1,6 +1,6 @@
 /* Metrics: from the sums that the workers report, or where sums do not give them, from logits.
  *
- * Metrics are fractions (0.815). NaN: not defined, without a labelled row, for ROC AUC of one class only, for average precision without a
+ * Metrics are fractions (0.815), but for those of numbers. NaN: not defined, without a labelled row, for ROC AUC of one class only, for average precision without a
  * positive.
  * Knows labels and numbers, neither workers nor files.
  */
@@ -28,7 +28,7 @@ enum score_sum {
     SCORE_SUM_WEIGHT /* that the loss is a mean over */
 };
 
-/* The job's metric with "auto" filled in: accuracy for single labels, micro_f1 for several.
+/* The job's metric with "auto" filled in: accuracy for single labels, micro_f1 for several, r2 for numbers.
  *
  *   errors  STATUS_CONFIG accuracy of several labels per node, roc_auc and average_precision of more than two classes
  */
@@ -60,8 +60,16 @@ void score_labels_release(struct score_labels *labels);
 
 #define SCORE_SPLIT_ALL (-1)
 
+static inline bool score_counts(const struct score_labels *labels, int64_t node, int split)
+{
+    return split == SCORE_SPLIT_ALL || labels->split[node] == split;
+}
+
 /* Does the metric come from logits, as sums cannot give it? */
 bool score_takes_rows(enum job_metric metric);
+
+/* Is less better? */
+bool score_falls(enum job_metric metric);
 
 /* Such a metric of one split.
  *
@@ -70,11 +78,13 @@ bool score_takes_rows(enum job_metric metric);
  *   average_precision  Σ (recall − recall before) · precision over the distinct scores, likewise; the mean over columns that have positives
  *   macro_f1           mean of 2 tp / (2 tp + fp + fn): over classes that some node has or is given, or over all label columns (0 where
  *                      nothing is positive)
+ *   r2, rmse, mae      of the numbers that are there, column by column, and the mean over columns that have any (r2: two)
  *   shapes  logits n_node × n_class, dataset order · split an enum dataset_split, or SCORE_SPLIT_ALL
  *   owns    borrows all; allocates n_node × 16 bytes while it runs (macro_f1: n_class × 24)
  *   errors  STATUS_TRAINING a logit of the split is not a number (names node and column; not macro_f1) · STATUS_NOMEM
  *   cost    O(n_node) per column: radix sort of 32-bit keys
- *   source  Hanley & McNeil, Radiology 143 (1982): AUC is the Mann-Whitney statistic; scikit-learn's average_precision_score, f1_score
+ *   source  Hanley & McNeil, Radiology 143 (1982): AUC is the Mann-Whitney statistic; scikit-learn's average_precision_score, f1_score,
+ *           r2_score, root_mean_squared_error, mean_absolute_error (multioutput = "uniform_average")
  */
 enum status score_rows(enum job_metric metric, const struct score_labels *labels, const float *logits, int split, double *out);
 
@@ -82,6 +92,8 @@ enum status score_rows(enum job_metric metric, const struct score_labels *labels
 enum status score_ranked(enum job_metric metric, const struct score_labels *labels, const float *logits, int split,
                          double *out);
 enum status score_macro_f1(const struct score_labels *labels, const float *logits, int split, double *out);
+
+double score_numbers(enum job_metric metric, const struct score_labels *labels, const float *outputs, int split);
 
 /* Which classes are taken for which, of single labels. More classes than these have no such counts. */
 #define SCORE_CLASSES_MOST 1000

@@ -41,11 +41,6 @@ static void count_node(const struct score_labels *labels, const float *logits, i
     }
 }
 
-static bool is_counted(const struct score_labels *labels, int64_t node, int split)
-{
-    return split == SCORE_SPLIT_ALL || labels->split[node] == split;
-}
-
 enum status score_macro_f1(const struct score_labels *labels, const float *logits, int split, double *out)
 {
     struct counts *counts;
@@ -56,7 +51,7 @@ enum status score_macro_f1(const struct score_labels *labels, const float *logit
     }
     bool any = false;
     for (int64_t node = 0; node < labels->n_node; node++) {
-        if (is_counted(labels, node, split)) {
+        if (score_counts(labels, node, split)) {
             count_node(labels, logits, node, counts);
             any = true;
         }
@@ -82,7 +77,7 @@ enum status score_confusion_count(const struct score_labels *labels, const float
     out->n_class = status == STATUS_OK ? labels->n_class : 0;
     for (int64_t node = 0; status == STATUS_OK && node < labels->n_node; node++) {
         int32_t label = labels->labels[node];
-        if (label >= 0 && is_counted(labels, node, split)) {
+        if (label >= 0 && score_counts(labels, node, split)) {
             int64_t predicted = class_of(labels->n_class, logits + node * labels->n_class);
             out->count[label * (int64_t)labels->n_class + predicted]++;
             out->n_row++;

@@ -104,8 +104,7 @@ enum status score_ranked(enum job_metric metric, const struct score_labels *labe
         for (int64_t node = 0; node < n; node++) {
             float score;
             bool is_positive;
-            bool counts = split == SCORE_SPLIT_ALL || labels->split[node] == split;
-            if (!counts || !node_label(labels, logits, node, column, &score, &is_positive)) {
+            if (!score_counts(labels, node, split) || !node_label(labels, logits, node, column, &score, &is_positive)) {
                 continue;
             }
             if (isnan(score)) {

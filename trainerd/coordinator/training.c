@@ -128,9 +128,11 @@ static enum status score(struct training *training, const struct fleet_report *r
 
 /* The best model by the validation split; of equals, the earlier one. Without such a split it is the last: the training split would
  * choose the one that has learned it by heart. */
-static bool is_better(const struct checkpoint_score *now, const struct checkpoint_state *state)
+static bool is_better(const struct training *training, const struct checkpoint_score *now)
 {
-    return state->best_epoch < 0 || now->valid > state->best.valid || isnan(state->best.valid);
+    const struct checkpoint_state *state = &training->state;
+    bool better = score_falls(training->metric) ? now->valid < state->best.valid : now->valid > state->best.valid;
+    return state->best_epoch < 0 || better || isnan(state->best.valid);
 }
 
 /* The learning rate may fall after it. */
@@ -152,7 +154,7 @@ static enum status note_evaluation(struct training *training, int64_t epoch, con
 {
     struct checkpoint_state *state = &training->state;
     training->is_scored = true;
-    if (!is_better(now, state)) {
+    if (!is_better(training, now)) {
         state->n_stale++;
         return STATUS_OK;
     }

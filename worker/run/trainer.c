@@ -157,17 +157,22 @@ uint32_t trainer_key_epoch(const struct trainer *t)
     return t->tentative ? t->epoch | TENTATIVE_EPOCH : t->epoch;
 }
 
-static bool is_bce(const struct trainer *t)
+static enum device_loss loss_of(const struct trainer *t)
 {
+    static const enum device_loss losses[JOB_LOSS_N] = {[JOB_LOSS_CROSS_ENTROPY] = DEVICE_LOSS_CROSS_ENTROPY,
+                                                        [JOB_LOSS_BCE] = DEVICE_LOSS_BCE,
+                                                        [JOB_LOSS_MSE] = DEVICE_LOSS_MSE,
+                                                        [JOB_LOSS_MAE] = DEVICE_LOSS_MAE,
+                                                        [JOB_LOSS_HUBER] = DEVICE_LOSS_HUBER};
     int loss = t->setup.job->train.loss;
-    return loss == JOB_LOSS_BCE || (loss == JOB_LOSS_AUTO && t->part[0].part->multi_label);
+    return loss != JOB_LOSS_AUTO ? losses[loss] : t->part[0].part->multi_label ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY;
 }
 
 /* Where all rows show their labels, nothing is learned. */
 double trainer_loss(const struct trainer *t)
 {
     double n = t->shared->n_loss_row;
-    return t->shared->loss / ((n > 0.0 ? n : 1.0) * (is_bce(t) ? t->n_class : 1));
+    return t->shared->loss / ((n > 0.0 ? n : 1.0) * (loss_of(t) == DEVICE_LOSS_BCE ? t->n_class : 1));
 }
 
 /* What operations read of this epoch; the number of loss rows until a LABELS op has counted them. */
@@ -188,14 +193,16 @@ static void part_score(struct trainer *t, const struct step *step, int32_t i, en
 {
     const struct step_operand *logits = step_operand(step, OP_ROLE_IN_0), *grad = step_operand(step, OP_ROLE_GRAD_IN_0);
     const struct op_labels *labels = trainer_operand(t, step_operand(step, OP_ROLE_LABELS), i);
-    bool bce = is_bce(t);
-    struct device_scoring how = {.loss = bce ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY,
+    enum device_loss loss = loss_of(t);
+    struct device_scoring how = {.loss = loss,
                                  .n = trainer_rows(t, t->program.value[logits->index].hop, i),
                                  .c = t->n_class,
                                  .logits = trainer_operand(t, logits, i),
-                                 .labels = bce ? (const void *)labels->label_rows : (const void *)labels->labels,
+                                 .labels = loss != DEVICE_LOSS_CROSS_ENTROPY ? (const void *)labels->label_rows
+                                                                             : (const void *)labels->labels,
                                  .weights = t->class_weights,
                                  .smoothing = t->setup.job->train.label_smoothing,
+                                 .delta = t->setup.job->train.huber_delta,
                                  .row_split = labels->split,
                                  .split = (uint8_t)split,
                                  .now = t->now,

@@ -31,7 +31,8 @@ struct scoring {
     const float *weights; /* nullptr: 1 */
     double smoothing;
     const uint8_t *row_split;
-    uint64_t split, is_bce, draws; /* words alone: arguments of kernels have no holes */
+    double delta;
+    uint64_t split, loss, draws; /* words alone: arguments of kernels have no holes */
     struct draws drawn;
     const struct device_now *now;
     float *grad;
@@ -41,7 +42,7 @@ struct scoring {
 static __device__ __forceinline__ float loss_scale(const scoring &how)
 {
     const double n_row = how.now->n_loss_row > 0.0 ? how.now->n_loss_row : 1.0;
-    return (float)(1.0 / (n_row * (how.is_bce != 0 ? (double)how.c : 1.0)));
+    return (float)(1.0 / (n_row * (how.loss == DEVICE_LOSS_BCE ? (double)how.c : 1.0)));
 }
 
 template <int LANES> static __device__ __forceinline__ double lanes_sum(double x)
@@ -174,6 +175,46 @@ static __device__ __forceinline__ void bce_row(const scoring &how, int64_t r, bo
     }
 }
 
+/* Loss and its derivative for an error e. */
+static __device__ __forceinline__ double error_loss(const scoring &how, double e, double *slope)
+{
+    const double size = fabs(e), sign = e > 0.0 ? 1.0 : e < 0.0 ? -1.0 : 0.0;
+    if (how.loss == DEVICE_LOSS_MSE) {
+        *slope = 2.0 * e;
+        return e * e;
+    }
+    if (how.loss == DEVICE_LOSS_MAE) {
+        *slope = sign;
+        return size;
+    }
+    *slope = size <= how.delta ? e : how.delta * sign;
+    return size <= how.delta ? 0.5 * e * e : how.delta * (size - 0.5 * how.delta);
+}
+
+/* Numbers: Σ over labels that are there. Each lane adds up its own columns. */
+template <int LANES>
+static __device__ __forceinline__ void number_row(const scoring &how, int64_t r, bool there, struct device_score *score)
+{
+    const int lane = (int)threadIdx.x % LANES;
+    const float *z = how.logits + r * how.c, *target = (const float *)how.labels + r * how.c;
+    double n_own = 0.0, slope;
+    for (int64_t k = lane; there && k < how.c; k += LANES) {
+        if (isnan(target[k])) {
+            continue;
+        }
+        score->loss += error_loss(how, (double)z[k] - (double)target[k], &slope);
+        n_own += 1.0;
+        if (how.grad != nullptr) {
+            how.grad[r * how.c + k] = (float)(loss_scale(how) * slope);
+        }
+    }
+    const double n_known = lanes_sum<LANES>(n_own);
+    if (lane == 0) {
+        score->n_row += n_known > 0.0 ? 1.0 : 0.0;
+        score->weight += n_known;
+    }
+}
+
 /* The sum over the block's threads of a number each, in a fixed tree; thread 0's. */
 static __device__ __forceinline__ double block_sum(double *kept, double x)
 {
@@ -227,8 +268,10 @@ __global__ void __launch_bounds__(BLOCK_THREADS) loss_chunks(const scoring how, 
                 how.grad[r * how.c + k] = 0.0F;
             }
             const bool there = r < end && how.row_split[r] == how.split && (how.draws == 0 || is_drawn(how.drawn, r));
-            if (how.is_bce != 0) {
+            if (how.loss == DEVICE_LOSS_BCE) {
                 bce_row<LANES>(how, r, there, &score);
+            } else if (how.loss != DEVICE_LOSS_CROSS_ENTROPY) {
+                number_row<LANES>(how, r, there, &score);
             } else {
                 cross_entropy_row<LANES>(how, r, there, &score);
             }
@@ -267,8 +310,9 @@ extern "C" void cuda_loss(struct device *device, const struct device_scoring *ho
                              how->weights,
                              how->smoothing,
                              how->row_split,
+                             how->delta,
                              how->split,
-                             how->loss == DEVICE_LOSS_BCE,
+                             (uint64_t)how->loss,
                              how->drawn.p > 0.0,
                              draws_of(&how->drawn),
                              how->now,

@@ -10,6 +10,7 @@ struct objective {
     enum device_loss loss;
     const float *weights;    /* of classes; NULL: 1 each */
     double smoothing;        /* cross entropy */
+    double delta;            /* huber */
     const float *label_rows; /* n_node × n_class, NaN: unknown; NULL for cross entropy */
 };
 

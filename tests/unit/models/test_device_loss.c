@@ -17,6 +17,7 @@ struct losses {
     const struct device_draw *drawn;
     const float *weights;
     double smoothing;
+    double delta;
 };
 
 static const struct device_now four_rows = {.n_loss_row = 4.0}, one_row = {.n_loss_row = 1.0};
@@ -36,6 +37,7 @@ static void loss(struct device *device, const void *context, float *out)
                                  .labels = l->labels,
                                  .weights = l->weights,
                                  .smoothing = l->smoothing,
+                                 .delta = l->delta,
                                  .row_split = l->split,
                                  .split = 2,
                                  .now = &four_rows};
@@ -84,22 +86,29 @@ Test(loss, losses_gradients_and_counts_agree_with_the_reference)
                 logits[k] = roundf(logits[k] * 30.0f); /* equals are among the largest: the first is the class */
                 targets[k] = k % 13 == 0 ? NAN : targets[k] > 0.0f ? 1.0f : 0.0f;
             }
-            struct losses l = {DEVICE_LOSS_CROSS_ENTROPY, n, c, logits, labels, split, false, NULL, NULL, 0.0};
+            struct losses l = {DEVICE_LOSS_CROSS_ENTROPY, n, c, logits, labels, split, false, NULL, NULL, 0.0, 0.0};
             device_check_close("cross entropy", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             l.drawn = &draw;
             device_check_close("cross entropy of drawn rows", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             l.scores_only = true;
             device_check_close("cross entropy, scores only", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
-            l = (struct losses){DEVICE_LOSS_CROSS_ENTROPY, n, c, logits, labels, split, false, NULL, weights, 0.0};
+            l = (struct losses){DEVICE_LOSS_CROSS_ENTROPY, n, c, logits, labels, split, false, NULL, weights, 0.0, 0.0};
             device_check_close("cross entropy with weights", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             l.smoothing = 0.2;
             device_check_close("cross entropy with weights and smoothing", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             l.weights = NULL;
             device_check_close("cross entropy with smoothing", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
-            l = (struct losses){DEVICE_LOSS_BCE, n, c, logits, targets, split, false, &draw, NULL, 0.0};
+            l = (struct losses){DEVICE_LOSS_BCE, n, c, logits, targets, split, false, &draw, NULL, 0.0, 0.0};
             device_check_close("binary cross entropy", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             l.weights = weights;
             device_check_close("binary cross entropy with weights", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+            const enum device_loss of_numbers[] = {DEVICE_LOSS_MSE, DEVICE_LOSS_MAE, DEVICE_LOSS_HUBER};
+            for (int k = 0; k < 3; k++) { /* huber: errors on both sides of delta */
+                l = (struct losses){of_numbers[k], n, c, logits, targets, split, false, &draw, NULL, 0.0, 7.0};
+                device_check_close("numbers", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+                l.scores_only = true;
+                device_check_close("numbers, scores only", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+            }
             free(logits);
             free(targets);
             free(labels);

@@ -267,6 +267,28 @@ Test(job, weights_and_smoothing_are_refused_where_the_loss_has_no_place_for_them
     cr_assert_eq(load(GRAPH "[model]\nlabel_input = true\n[train]\nlabel_smoothing = 0.1\n", &job), STATUS_OK);
 }
 
+#define NUMBERS "[dataset]\npath = \"x\"\n[train]\nloss = \"huber\"\n"
+
+Test(job, a_loss_of_numbers_is_refused_with_what_is_made_of_classes)
+{
+    struct job job;
+    cr_assert_eq(load(NUMBERS "huber_delta = 2.0\nmetric = \"rmse\"\n", &job), STATUS_OK, "%s", status_reason());
+    cr_assert(job_regresses(&job));
+    cr_assert_eq(job.train.huber_delta, 2.0);
+    REFUSED(NUMBERS "huber_delta = 0.0\n", "train.huber_delta");
+    REFUSED(NUMBERS "metric = \"accuracy\"\n", "job.toml:5:", "expected \"r2\", \"rmse\" or \"mae\"");
+    REFUSED(GRAPH "[train]\nmetric = \"mae\"\n", "job.toml:4:", "expected train.loss = \"mse\", \"mae\" or \"huber\"");
+    REFUSED(GRAPH "[train]\nloss = \"mse\"\n", "job.toml:4:", "those of a generator are classes");
+    REFUSED("[dataset]\npath = \"x\"\nformat = \"ogb\"\n[train]\nloss = \"mse\"\n",
+            "job.toml:5:", "are classes: expected \"npy\"");
+    REFUSED(NUMBERS "[model]\nlabel_input = true\n", "job.toml:6:", "model.label_input does not go with");
+    REFUSED(NUMBERS "class_weights = \"balanced\"\n", "job.toml:5:", "numbers have no classes");
+    REFUSED(NUMBERS "label_smoothing = 0.1\n", "job.toml:5:", "numbers have no classes");
+    cr_assert_eq(load("[dataset]\npath = \"x\"\n[train]\nhuber_delta = 2.0\n", &job), STATUS_OK);
+    cr_assert(!job_regresses(&job));
+    cr_assert_not_null(strstr(job_remarks(), "train.huber_delta is not used"), "%s", job_remarks());
+}
+
 #define PLATEAU GRAPH "[train]\nlr_schedule = \"reduce_on_plateau\"\n"
 
 Test(job, a_rate_that_falls_by_evaluations_wants_some_and_room_to_fall)

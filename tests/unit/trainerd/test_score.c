@@ -231,3 +231,44 @@ Test(score, confusion_counts_each_labelled_node_of_the_split_once)
     cr_expect_eq(found.n_row, 3);
     score_confusion_release(&found);
 }
+
+/* Values of sklearn.metrics' r2_score, root_mean_squared_error and mean_absolute_error. */
+Test(score, errors_of_numbers_are_taken_column_by_column)
+{
+    const float outputs[] = {2.5F, 0, 0, 0, 2, 0, 8, 0, 5, 0};
+    float rows[] = {3, 1, -0.5F, NAN, 2, 3, 7, NAN, NAN, NAN};
+    uint8_t split[] = {3, 3, 3, 3, 3};
+    const struct score_labels truth = {.n_node = 5, .n_class = 2, .multi_label = true, .label_rows = rows, .split = split};
+    const struct {
+        enum job_metric metric;
+        double one, two; /* of the columns */
+    } cases[] = {{JOB_METRIC_R2, 0.94860813704497, 1.0 - 10.0 / 2.0},
+                 {JOB_METRIC_RMSE, 0.612372435695794, 2.23606797749979},
+                 {JOB_METRIC_MAE, 0.5, 2.0}};
+    for (size_t i = 0; i < 3; i++) {
+        double found = -1.0;
+        cr_assert(score_takes_rows(cases[i].metric));
+        cr_assert_eq(score_rows(cases[i].metric, &truth, outputs, DATASET_SPLIT_TEST, &found), STATUS_OK);
+        cr_expect_float_eq(found, (cases[i].one + cases[i].two) / 2.0, 1e-12, "%zu: %.15g", i, found);
+        cr_assert_eq(score_rows(cases[i].metric, &truth, outputs, DATASET_SPLIT_VALID, &found), STATUS_OK);
+        cr_expect(isnan(found), "no labels");
+    }
+}
+
+Test(score, r2_of_labels_that_are_all_alike_is_whether_they_are_met)
+{
+    float met[] = {2, 2, 2}, missed[] = {2, 2, 3}, rows[] = {2, 2, 2};
+    uint8_t split[] = {1, 1, 1};
+    const struct score_labels truth = {.n_node = 3, .n_class = 1, .multi_label = true, .label_rows = rows, .split = split};
+    cr_expect_eq(score_numbers(JOB_METRIC_R2, &truth, met, DATASET_SPLIT_TRAIN), 1.0);
+    cr_expect_eq(score_numbers(JOB_METRIC_R2, &truth, missed, DATASET_SPLIT_TRAIN), 0.0);
+}
+
+Test(score, r2_is_the_metric_of_numbers_unless_another_is_asked_for)
+{
+    struct job job = {.train = {.loss = JOB_LOSS_MAE, .metric = JOB_METRIC_AUTO}};
+    enum job_metric metric = JOB_METRIC_N;
+    cr_assert_eq(score_metric(&job, true, 1, &metric), STATUS_OK);
+    cr_expect_eq(metric, JOB_METRIC_R2);
+    cr_expect(score_falls(JOB_METRIC_RMSE) && score_falls(JOB_METRIC_MAE) && !score_falls(JOB_METRIC_R2));
+}

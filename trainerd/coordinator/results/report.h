@@ -22,6 +22,9 @@ json_t *report_job(const struct job *job);
 /* Sizes of the graph as it was trained. */
 json_t *report_dataset(const struct dataset *dataset);
 
+/* What a model has a column for each of: "classes", "labels", "outputs". */
+const char *report_outputs(const struct dataset *dataset);
+
 /* Where the splits come from and their sizes, in a line: "split 3 of 0 to 9, given: 140 train, 500 valid, 1000 test, 1068 in none". */
 #define REPORT_SPLIT_BYTES 320
 void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTES]);
