@@ -79,8 +79,9 @@ struct device_csr {
 struct device_now {
     double lr;                         /* of the optimiser's step */
     double correction_1, correction_2; /* 1 − β₁ᵗ and 1 − β₂ᵗ for step t = 1, 2, … */
-    double n_loss_row;                 /* rows that the training loss is a mean over */
-    uint32_t epoch;                    /* of all random draws */
+    double n_loss_row;                 /* rows that the training loss is a mean over, or the sum of their weights; or labels */
+    double grad_norm, clip; /* of all gradients together, and what the step multiplies them by: clip_factor makes both */
+    uint32_t epoch;         /* of all random draws */
 };
 
 /* How payload rows are written down: an element in 32, 16, 8, 4 or 2 bits. */
@@ -230,7 +231,7 @@ struct device_relation {
     const float *comp; /* n_relation × n_base; NULL: base b is relation b */
 };
 
-enum device_loss { DEVICE_LOSS_CROSS_ENTROPY, DEVICE_LOSS_BCE };
+enum device_loss { DEVICE_LOSS_CROSS_ENTROPY, DEVICE_LOSS_BCE, DEVICE_LOSS_MSE, DEVICE_LOSS_MAE, DEVICE_LOSS_HUBER };
 
 /* Sums over one part's rows of one split, in device memory. Doubles: loss; counts are exact whole numbers. */
 struct device_score {
@@ -238,22 +239,31 @@ struct device_score {
     double n_correct; /* single label: argmax equals the label (first of equals) · multi: unused */
     double n_true_positive, n_false_positive, n_false_negative; /* multi label: logit > 0 */
     double n_row;                                               /* labelled rows of the split */
+    double
+        weight; /* that the mean loss is over: Σ of these rows' weights (bce: n_row · c; of numbers: labels that are there) */
 };
 
 enum device_optimizer { DEVICE_OPTIMIZER_SGD, DEVICE_OPTIMIZER_ADAM, DEVICE_OPTIMIZER_ADAMW };
 
-/* A loss over the rows of one split. Labels: int32 n (-1 none) for cross entropy, float n × c for bce (NaN: unknown). */
+/* A loss over the rows of one split. Labels: int32 n (-1 none) for cross entropy, float n × c for all others (NaN: unknown).
+ * With weights w and smoothing ε the loss of a row of class y is (1 - ε) w_y · -log p_y + ε/c Σ_k w_k · -log p_k, and its weight w_y; bce's
+ * of a label with w is -w t log σ(z) - (1 - t) log(1 - σ(z)), and its weight 1. Of numbers, with e = z - t for each label that is there: mse
+ * e², mae |e|, huber e²/2 where |e| ≤ δ, else δ (|e| - δ/2).
+ * source  torch.nn.CrossEntropyLoss (weight, label_smoothing), BCEWithLogitsLoss (pos_weight), MSELoss, L1Loss, HuberLoss */
 struct device_scoring {
     enum device_loss loss;
     int64_t n, c;
     const float *logits; /* n × c */
     const void *labels;
+    const float *weights;     /* c; NULL: 1 */
+    double smoothing;         /* cross entropy */
+    double delta;             /* huber */
     const uint8_t *row_split; /* n */
     uint8_t split;
     struct device_draw drawn; /* p > 0: over its rows alone */
     const struct device_now *now;
-    float *grad; /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row rows, at
-                  * least 1 (bce: and c classes each). NULL: scores only, and now is unused */
+    float *grad;   /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row, 0 as
+                  * 1 (bce: times c classes). NULL: scores only, and now is unused */
     void *scratch; /* score_scratch(n) bytes */
 };
 
@@ -285,6 +295,7 @@ struct device_step {
     double weight_decay, beta1, beta2, epsilon, momentum;
     const struct device_now *now;
     const double *loss; /* device; where it is not finite nothing is stepped. NULL: step in any case */
+    const double *clip; /* device: factor of the gradient, before weight decay. NULL: 1 */
 };
 
 struct device_ops {
@@ -558,6 +569,10 @@ struct device_ops {
     void (*doubles_add)(struct device *device, int64_t n, const double *from, double *to);
     /* sums[0 … 2] += Σ a², Σ b², Σ (a − b)²: one element after another, in double */
     void (*floats_compare)(struct device *device, int64_t n, const float *a, const float *b, double *sums);
+    /* sum[0] += Σ x², in double, in an order that depends on n alone */
+    void (*squares_add)(struct device *device, int64_t n, const float *x, double *sum);
+    /* now's grad_norm = √squares[0], and clip = most / (grad_norm + 1e-6), at most 1: as torch.nn.utils.clip_grad_norm_ */
+    void (*clip_factor)(struct device *device, double most, const double *squares, struct device_now *now);
 
     /* --- optimiser: w, grad, m, v n_value each (sgd: m only, and only with momentum) --- */
     void (*step)(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w, float *m,

@@ -32,7 +32,8 @@
     X(head_mean) X(head_mean_backward)                                                          \
     X(relation_sum) X(relation_dot) X(relation_dot_scratch) X(swap_axes)                        \
     X(rows_gather) X(rows_add) X(rows_encode) X(rows_decode) X(block_sample) X(block_transpose) X(block_scratch)              \
-    X(loss) X(score_scratch) X(labels_append) X(draw_count) X(doubles_add) X(floats_compare) X(step)
+    X(loss) X(score_scratch) X(labels_append) X(draw_count) X(doubles_add) X(floats_compare) \
+    X(squares_add) X(clip_factor) X(step)
 /* clang-format on */
 
 /* The key of a draw now. */
@@ -46,7 +47,7 @@ static inline struct random_key device_key(const struct random_key *key, const s
 /* d mean loss / d loss: what gradients of single rows are multiplied by. */
 static inline float device_loss_scale(const struct device_scoring *how)
 {
-    double n_row = how->now->n_loss_row > 1.0 ? how->now->n_loss_row : 1.0;
+    double n_row = how->now->n_loss_row > 0.0 ? how->now->n_loss_row : 1.0;
     return (float)(1.0 / (n_row * (how->loss == DEVICE_LOSS_BCE ? (double)how->c : 1.0)));
 }
 

@@ -3,6 +3,7 @@
 
 #include "partition/formats/dataset_path.h"
 #include "partition/formats/dataset_store.h"
+#include "partition/graph/class_weights.h"
 #include "partition/graph/dataset_build.h"
 #include "protocol/half.h"
 #include "protocol/log.h"
@@ -82,6 +83,12 @@ static enum status folder_load(const struct job *job, struct dataset *out)
         return status_fail(STATUS_CONFIG, "dataset.split = %lld: '%s' has one split, expected 0; format npy may have several",
                            (long long)job->dataset.split, path);
     }
+    if (out->regression && format != JOB_FORMAT_NPY) {
+        return status_fail(
+            STATUS_CONFIG,
+            "train.loss = \"%s\" is for labels that are numbers, and those of '%s' are classes: expected an npy folder",
+            job_choice_text("train", "loss", job->train.loss), path);
+    }
     name_of(path, out->name, sizeof out->name);
     out->splits.n = 1;
     return readers[format](job, path, out);
@@ -89,9 +96,18 @@ static enum status folder_load(const struct job *job, struct dataset *out)
 
 enum status dataset_load(const struct job *job, struct dataset *out)
 {
-    struct dataset dataset = {.store = dataset_store_open(), .predicts = job_predicts(job)};
-    enum status status = job->dataset.generator != JOB_GENERATOR_NONE ? generator_build(job, &dataset)
-                                                                      : folder_load(job, &dataset);
+    struct dataset dataset = {.store = dataset_store_open(), .predicts = job_predicts(job), .regression = job_regresses(job)};
+    bool generates = job->dataset.generator != JOB_GENERATOR_NONE;
+    enum status status = STATUS_OK;
+    if (generates && dataset.regression) { /* a prediction's: its model may ask for numbers */
+        status = status_fail(
+            STATUS_CONFIG,
+            "dataset.generator makes classes, and train.loss = \"%s\" is for labels that are numbers: expected "
+            "dataset.path, an npy folder",
+            job_choice_text("train", "loss", job->train.loss));
+    }
+    status = status == STATUS_OK ? (generates ? generator_build : folder_load)(job, &dataset) : status;
+    status = status == STATUS_OK ? class_weights_build(job, &dataset) : status;
     if (status != STATUS_OK) {
         dataset_store_close(dataset.store);
         return status;

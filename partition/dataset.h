@@ -45,10 +45,11 @@ struct dataset {
     bool features_typed;      /* of several node types side by side, or a column per node where there are none */
     struct embedded embedded; /* columns of nodes without features: a one at its own column is such a node's only entry */
     int32_t n_class;          /* classes, or label columns when multi_label */
-    bool multi_label;
-    bool symmetric;     /* (u,v) is stored whenever (v,u) is, with the same weight; never true of typed edges */
-    int32_t n_relation; /* typed edges: relations, inverse ones included; 0: untyped */
-    bool weighted;      /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
+    bool multi_label;         /* a row of labels each: 0 and 1, or where the job regresses numbers */
+    bool regression;          /* job_regresses */
+    bool symmetric;           /* (u,v) is stored whenever (v,u) is, with the same weight; never true of typed edges */
+    int32_t n_relation;       /* typed edges: relations, inverse ones included; 0: untyped */
+    bool weighted;            /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
     enum dataset_loops loops;
 
     int64_t *indptr;     /* n_node + 1: row = destination */
@@ -65,10 +66,12 @@ struct dataset {
     uint32_t *feature_indices;    /* columns, ascending and unique in a row */
     float *feature_data;
 
-    int32_t *labels;    /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
-    float *label_rows;  /* n_node × n_class, NaN: unknown; NULL unless multi_label */
-    uint8_t *split;     /* n_node: enum dataset_split */
-    int64_t n_split[4]; /* nodes by enum dataset_split */
+    int32_t *labels;     /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
+    float *label_rows;   /* n_node × n_class, NaN: unknown; NULL unless multi_label */
+    uint8_t *split;      /* n_node: enum dataset_split */
+    int64_t n_split[4];  /* nodes by enum dataset_split */
+    float *class_weight; /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
+    double loss_weight;  /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
     struct dataset_splits splits;
 
     int64_t n_duplicate; /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */
@@ -98,14 +101,14 @@ struct dataset_model {
     const char *folder; /* for messages: where the model is */
     int64_t n_feature;
     int32_t n_class;
-    bool multi_label;
+    bool multi_label, regression;
     int32_t n_relation; /* 0: untyped */
     bool label_input;   /* labels of training nodes are among its input */
     int64_t n_embedded; /* nodes of its graph with a feature column of their own, whose weights are theirs alone; 0: none */
     const char *graph;  /* dataset_fingerprint of its graph; "": not known */
 };
 
-/* Make the dataset of a prediction one of the model's classes: labels that are there are checked, and where there are none, no node
+/* Make the dataset of a prediction one of the model's classes or outputs: labels that are there are checked, and where there are none, no node
  * has one. errors  STATUS_DATA what the model asks for and what there is · STATUS_NOMEM */
 enum status dataset_fit_model(struct dataset *dataset, const struct dataset_model *model);
 

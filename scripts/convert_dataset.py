@@ -47,9 +47,10 @@ def from_types(counts, features, relations, labels, splits):
         sys.exit(f"{len(labels)} node types have labels, expected one")
     (labelled, values), = labels.items()
     values = array(values)
-    wide = values.ndim == 2 and values.shape[1] > 1
-    rows = np.full((sum(counts.values()),) + (values.shape[1:] if wide else ()), np.nan if wide else -1, np.float32 if wide else np.int64)
-    rows[first[labelled]:first[labelled] + len(values)] = values if wide else labels_of(values)
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    none, kind = (np.nan, np.float32) if values.ndim == 2 or values.dtype.kind == "f" else (-1, np.int64)
+    rows = np.full((sum(counts.values()),) + values.shape[1:], none, kind)
+    rows[first[labelled]:first[labelled] + len(values)] = values
     graph = {"labels": rows,
              "edges": np.concatenate([array(e) + [[first[h]], [first[t]]] for h, t, e in relations], 1),
              "edge_type": np.concatenate([np.full(array(e).shape[1], r) for r, (_, _, e) in enumerate(relations)]),
@@ -141,18 +142,20 @@ def from_yandex(file):
     return graph
 
 
-def labels_of(labels):
-    """Classes as int32 [N], -1 for none; several columns as float32 rows."""
+def labels_of(labels, numbers):
+    """Classes as int32 [N], -1 for none; several columns as float32 rows; numbers to be predicted as float32."""
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    if labels.ndim == 2:
+    if labels.ndim == 2 or numbers:
         return labels.astype(np.float32)
+    if labels.dtype.kind == "f" and (labels[~np.isnan(labels)] % 1 != 0).any():
+        sys.exit("the labels are no whole numbers, expected classes; --numbers writes numbers to be predicted (train.loss = mse, mae, huber)")
     return np.where(np.isnan(labels), -1, labels).astype(np.int32) if labels.dtype.kind == "f" else labels.astype(np.int32)
 
 
-def save(folder, graph, name=None):
+def save(folder, graph, name=None, numbers=False):
     """Write the folder; ids are int32 where they fit, features stay float16 or become float32; types are int32."""
-    labels = labels_of(graph["labels"])
+    labels = labels_of(graph["labels"], numbers)
     edges = graph["edges"]
     if edges.ndim != 2 or edges.shape[0] != 2:
         sys.exit(f"edges have shape {list(edges.shape)}, expected [2, any]")
@@ -203,6 +206,7 @@ def main():
     parser.add_argument("dataset", help="class, or class:name; for ogb the data set's name, for yandex the file")
     parser.add_argument("folder", help="npy folder to write")
     parser.add_argument("--root", default="data/downloads", help="where the package keeps its downloads")
+    parser.add_argument("--numbers", action="store_true", help="labels are numbers to be predicted, not classes")
     asked = parser.parse_args()
     kind, _, name = asked.dataset.partition(":")
     if asked.package == "pyg":
@@ -215,7 +219,7 @@ def main():
         graph = from_yandex(np.load(asked.dataset))
     else:
         graph = from_ogb(importlib.import_module("ogb.nodeproppred").NodePropPredDataset(kind, root=asked.root))
-    save(asked.folder, graph)
+    save(asked.folder, graph, numbers=asked.numbers)
 
 
 if __name__ == "__main__":

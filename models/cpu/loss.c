@@ -4,9 +4,38 @@
 #include <math.h>
 #include <string.h>
 
-/* −log softmax(z)[label] = log Σ exp(z − max) − (z[label] − max); grad holds the exponentials meanwhile. */
-static void cross_entropy_row(int64_t c, const float *z, int32_t label, float scale, float *grad, struct device_score *score)
+static bool is_plain(const struct device_scoring *how)
 {
+    return how->weights == NULL && how->smoothing == 0.0;
+}
+
+/* With weights and smoothing: class k counts share_k = ε/c w_k, and class `label` (1 − ε) w more. `grad` holds the exponentials, `sum` is
+ * theirs. */
+static void cross_entropy_shares(const struct device_scoring *how, const float *z, float greatest, double sum, int32_t label,
+                                 float scale, float *grad, struct device_score *score)
+{
+    const double each = how->smoothing / (double)how->c, weight = how->weights != NULL ? how->weights[label] : 1.0;
+    const double own = (1.0 - how->smoothing) * weight;
+    double shares = 0.0, shared = 0.0;
+    for (int64_t k = 0; k < how->c; k++) {
+        double share = how->weights != NULL ? each * how->weights[k] : each;
+        shares += share;
+        shared += share * ((double)z[k] - greatest);
+    }
+    score->loss += (own + shares) * log(sum) - own * ((double)z[label] - greatest) - shared;
+    score->weight += weight;
+    for (int64_t k = 0; grad != NULL && k < how->c; k++) {
+        double share = how->weights != NULL ? each * how->weights[k] : each;
+        grad[k] = (float)(scale * ((own + shares) * (grad[k] / sum) - (k == label ? own + share : share)));
+    }
+}
+
+/* −log softmax(z)[label] = log Σ exp(z − max) − (z[label] − max); grad holds the exponentials meanwhile. */
+static void cross_entropy_row(const struct device_scoring *how, int64_t r, float scale, float *grad, struct device_score *score)
+{
+    const int64_t c = how->c;
+    const int32_t label = ((const int32_t *)how->labels)[r];
+    const float *z = how->logits + r * c;
     int64_t best = 0;
     double sum = 0.0;
     for (int64_t k = 1; k < c; k++) {
@@ -19,34 +48,80 @@ static void cross_entropy_row(int64_t c, const float *z, int32_t label, float sc
             grad[k] = (float)share;
         }
     }
-    score->loss += log(sum) - ((double)z[label] - z[best]);
     score->n_correct += best == label;
     score->n_row += 1.0;
-    if (grad != NULL) {
-        for (int64_t k = 0; k < c; k++) {
-            grad[k] = (float)(scale * (grad[k] / sum - (k == label)));
-        }
+    if (!is_plain(how)) {
+        cross_entropy_shares(how, z, z[best], sum, label, scale, grad, score);
+        return;
+    }
+    score->loss += log(sum) - ((double)z[label] - z[best]);
+    score->weight += 1.0;
+    for (int64_t k = 0; grad != NULL && k < c; k++) {
+        grad[k] = (float)(scale * (grad[k] / sum - (k == label)));
     }
 }
 
-/* Σ over known classes of max(z, 0) − z·t + log(1 + exp(−|z|)); gradient sigmoid(z) − t. */
-static void bce_row(int64_t c, const float *z, const float *target, float scale, float *grad, struct device_score *score)
+/* Σ over known classes of max(z, 0) − z·t + log(1 + exp(−|z|)); gradient sigmoid(z) − t. With weights positives count w − 1 times
+ * log(1 + exp(−z)) = max(−z, 0) + log(1 + exp(−|z|)) more. */
+static void bce_row(const struct device_scoring *how, int64_t r, float scale, float *grad, struct device_score *score)
 {
+    const int64_t c = how->c;
+    const float *z = how->logits + r * c, *target = (const float *)how->labels + r * c;
     bool known = false;
     for (int64_t k = 0; k < c; k++) {
         if (isnan(target[k])) {
             continue;
         }
-        double logit = z[k], small = exp(-fabs(logit));
+        double logit = z[k], small = exp(-fabs(logit)), more = how->weights != NULL ? (how->weights[k] - 1.0) * target[k] : 0.0;
         bool truth = target[k] > 0.5f;
         known = true;
         score->loss += fmax(logit, 0.0) - logit * target[k] + log1p(small);
+        if (more != 0.0) {
+            score->loss += more * (fmax(-logit, 0.0) + log1p(small));
+        }
         score->n_true_positive += logit > 0.0 && truth;
         score->n_false_positive += logit > 0.0 && !truth;
         score->n_false_negative += !(logit > 0.0) && truth;
         if (grad != NULL) {
             double sigmoid = (logit >= 0.0 ? 1.0 : small) / (1.0 + small);
-            grad[k] = (float)(scale * (sigmoid - target[k]));
+            grad[k] = (float)(scale * (sigmoid - target[k] - more * (1.0 - sigmoid)));
+        }
+    }
+    score->n_row += known;
+    score->weight += known ? (double)c : 0.0;
+}
+
+/* Loss and its derivative for an error e. */
+static double error_loss(const struct device_scoring *how, double e, double *slope_out)
+{
+    const double size = fabs(e), sign = (double)((e > 0.0) - (e < 0.0));
+    if (how->loss == DEVICE_LOSS_MSE) {
+        *slope_out = 2.0 * e;
+        return e * e;
+    }
+    if (how->loss == DEVICE_LOSS_MAE) {
+        *slope_out = sign;
+        return size;
+    }
+    *slope_out = size <= how->delta ? e : how->delta * sign;
+    return size <= how->delta ? 0.5 * e * e : how->delta * (size - 0.5 * how->delta);
+}
+
+/* Numbers: Σ over labels that are there. */
+static void number_row(const struct device_scoring *how, int64_t r, float scale, float *grad, struct device_score *score)
+{
+    const float *z = how->logits + r * how->c, *target = (const float *)how->labels + r * how->c;
+    bool known = false;
+    for (int64_t k = 0; k < how->c; k++) {
+        double slope;
+        if (isnan(target[k])) {
+            continue;
+        }
+        known = true;
+        score->loss += error_loss(how, (double)z[k] - target[k], &slope);
+        score->weight += 1.0;
+        if (grad != NULL) {
+            grad[k] = (float)(scale * slope);
         }
     }
     score->n_row += known;
@@ -60,6 +135,7 @@ static void score_add(struct device_score *sum, const struct device_score *share
     sum->n_false_positive += share->n_false_positive;
     sum->n_false_negative += share->n_false_negative;
     sum->n_row += share->n_row;
+    sum->weight += share->weight;
 }
 
 static bool is_drawn(const struct device_draw *draw, const struct random_key *key, int64_t row)
@@ -70,7 +146,6 @@ static bool is_drawn(const struct device_draw *draw, const struct random_key *ke
 static void row_score(const struct device_scoring *how, const struct random_key *key, float scale, int64_t r,
                       struct device_score *score)
 {
-    const float *z = how->logits + r * how->c;
     float *grad = how->grad != NULL ? how->grad + r * how->c : NULL;
     if (grad != NULL) {
         memset(grad, 0, (size_t)how->c * sizeof *grad);
@@ -79,9 +154,11 @@ static void row_score(const struct device_scoring *how, const struct random_key 
         return;
     }
     if (how->loss == DEVICE_LOSS_BCE) {
-        bce_row(how->c, z, (const float *)how->labels + r * how->c, scale, grad, score);
+        bce_row(how, r, scale, grad, score);
+    } else if (how->loss != DEVICE_LOSS_CROSS_ENTROPY) {
+        number_row(how, r, scale, grad, score);
     } else if (((const int32_t *)how->labels)[r] >= 0) {
-        cross_entropy_row(how->c, z, ((const int32_t *)how->labels)[r], scale, grad, score);
+        cross_entropy_row(how, r, scale, grad, score);
     }
 }
 

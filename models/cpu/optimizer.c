@@ -1,16 +1,23 @@
-/* One step of SGD, Adam and AdamW: torch.optim's order of operations in float, its bias corrections in double. */
+/* One step of SGD, Adam and AdamW: torch.optim's order of operations in float, its bias corrections in double; and the factor that
+ * clips all gradients. */
 #include "models/cpu/cpu.h"
 
 #include <math.h>
+
+static float clip_of(const struct device_step *how)
+{
+    return how->clip != NULL ? (float)*how->clip : 1.0f;
+}
 
 /* source  torch.optim.SGD: g += wd·w · m = momentum·m + g · w −= lr·m (m starts at zero) */
 static void sgd(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
                 float *m)
 {
-    const float lr = (float)how->now->lr, decay = (float)how->weight_decay, momentum = (float)how->momentum;
+    const float lr = (float)how->now->lr, decay = (float)how->weight_decay, momentum = (float)how->momentum,
+                clip = clip_of(how);
 #pragma omp parallel for num_threads(device->n_thread) if (n_value >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_value; i++) {
-        float g = grad[i] + decay * w[i];
+        float g = grad[i] * clip + decay * w[i];
         if (momentum != 0.0f) {
             g = momentum * m[i] + g;
             m[i] = g;
@@ -29,11 +36,11 @@ static void adam(const struct cpu_device *device, const struct device_step *how,
     const float keep = decoupled ? (float)(1.0 - now->lr * how->weight_decay) : 1.0f;
     const float first = (float)(1.0 - how->beta1), beta2 = (float)how->beta2, second = (float)(1.0 - how->beta2);
     const float step = (float)(now->lr / now->correction_1);
-    const float root = (float)sqrt(now->correction_2), epsilon = (float)how->epsilon;
+    const float root = (float)sqrt(now->correction_2), epsilon = (float)how->epsilon, clip = clip_of(how);
 #pragma omp parallel for num_threads(device->n_thread) if (n_value >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_value; i++) {
         float weight = w[i] * keep;
-        float g = grad[i] + decay * weight;
+        float g = grad[i] * clip + decay * weight;
         m[i] += first * (g - m[i]);
         v[i] = beta2 * v[i] + second * g * g;
         w[i] = weight - step * (m[i] / (sqrtf(v[i]) / root + epsilon));
@@ -51,4 +58,35 @@ void cpu_step(struct device *device, const struct device_step *how, int64_t n_va
     } else {
         adam(cpu_device(device), how, n_value, grad, w, m, v);
     }
+}
+
+/* Independent sums keep the adders busy: element i goes to sum i mod LANES, and then the sums are added, in order. */
+#define LANES 256
+
+void cpu_squares_add(struct device *device, int64_t n, const float *x, double *sum)
+{
+    (void)device;
+    double lane[LANES] = {0.0}, all = 0.0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (int j = 0; j < LANES; j++) {
+            lane[j] += (double)x[i + j] * x[i + j];
+        }
+    }
+    for (int j = 0; i + j < n; j++) {
+        lane[j] += (double)x[i + j] * x[i + j];
+    }
+    for (int j = 0; j < LANES; j++) {
+        all += lane[j];
+    }
+    *sum += all;
+}
+
+/* source  torch.nn.utils.clip_grad_norm_ */
+void cpu_clip_factor(struct device *device, double most, const double *squares, struct device_now *now)
+{
+    (void)device;
+    double norm = sqrt(*squares), factor = most / (norm + 1e-6);
+    now->grad_norm = norm;
+    now->clip = factor > 1.0 ? 1.0 : factor; /* what is no number stays none */
 }

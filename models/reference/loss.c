@@ -4,47 +4,84 @@
 #include <math.h>
 #include <string.h>
 
-/* −log softmax(z)[label], as log Σ exp(z − max) − (z[label] − max). */
-static void cross_entropy_row(int64_t c, const float *z, int32_t label, double scale, float *grad, struct device_score *score)
+/* What class k counts in the loss of a row of class `label`: Σ_k share_k · −log softmax(z)[k]. */
+static double share_of(const struct device_scoring *how, int64_t k, int32_t label)
 {
+    double weight = how->weights != NULL ? how->weights[k] : 1.0;
+    return weight * ((k == label ? 1.0 - how->smoothing : 0.0) + how->smoothing / (double)how->c);
+}
+
+/* −log softmax(z)[k], as log Σ exp(z − max) − (z[k] − max); gradient Σ share · softmax − share. */
+static void cross_entropy_row(const struct device_scoring *how, int64_t r, double scale, float *grad,
+                              struct device_score *score)
+{
+    const int32_t label = ((const int32_t *)how->labels)[r];
+    const float *z = how->logits + r * how->c;
     int64_t best = 0;
-    double sum = 0.0;
-    for (int64_t k = 1; k < c; k++) {
+    double sum = 0.0, shares = 0.0;
+    for (int64_t k = 1; k < how->c; k++) {
         best = z[k] > z[best] ? k : best;
     }
-    for (int64_t k = 0; k < c; k++) {
+    for (int64_t k = 0; k < how->c; k++) {
         sum += exp((double)z[k] - z[best]);
+        shares += share_of(how, k, label);
     }
-    score->loss += log(sum) - ((double)z[label] - z[best]);
+    for (int64_t k = 0; k < how->c; k++) {
+        score->loss += share_of(how, k, label) * (log(sum) - ((double)z[k] - z[best]));
+    }
     score->n_correct += best == label;
     score->n_row += 1.0;
-    if (grad != NULL) {
-        for (int64_t k = 0; k < c; k++) {
-            grad[k] = (float)(scale * (exp((double)z[k] - z[best]) / sum - (k == label)));
-        }
+    score->weight += how->weights != NULL ? how->weights[label] : 1.0;
+    for (int64_t k = 0; grad != NULL && k < how->c; k++) {
+        grad[k] = (float)(scale * (shares * exp((double)z[k] - z[best]) / sum - share_of(how, k, label)));
     }
 }
 
-/* Σ over known classes of max(z, 0) − z·t + log(1 + exp(−|z|)); gradient sigmoid(z) − t. */
-static void bce_row(int64_t c, const float *z, const float *target, double scale, float *grad, struct device_score *score)
+/* Σ over known classes of w t log(1 + exp(−z)) + (1 − t) log(1 + exp(z)); gradient (1 − t) sigmoid(z) − w t sigmoid(−z). */
+static void bce_row(const struct device_scoring *how, int64_t r, double scale, float *grad, struct device_score *score)
 {
+    const int64_t c = how->c;
+    const float *z = how->logits + r * c, *target = (const float *)how->labels + r * c;
     bool known = false;
     for (int64_t k = 0; k < c; k++) {
         if (isnan(target[k])) {
             continue;
         }
-        double logit = z[k];
+        double logit = z[k], small = log1p(exp(-fabs(logit))), weight = how->weights != NULL ? how->weights[k] : 1.0;
         bool truth = target[k] > 0.5f;
         known = true;
-        score->loss += fmax(logit, 0.0) - logit * target[k] + log1p(exp(-fabs(logit)));
+        score->loss += weight * target[k] * (fmax(-logit, 0.0) + small) + (1.0 - target[k]) * (fmax(logit, 0.0) + small);
         score->n_true_positive += logit > 0.0 && truth;
         score->n_false_positive += logit > 0.0 && !truth;
         score->n_false_negative += !(logit > 0.0) && truth;
         if (grad != NULL) {
-            grad[k] = (float)(scale * (1.0 / (1.0 + exp(-logit)) - target[k]));
+            grad[k] = (float)(scale * ((1.0 - target[k]) / (1.0 + exp(-logit)) - weight * target[k] / (1.0 + exp(logit))));
         }
     }
     score->n_row += known;
+    score->weight += known ? (double)c : 0.0;
+}
+
+/* Numbers: Σ over labels that are there of what the error counts; gradient its slope. */
+static void number_row(const struct device_scoring *how, int64_t r, double scale, float *grad, struct device_score *score)
+{
+    double n_known = 0.0;
+    for (int64_t k = 0; k < how->c; k++) {
+        double target = ((const float *)how->labels)[r * how->c + k], error = how->logits[r * how->c + k] - target;
+        bool is_line = how->loss == DEVICE_LOSS_MAE || (how->loss == DEVICE_LOSS_HUBER && fabs(error) > how->delta);
+        double delta = how->loss == DEVICE_LOSS_HUBER ? how->delta : 1.0;
+        double half = how->loss == DEVICE_LOSS_MAE ? 0.0 : 0.5 * how->delta, square = how->loss == DEVICE_LOSS_MSE ? 1.0 : 0.5;
+        if (!isnan(target)) {
+            double slope = is_line ? delta * ((error > 0.0) - (error < 0.0)) : 2.0 * square * error;
+            score->loss += is_line ? delta * (fabs(error) - half) : square * error * error;
+            n_known += 1.0;
+            if (grad != NULL) {
+                grad[k] = (float)(scale * slope);
+            }
+        }
+    }
+    score->weight += n_known;
+    score->n_row += n_known > 0.0;
 }
 
 static bool is_drawn(const struct device_draw *draw, int64_t row)
@@ -62,15 +99,16 @@ void reference_loss(struct device *device, const struct device_scoring *how, str
         reference_fill_zero(device, how->grad, (size_t)(how->n * c) * sizeof *how->grad);
     }
     for (int64_t r = 0; r < how->n; r++) {
-        const float *z = how->logits + r * c;
         float *grad = how->grad != NULL ? how->grad + r * c : NULL;
         if (how->row_split[r] != how->split || (how->drawn.p > 0.0 && !is_drawn(&how->drawn, r))) {
             continue;
         }
         if (how->loss == DEVICE_LOSS_BCE) {
-            bce_row(c, z, (const float *)how->labels + r * c, scale, grad, score);
+            bce_row(how, r, scale, grad, score);
+        } else if (how->loss != DEVICE_LOSS_CROSS_ENTROPY) {
+            number_row(how, r, scale, grad, score);
         } else if (((const int32_t *)how->labels)[r] >= 0) {
-            cross_entropy_row(c, z, ((const int32_t *)how->labels)[r], scale, grad, score);
+            cross_entropy_row(how, r, scale, grad, score);
         }
     }
 }

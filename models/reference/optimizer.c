@@ -32,6 +32,22 @@ static void adam_step(const struct device_step *how, double grad, float *w, floa
     *v = (float)second;
 }
 
+void reference_squares_add(struct device *device, int64_t n, const float *x, double *sum)
+{
+    (void)device;
+    for (int64_t i = 0; i < n; i++) {
+        *sum += (double)x[i] * x[i];
+    }
+}
+
+void reference_clip_factor(struct device *device, double most, const double *squares, struct device_now *now)
+{
+    (void)device;
+    double factor = most / (sqrt(*squares) + 1e-6);
+    now->grad_norm = sqrt(*squares);
+    now->clip = factor > 1.0 ? 1.0 : factor;
+}
+
 void reference_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
                     float *m, float *v)
 {
@@ -39,11 +55,12 @@ void reference_step(struct device *device, const struct device_step *how, int64_
     if (how->loss != NULL && !isfinite(*how->loss)) {
         return;
     }
+    double clip = how->clip != NULL ? *how->clip : 1.0;
     for (int64_t i = 0; i < n_value; i++) {
         if (how->optimizer == DEVICE_OPTIMIZER_SGD) {
-            sgd_step(how, grad[i], &w[i], m != NULL ? &m[i] : NULL);
+            sgd_step(how, clip * grad[i], &w[i], m != NULL ? &m[i] : NULL);
         } else {
-            adam_step(how, grad[i], &w[i], &m[i], &v[i]);
+            adam_step(how, clip * grad[i], &w[i], &m[i], &v[i]);
         }
     }
 }

@@ -76,9 +76,10 @@ enum status dataset_features_sparse(const struct job *job, struct npy *indptr, s
 void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column);
 
 /* Labels: integers [n_node] or [n_node, 1] (-1 none), or rows [n_node, C] of 0, 1 and -1 or NaN (unknown): multi-label.
+ * Where the job regresses, numbers [n_node] or [n_node, C] instead, NaN none: also integers, which are then numbers.
  * With `real_classes`, floats in one column are class numbers and NaN is none (OGB). Takes over *npy.
  *
- *   n_class  0: the largest label + 1
+ *   n_class  0: the largest label + 1, or the columns
  *   errors   STATUS_DATA shape, dtype, a label out of range
  */
 enum status dataset_labels(struct npy *npy, bool real_classes, int64_t n_class, struct dataset *out);

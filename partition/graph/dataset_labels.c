@@ -3,6 +3,7 @@
 #include "partition/graph/dataset_build.h"
 #include "protocol/random.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -83,8 +84,45 @@ static enum status rows_set(const struct npy *npy, int64_t n_class, struct datas
     return STATUS_OK;
 }
 
+/* Numbers to be predicted, [n_node] or [n_node, C]; NaN: none. */
+static enum status numbers_set(const struct npy *npy, int64_t n_class, struct dataset *out)
+{
+    int64_t n_column = npy->rank == 2 ? npy->shape[1] : 1;
+    enum status status = npy_expect(npy, NPY_KIND_NUMBER, npy->rank == 2 ? 2 : 1, out->n_node, npy->rank == 2 ? -1 : 0);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (n_column < 1 || n_column > CLASS_MOST || (n_class > 0 && n_class != n_column)) {
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " label columns, expected %" PRId64 "%s", npy->name, n_column,
+                           n_class > 0 ? n_class : 1, n_class > 0 ? ", the \"classes\" of meta.json" : " at least");
+    }
+    status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)npy->n_value, sizeof *out->label_rows, &out->label_rows);
+    bool any = false;
+    for (int64_t i = 0; status == STATUS_OK && i < npy->n_value; i++) {
+        double value = npy_real(npy, i);
+        if (!(fabs(value) <= (double)FLT_MAX) && !isnan(value)) {
+            return status_fail(STATUS_DATA,
+                               "%s: row %" PRId64 ", column %" PRId64 " is %g, expected a finite float32, or NaN (none)",
+                               npy->name, i / n_column, i % n_column, value);
+        }
+        out->label_rows[i] = (float)value;
+        any = any || !isnan(value);
+    }
+    if (status == STATUS_OK && !any && !out->predicts) {
+        return status_fail(STATUS_DATA, "%s: no node has a label, expected at least one number", npy->name);
+    }
+    out->n_class = (int32_t)n_column;
+    out->multi_label = true;
+    return status;
+}
+
 enum status dataset_labels(struct npy *npy, bool real_classes, int64_t n_class, struct dataset *out)
 {
+    if (out->regression) {
+        enum status numbers = numbers_set(npy, n_class, out);
+        npy_close(npy);
+        return numbers;
+    }
     bool one_column = npy->rank == 2 && npy->shape[1] == 1 && (real_classes || npy_is_integer(npy));
     enum status status = STATUS_OK;
     if (npy->rank == 2 && !one_column) {
@@ -161,6 +199,16 @@ bool dataset_has_label(const struct dataset *dataset, int64_t node)
     return false;
 }
 
+/* The loss of numbers is a mean over those that are there. */
+static double numbers_known(const struct dataset *dataset, int64_t node)
+{
+    double n = 0.0;
+    for (int32_t c = 0; c < dataset->n_class; c++) {
+        n += isnan(dataset->label_rows[node * dataset->n_class + c]) ? 0.0 : 1.0;
+    }
+    return n;
+}
+
 enum status dataset_split_finish(struct dataset *out)
 {
     enum status status = split_open(out);
@@ -172,6 +220,9 @@ enum status dataset_split_finish(struct dataset *out)
         if (!out->predicts && out->split[node] == DATASET_SPLIT_TRAIN && !dataset_has_label(out, node)) {
             return status_fail(STATUS_DATA, "dataset '%s': training node %" PRId64 " has no label, expected one", out->name,
                                node);
+        }
+        if (out->regression && !out->predicts && out->split[node] == DATASET_SPLIT_TRAIN) {
+            out->loss_weight += numbers_known(out, node);
         }
     }
     if (!out->predicts && out->n_split[DATASET_SPLIT_TRAIN] == 0) {

@@ -47,8 +47,8 @@ static enum status labels_make(struct dataset *dataset, const struct dataset_mod
 {
     size_t n = (size_t)dataset->n_node;
     enum status status;
-    dataset->multi_label = model->multi_label;
-    if (!model->multi_label) {
+    dataset->multi_label = model->multi_label || model->regression;
+    if (!dataset->multi_label) {
         status = dataset_store_block(dataset->store, MEMORY_OTHER, n, sizeof *dataset->labels, &dataset->labels);
         for (size_t i = 0; status == STATUS_OK && i < n; i++) {
             dataset->labels[i] = -1;
@@ -65,15 +65,16 @@ static enum status labels_make(struct dataset *dataset, const struct dataset_mod
 
 static enum status labels_check(const struct dataset *dataset, const struct dataset_model *model)
 {
-    if (dataset->multi_label != model->multi_label) {
+    const bool rows = model->multi_label || model->regression;
+    if (dataset->multi_label != rows) {
         return status_fail(STATUS_DATA, "dataset '%s' has %s, and the model in '%s' was trained for %s", dataset->name,
                            dataset->multi_label ? "several labels per node" : "one label per node", model->folder,
                            model->multi_label ? "several" : "one");
     }
     if (dataset->multi_label && dataset->n_class != model->n_class) {
         return status_fail(STATUS_DATA,
-                           "dataset '%s' has %" PRId32 " label columns, expected the %" PRId32 " of the model in '%s'",
-                           dataset->name, dataset->n_class, model->n_class, model->folder);
+                           "dataset '%s' has %" PRId32 " label columns, expected the %" PRId32 " %sof the model in '%s'",
+                           dataset->name, dataset->n_class, model->n_class, model->regression ? "outputs " : "", model->folder);
     }
     for (int64_t node = 0; !dataset->multi_label && node < dataset->n_node; node++) {
         if (dataset->labels[node] >= model->n_class) {

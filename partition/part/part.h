@@ -68,6 +68,7 @@ struct part {
     int64_t n_halo_value; /* stored values of their sparse features */
     enum dataset_loops loops;
     int64_t n_split[4]; /* of the whole graph, by enum dataset_split */
+    double loss_weight; /* that its training loss is a mean over */
     int64_t n_bytes;    /* of the encoded part */
     const void *bytes;  /* n_bytes: itself, where all arrays below lie */
 
@@ -75,12 +76,13 @@ struct part {
 
     int32_t n_hop; /* own rows are ordered by hop, edges to the nearest training node (reach.h); 0: they are not */
 
-    const uint32_t *node;    /* n_own + n_halo: dataset node ids */
-    const uint32_t *degree;  /* n_own: stored in-degree in the whole graph (implied loops not counted) */
-    const float *strength;   /* n_own: sum of the weights of in-edges; NULL unless weighted */
-    const uint8_t *split;    /* n_own */
-    const int32_t *labels;   /* n_own, or NULL when multi_label */
-    const float *label_rows; /* n_own × n_class, or NULL */
+    const uint32_t *node;       /* n_own + n_halo: dataset node ids */
+    const uint32_t *degree;     /* n_own: stored in-degree in the whole graph (implied loops not counted) */
+    const float *strength;      /* n_own: sum of the weights of in-edges; NULL unless weighted */
+    const uint8_t *split;       /* n_own */
+    const float *class_weights; /* n_class, not negative; NULL: 1 each */
+    const int32_t *labels;      /* n_own, or NULL when multi_label */
+    const float *label_rows;    /* n_own × n_class, or NULL */
 
     const float *features;           /* n_own + n_halo × n_feature, or NULL when sparse */
     const int64_t *feature_indptr;   /* n_own + n_halo + 1, or NULL when dense */

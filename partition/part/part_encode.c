@@ -97,6 +97,9 @@ static void write_rows(const struct encoding *e, void *bytes)
             labels[r] = dataset->labels[v];
         }
     }
+    if (dataset->class_weight != NULL) {
+        memcpy(section(e, bytes, PART_SECTION_CLASS_WEIGHTS), dataset->class_weight, n_class * sizeof(float));
+    }
     if (e->header.features == PART_FEATURES_DENSE) {
         dataset_feature_rows(dataset, e->row_node, e->n_own + e->header.n_halo, section(e, bytes, PART_SECTION_FEATURES));
     } else if (e->header.features == PART_FEATURES_SPARSE) {

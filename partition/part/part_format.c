@@ -45,6 +45,7 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
     n_out[PART_SECTION_SPLIT] = n_own;
     n_out[PART_SECTION_LABELS] = header->multi_label ? 0 : n_own;
     n_out[PART_SECTION_LABEL_ROWS] = header->multi_label ? label_row_values : 0;
+    n_out[PART_SECTION_CLASS_WEIGHTS] = header->class_weighted ? (uint64_t)header->n_class : 0;
     n_out[PART_SECTION_FEATURES] = dense ? feature_values : 0;
     n_out[PART_SECTION_FEATURE_INDPTR] = sparse ? n_row + 1 : 0;
     n_out[PART_SECTION_FEATURE_INDICES] = sparse ? (uint64_t)header->n_feature_value + (uint64_t)header->n_halo_value : 0;
@@ -111,6 +112,8 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     header->n_relation = dataset->n_relation;
     header->n_class = dataset->n_class;
     header->multi_label = dataset->multi_label;
+    header->class_weighted = dataset->class_weight != NULL;
+    header->loss_weight = dataset->loss_weight > 0.0 ? dataset->loss_weight : (double)dataset->n_split[DATASET_SPLIT_TRAIN];
     header->features_typed = dataset->features_typed;
     header->weighted = dataset->weighted;
     header->covered = partition->covered;

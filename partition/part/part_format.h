@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 10u
+#define PART_VERSION 11u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -25,6 +25,7 @@
     X(SPLIT,           "split",            uint8_t)            \
     X(LABELS,          "labels",           int32_t)            \
     X(LABEL_ROWS,      "label rows",       float)              \
+    X(CLASS_WEIGHTS,   "class weights",    float)              \
     X(FEATURES,        "features",         float)              \
     X(FEATURE_INDPTR,  "feature indptr",   int64_t)            \
     X(FEATURE_INDICES, "feature indices",  uint32_t)           \
@@ -117,15 +118,18 @@ struct part_header {
     int64_t n_hop;      /* 0: own rows are not ordered by hop */
     int64_t n_halo; /* rows behind own ones in "node" and the features: where it stores them, all payload rows of in-edges */
     int64_t n_halo_value;
+    double loss_weight; /* of the whole graph's training rows */
     int32_t n_class;
     uint8_t multi_label;
     uint8_t symmetric;
     uint8_t loops;
     uint8_t features; /* enum part_features */
     uint8_t features_typed;
-    uint8_t weighted;                  /* weights and strengths; typed edges have weights alone */
-    uint8_t covered;                   /* as the partition is */
-    uint8_t stores;                    /* likewise */
+    uint8_t weighted; /* weights and strengths; typed edges have weights alone */
+    uint8_t covered;  /* as the partition is */
+    uint8_t stores;   /* likewise */
+    uint8_t class_weighted;
+    uint8_t unused[3];                 /* 0 */
     int32_t n_block[PART_DIRECTION_N]; /* listed; OUT: 0 when symmetric */
     struct part_counts total[PART_DIRECTION_N];
     struct part_section_row section[PART_SECTION_N];

@@ -73,6 +73,12 @@ static enum status check_not_negative(enum part_section s, const float *value, i
 static enum status check_labels(const struct reader *in)
 {
     const struct part *p = in->part;
+    if (p->class_weights != NULL) {
+        enum status status = check_not_negative(PART_SECTION_CLASS_WEIGHTS, p->class_weights, p->n_class);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
     if (p->multi_label) {
         for (int64_t i = 0; i < p->n_own * p->n_class; i++) {
             if (!is_finite(p->label_rows[i]) && !is_nan(p->label_rows[i])) {
@@ -322,6 +328,8 @@ static void point_rows(const struct reader *in)
     p->loops = (enum dataset_loops)h->loops;
     p->halo = (struct part_halo){.part = h->part, .n_part = h->n_part, .n_hop = p->n_hop, .symmetric = h->symmetric};
     memcpy(p->n_split, h->n_split, sizeof p->n_split);
+    p->loss_weight = h->loss_weight;
+    p->class_weights = h->class_weighted ? section(in, PART_SECTION_CLASS_WEIGHTS) : NULL;
     p->n_bytes = h->n_bytes;
     p->bytes = in->bytes;
     p->node = section(in, PART_SECTION_NODE);

@@ -1,6 +1,7 @@
 /* Checks an encoded part's header before anything that it counts is read; part_open.c checks the sections. */
 #include "partition/part/part_format.h"
 
+#include <float.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -45,6 +46,12 @@ static enum status check_scalars(const struct part_header *h)
     if (h->multi_label > 1 || h->features_typed > 1 || h->symmetric > 1 || h->loops > DATASET_LOOPS_NONE ||
         h->features > PART_FEATURES_SPARSE || (h->features == PART_FEATURES_NONE) != (h->n_feature == 0)) {
         return fail("header: expected known values of multi_label, symmetric, loops and features");
+    }
+    if (h->class_weighted > 1 || memcmp(h->unused, (const uint8_t[sizeof h->unused]){0}, sizeof h->unused) != 0) {
+        return fail("header: expected weights of classes or none, and zeros behind");
+    }
+    if (!(h->loss_weight >= 0.0 && h->loss_weight <= DBL_MAX)) {
+        return fail("header: expected a finite weight of the training rows that is not negative");
     }
     int64_t n_split = 0;
     for (int s = 0; s < 4; s++) {

@@ -80,6 +80,9 @@ char *job_print(const struct job *job);
 /* The key reference: as a table for people (markdown false) or as configs/README.md's body. */
 void job_describe(FILE *file, bool markdown);
 
+/* Is the loss of numbers rather than of classes? Labels are then numbers to be predicted. */
+bool job_regresses(const struct job *job);
+
 /* Does the model's kind take weights of edges? */
 bool job_takes_edge_weights(const struct job *job);
 

@@ -39,6 +39,12 @@ static bool address_is_sane(const char *address)
     return n >= 1 && n <= 5 && strspn(colon + 1, "0123456789") == n && strtol(colon + 1, NULL, 10) <= 65535;
 }
 
+bool job_regresses(const struct job *job)
+{
+    int loss = job->train.loss;
+    return loss == JOB_LOSS_MSE || loss == JOB_LOSS_MAE || loss == JOB_LOSS_HUBER;
+}
+
 bool job_takes_edge_weights(const struct job *job)
 {
     return model_kind_of(job)->takes_weights;
@@ -327,6 +333,89 @@ static void remark_unused(const struct job *job, const struct job_places *places
     remark_offload(job, places);
 }
 
+/* Labels that are numbers: what is made of classes has no meaning then, and the other way round. */
+static enum status check_regression(const struct job *job, const struct job_places *places)
+{
+    const struct job_train *train = &job->train;
+    bool is_of_numbers = train->metric == JOB_METRIC_R2 || train->metric == JOB_METRIC_RMSE || train->metric == JOB_METRIC_MAE;
+    if (!job_regresses(job)) {
+        if (is_of_numbers) {
+            FAIL_AT(train_metric,
+                    "train.metric = \"r2\", \"rmse\" and \"mae\" are of numbers: expected train.loss = \"mse\", \"mae\" or "
+                    "\"huber\" beside it");
+        }
+        return STATUS_OK;
+    }
+    if (!is_of_numbers && train->metric != JOB_METRIC_AUTO) {
+        FAIL_AT(train_metric, "train.metric is of classes, and train.loss of numbers: expected \"r2\", \"rmse\" or \"mae\"");
+    }
+    if (job->dataset.generator != JOB_GENERATOR_NONE) {
+        FAIL_AT(train_loss,
+                "train.loss = \"mse\", \"mae\" and \"huber\" are for labels that are numbers, and those of a generator are "
+                "classes: expected dataset.path, an npy folder");
+    }
+    if (job->dataset.format == JOB_FORMAT_OGB || job->dataset.format == JOB_FORMAT_NPZ) {
+        FAIL_AT(train_loss,
+                "train.loss = \"mse\", \"mae\" and \"huber\" are for labels that are numbers, and those of dataset.format = "
+                "\"ogb\" and \"npz\" are classes: expected \"npy\"");
+    }
+    if (job->model.label_input) {
+        FAIL_AT(model_label_input,
+                "model.label_input does not go with train.loss = \"mse\", \"mae\" or \"huber\": it appends a column for "
+                "each class");
+    }
+    if (strcmp(train->class_weights, "none") != 0) {
+        FAIL_AT(train_class_weights,
+                "train.class_weights does not go with train.loss = \"mse\", \"mae\" or \"huber\": numbers have no "
+                "classes");
+    }
+    if (train->label_smoothing > 0.0) {
+        FAIL_AT(train_label_smoothing,
+                "train.label_smoothing does not go with train.loss = \"mse\", \"mae\" or \"huber\": numbers have no "
+                "classes");
+    }
+    return STATUS_OK;
+}
+
+/* What the loss takes. */
+static enum status check_loss(const struct job *job, const struct job_places *places)
+{
+    if (job->train.loss == JOB_LOSS_BCE && job->train.label_smoothing > 0.0) {
+        FAIL_AT(train_label_smoothing,
+                "train.label_smoothing is for train.loss = \"cross_entropy\": of \"bce\" each label is 0 or 1, "
+                "and there are no other classes to spread it over");
+    }
+    if (job->train.class_weights[0] == '\0') {
+        FAIL_AT(train_class_weights, "train.class_weights is empty; expected \"none\", \"balanced\" or a .npy file");
+    }
+    if (job->model.label_input && strcmp(job->train.class_weights, "none") != 0) {
+        FAIL_AT(
+            train_class_weights,
+            "train.class_weights does not go with model.label_input: which rows the loss is over is drawn in every epoch, and "
+            "only their number is counted before, not the sum of their weights");
+    }
+    return STATUS_OK;
+}
+
+static enum status check_plateau(const struct job *job, const struct job_places *places)
+{
+    const struct job_train *train = &job->train;
+    if (train->lr_schedule != JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU) {
+        return STATUS_OK;
+    }
+    if (train->eval_every == 0) {
+        FAIL_AT(train_lr_schedule,
+                "train.lr_schedule = \"reduce_on_plateau\" looks at evaluations, and train.eval_every = 0 asks for none");
+    }
+    if (train->lr_gamma <= 0.0 || train->lr_gamma >= 1.0) {
+        FAIL_AT(train_lr_gamma, "train.lr_gamma must be between 0 and 1 for train.lr_schedule = \"reduce_on_plateau\"");
+    }
+    if (train->lr_min > train->lr) {
+        FAIL_AT(train_lr_min, "train.lr_min is more than train.lr");
+    }
+    return STATUS_OK;
+}
+
 /* A GPU's arrays do not lie in files. */
 static enum status check_device(const struct job *job, const struct job_places *places)
 {
@@ -386,9 +475,10 @@ enum status job_check_rules(const struct job *job, const struct job_places *plac
     if (status == STATUS_OK) {
         status = check_device(job, places);
     }
-    if (status == STATUS_OK) {
-        status = check_kernel(job, places);
-    }
+    status = status == STATUS_OK ? check_kernel(job, places) : status;
+    status = status == STATUS_OK ? check_regression(job, places) : status;
+    status = status == STATUS_OK ? check_loss(job, places) : status;
+    status = status == STATUS_OK ? check_plateau(job, places) : status;
     if (status != STATUS_OK) {
         return status;
     }

@@ -16,6 +16,7 @@ double schedule_lr(const struct job *job, uint32_t epoch)
     }
     case JOB_LR_SCHEDULE_STEP:
         return train->lr * pow(train->lr_gamma, (double)(e / train->lr_step));
+    case JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU: /* the coordinator's factor */
     case JOB_LR_SCHEDULE_CONSTANT:
     case JOB_LR_SCHEDULE_N:
         break;

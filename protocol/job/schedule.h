@@ -13,6 +13,7 @@
  *   constant  lr
  *   cosine    lr · (1 + cos(π e / n)) / 2 with e epochs since the warm-up of n = epochs − warmup: 0 after the last epoch
  *   step      lr · lr_gamma^⌊e / lr_step⌋
+ *   reduce_on_plateau  lr: what evaluations say comes on top, as a factor
  *   source    Loshchilov & Hutter, ICLR 2017, eq. 5 (cosine, without restarts)
  */
 double schedule_lr(const struct job *job, uint32_t epoch);

@@ -54,6 +54,7 @@ Test(embeddings, give_the_bits_of_a_weight_that_every_worker_stores)
     expect_as_given(rgcn, DECAY);
     expect_as_given(rgcn, DECAY "optimizer = \"adamw\"\nlr_schedule = \"cosine\"");
     expect_as_given(rgcn, DECAY "optimizer = \"sgd\"\nmomentum = 0.9");
+    expect_as_given(rgcn, DECAY "optimizer = \"sgd\"\nclip_norm = 0.02");
     expect_as_given("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.3", "");
     expect_as_given("kind = \"sage\"\nhidden = 16\nlayers = 3\nnorm = \"batch\"", "");
 }

@@ -468,15 +468,20 @@ static void halo_run(struct executor *x, const struct step *step)
 /* --- an epoch --- */
 
 /* Loss over the training rows of one part, and the gradient of its logits. */
-static double part_loss(struct executor *x, const struct step *step, struct executor_part *part)
+static struct device_score part_loss(struct executor *x, const struct step *step, struct executor_part *part)
 {
     const struct program *program = x->setup.program;
+    const struct objective *objective = x->setup.objective;
     const struct step_operand *logits = step_operand(step, OP_ROLE_IN_0);
-    struct device_scoring how = {.loss = DEVICE_LOSS_CROSS_ENTROPY,
+    struct device_scoring how = {.loss = objective != NULL ? objective->loss : DEVICE_LOSS_CROSS_ENTROPY,
                                  .n = part->n_own,
                                  .c = program->value[logits->index].width,
                                  .logits = part->value[logits->index],
-                                 .labels = part->labels.labels,
+                                 .labels = part->labels.label_rows != NULL ? (const void *)part->labels.label_rows
+                                                                           : (const void *)part->labels.labels,
+                                 .weights = part->class_weights,
+                                 .smoothing = objective != NULL ? objective->smoothing : 0.0,
+                                 .delta = objective != NULL ? objective->delta : 0.0,
                                  .row_split = part->labels.split,
                                  .split = DATASET_SPLIT_TRAIN,
                                  .now = x->now,
@@ -493,21 +498,23 @@ static double part_loss(struct executor *x, const struct step *step, struct exec
     x->ops->loss(x->device, &how, x->score);
     device_strict_scope_end(x->device);
     x->ops->download(x->device, &score, x->score, sizeof score);
-    return score.loss;
+    return score;
 }
 
 static void loss_run(struct executor *x, const struct step *step)
 {
     const struct step_operand *drawn = step_operand(step, OP_ROLE_STATISTICS);
-    double n_row = (double)x->n_train;
     if (drawn != NULL) {
-        x->ops->move(x->device, DEVICE_LANE_COMPUTE, &x->now->n_loss_row, x->statistics[drawn->index], sizeof n_row);
-        x->ops->download(x->device, &n_row, &x->now->n_loss_row, sizeof n_row);
+        x->ops->move(x->device, DEVICE_LANE_COMPUTE, &x->now->n_loss_row, x->statistics[drawn->index],
+                     sizeof x->now->n_loss_row);
     }
-    x->loss = 0.0;
+    double loss = 0.0, weight = 0.0;
     for (int p = 0; p < x->setup.n_part; p++) {
-        x->loss += part_loss(x, step, &x->part[p]) / n_row;
+        const struct device_score score = part_loss(x, step, &x->part[p]);
+        loss += score.loss;
+        weight += score.weight;
     }
+    x->loss = loss / weight;
 }
 
 /* The steps of a list that are, or are not, of backward; sums of all parts and the optimiser's step are the caller's. */
@@ -527,7 +534,7 @@ static void steps_run(struct executor *x, enum step_phase phase, bool backward)
 
 double executor_forward(struct executor *x, const float *weights)
 {
-    const struct device_now now = {.n_loss_row = (double)x->n_train, .epoch = x->setup.epoch};
+    const struct device_now now = {.n_loss_row = executor_loss_weight(x), .epoch = x->setup.epoch};
     executor_weights_put(x, weights);
     x->ops->upload(x->device, x->now, &now, sizeof now);
     steps_run(x, STEP_PHASE_STATIC, false);

@@ -6,6 +6,7 @@
 
 #include "models/step.h"
 #include "tests/support/graphs/graph.h"
+#include "tests/support/model/objective.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,11 +17,12 @@ struct executor_setup {
     const struct device_ops *ops;
     const struct test_graph *graph;
     int n_part;
-    const int32_t *owner;  /* n_node: the part of each node; NULL: drawn at random */
-    const float *features; /* n_node × width of value 0, also when the program takes them sparse */
-    const int32_t *labels; /* n_node */
-    const uint8_t *split;  /* n_node */
-    uint64_t seed;         /* of dropout */
+    const int32_t *owner;              /* n_node: the part of each node; NULL: drawn at random */
+    const float *features;             /* n_node × width of value 0, also when the program takes them sparse */
+    const int32_t *labels;             /* n_node */
+    const uint8_t *split;              /* n_node */
+    const struct objective *objective; /* NULL: cross entropy, plain */
+    uint64_t seed;                     /* of dropout */
     uint32_t epoch;
     bool training;              /* dropout is on */
     double sampling;            /* where the program samples: p */

@@ -429,20 +429,9 @@ void executor_gradients_add(struct executor *x, const struct executor_part *part
     free(host[1]);
 }
 
-static void labels_open(struct executor *x, struct executor_part *part)
+static void scales_open(struct executor *x, struct executor_part *part)
 {
-    int32_t *labels = memory_alloc((size_t)part->n_own, sizeof *labels);
-    uint8_t *split = memory_alloc((size_t)part->n_own, sizeof *split);
     float *scale = memory_alloc((size_t)part->n_own, sizeof *scale);
-    for (int64_t r = 0; r < part->n_own; r++) {
-        labels[r] = x->setup.labels[part->node[r]];
-        split[r] = x->setup.split[part->node[r]];
-        x->n_train += split[r] == DATASET_SPLIT_TRAIN && labels[r] >= 0;
-    }
-    part->labels.labels = executor_upload(x, labels, (size_t)part->n_own * sizeof *labels);
-    part->labels.train = DATASET_SPLIT_TRAIN;
-    part->labels.split = executor_upload(x, split, (size_t)part->n_own * sizeof *split);
-    part->node_device = executor_upload(x, part->node, (size_t)(part->n_own + part->n_halo) * sizeof *part->node);
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
         for (int64_t r = 0; aggregate_defs[kind]->scale != NULL && r < part->n_own; r++) {
             scale[r] = aggregate_defs[kind]->scale(x->setup.graph->strength[part->node[r]],
@@ -452,8 +441,6 @@ static void labels_open(struct executor *x, struct executor_part *part)
                                     ? executor_upload(x, scale, (size_t)part->n_own * sizeof *scale)
                                     : NULL;
     }
-    free(labels);
-    free(split);
     free(scale);
 }
 
@@ -470,7 +457,8 @@ void executor_parts_open(struct executor *x)
         part->saved = memory_alloc((size_t)program->n_op, sizeof *part->saved);
         halo_list(x, p);
         features_open(x, part);
-        labels_open(x, part);
+        executor_labels_open(x, part);
+        scales_open(x, part);
     }
     free(at.owner);
     free(at.place);

@@ -30,6 +30,7 @@ struct executor_part {
     uint32_t *node_device;
     uint32_t *embedded_column; /* csr.n_embedded: host */
     struct op_labels labels;
+    const float *class_weights;                     /* NULL: 1 each */
     struct executor_block *block[PART_DIRECTION_N]; /* n_part */
     float *row_scale[AGGREGATE_KIND_N];
     struct device_csr csr, csr_halo;     /* of own rows; with halo rows */
@@ -57,7 +58,6 @@ struct executor {
     float *asked;        /* likewise, of what gradients that return are made of */
     void *picked[2];     /* scratch for a sampled block, and for a transposed one */
     struct device_block block[2];
-    int64_t n_train;
     struct executor_array *arrays; /* all device memory, newest first */
 };
 
@@ -73,6 +73,10 @@ void executor_block_draw(struct executor *executor, struct executor_block *block
 /* Cut the graph into the setup's parts and put structure, features, labels and scales on the device. */
 void executor_parts_open(struct executor *executor);
 void executor_parts_close(struct executor *executor);
+
+/* A part's labels, splits and node ids on the device, as the objective takes them; and the weight of all parts' training rows. */
+void executor_labels_open(struct executor *executor, struct executor_part *part);
+double executor_loss_weight(const struct executor *executor);
 
 /* Rows of a part's array that has those of a hop. */
 int64_t executor_rows(const struct executor_part *part, int32_t hop);

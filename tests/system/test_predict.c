@@ -107,6 +107,79 @@ static struct npy array_of(const char *path)
     return npy;
 }
 
+/* A ring whose labels are numbers: one or several a node. */
+static void numbers_write(int64_t n_column)
+{
+    enum { N = 60 };
+    static int64_t edges[2][N], train[N / 2], valid[N / 4];
+    static float features[N][3], labels[N * 2];
+    for (int64_t i = 0; i < N; i++) {
+        edges[0][i] = i;
+        edges[1][i] = (i + 1) % N;
+        for (int64_t c = 0; c < 3; c++) {
+            features[i][c] = sinf((float)(i * (c + 1)));
+        }
+        for (int64_t k = 0; k < n_column; k++) {
+            labels[i * n_column + k] = i % 7 == 3 && k == 1 ? NAN : 3.0F * features[i][k] - 1.5F;
+        }
+    }
+    for (int64_t i = 0; i < N / 4; i++) {
+        train[2 * i] = 4 * i;
+        train[2 * i + 1] = 4 * i + 1;
+        valid[i] = 4 * i + 2;
+    }
+    const int64_t pair[] = {2, N}, rows[] = {N, n_column}, wide[] = {N, 3}, n_train = N / 2, n_valid = N / 4;
+    cr_assert_eq(npy_save(folder_path("edges.npy"), NPY_TYPE_I64, 2, pair, edges), STATUS_OK);
+    cr_assert_eq(npy_save(folder_path("features.npy"), NPY_TYPE_F32, 2, wide, features), STATUS_OK);
+    cr_assert_eq(npy_save(folder_path("labels.npy"), NPY_TYPE_F32, n_column > 1 ? 2 : 1, rows, labels), STATUS_OK);
+    cr_assert_eq(npy_save(folder_path("train_idx.npy"), NPY_TYPE_I64, 1, &n_train, train), STATUS_OK);
+    cr_assert_eq(npy_save(folder_path("valid_idx.npy"), NPY_TYPE_I64, 1, &n_valid, valid), STATUS_OK);
+}
+
+/* Of errors the least is the best. */
+static void expect_least(const char *dir, double best)
+{
+    json_t *epochs = results_epochs(folder_path(dir));
+    cr_expect_eq(json_array_size(epochs), 5);
+    for (size_t e = 0; e < json_array_size(epochs); e++) {
+        cr_expect_geq(results_number(json_array_get(epochs, e), "valid_metric"), best, "epoch %zu", e);
+    }
+    json_decref(epochs);
+}
+
+#define NUMBERS "--set dataset.generator=none --set dataset.path=. --set train.loss=huber"
+
+Test(predict, numbers_are_predicted_as_they_are)
+{
+    for (int64_t n_column = 1; n_column <= 2; n_column++) {
+        numbers_write(n_column);
+        job_run(NUMBERS " --set train.metric=rmse --set output.dir=o%d", (int)n_column);
+        job_run(NUMBERS " --set predict.model=o%d --set workers.count=1 --set output.dir=p%d", (int)n_column, (int)n_column);
+        char path[32];
+        snprintf(path, sizeof path, "o%d", (int)n_column);
+        json_t *trained = result_of(path);
+        cr_expect_eq(results_number(json_object_get(trained, "dataset"), "outputs"), (double)n_column);
+        cr_expect_null(json_object_get(json_object_get(trained, "dataset"), "classes"));
+        cr_expect(json_is_null(json_object_get(trained, "confusion")));
+        cr_expect_str_eq(json_string_value(json_object_get(trained, "metric")), "rmse");
+        double valid = results_number(json_object_get(trained, "best"), "valid_metric");
+        expect_least(path, valid);
+        snprintf(path, sizeof path, "p%d", (int)n_column);
+        json_t *predicted = result_of(path);
+        cr_expect_eq(results_number(json_object_get(predicted, "metrics"), "valid"), valid, "the same weights, rows and parts");
+        snprintf(path, sizeof path, "p%d/predictions.npy", (int)n_column);
+        struct npy found = array_of(path);
+        snprintf(path, sizeof path, "p%d/logits.npy", (int)n_column);
+        struct npy logits = array_of(path);
+        cr_expect(found.type == NPY_TYPE_F32 && found.rank == (n_column > 1 ? 2 : 1) && found.n_value == 60 * n_column);
+        cr_expect_arr_eq(found.data, logits.data, (size_t)found.n_value * sizeof(float));
+        npy_close(&logits);
+        npy_close(&found);
+        json_decref(predicted);
+        json_decref(trained);
+    }
+}
+
 Test(predict, a_node_s_class_is_the_first_of_its_greatest_logits)
 {
     job_run("--set output.dir=o");

@@ -130,7 +130,7 @@ static enum status start_fleet(struct coordinator *c)
     char fingerprint[33];
     dataset_fingerprint(&c->dataset, true, fingerprint);
     training_begin(&c->training, fingerprint, training_partition_hash(&c->partition));
-    if (c->training.metric == JOB_METRIC_ROC_AUC) {
+    if (score_takes_rows(c->training.metric) || coordinator_counts_classes(c)) {
         status = score_labels_copy(&c->dataset, &c->training.labels);
     }
     dataset_release(&c->dataset);
@@ -279,6 +279,7 @@ static void release(struct coordinator *c, bool is_done)
     tensorboard_close(c->training.tensorboard);
     output_close(&c->output, is_done);
     score_labels_release(&c->training.labels);
+    score_confusion_release(&c->result.confusion);
     embeddings_release(&c->embeddings);
     splits_release(&c->drawn);
     free(c->n_kept);

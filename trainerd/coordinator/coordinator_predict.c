@@ -59,6 +59,16 @@ static void labels_put(void *context, const uint32_t *node, int64_t n, const flo
     }
 }
 
+/* Numbers as they are. */
+static void numbers_put(void *context, const uint32_t *node, int64_t n, const float *rows)
+{
+    const struct predictions_file *file = context;
+    size_t n_bytes = (size_t)file->training->n_class * sizeof *rows;
+    for (int64_t r = 0; r < n; r++) {
+        memcpy(file->values + node[r] * n_bytes, rows + r * file->training->n_class, n_bytes);
+    }
+}
+
 static enum status predictions_fill(void *context, char *bytes)
 {
     struct predictions_file *file = context;
@@ -67,18 +77,23 @@ static enum status predictions_fill(void *context, char *bytes)
     file->values = bytes + file->n_header;
     return training_rows_each(training, &(struct training_rows){.what = MESSAGE_GET_LOGITS,
                                                                 .width = training->n_class,
-                                                                .take = training->multi_label ? labels_put : classes_put,
+                                                                .take = job_regresses(training->job) ? numbers_put
+                                                                        : training->multi_label      ? labels_put
+                                                                                                     : classes_put,
                                                                 .context = file});
 }
 
-/* predictions.npy: int64 [N], or of several labels per node uint8 [N, C]. */
+/* predictions.npy: int64 [N], or of several labels per node uint8 [N, C], or of numbers float32 [N] (one a node) or [N, C]. */
 static enum status predictions_write(struct coordinator *c)
 {
     struct predictions_file file = {.training = &c->training};
-    bool multi = c->facts.multi_label;
-    const int64_t shape[2] = {c->facts.n_node, multi ? c->facts.n_class : 1};
-    file.n_header = npy_header_write(multi ? NPY_TYPE_U8 : NPY_TYPE_I64, multi ? 2 : 1, shape, file.header, sizeof file.header);
-    size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * (multi ? 1 : sizeof(int64_t));
+    bool numbers = c->facts.regression, rows = c->facts.multi_label;
+    const int64_t shape[2] = {c->facts.n_node, rows ? c->facts.n_class : 1};
+    enum npy_type type = numbers ? NPY_TYPE_F32 : rows ? NPY_TYPE_U8 : NPY_TYPE_I64;
+    int rank = rows && !(numbers && shape[1] == 1) ? 2 : 1;
+    file.n_header = npy_header_write(type, rank, shape, file.header, sizeof file.header);
+    size_t one = numbers ? sizeof(float) : rows ? 1 : sizeof(int64_t);
+    size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * one;
     return dir_replace_mapped(&c->output.dir, "predictions.npy", n, predictions_fill, &file);
 }
 

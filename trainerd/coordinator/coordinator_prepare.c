@@ -26,11 +26,25 @@ static enum status rules_check(struct coordinator *c)
                            "label columns: expected \"bce\"",
                            dataset->name, (int)dataset->n_class);
     }
+    if (c->job.train.label_smoothing > 0.0 && dataset->multi_label) {
+        return status_fail(
+            STATUS_CONFIG,
+            "train.label_smoothing = %g is for one label per node, dataset '%s' has %d label columns, each of which "
+            "is 0 or 1: expected 0",
+            c->job.train.label_smoothing, dataset->name, (int)dataset->n_class);
+    }
     if (c->job.train.patience > 0 && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
         return status_fail(STATUS_CONFIG,
                            "train.patience = %lld waits for a better valid metric, and dataset '%s' has no validation split: "
                            "expected train.patience = 0, or a data set with such a split (valid_idx.npy)",
                            (long long)c->job.train.patience, dataset->name);
+    }
+    if (c->job.train.lr_schedule == JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
+        return status_fail(
+            STATUS_CONFIG,
+            "train.lr_schedule = \"reduce_on_plateau\" waits for a better valid %s, and dataset '%s' has no validation "
+            "split: expected another schedule, or a data set with such a split (valid_idx.npy)",
+            job_choice_text("train", "lr_monitor", c->job.train.lr_monitor), dataset->name);
     }
     return score_metric(&c->job, dataset->multi_label, dataset->n_class, &c->training.metric);
 }
@@ -43,6 +57,7 @@ static struct dataset sizes_of(const struct dataset *dataset)
                             .n_feature = dataset->n_feature,
                             .n_class = dataset->n_class,
                             .multi_label = dataset->multi_label,
+                            .regression = dataset->regression,
                             .symmetric = dataset->symmetric,
                             .n_relation = dataset->n_relation,
                             .weighted = dataset->weighted,
@@ -84,10 +99,11 @@ static enum status load(struct coordinator *c)
     const struct dataset *dataset = &c->dataset;
     c->sparse_features = dataset->feature_indptr != NULL;
     c->facts = sizes_of(dataset);
+    c->progress.is_of_numbers = dataset->regression;
     progress_duration(coordinator_phase_end(c, RESULT_PHASE_LOAD), text);
     progress_print(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
                    dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge, (long long)dataset->n_feature,
-                   (int)dataset->n_class, dataset->multi_label ? "labels" : "classes", text);
+                   (int)dataset->n_class, report_outputs(dataset), text);
     report_split_text(&c->facts, splits);
     progress_print(&c->progress, "%s", splits);
     status = rules_check(c);

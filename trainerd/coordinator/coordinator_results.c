@@ -39,6 +39,7 @@ struct rows_file {
     struct training *training;
     uint32_t what;
     int64_t width;
+    struct score_confusion *confusion; /* of logits: which classes are taken for which; NULL: not wanted */
     char header[256];
     size_t n_header; /* a multiple of 64 */
 };
@@ -48,12 +49,24 @@ static enum status fill_rows(void *context, char *bytes)
 {
     struct rows_file *file = context;
     memcpy(bytes, file->header, file->n_header);
-    return training_rows_place(file->training, file->what, file->width, (float *)(void *)(bytes + file->n_header));
+    float *rows = (float *)(void *)(bytes + file->n_header);
+    enum status status = training_rows_place(file->training, file->what, file->width, rows);
+    if (status != STATUS_OK || file->confusion == NULL) {
+        return status;
+    }
+    return score_confusion_count(&file->training->labels, rows, DATASET_SPLIT_TEST, file->confusion);
+}
+
+bool coordinator_counts_classes(const struct coordinator *c)
+{
+    return !c->facts.multi_label && c->facts.n_class <= SCORE_CLASSES_MOST;
 }
 
 enum status coordinator_write_rows(struct coordinator *c, const char *name, uint32_t what, int64_t width)
 {
-    struct rows_file file = {.training = &c->training, .what = what, .width = width};
+    bool counts = what == MESSAGE_GET_LOGITS && coordinator_counts_classes(c);
+    struct rows_file file = {
+        .training = &c->training, .what = what, .width = width, .confusion = counts ? &c->result.confusion : NULL};
     const int64_t shape[2] = {c->facts.n_node, width};
     file.n_header = npy_header_write(NPY_TYPE_F32, 2, shape, file.header, sizeof file.header);
     size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * sizeof(float);
@@ -121,8 +134,8 @@ static void print_prediction(struct coordinator *c)
 {
     const char *metric = job_choice_text("train", "metric", (int)c->training.metric);
     char all[PROGRESS_TEXT_BYTES], test[PROGRESS_TEXT_BYTES], took[PROGRESS_TEXT_BYTES];
-    progress_percent(c->result.scores.all, all);
-    progress_percent(c->result.scores.of[DATASET_SPLIT_TEST], test);
+    progress_metric(&c->progress, c->result.scores.all, all);
+    progress_metric(&c->progress, c->result.scores.of[DATASET_SPLIT_TEST], test);
     progress_duration(c->result.total_s, took);
     if (isnan(c->result.scores.all)) {
         progress_print(&c->progress, "%lld nodes predicted; no %s: the data set has no labels", (long long)c->facts.n_node,
@@ -143,9 +156,9 @@ void coordinator_print_end(struct coordinator *c)
     const struct checkpoint_state *state = &c->training.state;
     const char *metric = job_choice_text("train", "metric", (int)c->training.metric);
     char last[PROGRESS_TEXT_BYTES], best[PROGRESS_TEXT_BYTES], valid[PROGRESS_TEXT_BYTES], took[PROGRESS_TEXT_BYTES];
-    progress_percent(state->last.test, last);
-    progress_percent(state->best.test, best);
-    progress_percent(state->best.valid, valid);
+    progress_metric(&c->progress, state->last.test, last);
+    progress_metric(&c->progress, state->best.test, best);
+    progress_metric(&c->progress, state->best.valid, valid);
     progress_duration(c->result.total_s, took);
     if (c->training.end == TRAINING_END_PATIENCE) {
         progress_print(&c->progress, "stopped after %lld epochs: no better metric in %lld evaluations",

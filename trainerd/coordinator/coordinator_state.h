@@ -78,6 +78,9 @@ enum status coordinator_write_predictions(struct coordinator *c);
 /* The rows of the last evaluation as the file `name` of the output folder. */
 enum status coordinator_write_rows(struct coordinator *c, const char *name, uint32_t what, int64_t width);
 
+/* Does the result have which classes are taken for which? */
+bool coordinator_counts_classes(const struct coordinator *c);
+
 /* Logits, weights, result.json. errors  those of the fleet and of files */
 enum status coordinator_write_results(struct coordinator *c);
 

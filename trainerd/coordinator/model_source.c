@@ -109,8 +109,10 @@ static enum status graph_take(const char *path, const json_t *dataset, struct mo
     if (!number_take(dataset, "features", 1, INT64_MAX, &out->model.n_feature)) {
         return missing(path, "number dataset.features of at least 1");
     }
-    if (!number_take(dataset, "classes", 1, CLASS_MOST, &n_class) || !json_is_boolean(multi)) {
-        return missing(path, "number dataset.classes, or no dataset.multi_label");
+    bool regresses = job_regresses(&out->job);
+    if (!number_take(dataset, regresses ? "outputs" : "classes", 1, CLASS_MOST, &n_class) || !json_is_boolean(multi)) {
+        return missing(path, regresses ? "number dataset.outputs, or no dataset.multi_label"
+                                       : "number dataset.classes, or no dataset.multi_label");
     }
     if (!number_may_take(dataset, "relations", INT32_MAX, &n_relation) ||
         !number_may_take(dataset, "embedded_nodes", INT64_MAX, &out->model.n_embedded)) {
@@ -119,6 +121,7 @@ static enum status graph_take(const char *path, const json_t *dataset, struct mo
     out->model.n_class = (int32_t)n_class;
     out->model.n_relation = (int32_t)n_relation;
     out->model.multi_label = json_is_true(multi);
+    out->model.regression = regresses;
     out->weighted = json_is_true(json_object_get(dataset, "edge_weights"));
     snprintf(out->graph, sizeof out->graph, "%s", json_is_string(graph) ? json_string_value(graph) : "");
     return STATUS_OK;
@@ -202,6 +205,7 @@ void model_source_apply(const struct model_source *source, struct job *job)
     job->train = source->job.train;
     job->train.epochs = 0;
     job->train.patience = 0;
+    job->train.lr_schedule = JOB_LR_SCHEDULE_CONSTANT;
     job->train.checkpoint_every = 0;
     job->train.on_nan = JOB_ON_NAN_STOP;
     job->output.tensorboard = false;

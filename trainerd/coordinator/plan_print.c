@@ -195,8 +195,7 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
     bool predicts = in->program->forward_only;
     progress_bytes((double)plan->n_wire_evaluate, evaluate);
     fprintf(file, "dataset    %s: %" PRId64 " nodes, %" PRId64 " edges, %" PRId64 " features, %" PRId32 " %s\n", dataset->name,
-            dataset->n_node, dataset->n_edge, dataset->n_feature, dataset->n_class,
-            dataset->multi_label ? "labels" : "classes");
+            dataset->n_node, dataset->n_edge, dataset->n_feature, dataset->n_class, report_outputs(dataset));
     report_split_text(dataset, splits);
     fprintf(file, "           %s\n", splits);
     fprintf(file,

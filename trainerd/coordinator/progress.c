@@ -39,12 +39,14 @@ void progress_bytes(double n_bytes, char out[PROGRESS_TEXT_BYTES])
     snprintf(out, PROGRESS_TEXT_BYTES, "%.*f %s", unit > 0 && n_bytes < 99.95 ? 1 : 0, n_bytes, units[unit]);
 }
 
-void progress_percent(double fraction, char out[PROGRESS_TEXT_BYTES])
+void progress_metric(const struct progress *progress, double value, char out[PROGRESS_TEXT_BYTES])
 {
-    if (isnan(fraction)) {
+    if (isnan(value)) {
         snprintf(out, PROGRESS_TEXT_BYTES, "-");
+    } else if (progress->is_of_numbers) {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%.5g", value);
     } else {
-        snprintf(out, PROGRESS_TEXT_BYTES, "%.2f %%", 100.0 * fraction);
+        snprintf(out, PROGRESS_TEXT_BYTES, "%.2f %%", 100.0 * value);
     }
 }
 
@@ -123,10 +125,15 @@ static void append(struct line *line, const char *format, ...)
     }
 }
 
-static void append_metric(struct line *line, const char *name, double fraction)
+static void append_metric(const struct progress *progress, struct line *line, const char *name, double value)
 {
-    if (!isnan(fraction)) {
-        append(line, "%s %.1f %%", name, 100.0 * fraction);
+    if (isnan(value)) {
+        return;
+    }
+    if (progress->is_of_numbers) {
+        append(line, "%s %.4g", name, value);
+    } else {
+        append(line, "%s %.1f %%", name, 100.0 * value);
     }
 }
 
@@ -153,9 +160,9 @@ static void line_build(const struct progress *progress, struct line *line)
         progress_duration(progress->left_s, text);
         append(line, "%s left", text);
     }
-    append_metric(line, "train", now->train);
-    append_metric(line, "valid", now->valid);
-    append_metric(line, "test", now->test);
+    append_metric(progress, line, "train", now->train);
+    append_metric(progress, line, "valid", now->valid);
+    append_metric(progress, line, "test", now->test);
     progress_duration(now->epoch_s, text);
     append(line, "%s/epoch", text);
     if (now->n_bytes > 0) {

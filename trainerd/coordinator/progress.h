@@ -15,7 +15,7 @@ struct progress_epoch {
     int64_t n_done; /* epochs done, this one included */
     bool is_evaluated;
     double loss;
-    double train, valid, test; /* fractions; NaN where not known */
+    double train, valid, test; /* NaN where not known */
     double epoch_s, compute_s, pack_s, wait_s, evaluate_s;
     int64_t n_sent, n_bytes; /* sent, received by all workers */
 };
@@ -23,6 +23,7 @@ struct progress_epoch {
 struct progress {
     FILE *file;
     bool is_live;
+    bool is_of_numbers;         /* metrics are numbers as they are; else fractions, shown in per cent */
     bool is_drawn;              /* the live line is on the screen */
     int64_t n_epoch, n_first;   /* epochs of the job; done when training began here */
     int64_t n_evaluation;       /* seen so far */
@@ -48,10 +49,10 @@ void progress_epoch(struct progress *progress, const struct progress_epoch *epoc
 /* Clear the live line, before other messages and at the end. */
 void progress_end(struct progress *progress);
 
-/* "12 s", "3 min 20 s", "2 h 5 min" · "640 B", "1.5 MB" · a fraction in per cent, "-" for NaN. */
+/* "12 s", "3 min 20 s", "2 h 5 min" · "640 B", "1.5 MB" · a metric, in per cent where it is a fraction, "-" for NaN. */
 #define PROGRESS_TEXT_BYTES 32
 void progress_duration(double seconds, char out[PROGRESS_TEXT_BYTES]);
 void progress_bytes(double n_bytes, char out[PROGRESS_TEXT_BYTES]);
-void progress_percent(double fraction, char out[PROGRESS_TEXT_BYTES]);
+void progress_metric(const struct progress *progress, double value, char out[PROGRESS_TEXT_BYTES]);
 
 #endif

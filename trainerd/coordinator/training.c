@@ -5,6 +5,7 @@
 #include "protocol/job/schedule.h"
 #include "protocol/memory.h"
 #include "trainerd/coordinator/guard.h"
+#include "trainerd/coordinator/plateau.h"
 #include "trainerd/coordinator/results/metrics.h"
 #include "trainerd/coordinator/training_arrays.h"
 
@@ -27,13 +28,14 @@ void training_begin(struct training *training, const char *dataset, uint64_t par
     const struct checkpoint_score none = {NAN, NAN, NAN, NAN};
     training->state = (struct checkpoint_state){.best_epoch = -1, .best = none, .last = none, .partition = partition};
     guard_begin(&training->state);
+    plateau_begin(training->job, &training->state);
     snprintf(training->state.dataset, sizeof training->state.dataset, "%s", dataset);
     training->is_scored = false;
 }
 
 static double rate_factor(const struct training *training)
 {
-    return ldexp(1.0, -(int)training->state.n_rollback);
+    return ldexp(plateau_factor(training->job, &training->state), -(int)training->state.n_rollback);
 }
 
 /* State and arrays of a checkpoint of this job. */
@@ -79,13 +81,13 @@ enum status training_resume(struct training *training, const struct checkpoint *
 {
     enum status status = restore(training, checkpoint);
     status = status == STATUS_OK ? guard_restore(training) : status;
-    bool is_slowed = training->state.n_rollback > 0;
+    bool is_slowed = rate_factor(training) != 1.0;
     return status == STATUS_OK && is_slowed ? fleet_rate(training->fleet, rate_factor(training)) : status;
 }
 
 /* --- scoring --- */
 
-enum status training_curves(struct training *training, enum dataset_split first, double of[4], double *all_out)
+enum status training_score_rows(struct training *training, enum dataset_split first, double of[4], double *all_out)
 {
     size_t n = (size_t)training->labels.n_node * (size_t)training->n_class;
     float *logits;
@@ -95,19 +97,19 @@ enum status training_curves(struct training *training, enum dataset_split first,
     }
     status = training_logits(training, logits);
     for (int split = first; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {
-        status = score_roc_auc(&training->labels, logits, split, &of[split]);
+        status = score_rows(training->metric, &training->labels, logits, split, &of[split]);
     }
     if (status == STATUS_OK && all_out != NULL) {
-        status = score_roc_auc(&training->labels, logits, SCORE_SPLIT_ALL, all_out);
+        status = score_rows(training->metric, &training->labels, logits, SCORE_SPLIT_ALL, all_out);
     }
     memory_release(MEMORY_OTHER, logits, n, sizeof *logits);
     return status;
 }
 
-static enum status score_curves(struct training *training, struct checkpoint_score *out)
+static enum status score_from_rows(struct training *training, struct checkpoint_score *out)
 {
     double of[4] = {0};
-    enum status status = training_curves(training, DATASET_SPLIT_TRAIN, of, NULL);
+    enum status status = training_score_rows(training, DATASET_SPLIT_TRAIN, of, NULL);
     if (status == STATUS_OK) {
         out->train = of[DATASET_SPLIT_TRAIN];
         out->valid = of[DATASET_SPLIT_VALID];
@@ -121,21 +123,38 @@ static enum status score(struct training *training, const struct fleet_report *r
     out->train = score_from_sums(training->metric, training->multi_label, report->score[DATASET_SPLIT_TRAIN]);
     out->valid = score_from_sums(training->metric, training->multi_label, report->score[DATASET_SPLIT_VALID]);
     out->test = score_from_sums(training->metric, training->multi_label, report->score[DATASET_SPLIT_TEST]);
-    return training->metric == JOB_METRIC_ROC_AUC ? score_curves(training, out) : STATUS_OK;
+    return score_takes_rows(training->metric) ? score_from_rows(training, out) : STATUS_OK;
 }
 
 /* The best model by the validation split; of equals, the earlier one. Without such a split it is the last: the training split would
  * choose the one that has learned it by heart. */
-static bool is_better(const struct checkpoint_score *now, const struct checkpoint_state *state)
+static bool is_better(const struct training *training, const struct checkpoint_score *now)
 {
-    return state->best_epoch < 0 || now->valid > state->best.valid || isnan(state->best.valid);
+    const struct checkpoint_state *state = &training->state;
+    bool better = score_falls(training->metric) ? now->valid < state->best.valid : now->valid > state->best.valid;
+    return state->best_epoch < 0 || better || isnan(state->best.valid);
+}
+
+/* The learning rate may fall after it. */
+static enum status note_plateau(struct training *training, int64_t epoch, const struct fleet_report *report,
+                                const struct checkpoint_score *now)
+{
+    struct checkpoint_state *state = &training->state;
+    const struct job_train *train = &training->job->train;
+    if (!plateau_note(training, epoch, report, now, state)) {
+        return STATUS_OK;
+    }
+    progress_print(training->progress, "epoch %lld: no better valid %s in %lld evaluations; the learning rate falls to %g",
+                   (long long)epoch, job_choice_text("train", "lr_monitor", train->lr_monitor),
+                   (long long)train->lr_patience + 1, schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training));
+    return fleet_rate(training->fleet, rate_factor(training));
 }
 
 static enum status note_evaluation(struct training *training, int64_t epoch, const struct checkpoint_score *now)
 {
     struct checkpoint_state *state = &training->state;
     training->is_scored = true;
-    if (!is_better(now, state)) {
+    if (!is_better(training, now)) {
         state->n_stale++;
         return STATUS_OK;
     }
@@ -273,6 +292,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     bool is_last = epoch + 1 == train->epochs;
     bool evaluate = is_last || (train->eval_every > 0 && (epoch + 1) % train->eval_every == 0);
     struct checkpoint_score now = {NAN, NAN, NAN, NAN};
+    double lr = schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training);
 
     training->is_scored = false;
     enum status status = fleet_epoch(training->fleet, (uint32_t)epoch, true, evaluate, &report);
@@ -284,14 +304,16 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     now.loss = report.loss;
     if (status == STATUS_OK && evaluate) {
         status = note_evaluation(training, epoch, &now);
+        status = status == STATUS_OK ? note_plateau(training, epoch, &report, &now) : status;
     }
     if (status == STATUS_OK) {
         const struct metrics_epoch left = {.epoch = epoch,
                                            .score = now,
                                            .state = state,
                                            .guards = training->job->exchange.guard_every > 0,
+                                           .clips = train->clip_norm > 0.0,
                                            .report = &report,
-                                           .lr = schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training)};
+                                           .lr = lr};
         status = metrics_write(training->output, training->tensorboard, &left);
     }
     if (status != STATUS_OK) {
@@ -324,14 +346,6 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     return is_checkpoint_due(training) ? save_checkpoint(training) : STATUS_OK;
 }
 
-/* Mean loss of the training rows, from an evaluation's sums. */
-static double evaluated_loss(const struct training *training, const double sums[SCORE_N_SUM])
-{
-    bool is_bce = training->job->train.loss == JOB_LOSS_BCE ||
-                  (training->job->train.loss == JOB_LOSS_AUTO && training->multi_label);
-    return sums[SCORE_SUM_LOSS] / (sums[SCORE_SUM_ROW] * (is_bce ? training->n_class : 1));
-}
-
 /* The present weights were not evaluated in this run: there was no epoch to train. */
 static enum status evaluate_only(struct training *training)
 {
@@ -347,8 +361,7 @@ static enum status evaluate_only(struct training *training)
     }
     training->evaluate_s += clock_s() - start;
     training->is_scored = true;
-    now.loss = training->state.n_epoch > 0 ? training->state.last.loss
-                                           : evaluated_loss(training, report.score[DATASET_SPLIT_TRAIN]);
+    now.loss = training->state.n_epoch > 0 ? training->state.last.loss : score_loss(report.score[DATASET_SPLIT_TRAIN]);
     training->state.last = now;
     if (training->state.best_epoch >= 0 && !isnan(training->state.best.valid)) {
         return STATUS_OK;

@@ -37,7 +37,7 @@ struct training {
     int32_t n_class;
     bool multi_label;
     enum job_metric metric;
-    struct score_labels labels;      /* of the whole graph; filled when the metric is roc_auc */
+    struct score_labels labels;      /* of the whole graph; filled where the metric, or the counts of the result, take logits */
     int64_t n_weight;                /* floats that every worker has */
     const int64_t *n_embedding;      /* n_part: floats of each part's embeddings; NULL: none */
     const int64_t *n_kept;           /* n_part: floats that each part keeps from epoch to epoch; NULL: none */
@@ -94,9 +94,9 @@ enum status training_rows_place(struct training *training, uint32_t what, int64_
 /* Logits of the last evaluation in the dataset's order. out n_node × n_class */
 enum status training_logits(struct training *training, float *out);
 
-/* ROC AUC of the splits from `first` on, and of all labelled nodes, from the logits of the present weights: of by enum dataset_split; all_out
+/* The metric, one that score_takes_rows, of the splits from `first` on, and of all labelled nodes, from the logits of the present weights: of by enum dataset_split; all_out
  * NULL: not wanted. errors  STATUS_NOMEM, those of the fleet */
-enum status training_curves(struct training *training, enum dataset_split first, double of[4], double *all_out);
+enum status training_score_rows(struct training *training, enum dataset_split first, double of[4], double *all_out);
 
 /* Metrics of a prediction by split; NaN: without labelled rows. */
 struct training_scores {

@@ -25,6 +25,6 @@ enum status training_predict(struct training *training, struct training_scores *
     training->evaluate_s += clock_s() - start;
     training->state.n_call = (int64_t)report.n_call;
     sums_score(training, &report, out);
-    return training->metric == JOB_METRIC_ROC_AUC ? training_curves(training, DATASET_SPLIT_NONE, out->of, &out->all)
-                                                  : STATUS_OK;
+    return score_takes_rows(training->metric) ? training_score_rows(training, DATASET_SPLIT_NONE, out->of, &out->all)
+                                              : STATUS_OK;
 }

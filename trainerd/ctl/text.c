@@ -65,6 +65,10 @@ void text_bytes(double n_bytes, char *out)
 
 void text_percent(double fraction, char *out)
 {
+    if (fabs(fraction) > 1.0) {
+        text_value(fraction, out);
+        return;
+    }
     snprintf(out, TEXT_BYTES, isfinite(fraction) ? "%.2f %%" : "-", 100.0 * fraction);
 }
 

@@ -6,6 +6,7 @@
 #include "worker/plan/recompute.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define ROW_ALIGN 16
 #define WORKSPACE_ALIGN 64
@@ -253,6 +254,12 @@ int64_t memory_plan_window_at(const struct memory_plan *plan, const struct progr
     return slot >= 0 ? plan->window_at[slot] : -1;
 }
 
+int64_t memory_plan_class_weights(const struct job *job, const struct program *program)
+{
+    bool any = !program->forward_only && strcmp(job->train.class_weights, "none") != 0;
+    return any ? program->value[program->logits].width * (int64_t)sizeof(float) : 0;
+}
+
 static int64_t parameters_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     bool trains = !in->program->forward_only;
@@ -267,7 +274,7 @@ static int64_t parameters_bytes(const struct memory_plan_input *in, struct memor
         plan->n_reduced_bytes += n_bytes * (in->program->value[op->out].needs_grad ? 2 : 1);
         plan->n_reduced_evaluate += program_rows_differ(in->program) && op_keeps_statistics(op) ? n_bytes : 0;
     }
-    int64_t bytes = one + in->n_own_part * plan->n_gradient_bytes;
+    int64_t bytes = one + in->n_own_part * plan->n_gradient_bytes + memory_plan_class_weights(in->job, in->program);
     if (trains && in->rank == 0) {
         bytes += one; /* the best weights so far */
     }

@@ -89,6 +89,7 @@ struct trainer_shared {
     double loss, n_loss_row; /* over all parts' rows */
     struct device_score score[4];
     double compared[3]; /* of gradients: floats_compare's sums */
+    double grad_norm;   /* train.clip_norm */
 };
 
 /* On a device with memory of its own a plan's bytes lie on the device alone, but those that lie on the host alone, on the host with a copy
@@ -249,6 +250,9 @@ int64_t memory_plan_expanded(const struct memory_plan_input *input, int32_t i);
 /* Bytes of an own part's edges picked out for training (part_hop.h), in all; for the hop that has most. */
 int64_t memory_plan_copies(const struct memory_plan_input *input, int32_t i, int64_t *most_out);
 
+/* Bytes of the weights of classes (train.class_weights) on the device; 0: none. */
+int64_t memory_plan_class_weights(const struct job *job, const struct program *program);
+
 bool memory_plan_spills(const struct job *job);
 
 /* May the job's pairs of parts be covered (part_cover.h)? Where all its aggregates are sums, rows travel for some, and nothing is lossy. The same for any
@@ -324,6 +328,8 @@ struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, cons
 int64_t memory_plan_total(const struct memory_plan *plan);
 
 /* Doubles behind each part's gradients: the loss, and the scores of four splits. */
-#define MEMORY_PLAN_N_SUM (1 + 4 * 6)
+#define MEMORY_PLAN_N_SUM (1 + 4 * (int64_t)(sizeof(struct device_score) / sizeof(double)))
+/* Of them in training, behind the loss's own: squares of the gradients (train.clip_norm). */
+#define MEMORY_PLAN_SUM_SQUARES (sizeof(struct device_score) / sizeof(double))
 
 #endif

@@ -7,6 +7,7 @@
 #include "worker/halo/feedback.h"
 #include "worker/halo/halo.h"
 #include "worker/halo/kept.h"
+#include "worker/run/clip.h"
 #include "worker/run/embeddings.h"
 #include "worker/run/guard.h"
 #include "worker/run/homes.h"
@@ -157,16 +158,22 @@ uint32_t trainer_key_epoch(const struct trainer *t)
     return t->tentative ? t->epoch | TENTATIVE_EPOCH : t->epoch;
 }
 
-static bool is_bce(const struct trainer *t)
+static enum device_loss loss_of(const struct trainer *t)
 {
+    static const enum device_loss losses[JOB_LOSS_N] = {[JOB_LOSS_CROSS_ENTROPY] = DEVICE_LOSS_CROSS_ENTROPY,
+                                                        [JOB_LOSS_BCE] = DEVICE_LOSS_BCE,
+                                                        [JOB_LOSS_MSE] = DEVICE_LOSS_MSE,
+                                                        [JOB_LOSS_MAE] = DEVICE_LOSS_MAE,
+                                                        [JOB_LOSS_HUBER] = DEVICE_LOSS_HUBER};
     int loss = t->setup.job->train.loss;
-    return loss == JOB_LOSS_BCE || (loss == JOB_LOSS_AUTO && t->part[0].part->multi_label);
+    return loss != JOB_LOSS_AUTO ? losses[loss] : t->part[0].part->multi_label ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY;
 }
 
 /* Where all rows show their labels, nothing is learned. */
 double trainer_loss(const struct trainer *t)
 {
-    return t->shared->loss / (fmax(t->shared->n_loss_row, 1.0) * (is_bce(t) ? t->n_class : 1));
+    double n = t->shared->n_loss_row;
+    return t->shared->loss / ((n > 0.0 ? n : 1.0) * (loss_of(t) == DEVICE_LOSS_BCE ? t->n_class : 1));
 }
 
 /* What operations read of this epoch; the number of loss rows until a LABELS op has counted them. */
@@ -177,7 +184,7 @@ static void now_put(struct trainer *t)
     t->shared->now = (struct device_now){.lr = schedule_lr(t->setup.job, t->epoch) * t->rate,
                                          .correction_1 = 1.0 - pow(train->beta1, step),
                                          .correction_2 = 1.0 - pow(train->beta2, step),
-                                         .n_loss_row = (double)t->n_split[DATASET_SPLIT_TRAIN],
+                                         .n_loss_row = t->loss_weight,
                                          .epoch = t->epoch};
     t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->now, &t->shared->now, sizeof *t->now);
 }
@@ -187,12 +194,16 @@ static void part_score(struct trainer *t, const struct step *step, int32_t i, en
 {
     const struct step_operand *logits = step_operand(step, OP_ROLE_IN_0), *grad = step_operand(step, OP_ROLE_GRAD_IN_0);
     const struct op_labels *labels = trainer_operand(t, step_operand(step, OP_ROLE_LABELS), i);
-    bool bce = is_bce(t);
-    struct device_scoring how = {.loss = bce ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY,
+    enum device_loss loss = loss_of(t);
+    struct device_scoring how = {.loss = loss,
                                  .n = trainer_rows(t, t->program.value[logits->index].hop, i),
                                  .c = t->n_class,
                                  .logits = trainer_operand(t, logits, i),
-                                 .labels = bce ? (const void *)labels->label_rows : (const void *)labels->labels,
+                                 .labels = loss != DEVICE_LOSS_CROSS_ENTROPY ? (const void *)labels->label_rows
+                                                                             : (const void *)labels->labels,
+                                 .weights = t->class_weights,
+                                 .smoothing = t->setup.job->train.label_smoothing,
+                                 .delta = t->setup.job->train.huber_delta,
                                  .row_split = labels->split,
                                  .split = (uint8_t)split,
                                  .now = t->now,
@@ -246,6 +257,9 @@ static enum status reduce_step(struct trainer *t, const struct step *step)
 {
     bool trains = step_operand(step, OP_ROLE_GRAD_PARAM_0) != NULL;
     struct trainer_shared *shared = t->shared;
+    if (trains) {
+        clip_begin(t);
+    }
     enum status status = reduce_run(t, trains ? REDUCE_GRADIENTS : REDUCE_SUMS, trains);
     if (status != STATUS_OK) {
         return status;
@@ -274,7 +288,8 @@ static enum status update_run(struct trainer *t, const struct step *step)
                               .epsilon = train->epsilon,
                               .momentum = train->momentum,
                               .now = t->now,
-                              .loss = trainer_sums(t, 0)};
+                              .loss = trainer_sums(t, 0),
+                              .clip = clip_end(t)};
     for (int p = 0; p < t->program.n_param; p++) {
         const struct parameter *param = &t->program.param[p];
         if (!param->trains) {
@@ -389,6 +404,7 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
         out->n_fetched = exchange_n_fetched(t->setup.exchange) - n_fetched;
         out->n_sent = exchange_n_sent(t->setup.exchange) - n_sent;
         out->loss = status == STATUS_OK ? trainer_loss(t) : 0.0;
+        out->grad_norm = t->shared->grad_norm;
         if (t->feedback != NULL) {
             feedback_settle(t, &level);
         }

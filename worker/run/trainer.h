@@ -44,6 +44,7 @@ enum trainer_state {
 
 struct trainer_report {
     double loss;                               /* mean over the training rows, before the step; the same on every rank */
+    double grad_norm;                          /* of its gradients, before they are clipped; 0 without train.clip_norm */
     struct device_score score[4];              /* by enum dataset_split, after the step; zero where not evaluated */
     double epoch_s, compute_s, pack_s, wait_s; /* the three are epoch_s */
     double evaluate_s;                         /* of epoch_s, too */

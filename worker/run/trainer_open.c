@@ -53,6 +53,7 @@ static enum status program_open(struct trainer *t)
         return status;
     }
     memcpy(t->n_split, part->n_split, sizeof t->n_split);
+    t->loss_weight = part->loss_weight;
     t->n_class = part->n_class;
     return STATUS_OK;
 }
@@ -184,13 +185,15 @@ struct taking {
 static int takings(struct trainer *t, struct taking *list)
 {
     const struct memory_plan *plan = &t->plan;
-    int64_t one = t->program.n_weight * (int64_t)sizeof(float), embeddings = plan->n_embedding * (int64_t)sizeof(float);
+    int64_t one = t->program.n_weight * (int64_t)sizeof(float), classes = memory_plan_class_weights(t->setup.job, &t->program);
+    int64_t embeddings = plan->n_embedding * (int64_t)sizeof(float);
     const struct job *job = t->setup.job;
     bool trains = !t->program.forward_only, adam = trains && job->train.optimizer != JOB_OPTIMIZER_SGD;
     bool momentum = adam || (trains && job->train.momentum > 0), guards = trains && job->exchange.guard_every > 0;
     struct taking all[] = {
         {DEVICE_PLACE_SHARED, MEMORY_OTHER, sizeof *t->shared, &t->shared},
         {DEVICE_PLACE_DEVICE, MEMORY_OTHER, sizeof *t->now, &t->now},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, classes, &t->class_weights},
         {DEVICE_PLACE_DEVICE, MEMORY_ACTIVATIONS, t->setup.spill == NULL ? plan->n_arena_bytes : 0, &t->arena},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, one, &t->weights},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->n_own * plan->n_gradient_bytes, &t->gradients},
@@ -266,6 +269,27 @@ static void weights_draw(struct trainer *t)
     free(drawn);
 }
 
+/* Every part has them. */
+static enum status class_weights_put(struct trainer *t)
+{
+    const struct part *part = t->part[0].part;
+    size_t n_bytes = (size_t)memory_plan_class_weights(t->setup.job, &t->program);
+    const struct spill_range all = {part->class_weights, (int64_t)n_bytes, SPILL_READ};
+    if (n_bytes == 0) {
+        return STATUS_OK;
+    }
+    if (part->class_weights == NULL) {
+        return status_fail(STATUS_DATA, "encoded part: expected weights of its classes, which train.class_weights asks for");
+    }
+    enum status status = spill_pin(t->setup.spill, &all, 1);
+    if (status == STATUS_OK) {
+        t->ops->upload(t->device, t->class_weights, part->class_weights, n_bytes);
+        status = device_sync(t->device);
+        spill_unpin(t->setup.spill, &all, 1);
+    }
+    return status;
+}
+
 enum status trainer_open(const struct trainer_setup *setup, struct trainer **out)
 {
     struct trainer *t = memory_alloc(1, sizeof *t);
@@ -308,6 +332,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     status = status == STATUS_OK ? staging_open(t) : status;
     status = status == STATUS_OK ? homes_open(t) : status;
     status = status == STATUS_OK ? spill_take_all(t) : status;
+    status = status == STATUS_OK ? class_weights_put(t) : status;
     status = status == STATUS_OK ? embeddings_draw(t) : status;
     if (status == STATUS_OK) {
         weights_draw(t);

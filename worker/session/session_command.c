@@ -10,7 +10,7 @@
 #define PIECE_BYTES ((size_t)4 << 20)
 #define WINDOW 4
 
-_Static_assert(sizeof(struct device_score) == 6 * sizeof(double), "scores travel as they lie");
+_Static_assert(sizeof(struct device_score) == 7 * sizeof(double), "scores travel as they lie");
 
 static enum status all_sent(struct session *session, int n_most)
 {
@@ -127,6 +127,7 @@ static enum status epoch_obey(struct session *session)
     struct message_report answer = {
         .epoch = command.epoch,
         .loss = report.loss,
+        .grad_norm = report.grad_norm,
         .scores = {report.score, sizeof report.score},
         .compute_s = report.compute_s,
         .pack_s = report.pack_s,

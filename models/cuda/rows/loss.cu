@@ -28,8 +28,11 @@ struct scoring {
     int64_t n, c, rows; /* rows of a chunk */
     const float *logits;
     const void *labels;
+    const float *weights; /* nullptr: 1 */
+    double smoothing;
     const uint8_t *row_split;
-    uint64_t split, is_bce, draws; /* words alone: arguments of kernels have no holes */
+    double delta;
+    uint64_t split, loss, draws; /* words alone: arguments of kernels have no holes */
     struct draws drawn;
     const struct device_now *now;
     float *grad;
@@ -38,8 +41,8 @@ struct scoring {
 /* d mean loss / d loss, as device_loss_scale has it. */
 static __device__ __forceinline__ float loss_scale(const scoring &how)
 {
-    const double n_row = how.now->n_loss_row > 1.0 ? how.now->n_loss_row : 1.0;
-    return (float)(1.0 / (n_row * (how.is_bce != 0 ? (double)how.c : 1.0)));
+    const double n_row = how.now->n_loss_row > 0.0 ? how.now->n_loss_row : 1.0;
+    return (float)(1.0 / (n_row * (how.loss == DEVICE_LOSS_BCE ? (double)how.c : 1.0)));
 }
 
 template <int LANES> static __device__ __forceinline__ double lanes_sum(double x)
@@ -74,6 +77,36 @@ template <int LANES> static __device__ __forceinline__ int64_t row_best(int64_t 
     return at;
 }
 
+/* With weights and smoothing: class k counts share_k = ε/c w_k, and class `label` (1 − ε) w more; `sum` is of exponentials. */
+template <int LANES>
+static __device__ __forceinline__ void cross_entropy_shares(const scoring &how, int64_t r, int64_t label, float greatest,
+                                                            double sum, struct device_score *score)
+{
+    const int lane = (int)threadIdx.x % LANES;
+    const bool counts = label >= 0;
+    const float *z = how.logits + r * how.c;
+    const double each = how.smoothing / (double)how.c;
+    const double weight = counts && how.weights != nullptr ? (double)how.weights[label] : 1.0,
+                 own = (1.0 - how.smoothing) * weight;
+    double shares = 0.0, shared = 0.0;
+    for (int64_t k = lane; counts && k < how.c; k += LANES) {
+        const double share = how.weights != nullptr ? each * (double)how.weights[k] : each;
+        shares += share;
+        shared += share * ((double)z[k] - greatest);
+    }
+    shares = lanes_sum<LANES>(shares);
+    shared = lanes_sum<LANES>(shared);
+    for (int64_t k = lane; counts && how.grad != nullptr && k < how.c; k += LANES) {
+        const double share = how.weights != nullptr ? each * (double)how.weights[k] : each;
+        const double p = exp_of_negative((double)z[k] - greatest) / sum;
+        how.grad[r * how.c + k] = (float)(loss_scale(how) * ((own + shares) * p - (k == label ? own + share : share)));
+    }
+    if (counts && lane == 0) {
+        score->loss += (own + shares) * log_above_one(sum) - own * ((double)z[label] - greatest) - shared;
+        score->weight += weight;
+    }
+}
+
 /* −log softmax(z)[label] = log Σ exp(z − max) − (z[label] − max); gradient softmax − one-hot. Sums are lane 0's. */
 template <int LANES>
 static __device__ __forceinline__ void cross_entropy_row(const scoring &how, int64_t r, bool there, struct device_score *score)
@@ -89,18 +122,26 @@ static __device__ __forceinline__ void cross_entropy_row(const scoring &how, int
         sum += exp_of_negative((double)z[k] - greatest);
     }
     sum = lanes_sum<LANES>(sum);
+    if (counts && lane == 0) {
+        score->n_correct += best == label ? 1.0 : 0.0;
+        score->n_row += 1.0;
+    }
+    if (how.weights != nullptr || how.smoothing != 0.0) {
+        cross_entropy_shares<LANES>(how, r, label, greatest, sum, score);
+        return;
+    }
     for (int64_t k = lane; counts && how.grad != nullptr && k < how.c; k += LANES) {
         const double share = exp_of_negative((double)z[k] - greatest) / sum;
         how.grad[r * how.c + k] = (float)(loss_scale(how) * (share - (k == label ? 1.0 : 0.0)));
     }
     if (counts && lane == 0) {
         score->loss += log_above_one(sum) - ((double)z[label] - greatest);
-        score->n_correct += best == label ? 1.0 : 0.0;
-        score->n_row += 1.0;
+        score->weight += 1.0;
     }
 }
 
-/* Σ over known classes of max(z, 0) − z·t + log(1 + exp(−|z|)); gradient sigmoid(z) − t. Each lane adds up its own classes. */
+/* Σ over known classes of max(z, 0) − z·t + log(1 + exp(−|z|)); gradient sigmoid(z) − t. Each lane adds up its own classes. With weights
+ * positives count w − 1 times log(1 + exp(−z)) = max(−z, 0) + log(1 + exp(−|z|)) more. */
 template <int LANES>
 static __device__ __forceinline__ void bce_row(const scoring &how, int64_t r, bool there, struct device_score *score)
 {
@@ -114,18 +155,63 @@ static __device__ __forceinline__ void bce_row(const scoring &how, int64_t r, bo
         const double logit = z[k], small = exp_of_negative(-fabs(logit));
         const bool truth = target[k] > 0.5F;
         known = true;
+        const double more = how.weights != nullptr ? ((double)how.weights[k] - 1.0) * target[k] : 0.0;
         score->loss += fmax(logit, 0.0) - logit * target[k] + log_of_one_and(small);
+        if (more != 0.0) {
+            score->loss += more * (fmax(-logit, 0.0) + log_of_one_and(small));
+        }
         score->n_true_positive += logit > 0.0 && truth ? 1.0 : 0.0;
         score->n_false_positive += logit > 0.0 && !truth ? 1.0 : 0.0;
         score->n_false_negative += !(logit > 0.0) && truth ? 1.0 : 0.0;
         if (how.grad != nullptr) {
             const double sigmoid = (logit >= 0.0 ? 1.0 : small) / (1.0 + small);
-            how.grad[r * how.c + k] = (float)(loss_scale(how) * (sigmoid - target[k]));
+            how.grad[r * how.c + k] = (float)(loss_scale(how) * (sigmoid - target[k] - more * (1.0 - sigmoid)));
         }
     }
     const double n_known = lanes_sum<LANES>(known ? 1.0 : 0.0);
     if (lane == 0) {
         score->n_row += n_known > 0.0 ? 1.0 : 0.0;
+        score->weight += n_known > 0.0 ? (double)how.c : 0.0;
+    }
+}
+
+/* Loss and its derivative for an error e. */
+static __device__ __forceinline__ double error_loss(const scoring &how, double e, double *slope)
+{
+    const double size = fabs(e), sign = e > 0.0 ? 1.0 : e < 0.0 ? -1.0 : 0.0;
+    if (how.loss == DEVICE_LOSS_MSE) {
+        *slope = 2.0 * e;
+        return e * e;
+    }
+    if (how.loss == DEVICE_LOSS_MAE) {
+        *slope = sign;
+        return size;
+    }
+    *slope = size <= how.delta ? e : how.delta * sign;
+    return size <= how.delta ? 0.5 * e * e : how.delta * (size - 0.5 * how.delta);
+}
+
+/* Numbers: Σ over labels that are there. Each lane adds up its own columns. */
+template <int LANES>
+static __device__ __forceinline__ void number_row(const scoring &how, int64_t r, bool there, struct device_score *score)
+{
+    const int lane = (int)threadIdx.x % LANES;
+    const float *z = how.logits + r * how.c, *target = (const float *)how.labels + r * how.c;
+    double n_own = 0.0, slope;
+    for (int64_t k = lane; there && k < how.c; k += LANES) {
+        if (isnan(target[k])) {
+            continue;
+        }
+        score->loss += error_loss(how, (double)z[k] - (double)target[k], &slope);
+        n_own += 1.0;
+        if (how.grad != nullptr) {
+            how.grad[r * how.c + k] = (float)(loss_scale(how) * slope);
+        }
+    }
+    const double n_known = lanes_sum<LANES>(n_own);
+    if (lane == 0) {
+        score->n_row += n_known > 0.0 ? 1.0 : 0.0;
+        score->weight += n_known;
     }
 }
 
@@ -155,6 +241,7 @@ static __device__ __forceinline__ void score_sum(double *kept, const struct devi
     sum.n_false_positive = block_sum(kept, own.n_false_positive);
     sum.n_false_negative = block_sum(kept, own.n_false_negative);
     sum.n_row = block_sum(kept, own.n_row);
+    sum.weight = block_sum(kept, own.weight);
     if (threadIdx.x == 0) {
         *out = sum;
     }
@@ -162,7 +249,7 @@ static __device__ __forceinline__ void score_sum(double *kept, const struct devi
 
 static __device__ __forceinline__ struct device_score score_zero()
 {
-    struct device_score score = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    struct device_score score = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
     return score;
 }
 
@@ -181,8 +268,10 @@ __global__ void __launch_bounds__(BLOCK_THREADS) loss_chunks(const scoring how, 
                 how.grad[r * how.c + k] = 0.0F;
             }
             const bool there = r < end && how.row_split[r] == how.split && (how.draws == 0 || is_drawn(how.drawn, r));
-            if (how.is_bce != 0) {
+            if (how.loss == DEVICE_LOSS_BCE) {
                 bce_row<LANES>(how, r, there, &score);
+            } else if (how.loss != DEVICE_LOSS_CROSS_ENTROPY) {
+                number_row<LANES>(how, r, there, &score);
             } else {
                 cross_entropy_row<LANES>(how, r, there, &score);
             }
@@ -204,6 +293,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
         sum.n_false_positive += partial[i].n_false_positive;
         sum.n_false_negative += partial[i].n_false_negative;
         sum.n_row += partial[i].n_row;
+        sum.weight += partial[i].weight;
     }
     score_sum(kept, sum, score);
 }
@@ -217,9 +307,12 @@ extern "C" void cuda_loss(struct device *device, const struct device_scoring *ho
                              rows,
                              how->logits,
                              how->labels,
+                             how->weights,
+                             how->smoothing,
                              how->row_split,
+                             how->delta,
                              how->split,
-                             how->loss == DEVICE_LOSS_BCE,
+                             (uint64_t)how->loss,
                              how->drawn.p > 0.0,
                              draws_of(&how->drawn),
                              how->now,

@@ -47,7 +47,22 @@ static struct device_draw drawn(struct operation_run *run, int64_t n, double p)
                                 .node = operation_numbers(run, n, 5, 31)};
 }
 
-/* loss, n, classes, thousandths drawn: with a gradient, and scores alone */
+/* 0, 0.5, 1, … */
+static const float *weights(struct operation_run *run, int64_t c)
+{
+    float *all = malloc((size_t)c * sizeof *all);
+    if (all == NULL) {
+        operation_give_up("out of memory");
+    }
+    for (int64_t k = 0; k < c; k++) {
+        all[k] = 0.5F * (float)k;
+    }
+    const float *out = operation_copy(run, all, (size_t)c * sizeof *all);
+    free(all);
+    return out;
+}
+
+/* loss, n, classes, thousandths drawn (negative: none, with weights and as much smoothing): with a gradient, and scores alone */
 static void loss(struct operation_run *run, const int64_t *shape)
 {
     int64_t n = shape[1], c = shape[2];
@@ -56,12 +71,17 @@ static void loss(struct operation_run *run, const int64_t *shape)
                                  .n = n,
                                  .c = c,
                                  .logits = operation_random(run, n * c),
-                                 .labels = shape[0] == DEVICE_LOSS_BCE ? (const void *)l.rows : l.classes,
+                                 .labels = shape[0] != DEVICE_LOSS_CROSS_ENTROPY ? (const void *)l.rows : l.classes,
+                                 .delta = 0.5,
                                  .row_split = l.split,
                                  .split = SPLIT,
-                                 .drawn = drawn(run, n, (double)shape[3] / 1000.0),
+                                 .drawn = drawn(run, n, shape[3] > 0 ? (double)shape[3] / 1000.0 : 0.0),
                                  .now = operation_now(run, (struct device_now){.epoch = 6, .n_loss_row = 40.0}),
                                  .scratch = operation_scratch(run, run->ops->score_scratch(n))};
+    if (shape[3] < 0) {
+        how.weights = weights(run, c);
+        how.smoothing = shape[0] == DEVICE_LOSS_CROSS_ENTROPY ? (double)-shape[3] / 1000.0 : 0.0;
+    }
     how.grad = operation_floats(run, n * c);
     run->ops->loss(run->device, &how, (struct device_score *)operation_doubles(run, N_SCORE));
     how.grad = NULL;
@@ -89,6 +109,12 @@ const struct operation_case operation_loss_cases[] = {
     {"cross-entropy-900x40", SAME, {DEVICE_LOSS_CROSS_ENTROPY, 900, 40, 600}},
     {"binary-cross-entropy-3000x5", SAME, {DEVICE_LOSS_BCE, 3000, 5, 0}},
     {"binary-cross-entropy-900x40", SAME, {DEVICE_LOSS_BCE, 900, 40, 600}},
+    {"cross-entropy-weights-5000x7", SAME, {DEVICE_LOSS_CROSS_ENTROPY, 5000, 7, -100}},
+    {"cross-entropy-weights-900x40", SAME, {DEVICE_LOSS_CROSS_ENTROPY, 900, 40, -300}},
+    {"binary-cross-entropy-weights-900x40", SAME, {DEVICE_LOSS_BCE, 900, 40, -100}},
+    {"squared-error-3000x1", SAME, {DEVICE_LOSS_MSE, 3000, 1, 0}},
+    {"absolute-error-900x40", SAME, {DEVICE_LOSS_MAE, 900, 40, 0}},
+    {"huber-3000x5", SAME, {DEVICE_LOSS_HUBER, 3000, 5, 0}},
     {"labels-3000x3x4", OPERATION_SAME_CPU, 0.0, labels, {3000, 3, 4}},
     {0},
 };

@@ -108,7 +108,8 @@ static void batch_norm(struct operation_run *run, const int64_t *shape)
     }
 }
 
-/* kind: sgd, sgd with momentum, adam, adamw; three steps, and one that is left out as the loss is not finite */
+/* kind: sgd, sgd with momentum, adam, adamw; three steps, of which the last is of a clipped gradient, and one that is left out as the
+ * loss is not finite */
 static void optimizer(struct operation_run *run, const int64_t *shape)
 {
     enum { N = 5000 };
@@ -125,8 +126,14 @@ static void optimizer(struct operation_run *run, const int64_t *shape)
     run->ops->fill_zero(run->device, v, N * sizeof *v);
     for (int t = 0; t < 4; t++) {
         const float *grad = operation_random(run, N);
-        how.now = operation_now(
+        struct device_now *now = operation_now(
             run, (struct device_now){.lr = 0.01, .correction_1 = 0.1 + 0.08 * t, .correction_2 = 1e-3 * (t + 1)});
+        double *squares = operation_doubles(run, 1);
+        run->ops->fill_zero(run->device, squares, sizeof *squares);
+        run->ops->squares_add(run->device, N, grad, squares);
+        run->ops->clip_factor(run->device, 3.0, squares, now);
+        how.now = now;
+        how.clip = t == 2 ? &now->clip : NULL;
         how.loss = operation_copy(run, &losses[t], sizeof losses[t]);
         run->ops->step(run->device, &how, N, grad, w, m, v);
     }

@@ -133,6 +133,8 @@ DEFER(labels_append, (S, struct device_labels, how), (V, int64_t, f), (V, const 
 DEFER(draw_count, (S, struct device_labels, how), (V, double *, count))
 DEFER(doubles_add, (V, int64_t, n), (V, const double *, from), (V, double *, to))
 DEFER(floats_compare, (V, int64_t, n), (V, const float *, a), (V, const float *, b), (V, double *, sums))
+DEFER(squares_add, (V, int64_t, n), (V, const float *, x), (V, double *, sum))
+DEFER(clip_factor, (V, double, most), (V, const double *, squares), (V, struct device_now *, now))
 DEFER(step, (S, struct device_step, how), (V, int64_t, n_value), (V, const float *, grad), (V, float *, w),
       (V, float *, m), (V, float *, v))
 /* clang-format on */

@@ -185,8 +185,13 @@ static void owners_draw(int64_t n, int n_part, int32_t *owner)
 void gradient_check(const struct gradient_case *one)
 {
     struct program plain = plain_of(one->program);
-    struct executor_setup setup = {
-        .program = one->program, .plain = &plain, .graph = one->graph, .seed = SEED, .epoch = EPOCH, .training = one->training};
+    struct executor_setup setup = {.program = one->program,
+                                   .plain = &plain,
+                                   .graph = one->graph,
+                                   .seed = SEED,
+                                   .epoch = EPOCH,
+                                   .training = one->training,
+                                   .objective = one->objective};
     inputs_draw(one, &setup);
     float *weights = weights_draw(&plain);
     double *gradient = memory_alloc((size_t)plain.n_weight, sizeof *gradient);
@@ -198,6 +203,7 @@ void gradient_check(const struct gradient_case *one)
     truth.seed = SEED;
     truth.epoch = EPOCH;
     truth.training = one->training;
+    truth.objective = one->objective;
     truth.sampling = setup.sampling = one->sampling;
     for (int64_t i = 0; i < plain.n_weight; i++) {
         truth.weights[i] = weights[i];

@@ -4,6 +4,7 @@
 
 #include "models/program.h"
 #include "tests/support/graphs/graph.h"
+#include "tests/support/model/objective.h"
 
 #include <stdbool.h>
 
@@ -11,10 +12,11 @@ struct gradient_case {
     const char *what; /* named in failures */
     const struct program *program;
     const struct test_graph *graph;
-    bool training;   /* as in training, with dropout; else as in evaluation. Backward runs in both */
-    double sampling; /* p of a program that samples; 0: none */
-    bool weighs;     /* rows have chances of their own, by their edges */
-    bool zeros;      /* most features are 0 (for sparse programs) */
+    bool training;                     /* as in training, with dropout; else as in evaluation. Backward runs in both */
+    double sampling;                   /* p of a program that samples; 0: none */
+    bool weighs;                       /* rows have chances of their own, by their edges */
+    bool zeros;                        /* most features are 0 (for sparse programs) */
+    const struct objective *objective; /* NULL: cross entropy, plain */
 };
 
 /* On every device, for 1, 2, 3 and 5 parts; a failure names what differs and by how much, and ends the test. */

@@ -414,26 +414,25 @@ static void op_evaluate(struct truth *t, int index)
 
 double truth_loss(struct truth *t)
 {
-    int64_t n = t->graph->n_node, n_class = t->program->value[t->program->logits].width, n_row = 0;
+    static const struct objective plain = {.loss = DEVICE_LOSS_CROSS_ENTROPY};
+    const struct objective *objective = t->objective != NULL ? t->objective : &plain;
+    int64_t n = t->graph->n_node, n_class = t->program->value[t->program->logits].width;
     for (int64_t i = 0; i < n * t->program->value[0].width; i++) {
         t->value[0][i] = t->features[i];
     }
     for (int k = 0; k < t->program->n_op; k++) {
         op_evaluate(t, k);
     }
-    double loss = 0.0;
+    double loss = 0.0, weight = 0.0, of_row;
     for (int64_t r = 0; r < n; r++) {
         if (t->split[r] == DATASET_SPLIT_TRAIN && t->labels[r] >= 0 && !(t->training && is_shown(t, r))) {
             const double *z = t->value[t->program->logits] + r * n_class;
-            double sum = 0.0;
-            for (int64_t c = 0; c < n_class; c++) {
-                sum += exp(z[c] - z[t->labels[r]]);
-            }
-            loss += log(sum);
-            n_row++;
+            loss += objective_row(objective, n_class, z, t->labels[r],
+                                  objective->label_rows != NULL ? objective->label_rows + r * n_class : NULL, &of_row);
+            weight += of_row;
         }
     }
-    return loss / (double)n_row;
+    return loss / weight;
 }
 
 double truth_objective(struct truth *t)

@@ -6,6 +6,7 @@
 
 #include "models/program.h"
 #include "tests/support/graphs/graph.h"
+#include "tests/support/model/objective.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,9 +14,10 @@
 struct truth {
     const struct program *program;
     const struct test_graph *graph;
-    const float *features; /* n_node × width of value 0 */
-    const int32_t *labels; /* n_node */
-    const uint8_t *split;  /* n_node: the loss is over DATASET_SPLIT_TRAIN */
+    const float *features;             /* n_node × width of value 0 */
+    const int32_t *labels;             /* n_node */
+    const uint8_t *split;              /* n_node: the loss is over DATASET_SPLIT_TRAIN */
+    const struct objective *objective; /* NULL: cross entropy, plain */
     uint64_t seed;
     uint32_t epoch;
     bool training;
@@ -32,7 +34,7 @@ struct truth {
 void truth_open(const struct program *program, const struct test_graph *graph, struct truth *out);
 void truth_release(struct truth *truth);
 
-/* Mean cross-entropy over the training rows, after filling `value`. */
+/* Mean loss over the training rows, after filling `value`. */
 double truth_loss(struct truth *truth);
 
 /* The same with Σ ⟨returned, value⟩ added: what truth_gradient differentiates. */

@@ -28,6 +28,8 @@ Test(text, numbers_have_their_units_and_what_is_not_known_is_a_dash)
     EXPECT(text_bytes(NAN, text), "-");
     EXPECT(text_percent(0.8125, text), "81.25 %");
     EXPECT(text_percent(NAN, text), "-");
+    EXPECT(text_percent(3.25, text), "3.25"); /* no fraction: an error of numbers */
+    EXPECT(text_percent(-1.5, text), "-1.5");
     EXPECT(text_moment(NAN, text), "-");
 }
 

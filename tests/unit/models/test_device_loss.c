@@ -15,6 +15,9 @@ struct losses {
     const uint8_t *split;
     bool scores_only;
     const struct device_draw *drawn;
+    const float *weights;
+    double smoothing;
+    double delta;
 };
 
 static const struct device_now four_rows = {.n_loss_row = 4.0}, one_row = {.n_loss_row = 1.0};
@@ -32,6 +35,9 @@ static void loss(struct device *device, const void *context, float *out)
                                  .c = l->c,
                                  .logits = l->logits,
                                  .labels = l->labels,
+                                 .weights = l->weights,
+                                 .smoothing = l->smoothing,
+                                 .delta = l->delta,
                                  .row_split = l->split,
                                  .split = 2,
                                  .now = &four_rows};
@@ -50,6 +56,8 @@ static void loss(struct device *device, const void *context, float *out)
     cr_assert_eq(score.n_false_positive, expected.n_false_positive);
     cr_assert_eq(score.n_false_negative, expected.n_false_negative);
     cr_assert_eq(score.n_row, expected.n_row);
+    cr_assert(fabs(score.weight - expected.weight) <= TOLERANCE_SCORE * expected.weight, "weight %.17g, expected %.17g",
+              score.weight, expected.weight);
     free(scratch);
 }
 
@@ -63,6 +71,7 @@ Test(loss, losses_gradients_and_counts_agree_with_the_reference)
             float *logits = device_random((size_t)(n * c), 1), *targets = device_random((size_t)(n * c), 2);
             int32_t *labels = device_scratch((size_t)n * sizeof *labels);
             uint8_t *split = device_scratch((size_t)n);
+            float *weights = device_random((size_t)c, 5);
             uint32_t *node = device_scratch((size_t)n * sizeof *node);
             const struct device_draw draw = {.p = 0.6, .key = {.seed = 3, .op = 4}, .node = node};
             for (int64_t r = 0; r < n; r++) {
@@ -70,22 +79,41 @@ Test(loss, losses_gradients_and_counts_agree_with_the_reference)
                 node[r] = (uint32_t)(r * 31);
                 split[r] = r % 3 == 0 ? 2 : (uint8_t)(1 + r % 2 * 2);
             }
+            for (int64_t k = 0; k < c; k++) {
+                weights[k] = k == 1 ? 0.0f : fabsf(weights[k]) * 3.0f;
+            }
             for (int64_t k = 0; k < n * c; k++) {
                 logits[k] = roundf(logits[k] * 30.0f); /* equals are among the largest: the first is the class */
                 targets[k] = k % 13 == 0 ? NAN : targets[k] > 0.0f ? 1.0f : 0.0f;
             }
-            struct losses l = {DEVICE_LOSS_CROSS_ENTROPY, n, c, logits, labels, split, false, NULL};
+            struct losses l = {DEVICE_LOSS_CROSS_ENTROPY, n, c, logits, labels, split, false, NULL, NULL, 0.0, 0.0};
             device_check_close("cross entropy", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             l.drawn = &draw;
             device_check_close("cross entropy of drawn rows", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             l.scores_only = true;
             device_check_close("cross entropy, scores only", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
-            l = (struct losses){DEVICE_LOSS_BCE, n, c, logits, targets, split, false, &draw};
+            l = (struct losses){DEVICE_LOSS_CROSS_ENTROPY, n, c, logits, labels, split, false, NULL, weights, 0.0, 0.0};
+            device_check_close("cross entropy with weights", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+            l.smoothing = 0.2;
+            device_check_close("cross entropy with weights and smoothing", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+            l.weights = NULL;
+            device_check_close("cross entropy with smoothing", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+            l = (struct losses){DEVICE_LOSS_BCE, n, c, logits, targets, split, false, &draw, NULL, 0.0, 0.0};
             device_check_close("binary cross entropy", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+            l.weights = weights;
+            device_check_close("binary cross entropy with weights", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+            const enum device_loss of_numbers[] = {DEVICE_LOSS_MSE, DEVICE_LOSS_MAE, DEVICE_LOSS_HUBER};
+            for (int k = 0; k < 3; k++) { /* huber: errors on both sides of delta */
+                l = (struct losses){of_numbers[k], n, c, logits, targets, split, false, &draw, NULL, 0.0, 7.0};
+                device_check_close("numbers", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+                l.scores_only = true;
+                device_check_close("numbers, scores only", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+            }
             free(logits);
             free(targets);
             free(labels);
             free(split);
+            free(weights);
             free(node);
         }
     }
@@ -93,7 +121,7 @@ Test(loss, losses_gradients_and_counts_agree_with_the_reference)
 
 struct steps {
     struct device_step how;
-    double lr;
+    double lr, clip; /* 0: gradients are not clipped */
     const float *w, *grad;
 };
 
@@ -108,8 +136,9 @@ static void ten_steps(struct device *device, const void *context, float *out)
     bool moment = how.optimizer != DEVICE_OPTIMIZER_SGD || how.momentum > 0.0;
     for (int t = 1; t <= 10; t++) {
         const struct device_now now = {
-            .lr = s->lr, .correction_1 = 1.0 - pow(how.beta1, t), .correction_2 = 1.0 - pow(how.beta2, t)};
+            .lr = s->lr, .correction_1 = 1.0 - pow(how.beta1, t), .correction_2 = 1.0 - pow(how.beta2, t), .clip = s->clip};
         how.now = &now;
+        how.clip = s->clip > 0.0 ? &now.clip : NULL;
         device->ops->step(device, &how, n, s->grad + t * 100, out, moment ? out + n : NULL, moment ? out + 2 * n : NULL);
     }
 }
@@ -124,11 +153,62 @@ Test(optimizer, ten_steps_of_each_kind_agree_with_the_reference)
         {.optimizer = DEVICE_OPTIMIZER_ADAMW, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        struct steps s = {kinds[i], kinds[i].optimizer == DEVICE_OPTIMIZER_SGD ? 0.1 : 0.01, w, grad};
+        struct steps s = {kinds[i], kinds[i].optimizer == DEVICE_OPTIMIZER_SGD ? 0.1 : 0.01, 0.0, w, grad};
         device_check("ten steps", ten_steps, &s, 60000, TOLERANCE_STEPS);
+        s.clip = 0.3;
+        device_check("ten steps of clipped gradients", ten_steps, &s, 60000, TOLERANCE_STEPS);
     }
     free(w);
     free(grad);
+}
+
+struct norms {
+    int64_t n;
+    double most;
+    const float *x;
+};
+
+/* out: norm and factor, with 0.75 already in the sum of squares */
+static void norm(struct device *device, const void *context, float *out)
+{
+    const struct norms *how = context;
+    struct device_now now = {.lr = 1.0};
+    double squares = 0.75;
+    device->ops->squares_add(device, how->n, how->x, &squares);
+    device->ops->clip_factor(device, how->most, &squares, &now);
+    out[0] = (float)now.grad_norm;
+    out[1] = (float)now.clip;
+}
+
+Test(optimizer, gradients_longer_than_the_norm_are_scaled_to_it_and_shorter_ones_left)
+{
+    enum { MOST = 100000 };
+    float *x = device_random(MOST, 3);
+    const int64_t lengths[] = {0, 1, 255, 256, 257, 5000, MOST};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const struct norms tight = {lengths[i], 0.01, x}, wide = {lengths[i], 1e6, x};
+        device_check("norm", norm, &tight, 2, TOLERANCE_DOUBLE_SUM);
+        device_check("norm", norm, &wide, 2, TOLERANCE_DOUBLE_SUM);
+    }
+    /* 3² + 4² */
+    const float two[] = {3.0F, 4.0F};
+    for (int d = 0; d < 2; d++) {
+        struct device *device = NULL;
+        struct device_now now = {.lr = 1.0};
+        double squares = 0.0;
+        cr_assert_eq(device_tables[d]->open(1, &device), STATUS_OK);
+        device->ops->squares_add(device, 2, two, &squares);
+        device->ops->clip_factor(device, 2.0, &squares, &now);
+        cr_expect_eq(now.grad_norm, 5.0);
+        cr_expect_eq(now.clip, 2.0 / (5.0 + 1e-6));
+        device->ops->clip_factor(device, 7.0, &squares, &now);
+        cr_expect_eq(now.clip, 1.0);
+        squares = NAN;
+        device->ops->clip_factor(device, 7.0, &squares, &now);
+        cr_expect(isnan(now.clip), "what is no number must not look like a short gradient");
+        device->ops->close(device);
+    }
+    free(x);
 }
 
 /* --- labels as input: rows of split 2, some of them drawn --- */

@@ -3,8 +3,10 @@
 #include "fixture.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PYTHON "/usr/bin/python3"
 
@@ -50,21 +52,21 @@ static const char script[] =
 
 TestSuite(convert, .init = folder_make, .fini = folder_remove);
 
-/* Run the script: every package's object becomes a folder. */
-static void convert_all(void)
+/* A script that takes the test's folder, in which it makes others. */
+static void script_run(const char *text)
 {
     if (system(PYTHON " -c 'import numpy' 2>/dev/null") != 0) {
         cr_skip_test("/usr/bin/python3 has no numpy");
     }
-    fixture_bytes("script.py", script, sizeof script - 1);
+    fixture_bytes("script.py", text, strlen(text));
     char command[1200];
-    snprintf(command, sizeof command, PYTHON " %s %s 2>/dev/null", folder_path("script.py"), folder);
+    snprintf(command, sizeof command, PYTHON " %s %s", folder_path("script.py"), folder);
     cr_assert_eq(system(command), 0);
 }
 
 Test(convert, objects_of_each_package_become_folders_that_load)
 {
-    convert_all();
+    script_run(script);
     static const char *const names[] = {"pyg", "columns", "dgl", "ogb"};
     for (int i = 0; i < 4; i++) {
         struct job job = fixture_job();
@@ -88,7 +90,7 @@ Test(convert, objects_of_each_package_become_folders_that_load)
 
 Test(convert, all_splits_are_kept_and_dataset_split_chooses_one)
 {
-    convert_all();
+    script_run(script);
     static const uint8_t expected[2][3] = {{1, 2, 3}, {3, 1, 2}};
     for (int64_t k = 0; k < 2; k++) {
         struct job job = fixture_job();
@@ -101,6 +103,30 @@ Test(convert, all_splits_are_kept_and_dataset_split_chooses_one)
         cr_assert(dataset.splits.n == 2 && dataset.splits.index == k);
         dataset_release(&dataset);
     }
+}
+
+static const char numbers_script[] = "import sys\n"
+                                     "sys.path.insert(0, 'scripts')\n"
+                                     "sys.dont_write_bytecode = True\n"
+                                     "import numpy as np, convert_dataset as c\n"
+                                     "g = dict(edges=np.array([[0, 1], [1, 2]]), labels=np.array([0.5, np.nan, -1.0]),\n"
+                                     "         features=np.eye(3), train=np.array([0, 2]))\n"
+                                     "c.save(sys.argv[1] + '/numbers', g, numbers=True)\n"
+                                     "try:\n"
+                                     "    c.save(sys.argv[1] + '/classes', g)\n"
+                                     "except SystemExit as end:\n"
+                                     "    sys.exit(0 if '--numbers' in str(end) else 1)\n"
+                                     "sys.exit(2)\n";
+
+Test(convert, labels_that_are_no_whole_numbers_are_written_as_they_are_where_they_are_asked_for)
+{
+    script_run(numbers_script);
+    struct job job = fixture_job();
+    job.train.loss = JOB_LOSS_MSE;
+    snprintf(job.dataset.path, sizeof job.dataset.path, "%s", folder_path("numbers"));
+    struct dataset d = fixture_loaded(&job);
+    cr_expect(d.n_class == 1 && d.label_rows[0] == 0.5F && isnan(d.label_rows[1]) && d.label_rows[2] == -1.0F);
+    dataset_release(&d);
 }
 
 /* Two papers with features and labels, one author without either; one relation each way. */
@@ -138,13 +164,7 @@ static const char typed_script[] =
 
 Test(convert, graphs_of_several_types_become_folders_that_load)
 {
-    if (system(PYTHON " -c 'import numpy' 2>/dev/null") != 0) {
-        cr_skip_test("/usr/bin/python3 has no numpy");
-    }
-    fixture_bytes("script.py", typed_script, sizeof typed_script - 1);
-    char command[1200];
-    snprintf(command, sizeof command, PYTHON " %s %s", folder_path("script.py"), folder);
-    cr_assert_eq(system(command), 0);
+    script_run(typed_script);
     static const char *const names[] = {"pyg", "dgl", "ogb"};
     for (int i = 0; i < 3; i++) {
         struct job job = fixture_job();

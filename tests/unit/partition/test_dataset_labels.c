@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 
 TestSuite(dataset_labels, .init = folder_make, .fini = folder_remove);
 
@@ -126,4 +127,66 @@ Test(dataset_labels, splits_that_do_not_fit_are_refused)
     fixture_small();
     fixture_i64("train_idx.npy", 1, (int64_t[]){0}, NULL);
     bad("has no training nodes", "expected at least one");
+}
+
+/* --- numbers to be predicted --- */
+
+static struct job regression(void)
+{
+    struct job job = fixture_job();
+    job.train.loss = JOB_LOSS_MSE;
+    fixture_small();
+    return job;
+}
+
+Test(dataset_labels, labels_are_numbers_where_the_loss_is_of_numbers)
+{
+    const struct job job = regression();
+    fixture_f32("labels.npy", 1, (int64_t[]){6}, (float[]){0.5F, -3.25F, 0, 1e6F, NAN, NAN});
+    struct dataset dataset = fixture_loaded(&job);
+    cr_expect(dataset.regression && dataset.multi_label && dataset.labels == NULL);
+    cr_expect_eq(dataset.n_class, 1);
+    cr_expect(dataset.label_rows[1] == -3.25F && dataset.label_rows[3] == 1e6F && isnan(dataset.label_rows[4]));
+    cr_expect_eq(dataset.loss_weight, 2.0, "two training nodes, a number each");
+    dataset_release(&dataset);
+
+    fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, (float[]){1, 2, 3, NAN, 5, 6, 7, 8, 9, 10, NAN, NAN});
+    dataset = fixture_loaded(&job);
+    cr_expect_eq(dataset.n_class, 2);
+    cr_expect_eq(dataset.loss_weight, 3.0, "of four numbers of the training nodes one is none");
+    dataset_release(&dataset);
+
+    fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){7, -1, 0, 0, 0, 0});
+    dataset = fixture_loaded(&job);
+    cr_expect(dataset.label_rows[0] == 7.0F && dataset.label_rows[1] == -1.0F, "a whole number is a number: -1, too");
+    dataset_release(&dataset);
+}
+
+Test(dataset_labels, numbers_that_do_not_fit_are_refused)
+{
+    const struct job job = regression();
+    fixture_f32("labels.npy", 1, (int64_t[]){6}, (float[]){0, 1, INFINITY, 1, 0, 1});
+    fixture_refused(&job, STATUS_DATA, "labels.npy: row 2, column 0 is inf", "expected a finite float32, or NaN (none)");
+    fixture_f32("labels.npy", 1, (int64_t[]){6}, (float[]){0, NAN, 1, 1, 0, 1});
+    fixture_refused(&job, STATUS_DATA, "training node 1 has no label", "expected one");
+    fixture_f32("labels.npy", 1, (int64_t[]){6}, (float[]){NAN, NAN, NAN, NAN, NAN, NAN});
+    fixture_refused(&job, STATUS_DATA, "no node has a label", "at least one number");
+    fixture_f32("labels.npy", 2, (int64_t[]){5, 1}, (float[]){0, 1, 1, 1, 1});
+    fixture_refused(&job, STATUS_DATA, "labels.npy: has 5 rows", "expected 6");
+    fixture_f32("labels.npy", 2, (int64_t[]){6, 0}, NULL);
+    fixture_refused(&job, STATUS_DATA, "labels.npy: has 0 label columns", "expected 1 at least");
+    fixture_f32("labels.npy", 1, (int64_t[]){6}, (float[]){0, 1, 0, 1, 0, 1});
+    fixture_bytes("meta.json", "{\"classes\": 3}", 14);
+    fixture_refused(&job, STATUS_DATA, "labels.npy: has 1 label columns", "expected 3, the \"classes\" of meta.json");
+}
+
+Test(dataset_labels, numbers_are_of_npy_folders)
+{
+    struct job job = regression();
+    snprintf(job.dataset.path, sizeof job.dataset.path, "%s", folder_path("graph.npz"));
+    fixture_bytes("graph.npz", "PK", 2);
+    fixture_refused(&job, STATUS_CONFIG, "graph.npz' are classes", "expected an npy folder");
+    job.dataset.path[0] = '\0';
+    job.dataset.generator = JOB_GENERATOR_SBM;
+    fixture_refused(&job, STATUS_CONFIG, "dataset.generator makes classes", "expected dataset.path");
 }

@@ -12,6 +12,7 @@
 
 static char *bytes; /* part 1 of 3 of a directed graph with sparse features, 64-byte aligned */
 static size_t n_bytes;
+static bool with_class_weights;
 
 static void encode_as(const struct tiny_graph *graph, int n_hop, bool stores)
 {
@@ -19,6 +20,9 @@ static void encode_as(const struct tiny_graph *graph, int n_hop, bool stores)
     struct partition partition;
     void *encoded;
     struct dataset dataset = tiny_build(graph);
+    float class_weights[] = {1.0F, 0.5F, 2.0F, 3.0F, 1.0F, 1.0F, 1.0F, 1.0F};
+    cr_assert_leq(dataset.n_class, 8);
+    dataset.class_weight = with_class_weights ? class_weights : NULL;
     job_defaults(&job);
     job.partition.parts = 3;
     job.partition.method = JOB_METHOD_RANDOM;
@@ -74,6 +78,13 @@ static void encode_dense(void)
     free(bytes);
     struct tiny_graph graph = {.n_node = 30, .n_draw = 200, .symmetric = true, .multi_label = true, .seed = 5};
     encode(&graph);
+}
+
+static void encode_weighted(void)
+{
+    free(bytes);
+    with_class_weights = true;
+    encode_directed();
 }
 
 static void release(void)
@@ -148,7 +159,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &one, 4, "version 1 with 33 sections, expected version 10 with 33");
+    broken_at(HEADER(version), &one, 4, "version 1 with 34 sections, expected version 11 with 34");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
@@ -162,6 +173,10 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     broken_at(HEADER(loops), &three, 1, "known values");
     broken_at(HEADER(features), &three, 1, "known values");
     broken_at(HEADER(features_typed), &three, 1, "known values");
+    broken_at(HEADER(class_weighted), &three, 1, "weights of classes or none");
+    broken_at(HEADER(unused), &three, 1, "zeros behind");
+    broken_at(HEADER(loss_weight), &(double){-1.0}, 8, "a finite weight of the training rows");
+    broken_at(HEADER(loss_weight), &(double){NAN}, 8, "a finite weight of the training rows");
     broken_i64(HEADER(total[0].n_row), -8, "rows, columns and edges in all that fit the bytes");
     broken_i64(HEADER(total[1].n_edge), INT64_MAX, "rows, columns and edges in all that fit the bytes");
     broken_i64(HEADER(total[1].n_edge), 3, "counts that fit the bytes");
@@ -198,6 +213,14 @@ Test(part_open, rows_out_of_range_are_refused_by_section_and_entry)
     broken_i64(entry(PART_SECTION_FEATURE_INDPTR, 2), INT64_MAX, "entry 2: expected ends of rows that do not fall");
     broken_u32(PART_SECTION_FEATURE_INDICES, -1, 3, "expected ascending columns below those that all nodes share");
     broken_u32(PART_SECTION_FEATURE_DATA, 0, 0x7f800000, "section 'feature data', entry 0: expected a finite number");
+}
+
+Test(part_open, weights_of_classes_that_cannot_be_are_refused_by_entry)
+{
+    encode_weighted();
+    broken_u32(PART_SECTION_CLASS_WEIGHTS, 1, 0x7f800000, "section 'class weights', entry 1: expected a finite number");
+    broken_u32(PART_SECTION_CLASS_WEIGHTS, 0, 0xbf800000,
+               "section 'class weights', entry 0: expected a finite number that is not");
 }
 
 Test(part_open, halo_rows_that_do_not_fit_are_refused_by_section_and_entry)

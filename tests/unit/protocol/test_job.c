@@ -44,6 +44,7 @@ Test(job, a_key_that_is_not_given_has_its_default)
     cr_assert_eq(load(GRAPH, &job), STATUS_OK, "%s", status_reason());
     cr_assert_eq(job.train.epochs, 200);
     cr_assert_eq(job.train.lr, 0.01);
+    cr_assert_eq(job.train.clip_norm, 0.0);
     cr_assert_str_eq(job.job.name, "job");
     cr_assert_eq(job.dataset.generator, JOB_GENERATOR_KARATE);
     job.dataset.generator = defaults.dataset.generator;
@@ -250,6 +251,60 @@ Test(job, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
         cr_assert_eq(load(text, &scratch), STATUS_OK, "%s", status_reason());                                                  \
         cr_assert_str_eq(job_remarks(), __VA_ARGS__);                                                                          \
     } while (0)
+
+Test(job, weights_and_smoothing_are_refused_where_the_loss_has_no_place_for_them)
+{
+    struct job job;
+    cr_assert_eq(load(GRAPH "[train]\nclass_weights = \"balanced\"\nlabel_smoothing = 0.1\n", &job), STATUS_OK);
+    cr_assert_str_eq(job.train.class_weights, "balanced");
+    cr_assert_eq(job.train.label_smoothing, 0.1);
+    REFUSED(GRAPH "[train]\nlabel_smoothing = 1.5\n", "job.toml:4:", "train.label_smoothing", "from 0.0 to 1.0");
+    REFUSED(GRAPH "[train]\nclass_weights = \"\"\n", "job.toml:4:", "\"none\", \"balanced\" or a .npy file");
+    REFUSED(GRAPH "[train]\nloss = \"bce\"\nlabel_smoothing = 0.1\n", "job.toml:5:", "no other classes");
+    REFUSED(GRAPH "[model]\nlabel_input = true\n[train]\nclass_weights = \"balanced\"\n",
+            "job.toml:6:", "does not go with model.label_input");
+    cr_assert_eq(load(GRAPH "[model]\nlabel_input = true\n[train]\nlabel_smoothing = 0.1\n", &job), STATUS_OK);
+}
+
+#define NUMBERS "[dataset]\npath = \"x\"\n[train]\nloss = \"huber\"\n"
+
+Test(job, a_loss_of_numbers_is_refused_with_what_is_made_of_classes)
+{
+    struct job job;
+    cr_assert_eq(load(NUMBERS "huber_delta = 2.0\nmetric = \"rmse\"\n", &job), STATUS_OK, "%s", status_reason());
+    cr_assert(job_regresses(&job));
+    cr_assert_eq(job.train.huber_delta, 2.0);
+    REFUSED(NUMBERS "huber_delta = 0.0\n", "train.huber_delta");
+    REFUSED(NUMBERS "metric = \"accuracy\"\n", "job.toml:5:", "expected \"r2\", \"rmse\" or \"mae\"");
+    REFUSED(GRAPH "[train]\nmetric = \"mae\"\n", "job.toml:4:", "expected train.loss = \"mse\", \"mae\" or \"huber\"");
+    REFUSED(GRAPH "[train]\nloss = \"mse\"\n", "job.toml:4:", "those of a generator are classes");
+    REFUSED("[dataset]\npath = \"x\"\nformat = \"ogb\"\n[train]\nloss = \"mse\"\n",
+            "job.toml:5:", "are classes: expected \"npy\"");
+    REFUSED(NUMBERS "[model]\nlabel_input = true\n", "job.toml:6:", "model.label_input does not go with");
+    REFUSED(NUMBERS "class_weights = \"balanced\"\n", "job.toml:5:", "numbers have no classes");
+    REFUSED(NUMBERS "label_smoothing = 0.1\n", "job.toml:5:", "numbers have no classes");
+    cr_assert_eq(load("[dataset]\npath = \"x\"\n[train]\nhuber_delta = 2.0\n", &job), STATUS_OK);
+    cr_assert(!job_regresses(&job));
+    cr_assert_not_null(strstr(job_remarks(), "train.huber_delta is not used"), "%s", job_remarks());
+}
+
+#define PLATEAU GRAPH "[train]\nlr_schedule = \"reduce_on_plateau\"\n"
+
+Test(job, a_rate_that_falls_by_evaluations_wants_some_and_room_to_fall)
+{
+    struct job job;
+    cr_assert_eq(load(PLATEAU "lr_patience = 3\nlr_min = 1e-4\n", &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job.train.lr_schedule, JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU);
+    cr_assert_eq(job.train.lr_monitor, JOB_LR_MONITOR_LOSS);
+    cr_assert_eq(job.train.lr_patience, 3);
+    REFUSED(PLATEAU "eval_every = 0\n", "job.toml:4:", "asks for none");
+    REFUSED(PLATEAU "lr_gamma = 1.0\n", "job.toml:5:", "between 0 and 1");
+    REFUSED(PLATEAU "lr_gamma = 0.0\n", "job.toml:5:", "between 0 and 1");
+    REFUSED(PLATEAU "lr = 0.1\nlr_min = 0.2\n", "job.toml:6:", "train.lr_min is more than train.lr");
+    cr_assert_eq(load(GRAPH "[train]\nlr_min = 1e-4\n", &job), STATUS_OK);
+    cr_assert_not_null(strstr(job_remarks(), "train.lr_min is not used: train.lr_schedule is \"constant\""), "%s",
+                       job_remarks());
+}
 
 Test(job, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)
 {

@@ -52,6 +52,9 @@ static void save(int64_t n_epoch)
                                                  .last = {0.4, 0.9, NAN, NAN},
                                                  .n_metrics_bytes = 1234,
                                                  .n_guard = 3,
+                                                 .plateau_lr = 0.125,
+                                                 .plateau_best = -2.5,
+                                                 .plateau_n_bad = 2,
                                                  .n_back_off = 2,
                                                  .guard_epoch = n_epoch - 2,
                                                  .guard_error = 0.75,
@@ -104,6 +107,9 @@ Test(checkpoint, what_was_saved_is_loaded_bit_for_bit)
     cr_assert(isnan(read.state.last.test));
     cr_assert_eq(read.state.n_metrics_bytes, 1234);
     cr_assert_eq(read.state.n_guard, 3);
+    cr_assert_eq(read.state.plateau_lr, 0.125);
+    cr_assert_eq(read.state.plateau_best, -2.5);
+    cr_assert_eq(read.state.plateau_n_bad, 2);
     cr_assert_eq(read.state.n_back_off, 2);
     cr_assert_eq(read.state.guard_epoch, 10);
     cr_assert_eq(read.state.guard_error, 0.75);
@@ -323,7 +329,7 @@ Test(checkpoint, damage_is_named_by_file_and_section)
               "%s", status_reason());
     bytes[8] = 9;
     cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "version 9: expected 3"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "version 9: expected 4"), "%s", status_reason());
     free(bytes);
 }
 

@@ -57,9 +57,9 @@ Test(progress, durations_bytes_and_fractions_are_written_for_people)
         progress_bytes(sizes[i].n, out);
         cr_assert_str_eq(out, sizes[i].wanted);
     }
-    progress_percent(0.815, out);
+    progress_metric(&(struct progress){.n_epoch = 1}, 0.815, out);
     cr_assert_str_eq(out, "81.50 %");
-    progress_percent(NAN, out);
+    progress_metric(&(struct progress){.n_epoch = 1}, NAN, out);
     cr_assert_str_eq(out, "-");
 }
 

@@ -1,7 +1,7 @@
 #include "trainerd/coordinator/training.h"
 
-#include "fake_fleet.h"
 #include "tests/support/process/folder.h"
+#include "training_case.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -10,110 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One job in a folder of its own, run by the fake fleet. */
-struct run {
-    struct job job;
-    struct fleet fleet;
-    struct output output;
-    struct progress progress;
-    FILE *words;
-    volatile sig_atomic_t asked;
-    struct training training;
-};
-
 TestSuite(training, .init = folder_make, .fini = folder_remove);
-
-static int32_t owner[FAKE_N_NODE] = {1, 0, 1, 0, 1, 0};
-static int64_t part_begin[] = {0, 3, 6};
-static uint32_t order[FAKE_N_NODE] = {5, 1, 3, 0, 4, 2};
-static const struct partition partition = {
-    .n_part = 2, .n_node = FAKE_N_NODE, .owner = owner, .part_begin = part_begin, .order = order};
-
-static struct run *open_run(const char *name, const char *train_keys)
-{
-    struct run *run = calloc(1, sizeof *run);
-    char text[512], path[128];
-    snprintf(text, sizeof text, "[dataset]\ngenerator = \"karate\"\n[workers]\ncount = 2\n[train]\n%s", train_keys);
-    cr_assert_eq(job_load_text(text, strlen(text), "job", NULL, 0, &run->job), STATUS_OK, "%s", status_reason());
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    cr_assert_eq(output_open(path, &run->output), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(output_metrics_open(&run->output, 0), STATUS_OK);
-    fake_fleet_init(&run->fleet, &run->asked);
-    run->words = tmpfile();
-    progress_init(&run->progress, run->words, false);
-    run->training = (struct training){.job = &run->job,
-                                      .fleet = &run->fleet,
-                                      .output = &run->output,
-                                      .progress = &run->progress,
-                                      .partition = &partition,
-                                      .stop = &run->asked,
-                                      .n_class = FAKE_N_CLASS,
-                                      .metric = JOB_METRIC_ACCURACY,
-                                      .n_weight = FAKE_N_WEIGHT};
-    training_begin(&run->training, "graph", training_partition_hash(&partition));
-    return run;
-}
-
-static void close_run(struct run *run)
-{
-    fclose(run->words);
-    output_close(&run->output, true);
-    free(run);
-}
-
-/* Go on from the newest checkpoint in the folder, as the coordinator does. */
-static struct run *resume_run(const char *name, const char *train_keys)
-{
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s/checkpoint", folder, name);
-    struct checkpoint checkpoint;
-    cr_assert_eq(checkpoint_load(path, INT64_MAX, &checkpoint), STATUS_OK, "%s", status_reason());
-    char *metrics = NULL;
-    size_t n = 0;
-    snprintf(path, sizeof path, "%s/%s/metrics.jsonl", folder, name);
-    FILE *file = fopen(path, "r");
-    cr_assert_not_null(file);
-    cr_assert_gt(getdelim(&metrics, &n, '\0', file), 0);
-    fclose(file);
-    struct run *run = open_run(name, train_keys);
-    cr_assert_eq(output_metrics_append(&run->output, metrics, strlen(metrics)), STATUS_OK);
-    free(metrics);
-    cr_assert_eq(checkpoint_match(&checkpoint, &run->job), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(training_resume(&run->training, &checkpoint), STATUS_OK, "%s", status_reason());
-    close(run->output.metrics);
-    cr_assert_eq(output_metrics_open(&run->output, checkpoint.state.n_metrics_bytes), STATUS_OK, "%s", status_reason());
-    checkpoint_release(&checkpoint);
-    return run;
-}
-
-static void expect_done(struct run *run)
-{
-    cr_assert_eq(training_run(&run->training), STATUS_OK, "%s", status_reason());
-}
-
-/* Lines of metrics.jsonl; the caller gives the array back. Each line is a JSON object of its own. */
-static json_t *metrics_of(const char *name)
-{
-    char path[128], line[2048];
-    snprintf(path, sizeof path, "%s/%s/metrics.jsonl", folder, name);
-    FILE *file = fopen(path, "r");
-    cr_assert_not_null(file);
-    json_t *all = json_array();
-    while (fgets(line, sizeof line, file) != NULL) {
-        json_t *one = json_loads(line, 0, NULL);
-        cr_assert_not_null(one, "%s", line);
-        json_array_append_new(all, one);
-    }
-    fclose(file);
-    return all;
-}
-
-static double field(json_t *metrics, size_t line, const char *name)
-{
-    json_t *value = json_object_get(json_array_get(metrics, line), name);
-    cr_assert_not_null(value, "%s", name);
-    return json_is_null(value) ? NAN : json_number_value(value);
-}
 
 Test(training, every_epoch_is_a_line_and_unevaluated_metrics_are_null)
 {
@@ -242,42 +139,9 @@ Test(training, a_failing_worker_ends_the_job_with_the_fleets_reason)
 
 #define EPOCHS "epochs = 9\neval_every = 2\n"
 
-static void expect_same_end(const struct run *a, const struct run *b)
-{
-    cr_assert_arr_eq(a->fleet.state, b->fleet.state, sizeof a->fleet.state, "weights, moments and best weights");
-    cr_assert_eq(a->training.state.best_epoch, b->training.state.best_epoch);
-    cr_assert_eq(a->training.state.n_epoch, b->training.state.n_epoch);
-    cr_assert_eq(a->training.state.n_stale, b->training.state.n_stale);
-    cr_assert_eq(a->training.state.n_sent, b->training.state.n_sent);
-    cr_assert_eq(a->training.state.last.test, b->training.state.last.test);
-    json_t *one = metrics_of("one"), *two = metrics_of("two");
-    for (size_t i = 0; i < json_array_size(one); i++) {
-        json_object_del(json_array_get(one, i), "time");
-        json_object_del(json_array_get(two, i), "time");
-    }
-    cr_assert(json_equal(one, two), "metrics.jsonl, but for its times");
-    json_decref(one);
-    json_decref(two);
-}
-
 Test(training, interrupted_anywhere_and_resumed_a_job_ends_with_the_same_bits)
 {
-    struct run *whole = open_run("one", EPOCHS);
-    expect_done(whole);
-    for (int64_t at = 0; at < 8; at++) {
-        struct run *first = open_run("two", EPOCHS);
-        first->fleet.signal_at = at;
-        cr_assert_eq(training_run(&first->training), STATUS_INTERRUPTED);
-        char done[64];
-        snprintf(done, sizeof done, "interrupted after %lld of 9 epochs", (long long)at + 1);
-        cr_assert(strstr(status_reason(), done) && strstr(status_reason(), "two/checkpoint"), "%s", status_reason());
-        close_run(first);
-        struct run *second = resume_run("two", EPOCHS);
-        expect_done(second);
-        expect_same_end(whole, second);
-        close_run(second);
-    }
-    close_run(whole);
+    expect_resumed_alike(EPOCHS);
 }
 
 Test(training, lines_after_the_checkpoint_are_cut_when_a_crash_lost_later_epochs)

@@ -37,7 +37,8 @@ static inline struct fleet_waits fleet_waits_most(const struct fleet_waits *a, c
 /* The workers' reports of an epoch: loss and scores of rank 0, times of the slowest, bytes of all. */
 struct fleet_report {
     double loss;
-    double score[4][6]; /* by enum dataset_split: loss, n_correct, tp, fp, fn, n_row (struct device_score) */
+    double grad_norm;   /* of rank 0; 0 without train.clip_norm */
+    double score[4][7]; /* by enum dataset_split: loss, n_correct, tp, fp, fn, n_row, weight (struct device_score) */
     double epoch_s, compute_s, pack_s, wait_s; /* each the maximum over workers */
     double evaluate_s;                         /* of epoch_s: the evaluation at its end */
     uint64_t bytes_sent, bytes_received;       /* payload bodies, summed over workers */

@@ -278,6 +278,7 @@ static enum status report_add(uint32_t rank, uint32_t epoch, const struct messag
     }
     if (rank == 0) {
         out->loss = report->loss;
+        out->grad_norm = report->grad_norm;
         memcpy(out->score, report->scores.at, sizeof out->score);
     } else if (memcmp(&report->loss, &out->loss, sizeof out->loss) != 0) {
         return status_fail(STATUS_BUG, "its loss is %.17g, rank 0's is %.17g: the ranks have diverged", report->loss,

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include <xxhash.h>
 
 #define CHECKPOINT_MAGIC 0x54504b4352540a89u /* "\x89\nTRCKPT" */
-#define CHECKPOINT_VERSION 3u
+#define CHECKPOINT_VERSION 4u
 #define N_CHECKPOINT_MOST 2
 #define ALIGNMENT 64
 
@@ -44,7 +45,7 @@ struct head {
     uint64_t hash;                           /* of all before it */
 };
 _Static_assert(sizeof(struct head) == 3 * ALIGNMENT, "sections are aligned");
-_Static_assert(sizeof(struct checkpoint_state) == 232, "a new field is a new version");
+_Static_assert(sizeof(struct checkpoint_state) == 256, "a new field is a new version");
 
 static size_t to_border(size_t n)
 {
@@ -172,6 +173,10 @@ static enum status state_check(const struct checkpoint_state *state, const char 
     if (state->n_guard < 0 || state->n_guard > state->n_epoch || state->n_back_off < 0 || state->n_back_off > state->n_guard ||
         state->guard_epoch < -1 || state->guard_epoch >= (state->n_epoch > 0 ? state->n_epoch : 1)) {
         return damaged(origin, "state", "as many back-offs as comparisons at most, in epochs that are done");
+    }
+    if (!(state->plateau_lr >= 0.0 && state->plateau_lr <= DBL_MAX) || state->plateau_n_bad < 0 ||
+        state->plateau_n_bad > state->n_epoch) {
+        return damaged(origin, "state", "a learning rate from 0 on, and no more evaluations than epochs");
     }
     return STATUS_OK;
 }

@@ -46,6 +46,8 @@ struct checkpoint_state {
     int64_t n_back_off;                           /* of them those after which less is lost */
     int64_t guard_epoch;                          /* the last one; -1: none yet */
     double guard_loss, guard_error, guard_cosine; /* what it found (struct fleet_guard); NaN: none yet */
+    double plateau_lr, plateau_best;              /* plateau.h: the rate, the best value seen; NaN: none yet */
+    int64_t plateau_n_bad;                        /* evaluations since that were no better */
     uint64_t partition;                           /* training_partition_hash */
     char dataset[40];                             /* dataset_fingerprint, NUL-terminated */
 };

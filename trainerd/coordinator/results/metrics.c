@@ -87,6 +87,9 @@ enum status metrics_write(struct output *output, struct tensorboard *tensorboard
     }
     scalars[N_NUMBER] = (struct tensorboard_scalar){"bytes/received", (double)report->bytes_received};
     put_bytes(file, report);
+    if (epoch->clips) {
+        put_number(file, "grad_norm", report->grad_norm);
+    }
     if (epoch->guards) {
         put_guard(file, epoch->state);
     }

@@ -17,6 +17,7 @@ struct metrics_epoch {
     double lr;
     const struct checkpoint_state *state; /* before it: rollbacks; what the guard has found, up to it */
     bool guards;                          /* exchange.guard_every */
+    bool clips;                           /* train.clip_norm */
     const struct fleet_report *report;    /* times and traffic */
 };
 

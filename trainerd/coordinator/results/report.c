@@ -75,16 +75,22 @@ static json_t *split_json(const struct dataset *dataset)
                      drawn ? json_string(splits->how) : json_null());
 }
 
+const char *report_outputs(const struct dataset *dataset)
+{
+    return dataset->regression ? "outputs" : dataset->multi_label ? "labels" : "classes";
+}
+
 json_t *report_dataset(const struct dataset *dataset)
 {
+    bool numbers = dataset->regression;
     json_t *all = json_pack(
         "{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:i, s:I, s:I, s:I, s:I, s:I}", "name", dataset->name, "nodes",
         (json_int_t)dataset->n_node, "edges", (json_int_t)dataset->n_edge, "features", (json_int_t)dataset->n_feature,
-        "classes", (int)dataset->n_class, "multi_label", (int)dataset->multi_label, "symmetric", (int)dataset->symmetric,
-        "edge_weights", (int)dataset->weighted, "relations", (int)dataset->n_relation, "duplicate_edges",
-        (json_int_t)dataset->n_duplicate, "train_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TRAIN], "valid_nodes",
-        (json_int_t)dataset->n_split[DATASET_SPLIT_VALID], "test_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TEST],
-        "other_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_NONE]);
+        numbers ? "outputs" : "classes", (int)dataset->n_class, "multi_label", (int)(dataset->multi_label && !numbers),
+        "symmetric", (int)dataset->symmetric, "edge_weights", (int)dataset->weighted, "relations", (int)dataset->n_relation,
+        "duplicate_edges", (json_int_t)dataset->n_duplicate, "train_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TRAIN],
+        "valid_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_VALID], "test_nodes",
+        (json_int_t)dataset->n_split[DATASET_SPLIT_TEST], "other_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_NONE]);
     json_object_set_new(all, "split", split_json(dataset));
     return all;
 }
@@ -115,6 +121,39 @@ json_t *report_partition(const struct job *job, const struct partition_quality *
     json_object_set_new(all, "imbalance_edges", report_number(quality->imbalance_edge));
     json_object_set_new(all, "imbalance_halo", report_number(quality->imbalance_halo));
     return all;
+}
+
+static json_t *share(int64_t part, int64_t of)
+{
+    return of > 0 ? json_real((double)part / (double)of) : json_null();
+}
+
+json_t *report_confusion(const struct score_confusion *confusion)
+{
+    int32_t n = confusion->n_class;
+    if (confusion->n_row == 0) {
+        return json_null();
+    }
+    json_t *support = json_array(), *predicted = json_array(), *precision = json_array(), *recall = json_array(),
+           *matrix = n <= REPORT_MATRIX_CLASSES ? json_array() : json_null();
+    for (int32_t k = 0; k < n; k++) {
+        const int64_t *row = confusion->count + k * (int64_t)n;
+        int64_t n_label = 0, n_predicted = 0;
+        json_t *counts = json_array();
+        for (int32_t other = 0; other < n; other++) {
+            n_label += row[other];
+            n_predicted += confusion->count[other * (int64_t)n + k];
+            json_array_append_new(counts, json_integer(row[other]));
+        }
+        json_array_append_new(support, json_integer(n_label));
+        json_array_append_new(predicted, json_integer(n_predicted));
+        json_array_append_new(precision, share(row[k], n_predicted));
+        json_array_append_new(recall, share(row[k], n_label));
+        json_array_append(matrix, counts); /* does nothing where there is none */
+        json_decref(counts);
+    }
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "split", "test", "support", support, "predicted", predicted, "precision",
+                     precision, "recall", recall, "matrix", matrix);
 }
 
 json_t *report_memory(const int64_t bytes[MEMORY_N])

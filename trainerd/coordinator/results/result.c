@@ -238,6 +238,7 @@ static json_t *result_json(const struct result *result)
     json_object_set_new(all, "seed", json_integer(job->train.seed));
     json_object_set_new(all, "metric", json_string(job_choice_text("train", "metric", (int)training->metric)));
     (result->source != NULL ? put_prediction : put_training)(all, result);
+    json_object_set_new(all, "confusion", report_confusion(&result->confusion));
     json_object_set_new(all, "seconds", seconds_json(result));
     json_object_set_new(all, "traffic", plan_traffic_compared(result->program, result->plan, &result->traffic));
     json_object_set_new(all, "allocations_in_epochs", json_integer(training->state.n_call));

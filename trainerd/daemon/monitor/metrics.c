@@ -26,7 +26,7 @@ static const struct job_metric {
     INT("epoch", "gauge", "Epochs done.", NULL, progress.epoch)
     INT("epochs", "gauge", "Epochs of the whole job.", NULL, progress.n_epoch)
     REAL("loss", "gauge", "Training loss of the last epoch.", NULL, progress.loss)
-    REAL("metric", "gauge", "The job's metric in its last evaluation, as a fraction.", "split=\"train\"", progress.train_metric)
+    REAL("metric", "gauge", "The job's metric in its last evaluation, as a fraction; of numbers (rmse, mae) as it is.", "split=\"train\"", progress.train_metric)
     REAL("metric", "", "", "split=\"valid\"", progress.valid_metric)
     REAL("metric", "", "", "split=\"test\"", progress.test_metric)
     REAL("epoch_seconds", "gauge", "Time of the last epoch.", NULL, progress.epoch_s)

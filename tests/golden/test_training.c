@@ -1,0 +1,155 @@
+/* How a model is trained, against PyTorch in float64 (training.json, which make_training.py makes): losses, clipped gradients, weights of
+ * classes, metrics, numbers in place of classes. By job file and metrics.jsonl, on several parts and workers. */
+#include "partition/files/npy.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/tolerance.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CASES "tests/golden/training.json"
+
+static char program_path[PATH_MAX];
+
+static void make_all(void)
+{
+    program_find("trainerd", program_path, sizeof program_path);
+    folder_make();
+}
+
+TestSuite(golden_training, .init = make_all, .fini = folder_remove, .timeout = 300);
+
+struct layout {
+    int parts, workers;
+    const char *device, *prune;
+};
+
+#ifdef CUDA_EMULATED
+static const struct layout layouts[] = {{1, 1, "cuda-emulated", "auto"}, {5, 2, "cuda-emulated", "always"}};
+#else
+static const struct layout layouts[] = {{1, 1, "cpu", "auto"}, {5, 2, "cpu", "always"}, {3, 1, "reference", "never"}};
+#endif
+
+/* The graph that all cases are of. */
+static void graph_find(char out[PATH_MAX])
+{
+    const char *shared = getenv("TRAINERD_SHARED");
+    snprintf(out, PATH_MAX, "%s/golden/gcn", shared != NULL ? shared : "../shared");
+    if (access(out, R_OK) != 0) {
+        cr_skip_test("%s does not exist; set TRAINERD_SHARED to the folder that holds golden/", out);
+    }
+}
+
+static void shell(const char *command)
+{
+    cr_assert_eq(system(command), 0, "%s", command);
+}
+
+/* Numbers, or rows of them; null: NaN. */
+static void array_write(const char *path, const json_t *values)
+{
+    bool rows = json_is_array(json_array_get(values, 0));
+    int64_t n = (int64_t)json_array_size(values), width = rows ? (int64_t)json_array_size(json_array_get(values, 0)) : 1;
+    float *all = malloc((size_t)(n * width) * sizeof *all);
+    cr_assert_not_null(all);
+    for (int64_t i = 0; i < n * width; i++) {
+        const json_t *row = json_array_get(values, (size_t)(i / width));
+        const json_t *value = rows ? json_array_get(row, (size_t)(i % width)) : row;
+        all[i] = json_is_null(value) ? NAN : (float)json_number_value(value);
+    }
+    const int64_t shape[] = {n, width};
+    cr_assert_eq(npy_save(path, NPY_TYPE_F32, rows ? 2 : 1, shape, all), STATUS_OK, "%s", status_reason());
+    free(all);
+}
+
+/* The case's data set, in folder/data, and the files that its job names. */
+static void case_write(const char *graph, const json_t *one)
+{
+    char command[2 * PATH_MAX];
+    const char *name;
+    json_t *values;
+    snprintf(command, sizeof command,
+             "rm -rf '%s/data' && mkdir '%s/data' && cp '%s'/*.npy '%s/data/' && rm '%s/data/logits.npy'", folder, folder,
+             graph, folder, folder);
+    shell(command);
+    if (json_object_get(one, "labels") != NULL) {
+        array_write(folder_path("data/labels.npy"), json_object_get(one, "labels"));
+    }
+    json_object_foreach(json_object_get(one, "files"), name, values)
+    {
+        array_write(folder_path(name), values);
+    }
+}
+
+static void job_run(const char *graph, const json_t *one, const struct layout *layout, const char *where)
+{
+    char command[2 * PATH_MAX];
+    const char *train = json_string_value(json_object_get(one, "train"));
+    FILE *file = fopen(folder_path("job.toml"), "w");
+    cr_assert_not_null(file);
+    fprintf(file,
+            "[dataset]\npath = \"data\"\nundirected = \"no\"\n[partition]\nparts = %d\nmethod = \"random\"\ncache = \"off\"\n"
+            "[model]\nkind = \"gcn\"\nhidden = 16\ninit = \"%s/init.safetensors\"\n[train]\nepochs = %zu\nprune = \"%s\"\n%s\n"
+            "[workers]\ncount = %d\nthreads = 1\ndevice = \"%s\"\n[output]\ndir = \"out\"\n",
+            layout->parts, graph, json_array_size(json_object_get(one, "losses")), layout->prune, train, layout->workers,
+            layout->device);
+    fclose(file);
+    snprintf(command, sizeof command, "cd '%s' && rm -rf out && '%s' --config job.toml 2>log || { cat log; exit 1; }", folder,
+             program_path);
+    cr_assert_eq(system(command), 0, "%s: %s", where, train);
+}
+
+/* Column `key` of metrics.jsonl against the case's `name`; nothing where the case has none. */
+static void column_check(const json_t *one, const char *name, const char *key, double tolerance, const char *where)
+{
+    const json_t *expected = json_object_get(one, name);
+    char line[4096];
+    size_t n = 0;
+    if (expected == NULL) {
+        return;
+    }
+    FILE *file = fopen(folder_path("out/metrics.jsonl"), "r");
+    cr_assert_not_null(file);
+    for (; fgets(line, sizeof line, file) != NULL; n++) {
+        json_t *row = json_loads(line, 0, NULL);
+        const json_t *found = json_object_get(row, key);
+        double want = json_number_value(json_array_get(expected, n)), got = json_number_value(found);
+        cr_expect(json_is_number(found) && fabs(got - want) <= tolerance * fabs(want),
+                  "%s: %s of epoch %zu is %.9g, expected %.9g", where, key, n, got, want);
+        json_decref(row);
+    }
+    fclose(file);
+    cr_expect_eq(n, json_array_size(expected), "%s: %zu lines of metrics", where, n);
+}
+
+Test(golden_training, losses_norms_rates_and_metrics_are_those_of_pytorch)
+{
+    char graph[PATH_MAX], given[PATH_MAX];
+    json_error_t error;
+    graph_find(given);
+    cr_assert_not_null(realpath(given, graph));
+    json_t *cases = json_load_file(CASES, 0, &error);
+    cr_assert_not_null(cases, CASES ":%d: %s", error.line, error.text);
+    cr_assert_gt(json_array_size(cases), 0);
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *one = json_array_get(cases, i);
+        case_write(graph, one);
+        for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l += SANITIZED ? 2 : 1) {
+            char where[256];
+            snprintf(where, sizeof where, "%s, %s, %d parts, %d workers", json_string_value(json_object_get(one, "name")),
+                     layouts[l].device, layouts[l].parts, layouts[l].workers);
+            job_run(graph, one, &layouts[l], where);
+            column_check(one, "losses", "loss", TOLERANCE_LOSS, where);
+            column_check(one, "norms", "grad_norm", TOLERANCE_ARRAY, where);
+            column_check(one, "rates", "lr", TOLERANCE_SCORE, where);
+            column_check(one, "valid", "valid_metric", TOLERANCE_LOSS, where);
+        }
+    }
+    json_decref(cases);
+}

@@ -1,0 +1,60 @@
+/* Losses with their options, under a model, against central differences in double. */
+#include "tests/support/model/gradient.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+
+enum { N_NODE = 16, N_CLASS = 4 };
+
+static const float weights[N_CLASS] = {0.25F, 3.0F, 0.0F, 1.5F};
+static float label_rows[N_NODE * N_CLASS]; /* 0 and 1, some unknown */
+static float numbers[N_NODE * N_CLASS];    /* some of them none */
+
+static void labels_draw(void)
+{
+    for (uint32_t i = 0; i < N_NODE * N_CLASS; i++) {
+        float drawn = test_number(9, i, 0);
+        label_rows[i] = drawn > 0.7F ? NAN : drawn > 0.0F ? 1.0F : 0.0F;
+        numbers[i] = drawn > 0.7F ? NAN : 3.0F * test_number(10, i, 0);
+    }
+}
+
+TestSuite(losses, .init = labels_draw);
+
+static void check(const char *what, const struct objective *objective)
+{
+    static struct job job;
+    struct test_graph graph;
+    struct program program;
+    const struct program_input input = {.n_feature = 5, .n_class = N_CLASS};
+    job_defaults(&job);
+    job.model.hidden = 6;
+    test_graph_random(N_NODE, 0.2, 8, DATASET_LOOPS_STORED, &graph);
+    cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
+    gradient_check(
+        &(struct gradient_case){.what = what, .program = &program, .graph = &graph, .training = true, .objective = objective});
+    program_release(&program);
+    test_graph_release(&graph);
+}
+
+Test(losses, gradients_of_cross_entropy_with_weights_and_smoothing)
+{
+    check("weights", &(struct objective){.weights = weights});
+    check("smoothing", &(struct objective){.smoothing = 0.3});
+    check("weights and smoothing", &(struct objective){.weights = weights, .smoothing = 0.3});
+    check("all of the label smoothed away", &(struct objective){.smoothing = 1.0});
+}
+
+Test(losses, gradients_of_binary_cross_entropy_with_weights_of_positives)
+{
+    check("bce", &(struct objective){.loss = DEVICE_LOSS_BCE, .label_rows = label_rows});
+    check("bce with weights", &(struct objective){.loss = DEVICE_LOSS_BCE, .label_rows = label_rows, .weights = weights});
+}
+
+Test(losses, gradients_of_squared_absolute_and_huber_errors)
+{
+    check("mse", &(struct objective){.loss = DEVICE_LOSS_MSE, .label_rows = numbers});
+    check("mae", &(struct objective){.loss = DEVICE_LOSS_MAE, .label_rows = numbers});
+    check("huber, mostly squares", &(struct objective){.loss = DEVICE_LOSS_HUBER, .label_rows = numbers, .delta = 2.5});
+    check("huber, mostly lines", &(struct objective){.loss = DEVICE_LOSS_HUBER, .label_rows = numbers, .delta = 0.25});
+}

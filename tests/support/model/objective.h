@@ -1,0 +1,25 @@
+/* What a test's loss is made of, and its truth in double by plain formulas; shares no code with devices. */
+#ifndef TESTS_SUPPORT_OBJECTIVE_H
+#define TESTS_SUPPORT_OBJECTIVE_H
+
+#include "models/device.h"
+
+#include <stdint.h>
+
+struct objective {
+    enum device_loss loss;
+    const float *weights;    /* of classes; NULL: 1 each */
+    double smoothing;        /* cross entropy */
+    double delta;            /* huber */
+    const float *label_rows; /* n_node × n_class, NaN: unknown; NULL for cross entropy */
+};
+
+/* The loss of one row of logits z, and the weight that it adds to the mean's: 0 for a row without labels. */
+double objective_row(const struct objective *objective, int64_t n_class, const double *z, int32_t label, const float *label_row,
+                     double *weight_out);
+
+/* The weight of all training rows, as struct device_now takes it. objective NULL: cross entropy, plain */
+double objective_weight(const struct objective *objective, int64_t n_node, int64_t n_class, const int32_t *labels,
+                        const uint8_t *split);
+
+#endif

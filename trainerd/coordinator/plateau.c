@@ -1,0 +1,53 @@
+#include "trainerd/coordinator/plateau.h"
+
+#include <math.h>
+
+/* Smaller reductions are not made. source  ReduceLROnPlateau(eps = 1e-8) */
+#define LEAST_REDUCTION 1e-8
+
+void plateau_begin(const struct job *job, struct checkpoint_state *state)
+{
+    state->plateau_lr = job->train.lr;
+    state->plateau_best = NAN;
+    state->plateau_n_bad = 0;
+}
+
+double plateau_factor(const struct job *job, const struct checkpoint_state *state)
+{
+    bool falls = job->train.lr_schedule == JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU && job->train.lr > 0.0;
+    return falls ? state->plateau_lr / job->train.lr : 1.0;
+}
+
+static bool is_better(const struct job_train *train, bool falls, double value, double best)
+{
+    if (isnan(best)) {
+        return !isnan(value);
+    }
+    return falls ? value < best * (1.0 - train->lr_threshold) : value > best * (1.0 + train->lr_threshold);
+}
+
+bool plateau_note(const struct training *training, int64_t epoch, const struct fleet_report *report,
+                  const struct checkpoint_score *score, struct checkpoint_state *state)
+{
+    const struct job_train *train = &training->job->train;
+    if (train->lr_schedule != JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU || epoch < train->warmup) {
+        return false;
+    }
+    bool is_loss = train->lr_monitor == JOB_LR_MONITOR_LOSS;
+    double value = is_loss ? score_loss(report->score[DATASET_SPLIT_VALID]) : score->valid;
+    if (is_better(train, is_loss || score_falls(training->metric), value, state->plateau_best)) {
+        state->plateau_best = value;
+        state->plateau_n_bad = 0;
+        return false;
+    }
+    if (++state->plateau_n_bad <= train->lr_patience) {
+        return false;
+    }
+    state->plateau_n_bad = 0;
+    double lr = fmax(state->plateau_lr * train->lr_gamma, train->lr_min);
+    if (!(state->plateau_lr - lr > LEAST_REDUCTION)) {
+        return false;
+    }
+    state->plateau_lr = lr;
+    return true;
+}
