@@ -239,8 +239,7 @@ struct device_score {
     double n_correct; /* single label: argmax equals the label (first of equals) · multi: unused */
     double n_true_positive, n_false_positive, n_false_negative; /* multi label: logit > 0 */
     double n_row;                                               /* labelled rows of the split */
-    double
-        weight; /* that the mean loss is over: Σ of these rows' weights (bce: n_row · c; of numbers: labels that are there) */
+    double weight; /* of these rows, that the mean loss is over (bce: n_row · c; of numbers: labels that are there) */
 };
 
 enum device_optimizer { DEVICE_OPTIMIZER_SGD, DEVICE_OPTIMIZER_ADAM, DEVICE_OPTIMIZER_ADAMW };
@@ -262,8 +261,8 @@ struct device_scoring {
     uint8_t split;
     struct device_draw drawn; /* p > 0: over its rows alone */
     const struct device_now *now;
-    float *grad;   /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row, 0 as
-                  * 1 (bce: times c classes). NULL: scores only, and now is unused */
+    float *grad;   /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row, 0 as 1
+                  * (bce: times c classes). NULL: scores only, and now is unused */
     void *scratch; /* score_scratch(n) bytes */
 };
 
