@@ -96,6 +96,47 @@ Test(results, patience_without_a_validation_split_is_refused)
     cr_assert_not(folder_has("o"));
 }
 
+Test(results, what_the_labels_or_splits_have_no_place_for_is_refused)
+{
+    cr_assert_eq(job_run_code("", NO_VALID "--set train.lr_schedule=reduce_on_plateau"), 78, "%s", job_run_log);
+    cr_assert_not_null(strstr(job_run_log, "waits for a better valid loss, and dataset 'sbm' has no validation split"), "%s",
+                       job_run_log);
+    cr_assert_eq(
+        job_run_code("", "--set dataset.generator=sbm --set dataset.labels_per_node=2 --set train.label_smoothing=0.1"), 78);
+    cr_assert_not_null(strstr(job_run_log, "train.label_smoothing = 0.1 is for one label per node"), "%s", job_run_log);
+}
+
+static double number_at(const json_t *array, size_t i)
+{
+    return json_number_value(json_array_get(array, i));
+}
+
+Test(results, the_confusion_matrix_is_of_the_best_weights_test_nodes)
+{
+    job_run("--set dataset.generator=sbm --set dataset.nodes=400 --set dataset.noise=4 --set train.epochs=10");
+    json_t *result = results_json(folder_path("o/result.json"));
+    const json_t *all = json_object_get(result, "confusion"), *matrix = json_object_get(all, "matrix");
+    double n_test = 0.0, n_right = 0.0;
+    cr_assert_eq(json_array_size(matrix), 8, "classes");
+    for (size_t k = 0; k < 8; k++) {
+        double support = 0.0, predicted = 0.0, right = number_at(json_array_get(matrix, k), k);
+        for (size_t other = 0; other < 8; other++) {
+            support += number_at(json_array_get(matrix, k), other);
+            predicted += number_at(json_array_get(matrix, other), k);
+        }
+        cr_expect_eq(number_at(json_object_get(all, "support"), k), support);
+        cr_expect_eq(number_at(json_object_get(all, "predicted"), k), predicted);
+        cr_expect_eq(number_at(json_object_get(all, "recall"), k), support > 0.0 ? right / support : 0.0);
+        cr_expect_eq(number_at(json_object_get(all, "precision"), k), predicted > 0.0 ? right / predicted : 0.0);
+        n_test += support;
+        n_right += right;
+    }
+    cr_expect_eq(n_test, results_number(json_object_get(result, "dataset"), "test_nodes"));
+    cr_expect_eq(n_right / n_test, results_number(json_object_get(result, "best"), "test_metric"));
+    cr_expect_lt(n_right, n_test, "no mistake: the test shows nothing");
+    json_decref(result);
+}
+
 /* --- of one run --- */
 
 /* Bytes of a file that stays as it is; the caller frees them. */
