@@ -83,7 +83,7 @@ of_variant = $(patsubst $(BUILD)/%,$(call beside,$(1))/%,$(2))
 FUZZ = $(call variant,fuzz) CC=clang
 RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
-.PHONY: all tests unit emulator emulated gpu-programs gpu-bundle check check-system asan bench fuzz fuzzers quickstart install uninstall package docs lint format clean help force
+.PHONY: all tests unit emulator emulated gpu-programs gpu-bundle check check-system asan bench benches fuzz fuzzers quickstart install uninstall package docs lint format clean help force
 .SECONDARY:
 
 all: $(PROGRAMS) $(CUDA_MODULE) ## the programs, in build/bin
@@ -220,11 +220,12 @@ emulated: ## the programs with the cuda device emulated, in build/emulated/bin (
 
 tests: $(TESTS) ## all test programs
 unit: $(UNIT_TESTS)
+benches: $(BENCHES)
 fuzzers: $(FUZZERS)
 
 check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing line
 	$(Q)scripts/install-deps --test
-	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests emulator gpu-programs
+	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests benches emulator gpu-programs
 	$(call variant,asan) WERROR=-Werror all tests
 	$(call variant,emulated) WERROR=-Werror all gpu-programs $(call of_variant,emulated,$(EMULATED_TESTS))
 	$(call variant,emulated-asan) WERROR=-Werror all $(call of_variant,emulated-asan,$(BUILD)/bin/gpu_operations)

@@ -5,6 +5,7 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_job.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 static const char job[] = "[partition]\nparts = 4\n[model]\nlayers = 3\nhidden = 32\n[train]\nepochs = 21\neval_every = 0\n"
@@ -193,14 +194,15 @@ static void techniques_print(void)
 /* Two workers with 128 parts each against two with one, all layers sent: of so many parts inputs are not stored. */
 static void parts_print(void)
 {
-    static const char sage[] = "--set model.kind=sage --set workers.count=2 --set partition.objective=cut --set train.epochs=3 "
+    static const char sage[] = "--set model.kind=sage --set partition.objective=cut --set train.epochs=3 "
                                "--set exchange.store_inputs=false ";
     static const char *const names[] = {"physics", "sbm, 50 000 nodes"};
     const char *const graphs[] = {
         physics(), "--set dataset.generator=sbm --set dataset.nodes=50000 --set dataset.degree=30 --set dataset.features=64 "};
     for (int g = 0; g < 2; g++) {
         char figure[128];
-        double few = lossy_bytes(graphs[g], sage, 2, ""), many = lossy_bytes(graphs[g], sage, 256, "");
+        double few = lossy_bytes(graphs[g], sage, (struct layout){2, 2}, ""),
+               many = lossy_bytes(graphs[g], sage, (struct layout){256, 2}, "");
         snprintf(figure, sizeof figure, "sage, %s, two workers, 256 parts, of 2", names[g]);
         bench_line(figure, 1e-6 * many, "MB", 1e-6 * few, few / many, 1.0 / 1.2);
     }

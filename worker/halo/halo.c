@@ -162,12 +162,13 @@ static void pass_begin(struct trainer *t, const struct step *step)
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
         h->packed[s] = (struct halo_packed){0};
     }
+    device_mark free = t->ops->mark(t->device, DEVICE_LANE_IN), unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
     for (int32_t s = 0; s < h->n_credit; s++) {
-        h->slot[s].free = t->ops->mark(t->device, DEVICE_LANE_IN);
-        h->slot[s].unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
+        h->slot[s].free = free;
+        h->slot[s].unread = unread;
     }
     for (int32_t s = 0; s < h->slots.n_ask_slot; s++) {
-        h->asked[s] = (struct halo_asked){.free = t->ops->mark(t->device, DEVICE_LANE_IN)};
+        h->asked[s] = (struct halo_asked){.free = free};
     }
     memset(h->given, 0, (size_t)n_flag(h) * sizeof *h->given);
     static const enum exchange_phase phases[] = {EXCHANGE_PHASE_FORWARD, EXCHANGE_PHASE_BACKWARD, EXCHANGE_PHASE_BACKWARD_2};

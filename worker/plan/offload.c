@@ -11,13 +11,16 @@
 
 /* --- arrays that wait between forward and backward --- */
 
+/* As the kinds of steps from STEP_KIND_STORE on. */
+enum move { STORE, STORED, FETCH, FETCHED, N_MOVE };
+
 /* Numbers of steps are those of the list before the rewrite: what is inserted comes before the step of that number. */
 struct waiting {
     struct step_operand array;
     int last, first; /* the last step of forward that reads it, the first one of backward */
     int64_t n_bytes;
     bool chosen;
-    int store, stored, fetch, fetched;
+    int at[N_MOVE]; /* by enum move */
 };
 
 struct offload {
@@ -85,13 +88,13 @@ static void operand_note(struct offload *o, int s, const struct step_operand *op
 static void steps_find(const struct offload *o, bool beside, struct waiting *w)
 {
     const struct step *step = o->before.step;
-    w->store = w->stored = o->chain_last[w->last] + 1;
-    w->fetch = w->fetched = o->chain_first[w->first];
-    for (int s = w->store; beside && s < w->fetched && w->stored == w->store; s++) {
-        w->stored = step[s].kind == STEP_KIND_HALO || step[s].kind == STEP_KIND_LOSS ? s + 1 : w->stored;
+    w->at[STORE] = w->at[STORED] = o->chain_last[w->last] + 1;
+    w->at[FETCH] = w->at[FETCHED] = o->chain_first[w->first];
+    for (int s = w->at[STORE]; beside && s < w->at[FETCHED] && w->at[STORED] == w->at[STORE]; s++) {
+        w->at[STORED] = step[s].kind == STEP_KIND_HALO || step[s].kind == STEP_KIND_LOSS ? s + 1 : w->at[STORED];
     }
-    for (int s = w->fetched - 1; beside && s >= w->stored && w->fetch == w->fetched; s--) {
-        w->fetch = step[s].kind == STEP_KIND_HALO ? s : w->fetch;
+    for (int s = w->at[FETCHED] - 1; beside && s >= w->at[STORED] && w->at[FETCH] == w->at[FETCHED]; s--) {
+        w->at[FETCH] = step[s].kind == STEP_KIND_HALO ? s : w->at[FETCH];
     }
 }
 
@@ -99,7 +102,8 @@ static void steps_find(const struct offload *o, bool beside, struct waiting *w)
 static int compare(const void *a, const void *b)
 {
     const struct waiting *x = a, *y = b;
-    double frees_x = (double)x->n_bytes * (x->fetch - x->stored), frees_y = (double)y->n_bytes * (y->fetch - y->stored);
+    double frees_x = (double)x->n_bytes * (x->at[FETCH] - x->at[STORED]),
+           frees_y = (double)y->n_bytes * (y->at[FETCH] - y->at[STORED]);
     int order = x->last != y->last ? x->last - y->last : (int)x->array.array - (int)y->array.array;
     order = order != 0 ? order : x->array.index != y->array.index ? x->array.index - y->array.index : x->array.k - y->array.k;
     return frees_x != frees_y ? (frees_x < frees_y ? 1 : -1) : order;
@@ -123,7 +127,7 @@ static void waiting_find(struct offload *o, bool beside)
             continue;
         }
         steps_find(o, beside, w);
-        if (w->stored < w->fetch) {
+        if (w->at[STORED] < w->at[FETCH]) {
             o->waiting[n++] = *w;
         }
     }
@@ -133,28 +137,16 @@ static void waiting_find(struct offload *o, bool beside)
 
 /* --- the rewritten list --- */
 
-static void step_insert(const struct offload *o, enum step_kind kind, const struct waiting *w, struct step_list *out)
-{
-    struct step step;
-    step_offload(o->program, kind, &w->array, &step);
-    step_append(out, &step);
-}
-
-/* Arrays that leave, before others come. */
+/* Before step s: arrays leave before others come, and what leaves at once has begun to. */
 static void steps_insert(const struct offload *o, int s, struct step_list *out)
 {
-    static const enum step_kind order[] = {STEP_KIND_STORED, STEP_KIND_STORE, STEP_KIND_STORED, STEP_KIND_FETCH,
-                                           STEP_KIND_FETCHED};
-    for (int k = 0; k < 5; k++) {
+    for (int move = STORE; move < N_MOVE; move++) {
         for (int i = 0; i < o->n; i++) {
             const struct waiting *w = &o->waiting[i];
-            bool at_once = w->store == w->stored;
-            int at = order[k] == STEP_KIND_STORE    ? w->store
-                     : order[k] == STEP_KIND_FETCH  ? w->fetch
-                     : order[k] == STEP_KIND_STORED ? (at_once == (k == 2) ? w->stored : -1)
-                                                    : w->fetched;
-            if (w->chosen && at == s) {
-                step_insert(o, order[k], w, out);
+            if (w->chosen && w->at[move] == s) {
+                struct step step;
+                step_offload(o->program, (enum step_kind)(STEP_KIND_STORE + move), &w->array, &step);
+                step_append(out, &step);
             }
         }
     }

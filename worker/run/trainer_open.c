@@ -1,4 +1,4 @@
-/* Opening and closing a trainer: the program, the plan, every array taken once; and its arrays seen from outside. */
+/* Opening and closing a trainer: the program, the plan, every array taken once. */
 #include "protocol/log.h"
 #include "worker/halo/feedback.h"
 #include "worker/halo/halo.h"
@@ -290,6 +290,49 @@ static enum status class_weights_put(struct trainer *t)
     return status;
 }
 
+/* The plan, and the parts as it has them. */
+static enum status plan_open(struct trainer *t)
+{
+    part_setup_fill(t);
+    enum status status = stored_open(t);
+    status = status == STATUS_OK ? shared_rows_open(t) : status;
+    if (status == STATUS_OK) {
+        plan_build(t);
+        status = limit_check(t);
+    }
+    if (status == STATUS_OK && t->setup.spill != NULL) {
+        spill_limit(t->setup.spill, t->plan.bytes[MEMORY_SPILL]);
+    }
+    status = status == STATUS_OK ? parts_open(t) : status;
+    status = status == STATUS_OK ? joined_open(t) : status;
+    if (status == STATUS_OK && t->setup.job->model.kernel != JOB_KERNEL_OWN) {
+        status = t->ops->sums_take(t->device, &t->plan.sums);
+    }
+    return status;
+}
+
+/* Everything else of the plan, with what it begins with. */
+static enum status arrays_open(struct trainer *t)
+{
+    t->level = level_at(t->setup.job, 0, 0); /* whose chances rows have */
+    enum status status = sample_open(t);
+    status = status == STATUS_OK ? kept_open(t) : status;
+    status = status == STATUS_OK ? feedback_open(t) : status;
+    status = status == STATUS_OK ? arrays_take(t) : status;
+    status = status == STATUS_OK ? staging_open(t) : status;
+    status = status == STATUS_OK ? homes_open(t) : status;
+    status = status == STATUS_OK ? spill_take_all(t) : status;
+    status = status == STATUS_OK ? class_weights_put(t) : status;
+    status = status == STATUS_OK ? embeddings_draw(t) : status;
+    if (status == STATUS_OK) {
+        weights_draw(t);
+        trainer_keep_best(t);
+        t->halo = halo_open(t);
+        status = traffic_open(&t->program, t->setup.n_rank, &t->traffic);
+    }
+    return status;
+}
+
 enum status trainer_open(const struct trainer_setup *setup, struct trainer **out)
 {
     struct trainer *t = memory_alloc(1, sizeof *t);
@@ -307,39 +350,8 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     status = status == STATUS_OK ? level_check(setup->job, setup->ops) : status;
     status = status == STATUS_OK ? program_open(t) : status;
     status = status == STATUS_OK ? sums_open(t) : status;
-    if (status == STATUS_OK) {
-        part_setup_fill(t);
-        status = stored_open(t);
-        status = status == STATUS_OK ? shared_rows_open(t) : status;
-    }
-    if (status == STATUS_OK) {
-        plan_build(t);
-        status = limit_check(t);
-    }
-    if (status == STATUS_OK && setup->spill != NULL) {
-        spill_limit(setup->spill, t->plan.bytes[MEMORY_SPILL]);
-    }
-    status = status == STATUS_OK ? parts_open(t) : status;
-    status = status == STATUS_OK ? joined_open(t) : status;
-    if (status == STATUS_OK && setup->job->model.kernel != JOB_KERNEL_OWN) {
-        status = t->ops->sums_take(t->device, &t->plan.sums);
-    }
-    t->level = level_at(setup->job, 0, 0); /* whose chances rows have */
-    status = status == STATUS_OK ? sample_open(t) : status;
-    status = status == STATUS_OK ? kept_open(t) : status;
-    status = status == STATUS_OK ? feedback_open(t) : status;
-    status = status == STATUS_OK ? arrays_take(t) : status;
-    status = status == STATUS_OK ? staging_open(t) : status;
-    status = status == STATUS_OK ? homes_open(t) : status;
-    status = status == STATUS_OK ? spill_take_all(t) : status;
-    status = status == STATUS_OK ? class_weights_put(t) : status;
-    status = status == STATUS_OK ? embeddings_draw(t) : status;
-    if (status == STATUS_OK) {
-        weights_draw(t);
-        trainer_keep_best(t);
-        t->halo = halo_open(t);
-        status = traffic_open(&t->program, setup->n_rank, &t->traffic);
-    }
+    status = status == STATUS_OK ? plan_open(t) : status;
+    status = status == STATUS_OK ? arrays_open(t) : status;
     if (status == STATUS_OK) {
         exchange_count(setup->exchange, t->traffic);
         status = trainer_run(t, STEP_PHASE_STATIC);
@@ -397,125 +409,4 @@ void trainer_close(struct trainer *t)
     free(t->complete);
     free(t->recording);
     free(t);
-}
-
-const struct trace *trainer_trace(const struct trainer *t)
-{
-    return t->trace;
-}
-
-const struct traffic *trainer_traffic(const struct trainer *t)
-{
-    return t->traffic;
-}
-
-const struct program *trainer_program(const struct trainer *t)
-{
-    return &t->program;
-}
-
-static float *state_array(const struct trainer *t, enum trainer_state what)
-{
-    switch (what) {
-    case TRAINER_STATE_WEIGHTS:
-        return t->weights;
-    case TRAINER_STATE_MOMENT_1:
-        return t->moment_1;
-    case TRAINER_STATE_MOMENT_2:
-        return t->moment_2;
-    default:
-        return what == TRAINER_STATE_BEST ? t->best : NULL;
-    }
-}
-
-enum status trainer_get(struct trainer *t, enum trainer_state what, float *to)
-{
-    size_t n_bytes = (size_t)t->program.n_weight * sizeof *to;
-    const float *from = state_array(t, what);
-    if (from == NULL) {
-        memset(to, 0, n_bytes);
-        return STATUS_OK;
-    }
-    t->ops->download(t->device, to, from, n_bytes);
-    return device_sync(t->device);
-}
-
-enum status trainer_set(struct trainer *t, enum trainer_state what, const float *from)
-{
-    float *to = state_array(t, what);
-    if (to != NULL) {
-        t->ops->upload(t->device, to, from, (size_t)t->program.n_weight * sizeof *to);
-    }
-    return device_sync(t->device);
-}
-
-void trainer_keep_best(struct trainer *t)
-{
-    if (t->best != NULL) {
-        t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->best, t->weights, (size_t)t->program.n_weight * sizeof(float));
-    }
-    if (t->embeddings.best != NULL) {
-        t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->embeddings.best, t->embeddings.weights,
-                     (size_t)t->plan.n_embedding * sizeof(float));
-    }
-}
-
-enum status trainer_rows_of(struct trainer *t, int value, int32_t part, float *to)
-{
-    ASSERT(part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0);
-    int32_t i = t->own_index[part];
-    size_t n = (size_t)t->part[i].part->n_own * (size_t)t->program.value[value].width;
-    const float *rows = trainer_value(t, value, i);
-    const struct spill_range all = {rows, (int64_t)(n * sizeof *to), SPILL_READ};
-    enum status status = spill_pin(t->setup.spill, &all, 1);
-    if (status == STATUS_OK) {
-        t->ops->download(t->device, to, rows, n * sizeof *to);
-        status = device_sync(t->device);
-        spill_unpin(t->setup.spill, &all, 1);
-    }
-    return status;
-}
-
-/* Features travel inside the encoded parts, which are counted as structure when they arrive. */
-static int64_t features_in_parts(const struct trainer *t)
-{
-    int64_t n = 0;
-    for (int32_t i = 0; i < t->n_own; i++) {
-        const struct part *part = t->part[i].part;
-        int64_t n_row = part->n_own + part->n_halo;
-        int64_t n_value = part->n_feature_value + part->n_halo_value + part->n_embedded;
-        n += part->feature_indptr != NULL ? (n_row + 1) * 8 + n_value * 8 : n_row * part->n_feature * 4;
-    }
-    return n;
-}
-
-struct library_versions trainer_libraries(const struct trainer *t)
-{
-    return t->device->capacity.libraries;
-}
-
-void trainer_memory(const struct trainer *t, struct memory_table *planned_out, struct memory_table *measured_out)
-{
-    enum memory_place computes = t->ops->unified ? MEMORY_PLACE_HOST : MEMORY_PLACE_DEVICE;
-    memory_plan_table(&t->plan, planned_out);
-    for (int place = 0; place < MEMORY_PLACE_N; place++) {
-        for (int c = 0; c < MEMORY_N; c++) {
-            measured_out->bytes[place][c] = memory_peak_at((enum memory_place)place, (enum memory_category)c);
-        }
-    }
-    if (t->setup.spill != NULL) {
-        return;
-    }
-    int64_t features = features_in_parts(t), *host = measured_out->bytes[MEMORY_PLACE_HOST],
-            *arrays = measured_out->bytes[computes];
-    host[MEMORY_FEATURES] += features;
-    host[MEMORY_STRUCTURE] -= features;
-    if (arrays != host) { /* parts are lent whole */
-        arrays[MEMORY_FEATURES] += features;
-        arrays[MEMORY_STRUCTURE] -= features;
-    }
-    /* Other payloads lie in the arena. */
-    int64_t in_arena = t->plan.bytes[MEMORY_PAYLOADS] - t->plan.n_kept_bytes;
-    arrays[MEMORY_PAYLOADS] += in_arena;
-    arrays[MEMORY_ACTIVATIONS] -= in_arena;
 }

@@ -316,7 +316,7 @@ static int width_find(const struct device_sums *sums, int64_t f)
     return w < sums->n_width ? w : -1;
 }
 
-/* Is this the block that was opened, with room for what of it, or of x, is copied? */
+/* Is this the block that was opened, with memory for what of it, or of x, is copied? */
 static bool fits(const struct cuda_sparse *sparse, const struct device_block *block, const float *col_scale, int64_t f,
                  const float *x)
 {

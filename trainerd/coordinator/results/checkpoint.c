@@ -40,9 +40,9 @@ struct head {
         uint64_t n_bytes;
         uint64_t hash;
     } section[SECTION_N];
-    struct library_range library[LIBRARY_N]; /* 0 in files of programs that did not note it; most: 0 where it is the least */
-    uint64_t reserved[5];                    /* 0 */
-    uint64_t hash;                           /* of all before it */
+    struct library_ranges libraries;
+    uint64_t reserved[5]; /* 0 */
+    uint64_t hash;        /* of all before it */
 };
 _Static_assert(sizeof(struct head) == 3 * ALIGNMENT, "sections are aligned");
 _Static_assert(sizeof(struct checkpoint_state) == 256, "a new field is a new version");
@@ -114,20 +114,11 @@ void checkpoint_prune(const struct dir *folder, int64_t n_epoch, int64_t rollbac
     dir_asides_remove(folder, checkpoint_is);
 }
 
-/* Where all workers have one version, as programs wrote it that knew of one alone. */
-static void libraries_encode(const struct library_ranges *from, struct library_range out[LIBRARY_N])
-{
-    for (int l = 0; l < LIBRARY_N; l++) {
-        out[l] = from->of[l];
-        out[l].most = out[l].most > out[l].least ? out[l].most : 0;
-    }
-}
-
 enum status checkpoint_save(const struct dir *folder, const struct checkpoint *checkpoint, int64_t rollback)
 {
     static const char zeros[ALIGNMENT];
-    struct head head = {.magic = CHECKPOINT_MAGIC, .version = CHECKPOINT_VERSION, .n_section = SECTION_N};
-    libraries_encode(&checkpoint->libraries, head.library);
+    struct head head = {
+        .magic = CHECKPOINT_MAGIC, .version = CHECKPOINT_VERSION, .n_section = SECTION_N, .libraries = checkpoint->libraries};
     struct iovec piece[1 + 2 * SECTION_N] = {{.iov_base = &head, .iov_len = sizeof head}};
     for (int i = 0; i < SECTION_N; i++) {
         const void *from = i == SECTION_STATE  ? (const void *)&checkpoint->state
@@ -181,21 +172,18 @@ static enum status state_check(const struct checkpoint_state *state, const char 
     return STATUS_OK;
 }
 
-/* false: no versions */
-static bool libraries_decode(const struct library_range from[LIBRARY_N], struct library_ranges *out)
+static bool are_ranges(const struct library_ranges *libraries)
 {
-    bool valid = true;
+    bool are = true;
     for (int l = 0; l < LIBRARY_N; l++) {
-        uint32_t least = from[l].least, most = from[l].most;
-        valid = valid && least < LIBRARY_MOST && most < LIBRARY_MOST && (most == 0 || most > least);
-        out->of[l] = (struct library_range){.least = least, .most = most > 0 ? most : least};
+        const struct library_range *range = &libraries->of[l];
+        are = are && range->least <= range->most && range->most < LIBRARY_MOST;
     }
-    return valid;
+    return are;
 }
 
 /* Head and sizes; at_out gets where each section begins. */
-static enum status head_check(const struct head *head, size_t n_bytes, const char *origin, size_t at_out[SECTION_N],
-                              struct library_ranges *libraries_out)
+static enum status head_check(const struct head *head, size_t n_bytes, const char *origin, size_t at_out[SECTION_N])
 {
     if (n_bytes < sizeof *head) {
         return damaged(origin, "head", "192 bytes, the file has fewer");
@@ -209,7 +197,7 @@ static enum status head_check(const struct head *head, size_t n_bytes, const cha
     }
     static const uint64_t zeros[sizeof head->reserved / sizeof *head->reserved];
     if (head->hash != XXH3_64bits(head, offsetof(struct head, hash)) || head->n_section != SECTION_N ||
-        !libraries_decode(head->library, libraries_out) || memcmp(head->reserved, zeros, sizeof zeros) != 0) {
+        !are_ranges(&head->libraries) || memcmp(head->reserved, zeros, sizeof zeros) != 0) {
         return damaged(origin, "head", "another checksum");
     }
     size_t at = sizeof *head;
@@ -229,13 +217,12 @@ enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *ori
     const struct head *head = bytes;
     const char *from = bytes;
     size_t at[SECTION_N];
-    struct library_ranges libraries;
-    enum status status = head_check(head, n_bytes, origin, at, &libraries);
+    enum status status = head_check(head, n_bytes, origin, at);
     if (status != STATUS_OK) {
         return status;
     }
     struct checkpoint read = {
-        .job = from + at[SECTION_JOB], .n_job = head->section[SECTION_JOB].n_bytes, .libraries = libraries};
+        .job = from + at[SECTION_JOB], .n_job = head->section[SECTION_JOB].n_bytes, .libraries = head->libraries};
     for (int i = 0; i < SECTION_N; i++) {
         size_t n = head->section[i].n_bytes;
         if (XXH3_64bits(from + at[i], n) != head->section[i].hash) {
