@@ -20,7 +20,7 @@ static const char help_text[] =
     "\n"
     "Cuts the job's data set into its parts and prints how good the partition is.\n"
     "\n"
-    "  --config FILE   the job file; [dataset], [partition] and workers.count are what matters\n"
+    "  --config FILE   the job file; [dataset] and [partition] are what matters\n"
     "  --set KEY=VALUE overrides a key, as --set partition.parts=8\n"
     "  --out DIR       leave DIR/partition.txt (one part number per line, line i for node i) and\n"
     "                  DIR/part.0 ... DIR/part.K-1, the parts as workers get them\n"
@@ -215,7 +215,8 @@ static enum status run(const struct request *request)
     if (status != STATUS_OK) {
         return status;
     }
-    status = partition_build(&cut.dataset, &cut.job, &cut.partition);
+    status = partition_parts_choose(&cut.dataset, &cut.job);
+    status = status == STATUS_OK ? partition_build(&cut.dataset, &cut.job, &cut.partition) : status;
     if (status == STATUS_OK) {
         status = partition_measure(&cut.dataset, &cut.partition, &cut.quality);
         status = status == STATUS_OK ? part_sizes_build(&cut.dataset, &cut.partition, &cut.sizes) : status;

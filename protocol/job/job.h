@@ -106,7 +106,4 @@ char *job_predict_setting(const char *model);
 #define JOB_RUN_BYTES (JOB_TEXT_BYTES + 16)
 void job_run_name(const struct job *job, char out[JOB_RUN_BYTES]);
 
-/* Parts after the default is filled in: partition.parts, or workers.count when that is 0. */
-int32_t job_n_part(const struct job *job);
-
 #endif

@@ -407,11 +407,6 @@ enum status job_load_text(const char *text, size_t n_bytes, const char *origin, 
     return status;
 }
 
-int32_t job_n_part(const struct job *job)
-{
-    return (int32_t)(job->partition.parts > 0 ? job->partition.parts : job->workers.count);
-}
-
 bool job_predicts(const struct job *job)
 {
     return job->predict.model[0] != '\0';

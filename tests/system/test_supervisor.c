@@ -405,7 +405,7 @@ Test(supervisor, a_checkpoint_is_written_on_demand_and_training_goes_on)
 
 Test(supervisor, a_job_is_scaled_while_it_runs_and_ends_with_the_same_bits)
 {
-    static const char lines[] = "[workers]\ncount = 4\nthreads = 1\n[train]\nepochs = 3000\n[output]\ndir = \"o\"\n";
+    static const char lines[] = "parts = 4\n[workers]\ncount = 4\nthreads = 1\n[train]\nepochs = 3000\n[output]\ndir = \"o\"\n";
     daemon_start();
     int64_t id = submit(lines);
     daemon_await_epoch(id, 1, 1);

@@ -378,15 +378,6 @@ Test(job, sums_by_cusparse_are_refused_without_a_gpu_or_sums)
                  "the kind is the trained model's");
 }
 
-Test(job, as_many_parts_as_workers_unless_parts_are_given)
-{
-    struct job job;
-    cr_assert_eq(load(GRAPH "[workers]\ncount = 3\n", &job), STATUS_OK);
-    cr_assert_eq(job_n_part(&job), 3);
-    cr_assert_eq(load(GRAPH "[workers]\ncount = 3\n[partition]\nparts = 5\n", &job), STATUS_OK);
-    cr_assert_eq(job_n_part(&job), 5);
-}
-
 Test(job, a_text_too_long_for_its_place_is_refused)
 {
     char text[4000] = "[dataset]\npath = \"";
