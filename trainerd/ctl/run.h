@@ -17,6 +17,9 @@ enum status ctl_connect(const struct ctl_arguments *arguments, struct client *ou
 /* Connect, send one request (its reference is taken) and return its answer. owns  *out: json_decref */
 enum status ctl_ask(const struct ctl_arguments *arguments, json_t *request, json_t **out);
 
+/* Add --group and --tag to a request. */
+void ctl_ask_group(const struct ctl_arguments *arguments, json_t *request);
+
 /* A request that names the first operand as its job. */
 json_t *ctl_job_request(const struct ctl_arguments *arguments, const char *command);
 
