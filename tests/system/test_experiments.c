@@ -11,6 +11,7 @@
 #include <glob.h>
 #include <jansson.h>
 #include <limits.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,6 +159,88 @@ Test(experiments, a_group_is_cancelled_and_resumed_as_one)
     EXPECT(2, "cancel takes JOB, or --group GROUP", "cancel");
     EXPECT(2, "checkpoint takes JOB", "checkpoint");
     await_in("g", "CANCELLED", 8);
+}
+
+/* --- compare --- */
+
+static double best(int job, const char *metric)
+{
+    char path[64];
+    snprintf(path, sizeof path, "runs/k-%d/result.json", job);
+    json_t *result = results_json(folder_path(path));
+    double value = results_number(json_object_get(result, "best"), metric);
+    json_decref(result);
+    return value;
+}
+
+/* The line of CSV that begins so. owns  the caller frees it */
+static char *line_of(const char *begin)
+{
+    const char *at = strstr(printed, begin);
+    cr_assert_not_null(at, "%s", printed);
+    return strndup(at, strcspn(at, "\n"));
+}
+
+/* Two settings of two seeds each, as the four results say them: the same of the daemon's group and of the folders. */
+Test(experiments, compare_puts_the_best_setting_first_with_means_and_deviations_over_its_seeds)
+{
+    EXPECT(0, "", "submit", "job.toml", "--group", "g", "--sweep", "train.lr=0.0,0.1", "--seeds", "2", "--wait", "-s",
+           "train.epochs=30");
+    double valid[2][2] = {{best(1, "valid_metric"), best(2, "valid_metric")},
+                          {best(3, "valid_metric"), best(4, "valid_metric")}};
+    double test[2] = {best(3, "test_metric"), best(4, "test_metric")};
+    cr_assert_gt(valid[1][0] + valid[1][1], valid[0][0] + valid[0][1], "a rate of 0 learns nothing");
+    for (int from_folders = 0; from_folders < 2; from_folders++) {
+        if (from_folders) {
+            EXPECT(0, "", "compare", "--to", "unix:/nowhere", "runs/k-1", "runs/k-2", "runs/k-3", "runs/k-4", "--csv");
+        } else {
+            EXPECT(0, "", "compare", "g", "--csv");
+        }
+        cr_assert_eq(strncmp(printed, "train.lr,runs,done,metric,valid_mean,valid_std,test_mean,test_std,", 66), 0, "%s",
+                     printed);
+        char *first = line_of("0.1,2,2,accuracy,"), *second = line_of("0.0,2,2,accuracy,");
+        cr_assert_lt(strstr(printed, first), strstr(printed, second), "the best is first: %s", printed);
+        double got[4];
+        cr_assert_eq(sscanf(first, "0.1,2,2,accuracy,%lf,%lf,%lf,%lf", &got[0], &got[1], &got[2], &got[3]), 4, "%s", first);
+        cr_expect_float_eq(got[0], (valid[1][0] + valid[1][1]) / 2, 1e-12);
+        cr_expect_float_eq(got[1], fabs(valid[1][0] - valid[1][1]) / sqrt(2), 1e-12);
+        cr_expect_float_eq(got[2], (test[0] + test[1]) / 2, 1e-12);
+        cr_expect_float_eq(got[3], fabs(test[0] - test[1]) / sqrt(2), 1e-12);
+        free(first);
+        free(second);
+    }
+    EXPECT(0, "train.lr  RUNS ", "compare", "g");
+    EXPECT(0, "job,name,state,folder,train.lr,train.seed,metric,valid,test,loss,best_epoch,epochs,seconds\n3,k,SUCCEEDED,/",
+           "compare", "g", "--csv", "--runs");
+    EXPECT(0, "JOB  NAME  STATE      train.lr  train.seed ", "compare", "g", "--runs");
+    EXPECT(0, "", "compare", "g", "--json");
+    json_t *answer = json(), *setting = json_array_get(json_object_get(answer, "settings"), 0);
+    cr_assert_eq(json_real_value(json_object_get(json_object_get(setting, "settings"), "train.lr")), 0.1);
+    cr_assert_eq(number(json_array_get(json_object_get(setting, "runs"), 1), "job"), 4);
+    json_decref(answer);
+}
+
+Test(experiments, compare_takes_groups_jobs_and_folders_together_and_counts_what_is_not_done)
+{
+    EXPECT(0, "", "submit", "job.toml", "--group", "done", "--seeds", "2", "--wait");
+    EXPECT(0, "", "submit", "job.toml", "--name", "one", "--wait", "-s", "model.hidden=8");
+    EXPECT(0, "", "submit", "long.toml", "--group", "runs", "--seeds", "2");
+    EXPECT(0, "", "compare", "done", "one", "runs/k-1", "runs", "--csv");
+    cr_assert_not_null(strstr(printed, "model.hidden,train.epochs,train.eval_every,runs,done,"), "%s", printed);
+    cr_assert_not_null(strstr(printed, "\n64,3,1,3,3,accuracy,"), "%s", printed);
+    cr_assert_not_null(strstr(printed, "\n8,3,1,1,1,accuracy,"), "%s", printed);
+    cr_assert_not_null(strstr(printed, "\n64,100000000,0,2,0,accuracy,,,,,,\n"), "%s", printed);
+    EXPECT(0, "0 of 2", "compare", "done", "runs");
+    EXPECT(66, "there is no group and no job 'none', and no folder of that name with result.json", "compare", "none");
+    EXPECT(66, "cannot open 'none/here/result.json': No such file", "compare", "none/here");
+    cr_assert_eq(mkdir(folder_path("bad"), 0755), 0);
+    folder_write("bad/result.json", "{");
+    EXPECT(65, "'bad/result.json' is no JSON", "compare", "bad");
+    folder_write("bad/result.json", "{}");
+    EXPECT(65, "'bad/result.json' has no job_text", "compare", "bad");
+    EXPECT(2, "compare takes either --csv or --json", "compare", "done", "--csv", "--json");
+    EXPECT(0, "", "cancel", "--group", "runs");
+    await_in("runs", "CANCELLED", 2);
 }
 
 /* --- splits of a data folder --- */
