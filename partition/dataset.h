@@ -96,6 +96,10 @@ enum status dataset_load(const struct job *job, struct dataset *out);
 
 void dataset_release(struct dataset *dataset);
 
+/* How many splits there are to choose from at a path (dataset.split), without reading the graph.
+ * errors  STATUS_NO_INPUT, STATUS_DATA it is no data set; files of splits that do not have as many */
+enum status dataset_count_splits(const char *path, int64_t *out);
+
 /* What a trained model asks of a graph that it is to predict for. */
 struct dataset_model {
     const char *folder; /* for messages: where the model is */

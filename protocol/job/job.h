@@ -83,6 +83,10 @@ void job_describe(FILE *file, bool markdown);
 /* Is the loss of numbers rather than of classes? Labels are then numbers to be predicted. */
 bool job_regresses(const struct job *job);
 
+/* Is less of this metric better? / Is it a fraction, best read in percent? */
+bool job_metric_falls(enum job_metric metric);
+bool job_metric_is_fraction(enum job_metric metric);
+
 /* Does the model's kind take weights of edges? */
 bool job_takes_edge_weights(const struct job *job);
 

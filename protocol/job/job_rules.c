@@ -39,6 +39,16 @@ static bool address_is_sane(const char *address)
     return n >= 1 && n <= 5 && strspn(colon + 1, "0123456789") == n && strtol(colon + 1, NULL, 10) <= 65535;
 }
 
+bool job_metric_falls(enum job_metric metric)
+{
+    return metric == JOB_METRIC_RMSE || metric == JOB_METRIC_MAE;
+}
+
+bool job_metric_is_fraction(enum job_metric metric)
+{
+    return !job_metric_falls(metric) && metric != JOB_METRIC_R2;
+}
+
 bool job_regresses(const struct job *job)
 {
     int loss = job->train.loss;

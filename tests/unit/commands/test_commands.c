@@ -65,7 +65,7 @@ Test(commands, what_is_wrong_with_a_submission_is_said_and_nothing_is_kept)
     expect_failure(ask(SUBMIT(",\"priority\":1000001")), 2, "priority is 1e+06, expected -1e+06 to 1e+06");
     expect_failure(ask(SUBMIT(",\"max_restarts\":-1")), 2, "max_restarts is -1, expected 0 to 1000");
     expect_failure(ask(SUBMIT(",\"time_limit_s\":-1")), 2, "time_limit_s is -1");
-    expect_failure(ask(SUBMIT(",\"prio\":1")), 2, "submit takes no 'prio'; it takes config, file, folder, set, name");
+    expect_failure(ask(SUBMIT(",\"prio\":1")), 2, "submit takes no 'prio'; it takes config, file, folder, set, jobs, name");
     size_t n;
     jobs_all(jobs, &n);
     cr_assert_eq(n, 0);

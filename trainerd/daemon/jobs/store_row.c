@@ -60,6 +60,8 @@ static const struct column {
     COLUMN(REAL, "bytes_received", progress.bytes_received)
     COLUMN(REAL, "memory_measured", progress.memory)
     COLUMN(INT, "gpus", gpus)
+    COLUMN(TEXT, "job_group", group)
+    COLUMN(TEXT, "tags", tags)
 #undef COLUMN
 #undef SIZE_OF
 };
