@@ -228,6 +228,15 @@ static enum status run(const struct request *request)
 {
     struct cut cut = {0};
     enum status status = job_load(request->config, request->set, request->n_set, &cut.job);
+    if (status == STATUS_OK && cut.job.workers.count == 0) {
+        status = cut.job.partition.parts > 0
+                     ? STATUS_OK
+                     : status_fail(STATUS_CONFIG,
+                                   "%s: the number of parts is that of the workers, which the launcher says when the "
+                                   "job runs: expected partition.parts or workers.count",
+                                   request->config);
+        cut.job.workers.count = cut.job.partition.parts;
+    }
     status = status == STATUS_OK ? dataset_load(&cut.job, &cut.dataset) : status;
     if (status != STATUS_OK) {
         return status;

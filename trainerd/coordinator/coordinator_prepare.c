@@ -4,6 +4,7 @@
 #include "protocol/memory.h"
 #include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/device_choice.h"
+#include "trainerd/coordinator/launcher.h"
 #include "trainerd/coordinator/results/report.h"
 #include "worker/plan/memory_plan.h"
 
@@ -283,6 +284,7 @@ static enum status read_job(struct coordinator *c)
         progress_print(&c->progress, "%.*s", (int)strcspn(line, "\n"), line);
     }
     status = job_predicts(&c->job) ? read_model(c) : STATUS_OK;
+    status = status == STATUS_OK ? launcher_settle(!options->plan, &c->job) : status;
     if (status != STATUS_OK) {
         return status;
     }
@@ -347,6 +349,7 @@ enum status coordinator_prepare(struct coordinator *c)
     }
     status = options->resume ? load_checkpoint(c) : status;
     status = status == STATUS_OK ? device_choose(options->resume ? &c->checkpoint : NULL, !options->plan, &c->job) : status;
+    status = status == STATUS_OK ? launcher_limit(&c->job) : status;
     status = status == STATUS_OK ? load(c) : status;
     status = status == STATUS_OK ? cut(c) : status;
     if (status == STATUS_OK) {

@@ -222,8 +222,10 @@ static enum status fill(const struct jobs *jobs, struct job_record *record, cons
     enum status status = submission_job(submission, job);
     status = status == STATUS_OK ? submission_output(job, submission->folder, output) : status;
     if (status == STATUS_OK) {
+        const char *file = submission->file != NULL ? submission->file : "job.toml";
         submission_ask(job, (int32_t)job->workers.count, record);
-        status = submission_check_gpus(submission->file != NULL ? submission->file : "job.toml", record, jobs->gpus->n);
+        status = submission_check_launcher(file, job);
+        status = status == STATUS_OK ? submission_check_gpus(file, record, jobs->gpus->n) : status;
     }
     if (status != STATUS_OK) {
         return status;
