@@ -232,7 +232,7 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	$(call variant,emulated-tsan) WERROR=-Werror $(call of_variant,emulated-tsan,$(BUILD)/bin/gpu_operations)
 	$(FUZZ) WERROR=-Werror fuzzers
 	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links scripts/check-nvcc scripts/check-emulator scripts/check-emulated \
-	    scripts/check-emulated-memory scripts/check-emulated-sanitizers scripts/check-bundle $(TESTS) $(call of_variant,asan,$(TESTS)) \
+	    scripts/check-emulated-memory scripts/check-emulated-sanitizers scripts/check-bundle scripts/check-python $(TESTS) $(call of_variant,asan,$(TESTS)) \
 	    $(call of_variant,fuzz,$(FUZZERS))
 
 check-system: ## what the documents show; system tests at length, every fault three times; package and service on a copy of this machine; a Slurm of two nodes
@@ -248,8 +248,8 @@ fuzz: ## every fuzzer for FUZZ_S seconds (60)
 	$(FUZZ) fuzzers
 	$(call RUN,$(FUZZ_S)) $(call of_variant,fuzz,$(FUZZERS))
 
-lint: all ## check format, the include rule, headers that compile alone, libraries of the daemon
-	$(Q)scripts/check-format && scripts/check-layers && BUILD=$(BUILD) scripts/check-links
+lint: all ## check format, the include rule, headers that compile alone, libraries of the daemon, types of the Python package
+	$(Q)scripts/check-format && scripts/check-layers && BUILD=$(BUILD) scripts/check-links && BUILD=$(BUILD) scripts/check-python --types
 
 format: ## format every C, C++ and CUDA file
 	$(Q)find protocol partition models worker trainerd tests \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' \) -print0 | xargs -0 clang-format -i

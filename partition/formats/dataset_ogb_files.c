@@ -41,7 +41,7 @@ enum status dataset_ogb_split_folder(const char *folder, const char *name, struc
     if (n_found != 1) {
         return status_fail(n_found == 0 ? STATUS_NO_INPUT : STATUS_DATA,
                            "%s: has %d folders with %s, expected one (split_dict.pt: convert the data set with "
-                           "scripts/convert_dataset.py)",
+                           "python3 -m trainerd convert)",
                            splits.text, n_found, name);
     }
     return STATUS_OK;

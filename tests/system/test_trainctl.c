@@ -407,25 +407,6 @@ Test(trainctl, doctor_says_of_each_thing_whether_it_is_well_and_what_to_do)
     cr_assert_not_null(strstr(output, "fail  trainer-worker       does not run as"));
 }
 
-/* --- other clients --- */
-
-Test(trainctl, the_client_in_python_does_what_the_protocol_says)
-{
-    char command[2 * PATH_MAX], source[PATH_MAX];
-    cr_assert_not_null(getcwd(source, sizeof source));
-    snprintf(command, sizeof command, "%s/scripts/trainer_client.py", source);
-    if (access(command, X_OK) != 0 || system("/usr/bin/python3 -c '' 2>/dev/null") != 0) {
-        cr_skip_test("needs Python, and a start at the root of the source");
-    }
-    snprintf(
-        command, sizeof command,
-        "cd %s && c='/usr/bin/python3 %s/scripts/trainer_client.py' && $c submit config=@job.toml folder=$PWD name=py && "
-        "$c watch job=py > out && grep -q SUCCEEDED out && $c metrics job=py tail=1 > out && grep -q '\"epoch\": 2' out && "
-        "$c show job=none 2> err; test $? = 66 && grep -q \"there is no job 'none'\" err",
-        folder, source);
-    cr_assert_eq(system(command), 0);
-}
-
 Test(trainctl, followed_logs_end_with_the_job)
 {
     EXPECT(0, "", "submit", "job.toml", "-s", "train.epochs=1000");

@@ -1,0 +1,44 @@
+"""python3 -m trainerd convert."""
+import subprocess
+import sys
+
+import numpy as np
+
+from folders import FolderCase, arrays_in
+
+
+class Convert(FolderCase):
+    def convert(self, code: int, words: str, *arguments: object) -> None:
+        done = subprocess.run([sys.executable, "-m", "trainerd", "convert", *map(str, arguments)], cwd=self.folder, capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn(words, done.stderr)
+
+    def test_writes_an_archive_with_all_its_splits(self) -> None:
+        masks = {"train_masks": [[1, 0, 0], [0, 1, 0]], "val_masks": [[0, 1, 0], [0, 0, 1]], "test_masks": [[0, 0, 1], [1, 0, 0]]}
+        np.savez(self.folder / "two.npz", edges=[[0, 1], [1, 2], [1, 0]], node_features=np.eye(3), node_labels=[1, 0, 1], **masks)
+        self.convert(0, "", "yandex", "two.npz", "data/two")
+        found = arrays_in(self.folder / "data/two")
+        np.testing.assert_array_equal(found["edges"], [[0, 1, 1, 2], [1, 0, 2, 1]])
+        np.testing.assert_array_equal(found["val_mask"], np.array(masks["val_masks"], bool).T)
+        self.convert(73, "is there already", "yandex", "two.npz", "data/two")
+        self.convert(0, "", "yandex", "two.npz", "data/two", "--overwrite")
+        self.assertEqual(self.train(self.folder / "data/two", dataset={"split": 1}).json["dataset"]["split"]["of"], 2)
+
+    def test_says_what_is_missing(self) -> None:
+        self.convert(66, "'none.npz': No such file or directory", "yandex", "none.npz", "x")
+        np.savez(self.folder / "odd.npz", edges=np.zeros((2, 2), int))
+        self.convert(65, "is not such an archive", "yandex", "odd.npz", "x")
+        self.convert(66, "'ogb.nodeproppred' cannot be imported", "ogb", "ogbn-arxiv", "x")
+        self.convert(2, "'Planetarium' is not in torch_geometric.datasets", "pyg", "Planetarium:Cora", "x")
+        self.convert(2, "KarateClub takes no name", "pyg", "KarateClub:Cora", "x")
+        self.convert(2, "expected CLASS:NAME", "pyg", "Planetoid", "x")
+        self.convert(2, "invalid choice: 'spektral'", "spektral", "x", "y")
+
+    def test_writes_a_data_set_of_pyg_and_one_of_dgl(self) -> None:
+        self.convert(0, "", "pyg", "KarateClub", "data/pyg")
+        self.assertEqual(arrays_in(self.folder / "data/pyg")["features"].shape, (34, 34))
+        self.assertEqual(self.train(self.folder / "data/pyg").json["dataset"]["nodes"], 34)
+        self.convert(65, "the graph has no training nodes", "dgl", "KarateClubDataset", "data/dgl")
+        self.convert(0, "", "dgl", "KarateClubDataset", "data/dgl", "--predict-only")
+        self.assertEqual(arrays_in(self.folder / "data/dgl")["edges"].shape, arrays_in(self.folder / "data/pyg")["edges"].shape)

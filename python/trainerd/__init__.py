@@ -1,0 +1,34 @@
+"""trainerd in Python: submit jobs and wait for them, write data folders, take trained weights and predictions back (docs/python.md).
+
+The client needs the standard library alone. What needs NumPy, PyTorch or a graph library is imported when it is first used.
+"""
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .client import Client
+from .errors import (CannotCreate, DataError, InternalError, Interrupted, IOFailed, JobFileError, MissingInput, OutOfMemory, TrainerdError,
+                     TrainingFailed, Unavailable, UsageError)
+from .job import Job
+from .results import Result
+from .toml_text import job_text
+from .version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from .data import from_arrays, from_dgl, from_networkx, from_ogb, from_pyg, from_yandex
+
+# Imported when they are first used.
+_LATER = {"from_arrays": "data", "from_dgl": "data", "from_networkx": "data", "from_ogb": "data", "from_pyg": "data", "from_yandex": "data"}
+
+__all__ = [
+    "CannotCreate", "Client", "DataError", "IOFailed", "InternalError", "Interrupted", "Job", "JobFileError", "MissingInput",
+    "OutOfMemory", "Result", "TrainerdError", "TrainingFailed", "Unavailable", "UsageError", "__version__", "from_arrays", "from_dgl",
+    "from_networkx", "from_ogb", "from_pyg", "from_yandex", "job_text",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)

@@ -1,0 +1,93 @@
+"""python3 -m trainerd COMMAND: what needs no program of its own.
+
+    python3 -m trainerd convert pyg Planetoid:Cora data/cora     torch_geometric.datasets.<class>(root, name)
+    python3 -m trainerd convert dgl RedditDataset data/reddit    dgl.data.<class>(raw_dir)
+    python3 -m trainerd convert ogb ogbn-arxiv data/arxiv        ogb.nodeproppred.NodePropPredDataset(name)
+    python3 -m trainerd convert yandex chameleon_filtered.npz data/chameleon
+                                                                 an archive of github.com/yandex-research/heterophilous-graphs
+
+convert writes a data set of another library as an npy folder; only the package that is named is imported. Where there are several
+splits, all are written: dataset.split chooses one.
+"""
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import sys
+from types import ModuleType
+from typing import Any
+
+from .errors import MissingInput, TrainerdError, UsageError
+from .version import VERSION
+
+
+def _package(name: str, hint: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingInput(f"'{name}' cannot be imported ({error}): pip install {hint}") from error
+
+
+def _class_of(module: ModuleType, name: str) -> Any:
+    if not hasattr(module, name):
+        raise UsageError(f"'{name}' is not in {module.__name__}, expected one of its data sets")
+    return getattr(module, name)
+
+
+def _open(of: Any, **given: str | None) -> Any:
+    """Make a data set with those arguments that its class takes."""
+    taken = inspect.signature(of).parameters
+    if given["name"] is not None and "name" not in taken:
+        raise UsageError(f"{of.__name__} takes no name, expected {of.__name__} alone")
+    try:
+        return of(**{key: value for key, value in given.items() if value is not None and key in taken})
+    except TypeError as error:
+        raise UsageError(f"{of.__name__}: {error}; expected CLASS:NAME") from error
+
+
+def convert(asked: argparse.Namespace) -> None:
+    from . import data
+
+    options = data.Options(numbers=asked.numbers, predict_only=asked.predict_only, overwrite=asked.overwrite)
+    kind, _, name = asked.dataset.partition(":")
+    if asked.package == "pyg":
+        of = _class_of(_package("torch_geometric.datasets", "torch torch_geometric"), kind)
+        data.from_pyg(_open(of, root=asked.root, name=name or None)[0], asked.folder, **options)
+    elif asked.package == "dgl":
+        of = _class_of(_package("dgl.data", "dgl"), kind)
+        data.from_dgl(_open(of, raw_dir=asked.root, name=name or None)[0], asked.folder, **options)
+    elif asked.package == "ogb":
+        data.from_ogb(_package("ogb.nodeproppred", "ogb").NodePropPredDataset(kind, root=asked.root), asked.folder, **options)
+    else:
+        data.from_yandex(asked.dataset, asked.folder, **options)
+
+
+def parser_make() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python3 -m trainerd", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="version", version=f"trainerd {VERSION} (Python package)")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    one = commands.add_parser("convert", help="write a data set of another library as an npy folder")
+    one.add_argument("package", choices=("pyg", "dgl", "ogb", "yandex"))
+    one.add_argument("dataset", help="class, or class:name; for ogb the data set's name, for yandex the file")
+    one.add_argument("folder", help="npy folder to write")
+    one.add_argument("--root", default="data/downloads", help="where the package keeps its downloads (data/downloads)")
+    one.add_argument("--numbers", action="store_true", help="labels are numbers to be predicted, not classes")
+    one.add_argument("--predict-only", action="store_true", help="labels and training nodes may be missing")
+    one.add_argument("--overwrite", action="store_true", help="replace an older conversion")
+    one.set_defaults(run=convert)
+    return parser
+
+
+def main() -> int:
+    asked = parser_make().parse_args()
+    try:
+        asked.run(asked)
+    except TrainerdError as error:
+        print(f"trainerd: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

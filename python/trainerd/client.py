@@ -1,0 +1,219 @@
+"""The daemon's client: submit, status, control, streams. Standard library alone.
+
+Each request has a connection of its own, so that a Client holds nothing open, and may be shared by threads and kept over restarts of
+the daemon. What may be asked twice is asked again where the daemon goes away before it answers: reading, and submitting, whose
+submission_id makes a second submission find the first one's job.
+"""
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from .connection import Connection
+from .errors import JobFileError, MissingInput, Unavailable, UsageError
+from .fields import Event, Gpu, JobFields, Shown, Version, Workers
+from .job import Job
+from .toml_text import job_text, settings_of
+
+JOB_BYTES_MOST = 1 << 20
+RETRY_S = 0.3
+LIMIT_MOST = 1000
+
+
+class Client:
+    """A daemon by its address; nothing is opened until a request is made.
+
+    address      unix:PATH or tcp:HOST:PORT; default $TRAINERD_TO, else this user's daemon, else the system's
+    secret_file  tcp: the file with the secret; default $TRAINERD_SECRET_FILE
+    timeout      seconds to wait for the daemon's answer to a request
+    patience     seconds for which a daemon that has gone away is waited for, as `trainctl submit --wait` does; 0: not at all
+    """
+
+    def __init__(self, address: str | None = None, secret_file: str | os.PathLike[str] | None = None, *, timeout: float = 60.0,
+                 patience: float = 60.0) -> None:
+        self.address = address or os.environ.get("TRAINERD_TO") or None
+        self.secret_file = os.fspath(secret_file) if secret_file is not None else os.environ.get("TRAINERD_SECRET_FILE") or None
+        self.timeout = timeout
+        self.patience = patience
+
+    def __repr__(self) -> str:
+        return f"Client({self.address!r})"
+
+    # --- requests ---
+
+    def connect(self) -> Connection:
+        return Connection(self.address, self.secret_file, self.timeout)
+
+    def ask(self, command: str, **fields: Any) -> dict[str, Any]:
+        """Any request of docs/protocol.md with one answer, which is returned. It is sent once."""
+        with self.connect() as connection:
+            return connection.ask(command, **fields)
+
+    def _ask_again(self, command: str, **fields: Any) -> dict[str, Any]:
+        """A request that may be sent twice: again where the daemon went away after it had let us in."""
+        with self.connect() as connection:
+            try:
+                return connection.ask(command, **fields)
+            except Unavailable as error:
+                lost = error
+        until = time.monotonic() + self.patience
+        while True:
+            if time.monotonic() >= until:
+                raise lost
+            time.sleep(RETRY_S)
+            try:
+                return self.ask(command, **fields)
+            except Unavailable as error:
+                lost = error
+
+    def submit(self, job: str | os.PathLike[str] | Mapping[str, Any], *, name: str | None = None,
+               set: Mapping[str, Any] | Sequence[str] | None = None, folder: str | os.PathLike[str] | None = None,
+               predict: str | os.PathLike[str] | None = None, priority: int | None = None, time_limit: float | None = None,
+               max_restarts: int | None = None, submission_id: str | None = None) -> Job:
+        """Add a job to the queue. It runs in its turn, also when this program has ended.
+
+        job            the path of a job file, the text of one (with a newline in it), or a dict: {"model": {"kind": "gcn"}, ...}
+        set            settings over it: {"train.epochs": 3} or ["train.epochs=3"]
+        folder         where relative paths of the job start; default: the current folder
+        predict        use a trained model instead of training one: the folder of a training's results, or a file of weights in it
+        time_limit     seconds of running, over all attempts
+        submission_id  a text of your choice: a second submission with the same text finds the first job and makes none
+        """
+        file, text = _job_of(job)
+        settings = settings_of(set)
+        if predict is not None:
+            if not os.fspath(predict):
+                raise UsageError("predict is empty, expected the folder of a training's results")
+            settings += settings_of({"predict.model": predict})
+        answer = self._ask_again("submit", config=text, file=file, folder=os.path.abspath(folder if folder is not None else os.getcwd()),
+                                 set=settings, name=name, priority=priority, time_limit_s=time_limit, max_restarts=max_restarts,
+                                 submission_id=submission_id or secrets.token_hex(16))
+        return Job(self, int(answer["job"]), str(answer["name"]))
+
+    def job(self, job: int | str) -> Job:
+        """A job by its number, or by its name, which means your newest job of that name."""
+        fields = self.status(job)
+        return Job(self, fields["id"], fields["name"])
+
+    def jobs(self, *, active: bool = False, limit: int | None = None) -> list[JobFields]:
+        """Jobs, the newest first; `active`: only those that have not ended. limit None: all."""
+        if limit is not None and limit < 0:
+            raise UsageError(f"limit is {limit}, expected 0 or more")
+        found: list[JobFields] = []
+        before: int | None = None
+        while limit is None or len(found) < limit:
+            most = LIMIT_MOST if limit is None else min(LIMIT_MOST, limit - len(found))
+            answer = self._ask_again("status", active=active, before=before, limit=most)
+            found += answer["jobs"]
+            before = answer.get("before")
+            if before is None:
+                break
+        return found
+
+    def counts(self) -> dict[str, int]:
+        """How many jobs there are in each state."""
+        return cast(dict[str, int], self._ask_again("status", limit=1)["counts"])
+
+    def status(self, job: int | str) -> JobFields:
+        """One job."""
+        return cast(JobFields, self._ask_again("status", job=job)["jobs"][0])
+
+    def show(self, job: int | str) -> Shown:
+        """One job in full: its file, history, last epoch and result."""
+        return cast(Shown, self._ask_again("show", job=job))
+
+    def workers(self, job: int | str) -> Workers:
+        """The processes of a running job."""
+        return cast(Workers, self._ask_again("workers", job=job))
+
+    def gpus(self) -> list[Gpu]:
+        """The GPUs that jobs share, and which job holds each."""
+        return cast(list[Gpu], self._ask_again("gpus")["gpus"])
+
+    def version(self) -> Version:
+        """The daemon itself."""
+        return cast(Version, self._ask_again("version"))
+
+    def cancel(self, job: int | str) -> None:
+        """Stop a job: it saves a checkpoint and ends. The stop is under way when this returns."""
+        self.ask("cancel", job=job)
+
+    def resume(self, job: int | str) -> None:
+        """Continue a job that failed or was cancelled, from its checkpoint if there is one."""
+        self.ask("resume", job=job)
+
+    def checkpoint(self, job: int | str) -> None:
+        """Let a running job save a checkpoint after this epoch, and continue."""
+        self.ask("checkpoint", job=job)
+
+    def scale(self, job: int | str, workers: int) -> None:
+        """Continue a job with another number of workers; its results stay the same, bit for bit."""
+        self.ask("scale", job=job, workers=workers)
+
+    # --- streams ---
+
+    def stream(self, command: str, timeout: float | None = None, **fields: Any) -> Iterator[Event]:
+        """Any stream of docs/protocol.md, event by event. `timeout`: seconds in all, after which TimeoutError is raised."""
+        until = None if timeout is None else time.monotonic() + timeout
+        with self.connect() as connection:
+            connection.send(command, **fields)
+            while True:
+                event = connection.receive(None if until is None else max(0.0, until - time.monotonic()))
+                if event.get("end"):
+                    return
+                yield event
+
+    def logs(self, job: int | str, *, rank: int | None = None, tail: int | None = None, follow: bool = False) -> Iterator[str]:
+        """The log of a job's coordinator, or of the worker `rank`, in pieces of whole lines where possible."""
+        for event in self.stream("logs", job=job, rank=rank, tail=tail, follow=follow):
+            yield str(event.get("text", ""))
+
+    def watch(self, job: int | str, *, timeout: float | None = None) -> Iterator[Event]:
+        """A job's events until it has ended, also over restarts of the daemon: after one the job comes first again, and what happened
+        meanwhile does not come."""
+        return self.lasting("watch", timeout, job=job)
+
+    def lasting(self, command: str, timeout: float | None = None, *, began: bool = False, **fields: Any) -> Iterator[Event]:
+        """A stream that begins anew where the daemon goes away and comes back within `patience`, as jobs outlive it. A daemon that was
+        never there is an error at once, unless `began` says that it was."""
+        until = None if timeout is None else time.monotonic() + timeout
+        lost_at: float | None = None
+        while True:
+            try:
+                for event in self.stream(command, None if until is None else until - time.monotonic(), **fields):
+                    began, lost_at = True, None
+                    yield event
+                return
+            except Unavailable as error:
+                now = time.monotonic()
+                lost_at = now if lost_at is None else lost_at
+                if not began or self.patience <= 0:
+                    raise
+                if now - lost_at >= self.patience:
+                    raise Unavailable(f"{error.reason}; the job runs on, but no daemon has come back within {self.patience:g} s") from error
+                time.sleep(RETRY_S if until is None else max(0.0, min(RETRY_S, until - now)))
+
+
+def _job_of(job: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str]:
+    """What a job file is called in messages, and its text."""
+    file = "job"
+    if isinstance(job, Mapping):
+        text = job_text(job)
+    elif isinstance(job, str) and "\n" in job:
+        text = job
+    else:
+        path = os.fspath(job)
+        file = path[-255:]
+        try:
+            with open(path, encoding="utf-8", newline="") as opened:
+                text = opened.read(JOB_BYTES_MOST + 1)
+        except UnicodeDecodeError as error:
+            raise JobFileError(f"the job file '{path}' is not UTF-8") from error
+        except OSError as error:
+            raise MissingInput(f"cannot open job file '{path}': {error.strerror}") from error
+    if len(text.encode(errors="surrogatepass")) > JOB_BYTES_MOST or "\0" in text:
+        raise JobFileError(f"'{file}' is not a job file: it is longer than {JOB_BYTES_MOST} bytes, or contains a NUL")
+    return file, text

@@ -1,0 +1,228 @@
+"""One connection to a daemon: addresses, lines of JSON, and the proof of the secret over TCP (docs/protocol.md).
+
+Knows nothing of what requests mean. Standard library alone.
+"""
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import secrets
+import socket
+import stat
+import struct
+import time
+from typing import Any, NamedTuple
+
+from .errors import JobFileError, MissingInput, Unavailable, UsageError, error_of
+
+ANSWER_BYTES_MOST = 64 << 20
+SYSTEM_PATH = "/run/trainerd/trainerd.sock"
+SECRET_DIGITS = 64
+HEX = frozenset("0123456789abcdefABCDEF")
+
+
+class Address(NamedTuple):
+    """unix: `path`; tcp: `host` and `port`."""
+
+    text: str
+    path: str | None
+    host: str = ""
+    port: int = 0
+
+
+def address_of(text: str) -> Address:
+    """Parse unix:PATH, tcp:HOST:PORT or tcp:[IPV6]:PORT."""
+    kind, _, rest = text.partition(":")
+    if kind == "unix" and rest:
+        if len(os.fsencode(rest)) > 107:
+            raise JobFileError(f"address: the path of '{text}' has {len(os.fsencode(rest))} bytes, a socket's name has at most 107")
+        return Address(text, rest)
+    host, colon, port = rest.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if kind != "tcp" or not colon or not host.strip("[]") or (":" in host and not bracketed):
+        raise JobFileError(f"address: '{text}' is not an address, expected unix:PATH or tcp:HOST:PORT")
+    if not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise JobFileError(f"address: '{text}' has no port, expected tcp:HOST:PORT with a port from 0 to 65535")
+    return Address(text, None, host[1:-1] if bracketed else host, int(port))
+
+
+def default_address() -> str:
+    """This user's daemon, as `trainerd --listen` and `trainctl` have it."""
+    if os.geteuid() == 0:
+        return f"unix:{SYSTEM_PATH}"
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    return f"unix:{runtime}/trainerd.sock" if runtime.startswith("/") else f"unix:/tmp/trainerd-{os.geteuid()}/trainerd.sock"
+
+
+def secret_of(path: str) -> bytes:
+    """The 32 bytes of a secret file, which nobody else may read."""
+    try:
+        with open(path, "rb") as file:
+            info, text = os.fstat(file.fileno()), file.read(SECRET_DIGITS + 2)
+    except OSError as error:
+        raise MissingInput(f"cannot open secret file '{path}': {error.strerror}") from error
+    if info.st_uid not in (os.geteuid(), 0):
+        raise JobFileError(f"secret file '{path}' belongs to user {info.st_uid}, expected {os.geteuid()} or root")
+    if info.st_mode & 0o077:
+        raise JobFileError(f"secret file '{path}' has mode {stat.S_IMODE(info.st_mode):04o}, expected 0600: others could read or change it")
+    digits = text.removesuffix(b"\n").decode("latin-1")
+    if len(digits) != SECRET_DIGITS or not HEX.issuperset(digits):
+        raise JobFileError(f"secret file '{path}' does not hold {SECRET_DIGITS} hexadecimal digits and nothing else, as "
+                           "`openssl rand -hex 32` prints them")
+    return bytes.fromhex(digits)
+
+
+class Connection:
+    """Requests go out and lines come in; one request or stream at a time."""
+
+    def __init__(self, address: str | None, secret_file: str | None, timeout: float) -> None:
+        """Connect, and authenticate over TCP. `address` None: this user's daemon, else the system's."""
+        self._timeout = timeout
+        self._id = 0
+        self._buffer = bytearray()
+        self._secret = b""
+        at = None if address is None else address_of(address)
+        if at is not None and at.path is None:
+            if not secret_file:
+                raise JobFileError("a daemon on a TCP port needs a secret: expected secret_file or $TRAINERD_SECRET_FILE")
+            self._secret = secret_of(secret_file)
+        self._socket = self._open_default() if at is None else self._open(at)
+        if self._secret:
+            try:
+                self._authenticate()
+            except BaseException:
+                self.close()
+                raise
+
+    def _open(self, at: Address) -> socket.socket:
+        try:
+            if at.path is None:
+                return socket.create_connection((at.host, at.port), self._timeout)
+            return self._open_unix(at.path)
+        except socket.gaierror as error:
+            raise Unavailable(f"cannot find host '{at.host}': {error.strerror}") from error
+        except OSError as error:
+            raise Unavailable(f"no daemon answers on {at.text}: {error.strerror or error}") from error
+
+    @staticmethod
+    def _open_unix(path: str) -> socket.socket:
+        opened = socket.socket(socket.AF_UNIX)
+        try:
+            opened.connect(path)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    def _open_default(self) -> socket.socket:
+        """This user's daemon, else the system's. Another user could have made a socket there: it must be this user's or root's."""
+        address = default_address()
+        path = address.removeprefix("unix:")
+        try:
+            try:
+                opened = self._open_unix(path)
+            except OSError:
+                opened = self._open_unix(SYSTEM_PATH)
+        except OSError as error:
+            raise Unavailable(f"no daemon answers on {address}: {error.strerror}. Start one with trainerd --listen {address}, or give its "
+                              "address: Client(address) or $TRAINERD_TO") from error
+        credentials = opened.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        uid = struct.unpack("3i", credentials)[1]
+        if uid not in (0, os.geteuid()):
+            opened.close()
+            raise Unavailable(f"the daemon on {address} is neither this user's nor root's; give its address if it is to be trusted")
+        return opened
+
+    def _authenticate(self) -> None:
+        """Both sides prove that they know the secret, each for the other's nonce."""
+        mine = secrets.token_hex(32)
+        theirs = str(self.ask("hello").get("nonce", ""))
+        if len(theirs) != 64 or not HEX.issuperset(theirs):
+            raise Unavailable("the daemon's nonce is not 64 hexadecimal digits: expected a daemon of trainerd")
+
+        def proof(role: bytes) -> str:
+            message = b"trainerd-1-" + role + bytes.fromhex(theirs) + bytes.fromhex(mine)
+            return hmac.new(self._secret, message, "sha512").hexdigest()[:64]
+
+        answer = self.ask("auth", nonce=mine, proof=proof(b"client"))
+        if not hmac.compare_digest(str(answer.get("proof", "")).encode(), proof(b"server").encode()):
+            raise Unavailable("the daemon does not know the secret")
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(self, command: str, **fields: Any) -> None:
+        """Send a request; fields that are None are left out."""
+        self._id += 1
+        given = {name: value for name, value in fields.items() if value is not None}
+        try:
+            line = json.dumps({"v": 1, "id": self._id, "cmd": command, **given}, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"the request cannot be written as JSON: {error}") from error
+        self._socket.settimeout(self._timeout)
+        try:
+            self._socket.sendall(line)
+        except OSError:
+            pass  # the next line says why the daemon closed the connection
+
+    def receive(self, timeout: float | None) -> dict[str, Any]:
+        """The next line for the last request. `timeout` None: wait without limit; TimeoutError: none came in time."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            answer = self._parse(self._line(until))
+            if answer.get("ok") is False:
+                raise error_of(_integer(answer.get("exit_code"), 69), str(answer.get("error", "the daemon gives no reason")))
+            if answer.get("id") == self._id:
+                return answer
+
+    def ask(self, command: str, **fields: Any) -> dict[str, Any]:
+        """Send a request and return its one answer."""
+        self.send(command, **fields)
+        try:
+            return self.receive(self._timeout)
+        except TimeoutError as error:
+            raise Unavailable(f"the daemon has not answered within {self._timeout:g} s") from error
+
+    @staticmethod
+    def _parse(line: bytes) -> dict[str, Any]:
+        try:
+            answer = json.loads(line)
+        except ValueError as error:
+            raise Unavailable("the answer is not JSON: expected a daemon of trainerd") from error
+        if not isinstance(answer, dict):
+            raise Unavailable("the answer is not an object: expected a daemon of trainerd")
+        return answer
+
+    def _line(self, until: float | None) -> bytes:
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > ANSWER_BYTES_MOST:
+                raise Unavailable(f"a line has more than {ANSWER_BYTES_MOST} bytes: expected a daemon of trainerd")
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError("the daemon sent nothing in time")
+            self._socket.settimeout(left)
+            try:
+                piece = self._socket.recv(1 << 18)
+            except TimeoutError:
+                continue  # the time that is left says so
+            except OSError as error:
+                raise Unavailable(f"the daemon closed the connection: {error.strerror}") from error
+            if not piece:
+                raise Unavailable("the daemon closed the connection")
+            self._buffer += piece
+        line = bytes(self._buffer[:end])
+        del self._buffer[:end + 1]
+        return line
+
+
+def _integer(value: object, default: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else default

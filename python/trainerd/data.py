@@ -1,0 +1,264 @@
+"""Graphs of PyTorch Geometric, DGL, OGB, NetworkX and of arrays as npy folders that trainerd reads (docs/data.md).
+
+    from_pyg(data, "data/mine")          then: dataset.path = "data/mine"
+
+Each takes the options of `Options` and returns the folder's path. Only NumPy is imported here: objects are told by their attributes.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+from .arrays import Array, np
+from .errors import DataError, MissingInput
+from .graph import SPLITS, Graph, write_graph
+from .tensors import adjacent_edges, array_of, features_of
+
+Folder = str | os.PathLike[str]
+
+
+class Options(TypedDict, total=False):
+    """Of every conversion. name: the data set's, by default the folder's. numbers: labels are numbers to be predicted, not classes.
+    predict_only: labels and training nodes may be missing. overwrite: replace an older conversion."""
+
+    name: str | None
+    numbers: bool
+    predict_only: bool
+    overwrite: bool
+
+
+def _mask(values: Any) -> Array:
+    """A mask as booleans; one of a single split as a vector."""
+    mask = array_of(values).astype(bool)
+    return mask[:, 0] if mask.ndim == 2 and mask.shape[1] == 1 else mask
+
+
+def _masks(store: Any, get: Any) -> dict[str, Array]:
+    found = {split: get(store, mask) for split, mask in SPLITS.items()}
+    return {split: _mask(values) for split, values in found.items() if values is not None}
+
+
+def _typed(counts: Mapping[str, int], features: Mapping[str, Any], relations: list[tuple[str, str, Array]], labels: Mapping[str, Any],
+           splits: Mapping[str, Mapping[str, Array]]) -> Graph:
+    """One graph of several node types, numbered one after another in the order of counts.
+
+    counts {type: nodes}, features {type: rows or None}, relations [(head, tail, edges [2, E])], labels {type: labels} of at most one
+    type, splits {"train": {type: nodes or mask}, ...}
+    """
+    n = sum(counts.values())
+    first = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
+    if len(labels) > 1:
+        raise DataError(f"{len(labels)} node types have labels ({', '.join(labels)}), expected one")
+    graph = Graph(np.concatenate([edges.astype(np.int64) + [[first[head]], [first[tail]]] for head, tail, edges in relations], 1),
+                  edge_type=np.concatenate([np.full(edges.shape[1], r) for r, (_, _, edges) in enumerate(relations)]),
+                  relations=len(relations), nodes=n, node_type=np.repeat(np.arange(len(counts)), list(counts.values())),
+                  type_features={k: features_of(features[t]) for k, t in enumerate(counts) if features.get(t) is not None})
+    for labelled, given in labels.items():
+        values, begin = array_of(given), first[labelled]
+        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        of_classes = values.ndim == 1 and values.dtype.kind != "f"
+        graph.labels = np.full((n, *values.shape[1:]), -1 if of_classes else np.nan, np.int64 if of_classes else np.float32)
+        graph.labels[begin:begin + len(values)] = values
+        for name, nodes in splits.items():
+            if labelled in nodes:
+                split = nodes[labelled]
+                if split.dtype == bool:
+                    graph.splits[name] = np.zeros((n, *split.shape[1:]), bool)
+                    graph.splits[name][begin:begin + len(split)] = split
+                else:
+                    graph.splits[name] = split + begin
+    return graph
+
+
+def _pyg_edges(store: Any) -> tuple[Array, Array | None]:
+    """edge_index with edge_weight, or adj_t."""
+    if _get(store, "edge_index") is not None:
+        return array_of(store.edge_index), _given(_get(store, "edge_weight"))
+    if _get(store, "adj_t") is None:
+        raise DataError("the data has neither edge_index nor adj_t")
+    return adjacent_edges(store.adj_t)
+
+
+def _get(store: Any, name: str) -> Any:
+    return getattr(store, name, None)
+
+
+def pyg_graph(data: Any) -> Graph:
+    """A Graph of torch_geometric.data.Data or HeteroData."""
+    if _get(data, "node_types") is not None:
+        stores = {t: data[t] for t in data.node_types}
+        splits: dict[str, dict[str, Array]] = {name: {} for name in SPLITS}
+        for t, store in stores.items():
+            for name, mask in _masks(store, _get).items():
+                splits[name][t] = mask
+        relations = [(e[0], e[2], _pyg_edges(data[e])[0]) for e in data.edge_types]
+        return _typed({t: int(s.num_nodes) for t, s in stores.items()}, {t: _get(s, "x") for t, s in stores.items()}, relations,
+                      {t: s.y for t, s in stores.items() if _get(s, "y") is not None}, splits)
+    edges, weights = _pyg_edges(data)
+    graph = Graph(edges, edge_weight=weights)
+    if _get(data, "num_nodes") is not None:
+        graph.nodes = int(data.num_nodes)
+    if _get(data, "edge_type") is not None:
+        graph.edge_type = array_of(data.edge_type)
+    if _get(data, "x") is not None:
+        graph.features = features_of(data.x)
+    if _get(data, "y") is not None:
+        graph.labels = array_of(data.y)
+        graph.splits = _masks(data, _get)
+    elif _get(data, "train_idx") is not None:  # Entities: AIFB, MUTAG, ...
+        graph.labels = np.full(int(data.num_nodes), -1, np.int64)
+        for split in ("train", "test"):
+            nodes = graph.splits[split] = array_of(getattr(data, f"{split}_idx"))
+            graph.labels[nodes] = array_of(getattr(data, f"{split}_y"))
+    return graph
+
+
+def dgl_graph(graph: Any) -> Graph:
+    """A Graph of dgl.DGLGraph, of one node type or several."""
+    if len(getattr(graph, "etypes", [None])) > 1 or len(getattr(graph, "ntypes", [None])) > 1:
+        stores = {t: graph.nodes[t].data for t in graph.ntypes}
+        splits: dict[str, dict[str, Array]] = {name: {} for name in SPLITS}
+        for t, store in stores.items():
+            for name, values in _masks(store, lambda s, key: s.get(key)).items():
+                splits[name][t] = values
+        relations = [(e[0], e[2], np.stack([array_of(end) for end in graph.edges(etype=e)])) for e in graph.canonical_etypes]
+        return _typed({t: int(graph.num_nodes(t)) for t in graph.ntypes}, {t: s.get("feat") for t, s in stores.items()}, relations,
+                      {t: s["label"] for t, s in stores.items() if "label" in s}, splits)
+    source, destination = graph.edges()
+    made = Graph(np.stack([array_of(source), array_of(destination)]))
+    if hasattr(graph, "num_nodes"):
+        made.nodes = int(graph.num_nodes())
+    edge_data = getattr(graph, "edata", {})
+    for name in ("weight", "w"):
+        if name in edge_data:
+            made.edge_weight = array_of(edge_data[name])
+    for name in ("_TYPE", "etype"):  # of dgl.to_homogeneous, and of DGL's examples
+        if name in edge_data:
+            made.edge_type = array_of(edge_data[name])
+    if "feat" in graph.ndata:
+        made.features = features_of(graph.ndata["feat"])
+    if "label" in graph.ndata:
+        made.labels = array_of(graph.ndata["label"])
+        made.splits = {split: _mask(graph.ndata[mask]) for split, mask in SPLITS.items() if mask in graph.ndata}
+    return made
+
+
+def from_pyg(data: Any, folder: Folder, **options: Unpack[Options]) -> Path:
+    """torch_geometric.data.Data: x (also sparse), edge_index and edge_weight, or adj_t; edge_type, y, train_mask, val_mask, test_mask
+    (of several splits, a column each); or HeteroData, of which weights of edges are not read."""
+    return write_graph(pyg_graph(data), folder, **options)
+
+
+def from_dgl(graph: Any, folder: Folder, **options: Unpack[Options]) -> Path:
+    """dgl.DGLGraph: ndata feat, label, train_mask, val_mask, test_mask; edata weight or w, and _TYPE or etype; or one of several node
+    types."""
+    return write_graph(dgl_graph(graph), folder, **options)
+
+
+def from_ogb(dataset: Any, folder: Folder, **options: Unpack[Options]) -> Path:
+    """ogb.nodeproppred.NodePropPredDataset, or its PyG form: a graph, labels, and get_idx_split()."""
+    first, splits = dataset[0], dataset.get_idx_split()
+    if not isinstance(first, tuple):
+        graph = pyg_graph(first)
+        graph.splits = {name: array_of(nodes) for name, nodes in splits.items()}
+        return write_graph(graph, folder, **options)
+    data, labels = first
+    if "edge_index" not in data:
+        relations = [(e[0], e[2], array_of(edges)) for e, edges in data["edge_index_dict"].items()]
+        named = {name: {t: array_of(of) for t, of in nodes.items()} for name, nodes in splits.items()}
+        return write_graph(_typed(data["num_nodes_dict"], data.get("node_feat_dict") or {}, relations, labels, named), folder, **options)
+    graph = Graph(array_of(data["edge_index"]), array_of(labels), splits={name: array_of(nodes) for name, nodes in splits.items()})
+    if data.get("edge_weight") is not None:
+        graph.edge_weight = array_of(data["edge_weight"])
+    if data.get("node_feat") is not None:
+        graph.features = array_of(data["node_feat"])
+    return write_graph(graph, folder, **options)
+
+
+def from_yandex(file: Folder, folder: Folder, **options: Unpack[Options]) -> Path:
+    """A .npz archive of github.com/yandex-research/heterophilous-graphs: edges [E, 2], node_features, node_labels, and train_masks,
+    val_masks, test_masks [splits, N]. Both directions of each edge are written."""
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            edges = arrays["edges"].T
+            graph = Graph(np.unique(np.concatenate([edges, edges[::-1]], 1), axis=1), arrays["node_labels"], arrays["node_features"],
+                          splits={split: _mask(arrays[mask + "s"].T) for split, mask in SPLITS.items()})
+    except OSError as error:
+        raise MissingInput(f"'{os.fspath(file)}': {error.strerror or error}") from error
+    except (KeyError, ValueError) as error:
+        raise DataError(f"'{os.fspath(file)}' is not such an archive: {error}") from error
+    return write_graph(graph, folder, **options)
+
+
+def _given(value: Any) -> Array | None:
+    return None if value is None else array_of(value)
+
+
+def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any = None, train: Any = None, valid: Any = None,
+                test: Any = None, edge_weight: Any = None, edge_type: Any = None, node_type: Any = None, nodes: int | None = None,
+                **options: Unpack[Options]) -> Path:
+    """Arrays or tensors: edges [2, E], labels [N] or [N, C], features [N, F] (also sparse); train, valid, test are node numbers or masks
+    ([N], or [N, splits])."""
+    splits = {name: array_of(values) for name, values in (("train", train), ("valid", valid), ("test", test)) if values is not None}
+    graph = Graph(array_of(edges), _given(labels), None if features is None else features_of(features), _given(edge_weight),
+                  _given(edge_type), _given(node_type), splits=splits, nodes=nodes)
+    return write_graph(graph, folder, **options)
+
+
+def from_networkx(graph: Any, folder: Folder, *, labels: str | Mapping[Any, Any] | None = None, features: str | Any = None,
+                  train: Iterable[Any] | None = None, valid: Iterable[Any] | None = None, test: Iterable[Any] | None = None,
+                  weight: str | None = None, **options: Unpack[Options]) -> Path:
+    """A networkx graph: its nodes are numbered in their order; an undirected graph's edges are written in both directions.
+
+    labels              a node attribute, or {node: label}; a node without one has none. Texts are classes in alphabetical order, whose
+                        names are in meta.json (class_names)
+    features            a node attribute (numbers, or a vector), or rows in the order of the nodes
+    train, valid, test  nodes
+    weight              an edge attribute; edges without it count 1
+    """
+    number = {node: i for i, node in enumerate(graph)}
+
+    def split_of(nodes: Iterable[Any]) -> Array:
+        nodes = list(nodes)
+        missing = [node for node in nodes if node not in number]
+        if missing:
+            raise DataError(f"{missing[0]!r} is not a node of the graph")
+        return np.array([number[node] for node in nodes], np.int64)
+
+    ends = [(number[u], number[v]) for u, v in graph.edges()]
+    edges = np.array(ends, np.int64).reshape(-1, 2).T
+    weights = None
+    if weight is not None:
+        weights = np.array([w for _, _, w in graph.edges(data=weight, default=1.0)], np.float64)
+    if not graph.is_directed():
+        back = edges[0] != edges[1]  # a loop is its own reverse
+        edges = np.concatenate([edges, edges[::-1, back]], 1)
+        weights = None if weights is None else np.concatenate([weights, weights[back]])
+    made = Graph(edges, edge_weight=weights, nodes=len(number))
+    made.splits = {name: split_of(of) for name, of in (("train", train), ("valid", valid), ("test", test)) if of is not None}
+    if labels is not None:
+        found = [graph.nodes[node].get(labels) if isinstance(labels, str) else labels.get(node) for node in graph]
+        made.labels, made.class_names = _named_classes(found)
+    if isinstance(features, str):
+        absent = [node for node in graph if features not in graph.nodes[node]]
+        if absent:
+            raise DataError(f"node {absent[0]!r} has no attribute '{features}'")
+        rows = np.array([graph.nodes[node][features] for node in graph])
+        made.features = rows[:, None] if rows.ndim == 1 else rows
+    elif features is not None:
+        made.features = features_of(features)
+    return write_graph(made, folder, **options)
+
+
+def _named_classes(labels: list[Any]) -> tuple[Array, list[str] | None]:
+    """Labels as an array, NaN for None; texts as numbers of their alphabetical order, with the names."""
+    texts = sorted({label for label in labels if isinstance(label, str)})
+    if not texts:
+        return np.array([np.nan if label is None else label for label in labels], np.float64), None
+    wrong = [label for label in labels if label is not None and not isinstance(label, str)]
+    if wrong:
+        raise DataError(f"labels are texts ({texts[0]!r}) and others ({wrong[0]!r}), expected one kind")
+    order = {text: i for i, text in enumerate(texts)}
+    return np.array([-1 if label is None else order[label] for label in labels], np.int64), texts

@@ -1,0 +1,126 @@
+"""The daemon's answers as types: dicts, as they came, with the fields that docs/protocol.md lists. Daemons may add further ones."""
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+ENDED = frozenset(("SUCCEEDED", "FAILED", "CANCELLED"))
+
+
+class JobFields(TypedDict, total=False):
+    """A job in `status` and `show`; of other users' jobs id, name, uid, owner and state alone."""
+
+    id: int
+    name: str
+    uid: int
+    owner: str
+    state: str
+    reason: str
+    reason_text: str
+    epoch: int
+    epochs: int
+    percent: float | None
+    seconds_left: float | None
+    epoch_s: float | None
+    compute_s: float | None
+    wait_s: float | None
+    evaluate_s: float | None
+    bytes_sent: float | None
+    bytes_received: float | None
+    memory: int | None
+    memory_measured: int | None
+    loss: float | None
+    train_metric: float | None
+    valid_metric: float | None
+    test_metric: float | None
+    priority: int
+    workers: int
+    slots: int
+    gpus: int
+    gpus_held: list[int]
+    submitted_at: float | None
+    started_at: float | None
+    ended_at: float | None
+    changed_at: float | None
+    time_limit_s: float
+    ran_s: float
+    attempt: int
+    restarts: int
+    max_restarts: int
+    pid: int
+    exit_code: int | None
+
+
+class Epoch(TypedDict, total=False):
+    """A line of metrics.jsonl. What was not evaluated is None."""
+
+    epoch: int
+    loss: float | None
+    train_metric: float | None
+    valid_metric: float | None
+    test_metric: float | None
+    lr: float
+    grad_norm: float
+    epoch_s: float
+    compute_s: float
+    pack_s: float
+    wait_s: float
+    evaluate_s: float
+    bytes_sent: float
+    bytes_received: float
+    bytes_forward: float
+    bytes_backward: float
+    bytes_evaluate: float
+    bytes_reduce: float
+    bytes_layers: list[list[float]]
+    rollbacks: int
+    time: float
+
+
+class Worker(TypedDict, total=False):
+    rank: int
+    pid: int
+    host: str
+    gpu: int | None
+
+
+class Gpu(TypedDict, total=False):
+    gpu: int
+    name: str
+    uuid: str
+    memory: int | None
+    job: int | None
+    job_name: str | None
+    owner: str | None
+
+
+class Workers(TypedDict, total=False):
+    """The processes of a running job. `coordinator`: its pid, 0 where none runs."""
+
+    coordinator: int
+    attempt: int
+    workers: list[Worker]
+    gpus: list[Gpu]
+
+
+class Shown(TypedDict, total=False):
+    """A job in full. `result` is result.json, `last` the last line of metrics.jsonl; None where they are missing."""
+
+    job: JobFields
+    config: str
+    set: list[str]
+    folder: str
+    output: str
+    history: list[dict[str, Any]]
+    last: Epoch | None
+    result: dict[str, Any] | None
+
+
+class Version(TypedDict, total=False):
+    version: str
+    v: int
+    pid: int
+    uptime_s: float
+    jobs: int
+
+
+Event = dict[str, Any]

@@ -1,0 +1,244 @@
+"""A graph as arrays, and its npy folder (docs/data.md): checked, written aside, and only then given its name."""
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .arrays import Array, np
+from .errors import CannotCreate, DataError
+from .tensors import Rows
+
+# The splits by trainerd's names, and PyG's and DGL's masks of them.
+SPLITS = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
+TYPES_MOST = 65535
+
+# What conversions write: a folder that has nothing else may be replaced.
+_OURS = re.compile(r"(edges|labels|(feat_(t\d+_)?(indptr|indices|data))|feat_t\d+|features|edge_weight|edge_type|node_type"
+                   r"|(train|valid|test)_idx|(train|val|test)_mask)\.npy|meta\.json")
+
+
+@dataclass
+class Graph:
+    """Arrays of one graph. Several node types are numbered one after another.
+
+    edges [2, E] · labels [N] or [N, C], None: none · features [N, F] · type_features {type: rows of its nodes} · splits {"train": node
+    numbers, or a mask [N] or [N, splits]} · nodes: N, where neither labels nor features say it
+    """
+
+    edges: Array
+    labels: Array | None = None
+    features: Array | Rows | None = None
+    edge_weight: Array | None = None
+    edge_type: Array | None = None
+    node_type: Array | None = None
+    relations: int | None = None
+    type_features: dict[int, Array | Rows] = field(default_factory=dict)
+    splits: dict[str, Array] = field(default_factory=dict)
+    nodes: int | None = None
+    class_names: list[str] | None = None
+
+
+def write_graph(graph: Graph, folder: str | os.PathLike[str], *, name: str | None = None, numbers: bool = False,
+                predict_only: bool = False, overwrite: bool = False) -> Path:
+    """Check the graph and write its folder: complete, or not there. Returns its path.
+
+    name          the data set's, in messages and results; default: the folder's
+    numbers       labels are numbers to be predicted (train.loss = "mse", "mae", "huber"), not classes
+    predict_only  labels and training nodes may be missing: the graph is for predictions
+    overwrite     replace a folder that has nothing but what conversions write
+    """
+    target = Path(os.path.realpath(folder))
+    _check_target(target, overwrite)
+    arrays, meta = _arrays_of(graph, numbers, predict_only)
+    meta = {"name": name or target.name, **meta}
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise CannotCreate(f"cannot create '{target}': '{error.filename}': {error.strerror}") from error
+    try:
+        for file, values in arrays.items():
+            with open(aside / f"{file}.npy", "wb") as opened:
+                np.save(opened, np.ascontiguousarray(values))
+                _sync(opened)
+        with open(aside / "meta.json", "w", encoding="utf-8") as text:
+            json.dump(meta, text, indent=1)
+            text.write("\n")
+            _sync(text)
+        aside.chmod(0o777 & ~_umask())
+        _rename(aside, target)
+    except OSError as error:
+        raise CannotCreate(f"cannot create '{target}': {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return Path(folder)
+
+
+def _sync(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _check_target(target: Path, overwrite: bool) -> None:
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise CannotCreate(f"'{target}' is not a folder")
+    files = sorted(path.name for path in target.iterdir())
+    others = [file for file in files if not _OURS.fullmatch(file)]
+    if files and not overwrite:
+        raise CannotCreate(f"'{target}' is there already, expected a new or an empty folder; overwrite replaces it")
+    if others:
+        raise CannotCreate(f"'{target}' has {others[0]}, which no conversion writes: it is not replaced")
+
+
+def _rename(aside: Path, target: Path) -> None:
+    """An older folder is renamed first; without a name between the two renamings there is none, never half of one."""
+    old = None
+    if target.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+        os.replace(target, old)
+    os.replace(aside, target)
+    if old is not None:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+# --- what is written ---
+
+def _integers(values: Array, what: str) -> Array:
+    if values.dtype.kind not in "iub":
+        raise DataError(f"{what} have type {values.dtype}, expected whole numbers")
+    return values
+
+
+def _floats(values: Array, what: str) -> Array:
+    """float16 stays, all other numbers become float32; they are finite."""
+    if values.dtype.kind not in "fiub":
+        raise DataError(f"{what} have type {values.dtype}, expected numbers")
+    with np.errstate(over="ignore"):
+        numbers = values if values.dtype == np.float16 else values.astype(np.float32)
+    if not np.isfinite(numbers).all():
+        raise DataError(f"{what} are not all finite in float32, the first at {np.argwhere(~np.isfinite(numbers))[0].tolist()}")
+    return numbers
+
+
+def _edges(edges: Array, n: int) -> Array:
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise DataError(f"edges have shape {list(edges.shape)}, expected [2, any]")
+    if edges.size and (_integers(edges, "edges").min() < 0 or edges.max() >= n):
+        raise DataError(f"edges name nodes {edges.min()} to {edges.max()}, expected 0 to {n - 1}")
+    return edges.astype(np.int32 if n < 2**31 else np.int64)
+
+
+def _labels(labels: Array, numbers: bool) -> Array:
+    """Classes as int32 [N], -1 for none; several columns as float32 rows; numbers to be predicted as float32."""
+    if labels.ndim not in (1, 2) or labels.dtype.kind not in "fiub":
+        raise DataError(f"labels have shape {list(labels.shape)} and type {labels.dtype}, expected numbers [nodes] or [nodes, classes]")
+    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.ndim == 2 or numbers:
+        return labels.astype(np.float32)
+    if labels.dtype.kind != "f":
+        return labels.astype(np.int32)
+    if (labels[~np.isnan(labels)] % 1 != 0).any():
+        raise DataError("the labels are no whole numbers, expected classes; numbers (--numbers) writes numbers to be predicted "
+                        "(train.loss = mse, mae, huber)")
+    return np.where(np.isnan(labels), -1, labels).astype(np.int32)
+
+
+def _types(types: Array, n: int, what: str) -> Array:
+    if types.shape != (n,):
+        raise DataError(f"{what} types have shape {list(types.shape)}, expected one for each of {n} {what}s")
+    if n and (_integers(types, f"{what} types").min() < 0 or types.max() > TYPES_MOST):
+        raise DataError(f"{what} types are {types.min()} to {types.max()}, expected 0 to {TYPES_MOST}")
+    return types.astype(np.int32)
+
+
+def _features(value: Array | Rows, n: int, name: str, prefix: str) -> dict[str, Array]:
+    """One dense array, or the three of rows of non-zeros."""
+    shape = value.shape
+    if len(shape) != 2 or shape[0] != n:
+        raise DataError(f"{name} have shape {list(shape)}, expected [{n}, any]: a row for each node")
+    if isinstance(value, Rows):
+        return {f"{prefix}_indptr": value.indptr, f"{prefix}_indices": value.indices.astype(np.int32), f"{prefix}_data": _floats(value.data, name)}
+    return {"features" if prefix == "feat" else prefix: _floats(value, name)}
+
+
+def _split(values: Array, n: int, name: str) -> dict[str, Array]:
+    """Node numbers, also of a mask; several splits stay a mask with a column for each."""
+    if values.dtype == bool:
+        if values.ndim not in (1, 2) or values.shape[0] != n:
+            raise DataError(f"the {name} mask has shape {list(values.shape)}, expected [{n}] or [{n}, splits]")
+        if values.ndim == 2 and values.shape[1] > 1:
+            return {SPLITS[name]: values}
+        values = np.flatnonzero(values)
+    if values.ndim != 1 or (values.size and (_integers(values, f"{name} nodes").min() < 0 or values.max() >= n)):
+        raise DataError(f"{name} nodes have shape {list(values.shape)}"
+                        + (f" and are {values.min()} to {values.max()}" if values.size else "") + f", expected numbers from 0 to {n - 1}")
+    return {f"{name}_idx": values.astype(np.int64)}
+
+
+def _node_count(graph: Graph) -> int:
+    for rows in (graph.labels, graph.features, graph.node_type):
+        if rows is not None:
+            return int(rows.shape[0])
+    if graph.nodes is None:
+        raise DataError("the graph has neither labels nor features nor a number of nodes")
+    return graph.nodes
+
+
+def _arrays_of(graph: Graph, numbers: bool, predict_only: bool) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Every array by the name of its file, and meta.json."""
+    n = _node_count(graph)
+    if graph.nodes is not None and graph.nodes != n:
+        raise DataError(f"the graph has {graph.nodes} nodes, but labels or features of {n}")
+    arrays = {"edges": _edges(graph.edges, n)}
+    n_edge = graph.edges.shape[1]
+    meta: dict[str, Any] = {"nodes": n}
+    if graph.labels is not None:
+        arrays["labels"] = _labels(graph.labels, numbers)
+    elif not predict_only:
+        raise DataError("the graph has no labels; predict_only (--predict-only) writes a graph for predictions")
+    if graph.features is not None:
+        arrays |= _features(graph.features, n, "features", "feat")
+        meta["features"] = int(graph.features.shape[1])
+    if graph.edge_weight is not None:
+        weights = graph.edge_weight
+        if weights.size != n_edge:
+            raise DataError(f"edge weights have shape {list(weights.shape)}, expected one for each of {n_edge} edges")
+        arrays["edge_weight"] = _floats(weights.reshape(-1), "edge weights").astype(np.float32)
+        if n_edge and arrays["edge_weight"].min() < 0:
+            raise DataError(f"edge weights go down to {arrays['edge_weight'].min()}, expected 0 or more")
+    if graph.edge_type is not None:
+        arrays["edge_type"] = _types(graph.edge_type.reshape(-1), n_edge, "edge")
+    if graph.relations is not None:
+        meta["relations"] = graph.relations
+    if graph.node_type is not None:
+        arrays["node_type"] = _types(graph.node_type, n, "node")
+        sparse = {}
+        for k, rows in graph.type_features.items():
+            arrays |= _features(rows, int((graph.node_type == k).sum()), f"features of node type {k}", f"feat_t{k}")
+            if isinstance(rows, Rows):
+                sparse[str(k)] = {"features": rows.shape[1]}
+        if sparse:
+            meta["features"] = sparse
+    for name, values in graph.splits.items():
+        arrays |= _split(values, n, name)
+    if not predict_only and not any(arrays[file].any() if file == "train_mask" else arrays[file].size
+                                    for file in ("train_idx", "train_mask") if file in arrays):
+        raise DataError("the graph has no training nodes, expected a train mask or split; predict_only (--predict-only) writes a graph for "
+                        "predictions")
+    if graph.class_names is not None:
+        meta["class_names"] = graph.class_names
+    return arrays, meta

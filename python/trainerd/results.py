@@ -1,0 +1,115 @@
+"""What a job left behind: result.json, metrics.jsonl, arrays and weights of its folder.
+
+JSON needs the standard library alone; arrays need NumPy, tables pandas.
+"""
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from .errors import DataError, MissingInput
+from .fields import Epoch
+
+if TYPE_CHECKING:
+    from .arrays import Array
+
+
+def table_of(epochs: list[Epoch]) -> Any:
+    """Epochs as a pandas.DataFrame with a row for each, or as they are where pandas is missing."""
+    try:
+        import pandas
+    except ImportError:
+        return epochs
+    return pandas.DataFrame(epochs)
+
+
+class Result:
+    """A job's results. `json` is result.json as a dict, `folder` where the other files are."""
+
+    def __init__(self, folder: str | os.PathLike[str], json: dict[str, Any] | None = None) -> None:
+        """Read `folder`/result.json, or take its contents as they are given (as for a job that ran on another machine)."""
+        self.folder = Path(folder)
+        self.json = _object_of(self.folder / "result.json") if json is None else json
+
+    def __repr__(self) -> str:
+        return f"Result('{self.folder}', {self.json.get('state')}, test {self.test_metric})"
+
+    def _path(self, name: str) -> Path:
+        path = self.folder / name
+        if not path.is_file():
+            elsewhere = "" if self.folder.is_dir() else ": the folder is not on this machine"
+            raise MissingInput(f"'{path}' is not there{elsewhere}")
+        return path
+
+    @property
+    def best(self) -> Epoch:
+        """The epoch whose weights are in best.safetensors: epoch, loss, train_metric, valid_metric, test_metric."""
+        return cast(Epoch, self.json.get("best") or {})
+
+    @property
+    def last(self) -> Epoch:
+        return cast(Epoch, self.json.get("last") or {})
+
+    @property
+    def test_metric(self) -> float | None:
+        """Of the best weights; of a prediction, of the graph's test nodes. None: there are no test nodes."""
+        of_prediction = cast("dict[str, Any]", self.json.get("metrics") or {})
+        return self.best.get("test_metric") if self.best else of_prediction.get("test")
+
+    @property
+    def job_text(self) -> str:
+        """The job file that runs the same again."""
+        return str(self.json.get("job_text", ""))
+
+    def epochs(self) -> list[Epoch]:
+        """metrics.jsonl: a dict for each epoch."""
+        epochs = []
+        path = self._path("metrics.jsonl")
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    epochs.append(cast(Epoch, json.loads(line)))
+                except ValueError as error:
+                    raise DataError(f"'{path}', line {number}: {error}, expected a JSON object") from error
+        return epochs
+
+    def metrics(self) -> Any:
+        """metrics.jsonl as a pandas.DataFrame, or as a list of dicts where pandas is missing."""
+        return table_of(self.epochs())
+
+    def array(self, name: str) -> Array:
+        """The array in `folder`/`name`."""
+        from .arrays import load_array
+        return load_array(self._path(name))
+
+    def logits(self) -> Array:
+        """float32 [N, C], rows in the order of the graph's nodes: of the best weights."""
+        return self.array("logits.npy")
+
+    def predictions(self) -> Array:
+        """Of a prediction: each node's class, int64 [N]; of several labels uint8 [N, C]; numbers float32."""
+        return self.array("predictions.npy")
+
+    def embeddings(self) -> Array:
+        """float32 [N, columns], where output.embeddings named a layer."""
+        return self.array("embeddings.npy")
+
+    def weights(self, name: str = "best.safetensors") -> dict[str, Array]:
+        """The weights by the names of PyTorch Geometric's modules; "model.safetensors" has those of the last epoch."""
+        from .arrays import load_safetensors
+        return load_safetensors(self._path(name))
+
+
+def _object_of(path: Path) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+    except ValueError as error:
+        raise DataError(f"'{path}': {error}, expected JSON") from error
+    except OSError as error:
+        raise MissingInput(f"'{path}': {error.strerror}, expected the folder of a job's results") from error
+    if not isinstance(value, dict):
+        raise DataError(f"'{path}' is not a JSON object")
+    return value

@@ -1,0 +1,3 @@
+"""The version of this package: that of the programs it was released with (protocol/version.h)."""
+
+VERSION = "0.1.0"
