@@ -83,7 +83,7 @@ void job_describe(FILE *file, bool markdown);
 /* Is the loss of numbers rather than of classes? Labels are then numbers to be predicted. */
 bool job_regresses(const struct job *job);
 
-/* Does the model's kind take weights of edges? */
+/* Does the job's model take weights of edges, unasked or with dataset.edge_weights = "yes"? */
 bool job_takes_edge_weights(const struct job *job);
 
 /* Text of a choice: job_choice_text("model", "kind", job->model.kind) is "gcn". */
