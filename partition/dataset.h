@@ -82,7 +82,7 @@ struct dataset {
  *
  *   notes   edges keep their types for model.kind = "rgcn" alone; any other model gets the same edges without them, each
  *           pair of nodes once. A generator's edges are of one relation. undirected adds to typed edges their inverse,
- *           type t + R. Weights of edges are read for models that use them (job_takes_edge_weights): reverse edges get the
+ *           type t + R. Weights of edges are read for models that take them (weights_choose): reverse edges get the
  *           same, repeats are added up, as PyTorch Geometric's to_undirected and coalesce do. Node types' features become one sparse matrix, the types' columns side by side; a type without
  *           features has a column of ones, one for each of its nodes
  *   units   memory at most 1.3 × the bytes of the arrays that stay, mapped files not counted; on top of that entries

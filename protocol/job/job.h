@@ -87,7 +87,7 @@ bool job_regresses(const struct job *job);
 bool job_metric_falls(enum job_metric metric);
 bool job_metric_is_fraction(enum job_metric metric);
 
-/* Does the model's kind take weights of edges? */
+/* Does the job's model take weights of edges, unasked or with dataset.edge_weights = "yes"? */
 bool job_takes_edge_weights(const struct job *job);
 
 /* Text of a choice: job_choice_text("model", "kind", job->model.kind) is "gcn". */

@@ -57,7 +57,7 @@ bool job_regresses(const struct job *job)
 
 bool job_takes_edge_weights(const struct job *job)
 {
-    return model_kind_of(job)->takes_weights;
+    return model_is_sum(job);
 }
 
 /* The names of a set of choices: "gcn", "appnp" or "sgc". */
@@ -90,10 +90,10 @@ static enum status check_dataset(const struct job *job, const struct job_places 
     if (job->dataset.edge_weights == JOB_SWITCH_YES && !job_takes_edge_weights(job)) {
         char where[JOB_WHERE_BYTES], expect[JOB_EXPECT_BYTES];
         job_where(places, JOB_KEY_dataset_edge_weights, where);
-        choices_text(&job_keys[JOB_KEY_model_kind], model_kinds_with_weights(), expect);
+        choices_text(&job_keys[JOB_KEY_model_kind], model_kinds_of_sums(), expect);
         return status_fail(STATUS_CONFIG,
-                           "%s: dataset.edge_weights = \"yes\" is for layers that take weights of edges: expected model.kind "
-                           "= %s",
+                           "%s: dataset.edge_weights = \"yes\" is for sums of neighbours' rows, each times its edge's weight: "
+                           "expected model.kind = %s, and no model.aggregator = \"max\"",
                            where, expect);
     }
     if (model_kind_of(job)->needs_types && job->dataset.self_loops == JOB_SWITCH_YES) {
