@@ -405,12 +405,13 @@ Test(supervisor, a_checkpoint_is_written_on_demand_and_training_goes_on)
 
 Test(supervisor, a_job_is_scaled_while_it_runs_and_ends_with_the_same_bits)
 {
-    static const char lines[] = "parts = 4\n[workers]\ncount = 4\nthreads = 1\n[train]\nepochs = 3000\n[output]\ndir = \"o\"\n";
+    static const char lines[] = "[workers]\ncount = 4\nthreads = 1\n[train]\nepochs = 3000\n[output]\ndir = \"o\"\n";
     daemon_start();
     int64_t id = submit(lines);
     daemon_await_epoch(id, 1, 1);
-    cr_assert_eq(daemon_command('s', id, 5), STATUS_USAGE);
-    cr_assert_not_null(strstr(daemon_reason, "expected 1 to 4, a part for each"), "%s", daemon_reason);
+    cr_assert_eq(daemon_job(id)->n_part, 8, "by the graph's size");
+    cr_assert_eq(daemon_command('s', id, 9), STATUS_USAGE);
+    cr_assert_not_null(strstr(daemon_reason, "expected 1 to 8, a part for each"), "%s", daemon_reason);
     cr_assert_eq(daemon_command('s', id, 1), STATUS_OK, "%s", daemon_reason);
     cr_assert_eq(daemon_job(id)->reason, JOB_REASON_RESCALING);
     cr_assert_eq(daemon_job(id)->n_slot, 4, "its room is given away before it has left it");

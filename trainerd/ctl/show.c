@@ -58,9 +58,12 @@ static void print_state(const json_t *job)
     snprintf(content, sizeof content, "%lld, %lld of at most %lld restarts", (long long)integer_of(job, "attempt"),
              (long long)integer_of(job, "restarts"), (long long)integer_of(job, "max_restarts"));
     print_line("attempt", content);
-    snprintf(content, sizeof content, "%lld workers, %lld slots, %lld GPUs, priority %lld",
-             (long long)integer_of(job, "workers"), (long long)integer_of(job, "slots"), (long long)integer_of(job, "gpus"),
-             (long long)integer_of(job, "priority"));
+    int n = snprintf(content, sizeof content, "%lld workers, %lld slots, %lld GPUs, priority %lld",
+                     (long long)integer_of(job, "workers"), (long long)integer_of(job, "slots"),
+                     (long long)integer_of(job, "gpus"), (long long)integer_of(job, "priority"));
+    if (json_is_integer(json_object_get(job, "parts"))) {
+        snprintf(content + n, sizeof content - (size_t)n, ", %lld parts", (long long)integer_of(job, "parts"));
+    }
     print_line("asks for", content);
     char *gpus = text_numbers(json_object_get(job, "gpus_held"));
     if (gpus[0] != '\0') {

@@ -122,6 +122,7 @@ Test(store, a_record_comes_back_as_it_was_every_field)
                                  .n_worker = 4,
                                  .n_slot = 8,
                                  .n_gpu = 2,
+                                 .n_part = 16,
                                  .memory = INT64_C(1) << 40,
                                  .time_limit_s = 0.5,
                                  .max_restarts = 3,
@@ -172,6 +173,7 @@ Test(store, a_record_comes_back_as_it_was_every_field)
     SAME(n_worker);
     SAME(n_slot);
     SAME(n_gpu);
+    SAME(n_part);
     SAME(gpus);
     SAME(memory);
     SAME(time_limit_s);
@@ -486,7 +488,7 @@ Test(store, version_3_is_brought_up_to_date_and_its_submissions_are_still_known)
     insert(store, "old", "night-run");
     store_close(store);
     run_sql("DROP INDEX by_submission; ALTER TABLE jobs DROP COLUMN place; ALTER TABLE jobs DROP COLUMN job_group;"
-            "ALTER TABLE jobs DROP COLUMN tags;"
+            "ALTER TABLE jobs DROP COLUMN tags; ALTER TABLE jobs DROP COLUMN n_part;"
             "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id) WHERE submission_id <> '';"
             "CREATE TABLE aside AS SELECT * FROM jobs; PRAGMA user_version = 3;");
     for (int opened = 0; opened < 2; opened++) {

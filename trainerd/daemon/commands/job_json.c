@@ -116,6 +116,7 @@ json_t *job_json(const struct job_record *record, bool is_whole)
     set(job, "ended_at", moment(record->ended_at));
     set(job, "changed_at", moment(record->changed_at));
     set(job, "workers", json_integer(record->n_worker));
+    set(job, "parts", record->n_part > 0 ? json_integer(record->n_part) : json_null());
     set(job, "slots", json_integer(record->n_slot));
     set(job, "gpus", json_integer(record->n_gpu));
     set(job, "gpus_held", gpus_json(record->gpus));

@@ -93,6 +93,7 @@ struct job_record {
 
     /* Its needs and limits. n_slot, n_gpu and memory are for all its workers together. */
     int32_t n_worker, n_slot, n_gpu;
+    int32_t n_part;      /* of its graph: its job file says, or its first plan; 0: not known yet */
     int64_t memory;      /* bytes, from the plan; -1: not known yet */
     double time_limit_s; /* of running, over all attempts; 0: none */
     int32_t max_restarts;

@@ -224,6 +224,7 @@ static enum status fill(const struct jobs *jobs, struct job_record *record, cons
     if (status == STATUS_OK) {
         const char *file = submission->file != NULL ? submission->file : "job.toml";
         submission_ask(job, (int32_t)job->workers.count, record);
+        record->n_part = (int32_t)job->partition.parts;
         status = submission_check_launcher(file, job);
         status = status == STATUS_OK ? submission_check_gpus(file, record, jobs->gpus->n) : status;
     }

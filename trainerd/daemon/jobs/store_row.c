@@ -62,6 +62,7 @@ static const struct column {
     COLUMN(INT, "gpus", gpus)
     COLUMN(TEXT, "job_group", group)
     COLUMN(TEXT, "tags", tags)
+    COLUMN(INT, "n_part", n_part)
 #undef COLUMN
 #undef SIZE_OF
 };

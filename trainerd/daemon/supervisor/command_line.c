@@ -43,6 +43,10 @@ static enum status begin(const struct jobs *jobs, const struct job_record *recor
     }
     add(out, n, "--set");
     add(out, n, "workers.count=%d", (int)record->n_worker);
+    if (record->n_part > 0) {
+        add(out, n, "--set");
+        add(out, n, "partition.parts=%d", (int)record->n_part);
+    }
     store_submission_release(&submission);
     return STATUS_OK;
 }
