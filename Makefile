@@ -40,10 +40,10 @@ BELOW_training  := $(BELOW_trainerd)
 BELOW_daemon    := trainerd protocol
 BELOW_commands  := $(BELOW_daemon)
 BELOW_ctl       := $(BELOW_daemon)
-LIB_protocol  := -ljansson -lxxhash -lucp -lucs
+LIB_protocol  := -ljansson -lxxhash -lucp -lucs -lsodium
 LIB_partition := -lmetis -lzip -lz
 LIB_models    := -ldnnl
-LIB_trainerd  := -luv -lsqlite3 -lsodium -lmicrohttpd -lcairo
+LIB_trainerd  := -luv -lsqlite3 -lmicrohttpd -lcairo
 libs = $(foreach module,$(1),$(LIB_$(module))) -lm -lpthread -ldl
 comma := ,
 

@@ -16,6 +16,13 @@ void control_head(void *frame, unsigned id, size_t n_body)
     bytes_write_number(&head, id, 2);
 }
 
+unsigned control_id(const void *frame)
+{
+    struct bytes_reader head = {.from = frame, .n = CONTROL_HEAD_BYTES};
+    bytes_read_number(&head, 4, "length");
+    return (unsigned)bytes_read_number(&head, 2, "id");
+}
+
 #define SIZE_u8(field) 1
 #define SIZE_u32(field) 4
 #define SIZE_u64(field) 8

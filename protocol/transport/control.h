@@ -28,6 +28,9 @@
 /* The head alone, CONTROL_HEAD_BYTES, for a caller with a frame of its own. */
 void control_head(void *frame, unsigned id, size_t n_body);
 
+/* The id in a whole frame. */
+unsigned control_id(const void *frame);
+
 struct control_frame {
     unsigned id;
     const void *body;

@@ -1,5 +1,6 @@
 #include "protocol/clock.h"
 #include "protocol/transport/control.h"
+#include "protocol/transport/join_proof.h"
 #include "protocol/transport/transport.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
@@ -130,14 +131,42 @@ static bool is_refused(int file, const char *reason)
     return memmem(bytes, n, reason, strlen(reason)) != NULL;
 }
 
-static void hello_send(int file, uint32_t version, const char *token)
+/* The challenge of a connection, and a nonce of our own. */
+static struct join_nonces challenge_take(int file)
+{
+    struct join_nonces nonces;
+    struct message_challenge challenge;
+    uint8_t bytes[CONTROL_HEAD_BYTES + 8 + JOIN_NONCE_BYTES];
+    if (recv(file, bytes, sizeof bytes, MSG_WAITALL) != sizeof bytes || control_id(bytes) != MESSAGE_ID_challenge ||
+        message_decode_challenge(bytes + CONTROL_HEAD_BYTES, sizeof bytes - CONTROL_HEAD_BYTES, &challenge) != STATUS_OK ||
+        join_nonce_take(challenge.nonce, nonces.coordinator) != STATUS_OK) {
+        _exit(96);
+    }
+    join_nonce(nonces.worker);
+    return nonces;
+}
+
+/* A hello with its proof. owns  the caller frees it */
+static void *hello_frame(int file, struct message_hello hello, const char *token, size_t *n_out)
+{
+    const struct join_nonces nonces = challenge_take(file);
+    hello.nonce = (struct message_span){nonces.worker, JOIN_NONCE_BYTES};
+    hello.host = message_text("nowhere");
+    hello.proof = join_proof_blank();
+    void *frame = control_frame_hello(&hello, n_out);
+    join_prove(token, &nonces, frame, *n_out);
+    return frame;
+}
+
+static void hello_send(int file, struct message_hello hello, const char *token)
 {
     size_t n;
-    struct message_hello hello = {.version = version, .token = message_text(token), .host = message_text("nowhere")};
-    void *frame = control_frame_hello(&hello, &n);
+    void *frame = hello_frame(file, hello, token, &n);
     send_all(file, frame, n);
     free(frame);
 }
+
+#define GARBAGE ((struct message_span){"\xde\xad\xbe\xef", 4})
 
 /* Everything a stranger may say; each connection must be closed at once. Then a good worker comes. */
 static void nonsense_run(int port)
@@ -150,8 +179,9 @@ static void nonsense_run(int port)
     double begin = clock_s();
     send_all(garbage, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27);
     send_all(huge, "\xff\xff\xff\xff\x01\x00", 6);
-    hello_send(wrong, MESSAGE_VERSION, "0000000000000000000000000000000000000000000000000000000000000000");
-    hello_send(old, MESSAGE_VERSION + 1, secret);
+    hello_send(wrong, (struct message_hello){.version = MESSAGE_VERSION, .address = GARBAGE},
+               "0000000000000000000000000000000000000000000000000000000000000000");
+    hello_send(old, (struct message_hello){.version = MESSAGE_VERSION + 1}, secret);
     send_all(older, "\x00\x00\x00\x00\x01\x00", 6);
     size_t n;
     struct message_heartbeat beat = {.epoch = 1};
@@ -172,6 +202,54 @@ Test(join, strangers_who_talk_nonsense_are_turned_away_at_once)
     int port;
     struct job job = manual(1, &port);
     pid_t pid = beside(nonsense_run, port);
+    struct fleet *fleet;
+    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_OK, "%s", status_reason());
+    fleet_close(fleet);
+    expect_exit(pid, 0);
+}
+
+/* What a hello may carry that is not its sender's: nothing of it may reach the transport, and each costs its connection alone. */
+static void stolen_run(int port)
+{
+    freopen("/dev/null", "w", stderr);
+    char secret[256];
+    token_await(secret, sizeof secret);
+    const struct message_hello good = {.version = MESSAGE_VERSION, .rank = MESSAGE_NO_RANK, .address = GARBAGE};
+    int seen = stranger(port), again = stranger(port), changed = stranger(port), plain = stranger(port), empty = stranger(port);
+    int large = stranger(port);
+    size_t n, n_changed;
+    void *frame = hello_frame(seen, good, secret, &n); /* of this connection, sent over another */
+    challenge_take(again);
+    send_all(again, frame, n);
+    free(frame);
+    uint8_t *other = hello_frame(changed, good, secret, &n_changed);
+    uint8_t *address = memmem(other, n_changed, GARBAGE.at, GARBAGE.n_bytes);
+    address[0] ^= 1;
+    send_all(changed, other, n_changed);
+    free(other);
+    challenge_take(plain); /* the token itself is no proof */
+    struct message_hello told = good;
+    told.nonce = (struct message_span){secret, JOIN_NONCE_BYTES};
+    told.proof = (struct message_span){secret, JOIN_PROOF_BYTES};
+    frame = control_frame_hello(&told, &n);
+    send_all(plain, frame, n);
+    free(frame);
+    static uint8_t bytes[MESSAGE_ADDRESS_MOST_BYTES + 1];
+    hello_send(empty, (struct message_hello){.version = MESSAGE_VERSION}, secret);
+    hello_send(large, (struct message_hello){.version = MESSAGE_VERSION, .address = {bytes, sizeof bytes}}, secret);
+    if (!is_refused(again, "the token is not this job's") || !is_refused(changed, "the token is not this job's") ||
+        !is_refused(plain, "the token is not this job's") || !is_refused(empty, "its address has 0 bytes") ||
+        !is_refused(large, "its address has 16385 bytes, expected 1 to 16384")) {
+        _exit(93);
+    }
+    worker_exec(port, "token");
+}
+
+Test(join, a_hello_of_another_connection_or_with_another_address_costs_that_connection_alone)
+{
+    int port;
+    struct job job = manual(1, &port);
+    pid_t pid = beside(stolen_run, port);
     struct fleet *fleet;
     cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_OK, "%s", status_reason());
     fleet_close(fleet);
@@ -212,21 +290,17 @@ static void mute_run(int port)
     const struct transport_events events = {0};
     struct transport *transport;
     char secret[256] = "";
-    size_t n, n_address;
+    size_t n_address;
     int file = stranger(port);
     token_await(secret, sizeof secret);
     if (transport_open(0, 0, 0, 4, &events, &transport) != STATUS_OK) {
         _exit(95);
     }
     const void *address = transport_address(transport, &n_address);
-    struct message_hello hello = {.version = MESSAGE_VERSION,
-                                  .token = message_text(secret),
-                                  .host = message_text("nowhere"),
-                                  .pid = (uint32_t)getpid(),
-                                  .address = {address, (uint32_t)n_address}};
-    void *frame = control_frame_hello(&hello, &n);
-    send_all(file, frame, n);
-    free(frame);
+    hello_send(file,
+               (struct message_hello){
+                   .version = MESSAGE_VERSION, .pid = (uint32_t)getpid(), .address = {address, (uint32_t)n_address}},
+               secret);
     _exit(is_closed(file) ? 0 : 93);
 }
 
@@ -309,4 +383,45 @@ Test(join, a_worker_with_the_wrong_token_is_told_so)
     expect_exit(pid, status_exit_code(STATUS_PEER));
     folder_read("said", said, sizeof said);
     cr_assert_not_null(strstr(said, "the token is not this job's"), "%s", said);
+}
+
+static void led_run(int port)
+{
+    freopen(folder_path("said"), "w", stderr);
+    worker_exec(port, "token");
+}
+
+Test(join, a_worker_takes_no_job_from_a_coordinator_without_its_token)
+{
+    struct sockaddr_in where = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n_where = sizeof where;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(listener, (struct sockaddr *)&where, n_where), 0);
+    cr_assert_eq(listen(listener, 1), 0);
+    cr_assert_eq(getsockname(listener, (struct sockaddr *)&where, &n_where), 0);
+    folder_write("token", "0123456789abcdef0123456789abcdef\n");
+    cr_assert_eq(chmod(folder_path("token"), 0600), 0);
+    pid_t pid = beside(led_run, ntohs(where.sin_port));
+    int file = accept(listener, NULL, NULL);
+    const struct join_nonces nonces = {.coordinator = {0}, .worker = {0}};
+    size_t n;
+    const struct message_challenge challenge = {.version = MESSAGE_VERSION, .nonce = {nonces.coordinator, JOIN_NONCE_BYTES}};
+    void *frame = control_frame_challenge(&challenge, &n);
+    send_all(file, frame, n);
+    free(frame);
+    const struct message_welcome welcome = {.n_rank = 1,
+                                            .job = message_text("[dataset]\ngenerator = \"karate\"\n"),
+                                            .address = GARBAGE,
+                                            .proof = join_proof_blank()};
+    frame = control_frame_welcome(&welcome, &n);
+    join_prove("another token, of thirty-two or more", &nonces, frame, n);
+    send_all(file, frame, n);
+    free(frame);
+    expect_exit(pid, status_exit_code(STATUS_PEER));
+    char said[512];
+    folder_read("said", said, sizeof said);
+    cr_assert_not_null(strstr(said, "the coordinator's message 'welcome' does not prove that it has this job's token"), "%s",
+                       said);
+    close(file);
+    close(listener);
 }

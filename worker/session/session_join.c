@@ -1,7 +1,8 @@
-/* Wire-up: the control socket proves who we are, then addresses of the transport are swapped over it. */
+/* Wire-up over the control socket: coordinator and worker prove the token to each other, addresses of the transport are swapped. */
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "protocol/transport/join_proof.h"
 #include "worker/session/session_state.h"
 
 #include <sched.h>
@@ -13,7 +14,13 @@
 /* Sends under way at once; more wait for their turn inside transport_send. */
 #define N_SEND 256
 
-static enum status hello_send(struct session *session, const struct session_setup *setup)
+/* A worker's end of the proof. */
+struct join {
+    const char *token;
+    struct join_nonces nonces;
+};
+
+static enum status hello_send(struct session *session, const struct session_setup *setup, const struct join *join)
 {
     char host[64] = "";
     gethostname(host, sizeof host - 1);
@@ -22,14 +29,16 @@ static enum status hello_send(struct session *session, const struct session_setu
     const void *address = transport_address(session->transport, &n_address);
     struct message_hello hello = {
         .version = MESSAGE_VERSION,
-        .token = message_text(setup->token),
+        .nonce = {join->nonces.worker, JOIN_NONCE_BYTES},
         .host = message_text(setup->host != NULL ? setup->host : host),
         .pid = (uint32_t)getpid(),
         .rank = setup->rank,
         .n_core = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint32_t)CPU_COUNT(&cores) : 1,
         .address = {address, (uint32_t)n_address},
+        .proof = join_proof_blank(),
     };
     void *frame = control_frame_hello(&hello, &n);
+    join_prove(join->token, &join->nonces, frame, n);
     return link_send(session->link, frame, n);
 }
 
@@ -43,11 +52,36 @@ static enum status frame_expect(struct session *session, unsigned id, struct con
     return status;
 }
 
-static enum status welcome_take(struct session *session)
+static enum status challenge_take(struct session *session, struct join *join)
+{
+    struct control_frame frame;
+    struct message_challenge challenge;
+    enum status status = frame_expect(session, MESSAGE_ID_challenge, &frame);
+    status = status == STATUS_OK ? message_decode_challenge(frame.body, frame.n_bytes, &challenge) : status;
+    if (status == STATUS_OK && challenge.version != MESSAGE_VERSION) {
+        return status_fail(STATUS_PEER, "the coordinator has version %u of the protocol, expected %u", challenge.version,
+                           MESSAGE_VERSION);
+    }
+    join_nonce(join->nonces.worker);
+    return status == STATUS_OK ? join_nonce_take(challenge.nonce, join->nonces.coordinator) : status;
+}
+
+/* As frame_expect, from a coordinator that has the token. */
+static enum status proven_expect(struct session *session, const struct join *join, unsigned id, struct control_frame *out)
+{
+    enum status status = frame_expect(session, id, out);
+    if (status == STATUS_OK && !join_is_proven(join->token, &join->nonces, id, out->body, out->n_bytes)) {
+        return status_fail(STATUS_PEER, "the coordinator's message '%s' does not prove that it has this job's token",
+                           message_name(id));
+    }
+    return status;
+}
+
+static enum status welcome_take(struct session *session, const struct join *join)
 {
     struct control_frame frame;
     struct message_welcome welcome;
-    enum status status = frame_expect(session, MESSAGE_ID_welcome, &frame);
+    enum status status = proven_expect(session, join, MESSAGE_ID_welcome, &frame);
     if (status == STATUS_OK) {
         status = message_decode_welcome(frame.body, frame.n_bytes, &welcome);
     }
@@ -82,13 +116,13 @@ static enum status welcome_take(struct session *session)
     return transport_connect(session->transport, session->n_rank, welcome.address.at, welcome.address.n_bytes);
 }
 
-static enum status peers_take(struct session *session)
+static enum status peers_take(struct session *session, const struct join *join)
 {
     enum status status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i + 1 < session->n_rank; i++) {
         struct control_frame frame;
         struct message_peer peer;
-        status = frame_expect(session, MESSAGE_ID_peer, &frame);
+        status = proven_expect(session, join, MESSAGE_ID_peer, &frame);
         if (status == STATUS_OK) {
             status = message_decode_peer(frame.body, frame.n_bytes, &peer);
         }
@@ -106,15 +140,11 @@ enum status session_join(struct session *session, const struct session_setup *se
     if (status == STATUS_OK) {
         status = link_open(setup->join, setup->join_timeout_s, setup->talks, &session->link);
     }
-    if (status == STATUS_OK) {
-        status = hello_send(session, setup);
-    }
-    if (status == STATUS_OK) {
-        status = welcome_take(session);
-    }
-    if (status == STATUS_OK) {
-        status = peers_take(session);
-    }
+    struct join join = {.token = setup->token};
+    status = status == STATUS_OK ? challenge_take(session, &join) : status;
+    status = status == STATUS_OK ? hello_send(session, setup, &join) : status;
+    status = status == STATUS_OK ? welcome_take(session, &join) : status;
+    status = status == STATUS_OK ? peers_take(session, &join) : status;
     if (status == STATUS_OK) {
         status = link_watch(session->link, session->job.workers.heartbeat_timeout, setup->signals);
     }

@@ -8,7 +8,7 @@ static size_t encoded_hello(uint8_t *room, size_t capacity)
 {
     struct message_hello hello = {
         .version = MESSAGE_VERSION,
-        .token = message_text("0123456789abcdef"),
+        .nonce = message_text("0123456789abcdef"),
         .host = message_text("node-7"),
         .pid = 4711,
         .n_core = 96,
@@ -45,8 +45,8 @@ Test(message, every_field_comes_back_as_it_was_sent)
     struct message_hello hello;
     cr_assert_eq(message_decode_hello(room, encoded_hello(room, sizeof room), &hello), STATUS_OK);
     cr_assert_eq(hello.version, MESSAGE_VERSION);
-    cr_assert_eq(hello.token.n_bytes, 16u);
-    cr_assert_eq(memcmp(hello.token.at, "0123456789abcdef", 16), 0);
+    cr_assert_eq(hello.nonce.n_bytes, 16u);
+    cr_assert_eq(memcmp(hello.nonce.at, "0123456789abcdef", 16), 0);
     cr_assert_eq(memcmp(hello.host.at, "node-7", 6), 0);
     cr_assert_eq(hello.pid, 4711u);
     cr_assert_eq(hello.n_core, 96u);
@@ -101,7 +101,7 @@ Test(message, the_field_that_is_cut_is_named)
     uint8_t room[256];
     struct message_hello hello;
     cr_assert_eq(message_decode_hello(room, encoded_hello(room, sizeof room) - 1, &hello), STATUS_PEER);
-    cr_assert(strstr(status_reason(), "'address'") != NULL, "%s", status_reason());
+    cr_assert(strstr(status_reason(), "'proof'") != NULL, "%s", status_reason());
     cr_assert_eq(message_decode_hello(room, 3, &hello), STATUS_PEER);
     cr_assert(strstr(status_reason(), "'version'") != NULL, "%s", status_reason());
 }
@@ -110,10 +110,10 @@ Test(message, a_length_beyond_the_message_is_refused)
 {
     uint8_t room[256];
     size_t n = encoded_hello(room, sizeof room);
-    memset(room + 4, 0xff, 4); /* token: 4 GiB - 1 bytes */
+    memset(room + 4, 0xff, 4); /* nonce: 4 GiB - 1 bytes */
     struct message_hello hello;
     cr_assert_eq(message_decode_hello(room, n, &hello), STATUS_PEER);
-    cr_assert(strstr(status_reason(), "'token'") != NULL, "%s", status_reason());
+    cr_assert(strstr(status_reason(), "'nonce'") != NULL, "%s", status_reason());
 }
 
 Test(message, bytes_behind_the_last_field_are_refused)

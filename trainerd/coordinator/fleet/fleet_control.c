@@ -219,6 +219,7 @@ static void client_connects(uv_stream_t *listener, int error)
         return;
     }
     client_options(client);
+    fleet_challenge(client);
 }
 
 /* Once a suspicion is SUSPECT_MS old: the worker to report. A worker that reported a lost peer is not the cause, so one that ended

@@ -1,4 +1,4 @@
-/* How a client becomes a worker: the token, the version, a rank; and how all workers get each other's addresses. */
+/* How a client becomes a worker: the proof of the token, the version, a rank; and how all workers get each other's addresses. */
 #include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/version.h"
@@ -35,7 +35,7 @@ static struct fleet_worker *rank_find(struct fleet *fleet, uint32_t wish, uint32
 
 static bool hello_read(struct fleet_client *client, const struct control_frame *frame, struct message_hello *out)
 {
-    if (frame->id == MESSAGE_HELLO_BEFORE) {
+    if (frame->id == MESSAGE_HELLO_1 || frame->id == MESSAGE_HELLO_2) {
         refuse(client, "the worker is of an older version of trainerd, expected the coordinator's, " TRAINERD_VERSION);
         return false;
     }
@@ -53,11 +53,32 @@ static bool hello_read(struct fleet_client *client, const struct control_frame *
         refuse(client, why);
         return false;
     }
-    if (!fleet_token_is(client->fleet->token, out->token)) {
+    if (join_nonce_take(out->nonce, client->nonces.worker) != STATUS_OK) {
+        refuse(client, status_reason());
+        return false;
+    }
+    if (!join_is_proven(client->fleet->token, &client->nonces, frame->id, frame->body, frame->n_bytes)) {
         refuse(client, "the token is not this job's");
         return false;
     }
+    if (out->address.n_bytes == 0 || out->address.n_bytes > MESSAGE_ADDRESS_MOST_BYTES) {
+        char why[96];
+        snprintf(why, sizeof why, "its address has %u bytes, expected 1 to %u", out->address.n_bytes,
+                 MESSAGE_ADDRESS_MOST_BYTES);
+        refuse(client, why);
+        return false;
+    }
     return true;
+}
+
+void fleet_challenge(struct fleet_client *client)
+{
+    size_t n;
+    join_nonce(client->nonces.coordinator);
+    const struct message_challenge challenge = {.version = MESSAGE_VERSION,
+                                                .nonce = {client->nonces.coordinator, JOIN_NONCE_BYTES}};
+    void *frame = control_frame_challenge(&challenge, &n);
+    fleet_client_send(client, frame, n);
 }
 
 void fleet_hello(struct fleet_client *client, const struct control_frame *frame)
@@ -112,14 +133,18 @@ static void welcome_send(struct fleet *fleet, struct fleet_worker *worker, const
         .job = message_text(job),
         .n_thread = fleet_n_thread(fleet->job, worker->n_core, n_on_host(fleet, worker->host)),
         .address = {address, (uint32_t)n_address},
+        .proof = join_proof_blank(),
     };
     void *frame = control_frame_welcome(&welcome, &n);
+    join_prove(fleet->token, &worker->client->nonces, frame, n);
     fleet_client_send(worker->client, frame, n);
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         if (rank != worker->rank) {
             struct fleet_worker *other = &fleet->workers[rank];
-            struct message_peer peer = {.rank = rank, .address = {other->address, (uint32_t)other->n_address}};
+            struct message_peer peer = {
+                .rank = rank, .address = {other->address, (uint32_t)other->n_address}, .proof = join_proof_blank()};
             frame = control_frame_peer(&peer, &n);
+            join_prove(fleet->token, &worker->client->nonces, frame, n);
             fleet_client_send(worker->client, frame, n);
         }
     }

@@ -8,6 +8,7 @@
 #define TRAINERD_FLEET_STATE_H
 
 #include "protocol/transport/control.h"
+#include "protocol/transport/join_proof.h"
 #include "protocol/transport/transport.h"
 #include "trainerd/coordinator/fleet/fleet.h"
 
@@ -23,6 +24,7 @@ struct fleet_client {
     struct fleet *fleet;
     struct fleet_worker *worker; /* NULL: unauthenticated */
     struct control_decoder decoder;
+    struct join_nonces nonces;
     uint64_t since_ms;
     char from[80];
     struct fleet_client *next;
@@ -118,7 +120,6 @@ void fleet_suspect(struct fleet_worker *worker, enum fleet_suspicion suspicion, 
 enum status fleet_token_make(char token[FLEET_TOKEN_BYTES]);
 enum status fleet_token_load(const char *path, char token[FLEET_TOKEN_BYTES]);
 /* Compare in constant time. */
-bool fleet_token_is(const char *token, struct message_span offered);
 
 /* --- fleet_slurm.c --- */
 /* Start all workers as one step of Slurm's allocation. */
@@ -166,6 +167,7 @@ bool fleet_is_clientless(const struct fleet *fleet);
 
 /* --- fleet_join.c --- */
 /* Handle the hello of an unauthenticated client: make it a worker, or refuse it with the reason. */
+void fleet_challenge(struct fleet_client *client);
 void fleet_hello(struct fleet_client *client, const struct control_frame *frame);
 /* All have joined: send each its rank and the addresses of the others. */
 enum status fleet_welcome(struct fleet *fleet);

@@ -79,16 +79,3 @@ enum status fleet_token_load(const char *path, char token[FLEET_TOKEN_BYTES])
     close(file);
     return status;
 }
-
-bool fleet_token_is(const char *token, struct message_span offered)
-{
-    const unsigned char *other = offered.at;
-    if (offered.n_bytes != strlen(token)) {
-        return false;
-    }
-    unsigned differs = 0;
-    for (uint32_t i = 0; i < offered.n_bytes; i++) {
-        differs |= (unsigned)((unsigned char)token[i] ^ other[i]);
-    }
-    return differs == 0;
-}

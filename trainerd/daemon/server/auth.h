@@ -1,5 +1,5 @@
 /* Mutual authentication by a shared secret, over a connection that others may read: each side answers the other's random nonce, so
- * that neither the secret nor anything replayable is sent. The only file that sees libsodium.
+ * that neither the secret nor anything replayable is sent. With protocol/transport/join_proof.c the only file that sees libsodium.
  *
  *   server → client   server nonce
  *   client → server   client nonce, auth_proof(CLIENT)
