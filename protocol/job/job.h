@@ -87,6 +87,9 @@ bool job_regresses(const struct job *job);
 bool job_metric_falls(enum job_metric metric);
 bool job_metric_is_fraction(enum job_metric metric);
 
+/* The metric of that name, as train.metric has it; false: there is none, or it is "auto". */
+bool job_metric_find(const char *name, enum job_metric *out);
+
 /* Does the job's model take weights of edges, unasked or with dataset.edge_weights = "yes"? */
 bool job_takes_edge_weights(const struct job *job);
 

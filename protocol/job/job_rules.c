@@ -49,6 +49,17 @@ bool job_metric_is_fraction(enum job_metric metric)
     return !job_metric_falls(metric) && metric != JOB_METRIC_R2;
 }
 
+bool job_metric_find(const char *name, enum job_metric *out)
+{
+    for (int i = 0; i < JOB_METRIC_N; i++) {
+        if (i != JOB_METRIC_AUTO && strcmp(job_choice_text("train", "metric", i), name) == 0) {
+            *out = (enum job_metric)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool job_regresses(const struct job *job)
 {
     int loss = job->train.loss;

@@ -188,7 +188,7 @@ void events_workers(struct events *events, const struct events_worker *workers, 
     line_end(events, line);
 }
 
-void events_epoch(struct events *events, const struct progress *progress, int64_t memory, double now_s)
+void events_epoch(struct events *events, const struct progress *progress, enum job_metric metric, int64_t memory, double now_s)
 {
     if (events == NULL) {
         return;
@@ -198,9 +198,12 @@ void events_epoch(struct events *events, const struct progress *progress, int64_
     json_object_set_new(line, "epoch", json_integer(epoch->n_done));
     json_object_set_new(line, "epochs", json_integer(progress->n_epoch));
     json_object_set_new(line, "loss", report_number(epoch->loss));
+    json_object_set_new(line, "metric", json_string(job_choice_text("train", "metric", metric)));
     json_object_set_new(line, "train_metric", report_number(epoch->train));
     json_object_set_new(line, "valid_metric", report_number(epoch->valid));
     json_object_set_new(line, "test_metric", report_number(epoch->test));
+    json_object_set_new(line, "best_valid_metric", report_number(epoch->best_valid));
+    json_object_set_new(line, "best_test_metric", report_number(epoch->best_test));
     json_object_set_new(line, "epoch_s", report_number(epoch->epoch_s));
     json_object_set_new(line, "compute_s", report_number(epoch->compute_s));
     json_object_set_new(line, "pack_s", report_number(epoch->pack_s));

@@ -30,6 +30,7 @@
 #ifndef TRAINERD_EVENTS_H
 #define TRAINERD_EVENTS_H
 
+#include "protocol/job/job.h"
 #include "protocol/status.h"
 
 #include <limits.h>
@@ -57,7 +58,7 @@ void events_plan(struct events *events, int64_t memory, int32_t n_worker);
 /* In the order of their ranks. workers n_worker */
 void events_workers(struct events *events, const struct events_worker *workers, int32_t n_worker);
 /* The last epoch of `progress`. memory: bytes of all workers; now_s: on the clock of `progress` */
-void events_epoch(struct events *events, const struct progress *progress, int64_t memory, double now_s);
+void events_epoch(struct events *events, const struct progress *progress, enum job_metric metric, int64_t memory, double now_s);
 /* output: the job's output folder */
 void events_checkpoint(struct events *events, int64_t n_epoch, const char *output);
 void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback, const char *reason);

@@ -15,7 +15,8 @@ struct progress_epoch {
     int64_t n_done; /* epochs done, this one included */
     bool is_evaluated;
     double loss;
-    double train, valid, test; /* NaN where not known */
+    double train, valid, test;    /* NaN where not known */
+    double best_valid, best_test; /* of the best evaluation so far */
     double epoch_s, compute_s, pack_s, wait_s, evaluate_s;
     int64_t n_sent, n_bytes; /* sent, received by all workers */
 };

@@ -333,6 +333,8 @@ static enum status run_epoch(struct training *training, int64_t epoch)
                                         .train = now.train,
                                         .valid = now.valid,
                                         .test = now.test,
+                                        .best_valid = state->best_epoch >= 0 ? state->best.valid : NAN,
+                                        .best_test = state->best_epoch >= 0 ? state->best.test : NAN,
                                         .epoch_s = report.epoch_s,
                                         .compute_s = report.compute_s,
                                         .pack_s = report.pack_s,
@@ -342,7 +344,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
                                         .n_bytes = (int64_t)report.bytes_received};
     double now_s = clock_s();
     progress_epoch(training->progress, &seen, now_s);
-    events_epoch(training->events, training->progress, training->memory, now_s);
+    events_epoch(training->events, training->progress, training->metric, training->memory, now_s);
     return is_checkpoint_due(training) ? save_checkpoint(training) : STATUS_OK;
 }
 

@@ -57,13 +57,9 @@ static struct run *add(struct runs *runs, const char *name, const char *folder, 
 
 static enum status find_metric(const char *name, enum job_metric *out)
 {
-    for (int i = 0; i < JOB_METRIC_N; i++) {
-        if (i != JOB_METRIC_AUTO && strcmp(job_choice_text("train", "metric", i), name) == 0) {
-            *out = (enum job_metric)i;
-            return STATUS_OK;
-        }
-    }
-    return status_fail(STATUS_DATA, "its metric is '%.40s', which this version of trainctl does not know", name);
+    return job_metric_find(name, out)
+               ? STATUS_OK
+               : status_fail(STATUS_DATA, "its metric is '%.40s', which this version of trainctl does not know", name);
 }
 
 /* result: result.json, of a training or a prediction */

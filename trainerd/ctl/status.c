@@ -12,14 +12,17 @@
 
 static void add_job(struct table *table, const json_t *job, bool shows_groups, bool shows_gpus)
 {
-    char id[TEXT_BYTES], epoch[2 * TEXT_BYTES] = "-", metric[TEXT_BYTES], left[TEXT_BYTES];
+    char id[TEXT_BYTES], epoch[2 * TEXT_BYTES] = "-", left[TEXT_BYTES];
+    char valid[TEXT_BYTES], best[TEXT_BYTES], test[TEXT_BYTES];
     const char *state = text_of(job, "state");
     bool is_mine = json_object_get(job, "reason") != NULL;
     snprintf(id, sizeof id, "%lld", (long long)integer_of(job, "id"));
     if (is_mine) {
         snprintf(epoch, sizeof epoch, "%lld/%lld", (long long)integer_of(job, "epoch"), (long long)integer_of(job, "epochs"));
     }
-    text_percent(number_of(job, "valid_metric"), metric);
+    text_metric(job, "valid_metric", valid);
+    text_metric(job, "best_valid_metric", best);
+    text_metric(job, "best_test_metric", test);
     text_duration(strcmp(state, "RUNNING") == 0 ? number_of(job, "seconds_left") : NAN, left);
     table_add(table, id);
     table_add(table, text_of(job, "name"));
@@ -34,7 +37,9 @@ static void add_job(struct table *table, const json_t *job, bool shows_groups, b
         free(gpus);
     }
     table_add(table, epoch);
-    table_add(table, metric);
+    table_add(table, valid);
+    table_add(table, best);
+    table_add(table, test);
     table_add(table, left);
     table_add(table, strcmp(text_of(job, "reason"), "NONE") != 0 ? text_of(job, "reason_text") : "");
 }
@@ -56,16 +61,18 @@ static bool has_any(const json_t *jobs, const char *key)
 /* The columns of groups and of GPUs are there when a job has some. */
 static void print_jobs(const json_t *jobs, bool is_more)
 {
-    static const char *const titles[] = {"ID", "NAME", "OWNER", "GROUP", "STATE", "GPUS", "EPOCH", "METRIC", "LEFT", "REASON"};
-    const bool shows[] = {true, true, true, has_any(jobs, "group"), true, has_any(jobs, "gpus_held"), true, true, true, true};
+    static const char *const titles[] = {"ID",    "NAME",  "OWNER", "GROUP", "STATE", "GPUS",
+                                         "EPOCH", "VALID", "BEST",  "TEST",  "LEFT",  "REASON"};
+    const bool shows[] = {true, true, true, has_any(jobs, "group"), true, has_any(jobs, "gpus_held"), true, true, true,
+                          true, true, true};
     struct table table;
     size_t i;
     const json_t *job;
     int n = 0;
-    table_init(&table, 8 + shows[3] + shows[5]);
+    table_init(&table, 10 + shows[3] + shows[5]);
     for (i = 0; i < sizeof titles / sizeof *titles; i++) {
         if (shows[i]) {
-            table.is_right[n++] = i == 0 || (i >= 6 && i <= 8);
+            table.is_right[n++] = i == 0 || (i >= 6 && i <= 10);
             table_add(&table, titles[i]);
         }
     }

@@ -311,7 +311,7 @@ static void show_epoch(struct wait *wait, const json_t *event)
         return;
     }
     text_value(number_of(event, "loss"), loss);
-    text_percent(number_of(event, "valid_metric"), valid);
+    text_metric(event, "valid_metric", valid);
     text_duration(number_of(event, "seconds_left"), left);
     fprintf(stderr, "epoch %lld/%lld  loss %s  valid %s  %s left\n", (long long)integer_of(event, "epoch"),
             (long long)integer_of(event, "epochs"), loss, valid, left);

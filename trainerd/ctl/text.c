@@ -1,5 +1,6 @@
 #include "trainerd/ctl/text.h"
 
+#include "protocol/job/job.h"
 #include "protocol/memory.h"
 #include "protocol/printable.h"
 
@@ -70,6 +71,13 @@ void text_percent(double fraction, char *out)
         return;
     }
     snprintf(out, TEXT_BYTES, isfinite(fraction) ? "%.2f %%" : "-", 100.0 * fraction);
+}
+
+void text_metric(const json_t *object, const char *key, char *out)
+{
+    enum job_metric metric;
+    bool is_fraction = !job_metric_find(text_of(object, "metric"), &metric) || job_metric_is_fraction(metric);
+    (is_fraction ? text_percent : text_value)(number_of(object, key), out);
 }
 
 void text_value(double value, char *out)

@@ -21,6 +21,8 @@ int64_t integer_of(const json_t *object, const char *key);
 void text_duration(double seconds, char *out);
 void text_bytes(double n_bytes, char *out);
 void text_percent(double fraction, char *out);
+/* The metric of that key; in percent where the object's "metric" is the name of a fraction, or is missing. */
+void text_metric(const json_t *object, const char *key, char *out);
 void text_value(double value, char *out); /* four digits */
 void text_moment(double at, char *out);   /* local time */
 

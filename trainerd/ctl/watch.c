@@ -40,7 +40,7 @@ static void print_event(const struct watch *watch, const json_t *event)
     } else if (strcmp(kind, "epoch") == 0) {
         char loss[TEXT_BYTES], valid[TEXT_BYTES], left[TEXT_BYTES];
         text_value(number_of(event, "loss"), loss);
-        text_percent(number_of(event, "valid_metric"), valid);
+        text_metric(event, "valid_metric", valid);
         text_duration(number_of(event, "seconds_left"), left);
         printf("epoch %lld/%lld  loss %s  valid %s  %s left\n", (long long)integer_of(event, "epoch"),
                (long long)integer_of(event, "epochs"), loss, valid, left);

@@ -153,6 +153,7 @@ static void expect_pictures(void)
     cr_assert_not_null(strstr(svg, "&lt;job&gt; &amp; [31m</text>"));
     cr_assert_null(strstr(svg, "nan"));
     cr_assert_null(strstr(svg, "inf"));
+    cr_assert_null(strstr(svg, ">-0"));
     cr_assert_str_eq(svg + strlen(svg) - 7, "</svg>\n");
 }
 

@@ -33,6 +33,23 @@ Test(text, numbers_have_their_units_and_what_is_not_known_is_a_dash)
     EXPECT(text_moment(NAN, text), "-");
 }
 
+Test(text, a_metric_is_in_percent_unless_its_name_says_that_it_is_no_fraction)
+{
+    const struct {
+        const char *json, *text;
+    } rows[] = {{"{\"valid_metric\":0.35}", "35.00 %"},
+                {"{\"valid_metric\":0.35,\"metric\":\"micro_f1\"}", "35.00 %"},
+                {"{\"valid_metric\":0.35,\"metric\":\"rmse\"}", "0.35"},
+                {"{\"valid_metric\":0.35,\"metric\":null}", "35.00 %"},
+                {"{\"valid_metric\":null,\"metric\":\"r2\"}", "-"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *job = json_loads(rows[i].json, 0, NULL);
+        text_metric(job, "valid_metric", text);
+        cr_assert_str_eq(text, rows[i].text, "%s", rows[i].json);
+        json_decref(job);
+    }
+}
+
 Test(text, times_are_read_with_their_units)
 {
     double seconds;

@@ -39,7 +39,8 @@ Test(event_log, every_kind_is_read_with_its_numbers)
                  LINE("\"begin\",\"pid\":7") LINE("\"state\",\"state\":\"STARTING\"")
                      LINE("\"plan\",\"memory\":4096,\"workers\":2")
                          LINE("\"epoch\",\"epoch\":3,\"epochs\":10,\"loss\":0.5,\"train_metric\":null,\"valid_metric\":1,"
-                              "\"test_metric\":0.25,\"epoch_s\":0.01,\"seconds_left\":7,\"compute_s\":0.006,\"wait_s\":0.004,"
+                              "\"test_metric\":0.25,\"metric\":\"roc_auc\",\"best_valid_metric\":2,\"best_test_metric\":0.75,"
+                              "\"epoch_s\":0.01,\"seconds_left\":7,\"compute_s\":0.006,\"wait_s\":0.004,"
                               "\"evaluate_s\":0.002,\"bytes_sent\":100,\"bytes_received\":200,\"memory\":4000")
                              LINE("\"checkpoint\",\"epoch\":3,\"path\":\"x\"")
                                  LINE("\"end\",\"exit_code\":69,\"status\":\"PEER\",\"reason\":\"worker 1 was lost\","
@@ -52,6 +53,8 @@ Test(event_log, every_kind_is_read_with_its_numbers)
     cr_assert(got[2].kind == EVENT_KIND_EPOCH && progress->epoch == 3 && progress->n_epoch == 10);
     cr_assert(progress->loss == 0.5 && isnan(progress->train_metric) && progress->valid_metric == 1.0);
     cr_assert(progress->test_metric == 0.25 && progress->epoch_s == 0.01 && progress->seconds_left == 7.0);
+    cr_assert(progress->best_valid_metric == 2.0 && progress->best_test_metric == 0.75);
+    cr_assert_str_eq(progress->metric, "roc_auc");
     cr_assert(progress->compute_s == 0.006 && progress->wait_s == 0.004 && progress->evaluate_s == 0.002);
     cr_assert(progress->bytes_sent == 100.0 && progress->bytes_received == 200.0 && progress->memory == 4000.0);
     cr_assert(got[3].kind == EVENT_KIND_CHECKPOINT && got[3].epoch == 3);

@@ -146,6 +146,9 @@ Test(store, a_record_comes_back_as_it_was_every_field)
                                               .train_metric = 0.2,
                                               .valid_metric = 0.3,
                                               .test_metric = 0.4,
+                                              .best_valid_metric = 0.35,
+                                              .best_test_metric = 0.45,
+                                              .metric = "micro_f1",
                                               .epoch_s = 0.5,
                                               .seconds_left = 0.6,
                                               .compute_s = 0.3,
@@ -195,6 +198,9 @@ Test(store, a_record_comes_back_as_it_was_every_field)
     SAME(progress.train_metric);
     SAME(progress.valid_metric);
     SAME(progress.test_metric);
+    SAME(progress.best_valid_metric);
+    SAME(progress.best_test_metric);
+    cr_assert_str_eq(found[0].progress.metric, changed.progress.metric);
     SAME(progress.epoch_s);
     SAME(progress.seconds_left);
     SAME(progress.compute_s);
@@ -488,7 +494,8 @@ Test(store, version_3_is_brought_up_to_date_and_its_submissions_are_still_known)
     insert(store, "old", "night-run");
     store_close(store);
     run_sql("DROP INDEX by_submission; ALTER TABLE jobs DROP COLUMN place; ALTER TABLE jobs DROP COLUMN job_group;"
-            "ALTER TABLE jobs DROP COLUMN tags; ALTER TABLE jobs DROP COLUMN n_part;"
+            "ALTER TABLE jobs DROP COLUMN tags; ALTER TABLE jobs DROP COLUMN n_part; ALTER TABLE jobs DROP COLUMN metric;"
+            "ALTER TABLE jobs DROP COLUMN best_valid_metric; ALTER TABLE jobs DROP COLUMN best_test_metric;"
             "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id) WHERE submission_id <> '';"
             "CREATE TABLE aside AS SELECT * FROM jobs; PRAGMA user_version = 3;");
     for (int opened = 0; opened < 2; opened++) {

@@ -139,7 +139,7 @@ Test(events, epochs_between_two_tenths_of_a_second_are_left_out_but_for_the_last
     struct progress progress = {.n_epoch = 100, .left_s = NAN};
     for (int i = 0; i < 30; i++) {
         progress.last = (struct progress_epoch){.n_done = i + 1, .loss = 0.5, .train = 0.25, .valid = NAN, .test = NAN};
-        events_epoch(events, &progress, 4096, 10.0 + i / 64.0);
+        events_epoch(events, &progress, JOB_METRIC_ACCURACY, 4096, 10.0 + i / 64.0);
     }
     events_checkpoint(events, 30, "o");
     events_close(events);
@@ -201,7 +201,7 @@ Test(events, a_job_that_nobody_follows_writes_nothing)
 {
     struct progress progress = {.n_epoch = 1};
     events_state(NULL, "RUNNING");
-    events_epoch(NULL, &progress, 0, 0);
+    events_epoch(NULL, &progress, JOB_METRIC_ACCURACY, 0, 0);
     events_workers(NULL, NULL, 0);
     events_end(NULL, STATUS_OK);
     events_end_at_once();

@@ -91,7 +91,7 @@ static void draw_tick(const struct panel *panel, double at, double unit)
 {
     char label[TEXT_BYTES];
     double x = panel_x(panel, at);
-    snprintf(label, sizeof label, panel->axis == CURVES_AXIS_EPOCH ? "%.0f" : "%.4g", at / unit);
+    snprintf(label, sizeof label, panel->axis == CURVES_AXIS_EPOCH ? "%.0f" : "%.4g", at / unit + 0.0); /* not "-0" */
     draw_segment(panel->canvas, x, panel->y1, x, panel->y1 + 4, PANEL_INK);
     panel->canvas->ops->text(panel->canvas, &(struct canvas_text){x, panel->y1 + 16, CANVAS_ANCHOR_MIDDLE, 11, PANEL_INK},
                              label);

@@ -61,6 +61,9 @@ static void set_progress(json_t *job, const struct job_progress *progress)
     set(job, "train_metric", answer_number(progress->train_metric));
     set(job, "valid_metric", answer_number(progress->valid_metric));
     set(job, "test_metric", answer_number(progress->test_metric));
+    set(job, "best_valid_metric", answer_number(progress->best_valid_metric));
+    set(job, "best_test_metric", answer_number(progress->best_test_metric));
+    set(job, "metric", progress->metric[0] != '\0' ? json_string(progress->metric) : json_null());
     set(job, "epoch_s", answer_number(progress->epoch_s));
     set(job, "seconds_left", answer_number(progress->seconds_left));
     set(job, "compute_s", answer_number(progress->compute_s));

@@ -62,6 +62,7 @@ enum job_reason {
 
 #define JOB_NAME_BYTES 64
 #define JOB_REASON_BYTES 512
+#define JOB_METRIC_BYTES 24
 #define JOB_GROUP_BYTES 64
 #define JOB_TAG_BYTES 33 /* of one, with its NUL */
 #define JOB_TAGS_MOST 8
@@ -71,6 +72,8 @@ enum job_reason {
 struct job_progress {
     int64_t epoch, n_epoch; /* done, of the whole job */
     double loss, train_metric, valid_metric, test_metric;
+    double best_valid_metric, best_test_metric; /* of the best evaluation so far */
+    char metric[JOB_METRIC_BYTES];              /* its name; "": not known yet */
     double epoch_s, seconds_left;
     double compute_s, wait_s;          /* of epoch_s: arithmetic, and waiting for rows of other workers; each the maximum */
     double evaluate_s;                 /* of epoch_s: the evaluation at its end, with its own waiting */

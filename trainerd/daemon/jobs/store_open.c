@@ -82,7 +82,7 @@ enum status store_number(struct store *store, const char *sql, int64_t *out)
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);"                                                                  \
     "INSERT INTO facts VALUES ('id', lower(hex(randomblob(16))));"
 
-/* Version 4 has groups, tags, numbers of parts, and submissions of several jobs, each with its place there. */
+/* Version 4 has groups, tags, numbers of parts, best metrics, and submissions of several jobs, each with its place there. */
 #define BY_SUBMISSION "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id, place) WHERE submission_id <> '';"
 
 static enum status make_tables(struct store *store)
@@ -126,6 +126,9 @@ static enum status update_to_4(struct store *store)
                               "ALTER TABLE jobs ADD COLUMN job_group TEXT;"
                               "ALTER TABLE jobs ADD COLUMN tags TEXT;"
                               "ALTER TABLE jobs ADD COLUMN n_part INTEGER NOT NULL DEFAULT 0;"
+                              "ALTER TABLE jobs ADD COLUMN metric TEXT;"
+                              "ALTER TABLE jobs ADD COLUMN best_valid_metric REAL;"
+                              "ALTER TABLE jobs ADD COLUMN best_test_metric REAL;"
                               "DROP INDEX by_submission;" BY_SUBMISSION "PRAGMA user_version = 4;";
     int64_t n_aside = 0;
     enum status status = store_number(store, "SELECT count(*) FROM sqlite_master WHERE name = 'aside'", &n_aside);

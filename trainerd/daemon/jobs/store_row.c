@@ -63,6 +63,9 @@ static const struct column {
     COLUMN(TEXT, "job_group", group)
     COLUMN(TEXT, "tags", tags)
     COLUMN(INT, "n_part", n_part)
+    COLUMN(TEXT, "metric", progress.metric)
+    COLUMN(REAL, "best_valid_metric", progress.best_valid_metric)
+    COLUMN(REAL, "best_test_metric", progress.best_test_metric)
 #undef COLUMN
 #undef SIZE_OF
 };

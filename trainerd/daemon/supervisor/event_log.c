@@ -1,5 +1,6 @@
 #include "trainerd/daemon/supervisor/event_log.h"
 
+#include "protocol/job/job.h"
 #include "protocol/memory.h"
 #include "protocol/printable.h"
 
@@ -58,6 +59,8 @@ static bool read_epoch(const json_t *line, struct event *out)
                                           .train_metric = number_of(line, "train_metric"),
                                           .valid_metric = number_of(line, "valid_metric"),
                                           .test_metric = number_of(line, "test_metric"),
+                                          .best_valid_metric = number_of(line, "best_valid_metric"),
+                                          .best_test_metric = number_of(line, "best_test_metric"),
                                           .epoch_s = number_of(line, "epoch_s"),
                                           .seconds_left = number_of(line, "seconds_left"),
                                           .compute_s = number_of(line, "compute_s"),
@@ -66,6 +69,10 @@ static bool read_epoch(const json_t *line, struct event *out)
                                           .bytes_sent = number_of(line, "bytes_sent"),
                                           .bytes_received = number_of(line, "bytes_received"),
                                           .memory = number_of(line, "memory")};
+    enum job_metric metric;
+    if (job_metric_find(text_of(line, "metric"), &metric)) {
+        snprintf(out->progress.metric, sizeof out->progress.metric, "%s", job_choice_text("train", "metric", metric));
+    }
     return out->progress.epoch >= 0 && out->progress.n_epoch >= out->progress.epoch;
 }
 
