@@ -11,6 +11,7 @@ from .client import Client
 from .errors import (CannotCreate, DataError, InternalError, Interrupted, IOFailed, JobFileError, MissingInput, OutOfMemory, TrainerdError,
                      TrainingFailed, Unavailable, UsageError)
 from .job import Job
+from .prediction import predict
 from .results import Result
 from .toml_text import job_text
 from .version import VERSION as __version__
@@ -26,7 +27,7 @@ _LATER = {"from_arrays": "data", "from_dgl": "data", "from_networkx": "data", "f
 __all__ = [
     "CannotCreate", "Client", "DataError", "IOFailed", "InternalError", "Interrupted", "Job", "JobFileError", "MissingInput",
     "OutOfMemory", "Result", "TrainerdError", "TrainingFailed", "Unavailable", "UsageError", "__version__", "from_arrays", "from_dgl",
-    "from_networkx", "from_ogb", "from_pyg", "from_yandex", "job_text", "load_into_pyg", "pyg_inputs", "pyg_model",
+    "from_networkx", "from_ogb", "from_pyg", "from_yandex", "job_text", "load_into_pyg", "predict", "pyg_inputs", "pyg_model",
 ]
 
 
