@@ -44,11 +44,11 @@ class APrediction(FolderCase):
 
     def test_of_a_graph_in_memory_needs_no_labels(self) -> None:
         self.data.y = None
-        exact = {"rtol": 0, "atol": 1e-6}  # without the splits rows may have another order
-        np.testing.assert_allclose(self.predict(self.data).logits(), self.trained.logits(), **exact)
+        near = 1e-6  # without the splits rows may have another order
+        np.testing.assert_allclose(self.predict(self.data).logits(), self.trained.logits(), rtol=0, atol=near)
         graph = dgl.graph(tuple(self.data.edge_index), num_nodes=N)
         graph.ndata["feat"] = self.data.x
-        np.testing.assert_allclose(self.predict(graph).logits(), self.trained.logits(), **exact)
+        np.testing.assert_allclose(self.predict(graph).logits(), self.trained.logits(), rtol=0, atol=near)
 
     def test_has_embeddings_of_a_layer(self) -> None:
         self.assertEqual(self.predict("data", embeddings="convs.0").embeddings().shape, (N, 8))
