@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from .connection import Connection
+from .connection import Connection, Lost
 from .errors import JobFileError, MissingInput, Unavailable, UsageError
 from .fields import Event, Gpu, JobFields, Shown, Version, Workers
 from .job import Job
@@ -52,22 +52,19 @@ class Client:
         with self.connect() as connection:
             return connection.ask(command, **fields)
 
-    def _ask_again(self, command: str, **fields: Any) -> dict[str, Any]:
-        """A request that may be sent twice: again where the daemon went away after it had let us in."""
-        with self.connect() as connection:
-            try:
-                return connection.ask(command, **fields)
-            except Unavailable as error:
-                lost = error
+    def ask_again(self, command: str, *, began: bool = False, **fields: Any) -> dict[str, Any]:
+        """A request that may be sent twice: again where the daemon goes away before it answers, for `patience`. A daemon that was never
+        there is an error at once, unless `began` says that it was."""
         until = time.monotonic() + self.patience
         while True:
-            if time.monotonic() >= until:
-                raise lost
-            time.sleep(RETRY_S)
             try:
-                return self.ask(command, **fields)
-            except Unavailable as error:
-                lost = error
+                with self.connect() as connection:
+                    began = True
+                    return connection.ask(command, **fields)
+            except Lost:
+                if not began or time.monotonic() >= until:
+                    raise
+                time.sleep(RETRY_S)
 
     def submit(self, job: str | os.PathLike[str] | Mapping[str, Any], *, name: str | None = None,
                set: Mapping[str, Any] | Sequence[str] | None = None, folder: str | os.PathLike[str] | None = None,
@@ -88,7 +85,7 @@ class Client:
             if not os.fspath(predict):
                 raise UsageError("predict is empty, expected the folder of a training's results")
             settings += settings_of({"predict.model": predict})
-        answer = self._ask_again("submit", config=text, file=file, folder=os.path.abspath(folder if folder is not None else os.getcwd()),
+        answer = self.ask_again("submit", config=text, file=file, folder=os.path.abspath(folder if folder is not None else os.getcwd()),
                                  set=settings, name=name, priority=priority, time_limit_s=time_limit, max_restarts=max_restarts,
                                  submission_id=submission_id or secrets.token_hex(16))
         return Job(self, int(answer["job"]), str(answer["name"]))
@@ -106,7 +103,7 @@ class Client:
         before: int | None = None
         while limit is None or len(found) < limit:
             most = LIMIT_MOST if limit is None else min(LIMIT_MOST, limit - len(found))
-            answer = self._ask_again("status", active=active, before=before, limit=most)
+            answer = self.ask_again("status", active=active, before=before, limit=most)
             found += answer["jobs"]
             before = answer.get("before")
             if before is None:
@@ -115,27 +112,27 @@ class Client:
 
     def counts(self) -> dict[str, int]:
         """How many jobs there are in each state."""
-        return cast(dict[str, int], self._ask_again("status", limit=1)["counts"])
+        return cast(dict[str, int], self.ask_again("status", limit=1)["counts"])
 
     def status(self, job: int | str) -> JobFields:
         """One job."""
-        return cast(JobFields, self._ask_again("status", job=job)["jobs"][0])
+        return cast(JobFields, self.ask_again("status", job=job)["jobs"][0])
 
     def show(self, job: int | str) -> Shown:
         """One job in full: its file, history, last epoch and result."""
-        return cast(Shown, self._ask_again("show", job=job))
+        return cast(Shown, self.ask_again("show", job=job))
 
     def workers(self, job: int | str) -> Workers:
         """The processes of a running job."""
-        return cast(Workers, self._ask_again("workers", job=job))
+        return cast(Workers, self.ask_again("workers", job=job))
 
     def gpus(self) -> list[Gpu]:
         """The GPUs that jobs share, and which job holds each."""
-        return cast(list[Gpu], self._ask_again("gpus")["gpus"])
+        return cast(list[Gpu], self.ask_again("gpus")["gpus"])
 
     def version(self) -> Version:
         """The daemon itself."""
-        return cast(Version, self._ask_again("version"))
+        return cast(Version, self.ask_again("version"))
 
     def cancel(self, job: int | str) -> None:
         """Stop a job: it saves a checkpoint and ends. The stop is under way when this returns."""

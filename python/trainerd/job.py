@@ -90,7 +90,7 @@ class Job:
         return self.result() if check else self._result()
 
     def _result(self) -> Result | None:
-        shown = self.show()
+        shown = self.client.ask_again("show", began=True, job=self.id)
         result = shown.get("result")
         return None if result is None else Result(shown["output"], result)
 

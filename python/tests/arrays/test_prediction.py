@@ -69,7 +69,7 @@ class APrediction(FolderCase):
         client = trainerd.Client(daemon.address)
         before = client.submit(LONG, set={"workers.count": 4, "partition.parts": 4})
         next(event for event in before.watch() if event["event"] == "epoch")
-        self.refused(TimeoutError, "is QUEUED after 0.2 s", self.predict, self.data, client=client, timeout=0.2)
+        self.refused(TimeoutError, "after 0.2 s", self.predict, self.data, client=client, timeout=0.2)
         self.assertEqual(client.jobs()[0]["state"], "CANCELLED")
         before.cancel()
         before.wait(PATIENCE_S, check=False)
