@@ -225,6 +225,7 @@ struct aggregate_def {
     /* Scale of a row with this many stored in-edges, or this sum of their weights; `self`: plus one for its implicit loop. NULL:
      * rows are not scaled. */
     float (*scale)(double degree, bool self);
+    bool scale_counts;   /* it is of their number also where edges have weights */
     bool scales_sources; /* an edge counts the scales of both its ends, else that of its destination */
     struct halo_pass forward;
     void (*backward_begin)(const struct op_call *call); /* on own rows alone, before the passes; NULL: nothing */

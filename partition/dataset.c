@@ -1,6 +1,7 @@
 /* Loading: which format a path is in, and the questions that any loaded dataset answers. */
 #include "partition/dataset.h"
 
+#include "partition/formats/dataset_npy_splits.h"
 #include "partition/formats/dataset_path.h"
 #include "partition/formats/dataset_store.h"
 #include "partition/graph/class_weights.h"
@@ -58,26 +59,43 @@ static void name_of(const char *path, char *out, size_t room)
     printable_copy(name, out, room);
 }
 
-static enum status folder_load(const struct job *job, struct dataset *out)
+/* The format at dataset.path, where the job does not say it. */
+static enum status format_of(const char *path, enum job_format *format_io)
 {
-    const char *path = job->dataset.path;
     struct stat info;
-    if (path[0] == '\0') {
-        return status_fail(STATUS_CONFIG, "dataset.path is empty, expected a dataset folder or a generator");
-    }
     if (stat(path, &info) != 0) {
         enum status code = errno == ENOENT || errno == ENOTDIR ? STATUS_NO_INPUT : STATUS_IO;
         return status_fail(code, "dataset.path: %s: %s", path, strerror(errno));
     }
-    enum job_format format = (enum job_format)job->dataset.format;
-    if (format == JOB_FORMAT_AUTO) {
-        format = format_find(path, S_ISDIR(info.st_mode));
+    if (*format_io == JOB_FORMAT_AUTO) {
+        *format_io = format_find(path, S_ISDIR(info.st_mode));
     }
-    if (format == JOB_FORMAT_AUTO) {
-        return status_fail(STATUS_DATA,
-                           "dataset.path: %s: no known format, expected a folder with edges.npy or indptr.npy "
-                           "(npy), with raw/edge.csv.gz, raw/triplet-type-list.csv.gz or raw/data.npz (ogb), or a .npz file",
-                           path);
+    return *format_io != JOB_FORMAT_AUTO
+               ? STATUS_OK
+               : status_fail(STATUS_DATA,
+                             "dataset.path: %s: no known format, expected a folder with edges.npy or indptr.npy "
+                             "(npy), with raw/edge.csv.gz, raw/triplet-type-list.csv.gz or raw/data.npz (ogb), or a .npz file",
+                             path);
+}
+
+enum status dataset_count_splits(const char *path, int64_t *out)
+{
+    enum job_format format = JOB_FORMAT_AUTO;
+    enum status status = format_of(path, &format);
+    *out = 1;
+    return status == STATUS_OK && format == JOB_FORMAT_NPY ? dataset_npy_splits_count(path, out) : status;
+}
+
+static enum status folder_load(const struct job *job, struct dataset *out)
+{
+    const char *path = job->dataset.path;
+    enum job_format format = (enum job_format)job->dataset.format;
+    if (path[0] == '\0') {
+        return status_fail(STATUS_CONFIG, "dataset.path is empty, expected a dataset folder or a generator");
+    }
+    enum status status = format_of(path, &format);
+    if (status != STATUS_OK) {
+        return status;
     }
     if (job->dataset.split > 0 && format != JOB_FORMAT_NPY) {
         return status_fail(STATUS_CONFIG, "dataset.split = %lld: '%s' has one split, expected 0; format npy may have several",

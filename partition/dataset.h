@@ -82,7 +82,7 @@ struct dataset {
  *
  *   notes   edges keep their types for model.kind = "rgcn" alone; any other model gets the same edges without them, each
  *           pair of nodes once. A generator's edges are of one relation. undirected adds to typed edges their inverse,
- *           type t + R. Weights of edges are read for models that use them (job_takes_edge_weights): reverse edges get the
+ *           type t + R. Weights of edges are read for models that take them (weights_choose): reverse edges get the
  *           same, repeats are added up, as PyTorch Geometric's to_undirected and coalesce do. Node types' features become one sparse matrix, the types' columns side by side; a type without
  *           features has a column of ones, one for each of its nodes
  *   units   memory at most 1.3 × the bytes of the arrays that stay, mapped files not counted; on top of that entries
@@ -95,6 +95,10 @@ struct dataset {
 enum status dataset_load(const struct job *job, struct dataset *out);
 
 void dataset_release(struct dataset *dataset);
+
+/* How many splits there are to choose from at a path (dataset.split), without reading the graph.
+ * errors  STATUS_NO_INPUT, STATUS_DATA it is no data set; files of splits that do not have as many */
+enum status dataset_count_splits(const char *path, int64_t *out);
 
 /* What a trained model asks of a graph that it is to predict for. */
 struct dataset_model {

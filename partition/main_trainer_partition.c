@@ -17,31 +17,42 @@
 
 static const char help_text[] =
     "usage: trainer-partition --config FILE [--set SECTION.KEY=VALUE ...] [--out DIR] [--json]\n"
+    "       trainer-partition --count-splits PATH\n"
     "\n"
     "Cuts the job's data set into its parts and prints how good the partition is.\n"
     "\n"
-    "  --config FILE   the job file; [dataset], [partition] and workers.count are what matters\n"
+    "  --config FILE   the job file; [dataset] and [partition] are what matters\n"
     "  --set KEY=VALUE overrides a key, as --set partition.parts=8\n"
     "  --out DIR       leave DIR/partition.txt (one part number per line, line i for node i) and\n"
     "                  DIR/part.0 ... DIR/part.K-1, the parts as workers get them\n"
     "  --json          print the figures as JSON on stdout\n"
+    "  --count-splits PATH  print how many splits a data set has (dataset.split), and nothing else\n"
     "  --version, --help\n"
     "\n"
     "Train on it with --set partition.method=file --set partition.file=DIR/partition.txt, or just again with the\n"
     "same job: partition.cache keeps it. Exit codes as trainerd's.\n";
 
-enum { OPTION_CONFIG = 'c', OPTION_SET = 's', OPTION_OUT = 'o', OPTION_JSON = 'j', OPTION_VERSION = 'v', OPTION_HELP = 'h' };
+enum {
+    OPTION_CONFIG = 'c',
+    OPTION_SET = 's',
+    OPTION_OUT = 'o',
+    OPTION_JSON = 'j',
+    OPTION_SPLITS = 'p',
+    OPTION_VERSION = 'v',
+    OPTION_HELP = 'h'
+};
 
 static const struct option options[] = {{"config", required_argument, NULL, OPTION_CONFIG},
                                         {"set", required_argument, NULL, OPTION_SET},
                                         {"out", required_argument, NULL, OPTION_OUT},
                                         {"json", no_argument, NULL, OPTION_JSON},
+                                        {"count-splits", required_argument, NULL, OPTION_SPLITS},
                                         {"version", no_argument, NULL, OPTION_VERSION},
                                         {"help", no_argument, NULL, OPTION_HELP},
                                         {NULL, 0, NULL, 0}};
 
 struct request {
-    const char *config, *out;
+    const char *config, *out, *splits;
     const char **set; /* room for every argument */
     size_t n_set;
     bool json;
@@ -62,6 +73,9 @@ static void option_read(struct request *request, int option)
         break;
     case OPTION_JSON:
         request->json = true;
+        break;
+    case OPTION_SPLITS:
+        request->splits = optarg;
         break;
     default:
         if (option == OPTION_VERSION) {
@@ -92,7 +106,10 @@ static enum status arguments_read(int argc, char **argv, struct request *request
     if (!request->prints && optind < argc) {
         return status_fail(STATUS_USAGE, "unexpected argument '%s'; see trainer-partition --help", argv[optind]);
     }
-    if (!request->prints && request->config == NULL) {
+    if (!request->prints && request->splits != NULL && request->config != NULL) {
+        return status_fail(STATUS_USAGE, "--count-splits goes without --config; see trainer-partition --help");
+    }
+    if (!request->prints && request->config == NULL && request->splits == NULL) {
         return status_fail(STATUS_USAGE, "expected --config FILE; see trainer-partition --help");
     }
     return STATUS_OK;
@@ -211,11 +228,21 @@ static enum status run(const struct request *request)
 {
     struct cut cut = {0};
     enum status status = job_load(request->config, request->set, request->n_set, &cut.job);
+    if (status == STATUS_OK && cut.job.workers.count == 0) {
+        status = cut.job.partition.parts > 0
+                     ? STATUS_OK
+                     : status_fail(STATUS_CONFIG,
+                                   "%s: the number of parts is that of the workers, which the launcher says when the "
+                                   "job runs: expected partition.parts or workers.count",
+                                   request->config);
+        cut.job.workers.count = cut.job.partition.parts;
+    }
     status = status == STATUS_OK ? dataset_load(&cut.job, &cut.dataset) : status;
     if (status != STATUS_OK) {
         return status;
     }
-    status = partition_build(&cut.dataset, &cut.job, &cut.partition);
+    status = partition_parts_choose(&cut.dataset, &cut.job);
+    status = status == STATUS_OK ? partition_build(&cut.dataset, &cut.job, &cut.partition) : status;
     if (status == STATUS_OK) {
         status = partition_measure(&cut.dataset, &cut.partition, &cut.quality);
         status = status == STATUS_OK ? part_sizes_build(&cut.dataset, &cut.partition, &cut.sizes) : status;
@@ -234,13 +261,23 @@ static enum status run(const struct request *request)
     return status;
 }
 
+static enum status count_splits(const char *path)
+{
+    int64_t n = 0;
+    enum status status = dataset_count_splits(path, &n);
+    if (status == STATUS_OK && (printf("%lld\n", (long long)n) < 0 || fflush(stdout) != 0)) {
+        status = status_fail(STATUS_IO, "cannot write to stdout");
+    }
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     log_init("trainer-partition", -1, LOG_LEVEL_WARN);
     struct request request = {.set = memory_alloc((size_t)argc, sizeof *request.set)};
     enum status status = arguments_read(argc, argv, &request);
     if (status == STATUS_OK && !request.prints) {
-        status = run(&request);
+        status = request.splits != NULL ? count_splits(request.splits) : run(&request);
     }
     free(request.set);
     if (status != STATUS_OK) {

@@ -4,6 +4,7 @@
 #include "partition/methods/order.h"
 #include "partition/methods/partition_cache.h"
 #include "partition/methods/partition_method.h"
+#include "protocol/log.h"
 #include "protocol/memory.h"
 
 #include <stdbool.h>
@@ -60,7 +61,8 @@ static enum status cut(const struct dataset *dataset, const struct job *job, boo
 
 enum status partition_build(const struct dataset *dataset, const struct job *job, struct partition *out)
 {
-    int32_t n_part = job_n_part(job);
+    int32_t n_part = (int32_t)job->partition.parts;
+    ASSERT(n_part > 0);
     if (n_part > dataset->n_node) {
         return status_fail(STATUS_CONFIG, "partition.parts = %d, expected at most the graph's %lld nodes", n_part,
                            (long long)dataset->n_node);

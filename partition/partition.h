@@ -33,7 +33,18 @@ struct partition_quality {
     double imbalance_halo;
 };
 
-/* Split the dataset's nodes into job->partition.parts parts and order each part's nodes.
+/* Parts of a graph where the job does not say: 8, and twice as many as long as a part has more than 2^22 rows and edges, to 64; at most the
+ * nodes. */
+int32_t partition_parts_default(int64_t n_node, int64_t n_edge);
+
+/* Set partition.parts where it is 0, before anything depends on it: by the graph's size, never by the workers; of method = "file" what the
+ * file has.
+ *
+ *   errors  STATUS_CONFIG more workers than parts (the message names both keys) · of the file as partition_build
+ */
+enum status partition_parts_choose(const struct dataset *dataset, struct job *job_io);
+
+/* Split the dataset's nodes into job->partition.parts parts (not 0) and order each part's nodes.
  *
  *   owns    the caller owns *out, gives it back with partition_release
  *   errors  STATUS_CONFIG more parts than nodes · STATUS_DATA a partition file that does not fit, or a graph past

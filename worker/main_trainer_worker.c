@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 
 static const char help_text[] =
     "usage: trainer-worker --join HOST:PORT (--token-file FILE | --token-fd N) [--join-timeout SECONDS] [--host NAME]\n"
+    "                      [--rank N | --slurm]\n"
     "\n"
     "  --join HOST:PORT        the coordinator's control socket, as it prints it (workers.launcher = \"manual\")\n"
     "  --token-file FILE       file with the job's token\n"
@@ -29,6 +31,10 @@ static const char help_text[] =
     "  --join-timeout SECONDS  how long to try to reach the coordinator (60)\n"
     "  --host NAME             the machine's name, at most 63 bytes (its host name): workers that say the same share a "
     "machine\n"
+    "  --rank N                the rank to have in the job, from 0 (any that is free)\n"
+    "  --slurm                 this is a task of Slurm: rank SLURM_PROCID, machine SLURMD_NODENAME; TERM, INT and USR1, "
+    "which\n"
+    "                          Slurm sends to tasks, are passed on to the coordinator, which saves a checkpoint\n"
     "  --gpus [--json]         print the GPUs that workers of this machine can use, one a line, or all as JSON\n"
     "  --version, --help\n"
     "\n"
@@ -40,6 +46,8 @@ enum {
     OPTION_FD = 'd',
     OPTION_TIMEOUT = 't',
     OPTION_HOST = 'n',
+    OPTION_RANK = 'k',
+    OPTION_SLURM = 's',
     OPTION_GPUS = 'g',
     OPTION_JSON = 'm',
     OPTION_VERSION = 'v',
@@ -49,13 +57,16 @@ enum {
 static const struct option options[] = {
     {"join", required_argument, NULL, OPTION_JOIN},   {"token-file", required_argument, NULL, OPTION_FILE},
     {"token-fd", required_argument, NULL, OPTION_FD}, {"join-timeout", required_argument, NULL, OPTION_TIMEOUT},
-    {"host", required_argument, NULL, OPTION_HOST},   {"gpus", no_argument, NULL, OPTION_GPUS},
+    {"host", required_argument, NULL, OPTION_HOST},   {"rank", required_argument, NULL, OPTION_RANK},
+    {"slurm", no_argument, NULL, OPTION_SLURM},       {"gpus", no_argument, NULL, OPTION_GPUS},
     {"json", no_argument, NULL, OPTION_JSON},         {"version", no_argument, NULL, OPTION_VERSION},
     {"help", no_argument, NULL, OPTION_HELP},         {NULL, 0, NULL, 0}};
 
 struct request {
     const char *join, *token_file, *host;
-    int token_fd; /* -1: none */
+    int token_fd;  /* -1: none */
+    uint32_t rank; /* SESSION_ANY_RANK: any */
+    bool is_slurm, has_gpus;
     double join_timeout_s;
     bool prints; /* --help or --version was printed */
     bool lists_gpus, json;
@@ -130,6 +141,13 @@ static enum status option_read(struct request *request, int option)
         return status;
     case OPTION_TIMEOUT:
         return number_read("--join-timeout", optarg, 0, 86400, &request->join_timeout_s);
+    case OPTION_RANK:
+        status = number_read("--rank", optarg, 0, SESSION_RANK_MOST, &number);
+        request->rank = (uint32_t)number;
+        return status;
+    case OPTION_SLURM:
+        request->is_slurm = true;
+        return STATUS_OK;
     case OPTION_HOST:
         request->host = optarg;
         return optarg[0] != '\0' && strlen(optarg) < 64
@@ -150,6 +168,26 @@ static enum status option_read(struct request *request, int option)
         request->prints = true;
         return STATUS_OK;
     }
+}
+
+/* What Slurm's environment says of this task. */
+static enum status slurm_apply(struct request *request)
+{
+    const char *task = getenv("SLURM_PROCID"), *node = getenv("SLURMD_NODENAME"), *gpus = getenv("SLURM_GPUS_PER_TASK");
+    double number;
+    if (request->rank != SESSION_ANY_RANK) {
+        return status_fail(STATUS_USAGE, "--rank and --slurm do not go together; see trainer-worker --help");
+    }
+    if (task == NULL) {
+        return status_fail(STATUS_USAGE, "--slurm is for tasks of Slurm, and there is no SLURM_PROCID in the environment");
+    }
+    enum status status = number_read("SLURM_PROCID", task, 0, SESSION_RANK_MOST, &number);
+    request->rank = (uint32_t)number;
+    request->has_gpus = gpus != NULL && gpus[0] != '\0' && strcmp(gpus, "0") != 0;
+    if (request->host == NULL && node != NULL && node[0] != '\0' && strlen(node) < 64) {
+        request->host = node;
+    }
+    return status;
 }
 
 static enum status arguments_read(int argc, char **argv, struct request *request)
@@ -185,7 +223,7 @@ static enum status arguments_read(int argc, char **argv, struct request *request
         return status_fail(STATUS_USAGE, "expected --join HOST:PORT and one of --token-file and --token-fd; see "
                                          "trainer-worker --help");
     }
-    return STATUS_OK;
+    return request->is_slurm ? slurm_apply(request) : STATUS_OK;
 }
 
 /* The first word of the file, or of what the descriptor gives. */
@@ -240,9 +278,21 @@ static void signals_settle(void)
     signal(SIGHUP, SIG_IGN);
 }
 
+/* A descriptor from which the signals are read that Slurm sends to tasks; -1: there can be none, and they are ignored. */
+static int signals_open(void)
+{
+    sigset_t passed_on;
+    sigemptyset(&passed_on);
+    sigaddset(&passed_on, SIGTERM);
+    sigaddset(&passed_on, SIGINT);
+    sigaddset(&passed_on, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &passed_on, NULL); /* before there are threads, which inherit it */
+    return signalfd(-1, &passed_on, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
 int main(int argc, char **argv)
 {
-    struct request request = {.token_fd = -1, .join_timeout_s = 60};
+    struct request request = {.token_fd = -1, .join_timeout_s = 60, .rank = SESSION_ANY_RANK};
     char token[TOKEN_BYTES];
     log_init("trainer-worker", -1, LOG_LEVEL_WARN);
     enum status status = arguments_read(argc, argv, &request);
@@ -260,6 +310,9 @@ int main(int argc, char **argv)
             .join = request.join,
             .token = token,
             .host = request.host,
+            .rank = request.rank,
+            .has_gpus = request.has_gpus,
+            .signals = request.is_slurm ? signals_open() : -1,
             .join_timeout_s = request.join_timeout_s,
             .talks = request.token_file != NULL,
         };

@@ -1,4 +1,4 @@
-/* GINConv: y_i = W_2 · relu(W_0 · ((1 + ε) x_i + Σ_{j→i} x_j) + b_0) + b_2.
+/* GINConv: y_i = W_2 · relu(W_0 · ((1 + ε) x_i + Σ_{j→i} a_ij x_j) + b_0) + b_2, a_ij the edge's weight or 1.
  * Xu, Hu, Leskovec & Jegelka, ICLR 2019, eq. 4.1
  */
 #include "models/kinds/model.h"

@@ -1,4 +1,6 @@
-/* SAGEConv: y_i = W_l · aggregate_{j→i} x_j + b_l + W_r · x_i. Hamilton, Ying & Leskovec, NeurIPS 2017 */
+/* SAGEConv: y_i = W_l · aggregate_{j→i} a_ij x_j + b_l + W_r · x_i, a_ij the edge's weight or 1.
+ * Hamilton, Ying & Leskovec, NeurIPS 2017
+ */
 #include "models/kinds/model.h"
 
 #include "models/op.h"

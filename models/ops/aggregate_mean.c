@@ -1,4 +1,6 @@
-/* out_i = (1/d_i) Σ_j x_j over in-neighbours j, d_i = max(1, their number). Hamilton et al., NeurIPS 2017 */
+/* out_i = (1/d_i) Σ_j a_ij x_j over in-neighbours j, d_i = max(1, their number), a_ij the edge's weight or 1. Hamilton et al.,
+ * NeurIPS 2017; weights as DGL's SAGEConv takes them.
+ */
 #include "models/ops/ops.h"
 
 static float scale(double degree, bool self)
@@ -7,7 +9,7 @@ static float scale(double degree, bool self)
     return (float)(d > 1.0 ? 1.0 / d : 1.0);
 }
 
-/* y_i = d_i⁻¹ ([x_i] + Σ_{j→i} x_j) */
+/* y_i = d_i⁻¹ ([x_i] + Σ_{j→i} a_ij x_j) */
 static void forward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
@@ -22,7 +24,7 @@ static void forward(const struct op_call *call)
     }
 }
 
-/* dx_j = [d_j⁻¹ dy_j] + Σ_{j→i} d_i⁻¹ dy_i */
+/* dx_j = [d_j⁻¹ dy_j] + Σ_{j→i} a_ij d_i⁻¹ dy_i */
 static void backward(const struct op_call *call)
 {
     const struct device_aggregate how = {.col_scale = call->col_scale,
@@ -39,7 +41,7 @@ static void backward_return(const struct op_call *call)
     aggregate_return(call, backward);
 }
 
-/* Of payload rows: dx_j = Σ_{j→i} d_i⁻¹ dy_i over own rows i */
+/* Of payload rows: dx_j = Σ_{j→i} a_ij d_i⁻¹ dy_i over own rows i */
 static void backward_pack(const struct op_call *call)
 {
     const struct device_aggregate how = {.col_scale = call->scale, .begin = true, .finish = true};
@@ -50,4 +52,5 @@ const struct aggregate_def aggregate_mean = {.name = "mean",
                                              .title = "mean of neighbours",
                                              .is_linear = true,
                                              .scale = scale,
+                                             .scale_counts = true,
                                              AGGREGATE_LINEAR_PASSES(forward, backward, backward_return, backward_pack)};

@@ -1,4 +1,4 @@
-/* out_i = [x_i] + Σ_j x_j over in-neighbours j; [x_i] where the own loop is implicit. */
+/* out_i = [x_i] + Σ_j a_ij x_j over in-neighbours j, a_ij the edge's weight or 1; [x_i] where the own loop is implicit. */
 #include "models/ops/ops.h"
 
 static void accumulate(const struct op_call *call)
@@ -10,13 +10,13 @@ static void accumulate(const struct op_call *call)
     call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
 }
 
-/* y_i = [x_i] + Σ_{j→i} x_j */
+/* y_i = [x_i] + Σ_{j→i} a_ij x_j */
 static void forward(const struct op_call *call)
 {
     accumulate(call);
 }
 
-/* dx_j = [dy_j] + Σ_{j→i} dy_i */
+/* dx_j = [dy_j] + Σ_{j→i} a_ij dy_i */
 static void backward(const struct op_call *call)
 {
     accumulate(call);
@@ -27,7 +27,7 @@ static void backward_return(const struct op_call *call)
     aggregate_return(call, backward);
 }
 
-/* Of payload rows: dx_j = Σ_{j→i} dy_i over own rows i */
+/* Of payload rows: dx_j = Σ_{j→i} a_ij dy_i over own rows i */
 static void backward_pack(const struct op_call *call)
 {
     const struct device_aggregate how = {.begin = true, .finish = true};

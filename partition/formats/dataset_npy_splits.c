@@ -58,23 +58,48 @@ static enum status shape_check(const struct npy *npy, bool is_mask, const struct
     return npy_expect(npy, NPY_KIND_INTEGER, npy->rank == 2 ? 2 : 1, -1, -1);
 }
 
-/* How many splits there are, as far as this file says; one that has no second dimension is of all of them. */
-static enum status count_check(const struct npy *npy, bool is_mask, const struct job *job, struct dataset *out)
+/* How many splits there are, as far as this file says and those before it, *n_io; one that has no second dimension is of all of them. */
+static enum status count_more(const struct npy *npy, bool is_mask, int64_t *n_io)
 {
     int64_t n = npy->rank == 2 ? npy->shape[is_mask ? 1 : 0] : 1;
     if (n < 1) {
         return status_fail(STATUS_DATA, "%s: has no split, expected at least one", npy->name);
     }
-    if (npy->rank == 2 && out->splits.n > 1 && n != out->splits.n) {
+    if (npy->rank == 2 && *n_io > 1 && n != *n_io) {
         return status_fail(STATUS_DATA, "%s: has %" PRId64 " splits, expected %" PRId64 ", as many as the file before it",
-                           npy->name, n, out->splits.n);
+                           npy->name, n, *n_io);
     }
-    if (npy->rank == 2 && job->dataset.split >= n) {
-        return status_fail(STATUS_CONFIG, "dataset.split = %" PRId64 ": %s has %" PRId64 " splits, expected 0 to %" PRId64,
-                           job->dataset.split, npy->name, n, n - 1);
-    }
-    out->splits.n = npy->rank == 2 ? n : out->splits.n;
+    *n_io = npy->rank == 2 ? n : *n_io;
     return STATUS_OK;
+}
+
+static enum status count_check(const struct npy *npy, bool is_mask, const struct job *job, struct dataset *out)
+{
+    enum status status = count_more(npy, is_mask, &out->splits.n);
+    if (status == STATUS_OK && npy->rank == 2 && job->dataset.split >= out->splits.n) {
+        return status_fail(STATUS_CONFIG, "dataset.split = %" PRId64 ": %s has %" PRId64 " splits, expected 0 to %" PRId64,
+                           job->dataset.split, npy->name, out->splits.n, out->splits.n - 1);
+    }
+    return status;
+}
+
+enum status dataset_npy_splits_count(const char *folder, int64_t *out)
+{
+    enum status status = STATUS_OK;
+    *out = 1;
+    for (int s = 0; s < N_SPLIT && status == STATUS_OK; s++) {
+        bool is_mask;
+        const char *name = file_of(folder, &all_files[s], &is_mask);
+        struct npy npy = {0};
+        if (name == NULL) {
+            continue;
+        }
+        struct dataset_path path = dataset_path_join(folder, name);
+        status = npy_open(path.text, &npy);
+        status = status == STATUS_OK ? count_more(&npy, is_mask, out) : status;
+        npy_close(&npy);
+    }
+    return status;
 }
 
 /* Row `row` of numbers of nodes; where splits have different sizes, -1 fills up the shorter ones. */

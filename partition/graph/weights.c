@@ -2,6 +2,7 @@
 #include "partition/graph/weights.h"
 
 #include "partition/graph/row_pairs.h"
+#include "protocol/job/model_kinds.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 
@@ -12,7 +13,8 @@
 enum status weights_choose(const struct job *job, const char *file, bool there, bool *use_out)
 {
     int asked = job->dataset.edge_weights;
-    *use_out = there && asked != JOB_SWITCH_NO && job_takes_edge_weights(job);
+    bool takes = job_takes_edge_weights(job);
+    *use_out = there && takes && (asked == JOB_SWITCH_YES || (asked == JOB_SWITCH_AUTO && model_kind_of(job)->weighs));
     if (asked == JOB_SWITCH_YES && !there) {
         return status_fail(STATUS_NO_INPUT,
                            "%s: no such file, expected the weights of the edges for "
@@ -20,8 +22,16 @@ enum status weights_choose(const struct job *job, const char *file, bool there, 
                            file);
     }
     if (asked == JOB_SWITCH_AUTO && there && !*use_out) {
-        log_warn("%s is not used: model.kind = \"%s\" takes no weights of edges", file,
-                 job_choice_text("model", "kind", job->model.kind));
+        const char *kind = job_choice_text("model", "kind", job->model.kind);
+        if (takes) {
+            log_warn("%s is not used: model.kind = \"%s\" takes weights of edges only with dataset.edge_weights = \"yes\"",
+                     file, kind);
+        } else if (model_kind_of(job)->is_sum) {
+            log_warn("%s is not used: model.kind = \"%s\" takes no weights of edges with model.aggregator = \"max\"", file,
+                     kind);
+        } else {
+            log_warn("%s is not used: model.kind = \"%s\" takes no weights of edges", file, kind);
+        }
     }
     return STATUS_OK;
 }

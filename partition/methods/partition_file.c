@@ -1,5 +1,6 @@
 /* A partition that somebody else made: one part number per line, line i for node i. */
 #include "partition/methods/partition_method.h"
+#include "partition/part/part_format.h"
 #include "protocol/file.h"
 #include "protocol/memory.h"
 
@@ -72,9 +73,8 @@ static enum status check_used(const char *path, int64_t n_node, int32_t n_part, 
     return status;
 }
 
-enum status partition_file(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner)
+static enum status read_file(const char *path, int64_t n_node, int32_t n_part, int32_t *owner)
 {
-    const char *path = job->partition.file;
     int descriptor;
     enum status status = file_open(path, &descriptor);
     if (status != STATUS_OK) {
@@ -85,7 +85,30 @@ enum status partition_file(const struct dataset *dataset, const struct job *job,
         close(descriptor);
         return status_fail(STATUS_IO, "%s: cannot read: %s", path, strerror(errno));
     }
-    status = read_lines(file, path, dataset->n_node, n_part, owner);
+    status = read_lines(file, path, n_node, n_part, owner);
     fclose(file);
+    return status;
+}
+
+enum status partition_file(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner)
+{
+    const char *path = job->partition.file;
+    enum status status = read_file(path, dataset->n_node, n_part, owner);
     return status == STATUS_OK ? check_used(path, dataset->n_node, n_part, owner) : status;
+}
+
+enum status partition_file_parts(const struct dataset *dataset, const struct job *job, int32_t *n_part_out)
+{
+    int32_t *owner, most = 0;
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)dataset->n_node, sizeof *owner, &owner);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = read_file(job->partition.file, dataset->n_node, PART_N_PART_MOST, owner);
+    for (int64_t v = 0; status == STATUS_OK && v < dataset->n_node; v++) {
+        most = owner[v] > most ? owner[v] : most;
+    }
+    memory_release(MEMORY_OTHER, owner, (size_t)dataset->n_node, sizeof *owner);
+    *n_part_out = most + 1;
+    return status;
 }

@@ -21,6 +21,9 @@ enum status partition_random(const struct dataset *dataset, const struct job *jo
  *         without a node */
 enum status partition_file(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner);
 
+/* How many parts that file has: the largest of its numbers and one. errors as partition_file */
+enum status partition_file_parts(const struct dataset *dataset, const struct job *job, int32_t *n_part_out);
+
 /* METIS, k-way. Asked for the least volume it also tries the least cut, and keeps what has less volume.
  * errors  STATUS_DATA more than 2^31 - 1 entries once made undirected · STATUS_NOMEM · STATUS_PEER somebody killed
  *          METIS · STATUS_BUG METIS gave up

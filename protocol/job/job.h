@@ -83,7 +83,11 @@ void job_describe(FILE *file, bool markdown);
 /* Is the loss of numbers rather than of classes? Labels are then numbers to be predicted. */
 bool job_regresses(const struct job *job);
 
-/* Does the model's kind take weights of edges? */
+/* Is less of this metric better? / Is it a fraction, best read in percent? */
+bool job_metric_falls(enum job_metric metric);
+bool job_metric_is_fraction(enum job_metric metric);
+
+/* Does the job's model take weights of edges, unasked or with dataset.edge_weights = "yes"? */
 bool job_takes_edge_weights(const struct job *job);
 
 /* Text of a choice: job_choice_text("model", "kind", job->model.kind) is "gcn". */
@@ -105,8 +109,5 @@ char *job_predict_setting(const char *model);
 /* Name of the job's runs: its own, of one that predicts with "-predict" behind it, so that runs/<name> leads to the model. */
 #define JOB_RUN_BYTES (JOB_TEXT_BYTES + 16)
 void job_run_name(const struct job *job, char out[JOB_RUN_BYTES]);
-
-/* Parts after the default is filled in: partition.parts, or workers.count when that is 0. */
-int32_t job_n_part(const struct job *job);
 
 #endif

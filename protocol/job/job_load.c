@@ -348,7 +348,7 @@ static enum status read_setting(struct reader *reader, const char *setting)
     return read_setting_value(&reader->job, key, where, value + strspn(value, " \t"));
 }
 
-void job_defaults(struct job *out)
+static void defaults_set(struct job *out)
 {
     memset(out, 0, sizeof *out);
     for (int i = 0; i < JOB_KEY_N; i++) {
@@ -376,6 +376,20 @@ void job_defaults(struct job *out)
     }
 }
 
+/* What depends on another key. */
+static void defaults_settle(struct job *out)
+{
+    if (out->workers.count == 0 && out->workers.launcher != JOB_LAUNCHER_SLURM) {
+        out->workers.count = 1;
+    }
+}
+
+void job_defaults(struct job *out)
+{
+    defaults_set(out);
+    defaults_settle(out);
+}
+
 enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
                           struct job *out)
 {
@@ -389,7 +403,7 @@ enum status job_load_text(const char *text, size_t n_bytes, const char *origin, 
     }
     struct reader *reader = memory_alloc(1, sizeof *reader);
     reader->places.origin = shown;
-    job_defaults(&reader->job);
+    defaults_set(&reader->job);
     for (size_t i = 0; i < list.n_entry && status == STATUS_OK; i++) {
         status = read_entry(reader, &list.entry[i]);
     }
@@ -397,6 +411,7 @@ enum status job_load_text(const char *text, size_t n_bytes, const char *origin, 
         status = read_setting(reader, set[i]);
     }
     if (status == STATUS_OK) {
+        defaults_settle(&reader->job);
         status = job_check_rules(&reader->job, &reader->places);
     }
     if (status == STATUS_OK) {
@@ -405,11 +420,6 @@ enum status job_load_text(const char *text, size_t n_bytes, const char *origin, 
     free(reader);
     toml_release(&list);
     return status;
-}
-
-int32_t job_n_part(const struct job *job)
-{
-    return (int32_t)(job->partition.parts > 0 ? job->partition.parts : job->workers.count);
 }
 
 bool job_predicts(const struct job *job)

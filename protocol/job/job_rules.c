@@ -39,6 +39,16 @@ static bool address_is_sane(const char *address)
     return n >= 1 && n <= 5 && strspn(colon + 1, "0123456789") == n && strtol(colon + 1, NULL, 10) <= 65535;
 }
 
+bool job_metric_falls(enum job_metric metric)
+{
+    return metric == JOB_METRIC_RMSE || metric == JOB_METRIC_MAE;
+}
+
+bool job_metric_is_fraction(enum job_metric metric)
+{
+    return !job_metric_falls(metric) && metric != JOB_METRIC_R2;
+}
+
 bool job_regresses(const struct job *job)
 {
     int loss = job->train.loss;
@@ -47,7 +57,7 @@ bool job_regresses(const struct job *job)
 
 bool job_takes_edge_weights(const struct job *job)
 {
-    return model_kind_of(job)->takes_weights;
+    return model_is_sum(job);
 }
 
 /* The names of a set of choices: "gcn", "appnp" or "sgc". */
@@ -80,10 +90,10 @@ static enum status check_dataset(const struct job *job, const struct job_places 
     if (job->dataset.edge_weights == JOB_SWITCH_YES && !job_takes_edge_weights(job)) {
         char where[JOB_WHERE_BYTES], expect[JOB_EXPECT_BYTES];
         job_where(places, JOB_KEY_dataset_edge_weights, where);
-        choices_text(&job_keys[JOB_KEY_model_kind], model_kinds_with_weights(), expect);
+        choices_text(&job_keys[JOB_KEY_model_kind], model_kinds_of_sums(), expect);
         return status_fail(STATUS_CONFIG,
-                           "%s: dataset.edge_weights = \"yes\" is for layers that take weights of edges: expected model.kind "
-                           "= %s",
+                           "%s: dataset.edge_weights = \"yes\" is for sums of neighbours' rows, each times its edge's weight: "
+                           "expected model.kind = %s, and no model.aggregator = \"max\"",
                            where, expect);
     }
     if (model_kind_of(job)->needs_types && job->dataset.self_loops == JOB_SWITCH_YES) {
@@ -485,7 +495,7 @@ enum status job_check_rules(const struct job *job, const struct job_places *plac
     if (job->train.patience > 0 && job->train.eval_every == 0) {
         FAIL_AT(train_patience, "train.patience counts evaluations, and train.eval_every = 0 asks for none");
     }
-    if (!address_is_sane(job->workers.listen)) {
+    if (job->workers.listen[0] != '\0' && !address_is_sane(job->workers.listen)) {
         FAIL_AT(workers_listen, "workers.listen must be HOST:PORT with a port from 0 to 65535");
     }
     return STATUS_OK;

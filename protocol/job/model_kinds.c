@@ -31,15 +31,6 @@ uint32_t model_kinds_with_key(enum job_key_id key)
     return kinds;
 }
 
-uint32_t model_kinds_with_weights(void)
-{
-    uint32_t kinds = 0;
-    for (int kind = 0; kind < JOB_KIND_N; kind++) {
-        kinds |= (uint32_t)model_kinds[kind].takes_weights << kind;
-    }
-    return kinds;
-}
-
 uint32_t model_kinds_of_sums(void)
 {
     uint32_t kinds = 0;

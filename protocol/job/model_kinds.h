@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 struct model_kind {
-    bool takes_weights; /* weights of edges: dataset.edge_weights */
-    bool needs_types;   /* types of edges */
-    bool adds_loops;    /* its definition adds a self loop to every node: what dataset.self_loops = "auto" means */
+    bool weighs;      /* its definition has weights of edges: dataset.edge_weights = "auto" takes them where they are */
+    bool needs_types; /* types of edges */
+    bool adds_loops;  /* its definition adds a self loop to every node: what dataset.self_loops = "auto" means */
     bool
         is_stack; /* layers that stand alone: model.linear_layers may replace the last ones, model.jumping_knowledge read all */
     bool
@@ -30,8 +30,7 @@ bool model_is_sum(const struct job *job);
 /* The kinds that a key is for, bit k for kind k; 0: any kind, or not a key of [model]. */
 uint32_t model_kinds_with_key(enum job_key_id key);
 
-/* The kinds that take weights of edges; those whose aggregates are sums. */
-uint32_t model_kinds_with_weights(void);
+/* The kinds whose aggregates are sums. */
 uint32_t model_kinds_of_sums(void);
 
 #endif

@@ -8,7 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MESSAGE_VERSION 1u
+#define MESSAGE_VERSION 2u
+#define MESSAGE_HELLO_BEFORE 1u                       /* the id of version 1's hello */
+#define MESSAGE_NO_RANK UINT32_MAX                    /* message hello: any rank */
 #define MESSAGE_FRAME_MOST_BYTES ((uint32_t)16 << 20) /* of a control-socket frame's body */
 #define MESSAGE_GET_LOGITS 64u                        /* message get: `what`, where it is not one of enum trainer_state */
 #define MESSAGE_GET_LAYER 67u                         /* likewise: of a prediction, a layer's output for a part's rows */

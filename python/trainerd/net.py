@@ -16,17 +16,37 @@ try:
     from torch.nn import Identity, LayerNorm, Linear, ModuleList, ReLU, Sequential
     from torch_geometric.nn import (APPNP, AGNNConv, BatchNorm, GATConv, GATv2Conv, GCN2Conv, GCNConv, GINConv, RGCNConv,
                                     SAGEConv, SGConv, TransformerConv)
-    from torch_geometric.utils import add_self_loops, coalesce, remove_self_loops, to_undirected
+    from torch_geometric.utils import add_remaining_self_loops, add_self_loops, coalesce, remove_self_loops, to_undirected
 except ImportError as error:
     raise MissingInput(f"PyTorch and PyTorch Geometric cannot be imported ({error}): pip install torch torch_geometric") from error
 
 ATTENTIONS = {"gat": GATConv, "gatv2": GATv2Conv, "transformer": TransformerConv}
-WEIGHTED = ("gcn", "appnp", "sgc", "gcnii")  # layers that take weights of edges
+WEIGHTED = ("gcn", "appnp", "sgc", "gcnii")  # layers that take weights of edges; with dataset.edge_weights = "yes" those of WEIGHABLE, too
+WEIGHABLE = (*WEIGHTED, "sage", "gin")
 ACTIVATIONS = {"relu": torch.relu, "elu": torch.nn.functional.elu, "leaky_relu": torch.nn.functional.leaky_relu,
                "gelu": torch.nn.functional.gelu, "none": Identity()}
 
 
-def conv(model, loops, f_in, f_out, last, n_relation):
+class Weighted:
+    """Neighbours' rows count their edges' weights times, as in DGL's SAGEConv and GINConv; a mean divides by the number of edges."""
+
+    def forward(self, x, edge_index, edge_weight):
+        self.edge_weight = edge_weight
+        return super().forward(x, edge_index)
+
+    def message(self, x_j):
+        return x_j * self.edge_weight[:, None]
+
+
+class WeightedSAGEConv(Weighted, SAGEConv):
+    pass
+
+
+class WeightedGINConv(Weighted, GINConv):
+    pass
+
+
+def conv(model, loops, f_in, f_out, last, n_relation, weighted):
     """One layer of the kind that the job's [model] section names; the last one averages its heads, others have them side by side."""
     kind = model["kind"]
     if kind in ATTENTIONS:
@@ -38,13 +58,13 @@ def conv(model, loops, f_in, f_out, last, n_relation):
     if kind == "gcn":
         return GCNConv(f_in, f_out, add_self_loops=loops)
     if kind == "sage":
-        return SAGEConv(f_in, f_out, aggr=model["aggregator"])
+        return (WeightedSAGEConv if weighted else SAGEConv)(f_in, f_out, aggr=model["aggregator"])
     if kind == "sgc":
         return SGConv(f_in, f_out, K=model["steps"], add_self_loops=loops)
     if kind == "gin":
         hidden = model["hidden"]
         mlp = Sequential(Linear(f_in, hidden), ReLU(), Linear(hidden, f_out))
-        return GINConv(mlp, train_eps=model["learn_eps"])
+        return (WeightedGINConv if weighted else GINConv)(mlp, train_eps=model["learn_eps"])
     raise DataError(f'model.kind = "{kind}" is not known here')
 
 
@@ -64,6 +84,7 @@ class Net(torch.nn.Module):
     def __init__(self, job, f_in, n_class, n_relation=0, typed=False):
         super().__init__()
         model = job["model"]
+        weighted = job["dataset"]["edge_weights"] == "yes"
         loops = job["dataset"]["self_loops"] != "no"  # what the definitions of gcn, sgc, appnp, agnn, gcnii add
         n_layer = 1 if model["kind"] == "sgc" else model["layers"]
         n_linear = n_layer if model["kind"] in ("appnp", "agnn") else model["linear_layers"]
@@ -84,7 +105,7 @@ class Net(torch.nn.Module):
             self.convs = ModuleList(GCN2Conv(model["hidden"], model["alpha"], model["theta"], layer, add_self_loops=loops)
                                     for layer in range(1, n_layer))
         else:
-            self.convs = ModuleList(conv(model, loops, *pair, i == n_hidden, n_relation)
+            self.convs = ModuleList(conv(model, loops, *pair, i == n_hidden, n_relation, weighted)
                                     for i, pair in enumerate(pairs[:n_layer - n_linear]))
         self.middle = model["kind"] == "agnn"  # its steps come before the last linear layer; the first one's beta stays 1
         if self.middle:
@@ -194,11 +215,13 @@ def read_typed_edges(folder, options):
     return edges[:2], edges[2]
 
 
-def read_weighted_edges(folder, options):
+def read_weighted_edges(folder, options, n_node):
     """edge_index and edge_weight; the layers add the loops that are not there."""
     edge_index, weight = coalesce(load(folder, "edges.npy"), load(folder, "edge_weight.npy", np.float32))
     if options["undirected"] == "yes":
         edge_index, weight = to_undirected(edge_index, weight)
+    if options["self_loops"] == "yes":
+        return add_remaining_self_loops(edge_index, weight, 1.0, n_node)
     return remove_self_loops(edge_index, weight) if options["self_loops"] == "no" else (edge_index, weight)
 
 
@@ -258,9 +281,9 @@ def read_inputs(folder, job, shape):
         x = x.to_dense()
     if job["model"]["kind"] == "rgcn":
         edge_index, of_edge = read_typed_edges(folder, job["dataset"])
-    elif (job["model"]["kind"] in WEIGHTED and job["dataset"]["edge_weights"] != "no"
-          and os.path.exists(os.path.join(folder, "edge_weight.npy"))):
-        edge_index, of_edge = read_weighted_edges(folder, job["dataset"])
+    elif (job["model"]["kind"] in (WEIGHABLE if job["dataset"]["edge_weights"] == "yes" else WEIGHTED)
+          and job["dataset"]["edge_weights"] != "no" and os.path.exists(os.path.join(folder, "edge_weight.npy"))):
+        edge_index, of_edge = read_weighted_edges(folder, job["dataset"], len(x))
     else:
         edge_index, of_edge = read_edges(folder, job["dataset"], len(x))
     return x, edge_index, of_edge

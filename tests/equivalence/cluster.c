@@ -76,7 +76,7 @@ static void rank_arrived(void *arg, const struct transport_head *head, void *bod
 static void rank_connect(struct rank *r)
 {
     struct transport_events events = {.arg = r, .place = rank_place, .arrived = rank_arrived};
-    int n_part = job_n_part(&r->job);
+    int n_part = (int)r->job.partition.parts;
     int n_kept = KEPT_N_FLIGHT * (int)r->n_rank;
     check(exchange_open(n_part * n_part + n_kept + 16, n_part * n_part + KEPT_N_FLIGHT + 2, &r->exchange));
     check(transport_open(r->rank, r->n_rank, 1, 64, &events, &r->transport));
@@ -153,7 +153,7 @@ static void rank_parts(struct rank *r)
         check(spill_open(r->job.memory.spill, &r->spill));
         spill_limit(r->spill, 0);
     }
-    int32_t n_part = job_n_part(&r->job);
+    int32_t n_part = (int32_t)r->job.partition.parts;
     check(dataset_load(&r->job, &r->dataset));
     check(partition_build(&r->dataset, &r->job, &r->partition));
     rank_prune(r);
@@ -353,6 +353,7 @@ void cluster_run(const char *job_text, struct cluster_result *out)
         return;
     }
     r.n_rank = (uint32_t)r.job.workers.count;
+    r.job.partition.parts = r.job.partition.parts > 0 ? r.job.partition.parts : r.n_rank;
     r.board = mmap(NULL, sizeof *r.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT(r.board != MAP_FAILED && r.n_rank <= MOST_RANKS);
     pid_t pids[MOST_RANKS];

@@ -58,6 +58,9 @@ static const struct way ways[] = {
     {4, 2, 3, "sequential", false}, {2, 1, 1, "sequential", true},
 };
 
+static bool asked;            /* dataset.edge_weights */
+static const char *more = ""; /* of [exchange] */
+
 static void run(const char *model, const char *undirected, const struct way *way, struct cluster_result *out)
 {
     char text[2048], spill[128] = "";
@@ -65,10 +68,12 @@ static void run(const char *model, const char *undirected, const struct way *way
         snprintf(spill, sizeof spill, "limit = \"1GiB\"\nspill = \"%s\"", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     }
     snprintf(text, sizeof text,
-             "[dataset]\npath = \"%s\"\nundirected = \"%s\"\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n"
-             "[model]\n%s\n[train]\nepochs = 8\n[exchange]\nschedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\n"
+             "[dataset]\npath = \"%s\"\nundirected = \"%s\"\nedge_weights = \"%s\"\n[partition]\nparts = 4\nmethod = "
+             "\"random\"\ncache = \"off\"\n"
+             "[model]\n%s\n[train]\nepochs = 8\n[exchange]\n%s\nschedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\n"
              "threads = %d\n[memory]\n%s\n",
-             folder, undirected, model, way->schedule, way->prefetch, way->workers, way->threads, spill);
+             folder, undirected, asked ? "yes" : "auto", model, more, way->schedule, way->prefetch, way->workers, way->threads,
+             spill);
     cluster_run(text, out);
     cr_assert_eq(out->exit_code, 0, "%s: workers %d %s: exit %d", model, way->workers, way->schedule, out->exit_code);
 }
@@ -108,13 +113,50 @@ Test(weights, gcnii_is_the_same_however_it_is_run)
     expect_same_bits("kind = \"gcnii\"\nhidden = 16\nlayers = 3\ndropout = 0.5", "yes");
 }
 
-Test(weights, change_the_result)
+Test(weights, sage_and_gin_are_the_same_however_they_are_run)
+{
+    asked = true;
+    expect_same_bits("kind = \"sage\"\nhidden = 16\nlayers = 3\ndropout = 0.5", "yes");
+    expect_same_bits("kind = \"sage\"\naggregator = \"sum\"\nhidden = 24\ninput_dropout = 0.3", "no");
+    expect_same_bits("kind = \"gin\"\nhidden = 16\nlearn_eps = true\ndropout = 0.5", "no");
+}
+
+/* Samples, codes and rows that epochs leave out, on one worker and on three. */
+Test(weights, sage_is_the_same_on_any_number_of_workers_in_what_travels_otherwise)
+{
+    static const char *const lossy[] = {"sampling = 0.4", "sampling = 0.4\nsampling_weights = \"edges\"", "codec = \"int8\"",
+                                        "stale = 1"};
+    asked = true;
+    for (size_t i = 0; i < sizeof lossy / sizeof *lossy; i++) {
+        struct cluster_result one, three;
+        more = lossy[i];
+        run("kind = \"sage\"\nhidden = 16\nlayers = 3", "no", &(struct way){1, 1, 1, "sequential", false}, &one);
+        run("kind = \"sage\"\nhidden = 16\nlayers = 3", "no", &(struct way){3, 1, 1, "sequential", false}, &three);
+        compare_expect_same(&one, &three, "%s", more);
+        compare_expect_planned(&three, "%s", more);
+        cluster_release(&one);
+        cluster_release(&three);
+    }
+}
+
+static void expect_changed(const char *model)
 {
     struct cluster_result with, without;
-    run("kind = \"gcn\"", "no", &ways[0], &with);
-    cr_assert_eq(unlink(folder_path("edge_weight.npy")), 0);
-    run("kind = \"gcn\"", "no", &ways[0], &without);
-    cr_assert_arr_neq(with.logits, without.logits, (size_t)with.n_logit * sizeof(float));
+    run(model, "no", &ways[0], &with);
+    cr_assert_eq(rename(folder_path("edge_weight.npy"), folder_path("away")), 0);
+    asked = false;
+    run(model, "no", &ways[0], &without);
+    cr_assert_eq(rename(folder_path("away"), folder_path("edge_weight.npy")), 0);
+    cr_assert_arr_neq(with.logits, without.logits, (size_t)with.n_logit * sizeof(float), "%s", model);
     cluster_release(&with);
     cluster_release(&without);
+}
+
+Test(weights, change_the_result)
+{
+    expect_changed("kind = \"gcn\"");
+    asked = true;
+    expect_changed("kind = \"sage\"");
+    asked = true;
+    expect_changed("kind = \"gin\"");
 }

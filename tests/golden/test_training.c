@@ -1,6 +1,9 @@
-/* How a model is trained, against PyTorch in float64 (training.json, which make_training.py makes): losses, clipped gradients, weights of
- * classes, metrics, numbers in place of classes. By job file and metrics.jsonl, on several parts and workers. */
+/* How a model is trained, against PyTorch in float64: losses, clipped gradients, weights of classes, metrics, numbers in place of classes
+ * (training.json, which make_training.py makes), and what layers can read besides features (layers.json, make_layers.py). By job file and
+ * metrics.jsonl, on several parts and workers. */
 #include "partition/files/npy.h"
+#include "protocol/dir.h"
+#include "protocol/safetensors.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
@@ -12,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define CASES "tests/golden/training.json"
 
 static char program_path[PATH_MAX];
 
@@ -36,13 +37,21 @@ static const struct layout layouts[] = {{1, 1, "cuda-emulated", "auto"}, {5, 2, 
 static const struct layout layouts[] = {{1, 1, "cpu", "auto"}, {5, 2, "cpu", "always"}, {3, 1, "reference", "never"}};
 #endif
 
-/* The graph that all cases are of. */
-static void graph_find(char out[PATH_MAX])
+/* The case's text of this name, or what stands for it. */
+static const char *text_of(const json_t *one, const char *name, const char *otherwise)
 {
+    const json_t *text = json_object_get(one, name);
+    return text != NULL ? json_string_value(text) : otherwise;
+}
+
+/* The graph that a case is of. */
+static void graph_find(const json_t *one, char out[PATH_MAX])
+{
+    char path[PATH_MAX];
     const char *shared = getenv("TRAINERD_SHARED");
-    snprintf(out, PATH_MAX, "%s/golden/gcn", shared != NULL ? shared : "../shared");
-    if (access(out, R_OK) != 0) {
-        cr_skip_test("%s does not exist; set TRAINERD_SHARED to the folder that holds golden/", out);
+    snprintf(path, sizeof path, "%s/golden/%s", shared != NULL ? shared : "../shared", text_of(one, "graph", "gcn"));
+    if (realpath(path, out) == NULL) {
+        cr_skip_test("%s does not exist; set TRAINERD_SHARED to the folder that holds golden/", path);
     }
 }
 
@@ -68,16 +77,58 @@ static void array_write(const char *path, const json_t *values)
     free(all);
 }
 
-/* The case's data set, in folder/data, and the files that its job names. */
+/* The initial weights that make_layers.py begins with. */
+static void weights_write(const json_t *shapes)
+{
+    struct safetensor list[16] = {{0}};
+    const char *name;
+    json_t *shape;
+    struct dir dir;
+    int n = 0;
+    json_object_foreach((json_t *)(uintptr_t)shapes, name, shape)
+    {
+        cr_assert_lt(n, 16);
+        struct safetensor *one = &list[n];
+        int64_t size = 1;
+        *one = (struct safetensor){.name = name, .n_dim = (int)json_array_size(shape)};
+        for (int d = 0; d < one->n_dim; d++) {
+            size *= one->shape[d] = json_integer_value(json_array_get(shape, (size_t)d));
+        }
+        one->data = malloc((size_t)size * sizeof *one->data);
+        cr_assert_not_null(one->data);
+        for (int64_t i = 0; i < size; i++) {
+            one->data[i] = (float)((73 * i + 29 * n) % 257 - 128) / 512.0F;
+        }
+        n++;
+    }
+    cr_assert_eq(dir_open(folder, DIR_LAST_FOLLOWED, &dir), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(safetensors_save(&dir, "init.safetensors", list, (size_t)n, NULL, 0), STATUS_OK, "%s", status_reason());
+    dir_close(&dir);
+    for (int i = 0; i < n; i++) {
+        free(list[i].data);
+    }
+}
+
+/* The case's data set, in folder/data, initial weights, and the files that its job names. */
 static void case_write(const char *graph, const json_t *one)
 {
-    char command[2 * PATH_MAX];
+    char command[4 * PATH_MAX];
     const char *name;
     json_t *values;
     snprintf(command, sizeof command,
-             "rm -rf '%s/data' && mkdir '%s/data' && cp '%s'/*.npy '%s/data/' && rm '%s/data/logits.npy'", folder, folder,
-             graph, folder, folder);
+             "cd '%s' && rm -rf data && mkdir data && cp '%s'/*.npy data/ && cp '%s/init.safetensors' . && cd data && rm "
+             "logits.npy %s",
+             folder, graph, graph, text_of(one, "without", ""));
     shell(command);
+    if (json_object_get(one, "shapes") != NULL) {
+        weights_write(json_object_get(one, "shapes"));
+    }
+    json_object_foreach(json_object_get(one, "data"), name, values)
+    {
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "data/%s", name);
+        array_write(folder_path(path), values);
+    }
     if (json_object_get(one, "labels") != NULL) {
         array_write(folder_path("data/labels.npy"), json_object_get(one, "labels"));
     }
@@ -87,18 +138,19 @@ static void case_write(const char *graph, const json_t *one)
     }
 }
 
-static void job_run(const char *graph, const json_t *one, const struct layout *layout, const char *where)
+static void job_run(const json_t *one, const struct layout *layout, const char *where)
 {
     char command[2 * PATH_MAX];
     const char *train = json_string_value(json_object_get(one, "train"));
     FILE *file = fopen(folder_path("job.toml"), "w");
     cr_assert_not_null(file);
-    fprintf(file,
-            "[dataset]\npath = \"data\"\nundirected = \"no\"\n[partition]\nparts = %d\nmethod = \"random\"\ncache = \"off\"\n"
-            "[model]\nkind = \"gcn\"\nhidden = 16\ninit = \"%s/init.safetensors\"\n[train]\nepochs = %zu\nprune = \"%s\"\n%s\n"
-            "[workers]\ncount = %d\nthreads = 1\ndevice = \"%s\"\n[output]\ndir = \"out\"\n",
-            layout->parts, graph, json_array_size(json_object_get(one, "losses")), layout->prune, train, layout->workers,
-            layout->device);
+    fprintf(
+        file,
+        "[dataset]\npath = \"data\"\nundirected = \"no\"\n%s\n[partition]\nparts = %d\nmethod = \"random\"\ncache = \"off\"\n"
+        "[model]\n%s\nhidden = 16\ninit = \"init.safetensors\"\n[train]\nepochs = %zu\nprune = \"%s\"\n%s\n"
+        "[workers]\ncount = %d\nthreads = 1\ndevice = \"%s\"\n[output]\ndir = \"out\"\n",
+        text_of(one, "dataset", ""), layout->parts, text_of(one, "model", "kind = \"gcn\""),
+        json_array_size(json_object_get(one, "losses")), layout->prune, train, layout->workers, layout->device);
     fclose(file);
     snprintf(command, sizeof command, "cd '%s' && rm -rf out && '%s' --config job.toml 2>log || { cat log; exit 1; }", folder,
              program_path);
@@ -128,23 +180,22 @@ static void column_check(const json_t *one, const char *name, const char *key, d
     cr_expect_eq(n, json_array_size(expected), "%s: %zu lines of metrics", where, n);
 }
 
-Test(golden_training, losses_norms_rates_and_metrics_are_those_of_pytorch)
+static void cases_run(const char *path)
 {
-    char graph[PATH_MAX], given[PATH_MAX];
     json_error_t error;
-    graph_find(given);
-    cr_assert_not_null(realpath(given, graph));
-    json_t *cases = json_load_file(CASES, 0, &error);
-    cr_assert_not_null(cases, CASES ":%d: %s", error.line, error.text);
+    json_t *cases = json_load_file(path, 0, &error);
+    cr_assert_not_null(cases, "%s:%d: %s", path, error.line, error.text);
     cr_assert_gt(json_array_size(cases), 0);
     for (size_t i = 0; i < json_array_size(cases); i++) {
+        char graph[PATH_MAX];
         const json_t *one = json_array_get(cases, i);
+        graph_find(one, graph);
         case_write(graph, one);
         for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l += SANITIZED ? 2 : 1) {
             char where[256];
             snprintf(where, sizeof where, "%s, %s, %d parts, %d workers", json_string_value(json_object_get(one, "name")),
                      layouts[l].device, layouts[l].parts, layouts[l].workers);
-            job_run(graph, one, &layouts[l], where);
+            job_run(one, &layouts[l], where);
             column_check(one, "losses", "loss", TOLERANCE_LOSS, where);
             column_check(one, "norms", "grad_norm", TOLERANCE_ARRAY, where);
             column_check(one, "rates", "lr", TOLERANCE_SCORE, where);
@@ -152,4 +203,14 @@ Test(golden_training, losses_norms_rates_and_metrics_are_those_of_pytorch)
         }
     }
     json_decref(cases);
+}
+
+Test(golden_training, losses_norms_rates_and_metrics_are_those_of_pytorch)
+{
+    cases_run("tests/golden/training.json");
+}
+
+Test(golden_training, weighted_sums_and_means_have_the_losses_of_their_formulas_in_pytorch)
+{
+    cases_run("tests/golden/layers.json");
 }

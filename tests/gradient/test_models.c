@@ -147,14 +147,24 @@ Test(model, gcnii_gives_the_gradients_of_all_its_weights)
 
 Test(model, layers_that_take_weights_of_edges_give_the_gradients_of_all_their_weights)
 {
-    static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_APPNP, JOB_KIND_SGC, JOB_KIND_GCNII};
+    static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_APPNP, JOB_KIND_SGC, JOB_KIND_GCNII, JOB_KIND_SAGE, JOB_KIND_GIN};
     test_graph_weights(&graph, 9);
-    graph.loops = DATASET_LOOPS_IMPLICIT;
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         job.model.kind = kinds[i];
+        graph.loops = kinds[i] == JOB_KIND_SAGE || kinds[i] == JOB_KIND_GIN ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
         check_features("weighted", 5, false);
         check_features("weighted", 13, true);
     }
+    job.model.kind = JOB_KIND_SAGE;
+    job.model.aggregator = JOB_AGGREGATOR_SUM;
+    graph.loops = DATASET_LOOPS_STORED;
+    check_features("weighted sums", 5, false);
+    job.exchange.sampling = 0.5;
+    check_features("weighted sums, sampled", 13, true);
+    job.model.aggregator = JOB_AGGREGATOR_MEAN;
+    check_features("weighted means, sampled", 5, false);
+    job.exchange.sampling_weights = JOB_SAMPLING_WEIGHTS_EDGES;
+    check_features("weighted means, sampled by weight", 13, false);
 }
 
 static void attention(int kind)

@@ -176,10 +176,18 @@ AGGREGATE_TEST(mean, AGGREGATE_KIND_MEAN)
 AGGREGATE_TEST(gcn, AGGREGATE_KIND_GCN)
 AGGREGATE_TEST(max, AGGREGATE_KIND_MAX)
 
-Test(op, weighted_sums_and_gcn_give_their_gradients_with_loops_and_without)
+Test(op, weighted_sums_means_and_gcn_give_their_gradients_with_loops_and_without)
 {
     test_graph_weights(&graph, 12);
     aggregate_check(AGGREGATE_KIND_SUM, DATASET_LOOPS_STORED);
+    end();
+    begin();
+    test_graph_weights(&graph, 15);
+    aggregate_check(AGGREGATE_KIND_MEAN, DATASET_LOOPS_STORED);
+    end();
+    begin();
+    test_graph_weights(&graph, 16);
+    aggregate_check(AGGREGATE_KIND_MEAN, DATASET_LOOPS_IMPLICIT);
     end();
     begin();
     test_graph_weights(&graph, 13);

@@ -176,6 +176,12 @@ void executor_block_draw(struct executor *x, struct executor_block *block)
     free(list);
 }
 
+static float scale_of(const struct test_graph *graph, int kind, int64_t node)
+{
+    const struct aggregate_def *def = aggregate_defs[kind];
+    return def->scale(test_graph_degree(graph, def->scale_counts, node), graph->loops == DATASET_LOOPS_IMPLICIT);
+}
+
 static void scales_upload(struct executor *x, const uint32_t *node, int64_t n_col, struct executor_block *out)
 {
     const struct test_graph *graph = x->setup.graph;
@@ -186,7 +192,7 @@ static void scales_upload(struct executor *x, const uint32_t *node, int64_t n_co
         }
         float *scale = memory_alloc((size_t)n_col, sizeof *scale);
         for (int64_t c = 0; c < n_col; c++) {
-            scale[c] = aggregate_defs[kind]->scale(graph->strength[node[c]], graph->loops == DATASET_LOOPS_IMPLICIT);
+            scale[c] = scale_of(graph, kind, node[c]);
         }
         out->col_scale[kind] = executor_upload(x, scale, (size_t)n_col * sizeof *scale);
         free(scale);
@@ -434,8 +440,7 @@ static void scales_open(struct executor *x, struct executor_part *part)
     float *scale = memory_alloc((size_t)part->n_own, sizeof *scale);
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
         for (int64_t r = 0; aggregate_defs[kind]->scale != NULL && r < part->n_own; r++) {
-            scale[r] = aggregate_defs[kind]->scale(x->setup.graph->strength[part->node[r]],
-                                                   x->setup.graph->loops == DATASET_LOOPS_IMPLICIT);
+            scale[r] = scale_of(x->setup.graph, kind, part->node[r]);
         }
         part->row_scale[kind] = aggregate_defs[kind]->scale != NULL
                                     ? executor_upload(x, scale, (size_t)part->n_own * sizeof *scale)

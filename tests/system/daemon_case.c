@@ -79,7 +79,7 @@ static enum status obey(struct inside *inside, struct request *request, int64_t 
     *id_out = request->id;
     switch (request->what) {
     case 'S':
-        status = jobs_submit(inside->jobs, &request->record, &submission, &existing);
+        status = jobs_submit(inside->jobs, &request->record, &submission, 1, &existing);
         *id_out = request->record.id;
         return status;
     case 'c':

@@ -154,6 +154,17 @@ Test(job, two_workers_leave_the_same_files_as_one)
     cr_assert_not_null(strstr(words, "results in two\n"), "%s", words);
 }
 
+Test(job, without_parts_any_number_of_workers_leaves_the_same_files_up_to_one_a_part)
+{
+    EXPECT(0, "--set", "train.epochs=6", "--set", "output.dir=one");
+    cr_assert_not_null(strstr(words, "8 parts by the graph's size"), "%s", words);
+    EXPECT(0, "--set", "train.epochs=6", "--set", "output.dir=three", "--set", "workers.count=3");
+    EXPECT(0, "--set", "train.epochs=6", "--set", "output.dir=eight", "--set", "workers.count=8");
+    results_expect_same(folder_path("one"), folder_path("three"), false);
+    results_expect_same(folder_path("one"), folder_path("eight"), false);
+    EXPECT_FAILURE(78, "workers.count = 9 is more than partition.parts, which is 8 for 'karate'", "--set", "workers.count=9");
+}
+
 Test(job, result_json_says_how_it_went)
 {
     EXPECT(0, "--set", "workers.count=2", "--set", "train.epochs=10", "--set", "name=say it", "--set", "output.dir=o");
@@ -165,7 +176,7 @@ Test(job, result_json_says_how_it_went)
     cr_assert_gt(results_number(json_object_get(result, "seconds"), "train"), 0);
     cr_assert_gt(results_number(json_object_get(result, "seconds"), "epoch_mean"), 0);
     cr_assert_eq(results_number(result, "allocations_in_epochs"), 0);
-    cr_assert_eq(results_number(json_object_get(result, "partition"), "parts"), 2);
+    cr_assert_eq(results_number(json_object_get(result, "partition"), "parts"), 8);
     cr_assert_eq(results_number(json_object_get(result, "dataset"), "nodes"), 34);
     json_t *memory = json_object_get(result, "memory");
     cr_assert_eq(json_array_size(memory), 2);
@@ -334,8 +345,7 @@ static void expect_resumed(int n_worker, bool with_traffic)
     snprintf(epochs, sizeof epochs, "train.epochs=%lld", n + 50);
     snprintf(workers, sizeof workers, "workers.count=%d", n_worker);
     EXPECT(0, "--set", epochs, "--set", "output.dir=one", "--set", "workers.count=2", "--set", "model.dropout=0.5");
-    EXPECT(0, "--set", epochs, "--set", "output.dir=two", "--set", workers, "--set", "model.dropout=0.5", "--set",
-           "partition.parts=2", "--resume");
+    EXPECT(0, "--set", epochs, "--set", "output.dir=two", "--set", workers, "--set", "model.dropout=0.5", "--resume");
     results_expect_same(folder_path("one"), folder_path("two"), with_traffic);
 }
 
@@ -406,7 +416,7 @@ Test(job, a_resume_without_output_dir_goes_on_in_the_newest_run)
     char target[64] = "", epochs[64], path[128];
     cr_assert_gt(readlink(folder_path("runs/job"), target, sizeof target - 1), 0);
     snprintf(epochs, sizeof epochs, "train.epochs=%lld", results_checkpoint(folder_path("runs/job")) + 5);
-    EXPECT(0, "--set", epochs, "--set", "partition.parts=2", "--set", "model.dropout=0.5", "--resume");
+    EXPECT(0, "--set", epochs, "--set", "model.dropout=0.5", "--resume");
     snprintf(path, sizeof path, "resuming 'runs/%s/checkpoint/epoch-", target);
     cr_assert_not_null(strstr(words, path), "%s", words);
     snprintf(path, sizeof path, "runs/%s/result.json", target);

@@ -143,7 +143,8 @@ static void hello_send(int file, uint32_t version, const char *token)
 static void nonsense_run(int port)
 {
     freopen("/dev/null", "w", stderr);
-    int garbage = stranger(port), huge = stranger(port), wrong = stranger(port), early = stranger(port), old = stranger(port);
+    int garbage = stranger(port), huge = stranger(port), wrong = stranger(port), early = stranger(port), old = stranger(port),
+        older = stranger(port);
     char secret[256];
     token_await(secret, sizeof secret);
     double begin = clock_s();
@@ -151,12 +152,14 @@ static void nonsense_run(int port)
     send_all(huge, "\xff\xff\xff\xff\x01\x00", 6);
     hello_send(wrong, MESSAGE_VERSION, "0000000000000000000000000000000000000000000000000000000000000000");
     hello_send(old, MESSAGE_VERSION + 1, secret);
+    send_all(older, "\x00\x00\x00\x00\x01\x00", 6);
     size_t n;
     struct message_heartbeat beat = {.epoch = 1};
     void *frame = control_frame_heartbeat(&beat, &n);
     send_all(early, frame, n);
     free(frame);
     if (!is_refused(wrong, "the token is not this job's") || !is_refused(old, "the worker has version ") ||
+        !is_refused(older, "the worker is of an older version of trainerd") ||
         !is_refused(early, "the first message is not a hello") || !is_closed(garbage) || !is_closed(huge) ||
         clock_s() - begin > 4) { /* who says nothing is closed after 5 */
         _exit(93);

@@ -243,7 +243,13 @@ WEIGHTED_TEST(weighted_gcn_without_loops_gives_the_same_logits, "--set model.kin
 WEIGHTED_TEST(weighted_appnp_gives_the_same_logits, "--set model.kind=appnp --set dataset.edge_weights=yes")
 WEIGHTED_TEST(weighted_gcnii_gives_the_same_logits, "--set model.kind=gcnii --set model.layers=3")
 WEIGHTED_TEST(weighted_sgc_gives_the_same_logits, "--set model.kind=sgc --set model.steps=3")
-WEIGHTED_TEST(weights_that_a_layer_does_not_take_change_nothing, "--set model.kind=sage")
+WEIGHTED_TEST(weighted_means_give_the_same_logits, "--set model.kind=sage --set dataset.edge_weights=yes")
+WEIGHTED_TEST(weighted_sums_with_reverse_edges_give_the_same_logits,
+              "--set model.kind=sage --set model.aggregator=sum --set dataset.undirected=yes --set dataset.edge_weights=yes")
+WEIGHTED_TEST(weighted_means_over_added_loops_give_the_same_logits,
+              "--set model.kind=sage --set model.layers=3 --set dataset.self_loops=yes --set dataset.edge_weights=yes")
+WEIGHTED_TEST(weighted_gin_gives_the_same_logits, "--set model.kind=gin --set dataset.edge_weights=yes")
+WEIGHTED_TEST(weights_that_a_layer_does_not_take_unasked_change_nothing, "--set model.kind=sage")
 
 Test(pyg, other_weights_give_other_logits)
 {

@@ -409,8 +409,9 @@ Test(supervisor, a_job_is_scaled_while_it_runs_and_ends_with_the_same_bits)
     daemon_start();
     int64_t id = submit(lines);
     daemon_await_epoch(id, 1, 1);
-    cr_assert_eq(daemon_command('s', id, 5), STATUS_USAGE);
-    cr_assert_not_null(strstr(daemon_reason, "expected 1 to 4, a part for each"), "%s", daemon_reason);
+    cr_assert_eq(daemon_job(id)->n_part, 8, "by the graph's size");
+    cr_assert_eq(daemon_command('s', id, 9), STATUS_USAGE);
+    cr_assert_not_null(strstr(daemon_reason, "expected 1 to 8, a part for each"), "%s", daemon_reason);
     cr_assert_eq(daemon_command('s', id, 1), STATUS_OK, "%s", daemon_reason);
     cr_assert_eq(daemon_job(id)->reason, JOB_REASON_RESCALING);
     cr_assert_eq(daemon_job(id)->n_slot, 4, "its room is given away before it has left it");

@@ -65,6 +65,35 @@ static void expect_read(const char *tag, const char *key, size_t n_epoch)
     json_decref(metrics);
 }
 
+/* The plugin's own parser, on the metadata that the reader finds. */
+Test(tensorboard, its_table_of_hyperparameters_has_the_jobs_settings)
+{
+    folder_write(
+        "hparams.py",
+        "import sys\n"
+        "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator as Reader\n"
+        "from tensorboard.plugins.hparams import metadata\n"
+        "reader = Reader(sys.argv[1])\n"
+        "reader.Reload()\n"
+        "content = reader.PluginTagToContent('hparams')\n"
+        "start = metadata.parse_session_start_info_plugin_data(content[metadata.SESSION_START_INFO_TAG])\n"
+        "end = metadata.parse_session_end_info_plugin_data(content[metadata.SESSION_END_INFO_TAG])\n"
+        "values = start.hparams\n"
+        "assert values['train.lr'].number_value == 0.25 and values['model.hidden'].number_value == 8\n"
+        "assert values['model.kind'].string_value == 'sage' and values['dataset.generator'].string_value == 'karate'\n"
+        "assert values['model.residual'].WhichOneof('kind') == 'bool_value' and not values['model.residual'].bool_value\n"
+        "assert values['exchange.sampling_local'].string_value == 'same'\n"
+        "assert not any(key.split('.')[0] in ('name', 'workers', 'memory', 'output') for key in values)\n"
+        "assert 0 < start.start_time_secs <= end.end_time_secs and end.status == 1\n");
+    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = "
+                             "\"sage\"\nhidden = 8\n[train]\nlr = 0.25\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\n"
+                             "tensorboard = true\n");
+    run("train.epochs=2", NULL);
+    char command[2 * PATH_MAX];
+    snprintf(command, sizeof command, PYTHON "%s %s", folder_path("hparams.py"), folder_path("o/tb"));
+    cr_assert_eq(system(command), 0);
+}
+
 Test(tensorboard, its_reader_finds_every_epoch_once_after_a_job_went_on)
 {
     folder_write("job.toml",

@@ -5,6 +5,7 @@
 #include "protocol/memory.h"
 #include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/interrupt.h"
+#include "trainerd/coordinator/results/hparams.h"
 #include "trainerd/coordinator/results/weights.h"
 #include "trainerd/restart.h"
 
@@ -179,6 +180,7 @@ static enum status begin_tensorboard(struct coordinator *c)
         status = tensorboard_open(&folder, &c->training.tensorboard);
         dir_close(&folder);
     }
+    status = status == STATUS_OK ? hparams_write(&c->job, c->training.tensorboard) : status;
     return status == STATUS_OK ? tensorboard_restart(c->training.tensorboard, c->training.state.n_epoch) : status;
 }
 
@@ -223,6 +225,7 @@ static enum status train(struct coordinator *c)
     events_state(c->events, "RUNNING");
     status = job_predicts(&c->job) ? training_predict(&c->training, &c->result.scores) : training_run(&c->training);
     progress_end(&c->progress);
+    status = status == STATUS_OK ? tensorboard_end(c->training.tensorboard, clock_wall_s()) : status;
     double *spent = c->result.phase_s;
     coordinator_phase_end(c, RESULT_PHASE_TRAIN);
     spent[RESULT_PHASE_EVALUATE] = c->training.evaluate_s;

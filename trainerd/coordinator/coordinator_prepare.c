@@ -4,6 +4,7 @@
 #include "protocol/memory.h"
 #include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/device_choice.h"
+#include "trainerd/coordinator/launcher.h"
 #include "trainerd/coordinator/results/report.h"
 #include "worker/plan/memory_plan.h"
 
@@ -88,6 +89,18 @@ static enum status load_dataset(struct coordinator *c)
     return status == STATUS_OK && job_predicts(&c->job) ? dataset_fit_model(&c->dataset, &c->source.model) : status;
 }
 
+static enum status choose_parts(struct coordinator *c)
+{
+    bool given = c->job.partition.parts > 0;
+    enum status status = partition_parts_choose(&c->dataset, &c->job);
+    if (status == STATUS_OK && !given) {
+        progress_print(&c->progress, "%lld part%s%s, as partition.parts is not given", (long long)c->job.partition.parts,
+                       c->job.partition.parts == 1 ? "" : "s",
+                       c->job.partition.method == JOB_METHOD_FILE ? " in partition.file" : " by the graph's size");
+    }
+    return status;
+}
+
 static enum status load(struct coordinator *c)
 {
     char text[PROGRESS_TEXT_BYTES], splits[REPORT_SPLIT_BYTES];
@@ -106,7 +119,8 @@ static enum status load(struct coordinator *c)
                    (int)dataset->n_class, report_outputs(dataset), text);
     report_split_text(&c->facts, splits);
     progress_print(&c->progress, "%s", splits);
-    status = rules_check(c);
+    status = choose_parts(c);
+    status = status == STATUS_OK ? rules_check(c) : status;
     status = status == STATUS_OK ? splits_keep(dataset, &c->drawn) : status;
     return status == STATUS_OK ? coordinator_program(c) : status;
 }
@@ -270,6 +284,7 @@ static enum status read_job(struct coordinator *c)
         progress_print(&c->progress, "%.*s", (int)strcspn(line, "\n"), line);
     }
     status = job_predicts(&c->job) ? read_model(c) : STATUS_OK;
+    status = status == STATUS_OK ? launcher_settle(!options->plan, &c->job) : status;
     if (status != STATUS_OK) {
         return status;
     }
@@ -334,6 +349,7 @@ enum status coordinator_prepare(struct coordinator *c)
     }
     status = options->resume ? load_checkpoint(c) : status;
     status = status == STATUS_OK ? device_choose(options->resume ? &c->checkpoint : NULL, !options->plan, &c->job) : status;
+    status = status == STATUS_OK ? launcher_limit(&c->job) : status;
     status = status == STATUS_OK ? load(c) : status;
     status = status == STATUS_OK ? cut(c) : status;
     if (status == STATUS_OK) {

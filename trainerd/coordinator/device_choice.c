@@ -4,6 +4,7 @@
 #include "protocol/job/model_kinds.h"
 #include "protocol/memory.h"
 #include "protocol/program.h"
+#include "trainerd/coordinator/launcher.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static enum status device_before(const struct checkpoint *checkpoint, int *out)
 static int device_here(const struct job *job)
 {
     char module[PATH_MAX];
-    bool may = job->workers.launcher == JOB_LAUNCHER_LOCAL && job->memory.spill[0] == '\0';
+    bool may = launcher_shares_gpus(job) && job->memory.spill[0] == '\0';
     return may && program_module(PROGRAM_CUDA, module) == STATUS_OK && gpu_find() == STATUS_OK ? JOB_DEVICE_GPU
                                                                                                : JOB_DEVICE_CPU;
 }

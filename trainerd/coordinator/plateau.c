@@ -35,7 +35,7 @@ bool plateau_note(const struct training *training, int64_t epoch, const struct f
     }
     bool is_loss = train->lr_monitor == JOB_LR_MONITOR_LOSS;
     double value = is_loss ? score_loss(report->score[DATASET_SPLIT_VALID]) : score->valid;
-    if (is_better(train, is_loss || score_falls(training->metric), value, state->plateau_best)) {
+    if (is_better(train, is_loss || job_metric_falls(training->metric), value, state->plateau_best)) {
         state->plateau_best = value;
         state->plateau_n_bad = 0;
         return false;

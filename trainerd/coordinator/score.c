@@ -21,11 +21,6 @@ bool score_takes_rows(enum job_metric metric)
     return is_ranked(metric) || is_of_numbers(metric) || metric == JOB_METRIC_MACRO_F1;
 }
 
-bool score_falls(enum job_metric metric)
-{
-    return metric == JOB_METRIC_RMSE || metric == JOB_METRIC_MAE;
-}
-
 enum status score_rows(enum job_metric metric, const struct score_labels *labels, const float *logits, int split, double *out)
 {
     if (is_of_numbers(metric)) {

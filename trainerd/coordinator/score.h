@@ -68,9 +68,6 @@ static inline bool score_counts(const struct score_labels *labels, int64_t node,
 /* Does the metric come from logits, as sums cannot give it? */
 bool score_takes_rows(enum job_metric metric);
 
-/* Is less better? */
-bool score_falls(enum job_metric metric);
-
 /* Such a metric of one split.
  *
  *   roc_auc            area under the ROC curve: of the logit difference between class 1 and 0 for single labels, the mean over label columns

@@ -131,7 +131,7 @@ static enum status score(struct training *training, const struct fleet_report *r
 static bool is_better(const struct training *training, const struct checkpoint_score *now)
 {
     const struct checkpoint_state *state = &training->state;
-    bool better = score_falls(training->metric) ? now->valid < state->best.valid : now->valid > state->best.valid;
+    bool better = job_metric_falls(training->metric) ? now->valid < state->best.valid : now->valid > state->best.valid;
     return state->best_epoch < 0 || better || isnan(state->best.valid);
 }
 

@@ -38,6 +38,25 @@ static enum ctl_option option_of(int found)
     return (enum ctl_option)i;
 }
 
+bool ctl_repeats(enum ctl_option option)
+{
+    return option == CTL_OPTION_SET || option == CTL_OPTION_FROM || option == CTL_OPTION_SWEEP || option == CTL_OPTION_TAG;
+}
+
+/* The value of an option that may be repeated. */
+static void keep_value(struct ctl_arguments *out, enum ctl_option option, const char *value)
+{
+    if (option == CTL_OPTION_SET) {
+        out->set[out->n_set++] = value;
+    } else if (option == CTL_OPTION_FROM) {
+        out->from[out->n_from++] = value;
+    } else if (option == CTL_OPTION_SWEEP) {
+        out->sweep[out->n_sweep++] = value;
+    } else if (option == CTL_OPTION_TAG) {
+        out->tag[out->n_tag++] = value;
+    }
+}
+
 static enum status read_options(int argc, char **argv, struct ctl_arguments *out)
 {
     struct option longs[CTL_OPTION_N + 1];
@@ -58,11 +77,7 @@ static enum status read_options(int argc, char **argv, struct ctl_arguments *out
         }
         enum ctl_option option = option_of(found);
         out->value[option] = optarg != NULL ? optarg : "";
-        if (option == CTL_OPTION_SET) {
-            out->set[out->n_set++] = optarg;
-        } else if (option == CTL_OPTION_FROM) {
-            out->from[out->n_from++] = optarg;
-        }
+        keep_value(out, option, optarg);
     }
     out->operand = argv + optind;
     out->n_operand = argc - optind;
@@ -111,7 +126,9 @@ static enum status check(const struct ctl_arguments *arguments)
 enum status ctl_arguments_read(int argc, char **argv, struct ctl_arguments *out)
 {
     *out = (struct ctl_arguments){.set = memory_alloc((size_t)argc, sizeof *out->set),
-                                  .from = memory_alloc((size_t)argc, sizeof *out->from)};
+                                  .from = memory_alloc((size_t)argc, sizeof *out->from),
+                                  .sweep = memory_alloc((size_t)argc, sizeof *out->sweep),
+                                  .tag = memory_alloc((size_t)argc, sizeof *out->tag)};
     enum status status = read_options(argc, argv, out);
     status = status == STATUS_OK ? find_command(out) : status;
     return status == STATUS_OK ? check(out) : status;
@@ -121,6 +138,8 @@ void ctl_arguments_release(struct ctl_arguments *arguments)
 {
     free(arguments->set);
     free(arguments->from);
+    free(arguments->sweep);
+    free(arguments->tag);
 }
 
 bool ctl_given(const struct ctl_arguments *arguments, enum ctl_option option)

@@ -15,6 +15,10 @@ struct ctl_arguments {
     size_t n_set;
     const char **from; /* n_from values of --from */
     size_t n_from;
+    const char **sweep; /* n_sweep values of --sweep */
+    size_t n_sweep;
+    const char **tag; /* n_tag values of --tag */
+    size_t n_tag;
     char **operand; /* n_operand, of argv */
     int n_operand;
 };
@@ -28,6 +32,9 @@ enum status ctl_arguments_read(int argc, char **argv, struct ctl_arguments *out)
 void ctl_arguments_release(struct ctl_arguments *arguments);
 
 /* Was the option given? */
+/* May the option be repeated? */
+bool ctl_repeats(enum ctl_option option);
+
 bool ctl_given(const struct ctl_arguments *arguments, enum ctl_option option);
 /* The option's value as a whole number; `otherwise` when it was not given. errors  STATUS_USAGE not a number of this range */
 enum status ctl_int(const struct ctl_arguments *arguments, enum ctl_option option, long long least, long long most,

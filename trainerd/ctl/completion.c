@@ -1,4 +1,5 @@
 /* Completion scripts, made from the table. Names of jobs are requested from the daemon at completion time. */
+#include "trainerd/ctl/arguments.h"
 #include "trainerd/ctl/reference.h"
 
 #include <string.h>
@@ -101,8 +102,7 @@ static void print_zsh_text(FILE *file, const char *text)
 
 static void print_zsh_option(FILE *file, const struct ctl_option_row *row, const char *name)
 {
-    fprintf(file, " \\\n            '%s%s[",
-            row == &ctl_options[CTL_OPTION_SET] || row == &ctl_options[CTL_OPTION_FROM] ? "*" : "", name);
+    fprintf(file, " \\\n            '%s%s[", ctl_repeats((enum ctl_option)(row - ctl_options)) ? "*" : "", name);
     print_zsh_text(file, row->help);
     fputc(']', file);
     if (row->value[0] != '\0') {

@@ -34,12 +34,44 @@ json_t *ctl_job_request(const struct ctl_arguments *arguments, const char *comma
     return request;
 }
 
+void ctl_ask_group(const struct ctl_arguments *arguments, json_t *request)
+{
+    const char *group = arguments->value[CTL_OPTION_GROUP], *tag = arguments->value[CTL_OPTION_TAG];
+    if (group != NULL) {
+        json_object_set_new(request, "group", json_string(group));
+    }
+    if (tag != NULL) {
+        json_object_set_new(request, "tag", json_string(tag));
+    }
+}
+
+/* All jobs of --group, by the daemon. */
+static enum status control_group(const struct ctl_arguments *arguments)
+{
+    json_t *answer = NULL, *request = json_pack("{s:s}", "cmd", ctl_commands[arguments->command].name);
+    ctl_ask_group(arguments, request);
+    enum status status = ctl_ask(arguments, request, &answer);
+    if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
+        text_print_json(answer);
+    }
+    json_decref(answer);
+    return status;
+}
+
 /* Try every job. The last failure is returned, earlier ones are printed at once. */
 enum status run_control(const struct ctl_arguments *arguments, int *exit_code_out)
 {
     struct client client;
-    enum status status = ctl_connect(arguments, &client);
     (void)exit_code_out;
+    if (ctl_given(arguments, CTL_OPTION_GROUP) == (arguments->n_operand > 0)) {
+        const char *name = ctl_commands[arguments->command].name;
+        return status_fail(STATUS_USAGE, "%s takes JOB%s; see trainctl %s --help", name,
+                           arguments->command == CTL_COMMAND_checkpoint ? "" : ", or --group GROUP", name);
+    }
+    if (ctl_given(arguments, CTL_OPTION_GROUP)) {
+        return control_group(arguments);
+    }
+    enum status status = ctl_connect(arguments, &client);
     if (status != STATUS_OK) {
         return status;
     }

@@ -9,13 +9,16 @@
 typedef enum status ctl_run(const struct ctl_arguments *arguments, int *exit_code_out);
 
 ctl_run run_submit, run_status, run_show, run_logs, run_watch, run_control, run_scale, run_workers, run_gpus, run_metrics,
-    run_plot, run_backup, run_restore, run_doctor, run_version;
+    run_plot, run_compare, run_backup, run_restore, run_doctor, run_version;
 
 /* Connect to the daemon of --to, $TRAINERD_TO, or the default. */
 enum status ctl_connect(const struct ctl_arguments *arguments, struct client *out);
 
 /* Connect, send one request (its reference is taken) and return its answer. owns  *out: json_decref */
 enum status ctl_ask(const struct ctl_arguments *arguments, json_t *request, json_t **out);
+
+/* Add --group and --tag to a request. */
+void ctl_ask_group(const struct ctl_arguments *arguments, json_t *request);
 
 /* A request that names the first operand as its job. */
 json_t *ctl_job_request(const struct ctl_arguments *arguments, const char *command);

@@ -22,6 +22,21 @@ static void print_moment(const json_t *job, const char *name, const char *key)
     }
 }
 
+static void print_tags(const json_t *tags)
+{
+    char all[512] = "";
+    size_t i;
+    const json_t *tag;
+    json_array_foreach(tags, i, tag)
+    {
+        size_t n = strlen(all);
+        snprintf(all + n, sizeof all - n, "%s%s", i > 0 ? ", " : "", json_string_value(tag));
+    }
+    if (all[0] != '\0') {
+        print_line("tags", all);
+    }
+}
+
 static void print_state(const json_t *job)
 {
     char content[640], ran[TEXT_BYTES], limit[TEXT_BYTES];
@@ -29,6 +44,10 @@ static void print_state(const json_t *job)
     snprintf(content, sizeof content, "%s%s%s", text_of(job, "state"), reason[0] != '\0' ? ": " : "", reason);
     print_line("state", content);
     print_line("owner", text_of(job, "owner"));
+    if (text_of(job, "group")[0] != '\0') {
+        print_line("group", text_of(job, "group"));
+    }
+    print_tags(json_object_get(job, "tags"));
     print_moment(job, "submitted", "submitted_at");
     print_moment(job, "started", "started_at");
     print_moment(job, "ended", "ended_at");
@@ -39,9 +58,12 @@ static void print_state(const json_t *job)
     snprintf(content, sizeof content, "%lld, %lld of at most %lld restarts", (long long)integer_of(job, "attempt"),
              (long long)integer_of(job, "restarts"), (long long)integer_of(job, "max_restarts"));
     print_line("attempt", content);
-    snprintf(content, sizeof content, "%lld workers, %lld slots, %lld GPUs, priority %lld",
-             (long long)integer_of(job, "workers"), (long long)integer_of(job, "slots"), (long long)integer_of(job, "gpus"),
-             (long long)integer_of(job, "priority"));
+    int n = snprintf(content, sizeof content, "%lld workers, %lld slots, %lld GPUs, priority %lld",
+                     (long long)integer_of(job, "workers"), (long long)integer_of(job, "slots"),
+                     (long long)integer_of(job, "gpus"), (long long)integer_of(job, "priority"));
+    if (json_is_integer(json_object_get(job, "parts"))) {
+        snprintf(content + n, sizeof content - (size_t)n, ", %lld parts", (long long)integer_of(job, "parts"));
+    }
     print_line("asks for", content);
     char *gpus = text_numbers(json_object_get(job, "gpus_held"));
     if (gpus[0] != '\0') {

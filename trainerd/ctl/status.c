@@ -10,7 +10,7 @@
 
 #define PAGE_JOBS 1000
 
-static void add_job(struct table *table, const json_t *job, bool shows_gpus)
+static void add_job(struct table *table, const json_t *job, bool shows_groups, bool shows_gpus)
 {
     char id[TEXT_BYTES], epoch[2 * TEXT_BYTES] = "-", metric[TEXT_BYTES], left[TEXT_BYTES];
     const char *state = text_of(job, "state");
@@ -24,6 +24,9 @@ static void add_job(struct table *table, const json_t *job, bool shows_gpus)
     table_add(table, id);
     table_add(table, text_of(job, "name"));
     table_add(table, text_of(job, "owner"));
+    if (shows_groups) {
+        table_add(table, text_of(job, "group")[0] != '\0' ? text_of(job, "group") : "-");
+    }
     table_add(table, state);
     if (shows_gpus) {
         char *gpus = text_numbers(json_object_get(job, "gpus_held"));
@@ -36,38 +39,39 @@ static void add_job(struct table *table, const json_t *job, bool shows_gpus)
     table_add(table, strcmp(text_of(job, "reason"), "NONE") != 0 ? text_of(job, "reason_text") : "");
 }
 
-static bool has_gpus(const json_t *jobs)
+/* Does a job have something there? */
+static bool has_any(const json_t *jobs, const char *key)
 {
     size_t i;
     const json_t *job;
     json_array_foreach(jobs, i, job)
     {
-        if (json_array_size(json_object_get(job, "gpus_held")) > 0) {
+        if (json_array_size(json_object_get(job, key)) > 0 || text_of(job, key)[0] != '\0') {
             return true;
         }
     }
     return false;
 }
 
-/* The column of GPUs is there when a job has some. */
+/* The columns of groups and of GPUs are there when a job has some. */
 static void print_jobs(const json_t *jobs, bool is_more)
 {
-    static const char *const titles[] = {"ID", "NAME", "OWNER", "STATE", "GPUS", "EPOCH", "METRIC", "LEFT", "REASON"};
-    bool shows_gpus = has_gpus(jobs);
+    static const char *const titles[] = {"ID", "NAME", "OWNER", "GROUP", "STATE", "GPUS", "EPOCH", "METRIC", "LEFT", "REASON"};
+    const bool shows[] = {true, true, true, has_any(jobs, "group"), true, has_any(jobs, "gpus_held"), true, true, true, true};
     struct table table;
     size_t i;
     const json_t *job;
     int n = 0;
-    table_init(&table, shows_gpus ? 9 : 8);
-    for (i = 0; i < 9; i++) {
-        if (i != 4 || shows_gpus) {
-            table.is_right[n++] = i == 0 || (i >= 5 && i <= 7);
+    table_init(&table, 8 + shows[3] + shows[5]);
+    for (i = 0; i < sizeof titles / sizeof *titles; i++) {
+        if (shows[i]) {
+            table.is_right[n++] = i == 0 || (i >= 6 && i <= 8);
             table_add(&table, titles[i]);
         }
     }
     json_array_foreach(jobs, i, job)
     {
-        add_job(&table, job, shows_gpus);
+        add_job(&table, job, shows[3], shows[5]);
     }
     table_print(&table, stdout, text_columns(stdout));
     if (is_more) {
@@ -87,6 +91,7 @@ static enum status collect(const struct ctl_arguments *arguments, long long limi
         long long n_left = all == NULL || limit == 0 ? limit : limit - (long long)json_array_size(json_object_get(all, "jobs"));
         json_object_set_new(request, "limit", json_integer(n_left > 0 && n_left < PAGE_JOBS ? n_left : PAGE_JOBS));
         json_object_set_new(request, "active", json_boolean(ctl_given(arguments, CTL_OPTION_ACTIVE)));
+        ctl_ask_group(arguments, request);
         status = client_ask(&client, request, &page);
         if (status != STATUS_OK) {
             break;
@@ -117,7 +122,11 @@ enum status run_status(const struct ctl_arguments *arguments, int *exit_code_out
     long long limit;
     json_t *answer = NULL;
     (void)exit_code_out;
+    bool has_group = ctl_given(arguments, CTL_OPTION_GROUP) || ctl_given(arguments, CTL_OPTION_TAG);
     enum status status = ctl_int(arguments, CTL_OPTION_LIMIT, 0, 1000000000, 50, &limit);
+    if (status == STATUS_OK && has_group && arguments->n_operand > 0) {
+        status = status_fail(STATUS_USAGE, "status takes either JOB, or --group and --tag; see trainctl status --help");
+    }
     if (status == STATUS_OK) {
         status = arguments->n_operand > 0 ? ctl_ask(arguments, ctl_job_request(arguments, "status"), &answer)
                                           : collect(arguments, limit, &answer);

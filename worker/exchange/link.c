@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@ struct link {
     pthread_t thread;
     bool is_watched;
     int period_ms;
+    int signals; /* -1: none are passed on */
     _Atomic uint32_t epoch, step;
 };
 
@@ -243,6 +245,25 @@ static void beat(struct link *link)
     }
 }
 
+/* Pass on the signals that have come. */
+static void signals_pass(struct link *link)
+{
+    struct signalfd_siginfo came;
+    while (read(link->signals, &came, sizeof came) == (ssize_t)sizeof came) {
+        struct message_signalled message = {.signal = came.ssi_signo};
+        uint8_t frame[CONTROL_HEAD_BYTES + 4];
+        size_t n;
+        enum status status = message_encode_signalled(&message, frame + CONTROL_HEAD_BYTES, 4, &n);
+        if (status == STATUS_OK) {
+            control_head(frame, MESSAGE_ID_signalled, n);
+            status = frame_send(link, frame, sizeof frame);
+        }
+        if (status != STATUS_OK) {
+            die(link, status);
+        }
+    }
+}
+
 static void *watch(void *arg)
 {
     struct link *link = arg;
@@ -256,8 +277,13 @@ static void *watch(void *arg)
             beat(link);
             due = now + (uint64_t)link->period_ms;
         }
-        struct pollfd event = {.fd = link->socket, .events = POLLIN};
-        if (poll(&event, 1, (int)(due - now)) > 0) {
+        /* poll passes over a descriptor of -1 */
+        struct pollfd events[] = {{.fd = link->socket, .events = POLLIN}, {.fd = link->signals, .events = POLLIN}};
+        int n_event = poll(events, 2, (int)(due - now));
+        if (n_event > 0 && events[1].revents != 0) {
+            signals_pass(link);
+        }
+        if (n_event > 0 && events[0].revents != 0) {
             enum status status = bytes_receive(link);
             if (status != STATUS_OK) {
                 die(link, status);
@@ -266,8 +292,9 @@ static void *watch(void *arg)
     }
 }
 
-enum status link_watch(struct link *link, double heartbeat_timeout_s)
+enum status link_watch(struct link *link, double heartbeat_timeout_s, int signals)
 {
+    link->signals = signals;
     /* A vanished host never closes its connection: the kernel gives up on unanswered heartbeats after this long. */
     unsigned most_ms = (unsigned)(heartbeat_timeout_s * 1000);
     setsockopt(link->socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof most_ms);

@@ -1,7 +1,7 @@
 /* The worker's end of the control socket: joining, the other workers' addresses, heartbeats, and the end of the process.
  *
  * From link_watch on a thread of its own owns the socket: every quarter of the heartbeat timeout it reports the worker's progress,
- * and it ends the process at once when the coordinator aborts the job, goes away, or cannot be reached. A worker writes no
+ * and it passes on signals, and it ends the process at once when the coordinator aborts the job, goes away, or cannot be reached. A worker writes no
  * files, so nothing is lost. Knows nothing of parts and epochs.
  */
 #ifndef WORKER_LINK_H
@@ -34,8 +34,10 @@ enum status link_send(struct link *link, void *frame, size_t n_bytes);
  */
 enum status link_receive(struct link *link, struct control_frame *out);
 
-/* Start the thread. */
-enum status link_watch(struct link *link, double heartbeat_timeout_s);
+/* Start the thread.
+ *
+ *   signals  a signalfd, which stays the caller's: what is read from it is passed on to the coordinator; -1: none */
+enum status link_watch(struct link *link, double heartbeat_timeout_s, int signals);
 
 /* The worker's progress, for the next heartbeat. */
 void link_progress(struct link *link, uint32_t epoch, uint32_t step);

@@ -135,7 +135,8 @@ static enum status blocks_open(const struct part_device_setup *setup, const stru
 float part_device_scale(const struct part_device_setup *setup, const struct part *part, const float *strength,
                         const uint32_t *degree, int64_t r)
 {
-    return setup->scaled->scale(strength != NULL ? (double)strength[r] : degree[r], part->loops == DATASET_LOOPS_IMPLICIT);
+    bool weighs = strength != NULL && !setup->scaled->scale_counts;
+    return setup->scaled->scale(weighs ? (double)strength[r] : degree[r], part->loops == DATASET_LOOPS_IMPLICIT);
 }
 
 /* Scales of own rows, and where some payload rows of a direction travel for this part alone, or are halo rows, of all of them. */

@@ -79,6 +79,10 @@ static enum status trainer_start(struct session *session)
     }
     uint32_t turn, n_here;
     machine_turn(session, &turn, &n_here);
+    if (session->has_gpus) {
+        turn = 0;
+        n_here = 1;
+    }
     cuda_module_turn(turn, n_here);
     struct trainer_setup setup = {
         .job = &session->job,
@@ -157,9 +161,13 @@ static void session_release(struct session *session)
 enum status session_run(const struct session_setup *setup)
 {
     struct session *session = memory_alloc(1, sizeof *session);
+    session->has_gpus = setup->has_gpus;
     enum status status = session_join(session, setup);
     if (status == STATUS_OK) {
         status = serve(session);
+    }
+    if (status != STATUS_OK && session->link == NULL && !setup->talks) { /* there is no coordinator that could tell the user */
+        fprintf(stderr, "trainer-worker: %s\n", status_reason());
     }
     if (status != STATUS_OK && session->link != NULL) {
         /* Told before anything is given back: the process may end at any moment once the coordinator knows. If it cannot be

@@ -9,11 +9,18 @@
 #include "protocol/status.h"
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#define SESSION_ANY_RANK UINT32_MAX
+#define SESSION_RANK_MOST 65535
 
 struct session_setup {
     const char *join; /* HOST:PORT of the coordinator */
     const char *token;
     const char *host;      /* the machine's name; NULL: its host name */
+    uint32_t rank;         /* that it asks for; SESSION_ANY_RANK */
+    bool has_gpus;         /* all GPUs that it sees are its own, whichever other workers its machine has */
+    int signals;           /* a signalfd of what is passed on to the coordinator; -1: none */
     double join_timeout_s; /* how long to try to reach it */
     bool talks;            /* print on stderr why the job ended */
 };

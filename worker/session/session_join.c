@@ -25,6 +25,7 @@ static enum status hello_send(struct session *session, const struct session_setu
         .token = message_text(setup->token),
         .host = message_text(setup->host != NULL ? setup->host : host),
         .pid = (uint32_t)getpid(),
+        .rank = setup->rank,
         .n_core = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint32_t)CPU_COUNT(&cores) : 1,
         .address = {address, (uint32_t)n_address},
     };
@@ -115,7 +116,7 @@ enum status session_join(struct session *session, const struct session_setup *se
         status = peers_take(session);
     }
     if (status == STATUS_OK) {
-        status = link_watch(session->link, session->job.workers.heartbeat_timeout);
+        status = link_watch(session->link, session->job.workers.heartbeat_timeout, setup->signals);
     }
     if (status != STATUS_OK) {
         return status;

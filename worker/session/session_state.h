@@ -34,6 +34,7 @@ struct session {
     struct job job;
     uint32_t rank, n_rank;
     uint32_t n_thread;
+    bool has_gpus; /* of its own: session_setup */
 
     int32_t n_part; /* 0: not placed yet */
     uint32_t *rank_of_part;

@@ -45,6 +45,11 @@ void test_graph_random(int64_t n_node, double density, uint64_t seed, enum datas
     free(to);
 }
 
+double test_graph_degree(const struct test_graph *graph, bool counts, int64_t node)
+{
+    return counts ? (double)graph->degree[node] : graph->strength[node];
+}
+
 void test_graph_release(struct test_graph *graph)
 {
     free(graph->from);

@@ -4,6 +4,7 @@
 
 #include "partition/dataset.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct test_graph {
@@ -32,6 +33,9 @@ void test_graph_weights(struct test_graph *graph, uint64_t seed);
 
 /* 1 / (number of in-edges of edge e's destination that have e's type). */
 double test_graph_weight(const struct test_graph *graph, int64_t e);
+
+/* What an aggregate's scale of a node is made of: the number of its in-edges, or the sum of their weights. */
+double test_graph_degree(const struct test_graph *graph, bool counts, int64_t node);
 
 void test_graph_release(struct test_graph *graph);
 

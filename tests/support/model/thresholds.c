@@ -23,7 +23,7 @@ static double coefficient(const struct test_graph *graph, enum aggregate_kind ki
     int self = graph->loops == DATASET_LOOPS_IMPLICIT;
     double from = graph->strength[graph->from[e]] + self, to = graph->strength[graph->to[e]] + self;
     double weight = graph->weight != NULL ? (double)graph->weight[e] : 1.0;
-    double mean = to > 1.0 ? weight / to : weight, gcn = from > 0.0 && to > 0.0 ? weight / sqrt(from * to) : 0.0;
+    double mean = weight / (graph->degree[graph->to[e]] + self), gcn = from > 0.0 && to > 0.0 ? weight / sqrt(from * to) : 0.0;
     return kind == AGGREGATE_KIND_MEAN ? mean : kind == AGGREGATE_KIND_GCN ? gcn : weight;
 }
 

@@ -138,7 +138,8 @@ static void batch_norm(const struct evaluation *e)
 static double edge_weight(const struct truth *t, enum aggregate_kind kind, int64_t e, int64_t from, int64_t to)
 {
     int self = t->graph->loops == DATASET_LOOPS_IMPLICIT;
-    double d_from = t->graph->strength[from] + self, d_to = t->graph->strength[to] + self;
+    bool counts = kind == AGGREGATE_KIND_MEAN;
+    double d_from = t->graph->strength[from] + self, d_to = test_graph_degree(t->graph, counts, to) + self;
     double weight = e >= 0 && t->graph->weight != NULL ? (double)t->graph->weight[e] : 1.0;
     switch (kind) {
     case AGGREGATE_KIND_MEAN:

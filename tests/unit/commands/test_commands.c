@@ -65,7 +65,7 @@ Test(commands, what_is_wrong_with_a_submission_is_said_and_nothing_is_kept)
     expect_failure(ask(SUBMIT(",\"priority\":1000001")), 2, "priority is 1e+06, expected -1e+06 to 1e+06");
     expect_failure(ask(SUBMIT(",\"max_restarts\":-1")), 2, "max_restarts is -1, expected 0 to 1000");
     expect_failure(ask(SUBMIT(",\"time_limit_s\":-1")), 2, "time_limit_s is -1");
-    expect_failure(ask(SUBMIT(",\"prio\":1")), 2, "submit takes no 'prio'; it takes config, file, folder, set, name");
+    expect_failure(ask(SUBMIT(",\"prio\":1")), 2, "submit takes no 'prio'; it takes config, file, folder, set, jobs, name");
     size_t n;
     jobs_all(jobs, &n);
     cr_assert_eq(n, 0);
@@ -320,6 +320,14 @@ Test(commands, a_job_on_gpus_is_refused_where_there_are_none)
                    "my.toml: workers.device is \"" CUDA
                    "\", but the daemon has no GPUs to give (daemon.gpus, in trainerd.toml)");
     submit(SUBMIT(""));
+}
+
+Test(commands, a_job_for_an_allocation_of_slurm_is_refused)
+{
+    expect_failure(
+        ask(SUBMIT(",\"set\":[\"workers.launcher=slurm\"],\"file\":\"my.toml\"")), 78,
+        "my.toml: workers.launcher = \"slurm\" is for trainerd --config in a batch script of Slurm (docs/cluster.md); the "
+        "daemon's jobs run outside of allocations, with another launcher");
 }
 
 Test(commands, every_gpu_is_listed_with_the_job_that_holds_it)

@@ -185,5 +185,5 @@ Test(reference, bash_completes_commands_options_and_shells, .init = folder_make,
     FILE *file = popen(command, "r");
     cr_assert_gt(fread(said, 1, sizeof said - 1, file), 0);
     cr_assert_eq(pclose(file), 0);
-    cr_assert_str_eq(said, "submit\n--secret-file --set\nfish\nscale\n\n");
+    cr_assert_str_eq(said, "submit\n--secret-file --set --seeds\nfish\nscale\n\n");
 }

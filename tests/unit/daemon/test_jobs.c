@@ -34,7 +34,7 @@ static enum status submit(const char *name, uid_t uid, const char *config, const
     const struct store_submission submission = {
         .submission_id = "", .config = config, .set = &setting, .n_set = setting == NULL ? 0 : 1, .folder = "/home/ann"};
     int64_t existing;
-    enum status status = jobs_submit(jobs, &record, &submission, &existing);
+    enum status status = jobs_submit(jobs, &record, &submission, 1, &existing);
     *id_out = record.id;
     return status;
 }

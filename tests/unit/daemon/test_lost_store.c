@@ -31,7 +31,7 @@ static int64_t submit(struct jobs *jobs, uid_t uid)
     const struct store_submission submission = {.submission_id = "", .config = GOOD, .folder = folder, .output = ""};
     struct job_record record = {.uid = uid, .gid = 100};
     int64_t existing;
-    cr_assert_eq(jobs_submit(jobs, &record, &submission, &existing), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_submit(jobs, &record, &submission, 1, &existing), STATUS_OK, "%s", status_reason());
     return record.id;
 }
 

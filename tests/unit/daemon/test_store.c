@@ -50,7 +50,7 @@ static int64_t insert(struct store *store, const char *name, const char *submiss
     struct store_submission mine = submission;
     int64_t existing;
     mine.submission_id = submission_id;
-    cr_assert_eq(store_insert(store, &record, &mine, &existing), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(store_insert(store, &record, &mine, 1, &existing), STATUS_OK, "%s", status_reason());
     return existing != 0 ? -existing : record.id;
 }
 
@@ -80,7 +80,7 @@ Test(store, what_was_acknowledged_is_there_after_the_process_is_killed)
         }
         struct job_record record = record_of("first");
         int64_t existing;
-        if (store_insert(store, &record, &submission, &existing) != STATUS_OK) {
+        if (store_insert(store, &record, &submission, 1, &existing) != STATUS_OK) {
             _exit(2);
         }
         record.state = JOB_STATE_RUNNING;
@@ -106,7 +106,7 @@ Test(store, a_record_comes_back_as_it_was_every_field)
     struct store *store = open_store();
     struct job_record record = record_of("every field");
     int64_t existing;
-    cr_assert_eq(store_insert(store, &record, &submission, &existing), STATUS_OK);
+    cr_assert_eq(store_insert(store, &record, &submission, 1, &existing), STATUS_OK);
     struct job_record changed = {.id = record.id,
                                  .name = "other",
                                  .uid = 4294967294u,
@@ -122,6 +122,7 @@ Test(store, a_record_comes_back_as_it_was_every_field)
                                  .n_worker = 4,
                                  .n_slot = 8,
                                  .n_gpu = 2,
+                                 .n_part = 16,
                                  .memory = INT64_C(1) << 40,
                                  .time_limit_s = 0.5,
                                  .max_restarts = 3,
@@ -134,6 +135,8 @@ Test(store, a_record_comes_back_as_it_was_every_field)
                                  .ran_s = 4.5,
                                  .next_attempt_at = 18.0,
                                  .n_event_bytes = 1234567890123,
+                                 .group = "sweep-1",
+                                 .tags = "paper,night",
                                  .cancel = true,
                                  .checkpointed = true,
                                  .exit_code = 69,
@@ -155,6 +158,8 @@ Test(store, a_record_comes_back_as_it_was_every_field)
     find_all(store);
     cr_assert_str_eq(found[0].name, changed.name);
     cr_assert_str_eq(found[0].reason_text, changed.reason_text);
+    cr_assert_str_eq(found[0].group, changed.group);
+    cr_assert_str_eq(found[0].tags, changed.tags);
 #define SAME(field) cr_assert_eq(found[0].field, changed.field, #field)
     SAME(uid);
     SAME(gid);
@@ -168,6 +173,7 @@ Test(store, a_record_comes_back_as_it_was_every_field)
     SAME(n_worker);
     SAME(n_slot);
     SAME(n_gpu);
+    SAME(n_part);
     SAME(gpus);
     SAME(memory);
     SAME(time_limit_s);
@@ -238,9 +244,56 @@ Test(store, a_submission_id_is_taken_once_for_each_owner)
     mine.submission_id = "night-run";
     other.uid = 2000;
     int64_t existing;
-    cr_assert_eq(store_insert(store, &other, &mine, &existing), STATUS_OK);
+    cr_assert_eq(store_insert(store, &other, &mine, 1, &existing), STATUS_OK);
     cr_assert_eq(existing, 0);
     cr_assert_eq(other.id, 4);
+    store_close(store);
+}
+
+static int64_t listed[8];
+static size_t n_listed;
+
+static void list(void *context, int64_t id)
+{
+    (void)context;
+    listed[n_listed++] = id;
+}
+
+static void expect_listed(struct store *store, uid_t uid, const char *submission_id, int64_t first, size_t n)
+{
+    n_listed = 0;
+    cr_assert_eq(store_submitted(store, uid, submission_id, list, NULL), STATUS_OK);
+    cr_assert_eq(n_listed, n);
+    for (size_t i = 0; i < n; i++) {
+        cr_assert_eq(listed[i], first + (int64_t)i);
+    }
+}
+
+Test(store, the_jobs_of_a_submission_follow_each_other_and_are_found_again)
+{
+    struct store *store = open_store();
+    insert(store, "before", "");
+    struct job_record records[3] = {record_of("a"), record_of("b"), record_of("c")};
+    struct store_submission all[3] = {submission, submission, submission};
+    int64_t existing;
+    for (int i = 0; i < 3; i++) {
+        all[i].submission_id = "sweep";
+        snprintf(records[i].group, sizeof records[i].group, "g");
+    }
+    cr_assert_eq(store_insert(store, records, all, 3, &existing), STATUS_OK, "%s", status_reason());
+    cr_assert(existing == 0 && records[0].id == 2 && records[2].id == 4);
+    for (int again = 0; again < 2; again++) { /* by this daemon, and by its next */
+        cr_assert_eq(store_insert(store, records, all, 3, &existing), STATUS_OK);
+        cr_assert_eq(existing, 2);
+        expect_listed(store, 1000, "sweep", 2, 3);
+        expect_listed(store, 2000, "sweep", 0, 0);
+        expect_listed(store, 1000, "other", 0, 0);
+        find_all(store);
+        cr_assert_eq(n_found, 4);
+        cr_assert_str_eq(found[3].group, "g");
+        store_close(store);
+        store = open_store();
+    }
     store_close(store);
 }
 
@@ -279,7 +332,7 @@ Test(store, history_has_a_line_for_each_change_of_state_reason_or_attempt)
     struct store *store = open_store();
     struct job_record record = record_of("a");
     int64_t existing;
-    cr_assert_eq(store_insert(store, &record, &submission, &existing), STATUS_OK);
+    cr_assert_eq(store_insert(store, &record, &submission, 1, &existing), STATUS_OK);
     record.changed_at = 6;
     record.n_event_bytes = 10;
     cr_assert_eq(store_update(store, &record), STATUS_OK);
@@ -382,7 +435,7 @@ Test(store, a_newer_version_is_refused_with_both_numbers)
     run_sql("PRAGMA user_version = 99");
     struct store *store;
     cr_assert_eq(store_open(folder, &store), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 3"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 4"), "%s", status_reason());
 }
 
 /* The tables of version 1, and jobs of its daemon: one that runs on two GPUs, one on none, one that waits and one that has ended. */
@@ -427,6 +480,40 @@ Test(store, version_1_is_brought_up_to_date_and_what_runs_there_holds_the_first_
         }
         store_close(store);
     }
+}
+
+Test(store, version_3_is_brought_up_to_date_and_its_submissions_are_still_known)
+{
+    struct store *store = open_store();
+    insert(store, "old", "night-run");
+    store_close(store);
+    run_sql("DROP INDEX by_submission; ALTER TABLE jobs DROP COLUMN place; ALTER TABLE jobs DROP COLUMN job_group;"
+            "ALTER TABLE jobs DROP COLUMN tags; ALTER TABLE jobs DROP COLUMN n_part;"
+            "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id) WHERE submission_id <> '';"
+            "CREATE TABLE aside AS SELECT * FROM jobs; PRAGMA user_version = 3;");
+    for (int opened = 0; opened < 2; opened++) {
+        store = open_store();
+        find_all(store);
+        cr_assert_eq(n_found, opened == 0 ? 1 : 3);
+        cr_assert_str_eq(found[0].name, "old");
+        cr_assert(found[0].group[0] == '\0' && found[0].tags[0] == '\0');
+        cr_assert_eq(insert(store, "again", "night-run"), -1);
+        struct job_record records[2] = {record_of("a"), record_of("b")};
+        struct store_submission all[2] = {submission, submission};
+        int64_t existing;
+        all[0].submission_id = all[1].submission_id = "sweep";
+        cr_assert_eq(store_insert(store, records, all, 2, &existing), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(existing, opened == 0 ? 0 : 2);
+        store_close(store);
+    }
+    run_sql("SELECT * FROM aside_3");
+    run_sql("UPDATE jobs SET state = 'DREAMING' WHERE id = 3"); /* a repair makes a table of rows set aside of its own */
+    struct store_repaired repaired;
+    cr_assert_eq(store_repair(folder, 0, &repaired), STATUS_OK, "%s", status_reason());
+    cr_assert(repaired.n_job == 2 && repaired.n_aside == 1);
+    store = open_store();
+    expect_listed(store, 1000, "sweep", 2, 1);
+    store_close(store);
 }
 
 Test(store, a_row_that_cannot_be_a_jobs_costs_no_other_job)
@@ -491,9 +578,15 @@ Test(store, on_a_full_disk_nothing_is_kept_by_halves_and_later_all_goes_on)
     cr_assert_eq(getrlimit(RLIMIT_FSIZE, &was), 0);
     limit = (struct rlimit){.rlim_cur = (rlim_t)about.st_size, .rlim_max = was.rlim_max};
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    struct job_record record = record_of("meanwhile");
+    enum { N = 40 }; /* more than one page of the file */
+    struct job_record records[N];
+    struct store_submission all[N];
+    for (int i = 0; i < N; i++) {
+        records[i] = record_of("meanwhile");
+        all[i] = submission;
+    }
     int64_t existing;
-    enum status status = store_insert(store, &record, &submission, &existing);
+    enum status status = store_insert(store, records, all, N, &existing);
     struct job_record first = record_of("before");
     first.id = 1;
     first.state = JOB_STATE_FAILED;

@@ -49,7 +49,7 @@ static void build_and_check(const struct dataset *dataset, const struct job *job
 {
     struct partition a, b;
     cr_assert_eq(partition_build(dataset, job, &a), STATUS_OK, "%s", status_reason());
-    is_whole(&a, dataset->n_node, job_n_part(job));
+    is_whole(&a, dataset->n_node, (int32_t)job->partition.parts);
     cr_assert_eq(partition_build(dataset, job, &b), STATUS_OK);
     cr_assert_eq(memcmp(a.order, b.order, (size_t)a.n_node * sizeof *a.order), 0, "built twice, two orders");
     cr_assert_eq(memcmp(a.owner, b.owner, (size_t)a.n_node * sizeof *a.owner), 0, "built twice, two owners");
@@ -117,6 +117,40 @@ Test(partition, more_parts_than_nodes_is_a_bad_job)
     struct partition partition;
     cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_CONFIG);
     cr_assert_str_eq(status_reason(), "partition.parts = 4, expected at most the graph's 3 nodes");
+    tiny_release(&dataset);
+}
+
+Test(partition, parts_that_a_job_leaves_out_follow_from_the_numbers_of_nodes_and_edges_alone)
+{
+    const struct {
+        int64_t n_node, n_edge;
+        int32_t n_part;
+    } rows[] = {{34, 156, 8},
+                {1, 0, 1},
+                {7, 12, 7},
+                {100000, 2000000, 8},
+                {1 << 20, (31 << 20) + 7, 8},
+                {1 << 20, (31 << 20) + 8, 16},
+                {2449029, 123718280, 32},
+                {111059956, 3228124712, 64}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cr_assert_eq(partition_parts_default(rows[i].n_node, rows[i].n_edge), rows[i].n_part, "row %zu", i);
+    }
+    struct dataset dataset = tiny_from_edges(40, 0, NULL, true);
+    for (int n_worker = 1; n_worker <= 8; n_worker++) {
+        struct job job = job_of(0, JOB_METHOD_METIS);
+        job.workers.count = n_worker;
+        cr_assert_eq(partition_parts_choose(&dataset, &job), STATUS_OK);
+        cr_assert_eq(job.partition.parts, 8);
+    }
+    struct job job = job_of(0, JOB_METHOD_METIS);
+    job.workers.count = 9;
+    cr_assert_eq(partition_parts_choose(&dataset, &job), STATUS_CONFIG);
+    cr_assert_not_null(strstr(status_reason(), "workers.count = 9 is more than partition.parts, which is 8 for"), "%s",
+                       status_reason());
+    job = job_of(5, JOB_METHOD_METIS);
+    cr_assert_eq(partition_parts_choose(&dataset, &job), STATUS_OK);
+    cr_assert_eq(job.partition.parts, 5, "what is given stays");
     tiny_release(&dataset);
 }
 
@@ -365,16 +399,18 @@ Test(partition, random_parts_differ_by_at_most_one_node_and_by_their_seed)
     tiny_release(&dataset);
 }
 
-static enum status build_from_bytes(const char *text, size_t n, struct partition *out)
+/* n_part 0: as many as the file has */
+static enum status build_from_bytes(const char *text, size_t n, int n_part, struct partition *out)
 {
     folder_make();
     FILE *file = fopen(folder_path("owners.txt"), "wb");
     cr_assert_eq(fwrite(text, 1, n, file), n);
     fclose(file);
     struct dataset dataset = tiny_from_edges(4, 0, NULL, true);
-    struct job job = job_of(2, JOB_METHOD_FILE);
+    struct job job = job_of(n_part, JOB_METHOD_FILE);
     snprintf(job.partition.file, sizeof job.partition.file, "%s", folder_path("owners.txt"));
-    enum status status = partition_build(&dataset, &job, out);
+    enum status status = partition_parts_choose(&dataset, &job);
+    status = status == STATUS_OK ? partition_build(&dataset, &job, out) : status;
     tiny_release(&dataset);
     folder_remove();
     return status;
@@ -382,7 +418,7 @@ static enum status build_from_bytes(const char *text, size_t n, struct partition
 
 static enum status build_from_file(const char *text, struct partition *out)
 {
-    return build_from_bytes(text, strlen(text), out);
+    return build_from_bytes(text, strlen(text), 2, out);
 }
 
 Test(partition, a_file_gives_line_i_to_node_i)
@@ -396,6 +432,18 @@ Test(partition, a_file_gives_line_i_to_node_i)
         is_whole(&partition, 4, 2);
         partition_release(&partition);
     }
+}
+
+Test(partition, a_job_that_gives_a_file_alone_has_as_many_parts_as_the_file)
+{
+    struct partition partition;
+    cr_assert_eq(build_from_bytes("1\n0\n2\n1\n", 8, 0, &partition), STATUS_OK, "%s", status_reason());
+    is_whole(&partition, 4, 3);
+    partition_release(&partition);
+    cr_assert_eq(build_from_bytes("1\n0\n3\n1\n", 8, 0, &partition), STATUS_DATA);
+    cr_assert_not_null(strstr(status_reason(), ": part 2 has no node"), "%s", status_reason());
+    cr_assert_eq(build_from_bytes("1\n0\n65536\n1\n", 12, 0, &partition), STATUS_DATA);
+    cr_assert_not_null(strstr(status_reason(), ":3: '65536', expected a part number of 0 to 65535"), "%s", status_reason());
 }
 
 Test(partition, a_file_that_does_not_fit_is_refused_with_its_line)
@@ -425,7 +473,7 @@ Test(partition, a_file_that_does_not_fit_is_refused_with_its_line)
 Test(partition, nothing_of_a_file_is_hidden_behind_a_zero_byte)
 {
     struct partition partition;
-    cr_assert_eq(build_from_bytes("0\n1\0x\n0\n1\n", 10, &partition), STATUS_DATA);
+    cr_assert_eq(build_from_bytes("0\n1\0x\n0\n1\n", 10, 2, &partition), STATUS_DATA);
     cr_assert_not_null(strstr(status_reason(), ":2: '1', expected a part number of 0 to 1 and the line's end"), "%s",
                        status_reason());
 }

@@ -69,7 +69,7 @@ static void plant_reversed(void)
         partition.order[a] = partition.order[b];
         partition.order[b] = swap;
     }
-    partition_cache_find(&dataset, &job, job_n_part(&job), NULL, &cache);
+    partition_cache_find(&dataset, &job, (int32_t)job.partition.parts, NULL, &cache);
     partition_cache_save(&cache, &partition);
     partition_release(&partition);
 }

@@ -1,6 +1,7 @@
 /* Weights of edges in folders: which edge and which layer gets them, what repeats, reverses and loops weigh, what is refused. */
 #include "fixture.h"
 
+#include "protocol/log.h"
 #include "protocol/memory.h"
 
 #include <criterion/criterion.h>
@@ -155,6 +156,48 @@ Test(weights, layers_without_a_meaning_for_them_do_not_get_them_nor_those_told_n
     struct dataset d = fixture_loaded(&job);
     cr_assert(!d.weighted && d.n_edge == 4 && d.loops == DATASET_LOOPS_IMPLICIT);
     dataset_release(&d);
+}
+
+Test(weights, sage_and_gin_take_them_when_asked_without_loops_of_their_own)
+{
+    struct job job = fixture_job();
+    job.dataset.edge_weights = JOB_SWITCH_YES;
+    for (int i = 0; i < 2; i++) {
+        job.model.kind = i == 0 ? JOB_KIND_SAGE : JOB_KIND_GIN;
+        struct dataset d = fixture_loaded(&job);
+        cr_assert(d.weighted && d.n_edge == 5, "four edges and the loop");
+        cr_assert(weight_of(&d, 0, 1) == 0.75f && weight_of(&d, 3, 3) == 4.0f);
+        dataset_release(&d);
+    }
+    job.dataset.self_loops = JOB_SWITCH_YES;
+    struct dataset d = fixture_loaded(&job);
+    cr_assert(d.weighted && d.n_edge == 5 + 5 && weight_of(&d, 3, 3) == 4.0f && weight_of(&d, 0, 0) == 1.0f);
+    dataset_release(&d);
+}
+
+Test(weights, that_are_left_out_are_remarked_on_with_the_reason)
+{
+    static const struct {
+        int kind, aggregator;
+        const char *reason;
+    } cases[] = {{JOB_KIND_SAGE, JOB_AGGREGATOR_MEAN, "only with dataset.edge_weights = \\\"yes\\\""},
+                 {JOB_KIND_GIN, JOB_AGGREGATOR_MEAN, "only with dataset.edge_weights = \\\"yes\\\""},
+                 {JOB_KIND_SAGE, JOB_AGGREGATOR_MAX, "takes no weights of edges with model.aggregator = \\\"max\\\""},
+                 {JOB_KIND_GAT, JOB_AGGREGATOR_MEAN, "model.kind = \\\"gat\\\" takes no weights of edges"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct job job = fixture_job();
+        char log[4096];
+        job.model.kind = cases[i].kind;
+        job.model.aggregator = cases[i].aggregator;
+        log_init("test", -1, LOG_LEVEL_WARN);
+        cr_assert_eq(log_to(folder_path("log")), STATUS_OK, "%s", status_reason());
+        struct dataset d = fixture_loaded(&job);
+        cr_assert(!d.weighted);
+        dataset_release(&d);
+        folder_read("log", log, sizeof log);
+        fixture_remove("log");
+        cr_assert(strstr(log, "edge_weight.npy is not used") != NULL && strstr(log, cases[i].reason) != NULL, "%s", log);
+    }
 }
 
 Test(weights, that_do_not_fit_the_edges_are_refused)

@@ -242,8 +242,11 @@ Test(job, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
     REFUSED("[dataset]\ngenerator = \"sbm\"\nclasses = 3\nlabels_per_node = 4\n", "job.toml:4:19:", "dataset.classes");
     SETTING_REFUSED("dataset.path=x", "job.toml:2:13:", "both given");
     SETTING_REFUSED("name=a/b", "--set name: ", "fit for a folder");
-    REFUSED("[model]\nkind = \"sage\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n",
-            "job.toml:5:16:", "expected model.kind = \"gcn\", \"appnp\", \"sgc\" or \"gcnii\"");
+    REFUSED("[model]\nkind = \"gat\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n", "job.toml:5:16:",
+            "expected model.kind = \"gcn\", \"sage\", \"gin\", \"appnp\", \"sgc\" or \"gcnii\", and no model.aggregator");
+    REFUSED("[model]\nkind = \"sage\"\naggregator = \"max\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n",
+            "job.toml:6:16:", "dataset.edge_weights = \"yes\" is for sums of neighbours' rows",
+            "no model.aggregator = \"max\"");
 }
 
 #define REMARKED(text, ...)                                                                                                    \
@@ -376,15 +379,6 @@ Test(job, sums_by_cusparse_are_refused_without_a_gpu_or_sums)
     }
     cr_assert_eq(load(GRAPH "[model]\nkernel = \"cusparse\"\nkind = \"gat\"\n[predict]\nmodel = \"x\"\n", &job), STATUS_OK,
                  "the kind is the trained model's");
-}
-
-Test(job, as_many_parts_as_workers_unless_parts_are_given)
-{
-    struct job job;
-    cr_assert_eq(load(GRAPH "[workers]\ncount = 3\n", &job), STATUS_OK);
-    cr_assert_eq(job_n_part(&job), 3);
-    cr_assert_eq(load(GRAPH "[workers]\ncount = 3\n[partition]\nparts = 5\n", &job), STATUS_OK);
-    cr_assert_eq(job_n_part(&job), 5);
 }
 
 Test(job, a_text_too_long_for_its_place_is_refused)

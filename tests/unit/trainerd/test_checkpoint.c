@@ -28,7 +28,9 @@ static struct job job_of(const char *text)
     return job;
 }
 
-#define JOB_OF_TEST "[dataset]\ngenerator = \"karate\"\n[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nepochs = 50\n"
+#define JOB_OF_TEST                                                                                                            \
+    "[dataset]\ngenerator = \"karate\"\n[model]\nhidden = 16\n[partition]\nparts = 2\n[workers]\ncount = 2\n[train]\nepochs "  \
+    "= 50\n"
 
 /* Weights, one moment and the best weights: an optimiser without a second moment. */
 static void save(int64_t n_epoch)
@@ -353,7 +355,20 @@ Test(checkpoint, another_job_is_refused_with_the_key_and_both_values)
     expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nlr = 0.5\n", STATUS_CONFIG, "train.lr is 0.5");
     expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nseed = 2\n", STATUS_CONFIG, "train.seed");
     expect_match("[dataset]\npath = \"x\"\n[model]\nhidden = 16\n[workers]\ncount = 2\n", STATUS_CONFIG, "dataset.");
-    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 4\n", STATUS_CONFIG, "partition.parts is 4");
+    expect_match(KARATE "[model]\nhidden = 16\n[partition]\nparts = 4\n", STATUS_CONFIG, "partition.parts is 4");
+}
+
+Test(checkpoint, a_job_without_parts_goes_on_with_the_checkpoints)
+{
+    save(20);
+    struct checkpoint read;
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_OK);
+    struct job job = job_of(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n");
+    cr_assert_eq(checkpoint_match(&read, &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job.partition.parts, 2);
+    checkpoint_release(&read);
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 4\n", STATUS_CONFIG,
+                 "workers.count = 4 is more than the 2 parts of checkpoint");
 }
 
 Test(checkpoint, workers_exchange_output_and_more_epochs_may_change)
@@ -371,7 +386,7 @@ Test(checkpoint, fewer_epochs_than_are_done_are_refused)
 
 Test(checkpoint, a_rate_that_stretches_to_the_last_epoch_fixes_their_number)
 {
-    struct job then = job_of(KARATE "[train]\nepochs = 50\nlr_schedule = \"cosine\"\n");
+    struct job then = job_of(KARATE "[partition]\nparts = 2\n[train]\nepochs = 50\nlr_schedule = \"cosine\"\n");
     char *text = job_print(&then);
     struct checkpoint checkpoint = {.job = text, .n_job = strlen(text), .state.n_epoch = 20, .path = "it"};
     cr_assert_eq(checkpoint_match(&checkpoint, &then), STATUS_OK);

@@ -270,5 +270,5 @@ Test(score, r2_is_the_metric_of_numbers_unless_another_is_asked_for)
     enum job_metric metric = JOB_METRIC_N;
     cr_assert_eq(score_metric(&job, true, 1, &metric), STATUS_OK);
     cr_expect_eq(metric, JOB_METRIC_R2);
-    cr_expect(score_falls(JOB_METRIC_RMSE) && score_falls(JOB_METRIC_MAE) && !score_falls(JOB_METRIC_R2));
+    cr_expect(job_metric_falls(JOB_METRIC_RMSE) && job_metric_falls(JOB_METRIC_MAE) && !job_metric_falls(JOB_METRIC_R2));
 }

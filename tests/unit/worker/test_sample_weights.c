@@ -110,7 +110,7 @@ static double square_of(const struct dataset *dataset, const struct partition *p
             }
             double to_degree = 0.0, from_degree = 0.0, weight = dataset->weighted ? dataset->edge_weight[e] : 1.0;
             for (int64_t i = dataset->indptr[v]; i < dataset->indptr[v + 1]; i++) {
-                to_degree += dataset->weighted ? dataset->edge_weight[i] : 1.0;
+                to_degree += dataset->weighted && !def->scale_counts ? dataset->edge_weight[i] : 1.0;
             }
             for (int64_t i = dataset->indptr[from]; i < dataset->indptr[from + 1]; i++) {
                 from_degree += dataset->weighted ? dataset->edge_weight[i] : 1.0;

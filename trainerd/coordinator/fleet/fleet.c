@@ -13,6 +13,7 @@
 
 #define TICK_MS 50
 #define CLOSE_MS 2000
+#define STEP_CLOSE_MS 30000 /* Slurm sees that tasks have ended, and tells srun */
 
 static void transport_readable(uv_poll_t *poll, int error, int events)
 {
@@ -62,6 +63,10 @@ static enum status workers_start(struct fleet *fleet)
     if (how->launcher == JOB_LAUNCHER_LOCAL) {
         status = fleet_token_make(fleet->token);
         return status == STATUS_OK ? fleet_launch(fleet) : status;
+    }
+    if (how->launcher == JOB_LAUNCHER_SLURM) {
+        status = fleet_token_make(fleet->token);
+        return status == STATUS_OK ? fleet_launch_slurm(fleet) : status;
     }
     if (how->token_file[0] == '\0') {
         return status_fail(STATUS_CONFIG,
@@ -171,7 +176,7 @@ static void workers_dismiss(struct fleet *fleet)
         fleet_client_send(client, frame, n);
     }
     fleet_linger(fleet, fleet_is_clientless, CLOSE_MS);
-    if (!fleet_linger(fleet, fleet_is_childless, CLOSE_MS)) {
+    if (!fleet_linger(fleet, fleet_is_childless, fleet->step.is_child ? STEP_CLOSE_MS : CLOSE_MS)) {
         fleet_kill(fleet);
     }
 }

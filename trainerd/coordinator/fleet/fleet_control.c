@@ -10,6 +10,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,11 +50,29 @@ static void worker_failed(struct fleet_worker *worker, const struct message_fail
     }
 }
 
+/* Slurm signals the tasks of a job, not the batch script: what they get is meant for the coordinator. All tasks get it. */
+static enum status worker_signalled(struct fleet_worker *worker, uint32_t number)
+{
+    struct fleet *fleet = worker->fleet;
+    if (number == SIGUSR1) {
+        return worker->rank > 0 || raise(SIGUSR1) == 0 ? STATUS_OK : status_fail(STATUS_BUG, "cannot raise signal %u", number);
+    }
+    if (number != SIGTERM && number != SIGINT) {
+        return status_fail(STATUS_PEER, "it passed on signal %u, expected %d, %d or %d", number, SIGTERM, SIGINT, SIGUSR1);
+    }
+    if (!fleet->is_signalled) {
+        fleet->is_signalled = true;
+        raise((int)number);
+    }
+    return STATUS_OK;
+}
+
 static enum status worker_frame(struct fleet_worker *worker, const struct control_frame *frame)
 {
     struct message_heartbeat beat;
     struct message_connected connected;
     struct message_failed failed;
+    struct message_signalled signalled;
     struct message_goodbye goodbye;
     enum status status;
     worker->last_seen_ms = clock_ms();
@@ -70,6 +89,9 @@ static enum status worker_frame(struct fleet_worker *worker, const struct contro
             worker_failed(worker, &failed);
         }
         return status;
+    case MESSAGE_ID_signalled:
+        status = message_decode_signalled(frame->body, frame->n_bytes, &signalled);
+        return status == STATUS_OK ? worker_signalled(worker, signalled.signal) : status;
     case MESSAGE_ID_goodbye:
         return message_decode_goodbye(frame->body, frame->n_bytes, &goodbye);
     default:
@@ -241,6 +263,9 @@ void fleet_tick(uv_timer_t *tick)
     if (fleet->transport_failed_ms > 0 && now - fleet->transport_failed_ms > SUSPECT_MS) {
         fleet_fail(fleet, NULL, STATUS_PEER, "%s %s", fleet->transport_failure, fleet->doing);
     }
+    if (fleet->step.ended_ms > 0 && now - fleet->step.ended_ms > SUSPECT_MS) {
+        fleet_fail(fleet, NULL, STATUS_PEER, "%s %s", fleet->step.sentence, fleet->doing);
+    }
     uint32_t n_joined = 0;
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
@@ -277,10 +302,13 @@ static enum status listener_bind(struct fleet *fleet, const struct address *wher
 
 enum status fleet_listen(struct fleet *fleet)
 {
-    struct address where = {.host = "127.0.0.1", .port = "0"};
+    const struct job_workers *how = &fleet->job->workers;
+    struct address where = {.port = "0"};
+    bool is_near = how->launcher == JOB_LAUNCHER_LOCAL || how->launcher == JOB_LAUNCHER_MANUAL;
+    snprintf(where.host, sizeof where.host, "%s", is_near ? "127.0.0.1" : "0.0.0.0");
     enum status status = STATUS_OK;
-    if (fleet->job->workers.launcher != JOB_LAUNCHER_LOCAL) {
-        status = address_parse(fleet->job->workers.listen, "workers.listen", &where);
+    if (how->launcher != JOB_LAUNCHER_LOCAL && how->listen[0] != '\0') {
+        status = address_parse(how->listen, "workers.listen", &where);
     }
     if (status != STATUS_OK) {
         return status;

@@ -1,6 +1,7 @@
 /* How a client becomes a worker: the token, the version, a rank; and how all workers get each other's addresses. */
 #include "protocol/clock.h"
 #include "protocol/log.h"
+#include "protocol/version.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 
 #include <stdio.h>
@@ -16,9 +17,13 @@ static void refuse(struct fleet_client *client, const char *why)
     log_warn("refused %s: %s", client->from, why);
 }
 
-/* Started here: the child with that pid. Started by hand: the first free rank. */
-static struct fleet_worker *rank_find(struct fleet *fleet, uint32_t pid)
+/* The rank that it asks for; else, started here, the child with that pid; started by hand, the first free rank. */
+static struct fleet_worker *rank_find(struct fleet *fleet, uint32_t wish, uint32_t pid)
 {
+    if (wish != MESSAGE_NO_RANK) {
+        struct fleet_worker *worker = wish < fleet->n_worker ? &fleet->workers[wish] : NULL;
+        return worker != NULL && !worker->has_joined && !worker->was_started ? worker : NULL;
+    }
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
         if (!worker->has_joined && (!worker->was_started || worker->pid == pid)) {
@@ -30,6 +35,10 @@ static struct fleet_worker *rank_find(struct fleet *fleet, uint32_t pid)
 
 static bool hello_read(struct fleet_client *client, const struct control_frame *frame, struct message_hello *out)
 {
+    if (frame->id == MESSAGE_HELLO_BEFORE) {
+        refuse(client, "the worker is of an older version of trainerd, expected the coordinator's, " TRAINERD_VERSION);
+        return false;
+    }
     if (frame->id != MESSAGE_ID_hello) {
         refuse(client, "the first message is not a hello");
         return false;
@@ -57,9 +66,14 @@ void fleet_hello(struct fleet_client *client, const struct control_frame *frame)
     if (!hello_read(client, frame, &hello)) {
         return;
     }
-    struct fleet_worker *worker = rank_find(client->fleet, hello.pid);
+    struct fleet_worker *worker = rank_find(client->fleet, hello.rank, hello.pid);
     if (worker == NULL) {
-        refuse(client, "all workers of the job have joined");
+        char why[120] = "all workers of the job have joined";
+        if (hello.rank != MESSAGE_NO_RANK) {
+            snprintf(why, sizeof why, "it asks for rank %u of %u, which is taken, or not one of them", hello.rank,
+                     client->fleet->n_worker);
+        }
+        refuse(client, why);
         return;
     }
     client->worker = worker;

@@ -16,8 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define N_SETTING 6
-
 extern char **environ;
 
 static uint32_t cores(void)
@@ -34,13 +32,7 @@ uint32_t fleet_n_thread(const struct job *job, uint32_t n_core, uint32_t n_here)
     return n_core > n_here ? n_core / n_here : 1;
 }
 
-/* The child's environment: the coordinator's, and defaults that the user has not set. */
-struct environment {
-    char settings[N_SETTING][64];
-    char **all; /* ends in NULL */
-};
-
-static void setting_add(struct environment *environment, size_t *n, const char *name, const char *value)
+static void setting_add(struct fleet_environment *environment, size_t *n, const char *name, const char *value)
 {
     if (getenv(name) == NULL) {
         char *setting = environment->settings[*n];
@@ -54,26 +46,36 @@ static void setting_add(struct environment *environment, size_t *n, const char *
     }
 }
 
-static void environment_init(const struct fleet *fleet, struct environment *out)
+void fleet_environment_init(uint32_t n_thread, struct fleet_environment *out)
 {
     size_t n_own = 0;
     while (environ[n_own] != NULL) {
         n_own++;
     }
-    out->all = memory_alloc(n_own + N_SETTING + 1, sizeof *out->all);
+    out->all = memory_alloc(n_own + FLEET_N_SETTING + 1, sizeof *out->all);
     memcpy(out->all, environ, n_own * sizeof *out->all);
 
-    uint32_t n_thread = fleet_n_thread(fleet->job, cores(), fleet->n_worker);
     char text[16];
     size_t n = 0;
     snprintf(text, sizeof text, "%u", n_thread);
-    setting_add(out, &n, "OMP_NUM_THREADS", text);
+    if (n_thread > 0) {
+        setting_add(out, &n, "OMP_NUM_THREADS", text);
+    }
     setting_add(out, &n, "OMP_PROC_BIND", "false"); /* bound threads of several workers would share the first cores */
     /* Waiting threads sleep: on a busy machine, a spinning thread takes the core of the thread that it waits for. */
     setting_add(out, &n, "OMP_WAIT_POLICY", "passive");
     setting_add(out, &n, "GOMP_SPINCOUNT", "0");
     setting_add(out, &n, "UCX_HANDLE_ERRORS", "none");
     setting_add(out, &n, "UCX_WARN_UNUSED_ENV_VARS", "n");
+}
+
+enum status fleet_worker_program(const struct job *job, char out[PATH_MAX])
+{
+    if (job->workers.program[0] == '\0') {
+        return program_beside("trainer-worker", out);
+    }
+    snprintf(out, PATH_MAX, "%s", job->workers.program);
+    return STATUS_OK;
 }
 
 static void process_exited(uv_process_t *process, int64_t exit_code, int signal)
@@ -122,16 +124,15 @@ static enum status token_pipe(const char *token, int *end_out)
 }
 
 /* The file of a worker's stderr. *owned_out: the caller closes it; -1: none to close */
-static enum status log_open(const struct fleet_worker *worker, int *out, int *owned_out)
+static enum status log_open(const struct events *events, uint32_t rank, int *out, int *owned_out)
 {
-    const struct events *events = worker->fleet->setup.events;
     *out = STDERR_FILENO;
     *owned_out = -1;
     if (events == NULL) {
         return STATUS_OK;
     }
     char path[PATH_MAX];
-    enum status status = events_log_path(events, worker->rank, path);
+    enum status status = events_log_path(events, rank, path);
     if (status != STATUS_OK) {
         return status;
     }
@@ -139,47 +140,64 @@ static enum status log_open(const struct fleet_worker *worker, int *out, int *ow
     return *out >= 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot open '%s': %s", path, strerror(errno));
 }
 
-static enum status worker_start(struct fleet_worker *worker, const char *program, char **environment)
+enum status fleet_child_start(struct fleet *fleet, const struct fleet_child *child, uv_process_t *out)
 {
-    struct fleet *fleet = worker->fleet;
-    int token = -1, log = -1, log_owned = -1;
-    enum status status = log_open(worker, &log, &log_owned);
+    int token = -1, log = -1, log_owned = -1, error = 0;
+    enum status status = log_open(fleet->setup.events, child->rank, &log, &log_owned);
     status = status == STATUS_OK ? token_pipe(fleet->token, &token) : status;
     if (status != STATUS_OK) {
         goto out;
     }
-    /* The coordinator listens already: a refused connection means that it is gone, and is not tried again. */
-    char *arguments[] = {(char *)program, "--join", fleet->join, "--token-fd", "3", "--join-timeout", "0", NULL};
+    const uv_stdio_container_t secret = {.flags = UV_INHERIT_FD, .data.fd = token}, none = {.flags = UV_IGNORE};
     uv_stdio_container_t stdio[] = {
-        {.flags = UV_IGNORE},
-        {.flags = UV_IGNORE}, /* standard output belongs to the job's owner */
+        child->token_at == 0 ? secret : none,
+        none, /* standard output belongs to the job's owner */
         {.flags = UV_INHERIT_FD, .data.fd = log},
-        {.flags = UV_INHERIT_FD, .data.fd = token},
+        secret,
     };
     uv_process_options_t options = {
-        .exit_cb = process_exited,
-        .file = program,
-        .args = arguments,
-        .env = environment,
-        .stdio_count = sizeof stdio / sizeof *stdio,
+        .exit_cb = child->ended,
+        .file = child->program,
+        .args = child->arguments,
+        .env = child->environment,
+        .stdio_count = child->token_at == 0 ? 3 : 4,
         .stdio = stdio,
     };
-    worker->process.data = worker;
-    int error = uv_spawn(&fleet->loop, &worker->process, &options);
+    out->data = child->data;
+    error = uv_spawn(&fleet->loop, out, &options);
     close(token);
-    worker->was_started = true;
     if (error != 0) {
-        uv_close((uv_handle_t *)&worker->process, NULL);
-        status = status_fail(STATUS_PEER, "cannot start worker %u, '%s': %s", worker->rank, program, uv_strerror(error));
-        goto out;
+        uv_close((uv_handle_t *)out, NULL);
+        status = status_fail(STATUS_PEER, "'%s': %s", child->program, uv_strerror(error));
     }
-    worker->is_child = true;
-    worker->pid = (uint32_t)worker->process.pid;
 out:
     if (log_owned >= 0) {
         close(log_owned);
     }
     return status;
+}
+
+static enum status worker_start(struct fleet_worker *worker, const char *program, char **environment)
+{
+    struct fleet *fleet = worker->fleet;
+    /* The coordinator listens already: a refused connection means that it is gone, and is not tried again. */
+    char *arguments[] = {(char *)program, "--join", fleet->join, "--token-fd", "3", "--join-timeout", "0", NULL};
+    const struct fleet_child child = {.program = program,
+                                      .arguments = arguments,
+                                      .environment = environment,
+                                      .token_at = 3,
+                                      .rank = worker->rank,
+                                      .ended = process_exited,
+                                      .data = worker};
+    worker->was_started = true;
+    enum status status = fleet_child_start(fleet, &child, &worker->process);
+    if (status != STATUS_OK) {
+        return status == STATUS_PEER ? status_fail(status, "cannot start worker %u, %s", worker->rank, status_reason())
+                                     : status;
+    }
+    worker->is_child = true;
+    worker->pid = (uint32_t)worker->process.pid;
+    return STATUS_OK;
 }
 
 enum status fleet_launch(struct fleet *fleet)
@@ -192,8 +210,8 @@ enum status fleet_launch(struct fleet *fleet)
     }
     /* All on one host: without TCP, UCX opens no port to the network, in this process and in the workers. */
     setenv("UCX_TLS", "sm,self", 0);
-    struct environment environment;
-    environment_init(fleet, &environment);
+    struct fleet_environment environment;
+    fleet_environment_init(fleet_n_thread(fleet->job, cores(), fleet->n_worker), &environment);
     for (uint32_t rank = 0; status == STATUS_OK && rank < fleet->n_worker; rank++) {
         status = worker_start(&fleet->workers[rank], program, environment.all);
     }

@@ -2,7 +2,7 @@
  *
  * fleet.c opening and closing · fleet_trace.c a worker's trace · fleet_guard.c the accuracy guard · fleet_command.c commands and bytes over the transport ·
  * fleet_wait.c the loop · fleet_control.c the control socket, liveness · fleet_join.c hello and welcome · fleet_client.c frames out ·
- * fleet_launch.c processes · fleet_token.c the job's secret · fleet_failure.c the first failure. One thread, one libuv loop.
+ * fleet_slurm.c workers as tasks of Slurm · fleet_launch.c processes · fleet_token.c the job's secret · fleet_failure.c the first failure. One thread, one libuv loop.
  */
 #ifndef TRAINERD_FLEET_STATE_H
 #define TRAINERD_FLEET_STATE_H
@@ -11,6 +11,7 @@
 #include "protocol/transport/transport.h"
 #include "trainerd/coordinator/fleet/fleet.h"
 
+#include <limits.h>
 #include <uv.h>
 
 #define FLEET_TOKEN_BYTES 129
@@ -54,6 +55,14 @@ struct fleet_worker {
     struct memory_table planned;
 };
 
+/* One process for all workers: srun. */
+struct fleet_step {
+    uv_process_t process;
+    bool is_child;      /* running or not yet reaped */
+    uint64_t ended_ms;  /* 0: it has not */
+    char sentence[160]; /* how it ended */
+};
+
 struct fleet {
     const struct job *job;
     struct fleet_setup setup;
@@ -68,6 +77,8 @@ struct fleet {
     uint32_t attempt;
     uint32_t n_worker;
     struct fleet_worker *workers;
+    struct fleet_step step;
+    bool is_signalled; /* a worker has passed on a signal to end */
     struct fleet_client *clients;
     uint64_t entered_ms; /* when the present call began to run the loop: between calls, nothing is received */
     uint64_t join_by_ms;
@@ -109,8 +120,42 @@ enum status fleet_token_load(const char *path, char token[FLEET_TOKEN_BYTES]);
 /* Compare in constant time. */
 bool fleet_token_is(const char *token, struct message_span offered);
 
+/* --- fleet_slurm.c --- */
+/* Start all workers as one step of Slurm's allocation. */
+enum status fleet_launch_slurm(struct fleet *fleet);
+
 /* --- fleet_launch.c --- */
 enum status fleet_launch(struct fleet *fleet);
+
+/* A child process with the token on a descriptor of its own, and its stderr where `rank`'s is.
+ *
+ *   program    a path, or a name in PATH
+ *   arguments  end in NULL
+ *   token_at   0, standard input, or 3
+ *   errors     STATUS_PEER it cannot be started; STATUS_CREATE its log
+ */
+struct fleet_child {
+    const char *program;
+    char **arguments, **environment;
+    int token_at;
+    uint32_t rank;
+    uv_exit_cb ended;
+    void *data;
+};
+enum status fleet_child_start(struct fleet *fleet, const struct fleet_child *child, uv_process_t *out);
+
+/* The child's environment: the coordinator's, and defaults that the user has not set. */
+#define FLEET_N_SETTING 6
+struct fleet_environment {
+    char settings[FLEET_N_SETTING][64];
+    char **all; /* ends in NULL; the caller frees it */
+};
+/*   n_thread  0: what the machine has */
+void fleet_environment_init(uint32_t n_thread, struct fleet_environment *out);
+
+/* The program of workers: workers.program, or trainer-worker beside this program. */
+enum status fleet_worker_program(const struct job *job, char out[PATH_MAX]);
+
 /* Threads of each of n_here workers on a machine of n_core cores. */
 uint32_t fleet_n_thread(const struct job *job, uint32_t n_core, uint32_t n_here);
 

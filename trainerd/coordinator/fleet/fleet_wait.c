@@ -9,6 +9,8 @@
 
 #define ABORT_MS 1000
 #define KILL_MOST_MS 5000
+#define STEP_ABORT_MS 5000 /* tasks that end, Slurm that sees it, srun that is told */
+#define STEP_KILL_MOST_MS 30000
 
 /* Let everything progress once, then sleep until an event. Short waits are spun through before the loop runs. */
 static void turn(struct fleet *fleet, bool (*done)(const struct fleet *fleet))
@@ -35,7 +37,7 @@ bool fleet_linger(struct fleet *fleet, bool (*done)(const struct fleet *fleet), 
 
 int fleet_n_alive(const struct fleet *fleet)
 {
-    int n_alive = 0;
+    int n_alive = fleet->step.is_child;
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         n_alive += fleet->workers[rank].is_child;
     }
@@ -47,8 +49,21 @@ bool fleet_is_childless(const struct fleet *fleet)
     return fleet_n_alive(fleet) == 0;
 }
 
+/* Slurm ends a step's tasks with KILL when its srun gets TERM; an srun that is killed itself would leave them. */
+static void step_kill(struct fleet *fleet)
+{
+    if (fleet->step.is_child) {
+        uv_process_kill(&fleet->step.process, SIGTERM);
+        if (!fleet_linger(fleet, fleet_is_childless, STEP_KILL_MOST_MS)) {
+            log_error("srun does not end its tasks; they end themselves, without a coordinator");
+            uv_process_kill(&fleet->step.process, SIGKILL);
+        }
+    }
+}
+
 void fleet_kill(struct fleet *fleet)
 {
+    step_kill(fleet);
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         if (fleet->workers[rank].is_child) {
             uv_process_kill(&fleet->workers[rank].process, SIGKILL);
@@ -70,7 +85,7 @@ enum status fleet_end(struct fleet *fleet)
             void *frame = control_frame_abort(&abort, &n);
             fleet_client_send(client, frame, n);
         }
-        if (!fleet_linger(fleet, fleet_is_childless, ABORT_MS)) {
+        if (!fleet_linger(fleet, fleet_is_childless, fleet->step.is_child ? STEP_ABORT_MS : ABORT_MS)) {
             fleet_kill(fleet);
         }
         segments_sweep(FLEET_SEGMENTS);

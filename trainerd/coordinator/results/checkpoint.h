@@ -99,12 +99,13 @@ void checkpoint_release(struct checkpoint *checkpoint);
 enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *origin, struct checkpoint *out);
 
 /* Is this the checkpoint of this job? All keys that change the computed numbers must be equal: not workers, exchange, memory, output,
- * nor train.epochs (unless the learning rate depends on it), train.checkpoint_every and the handling of divergence.
+ * nor train.epochs (unless the learning rate depends on it), train.checkpoint_every and the handling of divergence. A job that leaves
+ * partition.parts out gets the checkpoint's.
  *
  *   errors  STATUS_CONFIG names the key with both values; train.epochs below the epochs done. STATUS_DATA the job in the
  *           checkpoint cannot be read
  */
-enum status checkpoint_match(const struct checkpoint *checkpoint, const struct job *job);
+enum status checkpoint_match(const struct checkpoint *checkpoint, struct job *job_io);
 
 /* Say in `out` how a library of this checkpoint's workers differs from what workers have now: the job's bits will not be those of a job that
  * never stopped. false: not, as far as is known. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys that do not change the computed numbers. partition.parts is compared with its default filled in. */
+/* Keys that do not change the computed numbers. partition.parts may be left out. */
 static bool is_free(const struct job_key *key, const struct job *job)
 {
     static const char *const free_keys[] = {"job.*",           "workers.*",          "memory.*",
@@ -68,12 +68,27 @@ static enum status compare(const struct job *now, const struct job *then, const 
             return status;
         }
     }
-    if (job_n_part(now) != job_n_part(then)) {
+    return STATUS_OK;
+}
+
+/* Parts that the job leaves out are the checkpoint's. */
+static enum status parts_match(const struct job *then, const char *path, struct job *now)
+{
+    /* Of a program that made a part for each worker where the job did not say. */
+    int64_t parts = then->partition.parts > 0 ? then->partition.parts : then->workers.count;
+    if (now->partition.parts != 0 && now->partition.parts != parts) {
         return status_fail(STATUS_CONFIG,
-                           "cannot resume: partition.parts is %d, in checkpoint '%s' it is %d: expected "
-                           "the same (left out, it is workers.count)",
-                           (int)job_n_part(now), path, (int)job_n_part(then));
+                           "cannot resume: partition.parts is %lld, in checkpoint '%s' it is %lld: expected the same, or none",
+                           (long long)now->partition.parts, path, (long long)parts);
     }
+    if (now->workers.count > parts) {
+        return status_fail(
+            STATUS_CONFIG,
+            "cannot resume: workers.count = %lld is more than the %lld parts of checkpoint '%s': expected at most "
+            "as many",
+            (long long)now->workers.count, (long long)parts, path);
+    }
+    now->partition.parts = parts;
     return STATUS_OK;
 }
 
@@ -94,7 +109,7 @@ bool checkpoint_library_differs(const struct checkpoint *checkpoint, enum librar
     return true;
 }
 
-enum status checkpoint_match(const struct checkpoint *checkpoint, const struct job *job)
+enum status checkpoint_match(const struct checkpoint *checkpoint, struct job *job)
 {
     struct job *then = memory_alloc(1, sizeof *then);
     enum status status = job_load_text(checkpoint->job, checkpoint->n_job, checkpoint->path, NULL, 0, then);
@@ -102,6 +117,7 @@ enum status checkpoint_match(const struct checkpoint *checkpoint, const struct j
         status = status_fail(STATUS_DATA, "cannot resume: the job inside the checkpoint cannot be read: %s", status_reason());
     } else {
         status = compare(job, then, checkpoint->path);
+        status = status == STATUS_OK ? parts_match(then, checkpoint->path, job) : status;
     }
     if (status == STATUS_OK && job->train.epochs < checkpoint->state.n_epoch) {
         status = status_fail(STATUS_CONFIG, "cannot resume: train.epochs is %lld, checkpoint '%s' has %lld epochs done",

@@ -113,7 +113,7 @@ void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTE
 
 json_t *report_partition(const struct job *job, const struct partition_quality *quality)
 {
-    json_t *all = json_pack("{s:i, s:s, s:I, s:I}", "parts", (int)job_n_part(job), "method",
+    json_t *all = json_pack("{s:i, s:s, s:I, s:I}", "parts", (int)job->partition.parts, "method",
                             job_choice_text("partition", "method", job->partition.method), "cut_edges",
                             (json_int_t)quality->n_cut, "halo_rows", (json_int_t)quality->n_halo);
     json_object_set_new(all, "halo_ratio", report_number(quality->halo_ratio));

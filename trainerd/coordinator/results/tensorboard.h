@@ -34,6 +34,19 @@ void tensorboard_close(struct tensorboard *tensorboard);
 enum status tensorboard_write(struct tensorboard *tensorboard, int64_t step, double time_s,
                               const struct tensorboard_scalar *scalars, int n_scalar);
 
+/* A setting of the run, for TensorBoard's table of hyperparameters. */
+struct tensorboard_hparam {
+    const char *name;
+    enum { TENSORBOARD_NUMBER, TENSORBOARD_TEXT, TENSORBOARD_BOOL } kind;
+    double number; /* of a bool: 0 or 1 */
+    const char *text;
+};
+
+/* The run begins with these settings / has reached its end. Readers take the first of each in a folder. NULL: nothing. errors  STATUS_IO */
+enum status tensorboard_begin(struct tensorboard *tensorboard, double time_s, const struct tensorboard_hparam *hparams,
+                              int n_hparam);
+enum status tensorboard_end(struct tensorboard *tensorboard, double time_s);
+
 /* Steps from this one on are written again: readers discard those that they have. NULL: nothing. errors  STATUS_IO */
 enum status tensorboard_restart(struct tensorboard *tensorboard, int64_t step);
 

@@ -1,16 +1,12 @@
 #include "trainerd/daemon/commands/commands.h"
 
-#include "protocol/job/job.h"
-#include "protocol/job/toml.h"
 #include "protocol/memory.h"
-#include "protocol/printable.h"
 #include "protocol/version.h"
 #include "trainerd/daemon/commands/job_json.h"
 #include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/server/requests.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +15,6 @@
 #define POLL_MS 200
 #define STATUS_JOBS_DEFAULT 100
 #define STATUS_JOBS_MOST 1000
-#define PRIORITY_MOST 1000000
-#define RESTARTS_MOST 1000
-#define SUBMISSION_ID_MOST 128
-#define FILE_NAME_MOST 255
 
 typedef enum status request_handler(struct commands *commands, struct connection *connection, const json_t *request);
 
@@ -54,146 +46,6 @@ static enum status answer_version(struct commands *commands, struct connection *
     return STATUS_OK;
 }
 
-/* --- submit --- */
-
-static enum status check_text(const char *what, const char *text, size_t n_most)
-{
-    if (strlen(text) > n_most) {
-        return status_fail(STATUS_USAGE, "%s has %zu bytes, expected at most %zu", what, strlen(text), n_most);
-    }
-    for (const char *at = text; *at != '\0'; at += printable_length(at)) {
-        if (printable_length(at) == 0) {
-            return status_fail(STATUS_USAGE, "%s '%.64s' contains a control character", what, text);
-        }
-    }
-    return STATUS_OK;
-}
-
-/* A name must not be a number: requests identify jobs by either. */
-static enum status check_name(const char *name)
-{
-    enum status status = check_text("name", name, JOB_NAME_BYTES - 1);
-    if (status == STATUS_OK && name[0] != '\0' && name[strspn(name, "0123456789")] == '\0') {
-        return status_fail(STATUS_USAGE, "name '%s' is a number, which would identify another job", name);
-    }
-    return status;
-}
-
-static enum status check_range(const char *what, double value, double least, double most)
-{
-    if (!(value >= least && value <= most)) {
-        return status_fail(STATUS_USAGE, "%s is %g, expected %g to %g", what, value, least, most);
-    }
-    return STATUS_OK;
-}
-
-/* Only root can run processes as other users. */
-static enum status check_user(const struct connection *connection)
-{
-    uid_t uid = connection_uid(connection);
-    if (geteuid() != 0 && uid != geteuid()) {
-        return status_fail(STATUS_USAGE, "this daemon runs as user %u and cannot run jobs of user %u", (unsigned)geteuid(),
-                           (unsigned)uid);
-    }
-    return STATUS_OK;
-}
-
-static enum status read_record(const struct commands *commands, const json_t *request, struct job_record *record)
-{
-    const json_t *priority = json_object_get(request, "priority"), *restarts = json_object_get(request, "max_restarts");
-    const char *name = json_string_value(json_object_get(request, "name"));
-    double limit_s = json_number_value(json_object_get(request, "time_limit_s"));
-    double n_restart = restarts != NULL ? (double)json_integer_value(restarts) : (double)commands->max_restarts;
-    enum status status = check_range("priority", (double)json_integer_value(priority), -PRIORITY_MOST, PRIORITY_MOST);
-    status = status == STATUS_OK ? check_range("max_restarts", n_restart, 0, RESTARTS_MOST) : status;
-    status = status == STATUS_OK ? check_range("time_limit_s", limit_s, 0, 1e10) : status;
-    status = status == STATUS_OK && name != NULL ? check_name(name) : status;
-    if (status == STATUS_OK) {
-        record->priority = (int32_t)json_integer_value(priority);
-        record->max_restarts = (int32_t)n_restart;
-        record->time_limit_s = limit_s;
-    }
-    return status;
-}
-
-/* The settings, and the name as the last of them, for the coordinator. owns  the caller frees *out, *named_out */
-static void read_settings(const json_t *request, const char ***out, size_t *n_out, char **named_out)
-{
-    const json_t *set = json_object_get(request, "set");
-    const char *name = json_string_value(json_object_get(request, "name"));
-    size_t n = json_array_size(set);
-    *out = memory_alloc(n + 1, sizeof **out);
-    *named_out = NULL;
-    for (size_t i = 0; i < n; i++) {
-        (*out)[i] = json_string_value(json_array_get(set, i));
-    }
-    if (name != NULL && name[0] != '\0') {
-        char *quoted = toml_quote(name);
-        size_t capacity = strlen(quoted) + sizeof "name=";
-        *named_out = memory_alloc(capacity, 1);
-        snprintf(*named_out, capacity, "name=%s", quoted);
-        free(quoted);
-        (*out)[n++] = *named_out;
-    }
-    *n_out = n;
-}
-
-static void answer_submit(struct commands *commands, struct connection *connection, const json_t *request, int64_t id,
-                          bool existing)
-{
-    const struct job_record *record = jobs_get(commands->jobs, id);
-    json_t *answer = answer_new(request);
-    json_object_set_new(answer, "job", json_integer(id));
-    json_object_set_new(answer, "name", json_string(record->name));
-    json_object_set_new(answer, "state", json_string(job_state_name(record->state)));
-    json_object_set_new(answer, "existing", json_boolean(existing));
-    connection_send(connection, answer);
-}
-
-static enum status create_job(struct commands *commands, struct connection *connection, const json_t *request,
-                              struct job_record *record)
-{
-    const char *submission_id = json_string_value(json_object_get(request, "submission_id"));
-    struct store_submission submission = {.submission_id = submission_id != NULL ? submission_id : "",
-                                          .config = json_string_value(json_object_get(request, "config")),
-                                          .file = json_string_value(json_object_get(request, "file")),
-                                          .folder = json_string_value(json_object_get(request, "folder")),
-                                          .output = ""};
-    const char **set;
-    char *named;
-    int64_t existing = 0;
-    read_settings(request, &set, &submission.n_set, &named);
-    submission.set = set;
-    enum status status = jobs_submit(commands->jobs, record, &submission, &existing);
-    free(set);
-    free(named);
-    if (status == STATUS_OK) {
-        answer_submit(commands, connection, request, existing != 0 ? existing : record->id, existing != 0);
-        supervisor_schedule(commands->supervisor);
-    }
-    return status;
-}
-
-static enum status submit(struct commands *commands, struct connection *connection, const json_t *request)
-{
-    const char *folder = json_string_value(json_object_get(request, "folder"));
-    const char *submission_id = json_string_value(json_object_get(request, "submission_id"));
-    struct job_record record = {.uid = connection_uid(connection), .gid = connection_gid(connection)};
-    if (folder[0] != '/' || strlen(folder) >= PATH_MAX) {
-        return status_fail(STATUS_USAGE, "folder '%.100s' is not an absolute path", folder);
-    }
-    if (json_string_length(json_object_get(request, "config")) > JOB_FILE_MOST_BYTES) {
-        return status_fail(STATUS_CONFIG, "the job file is longer than %d bytes", JOB_FILE_MOST_BYTES);
-    }
-    const char *file = json_string_value(json_object_get(request, "file"));
-    enum status status = check_user(connection);
-    status = status == STATUS_OK && file != NULL ? check_text("file", file, FILE_NAME_MOST) : status;
-    status = status == STATUS_OK && submission_id != NULL ? check_text("submission_id", submission_id, SUBMISSION_ID_MOST)
-                                                          : status;
-    status = status == STATUS_OK ? read_record(commands, request, &record) : status;
-    return status == STATUS_OK ? create_job(commands, connection, request, &record) : status;
-}
-
 /* --- status --- */
 
 static bool is_own(const struct connection *connection, const struct job_record *record)
@@ -201,11 +53,22 @@ static bool is_own(const struct connection *connection, const struct job_record 
     return record->uid == connection_uid(connection) || connection_is_admin(connection);
 }
 
-static json_t *count_states(const struct job_record *const *all, size_t n)
+/* What a request asks of a job: to be of a group, to have a tag. Groups are their owner's: a name is another group for another user. */
+static bool is_asked(const struct connection *connection, const json_t *request, const struct job_record *record)
+{
+    const char *group = json_string_value(json_object_get(request, "group"));
+    const char *tag = json_string_value(json_object_get(request, "tag"));
+    return (group == NULL && tag == NULL) ||
+           (record->uid == connection_uid(connection) && (group == NULL || job_has_group(record, group)) &&
+            (tag == NULL || job_has_tag(record, tag)));
+}
+
+static json_t *count_states(const struct connection *connection, const json_t *request, const struct job_record *const *all,
+                            size_t n)
 {
     json_int_t count[JOB_STATE_N] = {0};
     for (size_t i = 0; i < n; i++) {
-        count[all[i]->state]++;
+        count[all[i]->state] += is_asked(connection, request, all[i]);
     }
     json_t *counts = json_object();
     for (int state = 0; state < JOB_STATE_N; state++) {
@@ -240,16 +103,16 @@ static enum status answer_status(struct commands *commands, struct connection *c
     json_int_t n_most = limit != NULL ? json_integer_value(limit) : STATUS_JOBS_DEFAULT;
     json_int_t below = before != NULL ? json_integer_value(before) : INT64_MAX;
     bool active = json_is_true(json_object_get(request, "active"));
-    enum status status = check_range("limit", (double)n_most, 1, STATUS_JOBS_MOST);
+    enum status status = commands_check_range("limit", (double)n_most, 1, STATUS_JOBS_MOST);
     if (status != STATUS_OK) {
         return status;
     }
     size_t n;
     const struct job_record *const *all = jobs_all(commands->jobs, &n);
     json_t *answer = answer_new(request), *jobs = json_array();
-    json_object_set_new(answer, "counts", count_states(all, n));
+    json_object_set_new(answer, "counts", count_states(connection, request, all, n));
     for (size_t i = n; i-- > 0;) {
-        if (all[i]->id >= below || (active && job_state_ended(all[i]->state))) {
+        if (all[i]->id >= below || (active && job_state_ended(all[i]->state)) || !is_asked(connection, request, all[i])) {
             continue;
         }
         if (json_array_size(jobs) == (size_t)n_most) {
@@ -283,14 +146,58 @@ static enum status ask_supervisor(struct commands *commands, struct connection *
     return status == STATUS_OK ? answer_job(connection, request, id) : status;
 }
 
+/* The jobs of a group that can be cancelled, or resumed: from the newest, so that none that waits takes the place of one that ends. */
+static enum status ask_group(struct commands *commands, struct connection *connection, const json_t *request, bool of_ended,
+                             enum status (*ask)(struct supervisor *supervisor, int64_t id))
+{
+    size_t n, n_known = 0;
+    const struct job_record *const *all = jobs_all(commands->jobs, &n);
+    const char *group = json_string_value(json_object_get(request, "group"));
+    json_t *numbers = json_array();
+    enum status status = STATUS_OK;
+    for (size_t i = n; i-- > 0 && status == STATUS_OK;) {
+        bool ended = job_state_ended(all[i]->state), stands = of_ended ? ended && all[i]->state != JOB_STATE_SUCCEEDED : !ended;
+        if (!is_asked(connection, request, all[i])) {
+            continue;
+        }
+        n_known++;
+        if (stands) {
+            status = ask(commands->supervisor, all[i]->id);
+            json_array_insert_new(numbers, 0, json_integer(all[i]->id));
+        }
+    }
+    if (status == STATUS_OK && n_known == 0) {
+        status = status_fail(STATUS_NO_INPUT, "there is no group '%.64s'", group);
+    }
+    if (status != STATUS_OK) {
+        json_decref(numbers);
+        return status;
+    }
+    json_t *answer = answer_new(request);
+    json_object_set_new(answer, "jobs", numbers);
+    connection_send(connection, answer);
+    return STATUS_OK;
+}
+
+static enum status ask_job_or_group(struct commands *commands, struct connection *connection, const json_t *request,
+                                    bool of_ended, enum status (*ask)(struct supervisor *supervisor, int64_t id))
+{
+    bool has_job = json_object_get(request, "job") != NULL, has_group = json_object_get(request, "group") != NULL;
+    if (has_job == has_group) {
+        return status_fail(STATUS_USAGE, "%s takes either job or group", json_string_value(json_object_get(request, "cmd")));
+    }
+    return has_job ? ask_supervisor(commands, connection, request, ask)
+                   : ask_group(commands, connection, request, of_ended, ask);
+}
+
 static enum status cancel(struct commands *commands, struct connection *connection, const json_t *request)
 {
-    return ask_supervisor(commands, connection, request, supervisor_cancel);
+    return ask_job_or_group(commands, connection, request, false, supervisor_cancel);
 }
 
 static enum status resume(struct commands *commands, struct connection *connection, const json_t *request)
 {
-    return ask_supervisor(commands, connection, request, supervisor_resume);
+    return ask_job_or_group(commands, connection, request, true, supervisor_resume);
 }
 
 static enum status checkpoint(struct commands *commands, struct connection *connection, const json_t *request)
@@ -302,7 +209,7 @@ static enum status scale(struct commands *commands, struct connection *connectio
 {
     json_int_t n_worker = json_integer_value(json_object_get(request, "workers"));
     const struct job_record *record;
-    enum status status = check_range("workers", (double)n_worker, 1, 65536);
+    enum status status = commands_check_range("workers", (double)n_worker, 1, 65536);
     status = status == STATUS_OK ? pending_find_job(commands, connection, request, &record) : status;
     int64_t id = status == STATUS_OK ? record->id : 0;
     status = status == STATUS_OK ? supervisor_scale(commands->supervisor, id, (int32_t)n_worker) : status;
@@ -333,7 +240,7 @@ static enum status backup(struct commands *commands, struct connection *connecti
 /* --- the table, and callbacks of server and jobs --- */
 
 static request_handler *const handlers[REQUEST_N] = {
-    [REQUEST_hello] = answer_hello,     [REQUEST_submit] = submit,         [REQUEST_status] = answer_status,
+    [REQUEST_hello] = answer_hello,     [REQUEST_submit] = submit_jobs,    [REQUEST_status] = answer_status,
     [REQUEST_show] = show_job,          [REQUEST_logs] = follow_logs,      [REQUEST_watch] = follow_events,
     [REQUEST_metrics] = follow_metrics, [REQUEST_workers] = show_workers,  [REQUEST_cancel] = cancel,
     [REQUEST_resume] = resume,          [REQUEST_checkpoint] = checkpoint, [REQUEST_scale] = scale,

@@ -6,6 +6,7 @@
 
 #include <pwd.h>
 #include <stdio.h>
+#include <string.h>
 
 #define N_OWNER 16
 
@@ -81,6 +82,17 @@ static json_t *gpus_json(uint64_t set)
     return numbers;
 }
 
+static json_t *tags_json(const char *tags)
+{
+    json_t *all = json_array();
+    for (const char *at = tags; *at != '\0';) {
+        size_t n = strcspn(at, ",");
+        json_array_append_new(all, json_stringn(at, n));
+        at += n + (at[n] == ',');
+    }
+    return all;
+}
+
 json_t *job_json(const struct job_record *record, bool is_whole)
 {
     json_t *job = json_object();
@@ -95,6 +107,8 @@ json_t *job_json(const struct job_record *record, bool is_whole)
     set(job, "reason", json_string(job_reason_name(record->reason)));
     set(job, "reason_text",
         json_string(record->reason_text[0] != '\0' ? record->reason_text : job_reason_text(record->reason)));
+    set(job, "group", record->group[0] != '\0' ? json_string(record->group) : json_null());
+    set(job, "tags", tags_json(record->tags));
     set_progress(job, &record->progress);
     set(job, "priority", json_integer(record->priority));
     set(job, "submitted_at", moment(record->submitted_at));
@@ -102,6 +116,7 @@ json_t *job_json(const struct job_record *record, bool is_whole)
     set(job, "ended_at", moment(record->ended_at));
     set(job, "changed_at", moment(record->changed_at));
     set(job, "workers", json_integer(record->n_worker));
+    set(job, "parts", record->n_part > 0 ? json_integer(record->n_part) : json_null());
     set(job, "slots", json_integer(record->n_slot));
     set(job, "gpus", json_integer(record->n_gpu));
     set(job, "gpus_held", gpus_json(record->gpus));

@@ -59,6 +59,14 @@ void job_output_folder(const struct commands *commands, const struct job_record 
 enum status pending_find_job(struct commands *commands, struct connection *connection, const json_t *request,
                              const struct job_record **out);
 
+/* errors  STATUS_USAGE "limit is 0, expected 1 to 1000"; "tag 'a,b' has a comma …" */
+enum status commands_check_range(const char *what, double value, double least, double most);
+/* A text of at most n_most bytes, without control characters. */
+enum status commands_check_text(const char *what, const char *text, size_t n_most);
+
+/* submit.c: submit */
+enum status submit_jobs(struct commands *commands, struct connection *connection, const json_t *request);
+
 /* follower.c: logs, watch, metrics */
 enum status follow_logs(struct commands *commands, struct connection *connection, const json_t *request);
 enum status follow_events(struct commands *commands, struct connection *connection, const json_t *request);

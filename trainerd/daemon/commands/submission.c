@@ -43,6 +43,18 @@ enum status submission_check_gpus(const char *file, const struct job_record *rec
         file != NULL ? file : "", file != NULL ? ": " : "", job_choice_text("workers", "device", JOB_DEVICE_GPU));
 }
 
+enum status submission_check_launcher(const char *file, const struct job *job)
+{
+    if (job->workers.launcher != JOB_LAUNCHER_SLURM) {
+        return STATUS_OK;
+    }
+    return status_fail(
+        STATUS_CONFIG,
+        "%s: workers.launcher = \"slurm\" is for trainerd --config in a batch script of Slurm (docs/cluster.md); the "
+        "daemon's jobs run outside of allocations, with another launcher",
+        file);
+}
+
 void submission_cut(const char *text, char *out, size_t capacity)
 {
     size_t n = strlen(text);

@@ -62,6 +62,10 @@ enum job_reason {
 
 #define JOB_NAME_BYTES 64
 #define JOB_REASON_BYTES 512
+#define JOB_GROUP_BYTES 64
+#define JOB_TAG_BYTES 33 /* of one, with its NUL */
+#define JOB_TAGS_MOST 8
+#define JOB_TAGS_BYTES (JOB_TAGS_MOST * JOB_TAG_BYTES)
 
 /* Numbers of the newest epoch; NaN where not known. */
 struct job_progress {
@@ -77,7 +81,9 @@ struct job_progress {
 struct job_record {
     int64_t id; /* 1, 2, …: never used again */
     char name[JOB_NAME_BYTES];
-    uid_t uid; /* owner */
+    char group[JOB_GROUP_BYTES]; /* the experiment that it is of; "": none */
+    char tags[JOB_TAGS_BYTES];   /* with a comma between two */
+    uid_t uid;                   /* owner */
     gid_t gid;
     enum job_state state;
     enum job_reason reason;
@@ -87,6 +93,7 @@ struct job_record {
 
     /* Its needs and limits. n_slot, n_gpu and memory are for all its workers together. */
     int32_t n_worker, n_slot, n_gpu;
+    int32_t n_part;      /* of its graph: its job file says, or its first plan; 0: not known yet */
     int64_t memory;      /* bytes, from the plan; -1: not known yet */
     double time_limit_s; /* of running, over all attempts; 0: none */
     int32_t max_restarts;
@@ -106,6 +113,10 @@ struct job_record {
 
     struct job_progress progress;
 };
+
+/* Is it of this group / has it this tag? */
+bool job_has_group(const struct job_record *record, const char *group);
+bool job_has_tag(const struct job_record *record, const char *tag);
 
 const char *job_state_name(enum job_state state); /* "RUNNING" */
 bool job_state_ended(enum job_state state);

@@ -21,13 +21,16 @@ void jobs_close(struct jobs *jobs);
 void jobs_listen(struct jobs *jobs, jobs_listener *listener, void *context);
 void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
 
-/* Create a job. The caller sets uid, gid, priority, time_limit_s and max_restarts of `record`, and a name unless the job file's is
- * used; the rest and submission->output come from the job file.
+/* Create jobs of one owner, all of them or none, with one submission id. The caller sets uid, gid, group, tags, priority, time_limit_s and
+ * max_restarts of each `record`, and a name unless the job file's is used; the rest and submission->output come from the job file.
  *
- *   existing_out  the job of this owner with this submission id: nothing was made; else 0
- *   errors        STATUS_CONFIG the job file is wrong, or asks for GPUs where there are none; STATUS_IO it cannot be saved
+ *   shapes        record n · submission n
+ *   existing_out  the first job of this owner with this submission id: nothing was made; else 0
+ *   errors        STATUS_CONFIG a job file is wrong, asks for GPUs where there are none, or for another's output.dir; STATUS_IO they cannot
+ *                 be saved. Of several jobs the reason says which one
+ *   cost          a read of the job file for each job
  */
-enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
+enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
                         int64_t *existing_out);
 
 /* Borrowed until the next change; NULL: none. find: by number, or by the newest of that name that `uid` may see. */

@@ -1,5 +1,6 @@
 #include "trainerd/daemon/jobs/store.h"
 
+#include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/jobs/store_row.h"
@@ -45,7 +46,7 @@ static bool is_recorded(struct store *store, const struct job_record *record)
     return known;
 }
 
-/* The owner's job of that submission id; 0: none. */
+/* The first of the owner's jobs of that submission id; 0: none. */
 static enum status find_submission(struct store *store, uid_t uid, const char *submission_id, int64_t *out)
 {
     sqlite3_stmt *statement = store->statement[STORE_FIND];
@@ -76,7 +77,9 @@ static char *settings_join(const struct store_submission *submission, size_t *n_
     return all;
 }
 
-static enum status insert(struct store *store, struct job_record *record, const struct store_submission *submission)
+/* place: of the job in its submission */
+static enum status insert(struct store *store, struct job_record *record, const struct store_submission *submission,
+                          size_t place)
 {
     size_t n_settings;
     char *settings = settings_join(submission, &n_settings);
@@ -85,13 +88,18 @@ static enum status insert(struct store *store, struct job_record *record, const 
                 sqlite3_bind_text(statement, 2, submission->config, -1, SQLITE_STATIC) |
                 sqlite3_bind_blob64(statement, 3, settings, n_settings, SQLITE_STATIC) |
                 sqlite3_bind_text(statement, 4, submission->folder, -1, SQLITE_STATIC) |
-                sqlite3_bind_text(statement, 5, submission->output, -1, SQLITE_STATIC) | store_row_bind(statement, 6, record);
+                sqlite3_bind_text(statement, 5, submission->output, -1, SQLITE_STATIC) |
+                sqlite3_bind_int64(statement, 6, (int64_t)place) | store_row_bind(statement, 7, record);
     enum status status = step(store, statement, bound, "save a job");
     free(settings);
+    if (status == STATUS_OK) {
+        record->id = sqlite3_last_insert_rowid(store->base);
+        status = save_history(store, record);
+    }
     return status;
 }
 
-enum status store_insert(struct store *store, struct job_record *record, const struct store_submission *submission,
+enum status store_insert(struct store *store, struct job_record *record, const struct store_submission *submission, size_t n,
                          int64_t *existing_out)
 {
     *existing_out = 0;
@@ -106,12 +114,31 @@ enum status store_insert(struct store *store, struct job_record *record, const s
     if (status != STATUS_OK) {
         return status;
     }
-    status = insert(store, record, submission);
-    if (status == STATUS_OK) {
-        record->id = sqlite3_last_insert_rowid(store->base);
-        status = save_history(store, record);
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+        status = insert(store, &record[i], &submission[i], i);
+        FAULT(ADMIT);
     }
-    return store_finish(store, status, "save a job");
+    status = store_finish(store, status, "save a job");
+    if (status == STATUS_OK) {
+        FAULT(ADMITTED);
+    }
+    return status;
+}
+
+enum status store_submitted(struct store *store, uid_t uid, const char *submission_id, void (*each)(void *context, int64_t id),
+                            void *context)
+{
+    sqlite3_stmt *statement = store->statement[STORE_FIND];
+    sqlite3_bind_int64(statement, 1, (int32_t)uid);
+    sqlite3_bind_text(statement, 2, submission_id, -1, SQLITE_STATIC);
+    int code;
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+        each(context, sqlite3_column_int64(statement, 0));
+    }
+    enum status status = code == SQLITE_DONE ? STATUS_OK : store_fail(store, "look for a submission");
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement);
+    return status;
 }
 
 enum status store_update(struct store *store, const struct job_record *record)

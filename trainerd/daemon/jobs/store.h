@@ -16,7 +16,7 @@ struct store;
 
 /* A job's submission; texts end in NUL. */
 struct store_submission {
-    const char *submission_id; /* "": none. Unique for an owner */
+    const char *submission_id; /* "": none. Unique for an owner; all jobs of one submission have it */
     const char *config;        /* the job file's text */
     const char *file;          /* its name in messages; NULL: "job.toml". Not stored */
     const char *const *set;    /* n_set settings "section.key=value" */
@@ -38,10 +38,18 @@ void store_close(struct store *store);
 const char *store_id(const struct store *store);
 enum status store_highest(struct store *store, int64_t *out);
 
-/* Save a new job; sets record->id. With a submission_id that its owner has used before, nothing is saved and *existing_out is
- * that job's id (else 0). errors  STATUS_IO (disk full, …): nothing is saved */
-enum status store_insert(struct store *store, struct job_record *record, const struct store_submission *submission,
+/* Save new jobs of one owner and one submission_id, all of them or none; sets their ids, which follow each other. With a submission_id that the
+ * owner has used before, nothing is saved and *existing_out is the first of the jobs that it made (else 0).
+ *
+ *   shapes  record n · submission n
+ *   errors  STATUS_IO (disk full, …): nothing is saved
+ */
+enum status store_insert(struct store *store, struct job_record *record, const struct store_submission *submission, size_t n,
                          int64_t *existing_out);
+
+/* Call `each` for every job that a submission of this owner has made, in its order. */
+enum status store_submitted(struct store *store, uid_t uid, const char *submission_id, void (*each)(void *context, int64_t id),
+                            void *context);
 
 /* Save a changed record, and one line of its history when its state, reason or attempt has changed. */
 enum status store_update(struct store *store, const struct job_record *record);

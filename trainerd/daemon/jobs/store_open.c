@@ -82,6 +82,9 @@ enum status store_number(struct store *store, const char *sql, int64_t *out)
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);"                                                                  \
     "INSERT INTO facts VALUES ('id', lower(hex(randomblob(16))));"
 
+/* Version 4 has groups, tags, numbers of parts, and submissions of several jobs, each with its place there. */
+#define BY_SUBMISSION "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id, place) WHERE submission_id <> '';"
+
 static enum status make_tables(struct store *store)
 {
     char row[STORE_ROW_BYTES], sql[STORE_SQL_BYTES];
@@ -89,8 +92,7 @@ static enum status make_tables(struct store *store)
     snprintf(sql, sizeof sql,
              "BEGIN IMMEDIATE;"
              "CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, submission_id TEXT, config TEXT, settings BLOB, "
-             "folder TEXT, output TEXT, %s);"
-             "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id) WHERE submission_id <> '';"
+             "folder TEXT, output TEXT, place INTEGER NOT NULL DEFAULT 0, %s);" BY_SUBMISSION
              "CREATE TABLE history (job INTEGER, at REAL, state TEXT, reason TEXT, attempt INTEGER, text TEXT);"
              "CREATE INDEX by_job ON history (job);" FACTS "PRAGMA application_id = %d;"
              "PRAGMA user_version = %d;",
@@ -114,6 +116,24 @@ static enum status update_to_3(struct store *store)
 {
     static const char sql[] = "BEGIN IMMEDIATE;" FACTS "PRAGMA user_version = 3;";
     return store_finish(store, store_run(store, sql, "bring it up to date"), "bring it up to date");
+}
+
+/* Rows that a repair has set aside keep the columns that they have, under another name: the next repair makes its own table. */
+static enum status update_to_4(struct store *store)
+{
+    static const char sql[] = "BEGIN IMMEDIATE;"
+                              "ALTER TABLE jobs ADD COLUMN place INTEGER NOT NULL DEFAULT 0;"
+                              "ALTER TABLE jobs ADD COLUMN job_group TEXT;"
+                              "ALTER TABLE jobs ADD COLUMN tags TEXT;"
+                              "ALTER TABLE jobs ADD COLUMN n_part INTEGER NOT NULL DEFAULT 0;"
+                              "DROP INDEX by_submission;" BY_SUBMISSION "PRAGMA user_version = 4;";
+    int64_t n_aside = 0;
+    enum status status = store_number(store, "SELECT count(*) FROM sqlite_master WHERE name = 'aside'", &n_aside);
+    status = status == STATUS_OK ? store_run(store, sql, "bring it up to date") : status;
+    if (status == STATUS_OK && n_aside > 0) {
+        status = store_run(store, "ALTER TABLE aside RENAME TO aside_3", "bring it up to date");
+    }
+    return store_finish(store, status, "bring it up to date");
 }
 
 static enum status read_id(struct store *store)
@@ -158,6 +178,7 @@ static enum status check_version(struct store *store)
     } else {
         status = status == STATUS_OK && version < 2 ? update_to_2(store) : status;
         status = status == STATUS_OK && version < 3 ? update_to_3(store) : status;
+        status = status == STATUS_OK && version < 4 ? update_to_4(store) : status;
     }
     return status == STATUS_OK ? read_id(store) : status;
 }
@@ -187,14 +208,14 @@ static enum status prepare(struct store *store)
     store_row_print(STORE_ROW_MARKS, marks);
     store_row_print(STORE_ROW_SET, set);
     snprintf(sql[STORE_INSERT], STORE_SQL_BYTES,
-             "INSERT INTO jobs (submission_id, config, settings, folder, output, %s) "
-             "VALUES (?, ?, ?, ?, ?, %s)",
+             "INSERT INTO jobs (submission_id, config, settings, folder, output, place, %s) "
+             "VALUES (?, ?, ?, ?, ?, ?, %s)",
              names, marks);
     snprintf(sql[STORE_UPDATE], STORE_SQL_BYTES, "UPDATE jobs SET %s WHERE id = ?", set);
     snprintf(sql[STORE_SAME], STORE_SQL_BYTES, "SELECT 1 FROM jobs WHERE id = ? AND state = ? AND reason = ? AND attempt = ?");
     snprintf(sql[STORE_HISTORY], STORE_SQL_BYTES,
              "INSERT INTO history (job, at, state, reason, attempt, text) VALUES (?, ?, ?, ?, ?, ?)");
-    snprintf(sql[STORE_FIND], STORE_SQL_BYTES, "SELECT id FROM jobs WHERE uid = ? AND submission_id = ?");
+    snprintf(sql[STORE_FIND], STORE_SQL_BYTES, "SELECT id FROM jobs WHERE uid = ? AND submission_id = ? ORDER BY id");
     for (int i = 0; i < STORE_N_STATEMENT; i++) {
         if (sqlite3_prepare_v3(store->base, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &store->statement[i], NULL) != SQLITE_OK) {
             return store_fail(store, "find the tables");

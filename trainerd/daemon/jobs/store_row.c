@@ -60,6 +60,9 @@ static const struct column {
     COLUMN(REAL, "bytes_received", progress.bytes_received)
     COLUMN(REAL, "memory_measured", progress.memory)
     COLUMN(INT, "gpus", gpus)
+    COLUMN(TEXT, "job_group", group)
+    COLUMN(TEXT, "tags", tags)
+    COLUMN(INT, "n_part", n_part)
 #undef COLUMN
 #undef SIZE_OF
 };

@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#define FIELD_MOST 10
+#define FIELD_MOST 16
 
 struct field {
     const char *name;
@@ -39,10 +39,23 @@ static const char *const type_texts[] = {
 #undef X
 };
 
-static bool is_of_type(const json_t *value, enum request_type type)
+static bool is_of_type(const json_t *value, enum request_type type);
+
+static bool are_of_type(const json_t *array, enum request_type type)
 {
     size_t i;
-    json_t *item;
+    const json_t *item;
+    json_array_foreach(array, i, item)
+    {
+        if (!is_of_type(item, type)) {
+            return false;
+        }
+    }
+    return json_is_array(array);
+}
+
+static bool is_of_type(const json_t *value, enum request_type type)
+{
     switch (type) {
     case REQUEST_TYPE_TEXT:
         return json_is_string(value);
@@ -55,13 +68,9 @@ static bool is_of_type(const json_t *value, enum request_type type)
     case REQUEST_TYPE_JOB:
         return json_is_integer(value) || json_is_string(value);
     case REQUEST_TYPE_TEXTS:
-        json_array_foreach(value, i, item)
-        {
-            if (!json_is_string(item)) {
-                return false;
-            }
-        }
-        return json_is_array(value);
+        return are_of_type(value, REQUEST_TYPE_TEXT);
+    case REQUEST_TYPE_LISTS:
+        return are_of_type(value, REQUEST_TYPE_TEXTS);
     }
     return false;
 }

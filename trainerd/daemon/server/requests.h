@@ -15,6 +15,7 @@
 #define REQUEST_TYPE_LIST(X)                                                                                                   \
     X(TEXT, "a text")                                                                                                          \
     X(TEXTS, "an array of texts")                                                                                              \
+    X(LISTS, "an array of arrays of texts")                                                                                    \
     X(INT, "a whole number")                                                                                                   \
     X(REAL, "a number")                                                                                                        \
     X(BOOL, "true or false")                                                                                                   \

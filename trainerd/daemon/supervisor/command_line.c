@@ -22,7 +22,7 @@ static void add(struct command_line *line, size_t *n, const char *format, ...)
     ASSERT(error >= 0);
 }
 
-/* What planning and training share: the text that was admitted, which no file of its owner replaces, and settings. The number of parts is given, so that it does not follow the workers'. */
+/* What planning and training share: the text that was admitted, which no file of its owner replaces, and settings. */
 static enum status begin(const struct jobs *jobs, const struct job_record *record, struct command_line *out, size_t *n)
 {
     struct store_submission submission;
@@ -30,28 +30,25 @@ static enum status begin(const struct jobs *jobs, const struct job_record *recor
     if (status != STATUS_OK) {
         return status;
     }
-    struct job *job = memory_alloc(1, sizeof *job);
-    status = submission_job(&submission, job);
-    if (status == STATUS_OK) {
-        *out = (struct command_line){.argv = memory_alloc(2 * submission.n_set + N_OWN_MOST, sizeof *out->argv),
-                                     .folder = strdup(submission.folder),
-                                     .config = strdup(submission.config)};
-        ASSERT(out->folder != NULL && out->config != NULL);
-        add(out, n, "trainer-coordinator");
-        add(out, n, "--config");
-        add(out, n, "-");
-        for (size_t i = 0; i < submission.n_set; i++) {
-            add(out, n, "--set");
-            add(out, n, "%s", submission.set[i]);
-        }
+    *out = (struct command_line){.argv = memory_alloc(2 * submission.n_set + N_OWN_MOST, sizeof *out->argv),
+                                 .folder = strdup(submission.folder),
+                                 .config = strdup(submission.config)};
+    ASSERT(out->folder != NULL && out->config != NULL);
+    add(out, n, "trainer-coordinator");
+    add(out, n, "--config");
+    add(out, n, "-");
+    for (size_t i = 0; i < submission.n_set; i++) {
         add(out, n, "--set");
-        add(out, n, "workers.count=%d", (int)record->n_worker);
-        add(out, n, "--set");
-        add(out, n, "partition.parts=%d", (int)job_n_part(job));
+        add(out, n, "%s", submission.set[i]);
     }
-    free(job);
+    add(out, n, "--set");
+    add(out, n, "workers.count=%d", (int)record->n_worker);
+    if (record->n_part > 0) {
+        add(out, n, "--set");
+        add(out, n, "partition.parts=%d", (int)record->n_part);
+    }
     store_submission_release(&submission);
-    return status;
+    return STATUS_OK;
 }
 
 enum status command_line_make(const struct jobs *jobs, const struct job_record *record, int32_t attempt,

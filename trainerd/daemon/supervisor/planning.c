@@ -43,13 +43,14 @@ static char *memory_text(int file, size_t *n_out)
     return text;
 }
 
-/* Bytes of all workers together, with the coordinator and what each process takes besides; -1: not in the plan. */
-static int64_t memory_of(const struct planning *planning)
+/* Bytes of all workers together, with the coordinator and what each process takes besides, -1: not in the plan; and the graph's parts. */
+static int64_t memory_of(const struct planning *planning, int32_t *n_part_out)
 {
     size_t n, i;
     char *text = memory_text(planning->out, &n);
     json_t *plan = json_loadb(text, n, 0, NULL), *worker;
     int64_t all = 0;
+    *n_part_out = (int32_t)json_integer_value(json_object_get(json_object_get(plan, "partition"), "parts"));
     json_array_foreach(json_object_get(plan, "workers"), i, worker)
     {
         all += json_integer_value(json_object_get(json_object_get(worker, "memory"), "all"));
@@ -112,7 +113,9 @@ static void settle(const struct planning *planning, bool was_reaped, int wait_st
     }
     struct job_record next = *record;
     bool is_good = was_reaped && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
-    next.memory = is_good ? memory_of(planning) : -1;
+    int32_t n_part = 0;
+    next.memory = is_good ? memory_of(planning, &n_part) : -1;
+    next.n_part = next.attempt == 0 && n_part > 0 ? n_part : next.n_part; /* later plans are told */
     if (next.memory < 0 && planning->is_late) {
         fail_late(supervisor, &next);
     } else if (next.memory >= 0) {

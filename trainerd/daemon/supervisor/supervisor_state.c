@@ -52,9 +52,9 @@ enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, st
     }
     struct job *job = memory_alloc(1, sizeof *job);
     status = submission_job(&submission, job);
-    if (status == STATUS_OK && (n_worker < 1 || n_worker > job_n_part(job))) {
+    if (status == STATUS_OK && record->n_part > 0 && n_worker > record->n_part) {
         status = status_fail(STATUS_USAGE, "job %lld cannot run on %d workers; expected 1 to %d, a part for each",
-                             (long long)record->id, (int)n_worker, (int)job_n_part(job));
+                             (long long)record->id, (int)n_worker, (int)record->n_part);
     }
     if (status == STATUS_OK) {
         submission_ask(job, n_worker, record);

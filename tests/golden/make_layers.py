@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Reference results for what layers can read besides rows of features. Float64, plain PyTorch, formulas written out.
+
+    usage: make_layers.py GOLDEN_DIR OUT_FILE
+
+Cases as those of make_training.py, ten steps of Adam, with more in each:
+    graph     the folder of GOLDEN_DIR that has graph, features, labels and splits
+    model     lines of [model]
+    dataset   lines of [dataset]
+    data      .npy files of the data folder: {name: numbers}
+    without   files of the graph that the data folder does not have
+    shapes    {name: shape} of the initial weights; element i of tensor t is (((73 i + 29 t) mod 257) - 128) / 512, both from 0
+"""
+import json
+import os
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+torch.set_default_dtype(torch.float64)
+N_STEP = 10
+HIDDEN = 16
+
+
+class Graph:
+    def __init__(self, folder):
+        load = lambda name: torch.tensor(np.load(os.path.join(folder, name + ".npy")).astype(np.float64))
+        self.src, self.dst = load("edges").long()
+        self.x, self.y, self.train = load("features"), load("labels").long(), load("train_idx").long()
+        self.n, self.n_class = len(self.y), int(self.y.max()) + 1
+        self.types = load("edge_type").long() if os.path.exists(os.path.join(folder, "edge_type.npy")) else None
+
+    def sum(self, rows, of=None):
+        """Σ over the edges into each node, all or those of one relation."""
+        dst = self.dst if of is None else self.dst[of]
+        return torch.zeros(self.n, rows.shape[1]).index_add(0, dst, rows)
+
+    def degree(self, of=None):
+        return self.sum(torch.ones(len(self.dst) if of is None else int(of.sum()), 1), of).clamp(min=1)
+
+
+def weights_of(shapes):
+    def fill(t, shape):
+        i = torch.arange(int(np.prod(shape)))
+        return ((((73 * i + 29 * t) % 257) - 128).double() / 512).reshape(shape)
+    return {name: fill(t, shape).requires_grad_() for t, (name, shape) in enumerate(shapes.items())}
+
+
+def losses(graph, shapes, logits_of):
+    p, found = weights_of(shapes), []
+    optimizer = torch.optim.Adam(list(p.values()), lr=0.01, weight_decay=5e-4)
+    for _ in range(N_STEP):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(logits_of(p)[graph.train], graph.y[graph.train])
+        loss.backward()
+        found.append(loss.item())
+        optimizer.step()
+    return found
+
+
+def weighted_cases(folder):
+    """DGL's SAGEConv and GINConv with edge_weight: rows times weights, a mean over the number of edges."""
+    graph = Graph(os.path.join(folder, "sage"))
+    weight = ((37 * torch.arange(len(graph.src))) % 61).double() / 32
+    data = {"edge_weight.npy": weight.tolist()}
+    widths = [(graph.x.shape[1], HIDDEN), (HIDDEN, graph.n_class)]
+    both = {"graph": "sage", "dataset": 'edge_weights = "yes"', "data": data}
+
+    def neighbours(x):
+        return graph.sum(x[graph.src] * weight[:, None])
+
+    def sage(p, mean):
+        x = graph.x
+        for layer in range(2):
+            name = f"convs.{layer}."
+            y = neighbours(x) / (graph.degree() if mean else 1)
+            x = y @ p[name + "lin_l.weight"].T + p[name + "lin_l.bias"] + x @ p[name + "lin_r.weight"].T
+            x = torch.relu(x) if layer == 0 else x
+        return x
+
+    def gin(p):
+        x = graph.x
+        for layer in range(2):
+            name = f"convs.{layer}."
+            h = (1 + p[name + "eps"]) * x + neighbours(x)
+            h = torch.relu(h @ p[name + "nn.0.weight"].T + p[name + "nn.0.bias"])
+            x = h @ p[name + "nn.2.weight"].T + p[name + "nn.2.bias"]
+            x = torch.relu(x) if layer == 0 else x
+        return x
+
+    shapes = {}
+    for layer, (f_in, f_out) in enumerate(widths):
+        shapes |= {f"convs.{layer}.lin_l.weight": [f_out, f_in], f"convs.{layer}.lin_l.bias": [f_out],
+                   f"convs.{layer}.lin_r.weight": [f_out, f_in]}
+    for aggregator in ("mean", "sum"):
+        yield {"name": f"weighted {aggregator}", "model": f'kind = "sage"\naggregator = "{aggregator}"', **both, "shapes": shapes,
+               "losses": losses(graph, shapes, lambda p: sage(p, aggregator == "mean"))}
+    shapes = {}
+    for layer, (f_in, f_out) in enumerate(widths):
+        shapes |= {f"convs.{layer}.eps": [1], f"convs.{layer}.nn.0.weight": [HIDDEN, f_in], f"convs.{layer}.nn.0.bias": [HIDDEN],
+                   f"convs.{layer}.nn.2.weight": [f_out, HIDDEN], f"convs.{layer}.nn.2.bias": [f_out]}
+    yield {"name": "weighted gin", "model": 'kind = "gin"\nlearn_eps = true', **both, "shapes": shapes,
+           "losses": losses(graph, shapes, gin)}
+
+
+def main():
+    cases = [case for cases_of in (weighted_cases,) for case in cases_of(sys.argv[1])]
+    with open(sys.argv[2], "w") as file:
+        lines = [json.dumps({"train": "lr = 0.01\nweight_decay = 5e-4", **case}) for case in cases]
+        file.write("[\n" + ",\n".join(lines) + "\n]\n")
+
+
+main()

@@ -1,0 +1,182 @@
+/* Jobs with workers.launcher = "slurm", and an srun of the test's folder in place of Slurm's: it starts the tasks on this machine as two
+ * nodes, passes its standard input on to all, and answers TERM with KILL to its tasks. scripts/check-slurm has a real Slurm. */
+#include "tests/support/process/folder.h"
+#include "tests/support/process/job_run.h"
+#include "tests/support/process/machines.h"
+#include "tests/support/process/results.h"
+
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Also notes its arguments and, of a task, what others can see of it. */
+static const char srun[] = "#!/bin/bash\n"
+                           "printf '%s\\n' \"$@\" >> seen-arguments\n"
+                           "for n in \"$@\"; do case $n in --ntasks=*) n_task=${n#*=} ;; esac; done\n"
+                           "while [[ $1 == --* ]]; do shift; done\n"
+                           "read -r token\n"
+                           "printf %s \"$token\" > seen-token\n"
+                           "env > seen-environment\n"
+                           "trap 'kill -KILL \"${tasks[@]}\"' TERM\n"
+                           "for ((task = 0; task < n_task; task++)); do\n"
+                           "    SLURM_PROCID=$task SLURMD_NODENAME=node$((task / 2)) \"$@\" <<< \"$token\" & tasks+=($!)\n"
+                           "done\n"
+                           "printf '%s\\n' \"${tasks[@]}\" > tasks.new && mv tasks.new tasks\n"
+                           "worst=0\n"
+                           "for task in \"${tasks[@]}\"; do\n"
+                           "    while kill -0 \"$task\" 2> /dev/null; do wait \"$task\" || worst=$?; done\n"
+                           "done\n"
+                           "exit $worst\n";
+
+#define ALLOCATION "PATH=.:$PATH SLURM_JOB_ID=7 SLURM_NTASKS=3 SLURM_TASKS_PER_NODE=2,1"
+#define HERE "--set workers.listen=127.0.0.1:0 "
+
+static void srun_make(void)
+{
+    folder_make();
+    folder_write("srun", srun);
+    cr_assert_eq(chmod(folder_path("srun"), 0700), 0);
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"sbm\"\nnodes = 600\ndegree = 8\nfeatures = 12\n[partition]\nparts = 4\n"
+                 "cache = \"off\"\n[model]\nkind = \"sage\"\nhidden = 8\n[train]\nepochs = 12\ncheckpoint_every = 2\n"
+                 "[workers]\nthreads = 1\nlauncher = \"slurm\"\n");
+}
+
+TestSuite(slurm, .init = srun_make, .fini = folder_remove, .timeout = 180);
+
+static void expect_end(int want, const char *part, const char *environment, const char *settings)
+{
+    int got = job_run_code(environment, "%s", settings);
+    cr_assert_eq(got, want, "%s: exit %d: %s", settings, got, job_run_log);
+    cr_assert_not_null(strstr(job_run_log, part), "'%s' is not in: %s", part, job_run_log);
+}
+
+static void train_here(void)
+{
+    job_run("--set workers.launcher=local --set workers.count=2 --set output.dir=here");
+}
+
+static double number_of(const char *section, const char *key)
+{
+    json_t *result = results_json(folder_path("slurm/result.json"));
+    double number = results_number(json_object_get(json_object_get(result, "job"), section), key);
+    json_decref(result);
+    return number;
+}
+
+Test(slurm, tasks_of_an_allocation_train_the_same_bits_as_workers_of_this_machine)
+{
+    train_here();
+    expect_end(0, "worker 2 joined: pid ", ALLOCATION, HERE "--set output.dir=slurm");
+    cr_expect_not_null(strstr(job_run_log, " on node1, "), "%s", job_run_log);
+    results_expect_same(folder_path("here"), folder_path("slurm"), false);
+}
+
+Test(slurm, the_token_reaches_workers_on_standard_input_and_is_in_no_argument_and_no_environment)
+{
+    char token[256], seen[1 << 15];
+    expect_end(0, "", ALLOCATION, HERE "--set output.dir=slurm");
+    folder_read("seen-token", token, sizeof token);
+    cr_assert_eq(strlen(token), 64u, "%s", token);
+    folder_read("seen-arguments", seen, sizeof seen);
+    cr_expect_null(strstr(seen, token), "%s", seen);
+    cr_expect_not_null(strstr(seen, "--token-fd\n0\n"), "%s", seen);
+    folder_read("seen-environment", seen, sizeof seen);
+    cr_expect_null(strstr(seen, token), "%s", seen);
+}
+
+Test(slurm, count_threads_and_memory_are_those_of_the_allocation)
+{
+    char seen[1 << 13];
+    expect_end(0, "", ALLOCATION " SLURM_CPUS_PER_TASK=2 SLURM_MEM_PER_NODE=1000",
+               HERE "--set workers.threads=0 --set output.dir=slurm");
+    cr_expect_eq(number_of("workers", "count"), 3.0);
+    cr_expect_eq(number_of("workers", "threads"), 2.0);
+    cr_expect_eq(number_of("memory", "limit"), (500.0 - 12.0) * (1 << 20));
+    folder_read("seen-arguments", seen, sizeof seen);
+    cr_expect_not_null(strstr(seen, "--ntasks=3\n--cpus-per-task=2\n"), "%s", seen);
+    expect_end(71, "memory.limit is 1048576", ALLOCATION " SLURM_MEM_PER_CPU=13", HERE "--set dataset.nodes=20000");
+    expect_end(71, "Slurm gives a task 10485760 bytes", ALLOCATION " SLURM_MEM_PER_CPU=10", HERE);
+}
+
+Test(slurm, a_job_that_does_not_fit_the_allocation_is_refused_with_both_numbers)
+{
+    expect_end(78, "workers.count = 2, and Slurm's allocation has 3 tasks", ALLOCATION, "--set workers.count=2");
+    expect_end(78, "3 tasks of Slurm's allocation are more than partition.parts = 2", ALLOCATION, "--set partition.parts=2");
+    expect_end(78, "there is none here (no SLURM_JOB_ID)", "", "");
+    expect_end(78, "a plan takes workers.count instead", "", "--plan");
+    expect_end(0, "", "", "--plan --set workers.count=2");
+    expect_end(0, "from 2", ALLOCATION, "--plan");
+}
+
+Test(slurm, an_srun_that_is_missing_or_fails_ends_the_job_with_its_name)
+{
+    expect_end(69, "cannot start the workers, 'srun'", "PATH=/nowhere SLURM_JOB_ID=7 SLURM_NTASKS=1", HERE);
+    folder_write("srun", "#!/bin/bash\necho 'srun: error: no' >&2\nexit 1\n");
+    expect_end(69, "srun, which runs the workers, ended with exit code 1", ALLOCATION, HERE);
+}
+
+/* Processes of the tasks that the last srun has started, which end when it does. */
+static void expect_none_left(void)
+{
+    int pid;
+    char tasks[256];
+    folder_read("tasks", tasks, sizeof tasks);
+    for (char *at = tasks; sscanf(at, "%d", &pid) == 1; at = strchr(at, '\n') + 1) {
+        cr_expect_eq(kill(pid, 0), -1, "task %d is left", pid);
+    }
+}
+
+Test(slurm, a_killed_worker_is_named_and_a_restart_trains_the_same_bits)
+{
+    train_here();
+    expect_end(69, "worker 1 (pid ", ALLOCATION " TRAINERD_FAULTS=worker1.step=kill@5", HERE "--set output.dir=lost");
+    cr_expect_not_null(strstr(job_run_log, "on node0) closed its control connection"), "%s", job_run_log);
+    expect_none_left();
+    expect_end(0, "restart 1 of 3, from the last checkpoint", ALLOCATION " TRAINERD_FAULTS=worker1.step=kill@5",
+               HERE "--set workers.max_restarts=3 --set output.dir=slurm");
+    results_expect_same(folder_path("here"), folder_path("slurm"), false);
+}
+
+Test(slurm, a_stopped_worker_is_ended_by_a_signal_to_srun)
+{
+    expect_end(69, "worker 2 (pid ", ALLOCATION " TRAINERD_FAULTS=worker2.step=stop@3",
+               HERE "--set workers.heartbeat_timeout=1 --set output.dir=lost");
+    cr_expect_not_null(strstr(job_run_log, "on node1) was silent for "), "%s", job_run_log);
+    expect_none_left();
+}
+
+/* Slurm signals a job's tasks, all at once, and not what runs in the batch script. */
+Test(slurm, a_signal_to_the_tasks_saves_a_checkpoint_and_a_resumed_job_has_the_same_bits)
+{
+    char coordinator[PATH_MAX], tasks[256];
+    static struct process process;
+    int pid;
+    program_find("trainer-coordinator", coordinator, sizeof coordinator);
+    cr_assert_eq(setenv("PATH", ".:/usr/bin:/bin", 1), 0);
+    cr_assert_eq(setenv("SLURM_JOB_ID", "7", 1) + setenv("SLURM_NTASKS", "3", 1), 0);
+    process_start(&process, NULL, folder, NULL,
+                  (const char *const[]){coordinator, "--config", "job.toml", "--set", "workers.listen=127.0.0.1:0", "--set",
+                                        "train.epochs=100000", "--set", "output.dir=slurm", NULL});
+    process_await(&process, "epoch 1/");
+    folder_read("tasks", tasks, sizeof tasks);
+    for (char *at = tasks; sscanf(at, "%d", &pid) == 1; at = strchr(at, '\n') + 1) {
+        cr_assert_eq(kill(pid, SIGTERM), 0);
+    }
+    cr_assert_eq(process_finish(&process), 75, "%s", process.words);
+    cr_assert_not_null(strstr(process.words, "checkpoint saved in "), "%s", process.words);
+    expect_none_left();
+    char epochs[64];
+    snprintf(epochs, sizeof epochs, "train.epochs=%lld", results_checkpoint(folder_path("slurm")) + 10);
+    char settings[256];
+    snprintf(settings, sizeof settings, HERE "--set output.dir=slurm --resume --set %s", epochs);
+    expect_end(0, "resuming ", ALLOCATION, settings);
+    job_run("--set workers.launcher=local --set workers.count=2 --set output.dir=here --set %s", epochs);
+    results_expect_same(folder_path("here"), folder_path("slurm"), false);
+}

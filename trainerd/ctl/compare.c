@@ -1,0 +1,341 @@
+/* The command compare: runs by their settings, best first, as a table, CSV or JSON. */
+#include "protocol/memory.h"
+#include "trainerd/ctl/run.h"
+#include "trainerd/ctl/settings.h"
+#include "trainerd/ctl/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEYS_SHOWN_MOST 8 /* a table's columns; CSV and JSON have all */
+
+/* --- reading --- */
+
+static enum status read_runs(const struct ctl_arguments *arguments, struct runs *out)
+{
+    struct client client = {.file = -1};
+    enum status status = STATUS_OK;
+    for (int i = 0; i < arguments->n_operand && status == STATUS_OK; i++) {
+        const char *name = arguments->operand[i];
+        if (runs_is_folder(name) || strchr(name, '/') != NULL) {
+            status = runs_add_folder(out, name);
+            continue;
+        }
+        status = client.file < 0 ? ctl_connect(arguments, &client) : STATUS_OK;
+        status = status == STATUS_OK ? runs_add_named(out, &client, name) : status;
+    }
+    client_close(&client);
+    return status;
+}
+
+/* --- the table --- */
+
+/* "81.52 ± 0.43 %", "0.1234 ± 0.0021"; without a deviation where there is none. */
+static void print_sample(const struct sample *sample, enum job_metric metric, char *out, size_t capacity)
+{
+    char mean[TEXT_BYTES], std[TEXT_BYTES] = "";
+    bool is_fraction = job_metric_is_fraction(metric);
+    if (!isfinite(sample->mean)) {
+        snprintf(out, capacity, "-");
+        return;
+    }
+    snprintf(mean, sizeof mean, is_fraction ? "%.2f" : "%.4g", is_fraction ? 100.0 * sample->mean : sample->mean);
+    if (isfinite(sample->std)) {
+        snprintf(std, sizeof std, is_fraction ? " ± %.2f" : " ± %.2g", is_fraction ? 100.0 * sample->std : sample->std);
+    }
+    snprintf(out, capacity, "%s%s%s", mean, std, is_fraction ? " %" : "");
+}
+
+static void add_title(struct table *table, const char *title, bool is_right)
+{
+    table->is_right[table->n_cell] = is_right;
+    table_add(table, title);
+}
+
+static void add_key_titles(struct table *table, const enum job_key_id *keys, int n)
+{
+    for (int k = 0; k < n; k++) {
+        char label[JOB_LABEL_BYTES];
+        job_key_label(&job_keys[keys[k]], label);
+        add_title(table, label, false);
+    }
+}
+
+static void add_values(struct table *table, const struct run *run, const enum job_key_id *keys, int n)
+{
+    for (int k = 0; k < n; k++) {
+        char *text = run_value(run, keys[k]);
+        table_add(table, text[0] != '\0' ? text : "-");
+        free(text);
+    }
+}
+
+static void add_number(struct table *table, double value)
+{
+    char text[TEXT_BYTES];
+    snprintf(text, sizeof text, isfinite(value) ? "%.0f" : "-", value);
+    table_add(table, text);
+}
+
+static void add_metric(struct table *table, const struct sample *sample, enum job_metric metric)
+{
+    char text[3 * TEXT_BYTES];
+    print_sample(sample, metric, text, sizeof text);
+    table_add(table, text);
+}
+
+static void add_seconds(struct table *table, double seconds)
+{
+    char text[TEXT_BYTES];
+    text_duration(seconds, text);
+    table_add(table, text);
+}
+
+/* More columns than fit are left out from the last key on, and counted. */
+static int n_shown(int n_key)
+{
+    if (n_key > KEYS_SHOWN_MOST) {
+        fprintf(stderr, "%d more keys differ; --csv and --json have all\n", n_key - KEYS_SHOWN_MOST);
+    }
+    return n_key < KEYS_SHOWN_MOST ? n_key : KEYS_SHOWN_MOST;
+}
+
+static void print_settings(const struct settings *settings)
+{
+    struct table table;
+    int n_key = n_shown(settings->n_differs);
+    table_init(&table, n_key + 5);
+    add_key_titles(&table, settings->differs, n_key);
+    add_title(&table, "RUNS", true);
+    add_title(&table, "VALID", true);
+    add_title(&table, "TEST", true);
+    add_title(&table, "BEST EPOCH", true);
+    add_title(&table, "TIME", true);
+    for (size_t s = 0; s < settings->n; s++) {
+        const struct setting *setting = &settings->setting[s];
+        char runs[2 * TEXT_BYTES];
+        snprintf(runs, sizeof runs, setting->n_done < setting->n_run ? "%zu of %zu" : "%zu", setting->n_done, setting->n_run);
+        add_values(&table, &settings->runs->run[setting->run[0]], settings->differs, n_key);
+        table_add(&table, runs);
+        add_metric(&table, &setting->valid, settings->metric);
+        add_metric(&table, &setting->test, settings->metric);
+        add_number(&table, setting->best_epoch.mean);
+        add_seconds(&table, setting->seconds.mean);
+    }
+    table_print(&table, stdout, text_columns(stdout));
+}
+
+static void print_runs(const struct settings *settings)
+{
+    struct table table;
+    int n_key = n_shown(settings->n_differs + settings->n_varies);
+    int n_differs = settings->n_differs < n_key ? settings->n_differs : n_key, n_varies = n_key - n_differs;
+    table_init(&table, n_key + 7);
+    add_title(&table, "JOB", true);
+    add_title(&table, "NAME", false);
+    add_title(&table, "STATE", false);
+    add_key_titles(&table, settings->differs, n_differs);
+    add_key_titles(&table, settings->varies, n_varies);
+    add_title(&table, "VALID", true);
+    add_title(&table, "TEST", true);
+    add_title(&table, "BEST EPOCH", true);
+    add_title(&table, "TIME", true);
+    for (size_t s = 0; s < settings->n; s++) {
+        for (size_t i = 0; i < settings->setting[s].n_run; i++) {
+            const struct run *run = &settings->runs->run[settings->setting[s].run[i]];
+            add_number(&table, run->job > 0 ? (double)run->job : NAN);
+            const char *last = strrchr(run->folder, '/'); /* runs of one name are told by their folders */
+            table_add(&table, run->job == 0 && last != NULL ? last + 1 : run->name);
+            table_add(&table, run->state);
+            add_values(&table, run, settings->differs, n_differs);
+            add_values(&table, run, settings->varies, n_varies);
+            add_metric(&table, &(struct sample){.n = 1, .mean = run->valid, .std = NAN}, settings->metric);
+            add_metric(&table, &(struct sample){.n = 1, .mean = run->test, .std = NAN}, settings->metric);
+            add_number(&table, run->best_epoch);
+            add_seconds(&table, run->seconds);
+        }
+    }
+    table_print(&table, stdout, text_columns(stdout));
+}
+
+/* --- CSV --- */
+
+/* A field, in quotes where it has to be (RFC 4180). */
+static void csv_text(const char *text)
+{
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        fputs(text, stdout);
+        return;
+    }
+    putchar('"');
+    for (; *text != '\0'; text++) {
+        fputs(*text == '"' ? "\"\"" : (char[2]){*text, '\0'}, stdout);
+    }
+    putchar('"');
+}
+
+/* Empty where it is not known. */
+static void csv_number(double value)
+{
+    char text[JOB_REAL_BYTES] = "";
+    if (isfinite(value)) {
+        job_real_text(value, text);
+    }
+    printf(",%s", text);
+}
+
+static void csv_titles(const enum job_key_id *keys, int n, bool is_first)
+{
+    for (int k = 0; k < n; k++) {
+        char label[JOB_LABEL_BYTES];
+        job_key_label(&job_keys[keys[k]], label);
+        printf("%s%s", k > 0 || !is_first ? "," : "", label);
+    }
+}
+
+static void csv_values(const struct run *run, const enum job_key_id *keys, int n, bool is_first)
+{
+    for (int k = 0; k < n; k++) {
+        char *text = run_value(run, keys[k]);
+        fputs(k > 0 || !is_first ? "," : "", stdout);
+        csv_text(text);
+        free(text);
+    }
+}
+
+static const char *metric_text(enum job_metric metric)
+{
+    return metric != JOB_METRIC_AUTO ? job_choice_text("train", "metric", (int)metric) : "";
+}
+
+static void csv_settings(const struct settings *settings)
+{
+    csv_titles(settings->differs, settings->n_differs, true);
+    printf("%sruns,done,metric,valid_mean,valid_std,test_mean,test_std,best_epoch_mean,seconds_mean\n",
+           settings->n_differs > 0 ? "," : "");
+    for (size_t s = 0; s < settings->n; s++) {
+        const struct setting *setting = &settings->setting[s];
+        csv_values(&settings->runs->run[setting->run[0]], settings->differs, settings->n_differs, true);
+        printf("%s%zu,%zu,%s", settings->n_differs > 0 ? "," : "", setting->n_run, setting->n_done,
+               metric_text(settings->metric));
+        csv_number(setting->valid.mean);
+        csv_number(setting->valid.std);
+        csv_number(setting->test.mean);
+        csv_number(setting->test.std);
+        csv_number(setting->best_epoch.mean);
+        csv_number(setting->seconds.mean);
+        putchar('\n');
+    }
+}
+
+static void csv_runs(const struct settings *settings)
+{
+    printf("job,name,state,folder");
+    csv_titles(settings->differs, settings->n_differs, false);
+    csv_titles(settings->varies, settings->n_varies, false);
+    printf(",metric,valid,test,loss,best_epoch,epochs,seconds\n");
+    for (size_t s = 0; s < settings->n; s++) {
+        for (size_t i = 0; i < settings->setting[s].n_run; i++) {
+            const struct run *run = &settings->runs->run[settings->setting[s].run[i]];
+            printf(run->job > 0 ? "%lld," : ",", (long long)run->job);
+            csv_text(run->name);
+            printf(",%s,", run->state);
+            csv_text(run->folder);
+            csv_values(run, settings->differs, settings->n_differs, false);
+            csv_values(run, settings->varies, settings->n_varies, false);
+            printf(",%s", metric_text(run->metric));
+            csv_number(run->valid);
+            csv_number(run->test);
+            csv_number(run->loss);
+            csv_number(run->best_epoch);
+            csv_number(run->n_epoch);
+            csv_number(run->seconds);
+            putchar('\n');
+        }
+    }
+}
+
+/* --- JSON --- */
+
+static json_t *number_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *sample_json(const struct sample *sample)
+{
+    return json_pack("{s:I, s:o, s:o}", "n", (json_int_t)sample->n, "mean", number_json(sample->mean), "std",
+                     number_json(sample->std));
+}
+
+static json_t *values_json(const struct run *run, const enum job_key_id *keys, int n)
+{
+    json_t *all = json_object();
+    for (int k = 0; k < n; k++) {
+        char label[JOB_LABEL_BYTES];
+        job_key_label(&job_keys[keys[k]], label);
+        json_object_set_new(all, label, run_value_json(run, keys[k]));
+    }
+    return all;
+}
+
+static json_t *run_json(const struct settings *settings, const struct run *run)
+{
+    json_t *folder = json_string(run->folder);
+    return json_pack("{s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "job",
+                     run->job > 0 ? json_integer(run->job) : json_null(), "name", run->name, "state", run->state, "folder",
+                     folder != NULL ? folder : json_null(), "repeated", values_json(run, settings->varies, settings->n_varies),
+                     "valid", number_json(run->valid), "test", number_json(run->test), "loss", number_json(run->loss),
+                     "best_epoch", number_json(run->best_epoch), "epochs", number_json(run->n_epoch), "seconds",
+                     number_json(run->seconds));
+}
+
+static json_t *setting_json(const struct settings *settings, const struct setting *setting)
+{
+    json_t *runs = json_array();
+    for (size_t i = 0; i < setting->n_run; i++) {
+        json_array_append_new(runs, run_json(settings, &settings->runs->run[setting->run[i]]));
+    }
+    return json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "settings",
+                     values_json(&settings->runs->run[setting->run[0]], settings->differs, settings->n_differs), "done",
+                     (json_int_t)setting->n_done, "valid", sample_json(&setting->valid), "test", sample_json(&setting->test),
+                     "best_epoch", sample_json(&setting->best_epoch), "seconds", sample_json(&setting->seconds), "runs", runs);
+}
+
+static void print_json(const struct settings *settings)
+{
+    json_t *all = json_object(), *list = json_array();
+    bool is_known = settings->metric != JOB_METRIC_AUTO;
+    for (size_t s = 0; s < settings->n; s++) {
+        json_array_append_new(list, setting_json(settings, &settings->setting[s]));
+    }
+    json_object_set_new(all, "metric", is_known ? json_string(metric_text(settings->metric)) : json_null());
+    json_object_set_new(all, "less_is_better", json_boolean(job_metric_falls(settings->metric)));
+    json_object_set_new(all, "settings", list);
+    text_print_json(all);
+    json_decref(all);
+}
+
+enum status run_compare(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    struct runs runs = {0};
+    struct settings settings = {0};
+    bool by_run = ctl_given(arguments, CTL_OPTION_RUNS);
+    (void)exit_code_out;
+    if (ctl_given(arguments, CTL_OPTION_CSV) && ctl_given(arguments, CTL_OPTION_JSON)) {
+        return status_fail(STATUS_USAGE, "compare takes either --csv or --json");
+    }
+    enum status status = read_runs(arguments, &runs);
+    status = status == STATUS_OK ? settings_build(&runs, &settings) : status;
+    if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
+        print_json(&settings);
+    } else if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_CSV)) {
+        (by_run ? csv_runs : csv_settings)(&settings);
+    } else if (status == STATUS_OK) {
+        (by_run ? print_runs : print_settings)(&settings);
+    }
+    settings_release(&settings);
+    runs_release(&runs);
+    return status;
+}

@@ -1,0 +1,251 @@
+#include "trainerd/ctl/runs.h"
+
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "trainerd/ctl/text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PAGE_JOBS 1000
+
+void runs_release(struct runs *runs)
+{
+    for (size_t i = 0; i < runs->n; i++) {
+        free(runs->run[i].name);
+        free(runs->run[i].folder);
+        free(runs->run[i].settings);
+    }
+    free(runs->run);
+    *runs = (struct runs){0};
+}
+
+/* One more run; it is the runs' at once. */
+static struct run *add(struct runs *runs, const char *name, const char *folder, const char *state)
+{
+    if (runs->n == runs->capacity) {
+        runs->capacity = runs->capacity == 0 ? 16 : 2 * runs->capacity;
+        struct run *more = memory_alloc(runs->capacity, sizeof *more);
+        if (runs->n > 0) {
+            memcpy(more, runs->run, runs->n * sizeof *more);
+        }
+        free(runs->run);
+        runs->run = more;
+    }
+    struct run *run = &runs->run[runs->n++];
+    *run = (struct run){.name = strdup(name),
+                        .folder = strdup(folder),
+                        .settings = memory_alloc(1, sizeof *run->settings),
+                        .metric = JOB_METRIC_AUTO,
+                        .valid = NAN,
+                        .test = NAN,
+                        .loss = NAN,
+                        .best_epoch = NAN,
+                        .n_epoch = NAN,
+                        .seconds = NAN};
+    ASSERT(run->name != NULL && run->folder != NULL);
+    snprintf(run->state, sizeof run->state, "%s", state);
+    return run;
+}
+
+/* --- results --- */
+
+static enum status find_metric(const char *name, enum job_metric *out)
+{
+    for (int i = 0; i < JOB_METRIC_N; i++) {
+        if (i != JOB_METRIC_AUTO && strcmp(job_choice_text("train", "metric", i), name) == 0) {
+            *out = (enum job_metric)i;
+            return STATUS_OK;
+        }
+    }
+    return status_fail(STATUS_DATA, "its metric is '%.40s', which this version of trainctl does not know", name);
+}
+
+/* result: result.json, of a training or a prediction */
+static enum status read_result(struct run *run, const json_t *result)
+{
+    const json_t *best = json_object_get(result, "best"), *metrics = json_object_get(result, "metrics");
+    enum status status = find_metric(text_of(result, "metric"), &run->metric);
+    if (json_is_object(metrics)) {
+        run->valid = number_of(metrics, "valid");
+        run->test = number_of(metrics, "test");
+    } else {
+        run->valid = number_of(best, "valid_metric");
+        run->test = number_of(best, "test_metric");
+        run->loss = number_of(best, "loss");
+        run->best_epoch = number_of(best, "epoch") + 1;
+        run->n_epoch = number_of(result, "epochs");
+    }
+    run->seconds = number_of(json_object_get(result, "seconds"), "total");
+    return status;
+}
+
+/* --- folders --- */
+
+bool runs_is_folder(const char *name)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/result.json", name) < PATH_MAX && access(path, F_OK) == 0;
+}
+
+enum status runs_add_folder(struct runs *runs, const char *folder)
+{
+    char path[PATH_MAX];
+    json_error_t error;
+    snprintf(path, sizeof path, "%s/result.json", folder);
+    if (access(path, R_OK) != 0) {
+        return status_fail(STATUS_NO_INPUT, "cannot open '%s': %s", path, strerror(errno));
+    }
+    json_t *result = json_load_file(path, 0, &error);
+    if (result == NULL) {
+        return status_fail(STATUS_DATA, "'%s' is no JSON: line %d: %s", path, error.line, error.text);
+    }
+    char *whole = realpath(folder, NULL);
+    struct run *run = add(runs, text_of(result, "name"), whole != NULL ? whole : folder, text_of(result, "state"));
+    free(whole);
+    const char *text = text_of(result, "job_text");
+    enum status status = text[0] != '\0'
+                             ? job_load_text(text, strlen(text), path, NULL, 0, run->settings)
+                             : status_fail(STATUS_DATA, "'%s' has no job_text, expected that of a run's results", path);
+    if (status == STATUS_OK && read_result(run, result) != STATUS_OK) {
+        char *reason = strdup(status_reason());
+        status = status_fail(STATUS_DATA, "'%s': %s", path, reason);
+        free(reason);
+    }
+    json_decref(result);
+    return status;
+}
+
+/* --- the daemon --- */
+
+static enum status read_settings(const json_t *answer, struct job *out)
+{
+    const char *config = text_of(answer, "config");
+    const json_t *set = json_object_get(answer, "set");
+    size_t n = json_array_size(set);
+    const char **settings = memory_alloc(n + 1, sizeof *settings);
+    for (size_t i = 0; i < n; i++) {
+        settings[i] = json_string_value(json_array_get(set, i));
+        settings[i] = settings[i] != NULL ? settings[i] : "";
+    }
+    enum status status = job_load_text(config, strlen(config), "its job file", settings, n, out);
+    free(settings);
+    return status;
+}
+
+static enum status add_job(struct runs *runs, struct client *client, int64_t id)
+{
+    json_t *answer = NULL;
+    enum status status = client_ask(client, json_pack("{s:s, s:I}", "cmd", "show", "job", (json_int_t)id), &answer);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const json_t *job = json_object_get(answer, "job"), *result = json_object_get(answer, "result");
+    struct run *run = add(runs, text_of(job, "name"), text_of(answer, "output"), text_of(job, "state"));
+    run->job = id;
+    status = read_settings(answer, run->settings);
+    if (run->settings->workers.device == JOB_DEVICE_AUTO) { /* under the daemon (D45), and what result.json says */
+        run->settings->workers.device = JOB_DEVICE_CPU;
+    }
+    if (status == STATUS_OK && json_is_object(result) && strcmp(run->state, "SUCCEEDED") == 0) {
+        status = read_result(run, result);
+    }
+    if (status != STATUS_OK) {
+        char *reason = strdup(status_reason());
+        status = status_fail(status, "job %lld: %s", (long long)id, reason);
+        free(reason);
+    }
+    json_decref(answer);
+    return status;
+}
+
+/* The numbers of a group's jobs, ascending. owns  *out: json_decref */
+static enum status find_group(struct client *client, const char *group, json_t **out)
+{
+    json_int_t before = INT64_MAX;
+    enum status status = STATUS_OK;
+    *out = json_array();
+    for (bool has_more = true; has_more && status == STATUS_OK;) {
+        json_t *page = NULL, *name = json_string(group);
+        status = client_ask(client,
+                            json_pack("{s:s, s:I, s:i, s:o}", "cmd", "status", "before", before, "limit", PAGE_JOBS, "group",
+                                      name != NULL ? name : json_string("")),
+                            &page);
+        size_t i;
+        const json_t *job;
+        json_array_foreach(json_object_get(page, "jobs"), i, job)
+        {
+            json_array_insert_new(*out, 0, json_integer(integer_of(job, "id")));
+        }
+        has_more = json_object_get(page, "before") != NULL;
+        before = integer_of(page, "before");
+        json_decref(page);
+    }
+    return status;
+}
+
+enum status runs_add_named(struct runs *runs, struct client *client, const char *name)
+{
+    json_t *ids = NULL, *answer = NULL;
+    enum status status = find_group(client, name, &ids);
+    if (status == STATUS_OK && json_array_size(ids) == 0) {
+        json_t *job = json_string(name);
+        status = client_ask(client, json_pack("{s:s, s:o}", "cmd", "status", "job", job != NULL ? job : json_null()), &answer);
+        if (status == STATUS_NO_INPUT) {
+            status = status_fail(status, "there is no group and no job '%.64s', and no folder of that name with result.json",
+                                 name);
+        }
+        const json_t *one = json_array_get(json_object_get(answer, "jobs"), 0);
+        json_array_append_new(ids, json_integer(integer_of(one, "id")));
+        json_decref(answer);
+    }
+    for (size_t i = 0; i < json_array_size(ids) && status == STATUS_OK; i++) {
+        status = add_job(runs, client, json_integer_value(json_array_get(ids, i)));
+    }
+    json_decref(ids);
+    return status;
+}
+
+/* --- settings --- */
+
+char *run_value(const struct run *run, enum job_key_id key)
+{
+    const struct job_key *row = &job_keys[key];
+    const void *at = (const char *)run->settings + row->offset;
+    char *text = NULL;
+    size_t n;
+    if (!job_key_applies(run->settings, key) || row->type == JOB_TYPE_TEXT || row->type == JOB_TYPE_CHOICE) {
+        const char *choice = row->type == JOB_TYPE_CHOICE ? row->choice[*(const int *)at].text : at;
+        text = strdup(job_key_applies(run->settings, key) ? choice : "");
+        ASSERT(text != NULL);
+        return text;
+    }
+    if (row->type == JOB_TYPE_REAL_OR_SAME && job_is_same(row, *(const double *)at)) {
+        text = strdup(JOB_SAME_TEXT);
+        ASSERT(text != NULL);
+        return text;
+    }
+    FILE *file = open_memstream(&text, &n);
+    ASSERT(file != NULL);
+    job_print_value(file, run->settings, row);
+    fclose(file);
+    return text;
+}
+
+json_t *run_value_json(const struct run *run, enum job_key_id key)
+{
+    const struct job_key *row = &job_keys[key];
+    if (!job_key_applies(run->settings, key)) {
+        return json_null();
+    }
+    char *text = run_value(run, key);
+    bool is_text = row->type == JOB_TYPE_TEXT || row->type == JOB_TYPE_CHOICE || strcmp(text, JOB_SAME_TEXT) == 0;
+    json_t *value = is_text ? json_string(text) : json_loads(text, JSON_DECODE_ANY, NULL);
+    free(text);
+    return value != NULL ? value : json_null();
+}

@@ -1,0 +1,45 @@
+/* Runs by their settings: which have the same but for seeds and split, what differs, and the mean and deviation of their metrics. */
+#ifndef TRAINERD_CTL_SETTINGS_H
+#define TRAINERD_CTL_SETTINGS_H
+
+#include "trainerd/ctl/runs.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Of n finite values; the sample's standard deviation (n - 1), NaN below two. */
+struct sample {
+    size_t n;
+    double mean, std;
+};
+
+struct sample sample_of(const double *values, size_t n);
+
+/* Runs of one setting. */
+struct setting {
+    size_t *run; /* n_run places in the runs, in their order */
+    size_t n_run, n_done;
+    struct sample valid, test, best_epoch, seconds;
+};
+
+struct settings {
+    const struct runs *runs;
+    struct setting *
+        setting; /* n, best first by the mean of the validation metric (without one, of the test metric); those without a result last */
+    size_t n;
+    enum job_metric metric;             /* of all runs; JOB_METRIC_AUTO: none has a result */
+    enum job_key_id differs[JOB_KEY_N]; /* keys whose values differ between settings, in the job file's order */
+    int n_differs;
+    enum job_key_id varies[JOB_KEY_N]; /* seeds and split, where they differ between runs */
+    int n_varies;
+};
+
+/* Put runs of the same settings together. Names and [output] play no part in it.
+ *
+ *   owns    borrows runs; the caller owns *out: settings_release
+ *   errors  STATUS_USAGE runs have different metrics
+ */
+enum status settings_build(const struct runs *runs, struct settings *out);
+void settings_release(struct settings *settings);
+
+#endif

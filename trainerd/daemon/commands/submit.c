@@ -1,0 +1,276 @@
+/* The request submit: one job, or several, all or none. */
+#include "protocol/job/job.h"
+#include "protocol/job/toml.h"
+#include "protocol/memory.h"
+#include "protocol/printable.h"
+#include "trainerd/daemon/commands/pending.h"
+#include "trainerd/daemon/server/answer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PRIORITY_MOST 1000000
+#define RESTARTS_MOST 1000
+#define SUBMISSION_ID_MOST 128
+#define FILE_NAME_MOST 255
+/* Of one submission. Their job files are read and saved before another client is served. */
+#define JOBS_MOST 1000
+#define JOBS_BYTES_MOST (16 << 20)
+
+/* --- checks --- */
+
+enum status commands_check_range(const char *what, double value, double least, double most)
+{
+    if (!(value >= least && value <= most)) {
+        return status_fail(STATUS_USAGE, "%s is %g, expected %g to %g", what, value, least, most);
+    }
+    return STATUS_OK;
+}
+
+enum status commands_check_text(const char *what, const char *text, size_t n_most)
+{
+    if (strlen(text) > n_most) {
+        return status_fail(STATUS_USAGE, "%s has %zu bytes, expected at most %zu", what, strlen(text), n_most);
+    }
+    for (const char *at = text; *at != '\0'; at += printable_length(at)) {
+        if (printable_length(at) == 0) {
+            return status_fail(STATUS_USAGE, "%s '%.64s' contains a control character", what, text);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* A name must not be a number: requests identify jobs by either. */
+static enum status check_name(const char *what, const char *name)
+{
+    enum status status = commands_check_text(what, name, JOB_NAME_BYTES - 1);
+    if (status == STATUS_OK && name[0] != '\0' && name[strspn(name, "0123456789")] == '\0') {
+        return status_fail(STATUS_USAGE, "%s '%s' is a number, which would identify another job", what, name);
+    }
+    return status;
+}
+
+/* Only root can run processes as other users. */
+static enum status check_user(const struct connection *connection)
+{
+    uid_t uid = connection_uid(connection);
+    if (geteuid() != 0 && uid != geteuid()) {
+        return status_fail(STATUS_USAGE, "this daemon runs as user %u and cannot run jobs of user %u", (unsigned)geteuid(),
+                           (unsigned)uid);
+    }
+    return STATUS_OK;
+}
+
+static size_t texts_bytes(const json_t *texts)
+{
+    size_t n = 0, i;
+    const json_t *one;
+    json_array_foreach(texts, i, one)
+    {
+        n += json_string_length(one);
+    }
+    return n;
+}
+
+/* How many jobs, and what of them is saved. */
+static enum status check_jobs(const json_t *request)
+{
+    const json_t *jobs = json_object_get(request, "jobs"), *one;
+    size_t n = json_array_size(jobs), i;
+    size_t n_byte = json_string_length(json_object_get(request, "config")) + texts_bytes(json_object_get(request, "set"));
+    enum status status = jobs != NULL ? commands_check_range("the number of jobs", (double)n, 1, JOBS_MOST) : STATUS_OK;
+    n_byte *= n;
+    json_array_foreach(jobs, i, one)
+    {
+        n_byte += texts_bytes(one);
+    }
+    if (status == STATUS_OK && n_byte > JOBS_BYTES_MOST) {
+        status = status_fail(STATUS_USAGE,
+                             "%zu jobs have job files and settings of %zu bytes, expected at most %d in one submission", n,
+                             n_byte, JOBS_BYTES_MOST);
+    }
+    return status;
+}
+
+/* --- what the jobs have in common --- */
+
+static enum status read_tags(const json_t *tags, char out[JOB_TAGS_BYTES])
+{
+    size_t i, at = 0;
+    const json_t *one;
+    if (json_array_size(tags) > JOB_TAGS_MOST) {
+        return status_fail(STATUS_USAGE, "%zu tags are given, expected at most %d", json_array_size(tags), JOB_TAGS_MOST);
+    }
+    json_array_foreach(tags, i, one)
+    {
+        const char *tag = json_string_value(one);
+        enum status status = commands_check_text("tag", tag, JOB_TAG_BYTES - 1);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (tag[0] == '\0' || strcspn(tag, ", ") != strlen(tag)) {
+            return status_fail(STATUS_USAGE, "tag '%s' is empty, or has a comma or a blank", tag);
+        }
+        at += (size_t)snprintf(out + at, JOB_TAGS_BYTES - at, "%s%s", i > 0 ? "," : "", tag);
+    }
+    return STATUS_OK;
+}
+
+static enum status read_record(const struct commands *commands, const json_t *request, struct job_record *record)
+{
+    const json_t *priority = json_object_get(request, "priority"), *restarts = json_object_get(request, "max_restarts");
+    const char *name = json_string_value(json_object_get(request, "name"));
+    const char *group = json_string_value(json_object_get(request, "group"));
+    double limit_s = json_number_value(json_object_get(request, "time_limit_s"));
+    double n_restart = restarts != NULL ? (double)json_integer_value(restarts) : (double)commands->max_restarts;
+    enum status status = commands_check_range("priority", (double)json_integer_value(priority), -PRIORITY_MOST, PRIORITY_MOST);
+    status = status == STATUS_OK ? commands_check_range("max_restarts", n_restart, 0, RESTARTS_MOST) : status;
+    status = status == STATUS_OK ? commands_check_range("time_limit_s", limit_s, 0, 1e10) : status;
+    status = status == STATUS_OK && name != NULL ? check_name("name", name) : status;
+    status = status == STATUS_OK && group != NULL ? check_name("group", group) : status;
+    status = status == STATUS_OK ? read_tags(json_object_get(request, "tags"), record->tags) : status;
+    if (status == STATUS_OK) {
+        record->priority = (int32_t)json_integer_value(priority);
+        record->max_restarts = (int32_t)n_restart;
+        record->time_limit_s = limit_s;
+        snprintf(record->group, sizeof record->group, "%s", group != NULL ? group : "");
+    }
+    return status;
+}
+
+/* --- the jobs --- */
+
+/* "name=…", the setting that tells a coordinator its job's name; NULL: none is given. owns  the caller frees it */
+static char *name_setting(const json_t *request)
+{
+    const char *name = json_string_value(json_object_get(request, "name"));
+    if (name == NULL || name[0] == '\0') {
+        return NULL;
+    }
+    char *quoted = toml_quote(name);
+    size_t capacity = strlen(quoted) + sizeof "name=";
+    char *setting = memory_alloc(capacity, 1);
+    snprintf(setting, capacity, "name=%s", quoted);
+    free(quoted);
+    return setting;
+}
+
+/* A job's settings: those of all, its own, and the name. owns  the caller frees *out */
+static void read_settings(const json_t *set, const json_t *own, const char *named, const char ***out, size_t *n_out)
+{
+    size_t n_set = json_array_size(set), n_own = json_array_size(own), n = 0;
+    *out = memory_alloc(n_set + n_own + 1, sizeof **out);
+    for (size_t i = 0; i < n_set; i++) {
+        (*out)[n++] = json_string_value(json_array_get(set, i));
+    }
+    for (size_t i = 0; i < n_own; i++) {
+        (*out)[n++] = json_string_value(json_array_get(own, i));
+    }
+    if (named != NULL) {
+        (*out)[n++] = named;
+    }
+    *n_out = n;
+}
+
+static void add_number(void *context, int64_t id)
+{
+    json_array_append_new(context, json_integer(id));
+}
+
+static enum status answer_submit(struct commands *commands, struct connection *connection, const json_t *request,
+                                 const struct job_record *first, json_t *numbers, bool existing)
+{
+    json_t *answer = answer_new(request);
+    json_object_set_new(answer, "job", json_integer(first->id));
+    json_object_set_new(answer, "name", json_string(first->name));
+    json_object_set_new(answer, "state", json_string(job_state_name(first->state)));
+    json_object_set_new(answer, "group", first->group[0] != '\0' ? json_string(first->group) : json_null());
+    json_object_set_new(answer, "jobs", numbers);
+    json_object_set_new(answer, "existing", json_boolean(existing));
+    connection_send(connection, answer);
+    supervisor_schedule(commands->supervisor);
+    return STATUS_OK;
+}
+
+/* record, submission: n, filled with what is common to all */
+static enum status create_jobs(struct commands *commands, struct connection *connection, const json_t *request,
+                               struct job_record *record, const struct store_submission *submission, size_t n)
+{
+    int64_t existing = 0;
+    enum status status = jobs_submit(commands->jobs, record, submission, n, &existing);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    json_t *numbers = json_array();
+    for (size_t i = 0; i < n && existing == 0; i++) {
+        add_number(numbers, record[i].id);
+    }
+    if (existing != 0) {
+        status = store_submitted(jobs_store(commands->jobs), record->uid, submission->submission_id, add_number, numbers);
+    }
+    const struct job_record *first = jobs_get(commands->jobs, existing != 0 ? existing : record->id);
+    if (status == STATUS_OK && first == NULL) {
+        status = status_fail(STATUS_DATA, "job %lld was made by this submission, but its record cannot be read",
+                             (long long)existing);
+    }
+    if (status != STATUS_OK) {
+        json_decref(numbers);
+        return status;
+    }
+    return answer_submit(commands, connection, request, first, numbers, existing != 0);
+}
+
+static enum status make_jobs(struct commands *commands, struct connection *connection, const json_t *request,
+                             const struct job_record *common)
+{
+    const char *submission_id = json_string_value(json_object_get(request, "submission_id"));
+    const json_t *jobs = json_object_get(request, "jobs"), *set = json_object_get(request, "set");
+    size_t n = jobs != NULL ? json_array_size(jobs) : 1;
+    struct job_record *record = memory_alloc(n, sizeof *record);
+    struct store_submission *submission = memory_alloc(n, sizeof *submission);
+    const char ***settings = memory_alloc(n, sizeof *settings);
+    char *named = name_setting(request);
+    for (size_t i = 0; i < n; i++) {
+        record[i] = *common;
+        submission[i] = (struct store_submission){.submission_id = submission_id != NULL ? submission_id : "",
+                                                  .config = json_string_value(json_object_get(request, "config")),
+                                                  .file = json_string_value(json_object_get(request, "file")),
+                                                  .folder = json_string_value(json_object_get(request, "folder")),
+                                                  .output = ""};
+        read_settings(set, json_array_get(jobs, i), named, &settings[i], &submission[i].n_set);
+        submission[i].set = settings[i];
+    }
+    enum status status = create_jobs(commands, connection, request, record, submission, n);
+    for (size_t i = 0; i < n; i++) {
+        free(settings[i]);
+    }
+    free(settings);
+    free(submission);
+    free(record);
+    free(named);
+    return status;
+}
+
+enum status submit_jobs(struct commands *commands, struct connection *connection, const json_t *request)
+{
+    const char *folder = json_string_value(json_object_get(request, "folder"));
+    const char *submission_id = json_string_value(json_object_get(request, "submission_id"));
+    const char *file = json_string_value(json_object_get(request, "file"));
+    struct job_record record = {.uid = connection_uid(connection), .gid = connection_gid(connection)};
+    if (folder[0] != '/' || strlen(folder) >= PATH_MAX) {
+        return status_fail(STATUS_USAGE, "folder '%.100s' is not an absolute path", folder);
+    }
+    if (json_string_length(json_object_get(request, "config")) > JOB_FILE_MOST_BYTES) {
+        return status_fail(STATUS_CONFIG, "the job file is longer than %d bytes", JOB_FILE_MOST_BYTES);
+    }
+    enum status status = check_user(connection);
+    status = status == STATUS_OK && file != NULL ? commands_check_text("file", file, FILE_NAME_MOST) : status;
+    status = status == STATUS_OK && submission_id != NULL
+                 ? commands_check_text("submission_id", submission_id, SUBMISSION_ID_MOST)
+                 : status;
+    status = status == STATUS_OK ? check_jobs(request) : status;
+    status = status == STATUS_OK ? read_record(commands, request, &record) : status;
+    return status == STATUS_OK ? make_jobs(commands, connection, request, &record) : status;
+}
