@@ -32,8 +32,11 @@ class JobFields(TypedDict, total=False):
     train_metric: float | None
     valid_metric: float | None
     test_metric: float | None
+    group: str | None
+    tags: list[str]
     priority: int
     workers: int
+    parts: int | None
     slots: int
     gpus: int
     gpus_held: list[int]

@@ -41,6 +41,25 @@ class AClient(DaemonCase):
         self.assertEqual(self.client.submit(SHORT, submission_id="once").id, first.id)
         self.assertNotEqual(self.client.submit(SHORT).id, first.id)
 
+    def test_submits_a_group_all_or_none(self) -> None:
+        jobs = self.client.submit_group(SHORT, [{"train.seed": 1}, ["train.seed=2", "name=second"]], group="seeds", tags=["a", "b"], priority=1)
+        self.assertEqual([job.wait(PATIENCE_S).json["seed"] for job in jobs], [1, 2])
+        self.assertEqual([job.name for job in jobs], ["short", "second"])
+        self.assertEqual(jobs[1].status()["tags"], ["a", "b"])
+        self.assertEqual([fields["id"] for fields in self.client.jobs(group="seeds", tag="b")], [job.id for job in jobs][::-1])
+        self.assertEqual(self.client.jobs(group="seeds", tag="c"), [])
+        self.expect(trainerd.JobFileError, "unknown key 'sed'", self.client.submit_group, SHORT, [{"train.seed": 1}, {"train.sed": 2}], group="none")
+        self.assertEqual(self.client.jobs(group="none"), [])
+
+    def test_cancels_and_resumes_a_group(self) -> None:
+        jobs = self.client.submit_group(LONG, [{"train.seed": seed} for seed in (1, 2)], group="long", set={"train.epochs": 300})
+        stopped = set(self.client.cancel_group("long"))
+        states = {job.id: (job.wait(PATIENCE_S, check=False), job.state)[1] for job in jobs}
+        self.assertEqual({id for id, state in states.items() if state == "CANCELLED"}, stopped)
+        self.assertEqual(set(self.client.resume_group("long")), stopped)
+        self.assertEqual([job.wait(PATIENCE_S).json["epochs"] for job in jobs], [300, 300])
+        self.expect(trainerd.MissingInput, "there is no group 'none'", self.client.cancel_group, "none")
+
     def test_refuses_a_wrong_key_in_the_daemon_s_words(self) -> None:
         error = self.expect(trainerd.JobFileError, "unknown key 'epoch' in [train]; did you mean 'train.epochs'?",
                             self.client.submit, {"train": {"epoch": 3}})
@@ -133,5 +152,7 @@ class AClient(DaemonCase):
 
     def test_refuses_wrong_arguments_before_it_asks(self) -> None:
         self.expect(trainerd.UsageError, "limit is -1, expected 0 or more", self.client.jobs, limit=-1)
+        self.expect(trainerd.UsageError, "'nmae' is not an option of submit, expected one of name, group", self.client.submit, SHORT, nmae="x")
+        self.expect(trainerd.UsageError, "submit_group needs group", self.client.submit_group, SHORT, [{}])
         self.expect(trainerd.UsageError, "predict is empty", self.client.submit, SHORT, predict="")
         self.expect(trainerd.UsageError, "cannot be written as JSON", self.client.ask, "status", job=object())
