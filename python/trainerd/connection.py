@@ -60,7 +60,7 @@ def default_address() -> str:
 
 
 def secret_of(path: str) -> bytes:
-    """The 32 bytes of a secret file, which nobody else may read."""
+    """The 32 bytes of a secret file, which only its owner may read."""
     try:
         with open(path, "rb") as file:
             info, text = os.fstat(file.fileno()), file.read(SECRET_DIGITS + 2)

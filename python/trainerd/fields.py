@@ -77,6 +77,11 @@ class Epoch(TypedDict, total=False):
     bytes_layers: list[list[float]]
     rollbacks: int
     time: float
+    back_offs: int
+    guard_epoch: int
+    guard_loss: float | None
+    guard_error: float | None
+    guard_cosine: float | None
 
 
 class Worker(TypedDict, total=False):

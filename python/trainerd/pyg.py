@@ -14,7 +14,7 @@ import os
 from typing import Any, TypeVar
 
 from .arrays import Array
-from .errors import DataError
+from .errors import DataError, MissingInput
 from .net import Net, read_inputs
 from .results import Result
 
@@ -81,6 +81,8 @@ def pyg_model(run: Folder | Result, weights: str = "best.safetensors") -> Any:
 def pyg_inputs(run: Folder | Result, data: Folder) -> tuple[Any, Any, Any]:
     """What `pyg_model(run)` takes, from an npy folder with edges.npy: x, edge_index, and types or weights of edges, or None."""
     result = run if isinstance(run, Result) else Result(run)
+    if not os.path.exists(os.path.join(data, "edges.npy")):
+        raise MissingInput(f"'{os.path.join(data, 'edges.npy')}' is not there, expected an npy folder with it")
     n_node, n_class = result.logits().shape
     inputs: tuple[Any, Any, Any] = read_inputs(os.fspath(data), result.json["job"], (n_node, n_class))
     return inputs

@@ -168,7 +168,8 @@ class AGraphOfDgl(FolderCase):
         self.assert_same_arrays(arrays_in(trainerd.from_dgl(graph, self.folder / "dgl")), pyg)
 
     def test_made_of_several_types_keeps_the_types_of_edges(self) -> None:
-        typed = dgl.heterograph({("a", "r", "a"): (torch.tensor([0, 1]), torch.tensor([1, 2])), ("a", "s", "a"): (torch.tensor([2]), torch.tensor([0]))})
+        typed = dgl.heterograph({("a", "r", "a"): (torch.tensor([0, 1]), torch.tensor([1, 2])),
+                                 ("a", "s", "a"): (torch.tensor([2]), torch.tensor([0]))})
         graph = dgl.to_homogeneous(typed)
         graph.ndata["label"] = torch.tensor([0, 1, 0])
         graph.ndata["train_mask"] = torch.tensor([True, True, False])

@@ -109,4 +109,5 @@ class TheCommand(FolderCase):
         data.x = data.x + 1
         trainerd.from_pyg(data, self.folder / "other")
         self.load(1, "is 'other' the data that the job had?", run.folder, "other")
+        self.load(66, "nowhere/edges.npy' is not there, expected an npy folder", run.folder, "nowhere")
         self.load(66, "expected the folder of a job's results", pathlib.Path("none"), "data")

@@ -6,6 +6,7 @@ import unittest.mock
 import trainerd
 from daemon import LONG, PATIENCE_S, SHORT, Daemon, DaemonCase
 from trainerd.connection import default_address
+from trainerd.fields import Epoch, JobFields, Shown, Version, Workers
 
 
 class AClient(DaemonCase):
@@ -97,6 +98,14 @@ class AClient(DaemonCase):
             fields = self.client.status(key)
             self.assertEqual((fields["id"], fields["priority"], fields["time_limit_s"], fields["max_restarts"]), (job.id, 5, 900, 2))
         self.assertEqual(self.client.job("asked").id, job.id)
+
+    def test_has_a_type_for_every_field_of_an_answer(self) -> None:
+        job = self.client.submit(SHORT, set={"exchange.codec": "bf16", "exchange.guard_every": 1, "train.clip_norm": 1.0, "partition.parts": 2})
+        job.wait(PATIENCE_S)
+        self.assertEqual(set(job.status()), set(JobFields.__annotations__))
+        self.assertEqual(set(job.epochs()[-1]), set(Epoch.__annotations__))
+        for answer, kind in ((job.show(), Shown), (job.workers(), Workers), (self.client.version(), Version)):
+            self.assertEqual(set(answer) - {"id", "ok"}, set(kind.__annotations__))
 
     def test_shows_the_daemon_and_its_gpus(self) -> None:
         self.assertEqual(self.client.version()["version"], trainerd.__version__)

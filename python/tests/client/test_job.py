@@ -13,7 +13,7 @@ class AJob(DaemonCase):
     def test_that_failed_raises_the_exception_of_its_exit_code(self) -> None:
         job = self.client.submit({"dataset": {"path": "nowhere"}})
         error = self.expect(trainerd.MissingInput, "FAILED, dataset.path: nowhere: No such file or directory", job.wait, PATIENCE_S)
-        self.assertEqual(error.exit_code, 66)
+        self.assertEqual((error.exit_code, error.job), (66, job.id))
         self.assertIsNone(job.wait(PATIENCE_S, check=False))
         self.expect(trainerd.MissingInput, "is FAILED: it has no result", job.result)
 
