@@ -11,20 +11,23 @@ from .client import Client
 from .errors import (CannotCreate, DataError, InternalError, Interrupted, IOFailed, JobFileError, MissingInput, OutOfMemory, TrainerdError,
                      TrainingFailed, Unavailable, UsageError)
 from .job import Job
+from .prediction import predict
 from .results import Result
 from .toml_text import job_text
 from .version import VERSION as __version__
 
 if TYPE_CHECKING:
     from .data import from_arrays, from_dgl, from_networkx, from_ogb, from_pyg, from_yandex
+    from .pyg import load_into_pyg, pyg_inputs, pyg_model
 
 # Imported when they are first used.
-_LATER = {"from_arrays": "data", "from_dgl": "data", "from_networkx": "data", "from_ogb": "data", "from_pyg": "data", "from_yandex": "data"}
+_LATER = {"from_arrays": "data", "from_dgl": "data", "from_networkx": "data", "from_ogb": "data", "from_pyg": "data", "from_yandex": "data",
+          "load_into_pyg": "pyg", "pyg_inputs": "pyg", "pyg_model": "pyg"}
 
 __all__ = [
     "CannotCreate", "Client", "DataError", "IOFailed", "InternalError", "Interrupted", "Job", "JobFileError", "MissingInput",
     "OutOfMemory", "Result", "TrainerdError", "TrainingFailed", "Unavailable", "UsageError", "__version__", "from_arrays", "from_dgl",
-    "from_networkx", "from_ogb", "from_pyg", "from_yandex", "job_text",
+    "from_networkx", "from_ogb", "from_pyg", "from_yandex", "job_text", "load_into_pyg", "predict", "pyg_inputs", "pyg_model",
 ]
 
 

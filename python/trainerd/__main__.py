@@ -6,8 +6,11 @@
     python3 -m trainerd convert yandex chameleon_filtered.npz data/chameleon
                                                                  an archive of github.com/yandex-research/heterophilous-graphs
 
+    python3 -m trainerd load-into-pyg runs/cora data/cora        a job's folder, its npy folder
+
 convert writes a data set of another library as an npy folder; only the package that is named is imported. Where there are several
-splits, all are written: dataset.split chooses one.
+splits, all are written: dataset.split chooses one. load-into-pyg builds a job's model of PyTorch Geometric's modules, loads its best
+weights, and compares its logits with those of the job.
 """
 from __future__ import annotations
 
@@ -18,8 +21,10 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from .errors import MissingInput, TrainerdError, UsageError
+from .errors import MissingInput, TrainerdError, TrainingFailed, UsageError
 from .version import VERSION
+
+DIFFERENCE_MOST = 1e-5  # of float32 sums in another order
 
 
 def _package(name: str, hint: str) -> ModuleType:
@@ -63,6 +68,15 @@ def convert(asked: argparse.Namespace) -> None:
         data.from_yandex(asked.dataset, asked.folder, **options)
 
 
+def load(asked: argparse.Namespace) -> None:
+    from .pyg import logits_difference
+
+    n_tensor, difference = logits_difference(asked.run_folder, asked.data)
+    print(f"{n_tensor} tensors loaded; logits differ by at most {difference:.1e} of the largest", flush=True)
+    if not difference <= DIFFERENCE_MOST:
+        raise TrainingFailed(f"expected at most {DIFFERENCE_MOST:.0e}: is '{asked.data}' the data that the job had?")
+
+
 def parser_make() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m trainerd", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"trainerd {VERSION} (Python package)")
@@ -76,6 +90,10 @@ def parser_make() -> argparse.ArgumentParser:
     one.add_argument("--predict-only", action="store_true", help="labels and training nodes may be missing")
     one.add_argument("--overwrite", action="store_true", help="replace an older conversion")
     one.set_defaults(run=convert)
+    two = commands.add_parser("load-into-pyg", help="load a job's weights into PyTorch Geometric's modules, and compare logits")
+    two.add_argument("run_folder", metavar="run", help="a job's output folder")
+    two.add_argument("data", help="its npy folder, with edges.npy")
+    two.set_defaults(run=load)
     return parser
 
 

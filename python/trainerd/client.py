@@ -10,9 +10,9 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypedDict, Unpack, cast
 
-from .connection import Connection
+from .connection import Connection, Lost
 from .errors import JobFileError, MissingInput, Unavailable, UsageError
 from .fields import Event, Gpu, JobFields, Shown, Version, Workers
 from .job import Job
@@ -21,6 +21,23 @@ from .toml_text import job_text, settings_of
 JOB_BYTES_MOST = 1 << 20
 RETRY_S = 0.3
 LIMIT_MOST = 1000
+
+
+Settings = Mapping[str, Any] | Sequence[str] | None
+
+
+class SubmitOptions(TypedDict, total=False):
+    """name: of the job. group, tags: the experiment that it is of. priority: the higher runs first. time_limit: seconds of running, over
+    all attempts. max_restarts: after failures that another attempt may survive. submission_id: a text of your choice: a second submission
+    with the same text finds the first one's job and makes none."""
+
+    name: str | None
+    group: str | None
+    tags: Sequence[str] | None
+    priority: int | None
+    time_limit: float | None
+    max_restarts: int | None
+    submission_id: str | None
 
 
 class Client:
@@ -52,61 +69,78 @@ class Client:
         with self.connect() as connection:
             return connection.ask(command, **fields)
 
-    def _ask_again(self, command: str, **fields: Any) -> dict[str, Any]:
-        """A request that may be sent twice: again where the daemon went away after it had let us in."""
-        with self.connect() as connection:
-            try:
-                return connection.ask(command, **fields)
-            except Unavailable as error:
-                lost = error
+    def ask_again(self, command: str, *, began: bool = False, **fields: Any) -> dict[str, Any]:
+        """A request that may be sent twice: again where the daemon goes away before it answers, for `patience`. A daemon that was never
+        there is an error at once, unless `began` says that it was."""
         until = time.monotonic() + self.patience
         while True:
-            if time.monotonic() >= until:
-                raise lost
-            time.sleep(RETRY_S)
             try:
-                return self.ask(command, **fields)
-            except Unavailable as error:
-                lost = error
+                with self.connect() as connection:
+                    began = True
+                    return connection.ask(command, **fields)
+            except Lost:
+                if not began or time.monotonic() >= until:
+                    raise
+                time.sleep(RETRY_S)
 
-    def submit(self, job: str | os.PathLike[str] | Mapping[str, Any], *, name: str | None = None,
-               set: Mapping[str, Any] | Sequence[str] | None = None, folder: str | os.PathLike[str] | None = None,
-               predict: str | os.PathLike[str] | None = None, priority: int | None = None, time_limit: float | None = None,
-               max_restarts: int | None = None, submission_id: str | None = None) -> Job:
+    def submit(self, job: str | os.PathLike[str] | Mapping[str, Any], *, set: Settings = None,
+               predict: str | os.PathLike[str] | None = None, folder: str | os.PathLike[str] | None = None,
+               **options: Unpack[SubmitOptions]) -> Job:
         """Add a job to the queue. It runs in its turn, also when this program has ended.
 
-        job            the path of a job file, the text of one (with a newline in it), or a dict: {"model": {"kind": "gcn"}, ...}
-        set            settings over it: {"train.epochs": 3} or ["train.epochs=3"]
-        folder         where relative paths of the job start; default: the current folder
-        predict        use a trained model instead of training one: the folder of a training's results, or a file of weights in it
-        time_limit     seconds of running, over all attempts
-        submission_id  a text of your choice: a second submission with the same text finds the first job and makes none
+        job      the path of a job file, the text of one (with a newline in it), or a dict: {"model": {"kind": "gcn"}, ...}
+        set      settings over it: {"train.epochs": 3} or ["train.epochs=3"]
+        predict  use a trained model instead of training one: the folder of a training's results, or a file of weights in it
+        folder   where relative paths of the job start; default: the current folder
+        options  those of SubmitOptions
         """
-        file, text = _job_of(job)
         settings = settings_of(set)
         if predict is not None:
             if not os.fspath(predict):
                 raise UsageError("predict is empty, expected the folder of a training's results")
             settings += settings_of({"predict.model": predict})
-        answer = self._ask_again("submit", config=text, file=file, folder=os.path.abspath(folder if folder is not None else os.getcwd()),
-                                 set=settings, name=name, priority=priority, time_limit_s=time_limit, max_restarts=max_restarts,
-                                 submission_id=submission_id or secrets.token_hex(16))
+        answer = self._submit(job, settings, None, folder, options)
         return Job(self, int(answer["job"]), str(answer["name"]))
+
+    def submit_group(self, job: str | os.PathLike[str] | Mapping[str, Any], each: Sequence[Mapping[str, Any] | Sequence[str]], *,
+                     set: Settings = None, folder: str | os.PathLike[str] | None = None, **options: Unpack[SubmitOptions]) -> list[Job]:
+        """Add several jobs, all or none: one for each of `each`, whose settings are over those of `set`.
+
+            client.submit_group("cora.toml", [{"train.seed": seed} for seed in range(10)], group="seeds")
+        """
+        group = options.get("group")
+        if not group:
+            raise UsageError("submit_group needs group, the name of the experiment that the jobs are of")
+        answer = self._submit(job, settings_of(set), [settings_of(one) for one in each], folder, options)
+        names = {fields["id"]: fields["name"] for fields in self.jobs(group=group)}
+        return [Job(self, id, names.get(id, str(answer["name"]))) for id in answer["jobs"]]
+
+    def _submit(self, job: str | os.PathLike[str] | Mapping[str, Any], settings: list[str], each: list[list[str]] | None,
+                folder: str | os.PathLike[str] | None, options: SubmitOptions) -> dict[str, Any]:
+        unknown = sorted(options.keys() - SubmitOptions.__annotations__.keys())
+        if unknown:
+            raise UsageError(f"'{unknown[0]}' is not an option of submit, expected one of {', '.join(SubmitOptions.__annotations__)}")
+        file, text = _job_of(job)
+        given: dict[str, Any] = dict(options)
+        given["time_limit_s"] = given.pop("time_limit", None)
+        given["submission_id"] = given.get("submission_id") or secrets.token_hex(16)
+        return self.ask_again("submit", config=text, file=file, folder=os.path.abspath(folder if folder is not None else os.getcwd()),
+                              set=settings, jobs=each, **given)
 
     def job(self, job: int | str) -> Job:
         """A job by its number, or by its name, which means your newest job of that name."""
         fields = self.status(job)
         return Job(self, fields["id"], fields["name"])
 
-    def jobs(self, *, active: bool = False, limit: int | None = None) -> list[JobFields]:
-        """Jobs, the newest first; `active`: only those that have not ended. limit None: all."""
+    def jobs(self, *, active: bool = False, group: str | None = None, tag: str | None = None, limit: int | None = None) -> list[JobFields]:
+        """Jobs, the newest first; `active`: only those that have not ended; of a group or with a tag: only your own. limit None: all."""
         if limit is not None and limit < 0:
             raise UsageError(f"limit is {limit}, expected 0 or more")
         found: list[JobFields] = []
         before: int | None = None
         while limit is None or len(found) < limit:
             most = LIMIT_MOST if limit is None else min(LIMIT_MOST, limit - len(found))
-            answer = self._ask_again("status", active=active, before=before, limit=most)
+            answer = self.ask_again("status", active=active, group=group, tag=tag, before=before, limit=most)
             found += answer["jobs"]
             before = answer.get("before")
             if before is None:
@@ -115,27 +149,27 @@ class Client:
 
     def counts(self) -> dict[str, int]:
         """How many jobs there are in each state."""
-        return cast(dict[str, int], self._ask_again("status", limit=1)["counts"])
+        return cast(dict[str, int], self.ask_again("status", limit=1)["counts"])
 
     def status(self, job: int | str) -> JobFields:
         """One job."""
-        return cast(JobFields, self._ask_again("status", job=job)["jobs"][0])
+        return cast(JobFields, self.ask_again("status", job=job)["jobs"][0])
 
     def show(self, job: int | str) -> Shown:
         """One job in full: its file, history, last epoch and result."""
-        return cast(Shown, self._ask_again("show", job=job))
+        return cast(Shown, self.ask_again("show", job=job))
 
     def workers(self, job: int | str) -> Workers:
         """The processes of a running job."""
-        return cast(Workers, self._ask_again("workers", job=job))
+        return cast(Workers, self.ask_again("workers", job=job))
 
     def gpus(self) -> list[Gpu]:
         """The GPUs that jobs share, and which job holds each."""
-        return cast(list[Gpu], self._ask_again("gpus")["gpus"])
+        return cast(list[Gpu], self.ask_again("gpus")["gpus"])
 
     def version(self) -> Version:
         """The daemon itself."""
-        return cast(Version, self._ask_again("version"))
+        return cast(Version, self.ask_again("version"))
 
     def cancel(self, job: int | str) -> None:
         """Stop a job: it saves a checkpoint and ends. The stop is under way when this returns."""
@@ -144,6 +178,14 @@ class Client:
     def resume(self, job: int | str) -> None:
         """Continue a job that failed or was cancelled, from its checkpoint if there is one."""
         self.ask("resume", job=job)
+
+    def cancel_group(self, group: str) -> list[int]:
+        """Stop all jobs of your group that have not ended; their numbers."""
+        return cast(list[int], self.ask("cancel", group=group)["jobs"])
+
+    def resume_group(self, group: str) -> list[int]:
+        """Continue all jobs of your group that failed or were cancelled; their numbers."""
+        return cast(list[int], self.ask("resume", group=group)["jobs"])
 
     def checkpoint(self, job: int | str) -> None:
         """Let a running job save a checkpoint after this epoch, and continue."""

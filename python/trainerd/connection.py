@@ -22,6 +22,10 @@ SECRET_DIGITS = 64
 HEX = frozenset("0123456789abcdefABCDEF")
 
 
+class Lost(Unavailable):
+    """No daemon is there, or it went away before it answered: unlike a refusal, it may be otherwise in a moment."""
+
+
 class Address(NamedTuple):
     """unix: `path`; tcp: `host` and `port`."""
 
@@ -56,7 +60,7 @@ def default_address() -> str:
 
 
 def secret_of(path: str) -> bytes:
-    """The 32 bytes of a secret file, which nobody else may read."""
+    """The 32 bytes of a secret file, which only its owner may read."""
     try:
         with open(path, "rb") as file:
             info, text = os.fstat(file.fileno()), file.read(SECRET_DIGITS + 2)
@@ -101,9 +105,9 @@ class Connection:
                 return socket.create_connection((at.host, at.port), self._timeout)
             return self._open_unix(at.path)
         except socket.gaierror as error:
-            raise Unavailable(f"cannot find host '{at.host}': {error.strerror}") from error
+            raise Lost(f"cannot find host '{at.host}': {error.strerror}") from error
         except OSError as error:
-            raise Unavailable(f"no daemon answers on {at.text}: {error.strerror or error}") from error
+            raise Lost(f"no daemon answers on {at.text}: {error.strerror or error}") from error
 
     @staticmethod
     def _open_unix(path: str) -> socket.socket:
@@ -125,8 +129,8 @@ class Connection:
             except OSError:
                 opened = self._open_unix(SYSTEM_PATH)
         except OSError as error:
-            raise Unavailable(f"no daemon answers on {address}: {error.strerror}. Start one with trainerd --listen {address}, or give its "
-                              "address: Client(address) or $TRAINERD_TO") from error
+            raise Lost(f"no daemon answers on {address}: {error.strerror}. Start one with trainerd --listen {address}, or give its "
+                       "address: Client(address) or $TRAINERD_TO") from error
         credentials = opened.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         uid = struct.unpack("3i", credentials)[1]
         if uid not in (0, os.geteuid()):
@@ -215,9 +219,9 @@ class Connection:
             except TimeoutError:
                 continue  # the time that is left says so
             except OSError as error:
-                raise Unavailable(f"the daemon closed the connection: {error.strerror}") from error
+                raise Lost(f"the daemon closed the connection: {error.strerror}") from error
             if not piece:
-                raise Unavailable("the daemon closed the connection")
+                raise Lost("the daemon closed the connection")
             self._buffer += piece
         line = bytes(self._buffer[:end])
         del self._buffer[:end + 1]

@@ -7,6 +7,7 @@ Each takes the options of `Options` and returns the folder's path. Only NumPy is
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -98,6 +99,8 @@ def pyg_graph(data: Any) -> Graph:
                       {t: s.y for t, s in stores.items() if _get(s, "y") is not None}, splits)
     edges, weights = _pyg_edges(data)
     graph = Graph(edges, edge_weight=weights)
+    if weights is None and _get(data, "edge_attr") is not None:
+        warnings.warn("edge_attr is not read; weights of edges are edge_weight, one number an edge", stacklevel=3)
     if _get(data, "num_nodes") is not None:
         graph.nodes = int(data.num_nodes)
     if _get(data, "edge_type") is not None:

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 
 class TrainerdError(Exception):
-    """Anything that trainerd refuses or that fails. `exit_code` is that of its programs, `reason` the sentence."""
+    """Anything that trainerd refuses or that fails. `exit_code` is that of its programs, `reason` the sentence; `job` is the number of
+    the job that ended so, None where a request or an argument was refused."""
 
     exit_code: int = 70
+    job: int | None = None
 
     def __init__(self, reason: str, exit_code: int | None = None) -> None:
         super().__init__(reason)

@@ -32,8 +32,14 @@ class JobFields(TypedDict, total=False):
     train_metric: float | None
     valid_metric: float | None
     test_metric: float | None
+    best_valid_metric: float | None
+    best_test_metric: float | None
+    metric: str | None
+    group: str | None
+    tags: list[str]
     priority: int
     workers: int
+    parts: int | None
     slots: int
     gpus: int
     gpus_held: list[int]
@@ -74,6 +80,11 @@ class Epoch(TypedDict, total=False):
     bytes_layers: list[list[float]]
     rollbacks: int
     time: float
+    back_offs: int
+    guard_epoch: int
+    guard_loss: float | None
+    guard_error: float | None
+    guard_cosine: float | None
 
 
 class Worker(TypedDict, total=False):

@@ -17,6 +17,7 @@ from .tensors import Rows
 # The splits by trainerd's names, and PyG's and DGL's masks of them.
 SPLITS = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
 TYPES_MOST = 65535
+CLASSES_MOST = 2**31 - 2
 
 # What conversions write: a folder that has nothing else may be replaced.
 _OURS = re.compile(r"(edges|labels|(feat_(t\d+_)?(indptr|indices|data))|feat_t\d+|features|edge_weight|edge_type|node_type"
@@ -149,9 +150,12 @@ def _labels(labels: Array, numbers: bool) -> Array:
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim == 2 or numbers:
         return labels.astype(np.float32)
+    known = labels[~np.isnan(labels)] if labels.dtype.kind == "f" else labels
+    if known.size and (known.min() < -1 or known.max() > CLASSES_MOST):
+        raise DataError(f"labels are {known.min()} to {known.max()}, expected classes from 0 to {CLASSES_MOST}, -1 for none")
     if labels.dtype.kind != "f":
         return labels.astype(np.int32)
-    if (labels[~np.isnan(labels)] % 1 != 0).any():
+    if (known % 1 != 0).any():
         raise DataError("the labels are no whole numbers, expected classes; numbers (--numbers) writes numbers to be predicted "
                         "(train.loss = mse, mae, huber)")
     return np.where(np.isnan(labels), -1, labels).astype(np.int32)

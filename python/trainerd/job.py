@@ -4,14 +4,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
-from .errors import Interrupted, MissingInput, error_of
+from .errors import MissingInput, error_of
 from .fields import ENDED, Epoch, Event, JobFields, Shown, Workers
 from .results import Result, table_of
 
 if TYPE_CHECKING:
     from .client import Client
 
-INTERRUPTED = 75  # the exit code of a job that was cancelled
+INTERRUPTED = 75  # the exit code for a job that was cancelled
 
 
 class Job:
@@ -84,13 +84,13 @@ class Job:
         if check and state in ENDED and state != "SUCCEEDED":
             exit_code = fields.get("exit_code")
             reason = f"job {self.id} ({self.name}): {state}, {fields.get('reason_text') or fields.get('reason')}"
-            if state == "CANCELLED":
-                raise Interrupted(reason)
-            raise error_of(INTERRUPTED if exit_code is None else exit_code, reason)
+            error = error_of(INTERRUPTED if state == "CANCELLED" or exit_code is None else exit_code, reason)
+            error.job = self.id
+            raise error
         return self.result() if check else self._result()
 
     def _result(self) -> Result | None:
-        shown = self.show()
+        shown = self.client.ask_again("show", began=True, job=self.id)
         result = shown.get("result")
         return None if result is None else Result(shown["output"], result)
 

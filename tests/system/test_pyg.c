@@ -1,4 +1,4 @@
-/* Results in PyTorch Geometric: scripts/load_into_pyg.py loads the weights into its modules, strictly, and finds the
+/* Results in PyTorch Geometric: the Python package's load-into-pyg loads the weights into its modules, strictly, and finds the
  * logits that the job wrote. The graph is directed, has loops, repeated edges and nodes nothing points at.
  */
 #include "partition/files/npy.h"
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PYTHON "PYTHONPATH=build/python /usr/bin/python3 " /* where scripts/install-deps --test puts the package */
+#define PYTHON "PYTHONPATH=python:build/python /usr/bin/python3 " /* where scripts/install-deps --test puts the package */
 
 enum { N_NODE = 60, N_EDGE = 320, N_FEATURE = 12, N_CLASS = 4 };
 
@@ -154,7 +154,7 @@ static void train(const char *settings)
 
 static int load_into_pyg(void)
 {
-    return shell(PYTHON "scripts/load_into_pyg.py %s/run %s/data", folder, folder);
+    return shell(PYTHON "-m trainerd load-into-pyg %s/run %s/data", folder, folder);
 }
 
 /* Python's share of the time is large, and nothing in it is instrumented. */

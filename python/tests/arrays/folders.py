@@ -50,7 +50,7 @@ class FolderCase(unittest.TestCase):
         """Train three epochs on an npy folder."""
         job = {"name": f"{folder.name}-{kind}", "dataset": {"path": str(folder), **sections.pop("dataset", {})},
                "partition": {"parts": 2, "cache": "off"}, "model": {"kind": kind, "hidden": 8, **sections.pop("model", {})},
-               "train": {"epochs": 3}, "workers": {"threads": 1}, **sections}
+               "train": {"epochs": 3, **sections.pop("train", {})}, "workers": {"threads": 1}, **sections}
         (self.folder / "job.toml").write_text(trainerd.job_text(job), encoding="utf-8")
         done = self.run_program("--config", "job.toml")
         self.assertEqual(done.returncode, 0, done.stderr)

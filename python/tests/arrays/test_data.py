@@ -93,6 +93,12 @@ class DataOfPyG(FolderCase):
         done = self.run_program("--predict", trained.folder, "--config", "new.toml")
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_with_features_of_edges_says_that_they_are_not_read(self) -> None:
+        data = random_data()
+        data.edge_attr = torch.rand(200, 2)
+        with self.assertWarnsRegex(UserWarning, "edge_attr is not read; weights of edges are edge_weight"):
+            trainerd.from_pyg(data, self.folder / "attr")
+
     def test_of_entities_has_the_splits_that_it_names(self) -> None:
         data = types.SimpleNamespace(edge_index=torch.tensor([[0, 1], [1, 2]]), edge_type=torch.tensor([0, 1]), num_nodes=3,
                                      train_idx=torch.tensor([2]), train_y=torch.tensor([1]), test_idx=torch.tensor([0]),
@@ -162,13 +168,38 @@ class AGraphOfDgl(FolderCase):
         self.assert_same_arrays(arrays_in(trainerd.from_dgl(graph, self.folder / "dgl")), pyg)
 
     def test_made_of_several_types_keeps_the_types_of_edges(self) -> None:
-        typed = dgl.heterograph({("a", "r", "a"): (torch.tensor([0, 1]), torch.tensor([1, 2])), ("a", "s", "a"): (torch.tensor([2]), torch.tensor([0]))})
+        typed = dgl.heterograph({("a", "r", "a"): (torch.tensor([0, 1]), torch.tensor([1, 2])),
+                                 ("a", "s", "a"): (torch.tensor([2]), torch.tensor([0]))})
         graph = dgl.to_homogeneous(typed)
         graph.ndata["label"] = torch.tensor([0, 1, 0])
         graph.ndata["train_mask"] = torch.tensor([True, True, False])
         folder = trainerd.from_dgl(graph, self.folder / "flat")
         np.testing.assert_array_equal(arrays_in(folder)["edge_type"], [0, 0, 1])
         self.assertEqual(self.train(folder, "rgcn").json["dataset"]["relations"], 2)
+
+
+class ADataSetOfOgb(FolderCase):
+    """In both forms of the package's data sets, with splits beside the graph."""
+
+    def test_is_the_same_folder_in_both_forms(self) -> None:
+        data = random_data()
+        splits = {"train": np.array([0, 1]), "valid": np.array([2]), "test": np.array([3])}
+        plain = {"edge_index": data.edge_index.numpy(), "node_feat": data.x.numpy(), "edge_feat": None, "num_nodes": N}
+
+        class OgbDataset:  # as ogb.nodeproppred has it
+            def __init__(self, first: Any) -> None:
+                self.first = first
+
+            def __getitem__(self, i: int) -> Any:
+                return self.first
+
+            def get_idx_split(self) -> Any:
+                return splits
+
+        one = arrays_in(trainerd.from_ogb(OgbDataset((plain, data.y.numpy()[:, None])), self.folder / "one"))
+        data.y, data.train_mask, data.val_mask, data.test_mask = data.y[:, None], None, None, None
+        self.assert_same_arrays(arrays_in(trainerd.from_ogb(OgbDataset(data), self.folder / "other")), one)
+        np.testing.assert_array_equal(one["train_idx"], splits["train"])
 
 
 class AGraphOfNetworkX(FolderCase):
@@ -224,6 +255,9 @@ class Arrays(FolderCase):
                 ({"edges": [[0, 1]]}, "edges have shape [1, 2], expected [2, any]"),
                 ({"labels": [0, 0.5, 1]}, "the labels are no whole numbers"),
                 ({"labels": ["a", "b", "c"]}, "labels have shape [3] and type <U1"),
+                ({"labels": [0, 1, 2**40]}, "labels are 0 to 1099511627776, expected classes from 0 to 2147483646, -1 for none"),
+                ({"labels": [0, 1, -2]}, "labels are -2 to 1"),
+                ({"labels": [0.0, np.nan, 1e300]}, "labels are 0.0 to 1e+300"),
                 ({"labels": None}, "the graph has no labels"),
                 ({"features": np.eye(2)}, "features have shape [2, 2], expected [3, any]"),
                 ({"features": np.array([1.0, 2.0, 3.0])}, "features have shape [3]"),

@@ -6,6 +6,7 @@ import unittest.mock
 import trainerd
 from daemon import LONG, PATIENCE_S, SHORT, Daemon, DaemonCase
 from trainerd.connection import default_address
+from trainerd.fields import Epoch, JobFields, Shown, Version, Workers
 
 
 class AClient(DaemonCase):
@@ -40,6 +41,25 @@ class AClient(DaemonCase):
         first = self.client.submit(SHORT, submission_id="once")
         self.assertEqual(self.client.submit(SHORT, submission_id="once").id, first.id)
         self.assertNotEqual(self.client.submit(SHORT).id, first.id)
+
+    def test_submits_a_group_all_or_none(self) -> None:
+        jobs = self.client.submit_group(SHORT, [{"train.seed": 1}, ["train.seed=2", "name=second"]], group="seeds", tags=["a", "b"], priority=1)
+        self.assertEqual([job.wait(PATIENCE_S).json["seed"] for job in jobs], [1, 2])
+        self.assertEqual([job.name for job in jobs], ["short", "second"])
+        self.assertEqual(jobs[1].status()["tags"], ["a", "b"])
+        self.assertEqual([fields["id"] for fields in self.client.jobs(group="seeds", tag="b")], [job.id for job in jobs][::-1])
+        self.assertEqual(self.client.jobs(group="seeds", tag="c"), [])
+        self.expect(trainerd.JobFileError, "unknown key 'sed'", self.client.submit_group, SHORT, [{"train.seed": 1}, {"train.sed": 2}], group="none")
+        self.assertEqual(self.client.jobs(group="none"), [])
+
+    def test_cancels_and_resumes_a_group(self) -> None:
+        jobs = self.client.submit_group(LONG, [{"train.seed": seed} for seed in (1, 2)], group="long", set={"train.epochs": 300})
+        stopped = set(self.client.cancel_group("long"))
+        states = {job.id: (job.wait(PATIENCE_S, check=False), job.state)[1] for job in jobs}
+        self.assertEqual({id for id, state in states.items() if state == "CANCELLED"}, stopped)
+        self.assertEqual(set(self.client.resume_group("long")), stopped)
+        self.assertEqual([job.wait(PATIENCE_S).json["epochs"] for job in jobs], [300, 300])
+        self.expect(trainerd.MissingInput, "there is no group 'none'", self.client.cancel_group, "none")
 
     def test_refuses_a_wrong_key_in_the_daemon_s_words(self) -> None:
         error = self.expect(trainerd.JobFileError, "unknown key 'epoch' in [train]; did you mean 'train.epochs'?",
@@ -78,6 +98,14 @@ class AClient(DaemonCase):
             fields = self.client.status(key)
             self.assertEqual((fields["id"], fields["priority"], fields["time_limit_s"], fields["max_restarts"]), (job.id, 5, 900, 2))
         self.assertEqual(self.client.job("asked").id, job.id)
+
+    def test_has_a_type_for_every_field_of_an_answer(self) -> None:
+        job = self.client.submit(SHORT, set={"exchange.codec": "bf16", "exchange.guard_every": 1, "train.clip_norm": 1.0, "partition.parts": 2})
+        job.wait(PATIENCE_S)
+        self.assertEqual(set(job.status()), set(JobFields.__annotations__))
+        self.assertEqual(set(job.epochs()[-1]), set(Epoch.__annotations__))
+        for answer, kind in ((job.show(), Shown), (job.workers(), Workers), (self.client.version(), Version)):
+            self.assertEqual(set(answer) - {"id", "ok"}, set(kind.__annotations__))
 
     def test_shows_the_daemon_and_its_gpus(self) -> None:
         self.assertEqual(self.client.version()["version"], trainerd.__version__)
@@ -133,5 +161,7 @@ class AClient(DaemonCase):
 
     def test_refuses_wrong_arguments_before_it_asks(self) -> None:
         self.expect(trainerd.UsageError, "limit is -1, expected 0 or more", self.client.jobs, limit=-1)
+        self.expect(trainerd.UsageError, "'nmae' is not an option of submit, expected one of name, group", self.client.submit, SHORT, nmae="x")
+        self.expect(trainerd.UsageError, "submit_group needs group", self.client.submit_group, SHORT, [{}])
         self.expect(trainerd.UsageError, "predict is empty", self.client.submit, SHORT, predict="")
         self.expect(trainerd.UsageError, "cannot be written as JSON", self.client.ask, "status", job=object())

@@ -119,9 +119,17 @@ def line_of(**fields: Any) -> bytes:
 
 class APeer(unittest.TestCase):
     def refused(self, answer: Handler, words: str, **settings: Any) -> None:
-        with peer(answer) as address, self.assertRaises(trainerd.Unavailable) as caught:
-            trainerd.Client(address, patience=0, **settings).version()
+        """Asked once, as nothing was lost."""
+        asked = []
+
+        def count(n: int, request: dict[str, Any]) -> bytes | None:
+            asked.append(request)
+            return answer(n, request)
+
+        with peer(count) as address, self.assertRaises(trainerd.Unavailable) as caught:
+            trainerd.Client(address, **settings).version()
         self.assertIn(words, str(caught.exception))
+        self.assertEqual(len(asked), 1)
 
     def test_that_sends_no_json_is_no_daemon(self) -> None:
         self.refused(lambda n, request: b"HTTP/1.1 400 Bad Request\r\n", "the answer is not JSON: expected a daemon of trainerd")
@@ -154,6 +162,12 @@ class APeer(unittest.TestCase):
             self.assertEqual(trainerd.Client(address).submit(SHORT).id, 7)
         self.assertEqual(len({request["submission_id"] for request in asked}), 1)
         self.assertEqual((len(asked), len(asked[0]["submission_id"])), (3, 32))
+
+    def test_that_stays_away_is_asked_again_for_as_long_as_patience_lasts(self) -> None:
+        asked = []
+        with peer(lambda n, request: asked.append(request)) as address, self.assertRaises(trainerd.Unavailable):
+            trainerd.Client(address, patience=0.5).version()
+        self.assertGreaterEqual(len(asked), 2)
 
     def test_that_goes_away_is_asked_to_change_a_job_only_once(self) -> None:
         asked = []

@@ -15,6 +15,7 @@ from trainerd.arrays import load_array, load_safetensors
 
 class AResult(unittest.TestCase):
     folder: pathlib.Path
+    result: trainerd.Result
 
     @classmethod
     def setUpClass(cls) -> None:

@@ -1,23 +1,24 @@
-#!/usr/bin/env python3
-"""Load what trainerd trained into PyTorch Geometric's modules and compare their logits with trainerd's.
+"""The trained model of any job in PyTorch Geometric's modules, and its inputs from an npy folder.
 
-    load_into_pyg.py runs/cora-gcn data/cora      a job's output folder, its npy dataset folder
-
-Net below is the model of any job; its state_dict has the names and shapes that trainerd writes. Copy it.
+Net's state_dict has the names and shapes that trainerd writes. `pyg` has what loads and compares; this file may be copied into programs
+of your own. Types are not annotated: PyTorch's are Any to the checker.
 """
+from __future__ import annotations
+
 import json
 import os
-import sys
+
+from .arrays import np
+from .errors import DataError, MissingInput
 
 try:
-    import numpy as np
     import torch
     from torch.nn import Identity, LayerNorm, Linear, ModuleList, ReLU, Sequential
     from torch_geometric.nn import (APPNP, AGNNConv, BatchNorm, GATConv, GATv2Conv, GCN2Conv, GCNConv, GINConv, RGCNConv,
                                     SAGEConv, SGConv, TransformerConv)
     from torch_geometric.utils import add_remaining_self_loops, add_self_loops, coalesce, remove_self_loops, to_undirected
 except ImportError as error:
-    sys.exit(f"load_into_pyg.py needs PyTorch and PyTorch Geometric ({error}): pip install torch torch_geometric")
+    raise MissingInput(f"PyTorch and PyTorch Geometric cannot be imported ({error}): pip install torch torch_geometric") from error
 
 ATTENTIONS = {"gat": GATConv, "gatv2": GATv2Conv, "transformer": TransformerConv}
 WEIGHTED = ("gcn", "appnp", "sgc", "gcnii")  # layers that take weights of edges; with dataset.edge_weights = "yes" those of WEIGHABLE, too
@@ -64,7 +65,17 @@ def conv(model, loops, f_in, f_out, last, n_relation, weighted):
         hidden = model["hidden"]
         mlp = Sequential(Linear(f_in, hidden), ReLU(), Linear(hidden, f_out))
         return (WeightedGINConv if weighted else GINConv)(mlp, train_eps=model["learn_eps"])
-    sys.exit(f'model.kind = "{kind}" is not known here')
+    raise DataError(f'model.kind = "{kind}" is not known here')
+
+
+class Embedding(Linear):
+    """Without a bias, also of sparse rows: a node without features is a 1 in a column of its own, and takes that column of the weight."""
+
+    def __init__(self, f_in, f_out):
+        super().__init__(f_in, f_out, bias=False)
+
+    def forward(self, x):
+        return torch.sparse.mm(x, self.weight.t()) if x.is_sparse else super().forward(x)
 
 
 class Net(torch.nn.Module):
@@ -82,7 +93,7 @@ class Net(torch.nn.Module):
             n_layer, n_linear = n_layer + 1, 1
         heads = model["heads"] if model["kind"] in ATTENTIONS else 1  # model.hidden is per head
         # Typed nodes' features, side by side: a projection for each type, or a vector for each node.
-        self.embedding = Linear(f_in, model["hidden"], bias=False) if typed and model["kind"] == "rgcn" else None
+        self.embedding = Embedding(f_in, model["hidden"]) if typed and model["kind"] == "rgcn" else None
         self.jump = model["jumping_knowledge"]
         n_hidden = n_layer if self.jump != "none" else n_layer - 1
         widths = [model["hidden"] if self.embedding or self.initial else f_in]
@@ -146,24 +157,6 @@ class Net(torch.nn.Module):
         return self.propagate(x, *graph) if self.propagate else x
 
 
-def read_weights(path):
-    """A .safetensors file as {name: tensor}: 8 bytes of length, a JSON header, the values."""
-    try:
-        from safetensors.torch import load_file
-        return load_file(path)
-    except ImportError:
-        pass
-    with open(path, "rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        values = file.read()
-    header.pop("__metadata__", None)
-    weights = {}
-    for name, tensor in header.items():
-        flat = np.frombuffer(values[slice(*tensor["data_offsets"])], "<f4")
-        weights[name] = torch.from_numpy(flat.reshape(tensor["shape"]).copy())
-    return weights
-
-
 def load(folder, name, kind=np.int64):
     return torch.from_numpy(np.load(os.path.join(folder, name)).astype(kind))
 
@@ -179,22 +172,23 @@ def read_rows(folder, prefix, n_column):
 
 
 def read_typed_features(folder, n_node, counts):
-    """Each type's features in columns of their own; a type without any has one column per node."""
+    """Each type's features in columns of their own, as a sparse tensor; a type without any has one column per node."""
     there = os.path.exists(os.path.join(folder, "node_type.npy"))
     node_type = load(folder, "node_type.npy") if there else torch.zeros(n_node, dtype=torch.int64)
-    columns = []
+    places, values, first = [], [], 0
     for k in range(int(node_type.max()) + 1):
         nodes = (node_type == k).nonzero()[:, 0]
         if os.path.exists(os.path.join(folder, f"feat_t{k}.npy")):
-            rows = load(folder, f"feat_t{k}.npy", np.float32)
+            rows = load(folder, f"feat_t{k}.npy", np.float32).to_sparse()
         elif os.path.exists(os.path.join(folder, f"feat_t{k}_indptr.npy")):
-            rows = read_rows(folder, f"feat_t{k}_", counts.get(str(k), {}).get("features"))
+            rows = read_rows(folder, f"feat_t{k}_", counts.get(str(k), {}).get("features")).to_sparse()
         else:
-            rows = torch.eye(len(nodes))
-        x = torch.zeros(n_node, rows.shape[1])
-        x[nodes] = rows
-        columns.append(x)
-    return torch.cat(columns, 1)
+            own = torch.arange(len(nodes))
+            rows = torch.sparse_coo_tensor(torch.stack([own, own]), torch.ones(len(nodes)), (len(nodes), len(nodes))).coalesce()
+        places.append(torch.stack([nodes[rows.indices()[0]], rows.indices()[1] + first]))
+        values.append(rows.values())
+        first += rows.shape[1]
+    return torch.sparse_coo_tensor(torch.cat(places, 1), torch.cat(values), (n_node, first)).coalesce()
 
 
 def read_features(folder, n_node):
@@ -266,38 +260,30 @@ def known_labels(folder, split, shape):
     return known
 
 
-def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    run, dataset = sys.argv[1:]
-    with open(os.path.join(run, "result.json"), encoding="utf-8") as file:
-        job = json.load(file)["job"]
-    expected = torch.from_numpy(np.load(os.path.join(run, "logits.npy")))
-    x, typed = read_features(dataset, len(expected))
+def normalized(x):
+    """Rows divided by the sums of their absolute values (dataset.normalize_features = "row")."""
+    if not x.is_sparse:
+        return x / x.abs().sum(1, keepdim=True).clamp(min=1e-30)
+    sums = torch.zeros(x.shape[0]).index_add(0, x.indices()[0], x.values().abs())
+    return torch.sparse_coo_tensor(x.indices(), x.values() / sums[x.indices()[0]].clamp(min=1e-30), x.shape).coalesce()
+
+
+def read_inputs(folder, job, shape):
+    """x, edge_index and types or weights of edges (or None), as the job's Net takes them. shape: of its logits. x is sparse where nodes
+    without features have embeddings."""
+    x, typed = read_features(folder, shape[0])
     if job["dataset"]["normalize_features"] == "row":
-        x = x / x.abs().sum(1, keepdim=True).clamp(min=1e-30)
+        x = normalized(x)
     if job["model"]["label_input"]:
-        x = torch.cat([x, known_labels(dataset, job["dataset"]["split"], expected.shape)], 1)
+        known = known_labels(folder, job["dataset"]["split"], shape)
+        x = torch.cat([x, known.to_sparse() if x.is_sparse else known], 1)
+    if x.is_sparse and job["model"]["kind"] != "rgcn":  # other kinds have no embedding: their layers take dense rows
+        x = x.to_dense()
     if job["model"]["kind"] == "rgcn":
-        edge_index, of_edge = read_typed_edges(dataset, job["dataset"])
+        edge_index, of_edge = read_typed_edges(folder, job["dataset"])
     elif (job["model"]["kind"] in (WEIGHABLE if job["dataset"]["edge_weights"] == "yes" else WEIGHTED)
-          and job["dataset"]["edge_weights"] != "no" and os.path.exists(os.path.join(dataset, "edge_weight.npy"))):
-        edge_index, of_edge = read_weighted_edges(dataset, job["dataset"], len(x))
+          and job["dataset"]["edge_weights"] != "no" and os.path.exists(os.path.join(folder, "edge_weight.npy"))):
+        edge_index, of_edge = read_weighted_edges(folder, job["dataset"], len(x))
     else:
-        edge_index, of_edge = read_edges(dataset, job["dataset"], len(x))
-
-    weights = read_weights(os.path.join(run, "best.safetensors"))
-    n_relation = int(of_edge.max()) + 1 if job["model"]["kind"] == "rgcn" else 0
-    net = Net(job, x.shape[1], expected.shape[1], n_relation, typed)
-    net.load_state_dict(weights, strict=True)
-    net.eval()
-    with torch.no_grad():
-        logits = net(x, edge_index, of_edge)
-
-    error = ((logits - expected).abs().max() / expected.abs().max()).item()
-    print(f"{len(net.state_dict())} tensors loaded; logits differ by at most {error:.1e} of the largest")
-    sys.exit(0 if error <= 1e-5 else 1)
-
-
-if __name__ == "__main__":
-    main()
+        edge_index, of_edge = read_edges(folder, job["dataset"], len(x))
+    return x, edge_index, of_edge

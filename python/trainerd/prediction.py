@@ -1,0 +1,95 @@
+"""Predictions of a trained model on the same or another graph (docs/predict.md), by a daemon or by `trainerd --predict` here."""
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .client import Client
+from .errors import MissingInput, UsageError, error_of
+from .results import Result
+from .toml_text import job_text, settings_of
+
+DONE = "results in "  # how the last line of a job ends
+
+
+def predict(run: str | os.PathLike[str], data: Any, *, client: Client | None = None, name: str | None = None,
+            embeddings: str | None = None, output: str | os.PathLike[str] | None = None, set: Mapping[str, Any] | Sequence[str] | None = None,
+            program: str | os.PathLike[str] | None = None, timeout: float | None = None) -> Result:
+    """Predict, wait, and return the result: `.predictions()`, `.logits()`, `.embeddings()`, `.json["metrics"]`.
+
+    run         the folder of a training's results, whose best weights are taken, or a file of weights in it
+    data        a data folder's path, a graph of PyTorch Geometric or DGL, or a dict: the [dataset] section of a job file
+    client      the daemon that does it; default: `trainerd --predict` on this machine
+    name        of the job; default: the training's
+    embeddings  a layer whose output is wanted for each node, by the name of its weights ("convs.0")
+    output      the folder to write; default: runs/<name>-predict-<time> or, under a daemon, -<job>
+    set         further settings of the job: {"workers.count": 2, "partition.parts": 4}
+    program     of the program trainerd; default: the one on PATH
+    timeout     seconds, after which the prediction is stopped and TimeoutError raised
+    """
+    model = os.path.abspath(run)
+    folder = Path(model if os.path.isdir(model) else os.path.dirname(model))
+    job: dict[str, Any] = {"name": name or Result(folder).json.get("name", "model")}
+    if output is not None or embeddings is not None:
+        job["output"] = {key: value for key, value in (("dir", output), ("embeddings", embeddings)) if value is not None}
+    with tempfile.TemporaryDirectory(prefix="trainerd-predict-") as temporary:
+        job["dataset"] = _dataset_of(data, Path(temporary, "data"))
+        if client is None:
+            return _predict_here(model, job, settings_of(set), program, timeout, Path(temporary))
+        submitted = client.submit(job, predict=model, set=set)
+        try:
+            return submitted.wait(timeout)
+        except (TimeoutError, KeyboardInterrupt):
+            submitted.cancel()  # it must not run on without its data
+            submitted.wait(check=False)
+            raise
+
+
+def _dataset_of(data: Any, folder: Path) -> dict[str, Any]:
+    """The [dataset] section; a graph in memory is written to the folder."""
+    if isinstance(data, Mapping):
+        return dict(data)
+    if isinstance(data, (str, os.PathLike)):
+        return {"path": os.path.abspath(data)}
+    from .data import from_dgl, from_pyg
+    if hasattr(data, "canonical_etypes"):
+        return {"path": from_dgl(data, folder, predict_only=True)}
+    if hasattr(data, "edge_index") or hasattr(data, "adj_t") or hasattr(data, "edge_types"):
+        return {"path": from_pyg(data, folder, predict_only=True)}
+    raise UsageError(f"data is a {type(data).__name__}, expected a folder's path, a graph of PyTorch Geometric or DGL, or a dict: [dataset]")
+
+
+def _predict_here(model: str, job: dict[str, Any], settings: list[str], program: str | os.PathLike[str] | None, timeout: float | None,
+                  temporary: Path) -> Result:
+    found = os.fspath(program) if program is not None else shutil.which("trainerd")
+    if found is None:
+        raise MissingInput("the program trainerd is not on PATH: expected program=PATH, or client=Client() for a daemon")
+    file = temporary / "predict.toml"
+    file.write_text(job_text(job), encoding="utf-8")
+    command = [found, "--predict", model, "--config", str(file)]
+    for setting in settings:
+        command += ["--set", setting]
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   errors="replace")
+    except OSError as error:
+        raise MissingInput(f"cannot run '{found}': {error.strerror}") from error
+    with process:
+        try:
+            said = process.communicate(timeout=timeout)[1]
+        except BaseException as error:
+            process.terminate()
+            process.communicate()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TimeoutError(f"the prediction has not ended after {timeout:g} s, and is stopped") from None
+            raise
+    last = said.strip().rpartition("\n")[2]
+    if process.returncode != 0:
+        code = process.returncode if process.returncode > 0 else 70
+        raise error_of(code, last.removeprefix("trainerd: ") or f"trainerd ended with {process.returncode}")
+    return Result(os.path.abspath(last.rpartition(DONE)[2]))
