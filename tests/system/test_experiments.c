@@ -243,6 +243,29 @@ Test(experiments, compare_takes_groups_jobs_and_folders_together_and_counts_what
     await_in("runs", "CANCELLED", 2);
 }
 
+Test(experiments, a_groups_picture_has_a_curve_for_each_setting)
+{
+    static char svg[1 << 18];
+    EXPECT(0, "", "submit", "job.toml", "--group", "g", "--sweep", "train.lr=0.01,0.1,0.2", "--sweep", "model.hidden=4,8,16",
+           "--seeds", "2", "--wait");
+    EXPECT(0, "the best 8 of 9 settings are drawn", "plot", "g");
+    cr_assert_eq(strncmp(printed, "g.svg\n", 6), 0, "%s", printed);
+    folder_read("g.svg", svg, sizeof svg);
+    cr_assert_not_null(strstr(svg, "8 settings, means of their runs"), "%s", svg);
+    cr_assert_not_null(strstr(svg, ">16, 0.2</text>"), "%s", svg);
+    EXPECT(0, "", "submit", "job.toml", "--group", "one", "--seeds", "2", "--wait");
+    EXPECT(2, "more than 8 jobs are given, a chart has at most 8", "plot", "g", "one");
+    EXPECT(0, "one.svg", "plot", "one");
+    EXPECT(0, "both.svg", "plot", "one", "18", "-o", "both.svg");
+    EXPECT(0, "", "submit", "long.toml", "--group", "all-slots", "-s", "workers.count=4", "-s", "partition.parts=4");
+    await_in("all-slots", "RUNNING", 1);
+    EXPECT(0, "", "submit", "job.toml", "--group", "waits", "--seeds", "2");
+    EXPECT(66, "there is no epoch to draw yet", "plot", "waits");
+    EXPECT(0, "", "cancel", "--group", "waits");
+    EXPECT(0, "", "cancel", "--group", "all-slots");
+    EXPECT(66, "there is no job 'none'", "plot", "none");
+}
+
 /* --- splits of a data folder --- */
 
 static void save(const char *name, int rank, const int64_t *shape, const int64_t *values)
@@ -305,6 +328,16 @@ Test(experiments, all_splits_of_a_data_folder_are_a_job_each_on_one_cached_parti
     EXPECT(0, "2 jobs, 8 to 9\n", "submit", "split.toml", "--split", "0,2", "--wait");
     EXPECT(65, "--split all: the splits of 'nowhere' cannot be counted", "submit", "split.toml", "--split", "all", "-s",
            "dataset.path=nowhere");
+}
+
+Test(experiments, who_waits_for_a_group_gets_the_exit_code_of_the_first_that_did_not_succeed)
+{
+    make_data();
+    folder_write("path.toml",
+                 "name = \"s\"\n[partition]\nparts = 2\ncache = \"off\"\n[train]\nepochs = 2\n[workers]\nthreads = 1\n");
+    EXPECT(66, "job 2: SUCCEEDED", "submit", "path.toml", "--group", "g", "--sweep", "dataset.path=nowhere,data", "--wait");
+    cr_assert_not_null(strstr(output, "job 1: FAILED"), "%s", output);
+    EXPECT(0, "nowhere       0 of 1 ", "compare", "g");
 }
 
 /* --- deaths --- */
