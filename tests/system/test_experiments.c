@@ -251,8 +251,9 @@ Test(experiments, a_groups_picture_has_a_curve_for_each_setting)
     EXPECT(0, "the best 8 of 9 settings are drawn", "plot", "g");
     cr_assert_eq(strncmp(printed, "g.svg\n", 6), 0, "%s", printed);
     folder_read("g.svg", svg, sizeof svg);
-    cr_assert_not_null(strstr(svg, "8 settings, means of their runs"), "%s", svg);
+    cr_assert_not_null(strstr(svg, "model.hidden, train.lr: means of runs"), "%s", svg);
     cr_assert_not_null(strstr(svg, ">16, 0.2</text>"), "%s", svg);
+    cr_assert_null(strstr(svg, ">-0<"), "%s", svg);
     EXPECT(0, "", "submit", "job.toml", "--group", "one", "--seeds", "2", "--wait");
     EXPECT(2, "more than 8 jobs are given, a chart has at most 8", "plot", "g", "one");
     EXPECT(0, "one.svg", "plot", "one");

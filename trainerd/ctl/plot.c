@@ -18,8 +18,9 @@
 /* Curves of jobs, or of the settings of groups, over one axis. */
 struct plot {
     enum curves_axis axis;
-    int n;
-    bool has_means; /* of a group's runs */
+    int n, n_given;         /* curves; jobs, groups and folders */
+    bool has_means;         /* of a group's runs */
+    char keys[TITLE_BYTES]; /* that differ between the settings of the last group, which names give the values of */
     struct curves curves[CHART_JOBS_MOST];
     char name[CHART_JOBS_MOST][TITLE_BYTES];
 };
@@ -196,6 +197,18 @@ static enum status add(struct plot *plot)
     return STATUS_OK;
 }
 
+static void name_keys(const struct settings *settings, char *out)
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (int k = 0; k < settings->n_differs && n < TITLE_BYTES - 1; k++) {
+        char label[JOB_LABEL_BYTES];
+        job_key_label(&job_keys[settings->differs[k]], label);
+        int more = snprintf(out + n, TITLE_BYTES - n, "%s%s", k > 0 ? ", " : "", label);
+        n += more > 0 ? (size_t)more : 0;
+    }
+}
+
 /* The settings of a group, the best first, as far as there is place. */
 static enum status read_group(struct client *client, const char *group, const struct runs *runs, struct plot *plot)
 {
@@ -203,6 +216,7 @@ static enum status read_group(struct client *client, const char *group, const st
     enum status status = settings_build(runs, &settings);
     size_t n_left = (size_t)(CHART_JOBS_MOST - plot->n);
     plot->has_means = true;
+    name_keys(&settings, plot->keys);
     if (settings.n > n_left && n_left > 0) {
         fprintf(stderr, "the best %zu of %zu settings are drawn\n", n_left, settings.n);
     }
@@ -260,6 +274,7 @@ static enum status read_all(const struct ctl_arguments *arguments, struct plot *
         return status_fail(STATUS_USAGE, "%zu jobs are given, a chart has at most %d", arguments->n_from, CHART_JOBS_MOST);
     }
     enum status status = read_axis(arguments, &plot->axis);
+    plot->n_given = arguments->n_operand + (int)arguments->n_from;
     status = status == STATUS_OK ? read_given(arguments, plot) : status;
     if (status == STATUS_OK && plot->n == 0) {
         return status_fail(STATUS_NO_INPUT, "there is no epoch to draw yet");
@@ -292,6 +307,9 @@ static void draw_on(struct canvas *canvas, const struct plot *plot)
         job[j] = (struct chart_job){.name = plot->name[j], .curves = &plot->curves[j]};
     }
     snprintf(title, sizeof title, plot->has_means ? "%d settings, means of their runs" : "%d jobs", plot->n);
+    if (plot->has_means && plot->n_given == 1) {
+        snprintf(title, sizeof title, "%.200s: means of runs", plot->keys);
+    }
     chart_compare(canvas, title, job, plot->n);
 }
 

@@ -114,7 +114,7 @@ static void draw_ticks(const struct panel *panel)
     double step = curves_step(panel->begin / unit, panel->end / unit, N_TICK_AXIS) * unit;
     step = panel->axis == CURVES_AXIS_EPOCH ? fmax(1, step) : step;
     for (double at = ceil(panel->begin / step - 1e-6) * step; at <= panel->end; at += step) {
-        draw_tick(panel, at, unit);
+        draw_tick(panel, fabs(at) < 1e-9 * step ? 0 : at, unit); /* not -0 */
     }
 }
 
