@@ -327,6 +327,11 @@ Test(experiments, all_splits_of_a_data_folder_are_a_job_each_on_one_cached_parti
         json_decref(result);
     }
     EXPECT(0, "2 jobs, 8 to 9\n", "submit", "split.toml", "--split", "0,2", "--wait");
+    EXPECT(2, "--split all: the paths of --sweep dataset.path may have other splits", "submit", "split.toml", "--split", "all",
+           "--sweep", "dataset.path=data,nowhere");
+    EXPECT(78, "--set name: name must be fit for a folder", "submit", "split.toml", "--seeds", "1", "--name", "a/b");
+    EXPECT(0, "1 job, 10 to 10\n", "submit", "split.toml", "--seeds", "1", "--name", "a b", "--wait");
+    cr_assert_eq(strncmp(printed, "a b-", 4), 0, "%s", printed);
     EXPECT(65, "--split all: the splits of 'nowhere' cannot be counted", "submit", "split.toml", "--split", "all", "-s",
            "dataset.path=nowhere");
 }

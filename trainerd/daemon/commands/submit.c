@@ -130,6 +130,9 @@ static enum status read_record(const struct commands *commands, const json_t *re
     status = status == STATUS_OK ? commands_check_range("time_limit_s", limit_s, 0, 1e10) : status;
     status = status == STATUS_OK && name != NULL ? check_name("name", name) : status;
     status = status == STATUS_OK && group != NULL ? check_name("group", group) : status;
+    if (status == STATUS_OK && group != NULL && strchr(group, '/') != NULL) {
+        status = status_fail(STATUS_USAGE, "group '%s' has a slash, which would name a folder", group);
+    }
     status = status == STATUS_OK ? read_tags(json_object_get(request, "tags"), record->tags) : status;
     if (status == STATUS_OK) {
         record->priority = (int32_t)json_integer_value(priority);
