@@ -85,7 +85,9 @@ Test(submit, one_wrong_job_of_several_leaves_none_and_is_named)
                    "9 tags are given, expected at most 8");
     cr_assert_eq(n_jobs(), 0);
     cr_assert_eq(supervisor.n_schedule, 0);
-    expect_ok(ask(SUBMIT(",\"jobs\":[[\"output.dir=a\"],[\"output.dir=b\"]]")));
+    json_t *answer = ask(SUBMIT(",\"jobs\":[[\"output.dir=a\"],[\"output.dir=b\"]]"));
+    expect_ok(answer);
+    json_decref(answer);
 }
 
 Test(submit, a_submission_is_limited_in_jobs_and_in_bytes)
