@@ -113,6 +113,8 @@ Test(experiments, a_sweep_is_a_group_of_jobs_each_with_a_folder_of_its_own)
         json_decref(result);
     }
     EXPECT(0, "GROUP", "status", "--tag", "paper");
+    EXPECT(0, "older jobs are left out; --limit 0 shows all\n6 SUCCEEDED\n", "status", "--group", "g", "--limit", "2");
+    EXPECT(0, "no jobs\n", "status", "--group", "h");
     EXPECT(0, "  group          g\n", "show", "4");
     EXPECT(2, "status takes either JOB, or --group", "status", "4", "--group", "g");
 }
@@ -140,6 +142,7 @@ Test(experiments, one_wrong_value_leaves_no_job)
     EXPECT(78, "--set train.hiden: unknown key 'hiden'", "submit", "job.toml", "--sweep", "train.hiden=1,2", "--seeds", "2");
     EXPECT(2, "--seeds: train.seed is swept already", "submit", "job.toml", "--sweep", "train.seed=1,2", "--seeds", "2");
     EXPECT(2, "--split all: the job's graph is generated and has one split", "submit", "job.toml", "--split", "all");
+    EXPECT(2, "--group is empty", "submit", "job.toml", "--seeds", "2", "--group", "");
     EXPECT(2, "the sweep has more than 1000 jobs", "submit", "job.toml", "--sweep", "train.lr=1,2", "--seeds", "501");
     cr_assert_eq(n_jobs(), 0);
 }

@@ -158,6 +158,9 @@ enum status submit_sweep(const struct ctl_arguments *arguments, const char *conf
     if (arguments->n_sweep == 0 && !ctl_given(arguments, CTL_OPTION_SEEDS) && !ctl_given(arguments, CTL_OPTION_SPLIT)) {
         return STATUS_OK;
     }
+    if (ctl_given(arguments, CTL_OPTION_GROUP) && arguments->value[CTL_OPTION_GROUP][0] == '\0') {
+        return status_fail(STATUS_USAGE, "--group is empty, expected the name of the sweep's group");
+    }
     for (size_t i = 0; i < arguments->n_sweep && status == STATUS_OK; i++) {
         status = sweep_add(&sweep, "--sweep", arguments->sweep[i]);
     }
