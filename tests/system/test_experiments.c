@@ -113,6 +113,8 @@ Test(experiments, a_sweep_is_a_group_of_jobs_each_with_a_folder_of_its_own)
         json_decref(result);
     }
     EXPECT(0, "GROUP", "status", "--tag", "paper");
+    EXPECT(0, "older jobs are left out; --limit 0 shows all\n6 SUCCEEDED\n", "status", "--group", "g", "--limit", "2");
+    EXPECT(0, "no jobs\n", "status", "--group", "h");
     EXPECT(0, "  group          g\n", "show", "4");
     EXPECT(2, "status takes either JOB, or --group", "status", "4", "--group", "g");
 }
@@ -140,6 +142,7 @@ Test(experiments, one_wrong_value_leaves_no_job)
     EXPECT(78, "--set train.hiden: unknown key 'hiden'", "submit", "job.toml", "--sweep", "train.hiden=1,2", "--seeds", "2");
     EXPECT(2, "--seeds: train.seed is swept already", "submit", "job.toml", "--sweep", "train.seed=1,2", "--seeds", "2");
     EXPECT(2, "--split all: the job's graph is generated and has one split", "submit", "job.toml", "--split", "all");
+    EXPECT(2, "--group is empty", "submit", "job.toml", "--seeds", "2", "--group", "");
     EXPECT(2, "the sweep has more than 1000 jobs", "submit", "job.toml", "--sweep", "train.lr=1,2", "--seeds", "501");
     cr_assert_eq(n_jobs(), 0);
 }
@@ -243,6 +246,30 @@ Test(experiments, compare_takes_groups_jobs_and_folders_together_and_counts_what
     await_in("runs", "CANCELLED", 2);
 }
 
+Test(experiments, a_groups_picture_has_a_curve_for_each_setting)
+{
+    static char svg[1 << 18];
+    EXPECT(0, "", "submit", "job.toml", "--group", "g", "--sweep", "train.lr=0.01,0.1,0.2", "--sweep", "model.hidden=4,8,16",
+           "--seeds", "2", "--wait");
+    EXPECT(0, "the best 8 of 9 settings are drawn", "plot", "g");
+    cr_assert_eq(strncmp(printed, "g.svg\n", 6), 0, "%s", printed);
+    folder_read("g.svg", svg, sizeof svg);
+    cr_assert_not_null(strstr(svg, "model.hidden, train.lr: means of runs"), "%s", svg);
+    cr_assert_not_null(strstr(svg, ">16, 0.2</text>"), "%s", svg);
+    cr_assert_null(strstr(svg, ">-0<"), "%s", svg);
+    EXPECT(0, "", "submit", "job.toml", "--group", "one", "--seeds", "2", "--wait");
+    EXPECT(2, "more than 8 jobs are given, a chart has at most 8", "plot", "g", "one");
+    EXPECT(0, "one.svg", "plot", "one");
+    EXPECT(0, "both.svg", "plot", "one", "18", "-o", "both.svg");
+    EXPECT(0, "", "submit", "long.toml", "--group", "all-slots", "-s", "workers.count=4", "-s", "partition.parts=4");
+    await_in("all-slots", "RUNNING", 1);
+    EXPECT(0, "", "submit", "job.toml", "--group", "waits", "--seeds", "2");
+    EXPECT(66, "there is no epoch to draw yet", "plot", "waits");
+    EXPECT(0, "", "cancel", "--group", "waits");
+    EXPECT(0, "", "cancel", "--group", "all-slots");
+    EXPECT(66, "there is no job 'none'", "plot", "none");
+}
+
 /* --- splits of a data folder --- */
 
 static void save(const char *name, int rank, const int64_t *shape, const int64_t *values)
@@ -303,8 +330,23 @@ Test(experiments, all_splits_of_a_data_folder_are_a_job_each_on_one_cached_parti
         json_decref(result);
     }
     EXPECT(0, "2 jobs, 8 to 9\n", "submit", "split.toml", "--split", "0,2", "--wait");
+    EXPECT(2, "--split all: the paths of --sweep dataset.path may have other splits", "submit", "split.toml", "--split", "all",
+           "--sweep", "dataset.path=data,nowhere");
+    EXPECT(78, "--set name: name must be fit for a folder", "submit", "split.toml", "--seeds", "1", "--name", "a/b");
+    EXPECT(0, "1 job, 10 to 10\n", "submit", "split.toml", "--seeds", "1", "--name", "a b", "--wait");
+    cr_assert_eq(strncmp(printed, "a b-", 4), 0, "%s", printed);
     EXPECT(65, "--split all: the splits of 'nowhere' cannot be counted", "submit", "split.toml", "--split", "all", "-s",
            "dataset.path=nowhere");
+}
+
+Test(experiments, who_waits_for_a_group_gets_the_exit_code_of_the_first_that_did_not_succeed)
+{
+    make_data();
+    folder_write("path.toml",
+                 "name = \"s\"\n[partition]\nparts = 2\ncache = \"off\"\n[train]\nepochs = 2\n[workers]\nthreads = 1\n");
+    EXPECT(66, "job 2: SUCCEEDED", "submit", "path.toml", "--group", "g", "--sweep", "dataset.path=nowhere,data", "--wait");
+    cr_assert_not_null(strstr(output, "job 1: FAILED"), "%s", output);
+    EXPECT(0, "nowhere       0 of 1 ", "compare", "g");
 }
 
 /* --- deaths --- */

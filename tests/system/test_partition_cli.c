@@ -1,4 +1,5 @@
 /* trainer-partition as its users meet it: what it prints where, what it leaves, and that its files can be used. */
+#include "partition/files/npy.h"
 #include "partition/part/part.h"
 #include "protocol/memory.h"
 #include "tests/support/process/folder.h"
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static char program[PATH_MAX];
 static char printed[8192], said[8192]; /* the last run's stdout and stderr */
@@ -72,6 +74,32 @@ Test(partition_cli, what_it_leaves_is_the_partition_and_parts_that_open)
     cr_assert_eq(run("--config job.toml --set partition.method=file --set partition.file=a/b/partition.txt --json"), 0);
     /* All but the method's name is the same. */
     cr_assert_str_eq(strstr(printed, "\"cut_edges\""), strstr(first, "\"cut_edges\""));
+}
+
+Test(partition_cli, splits_are_counted_without_a_graph_that_is_whole)
+{
+    cr_assert_eq(mkdir(folder_path("data"), 0755), 0);
+    folder_write("data/edges.npy", "not looked into");
+    cr_assert_eq(run("--count-splits data"), 0, "%s", said);
+    cr_assert_str_eq(printed, "1\n", "no file of splits");
+    int64_t values[12] = {0};
+    const int64_t rows[] = {3, 4}, masks[] = {6, 2}, one[] = {5};
+    cr_assert_eq(npy_save(folder_path("data/valid_idx.npy"), NPY_TYPE_I64, 1, one, values), STATUS_OK);
+    cr_assert_eq(run("--count-splits data"), 0, "%s", said);
+    cr_assert_str_eq(printed, "1\n");
+    cr_assert_eq(npy_save(folder_path("data/train_idx.npy"), NPY_TYPE_I64, 2, rows, values), STATUS_OK);
+    cr_assert_eq(run("--count-splits data"), 0, "%s", said);
+    cr_assert_str_eq(printed, "3\n", "a row for each");
+    cr_assert_eq(npy_save(folder_path("data/test_mask.npy"), NPY_TYPE_I64, 2, masks, values), STATUS_OK);
+    cr_assert_eq(run("--count-splits data"), 65);
+    cr_assert_not_null(strstr(said, "test_mask.npy: has 2 splits, expected 3, as many as the file before it"), "%s", said);
+    cr_assert_eq(unlink(folder_path("data/train_idx.npy")), 0);
+    cr_assert_eq(run("--count-splits data"), 0, "%s", said);
+    cr_assert_str_eq(printed, "2\n", "a column for each");
+    cr_assert_eq(run("--count-splits nowhere"), 66);
+    cr_assert_eq(run("--count-splits ."), 65);
+    cr_assert_not_null(strstr(said, "no known format, expected a folder with edges.npy"), "%s", said);
+    cr_assert_eq(run("--count-splits data --config job.toml"), 2);
 }
 
 Test(partition_cli, wrong_usage_and_failures_have_their_exit_codes)

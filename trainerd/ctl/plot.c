@@ -1,7 +1,8 @@
-/* The command plot: charts of jobs, from the daemon or from an output folder. */
+/* The command plot: charts of jobs and groups, from the daemon or from an output folder. */
 #include "protocol/memory.h"
 #include "trainerd/ctl/draw/chart.h"
 #include "trainerd/ctl/run.h"
+#include "trainerd/ctl/settings.h"
 #include "trainerd/ctl/text.h"
 
 #include <dirent.h>
@@ -14,33 +15,78 @@
 
 #define TITLE_BYTES 256
 
+/* Curves of jobs, or of the settings of groups, over one axis. */
+struct plot {
+    enum curves_axis axis;
+    int n, n_given;         /* curves; jobs, groups and folders */
+    bool has_means;         /* of a group's runs */
+    char keys[TITLE_BYTES]; /* that differ between the settings of the last group, which names give the values of */
+    struct curves curves[CHART_JOBS_MOST];
+    char name[CHART_JOBS_MOST][TITLE_BYTES];
+};
+
 /* --- the numbers --- */
 
-/* Of one of the jobs that are named. */
-static enum status read_daemon(const struct ctl_arguments *all, int operand, struct curves *curves, char *name)
+/* All epochs of a job, whose reference is taken. */
+static enum status read_metrics(struct client *client, json_t *job, struct curves *curves)
 {
-    const struct ctl_arguments one = {.operand = all->operand + operand, .n_operand = 1}, *arguments = &one;
-    struct client client;
     json_t *event = NULL;
-    enum status status = ctl_connect(all, &client);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    status = client_ask(&client, ctl_job_request(arguments, "status"), &event);
-    if (status == STATUS_OK) {
-        snprintf(name, TITLE_BYTES, "%s", text_of(json_array_get(json_object_get(event, "jobs"), 0), "name"));
-        json_decref(event);
-        status = client_send(&client, ctl_job_request(arguments, "metrics"));
-    }
+    enum status status = client_send(client, json_pack("{s:s, s:o}", "cmd", "metrics", "job", job));
     for (bool ends = false; status == STATUS_OK && !ends;) {
-        status = client_next(&client, -1, &event);
+        status = client_next(client, -1, &event);
         ends = json_is_true(json_object_get(event, "end"));
         curves_add(curves, event);
         json_decref(event);
         event = NULL;
     }
-    client_close(&client);
     return status;
+}
+
+/* Of one job, by name or number. */
+static enum status read_job(struct client *client, const char *job, struct curves *curves, char *name)
+{
+    json_t *answer = NULL, *text = json_string(job);
+    text = text != NULL ? text : json_null();
+    enum status status = client_ask(client, json_pack("{s:s, s:O}", "cmd", "status", "job", text), &answer);
+    if (status == STATUS_OK) {
+        snprintf(name, TITLE_BYTES, "%s", text_of(json_array_get(json_object_get(answer, "jobs"), 0), "name"));
+        json_decref(answer);
+        status = read_metrics(client, json_incref(text), curves);
+    }
+    json_decref(text);
+    return status;
+}
+
+/* Of the runs of a setting of a group: their mean. */
+static enum status read_setting(struct client *client, const struct settings *settings, const struct setting *setting,
+                                struct curves *out)
+{
+    struct curves *of = memory_alloc(setting->n_run, sizeof *of);
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < setting->n_run && status == STATUS_OK; i++) {
+        status = read_metrics(client, json_integer((json_int_t)settings->runs->run[setting->run[i]].job), &of[i]);
+    }
+    if (status == STATUS_OK) {
+        curves_mean(out, of, setting->n_run);
+    }
+    for (size_t i = 0; i < setting->n_run; i++) {
+        curves_release(&of[i]);
+    }
+    free(of);
+    return status;
+}
+
+/* What tells a setting from the others, "0.01, 16"; of the only one the group's name. */
+static void name_setting(const struct settings *settings, const struct setting *setting, const char *group, char *name)
+{
+    size_t n = 0;
+    snprintf(name, TITLE_BYTES, "%s", settings->n_differs == 0 ? group : "");
+    for (int k = 0; k < settings->n_differs && n < TITLE_BYTES - 1; k++) {
+        char *value = run_value(&settings->runs->run[setting->run[0]], settings->differs[k]);
+        int more = snprintf(name + n, TITLE_BYTES - n, "%s%s", k > 0 ? ", " : "", value[0] != '\0' ? value : "-");
+        n += more > 0 ? (size_t)more : 0;
+        free(value);
+    }
 }
 
 /* The metrics of the newest run that works in an output folder, or has failed in it: FOLDER/.run-<id>. NULL without one. */
@@ -121,14 +167,6 @@ static void choose_path(const struct ctl_arguments *arguments, const char *name,
     path[0] = path[0] == '.' ? '_' : path[0];
 }
 
-/* A job, or several over one axis. */
-struct plot {
-    enum curves_axis axis;
-    int n;
-    struct curves curves[CHART_JOBS_MOST];
-    char name[CHART_JOBS_MOST][TITLE_BYTES];
-};
-
 static enum status read_axis(const struct ctl_arguments *arguments, enum curves_axis *out)
 {
     const char *axis = arguments->value[CTL_OPTION_X];
@@ -148,30 +186,109 @@ static void name_folder(const char *folder, char *name)
     snprintf(name, TITLE_BYTES, "%.*s", (int)(n - begin), folder + begin);
 }
 
+/* A place for one more. errors  STATUS_USAGE there are as many as a chart has */
+static enum status add(struct plot *plot)
+{
+    if (plot->n == CHART_JOBS_MOST) {
+        return status_fail(STATUS_USAGE, "more than %d jobs are given, a chart has at most %d", CHART_JOBS_MOST,
+                           CHART_JOBS_MOST);
+    }
+    plot->n++;
+    return STATUS_OK;
+}
+
+static void name_keys(const struct settings *settings, char *out)
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (int k = 0; k < settings->n_differs && n < TITLE_BYTES - 1; k++) {
+        char label[JOB_LABEL_BYTES];
+        job_key_label(&job_keys[settings->differs[k]], label);
+        int more = snprintf(out + n, TITLE_BYTES - n, "%s%s", k > 0 ? ", " : "", label);
+        n += more > 0 ? (size_t)more : 0;
+    }
+}
+
+/* The settings of a group, the best first, as far as there is place. */
+static enum status read_group(struct client *client, const char *group, const struct runs *runs, struct plot *plot)
+{
+    struct settings settings;
+    enum status status = settings_build(runs, &settings);
+    size_t n_left = (size_t)(CHART_JOBS_MOST - plot->n);
+    plot->has_means = true;
+    name_keys(&settings, plot->keys);
+    if (settings.n > n_left && n_left > 0) {
+        fprintf(stderr, "the best %zu of %zu settings are drawn\n", n_left, settings.n);
+    }
+    status = status == STATUS_OK && n_left == 0 ? add(plot) : status;
+    for (size_t s = 0; s < settings.n && s < n_left && status == STATUS_OK; s++) {
+        status = add(plot);
+        status = status == STATUS_OK ? read_setting(client, &settings, &settings.setting[s], &plot->curves[plot->n - 1])
+                                     : status;
+        name_setting(&settings, &settings.setting[s], group, plot->name[plot->n - 1]);
+        plot->n -= plot->curves[plot->n - 1].n == 0; /* none of its runs has begun */
+    }
+    settings_release(&settings);
+    return status;
+}
+
+static enum status read_named(struct client *client, const char *name, struct plot *plot)
+{
+    struct runs runs = {0};
+    enum status status = runs_add_group(&runs, client, name);
+    if (status == STATUS_OK && runs.n > 0) {
+        status = read_group(client, name, &runs, plot);
+    } else if (status == STATUS_OK) {
+        status = add(plot);
+        status = status == STATUS_OK ? read_job(client, name, &plot->curves[plot->n - 1], plot->name[plot->n - 1]) : status;
+    }
+    runs_release(&runs);
+    return status;
+}
+
+static enum status read_given(const struct ctl_arguments *arguments, struct plot *plot)
+{
+    struct client client = {.file = -1};
+    enum status status = arguments->n_operand > 0 ? ctl_connect(arguments, &client) : STATUS_OK;
+    for (int i = 0; i < arguments->n_operand && status == STATUS_OK; i++) {
+        status = read_named(&client, arguments->operand[i], plot);
+    }
+    client_close(&client);
+    for (size_t i = 0; i < arguments->n_from && status == STATUS_OK; i++) {
+        const char *folder = arguments->from[i];
+        status = add(plot);
+        status = status == STATUS_OK ? read_folder(folder, &plot->curves[plot->n - 1], plot->name[plot->n - 1]) : status;
+        if (status == STATUS_OK && arguments->n_from > 1) {
+            name_folder(folder, plot->name[plot->n - 1]);
+        }
+    }
+    return status;
+}
+
 static enum status read_all(const struct ctl_arguments *arguments, struct plot *plot)
 {
-    bool folders = arguments->n_from > 0;
-    size_t n = folders ? arguments->n_from : (size_t)arguments->n_operand;
     if ((arguments->n_from > 0) == (arguments->n_operand > 0)) {
         return status_fail(STATUS_USAGE, "plot takes either JOB or --from FOLDER; see trainctl plot --help");
     }
-    if (n > CHART_JOBS_MOST) {
-        return status_fail(STATUS_USAGE, "%zu jobs are given, a chart has at most %d", n, CHART_JOBS_MOST);
+    if (arguments->n_from > CHART_JOBS_MOST) {
+        return status_fail(STATUS_USAGE, "%zu jobs are given, a chart has at most %d", arguments->n_from, CHART_JOBS_MOST);
     }
     enum status status = read_axis(arguments, &plot->axis);
-    for (; status == STATUS_OK && plot->n < (int)n; plot->n++) {
-        struct curves *curves = &plot->curves[plot->n];
-        char *name = plot->name[plot->n];
-        status = folders ? read_folder(arguments->from[plot->n], curves, name) : read_daemon(arguments, plot->n, curves, name);
-        if (status == STATUS_OK && folders && n > 1) {
-            name_folder(arguments->from[plot->n], name);
-        }
-        if (status == STATUS_OK && curves->n == 0) {
-            status = status_fail(STATUS_NO_INPUT, "there is no epoch to draw yet%s%s", n > 1 ? " of " : "", n > 1 ? name : "");
+    plot->n_given = arguments->n_operand + (int)arguments->n_from;
+    status = status == STATUS_OK ? read_given(arguments, plot) : status;
+    if (status == STATUS_OK && plot->n == 0) {
+        return status_fail(STATUS_NO_INPUT, "there is no epoch to draw yet");
+    }
+    for (int j = 0; j < plot->n && status == STATUS_OK; j++) {
+        struct curves *curves = &plot->curves[j];
+        if (curves->n == 0) {
+            return status_fail(STATUS_NO_INPUT, "there is no epoch to draw yet%s%s", plot->n > 1 ? " of " : "",
+                               plot->n > 1 ? plot->name[j] : "");
         }
         curves_lay(curves, plot->axis);
-        if (status == STATUS_OK && plot->axis == CURVES_AXIS_BYTES && !(curves->at[curves->n - 1] > 0)) {
-            status = status_fail(STATUS_NO_INPUT, "%s: its workers received nothing: there are no bytes to draw over", name);
+        if (plot->axis == CURVES_AXIS_BYTES && !(curves->at[curves->n - 1] > 0)) {
+            return status_fail(STATUS_NO_INPUT, "%s: its workers received nothing: there are no bytes to draw over",
+                               plot->name[j]);
         }
     }
     return status;
@@ -189,7 +306,10 @@ static void draw_on(struct canvas *canvas, const struct plot *plot)
     for (int j = 0; j < plot->n; j++) {
         job[j] = (struct chart_job){.name = plot->name[j], .curves = &plot->curves[j]};
     }
-    snprintf(title, sizeof title, "%d jobs", plot->n);
+    snprintf(title, sizeof title, plot->has_means ? "%d settings, means of their runs" : "%d jobs", plot->n);
+    if (plot->has_means && plot->n_given == 1) {
+        snprintf(title, sizeof title, "%.200s: means of runs", plot->keys);
+    }
     chart_compare(canvas, title, job, plot->n);
 }
 
@@ -226,7 +346,7 @@ enum status run_plot(const struct ctl_arguments *arguments, int *exit_code_out)
     (void)exit_code_out;
     enum status status = read_all(arguments, plot);
     if (status == STATUS_OK) {
-        choose_path(arguments, plot->name[0], path);
+        choose_path(arguments, plot->has_means ? arguments->operand[0] : plot->name[0], path);
         status = draw(path, plot);
     }
     if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {

@@ -185,25 +185,33 @@ static enum status find_group(struct client *client, const char *group, json_t *
     return status;
 }
 
-enum status runs_add_named(struct runs *runs, struct client *client, const char *name)
+enum status runs_add_group(struct runs *runs, struct client *client, const char *group)
 {
-    json_t *ids = NULL, *answer = NULL;
-    enum status status = find_group(client, name, &ids);
-    if (status == STATUS_OK && json_array_size(ids) == 0) {
-        json_t *job = json_string(name);
-        status = client_ask(client, json_pack("{s:s, s:o}", "cmd", "status", "job", job != NULL ? job : json_null()), &answer);
-        if (status == STATUS_NO_INPUT) {
-            status = status_fail(status, "there is no group and no job '%.64s', and no folder of that name with result.json",
-                                 name);
-        }
-        const json_t *one = json_array_get(json_object_get(answer, "jobs"), 0);
-        json_array_append_new(ids, json_integer(integer_of(one, "id")));
-        json_decref(answer);
-    }
+    json_t *ids = NULL;
+    enum status status = find_group(client, group, &ids);
     for (size_t i = 0; i < json_array_size(ids) && status == STATUS_OK; i++) {
         status = add_job(runs, client, json_integer_value(json_array_get(ids, i)));
     }
     json_decref(ids);
+    return status;
+}
+
+enum status runs_add_named(struct runs *runs, struct client *client, const char *name)
+{
+    size_t n_before = runs->n;
+    enum status status = runs_add_group(runs, client, name);
+    if (status != STATUS_OK || runs->n > n_before) {
+        return status;
+    }
+    json_t *answer = NULL, *job = json_string(name);
+    status = client_ask(client, json_pack("{s:s, s:o}", "cmd", "status", "job", job != NULL ? job : json_null()), &answer);
+    if (status == STATUS_NO_INPUT) {
+        status = status_fail(status, "there is no group and no job '%.64s', and no folder of that name with result.json", name);
+    }
+    if (status == STATUS_OK) {
+        status = add_job(runs, client, integer_of(json_array_get(json_object_get(answer, "jobs"), 0), "id"));
+    }
+    json_decref(answer);
     return status;
 }
 

@@ -89,14 +89,26 @@ static void values_release(struct values *values)
     free(values->whole);
 }
 
+/* Does it differ between runs that it applies to? Where it does not, another key says so, as model.kind. */
+static bool differs_at(const struct values *values, const struct runs *runs, enum job_key_id key)
+{
+    const char *first = NULL;
+    for (size_t i = 0; i < values->n; i++) {
+        if (job_key_applies(runs->run[i].settings, key)) {
+            if (first != NULL && strcmp(values->of[i][key], first) != 0) {
+                return true;
+            }
+            first = values->of[i][key];
+        }
+    }
+    return false;
+}
+
 static void find_keys(const struct values *values, struct settings *out)
 {
     for (int k = 0; k < JOB_KEY_N; k++) {
         enum job_key_id key = (enum job_key_id)k;
-        bool differs = false;
-        for (size_t i = 1; i < values->n && !differs; i++) {
-            differs = strcmp(values->of[i][k], values->of[0][k]) != 0;
-        }
+        bool differs = differs_at(values, out->runs, key);
         if (differs && is_repeated(key)) {
             out->varies[out->n_varies++] = key;
         } else if (differs && !is_name(key)) {

@@ -86,6 +86,21 @@ static void print_jobs(const json_t *jobs, bool is_more)
     }
 }
 
+/* How many of a group's jobs are in which state, whatever --limit leaves out. */
+static void print_counts(const json_t *counts)
+{
+    const char *state, *before = "";
+    const json_t *count;
+    json_object_foreach((json_t *)counts, state, count)
+    {
+        if (json_integer_value(count) > 0) {
+            fprintf(stderr, "%s%lld %s", before, (long long)json_integer_value(count), state);
+            before = ", ";
+        }
+    }
+    fprintf(stderr, before[0] != '\0' ? "\n" : "no jobs\n");
+}
+
 /* Request pages until there are `limit` jobs (0: all). *out: the first answer, with the jobs of all pages. */
 static enum status collect(const struct ctl_arguments *arguments, long long limit, json_t **out)
 {
@@ -142,6 +157,9 @@ enum status run_status(const struct ctl_arguments *arguments, int *exit_code_out
         text_print_json(answer);
     } else if (status == STATUS_OK) {
         print_jobs(json_object_get(answer, "jobs"), json_object_get(answer, "before") != NULL);
+        if (has_group) {
+            print_counts(json_object_get(answer, "counts"));
+        }
     }
     json_decref(answer);
     return status;

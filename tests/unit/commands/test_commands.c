@@ -123,7 +123,7 @@ Test(commands, a_backup_of_all_users_jobs_is_for_administrators)
     submit(SUBMIT(""));
     snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"backup\",\"path\":\"%s/copy\"}", folder);
     json_t *answer = ask(request);
-    expect_ok(json_incref(answer));
+    expect_ok(answer);
     cr_assert_eq(number(answer, "jobs"), 1);
     json_decref(answer);
     cr_assert(folder_has("copy"));

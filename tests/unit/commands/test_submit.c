@@ -76,6 +76,7 @@ Test(submit, one_wrong_job_of_several_leaves_none_and_is_named)
     expect_failure(ask(SUBMIT(",\"group\":\"12\"")), 2, "group '12' is a number");
     expect_failure(ask(SUBMIT(",\"group\":\"0123456789012345678901234567890123456789012345678901234567890123x\"")), 2,
                    "group has 65 bytes, expected at most 63");
+    expect_failure(ask(SUBMIT(",\"group\":\"a/b\"")), 2, "group 'a/b' has a slash, which would name a folder");
     expect_failure(ask(SUBMIT(",\"tags\":[\"a,b\"]")), 2, "tag 'a,b' is empty, or has a comma or a blank");
     expect_failure(ask(SUBMIT(",\"tags\":[\"\"]")), 2, "tag '' is empty");
     expect_failure(ask(SUBMIT(",\"tags\":[\"012345678901234567890123456789012\"]")), 2,
@@ -84,7 +85,9 @@ Test(submit, one_wrong_job_of_several_leaves_none_and_is_named)
                    "9 tags are given, expected at most 8");
     cr_assert_eq(n_jobs(), 0);
     cr_assert_eq(supervisor.n_schedule, 0);
-    expect_ok(ask(SUBMIT(",\"jobs\":[[\"output.dir=a\"],[\"output.dir=b\"]]")));
+    json_t *answer = ask(SUBMIT(",\"jobs\":[[\"output.dir=a\"],[\"output.dir=b\"]]"));
+    expect_ok(answer);
+    json_decref(answer);
 }
 
 Test(submit, a_submission_is_limited_in_jobs_and_in_bytes)

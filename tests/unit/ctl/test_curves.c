@@ -36,6 +36,41 @@ static void remove_all(void)
 
 TestSuite(curves, .init = make_all, .fini = remove_all);
 
+/* A job that evaluates every other epoch, and one that stops early. */
+Test(curves, a_mean_is_over_the_jobs_that_have_the_epoch_and_the_value)
+{
+    struct curves of[3] = {{0}}, mean = {0};
+    static const double loss[3][3] = {{1, 2, 3}, {3, 6, 0}, {5, 0, 0}},
+                        valid[3][3] = {{0.5, NAN, 0.7}, {NAN, NAN, 0}, {1, 0, 0}};
+    static const size_t n[3] = {3, 2, 1};
+    for (int j = 0; j < 3; j++) {
+        for (size_t i = 0; i < n[j]; i++) {
+            json_t *event = json_pack("{s:i, s:f}", "epoch", (int)i, "loss", loss[j][i]);
+            if (isfinite(valid[j][i])) {
+                json_object_set_new(event, "valid_metric", json_real(valid[j][i]));
+            }
+            curves_add(&of[j], event);
+            json_decref(event);
+        }
+    }
+    curves_mean(&mean, of, 3);
+    cr_assert_eq(mean.n, 3);
+    static const double expected_loss[] = {3, 4, 3}, expected_valid[] = {0.75, NAN, 0.7};
+    for (size_t i = 0; i < 3; i++) {
+        cr_expect_eq(mean.at[i], (double)i);
+        cr_expect_eq(mean.value[CURVE_LOSS][i], expected_loss[i]);
+        cr_expect(mean.value[CURVE_VALID][i] == expected_valid[i] ||
+                  (isnan(mean.value[CURVE_VALID][i]) && isnan(expected_valid[i])));
+        cr_expect(isnan(mean.value[CURVE_TEST][i]));
+    }
+    for (int j = 0; j < 3; j++) {
+        curves_release(&of[j]);
+    }
+    curves_release(&mean);
+    curves_mean(&mean, of, 3);
+    cr_expect_eq(mean.n, 0);
+}
+
 Test(curves, an_attempt_that_goes_on_from_a_checkpoint_replaces_what_lies_behind_it)
 {
     for (int i = 1; i <= 1000; i++) {

@@ -88,6 +88,20 @@ Test(settings, the_best_validation_metric_comes_first_whatever_the_test_metric_i
     free(value);
 }
 
+Test(settings, a_key_that_only_some_settings_have_differs_where_it_has_two_values)
+{
+    add(DATA "[model]\nkind = \"gcn\"\n", JOB_METRIC_ACCURACY, 0.5, 0.5);
+    add(DATA "[model]\nkind = \"gat\"\nhidden = 64\nheads = 2\n", JOB_METRIC_ACCURACY, 0.5, 0.5);
+    build();
+    cr_assert_eq(settings.n, 2);
+    cr_expect(settings.n_differs == 1 && settings.differs[0] == JOB_KEY_model_kind);
+    settings_release(&settings);
+    add(DATA "[model]\nkind = \"gat\"\nhidden = 64\nheads = 4\n", JOB_METRIC_ACCURACY, 0.5, 0.5);
+    build();
+    cr_assert_eq(settings.n, 3);
+    cr_expect(settings.n_differs == 2 && settings.differs[1] == JOB_KEY_model_heads);
+}
+
 Test(settings, of_errors_the_least_is_best)
 {
     add(DATA "[train]\nlr = 0.1\n", JOB_METRIC_RMSE, 0.5, 0.5);

@@ -49,6 +49,19 @@ static void grow(double **array, size_t n, size_t capacity)
     *array = more;
 }
 
+/* One more epoch; its values are to be set. */
+static void add_epoch(struct curves *curves, double at)
+{
+    if (curves->n == curves->capacity) {
+        curves->capacity = curves->capacity == 0 ? 256 : 2 * curves->capacity;
+        grow(&curves->at, curves->n, curves->capacity);
+        for (int i = 0; i < CURVE_N; i++) {
+            grow(&curves->value[i], curves->n, curves->capacity);
+        }
+    }
+    curves->at[curves->n++] = at;
+}
+
 void curves_add(struct curves *curves, const json_t *event)
 {
     double at = number_of(event, "epoch");
@@ -58,18 +71,45 @@ void curves_add(struct curves *curves, const json_t *event)
     while (curves->n > 0 && curves->at[curves->n - 1] >= at) {
         curves->n--;
     }
-    if (curves->n == curves->capacity) {
-        curves->capacity = curves->capacity == 0 ? 256 : 2 * curves->capacity;
-        grow(&curves->at, curves->n, curves->capacity);
+    add_epoch(curves, at);
+    for (int i = 0; i < CURVE_N; i++) {
+        curves->value[i][curves->n - 1] = number_of(event, names[i].key);
+    }
+}
+
+/* The first epoch at or behind this one that some job has; INFINITY: there is none. next: each job's place */
+static double next_epoch(const struct curves *of, const size_t *next, size_t n)
+{
+    double at = INFINITY;
+    for (size_t j = 0; j < n; j++) {
+        at = next[j] < of[j].n ? fmin(at, of[j].at[next[j]]) : at;
+    }
+    return at;
+}
+
+void curves_mean(struct curves *out, const struct curves *of, size_t n)
+{
+    size_t *next = memory_alloc(n + 1, sizeof *next);
+    for (double at; isfinite(at = next_epoch(of, next, n));) {
+        double sum[CURVE_N] = {0};
+        size_t n_value[CURVE_N] = {0};
+        for (size_t j = 0; j < n; j++) {
+            if (next[j] >= of[j].n || of[j].at[next[j]] != at) {
+                continue;
+            }
+            for (int i = 0; i < CURVE_N; i++) {
+                double value = of[j].value[i][next[j]];
+                sum[i] += isfinite(value) ? value : 0;
+                n_value[i] += isfinite(value);
+            }
+            next[j]++;
+        }
+        add_epoch(out, at);
         for (int i = 0; i < CURVE_N; i++) {
-            grow(&curves->value[i], curves->n, curves->capacity);
+            out->value[i][out->n - 1] = n_value[i] > 0 ? sum[i] / (double)n_value[i] : NAN;
         }
     }
-    curves->at[curves->n] = at;
-    for (int i = 0; i < CURVE_N; i++) {
-        curves->value[i][curves->n] = number_of(event, names[i].key);
-    }
-    curves->n++;
+    free(next);
 }
 
 enum curves_axis curves_axis_of(const char *name)

@@ -44,6 +44,10 @@ void curves_release(struct curves *curves);
 /* Add an "epoch" event. The epochs of an attempt that resumed from a checkpoint replace those after the checkpoint. */
 void curves_add(struct curves *curves, const json_t *event);
 
+/* Make the mean of several jobs' epochs, where not all have as many of those that there are. Laid along no other axis.
+ * shapes  of n · owns  *out, which was empty: curves_release */
+void curves_mean(struct curves *out, const struct curves *of, size_t n);
+
 /* The axis of this name, "epoch", "bytes" or "time"; CURVES_AXIS_N: there is none. */
 enum curves_axis curves_axis_of(const char *name);
 

@@ -91,7 +91,7 @@ static void draw_tick(const struct panel *panel, double at, double unit)
 {
     char label[TEXT_BYTES];
     double x = panel_x(panel, at);
-    snprintf(label, sizeof label, panel->axis == CURVES_AXIS_EPOCH ? "%.0f" : "%.4g", at / unit + 0.0); /* not "-0" */
+    snprintf(label, sizeof label, panel->axis == CURVES_AXIS_EPOCH ? "%.0f" : "%.4g", at / unit);
     draw_segment(panel->canvas, x, panel->y1, x, panel->y1 + 4, PANEL_INK);
     panel->canvas->ops->text(panel->canvas, &(struct canvas_text){x, panel->y1 + 16, CANVAS_ANCHOR_MIDDLE, 11, PANEL_INK},
                              label);
@@ -114,7 +114,7 @@ static void draw_ticks(const struct panel *panel)
     double step = curves_step(panel->begin / unit, panel->end / unit, N_TICK_AXIS) * unit;
     step = panel->axis == CURVES_AXIS_EPOCH ? fmax(1, step) : step;
     for (double at = ceil(panel->begin / step - 1e-6) * step; at <= panel->end; at += step) {
-        draw_tick(panel, at, unit);
+        draw_tick(panel, fabs(at) < 1e-9 * step ? 0 : at, unit); /* not -0 */
     }
 }
 

@@ -18,6 +18,14 @@
 
 typedef enum status request_handler(struct commands *commands, struct connection *connection, const json_t *request);
 
+enum status commands_check_range(const char *what, double value, double least, double most)
+{
+    if (!(value >= least && value <= most)) {
+        return status_fail(STATUS_USAGE, "%s is %g, expected %g to %g", what, value, least, most);
+    }
+    return STATUS_OK;
+}
+
 /* --- about the daemon --- */
 
 static enum status answer_hello(struct commands *commands, struct connection *connection, const json_t *request)

@@ -1,4 +1,4 @@
-/* Commands from inside: their state, and answers that are under way. Only commands, follower and show include this.
+/* Commands from inside: their state, and answers that are under way. Only commands, submit, follower and show include this.
  *
  * An answer that reads a file, or a stream, is pending: it is in one list, holds its connection, and lives until it is complete, or
  * until its connection is gone and no read is under way for it.
@@ -59,10 +59,8 @@ void job_output_folder(const struct commands *commands, const struct job_record 
 enum status pending_find_job(struct commands *commands, struct connection *connection, const json_t *request,
                              const struct job_record **out);
 
-/* errors  STATUS_USAGE "limit is 0, expected 1 to 1000"; "tag 'a,b' has a comma …" */
+/* A request's number lies in its range. errors  STATUS_USAGE "limit is 0, expected 1 to 1000" */
 enum status commands_check_range(const char *what, double value, double least, double most);
-/* A text of at most n_most bytes, without control characters. */
-enum status commands_check_text(const char *what, const char *text, size_t n_most);
 
 /* submit.c: submit */
 enum status submit_jobs(struct commands *commands, struct connection *connection, const json_t *request);

@@ -21,15 +21,7 @@
 
 /* --- checks --- */
 
-enum status commands_check_range(const char *what, double value, double least, double most)
-{
-    if (!(value >= least && value <= most)) {
-        return status_fail(STATUS_USAGE, "%s is %g, expected %g to %g", what, value, least, most);
-    }
-    return STATUS_OK;
-}
-
-enum status commands_check_text(const char *what, const char *text, size_t n_most)
+static enum status check_text(const char *what, const char *text, size_t n_most)
 {
     if (strlen(text) > n_most) {
         return status_fail(STATUS_USAGE, "%s has %zu bytes, expected at most %zu", what, strlen(text), n_most);
@@ -45,7 +37,7 @@ enum status commands_check_text(const char *what, const char *text, size_t n_mos
 /* A name must not be a number: requests identify jobs by either. */
 static enum status check_name(const char *what, const char *name)
 {
-    enum status status = commands_check_text(what, name, JOB_NAME_BYTES - 1);
+    enum status status = check_text(what, name, JOB_NAME_BYTES - 1);
     if (status == STATUS_OK && name[0] != '\0' && name[strspn(name, "0123456789")] == '\0') {
         return status_fail(STATUS_USAGE, "%s '%s' is a number, which would identify another job", what, name);
     }
@@ -106,7 +98,7 @@ static enum status read_tags(const json_t *tags, char out[JOB_TAGS_BYTES])
     json_array_foreach(tags, i, one)
     {
         const char *tag = json_string_value(one);
-        enum status status = commands_check_text("tag", tag, JOB_TAG_BYTES - 1);
+        enum status status = check_text("tag", tag, JOB_TAG_BYTES - 1);
         if (status != STATUS_OK) {
             return status;
         }
@@ -130,6 +122,9 @@ static enum status read_record(const struct commands *commands, const json_t *re
     status = status == STATUS_OK ? commands_check_range("time_limit_s", limit_s, 0, 1e10) : status;
     status = status == STATUS_OK && name != NULL ? check_name("name", name) : status;
     status = status == STATUS_OK && group != NULL ? check_name("group", group) : status;
+    if (status == STATUS_OK && group != NULL && strchr(group, '/') != NULL) {
+        status = status_fail(STATUS_USAGE, "group '%s' has a slash, which would name a folder", group);
+    }
     status = status == STATUS_OK ? read_tags(json_object_get(request, "tags"), record->tags) : status;
     if (status == STATUS_OK) {
         record->priority = (int32_t)json_integer_value(priority);
@@ -266,10 +261,9 @@ enum status submit_jobs(struct commands *commands, struct connection *connection
         return status_fail(STATUS_CONFIG, "the job file is longer than %d bytes", JOB_FILE_MOST_BYTES);
     }
     enum status status = check_user(connection);
-    status = status == STATUS_OK && file != NULL ? commands_check_text("file", file, FILE_NAME_MOST) : status;
-    status = status == STATUS_OK && submission_id != NULL
-                 ? commands_check_text("submission_id", submission_id, SUBMISSION_ID_MOST)
-                 : status;
+    status = status == STATUS_OK && file != NULL ? check_text("file", file, FILE_NAME_MOST) : status;
+    status = status == STATUS_OK && submission_id != NULL ? check_text("submission_id", submission_id, SUBMISSION_ID_MOST)
+                                                          : status;
     status = status == STATUS_OK ? check_jobs(request) : status;
     status = status == STATUS_OK ? read_record(commands, request, &record) : status;
     return status == STATUS_OK ? make_jobs(commands, connection, request, &record) : status;
