@@ -1,5 +1,6 @@
 /* The shared secret: its file, its proofs, and strangers on a TCP port. */
 #include "protocol/clock.h"
+#include "protocol/log.h"
 #include "tests/support/daemon/client.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
@@ -193,6 +194,28 @@ Test(auth, nothing_is_served_before_the_secret_is_proved)
     cr_assert_not_null(strstr(client_line(&client), "longer than 1024 bytes"));
     client_close(&client);
     cr_assert_eq(n_request, 0);
+}
+
+Test(auth, failed_logins_are_logged_with_their_address_ten_a_minute)
+{
+    static char text[1 << 16];
+    int n_line = 0;
+    open_port(100);
+    cr_assert_eq(log_to(folder_path("log")), STATUS_OK, "%s", status_reason());
+    for (int i = 0; i < 13; i++) {
+        struct client client;
+        char nonce[AUTH_TEXT_BYTES], proof[AUTH_TEXT_BYTES];
+        client_open(&client, server_address(server));
+        greet(&client, NONCE_B, nonce, proof);
+        cr_assert_not(is_ok(ASK(&client, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_B, NONCE_A)));
+        client_close(&client);
+    }
+    folder_read("log", text, sizeof text);
+    for (const char *at = text; (at = strstr(at, "a login from 127.0.0.1 port ")) != NULL; at++) {
+        n_line++;
+    }
+    cr_assert_eq(n_line, 10, "%s", text);
+    cr_assert_null(strstr(text, NONCE_A), "no proof is in the log");
 }
 
 Test(auth, a_proof_that_was_heard_is_refused_the_second_time)

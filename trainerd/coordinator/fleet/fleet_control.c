@@ -24,6 +24,14 @@
     500 /* a lost worker or a failed transport is reported after this time, in which a better reason may arrive */
 #define BACKLOG 128
 
+static void closed_note(struct fleet_client *client, const char *why)
+{
+    char note[LOG_LIMIT_NOTE_BYTES];
+    if (log_limit_passes(&client->fleet->strangers, clock_ms(), note)) {
+        log_warn("closed the control connection from %s: %s%s", client->from, why, note);
+    }
+}
+
 static void client_lost(struct fleet_client *client, const char *why)
 {
     struct fleet_worker *worker = client->worker;
@@ -131,7 +139,7 @@ static void client_received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buff
             status = worker_frame(client->worker, &frame);
         }
         if (status != STATUS_OK) {
-            log_warn("closed the control connection from %s: %s", client->from, status_reason());
+            closed_note(client, status_reason());
             client_lost(client, status_reason());
             return;
         }
@@ -253,7 +261,7 @@ void fleet_tick(uv_timer_t *tick)
     for (struct fleet_client *client = fleet->clients, *next; client != NULL; client = next) {
         next = client->next;
         if (client->worker == NULL && now - client->since_ms > UNAUTHENTICATED_MS) {
-            log_warn("closed the control connection from %s: no hello within %d s", client->from, UNAUTHENTICATED_MS / 1000);
+            closed_note(client, "no hello within the time that a stranger has");
             fleet_client_close(client);
         }
     }

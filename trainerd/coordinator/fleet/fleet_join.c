@@ -14,7 +14,10 @@ static void refuse(struct fleet_client *client, const char *why)
     size_t n;
     void *frame = control_frame_abort(&abort, &n);
     fleet_client_send(client, frame, n);
-    log_warn("refused %s: %s", client->from, why);
+    char note[LOG_LIMIT_NOTE_BYTES];
+    if (log_limit_passes(&client->fleet->strangers, clock_ms(), note)) {
+        log_warn("refused %s: %s%s", client->from, why, note);
+    }
 }
 
 /* The rank that it asks for; else, started here, the child with that pid; started by hand, the first free rank. */

@@ -7,6 +7,7 @@
 #ifndef TRAINERD_FLEET_STATE_H
 #define TRAINERD_FLEET_STATE_H
 
+#include "protocol/log_limit.h"
 #include "protocol/transport/control.h"
 #include "protocol/transport/join_proof.h"
 #include "protocol/transport/transport.h"
@@ -82,7 +83,8 @@ struct fleet {
     struct fleet_step step;
     bool is_signalled; /* a worker has passed on a signal to end */
     struct fleet_client *clients;
-    uint64_t entered_ms; /* when the present call began to run the loop: between calls, nothing is received */
+    struct log_limit strangers; /* refused and closed connections in the log */
+    uint64_t entered_ms;        /* when the present call began to run the loop: between calls, nothing is received */
     uint64_t join_by_ms;
     char doing[64]; /* "in epoch 12", for reasons */
 

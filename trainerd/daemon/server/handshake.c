@@ -1,10 +1,13 @@
 /* The two requests of an unauthenticated client: "hello", answered with a nonce, and "auth" with the proof of the secret. */
+#include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/version.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/server/server_state.h"
 
+#include <netdb.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static void answer_hello(struct connection *connection, const json_t *request)
@@ -15,6 +18,20 @@ static void answer_hello(struct connection *connection, const json_t *request)
     json_object_set_new(answer, "version", json_string(TRAINERD_VERSION));
     json_object_set_new(answer, "nonce", json_string(connection->nonce));
     connection_answer(connection, answer);
+}
+
+static void note_failure(struct connection *connection)
+{
+    struct sockaddr_storage address = {0};
+    int n_address = sizeof address;
+    char host[64] = "?", port[8] = "?", note[LOG_LIMIT_NOTE_BYTES];
+    if (!log_limit_passes(&connection->server->failed_logins, clock_ms(), note)) {
+        return;
+    }
+    uv_tcp_getpeername(&connection->socket.tcp, (struct sockaddr *)&address, &n_address);
+    getnameinfo((const struct sockaddr *)&address, sizeof address, host, sizeof host, port, sizeof port,
+                NI_NUMERICHOST | NI_NUMERICSERV);
+    log_warn("a login from %s port %s failed: its proof is not the secret's%s", host, port, note);
 }
 
 /* Each nonce is good for one try. */
@@ -29,6 +46,7 @@ static void check_proof(struct connection *connection, const json_t *request)
                    auth_proof(secret, AUTH_ROLE_SERVER, connection->nonce, nonce, mine) == STATUS_OK;
     memset(connection->nonce, 0, sizeof connection->nonce);
     if (!is_good) {
+        note_failure(connection);
         connection_refuse(connection, request,
                           status_fail(STATUS_PEER, "the secret is not proved: expected nonce and proof for "
                                                    "the nonce that hello was answered with, see docs/protocol.md"));

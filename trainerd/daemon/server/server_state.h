@@ -6,6 +6,7 @@
 #ifndef TRAINERD_DAEMON_SERVER_STATE_H
 #define TRAINERD_DAEMON_SERVER_STATE_H
 
+#include "protocol/log_limit.h"
 #include "trainerd/daemon/server/auth.h"
 #include "trainerd/daemon/server/endpoint.h"
 #include "trainerd/daemon/server/frame.h"
@@ -65,6 +66,7 @@ struct server {
     struct connection *first_ready, **last_ready;
     int n_connection, n_handle;
     size_t n_buffered; /* bytes of all frame readers together */
+    struct log_limit failed_logins;
     bool is_closing;
     char discard[4096];
 };

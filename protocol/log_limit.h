@@ -1,0 +1,19 @@
+/* A limit for lines of the log that strangers can cause, a kind each: LOG_LIMIT_MOST in a minute. The first one after that says how many were left out. */
+#ifndef PROTOCOL_LOG_LIMIT_H
+#define PROTOCOL_LOG_LIMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LOG_LIMIT_MOST 10
+#define LOG_LIMIT_NOTE_BYTES 64
+
+struct log_limit {
+    uint64_t since_ms; /* of the present minute; 0: none has begun */
+    uint64_t n;        /* lines asked for in it */
+};
+
+/* May a line be written now? note: what goes to its end, "" or " (12 more were left out)". now_ms: clock_ms */
+bool log_limit_passes(struct log_limit *limit, uint64_t now_ms, char note[LOG_LIMIT_NOTE_BYTES]);
+
+#endif
