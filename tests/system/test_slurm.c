@@ -108,7 +108,8 @@ Test(slurm, count_threads_and_memory_are_those_of_the_allocation)
 Test(slurm, a_job_that_does_not_fit_the_allocation_is_refused_with_both_numbers)
 {
     expect_end(78, "workers.count = 2, and Slurm's allocation has 3 tasks", ALLOCATION, "--set workers.count=2");
-    expect_end(78, "3 tasks of Slurm's allocation are more than partition.parts = 2", ALLOCATION, "--set partition.parts=2");
+    expect_end(78, "the tasks of Slurm's allocation are more than partition.parts = 2, and each worker needs a part: 3",
+               ALLOCATION, "--set partition.parts=2");
     expect_end(78, "there is none here (no SLURM_JOB_ID)", "", "");
     expect_end(78, "a plan takes workers.count instead", "", "--plan");
     expect_end(0, "", "", "--plan --set workers.count=2");
