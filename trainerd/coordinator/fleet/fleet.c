@@ -145,6 +145,11 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
     return STATUS_OK;
 }
 
+void fleet_interrupt(struct fleet *fleet)
+{
+    fleet_fail(fleet, NULL, STATUS_INTERRUPTED, "%s", status_reason());
+}
+
 uint32_t fleet_machines(const struct fleet *fleet, uint32_t *machine_out)
 {
     uint32_t n_machine = 0;
