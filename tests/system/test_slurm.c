@@ -1,8 +1,10 @@
 /* Jobs with workers.launcher = "slurm", and an srun of the test's folder in place of Slurm's: it starts the tasks on this machine as two
  * nodes, passes its standard input on to all, and answers TERM with KILL to its tasks. scripts/check-slurm has a real Slurm. */
+#include "protocol/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/machines.h"
+#include "tests/support/process/patience.h"
 #include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
@@ -153,23 +155,34 @@ Test(slurm, a_stopped_worker_is_ended_by_a_signal_to_srun)
     expect_none_left();
 }
 
+static void signal_tasks(int number)
+{
+    int pid;
+    char tasks[256];
+    folder_read("tasks", tasks, sizeof tasks);
+    for (char *at = tasks; sscanf(at, "%d", &pid) == 1; at = strchr(at, '\n') + 1) {
+        cr_assert_eq(kill(pid, number), 0);
+    }
+}
+
 /* Slurm signals a job's tasks, all at once, and not what runs in the batch script. */
 Test(slurm, a_signal_to_the_tasks_saves_a_checkpoint_and_a_resumed_job_has_the_same_bits)
 {
-    char coordinator[PATH_MAX], tasks[256];
+    char coordinator[PATH_MAX];
     static struct process process;
-    int pid;
     program_find("trainer-coordinator", coordinator, sizeof coordinator);
     cr_assert_eq(setenv("PATH", ".:/usr/bin:/bin", 1), 0);
     cr_assert_eq(setenv("SLURM_JOB_ID", "7", 1) + setenv("SLURM_NTASKS", "3", 1), 0);
     process_start(&process, NULL, folder, NULL,
                   (const char *const[]){coordinator, "--config", "job.toml", "--set", "workers.listen=127.0.0.1:0", "--set",
-                                        "train.epochs=100000", "--set", "output.dir=slurm", NULL});
+                                        "train.epochs=100000", "--set", "train.checkpoint_every=0", "--set", "output.dir=slurm",
+                                        NULL});
     process_await(&process, "epoch 1/");
-    folder_read("tasks", tasks, sizeof tasks);
-    for (char *at = tasks; sscanf(at, "%d", &pid) == 1; at = strchr(at, '\n') + 1) {
-        cr_assert_eq(kill(pid, SIGTERM), 0);
+    signal_tasks(SIGUSR1);
+    for (double since = clock_s(); results_checkpoint(folder_path("slurm")) == 0 && patience_left(since);) {
     }
+    cr_assert_gt(results_checkpoint(folder_path("slurm")), 0, "no checkpoint");
+    signal_tasks(SIGTERM);
     cr_assert_eq(process_finish(&process), 75, "%s", process.words);
     cr_assert_not_null(strstr(process.words, "checkpoint saved in "), "%s", process.words);
     expect_none_left();
