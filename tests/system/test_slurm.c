@@ -194,3 +194,23 @@ Test(slurm, a_signal_to_the_tasks_saves_a_checkpoint_and_a_resumed_job_has_the_s
     job_run("--set workers.launcher=local --set workers.count=2 --set output.dir=here --set %s", epochs);
     results_expect_same(folder_path("here"), folder_path("slurm"), false);
 }
+
+static void expect_usage(const char *part, const char *option, const char *value)
+{
+    char worker[PATH_MAX];
+    static struct process process;
+    program_find("trainer-worker", worker, sizeof worker);
+    process_start(&process, NULL, folder, NULL,
+                  (const char *const[]){worker, "--join", "127.0.0.1:1", "--token-fd", "0", option, value, NULL});
+    cr_assert_eq(process_finish(&process), 2, "%s", process.words);
+    cr_assert_not_null(strstr(process.words, part), "'%s' is not in: %s", part, process.words);
+}
+
+Test(slurm, a_worker_that_is_no_task_or_whose_rank_is_no_number_says_so)
+{
+    expect_usage("there is no SLURM_PROCID in the environment", "--slurm", NULL);
+    expect_usage("--rank is '1.5', expected a whole number from 0 to 65535", "--rank", "1.5");
+    expect_usage("--rank is '-1', expected a number from 0 to 65535", "--rank", "-1");
+    cr_assert_eq(setenv("SLURM_PROCID", "one", 1), 0);
+    expect_usage("SLURM_PROCID is 'one'", "--slurm", NULL);
+}

@@ -73,7 +73,9 @@ static char *command_make(const struct fleet *fleet, const char *program, char *
         }
     }
     word_print(to, program);
-    fprintf(to, " --join %s --token-fd 0 --join-timeout %g --rank", fleet->join, fleet->job->workers.join_timeout);
+    fputs(" --join", to);
+    word_print(to, fleet->join);
+    fprintf(to, " --token-fd 0 --join-timeout %g --rank", fleet->job->workers.join_timeout);
     fclose(to);
     return command;
 }
