@@ -91,7 +91,7 @@ static enum status worker_start(struct fleet_worker *worker, const struct host *
         return status_fail(STATUS_CONFIG, "the environment's UCX_ and OMP_ variables are more than %d bytes", COMMAND_BYTES);
     }
     arguments[n++] = (char *)"ssh";
-    arguments[n++] = (char *)"-oBatchMode=yes"; /* no questions: there may be nobody to answer */
+    arguments[n++] = (char *)"-oBatchMode=yes"; /* no questions: a job may run without a terminal */
     arguments[n++] = (char *)"-o";
     arguments[n++] = timeout;
     if (host->port > 0) {
