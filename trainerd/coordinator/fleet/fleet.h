@@ -61,7 +61,7 @@ struct fleet_memory { /* one worker */
     int64_t resident_peak;
 };
 
-/* Start (launcher local) or await (manual) job->workers.count workers and connect them.
+/* Start (launchers local, slurm, ssh) or await (manual) job->workers.count workers and connect them.
  *
  *   setup   NULL: all 0
  *   owns    borrows the job and what setup points to; the caller owns *out: fleet_close
