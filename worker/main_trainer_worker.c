@@ -82,6 +82,16 @@ static enum status number_read(const char *name, const char *text, double least,
     return STATUS_OK;
 }
 
+static enum status rank_read(const char *name, const char *text, uint32_t *out)
+{
+    double number;
+    enum status status = number_read(name, text, 0, SESSION_RANK_MOST, &number);
+    *out = status == STATUS_OK ? (uint32_t)number : 0;
+    return status == STATUS_OK && number != (double)*out
+               ? status_fail(STATUS_USAGE, "%s is '%s', expected a whole number from 0 to %d", name, text, SESSION_RANK_MOST)
+               : status;
+}
+
 static json_t *gpu_json(const struct cuda_gpu *gpu)
 {
     char capability[32];
@@ -142,9 +152,7 @@ static enum status option_read(struct request *request, int option)
     case OPTION_TIMEOUT:
         return number_read("--join-timeout", optarg, 0, 86400, &request->join_timeout_s);
     case OPTION_RANK:
-        status = number_read("--rank", optarg, 0, SESSION_RANK_MOST, &number);
-        request->rank = (uint32_t)number;
-        return status;
+        return rank_read("--rank", optarg, &request->rank);
     case OPTION_SLURM:
         request->is_slurm = true;
         return STATUS_OK;
@@ -174,20 +182,17 @@ static enum status option_read(struct request *request, int option)
 static enum status slurm_apply(struct request *request)
 {
     const char *task = getenv("SLURM_PROCID"), *node = getenv("SLURMD_NODENAME"), *gpus = getenv("SLURM_GPUS_PER_TASK");
-    double number;
     if (request->rank != SESSION_ANY_RANK) {
         return status_fail(STATUS_USAGE, "--rank and --slurm do not go together; see trainer-worker --help");
     }
     if (task == NULL) {
         return status_fail(STATUS_USAGE, "--slurm is for tasks of Slurm, and there is no SLURM_PROCID in the environment");
     }
-    enum status status = number_read("SLURM_PROCID", task, 0, SESSION_RANK_MOST, &number);
-    request->rank = (uint32_t)number;
     request->has_gpus = gpus != NULL && gpus[0] != '\0' && strcmp(gpus, "0") != 0;
     if (request->host == NULL && node != NULL && node[0] != '\0' && strlen(node) < 64) {
         request->host = node;
     }
-    return status;
+    return rank_read("SLURM_PROCID", task, &request->rank);
 }
 
 static enum status arguments_read(int argc, char **argv, struct request *request)

@@ -379,7 +379,8 @@ static void defaults_set(struct job *out)
 /* What depends on another key. */
 static void defaults_settle(struct job *out)
 {
-    if (out->workers.count == 0 && out->workers.launcher != JOB_LAUNCHER_SLURM) {
+    bool launcher_counts = out->workers.launcher == JOB_LAUNCHER_SLURM || out->workers.launcher == JOB_LAUNCHER_SSH;
+    if (out->workers.count == 0 && !launcher_counts) {
         out->workers.count = 1;
     }
 }

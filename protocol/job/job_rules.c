@@ -506,6 +506,9 @@ enum status job_check_rules(const struct job *job, const struct job_places *plac
     if (job->train.patience > 0 && job->train.eval_every == 0) {
         FAIL_AT(train_patience, "train.patience counts evaluations, and train.eval_every = 0 asks for none");
     }
+    if (job->workers.launcher == JOB_LAUNCHER_SSH && job->workers.hosts[0] == '\0') {
+        FAIL_AT(workers_launcher, "workers.launcher = \"ssh\" needs workers.hosts, a file with a host in each line");
+    }
     if (job->workers.listen[0] != '\0' && !address_is_sane(job->workers.listen)) {
         FAIL_AT(workers_listen, "workers.listen must be HOST:PORT with a port from 0 to 65535");
     }

@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,4 +130,37 @@ Test(machines, the_plan_says_what_it_takes_for_one_machine)
     train_on("output.dir=apart", 2, (const char *const[]){"north", "south"});
     expect_planned("here", "");
     expect_planned("apart", "--set workers.launcher=manual");
+}
+
+static void start_worker(struct process *worker, const char *join, const char *rank)
+{
+    process_start(worker, NULL, folder, NULL,
+                  (const char *const[]){worker_path, "--join", join, "--token-file", "token", "--rank", rank, NULL});
+}
+
+/* What starts workers again where they fail, as a Job of Kubernetes, is not to take them for done. */
+Test(machines, workers_have_the_ranks_that_they_ask_for_and_end_with_75_when_the_job_is_interrupted)
+{
+    char join[64];
+    process_start(&coordinator, NULL, folder, NULL,
+                  (const char *const[]){coordinator_path, "--config", "job.toml", "--set", "train.epochs=100000", "--set",
+                                        "train.eval_every=1", "--set", "output.dir=out", "--set", "workers.count=2", "--set",
+                                        "workers.launcher=manual", "--set", "workers.token_file=token", NULL});
+    process_await(&coordinator, "waiting for ");
+    const char *at = strstr(coordinator.words, "--join ");
+    cr_assert(at != NULL && sscanf(at, "--join %63s", join) == 1, "%s", coordinator.words);
+    start_worker(&workers[1], join, "1");
+    process_await(&coordinator, "worker 1 joined: ");
+    start_worker(&workers[2], join, "1");
+    cr_assert_eq(process_finish(&workers[2]), 69);
+    cr_assert_not_null(strstr(workers[2].words, "it asks for rank 1 of 2, which is taken, or not one of them"), "%s",
+                       workers[2].words);
+    start_worker(&workers[0], join, "0");
+    process_await(&coordinator, "epoch 1/");
+    cr_assert_eq(kill(coordinator.pid, SIGTERM), 0);
+    cr_assert_eq(process_finish(&coordinator), 75, "%s", coordinator.words);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(process_finish(&workers[i]), 75, "%s", workers[i].words);
+        cr_assert_not_null(strstr(workers[i].words, "interrupted after "), "%s", workers[i].words);
+    }
 }

@@ -118,3 +118,12 @@ Test(partition_cli, wrong_usage_and_failures_have_their_exit_codes)
     cr_assert_eq(run("--help"), 0);
     cr_assert_not_null(strstr(printed, "--out DIR"));
 }
+
+Test(partition_cli, a_job_that_leaves_its_workers_to_the_launcher_has_to_say_how_many_parts)
+{
+    folder_write("slurm.toml", "[dataset]\ngenerator = \"karate\"\n[workers]\nlauncher = \"slurm\"\n");
+    cr_assert_eq(run("--config slurm.toml"), 78, "%s", said);
+    cr_assert_not_null(strstr(said, "expected partition.parts or workers.count"), "%s", said);
+    cr_assert_eq(run("--config slurm.toml --set partition.parts=3"), 0, "%s", said);
+    cr_assert_not_null(strstr(said, "3 parts"), "%s", said);
+}

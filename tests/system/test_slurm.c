@@ -1,8 +1,10 @@
 /* Jobs with workers.launcher = "slurm", and an srun of the test's folder in place of Slurm's: it starts the tasks on this machine as two
  * nodes, passes its standard input on to all, and answers TERM with KILL to its tasks. scripts/check-slurm has a real Slurm. */
+#include "protocol/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/machines.h"
+#include "tests/support/process/patience.h"
 #include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
@@ -108,7 +110,8 @@ Test(slurm, count_threads_and_memory_are_those_of_the_allocation)
 Test(slurm, a_job_that_does_not_fit_the_allocation_is_refused_with_both_numbers)
 {
     expect_end(78, "workers.count = 2, and Slurm's allocation has 3 tasks", ALLOCATION, "--set workers.count=2");
-    expect_end(78, "3 tasks of Slurm's allocation are more than partition.parts = 2", ALLOCATION, "--set partition.parts=2");
+    expect_end(78, "the tasks of Slurm's allocation are more than partition.parts = 2, and each worker needs a part: 3",
+               ALLOCATION, "--set partition.parts=2");
     expect_end(78, "there is none here (no SLURM_JOB_ID)", "", "");
     expect_end(78, "a plan takes workers.count instead", "", "--plan");
     expect_end(0, "", "", "--plan --set workers.count=2");
@@ -152,23 +155,34 @@ Test(slurm, a_stopped_worker_is_ended_by_a_signal_to_srun)
     expect_none_left();
 }
 
+static void signal_tasks(int number)
+{
+    int pid;
+    char tasks[256];
+    folder_read("tasks", tasks, sizeof tasks);
+    for (char *at = tasks; sscanf(at, "%d", &pid) == 1; at = strchr(at, '\n') + 1) {
+        cr_assert_eq(kill(pid, number), 0);
+    }
+}
+
 /* Slurm signals a job's tasks, all at once, and not what runs in the batch script. */
 Test(slurm, a_signal_to_the_tasks_saves_a_checkpoint_and_a_resumed_job_has_the_same_bits)
 {
-    char coordinator[PATH_MAX], tasks[256];
+    char coordinator[PATH_MAX];
     static struct process process;
-    int pid;
     program_find("trainer-coordinator", coordinator, sizeof coordinator);
     cr_assert_eq(setenv("PATH", ".:/usr/bin:/bin", 1), 0);
     cr_assert_eq(setenv("SLURM_JOB_ID", "7", 1) + setenv("SLURM_NTASKS", "3", 1), 0);
     process_start(&process, NULL, folder, NULL,
                   (const char *const[]){coordinator, "--config", "job.toml", "--set", "workers.listen=127.0.0.1:0", "--set",
-                                        "train.epochs=100000", "--set", "output.dir=slurm", NULL});
+                                        "train.epochs=100000", "--set", "train.checkpoint_every=0", "--set", "output.dir=slurm",
+                                        NULL});
     process_await(&process, "epoch 1/");
-    folder_read("tasks", tasks, sizeof tasks);
-    for (char *at = tasks; sscanf(at, "%d", &pid) == 1; at = strchr(at, '\n') + 1) {
-        cr_assert_eq(kill(pid, SIGTERM), 0);
+    signal_tasks(SIGUSR1);
+    for (double since = clock_s(); results_checkpoint(folder_path("slurm")) == 0 && patience_left(since);) {
     }
+    cr_assert_gt(results_checkpoint(folder_path("slurm")), 0, "no checkpoint");
+    signal_tasks(SIGTERM);
     cr_assert_eq(process_finish(&process), 75, "%s", process.words);
     cr_assert_not_null(strstr(process.words, "checkpoint saved in "), "%s", process.words);
     expect_none_left();
@@ -179,4 +193,24 @@ Test(slurm, a_signal_to_the_tasks_saves_a_checkpoint_and_a_resumed_job_has_the_s
     expect_end(0, "resuming ", ALLOCATION, settings);
     job_run("--set workers.launcher=local --set workers.count=2 --set output.dir=here --set %s", epochs);
     results_expect_same(folder_path("here"), folder_path("slurm"), false);
+}
+
+static void expect_usage(const char *part, const char *option, const char *value)
+{
+    char worker[PATH_MAX];
+    static struct process process;
+    program_find("trainer-worker", worker, sizeof worker);
+    process_start(&process, NULL, folder, NULL,
+                  (const char *const[]){worker, "--join", "127.0.0.1:1", "--token-fd", "0", option, value, NULL});
+    cr_assert_eq(process_finish(&process), 2, "%s", process.words);
+    cr_assert_not_null(strstr(process.words, part), "'%s' is not in: %s", part, process.words);
+}
+
+Test(slurm, a_worker_that_is_no_task_or_whose_rank_is_no_number_says_so)
+{
+    expect_usage("there is no SLURM_PROCID in the environment", "--slurm", NULL);
+    expect_usage("--rank is '1.5', expected a whole number from 0 to 65535", "--rank", "1.5");
+    expect_usage("--rank is '-1', expected a number from 0 to 65535", "--rank", "-1");
+    cr_assert_eq(setenv("SLURM_PROCID", "one", 1), 0);
+    expect_usage("SLURM_PROCID is 'one'", "--slurm", NULL);
 }

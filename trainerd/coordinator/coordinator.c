@@ -276,8 +276,12 @@ static enum status run(struct coordinator *c)
     return status;
 }
 
-static void release(struct coordinator *c, bool is_done)
+static void release(struct coordinator *c, enum status status)
 {
+    bool is_done = status == STATUS_OK;
+    if (status == STATUS_INTERRUPTED && c->fleet != NULL && c->job.workers.launcher == JOB_LAUNCHER_MANUAL) {
+        fleet_interrupt(c->fleet);
+    }
     fleet_close(c->fleet);
     tensorboard_close(c->training.tensorboard);
     output_close(&c->output, is_done);
@@ -328,7 +332,7 @@ static enum status attempt(const struct coordinator_options *options, struct eve
     char reason[1024];
     snprintf(reason, sizeof reason, "%s", status_reason());
     end->run = c->run;
-    release(c, status == STATUS_OK);
+    release(c, status);
     run_folder_close(&end->run);
     return status == STATUS_OK ? STATUS_OK : status_fail(status, "%s", reason);
 }

@@ -1,6 +1,7 @@
 #include "trainerd/coordinator/launcher.h"
 
 #include "protocol/memory.h"
+#include "trainerd/coordinator/fleet/hosts.h"
 #include "trainerd/coordinator/fleet/slurm.h"
 
 #include <stdlib.h>
@@ -33,13 +34,40 @@ static enum status slurm_settle(bool starts, struct job *job_io)
     return STATUS_OK;
 }
 
+/* A plan needs the file only where the job leaves the count to it. */
+static enum status ssh_settle(bool starts, struct job *job_io)
+{
+    struct job_workers *workers = &job_io->workers;
+    struct hosts hosts;
+    if (!starts && workers->count > 0) {
+        return STATUS_OK;
+    }
+    enum status status = hosts_load(workers->hosts, &hosts);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (workers->count > hosts.n_slot) {
+        status = status_fail(
+            STATUS_CONFIG,
+            "workers.count = %lld, and '%s' has %lld slots: expected at most as many workers, or slots=N behind hosts "
+            "that may have more than one",
+            (long long)workers->count, workers->hosts, (long long)hosts.n_slot);
+    }
+    workers->count = workers->count > 0 ? workers->count : hosts.n_slot;
+    hosts_release(&hosts);
+    return status;
+}
+
 enum status launcher_settle(bool starts, struct job *job_io)
 {
-    enum status status = job_io->workers.launcher == JOB_LAUNCHER_SLURM ? slurm_settle(starts, job_io) : STATUS_OK;
+    enum job_launcher launcher = (enum job_launcher)job_io->workers.launcher;
+    enum status status = launcher == JOB_LAUNCHER_SLURM ? slurm_settle(starts, job_io)
+                         : launcher == JOB_LAUNCHER_SSH ? ssh_settle(starts, job_io)
+                                                        : STATUS_OK;
     if (status == STATUS_OK && job_io->partition.parts > 0 && job_io->workers.count > job_io->partition.parts) {
-        return status_fail(STATUS_CONFIG,
-                           "%lld tasks of Slurm's allocation are more than partition.parts = %lld; each worker needs a part",
-                           (long long)job_io->workers.count, (long long)job_io->partition.parts);
+        return status_fail(STATUS_CONFIG, "%s are more than partition.parts = %lld, and each worker needs a part: %lld",
+                           launcher == JOB_LAUNCHER_SLURM ? "the tasks of Slurm's allocation" : "the slots of workers.hosts",
+                           (long long)job_io->partition.parts, (long long)job_io->workers.count);
     }
     return status;
 }

@@ -10,10 +10,10 @@
 
 #include <stdbool.h>
 
-/* Fill in workers.count and workers.threads where the job leaves them to the allocation.
+/* Fill in workers.count and workers.threads where the job leaves them to the allocation, or to workers.hosts.
  *
  *   starts  workers are to be started: the launcher has to be usable here. A plan needs no more than a number of workers
- *   errors  STATUS_CONFIG no allocation; a count that is not the allocation's; more workers than parts
+ *   errors  STATUS_CONFIG no allocation; a count that is not the allocation's, or more than there are slots; more workers than parts
  */
 enum status launcher_settle(bool starts, struct job *job_io);
 

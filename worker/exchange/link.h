@@ -1,8 +1,8 @@
 /* The worker's end of the control socket: joining, the other workers' addresses, heartbeats, and the end of the process.
  *
  * From link_watch on a thread of its own owns the socket: every quarter of the heartbeat timeout it reports the worker's progress,
- * and it passes on signals, and it ends the process at once when the coordinator aborts the job, goes away, or cannot be reached. A worker writes no
- * files, so nothing is lost. Knows nothing of parts and epochs.
+ * it passes on signals, and it ends the process at once when the coordinator aborts the job, goes away, or cannot be reached. A
+ * worker writes no files, so nothing is lost. Knows nothing of parts and epochs.
  */
 #ifndef WORKER_LINK_H
 #define WORKER_LINK_H

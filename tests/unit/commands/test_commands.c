@@ -322,12 +322,17 @@ Test(commands, a_job_on_gpus_is_refused_where_there_are_none)
     submit(SUBMIT(""));
 }
 
-Test(commands, a_job_for_an_allocation_of_slurm_is_refused)
+Test(commands, a_job_for_an_allocation_of_slurm_or_without_a_number_of_workers_is_refused)
 {
     expect_failure(
         ask(SUBMIT(",\"set\":[\"workers.launcher=slurm\"],\"file\":\"my.toml\"")), 78,
         "my.toml: workers.launcher = \"slurm\" is for trainerd --config in a batch script of Slurm (docs/cluster.md); the "
         "daemon's jobs run outside of allocations, with another launcher");
+    expect_failure(
+        ask(SUBMIT(",\"set\":[\"workers.launcher=ssh\",\"workers.hosts=hosts\"],\"file\":\"my.toml\"")), 78,
+        "my.toml: workers.count is 0, the slots of workers.hosts, and the daemon has to know how many workers to wait for: "
+        "expected a number");
+    submit(SUBMIT(",\"set\":[\"workers.launcher=ssh\",\"workers.hosts=hosts\",\"workers.count=2\",\"partition.parts=2\"]"));
 }
 
 Test(commands, every_gpu_is_listed_with_the_job_that_holds_it)

@@ -64,9 +64,10 @@ static enum status workers_start(struct fleet *fleet)
         status = fleet_token_make(fleet->token);
         return status == STATUS_OK ? fleet_launch(fleet) : status;
     }
-    if (how->launcher == JOB_LAUNCHER_SLURM) {
+    if (how->launcher == JOB_LAUNCHER_SLURM || how->launcher == JOB_LAUNCHER_SSH) {
         status = fleet_token_make(fleet->token);
-        return status == STATUS_OK ? fleet_launch_slurm(fleet) : status;
+        status = status == STATUS_OK && how->launcher == JOB_LAUNCHER_SLURM ? fleet_launch_slurm(fleet) : status;
+        return status == STATUS_OK && how->launcher == JOB_LAUNCHER_SSH ? fleet_launch_ssh(fleet) : status;
     }
     if (how->token_file[0] == '\0') {
         return status_fail(STATUS_CONFIG,
@@ -142,6 +143,11 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
     }
     *out = fleet;
     return STATUS_OK;
+}
+
+void fleet_interrupt(struct fleet *fleet)
+{
+    fleet_fail(fleet, NULL, STATUS_INTERRUPTED, "%s", status_reason());
 }
 
 uint32_t fleet_machines(const struct fleet *fleet, uint32_t *machine_out)

@@ -61,7 +61,7 @@ struct fleet_memory { /* one worker */
     int64_t resident_peak;
 };
 
-/* Start (launcher local) or await (manual) job->workers.count workers and connect them.
+/* Start (launchers local, slurm, ssh) or await (manual) job->workers.count workers and connect them.
  *
  *   setup   NULL: all 0
  *   owns    borrows the job and what setup points to; the caller owns *out: fleet_close
@@ -71,6 +71,10 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
 
 /* End all workers: goodbye, then KILL; reap them. NULL is allowed. Preserves status_reason. */
 void fleet_close(struct fleet *fleet);
+
+/* Before fleet_close: workers are told status_reason, why the job is not done, and end with STATUS_INTERRUPTED. Whatever started them then
+ * knows to start them again (a Job of Kubernetes). */
+void fleet_interrupt(struct fleet *fleet);
 
 /* Number the machines by their host names, from 0 in the order of ranks. machine_out n_worker; returns how many there are. */
 uint32_t fleet_machines(const struct fleet *fleet, uint32_t *machine_out);

@@ -62,14 +62,12 @@ static void worker_failed(struct fleet_worker *worker, const struct message_fail
 static enum status worker_signalled(struct fleet_worker *worker, uint32_t number)
 {
     struct fleet *fleet = worker->fleet;
-    if (number == SIGUSR1) {
-        return worker->rank > 0 || raise(SIGUSR1) == 0 ? STATUS_OK : status_fail(STATUS_BUG, "cannot raise signal %u", number);
-    }
-    if (number != SIGTERM && number != SIGINT) {
+    bool ends = number == SIGTERM || number == SIGINT;
+    if (!ends && number != SIGUSR1) {
         return status_fail(STATUS_PEER, "it passed on signal %u, expected %d, %d or %d", number, SIGTERM, SIGINT, SIGUSR1);
     }
-    if (!fleet->is_signalled) {
-        fleet->is_signalled = true;
+    if (ends ? !fleet->is_signalled : worker->rank == 0) {
+        fleet->is_signalled = fleet->is_signalled || ends;
         raise((int)number);
     }
     return STATUS_OK;

@@ -2,7 +2,7 @@
  *
  * fleet.c opening and closing · fleet_trace.c a worker's trace · fleet_guard.c the accuracy guard · fleet_command.c commands and bytes over the transport ·
  * fleet_wait.c the loop · fleet_control.c the control socket, liveness · fleet_join.c hello and welcome · fleet_client.c frames out ·
- * fleet_slurm.c workers as tasks of Slurm · fleet_launch.c processes · fleet_token.c the job's secret · fleet_failure.c the first failure. One thread, one libuv loop.
+ * fleet_slurm.c workers as tasks of Slurm · fleet_ssh.c workers on other hosts · fleet_launch.c processes · fleet_token.c the job's secret · fleet_failure.c the first failure. One thread, one libuv loop.
  */
 #ifndef TRAINERD_FLEET_STATE_H
 #define TRAINERD_FLEET_STATE_H
@@ -39,7 +39,7 @@ struct fleet_worker {
     uint32_t rank;
     uint32_t pid;
     uv_process_t process;
-    bool is_child; /* a child process, running or not yet reaped */
+    bool is_child; /* a child process, its own or its ssh, running or not yet reaped */
     bool was_started;
     char host[64];
     uint32_t n_core;
@@ -126,6 +126,10 @@ enum status fleet_token_load(const char *path, char token[FLEET_TOKEN_BYTES]);
 /* --- fleet_slurm.c --- */
 /* Start all workers as one step of Slurm's allocation. */
 enum status fleet_launch_slurm(struct fleet *fleet);
+
+/* --- fleet_ssh.c --- */
+/* Start each worker by an ssh of its own, on the hosts of workers.hosts. */
+enum status fleet_launch_ssh(struct fleet *fleet);
 
 /* --- fleet_launch.c --- */
 enum status fleet_launch(struct fleet *fleet);

@@ -45,14 +45,20 @@ enum status submission_check_gpus(const char *file, const struct job_record *rec
 
 enum status submission_check_launcher(const char *file, const struct job *job)
 {
-    if (job->workers.launcher != JOB_LAUNCHER_SLURM) {
-        return STATUS_OK;
+    if (job->workers.launcher == JOB_LAUNCHER_SLURM) {
+        return status_fail(
+            STATUS_CONFIG,
+            "%s: workers.launcher = \"slurm\" is for trainerd --config in a batch script of Slurm (docs/cluster.md); the "
+            "daemon's jobs run outside of allocations, with another launcher",
+            file);
     }
-    return status_fail(
-        STATUS_CONFIG,
-        "%s: workers.launcher = \"slurm\" is for trainerd --config in a batch script of Slurm (docs/cluster.md); the "
-        "daemon's jobs run outside of allocations, with another launcher",
-        file);
+    return job->workers.count > 0
+               ? STATUS_OK
+               : status_fail(
+                     STATUS_CONFIG,
+                     "%s: workers.count is 0, the slots of workers.hosts, and the daemon has to know how many workers to "
+                     "wait for: expected a number",
+                     file);
 }
 
 void submission_cut(const char *text, char *out, size_t capacity)

@@ -22,7 +22,7 @@ void submission_ask(const struct job *job, int32_t n_worker, struct job_record *
 /* errors  STATUS_CONFIG it asks for GPUs, of which the daemon has none. file: the job file's name; NULL: none is named */
 enum status submission_check_gpus(const char *file, const struct job_record *record, int32_t n_gpu);
 
-/* errors  STATUS_CONFIG the launcher needs an allocation of Slurm, in which no job of the daemon runs */
+/* errors  STATUS_CONFIG the launcher needs an allocation of Slurm, in which no job of the daemon runs, or leaves the number of workers open */
 enum status submission_check_launcher(const char *file, const struct job *job);
 
 /* Copy at most capacity - 1 bytes of a text, whole UTF-8 characters only. */
