@@ -81,8 +81,9 @@ class Net(torch.nn.Module):
         if self.initial:
             n_layer, n_linear = n_layer + 1, 1
         heads = model["heads"] if model["kind"] in ATTENTIONS else 1  # model.hidden is per head
-        # Typed nodes' features, side by side: a projection for each type, or a vector for each node.
-        self.embedding = Linear(f_in, model["hidden"], bias=False) if typed and model["kind"] == "rgcn" else None
+        # Typed nodes' features, side by side: a projection for each type, or a vector for each node. Without features, and with
+        # model.embedding = false, the first layer is RGCNConv(num_nodes, ...), and x may be None.
+        self.embedding = Linear(f_in, model["hidden"], bias=False) if typed and model["kind"] == "rgcn" and model["embedding"] else None
         self.jump = model["jumping_knowledge"]
         n_hidden = n_layer if self.jump != "none" else n_layer - 1
         widths = [model["hidden"] if self.embedding or self.initial else f_in]
