@@ -20,8 +20,8 @@ except ImportError as error:
     sys.exit(f"load_into_pyg.py needs PyTorch and PyTorch Geometric ({error}): pip install torch torch_geometric")
 
 ATTENTIONS = {"gat": GATConv, "gatv2": GATv2Conv, "transformer": TransformerConv}
-WEIGHTED = ("gcn", "appnp", "sgc", "gcnii")  # layers that take weights of edges; with dataset.edge_weights = "yes" those of WEIGHABLE, too
-WEIGHABLE = (*WEIGHTED, "sage", "gin")
+WEIGHTED = ("gcn", "appnp", "sgc", "gcnii")  # layers that take weights of edges
+WEIGHABLE = (*WEIGHTED, "sage", "gin")  # with dataset.edge_weights = "yes"
 ACTIVATIONS = {"relu": torch.relu, "elu": torch.nn.functional.elu, "leaky_relu": torch.nn.functional.leaky_relu,
                "gelu": torch.nn.functional.gelu, "none": Identity()}
 
