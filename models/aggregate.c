@@ -4,11 +4,17 @@
 #include "protocol/log.h"
 
 const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N] = {
-    [AGGREGATE_KIND_SUM] = &aggregate_sum,           [AGGREGATE_KIND_MEAN] = &aggregate_mean,
-    [AGGREGATE_KIND_GCN] = &aggregate_gcn,           [AGGREGATE_KIND_MAX] = &aggregate_max,
-    [AGGREGATE_KIND_GAT] = &aggregate_gat,           [AGGREGATE_KIND_GATV2] = &aggregate_gatv2,
-    [AGGREGATE_KIND_DOT] = &aggregate_dot,           [AGGREGATE_KIND_COSINE] = &aggregate_cosine,
+    [AGGREGATE_KIND_SUM] = &aggregate_sum,
+    [AGGREGATE_KIND_MEAN] = &aggregate_mean,
+    [AGGREGATE_KIND_GCN] = &aggregate_gcn,
+    [AGGREGATE_KIND_MAX] = &aggregate_max,
+    [AGGREGATE_KIND_GAT] = &aggregate_gat,
+    [AGGREGATE_KIND_GATV2] = &aggregate_gatv2,
+    [AGGREGATE_KIND_DOT] = &aggregate_dot,
+    [AGGREGATE_KIND_COSINE] = &aggregate_cosine,
     [AGGREGATE_KIND_RELATION] = &aggregate_relation,
+    [AGGREGATE_KIND_RELATION_ROWS] = &aggregate_relation_rows,
+    [AGGREGATE_KIND_RELATION_ROWS_MIXED] = &aggregate_relation_rows_mixed,
 };
 
 /* Is there a codec among these? */

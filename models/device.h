@@ -261,6 +261,8 @@ struct device_ops {
     /* --- sums by relation, of blocks with types; a row's edges of one type are added up first, in the block's order --- */
     /* out[row, b] += Σ_e comp[type, b] · weight · x[col]; out n_own × n_base × f */
     void (*relation_sum)(struct device *device, const struct device_relation *how, float *out);
+    /* out[row] += Σ_b comp[type, b] · Σ_e of type weight · x[col, b]; a row of x is n_base × f, stride n_base · f · out n_own × f */
+    void (*relation_pick)(struct device *device, const struct device_relation *how, float *out);
     /* grad_comp[t, b] (+)= Σ_row ⟨Σ_e of type t weight · x[col], y[row, b]⟩, in double over fixed chunks of rows.
      * y n_own × n_base × f · scratch: relation_dot_scratch(n_relation, n_base) bytes; comp is not read */
     void (*relation_dot)(struct device *device, const struct device_relation *how, const float *y, bool add, void *scratch,

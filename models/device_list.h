@@ -30,7 +30,7 @@
     X(attention_backward_query) X(attention_scratch) X(attention_backward_source)               \
     X(head_dot) X(head_dot_backward_input) X(head_dot_backward_weight)                          \
     X(head_mean) X(head_mean_backward)                                                          \
-    X(relation_sum) X(relation_dot) X(relation_dot_scratch) X(swap_axes)                        \
+    X(relation_sum) X(relation_pick) X(relation_dot) X(relation_dot_scratch) X(swap_axes)       \
     X(rows_gather) X(rows_add) X(rows_encode) X(rows_decode) X(block_sample) X(block_transpose) X(block_scratch)              \
     X(loss) X(score_scratch) X(labels_append) X(draw_count) X(doubles_add) X(floats_compare) \
     X(squares_add) X(clip_factor) X(step)

@@ -66,6 +66,12 @@ int64_t parameter_size(const struct parameter *parameter)
     return n;
 }
 
+int64_t parameter_embedded(const struct parameter *parameter, int64_t column, int64_t at)
+{
+    int64_t n_column = parameter_size(parameter) / parameter->embedding_width, f = parameter->embedding_row;
+    return (at / f * n_column + column) * f + at % f;
+}
+
 int64_t program_n_shared(const struct program *program)
 {
     return program->value[0].width - embedded_count(&program->embedded);
@@ -87,10 +93,11 @@ static int64_t place_of(struct program *program, int64_t n)
 static void embeddings_part(struct program *program, int weight)
 {
     struct parameter *param = &program->param[weight];
-    ASSERT(param->n_dim == 2 && param->embedding_at < 0);
-    param->n_shared = param->shape[0] * program_n_shared(program);
+    ASSERT(param->embedding_at < 0);
+    param->embedding_width = parameter_size(param) / program->value[0].width;
+    param->n_shared = param->embedding_width * program_n_shared(program);
     param->embedding_at = program->n_embedding;
-    program->n_embedding += param->shape[0];
+    program->n_embedding += param->embedding_width;
     program->n_weight = 0;
     for (int p = 0; p < program->n_param; p++) {
         program->param[p].offset = place_of(program, program->param[p].n_shared);
@@ -108,7 +115,7 @@ int program_tensor(struct program *program, const char *name, int n_dim, const i
     ASSERT(strlen(name) < PROGRAM_NAME_BYTES && n_dim <= PROGRAM_N_DIM);
     program->param = list_grow(program->param, program->n_param, sizeof *program->param);
     struct parameter *param = &program->param[program->n_param];
-    *param = (struct parameter){.embedding_at = -1, .bound = bound, .trains = true, .decays = true};
+    *param = (struct parameter){.embedding_at = -1, .embedding_row = 1, .bound = bound, .trains = true, .decays = true};
     strcpy(param->name, name);
     param->n_dim = n_dim;
     memcpy(param->shape, shape, (size_t)n_dim * sizeof *shape);
@@ -154,6 +161,23 @@ int program_linear(struct program *program, int in, int weight, int bias)
         embeddings_part(program, weight);
     }
     return op_append(program, (struct op){.kind = OP_KIND_LINEAR, .in = {in, -1, -1}, .param = {weight, bias}}, shape[0]);
+}
+
+int program_node_weight(struct program *program, const char *name, int64_t n, int64_t f, double bound)
+{
+    const int64_t shape[] = {n, program->value[0].width, f};
+    ASSERT(program_n_shared(program) == 0);
+    int weight = program_tensor(program, name, n > 0 ? 3 : 2, n > 0 ? shape : shape + 1, bound);
+    program->param[weight].embedding_row = f;
+    embeddings_part(program, weight);
+    return weight;
+}
+
+int program_node_rows(struct program *program, int in, int weight, int bias)
+{
+    ASSERT(program->value[in].is_sparse && program->param[weight].embedding_at >= 0);
+    return op_append(program, (struct op){.kind = OP_KIND_LINEAR, .in = {in, -1, -1}, .param = {weight, bias}},
+                     program->param[weight].embedding_width);
 }
 
 int program_linear_by_column(struct program *program, int in, int weight, int bias)
@@ -295,6 +319,17 @@ int program_relation(struct program *program, int in, int weight, int comp)
     return op_append(program, op, n_block * param->shape[param->n_dim - 1]);
 }
 
+int program_relation_rows(struct program *program, int in, int64_t f, int comp)
+{
+    int64_t n = comp >= 0 ? program->param[comp].shape[1] : program->n_relation;
+    ASSERT(program->value[in].width == n * f);
+    struct op op = {.kind = OP_KIND_AGGREGATE,
+                    .in = {in, -1, -1},
+                    .param = {comp, -1},
+                    .aggregate = comp >= 0 ? AGGREGATE_KIND_RELATION_ROWS_MIXED : AGGREGATE_KIND_RELATION_ROWS};
+    return op_append(program, op, f);
+}
+
 static float draw(const struct parameter *param, const struct random_key *key, int64_t row, int64_t column)
 {
     double unit = random_unit(key, (uint64_t)row, (uint32_t)column);
@@ -330,8 +365,10 @@ void program_init_embeddings(const struct program *program, uint64_t seed, int64
             continue;
         }
         float *to = embeddings + n * param->embedding_at;
-        for (int64_t i = 0; i < n * param->shape[0]; i++) {
-            to[i] = draw(param, &key, i % param->shape[0], column[i / param->shape[0]]);
+        int64_t width = param->embedding_width, columns = param->shape[param->n_dim - 1];
+        for (int64_t i = 0; i < n * width; i++) {
+            int64_t at = parameter_embedded(param, column[i / width], i % width);
+            to[i] = draw(param, &key, at / columns, at % columns);
         }
     }
 }

@@ -47,11 +47,13 @@ enum aggregate_kind {
     AGGREGATE_KIND_MEAN,
     AGGREGATE_KIND_GCN,
     AGGREGATE_KIND_MAX,
-    AGGREGATE_KIND_GAT,      /* in: values, keys, queries (one number per head) */
-    AGGREGATE_KIND_GATV2,    /* in: values, none, queries     params: att */
-    AGGREGATE_KIND_DOT,      /* in: values, keys, queries (as wide as values) */
-    AGGREGATE_KIND_COSINE,   /* in: values, keys (one number per head), queries (as wide as values) */
-    AGGREGATE_KIND_RELATION, /* typed edges; params: weight (relations or bases × in × out), comp or -1 */
+    AGGREGATE_KIND_GAT,                 /* in: values, keys, queries (one number per head) */
+    AGGREGATE_KIND_GATV2,               /* in: values, none, queries     params: att */
+    AGGREGATE_KIND_DOT,                 /* in: values, keys, queries (as wide as values) */
+    AGGREGATE_KIND_COSINE,              /* in: values, keys (one number per head), queries (as wide as values) */
+    AGGREGATE_KIND_RELATION,            /* typed edges; params: weight (relations or bases × in × out), comp or -1 */
+    AGGREGATE_KIND_RELATION_ROWS,       /* typed edges; in: a row of each relation's columns side by side */
+    AGGREGATE_KIND_RELATION_ROWS_MIXED, /* likewise of each base's; params: comp */
     AGGREGATE_KIND_N
 };
 
@@ -83,10 +85,14 @@ struct parameter {
     char name[PROGRAM_NAME_BYTES]; /* PyTorch Geometric's: "convs.0.lin.weight" */
     int n_dim;
     int64_t shape[PROGRAM_N_DIM];
-    int64_t n_shared;     /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
-    int64_t offset;       /* the first of them */
-    int64_t embedding_at; /* -1: no embeddings. Else its column of a node that has one, shape[0] floats, lies with the node's
+    int64_t n_shared; /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
+    int64_t offset;   /* the first of them */
+    int64_t
+        embedding_at; /* -1: no embeddings. Else its column of a node that has one, embedding_width floats, lies with the node's
                              * part: n_embedded · embedding_at floats into the part's embeddings, node after node */
+    int64_t embedding_width;
+    int64_t
+        embedding_row; /* 1: the tensor is rows × columns. Else so many floats of a node lie side by side: groups × columns × them */
     double bound;
     float fill;
     bool trains; /* false: kept and written, never stepped (gin's fixed eps) */
@@ -148,6 +154,10 @@ void program_init(const struct program_input *input, struct program *out);
  * A parameter of 0 rows has one dimension, `columns` long. */
 int program_param(struct program *program, const char *name, int64_t rows, int64_t columns, double bound);
 int program_linear(struct program *program, int in, int weight, int bias);
+/* A weight with rows of each node's own, where the features have nothing but embedded columns: n × columns × f, or with n 0 columns × f.
+ * program_node_rows: a node's rows side by side, of the features or their dropout; such a weight is no other op's. */
+int program_node_weight(struct program *program, const char *name, int64_t n, int64_t f, double bound);
+int program_node_rows(struct program *program, int in, int weight, int bias);
 /* The same with a weight stored in × out. */
 int program_linear_by_column(struct program *program, int in, int weight, int bias);
 int program_bias(struct program *program, int in, int bias);
@@ -176,6 +186,10 @@ int program_attention(struct program *program, const struct op *op);
 /* Mean over each relation's in-neighbours times its weight, summed: weight relations × width × columns, or with comp
  * (relations × bases, else -1) bases × width × columns; or relations × blocks × width / blocks × columns / blocks. */
 int program_relation(struct program *program, int in, int weight, int comp);
+
+/* Mean over each relation's in-neighbours of the columns that are this relation's, summed: in is relations × f wide; or with comp (relations
+ * × bases, else -1) bases × f, whose columns are mixed. */
+int program_relation_rows(struct program *program, int in, int64_t f, int comp);
 
 /* A parameter of any shape, for those with more dimensions than a matrix. */
 int program_tensor(struct program *program, const char *name, int n_dim, const int64_t *shape, double bound);
@@ -227,6 +241,9 @@ double program_work(const struct program *program, int32_t n_hop, const int64_t 
 
 /* Elements of a parameter. */
 int64_t parameter_size(const struct parameter *parameter);
+
+/* The element of a tensor with embeddings that is float `at` of a column. */
+int64_t parameter_embedded(const struct parameter *parameter, int64_t column, int64_t at);
 
 /* Feature columns without the embedded ones. */
 int64_t program_n_shared(const struct program *program);

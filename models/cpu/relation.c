@@ -1,5 +1,6 @@
 /* Sums by relation. A row's edges of one type are a run, u = Σ_e weight · x[col], which the kernels of sums gather; then
- *   relation_sum   out[row, b] += comp[type, b] · u        relation_dot   grad_comp[type, b] += ⟨u, y[row, b]⟩ */
+ *   relation_sum   out[row, b] += comp[type, b] · u        relation_dot   grad_comp[type, b] += ⟨u, y[row, b]⟩
+ *   relation_pick  out[row] += Σ_b comp[type, b] · u_b, u_b of the columns x[col, b]; without comp of the type's own b */
 #include "models/cpu/cpu.h"
 
 #include <string.h>
@@ -78,7 +79,38 @@ static void rows_mix(const struct relation_call *s, int64_t first, int64_t last)
     }
 }
 
-void cpu_relation_sum(struct device *device, const struct device_relation *how, float *out)
+/* out[row] += Σ_b comp[type, b] · u_b over a run's edges e … next-1; without comp the type's own b alone. */
+static void run_pick(const struct relation_call *s, int64_t row, int64_t e, int64_t next)
+{
+    float u[CPU_PARTIAL_COLUMNS];
+    int64_t type = s->block->types[e], first = s->comp != NULL ? 0 : type, end = s->comp != NULL ? s->n_base : type + 1;
+    for (int64_t b = first; b < end; b++) {
+        float factor = s->comp != NULL ? s->comp[type * s->n_base + b] : 1.0f;
+        for (int64_t column = 0; column < s->f; column += CPU_PARTIAL_COLUMNS) {
+            int64_t n = s->f - column < CPU_PARTIAL_COLUMNS ? s->f - column : CPU_PARTIAL_COLUMNS;
+            float *to = s->out + row * s->f + column;
+            s->kernels->sum_piece(&s->sum, e, next, b * s->f + column, n, u);
+            for (int64_t c = 0; c < n; c++) {
+                to[c] += factor * u[c];
+            }
+        }
+    }
+}
+
+/* Rows first … last-1 of relation_pick. */
+static void rows_pick(const struct relation_call *s, int64_t first, int64_t last)
+{
+    for (int64_t r = first; r < last; r++) {
+        int64_t row = own_row(s->block, r), end = s->block->indptr[r + 1];
+        for (int64_t e = s->block->indptr[r], next; e < end; e = next) {
+            next = run_end(s->block, e, end);
+            run_pick(s, row, e, next);
+        }
+    }
+}
+
+static void rows_run(struct device *device, const struct device_relation *how, float *out,
+                     void (*rows)(const struct relation_call *s, int64_t first, int64_t last))
 {
     const struct device_block *block = how->block;
     struct cpu_small_schedule small;
@@ -93,7 +125,7 @@ void cpu_relation_sum(struct device *device, const struct device_relation *how, 
     bool parallel = cpu_n_edge(block) * how->f >= CPU_PARALLEL_MIN;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
     for (int64_t i = 0; i < schedule->n_range; i++) {
-        rows_mix(&s, schedule->range[2 * i], schedule->range[2 * i + 1]);
+        rows(&s, schedule->range[2 * i], schedule->range[2 * i + 1]);
         cpu_between(cpu_device(device));
     }
     /* A hub row is not cut into pieces: one thread each. */
@@ -101,9 +133,19 @@ void cpu_relation_sum(struct device *device, const struct device_relation *how, 
     for (int64_t p = 0; p < schedule->n_piece; p++) {
         int64_t row = schedule->piece[p].row;
         if (p == 0 || schedule->piece[p - 1].row != row) {
-            rows_mix(&s, row, row + 1);
+            rows(&s, row, row + 1);
         }
     }
+}
+
+void cpu_relation_sum(struct device *device, const struct device_relation *how, float *out)
+{
+    rows_run(device, how, out, rows_mix);
+}
+
+void cpu_relation_pick(struct device *device, const struct device_relation *how, float *out)
+{
+    rows_run(device, how, out, rows_pick);
 }
 
 static double dot(const float *x, const float *y, int64_t n)

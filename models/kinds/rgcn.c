@@ -1,5 +1,5 @@
 /* RGCNConv: y_i = Σ_r mean_{j→i of relation r} x_j · W_r + x_i · root + b; W_r = Σ_b comp_rb V_b where model.bases > 0;
- * W_r is block diagonal where model.blocks > 0.
+ * W_r is block diagonal where model.blocks > 0. With model.embedding = false nodes have no features, and x is the identity in the first layer.
  * Schlichtkrull et al., ESWC 2018
  */
 #include "models/kinds/model.h"
@@ -30,8 +30,50 @@ static enum status check_blocks(const struct job *job, const struct program_inpu
     return STATUS_OK;
 }
 
+/* Rows of nodes' own in the first layer's weights take the place of features. */
+static enum status check_rows(const struct model *model)
+{
+    const struct job_model *options = &model->job->model;
+    int64_t n_feature = model->input->n_feature, n_other = program_n_shared(model->program);
+    if (options->embedding) {
+        return STATUS_OK;
+    }
+    if (!model->input->is_typed || n_other > 0) {
+        return status_fail(
+            STATUS_CONFIG,
+            "model.embedding = false gives each node a row of its own in the first layer's weights: expected a graph "
+            "whose nodes have no features, found %" PRId64 " columns of features",
+            n_other);
+    }
+    if (options->residual && !options->residual_linear && options->layers > 1 && n_feature == options->hidden) {
+        return status_fail(
+            STATUS_CONFIG,
+            "model.residual = true adds the first layer's input to its output as it is, since model.hidden = %" PRId64
+            " is the number of nodes: with model.embedding = false expected model.residual_linear = true",
+            options->hidden);
+    }
+    return STATUS_OK;
+}
+
+/* The first layer over x, the nodes' own columns: y_i = Σ_r mean_{j→i of relation r} W_r[j] + root[i] + b */
+static int rows_layer(const struct model *model, int x, int64_t f_out)
+{
+    struct program *program = model->program;
+    int64_t n_node = model->input->n_feature, n_base = model->job->model.bases, n_relation = program->n_relation;
+    double bound = glorot_bound(n_node, f_out);
+    int weight = program_node_weight(program, "convs.0.weight", n_base > 0 ? n_base : n_relation, f_out, bound);
+    int comp = n_base > 0 ? program_param(program, "convs.0.comp", n_relation, n_base, glorot_bound(n_relation, n_base)) : -1;
+    int root = program_node_weight(program, "convs.0.root", 0, f_out, bound);
+    int bias = program_param(program, "convs.0.bias", 0, f_out, 0.0);
+    int neighbours = program_relation_rows(program, program_node_rows(program, x, weight, -1), f_out, comp);
+    return program_add(program, 1.0f, neighbours, 1.0f, program_node_rows(program, x, root, bias));
+}
+
 static int rgcn_layer(const struct model *model, int layer, int x, int64_t f_out)
 {
+    if (layer == 0 && !model->job->model.embedding) {
+        return rows_layer(model, x, f_out);
+    }
     struct program *program = model->program;
     int64_t f_in = program->value[x].width, n_base = model->job->model.bases, n_relation = program->n_relation;
     int64_t n_block = model->job->model.blocks;
@@ -49,10 +91,12 @@ static int rgcn_layer(const struct model *model, int layer, int x, int64_t f_out
     return program_add(program, 1.0f, neighbours, 1.0f, program_linear_by_column(program, x, root, bias));
 }
 
-/* Features of several node types go through a linear map of each type's columns to model.hidden first. */
+/* Features of several node types go through a linear map of each type's columns to model.hidden first, or where there are none the first
+ * layer has a row for each node. */
 enum status rgcn_model(struct model *model)
 {
-    enum status status = check_blocks(model->job, model->input);
+    enum status status = check_rows(model);
+    status = status == STATUS_OK ? check_blocks(model->job, model->input) : status;
     if (status != STATUS_OK) {
         return status;
     }
@@ -63,7 +107,7 @@ enum status rgcn_model(struct model *model)
         model_features_dense(model);
     }
     int x = stack_features(model, &stack);
-    if (model->input->is_typed) {
+    if (model->input->is_typed && options->embedding) {
         int64_t f_in = model->input->n_feature, f_out = options->hidden;
         int weight = program_param(model->program, "embedding.weight", f_out, f_in, glorot_bound(f_in, f_out));
         x = layer_output(model, "embedding", -1, program_linear(model->program, x, weight, -1));

@@ -28,6 +28,8 @@ extern const struct aggregate_def aggregate_gatv2;
 extern const struct aggregate_def aggregate_dot;
 extern const struct aggregate_def aggregate_cosine;
 extern const struct aggregate_def aggregate_relation;
+extern const struct aggregate_def aggregate_relation_rows;
+extern const struct aggregate_def aggregate_relation_rows_mixed;
 
 /* RETURN of a sum: gradients that were made elsewhere are added; on the diagonal `own` makes them of own rows' edges, as in OUT. */
 void aggregate_return(const struct op_call *call, void (*own)(const struct op_call *call));

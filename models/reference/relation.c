@@ -48,6 +48,26 @@ void reference_relation_sum(struct device *device, const struct device_relation 
     }
 }
 
+void reference_relation_pick(struct device *device, const struct device_relation *how, float *out)
+{
+    (void)device;
+    const struct device_block *block = how->block;
+    const float *comp = how->comp;
+    int64_t n_base = how->n_base, f = how->f;
+    for (int64_t r = 0; r < block->n_row; r++) {
+        int64_t end = block->indptr[r + 1];
+        float *to = &out[own_row(block, r) * f];
+        for (int64_t e = block->indptr[r], next; e < end; e = next) {
+            int64_t type = block->types[e], first = comp != NULL ? 0 : type, last = comp != NULL ? n_base : type + 1;
+            next = run_end(block, e, end);
+            for (int64_t at = first * f; at < last * f; at++) {
+                double u = run_sum(block, e, next, how->stride, how->x, at);
+                to[at % f] = (float)(to[at % f] + (comp != NULL ? comp[type * n_base + at / f] * u : u));
+            }
+        }
+    }
+}
+
 void reference_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add, void *scratch,
                             float *grad_comp)
 {

@@ -138,6 +138,10 @@ static enum status check_model(const struct job *job, const struct job_places *p
     if (job->model.bases > 0 && job->model.blocks > 0) {
         FAIL_AT(model_blocks, "model.bases and model.blocks are both given; expected one of them");
     }
+    if (!job->model.embedding && job->model.blocks > 0) {
+        FAIL_AT(model_embedding,
+                "model.embedding = false does not go with model.blocks: a node's own row is not cut into blocks");
+    }
     if (job->model.linear_layers >= job->model.layers) {
         FAIL_AT(model_linear_layers, "model.linear_layers must be less than model.layers");
     }

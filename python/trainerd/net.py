@@ -21,8 +21,8 @@ except ImportError as error:
     raise MissingInput(f"PyTorch and PyTorch Geometric cannot be imported ({error}): pip install torch torch_geometric") from error
 
 ATTENTIONS = {"gat": GATConv, "gatv2": GATv2Conv, "transformer": TransformerConv}
-WEIGHTED = ("gcn", "appnp", "sgc", "gcnii")  # layers that take weights of edges; with dataset.edge_weights = "yes" those of WEIGHABLE, too
-WEIGHABLE = (*WEIGHTED, "sage", "gin")
+WEIGHTED = ("gcn", "appnp", "sgc", "gcnii")  # layers that take weights of edges
+WEIGHABLE = (*WEIGHTED, "sage", "gin")  # with dataset.edge_weights = "yes"
 ACTIVATIONS = {"relu": torch.relu, "elu": torch.nn.functional.elu, "leaky_relu": torch.nn.functional.leaky_relu,
                "gelu": torch.nn.functional.gelu, "none": Identity()}
 
@@ -92,7 +92,8 @@ class Net(torch.nn.Module):
         if self.initial:
             n_layer, n_linear = n_layer + 1, 1
         heads = model["heads"] if model["kind"] in ATTENTIONS else 1  # model.hidden is per head
-        # Typed nodes' features, side by side: a projection for each type, or a vector for each node.
+        # Typed nodes' features, side by side: a projection for each type, or a vector for each node. Without features, and with
+        # model.embedding = false, there is none: the first layer is RGCNConv(num_nodes, ...), which takes no x.
         self.embedding = Embedding(f_in, model["hidden"]) if typed and model["kind"] == "rgcn" else None
         self.jump = model["jumping_knowledge"]
         n_hidden = n_layer if self.jump != "none" else n_layer - 1
@@ -277,8 +278,9 @@ def read_inputs(folder, job, shape):
     if job["model"]["label_input"]:
         known = known_labels(folder, job["dataset"]["split"], shape)
         x = torch.cat([x, known.to_sparse() if x.is_sparse else known], 1)
-    if x.is_sparse and job["model"]["kind"] != "rgcn":  # other kinds have no embedding: their layers take dense rows
-        x = x.to_dense()
+    has_embedding = job["model"]["kind"] == "rgcn" and job["model"].get("embedding", True)
+    if x.is_sparse and not has_embedding:  # layers take dense rows, or RGCNConv(num_nodes, ...) nothing for each node's own
+        x = None if job["model"]["kind"] == "rgcn" and not job["model"]["residual"] else x.to_dense()
     if job["model"]["kind"] == "rgcn":
         edge_index, of_edge = read_typed_edges(folder, job["dataset"])
     elif (job["model"]["kind"] in (WEIGHABLE if job["dataset"]["edge_weights"] == "yes" else WEIGHTED)

@@ -221,10 +221,11 @@ static void rank_embeddings(struct rank *r)
         for (int64_t i = 0; i < part->n_embedded * width; i++) {
             int64_t column = i % width, k = i / width;
             const struct parameter *param = program->param;
-            while (param->embedding_at < 0 || param->embedding_at + param->shape[0] <= column) {
+            while (param->embedding_at < 0 || param->embedding_at + param->embedding_width <= column) {
                 param++;
             }
-            float value = of_part[part->n_embedded * param->embedding_at + k * param->shape[0] + column - param->embedding_at];
+            float value =
+                of_part[part->n_embedded * param->embedding_at + k * param->embedding_width + column - param->embedding_at];
             r->board->embeddings[part->node[part->embedded_rows[k]] * width + column] = value;
         }
         spill_unpin(r->spill, &all, 1);

@@ -155,20 +155,28 @@ Test(bits, rgcn_is_the_same_however_it_is_run)
 }
 
 /* Text of a [dataset] section over a folder of typed nodes. */
-static const char *typed_data(void)
+static const char *typed_data(bool is_bare)
 {
     static char text[256];
     folder_make();
-    typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = 400, .n_edge = 3000});
+    typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = 400, .n_edge = 3000, .is_bare = is_bare});
     snprintf(text, sizeof text, "path = \"%s\"", folder_path("data"));
     return text;
 }
 
 Test(bits, embeddings_are_the_same_however_the_job_is_run, .fini = folder_remove)
 {
-    const char *data = typed_data();
+    const char *data = typed_data(false);
     expect_same_bits("kind = \"rgcn\"\nhidden = 16\ndropout = 0.3\ninput_dropout = 0.4\nnorm = \"batch\"", data);
     expect_same_bits("kind = \"sage\"\nhidden = 9\nlayers = 3\nresidual = true\ninput_dropout = 0.2", data);
+}
+
+Test(bits, rows_of_nodes_own_are_the_same_however_the_job_is_run, .fini = folder_remove)
+{
+    const char *data = typed_data(true);
+    expect_same_bits("kind = \"rgcn\"\nembedding = false\nhidden = 16\ndropout = 0.3\ninput_dropout = 0.4\nnorm = \"batch\"",
+                     data);
+    expect_same_bits("kind = \"rgcn\"\nembedding = false\nbases = 3\nhidden = 9\nlayers = 3\nresidual = true", data);
 }
 
 static double relative_difference(const float *a, const float *b, int64_t n)
@@ -302,7 +310,7 @@ Test(bits, recomputed_values_have_the_bits_of_saved_ones)
 Test(bits, values_recomputed_from_embeddings_have_the_bits_of_saved_ones, .fini = folder_remove)
 {
     expect_same_bits_recomputed("kind = \"rgcn\"\nhidden = 16\nlayers = 3\ndropout = 0.3\ninput_dropout = 0.4\nbases = 2",
-                                typed_data());
+                                typed_data(false));
 }
 
 /* 4 000 rows of 640 bytes and more, of the second layer, are several pieces; values and keys are in one payload. */

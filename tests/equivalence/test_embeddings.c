@@ -1,5 +1,6 @@
 /* Embeddings, which are stored with the parts, against the same weights on every worker; their memory and traffic. */
 #include "tests/equivalence/cluster.h"
+#include "tests/equivalence/compare.h"
 #include "tests/support/graphs/typed_folder.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/tolerance.h"
@@ -13,14 +14,16 @@
 
 TestSuite(embeddings, .init = folder_make, .fini = folder_remove);
 
+static const char *also = ""; /* of [exchange], and sections behind it */
+
 static void run(const char *data, int n_part, const char *model, int n_worker, const char *train, struct cluster_result *out)
 {
     char text[2048];
     snprintf(text, sizeof text,
              "[dataset]\npath = \"%s\"\n[partition]\nparts = %d\nmethod = \"file\"\nfile = \"%s/owner\"\ncache = \"off\"\n"
              "[model]\n%s\n[train]\nepochs = 8\nlr = 0.01\n%s\n[workers]\ncount = %d\nthreads = 1\n"
-             "[exchange]\nstore_inputs = false\n", /* which embeddings never are */
-             data, n_part, data, model, train, n_worker);
+             "[exchange]\nstore_inputs = false\n%s\n", /* which embeddings never are */
+             data, n_part, data, model, train, n_worker, also);
     cluster_run(text, out);
     cr_assert_eq(out->exit_code, 0, "%s, %d workers: exit %d", data, n_worker, out->exit_code);
 }
@@ -89,6 +92,34 @@ Test(embeddings, are_the_same_up_to_rounding_for_any_number_of_parts)
     cr_expect_leq(sqrt(apart / size), TOLERANCE_ARRAY);
     cluster_release(&one);
     cluster_release(&five);
+}
+
+/* Weights with rows of nodes' own in what travels otherwise, in what epochs leave out, and under a spill. */
+Test(embeddings, rows_of_nodes_own_are_the_same_on_any_number_of_workers)
+{
+    char spill[128];
+    snprintf(spill, sizeof spill, "[memory]\nlimit = \"1GiB\"\nspill = \"%s\"", folder);
+    const char *const ways[] = {
+        "", "sampling = 0.4", "codec = \"int8\"", "stale = 1", "codec = \"int4\"\nerror_feedback = true", spill};
+    static const char *const models[] = {"kind = \"rgcn\"\nembedding = false\nhidden = 9\ndropout = 0.3",
+                                         "kind = \"rgcn\"\nembedding = false\nhidden = 8\nlayers = 3\nbases = 3"};
+    typed_folder_write(folder_path("bare"),
+                       &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4, .n_lonely = 50, .is_bare = true});
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            struct cluster_result one, other;
+            also = ways[w];
+            run(folder_path("bare"), 4, models[m], 1, DECAY "prune = \"always\"", &one);
+            also = w == 5 ? "" : ways[w]; /* the spill's bits are those in memory */
+            run(folder_path("bare"), 4, models[m], 3, DECAY "prune = \"always\"", &other);
+            compare_expect_same(&one, &other, "%s, %s", models[m], ways[w]);
+            compare_expect_planned(&other, "%s, %s", models[m], ways[w]);
+            cr_expect_eq(other.n_call, 0, "%s, %s: %ld allocations in epochs", models[m], ways[w], (long)other.n_call);
+            cluster_release(&one);
+            cluster_release(&other);
+        }
+    }
+    also = "";
 }
 
 /* Nodes without edges have no part in an epoch but their own embeddings. */

@@ -105,8 +105,40 @@ def weighted_cases(folder):
            "losses": losses(graph, shapes, gin)}
 
 
+def row_cases(folder):
+    """PyG's RGCNConv(num_nodes, hidden, ...): node numbers in place of features, weights whose rows are looked up."""
+    graph = Graph(os.path.join(folder, "rgcn"))
+    n_relation, n_base = int(graph.types.max()) + 1, 2
+    of = [graph.types == r for r in range(n_relation)]
+
+    def mixed(p, name):
+        weight = p[name + "weight"]
+        return torch.einsum("rb,bio->rio", p[name + "comp"], weight) if name + "comp" in p else weight
+
+    def logits(p):
+        first, second = mixed(p, "convs.0."), mixed(p, "convs.1.")
+        x = p["convs.0.root"] + p["convs.0.bias"]
+        for r in range(n_relation):
+            x = x + graph.sum(first[r][graph.src[of[r]]], of[r]) / graph.degree(of[r])
+        x = torch.relu(x)
+        y = x @ p["convs.1.root"] + p["convs.1.bias"]
+        for r in range(n_relation):
+            y = y + graph.sum(x[graph.src[of[r]]], of[r]) / graph.degree(of[r]) @ second[r]
+        return y
+
+    for bases in (0, n_base):
+        shapes = {}
+        for layer, (f_in, f_out) in enumerate([(graph.n, HIDDEN), (HIDDEN, graph.n_class)]):
+            name = f"convs.{layer}."
+            shapes |= {name + "weight": [bases or n_relation, f_in, f_out], name + "root": [f_in, f_out], name + "bias": [f_out]}
+            shapes |= {name + "comp": [n_relation, bases]} if bases else {}
+        yield {"name": f"rows of nodes, {bases} bases", "graph": "rgcn", "without": "features.npy",
+               "model": f'kind = "rgcn"\nembedding = false\nbases = {bases}', "shapes": shapes,
+               "losses": losses(graph, shapes, logits)}
+
+
 def main():
-    cases = [case for cases_of in (weighted_cases,) for case in cases_of(sys.argv[1])]
+    cases = [case for cases_of in (weighted_cases, row_cases) for case in cases_of(sys.argv[1])]
     with open(sys.argv[2], "w") as file:
         lines = [json.dumps({"train": "lr = 0.01\nweight_decay = 5e-4", **case}) for case in cases]
         file.write("[\n" + ",\n".join(lines) + "\n]\n")

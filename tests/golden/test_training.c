@@ -210,7 +210,7 @@ Test(golden_training, losses_norms_rates_and_metrics_are_those_of_pytorch)
     cases_run("tests/golden/training.json");
 }
 
-Test(golden_training, weighted_sums_and_means_have_the_losses_of_their_formulas_in_pytorch)
+Test(golden_training, weighted_sums_and_rows_of_nodes_own_have_the_losses_of_their_formulas_in_pytorch)
 {
     cases_run("tests/golden/layers.json");
 }

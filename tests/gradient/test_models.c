@@ -239,6 +239,26 @@ Test(model, nodes_without_features_give_the_gradients_of_their_embeddings)
     check_embedded("two weights over the features", 13, true, (struct embedded){2, between});
 }
 
+Test(model, rows_of_nodes_own_in_the_first_layers_weights_give_their_gradients)
+{
+    const struct embedded_run all = {0, 8};
+    test_graph_types(&graph, 3, 3);
+    job.model.kind = JOB_KIND_RGCN;
+    job.model.embedding = false;
+    for (int bases = 0; bases <= 2; bases += 2) {
+        job.model.bases = bases;
+        job.model.input_dropout = 0.0;
+        job.exchange.sampling = 1.0;
+        job.model.residual = false;
+        check_embedded("rows of nodes", 8, true, (struct embedded){1, &all});
+        job.model.input_dropout = 0.4;
+        job.model.residual = true;
+        check_embedded("rows of nodes, dropped, and a residual", 8, true, (struct embedded){1, &all});
+        job.exchange.sampling = 0.5;
+        check_embedded("rows of nodes, sampled", 8, true, (struct embedded){1, &all});
+    }
+}
+
 Test(model, layer_norm_residual_and_plain_layers_pass_gradients_through_every_model)
 {
     const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE, JOB_KIND_GIN, JOB_KIND_GAT};

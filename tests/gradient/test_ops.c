@@ -312,6 +312,27 @@ Test(op, relation_gives_the_gradients_of_bases_and_their_coefficients)
     relation_check(true);
 }
 
+/* Four relations' columns, 6 each, or two bases'. */
+static void relation_rows_check(bool has_bases)
+{
+    test_graph_types(&graph, 4, 3);
+    program.n_relation = 4;
+    int comp = has_bases ? program_param(&program, "comp", 4, 2, 1.0) : -1;
+    int x = mapped(has_bases ? 12 : 24);
+    int y = program_relation_rows(&program, x, 6, comp);
+    check_from("relation rows", program_concat(&program, (int[]){y, x}, 2), true);
+}
+
+Test(op, relation_rows_give_the_gradient_of_each_relations_columns)
+{
+    relation_rows_check(false);
+}
+
+Test(op, relation_rows_give_the_gradients_of_bases_and_their_coefficients)
+{
+    relation_rows_check(true);
+}
+
 Test(op, linear_by_column_gives_the_gradients_of_weight_bias_and_input)
 {
     int x = mapped(6);

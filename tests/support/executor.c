@@ -172,7 +172,7 @@ static size_t operand_bytes(const struct executor *x, const struct step_operand 
         return (size_t)program->param[o->index].n_shared * sizeof(float);
     case STEP_ARRAY_EMBEDDING:
     case STEP_ARRAY_GRAD_EMBEDDING:
-        return (size_t)(part->csr.n_embedded * program->param[o->index].shape[0]) * sizeof(float);
+        return (size_t)(part->csr.n_embedded * program->param[o->index].embedding_width) * sizeof(float);
     default:
         return 0; /* structure is open always */
     }

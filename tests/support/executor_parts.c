@@ -355,17 +355,19 @@ static void features_open(struct executor *x, struct executor_part *part)
     free(dense);
 }
 
-/* Where element (row, column) of a tensor with embeddings is: in the arena, or at one node of a part that has the column; NULL: at
+/* Where element i of a tensor with embeddings is: in the arena, or at one node of a part that has the column; NULL: at
  * none of it. */
 static float *element(const struct program *program, const struct parameter *param, const struct executor_part *part,
-                      float *arena, float *embeddings, int64_t row, int64_t column)
+                      float *arena, float *embeddings, int64_t i)
 {
+    int64_t f = param->embedding_row, n_column = program->value[0].width, column = i / f % n_column;
+    int64_t row = i / f / n_column * f + i % f;
     if (!embedded_has(&program->embedded, column)) {
         return arena + param->offset + row * program_n_shared(program) + embedded_shared(&program->embedded, column);
     }
     for (int64_t k = 0; k < part->csr.n_embedded; k++) {
         if (part->embedded_column[k] == column) {
-            return embeddings + part->csr.n_embedded * param->embedding_at + k * param->shape[0] + row;
+            return embeddings + part->csr.n_embedded * param->embedding_at + k * param->embedding_width + row;
         }
     }
     return NULL;
@@ -398,9 +400,8 @@ void executor_weights_put(struct executor *x, const float *weights)
             const struct parameter *param = &program->param[p];
             const float *from = weights + x->setup.plain->param[p].offset;
             for (int64_t i = 0; i < parameter_size(param); i++) {
-                float *to = param->embedding_at < 0
-                                ? host[0] + param->offset + i
-                                : element(program, param, part, host[0], host[1], i / param->shape[1], i % param->shape[1]);
+                float *to = param->embedding_at < 0 ? host[0] + param->offset + i
+                                                    : element(program, param, part, host[0], host[1], i);
                 if (to != NULL) {
                     *to = from[i];
                 }
@@ -425,9 +426,8 @@ void executor_gradients_add(struct executor *x, const struct executor_part *part
         const struct parameter *param = &program->param[p];
         double *to = sum + x->setup.plain->param[p].offset;
         for (int64_t i = 0; i < parameter_size(param); i++) {
-            const float *from = param->embedding_at < 0
-                                    ? host[0] + param->offset + i
-                                    : element(program, param, part, host[0], host[1], i / param->shape[1], i % param->shape[1]);
+            const float *from = param->embedding_at < 0 ? host[0] + param->offset + i
+                                                        : element(program, param, part, host[0], host[1], i);
             to[i] += from != NULL ? *from : 0.0;
         }
     }

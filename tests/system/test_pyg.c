@@ -267,6 +267,17 @@ Test(pyg, rgcn_gives_the_same_logits)
     cr_assert_eq(load_into_pyg(), 0, "%s", words);
 }
 
+Test(pyg, rgcn_of_nodes_without_features_gives_the_same_logits)
+{
+    write_types();
+    cr_assert_eq(unlink(folder_path("data/features.npy")), 0);
+    train("--set model.kind=rgcn --set model.embedding=false");
+    cr_assert_eq(load_into_pyg(), 0, "%s", words);
+    train(
+        "--set model.kind=rgcn --set model.embedding=false --set model.bases=2 --set model.layers=3 --set model.residual=true");
+    cr_assert_eq(load_into_pyg(), 0, "%s", words);
+}
+
 Test(pyg, rgcn_of_diagonal_blocks_gives_the_same_logits)
 {
     write_types();

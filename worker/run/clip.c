@@ -10,7 +10,7 @@ void clip_begin(struct trainer *t)
         for (int p = 0; p < t->program.n_param; p++) {
             const float *grad = embeddings_of(t, t->embeddings.gradients, p, i);
             if (grad != NULL && t->program.param[p].trains) {
-                t->ops->squares_add(t->device, t->part[i].part->n_embedded * t->program.param[p].shape[0], grad, sum);
+                t->ops->squares_add(t->device, t->part[i].part->n_embedded * t->program.param[p].embedding_width, grad, sum);
             }
         }
     }

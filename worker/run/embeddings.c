@@ -37,7 +37,7 @@ void embeddings_step(struct trainer *t, int param, const struct device_step *how
     for (int32_t i = 0; i < t->n_own; i++) {
         float *weights = embeddings_of(t, all->weights, param, i);
         if (weights != NULL) {
-            t->ops->step(t->device, how, t->part[i].part->n_embedded * t->program.param[param].shape[0],
+            t->ops->step(t->device, how, t->part[i].part->n_embedded * t->program.param[param].embedding_width,
                          embeddings_of(t, all->gradients, param, i), weights, embeddings_of(t, all->moment_1, param, i),
                          embeddings_of(t, all->moment_2, param, i));
         }

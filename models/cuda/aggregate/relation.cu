@@ -1,5 +1,6 @@
 /* Sums by relation. A row's edges of one type are a run, u = Σ_e weight · x[col]; then
  *   relation_sum   out[row, b] += comp[type, b] · u        relation_dot   grad_comp[type, b] += ⟨u, y[row, b]⟩
+ *   relation_pick  out[row] += Σ_b comp[type, b] · u_b, u_b of the columns x[col, b]; without comp of the type's own b
  * A group of lanes takes a row, edge after edge, whatever its length.
  */
 #include "models/cuda/vector.h"
@@ -84,31 +85,6 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2) relation_rows(const struct r
     }
 }
 
-template <typename T, int LANES> static void launch(cudaStream_t stream, const struct relation &s, float *out)
-{
-    const int64_t width = (int64_t)LANES * width_of<T>;
-    const dim3 grid(grid_of(s.n_row, BLOCK_THREADS / LANES), (unsigned)((s.f + width - 1) / width));
-    LAUNCH((relation_rows<T, LANES>), grid, BLOCK_THREADS, stream, s, out);
-}
-
-extern "C" void cuda_relation_sum(struct device *device, const struct device_relation *how, float *out)
-{
-    cudaStream_t stream = cuda_stream(device);
-    const struct relation s = relation_of(how);
-    if (s.n_row == 0 || s.f == 0) {
-        return;
-    }
-    if (by_fours(s.f, s.x, out, NULL) && s.stride % 4 == 0) {
-        s.f <= 16   ? launch<float4, 4>(stream, s, out)
-        : s.f <= 64 ? launch<float4, 16>(stream, s, out)
-                    : launch<float4, 32>(stream, s, out);
-    } else {
-        s.f <= 4    ? launch<float, 4>(stream, s, out)
-        : s.f <= 16 ? launch<float, 16>(stream, s, out)
-                    : launch<float, 32>(stream, s, out);
-    }
-}
-
 static __device__ __forceinline__ int64_t run_end(const struct relation &s, int64_t e, int64_t end)
 {
     int64_t last = e + 1;
@@ -116,6 +92,81 @@ static __device__ __forceinline__ int64_t run_end(const struct relation &s, int6
         last++;
     }
     return last;
+}
+
+/* sum + Σ_b comp[type, b] · u_b over this lane's columns of a run's edges e … next-1; without comp the type's own b alone. */
+template <typename T>
+static __device__ __forceinline__ T run_pick(const struct relation &s, int64_t e, int64_t next, int64_t column, T sum)
+{
+    const int64_t type = __ldg(s.types + e), first = s.comp != NULL ? 0 : type, end = s.comp != NULL ? s.n_base : type + 1;
+    for (int64_t b = first; b < end; b++) {
+        const float factor = s.comp != NULL ? __ldg(s.comp + type * s.n_base + b) : 1.0F;
+        T u = vector_of<T>(0.0F);
+        for (int64_t at = e; at < next; at++) {
+            const float *x = s.x + (int64_t)__ldg(s.cols + at) * s.stride + b * s.f + column;
+            u = vector_fma(s.weights != NULL ? __ldg(s.weights + at) : 1.0F, vector_read<T>(x), u);
+        }
+        sum = vector_add(sum, vector_scale(factor, u));
+    }
+    return sum;
+}
+
+/* blockIdx.y: which columns. */
+template <typename T, int LANES>
+__global__ void __launch_bounds__(BLOCK_THREADS, 2) picked_rows(const struct relation s, float *out)
+{
+    const int64_t column = ((int64_t)blockIdx.y * LANES + group_lane<LANES>()) * width_of<T>;
+    for (int64_t r = grid_group<LANES>(); r < s.n_row && column < s.f; r += grid_groups<LANES>()) {
+        const int64_t begin = s.indptr[r], end = s.indptr[r + 1];
+        float *to = out + own_row(s.rows, r) * s.f + column;
+        T sum = begin < end ? vector_load<T>(to) : vector_of<T>(0.0F);
+        for (int64_t e = begin, next; e < end; e = next) {
+            next = run_end(s, e, end);
+            sum = run_pick<T>(s, e, next, column, sum);
+        }
+        if (begin < end) {
+            vector_store(to, sum);
+        }
+    }
+}
+
+template <typename T, int LANES> static void launch(cudaStream_t stream, const struct relation &s, bool picks, float *out)
+{
+    const int64_t width = (int64_t)LANES * width_of<T>;
+    const dim3 grid(grid_of(s.n_row, BLOCK_THREADS / LANES), (unsigned)((s.f + width - 1) / width));
+    if (picks) {
+        LAUNCH((picked_rows<T, LANES>), grid, BLOCK_THREADS, stream, s, out);
+    } else {
+        LAUNCH((relation_rows<T, LANES>), grid, BLOCK_THREADS, stream, s, out);
+    }
+}
+
+static void rows_run(struct device *device, const struct device_relation *how, bool picks, float *out)
+{
+    cudaStream_t stream = cuda_stream(device);
+    const struct relation s = relation_of(how);
+    if (s.n_row == 0 || s.f == 0) {
+        return;
+    }
+    if (by_fours(s.f, s.x, out, NULL) && s.stride % 4 == 0) {
+        s.f <= 16   ? launch<float4, 4>(stream, s, picks, out)
+        : s.f <= 64 ? launch<float4, 16>(stream, s, picks, out)
+                    : launch<float4, 32>(stream, s, picks, out);
+    } else {
+        s.f <= 4    ? launch<float, 4>(stream, s, picks, out)
+        : s.f <= 16 ? launch<float, 16>(stream, s, picks, out)
+                    : launch<float, 32>(stream, s, picks, out);
+    }
+}
+
+extern "C" void cuda_relation_sum(struct device *device, const struct device_relation *how, float *out)
+{
+    rows_run(device, how, false, out);
+}
+
+extern "C" void cuda_relation_pick(struct device *device, const struct device_relation *how, float *out)
+{
+    rows_run(device, how, true, out);
 }
 
 /* u of a run, over the columns column + WARP · k of each lane. */

@@ -76,13 +76,16 @@ static void relation(struct operation_run *run, const int64_t *shape)
     int64_t n_row = shape[1], n_col = shape[2], f = shape[3];
     struct device_block block = operation_graph(run, (enum operation_degrees)shape[0], n_row, n_col, N_RELATION);
     const float *x = operation_random(run, n_col * (f + BESIDE)), *comp = operation_random(run, N_RELATION * N_BASE);
-    const float *y = operation_random(run, n_row * N_RELATION * f);
+    const float *y = operation_random(run, n_row * N_RELATION * f), *rows = operation_random(run, n_col * N_RELATION * f);
     for (int mixed = 0; mixed < 2; mixed++) {
         int64_t n_base = mixed ? N_BASE : N_RELATION;
         struct device_relation how = {&block, N_RELATION, n_base, f, f + BESIDE, x, mixed ? comp : NULL};
         void *scratch = operation_scratch(run, ops->relation_dot_scratch(N_RELATION, n_base));
         ops->relation_sum(run->device, &how, operation_floats(run, n_row * n_base * f));
         ops->relation_dot(run->device, &how, y, mixed, scratch, operation_floats(run, N_RELATION * n_base));
+        how.stride = n_base * f;
+        how.x = rows;
+        ops->relation_pick(run->device, &how, operation_floats(run, n_row * f));
     }
     ops->block_close(run->device, &block);
 }

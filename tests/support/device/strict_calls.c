@@ -227,6 +227,19 @@ void strict_relation_sum(struct device *device, const struct device_relation *ho
     strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, relation_sum_run, &args, sizeof args);
 }
 
+static void relation_pick_run(struct strict *s, void *args)
+{
+    struct relation_args *a = args;
+    a->how.block = &a->block;
+    cpu_relation_pick(s->cpu, &a->how, a->to);
+}
+
+void strict_relation_pick(struct device *device, const struct device_relation *how, float *out)
+{
+    struct relation_args args = {.how = *how, .block = *how->block, .to = out};
+    strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, relation_pick_run, &args, sizeof args);
+}
+
 static void relation_dot_run(struct strict *s, void *args)
 {
     struct relation_args *a = args;

@@ -91,8 +91,10 @@ void typed_folder_write(const char *path, const struct typed_folder *what)
     cr_assert_eq(mkdir(path, 0700), 0);
     write_edges(path, what);
     write_nodes(path, what);
-    write_features(path, 0, (what->n_node + 2) / 3, 4);
-    write_features(path, 2, what->n_node / 3, 3);
+    if (!what->is_bare) {
+        write_features(path, 0, (what->n_node + 2) / 3, 4);
+        write_features(path, 2, what->n_node / 3, 3);
+    }
     int64_t n = (what->n_node + 1) / 3 + what->n_lonely;
     if (what->is_explicit) {
         write_features(path, 1, n, n);

@@ -14,6 +14,7 @@ struct typed_folder {
     int64_t n_edge;   /* drawn, of three relations; with duplicates */
     int64_t n_lonely; /* further nodes of type 1 without edges */
     int n_part;       /* lines of "owner" in the folder, for partition.method = "file" */
+    bool is_bare;     /* no node has features */
     bool is_explicit; /* type 1's features are written as an identity matrix, which is the meaning of no features */
 };
 

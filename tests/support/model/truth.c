@@ -81,15 +81,15 @@ static void activate(const struct evaluation *e)
     }
 }
 
-/* y = x · wᵀ + b, or with by_column y = x · w + b */
+/* y = x · wᵀ + b, or with by_column y = x · w + b; of weights with rows of each node's own, groups of columns of y are by column. */
 static void linear(const struct evaluation *e)
 {
-    int64_t out_step = e->op->by_column ? 1 : e->f_in, in_step = e->op->by_column ? e->f : 1;
+    int64_t group = e->op->by_column ? e->f : e->truth->program->param[e->op->param[0]].embedding_row;
     for (int64_t r = 0; r < e->n; r++) {
         for (int64_t o = 0; o < e->f; o++) {
             double sum = e->w[1] != NULL ? e->w[1][o] : 0.0;
             for (int64_t i = 0; i < e->f_in; i++) {
-                sum += e->w[0][o * out_step + i * in_step] * e->x[0][r * e->f_in + i];
+                sum += e->w[0][(o / group * e->f_in + i) * group + o % group] * e->x[0][r * e->f_in + i];
             }
             e->y[r * e->f + o] = sum;
         }
@@ -350,6 +350,23 @@ static void relate(const struct evaluation *e)
     }
 }
 
+/* Edge by edge: y_to += weight · the edge's relation's columns of x_from, or the bases' columns mixed for it. */
+static void relate_rows(const struct evaluation *e)
+{
+    const struct test_graph *graph = e->truth->graph;
+    int64_t n = e->f_in / e->f;
+    memset(e->y, 0, (size_t)(e->n * e->f) * sizeof *e->y);
+    for (int64_t k = 0; k < graph->n_edge; k++) {
+        double share = test_graph_weight(graph, k) * edge_count(e, graph->from[k], graph->to[k]);
+        const double *x = source(e, 0, graph->from[k], graph->to[k]);
+        for (int64_t at = 0; at < e->f_in; at++) {
+            int64_t b = at / e->f, type = graph->type[k];
+            double part = e->w[0] != NULL ? e->w[0][type * n + b] : b == type ? 1.0 : 0.0;
+            e->y[graph->to[k] * e->f + at % e->f] += share * part * x[at];
+        }
+    }
+}
+
 /* Element by element: bias, add, eps_add, max, row_scale. */
 static void pointwise(const struct evaluation *e)
 {
@@ -376,7 +393,10 @@ static void (*evaluator_of(const struct op *op))(const struct evaluation *)
     case OP_KIND_BATCH_NORM:
         return batch_norm;
     case OP_KIND_AGGREGATE:
-        return op->aggregate == AGGREGATE_KIND_RELATION ? relate : op->n_head > 0 ? attend : aggregate;
+        return op->aggregate == AGGREGATE_KIND_RELATION  ? relate
+               : op->aggregate > AGGREGATE_KIND_RELATION ? relate_rows
+               : op->n_head > 0                          ? attend
+                                                         : aggregate;
     case OP_KIND_INVERSE_NORM:
         return inverse_norm;
     case OP_KIND_HEAD_DOT:

@@ -30,6 +30,15 @@ static void sum(struct device *device, const void *context, float *out)
     device->ops->block_close(device, &block);
 }
 
+static void pick(struct device *device, const void *context, float *out)
+{
+    const struct relation *a = context;
+    struct device_block block = opened(device, a);
+    const struct device_relation how = {&block, a->n_relation, a->n_base, a->f, a->n_base * a->f, a->x, a->comp};
+    device->ops->relation_pick(device, &how, out);
+    device->ops->block_close(device, &block);
+}
+
 static void dot(struct device *device, const void *context, float *out)
 {
     const struct relation *a = context;
@@ -69,7 +78,7 @@ static void check(int64_t n_row, int64_t n_col, int64_t (*degree)(int64_t, int64
     char what[96];
     struct relation a = {.n_relation = 5, .f = f, .stride = f};
     a.block = typed(n_row, n_col, degree, a.n_relation);
-    float *x = device_random((size_t)(n_col * (f + 3)), 1), *comp = device_random((size_t)(a.n_relation * 3), 2);
+    float *x = device_random((size_t)(n_col * 5 * (f + 3)), 1), *comp = device_random((size_t)(a.n_relation * 3), 2);
     float *y = device_random((size_t)(n_row * 5 * f), 3);
     a.x = x;
     a.y = y;
@@ -80,6 +89,7 @@ static void check(int64_t n_row, int64_t n_col, int64_t (*degree)(int64_t, int64
         for (a.stride = f; a.stride <= f + 3; a.stride += 3) {
             device_check(what, sum, &a, (size_t)(n_row * a.n_base * f), TOLERANCE_SUM);
         }
+        device_check("relation pick", pick, &a, (size_t)(n_row * f), TOLERANCE_SUM);
         a.add = mixed;
         device_check("relation dot", dot, &a, (size_t)(a.n_relation * a.n_base), TOLERANCE_SUM);
     }
@@ -114,6 +124,7 @@ Test(relation, a_block_without_edges_changes_nothing)
     struct relation a = {
         .block = {.n_row = 2, .n_col = 1, .indptr = indptr}, .n_relation = 2, .n_base = 2, .f = 3, .stride = 3, .add = true};
     device_check("sum without edges", sum, &a, 12, 0.0);
+    device_check("pick without edges", pick, &a, 6, 0.0);
     device_check("dot without edges", dot, &a, 4, 0.0);
 }
 
@@ -144,6 +155,20 @@ Test(relation, two_rows_of_three_edges_have_these_sums)
     for (int d = 0; d < DEVICE_TABLE_N; d++) {
         struct device *device = NULL;
         cr_assert_eq(device_tables[d]->open(1, &device), STATUS_OK);
+        for (int way = 0; way < 2; way++) { /* rows 1 and 2; x's row 0 is 2, 4, 6, 8 */
+            float out[6] = {7, 7, 7, 7, 7, 7};
+            struct relation wide = a;
+            const float x_rows[] = {2, 4, 6, 8, 1, 3, 5, 7};
+            const float picked[2][6] = {{7, 7, 7 + 1.5f + 6, 7 + 3.5f + 8, 7 + 10, 7 + 14},
+                                        {7, 7, 7 + 56.5f + 6200, 7 + 78.5f + 8400, 7 + 10200, 7 + 14600}};
+            wide.x = x_rows;
+            wide.comp = way == 1 ? comp : NULL;
+            pick(device, &wide, out);
+            for (int i = 0; i < 6; i++) {
+                cr_assert_eq(out[i], picked[way][i], "%s, rows, way %d: element %d is %g", device_tables[d]->name, way, i,
+                             (double)out[i]);
+            }
+        }
         for (int way = 0; way < 3; way++) {
             float out[12];
             for (int i = 0; i < 12; i++) {

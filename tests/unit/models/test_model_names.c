@@ -450,6 +450,45 @@ Test(model_names, rgcn_is_named_as_in_pytorch_geometric)
           "convs.1.weight 2x16x5\nconvs.1.comp 4x2\nconvs.1.root 16x5\nconvs.1.bias 5\n");
 }
 
+Test(model_names, rgcn_without_an_embedding_has_a_row_for_each_node_in_its_first_weights)
+{
+    const struct embedded_run all = {0, 12};
+    input.n_relation = 4;
+    input.is_sparse = input.is_typed = true;
+    input.embedded = (struct embedded){1, &all};
+    job.model.embedding = false;
+    build(JOB_KIND_RGCN);
+    names("convs.0.weight 4x12x16\nconvs.0.root 12x16\nconvs.0.bias 16\n"
+          "convs.1.weight 4x16x5\nconvs.1.root 16x5\nconvs.1.bias 5\n");
+    cr_assert_eq(program.n_embedding, 4 * 16 + 16);
+    job.model.bases = 2;
+    build(JOB_KIND_RGCN);
+    names("convs.0.weight 2x12x16\nconvs.0.comp 4x2\nconvs.0.root 12x16\nconvs.0.bias 16\n"
+          "convs.1.weight 2x16x5\nconvs.1.comp 4x2\nconvs.1.root 16x5\nconvs.1.bias 5\n");
+    cr_assert_eq(program.n_embedding, 2 * 16 + 16);
+}
+
+Test(model_names, rows_of_nodes_own_are_for_graphs_without_any_features)
+{
+    const struct embedded_run some = {3, 12}, all = {0, 12};
+    input.n_relation = 4;
+    input.is_sparse = input.is_typed = true;
+    input.embedded = (struct embedded){1, &some};
+    job.model.kind = JOB_KIND_RGCN;
+    job.model.embedding = false;
+    refused(STATUS_CONFIG, "expected a graph whose nodes have no features, found 3 columns of features");
+    input.is_typed = false;
+    input.embedded = (struct embedded){0, NULL};
+    refused(STATUS_CONFIG, "found 12 columns of features");
+    input.is_typed = true;
+    input.embedded = (struct embedded){1, &all};
+    job.model.residual = true;
+    job.model.hidden = 12;
+    refused(STATUS_CONFIG, "with model.embedding = false expected model.residual_linear = true");
+    job.model.residual_linear = true;
+    build(JOB_KIND_RGCN);
+}
+
 Test(model_names, sparse_features_of_one_type_of_nodes_are_rgcns_as_they_are)
 {
     input.n_relation = 4;

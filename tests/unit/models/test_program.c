@@ -148,6 +148,40 @@ Test(program, embeddings_are_drawn_as_columns_of_the_whole_weight_and_lie_outsid
     program_release(&parted);
 }
 
+Test(program, a_weight_with_rows_of_nodes_own_is_drawn_as_the_tensor_that_it_is)
+{
+    const struct embedded_run all = {0, 6};
+    const struct program_input input = {.n_feature = 6, .is_sparse = true, .is_typed = true, .embedded = {1, &all}};
+    const int64_t shape[] = {3, 6, 4};
+    struct program whole, parted;
+    float tensor[3 * 6 * 4], row[6 * 4], embeddings[2 * 16];
+    program_init(&(struct program_input){.n_feature = 6}, &whole);
+    program_init(&input, &parted);
+    program_tensor(&whole, "a", 3, shape, 0.5);
+    program_param(&whole, "b", 6, 4, 1.0);
+    int weight = program_node_weight(&parted, "a", 3, 4, 0.5), root = program_node_weight(&parted, "b", 0, 4, 1.0);
+    int rows = program_node_rows(&parted, 0, weight, -1), own = program_node_rows(&parted, 0, root, -1);
+    cr_assert(parted.value[rows].width == 3 * 4 && parted.value[own].width == 4);
+    cr_assert(parted.n_weight == 0 && parted.n_embedding == 16 && parted.param[root].embedding_at == 12);
+    cr_assert(parameter_size(&parted.param[weight]) == 72 && parted.param[root].n_dim == 2);
+    float arena[112];
+    program_init_weights(&whole, 9, arena);
+    memcpy(tensor, arena + whole.param[0].offset, sizeof tensor);
+    memcpy(row, arena + whole.param[1].offset, sizeof row);
+    program_init_embeddings(&parted, 9, 2, (const uint32_t[]){5, 1}, embeddings);
+    for (int64_t k = 0; k < 2; k++) {
+        int64_t node = k == 0 ? 5 : 1;
+        for (int64_t c = 0; c < 4; c++) {
+            for (int64_t b = 0; b < 3; b++) {
+                cr_assert_eq(embeddings[k * 12 + b * 4 + c], tensor[(b * 6 + node) * 4 + c]);
+            }
+            cr_assert_eq(embeddings[2 * 12 + k * 4 + c], row[node * 4 + c]);
+        }
+    }
+    program_release(&whole);
+    program_release(&parted);
+}
+
 Test(program, a_program_prints_as_one_line_per_op)
 {
     int weight = program_param(&program, "w", 4, 5, 1.0), bias = program_param(&program, "b", 0, 4, 0.0);

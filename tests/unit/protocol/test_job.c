@@ -242,6 +242,8 @@ Test(job, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
     REFUSED("[dataset]\ngenerator = \"sbm\"\nclasses = 3\nlabels_per_node = 4\n", "job.toml:4:19:", "dataset.classes");
     SETTING_REFUSED("dataset.path=x", "job.toml:2:13:", "both given");
     SETTING_REFUSED("name=a/b", "--set name: ", "fit for a folder");
+    REFUSED(GRAPH "[model]\nkind = \"rgcn\"\nblocks = 2\nembedding = false\n",
+            "job.toml:6:13:", "does not go with model.blocks");
     REFUSED("[model]\nkind = \"gat\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n", "job.toml:5:16:",
             "expected model.kind = \"gcn\", \"sage\", \"gin\", \"appnp\", \"sgc\" or \"gcnii\", and no model.aggregator");
     REFUSED("[model]\nkind = \"sage\"\naggregator = \"max\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n",

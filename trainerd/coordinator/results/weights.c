@@ -39,14 +39,13 @@ struct walk {
     const struct weights *weights;
     int next; /* parameter */
     const struct parameter *param;
-    float *tensor; /* f_out × n_column */
-    int64_t f_out, n_column;
+    float *tensor;
 };
 
 static bool walk_next(struct walk *walk)
 {
     const struct program *program = walk->weights->program;
-    float *tensor = walk->param != NULL ? walk->tensor + walk->f_out * walk->n_column : walk->weights->embedded;
+    float *tensor = walk->param != NULL ? walk->tensor + parameter_size(walk->param) : walk->weights->embedded;
     while (walk->next < program->n_param && program->param[walk->next].embedding_at < 0) {
         walk->next++;
     }
@@ -55,8 +54,6 @@ static bool walk_next(struct walk *walk)
     }
     walk->param = &program->param[walk->next++];
     walk->tensor = tensor;
-    walk->f_out = walk->param->shape[0];
-    walk->n_column = walk->param->shape[1];
     return true;
 }
 
@@ -69,8 +66,8 @@ static void shared_copy(const struct weights *weights, bool to_arena)
     while (walk_next(&walk)) {
         for (int64_t c = 0; c < n_shared; c++) {
             int64_t column = embedded_column(&program->embedded, c);
-            for (int64_t r = 0; r < walk.f_out; r++) {
-                float *whole = &walk.tensor[r * walk.n_column + column];
+            for (int64_t r = 0; r < walk.param->embedding_width; r++) {
+                float *whole = &walk.tensor[parameter_embedded(walk.param, column, r)];
                 float *shared = &weights->arena[walk.param->offset + r * n_shared + c];
                 *(to_arena ? shared : whole) = *(to_arena ? whole : shared);
             }
@@ -87,8 +84,9 @@ void weights_take_embeddings(struct weights *weights, int64_t n, const uint32_t 
 {
     struct walk walk = {.weights = weights};
     while (walk_next(&walk)) {
-        for (int64_t i = 0; i < n * walk.f_out; i++) {
-            walk.tensor[i % walk.f_out * walk.n_column + column[i / walk.f_out]] = from[n * walk.param->embedding_at + i];
+        int64_t width = walk.param->embedding_width;
+        for (int64_t i = 0; i < n * width; i++) {
+            walk.tensor[parameter_embedded(walk.param, column[i / width], i % width)] = from[n * walk.param->embedding_at + i];
         }
     }
 }
@@ -97,8 +95,9 @@ void weights_give_embeddings(const struct weights *weights, int64_t n, const uin
 {
     struct walk walk = {.weights = weights};
     while (walk_next(&walk)) {
-        for (int64_t i = 0; i < n * walk.f_out; i++) {
-            to[n * walk.param->embedding_at + i] = walk.tensor[i % walk.f_out * walk.n_column + column[i / walk.f_out]];
+        int64_t width = walk.param->embedding_width;
+        for (int64_t i = 0; i < n * width; i++) {
+            to[n * walk.param->embedding_at + i] = walk.tensor[parameter_embedded(walk.param, column[i / width], i % width)];
         }
     }
 }
