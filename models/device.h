@@ -42,8 +42,8 @@ struct device_ops {
     uint32_t codecs;        /* that rows_encode has: bit c for enum device_codec c */
     int64_t n_context;      /* of its own memory: what opening takes, about, before it is opened */
     int64_t n_context_sums; /* likewise what sums_open does besides */
-    int64_t
-        joined_edges; /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none */
+    /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none. */
+    int64_t joined_edges;
 
     /* --- life and memory: failures are returned at once --- */
     enum status (*open)(int n_thread, struct device **out); /* n_thread 0: all cores */

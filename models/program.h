@@ -87,12 +87,10 @@ struct parameter {
     int64_t shape[PROGRAM_N_DIM];
     int64_t n_shared; /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
     int64_t offset;   /* the first of them */
-    int64_t
-        embedding_at; /* -1: no embeddings. Else its column of a node that has one, embedding_width floats, lies with the node's
-                             * part: n_embedded · embedding_at floats into the part's embeddings, node after node */
-    int64_t embedding_width;
-    int64_t
-        embedding_row; /* 1: the tensor is rows × columns. Else so many floats of a node lie side by side: groups × columns × them */
+    /* -1: no embeddings. Else its column of a node that has one, embedding_width floats, lies with the node's part: n_embedded · embedding_at
+     * floats into the part's embeddings, node after node. embedding_row of a column's floats lie side by side in the tensor: with 1 that is
+     * rows × columns, else groups × columns × embedding_row. */
+    int64_t embedding_at, embedding_width, embedding_row;
     double bound;
     float fill;
     bool trains; /* false: kept and written, never stepped (gin's fixed eps) */
@@ -112,11 +110,11 @@ struct program {
     int64_t n_embedding;      /* floats of weights at each embedded column: they lie with the part that owns the node */
     struct embedded embedded; /* owned: which columns of the features */
     int32_t n_relation;       /* of the edges; 0: untyped */
-    int64_t
-        plain_width; /* no op is static, and a layer multiplies before it aggregates only where its input is wider; 0: not so */
-    bool samples;    /* in training, payloads are samples of their rows, */
-    bool stale;      /* or those of the epoch before */
-    uint32_t codecs; /* they are written down in one of these (level_codecs), */
+    /* No op is static, and a layer multiplies before it aggregates only where its input is wider; 0: not so. */
+    int64_t plain_width;
+    bool samples;             /* in training, payloads are samples of their rows, */
+    bool stale;               /* or those of the epoch before */
+    uint32_t codecs;          /* they are written down in one of these (level_codecs), */
     uint32_t codecs_backward; /* gradients in one of these */
     bool feedback;            /* what is lost of coded rows is added to those of the next epoch */
 };

@@ -94,8 +94,8 @@ struct plan {
     int32_t n_worker;
     int32_t n_machine; /* 1: workers of the local launcher share this one; else each is taken to have its own */
     bool apart;        /* the device has memory of its own; what opening it takes (MEMORY_CONTEXT) is an estimate */
-    int64_t
-        coordinator; /* bytes that this process has of its own when it plans, with the graph in memory: the most that it has beside workers */
+    /* Bytes that this process has of its own when it plans, with the graph in memory: the most that it has beside workers. */
+    int64_t coordinator;
     struct plan_worker *worker;
     int n_layer;                     /* program_n_layer */
     int64_t n_wire, n_wire_evaluate; /* of all workers; of the mean epoch */

@@ -24,12 +24,12 @@ struct setting {
 
 struct settings {
     const struct runs *runs;
-    struct setting *
-        setting; /* n, best first by the mean of the validation metric (without one, of the test metric); those without a result last */
+    /* n, best first by the mean of the validation metric (without one, of the test metric); those without a result last. */
+    struct setting *setting;
     size_t n;
     enum job_metric metric; /* of all runs; JOB_METRIC_AUTO: none has a result */
-    enum job_key_id
-        differs[JOB_KEY_N]; /* keys whose values differ between settings that they apply to, in the job file's order */
+    /* Keys whose values differ between settings that they apply to, in the job file's order. */
+    enum job_key_id differs[JOB_KEY_N];
     int n_differs;
     enum job_key_id varies[JOB_KEY_N]; /* seeds and split, where they differ between runs */
     int n_varies;

@@ -166,8 +166,8 @@ struct memory_plan {
 
     struct kept_list kept;
     struct feedback_list feedback;
-    int64_t
-        n_kept_bytes; /* of MEMORY_PAYLOADS those that live through the job: payloads kept, received and to be sent, or residuals */
+    /* Of MEMORY_PAYLOADS those that live through the job: payloads kept, received and to be sent, or residuals. */
+    int64_t n_kept_bytes;
     struct memory_sample sample;
     struct halo_list (*halo)[HALO_DIRECTION_N]; /* n_hop + 1: by hop, and all */
     int32_t n_fetch_slot;                       /* of the halo pass that has most */

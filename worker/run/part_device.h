@@ -72,11 +72,10 @@ struct part_device_setup {
     bool in_place;                      /* some aggregate reads rows of this rank's other parts where they lie */
     bool as_payload;                    /* some aggregate has even these packed */
     bool maps_own;                      /* linear maps of halo rows run on own rows alone, forward (memory_plan_maps_own) */
-    const struct part_shared
-        *turned; /* columns count rows of other ranks' parts that own parts share. NULL: each block's its own */
-    struct device_block *const
-        *trimmed;        /* by part: its blocks of hops with parts of other ranks, trimmed to what comes of a cover, by
-                                            part_hop_place. NULL: there are none */
+    /* Its columns count rows of other ranks' parts that own parts share. NULL: each block's its own. */
+    const struct part_shared *turned;
+    /* By part: its blocks of hops with parts of other ranks, trimmed to what comes of a cover, by part_hop_place. NULL: there are none. */
+    struct device_block *const *trimmed;
     struct spill *spill; /* where what is made of a part's bytes goes; all parts then count as other ranks'. NULL: none */
 };
 

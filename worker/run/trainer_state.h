@@ -57,8 +57,8 @@ struct trainer {
     struct sample *sample;     /* where a pair's share of rows is below 1: this epoch's; else NULL */
     struct kept *kept;         /* exchange.stale: payloads of the epoch before; else NULL */
     struct feedback *feedback; /* exchange.error_feedback: what rounding lost; else NULL */
-    struct shared_rows
-        *shared_rows;      /* that several own parts take from a part of another rank; NULL: each part's travel for it alone */
+    /* Rows that several own parts take from a part of another rank; NULL: each part's travel for it alone. */
+    struct shared_rows *shared_rows;
     struct stored *stored; /* blocks kept for passes that read stored inputs; NULL: none are */
     struct joined *joined; /* own parts' blocks, where they are one */
     struct halo *halo;
