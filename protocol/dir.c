@@ -78,7 +78,8 @@ void dir_close(struct dir *dir)
 
 enum status dir_inner(const struct dir *dir, const char *name, bool makes, struct dir *out)
 {
-    enum status status = path_set(out, dir->path, name);
+    bool is_itself = strcmp(name, ".") == 0;
+    enum status status = path_set(out, is_itself ? "" : dir->path, is_itself ? dir->path : name);
     if (status != STATUS_OK) {
         return status;
     }
@@ -89,15 +90,29 @@ enum status dir_inner(const struct dir *dir, const char *name, bool makes, struc
     return out->file >= 0 ? STATUS_OK : fail_folder(dir->file, dir->path, name, errno);
 }
 
+/* In a folder with the sticky bit only a file's user, and the folder's, may remove it or put another in its place. */
+static bool is_kept(const struct dir *dir, const struct stat *about)
+{
+    struct stat folder;
+    uid_t user = geteuid();
+    return user != 0 && about->st_uid != user && fstat(dir->file, &folder) == 0 && (folder.st_mode & S_ISVTX) != 0 &&
+           folder.st_uid != user;
+}
+
 enum status dir_file_check(const struct dir *dir, const char *name)
 {
     struct stat about;
     if (fstatat(dir->file, name, &about, AT_SYMLINK_NOFOLLOW) != 0) {
         return errno == ENOENT ? STATUS_OK : fail(STATUS_CREATE, dir, "look at", name, errno);
     }
-    return S_ISREG(about.st_mode)
-               ? STATUS_OK
-               : status_fail(STATUS_CREATE, "'%s/%s' is %s, expected a file", dir->path, name, kind_text(about.st_mode));
+    if (!S_ISREG(about.st_mode)) {
+        return status_fail(STATUS_CREATE, "'%s/%s' is %s, expected a file", dir->path, name, kind_text(about.st_mode));
+    }
+    return !is_kept(dir, &about) ? STATUS_OK
+                                 : status_fail(STATUS_CREATE,
+                                               "'%s/%s' belongs to user %u, and the folder's sticky bit keeps it from others: "
+                                               "expected another folder",
+                                               dir->path, name, (unsigned)about.st_uid);
 }
 
 enum status dir_file_open(const struct dir *dir, const char *name, int *file_out)

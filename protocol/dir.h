@@ -39,7 +39,7 @@ enum status dir_inner(const struct dir *dir, const char *name, bool makes, struc
  */
 enum status dir_file_open(const struct dir *dir, const char *name, int *file_out);
 
-/* May a file of that name be put there or removed: there is none, or a plain one? errors  STATUS_CREATE it is something else */
+/* May a file of that name be put there or removed: there is none, or a plain one, which no sticky bit keeps? errors  STATUS_CREATE */
 enum status dir_file_check(const struct dir *dir, const char *name);
 
 /* Remove a plain file; one that is not there is fine. errors  those of dir_file_check; STATUS_IO */

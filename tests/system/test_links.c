@@ -156,6 +156,65 @@ Test(links, another_users_journal_is_not_followed)
     cr_assert(folder_has("o/.run-1/metrics.jsonl") && folder_has("o/.publish"));
 }
 
+/* --- folders with the sticky bit, as /tmp --- */
+
+#define NOBODY "setpriv --reuid=65534 --regid=65534 --clear-groups"
+
+Test(links, what_another_user_has_in_a_sticky_folder_is_found_before_training_and_stays)
+{
+    static const char *const names[] = {"result.json", "checkpoint", NULL};
+    if (geteuid() != 0) {
+        cr_skip("only root can act for two users");
+    }
+    cr_assert_eq(chmod(folder, 0777), 0);
+    for (int i = 0; names[i] != NULL; i++) {
+        char path[64], text[64];
+        snprintf(path, sizeof path, "sticky/%s", names[i]);
+        cr_assert_eq(mkdir(folder_path("sticky"), 0), 0);
+        cr_assert_eq(chmod(folder_path("sticky"), 01777), 0);
+        if (i == 0) {
+            folder_write(path, "precious");
+        } else {
+            cr_assert_eq(mkdir(folder_path(path), 0755), 0);
+        }
+        int code = job_run_code(NOBODY, "--set output.dir=sticky");
+        cr_assert_eq(code, 73, "%s: exit %d: %s", names[i], code, job_run_log);
+        cr_assert_not_null(strstr(job_run_log, i == 0
+                                                   ? "'sticky/result.json' belongs to user 0, and the folder's sticky bit keeps"
+                                                   : "cannot write in folder 'sticky/checkpoint': Permission denied"),
+                           "%s", job_run_log);
+        cr_assert_null(strstr(job_run_log, "epoch "), "it was trained for nothing: %s", job_run_log);
+        if (i == 0) {
+            folder_read(path, text, sizeof text);
+            cr_assert_str_eq(text, "precious");
+        }
+        struct dirent **entry;
+        int n = scandir(folder_path("sticky"), &entry, NULL, NULL);
+        for (int k = 0; k < n; k++) {
+            free(entry[k]);
+        }
+        free(entry);
+        cr_assert_eq(n, 3, "%d entries with . and ..: something is left", n);
+        cr_assert_eq(i == 0 ? unlink(folder_path(path)) : rmdir(folder_path(path)), 0);
+        cr_assert_eq(rmdir(folder_path("sticky")), 0);
+    }
+}
+
+Test(links, two_users_runs_go_on_side_by_side_in_a_sticky_folder)
+{
+    if (geteuid() != 0) {
+        cr_skip("only root can act for two users");
+    }
+    cr_assert_eq(chmod(folder, 0777), 0);
+    cr_assert_eq(mkdir(folder_path("sticky"), 0), 0);
+    cr_assert_eq(chmod(folder_path("sticky"), 01777), 0);
+    job_run("--set output.dir=sticky/mine");
+    cr_assert_eq(job_run_code(NOBODY, "--set output.dir=sticky/theirs"), 0, "%s", job_run_log);
+    cr_assert(folder_has("sticky/mine/result.json") && folder_has("sticky/theirs/result.json"));
+    int code = job_run_code(NOBODY, "--set output.dir=sticky/mine");
+    cr_assert_eq(code, 73, "exit %d: %s", code, job_run_log);
+}
+
 /* --- links of the user's own --- */
 
 Test(links, an_output_folder_behind_a_link_works_as_any_other)

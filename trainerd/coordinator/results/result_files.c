@@ -50,7 +50,10 @@ static enum status folder_check(const struct dir *dir, const char *name)
 {
     struct dir inner;
     enum status status = dir_inner(dir, name, false, &inner);
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && faccessat(inner.file, ".", W_OK | X_OK, AT_EACCESS) != 0) {
+        status = status_fail(STATUS_CREATE, "cannot write in folder '%s': %s", inner.path, strerror(errno));
+    }
+    if (inner.file >= 0) {
         dir_close(&inner);
     }
     return status == STATUS_NO_INPUT ? STATUS_OK : status;
