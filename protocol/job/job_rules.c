@@ -39,38 +39,6 @@ static bool address_is_sane(const char *address)
     return n >= 1 && n <= 5 && strspn(colon + 1, "0123456789") == n && strtol(colon + 1, NULL, 10) <= 65535;
 }
 
-bool job_metric_falls(enum job_metric metric)
-{
-    return metric == JOB_METRIC_RMSE || metric == JOB_METRIC_MAE;
-}
-
-bool job_metric_is_fraction(enum job_metric metric)
-{
-    return !job_metric_falls(metric) && metric != JOB_METRIC_R2;
-}
-
-bool job_metric_find(const char *name, enum job_metric *out)
-{
-    for (int i = 0; i < JOB_METRIC_N; i++) {
-        if (i != JOB_METRIC_AUTO && strcmp(job_choice_text("train", "metric", i), name) == 0) {
-            *out = (enum job_metric)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-bool job_regresses(const struct job *job)
-{
-    int loss = job->train.loss;
-    return loss == JOB_LOSS_MSE || loss == JOB_LOSS_MAE || loss == JOB_LOSS_HUBER;
-}
-
-bool job_takes_edge_weights(const struct job *job)
-{
-    return model_is_sum(job);
-}
-
 /* The names of a set of choices: "gcn", "appnp" or "sgc". */
 static void choices_text(const struct job_key *key, uint32_t choices, char out[JOB_EXPECT_BYTES])
 {

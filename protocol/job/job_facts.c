@@ -1,0 +1,78 @@
+/* What follows from a checked job's keys. */
+#include "protocol/job/job.h"
+#include "protocol/job/model_kinds.h"
+#include "protocol/job/toml.h"
+#include "protocol/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool job_metric_falls(enum job_metric metric)
+{
+    return metric == JOB_METRIC_RMSE || metric == JOB_METRIC_MAE;
+}
+
+bool job_metric_is_fraction(enum job_metric metric)
+{
+    return !job_metric_falls(metric) && metric != JOB_METRIC_R2;
+}
+
+bool job_metric_find(const char *name, enum job_metric *out)
+{
+    for (int i = 0; i < JOB_METRIC_N; i++) {
+        if (i != JOB_METRIC_AUTO && strcmp(job_choice_text("train", "metric", i), name) == 0) {
+            *out = (enum job_metric)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool job_regresses(const struct job *job)
+{
+    int loss = job->train.loss;
+    return loss == JOB_LOSS_MSE || loss == JOB_LOSS_MAE || loss == JOB_LOSS_HUBER;
+}
+
+bool job_takes_edge_weights(const struct job *job)
+{
+    return model_is_sum(job);
+}
+
+bool job_predicts(const struct job *job)
+{
+    return job->predict.model[0] != '\0';
+}
+
+char *job_predict_setting(const char *model)
+{
+    static const char key[] = "predict.model=";
+    char *quoted = toml_quote(model);
+    size_t n = sizeof key + strlen(quoted);
+    char *out = memory_alloc(n, 1);
+    snprintf(out, n, "%s%s", key, quoted);
+    free(quoted);
+    return out;
+}
+
+void job_run_name(const struct job *job, char out[JOB_RUN_BYTES])
+{
+    snprintf(out, JOB_RUN_BYTES, "%s%s", job->job.name, job_predicts(job) ? "-predict" : "");
+}
+
+double job_sampling(const struct job *job, bool one_machine)
+{
+    bool same = job->exchange.sampling_local == JOB_SAME;
+    return one_machine && !same ? job->exchange.sampling_local : job->exchange.sampling;
+}
+
+bool job_samples(const struct job *job)
+{
+    return job_sampling(job, false) < 1.0 || job_sampling(job, true) < 1.0;
+}
+
+bool job_sampling_is_placed(const struct job *job)
+{
+    return job_sampling(job, false) != job_sampling(job, true);
+}
