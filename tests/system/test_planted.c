@@ -1,5 +1,5 @@
 /* Links planted in an output folder between every two steps of a run, by somebody who may write there: whatever the run makes of them, what
- * they lead to keeps its bytes, and the run ends with a reason. TEST_THOROUGH plants every kind at every step. */
+ * they lead to keeps its bytes, and the run ends with a reason. TEST_THOROUGH plants every kind at every step, else one kind at a step. */
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 
@@ -180,15 +180,16 @@ static bool planted_at(const char *point, int count, enum kind kind)
 
 Test(planted, links_between_every_two_steps_of_a_run_lead_to_nothing_that_it_changes)
 {
-    static const char *const points[] = {"load",   "launch",  "checkpoint", "write", "fsync",
-                                         "rename", "renamed", "results",    "move",  "finish"};
+    static const char *const points[] = {"load", "checkpoint", "write", "rename",  "results",
+                                         "move", "launch",     "fsync", "renamed", "finish"};
+    enum { N_POINT = sizeof points / sizeof *points, N_SHORT = 6 };
     bool is_thorough = getenv("TEST_THOROUGH") != NULL;
     pid_t pid;
     int state, n = 0;
     cr_assert_not(starts_and_stops("", &pid, &state));
     cr_assert(WIFEXITED(state) && WEXITSTATUS(state) == 0);
     cr_assert_eq(rename(folder_path("o"), folder_path("older")), 0);
-    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+    for (int i = 0; i < (is_thorough ? N_POINT : N_SHORT); i++) {
         bool passes = true;
         for (int count = 1; passes; count++) {
             int first = is_thorough ? 0 : count % KIND_N, last = is_thorough ? KIND_N - 1 : first;
@@ -199,5 +200,5 @@ Test(planted, links_between_every_two_steps_of_a_run_lead_to_nothing_that_it_cha
         }
     }
     fprintf(stderr, "links were planted %d times\n", n);
-    cr_assert_gt(n, 40, "few steps were found");
+    cr_assert_gt(n, 20, "few steps were found");
 }
