@@ -1,5 +1,5 @@
-/* Proof of a job's token, in both directions, over a control socket that others may read and send to: neither the token nor anything that
- * could be sent again travels.
+/* Proof of a job's token, in both directions, over a control socket that other processes may read and send to: neither the token nor anything that
+ * can be replayed travels.
  *
  *   coordinator → worker  challenge: its nonce
  *   worker → coordinator  hello: its nonce, and all that the coordinator is to know, with a proof

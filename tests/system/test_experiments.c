@@ -58,14 +58,6 @@ static pid_t start(const char *const arguments[])
     return command_start(program, arguments);
 }
 
-/* One JSON object on standard output. owns  the caller has the reference */
-static json_t *json(void)
-{
-    json_t *value = json_loads(printed, 0, NULL);
-    cr_assert_not_null(value, "no JSON: %s", printed);
-    return value;
-}
-
 static json_int_t number(const json_t *object, const char *key)
 {
     return json_integer_value(json_object_get(object, key));
@@ -75,7 +67,7 @@ static json_int_t number(const json_t *object, const char *key)
 static json_int_t n_in(const char *group, const char *state)
 {
     cr_assert_eq(RUN("status", "--group", group, "--json"), 0, "%s", output);
-    json_t *answer = json();
+    json_t *answer = command_json();
     json_int_t n = number(json_object_get(answer, "counts"), state);
     json_decref(answer);
     return n;
@@ -92,7 +84,7 @@ static void await_in(const char *group, const char *state, json_int_t n)
 static size_t n_jobs(void)
 {
     cr_assert_eq(RUN("status", "--limit", "0", "--json"), 0, "%s", output);
-    json_t *answer = json();
+    json_t *answer = command_json();
     size_t n = json_array_size(json_object_get(answer, "jobs"));
     json_decref(answer);
     return n;
@@ -217,7 +209,7 @@ Test(experiments, compare_puts_the_best_setting_first_with_means_and_deviations_
            "compare", "g", "--csv", "--runs");
     EXPECT(0, "JOB  NAME  STATE      train.lr  train.seed ", "compare", "g", "--runs");
     EXPECT(0, "", "compare", "g", "--json");
-    json_t *answer = json(), *setting = json_array_get(json_object_get(answer, "settings"), 0);
+    json_t *answer = command_json(), *setting = json_array_get(json_object_get(answer, "settings"), 0);
     cr_assert_eq(json_real_value(json_object_get(json_object_get(setting, "settings"), "train.lr")), 0.1);
     cr_assert_eq(number(json_array_get(json_object_get(setting, "runs"), 1), "job"), 4);
     json_decref(answer);

@@ -52,13 +52,6 @@ static void srun_make(void)
 
 TestSuite(slurm, .init = srun_make, .fini = folder_remove, .timeout = 180);
 
-static void expect_end(int want, const char *part, const char *environment, const char *settings)
-{
-    int got = job_run_code(environment, "%s", settings);
-    cr_assert_eq(got, want, "%s: exit %d: %s", settings, got, job_run_log);
-    cr_assert_not_null(strstr(job_run_log, part), "'%s' is not in: %s", part, job_run_log);
-}
-
 static void train_here(void)
 {
     job_run("--set workers.launcher=local --set workers.count=2 --set output.dir=here");
@@ -75,7 +68,7 @@ static double number_of(const char *section, const char *key)
 Test(slurm, tasks_of_an_allocation_train_the_same_bits_as_workers_of_this_machine)
 {
     train_here();
-    expect_end(0, "worker 2 joined: pid ", ALLOCATION, HERE "--set output.dir=slurm");
+    job_run_expect(0, "worker 2 joined: pid ", ALLOCATION, HERE "--set output.dir=slurm");
     cr_expect_not_null(strstr(job_run_log, " on node1, "), "%s", job_run_log);
     results_expect_same(folder_path("here"), folder_path("slurm"), false);
 }
@@ -83,7 +76,7 @@ Test(slurm, tasks_of_an_allocation_train_the_same_bits_as_workers_of_this_machin
 Test(slurm, the_token_reaches_workers_on_standard_input_and_is_in_no_argument_and_no_environment)
 {
     char token[256], seen[1 << 15];
-    expect_end(0, "", ALLOCATION, HERE "--set output.dir=slurm");
+    job_run_expect(0, "", ALLOCATION, HERE "--set output.dir=slurm");
     folder_read("seen-token", token, sizeof token);
     cr_assert_eq(strlen(token), 64u, "%s", token);
     folder_read("seen-arguments", seen, sizeof seen);
@@ -96,33 +89,33 @@ Test(slurm, the_token_reaches_workers_on_standard_input_and_is_in_no_argument_an
 Test(slurm, count_threads_and_memory_are_those_of_the_allocation)
 {
     char seen[1 << 13];
-    expect_end(0, "", ALLOCATION " SLURM_CPUS_PER_TASK=2 SLURM_MEM_PER_NODE=1000",
-               HERE "--set workers.threads=0 --set output.dir=slurm");
+    job_run_expect(0, "", ALLOCATION " SLURM_CPUS_PER_TASK=2 SLURM_MEM_PER_NODE=1000",
+                   HERE "--set workers.threads=0 --set output.dir=slurm");
     cr_expect_eq(number_of("workers", "count"), 3.0);
     cr_expect_eq(number_of("workers", "threads"), 2.0);
     cr_expect_eq(number_of("memory", "limit"), (500.0 - 12.0) * (1 << 20));
     folder_read("seen-arguments", seen, sizeof seen);
     cr_expect_not_null(strstr(seen, "--ntasks=3\n--cpus-per-task=2\n"), "%s", seen);
-    expect_end(71, "memory.limit is 1048576", ALLOCATION " SLURM_MEM_PER_CPU=13", HERE "--set dataset.nodes=20000");
-    expect_end(71, "Slurm gives a task 10485760 bytes", ALLOCATION " SLURM_MEM_PER_CPU=10", HERE);
+    job_run_expect(71, "memory.limit is 1048576", ALLOCATION " SLURM_MEM_PER_CPU=13", HERE "--set dataset.nodes=20000");
+    job_run_expect(71, "Slurm gives a task 10485760 bytes", ALLOCATION " SLURM_MEM_PER_CPU=10", HERE);
 }
 
 Test(slurm, a_job_that_does_not_fit_the_allocation_is_refused_with_both_numbers)
 {
-    expect_end(78, "workers.count = 2, and Slurm's allocation has 3 tasks", ALLOCATION, "--set workers.count=2");
-    expect_end(78, "the tasks of Slurm's allocation are more than partition.parts = 2, and each worker needs a part: 3",
-               ALLOCATION, "--set partition.parts=2");
-    expect_end(78, "there is none here (no SLURM_JOB_ID)", "", "");
-    expect_end(78, "a plan takes workers.count instead", "", "--plan");
-    expect_end(0, "", "", "--plan --set workers.count=2");
-    expect_end(0, "from 2", ALLOCATION, "--plan");
+    job_run_expect(78, "workers.count = 2, and Slurm's allocation has 3 tasks", ALLOCATION, "--set workers.count=2");
+    job_run_expect(78, "the tasks of Slurm's allocation are more than partition.parts = 2, and each worker needs a part: 3",
+                   ALLOCATION, "--set partition.parts=2");
+    job_run_expect(78, "there is none here (no SLURM_JOB_ID)", "", "");
+    job_run_expect(78, "a plan takes workers.count instead", "", "--plan");
+    job_run_expect(0, "", "", "--plan --set workers.count=2");
+    job_run_expect(0, "from 2", ALLOCATION, "--plan");
 }
 
 Test(slurm, an_srun_that_is_missing_or_fails_ends_the_job_with_its_name)
 {
-    expect_end(69, "cannot start the workers, 'srun'", "PATH=/nowhere SLURM_JOB_ID=7 SLURM_NTASKS=1", HERE);
+    job_run_expect(69, "cannot start the workers, 'srun'", "PATH=/nowhere SLURM_JOB_ID=7 SLURM_NTASKS=1", HERE);
     folder_write("srun", "#!/bin/bash\necho 'srun: error: no' >&2\nexit 1\n");
-    expect_end(69, "srun, which runs the workers, ended with exit code 1", ALLOCATION, HERE);
+    job_run_expect(69, "srun, which runs the workers, ended with exit code 1", ALLOCATION, HERE);
 }
 
 /* Processes of the tasks that the last srun has started, which end when it does. */
@@ -139,18 +132,18 @@ static void expect_none_left(void)
 Test(slurm, a_killed_worker_is_named_and_a_restart_trains_the_same_bits)
 {
     train_here();
-    expect_end(69, "worker 1 (pid ", ALLOCATION " TRAINERD_FAULTS=worker1.step=kill@5", HERE "--set output.dir=lost");
+    job_run_expect(69, "worker 1 (pid ", ALLOCATION " TRAINERD_FAULTS=worker1.step=kill@5", HERE "--set output.dir=lost");
     cr_expect_not_null(strstr(job_run_log, "on node0) closed its control connection"), "%s", job_run_log);
     expect_none_left();
-    expect_end(0, "restart 1 of 3, from the last checkpoint", ALLOCATION " TRAINERD_FAULTS=worker1.step=kill@5",
-               HERE "--set workers.max_restarts=3 --set output.dir=slurm");
+    job_run_expect(0, "restart 1 of 3, from the last checkpoint", ALLOCATION " TRAINERD_FAULTS=worker1.step=kill@5",
+                   HERE "--set workers.max_restarts=3 --set output.dir=slurm");
     results_expect_same(folder_path("here"), folder_path("slurm"), false);
 }
 
 Test(slurm, a_stopped_worker_is_ended_by_a_signal_to_srun)
 {
-    expect_end(69, "worker 2 (pid ", ALLOCATION " TRAINERD_FAULTS=worker2.step=stop@3",
-               HERE "--set workers.heartbeat_timeout=1 --set output.dir=lost");
+    job_run_expect(69, "worker 2 (pid ", ALLOCATION " TRAINERD_FAULTS=worker2.step=stop@3",
+                   HERE "--set workers.heartbeat_timeout=1 --set output.dir=lost");
     cr_expect_not_null(strstr(job_run_log, "on node1) was silent for "), "%s", job_run_log);
     expect_none_left();
 }
@@ -190,7 +183,7 @@ Test(slurm, a_signal_to_the_tasks_saves_a_checkpoint_and_a_resumed_job_has_the_s
     snprintf(epochs, sizeof epochs, "train.epochs=%lld", results_checkpoint(folder_path("slurm")) + 10);
     char settings[256];
     snprintf(settings, sizeof settings, HERE "--set output.dir=slurm --resume --set %s", epochs);
-    expect_end(0, "resuming ", ALLOCATION, settings);
+    job_run_expect(0, "resuming ", ALLOCATION, settings);
     job_run("--set workers.launcher=local --set workers.count=2 --set output.dir=here --set %s", epochs);
     results_expect_same(folder_path("here"), folder_path("slurm"), false);
 }

@@ -36,13 +36,6 @@ static void ssh_make(void)
 
 TestSuite(ssh, .init = ssh_make, .fini = folder_remove, .timeout = 180);
 
-static void expect_end(int want, const char *part, const char *environment, const char *settings)
-{
-    int got = job_run_code(environment, "%s", settings);
-    cr_assert_eq(got, want, "%s: exit %d: %s", settings, got, job_run_log);
-    cr_assert_not_null(strstr(job_run_log, part), "'%s' is not in: %s", part, job_run_log);
-}
-
 static void train_here(void)
 {
     job_run("--set workers.launcher=local --set workers.count=2 --set output.dir=here");
@@ -62,7 +55,7 @@ Test(ssh, a_worker_for_each_slot_trains_the_same_bits_as_workers_of_this_machine
 {
     char seen[1 << 15];
     train_here();
-    expect_end(0, "worker 3 joined: pid ", SSH, HERE "--set output.dir=far");
+    job_run_expect(0, "worker 3 joined: pid ", SSH, HERE "--set output.dir=far");
     results_expect_same(folder_path("here"), folder_path("far"), false);
     expect_none_left();
     folder_read("seen", seen, sizeof seen);
@@ -76,43 +69,44 @@ Test(ssh, a_worker_for_each_slot_trains_the_same_bits_as_workers_of_this_machine
 Test(ssh, fewer_workers_than_slots_take_the_first_and_more_are_refused)
 {
     char seen[1 << 15];
-    expect_end(0, "worker 2 joined: pid ", SSH, HERE "--set workers.count=3 --set output.dir=far");
+    job_run_expect(0, "worker 2 joined: pid ", SSH, HERE "--set workers.count=3 --set output.dir=far");
     folder_read("seen", seen, sizeof seen);
     cr_expect_null(strstr(seen, "three exec"), "%s", seen);
-    expect_end(78, "workers.count = 5, and 'hosts' has 4 slots", SSH, "--set workers.count=5 --set partition.parts=8");
-    expect_end(78, "the slots of workers.hosts are more than partition.parts = 2", SSH, "--set partition.parts=2");
-    expect_end(78, "needs workers.hosts", SSH, "--set workers.hosts=");
-    expect_end(66, "workers.hosts: ", SSH, "--set workers.hosts=none");
+    job_run_expect(78, "workers.count = 5, and 'hosts' has 4 slots", SSH, "--set workers.count=5 --set partition.parts=8");
+    job_run_expect(78, "the slots of workers.hosts are more than partition.parts = 2", SSH, "--set partition.parts=2");
+    job_run_expect(78, "needs workers.hosts", SSH, "--set workers.hosts=");
+    job_run_expect(66, "workers.hosts: ", SSH, "--set workers.hosts=none");
     folder_write("hosts", "one\ntwo slot=2\n");
-    expect_end(78, "hosts:2: unknown word 'slot=2'", SSH, "");
+    job_run_expect(78, "hosts:2: unknown word 'slot=2'", SSH, "");
 }
 
 Test(ssh, a_host_that_is_away_and_a_program_that_is_not_there_are_named)
 {
     folder_write("hosts", "one\naway\n");
-    expect_end(69, " on away) was not started, killed or lost by ssh (exit code 255", SSH, HERE);
+    job_run_expect(69, " on away) was not started, killed or lost by ssh (exit code 255", SSH, HERE);
     cr_expect_not_null(strstr(job_run_log, "ssh: away: no such host"), "%s", job_run_log);
     expect_none_left();
     folder_write("hosts", "one\n");
-    expect_end(78, "expected the path of trainer-worker there as workers.program", SSH,
-               HERE "--set workers.program=/none/worker");
-    expect_end(69, "expected ssh in PATH", "PATH=/nowhere", HERE);
+    job_run_expect(78, "expected the path of trainer-worker there as workers.program", SSH,
+                   HERE "--set workers.program=/none/worker");
+    job_run_expect(69, "expected ssh in PATH", "PATH=/nowhere", HERE);
 }
 
 Test(ssh, a_worker_that_cannot_reach_the_coordinator_says_so)
 {
     folder_write("hosts", "one\n");
     folder_write("ssh", "#!/bin/bash\nwhile [[ $1 != -- ]]; do shift; done\nexec sh -c \"${3/127.0.0.1/127.0.0.2}\"\n");
-    expect_end(69, "trainer-worker: cannot reach the coordinator at 127.0.0.2:", SSH, HERE "--set workers.join_timeout=1.5");
+    job_run_expect(69, "trainer-worker: cannot reach the coordinator at 127.0.0.2:", SSH,
+                   HERE "--set workers.join_timeout=1.5");
 }
 
 Test(ssh, a_killed_worker_is_named_and_a_restart_trains_the_same_bits)
 {
     train_here();
-    expect_end(69, "worker 2 (pid ", SSH " TRAINERD_FAULTS=worker2.step=kill@5", HERE "--set output.dir=lost");
+    job_run_expect(69, "worker 2 (pid ", SSH " TRAINERD_FAULTS=worker2.step=kill@5", HERE "--set output.dir=lost");
     expect_none_left();
-    expect_end(0, "restart 1 of 3, from the last checkpoint", SSH " TRAINERD_FAULTS=worker2.step=kill@5",
-               HERE "--set workers.max_restarts=3 --set output.dir=far");
+    job_run_expect(0, "restart 1 of 3, from the last checkpoint", SSH " TRAINERD_FAULTS=worker2.step=kill@5",
+                   HERE "--set workers.max_restarts=3 --set output.dir=far");
     results_expect_same(folder_path("here"), folder_path("far"), false);
     expect_none_left();
 }

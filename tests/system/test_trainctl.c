@@ -49,14 +49,6 @@ static pid_t start(const char *const arguments[])
     return command_start(program, arguments);
 }
 
-/* One JSON object on standard output. owns  the caller has the reference */
-static json_t *json(void)
-{
-    json_t *value = json_loads(printed, 0, NULL);
-    cr_assert_not_null(value, "no JSON: %s", printed);
-    return value;
-}
-
 static void await_state(const char *job, const char *state)
 {
     double since_s = clock_s();
@@ -109,17 +101,17 @@ Test(trainctl, every_answer_is_there_as_json)
     static const char *const commands[] = {"status", "show", "workers"};
     for (size_t i = 0; i < 3; i++) {
         cr_assert_eq(RUN(commands[i], "1", "--json"), 0, "%s", output);
-        json_t *answer = json();
+        json_t *answer = command_json();
         cr_assert(json_is_true(json_object_get(answer, "ok")));
         json_decref(answer);
     }
     static const char *const others[] = {"version", "help", "man", "protocol", "status"};
     for (size_t i = 0; i < 5; i++) {
         cr_assert_eq(RUN(others[i], "--json"), 0, "%s", output);
-        json_decref(json());
+        json_decref(command_json());
     }
     cr_assert_eq(RUN("metrics", "1", "--json", "--tail", "1"), 0);
-    json_t *epoch = json();
+    json_t *epoch = command_json();
     cr_assert_eq(json_integer_value(json_object_get(epoch, "epoch")), 2);
     json_decref(epoch);
     EXPECT(0, "done in", "logs", "1");
@@ -131,7 +123,7 @@ Test(trainctl, every_answer_is_there_as_json)
 static json_t *shown(const char *job)
 {
     cr_assert_eq(RUN("show", job, "--json"), 0, "%s", output);
-    return json();
+    return command_json();
 }
 
 /* The job has done so many epochs, all that is shown of it agrees, and its folder's path ends so. */
@@ -166,7 +158,7 @@ Test(trainctl, a_job_that_has_ended_shows_its_traffic_by_layer_beside_the_plan)
     EXPECT(0, "traffic of an epoch", "show", "2");
     cr_assert_not_null(strstr(printed, "LAYER"));
     EXPECT(0, "", "show", "2", "--json");
-    json_t *answer = json(), *traffic = json_object_get(json_object_get(answer, "result"), "traffic");
+    json_t *answer = command_json(), *traffic = json_object_get(json_object_get(answer, "result"), "traffic");
     const json_t *measured = json_object_get(traffic, "measured");
     cr_assert(json_equal(json_object_get(traffic, "planned"), measured), "%s", printed);
     cr_assert_eq(json_array_size(json_object_get(measured, "layers")), 2);
@@ -205,7 +197,7 @@ Test(trainctl, what_a_job_before_left_in_the_folder_is_not_shown_as_ones_own)
         EXPECT(0, "", "metrics", "3", "--json");
         cr_assert_eq(strstr(printed, "\"epoch\"") != NULL, done, "%s", printed);
         EXPECT(0, "", "show", "3", "--json");
-        json_t *answer = json();
+        json_t *answer = command_json();
         cr_assert_eq(json_is_object(json_object_get(answer, "last")), done, "%s", printed);
         cr_assert_eq(json_is_object(json_object_get(answer, "result")), done, "%s", printed);
         json_decref(answer);
@@ -384,7 +376,7 @@ Test(trainctl, doctor_says_of_each_thing_whether_it_is_well_and_what_to_do)
 {
     char program[PATH_MAX], command[2 * PATH_MAX];
     int code = RUN("doctor", "--json");
-    json_t *answer = json(), *check;
+    json_t *answer = command_json(), *check;
     size_t i, n_fail = 0;
     json_array_foreach(json_object_get(answer, "checks"), i, check)
     {

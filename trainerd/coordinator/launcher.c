@@ -4,21 +4,14 @@
 #include "trainerd/coordinator/fleet/hosts.h"
 #include "trainerd/coordinator/fleet/slurm.h"
 
-#include <stdlib.h>
-
-static const char *environment(const char *name)
-{
-    return getenv(name);
-}
-
 static enum status slurm_settle(bool starts, struct job *job_io)
 {
     struct job_workers *workers = &job_io->workers;
     struct slurm slurm;
-    if (!starts && workers->count > 0 && !slurm_is_here(environment)) {
+    if (!starts && workers->count > 0 && !slurm_is_here(slurm_environment)) {
         return STATUS_OK; /* a plan that is made before sbatch */
     }
-    enum status status = slurm_read(environment, &slurm);
+    enum status status = slurm_read(slurm_environment, &slurm);
     if (status != STATUS_OK) {
         return starts ? status : status_fail(status, "%s; a plan takes workers.count instead", status_reason());
     }
@@ -76,8 +69,8 @@ enum status launcher_limit(struct job *job_io)
 {
     struct slurm slurm = {0};
     bool asks = job_io->workers.launcher == JOB_LAUNCHER_SLURM && job_io->memory.limit == 0 &&
-                job_io->workers.device != JOB_DEVICE_GPU && slurm_is_here(environment);
-    enum status status = asks ? slurm_read(environment, &slurm) : STATUS_OK;
+                job_io->workers.device != JOB_DEVICE_GPU && slurm_is_here(slurm_environment);
+    enum status status = asks ? slurm_read(slurm_environment, &slurm) : STATUS_OK;
     if (status != STATUS_OK || slurm.n_memory == 0) {
         return status;
     }
@@ -96,6 +89,6 @@ bool launcher_shares_gpus(const struct job *job)
 {
     struct slurm slurm;
     return job->workers.launcher == JOB_LAUNCHER_LOCAL ||
-           (job->workers.launcher == JOB_LAUNCHER_SLURM && slurm_is_here(environment) &&
-            slurm_read(environment, &slurm) == STATUS_OK && slurm.has_gpus);
+           (job->workers.launcher == JOB_LAUNCHER_SLURM && slurm_is_here(slurm_environment) &&
+            slurm_read(slurm_environment, &slurm) == STATUS_OK && slurm.has_gpus);
 }

@@ -284,6 +284,30 @@ static bool is_checkpoint_due(struct training *training)
 
 /* --- the loop --- */
 
+/* After its numbers are in the state: on the console, and as an event. */
+static void show_epoch(struct training *training, const struct fleet_report *report, bool is_evaluated)
+{
+    const struct checkpoint_state *state = &training->state;
+    const struct progress_epoch seen = {.n_done = state->n_epoch,
+                                        .is_evaluated = is_evaluated,
+                                        .loss = state->last.loss,
+                                        .train = state->last.train,
+                                        .valid = state->last.valid,
+                                        .test = state->last.test,
+                                        .best_valid = state->best_epoch >= 0 ? state->best.valid : NAN,
+                                        .best_test = state->best_epoch >= 0 ? state->best.test : NAN,
+                                        .epoch_s = report->epoch_s,
+                                        .compute_s = report->compute_s,
+                                        .pack_s = report->pack_s,
+                                        .wait_s = report->wait_s,
+                                        .evaluate_s = report->evaluate_s,
+                                        .n_sent = (int64_t)report->bytes_sent,
+                                        .n_bytes = (int64_t)report->bytes_received};
+    double now_s = clock_s();
+    progress_epoch(training->progress, &seen, now_s);
+    events_epoch(training->events, training->progress, training->metric, training->memory, now_s);
+}
+
 static enum status run_epoch(struct training *training, int64_t epoch)
 {
     const struct job_train *train = &training->job->train;
@@ -327,24 +351,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     state->n_call += (int64_t)report.n_call;
     training->waits = fleet_waits_most(&training->waits, &report.waits);
     training->n_replay += report.n_replay;
-    const struct progress_epoch seen = {.n_done = epoch + 1,
-                                        .is_evaluated = evaluate,
-                                        .loss = now.loss,
-                                        .train = now.train,
-                                        .valid = now.valid,
-                                        .test = now.test,
-                                        .best_valid = state->best_epoch >= 0 ? state->best.valid : NAN,
-                                        .best_test = state->best_epoch >= 0 ? state->best.test : NAN,
-                                        .epoch_s = report.epoch_s,
-                                        .compute_s = report.compute_s,
-                                        .pack_s = report.pack_s,
-                                        .wait_s = report.wait_s,
-                                        .evaluate_s = report.evaluate_s,
-                                        .n_sent = (int64_t)report.bytes_sent,
-                                        .n_bytes = (int64_t)report.bytes_received};
-    double now_s = clock_s();
-    progress_epoch(training->progress, &seen, now_s);
-    events_epoch(training->events, training->progress, training->metric, training->memory, now_s);
+    show_epoch(training, &report, evaluate);
     return is_checkpoint_due(training) ? save_checkpoint(training) : STATUS_OK;
 }
 

@@ -1,8 +1,8 @@
 /* The command plot: charts of jobs and groups, from the daemon or from an output folder. */
 #include "protocol/memory.h"
 #include "trainerd/ctl/draw/chart.h"
+#include "trainerd/ctl/experiments/settings.h"
 #include "trainerd/ctl/run.h"
-#include "trainerd/ctl/settings.h"
 #include "trainerd/ctl/text.h"
 
 #include <dirent.h>

@@ -3,8 +3,8 @@
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
 #include "protocol/printable.h"
+#include "trainerd/ctl/experiments/submit_sweep.h"
 #include "trainerd/ctl/run.h"
-#include "trainerd/ctl/submit_sweep.h"
 #include "trainerd/ctl/text.h"
 
 #include <errno.h>

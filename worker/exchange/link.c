@@ -229,20 +229,26 @@ static bool frames_heed(struct link *link)
     return false;
 }
 
-/* In memory of its own: an epoch allocates nothing, in no thread. */
+/* Send a message of n bytes that was encoded behind a frame's head. In the caller's memory: an epoch allocates nothing, in no thread. */
+static void encoded_send(struct link *link, enum status encoded, unsigned id, uint8_t *frame, size_t n)
+{
+    enum status status = encoded;
+    if (status == STATUS_OK) {
+        control_head(frame, id, n);
+        status = frame_send(link, frame, CONTROL_HEAD_BYTES + n);
+    }
+    if (status != STATUS_OK) {
+        die(link, status);
+    }
+}
+
 static void beat(struct link *link)
 {
     struct message_heartbeat message = {.epoch = atomic_load(&link->epoch), .step = atomic_load(&link->step)};
     uint8_t frame[CONTROL_HEAD_BYTES + 8];
     size_t n;
     enum status status = message_encode_heartbeat(&message, frame + CONTROL_HEAD_BYTES, 8, &n);
-    if (status == STATUS_OK) {
-        control_head(frame, MESSAGE_ID_heartbeat, n);
-        status = frame_send(link, frame, sizeof frame);
-    }
-    if (status != STATUS_OK) {
-        die(link, status);
-    }
+    encoded_send(link, status, MESSAGE_ID_heartbeat, frame, n);
 }
 
 /* Pass on the signals that have come. */
@@ -254,13 +260,7 @@ static void signals_pass(struct link *link)
         uint8_t frame[CONTROL_HEAD_BYTES + 4];
         size_t n;
         enum status status = message_encode_signalled(&message, frame + CONTROL_HEAD_BYTES, 4, &n);
-        if (status == STATUS_OK) {
-            control_head(frame, MESSAGE_ID_signalled, n);
-            status = frame_send(link, frame, sizeof frame);
-        }
-        if (status != STATUS_OK) {
-            die(link, status);
-        }
+        encoded_send(link, status, MESSAGE_ID_signalled, frame, n);
     }
 }
 

@@ -43,3 +43,10 @@ int command_finish(pid_t child)
     folder_read("err", output + strlen(output), sizeof output - strlen(output));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
+
+json_t *command_json(void)
+{
+    json_t *value = json_loads(printed, 0, NULL);
+    cr_assert_not_null(value, "no JSON: %s", printed);
+    return value;
+}

@@ -3,6 +3,7 @@
 #define TESTS_SUPPORT_COMMAND_H
 
 #include <criterion/criterion.h>
+#include <jansson.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -19,6 +20,9 @@ pid_t command_start(const char *program, const char *const arguments[]);
 
 /* Wait for the program's end; its exit code, or 1000 + the signal that ended it. */
 int command_finish(pid_t child);
+
+/* The one JSON value on its standard output. owns  the caller has the reference */
+json_t *command_json(void);
 
 #define RUN(...) command_finish(start((const char *const[]){__VA_ARGS__, NULL}))
 #define EXPECT(code, part, ...)                                                                                                \

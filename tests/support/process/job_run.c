@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 
 enum { MOST_SETTINGS = 4096 };
@@ -49,6 +50,13 @@ void job_run(const char *format, ...)
     format_settings(format, values, settings);
     va_end(values);
     cr_assert_eq(run("", settings), 0, "%s: %s", settings, job_run_log);
+}
+
+void job_run_expect(int code, const char *part, const char *environment, const char *settings)
+{
+    int got = run(environment, settings);
+    cr_assert_eq(got, code, "%s: exit %d: %s", settings, got, job_run_log);
+    cr_assert_not_null(strstr(job_run_log, part), "'%s' is not in: %s", part, job_run_log);
 }
 
 json_t *job_run_plan(const char *format, ...)

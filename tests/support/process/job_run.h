@@ -16,6 +16,9 @@ void job_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same with a shell's settings of the environment before it, "TRAINERD_FAULTS=..."; the exit code, 128 and more where a signal ended it. */
 int job_run_code(const char *environment, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same: it ends with this exit code, and its standard error has `part`. */
+void job_run_expect(int code, const char *part, const char *environment, const char *settings);
+
 /* The job's plan (--plan --json); the caller releases it. */
 json_t *job_run_plan(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

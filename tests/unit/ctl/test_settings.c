@@ -1,5 +1,5 @@
 /* Runs by their settings: what is put together, in which order, and the numbers. */
-#include "trainerd/ctl/settings.h"
+#include "trainerd/ctl/experiments/settings.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Sweeps: which jobs come out, in which order, and what is refused. */
-#include "trainerd/ctl/sweep.h"
+#include "trainerd/ctl/experiments/sweep.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -18,7 +18,9 @@
 #include <unistd.h>
 
 #define UNAUTHENTICATED_MOST 64
-#define UNAUTHENTICATED_MS 5000
+#define UNAUTHENTICATED_S 5
+#define TEXT(value) #value
+#define TEXT_OF(value) TEXT(value)
 #define UNAUTHENTICATED_FRAME_BYTES 65536u
 #define SUSPECT_MS                                                                                                             \
     500 /* a lost worker or a failed transport is reported after this time, in which a better reason may arrive */
@@ -27,7 +29,7 @@
 static void closed_note(struct fleet_client *client, const char *why)
 {
     char note[LOG_LIMIT_NOTE_BYTES];
-    if (log_limit_passes(&client->fleet->strangers, clock_ms(), note)) {
+    if (log_limit_passes(&client->fleet->refused, clock_ms(), note)) {
         log_warn("closed the control connection from %s: %s%s", client->from, why, note);
     }
 }
@@ -258,8 +260,8 @@ void fleet_tick(uv_timer_t *tick)
     const uint64_t silence_ms = (uint64_t)(fleet->job->workers.heartbeat_timeout * 1000);
     for (struct fleet_client *client = fleet->clients, *next; client != NULL; client = next) {
         next = client->next;
-        if (client->worker == NULL && now - client->since_ms > UNAUTHENTICATED_MS) {
-            closed_note(client, "no hello within the time that a stranger has");
+        if (client->worker == NULL && now - client->since_ms > UNAUTHENTICATED_S * 1000) {
+            closed_note(client, "no hello within " TEXT_OF(UNAUTHENTICATED_S) " s");
             fleet_client_close(client);
         }
     }

@@ -15,7 +15,7 @@ static void refuse(struct fleet_client *client, const char *why)
     void *frame = control_frame_abort(&abort, &n);
     fleet_client_send(client, frame, n);
     char note[LOG_LIMIT_NOTE_BYTES];
-    if (log_limit_passes(&client->fleet->strangers, clock_ms(), note)) {
+    if (log_limit_passes(&client->fleet->refused, clock_ms(), note)) {
         log_warn("refused %s: %s%s", client->from, why, note);
     }
 }

@@ -24,11 +24,6 @@ static void step_exited(uv_process_t *process, int64_t exit_code, int signal)
     }
 }
 
-static const char *environment_get(const char *name)
-{
-    return getenv(name);
-}
-
 static void argument_add(char **arguments, size_t *n, const char *argument)
 {
     arguments[(*n)++] = (char *)argument;
@@ -38,7 +33,7 @@ enum status fleet_launch_slurm(struct fleet *fleet)
 {
     struct slurm slurm;
     char program[PATH_MAX], n_task[32], n_cpu[40], timeout[32], *arguments[20];
-    enum status status = slurm_read(environment_get, &slurm);
+    enum status status = slurm_read(slurm_environment, &slurm);
     status = status == STATUS_OK ? fleet_worker_program(fleet->job, program) : status;
     if (status != STATUS_OK) {
         return status;

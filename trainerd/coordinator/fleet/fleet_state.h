@@ -83,8 +83,8 @@ struct fleet {
     struct fleet_step step;
     bool is_signalled; /* a worker has passed on a signal to end */
     struct fleet_client *clients;
-    struct log_limit strangers; /* refused and closed connections in the log */
-    uint64_t entered_ms;        /* when the present call began to run the loop: between calls, nothing is received */
+    struct log_limit refused; /* log lines of refused and closed connections */
+    uint64_t entered_ms;      /* when the present call began to run the loop: between calls, nothing is received */
     uint64_t join_by_ms;
     char doing[64]; /* "in epoch 12", for reasons */
 

@@ -1,10 +1,16 @@
 #include "trainerd/coordinator/fleet/slurm.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MIB ((int64_t)1 << 20)
 #define MEMORY_MOST ((int64_t)1 << 40) /* MiB */
+
+const char *slurm_environment(const char *name)
+{
+    return getenv(name);
+}
 
 /* Digits at *at, which moves behind them; -1: none, or a number above `most`. */
 static int64_t digits_read(const char **at, int64_t most)

@@ -21,8 +21,9 @@ struct slurm {
     bool has_gpus;       /* on this node */
 };
 
-/* Read a variable of the environment: getenv, or a test's. */
+/* Read a variable: of this process's environment, or of a test's. */
 typedef const char *slurm_variable(const char *name);
+const char *slurm_environment(const char *name);
 
 /* Is this process in an allocation? */
 bool slurm_is_here(slurm_variable *variable);

@@ -2,7 +2,7 @@
 #ifndef TRAINERD_CTL_SETTINGS_H
 #define TRAINERD_CTL_SETTINGS_H
 
-#include "trainerd/ctl/runs.h"
+#include "trainerd/ctl/experiments/runs.h"
 
 #include <stdbool.h>
 #include <stddef.h>

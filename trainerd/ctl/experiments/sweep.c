@@ -1,4 +1,4 @@
-#include "trainerd/ctl/sweep.h"
+#include "trainerd/ctl/experiments/sweep.h"
 
 #include "protocol/log.h"
 #include "protocol/memory.h"

@@ -1,4 +1,4 @@
-#include "trainerd/ctl/submit_sweep.h"
+#include "trainerd/ctl/experiments/submit_sweep.h"
 
 #include "protocol/capture.h"
 #include "protocol/job/job.h"
@@ -6,7 +6,7 @@
 #include "protocol/memory.h"
 #include "protocol/printable.h"
 #include "protocol/program.h"
-#include "trainerd/ctl/sweep.h"
+#include "trainerd/ctl/experiments/sweep.h"
 #include "trainerd/ctl/text.h"
 
 #include <limits.h>

@@ -1,4 +1,4 @@
-#include "trainerd/ctl/settings.h"
+#include "trainerd/ctl/experiments/settings.h"
 
 #include "protocol/log.h"
 #include "protocol/memory.h"

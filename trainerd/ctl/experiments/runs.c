@@ -1,4 +1,4 @@
-#include "trainerd/ctl/runs.h"
+#include "trainerd/ctl/experiments/runs.h"
 
 #include "protocol/log.h"
 #include "protocol/memory.h"

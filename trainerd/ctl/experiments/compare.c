@@ -1,7 +1,7 @@
 /* The command compare: runs by their settings, best first, as a table, CSV or JSON. */
 #include "protocol/memory.h"
+#include "trainerd/ctl/experiments/settings.h"
 #include "trainerd/ctl/run.h"
-#include "trainerd/ctl/settings.h"
 #include "trainerd/ctl/text.h"
 
 #include <math.h>
