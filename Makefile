@@ -67,11 +67,14 @@ archive = $(foreach module,$(1),$(BUILD)/lib/$(module).a)
 program = $(BUILD)/bin/$(subst _,-,$(patsubst main_%.c,%,$(notdir $(1))))
 program_modules = $(if $(filter trainerd/main_trainerd.c trainerd/main_trainctl.c,$(1)),trainerd protocol,$(BELOW_$(patsubst %/,%,$(dir $(1)))))
 PROGRAMS := $(foreach m,$(MAINS),$(call program,$(m)))
-# One test program per folder below tests/unit, and one per other kind of test.
-TEST_MODULES := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
-TEST_KINDS := $(foreach k,golden gradient equivalence system,$(if $(wildcard tests/$(k)/*.c),$(k)))
+# One test program per folder below tests/unit (test-FOLDER) and tests/system (test-system-FOLDER), and one per other kind of test.
+folders_in = $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard $(1)/*/*.c)))))
+TEST_MODULES := $(call folders_in,tests/unit)
+SYSTEM_FOLDERS := $(call folders_in,tests/system)
+TEST_KINDS := $(foreach k,golden gradient equivalence,$(if $(wildcard tests/$(k)/*.c),$(k)))
 UNIT_TESTS := $(patsubst %,$(BUILD)/bin/test-%,$(TEST_MODULES))
-TESTS   := $(UNIT_TESTS) $(patsubst %,$(BUILD)/bin/test-%,$(TEST_KINDS))
+SYSTEM_TESTS := $(patsubst %,$(BUILD)/bin/test-system-%,$(SYSTEM_FOLDERS))
+TESTS   := $(UNIT_TESTS) $(patsubst %,$(BUILD)/bin/test-%,$(TEST_KINDS)) $(SYSTEM_TESTS)
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/bin/%,$(wildcard tests/bench/bench_*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/fuzz_*.c))
 
@@ -136,10 +139,11 @@ test_rule = $(eval $(call link_rule,$(BUILD)/bin/test-$(1),$(call tests_in,$(2))
     $(eval $(call members_rule,$(BUILD)/bin/test-$(1),$(call tests_in,$(2))))
 $(foreach t,$(TEST_MODULES),$(call test_rule,$(t),tests/unit/$(t)/*.c,$(BELOW_$(t))))
 $(foreach t,$(TEST_KINDS),$(call test_rule,$(t),tests/$(t)/*.c,$(BELOW_trainerd)))
+$(foreach t,$(SYSTEM_FOLDERS),$(call test_rule,system-$(t),tests/system/$(t)/*.c,$(BELOW_trainerd)))
 $(foreach b,$(notdir $(BENCHES)),$(eval $(call link_rule,$(BUILD)/bin/$(b),$(call object,tests/bench/$(b).c) $(BUILD)/lib/support.a,$(BELOW_trainerd))))
 $(foreach f,$(notdir $(FUZZERS)),$(eval $(call link_rule,$(BUILD)/bin/$(f),$(call object,tests/fuzz/$(f).c),$(BELOW_trainerd),-fsanitize=fuzzer)))
 # These tests start the programs in the same folder.
-$(BUILD)/bin/test-system $(BUILD)/bin/test-golden $(BUILD)/bin/test-equivalence: | $(PROGRAMS) $(CUDA_MODULE)
+$(SYSTEM_TESTS) $(BUILD)/bin/test-golden $(BUILD)/bin/test-equivalence: | $(PROGRAMS) $(CUDA_MODULE)
 
 # The cuda device is a shared object that workers open at run time (models/cuda/module.h), made by nvcc, or emulated by the C++ compiler. It
 # contains CUDA's run time, and takes from the worker what module.exports says.
@@ -236,9 +240,9 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	    $(call of_variant,fuzz,$(FUZZERS))
 
 check-system: ## what the documents show; system tests at length, every fault three times; package and service on a copy of this machine; Slurm, ssh, the manifest for Kubernetes
-	$(call variant,release) BUILD=$(BUILD) all $(BUILD)/bin/test-system
+	$(call variant,release) BUILD=$(BUILD) all $(SYSTEM_TESTS)
 	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_LIMIT_S=1200 scripts/run-tests scripts/check-docs scripts/check-package scripts/check-service \
-	    scripts/check-slurm scripts/check-ssh scripts/check-kubernetes $(BUILD)/bin/test-system
+	    scripts/check-slurm scripts/check-ssh scripts/check-kubernetes $(SYSTEM_TESTS)
 
 asan: ## all tests under the address and undefined-behaviour sanitizers
 	$(call variant,asan) all tests

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-/* The choices that need no GPU; tests/system/test_device.c and scripts/check-emulated make the others. */
+/* The choices that need no GPU; tests/system/fleet/test_device.c and scripts/check-emulated make the others. */
 
 #define GRAPH "[dataset]\ngenerator = \"karate\"\n"
 

@@ -1,4 +1,4 @@
-/* What launchers fill in of a job, by the environment of this process alone. tests/system/test_slurm.c and test_ssh.c have whole jobs. */
+/* What launchers fill in of a job, by the environment of this process alone. tests/system/fleet has whole jobs. */
 #include "trainerd/coordinator/launcher.h"
 
 #include "protocol/memory.h"

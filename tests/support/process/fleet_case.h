@@ -1,6 +1,6 @@
 /* What the tests of the fleet share: a small job, and what they look at when it is over. Failing, these end the test. */
-#ifndef TESTS_SYSTEM_FLEET_CASE_H
-#define TESTS_SYSTEM_FLEET_CASE_H
+#ifndef TESTS_SUPPORT_FLEET_CASE_H
+#define TESTS_SUPPORT_FLEET_CASE_H
 
 #include "protocol/job/job.h"
 

@@ -1,8 +1,8 @@
 /* Jobs in a control group that has too little memory for all their processes: on the machine's own groups, version 1. */
 #include "protocol/clock.h"
+#include "tests/support/process/fleet_case.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
-#include "tests/system/fleet_case.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* Whole jobs as their users run them: a job file in, exit code and output folder out, with real workers on this machine. */
 #include "protocol/clock.h"
+#include "tests/support/process/fleet_case.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/support/process/results.h"
-#include "tests/system/fleet_case.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

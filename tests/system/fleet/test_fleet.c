@@ -1,7 +1,7 @@
 #include "partition/part/part.h"
 #include "protocol/clock.h"
+#include "tests/support/process/fleet_case.h"
 #include "tests/support/process/patience.h"
-#include "tests/system/fleet_case.h"
 #include "trainerd/coordinator/fleet/fleet.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* What runs is what was admitted: a job's text is the store's, whatever lies in the job's folder meanwhile. */
 #include "tests/support/process/folder.h"
-#include "tests/system/daemon_case.h"
+#include "tests/system/daemon/daemon_case.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Whole jobs that spill: what they leave behind, and what becomes of them where the folder is no good. */
+#include "tests/support/process/fleet_case.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/results.h"
-#include "tests/system/fleet_case.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

@@ -1,4 +1,4 @@
-#include "tests/system/fleet_case.h"
+#include "tests/support/process/fleet_case.h"
 
 #include "protocol/status.h"
 

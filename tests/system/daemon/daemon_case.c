@@ -1,4 +1,4 @@
-#include "tests/system/daemon_case.h"
+#include "tests/system/daemon/daemon_case.h"
 
 #include "protocol/clock.h"
 #include "protocol/fault.h"

@@ -3,8 +3,8 @@
  *
  * The test hears of every change of a job and keeps the newest of each. What fails here ends the test.
  */
-#ifndef TESTS_SYSTEM_DAEMON_CASE_H
-#define TESTS_SYSTEM_DAEMON_CASE_H
+#ifndef TESTS_SYSTEM_DAEMON_DAEMON_CASE_H
+#define TESTS_SYSTEM_DAEMON_DAEMON_CASE_H
 
 #include "trainerd/daemon/supervisor/supervisor.h"
 

@@ -2,9 +2,9 @@
 #include "protocol/transport/control.h"
 #include "protocol/transport/join_proof.h"
 #include "protocol/transport/transport.h"
+#include "tests/support/process/fleet_case.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
-#include "tests/system/fleet_case.h"
 #include "trainerd/coordinator/fleet/fleet.h"
 
 #include <arpa/inet.h>
