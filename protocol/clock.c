@@ -1,6 +1,10 @@
 #include "protocol/clock.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 double clock_wall_shift_s;
 
@@ -36,4 +40,18 @@ int64_t clock_ns(void)
 uint64_t clock_ms(void)
 {
     return (uint64_t)clock_ns() / 1000000;
+}
+
+void clock_boot_id(char out[CLOCK_BOOT_BYTES])
+{
+    int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = file >= 0 ? read(file, out, CLOCK_BOOT_BYTES - 1) : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    out[n > 0 ? n : 0] = '\0';
+    out[strcspn(out, " \n")] = '\0';
+    if (out[0] == '\0') {
+        snprintf(out, CLOCK_BOOT_BYTES, "-");
+    }
 }

@@ -16,4 +16,8 @@ extern double clock_wall_shift_s; /* 0; fault points alone change it */
 /* Seconds since this machine was started, those that it slept included. */
 double clock_boot_s(void);
 
+/* A text that each start of a machine has of its own; "-" where the system has none. */
+#define CLOCK_BOOT_BYTES 40
+void clock_boot_id(char out[CLOCK_BOOT_BYTES]);
+
 #endif

@@ -149,6 +149,17 @@ void *memory_alloc(size_t n, size_t size)
     return block;
 }
 
+void *memory_grow(void *block, size_t n)
+{
+    atomic_fetch_add(&n_call, 1);
+    void *grown = realloc(block, n > 0 ? n : 1);
+    if (grown == NULL) {
+        log_error("out of memory: cannot reserve %zu bytes", n);
+        _exit(71);
+    }
+    return grown;
+}
+
 int64_t memory_now(enum memory_category category)
 {
     return atomic_load(&bytes_now[MEMORY_PLACE_HOST][category]);

@@ -74,6 +74,9 @@ void memory_count_device(enum memory_place place, enum memory_category category,
  * Give back with free. */
 void *memory_alloc(size_t n, size_t size);
 
+/* Likewise, a block of memory_alloc made n bytes long; what is new is not zeroed. */
+void *memory_grow(void *block, size_t n);
+
 /* Bytes of the host alive now and the most ever alive, by category; MEMORY_N gives the sum. Likewise elsewhere. */
 int64_t memory_now(enum memory_category category);
 int64_t memory_peak(enum memory_category category);
