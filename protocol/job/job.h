@@ -103,6 +103,9 @@ bool job_samples(const struct job *job);
 /* Are these shares different? Then results depend on which parts share a machine. */
 bool job_sampling_is_placed(const struct job *job);
 
+/* May its messages be sealed? Where workers are started on other machines this is known when they have joined. */
+bool job_seals(const struct job *job);
+
 /* Does the job predict with a trained model (predict.model) rather than train one? */
 bool job_predicts(const struct job *job);
 

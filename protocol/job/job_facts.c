@@ -76,3 +76,9 @@ bool job_sampling_is_placed(const struct job *job)
 {
     return job_sampling(job, false) != job_sampling(job, true);
 }
+
+bool job_seals(const struct job *job)
+{
+    return job->workers.encryption == JOB_ENCRYPTION_ON ||
+           (job->workers.encryption == JOB_ENCRYPTION_AUTO && job->workers.launcher != JOB_LAUNCHER_LOCAL);
+}

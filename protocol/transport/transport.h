@@ -9,6 +9,7 @@
 #define PROTOCOL_TRANSPORT_H
 
 #include "protocol/status.h"
+#include "protocol/transport/seal.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,6 +78,19 @@ void transport_identify(struct transport *transport, uint32_t self, uint32_t n_p
 /* Make peer reachable. errors  STATUS_PEER the address cannot be used */
 enum status transport_connect(struct transport *transport, uint32_t peer, const void *address, size_t n_bytes);
 
+/* Seal every message from now on, and take only sealed ones: heads are authenticated, bodies encrypted as well where the peer is on another
+ * machine. Before the first connect, once.
+ *
+ *   near    n_peer: 1 where the peer is on this machine, so that its bodies travel as they are
+ *   notes   takes TRANSPORT_SEAL_BYTES (MEMORY_OTHER); bodies no longer lie in a GPU's memory. A message that is not sealed, or changed, ends the
+ *           transport with STATUS_PEER; one that came before is dropped
+ *   errors  STATUS_NOMEM
+ */
+#define TRANSPORT_SEAL_PIECE_BYTES ((size_t)1 << 20) /* a longer body of DATA or PAYLOAD travels as several messages */
+#define TRANSPORT_SEAL_N_PIECE 8                     /* under way at once */
+#define TRANSPORT_SEAL_BYTES (TRANSPORT_SEAL_N_PIECE * TRANSPORT_SEAL_PIECE_BYTES)
+enum status transport_seal(struct transport *transport, const struct seal_secret *secret, const uint8_t *near);
+
 /* Send head and body. Returns at once; `*n_pending` (may be NULL) is raised now and lowered when the body may be reused.
  * A send to the own number is delivered through place and arrived. */
 enum status transport_send(struct transport *transport, uint32_t peer, const struct transport_head *head, const void *body,
@@ -93,9 +107,12 @@ enum status transport_wait(struct transport *transport, int timeout_ms);
 int transport_event_fd(const struct transport *transport);
 bool transport_arm(struct transport *transport);
 
-/* Bytes of bodies so far, PAYLOAD kind only and all kinds. */
+/* Are messages sealed? */
+bool transport_seals(const struct transport *transport);
+
+/* Bytes of bodies so far, PAYLOAD kind only and all kinds; and what sealing adds to heads, tags included. */
 struct transport_traffic {
-    uint64_t payload_sent, payload_received, all_sent, all_received;
+    uint64_t payload_sent, payload_received, all_sent, all_received, seal_sent;
 };
 struct transport_traffic transport_traffic(const struct transport *transport);
 

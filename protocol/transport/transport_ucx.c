@@ -167,6 +167,7 @@ void transport_close(struct transport *transport)
         ucp_cleanup(transport->context);
     }
     transport_records_release(transport);
+    sealing_close(transport->sealing);
     free(transport->endpoints);
     free(transport);
 }
@@ -175,6 +176,12 @@ const void *transport_address(const struct transport *transport, size_t *n_bytes
 {
     *n_bytes_out = transport->n_address;
     return transport->address;
+}
+
+enum status transport_seal(struct transport *transport, const struct seal_secret *secret, const uint8_t *near)
+{
+    transport->reaches_gpus = false; /* the host opens bodies */
+    return sealing_open(secret, transport->self, transport->n_peer, near, &transport->sealing);
 }
 
 enum status transport_connect(struct transport *transport, uint32_t peer, const void *address, size_t n_bytes)
@@ -209,6 +216,11 @@ int transport_event_fd(const struct transport *transport)
 bool transport_reaches_gpus(const struct transport *transport)
 {
     return transport->reaches_gpus;
+}
+
+bool transport_seals(const struct transport *transport)
+{
+    return transport->sealing != NULL;
 }
 
 const char *transport_library(void)

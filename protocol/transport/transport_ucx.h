@@ -5,12 +5,14 @@
 #define PROTOCOL_TRANSPORT_UCX_H
 
 #include "protocol/transport/transport.h"
+#include "protocol/transport/transport_seal.h"
 
 #include <ucp/api/ucp.h>
 
 /* A send under way. UCX 1.13 reads the head until completion, so the copy lives here. */
 struct send {
-    struct transport_head head;
+    struct sealed_head head; /* of a plain message its first member alone */
+    uint8_t *buffer;         /* of the sealed body; NULL: there is none */
     struct transport *transport;
     const void *body;
     size_t n_bytes;
@@ -20,7 +22,7 @@ struct send {
 
 /* A receive under way of what UCX writes to its place: by rendezvous, or into a GPU's memory. */
 struct receive {
-    struct transport_head head;
+    struct sealed_head head; /* of a plain message its first member alone */
     struct transport *transport;
     void *body;
     struct receive *next; /* free list */
@@ -46,6 +48,7 @@ struct transport {
     struct send *own_first, **own_last;
     struct receive_block *receive_blocks;
     struct receive *free_receive;
+    struct sealing *sealing; /* NULL: messages are plain */
     bool in_event;
     bool reaches_gpus; /* bodies of payloads may lie in their memory */
     bool is_crowded;   /* more processes than cores: spinning only takes time from the others */

@@ -37,6 +37,9 @@ static enum status state(const struct transport *transport)
 static void send_release(struct send *send)
 {
     struct transport *transport = send->transport;
+    if (transport->sealing != NULL) {
+        sealing_buffer_return(transport->sealing, send->buffer);
+    }
     if (send->n_pending != NULL) {
         --*send->n_pending;
     }
@@ -110,19 +113,37 @@ static void *place(struct transport *transport, const struct transport_head *hea
 }
 
 /* Whether a message is to be taken in; a head that no peer sends ends the transport. */
-static bool head_check(struct transport *transport, const void *header, size_t n_header, struct transport_head *out)
+static bool head_check(struct transport *transport, const void *header, size_t n_header, size_t n_body, struct sealed_head *out)
 {
     if (transport->failed != STATUS_OK) {
         return false;
     }
     bool is_fresh;
     const struct transport_reader reader = {transport->self, transport->n_peer, transport->attempt};
-    enum status status = transport_head_read(header, n_header, &reader, out, &is_fresh);
+    enum status status = transport->sealing != NULL ? sealing_read_head(transport->sealing, header, n_header, n_body,
+                                                                        transport->attempt, out, &is_fresh)
+                                                    : transport_head_read(header, n_header, &reader, &out->head, &is_fresh);
     if (status != STATUS_OK) {
         transport_fail(transport, status);
         return false;
     }
     return is_fresh;
+}
+
+/* Where messages are sealed, open a body, from where it lies to its place; false where it was changed, which ends the transport. */
+static bool body_take(struct transport *transport, const struct sealed_head *head, const void *from, void *body, size_t n_bytes)
+{
+    if (n_bytes == 0) {
+        return true;
+    }
+    if (transport->sealing != NULL) {
+        enum status status = sealing_open_body(transport->sealing, head, from, body);
+        return status == STATUS_OK || transport_fail(transport, status) == STATUS_OK;
+    }
+    if (from != body) {
+        memcpy(body, from, n_bytes);
+    }
+    return true;
 }
 
 static void receive_done(void *request, ucs_status_t status, size_t n_bytes, void *arg)
@@ -133,17 +154,19 @@ static void receive_done(void *request, ucs_status_t status, size_t n_bytes, voi
         ucp_request_free(request);
     }
     if (status == UCS_OK) {
-        deliver(transport, &receive->head, receive->body, n_bytes);
+        if (body_take(transport, &receive->head, receive->body, receive->body, n_bytes)) {
+            deliver(transport, &receive->head.head, receive->body, n_bytes);
+        }
     } else if (status != UCS_ERR_CANCELED) {
         transport_fail(transport, status_fail(STATUS_PEER, "cannot receive %zu bytes from peer %u: %s", n_bytes,
-                                              receive->head.sender, ucs_status_string(status)));
+                                              receive->head.head.sender, ucs_status_string(status)));
     }
     receive->next = transport->free_receive;
     transport->free_receive = receive;
 }
 
 /* A body that the sender still holds: fetch it to where it belongs. */
-static void receive_start(struct transport *transport, const struct transport_head *head, void *descriptor, void *body,
+static void receive_start(struct transport *transport, const struct sealed_head *head, void *descriptor, void *body,
                           size_t n_bytes)
 {
     if (transport->free_receive == NULL) {
@@ -168,25 +191,24 @@ static ucs_status_t receive_callback(void *arg, const void *header, size_t n_hea
                                      const ucp_am_recv_param_t *how)
 {
     struct transport *transport = arg;
-    struct transport_head head;
-    if (!head_check(transport, header, n_header, &head)) {
+    struct sealed_head head;
+    if (!head_check(transport, header, n_header, n_bytes, &head)) {
         return UCS_OK; /* UCX drops the body, also one that the sender still holds */
     }
-    void *body = place(transport, &head, n_bytes);
+    void *body = place(transport, &head.head, n_bytes);
     if (n_bytes > 0 && body == NULL) {
         return UCS_OK;
     }
     /* To memory that the host may not reach UCX itself has to write. */
     bool lies_here = (how->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0 && n_bytes > 0;
-    bool unpacks = transport->reaches_gpus && head.kind == TRANSPORT_KIND_PAYLOAD && lies_here;
+    bool unpacks = transport->reaches_gpus && head.head.kind == TRANSPORT_KIND_PAYLOAD && lies_here;
     if ((how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0 || unpacks) {
         receive_start(transport, &head, data, body, n_bytes);
         return UCS_INPROGRESS;
     }
-    if (n_bytes > 0) {
-        memcpy(body, data, n_bytes);
+    if (body_take(transport, &head, data, body, n_bytes)) {
+        deliver(transport, &head.head, body, n_bytes);
     }
-    deliver(transport, &head, body, n_bytes);
     return UCS_OK;
 }
 
@@ -211,12 +233,12 @@ static bool deliver_own(struct transport *transport)
     transport->own_last = &transport->own_first;
     for (struct send *send = first, *next; send != NULL; send = next) {
         next = send->next;
-        void *body = transport->failed == STATUS_OK ? place(transport, &send->head, send->n_bytes) : NULL;
+        void *body = transport->failed == STATUS_OK ? place(transport, &send->head.head, send->n_bytes) : NULL;
         if (body != NULL) {
             memcpy(body, send->body, send->n_bytes);
         }
         if (transport->failed == STATUS_OK) {
-            deliver(transport, &send->head, body, send->n_bytes);
+            deliver(transport, &send->head.head, body, send->n_bytes);
         }
         send_release(send);
     }
@@ -236,39 +258,78 @@ static void send_done(void *request, ucs_status_t status, void *arg)
     send_release(send);
 }
 
-/* A free record, waiting for one if need be. NULL: the transport has failed. */
-static struct send *send_take(struct transport *transport)
+/* Wait until there is a free record, and a buffer where a body is to be sealed. Returns false where the transport has failed. */
+static bool send_await(struct transport *transport, bool seals, uint8_t **buffer_out)
 {
-    if (transport->free_send == NULL && transport->in_event) {
-        transport_fail(transport, status_fail(STATUS_BUG, "all %d sends are taken while a message is being taken in",
-                                              transport->n_send_most));
-    }
-    while (transport->free_send == NULL && transport->failed == STATUS_OK) {
+    *buffer_out = seals ? sealing_buffer(transport->sealing) : NULL;
+    while (transport->failed == STATUS_OK && (transport->free_send == NULL || (seals && *buffer_out == NULL))) {
+        if (transport->in_event) {
+            transport_fail(transport, status_fail(STATUS_BUG, "all %d sends are taken while a message is being taken in",
+                                                  transport->n_send_most));
+            break;
+        }
         transport_wait(transport, 100);
+        if (seals && *buffer_out == NULL) {
+            *buffer_out = sealing_buffer(transport->sealing);
+        }
     }
-    struct send *send = transport->free_send;
-    if (transport->failed != STATUS_OK || send == NULL) {
+    return transport->failed == STATUS_OK;
+}
+
+/* A free record. NULL: the transport has failed. */
+static struct send *send_take(struct transport *transport, bool seals)
+{
+    uint8_t *buffer;
+    if (!send_await(transport, seals, &buffer)) {
         return NULL;
     }
+    struct send *send = transport->free_send;
     transport->free_send = send->next;
     transport->n_sending++;
+    send->buffer = buffer;
     return send;
 }
 
-enum status transport_send(struct transport *transport, uint32_t peer, const struct transport_head *head, const void *body,
-                           size_t n_bytes, int *n_pending)
+/* Give a message to UCX. */
+static enum status send_post(struct transport *transport, uint32_t peer, struct send *send, const void *body)
 {
-    if (peer >= transport->n_peer || (peer != transport->self && transport->endpoints[peer] == NULL)) {
-        return status_fail(STATUS_BUG, "peer %u of %u is not connected", peer, transport->n_peer);
+    size_t n_head = transport->sealing != NULL ? sizeof send->head : sizeof send->head.head;
+    transport->traffic.all_sent += send->n_bytes;
+    transport->traffic.payload_sent += send->head.head.kind == TRANSPORT_KIND_PAYLOAD ? send->n_bytes : 0;
+    transport->traffic.seal_sent += n_head - sizeof send->head.head;
+    /* A rendezvous has the receiver read the sender's memory, and UCX aborts it when the sender dies meanwhile. The
+     * coordinator outlives its workers: what goes there goes eagerly. */
+    ucp_request_param_t how = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
+        .flags = peer + 1 == transport->n_peer ? UCP_AM_SEND_FLAG_EAGER : 0,
+        .cb.send = send_done,
+        .user_data = send,
+    };
+    size_t n_bytes = send->n_bytes;
+    ucs_status_ptr_t request = ucp_am_send_nbx(transport->endpoints[peer], AM_ID, &send->head, n_head, body, n_bytes, &how);
+    if (UCS_PTR_IS_PTR(request)) {
+        return STATUS_OK;
     }
-    struct send *send = send_take(transport);
+    send_release(send);
+    if (UCS_PTR_IS_ERR(request)) {
+        return transport_fail(transport, status_fail(STATUS_PEER, "cannot send %zu bytes to peer %u: %s", n_bytes, peer,
+                                                     ucs_status_string(UCS_PTR_STATUS(request))));
+    }
+    return STATUS_OK;
+}
+
+/* Send one message; `seals` where its body is encrypted, which has at most TRANSPORT_SEAL_PIECE_BYTES then. */
+static enum status message_send(struct transport *transport, uint32_t peer, const struct transport_head *head, const void *body,
+                                size_t n_bytes, bool seals, int *n_pending)
+{
+    struct send *send = send_take(transport, seals);
     if (send == NULL) {
         return state(transport);
     }
-    send->head = *head;
-    send->head.magic = TRANSPORT_MAGIC;
-    send->head.attempt = transport->attempt;
-    send->head.sender = transport->self;
+    send->head.head = *head;
+    send->head.head.magic = TRANSPORT_MAGIC;
+    send->head.head.attempt = transport->attempt;
+    send->head.head.sender = transport->self;
     send->body = body;
     send->n_bytes = n_bytes;
     send->n_pending = n_pending;
@@ -281,27 +342,41 @@ enum status transport_send(struct transport *transport, uint32_t peer, const str
         transport->own_last = &send->next;
         return STATUS_OK;
     }
-    transport->traffic.all_sent += n_bytes;
-    transport->traffic.payload_sent += head->kind == TRANSPORT_KIND_PAYLOAD ? n_bytes : 0;
-    /* A rendezvous has the receiver read the sender's memory, and UCX aborts it when the sender dies meanwhile. The
-     * coordinator outlives its workers: what goes there goes eagerly. */
-    ucp_request_param_t how = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
-        .flags = peer + 1 == transport->n_peer ? UCP_AM_SEND_FLAG_EAGER : 0,
-        .cb.send = send_done,
-        .user_data = send,
-    };
-    ucs_status_ptr_t request = ucp_am_send_nbx(transport->endpoints[peer], AM_ID, &send->head, sizeof send->head, body, n_bytes,
-                                               &how);
-    if (UCS_PTR_IS_PTR(request)) {
-        return STATUS_OK;
+    if (transport->sealing != NULL) {
+        sealing_close_message(transport->sealing, peer, &send->head, body, n_bytes, send->buffer);
     }
-    send_release(send);
-    if (UCS_PTR_IS_ERR(request)) {
-        return transport_fail(transport, status_fail(STATUS_PEER, "cannot send %zu bytes to peer %u: %s", n_bytes, peer,
-                                                     ucs_status_string(UCS_PTR_STATUS(request))));
+    return send_post(transport, peer, send, send->buffer != NULL ? send->buffer : body);
+}
+
+/* Send a body in sealed pieces, each a message. */
+static enum status pieces_send(struct transport *transport, uint32_t peer, const struct transport_head *head, const char *body,
+                               size_t n_bytes, int *n_pending)
+{
+    struct transport_head piece = *head;
+    if (n_bytes > TRANSPORT_SEAL_PIECE_BYTES && head->kind != TRANSPORT_KIND_DATA && head->kind != TRANSPORT_KIND_PAYLOAD) {
+        return status_fail(STATUS_BUG, "a message of kind %u has %zu bytes, expected at most %zu", head->kind, n_bytes,
+                           TRANSPORT_SEAL_PIECE_BYTES);
     }
-    return STATUS_OK;
+    enum status status = STATUS_OK;
+    for (size_t at = 0; status == STATUS_OK && at < n_bytes; at += TRANSPORT_SEAL_PIECE_BYTES) {
+        size_t left = n_bytes - at;
+        piece.offset = head->offset + at;
+        status = message_send(transport, peer, &piece, body + at,
+                              left < TRANSPORT_SEAL_PIECE_BYTES ? left : TRANSPORT_SEAL_PIECE_BYTES, true, n_pending);
+    }
+    return status;
+}
+
+enum status transport_send(struct transport *transport, uint32_t peer, const struct transport_head *head, const void *body,
+                           size_t n_bytes, int *n_pending)
+{
+    if (peer >= transport->n_peer || (peer != transport->self && transport->endpoints[peer] == NULL)) {
+        return status_fail(STATUS_BUG, "peer %u of %u is not connected", peer, transport->n_peer);
+    }
+    bool seals = transport->sealing != NULL && n_bytes > 0 && peer != transport->self &&
+                 sealing_covers(transport->sealing, peer);
+    return seals ? pieces_send(transport, peer, head, body, n_bytes, n_pending)
+                 : message_send(transport, peer, head, body, n_bytes, false, n_pending);
 }
 
 /* --- turns --- */

@@ -59,14 +59,19 @@ static void check(enum status status)
 }
 
 /* The buffers were mapped before the fork, privately: both processes have them at the same addresses, in memory of their own. */
-static void side_open(struct side *side, uint32_t self, char *buffers, int socket)
+static void side_open(struct side *side, uint32_t self, char *buffers, int socket, enum seal_cipher cipher)
 {
+    const struct seal_secret secret = {.cipher = cipher, .token = "token", .attempt = 1};
+    const uint8_t near[3] = {0};
     const struct transport_events events = {side, side_place, side_arrived};
     char address[4096];
     size_t n;
     *side = (struct side){.buffers = buffers};
     memset(side->buffers, 1, N_BUFFER * PIECE_BYTES);
     check(transport_open(self, 3, 1, 64, &events, &side->transport));
+    if (cipher != SEAL_NONE) {
+        check(transport_seal(side->transport, &secret, near));
+    }
     const void *own = transport_address(side->transport, &n);
     if (send(socket, own, n, 0) != (ssize_t)n) {
         exit(1);
@@ -76,11 +81,11 @@ static void side_open(struct side *side, uint32_t self, char *buffers, int socke
 }
 
 /* The other process: receives everything, answers each message of kind REPORT, ends at the first COMMAND. */
-static void sink_run(char *buffers, int socket)
+static void sink_run(char *buffers, int socket, enum seal_cipher cipher)
 {
     struct side side;
     int n_pending = 0;
-    side_open(&side, 1, buffers, socket);
+    side_open(&side, 1, buffers, socket, cipher);
     for (long seen = 0;;) {
         check(transport_wait(side.transport, 1000));
         if (side.n_arrived > seen && side.last_kind == TRANSPORT_KIND_COMMAND) {
@@ -191,7 +196,7 @@ static void least(double *best, double measured)
     *best = measured > 0 && (*best == 0 || measured < *best) ? measured : *best;
 }
 
-static void run(struct figures *best)
+static void run(struct figures *best, enum seal_cipher cipher)
 {
     int sockets[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) != 0) {
@@ -203,10 +208,10 @@ static void run(struct figures *best)
     }
     pid_t pid = fork();
     if (pid == 0) {
-        sink_run(buffers, sockets[1]);
+        sink_run(buffers, sockets[1], cipher);
     }
     struct side side;
-    side_open(&side, 0, buffers, sockets[0]);
+    side_open(&side, 0, buffers, sockets[0], cipher);
     most(&best->one, bandwidth(&side, 1));
     most(&best->many, bandwidth(&side, N_BUFFER));
     most(&best->many_kernel, kernel_bandwidth(&side, pid));
@@ -218,6 +223,9 @@ static void run(struct figures *best)
     waitpid(pid, NULL, 0);
     close(sockets[0]);
     close(sockets[1]);
+    if (cipher != SEAL_NONE) {
+        return;
+    }
     most(&best->one_ucx, perftest("ucp_am_bw", "4194304", "256", 5) * (1 << 20));
     least(&best->answer_ucx, 2e-6 * perftest("ucp_am_lat", "64", "4000", 3));
 }
@@ -235,12 +243,22 @@ int main(void)
     setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 0);
     struct figures best = {0};
     for (int i = 0; i < N_RUN; i++) {
-        run(&best);
+        run(&best, SEAL_NONE);
     }
     bench_header();
     bandwidth_line("transport, 4 MiB bodies, 1 buffer, of ucx_perftest", best.one, best.one_ucx);
     bandwidth_line("transport, 4 MiB bodies, 64 buffers, of the kernel", best.many, best.many_kernel);
     bench_line("transport, 64 bytes round trip, of ucx_perftest", best.answer * 1e6, "us", best.answer_ucx * 1e6,
                best.answer_ucx / best.answer, 0);
+    for (int cipher = SEAL_NONE + 1; cipher < SEAL_N; cipher++) {
+        struct figures sealed = {0};
+        char figure[96];
+        for (int i = 0; i < N_RUN && (seal_ciphers() >> cipher & 1) != 0; i++) {
+            run(&sealed, (enum seal_cipher)cipher);
+        }
+        snprintf(figure, sizeof figure, "transport, 4 MiB bodies, %s, of plain ones",
+                 seal_cipher_name((enum seal_cipher)cipher));
+        bench_line(figure, sealed.one / 1e9, "GB/s", best.one / 1e9, sealed.one / best.one, 0);
+    }
     return 0;
 }

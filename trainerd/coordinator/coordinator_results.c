@@ -124,6 +124,7 @@ enum status coordinator_write_results(struct coordinator *c)
     c->result.memory = c->memory;
     c->result.libraries = c->libraries;
     c->result.machine_of_rank = c->machine_of_rank;
+    c->result.cipher = c->cipher;
     c->result.plan = &c->plan;
     c->result.program = &c->program;
     c->result.total_s = clock_s() - c->start_s;

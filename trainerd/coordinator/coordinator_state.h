@@ -43,6 +43,7 @@ struct coordinator {
     struct fleet_memory *memory;
     struct library_versions *libraries; /* as memory, one entry per worker */
     uint32_t *machine_of_rank;
+    const char *cipher; /* that seals messages; "none" */
     struct training training;
     struct progress progress;
     struct result result;

@@ -93,6 +93,7 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
                                             .rank = rank,
                                             .n_rank = (uint32_t)in->job->workers.count,
                                             .machine_of_rank = machine_of_rank,
+                                            .seals = job_seals(in->job),
                                             .sparse_features = in->sparse_features,
                                             .n_own_part = n_own,
                                             .own = own,

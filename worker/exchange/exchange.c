@@ -360,6 +360,11 @@ bool exchange_reaches_gpus(const struct exchange *x)
     return x->transport != NULL && transport_reaches_gpus(x->transport);
 }
 
+bool exchange_seals(const struct exchange *x)
+{
+    return x->transport != NULL && transport_seals(x->transport);
+}
+
 int64_t exchange_n_fetched(const struct exchange *x)
 {
     return x->n_fetched;

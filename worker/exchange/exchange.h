@@ -111,6 +111,9 @@ void exchange_hurry(struct exchange *exchange);
 /* May payloads lie in a GPU's memory (transport_reaches_gpus)? Not before there is a transport. */
 bool exchange_reaches_gpus(const struct exchange *exchange);
 
+/* Does the transport seal messages (transport_seals)? Not before there is a transport. */
+bool exchange_seals(const struct exchange *exchange);
+
 /* Payloads fetched, and pieces sent, so far. */
 int64_t exchange_n_fetched(const struct exchange *exchange);
 int64_t exchange_n_sent(const struct exchange *exchange);

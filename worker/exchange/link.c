@@ -4,6 +4,7 @@
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "protocol/transport/address.h"
+#include "protocol/transport/control_seal.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -28,7 +29,8 @@ struct link {
     int socket;
     bool talks;
     struct control_decoder decoder;
-    pthread_mutex_t sending;
+    pthread_mutex_t sending; /* the socket's other direction, and numbers of sealed frames */
+    struct control_seal seal;
     pthread_t thread;
     bool is_watched;
     int period_ms;
@@ -121,13 +123,16 @@ void link_close(struct link *link)
     }
     close(link->socket);
     control_decoder_release(&link->decoder);
+    control_seal_release(&link->seal);
     pthread_mutex_destroy(&link->sending);
     free(link);
 }
 
-static bool bytes_send(struct link *link, const char *bytes, size_t n)
+/* Send a frame of n bytes, with space for a tag behind it. */
+static bool bytes_send(struct link *link, char *bytes, size_t n)
 {
     pthread_mutex_lock(&link->sending);
+    n = control_seal_frame(&link->seal, bytes, n);
     ssize_t sent = 1;
     while (n > 0 && sent > 0) {
         sent = send(link->socket, bytes, n, MSG_NOSIGNAL);
@@ -142,7 +147,7 @@ static bool bytes_send(struct link *link, const char *bytes, size_t n)
     return n == 0;
 }
 
-static enum status frame_send(struct link *link, const void *frame, size_t n_bytes)
+static enum status frame_send(struct link *link, void *frame, size_t n_bytes)
 {
     return bytes_send(link, frame, n_bytes) ? STATUS_OK
                                             : status_fail(STATUS_PEER, "cannot send to the coordinator: %s", strerror(errno));
@@ -150,9 +155,22 @@ static enum status frame_send(struct link *link, const void *frame, size_t n_byt
 
 enum status link_send(struct link *link, void *frame, size_t n_bytes)
 {
+    frame = memory_grow(frame, n_bytes + SEAL_TAG_BYTES);
     enum status status = frame_send(link, frame, n_bytes);
     free(frame);
     return status;
+}
+
+void link_seal(struct link *link, const struct seal_secret *secret, uint32_t rank)
+{
+    control_seal_start(&link->seal, secret, rank, true);
+}
+
+/* The next frame that came whole, opened. */
+static enum status frame_next(struct link *link, struct control_frame *out, bool *whole_out)
+{
+    enum status status = control_decoder_next(&link->decoder, out, whole_out);
+    return status == STATUS_OK && *whole_out ? control_seal_take(&link->seal, out) : status;
 }
 
 /* The status and words of an abort. */
@@ -188,7 +206,7 @@ enum status link_receive(struct link *link, struct control_frame *out)
 {
     for (;;) {
         bool whole;
-        enum status status = control_decoder_next(&link->decoder, out, &whole);
+        enum status status = frame_next(link, out, &whole);
         if (status == STATUS_OK && whole) {
             return out->id == MESSAGE_ID_abort ? aborted(out) : STATUS_OK;
         }
@@ -215,7 +233,7 @@ static bool frames_heed(struct link *link)
     struct control_frame frame;
     bool whole = true;
     while (whole) {
-        enum status status = control_decoder_next(&link->decoder, &frame, &whole);
+        enum status status = frame_next(link, &frame, &whole);
         if (status == STATUS_OK && whole && frame.id == MESSAGE_ID_goodbye) {
             return true;
         }
@@ -229,7 +247,7 @@ static bool frames_heed(struct link *link)
     return false;
 }
 
-/* Send a message of n bytes that was encoded behind a frame's head. In the caller's memory: an epoch allocates nothing, in no thread. */
+/* Send a message of n bytes that was encoded behind a frame's head, with space for a tag. In the caller's memory: an epoch allocates nothing, in no thread. */
 static void encoded_send(struct link *link, enum status encoded, unsigned id, uint8_t *frame, size_t n)
 {
     enum status status = encoded;
@@ -245,7 +263,7 @@ static void encoded_send(struct link *link, enum status encoded, unsigned id, ui
 static void beat(struct link *link)
 {
     struct message_heartbeat message = {.epoch = atomic_load(&link->epoch), .step = atomic_load(&link->step)};
-    uint8_t frame[CONTROL_HEAD_BYTES + 8];
+    uint8_t frame[CONTROL_HEAD_BYTES + 8 + SEAL_TAG_BYTES];
     size_t n;
     enum status status = message_encode_heartbeat(&message, frame + CONTROL_HEAD_BYTES, 8, &n);
     encoded_send(link, status, MESSAGE_ID_heartbeat, frame, n);
@@ -257,7 +275,7 @@ static void signals_pass(struct link *link)
     struct signalfd_siginfo came;
     while (read(link->signals, &came, sizeof came) == (ssize_t)sizeof came) {
         struct message_signalled message = {.signal = came.ssi_signo};
-        uint8_t frame[CONTROL_HEAD_BYTES + 4];
+        uint8_t frame[CONTROL_HEAD_BYTES + 4 + SEAL_TAG_BYTES];
         size_t n;
         enum status status = message_encode_signalled(&message, frame + CONTROL_HEAD_BYTES, 4, &n);
         encoded_send(link, status, MESSAGE_ID_signalled, frame, n);

@@ -9,6 +9,7 @@
 
 #include "protocol/status.h"
 #include "protocol/transport/control.h"
+#include "protocol/transport/seal.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +26,7 @@ struct link;
 enum status link_open(const char *join, double join_timeout_s, bool talks, struct link **out);
 void link_close(struct link *link);
 
-/* Send a frame and free it. errors  STATUS_PEER */
+/* Send a frame that was allocated, and free it. errors  STATUS_PEER */
 enum status link_send(struct link *link, void *frame, size_t n_bytes);
 
 /* Wait for the next frame, before link_watch. out->body is valid until the next call.
@@ -33,6 +34,9 @@ enum status link_send(struct link *link, void *frame, size_t n_bytes);
  *   errors  STATUS_PEER the coordinator went away, sent a bad frame, or refused this worker: with its own words
  */
 enum status link_receive(struct link *link, struct control_frame *out);
+
+/* Seal frames from now on, and take only sealed ones. Before link_watch. */
+void link_seal(struct link *link, const struct seal_secret *secret, uint32_t rank);
 
 /* Start the thread.
  *

@@ -1,6 +1,7 @@
 #include "worker/plan/memory_plan.h"
-#include "worker/plan/amounts.h"
 
+#include "protocol/transport/transport.h"
+#include "worker/plan/amounts.h"
 #include "worker/plan/liveness.h"
 #include "worker/plan/offload.h"
 #include "worker/plan/recompute.h"
@@ -330,10 +331,11 @@ static int64_t trace_events(const struct memory_plan_input *in, const struct mem
     return n;
 }
 
-/* What is copied aside, a step's numbers, and what is counted and traced. */
+/* What is copied aside and sealed, a step's numbers, and what is counted and traced. */
 static void other_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
-    int64_t on_host = aside_bytes(in) + trace_bytes(&plan->trace) + traffic_bytes(in->program, in->n_rank);
+    int64_t sealed = in->seals ? (int64_t)TRANSPORT_SEAL_BYTES : 0;
+    int64_t on_host = sealed + aside_bytes(in) + trace_bytes(&plan->trace) + traffic_bytes(in->program, in->n_rank);
     plan->bytes[MEMORY_OTHER] = memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_OTHER, on_host) +
                                 memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_OTHER, sizeof(struct trainer_shared)) +
                                 (int64_t)sizeof(struct device_now);

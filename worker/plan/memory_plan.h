@@ -108,6 +108,7 @@ struct memory_plan_input {
     uint32_t rank, n_rank;
     const uint32_t *machine_of_rank; /* n_rank: those with the same number share a machine; NULL: all do */
     bool direct;                     /* the transport reaches the device's memory: there is no staging */
+    bool seals;                      /* the transport seals messages */
     bool sparse_features;            /* as stored; the program may want them dense */
     int32_t n_own_part;
     const struct memory_plan_part *own; /* n_own_part, part numbers ascending */

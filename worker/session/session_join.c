@@ -1,4 +1,5 @@
 /* Wire-up over the control socket: coordinator and worker prove the token to each other, addresses of the transport are swapped. */
+#include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
@@ -18,6 +19,7 @@
 struct join {
     const char *token;
     struct join_nonces nonces;
+    char boot[CLOCK_BOOT_BYTES]; /* the machine */
 };
 
 static enum status hello_send(struct session *session, const struct session_setup *setup, const struct join *join)
@@ -31,9 +33,11 @@ static enum status hello_send(struct session *session, const struct session_setu
         .version = MESSAGE_VERSION,
         .nonce = {join->nonces.worker, JOIN_NONCE_BYTES},
         .host = message_text(setup->host != NULL ? setup->host : host),
+        .machine = message_text(join->boot),
         .pid = (uint32_t)getpid(),
         .rank = setup->rank,
         .n_core = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint32_t)CPU_COUNT(&cores) : 1,
+        .ciphers = seal_ciphers(),
         .address = {address, (uint32_t)n_address},
         .proof = join_proof_blank(),
     };
@@ -77,6 +81,27 @@ static enum status proven_expect(struct session *session, const struct join *joi
     return status;
 }
 
+/* From now on messages are sealed, where the coordinator says so. */
+static enum status seal_start(struct session *session, const struct join *join, const struct message_welcome *welcome)
+{
+    struct seal_secret secret = {.token = join->token, .attempt = welcome->attempt};
+    if (welcome->cipher >= SEAL_N || (welcome->cipher != SEAL_NONE && (seal_ciphers() >> welcome->cipher & 1) == 0) ||
+        welcome->session.n_bytes != SEAL_SESSION_BYTES || welcome->near.n_bytes != welcome->n_rank + 1) {
+        return status_fail(
+            STATUS_PEER,
+            "the coordinator wants cipher %u, with a session number of %u bytes and a list of %u machines, expected one of "
+            "this worker's, %d and %u",
+            welcome->cipher, welcome->session.n_bytes, welcome->near.n_bytes, SEAL_SESSION_BYTES, welcome->n_rank + 1);
+    }
+    if (welcome->cipher == SEAL_NONE) {
+        return STATUS_OK;
+    }
+    secret.cipher = (enum seal_cipher)welcome->cipher;
+    memcpy(secret.session, welcome->session.at, SEAL_SESSION_BYTES);
+    link_seal(session->link, &secret, welcome->rank);
+    return transport_seal(session->transport, &secret, welcome->near.at);
+}
+
 static enum status welcome_take(struct session *session, const struct join *join)
 {
     struct control_frame frame;
@@ -95,6 +120,11 @@ static enum status welcome_take(struct session *session, const struct join *join
         return status_fail(STATUS_PEER, "the coordinator makes this worker %u of %u, expected one of %lld", welcome.rank,
                            welcome.n_rank, (long long)session->job.workers.count);
     }
+    transport_identify(session->transport, welcome.rank, welcome.n_rank + 1, welcome.attempt);
+    status = seal_start(session, join, &welcome);
+    if (status != STATUS_OK) {
+        return status;
+    }
     char who[24];
     snprintf(who, sizeof who, "worker%u", welcome.rank);
     status = fault_arm(who, welcome.attempt);
@@ -112,7 +142,6 @@ static enum status welcome_take(struct session *session, const struct join *join
     if (session->spill != NULL) {
         spill_limit(session->spill, 0); /* one part after another, until there is a plan */
     }
-    transport_identify(session->transport, session->rank, session->n_rank + 1, welcome.attempt);
     return transport_connect(session->transport, session->n_rank, welcome.address.at, welcome.address.n_bytes);
 }
 
@@ -141,6 +170,7 @@ enum status session_join(struct session *session, const struct session_setup *se
         status = link_open(setup->join, setup->join_timeout_s, setup->talks, &session->link);
     }
     struct join join = {.token = setup->token};
+    clock_boot_id(join.boot);
     status = status == STATUS_OK ? challenge_take(session, &join) : status;
     status = status == STATUS_OK ? hello_send(session, setup, &join) : status;
     status = status == STATUS_OK ? welcome_take(session, &join) : status;

@@ -152,6 +152,7 @@ static void *hello_frame(int file, struct message_hello hello, const char *token
     const struct join_nonces nonces = challenge_take(file);
     hello.nonce = (struct message_span){nonces.worker, JOIN_NONCE_BYTES};
     hello.host = message_text("nowhere");
+    hello.ciphers = seal_ciphers();
     hello.proof = join_proof_blank();
     void *frame = control_frame_hello(&hello, n_out);
     join_prove(token, &nonces, frame, *n_out);

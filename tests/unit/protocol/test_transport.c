@@ -20,6 +20,9 @@
 #define ID_STOP 1
 #define ID_REFUSED 666
 
+/* Of all sides, before they are opened. */
+static enum { PLAIN, SEALED, NEAR } sealing;
+
 struct side {
     struct transport *transport;
     uint8_t *room;
@@ -51,7 +54,12 @@ static bool side_open(struct side *side, uint32_t self, uint32_t attempt)
     memset(side, 0, sizeof *side);
     side->room = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const struct transport_events events = {side, side_place, side_arrived};
-    return transport_open(self, N_PEER, attempt, N_SEND, &events, &side->transport) == STATUS_OK;
+    if (transport_open(self, N_PEER, attempt, N_SEND, &events, &side->transport) != STATUS_OK) {
+        return false;
+    }
+    const struct seal_secret secret = {.cipher = seal_cipher_choose(seal_ciphers()), .token = "token", .attempt = attempt};
+    const uint8_t near[N_PEER] = {sealing == NEAR, sealing == NEAR, sealing == NEAR};
+    return sealing == PLAIN || transport_seal(side->transport, &secret, near) == STATUS_OK;
 }
 
 static void side_close(struct side *side)
@@ -222,6 +230,41 @@ Test(transport, many_sends_under_way_all_arrive_whole)
     cr_assert_eq(memcmp(side.room, bytes, n), 0);
     cr_assert_eq(transport_traffic(side.transport).payload_sent, 0u);
     cr_assert_eq(transport_traffic(side.transport).all_sent, n);
+    free(bytes);
+    cr_assert_eq(echo_stop(&side, pid), 0);
+}
+
+Test(transport, sealed_bodies_of_any_length_arrive_whole)
+{
+    sealing = SEALED;
+    const size_t sizes[] = {0, 100, 20000, TRANSPORT_SEAL_PIECE_BYTES};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        round_trip(sizes[i]);
+    }
+}
+
+Test(transport, sealed_heads_with_plain_bodies_arrive_whole)
+{
+    sealing = NEAR;
+    round_trip(0);
+    round_trip(100);
+    round_trip((size_t)4 << 20);
+}
+
+/* More than the buffers of sealed bodies, in pieces. */
+Test(transport, a_sealed_body_longer_than_a_piece_arrives_whole_as_several_messages)
+{
+    struct side side;
+    int sockets[2], n_pending = 0;
+    sealing = SEALED;
+    pid_t pid = echo_start(&side, sockets);
+    const size_t n = 2 * TRANSPORT_SEAL_BYTES + 12345;
+    uint8_t *bytes = pattern(n);
+    post(&side, TRANSPORT_KIND_DATA, 9, 64, bytes, n, &n_pending);
+    await(&side, 2 * TRANSPORT_SEAL_N_PIECE + 1, &n_pending);
+    cr_assert_eq(memcmp(side.room + 64, bytes, n), 0);
+    cr_assert_eq(transport_traffic(side.transport).all_sent, n, "tags are counted apart");
+    cr_assert_eq(transport_traffic(side.transport).seal_sent, (2 * TRANSPORT_SEAL_N_PIECE + 1) * 48u);
     free(bytes);
     cr_assert_eq(echo_stop(&side, pid), 0);
 }

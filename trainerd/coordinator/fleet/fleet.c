@@ -163,6 +163,11 @@ uint32_t fleet_machines(const struct fleet *fleet, uint32_t *machine_out)
     return n_machine;
 }
 
+enum seal_cipher fleet_cipher(const struct fleet *fleet)
+{
+    return fleet->secret.cipher;
+}
+
 void fleet_member(const struct fleet *fleet, uint32_t rank, uint32_t *pid_out, const char **host_out)
 {
     const struct fleet_worker *worker = &fleet->workers[rank];

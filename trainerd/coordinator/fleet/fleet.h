@@ -15,6 +15,7 @@
 #include "protocol/trace.h"
 #include "protocol/traffic.h"
 #include "protocol/transport/message.h"
+#include "protocol/transport/seal.h"
 #include "trainerd/coordinator/events.h"
 
 #include <signal.h>
@@ -78,6 +79,9 @@ void fleet_interrupt(struct fleet *fleet);
 
 /* Number the machines by their host names, from 0 in the order of ranks. machine_out n_worker; returns how many there are. */
 uint32_t fleet_machines(const struct fleet *fleet, uint32_t *machine_out);
+
+/* What messages are sealed with; SEAL_NONE: they are plain. */
+enum seal_cipher fleet_cipher(const struct fleet *fleet);
 
 /* Send every worker the ranks of all parts, and which ranks share a machine. rank_of_part n_part */
 enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank_of_part);

@@ -19,6 +19,8 @@ static void frame_written(uv_write_t *request, int error)
 void fleet_client_send(struct fleet_client *client, void *frame, size_t n_bytes)
 {
     struct frame_write *write = memory_alloc(1, sizeof *write);
+    frame = memory_grow(frame, n_bytes + SEAL_TAG_BYTES);
+    n_bytes = control_seal_frame(&client->seal, frame, n_bytes);
     write->frame = frame;
     uv_buf_t buffer = uv_buf_init(frame, (unsigned)n_bytes);
     if (uv_write(&write->request, (uv_stream_t *)&client->tcp, &buffer, 1, frame_written) != 0) {
@@ -31,6 +33,7 @@ static void client_closed(uv_handle_t *handle)
 {
     struct fleet_client *client = handle->data;
     control_decoder_release(&client->decoder);
+    control_seal_release(&client->seal);
     free(client);
 }
 

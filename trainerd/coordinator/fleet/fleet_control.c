@@ -136,7 +136,8 @@ static void client_received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buff
             }
             client->decoder.n_most = MESSAGE_FRAME_MOST_BYTES;
         } else if (status == STATUS_OK && whole) {
-            status = worker_frame(client->worker, &frame);
+            status = control_seal_take(&client->seal, &frame);
+            status = status == STATUS_OK ? worker_frame(client->worker, &frame) : status;
         }
         if (status != STATUS_OK) {
             closed_note(client, status_reason());

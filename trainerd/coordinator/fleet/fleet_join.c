@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void refuse(struct fleet_client *client, const char *why)
 {
@@ -38,7 +39,7 @@ static struct fleet_worker *rank_find(struct fleet *fleet, uint32_t wish, uint32
 
 static bool hello_read(struct fleet_client *client, const struct control_frame *frame, struct message_hello *out)
 {
-    if (frame->id == MESSAGE_HELLO_1 || frame->id == MESSAGE_HELLO_2) {
+    if (frame->id == MESSAGE_HELLO_1 || frame->id == MESSAGE_HELLO_2 || frame->id == MESSAGE_HELLO_3) {
         refuse(client, "the worker is of an older version of trainerd, expected the coordinator's, " TRAINERD_VERSION);
         return false;
     }
@@ -105,9 +106,12 @@ void fleet_hello(struct fleet_client *client, const struct control_frame *frame)
     worker->has_joined = true;
     worker->pid = hello.pid;
     worker->n_core = hello.n_core;
+    worker->ciphers = hello.ciphers;
     worker->last_seen_ms = clock_ms();
     snprintf(worker->host, sizeof worker->host, "%.*s", (int)(hello.host.n_bytes < 63 ? hello.host.n_bytes : 63),
              (const char *)hello.host.at);
+    snprintf(worker->machine, sizeof worker->machine, "%.*s", (int)(hello.machine.n_bytes < 63 ? hello.machine.n_bytes : 63),
+             (const char *)hello.machine.at);
     worker->n_address = hello.address.n_bytes;
     worker->address = memory_alloc(worker->n_address, 1);
     memcpy(worker->address, hello.address.at, worker->n_address);
@@ -125,22 +129,81 @@ static uint32_t n_on_host(const struct fleet *fleet, const char *host)
     return n;
 }
 
+/* The coordinator's own machine, as a worker names its own. */
+static void machine_own(struct fleet_worker *out)
+{
+    char boot[CLOCK_BOOT_BYTES];
+    gethostname(out->host, sizeof out->host - 1);
+    clock_boot_id(boot);
+    snprintf(out->machine, sizeof out->machine, "%s", boot);
+}
+
+static bool is_near(const struct fleet_worker *one, const struct fleet_worker *other)
+{
+    return strcmp(one->host, other->host) == 0 && strcmp(one->machine, other->machine) == 0;
+}
+
+/* Which of all peers, workers and the coordinator, may see bodies of this one's as they are. */
+static void near_find(const struct fleet *fleet, const struct fleet_worker *worker, uint8_t *near)
+{
+    struct fleet_worker own = {0};
+    machine_own(&own);
+    for (uint32_t peer = 0; peer <= fleet->n_worker; peer++) {
+        const struct fleet_worker *other = peer < fleet->n_worker ? &fleet->workers[peer] : &own;
+        near[peer] = fleet->job->workers.encryption != JOB_ENCRYPTION_ON && is_near(worker != NULL ? worker : &own, other);
+    }
+}
+
+/* Choose the cipher that all processors have, or none where nothing is to be sealed. */
+static enum status cipher_choose(struct fleet *fleet)
+{
+    uint8_t *near = memory_alloc(fleet->n_worker + 1, 1);
+    near_find(fleet, NULL, near);
+    bool is_apart = memchr(near, 0, fleet->n_worker) != NULL && fleet->job->workers.launcher != JOB_LAUNCHER_LOCAL;
+    uint32_t ciphers = seal_ciphers();
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        ciphers &= fleet->workers[rank].ciphers;
+    }
+    fleet->secret = (struct seal_secret){.token = fleet->token, .attempt = fleet->attempt};
+    seal_session_draw(fleet->secret.session);
+    enum status status = STATUS_OK;
+    if (fleet->job->workers.encryption == JOB_ENCRYPTION_ON ||
+        (fleet->job->workers.encryption == JOB_ENCRYPTION_AUTO && is_apart)) {
+        fleet->secret.cipher = seal_cipher_choose(ciphers);
+        status = fleet->secret.cipher == SEAL_NONE
+                     ? status_fail(STATUS_PEER,
+                                   "the workers have no cipher in common, expected the coordinator's version of trainerd")
+                     : transport_seal(fleet->transport, &fleet->secret, near);
+    }
+    free(near);
+    return status;
+}
+
 static void welcome_send(struct fleet *fleet, struct fleet_worker *worker, const char *job)
 {
     size_t n_address, n;
     const void *address = transport_address(fleet->transport, &n_address);
+    uint8_t *near = memory_alloc(fleet->n_worker + 1, 1);
+    near_find(fleet, worker, near);
     struct message_welcome welcome = {
         .attempt = fleet->attempt,
         .rank = worker->rank,
         .n_rank = fleet->n_worker,
         .job = message_text(job),
         .n_thread = fleet_n_thread(fleet->job, worker->n_core, n_on_host(fleet, worker->host)),
+        .cipher = fleet->secret.cipher,
+        .session = {fleet->secret.session, SEAL_SESSION_BYTES},
+        .near = {near, fleet->n_worker + 1},
         .address = {address, (uint32_t)n_address},
         .proof = join_proof_blank(),
     };
     void *frame = control_frame_welcome(&welcome, &n);
+    free(near);
     join_prove(fleet->token, &worker->client->nonces, frame, n);
     fleet_client_send(worker->client, frame, n);
+    if (fleet->secret.cipher != SEAL_NONE) {
+        control_seal_start(&worker->client->seal, &fleet->secret, worker->rank, false);
+    }
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         if (rank != worker->rank) {
             struct fleet_worker *other = &fleet->workers[rank];
@@ -155,6 +218,10 @@ static void welcome_send(struct fleet *fleet, struct fleet_worker *worker, const
 
 enum status fleet_welcome(struct fleet *fleet)
 {
+    enum status chosen = cipher_choose(fleet);
+    if (chosen != STATUS_OK) {
+        return chosen;
+    }
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
         enum status status = transport_connect(fleet->transport, rank, worker->address, worker->n_address);

@@ -8,7 +8,7 @@
 #define TRAINERD_FLEET_STATE_H
 
 #include "protocol/log_limit.h"
-#include "protocol/transport/control.h"
+#include "protocol/transport/control_seal.h"
 #include "protocol/transport/join_proof.h"
 #include "protocol/transport/transport.h"
 #include "trainerd/coordinator/fleet/fleet.h"
@@ -17,6 +17,7 @@
 #include <uv.h>
 
 #define FLEET_TOKEN_BYTES 129
+#define FLEET_MACHINE_BYTES 64
 #define FLEET_SEGMENTS "/dev/shm"
 
 /* One connection to the control socket: unauthenticated until its hello is good. */
@@ -26,6 +27,7 @@ struct fleet_client {
     struct fleet_worker *worker; /* NULL: unauthenticated */
     struct control_decoder decoder;
     struct join_nonces nonces;
+    struct control_seal seal;
     uint64_t since_ms;
     char from[80];
     struct fleet_client *next;
@@ -41,8 +43,8 @@ struct fleet_worker {
     uv_process_t process;
     bool is_child; /* a child process, its own or its ssh, running or not yet reaped */
     bool was_started;
-    char host[64];
-    uint32_t n_core;
+    char host[64], machine[FLEET_MACHINE_BYTES];
+    uint32_t n_core, ciphers;
     void *address; /* of its transport */
     size_t n_address;
     struct fleet_client *client;
@@ -78,6 +80,7 @@ struct fleet {
     char join[300];   /* HOST:PORT for trainer-worker --join */
     char token[FLEET_TOKEN_BYTES];
     uint32_t attempt;
+    struct seal_secret secret; /* cipher SEAL_NONE: messages are plain */
     uint32_t n_worker;
     struct fleet_worker *workers;
     struct fleet_step step;
