@@ -28,6 +28,10 @@ FLAGS   := -g $(if $(filter release emulated,$(VARIANT)),-O3,-O1) $(SAN_$(VARIAN
 CFLAGS  += -std=c11 $(CWARN) $(FLAGS)
 CXXFLAGS += -std=c++17 $(WARN) $(FLAGS)
 LDFLAGS += -fopenmp $(SAN_$(VARIANT)) -Wl,--as-needed
+# Sanitized jobs spend their time in the mathematics.
+ifeq ($(VARIANT),asan)
+$(BUILD)/obj/models/%.o: CFLAGS += -O2
+endif
 
 # The modules that each module may use, itself first, and the libraries that each may link.
 MODULES := protocol partition models worker trainerd
@@ -71,10 +75,10 @@ PROGRAMS := $(foreach m,$(MAINS),$(call program,$(m)))
 folders_in = $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard $(1)/*/*.c)))))
 TEST_MODULES := $(call folders_in,tests/unit)
 SYSTEM_FOLDERS := $(call folders_in,tests/system)
-TEST_KINDS := $(foreach k,golden gradient equivalence,$(if $(wildcard tests/$(k)/*.c),$(k)))
+TEST_KINDS := $(foreach k,equivalence golden gradient,$(if $(wildcard tests/$(k)/*.c),$(k)))
 UNIT_TESTS := $(patsubst %,$(BUILD)/bin/test-%,$(TEST_MODULES))
 SYSTEM_TESTS := $(patsubst %,$(BUILD)/bin/test-system-%,$(SYSTEM_FOLDERS))
-TESTS   := $(UNIT_TESTS) $(patsubst %,$(BUILD)/bin/test-%,$(TEST_KINDS)) $(SYSTEM_TESTS)
+TESTS   := $(patsubst %,$(BUILD)/bin/test-%,$(TEST_KINDS)) $(SYSTEM_TESTS) $(UNIT_TESTS)
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/bin/%,$(wildcard tests/bench/bench_*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/fuzz_*.c))
 
@@ -135,7 +139,7 @@ $(1): $(2) $(call archive,$(3))
 endef
 tests_in = $(call object,$(wildcard $(1)) tests/support/report.c) $(BUILD)/lib/support.a
 $(foreach m,$(MAINS),$(eval $(call link_rule,$(call program,$(m)),$(call object,$(m)),$(call program_modules,$(m)))))
-test_rule = $(eval $(call link_rule,$(BUILD)/bin/test-$(1),$(call tests_in,$(2)),$(3),-lcriterion)) \
+test_rule = $(eval $(call link_rule,$(BUILD)/bin/test-$(1),$(call tests_in,$(2)),$(3),-lcriterion -Wl$(comma)--wrap=criterion_internal_test_setup)) \
     $(eval $(call members_rule,$(BUILD)/bin/test-$(1),$(call tests_in,$(2))))
 $(foreach t,$(TEST_MODULES),$(call test_rule,$(t),tests/unit/$(t)/*.c,$(BELOW_$(t))))
 $(foreach t,$(TEST_KINDS),$(call test_rule,$(t),tests/$(t)/*.c,$(BELOW_trainerd)))
@@ -235,14 +239,17 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	$(call variant,emulated-asan) WERROR=-Werror all $(call of_variant,emulated-asan,$(BUILD)/bin/gpu_operations)
 	$(call variant,emulated-tsan) WERROR=-Werror $(call of_variant,emulated-tsan,$(BUILD)/bin/gpu_operations)
 	$(FUZZ) WERROR=-Werror fuzzers
-	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links scripts/check-nvcc scripts/check-emulator scripts/check-emulated \
-	    scripts/check-emulated-memory scripts/check-emulated-sanitizers scripts/check-bundle scripts/check-python $(TESTS) $(call of_variant,asan,$(TESTS)) \
-	    $(call of_variant,fuzz,$(FUZZERS))
+	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links $(call of_variant,asan,$(TESTS)) scripts/check-emulated \
+	    scripts/check-emulated-memory scripts/check-emulated-sanitizers $(TESTS) scripts/check-python scripts/check-bundle scripts/check-nvcc \
+	    scripts/check-emulator $(call of_variant,fuzz,$(FUZZERS))
 
+# Those that leave out ways of running a job in make check.
+LONG_SANITIZED := $(BUILD)/bin/test-equivalence $(BUILD)/bin/test-system-jobs
 check-system: ## what the documents show; system tests at length, every fault three times; package and service on a copy of this machine; Slurm, ssh, the manifest for Kubernetes
 	$(call variant,release) BUILD=$(BUILD) all $(SYSTEM_TESTS)
-	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_LIMIT_S=1200 scripts/run-tests scripts/check-docs scripts/check-package scripts/check-service \
-	    scripts/check-slurm scripts/check-ssh scripts/check-kubernetes $(SYSTEM_TESTS)
+	$(call variant,asan) $(call of_variant,asan,$(LONG_SANITIZED))
+	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_BESIDE=1 scripts/run-tests scripts/check-docs scripts/check-package scripts/check-service \
+	    scripts/check-slurm scripts/check-ssh scripts/check-kubernetes $(SYSTEM_TESTS) $(call of_variant,asan,$(LONG_SANITIZED))
 
 asan: ## all tests under the address and undefined-behaviour sanitizers
 	$(call variant,asan) all tests
