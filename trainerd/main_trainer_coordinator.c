@@ -31,6 +31,8 @@ static const char help_text[] =
     "  --json           the plan as JSON on standard output\n"
     "  --parent PID     stop as if interrupted when this parent process is gone\n"
     "  --job-folder DIR lock it, and write events.jsonl and the workers' logs there, for a supervisor\n"
+    "  --job-files TEXT of a supervisor that owns that folder: the most bytes of each file, and the descriptors of those\n"
+    "                   that this program inherits\n"
     "  --attempt N      the number of this attempt at the job, from 1\n"
     "  --version, --help\n";
 
@@ -43,6 +45,7 @@ enum {
     OPTION_JSON = 'j',
     OPTION_PARENT = 'o',
     OPTION_FOLDER = 'f',
+    OPTION_FILES = 'F',
     OPTION_ATTEMPT = 'a',
     OPTION_VERSION = 'v',
     OPTION_HELP = 'h'
@@ -56,6 +59,7 @@ static const struct option options[] = {{"config", required_argument, NULL, OPTI
                                         {"json", no_argument, NULL, OPTION_JSON},
                                         {"parent", required_argument, NULL, OPTION_PARENT},
                                         {"job-folder", required_argument, NULL, OPTION_FOLDER},
+                                        {"job-files", required_argument, NULL, OPTION_FILES},
                                         {"attempt", required_argument, NULL, OPTION_ATTEMPT},
                                         {"version", no_argument, NULL, OPTION_VERSION},
                                         {"help", no_argument, NULL, OPTION_HELP},
@@ -99,11 +103,15 @@ static enum status check_arguments(int argc, char **argv, const struct coordinat
     if ((request->folder != NULL) != (request->attempt != 0)) {
         return status_fail(STATUS_USAGE, "--job-folder and --attempt go together; see trainer-coordinator --help");
     }
+    if (request->files != NULL && request->folder == NULL) {
+        return status_fail(STATUS_USAGE, "--job-files goes with --job-folder; see trainer-coordinator --help");
+    }
     return STATUS_OK;
 }
 
 /* Parse the arguments; `is_done` after --version and --help, which are printed. */
-static enum status read_arguments(int argc, char **argv, const char **set, struct coordinator_options *out, bool *is_done)
+static enum status read_arguments(int argc, char **argv, const char **set, struct job_files *files,
+                                  struct coordinator_options *out, bool *is_done)
 {
     enum status status;
     *out = (struct coordinator_options){.set = set};
@@ -138,6 +146,13 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
         case OPTION_FOLDER:
             out->folder = optarg;
             break;
+        case OPTION_FILES:
+            out->files = files;
+            status = job_files_read(optarg, files);
+            if (status != STATUS_OK) {
+                return status;
+            }
+            break;
         case OPTION_ATTEMPT:
             status = read_attempt(optarg, &out->attempt);
             if (status != STATUS_OK) {
@@ -162,9 +177,10 @@ int main(int argc, char **argv)
     log_init("coordinator", -1, LOG_LEVEL_WARN);
     interrupt_install(events_end_at_once);
     struct coordinator_options request;
+    struct job_files files;
     bool is_done = false;
     const char **set = memory_alloc((size_t)argc, sizeof *set);
-    enum status status = read_arguments(argc, argv, set, &request, &is_done);
+    enum status status = read_arguments(argc, argv, set, &files, &request, &is_done);
     status = status == STATUS_OK ? fault_arm("coordinator", request.attempt) : status;
     if (request.folder != NULL) {
         const char *slash = strrchr(request.folder, '/'); /* a supervisor's job folder has the job's number as its name */

@@ -288,7 +288,7 @@ static enum status read_job(struct coordinator *c)
     if (status != STATUS_OK) {
         return status;
     }
-    return c->run.home[0] != '\0' ? STATUS_OK : run_folder_init(&c->run, &c->job, options->folder);
+    return c->run.home[0] != '\0' ? STATUS_OK : run_folder_init(&c->run, &c->job, options->folder, options->files);
 }
 
 /* What a checkpoint has of each part, where epochs keep payloads, or what was lost of them. */

@@ -45,9 +45,12 @@ void pending_end(struct pending *pending);
 void pending_read(struct pending *pending, const struct job_file_ask *ask, job_file_done *done);
 bool pending_is_gone(struct pending *pending);
 
-/* A file that a job has written: in the folder that the link "run" of its own folder leads to, which is this job's alone. A job of a
- * version that made no such link has its files in `output`; before its first epoch, files there may belong to an earlier job: the
- * path is then "", which no file has. */
+/* A file in the job's own folder, and with whose rights it is read: the daemon's, where it owns them. */
+void job_own_name(const struct commands *commands, const struct job_record *record, const char *name, struct job_file_ask *ask);
+
+/* A file of the job's last run, and with whose rights it is read. Of a run that was published the job's own files are that. A job that has
+ * recorded no run has its files in `output`; before its first epoch, files there may belong to an earlier job: the path is then "",
+ * which no file has. */
 void job_output_name(const struct commands *commands, const struct job_record *record, const char *output, const char *name,
                      struct job_file_ask *ask);
 

@@ -50,6 +50,7 @@ enum job_state {
     X(COORDINATOR_LOST, "its coordinator died")                                                                                \
     X(DIVERGED, "the loss is not finite")                                                                                      \
     X(TIME_LIMIT, "its time limit passed")                                                                                     \
+    X(LOG_LIMIT, "a file in its folder became larger than the daemon allows")                                                  \
     X(USER, "its owner asked for it")                                                                                          \
     X(INTERNAL, "a bug of trainerd")
 

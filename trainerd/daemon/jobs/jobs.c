@@ -7,6 +7,7 @@
 #include "trainerd/daemon/commands/submission.h"
 #include "trainerd/daemon/jobs/folders.h"
 #include "trainerd/daemon/jobs/job_clock.h"
+#include "trainerd/daemon/jobs/reserve.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -29,6 +30,7 @@ struct jobs {
     struct job_record **all;    /* ids ascending */
     size_t n, capacity;
     struct listener *listeners;
+    struct reserve reserve;
 };
 
 static const struct job_progress unknown_progress = {.loss = NAN,
@@ -202,6 +204,17 @@ const struct gpus *jobs_gpus(const struct jobs *jobs)
     return jobs->gpus;
 }
 
+void jobs_reserve(struct jobs *jobs, const char *state_folder, int64_t n_bytes)
+{
+    reserve_open(&jobs->reserve, state_folder, n_bytes);
+}
+
+/* Could a change not be saved since the disk was full, and is there space now? */
+static bool has_space_now(struct jobs *jobs, enum status status)
+{
+    return status == STATUS_IO && store_found_no_space(jobs->store) && reserve_release(&jobs->reserve);
+}
+
 /* --- changing --- */
 
 #define BIT(state) (1u << JOB_STATE_##state)
@@ -286,7 +299,10 @@ enum status jobs_submit(struct jobs *jobs, struct job_record *record, const stru
         }
         status = status != STATUS_OK ? fail_at(status, i, n) : status;
     }
-    status = status == STATUS_OK ? store_insert(jobs->store, record, whole, n, existing_out) : status;
+    if (status == STATUS_OK) {
+        status = store_insert(jobs->store, record, whole, n, existing_out);
+        status = has_space_now(jobs, status) ? store_insert(jobs->store, record, whole, n, existing_out) : status;
+    }
     for (size_t i = 0; i < n; i++) {
         free(output[i]);
     }
@@ -306,6 +322,7 @@ enum status jobs_submit(struct jobs *jobs, struct job_record *record, const stru
 
 void jobs_keep_time(struct jobs *jobs)
 {
+    reserve_refill(&jobs->reserve);
     if (job_clock_keep(jobs->store) != STATUS_OK) {
         log_warn("%s", status_reason());
     }
@@ -327,6 +344,7 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
         next.ended_at = next.changed_at;
     }
     enum status status = store_update(jobs->store, &next);
+    status = has_space_now(jobs, status) ? store_update(jobs->store, &next) : status;
     if (status == STATUS_OK) {
         *record = next;
         notify(jobs, record);

@@ -22,6 +22,7 @@
 enum status store_fail(struct store *store, const char *doing)
 {
     int code = sqlite3_errcode(store->base) & 0xff;
+    store->found_no_space = code == SQLITE_FULL;
     bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
     return status_fail(damaged ? STATUS_DATA : STATUS_IO, "cannot %s in '%s': %s%s", doing, store->path,
                        sqlite3_errmsg(store->base), damaged ? EXPECTED : "");
@@ -266,6 +267,11 @@ enum status store_open_to_read(struct store *store)
 const char *store_id(const struct store *store)
 {
     return store->id;
+}
+
+bool store_found_no_space(const struct store *store)
+{
+    return store->found_no_space;
 }
 
 enum status store_open(const char *folder, struct store **out)

@@ -19,6 +19,7 @@ struct store {
     int lock; /* -1: not held */
     char path[PATH_MAX];
     char id[STORE_ID_BYTES];
+    bool found_no_space; /* the last failure: the disk is full */
 };
 
 /* Fail with SQLite's message. STATUS_IO may pass, as a full disk does; damage, STATUS_DATA, does not. */

@@ -52,7 +52,7 @@ static enum status begin(const struct jobs *jobs, const struct job_record *recor
 }
 
 enum status command_line_make(const struct jobs *jobs, const struct job_record *record, int32_t attempt,
-                              struct command_line *out)
+                              const struct job_files *files, struct command_line *out)
 {
     size_t n = 0;
     enum status status = begin(jobs, record, out, &n);
@@ -63,6 +63,12 @@ enum status command_line_make(const struct jobs *jobs, const struct job_record *
         add(out, &n, "%s", folder);
         add(out, &n, "--attempt");
         add(out, &n, "%d", (int)attempt);
+        if (files != NULL) {
+            char text[JOB_FILES_TEXT_BYTES];
+            job_files_print(files, text);
+            add(out, &n, "--job-files");
+            add(out, &n, "%s", text);
+        }
         if (record->checkpointed) {
             add(out, &n, "--resume");
         }

@@ -114,6 +114,9 @@ static void on_minute(uv_timer_t *minute)
 {
     const struct supervisor *supervisor = minute->data;
     jobs_keep_time(supervisor->jobs);
+    for (struct attempt *attempt = supervisor->attempts; attempt != NULL; attempt = attempt->next) {
+        attempt_files_check(attempt); /* where their folders cannot be watched */
+    }
 }
 
 /* --- opening --- */
