@@ -249,8 +249,8 @@ enum status daemon_try_submit(const struct daemon_job *job, int64_t *id_out)
                                          .max_restarts = job->max_restarts,
                                          .time_limit_s = job->time_limit_s}};
     snprintf(request.folder, sizeof request.folder, "%s", folder);
-    snprintf(request.config, sizeof request.config, "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n%s",
-             job->lines);
+    snprintf(request.config, sizeof request.config, "[dataset]\n%s\n[partition]\ncache = \"off\"\n%s",
+             job->graph != NULL ? job->graph : "generator = \"karate\"", job->lines);
     return ask(&request, id_out);
 }
 

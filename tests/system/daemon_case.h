@@ -27,10 +27,10 @@ void daemon_signal(int number);
 /* It was killed by somebody else: true once, and it may be started again. */
 bool daemon_has_died(void);
 
-/* Submit a job file with karate as its graph and these lines after it. Paths are relative to the folder. */
+/* Submit a job file with these lines and, in section [dataset], those of its graph. Paths are relative to the folder. */
 struct daemon_job {
-    const char *lines;
-    uid_t uid; /* whose it is; 0: ours */
+    const char *lines, *graph; /* NULL: karate */
+    uid_t uid;                 /* whose it is; 0: ours */
     int32_t priority, max_restarts;
     double time_limit_s;
 };

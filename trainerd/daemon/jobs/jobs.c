@@ -372,6 +372,13 @@ void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char
     }
 }
 
+void jobs_plans(struct jobs *jobs, int64_t id, int64_t n_bytes)
+{
+    struct job_record *record = find(jobs, id);
+    ASSERT(record != NULL);
+    record->planning = n_bytes;
+}
+
 /* --- their folders --- */
 
 void jobs_folder(const struct jobs *jobs, int64_t id, char *out)

@@ -58,6 +58,9 @@ void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *pro
 /* Set why a queued job waits: in memory alone, since the queue finds it again, and it changes for many jobs at once. */
 void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text);
 
+/* Note what the job's planning, which begins, may take; 0: it has ended. In memory alone. */
+void jobs_plans(struct jobs *jobs, int64_t id, int64_t n_bytes);
+
 /* STATE/jobs/<id>, with the files of protocol/job_files.h and the job's log. out PATH_MAX */
 void jobs_folder(const struct jobs *jobs, int64_t id, char *out);
 /* Make the folder, which only the daemon can enter, unless it exists. errors  STATUS_CREATE */

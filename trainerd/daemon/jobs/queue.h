@@ -26,13 +26,15 @@ struct queue_decision {
     enum queue_verdict verdict;
     enum job_reason reason; /* WAIT, NEVER: why */
     char text[JOB_REASON_BYTES];
+    int64_t planning; /* PLAN: bytes that it may take */
 };
 
 /* Decide for every QUEUED record; the others count as running, or have ended.
  *
  *   shapes  jobs n · decision n
  *   notes   NEVER: it needs more memory than the whole machine has. A job that asks for more slots or GPUs than there are takes them all; where
- *           there are no GPUs, one on GPUs waits. PLAN: its memory is not known; at most QUEUE_PLANNING_MOST jobs are planned at a time, one of each user
+ *           there are no GPUs, one on GPUs waits. PLAN: its memory is not known; at most QUEUE_PLANNING_MOST jobs are planned at a time, one of each user,
+ *           where there is memory for it: what it is known to need, or else an eighth of what its user may have
  *   units   now in seconds since 1970
  *   cost    n log n, and n times the users who have jobs
  */

@@ -76,13 +76,16 @@ enum status command_line_make(const struct jobs *jobs, const struct job_record *
     return status;
 }
 
-enum status command_line_plan(const struct jobs *jobs, const struct job_record *record, struct command_line *out)
+enum status command_line_plan(const struct jobs *jobs, const struct job_record *record, int64_t n_most,
+                              struct command_line *out)
 {
     size_t n = 0;
     enum status status = begin(jobs, record, out, &n);
     if (status == STATUS_OK) {
         add(out, &n, "--plan");
         add(out, &n, "--json");
+        add(out, &n, "--plan-most");
+        add(out, &n, "%lld", (long long)n_most);
         add(out, &n, "--parent");
         add(out, &n, "%d", (int)getpid());
     }

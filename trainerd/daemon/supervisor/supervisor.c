@@ -53,7 +53,7 @@ static bool apply_decision(struct supervisor *supervisor, const struct job_recor
         return true;
     case QUEUE_VERDICT_PLAN:
         jobs_wait(supervisor->jobs, record->id, decision->reason, decision->text);
-        status = planning_begin(supervisor, record);
+        status = planning_begin(supervisor, record, decision->planning);
         break;
     case QUEUE_VERDICT_START:
         status = attempt_begin(supervisor, record);
@@ -243,6 +243,7 @@ enum status supervisor_resume(struct supervisor *supervisor, int64_t id)
     next.ended_at = 0.0;
     next.exit_code = -1;
     next.memory = -1; /* the input may have changed since: the job is planned again */
+    next.planning_need = 0;
     return jobs_change(supervisor->jobs, &next);
 }
 

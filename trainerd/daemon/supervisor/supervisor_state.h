@@ -53,9 +53,10 @@ struct planning {
     uv_poll_t exit;
     uv_timer_t deadline;
     int n_handle;
-    int out, err;  /* memory files that it prints to */
-    bool is_stale; /* the result is not wanted any more */
-    bool is_late;  /* it was killed at its deadline */
+    int out, err;   /* memory files that it prints to */
+    int64_t n_most; /* bytes that it may take */
+    bool is_stale;  /* the result is not wanted any more */
+    bool is_late;   /* it was killed at its deadline */
     struct planning *next;
 };
 
@@ -97,7 +98,8 @@ struct command_line {
  */
 enum status command_line_make(const struct jobs *jobs, const struct job_record *record, int32_t attempt,
                               const struct job_files *files, struct command_line *out);
-enum status command_line_plan(const struct jobs *jobs, const struct job_record *record, struct command_line *out);
+enum status command_line_plan(const struct jobs *jobs, const struct job_record *record, int64_t n_most,
+                              struct command_line *out);
 void command_line_release(struct command_line *line);
 
 /* --- attempt.c --- */
@@ -119,8 +121,8 @@ void attempt_files_check(struct attempt *attempt);
 void attempt_files_cut(const struct attempt *attempt);
 
 /* --- planning.c --- */
-/* Unless it is planned already, or too many are: then a later pass over the queue begins it. */
-enum status planning_begin(struct supervisor *supervisor, const struct job_record *record);
+/* Within n_most bytes, unless it is planned already, or too many are: then a later pass over the queue begins it. */
+enum status planning_begin(struct supervisor *supervisor, const struct job_record *record, int64_t n_most);
 /* That of a job; NULL: none. */
 struct planning *planning_of(const struct supervisor *supervisor, int64_t id);
 /* Discard the planning and its result. NULL is allowed. */
