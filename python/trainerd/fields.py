@@ -132,6 +132,7 @@ class Version(TypedDict, total=False):
     pid: int
     uptime_s: float
     jobs: int
+    draining: bool
 
 
 Event = dict[str, Any]

@@ -48,7 +48,7 @@ Test(records, what_was_backed_up_is_there_again_after_the_store_was_lost)
     EXPECT(66, "cannot open 'nothing'", "restore", "nothing", "--state", "state");
     EXPECT(0, "state/jobs.sqlite has 1 jobs, 0 rows are set aside, the next job is 3", "restore", "copy", "--state", "state");
     served_begin();
-    EXPECT(0, "SUCCEEDED", "status", "1");
+    EXPECT(0, "SUCCEEDED", "watch", "1");
     EXPECT(66, "there is no job '2'", "status", "2");
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
     cr_assert_str_eq(printed, "3\n");
@@ -65,4 +65,17 @@ Test(records, a_repair_goes_on_above_the_folders_that_are_there)
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
     cr_assert_str_eq(printed, "2\n");
     served_end();
+}
+
+Test(records, a_drained_daemon_starts_nothing_also_after_a_restart_until_it_is_told_to)
+{
+    EXPECT(0, "no job starts until trainctl undrain; 0 run", "drain");
+    EXPECT(0, "1", "submit", "job.toml");
+    EXPECT(0, "the daemon starts no jobs", "status");
+    served_end();
+    served_begin();
+    EXPECT(0, "DRAINING", "status", "1", "--json");
+    EXPECT(0, "", "undrain");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
+    EXPECT(0, "SUCCEEDED", "watch", "1");
 }

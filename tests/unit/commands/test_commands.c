@@ -139,6 +139,38 @@ Test(commands, a_backup_of_all_users_jobs_is_for_administrators)
     client_close(&other_user);
 }
 
+Test(commands, draining_is_for_administrators_said_in_status_and_kept_by_the_store)
+{
+    struct jobs *again;
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"status\"}");
+    cr_assert(json_is_false(json_object_get(answer, "draining")));
+    json_decref(answer);
+    answer = ask("{\"v\":1,\"cmd\":\"drain\"}");
+    expect_ok(answer);
+    cr_assert_eq(number(answer, "running"), 0);
+    json_decref(answer);
+    answer = ask("{\"v\":1,\"cmd\":\"status\"}");
+    cr_assert(json_is_true(json_object_get(answer, "draining")));
+    json_decref(answer);
+    struct client other_user;
+    if (other_user_open(&other_user)) {
+        expect_failure(ask_by(&other_user, "{\"v\":1,\"cmd\":\"undrain\"}"), 2,
+                       "undrain is of all users' jobs: expected root, or the daemon's user");
+        client_close(&other_user);
+    }
+    cr_assert(jobs_drain(jobs));
+    cr_assert_eq(store_backup(jobs_store(jobs), folder_path("copy")), STATUS_OK, "%s", status_reason());
+    struct store_repaired done;
+    cr_assert_eq(jobs_restore(folder_path("new"), folder_path("copy"), &done), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_open(folder_path("new"), NULL, &again), STATUS_OK, "%s", status_reason());
+    cr_assert(jobs_drain(again));
+    jobs_close(again);
+    answer = ask("{\"v\":1,\"cmd\":\"undrain\"}");
+    expect_ok(answer);
+    json_decref(answer);
+    cr_assert_not(jobs_drain(jobs));
+}
+
 Test(commands, another_users_job_shows_name_owner_and_state_and_takes_no_orders)
 {
     submit(SUBMIT(",\"name\":\"mine\""));

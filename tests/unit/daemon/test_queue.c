@@ -301,6 +301,19 @@ Test(queue, a_job_that_backs_off_holds_nothing_until_its_time)
     EXPECT(1, WAIT, WAITING_SLOTS, "0 of 4 slots");
 }
 
+Test(queue, nothing_starts_and_nothing_is_planned_while_the_daemon_drains)
+{
+    running(1, GIB);
+    queued(1, GIB);
+    queued(1, -1);
+    struct queue_capacity before = whole;
+    whole.drains = true;
+    decide(0);
+    whole = before;
+    EXPECT(1, WAIT, DRAINING, "(trainctl undrain)");
+    EXPECT(2, WAIT, DRAINING, "(trainctl undrain)");
+}
+
 Test(queue, jobs_that_ended_take_nothing)
 {
     running(4, 8 * GIB)->state = JOB_STATE_SUCCEEDED;

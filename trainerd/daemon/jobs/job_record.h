@@ -37,6 +37,7 @@ enum job_state {
     X(WAITING_SLOTS, "too few worker slots are free")                                                                          \
     X(WAITING_MEMORY, "too little memory is free")                                                                             \
     X(WAITING_GPUS, "too few GPUs are free")                                                                                   \
+    X(DRAINING, "the daemon starts no jobs until an administrator says so")                                                    \
     X(BACKING_OFF, "its last attempt failed; the next one waits")                                                              \
     X(CANCELLING, "it was told to stop")                                                                                       \
     X(RESCALING, "it continues with another number of workers")                                                                \

@@ -31,6 +31,7 @@ struct jobs {
     size_t n, capacity;
     struct listener *listeners;
     struct reserve reserve;
+    bool drains;
 };
 
 static const struct job_progress unknown_progress = {.loss = NAN,
@@ -93,6 +94,37 @@ static void notify(const struct jobs *jobs, const struct job_record *record)
     }
 }
 
+/* Could a change not be saved since the disk was full, and is there space now? */
+static bool has_space_now(struct jobs *jobs, enum status status)
+{
+    return status == STATUS_IO && store_found_no_space(jobs->store) && reserve_release(&jobs->reserve);
+}
+
+/* --- draining --- */
+
+#define FACT_DRAINS "drains"
+
+static enum status drain_load(struct jobs *jobs)
+{
+    char value[STORE_FACT_BYTES];
+    enum status status = store_fact_get(jobs->store, FACT_DRAINS, value);
+    jobs->drains = status == STATUS_OK && strcmp(value, "yes") == 0;
+    return status;
+}
+
+bool jobs_drain(const struct jobs *jobs)
+{
+    return jobs->drains;
+}
+
+enum status jobs_drain_set(struct jobs *jobs, bool drains)
+{
+    enum status status = store_fact_put(jobs->store, FACT_DRAINS, drains ? "yes" : "no");
+    status = has_space_now(jobs, status) ? store_fact_put(jobs->store, FACT_DRAINS, drains ? "yes" : "no") : status;
+    jobs->drains = status == STATUS_OK ? drains : jobs->drains;
+    return status;
+}
+
 /* --- opening --- */
 
 static enum status find_folder(struct jobs *jobs, const char *state_folder)
@@ -118,6 +150,7 @@ enum status jobs_open(const char *state_folder, const struct gpus *gpus, struct 
     status = status == STATUS_OK ? store_highest(jobs->store, &highest) : status;
     status = status == STATUS_OK ? folders_check(jobs->folder, store_id(jobs->store), highest) : status;
     status = status == STATUS_OK ? job_clock_open(jobs->store) : status;
+    status = status == STATUS_OK ? drain_load(jobs) : status;
     status = status == STATUS_OK ? store_each(jobs->store, add_each, jobs) : status;
     if (status != STATUS_OK) {
         jobs_close(jobs);
@@ -207,12 +240,6 @@ const struct gpus *jobs_gpus(const struct jobs *jobs)
 void jobs_reserve(struct jobs *jobs, const char *state_folder, int64_t n_bytes)
 {
     reserve_open(&jobs->reserve, state_folder, n_bytes);
-}
-
-/* Could a change not be saved since the disk was full, and is there space now? */
-static bool has_space_now(struct jobs *jobs, enum status status)
-{
-    return status == STATUS_IO && store_found_no_space(jobs->store) && reserve_release(&jobs->reserve);
 }
 
 /* --- changing --- */

@@ -45,6 +45,10 @@ const struct job_record *const *jobs_all(const struct jobs *jobs, size_t *n_out)
  */
 enum status jobs_change(struct jobs *jobs, const struct job_record *changed);
 
+/* Is no job to start? It is kept in the store. errors  STATUS_IO it cannot be saved: nothing has changed */
+bool jobs_drain(const struct jobs *jobs);
+enum status jobs_drain_set(struct jobs *jobs, bool drains);
+
 /* Keep this much space on the state folder's disk, so that changes can be saved when jobs have filled it (reserve.h). 0: none */
 void jobs_reserve(struct jobs *jobs, const char *state_folder, int64_t n_bytes);
 

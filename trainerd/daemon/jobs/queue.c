@@ -256,6 +256,12 @@ void queue_decide(const struct job_record *const *jobs, size_t n, const struct q
     for (size_t i = 0; i < n; i++) { /* planning may end later than its job */
         take(&walk.free, &(struct need){.memory = jobs[i]->planning});
     }
+    for (size_t i = 0; i < n_queued && whole->drains; i++) {
+        struct queue_decision *out = &decision[places[i].at];
+        set_wait(out, JOB_REASON_DRAINING);
+        snprintf(out->text, sizeof out->text, "%s (trainctl undrain)", job_reason_text(JOB_REASON_DRAINING));
+    }
+    n_queued = whole->drains ? 0 : n_queued;
     qsort(places, n_queued, sizeof *places, compare_places);
     for (size_t i = 0; i < n_queued; i++) {
         decide(&walk, places[i].job, now, &decision[places[i].at]);

@@ -18,6 +18,7 @@ struct queue_capacity {
     int32_t n_slot;
     uint64_t gpus;  /* a set */
     int64_t memory; /* bytes */
+    bool drains;    /* nothing starts */
 };
 
 enum queue_verdict { QUEUE_VERDICT_WAIT, QUEUE_VERDICT_PLAN, QUEUE_VERDICT_START, QUEUE_VERDICT_NEVER };

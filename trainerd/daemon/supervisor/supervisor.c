@@ -83,7 +83,9 @@ static void schedule(uv_timer_t *timer)
     }
     struct queue_decision *decision = memory_alloc(n + 1, sizeof *decision);
     double now = job_clock_s(), wait_s = INFINITY;
-    queue_decide(open, n, &supervisor->options.capacity, now, decision);
+    struct queue_capacity capacity = supervisor->options.capacity;
+    capacity.drains = jobs_drain(supervisor->jobs);
+    queue_decide(open, n, &capacity, now, decision);
     supervisor->is_scheduling = true;
     for (size_t i = 0; i < n; i++) {
         if (open[i]->state == JOB_STATE_QUEUED) {
