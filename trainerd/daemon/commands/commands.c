@@ -294,14 +294,18 @@ static request_handler *const handlers[REQUEST_N] = {
     [REQUEST_checkpoint] = checkpoint,  [REQUEST_scale] = scale,
     [REQUEST_version] = answer_version, [REQUEST_gpus] = show_gpus,
     [REQUEST_backup] = backup,          [REQUEST_drain] = drain,
-    [REQUEST_undrain] = undrain,
+    [REQUEST_undrain] = undrain,        [REQUEST_audit] = audit_show,
 };
 
 static void handle_request(void *context, struct connection *connection, json_t *request)
 {
     enum request which;
     enum status status = request_check(request, &which);
-    status = status == STATUS_OK ? handlers[which](context, connection, request) : status;
+    if (status == STATUS_OK) {
+        audit_begin(context, connection, request, which);
+        status = handlers[which](context, connection, request);
+        status = audit_end(context, connection, which, status);
+    }
     if (status != STATUS_OK) {
         connection_send(connection, answer_failure(request, status));
     }
@@ -398,5 +402,5 @@ void commands_close(struct commands *commands)
 
 struct server_handler commands_handler(struct commands *commands)
 {
-    return (struct server_handler){handle_request, drop_connection, on_drained, commands};
+    return (struct server_handler){handle_request, drop_connection, on_drained, commands, audit_login_failed};
 }
