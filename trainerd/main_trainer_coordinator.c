@@ -29,8 +29,11 @@ static const char help_text[] =
     "  --plan           print memory, traffic and partition quality without training\n"
     "  --steps          the plan with every step of an epoch: rows, bytes alive, bytes received, and the peak\n"
     "  --json           the plan as JSON on standard output\n"
+    "  --plan-most N    end with what planning takes, should that be more than N bytes\n"
     "  --parent PID     stop as if interrupted when this parent process is gone\n"
     "  --job-folder DIR lock it, and write events.jsonl and the workers' logs there, for a supervisor\n"
+    "  --job-files TEXT of a supervisor that owns that folder: the most bytes of each file, and the descriptors of those\n"
+    "                   that this program inherits\n"
     "  --attempt N      the number of this attempt at the job, from 1\n"
     "  --version, --help\n";
 
@@ -43,6 +46,8 @@ enum {
     OPTION_JSON = 'j',
     OPTION_PARENT = 'o',
     OPTION_FOLDER = 'f',
+    OPTION_FILES = 'F',
+    OPTION_PLAN_MOST = 'm',
     OPTION_ATTEMPT = 'a',
     OPTION_VERSION = 'v',
     OPTION_HELP = 'h'
@@ -54,8 +59,10 @@ static const struct option options[] = {{"config", required_argument, NULL, OPTI
                                         {"plan", no_argument, NULL, OPTION_PLAN},
                                         {"steps", no_argument, NULL, OPTION_STEPS},
                                         {"json", no_argument, NULL, OPTION_JSON},
+                                        {"plan-most", required_argument, NULL, OPTION_PLAN_MOST},
                                         {"parent", required_argument, NULL, OPTION_PARENT},
                                         {"job-folder", required_argument, NULL, OPTION_FOLDER},
+                                        {"job-files", required_argument, NULL, OPTION_FILES},
                                         {"attempt", required_argument, NULL, OPTION_ATTEMPT},
                                         {"version", no_argument, NULL, OPTION_VERSION},
                                         {"help", no_argument, NULL, OPTION_HELP},
@@ -70,15 +77,15 @@ static void follow_parent(const char *pid)
     }
 }
 
-static enum status read_attempt(const char *text, uint32_t *out)
+static enum status read_number(const char *option, const char *text, uint64_t most, uint64_t *out)
 {
     char *end;
     errno = 0;
-    unsigned long number = strtoul(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number < 1 || number > UINT32_MAX) {
-        return status_fail(STATUS_USAGE, "--attempt is '%s', expected a number from 1 to %u", text, UINT32_MAX);
+    *out = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || *out < 1 || *out > most) {
+        return status_fail(STATUS_USAGE, "%s is '%s', expected a number from 1 to %llu", option, text,
+                           (unsigned long long)most);
     }
-    *out = (uint32_t)number;
     return STATUS_OK;
 }
 
@@ -93,19 +100,27 @@ static enum status check_arguments(int argc, char **argv, const struct coordinat
     if (request->json && !request->plan) {
         return status_fail(STATUS_USAGE, "--json goes with --plan; see trainer-coordinator --help");
     }
+    if (request->plan_most > 0 && !request->plan) {
+        return status_fail(STATUS_USAGE, "--plan-most goes with --plan; see trainer-coordinator --help");
+    }
     if (request->steps && !request->plan) {
         return status_fail(STATUS_USAGE, "--steps goes with --plan; see trainer-coordinator --help");
     }
     if ((request->folder != NULL) != (request->attempt != 0)) {
         return status_fail(STATUS_USAGE, "--job-folder and --attempt go together; see trainer-coordinator --help");
     }
+    if (request->files != NULL && request->folder == NULL) {
+        return status_fail(STATUS_USAGE, "--job-files goes with --job-folder; see trainer-coordinator --help");
+    }
     return STATUS_OK;
 }
 
 /* Parse the arguments; `is_done` after --version and --help, which are printed. */
-static enum status read_arguments(int argc, char **argv, const char **set, struct coordinator_options *out, bool *is_done)
+static enum status read_arguments(int argc, char **argv, const char **set, struct job_files *files,
+                                  struct coordinator_options *out, bool *is_done)
 {
     enum status status;
+    uint64_t number;
     *out = (struct coordinator_options){.set = set};
     opterr = 0;
     for (;;) {
@@ -138,11 +153,26 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
         case OPTION_FOLDER:
             out->folder = optarg;
             break;
-        case OPTION_ATTEMPT:
-            status = read_attempt(optarg, &out->attempt);
+        case OPTION_PLAN_MOST:
+            status = read_number("--plan-most", optarg, INT64_MAX, &number);
             if (status != STATUS_OK) {
                 return status;
             }
+            out->plan_most = (int64_t)number;
+            break;
+        case OPTION_FILES:
+            out->files = files;
+            status = job_files_read(optarg, files);
+            if (status != STATUS_OK) {
+                return status;
+            }
+            break;
+        case OPTION_ATTEMPT:
+            status = read_number("--attempt", optarg, UINT32_MAX, &number);
+            if (status != STATUS_OK) {
+                return status;
+            }
+            out->attempt = (uint32_t)number;
             break;
         case OPTION_VERSION:
         case OPTION_HELP:
@@ -162,9 +192,10 @@ int main(int argc, char **argv)
     log_init("coordinator", -1, LOG_LEVEL_WARN);
     interrupt_install(events_end_at_once);
     struct coordinator_options request;
+    struct job_files files;
     bool is_done = false;
     const char **set = memory_alloc((size_t)argc, sizeof *set);
-    enum status status = read_arguments(argc, argv, set, &request, &is_done);
+    enum status status = read_arguments(argc, argv, set, &files, &request, &is_done);
     status = status == STATUS_OK ? fault_arm("coordinator", request.attempt) : status;
     if (request.folder != NULL) {
         const char *slash = strrchr(request.folder, '/'); /* a supervisor's job folder has the job's number as its name */

@@ -14,7 +14,7 @@ from typing import Any, TypedDict, Unpack, cast
 
 from .connection import Connection, Lost
 from .errors import JobFileError, MissingInput, Unavailable, UsageError
-from .fields import Event, Gpu, JobFields, Shown, Version, Workers
+from .fields import AuditRow, Event, Gpu, JobFields, Shown, Version, Workers
 from .job import Job
 from .toml_text import job_text, settings_of
 
@@ -166,6 +166,10 @@ class Client:
     def gpus(self) -> list[Gpu]:
         """The GPUs that jobs share, and which job holds each."""
         return cast(list[Gpu], self.ask_again("gpus")["gpus"])
+
+    def audit(self, limit: int = 100) -> list[AuditRow]:
+        """Who changed what, the newest first: at most 1000 rows. For administrators."""
+        return cast(list[AuditRow], self.ask_again("audit", limit=limit)["rows"])
 
     def version(self) -> Version:
         """The daemon itself."""

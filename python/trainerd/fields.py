@@ -126,12 +126,18 @@ class Shown(TypedDict, total=False):
     result: dict[str, Any] | None
 
 
+# A request that changed something or was refused, or a failed login (`what`: "login"). `exit_code` 0: done; else `text` says why not.
+AuditRow = TypedDict("AuditRow", {"id": int, "at": float, "uid": int | None, "user": str | None, "from": str, "what": str,
+                                  "job": int | None, "exit_code": int, "text": str}, total=False)
+
+
 class Version(TypedDict, total=False):
     version: str
     v: int
     pid: int
     uptime_s: float
     jobs: int
+    draining: bool
 
 
 Event = dict[str, Any]

@@ -8,8 +8,10 @@
 #include "trainerd/coordinator/results/report.h"
 #include "worker/plan/memory_plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* Rules that involve both job and data. */
 static enum status rules_check(struct coordinator *c)
@@ -204,9 +206,35 @@ enum status coordinator_count(struct coordinator *c, double *cover_share_out)
     return status == STATUS_OK ? place(c) : status;
 }
 
+/* A daemon gives planning so much: where more is needed it hears how much, and starts it again when there is as much. */
+static enum status check_planning(const struct coordinator *c)
+{
+    int64_t most = c->options->plan_most, own = memory_resident_own();
+    int64_t need = own + partition_metis_bytes(&c->dataset, &c->job);
+    if (most == 0 || need <= most || (own <= most && partition_is_kept(&c->dataset, &c->job))) {
+        return STATUS_OK;
+    }
+    printf("{\"planning_bytes\":%lld}\n", (long long)need);
+    fflush(stdout);
+    return status_fail(STATUS_NOMEM,
+                       "planning it takes %lld bytes, cutting its graph included, more than the %lld that it may take",
+                       (long long)need, (long long)most);
+}
+
+/* Of this process, without files that it has mapped, or of METIS's, which has the graph, too. */
+static int64_t peak_bytes(void)
+{
+    struct rusage children;
+    int64_t own = memory_resident_peak() - (memory_resident() - memory_resident_own());
+    int64_t metis = getrusage(RUSAGE_CHILDREN, &children) == 0 ? 1024 * (int64_t)children.ru_maxrss : 0;
+    return own > metis ? own : metis;
+}
+
 static enum status cut(struct coordinator *c)
 {
-    enum status status = partition_build(&c->dataset, &c->job, &c->partition);
+    enum status status = check_planning(c);
+    status = status == STATUS_OK ? partition_build(&c->dataset, &c->job, &c->partition) : status;
+    c->partition_bytes = peak_bytes();
     FAULT(PARTITION);
     double share;
     status = status == STATUS_OK ? partition_measure(&c->dataset, &c->partition, &c->quality) : status;
@@ -240,6 +268,7 @@ struct plan_input coordinator_plan_input(const struct coordinator *c)
                                .prune = &c->prune,
                                .rank_of_part = c->rank_of_part,
                                .shared = c->shared.n_part > 0 ? &c->shared : NULL,
+                               .partition_bytes = c->partition_bytes,
                                .steps = c->options->steps};
 }
 
@@ -288,7 +317,7 @@ static enum status read_job(struct coordinator *c)
     if (status != STATUS_OK) {
         return status;
     }
-    return c->run.home[0] != '\0' ? STATUS_OK : run_folder_init(&c->run, &c->job, options->folder);
+    return c->run.home[0] != '\0' ? STATUS_OK : run_folder_init(&c->run, &c->job, options->folder, options->files);
 }
 
 /* What a checkpoint has of each part, where epochs keep payloads, or what was lost of them. */

@@ -30,6 +30,7 @@ struct coordinator {
     bool sparse_features;
     struct partition partition;
     struct partition_quality quality;
+    int64_t partition_bytes; /* the most that this process, or METIS with it, had until the graph was cut */
     struct prune prune;
     struct part_sizes *sizes;
     int32_t *rank_of_part;

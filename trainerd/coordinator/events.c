@@ -26,6 +26,7 @@
 
 struct events {
     char folder[PATH_MAX];
+    const struct job_files *files; /* inherited; NULL: opened here */
     int lock, file;
     uint32_t attempt;
     json_t *pending;               /* the newest epoch, not written yet */
@@ -112,20 +113,35 @@ static void line_end(struct events *events, json_t *line)
     line_put(events, line);
 }
 
-enum status events_open(const char *folder, uint32_t attempt, struct events **out)
+/* Unlike flock's, this lock is not shared with child processes, some of which end a little later. */
+static enum status lock_take(const struct events *events, int file, const char *name)
+{
+    const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(file, F_SETLK, &whole) == 0) {
+        return STATUS_OK;
+    }
+    return errno == EACCES || errno == EAGAIN
+               ? status_fail(STATUS_PEER, "'%s/%s' is held: another attempt of this job runs", events->folder, name)
+               : status_fail(STATUS_CREATE, "cannot lock '%s/%s': %s", events->folder, name, strerror(errno));
+}
+
+static enum status files_open(struct events *events)
+{
+    if (events->files != NULL) {
+        events->file = events->files->file[JOB_FILE_EVENTS];
+        return lock_take(events, events->file, "events.jsonl");
+    }
+    enum status status = file_make(events->folder, "lock", O_RDWR, &events->lock);
+    status = status == STATUS_OK ? lock_take(events, events->lock, "lock") : status;
+    return status == STATUS_OK ? file_make(events->folder, "events.jsonl", O_RDWR | O_APPEND, &events->file) : status;
+}
+
+enum status events_open(const char *folder, uint32_t attempt, const struct job_files *files, struct events **out)
 {
     struct events *events = memory_alloc(1, sizeof *events);
-    *events = (struct events){.lock = -1, .file = -1, .attempt = attempt};
+    *events = (struct events){.files = files, .lock = -1, .file = -1, .attempt = attempt};
     snprintf(events->folder, sizeof events->folder, "%s", folder);
-    enum status status = file_make(folder, "lock", O_RDWR, &events->lock);
-    /* Unlike flock's, this lock is not shared with child processes, some of which end a little later. */
-    const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (status == STATUS_OK && fcntl(events->lock, F_SETLK, &whole) != 0) {
-        status = errno == EACCES || errno == EAGAIN
-                     ? status_fail(STATUS_PEER, "'%s/lock' is held: another attempt of this job runs", folder)
-                     : status_fail(STATUS_CREATE, "cannot lock '%s/lock': %s", folder, strerror(errno));
-    }
-    status = status == STATUS_OK ? file_make(folder, "events.jsonl", O_RDWR | O_APPEND, &events->file) : status;
+    enum status status = files_open(events);
     if (status != STATUS_OK) {
         events_close(events);
         return status;
@@ -188,6 +204,18 @@ void events_workers(struct events *events, const struct events_worker *workers, 
     line_end(events, line);
 }
 
+/* Where the file has a limit, epochs leave most of it to what follows them: after its first quarter lines come half as often with each further
+ * sixteenth that they fill. */
+static double epoch_period_s(const struct events *events)
+{
+    struct stat about;
+    int64_t most = events->files != NULL ? events->files->most_bytes : 0;
+    if (most < 16 || fstat(events->file, &about) != 0 || about.st_size < most / 4) {
+        return EPOCH_PERIOD_S;
+    }
+    return ldexp(EPOCH_PERIOD_S, 1 + (int)((about.st_size - most / 4) / (most / 16)));
+}
+
 void events_epoch(struct events *events, const struct progress *progress, enum job_metric metric, int64_t memory, double now_s)
 {
     if (events == NULL) {
@@ -215,7 +243,7 @@ void events_epoch(struct events *events, const struct progress *progress, enum j
     json_object_set_new(line, "seconds_left", report_number(progress->left_s));
     json_decref(events->pending);
     events->pending = line;
-    if (events->epoch_shown_s == 0.0 || now_s - events->epoch_shown_s >= EPOCH_PERIOD_S) {
+    if (events->epoch_shown_s == 0.0 || now_s - events->epoch_shown_s >= epoch_period_s(events)) {
         events->pending = NULL;
         line_put(events, line);
         events->epoch_shown_s = now_s;
@@ -284,10 +312,22 @@ void events_end_at_once(void)
     fsync(open_events->file);
 }
 
-enum status events_log_path(const struct events *events, uint32_t rank, char out[PATH_MAX])
+enum status events_rank_log(const struct events *events, uint32_t rank, int *out, int *made_out)
 {
-    if (snprintf(out, PATH_MAX, "%s/rank-%u.log", events->folder, rank) >= PATH_MAX) {
+    char path[PATH_MAX];
+    *out = STDERR_FILENO;
+    *made_out = -1;
+    if (events == NULL) {
+        return STATUS_OK;
+    }
+    if (events->files != NULL) {
+        int at = rank < JOB_FILES_RANK_MOST ? JOB_FILE_RANK_0 + (int)rank : JOB_FILES_MOST;
+        *out = at < events->files->n ? events->files->file[at] : STDERR_FILENO;
+        return STATUS_OK;
+    }
+    if (snprintf(path, sizeof path, "%s/rank-%u.log", events->folder, rank) >= PATH_MAX) {
         return status_fail(STATUS_CREATE, "job folder '%s': its name is too long for this system", events->folder);
     }
-    return STATUS_OK;
+    *out = *made_out = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    return *out >= 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot open '%s': %s", path, strerror(errno));
 }

@@ -1,8 +1,8 @@
 /* A job's folder, for a supervisor: the lock of the running attempt, its events, its workers' logs.
  *
- * (FOLDER/run and FOLDER/results: results/run_folder.h.)
+ * (What it keeps of runs: results/run_folder_job.h.)
  *
- * FOLDER/lock is held (fcntl) for a coordinator's life. FOLDER/events.jsonl holds one JSON object per line, over all attempts;
+ * FOLDER/lock, or where the supervisor owns the folder events.jsonl itself, is held (fcntl) for a coordinator's life. FOLDER/events.jsonl holds one JSON object per line, over all attempts;
  * each line has "ts" (seconds since 1970), "attempt" and "event":
  *
  *   begin       pid                         this attempt has the lock
@@ -12,8 +12,8 @@
  *   epoch       epoch, epochs, loss, train_metric, valid_metric, test_metric, epoch_s, compute_s, pack_s, wait_s,
  *               evaluate_s, bytes_sent, bytes_received, memory, seconds_left
  *                                           epoch: how many are done. memory: bytes of all workers, measured. null: not known.
- *                                           At most 10 lines a second; of the epochs in between, the last is written before the
- *                                           next line of another event
+ *                                           At most 10 lines a second, fewer as the file nears its limit; of the epochs in
+ *                                           between, the last is written before the next line of another event
  *   checkpoint  epoch, path                 it is on the disk
  *   rollback    epoch, rollbacks, reason    training diverged and continues after `epoch` epochs, for the `rollbacks`-th time
  *   back_off    epoch, back_offs, error, limit, sampling, codec, codec_backward, stale
@@ -31,6 +31,7 @@
 #define TRAINERD_EVENTS_H
 
 #include "protocol/job/job.h"
+#include "protocol/job_files.h"
 #include "protocol/status.h"
 
 #include <limits.h>
@@ -45,12 +46,12 @@ struct events_worker {
     const char *host; /* NULL: the coordinator's own */
 };
 
-/* Lock the folder and write "begin".
+/* Lock the folder and write "begin". files: those that this process inherits; NULL: they are made, by name.
  *
  *   owns    the caller owns *out: events_close. One may be open in a process
  *   errors  STATUS_PEER another attempt of the job runs; STATUS_NO_INPUT no such folder; STATUS_CREATE
  */
-enum status events_open(const char *folder, uint32_t attempt, struct events **out);
+enum status events_open(const char *folder, uint32_t attempt, const struct job_files *files, struct events **out);
 void events_close(struct events *events);
 
 void events_state(struct events *events, const char *state);
@@ -75,7 +76,8 @@ void events_end(struct events *events, enum status status);
 /* The end with STATUS_INTERRUPTED, from a signal handler that exits before training begins. Async-signal-safe. */
 void events_end_at_once(void);
 
-/* FOLDER/rank-<rank>.log. errors  STATUS_CREATE */
-enum status events_log_path(const struct events *events, uint32_t rank, char out[PATH_MAX]);
+/* Where a worker's standard error goes: FOLDER/rank-<rank>.log, or this process's own where there is no supervisor, or the worker has none of
+ * the inherited files. *made_out: the same, for the caller to close; -1: nothing is to be closed. errors  STATUS_CREATE */
+enum status events_rank_log(const struct events *events, uint32_t rank, int *out, int *made_out);
 
 #endif

@@ -43,6 +43,7 @@ struct plan_input {
     bool sparse_features;
     int32_t n_part;
     const struct partition_quality *quality;
+    int64_t partition_bytes;        /* that loading and cutting the graph took on the coordinator's machine */
     const struct part_sizes *sizes; /* n_part */
     const struct program *program;
     const struct prune *prune;

@@ -326,6 +326,7 @@ enum status plan_print_json(const struct plan_input *in, const struct plan *plan
     json_object_set_new(all, "exact", in->exact != NULL ? plan_exact_json(in->exact) : json_null());
     json_object_set_new(all, "machines", json_integer(plan->n_machine));
     json_object_set_new(all, "machine_bytes", json_integer((json_int_t)plan_machine_bytes(plan, in->job)));
+    json_object_set_new(all, "partition_bytes", json_integer((json_int_t)in->partition_bytes));
     json_object_set_new(all, "stages", stages_json(plan));
     json_object_set_new(all, "bytes_per_comparison", json_integer((json_int_t)plan->n_wire_guard));
     int failed = json_dumpf(all, file, JSON_COMPACT);

@@ -1,4 +1,4 @@
-/* Commands that control jobs and have one answer: cancel, resume, checkpoint, scale; and the connection of all commands. */
+/* Commands that control jobs and have one answer: cancel, resume, checkpoint, scale, drain; and the connection of all commands. */
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
@@ -112,4 +112,22 @@ enum status run_scale(const struct ctl_arguments *arguments, int *exit_code_out)
         json_decref(answer);
     }
     return status;
+}
+
+enum status run_drain(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    json_t *answer;
+    (void)exit_code_out;
+    enum status status = ctl_ask(arguments, json_pack("{s:s}", "cmd", ctl_commands[arguments->command].name), &answer);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (ctl_given(arguments, CTL_OPTION_JSON)) {
+        text_print_json(answer);
+    } else if (arguments->command == CTL_COMMAND_drain) {
+        long long n = integer_of(answer, "running");
+        printf("no job starts until trainctl undrain; %lld %s\n", n, n == 1 ? "runs" : "run");
+    }
+    json_decref(answer);
+    return STATUS_OK;
 }

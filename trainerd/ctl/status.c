@@ -157,6 +157,9 @@ enum status run_status(const struct ctl_arguments *arguments, int *exit_code_out
         text_print_json(answer);
     } else if (status == STATUS_OK) {
         print_jobs(json_object_get(answer, "jobs"), json_object_get(answer, "before") != NULL);
+        if (json_is_true(json_object_get(answer, "draining"))) {
+            fprintf(stderr, "the daemon starts no jobs until an administrator says so (trainctl undrain)\n");
+        }
         if (has_group) {
             print_counts(json_object_get(answer, "counts"));
         }

@@ -195,6 +195,7 @@ static enum status open_parts(struct daemon *daemon)
     const struct daemon_config *config = &daemon->config;
     const struct supervisor_options supervision = {.capacity = daemon->capacity,
                                                    .kill_s = config->kill_s,
+                                                   .n_log_most = config->max_log,
                                                    .plan_s = config->plan_timeout,
                                                    .backoff = {config->backoff_s, config->backoff_most_s},
                                                    .pass_environment = config->pass_environment};
@@ -209,6 +210,9 @@ static enum status open_parts(struct daemon *daemon)
     daemon->notify = notify_open(&daemon->loop);
     enum status status = find_tcp_user(config, &serving.tcp_uid, &serving.tcp_gid);
     status = status == STATUS_OK ? jobs_open(config->state, &daemon->gpus, &daemon->jobs) : status;
+    if (status == STATUS_OK) {
+        jobs_reserve(daemon->jobs, config->state, config->reserve);
+    }
     status = status == STATUS_OK ? supervisor_open(&daemon->loop, daemon->jobs, &supervision, &daemon->supervisor) : status;
     status = status == STATUS_OK ? commands_open(&daemon->loop, daemon->jobs, daemon->supervisor, (int32_t)config->max_restarts,
                                                  &daemon->commands)

@@ -6,7 +6,7 @@ import unittest.mock
 import trainerd
 from daemon import LONG, PATIENCE_S, SHORT, Daemon, DaemonCase
 from trainerd.connection import default_address
-from trainerd.fields import Epoch, JobFields, Shown, Version, Workers
+from trainerd.fields import AuditRow, Epoch, JobFields, Shown, Version, Workers
 
 
 class AClient(DaemonCase):
@@ -110,6 +110,12 @@ class AClient(DaemonCase):
     def test_shows_the_daemon_and_its_gpus(self) -> None:
         self.assertEqual(self.client.version()["version"], trainerd.__version__)
         self.assertEqual(self.client.gpus(), [])
+
+    def test_shows_administrators_who_changed_what(self) -> None:
+        job = self.client.submit(SHORT)
+        row = self.client.audit(1)[0]
+        self.assertEqual((row["what"], row["job"], row["exit_code"], row["uid"]), ("submit", job.id, 0, os.getuid()))
+        self.assertEqual(set(row), set(AuditRow.__annotations__))
 
     def test_cancels_scales_and_resumes_a_job_and_shows_its_workers(self) -> None:
         job = self.client.submit(LONG, set={"partition.parts": 2, "workers.count": 2, "train.epochs": 1000})

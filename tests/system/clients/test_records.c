@@ -48,7 +48,7 @@ Test(records, what_was_backed_up_is_there_again_after_the_store_was_lost)
     EXPECT(66, "cannot open 'nothing'", "restore", "nothing", "--state", "state");
     EXPECT(0, "state/jobs.sqlite has 1 jobs, 0 rows are set aside, the next job is 3", "restore", "copy", "--state", "state");
     served_begin();
-    EXPECT(0, "SUCCEEDED", "status", "1");
+    EXPECT(0, "SUCCEEDED", "watch", "1");
     EXPECT(66, "there is no job '2'", "status", "2");
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
     cr_assert_str_eq(printed, "3\n");
@@ -65,4 +65,50 @@ Test(records, a_repair_goes_on_above_the_folders_that_are_there)
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
     cr_assert_str_eq(printed, "2\n");
     served_end();
+}
+
+Test(records, a_drained_daemon_starts_nothing_also_after_a_restart_until_it_is_told_to)
+{
+    EXPECT(0, "no job starts until trainctl undrain; 0 run", "drain");
+    EXPECT(0, "1", "submit", "job.toml");
+    EXPECT(0, "the daemon starts no jobs", "status");
+    served_end();
+    served_begin();
+    EXPECT(0, "DRAINING", "status", "1", "--json");
+    EXPECT(0, "", "undrain");
+    EXPECT(66, "there is no group 'none'", "cancel", "--group", "none");
+    EXPECT(0, "66  there is no group 'none'", "audit", "--limit", "1");
+    EXPECT(0, "\"what\":\"drain\"", "audit", "--json");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
+    EXPECT(0, "SUCCEEDED", "watch", "1");
+}
+
+/* A daemon for TCP in the place of the one that serves; where it listens. */
+static void serve_tcp(char address[64])
+{
+    char program[PATH_MAX];
+    program_find("trainerd", program, sizeof program);
+    served_end();
+    process_start(
+        &served_process, NULL, folder, NULL,
+        (const char *const[]){program, "--listen", "tcp:127.0.0.1:0", "--state", "state", "--set", "secret_file=secret", NULL});
+    process_await(&served_process, "ts="); /* it listens */
+    const char *at = strstr(served_process.words, "tcp:127");
+    cr_assert_not_null(at, "%s", served_process.words);
+    snprintf(address, 64, "%.*s", (int)strcspn(at, ", "), at);
+}
+
+Test(records, a_login_that_fails_is_in_the_audit_with_its_address)
+{
+    char address[64];
+    folder_write("secret", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n");
+    folder_write("other", "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210\n");
+    cr_assert(chmod(folder_path("secret"), 0600) == 0 && chmod(folder_path("other"), 0600) == 0);
+    serve_tcp(address);
+    EXPECT(69, "the secret is not proved", "status", "--to", address, "--secret-file", folder_path("other"));
+    served_end();
+    served_begin();
+    EXPECT(0, "\"what\":\"login\"", "audit", "--json");
+    EXPECT(0, "69  its proof is not the secret's", "audit");
+    EXPECT(0, "127.0.0.1 port ", "audit");
 }

@@ -21,10 +21,12 @@
 #include <uv.h>
 
 struct supervisor_options daemon_options = {.pass_environment = "",
+                                            .n_log_most = 64 << 20,
                                             .plan_s = 600,
                                             .capacity = {.n_slot = 16, .memory = INT64_C(1) << 40},
                                             .kill_s = 20,
                                             .backoff = {0.05, 0.2}};
+int64_t daemon_reserve_bytes;
 char daemon_reason[512];
 void (*daemon_heard)(const struct job_record *before, const struct job_record *after);
 
@@ -124,6 +126,7 @@ static void run_inside(int to)
         fprintf(stderr, "daemon: %s\n", status_reason());
         _exit(92);
     }
+    jobs_reserve(inside->jobs, state, daemon_reserve_bytes);
     size_t n;
     const struct job_record *const *all = jobs_all(inside->jobs, &n);
     for (size_t i = 0; i < n; i++) {
@@ -195,6 +198,11 @@ void daemon_kill(void)
     line = -1;
 }
 
+void daemon_signal(int number)
+{
+    cr_assert_eq(kill(daemon_pid, number), 0);
+}
+
 bool daemon_has_died(void)
 {
     if (waitpid(daemon_pid, NULL, WNOHANG) != daemon_pid) {
@@ -241,8 +249,8 @@ enum status daemon_try_submit(const struct daemon_job *job, int64_t *id_out)
                                          .max_restarts = job->max_restarts,
                                          .time_limit_s = job->time_limit_s}};
     snprintf(request.folder, sizeof request.folder, "%s", folder);
-    snprintf(request.config, sizeof request.config, "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n%s",
-             job->lines);
+    snprintf(request.config, sizeof request.config, "[dataset]\n%s\n[partition]\ncache = \"off\"\n%s",
+             job->graph != NULL ? job->graph : "generator = \"karate\"", job->lines);
     return ask(&request, id_out);
 }
 

@@ -12,6 +12,8 @@
 
 extern struct supervisor_options daemon_options; /* to be changed before the start */
 
+extern int64_t daemon_reserve_bytes; /* as daemon.reserve */
+
 /* Called with each thing heard of a job, the daemon's first word after a start included. before: what was known.
  * NULL: none */
 extern void (*daemon_heard)(const struct job_record *before, const struct job_record *after);
@@ -20,13 +22,15 @@ extern void (*daemon_heard)(const struct job_record *before, const struct job_re
 void daemon_start(void);
 void daemon_kill(void);
 void daemon_end(void);
+/* Send it a signal. */
+void daemon_signal(int number);
 /* It was killed by somebody else: true once, and it may be started again. */
 bool daemon_has_died(void);
 
-/* Submit a job file with karate as its graph and these lines after it. Paths are relative to the folder. */
+/* Submit a job file with these lines and, in section [dataset], those of its graph. Paths are relative to the folder. */
 struct daemon_job {
-    const char *lines;
-    uid_t uid; /* whose it is; 0: ours */
+    const char *lines, *graph; /* NULL: karate */
+    uid_t uid;                 /* whose it is; 0: ours */
     int32_t priority, max_restarts;
     double time_limit_s;
 };

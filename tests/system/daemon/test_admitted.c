@@ -1,9 +1,13 @@
-/* What runs is what was admitted: a job's text is the store's, whatever lies in the job's folder meanwhile. */
+/* What is admitted: a job's text, which runs whatever lies in the job's folder meanwhile, and the memory that the job and its planning take. */
 #include "tests/support/process/folder.h"
 #include "tests/system/daemon/daemon_case.h"
 
 #include <criterion/criterion.h>
+#include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 TestSuite(admitted, .init = folder_make, .fini = folder_remove, .timeout = 900);
@@ -65,3 +69,69 @@ Test(admitted, a_job_file_that_is_edited_between_two_attempts_changes_nothing)
     cr_assert_eq(daemon_job(id)->progress.epoch, 3000);
     daemon_end();
 }
+
+#if !defined(__SANITIZE_ADDRESS__) /* which takes memory of its own: the release build has these tests */
+
+#define SBM "generator = \"sbm\"\nnodes = 30000\ndegree = 10\nfeatures = 8"
+
+Test(admitted, planning_that_takes_more_than_it_was_given_says_so_and_begins_again_with_as_much)
+{
+    daemon_options.capacity.memory = INT64_C(256) << 20;
+    daemon_start();
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = LINES(1), .graph = SBM});
+    while (daemon_job(id)->planning_need == 0) {
+        cr_assert_lt(daemon_job(id)->memory, 0, "it was planned within 32 MiB");
+        cr_assert(daemon_hear());
+    }
+    int64_t need = daemon_job(id)->planning_need;
+    cr_assert_gt(need, 32 << 20);
+    cr_assert_eq(daemon_await_end(id), JOB_STATE_SUCCEEDED, "%s", daemon_job(id)->reason_text);
+    cr_assert_eq(daemon_job(id)->attempt, 1);
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(admitted, a_job_whose_planning_takes_more_than_all_memory_fails_with_both_numbers)
+{
+    daemon_options.capacity.memory = INT64_C(28) << 20;
+    daemon_start();
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = LINES(1), .graph = SBM});
+    cr_assert_eq(daemon_await_end(id), JOB_STATE_FAILED, "%s", daemon_job(id)->reason_text);
+    cr_assert_eq(daemon_job(id)->reason, JOB_REASON_OUT_OF_MEMORY);
+    cr_assert_eq(daemon_job(id)->exit_code, 71);
+    cr_assert_not_null(
+        strstr(daemon_job(id)->reason_text, "cutting its graph included, the daemon has 28.0 MiB (daemon.memory)"), "%s",
+        daemon_job(id)->reason_text);
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+/* A number of a plan. */
+static int64_t planned(const char *options, const char *key)
+{
+    char program[PATH_MAX], command[3 * PATH_MAX], text[1 << 16];
+    program_find("trainer-coordinator", program, sizeof program);
+    snprintf(command, sizeof command, "cd '%s' && '%s' --config big.toml --plan --json %s >plan.json 2>plan.err", folder,
+             program, options);
+    (void)!system(command);
+    folder_read("plan.json", text, sizeof text);
+    json_t *plan = json_loads(text, 0, NULL);
+    int64_t number = json_integer_value(json_object_get(plan, key));
+    cr_assert_gt(number, 0, "%s", text);
+    json_decref(plan);
+    return number;
+}
+
+Test(admitted, what_metis_takes_is_in_the_plan_and_was_foreseen)
+{
+    folder_write("big.toml",
+                 "[dataset]\ngenerator = \"sbm\"\nnodes = 30000\ndegree = 20\nfeatures = 8\n[partition]\nparts = 8\n"
+                 "cache = \"off\"\n");
+    int64_t block = planned("--set partition.method=block", "partition_bytes");
+    int64_t metis = planned("", "partition_bytes"), foreseen = planned("--plan-most 1", "planning_bytes");
+    cr_assert_gt(metis, 2 * block, "%lld %lld", (long long)metis, (long long)block);
+    cr_assert_gt(metis, planned("", "machine_bytes"), "more than training");
+    cr_assert(foreseen >= metis && foreseen < metis + metis / 4, "%lld, taken %lld", (long long)foreseen, (long long)metis);
+}
+
+#endif

@@ -326,7 +326,7 @@ static void expect_spoiled(off_t n_bytes, const char *why)
 
 Test(supervisor, events_with_a_hole_end_their_job_and_hold_up_no_other)
 {
-    expect_spoiled((off_t)60 << 30, "has zero bytes");
+    expect_spoiled((off_t)32 << 20, "has zero bytes");
 }
 
 Test(supervisor, events_that_became_shorter_end_their_job)
@@ -473,11 +473,15 @@ Test(supervisor, roots_daemon_runs_a_users_job_with_that_users_rights)
     int64_t refused = daemon_submit(&(struct daemon_job){.lines = bad, .uid = USER});
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     expect_end(refused, JOB_STATE_FAILED, JOB_REASON_CANNOT_CREATE, 73);
-    static const char *const files[] = {"home/o/model.safetensors", "state/jobs/1/events.jsonl", "state/jobs/1/log",
-                                        "state/jobs/1/rank-1.log"};
+    cr_assert_eq(stat(folder_path("home/o/model.safetensors"), &about), 0);
+    cr_assert_eq(about.st_uid, USER);
+    static const char *const files[] = {"", "/runs", "/events.jsonl", "/log", "/metrics.jsonl", "/result.json", "/rank-1.log"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        cr_assert_eq(stat(folder_path(files[i]), &about), 0, "%s", files[i]);
-        cr_assert_eq(about.st_uid, USER, "%s", files[i]);
+        char path[64];
+        snprintf(path, sizeof path, "state/jobs/1%s", files[i]);
+        cr_assert_eq(stat(folder_path(path), &about), 0, "%s", path);
+        cr_assert_eq(about.st_uid, geteuid(), "%s", path);
+        cr_assert_eq(about.st_mode & 077, 0, "%s", path);
     }
     daemon_end();
     daemon_expect_nobody();

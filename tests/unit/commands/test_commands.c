@@ -139,6 +139,103 @@ Test(commands, a_backup_of_all_users_jobs_is_for_administrators)
     client_close(&other_user);
 }
 
+Test(commands, draining_is_for_administrators_said_in_status_and_kept_by_the_store)
+{
+    struct jobs *again;
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"status\"}");
+    cr_assert(json_is_false(json_object_get(answer, "draining")));
+    json_decref(answer);
+    answer = ask("{\"v\":1,\"cmd\":\"drain\"}");
+    expect_ok(answer);
+    cr_assert_eq(number(answer, "running"), 0);
+    json_decref(answer);
+    answer = ask("{\"v\":1,\"cmd\":\"status\"}");
+    cr_assert(json_is_true(json_object_get(answer, "draining")));
+    json_decref(answer);
+    struct client other_user;
+    if (other_user_open(&other_user)) {
+        expect_failure(ask_by(&other_user, "{\"v\":1,\"cmd\":\"undrain\"}"), 2,
+                       "undrain is of all users' jobs: expected root, or the daemon's user");
+        client_close(&other_user);
+    }
+    cr_assert(jobs_drain(jobs));
+    cr_assert_eq(store_backup(jobs_store(jobs), folder_path("copy")), STATUS_OK, "%s", status_reason());
+    struct store_repaired done;
+    cr_assert_eq(jobs_restore(folder_path("new"), folder_path("copy"), &done), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_open(folder_path("new"), NULL, &again), STATUS_OK, "%s", status_reason());
+    cr_assert(jobs_drain(again));
+    jobs_close(again);
+    answer = ask("{\"v\":1,\"cmd\":\"undrain\"}");
+    expect_ok(answer);
+    json_decref(answer);
+    cr_assert_not(jobs_drain(jobs));
+}
+
+/* Rows of the audit, the newest first. owns  the caller has the reference */
+static json_t *audit(void)
+{
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"audit\"}"), *rows = json_incref(json_object_get(answer, "rows"));
+    expect_ok(answer);
+    cr_assert_null(json_object_get(answer, "before"));
+    json_decref(answer);
+    return rows;
+}
+
+Test(commands, changes_and_refusals_are_audited_and_reading_is_not)
+{
+    submit(SUBMIT(",\"name\":\"one\""));
+    json_decref(ask("{\"v\":1,\"cmd\":\"status\"}"));
+    json_decref(ask("{\"v\":1,\"cmd\":\"show\",\"job\":1}"));
+    expect_failure(ask("{\"v\":1,\"cmd\":\"show\",\"job\":9}"), 66, "there is no job");
+    json_decref(ask("{\"v\":1,\"cmd\":\"cancel\",\"job\":\"one\"}"));
+    expect_failure(ask("{\"v\":1,\"cmd\":\"cancel\",\"job\":9}"), 66, "there is no job");
+    json_decref(ask("{\"v\":1,\"cmd\":\"drain\"}"));
+    json_t *rows = audit();
+    static const struct {
+        const char *what;
+        int64_t job, code;
+        const char *text;
+    } expected[] = {{"drain", 0, 0, ""}, {"cancel", 9, 66, "there is no job '9'"}, {"cancel", 1, 0, ""}, {"submit", 1, 0, ""}};
+    cr_assert_eq(json_array_size(rows), 4);
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *row = json_array_get(rows, i);
+        cr_assert_str_eq(text(row, "what"), expected[i].what);
+        cr_assert_eq(json_integer_value(json_object_get(row, "job")), expected[i].job);
+        cr_assert_eq(number(row, "exit_code"), expected[i].code);
+        cr_assert_str_eq(text(row, "text"), expected[i].text);
+        cr_assert_eq(number(row, "uid"), geteuid());
+        cr_assert_eq(strncmp(text(row, "from"), "unix, process ", 14), 0, "%s", text(row, "from"));
+    }
+    json_decref(rows);
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"audit\",\"limit\":3}");
+    cr_assert_eq(number(answer, "before"), 2);
+    json_decref(answer);
+    answer = ask("{\"v\":1,\"cmd\":\"audit\",\"before\":2}");
+    cr_assert_str_eq(text(json_array_get(json_object_get(answer, "rows"), 0), "what"), "submit");
+    json_decref(answer);
+    expect_failure(ask("{\"v\":1,\"cmd\":\"audit\",\"limit\":1001}"), 2, "limit is 1001, expected 1 to 1000");
+}
+
+Test(commands, ten_refusals_of_a_user_are_audited_in_a_minute)
+{
+    for (int i = 0; i < 25; i++) {
+        json_decref(ask("{\"v\":1,\"cmd\":\"resume\",\"job\":9}"));
+    }
+    json_t *rows = audit();
+    cr_assert_eq(json_array_size(rows), 10);
+    json_decref(rows);
+}
+
+Test(commands, the_audit_is_for_administrators)
+{
+    struct client other_user;
+    if (!other_user_open(&other_user)) {
+        cr_skip_test("needs root");
+    }
+    expect_failure(ask_by(&other_user, "{\"v\":1,\"cmd\":\"audit\"}"), 2, "expected root, or the daemon's user");
+    client_close(&other_user);
+}
+
 Test(commands, another_users_job_shows_name_owner_and_state_and_takes_no_orders)
 {
     submit(SUBMIT(",\"name\":\"mine\""));

@@ -111,6 +111,17 @@ static void take_request(void *context, struct connection *connection, json_t *r
     connection_send(connection, answer);
 }
 
+static int n_failed;
+static char failed_from[CONNECTION_FROM_BYTES], failed_reason[128];
+
+static void see_failed(void *context, const struct connection *connection, const char *reason)
+{
+    (void)context;
+    n_failed++;
+    connection_from(connection, failed_from);
+    snprintf(failed_reason, sizeof failed_reason, "%s", reason);
+}
+
 static void open_port(double hello_s)
 {
     char path[128];
@@ -124,7 +135,7 @@ static void open_port(double hello_s)
                                      .n_most_unread = 1u << 20,
                                      .hello_s = hello_s,
                                      .idle_s = 100};
-    struct server_handler handler = {take_request, NULL, NULL, NULL};
+    struct server_handler handler = {take_request, NULL, NULL, NULL, see_failed};
     cr_assert_eq(server_open(&loop, &options, &handler, &server), STATUS_OK, "%s", status_reason());
 }
 
@@ -215,6 +226,9 @@ Test(auth, failed_logins_are_logged_with_their_address_ten_a_minute)
         n_line++;
     }
     cr_assert_eq(n_line, 10, "%s", text);
+    cr_assert_eq(n_failed, 10, "as often as it is in the log");
+    cr_assert_eq(strncmp(failed_from, "127.0.0.1 port ", 15), 0, "%s", failed_from);
+    cr_assert_str_eq(failed_reason, "its proof is not the secret's");
     cr_assert_null(strstr(text, NONCE_A), "no proof is in the log");
 }
 

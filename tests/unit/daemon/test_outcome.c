@@ -185,6 +185,15 @@ Test(outcome, spoiled_events_fail_the_job_and_a_checkpoint_is_named)
     cr_assert_not_null(strstr(job.reason_text, "it has zero bytes; a resume"), "%s", job.reason_text);
 }
 
+Test(outcome, a_job_that_wrote_too_much_fails_with_the_file_and_no_restart)
+{
+    job.max_restarts = 3;
+    outcome_decide(&(struct ending){.status = STATUS_IO, .stopping = JOB_REASON_LOG_LIMIT, .text = "'log' is too large"},
+                   &backoff, 110.0, &job);
+    EXPECT(FAILED, LOG_LIMIT, 74);
+    cr_assert_str_eq(job.reason_text, "'log' is too large");
+}
+
 Test(outcome, a_job_that_is_scaled_goes_on_at_once_and_no_restart_is_counted)
 {
     outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_RESCALING, .text = ""}, &backoff,

@@ -192,7 +192,73 @@ Test(queue, a_job_that_is_planned_holds_up_no_other_users_jobs)
     decide(0);
     EXPECT(0, PLAN, PLANNING, "");
     STARTS(2);
-    EXPECT(3, WAIT, WAITING_TURN, "reserved for job 1");
+    EXPECT(3, WAIT, WAITING_MEMORY, "3584.0 of 8192.0 MiB of memory are free"); /* 512 are for planning job 1 */
+}
+
+Test(queue, planning_takes_an_eighth_of_its_users_share_until_more_is_known)
+{
+    queued(1, -1)->uid = 1;
+    queued(1, -1)->uid = 2;
+    decide(0);
+    EXPECT(0, PLAN, PLANNING, "");
+    cr_assert_eq(decision[0].planning, GIB / 2);
+    jobs[0].planning_need = 3 * GIB;
+    decide(0);
+    EXPECT(0, PLAN, PLANNING, "");
+    cr_assert_eq(decision[0].planning, 3 * GIB);
+}
+
+Test(queue, planning_waits_until_the_memory_that_it_may_take_is_free)
+{
+    running(1, 8 * GIB - 1);
+    queued(1, -1);
+    decide(0);
+    EXPECT(1, WAIT, WAITING_MEMORY, "0.0 of 8192.0 MiB of memory are free, planning it may take 1024.0 MiB");
+    jobs[0].memory = 6 * GIB;
+    decide(0);
+    EXPECT(1, PLAN, PLANNING, "");
+    jobs[1].planning_need = 3 * GIB;
+    decide(0);
+    EXPECT(1, WAIT, WAITING_MEMORY, "planning it may take 3072.0 MiB");
+}
+
+Test(queue, planning_that_runs_takes_memory_from_jobs_and_from_other_planning)
+{
+    queued(1, -1)->uid = 1;
+    jobs[0].planning = jobs[0].planning_need = 6 * GIB;
+    queued(1, 3 * GIB)->uid = 2;
+    queued(1, -1)->uid = 3;
+    jobs[2].planning_need = 3 * GIB;
+    decide(0);
+    EXPECT(0, PLAN, PLANNING, "");
+    EXPECT(1, WAIT, WAITING_MEMORY, "2048.0 of 8192.0 MiB of memory are free");
+    EXPECT(2, WAIT, WAITING_MEMORY, "planning it may take 3072.0 MiB");
+    jobs[0].state = JOB_STATE_CANCELLED; /* its process has not ended yet */
+    decide(0);
+    EXPECT(1, WAIT, WAITING_MEMORY, "2048.0 of 8192.0 MiB of memory are free");
+}
+
+Test(queue, no_job_behind_planning_that_waits_for_much_starts_in_what_it_waits_for)
+{
+    running(1, 4 * GIB);
+    jobs[0].uid = 1;
+    queued(1, -1)->uid = 2;
+    jobs[1].planning_need = 7 * GIB;
+    queued(1, GIB + GIB / 2)->uid = 3;
+    decide(0);
+    EXPECT(1, WAIT, WAITING_MEMORY, "planning it may take 7168.0 MiB");
+    EXPECT(2, WAIT, WAITING_TURN, "reserved for job 2");
+}
+
+Test(queue, planning_that_takes_more_than_there_is_never_begins)
+{
+    queued(1, -1);
+    jobs[0].planning_need = 9 * GIB;
+    queued(1, GIB);
+    decide(0);
+    EXPECT(0, NEVER, OUT_OF_MEMORY,
+           "planning it takes 9216.0 MiB of memory, cutting its graph included, the daemon has 8192.0");
+    STARTS(1);
 }
 
 Test(queue, so_many_users_jobs_are_planned_at_a_time)
@@ -233,6 +299,19 @@ Test(queue, a_job_that_backs_off_holds_nothing_until_its_time)
     decide(100);
     STARTS(0);
     EXPECT(1, WAIT, WAITING_SLOTS, "0 of 4 slots");
+}
+
+Test(queue, nothing_starts_and_nothing_is_planned_while_the_daemon_drains)
+{
+    running(1, GIB);
+    queued(1, GIB);
+    queued(1, -1);
+    struct queue_capacity before = whole;
+    whole.drains = true;
+    decide(0);
+    whole = before;
+    EXPECT(1, WAIT, DRAINING, "(trainctl undrain)");
+    EXPECT(2, WAIT, DRAINING, "(trainctl undrain)");
 }
 
 Test(queue, jobs_that_ended_take_nothing)

@@ -77,7 +77,7 @@ static struct server_options usual(void)
 
 static void open_with(struct server_options options, const char *address)
 {
-    struct server_handler handler = {take_request, see_closed, see_drained, NULL};
+    struct server_handler handler = {take_request, see_closed, see_drained, NULL, NULL};
     char text[128];
     snprintf(text, sizeof text, "unix:%s/socket", folder);
     options.address = address != NULL ? address : text;
@@ -459,7 +459,7 @@ Test(server, its_end_lets_answers_leave_and_takes_the_socket_away)
 static void expect_refusal(const char *address, enum status expected, const char *part)
 {
     struct server_options options = usual();
-    struct server_handler handler = {take_request, see_closed, see_drained, NULL};
+    struct server_handler handler = {take_request, see_closed, see_drained, NULL, NULL};
     struct server *none = NULL;
     options.address = address;
     enum status status = server_open(&loop, &options, &handler, &none);

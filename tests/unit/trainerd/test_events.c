@@ -3,12 +3,14 @@
 #include "trainerd/coordinator/progress.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,7 +19,7 @@ TestSuite(events, .init = folder_make, .fini = folder_remove);
 static struct events *take(uint32_t attempt)
 {
     struct events *events;
-    cr_assert_eq(events_open(folder, attempt, &events), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(events_open(folder, attempt, NULL, &events), STATUS_OK, "%s", status_reason());
     return events;
 }
 
@@ -85,7 +87,7 @@ Test(events, a_folder_is_one_attempts_at_a_time)
     struct events *events = take(1), *other;
     pid_t child = fork();
     if (child == 0) {
-        bool is_refused = events_open(folder, 2, &other) == STATUS_PEER;
+        bool is_refused = events_open(folder, 2, NULL, &other) == STATUS_PEER;
         _exit(is_refused && strstr(status_reason(), "/lock' is held: another attempt of this job runs") != NULL ? 0 : 1);
     }
     int end;
@@ -96,7 +98,7 @@ Test(events, a_folder_is_one_attempts_at_a_time)
     json_t *all = lines();
     cr_assert_eq(json_array_size(all), 2, "the refused one wrote nothing");
     json_decref(all);
-    cr_assert_eq(events_open("/nowhere/at/all", 1, &other), STATUS_NO_INPUT);
+    cr_assert_eq(events_open("/nowhere/at/all", 1, NULL, &other), STATUS_NO_INPUT);
     cr_assert_not_null(strstr(status_reason(), "'/nowhere/at/all/lock'"), "%s", status_reason());
 }
 
@@ -155,6 +157,60 @@ Test(events, epochs_between_two_tenths_of_a_second_are_left_out_but_for_the_last
     cr_assert(json_is_null(field(all, 1, "seconds_left")));
     expect_text(all, 7, "event", "checkpoint");
     json_decref(all);
+}
+
+/* The files of a daemon that owns the job's folder, of that most. */
+static struct job_files inherited(int64_t most)
+{
+    struct job_files files = {.most_bytes = most, .n = JOB_FILE_RANK_0 + 1};
+    for (int i = 0; i < files.n; i++) {
+        char name[JOB_FILE_NAME_BYTES];
+        job_files_name(i, name);
+        files.file[i] = open(folder_path(name), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+        cr_assert_geq(files.file[i], 0);
+    }
+    return files;
+}
+
+Test(events, inherited_files_are_locked_and_written_without_a_name)
+{
+    struct events *events, *other;
+    struct job_files files = inherited(1 << 20), same = inherited(1 << 20);
+    cr_assert_eq(events_open("/nowhere/at/all", 1, &files, &events), STATUS_OK, "%s", status_reason());
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(events_open("/nowhere/at/all", 2, &same, &other) == STATUS_PEER ? 0 : 1);
+    }
+    int ended, log, made;
+    cr_assert_eq(waitpid(child, &ended, 0), child);
+    cr_assert_eq(ended, 0);
+    cr_assert_eq(events_rank_log(events, 0, &log, &made), STATUS_OK);
+    cr_assert(log == files.file[JOB_FILE_RANK_0] && made == -1);
+    cr_assert_eq(events_rank_log(events, 1, &log, &made), STATUS_OK);
+    cr_assert(log == STDERR_FILENO && made == -1, "a worker without a log of its own");
+    events_close(events);
+    json_t *all = lines();
+    cr_assert_eq(json_array_size(all), 1);
+    expect_text(all, 0, "event", "begin");
+    json_decref(all);
+}
+
+Test(events, epochs_become_rarer_as_a_file_with_a_limit_grows_and_never_fill_it)
+{
+    enum { MOST = 1 << 16 };
+    struct events *events;
+    struct stat about;
+    struct job_files files = inherited(MOST);
+    struct progress progress = {.n_epoch = 1 << 20, .left_s = NAN};
+    cr_assert_eq(events_open(folder, 1, &files, &events), STATUS_OK);
+    for (int i = 0; i < 30000; i++) { /* a quarter of an hour of epochs */
+        progress.last = (struct progress_epoch){.n_done = i + 1, .loss = 0.5};
+        events_epoch(events, &progress, JOB_METRIC_ACCURACY, 4096, 10.0 + i / 32.0);
+    }
+    cr_assert_eq(fstat(files.file[JOB_FILE_EVENTS], &about), 0);
+    cr_assert_gt(about.st_size, MOST / 2);
+    cr_assert_lt(about.st_size, MOST * 15 / 16);
+    events_close(events);
 }
 
 Test(events, a_line_that_finds_no_room_is_left_out_whole)

@@ -22,6 +22,7 @@ TestSuite(run_folder, .init = begin, .fini = folder_remove);
 
 static struct run_folder run;
 static struct output output;
+static const struct job_files *inherited; /* NULL: files of the job's folder are found by name */
 
 static void init(const char *dir, const char *job_folder)
 {
@@ -30,7 +31,7 @@ static void init(const char *dir, const char *job_folder)
     job_defaults(&job);
     snprintf(job.job.name, sizeof job.job.name, "k");
     snprintf(job.output.dir, sizeof job.output.dir, "%s", dir);
-    cr_assert_eq(run_folder_init(&run, &job, job_folder), STATUS_OK);
+    cr_assert_eq(run_folder_init(&run, &job, job_folder, inherited), STATUS_OK);
 }
 
 static void find(uint32_t attempt, bool resume)
@@ -376,4 +377,70 @@ Test(run_folder, a_job_whose_folder_is_gone_resumes_no_other_jobs_run)
     init("", "7");
     cr_assert_eq(run_folder_find(&run, 2, true), STATUS_NO_INPUT);
     cr_assert(strstr(status_reason(), "'runs/k' leads to another run"), "%s", status_reason());
+}
+
+/* The files that a daemon's coordinator inherits, as each attempt gets them. */
+static struct job_files inherit(int64_t most)
+{
+    struct job_files files = {.most_bytes = most, .n = JOB_FILE_RANK_0};
+    for (int i = 0; i < files.n; i++) {
+        char name[JOB_FILE_NAME_BYTES], path[64];
+        job_files_name(i, name);
+        snprintf(path, sizeof path, "its/%s", name);
+        files.file[i] = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+        cr_assert_geq(files.file[i], 0);
+    }
+    return files;
+}
+
+Test(run_folder, inherited_files_lead_the_next_attempt_to_the_run_and_then_keep_its_results)
+{
+    char text[256], last[PATH_MAX];
+    cr_assert_eq(mkdir("its", 0700), 0);
+    struct job_files files = inherit(1 << 20);
+    inherited = &files;
+    init("o", "/no/jobs/7"); /* a folder that has no place for anything */
+    find(1, false);
+    open_run();
+    cr_assert_str_eq(run.dir, "o/.run-7");
+    close_run(true);
+    init("o", "/no/jobs/7");
+    cr_assert_eq(run_folder_lock(&run), STATUS_OK, "%s", status_reason());
+    find(2, true);
+    cr_assert(run.is_found && !run.is_done);
+    cr_assert(strstr(run.dir, "/o/.run-7"), "%s", run.dir);
+    open_run();
+    cr_assert_eq(output_metrics_open(&output, 0), STATUS_OK);
+    cr_assert_eq(output_metrics_append(&output, "{\"loss\":1}\n", 11), STATUS_OK);
+    folder_write("o/.run-7/result.json", "{}");
+    cr_assert_eq(run_folder_publish(&run), STATUS_OK, "%s", status_reason());
+    close_run(true);
+    cr_assert(job_files_last_run(files.file[JOB_FILE_RUNS], last));
+    cr_assert_str_eq(last, JOB_RUNS_PUBLISHED);
+    folder_read("its/metrics.jsonl", text, sizeof text);
+    cr_assert_str_eq(text, "{\"loss\":1}\n");
+    folder_read("its/result.json", text, sizeof text);
+    cr_assert_str_eq(text, "{}");
+    cr_assert(folder_has("o/result.json"));
+    init("o", "/no/jobs/7");
+    find(3, true);
+    cr_assert(run.is_done);
+}
+
+Test(run_folder, of_metrics_that_are_too_long_the_last_lines_are_kept)
+{
+    char text[256];
+    cr_assert_eq(mkdir("its", 0700), 0);
+    struct job_files files = inherit(25);
+    inherited = &files;
+    init("o", "/no/jobs/7");
+    find(1, false);
+    open_run();
+    cr_assert_eq(output_metrics_open(&output, 0), STATUS_OK);
+    cr_assert_eq(output_metrics_append(&output, "{\"loss\":3}\n{\"loss\":2}\n{\"loss\":1}\n", 33), STATUS_OK);
+    folder_write("o/.run-7/result.json", "{}");
+    cr_assert_eq(run_folder_publish(&run), STATUS_OK, "%s", status_reason());
+    close_run(true);
+    folder_read("its/metrics.jsonl", text, sizeof text);
+    cr_assert_str_eq(text, "{\"loss\":2}\n{\"loss\":1}\n");
 }

@@ -123,27 +123,10 @@ static enum status token_pipe(const char *token, int *end_out)
     return STATUS_OK;
 }
 
-/* The file of a worker's stderr. *owned_out: the caller closes it; -1: none to close */
-static enum status log_open(const struct events *events, uint32_t rank, int *out, int *owned_out)
-{
-    *out = STDERR_FILENO;
-    *owned_out = -1;
-    if (events == NULL) {
-        return STATUS_OK;
-    }
-    char path[PATH_MAX];
-    enum status status = events_log_path(events, rank, path);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    *out = *owned_out = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    return *out >= 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot open '%s': %s", path, strerror(errno));
-}
-
 enum status fleet_child_start(struct fleet *fleet, const struct fleet_child *child, uv_process_t *out)
 {
-    int token = -1, log = -1, log_owned = -1, error = 0;
-    enum status status = log_open(fleet->setup.events, child->rank, &log, &log_owned);
+    int token = -1, log = -1, log_made = -1, error = 0;
+    enum status status = events_rank_log(fleet->setup.events, child->rank, &log, &log_made);
     status = status == STATUS_OK ? token_pipe(fleet->token, &token) : status;
     if (status != STATUS_OK) {
         goto out;
@@ -171,8 +154,8 @@ enum status fleet_child_start(struct fleet *fleet, const struct fleet_child *chi
         status = status_fail(STATUS_PEER, "'%s': %s", child->program, uv_strerror(error));
     }
 out:
-    if (log_owned >= 0) {
-        close(log_owned);
+    if (log_made >= 0) {
+        close(log_made);
     }
     return status;
 }

@@ -4,6 +4,7 @@
 #include "trainerd/coordinator/results/checkpoint.h"
 #include "trainerd/coordinator/results/publish.h"
 #include "trainerd/coordinator/results/result_files.h"
+#include "trainerd/coordinator/results/run_folder_job.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,30 +32,10 @@ static enum status path_print(char out[PATH_MAX], const char *format, ...)
     return n < PATH_MAX ? STATUS_OK : status_fail(STATUS_CREATE, "output folder '%.200s…': its path is too long", out);
 }
 
-/* The target of a link; false where that is no link. */
-static bool link_read(const char *path, char out[PATH_MAX])
-{
-    ssize_t n = readlink(path, out, PATH_MAX - 1);
-    out[n > 0 ? n : 0] = '\0';
-    return n > 0;
-}
-
 static const char *last_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash != NULL ? slash + 1 : path;
-}
-
-/* Make the link `name` in a folder, or let one lead elsewhere. */
-static enum status link_lead(const char *folder, const char *name, const char *target)
-{
-    struct dir dir;
-    enum status status = dir_open(folder[0] != '\0' ? folder : ".", DIR_LAST_FOLLOWED, &dir);
-    if (status == STATUS_OK) {
-        status = dir_link_replace(&dir, name, target);
-        dir_close(&dir);
-    }
-    return status;
 }
 
 static bool is_folder(const char *path)
@@ -132,21 +113,17 @@ static void id_make(const struct run_folder *run, char out[NAME_MAX + 1])
     }
 }
 
-enum status run_folder_init(struct run_folder *run, const struct job *job, const char *job_folder)
+enum status run_folder_init(struct run_folder *run, const struct job *job, const char *job_folder,
+                            const struct job_files *job_files)
 {
-    *run = (struct run_folder){.job_folder = job_folder, .has_link = job->output.dir[0] == '\0', .lock.file = -1};
+    *run = (struct run_folder){
+        .job_folder = job_folder, .job_files = job_files, .has_link = job->output.dir[0] == '\0', .lock.file = -1};
     char name[JOB_RUN_BYTES];
     job_run_name(job, name);
     return output_dir(job->output.dir, name, run->home);
 }
 
 /* --- finding --- */
-
-/* This path of the job's folder. false: no daemon, or the path is too long */
-static bool job_path(const struct run_folder *run, const char *name, char out[PATH_MAX])
-{
-    return run->job_folder != NULL && snprintf(out, PATH_MAX, "%s/%s", run->job_folder, name) < PATH_MAX;
-}
 
 static void use(struct run_folder *run, const char *dir)
 {
@@ -168,47 +145,24 @@ static void choose(struct run_folder *run, const char *dir)
 /* The folder that an earlier attempt of the job made. A publication that it began is complete since the lock was taken. */
 static void find_own(struct run_folder *run)
 {
-    char path[PATH_MAX], dir[PATH_MAX], results[PATH_MAX];
-    if (!job_path(run, "run", path) || !job_path(run, "results", results) || !link_read(path, dir)) {
+    char dir[PATH_MAX];
+    if (!run_job_last(run, dir)) {
         return;
     }
     if (dir[0] == '/' && is_folder(dir)) {
         use(run, dir);
         run->is_done = has_file(dir, "result.json");
     } else {
-        run->is_done = has_file(results, "result.json");
+        run->is_done = run_job_has_result(run);
         memcpy(run->base, dir, sizeof run->base); /* there is nothing else to resume */
     }
-}
-
-static bool is_kept(const char *name)
-{
-    return strcmp(name, "result.json") == 0 || strcmp(name, "metrics.jsonl") == 0;
-}
-
-/* Nothing is left of a job before its first attempt. */
-static void forget_own(const struct run_folder *run)
-{
-    struct dir folder, results;
-    char target[PATH_MAX];
-    if (run->job_folder == NULL || dir_open(run->job_folder, DIR_LAST_NO_LINK, &folder) != STATUS_OK) {
-        return;
-    }
-    if (readlinkat(folder.file, "run", target, sizeof target) >= 0) {
-        unlinkat(folder.file, "run", 0);
-    }
-    if (dir_inner(&folder, "results", false, &results) == STATUS_OK) {
-        dir_files_remove(&results, is_kept);
-        dir_close(&results);
-    }
-    dir_close(&folder);
 }
 
 /* Of the runs in the place, and of home if that is no link, the one with the newest checkpoint. */
 static void find_newest(struct run_folder *run, const struct place *place)
 {
     char dir[PATH_MAX], newest[PATH_MAX] = "", target[PATH_MAX];
-    bool is_led = run->has_link && link_read(run->home, target);
+    bool is_led = run->has_link && run_link_read(run->home, target);
     int64_t newest_ns = is_led ? -1 : checkpoint_ns(run->home);
     if (newest_ns >= 0) {
         snprintf(newest, sizeof newest, "%s", run->home);
@@ -238,7 +192,7 @@ static enum status find_other(struct run_folder *run)
 {
     const struct place place = place_of(run);
     char target[PATH_MAX], dir[PATH_MAX];
-    bool is_led = run->has_link && link_read(run->home, target);
+    bool is_led = run->has_link && run_link_read(run->home, target);
     if (run->job_folder != NULL) {
         snprintf(run->base, sizeof run->base, "%s", run->home);
         return is_led ? status_fail(STATUS_NO_INPUT, "nothing to resume: the job has no folder, and '%s' leads to another run",
@@ -268,7 +222,7 @@ enum status run_folder_find(struct run_folder *run, uint32_t attempt, bool resum
     if (attempt > 1) {
         find_own(run);
     } else {
-        forget_own(run);
+        run_job_forget(run);
     }
     bool is_known = run->is_found || run->is_done || run->base[0] != '\0';
     return resume && !is_known ? find_other(run) : STATUS_OK;
@@ -343,20 +297,6 @@ static enum status make_new(struct run_folder *run, struct output *output)
                                : status_fail(STATUS_CREATE, "cannot make output folder '%s': so many are there", run->dir);
 }
 
-/* The job's folder leads to the run. */
-static enum status note_for_job(const struct run_folder *run)
-{
-    if (run->job_folder == NULL) {
-        return STATUS_OK;
-    }
-    char *whole = realpath(run->dir, NULL);
-    enum status status = whole != NULL
-                             ? link_lead(run->job_folder, "run", whole)
-                             : status_fail(STATUS_CREATE, "cannot find output folder '%s': %s", run->dir, strerror(errno));
-    free(whole);
-    return status;
-}
-
 enum status run_folder_open(struct run_folder *run, struct output *output)
 {
     struct output made = {.dir.file = -1, .metrics = -1};
@@ -372,7 +312,7 @@ enum status run_folder_open(struct run_folder *run, struct output *output)
     output->n_made_from = made.n_made_from != 0 ? made.n_made_from : output->n_made_from;
     run->n_made_from = output->n_made_from;
     run->is_found = true;
-    return note_for_job(run);
+    return run_job_lead(run);
 }
 
 /* --- a finished run goes on in a folder of its own --- */
@@ -436,7 +376,7 @@ void run_folder_lead(struct run_folder *run, char *remark, size_t capacity)
     const struct place place = place_of(run);
     bool exists = lstat(run->home, &about) == 0;
     char target[PATH_MAX];
-    bool is_link = exists && S_ISLNK(about.st_mode) && link_read(run->home, target);
+    bool is_link = exists && S_ISLNK(about.st_mode) && run_link_read(run->home, target);
     if (exists && !(is_link && is_ours(&place, target))) {
         snprintf(remark, capacity, "'%s' is %s, and stays as it is: this run is in '%s'", run->home,
                  is_link                  ? "a link to elsewhere"
@@ -449,7 +389,7 @@ void run_folder_lead(struct run_folder *run, char *remark, size_t capacity)
     if (!leads) {
         snprintf(run->before, sizeof run->before, "%s", exists ? target : "");
     }
-    run->has_led = leads || link_lead(place.parent, last_name(run->home), last_name(run->dir)) == STATUS_OK;
+    run->has_led = leads || run_link_lead(place.parent, last_name(run->home), last_name(run->dir)) == STATUS_OK;
     if (!run->has_led) {
         snprintf(remark, capacity, "%s: this run is in '%s'", status_reason(), run->dir);
     }
@@ -457,35 +397,15 @@ void run_folder_lead(struct run_folder *run, char *remark, size_t capacity)
 
 /* --- the end --- */
 
-/* The job's folder keeps what is shown of it, and leads there from now on. */
-static enum status keep_for_job(const struct run_folder *run)
-{
-    static const char *const names[] = {"metrics.jsonl", "result.json"};
-    struct dir from = {.file = -1}, job = {.file = -1}, to = {.file = -1};
-    if (run->job_folder == NULL) {
-        return STATUS_OK;
-    }
-    enum status status = dir_open(run->job_folder, DIR_LAST_FOLLOWED, &job);
-    status = status == STATUS_OK ? dir_inner(&job, "results", true, &to) : status;
-    status = status == STATUS_OK ? dir_open(run->dir, DIR_LAST_NO_LINK, &from) : status;
-    for (size_t i = 0; i < sizeof names / sizeof *names && status == STATUS_OK; i++) {
-        status = dir_share(&from, names[i], &to, names[i], false);
-    }
-    dir_close(&from);
-    dir_close(&job);
-    dir_close(&to);
-    return status;
-}
-
 enum status run_folder_publish(struct run_folder *run)
 {
     if (run->has_link || !is_folder(run->dir)) {
         return STATUS_OK;
     }
-    enum status status = keep_for_job(run);
+    enum status status = run_job_keep(run);
     status = status == STATUS_OK ? publish_begin(&run->lock, last_name(run->dir)) : status;
     /* From here on the next start would complete it. */
-    status = status == STATUS_OK && run->job_folder != NULL ? link_lead(run->job_folder, "run", "results") : status;
+    status = status == STATUS_OK ? run_job_lead_to_results(run) : status;
     return status == STATUS_OK ? publish_finish(&run->lock) : status;
 }
 
@@ -501,11 +421,11 @@ void run_folder_close(struct run_folder *run)
         return;
     }
     dir_close(&run->lock);
-    bool is_gone = run->has_led && !is_folder(run->dir) && link_read(run->home, target) &&
+    bool is_gone = run->has_led && !is_folder(run->dir) && run_link_read(run->home, target) &&
                    strcmp(target, last_name(run->dir)) == 0;
     const struct place place = place_of(run);
     if (is_gone && run->before[0] != '\0') {
-        link_lead(place.parent, last_name(run->home), run->before);
+        run_link_lead(place.parent, last_name(run->home), run->before);
     } else if (is_gone) {
         unlink(run->home); /* the link that was just read */
         if (run->n_made_from != 0 && run->n_made_from <= strlen(place.parent)) {

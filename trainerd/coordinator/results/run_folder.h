@@ -5,13 +5,14 @@
  * job's folder, see events.h), else the local time. A run never writes to a folder that was there before it, other than that of an
  * earlier attempt or of the unfinished run that it resumes; a finished run is continued in a folder of its own.
  *
- * Under a daemon, <job folder>/run is a link to the run's folder, for later attempts and for the daemon, which shows the job. Once its files are
- * moved, it leads to <job folder>/results, which has result.json and metrics.jsonl: later runs replace those of output.dir.
+ * Under a daemon, the job's folder has the way to the run's, for later attempts and for the daemon, which shows the job; once its files are
+ * moved, it has result.json and metrics.jsonl: later runs replace those of output.dir (run_folder_job.h).
  */
 #ifndef TRAINERD_RUN_FOLDER_H
 #define TRAINERD_RUN_FOLDER_H
 
 #include "protocol/job/job.h"
+#include "protocol/job_files.h"
 #include "protocol/status.h"
 #include "trainerd/coordinator/results/output.h"
 
@@ -20,21 +21,23 @@
 #include <stdint.h>
 
 struct run_folder {
-    char home[PATH_MAX];    /* the path that users know: output.dir, or runs/<name> */
-    char dir[PATH_MAX];     /* where the run writes; "": not known yet */
-    char base[PATH_MAX];    /* the finished run that it continues; "": none */
-    const char *job_folder; /* borrowed; NULL: no daemon */
-    bool has_link;          /* home is a link to dir; else dir is in home */
-    bool is_found;          /* dir was there already: an earlier attempt made it, or the unfinished run that is resumed */
-    bool is_done;           /* an earlier attempt of this job has left whole results: run_folder_publish is all that is left */
-    bool has_led;           /* home leads to dir because of run_folder_lead */
-    char before[PATH_MAX];  /* where it led before; "": nowhere */
-    size_t n_made_from;     /* folders from dir[0 … n_made_from] on were made for this run; 0: none */
-    struct dir lock;        /* home, where it is output.dir, open and locked */
+    char home[PATH_MAX];               /* the path that users know: output.dir, or runs/<name> */
+    char dir[PATH_MAX];                /* where the run writes; "": not known yet */
+    char base[PATH_MAX];               /* the finished run that it continues; "": none */
+    const char *job_folder;            /* borrowed; NULL: no daemon */
+    const struct job_files *job_files; /* borrowed: the files of that folder, inherited; NULL: they are found by name */
+    bool has_link;                     /* home is a link to dir; else dir is in home */
+    bool is_found;         /* dir was there already: an earlier attempt made it, or the unfinished run that is resumed */
+    bool is_done;          /* an earlier attempt of this job has left whole results: run_folder_publish is all that is left */
+    bool has_led;          /* home leads to dir because of run_folder_lead */
+    char before[PATH_MAX]; /* where it led before; "": nowhere */
+    size_t n_made_from;    /* folders from dir[0 … n_made_from] on were made for this run; 0: none */
+    struct dir lock;       /* home, where it is output.dir, open and locked */
 };
 
 /* Set home. errors  STATUS_CONFIG output.dir is too long */
-enum status run_folder_init(struct run_folder *run, const struct job *job, const char *job_folder);
+enum status run_folder_init(struct run_folder *run, const struct job *job, const char *job_folder,
+                            const struct job_files *job_files);
 
 /* Lock output.dir, if it is there, and complete what a run that ended in between has begun to publish; without output.dir, nothing.
  * errors  STATUS_CREATE another running job has it, it cannot be opened; those of publish_finish */

@@ -1,5 +1,6 @@
 #include "trainerd/daemon/commands/commands.h"
 
+#include "protocol/log.h"
 #include "protocol/memory.h"
 #include "protocol/version.h"
 #include "trainerd/daemon/commands/job_json.h"
@@ -50,6 +51,7 @@ static enum status answer_version(struct commands *commands, struct connection *
     json_object_set_new(answer, "pid", json_integer(getpid()));
     json_object_set_new(answer, "uptime_s", json_real((double)(uv_now(commands->loop) - commands->began_ms) / 1000.0));
     json_object_set_new(answer, "jobs", json_integer((json_int_t)n));
+    json_object_set_new(answer, "draining", json_boolean(jobs_drain(commands->jobs)));
     connection_send(connection, answer);
     return STATUS_OK;
 }
@@ -119,6 +121,7 @@ static enum status answer_status(struct commands *commands, struct connection *c
     const struct job_record *const *all = jobs_all(commands->jobs, &n);
     json_t *answer = answer_new(request), *jobs = json_array();
     json_object_set_new(answer, "counts", count_states(connection, request, all, n));
+    json_object_set_new(answer, "draining", json_boolean(jobs_drain(commands->jobs)));
     for (size_t i = n; i-- > 0;) {
         if (all[i]->id >= below || (active && job_state_ended(all[i]->state)) || !is_asked(connection, request, all[i])) {
             continue;
@@ -245,21 +248,64 @@ static enum status backup(struct commands *commands, struct connection *connecti
     return status;
 }
 
+static enum status drain_set(struct commands *commands, struct connection *connection, const json_t *request, bool drains)
+{
+    if (!connection_is_admin(connection)) {
+        return status_fail(STATUS_USAGE, "%s is of all users' jobs: expected root, or the daemon's user",
+                           json_string_value(json_object_get(request, "cmd")));
+    }
+    enum status status = jobs_drain_set(commands->jobs, drains);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    log_info("jobs %s, asked for by user %u", drains ? "are not started any more" : "are started again",
+             (unsigned)connection_uid(connection));
+    supervisor_schedule(commands->supervisor);
+    size_t n, n_run = 0;
+    const struct job_record *const *all = jobs_all(commands->jobs, &n);
+    for (size_t i = 0; i < n; i++) {
+        n_run += !job_state_ended(all[i]->state) && all[i]->state != JOB_STATE_QUEUED;
+    }
+    json_t *answer = answer_new(request);
+    json_object_set_new(answer, "draining", json_boolean(drains));
+    json_object_set_new(answer, "running", json_integer((json_int_t)n_run));
+    connection_send(connection, answer);
+    return STATUS_OK;
+}
+
+static enum status drain(struct commands *commands, struct connection *connection, const json_t *request)
+{
+    return drain_set(commands, connection, request, true);
+}
+
+static enum status undrain(struct commands *commands, struct connection *connection, const json_t *request)
+{
+    return drain_set(commands, connection, request, false);
+}
+
 /* --- the table, and callbacks of server and jobs --- */
 
 static request_handler *const handlers[REQUEST_N] = {
-    [REQUEST_hello] = answer_hello,     [REQUEST_submit] = submit_jobs,    [REQUEST_status] = answer_status,
-    [REQUEST_show] = show_job,          [REQUEST_logs] = follow_logs,      [REQUEST_watch] = follow_events,
-    [REQUEST_metrics] = follow_metrics, [REQUEST_workers] = show_workers,  [REQUEST_cancel] = cancel,
-    [REQUEST_resume] = resume,          [REQUEST_checkpoint] = checkpoint, [REQUEST_scale] = scale,
-    [REQUEST_version] = answer_version, [REQUEST_gpus] = show_gpus,        [REQUEST_backup] = backup,
+    [REQUEST_hello] = answer_hello,     [REQUEST_submit] = submit_jobs,
+    [REQUEST_status] = answer_status,   [REQUEST_show] = show_job,
+    [REQUEST_logs] = follow_logs,       [REQUEST_watch] = follow_events,
+    [REQUEST_metrics] = follow_metrics, [REQUEST_workers] = show_workers,
+    [REQUEST_cancel] = cancel,          [REQUEST_resume] = resume,
+    [REQUEST_checkpoint] = checkpoint,  [REQUEST_scale] = scale,
+    [REQUEST_version] = answer_version, [REQUEST_gpus] = show_gpus,
+    [REQUEST_backup] = backup,          [REQUEST_drain] = drain,
+    [REQUEST_undrain] = undrain,        [REQUEST_audit] = audit_show,
 };
 
 static void handle_request(void *context, struct connection *connection, json_t *request)
 {
     enum request which;
     enum status status = request_check(request, &which);
-    status = status == STATUS_OK ? handlers[which](context, connection, request) : status;
+    if (status == STATUS_OK) {
+        audit_begin(context, connection, request, which);
+        status = handlers[which](context, connection, request);
+        status = audit_end(context, connection, which, status);
+    }
     if (status != STATUS_OK) {
         connection_send(connection, answer_failure(request, status));
     }
@@ -356,5 +402,5 @@ void commands_close(struct commands *commands)
 
 struct server_handler commands_handler(struct commands *commands)
 {
-    return (struct server_handler){handle_request, drop_connection, on_drained, commands};
+    return (struct server_handler){handle_request, drop_connection, on_drained, commands, audit_login_failed};
 }

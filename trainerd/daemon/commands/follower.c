@@ -204,8 +204,6 @@ static enum status begin(struct commands *commands, struct connection *connectio
                          struct follower *follower, const struct job_record *record)
 {
     follower->job = record->id;
-    follower->ask.owner = record->uid;
-    follower->ask.group = record->gid;
     follower->pending.proceed = proceed;
     follower->pending.job_changed = job_changed;
     enum status status = pending_begin(&follower->pending, commands, connection, request);
@@ -232,17 +230,6 @@ static enum status read_fields(const json_t *request, int64_t n_tail_default, st
     return STATUS_OK;
 }
 
-/* A file in the job's own folder. */
-static void name_file(const struct commands *commands, const struct job_record *record, const char *name,
-                      struct job_file_ask *ask)
-{
-    char path[PATH_MAX];
-    jobs_folder(commands->jobs, record->id, path);
-    size_t n = strlen(path);
-    snprintf(path + n, sizeof path - n, "/%s", name);
-    memcpy(ask->path, path, sizeof path);
-}
-
 enum status follow_logs(struct commands *commands, struct connection *connection, const json_t *request)
 {
     const json_t *rank = json_object_get(request, "rank");
@@ -259,7 +246,7 @@ enum status follow_logs(struct commands *commands, struct connection *connection
     if (rank != NULL) {
         snprintf(name, sizeof name, "rank-%d.log", (int)json_integer_value(rank));
     }
-    name_file(commands, record, name, &follower->ask);
+    job_own_name(commands, record, name, &follower->ask);
     follower->kind = FOLLOWER_KIND_LOG;
     status = read_fields(request, -1, follower);
     if (status != STATUS_OK) {
@@ -277,7 +264,7 @@ enum status follow_events(struct commands *commands, struct connection *connecti
         return status;
     }
     struct follower *follower = memory_alloc(1, sizeof *follower);
-    name_file(commands, record, "events.jsonl", &follower->ask);
+    job_own_name(commands, record, "events.jsonl", &follower->ask);
     follower->kind = FOLLOWER_KIND_EVENTS;
     status = read_fields(request, 0, follower);
     follower->is_following = true;

@@ -11,7 +11,7 @@
 #define N_OWNER 16
 
 /* A small cache of user names, since a lookup may be slow. */
-static const char *owner_name(uid_t uid)
+const char *job_owner_name(uid_t uid)
 {
     static struct {
         uid_t uid;
@@ -102,7 +102,7 @@ json_t *job_json(const struct job_record *record, bool is_whole)
     set(job, "id", json_integer(record->id));
     set(job, "name", json_string(record->name));
     set(job, "uid", json_integer(record->uid));
-    set(job, "owner", json_string(owner_name(record->uid)));
+    set(job, "owner", json_string(job_owner_name(record->uid)));
     set(job, "state", json_string(job_state_name(record->state)));
     if (!is_whole) {
         return job;

@@ -1,7 +1,10 @@
 #include "trainerd/daemon/commands/pending.h"
 
+#include "protocol/job_files.h"
 #include "protocol/memory.h"
+#include "trainerd/daemon/jobs/own_files.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,33 +68,66 @@ bool pending_is_gone(struct pending *pending)
     return false;
 }
 
-/* Where the link in the job's own folder leads; false without one. path, target PATH_MAX */
-static bool run_link(const struct commands *commands, const struct job_record *record, char *path, char *target)
+void job_own_name(const struct commands *commands, const struct job_record *record, const char *name, struct job_file_ask *ask)
 {
+    char path[PATH_MAX];
     jobs_folder(commands->jobs, record->id, path);
+    bool is_ours = own_files_are(path); /* then nothing of the way there is a user's */
+    ask->owner = is_ours ? geteuid() : record->uid;
+    ask->group = is_ours ? getegid() : record->gid;
     size_t n = strlen(path);
-    snprintf(path + n, PATH_MAX - n, "/run");
-    ssize_t n_target = readlink(path, target, PATH_MAX - 1);
-    target[n_target > 0 ? n_target : 0] = '\0';
-    return n_target > 0;
+    snprintf(path + n, sizeof path - n, "/%s", name);
+    memcpy(ask->path, path, sizeof path);
+}
+
+/* Where the job's last run is: a folder, by its path or by the link in a folder of the job's owner; or the job's own files, of a run that was published. */
+struct last_run {
+    bool is_known, is_published;
+    char folder[PATH_MAX]; /* to read in; "": the job's own files */
+    char target[PATH_MAX]; /* to show; "": it was published */
+};
+
+static void find_last_run(const struct commands *commands, const struct job_record *record, struct last_run *out)
+{
+    struct job_file_ask ask;
+    *out = (struct last_run){0};
+    job_own_name(commands, record, "runs", &ask);
+    int file = open(ask.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file >= 0) {
+        out->is_known = job_files_last_run(file, out->target);
+        close(file);
+        out->is_published = out->is_known && out->target[0] != '/';
+        snprintf(out->folder, sizeof out->folder, "%s", out->is_published ? "" : out->target);
+    } else {
+        jobs_folder(commands->jobs, record->id, out->folder);
+        size_t n_folder = strlen(out->folder);
+        snprintf(out->folder + n_folder, sizeof out->folder - n_folder, "/run");
+        ssize_t n = readlink(out->folder, out->target, sizeof out->target - 1);
+        out->is_known = n > 0;
+        out->is_published = n > 0 && out->target[0] != '/';
+    }
 }
 
 void job_output_name(const struct commands *commands, const struct job_record *record, const char *output, const char *name,
                      struct job_file_ask *ask)
 {
-    char path[PATH_MAX], target[PATH_MAX];
+    struct last_run run;
+    find_last_run(commands, record, &run);
     ask->path[0] = '\0';
-    bool has_link = run_link(commands, record, path, target);
-    if (has_link || record->progress.epoch > 0) {
-        snprintf(ask->path, sizeof ask->path, "%.*s/%s", PATH_MAX - 16, has_link ? path : output, name);
+    ask->owner = record->uid;
+    ask->group = record->gid;
+    if (run.is_known && run.folder[0] == '\0') {
+        job_own_name(commands, record, name, ask);
+    } else if (run.is_known || record->progress.epoch > 0) {
+        snprintf(ask->path, sizeof ask->path, "%.*s/%s", PATH_MAX - 16, run.is_known ? run.folder : output, name);
     }
 }
 
 void job_output_folder(const struct commands *commands, const struct job_record *record, const char *output, char *out)
 {
-    char path[PATH_MAX], target[PATH_MAX];
-    bool is_run = run_link(commands, record, path, target) && target[0] == '/';
-    snprintf(out, PATH_MAX, "%s", is_run ? target : output);
+    struct last_run run;
+    find_last_run(commands, record, &run);
+    snprintf(out, PATH_MAX, "%s", run.is_known && !run.is_published ? run.target : output);
 }
 
 enum status pending_find_job(struct commands *commands, struct connection *connection, const json_t *request,

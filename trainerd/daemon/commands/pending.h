@@ -6,8 +6,10 @@
 #ifndef TRAINERD_DAEMON_PENDING_H
 #define TRAINERD_DAEMON_PENDING_H
 
+#include "protocol/log_limit.h"
 #include "trainerd/daemon/commands/commands.h"
 #include "trainerd/daemon/commands/job_file.h"
+#include "trainerd/daemon/server/requests.h"
 
 #include <stdbool.h>
 
@@ -23,6 +25,8 @@ struct pending {
     void (*release)(struct pending *pending); /* free what it owns; the struct itself is freed after it */
 };
 
+#define AUDIT_LIMITS 256
+
 struct commands {
     uv_loop_t *loop;
     struct jobs *jobs;
@@ -30,7 +34,8 @@ struct commands {
     int32_t max_restarts;
     uint64_t began_ms;
     struct pending *pending;
-    uv_timer_t poll; /* files grow without notification */
+    struct log_limit refusals[AUDIT_LIMITS]; /* of users, by the last digits of their numbers */
+    uv_timer_t poll;                         /* files grow without notification */
 };
 
 /* Add an answer to a request; it was made with memory_alloc.
@@ -45,9 +50,12 @@ void pending_end(struct pending *pending);
 void pending_read(struct pending *pending, const struct job_file_ask *ask, job_file_done *done);
 bool pending_is_gone(struct pending *pending);
 
-/* A file that a job has written: in the folder that the link "run" of its own folder leads to, which is this job's alone. A job of a
- * version that made no such link has its files in `output`; before its first epoch, files there may belong to an earlier job: the
- * path is then "", which no file has. */
+/* A file in the job's own folder, and with whose rights it is read: the daemon's, where it owns them. */
+void job_own_name(const struct commands *commands, const struct job_record *record, const char *name, struct job_file_ask *ask);
+
+/* A file of the job's last run, and with whose rights it is read. Of a run that was published the job's own files are that. A job that has
+ * recorded no run has its files in `output`; before its first epoch, files there may belong to an earlier job: the path is then "",
+ * which no file has. */
 void job_output_name(const struct commands *commands, const struct job_record *record, const char *output, const char *name,
                      struct job_file_ask *ask);
 
@@ -61,6 +69,15 @@ enum status pending_find_job(struct commands *commands, struct connection *conne
 
 /* A request's number lies in its range. errors  STATUS_USAGE "limit is 0, expected 1 to 1000" */
 enum status commands_check_range(const char *what, double value, double least, double most);
+
+/* audit.c: audit */
+enum status audit_show(struct commands *commands, struct connection *connection, const json_t *request);
+/* Around the handler of a request that changes something: its changes are saved with who asked for them. end: also a refusal; returns `status`, with
+ * its reason as it was. */
+void audit_begin(struct commands *commands, const struct connection *connection, const json_t *request, enum request which);
+enum status audit_end(struct commands *commands, const struct connection *connection, enum request which, enum status status);
+/* The server's. */
+void audit_login_failed(void *context, const struct connection *connection, const char *reason);
 
 /* submit.c: submit */
 enum status submit_jobs(struct commands *commands, struct connection *connection, const json_t *request);

@@ -14,8 +14,6 @@ struct show {
     struct pending pending; /* first member: pointers to both are equal */
     json_t *answer;
     int64_t job;
-    uid_t owner;
-    gid_t group;
     uint64_t gpus; /* that it holds */
     char output[PATH_MAX];
     char *result; /* what was read of result.json */
@@ -51,7 +49,7 @@ static void on_result(void *context, const struct job_file_piece *piece);
 
 static void read_result(struct show *show)
 {
-    struct job_file_ask ask = {.owner = show->owner, .group = show->group, .offset = (int64_t)show->n_result, .n_tail = -1};
+    struct job_file_ask ask = {.offset = (int64_t)show->n_result, .n_tail = -1};
     const struct commands *commands = show->pending.commands;
     job_output_name(commands, jobs_get(commands->jobs, show->job), show->output, "result.json", &ask);
     pending_read(&show->pending, &ask, on_result);
@@ -135,8 +133,6 @@ enum status show_job(struct commands *commands, struct connection *connection, c
     struct show *show = memory_alloc(1, sizeof *show);
     show->answer = answer_new(request);
     show->job = record->id;
-    show->owner = record->uid;
-    show->group = record->gid;
     show->pending.release = release;
     status = fill(commands, record, show);
     status = status == STATUS_OK ? pending_begin(&show->pending, commands, connection, request) : status;
@@ -145,7 +141,7 @@ enum status show_job(struct commands *commands, struct connection *connection, c
         free(show);
         return status;
     }
-    struct job_file_ask ask = {.owner = record->uid, .group = record->gid, .n_tail = 1};
+    struct job_file_ask ask = {.n_tail = 1};
     job_output_name(commands, record, show->output, "metrics.jsonl", &ask);
     pending_read(&show->pending, &ask, on_last_epoch);
     return STATUS_OK;
@@ -188,9 +184,8 @@ enum status show_workers(struct commands *commands, struct connection *connectio
         free(show);
         return status;
     }
-    struct job_file_ask ask = {.owner = record->uid, .group = record->gid, .n_tail = -1, .match = "\"event\":\"workers\""};
-    jobs_folder(commands->jobs, record->id, show->output);
-    snprintf(ask.path, sizeof ask.path, "%.*s/events.jsonl", PATH_MAX - 16, show->output);
+    struct job_file_ask ask = {.n_tail = -1, .match = "\"event\":\"workers\""};
+    job_own_name(commands, record, "events.jsonl", &ask);
     pending_read(&show->pending, &ask, on_workers);
     return STATUS_OK;
 }

@@ -108,15 +108,10 @@ enum status folders_make(const char *folder, const struct job_record *record)
     if (lstat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) {
         return status_fail(STATUS_CREATE, "'%s' is not a folder; expected the job's folder", folder);
     }
-    if (about.st_uid == record->uid) {
-        return STATUS_OK;
-    }
-    if (about.st_uid != geteuid()) {
-        return status_fail(STATUS_CREATE, "'%s' belongs to user %u; expected a folder of user %u, whose job this is, or none",
-                           folder, (unsigned)about.st_uid, (unsigned)record->uid);
-    }
-    /* Until it is given away no other user can have put anything into it. */
-    return lchown(folder, record->uid, record->gid) == 0
+    /* Daemons before this version gave it to the job's owner. */
+    return about.st_uid == geteuid() || about.st_uid == record->uid
                ? STATUS_OK
-               : status_fail(STATUS_CREATE, "cannot give '%s' to user %u: %s", folder, (unsigned)record->uid, strerror(errno));
+               : status_fail(STATUS_CREATE,
+                             "'%s' belongs to user %u; expected a folder of the daemon's, or of user %u, whose job this is",
+                             folder, (unsigned)about.st_uid, (unsigned)record->uid);
 }

@@ -37,6 +37,7 @@ enum job_state {
     X(WAITING_SLOTS, "too few worker slots are free")                                                                          \
     X(WAITING_MEMORY, "too little memory is free")                                                                             \
     X(WAITING_GPUS, "too few GPUs are free")                                                                                   \
+    X(DRAINING, "the daemon starts no jobs until an administrator says so")                                                    \
     X(BACKING_OFF, "its last attempt failed; the next one waits")                                                              \
     X(CANCELLING, "it was told to stop")                                                                                       \
     X(RESCALING, "it continues with another number of workers")                                                                \
@@ -50,6 +51,7 @@ enum job_state {
     X(COORDINATOR_LOST, "its coordinator died")                                                                                \
     X(DIVERGED, "the loss is not finite")                                                                                      \
     X(TIME_LIMIT, "its time limit passed")                                                                                     \
+    X(LOG_LIMIT, "a file in its folder became larger than the daemon allows")                                                  \
     X(USER, "its owner asked for it")                                                                                          \
     X(INTERNAL, "a bug of trainerd")
 
@@ -96,8 +98,10 @@ struct job_record {
 
     /* Its needs and limits. n_slot, n_gpu and memory are for all its workers together. */
     int32_t n_worker, n_slot, n_gpu;
-    int32_t n_part;      /* of its graph: its job file says, or its first plan; 0: not known yet */
-    int64_t memory;      /* bytes, from the plan; -1: not known yet */
+    int32_t n_part; /* of its graph: its job file says, or its first plan; 0: not known yet */
+    int64_t memory; /* bytes, from the plan; -1: not known yet */
+    /* Of its planning, in memory alone: what one that runs may take (0: none runs), and what it needs (0: not known to be more than it was given). */
+    int64_t planning, planning_need;
     double time_limit_s; /* of running, over all attempts; 0: none */
     int32_t max_restarts;
 

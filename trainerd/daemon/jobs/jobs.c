@@ -7,6 +7,7 @@
 #include "trainerd/daemon/commands/submission.h"
 #include "trainerd/daemon/jobs/folders.h"
 #include "trainerd/daemon/jobs/job_clock.h"
+#include "trainerd/daemon/jobs/reserve.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -29,6 +30,8 @@ struct jobs {
     struct job_record **all;    /* ids ascending */
     size_t n, capacity;
     struct listener *listeners;
+    struct reserve reserve;
+    bool drains;
 };
 
 static const struct job_progress unknown_progress = {.loss = NAN,
@@ -91,6 +94,37 @@ static void notify(const struct jobs *jobs, const struct job_record *record)
     }
 }
 
+/* Could a change not be saved since the disk was full, and is there space now? */
+static bool has_space_now(struct jobs *jobs, enum status status)
+{
+    return status == STATUS_IO && store_found_no_space(jobs->store) && reserve_release(&jobs->reserve);
+}
+
+/* --- draining --- */
+
+#define FACT_DRAINS "drains"
+
+static enum status drain_load(struct jobs *jobs)
+{
+    char value[STORE_FACT_BYTES];
+    enum status status = store_fact_get(jobs->store, FACT_DRAINS, value);
+    jobs->drains = status == STATUS_OK && strcmp(value, "yes") == 0;
+    return status;
+}
+
+bool jobs_drain(const struct jobs *jobs)
+{
+    return jobs->drains;
+}
+
+enum status jobs_drain_set(struct jobs *jobs, bool drains)
+{
+    enum status status = store_fact_put(jobs->store, FACT_DRAINS, drains ? "yes" : "no");
+    status = has_space_now(jobs, status) ? store_fact_put(jobs->store, FACT_DRAINS, drains ? "yes" : "no") : status;
+    jobs->drains = status == STATUS_OK ? drains : jobs->drains;
+    return status;
+}
+
 /* --- opening --- */
 
 static enum status find_folder(struct jobs *jobs, const char *state_folder)
@@ -116,6 +150,7 @@ enum status jobs_open(const char *state_folder, const struct gpus *gpus, struct 
     status = status == STATUS_OK ? store_highest(jobs->store, &highest) : status;
     status = status == STATUS_OK ? folders_check(jobs->folder, store_id(jobs->store), highest) : status;
     status = status == STATUS_OK ? job_clock_open(jobs->store) : status;
+    status = status == STATUS_OK ? drain_load(jobs) : status;
     status = status == STATUS_OK ? store_each(jobs->store, add_each, jobs) : status;
     if (status != STATUS_OK) {
         jobs_close(jobs);
@@ -202,6 +237,11 @@ const struct gpus *jobs_gpus(const struct jobs *jobs)
     return jobs->gpus;
 }
 
+void jobs_reserve(struct jobs *jobs, const char *state_folder, int64_t n_bytes)
+{
+    reserve_open(&jobs->reserve, state_folder, n_bytes);
+}
+
 /* --- changing --- */
 
 #define BIT(state) (1u << JOB_STATE_##state)
@@ -286,7 +326,10 @@ enum status jobs_submit(struct jobs *jobs, struct job_record *record, const stru
         }
         status = status != STATUS_OK ? fail_at(status, i, n) : status;
     }
-    status = status == STATUS_OK ? store_insert(jobs->store, record, whole, n, existing_out) : status;
+    if (status == STATUS_OK) {
+        status = store_insert(jobs->store, record, whole, n, existing_out);
+        status = has_space_now(jobs, status) ? store_insert(jobs->store, record, whole, n, existing_out) : status;
+    }
     for (size_t i = 0; i < n; i++) {
         free(output[i]);
     }
@@ -306,6 +349,7 @@ enum status jobs_submit(struct jobs *jobs, struct job_record *record, const stru
 
 void jobs_keep_time(struct jobs *jobs)
 {
+    reserve_refill(&jobs->reserve);
     if (job_clock_keep(jobs->store) != STATUS_OK) {
         log_warn("%s", status_reason());
     }
@@ -327,6 +371,7 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
         next.ended_at = next.changed_at;
     }
     enum status status = store_update(jobs->store, &next);
+    status = has_space_now(jobs, status) ? store_update(jobs->store, &next) : status;
     if (status == STATUS_OK) {
         *record = next;
         notify(jobs, record);
@@ -352,6 +397,13 @@ void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char
         submission_cut(text, record->reason_text, sizeof record->reason_text);
         notify(jobs, record);
     }
+}
+
+void jobs_plans(struct jobs *jobs, int64_t id, int64_t n_bytes)
+{
+    struct job_record *record = find(jobs, id);
+    ASSERT(record != NULL);
+    record->planning = n_bytes;
 }
 
 /* --- their folders --- */

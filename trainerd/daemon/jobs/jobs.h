@@ -45,6 +45,13 @@ const struct job_record *const *jobs_all(const struct jobs *jobs, size_t *n_out)
  */
 enum status jobs_change(struct jobs *jobs, const struct job_record *changed);
 
+/* Is no job to start? It is kept in the store. errors  STATUS_IO it cannot be saved: nothing has changed */
+bool jobs_drain(const struct jobs *jobs);
+enum status jobs_drain_set(struct jobs *jobs, bool drains);
+
+/* Keep this much space on the state folder's disk, so that changes can be saved when jobs have filled it (reserve.h). 0: none */
+void jobs_reserve(struct jobs *jobs, const char *state_folder, int64_t n_bytes);
+
 /* To be called every JOB_CLOCK_KEEP_S: where the clock of jobs goes on from when the machine is started again. */
 void jobs_keep_time(struct jobs *jobs);
 
@@ -55,9 +62,12 @@ void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *pro
 /* Set why a queued job waits: in memory alone, since the queue finds it again, and it changes for many jobs at once. */
 void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text);
 
-/* STATE/jobs/<id>: events.jsonl, log, rank-<r>.log of a job, run, a link to its run's folder, and results/. out PATH_MAX */
+/* Note what the job's planning, which begins, may take; 0: it has ended. In memory alone. */
+void jobs_plans(struct jobs *jobs, int64_t id, int64_t n_bytes);
+
+/* STATE/jobs/<id>, with the files of protocol/job_files.h and the job's log. out PATH_MAX */
 void jobs_folder(const struct jobs *jobs, int64_t id, char *out);
-/* Make the folder, accessible to the owner alone, unless it exists. errors  STATUS_CREATE, STATUS_IO */
+/* Make the folder, which only the daemon can enter, unless it exists. errors  STATUS_CREATE */
 enum status jobs_folder_make(const struct jobs *jobs, int64_t id);
 
 /* Put a backup in the place of the state folder's store, or (from NULL) what can be read of it, where no daemon has it open; numbers go on above

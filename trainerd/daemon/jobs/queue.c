@@ -9,6 +9,10 @@
 /* A user's jobs that are planned ahead of their turn. Planning takes cores from running jobs, so these are few. */
 #define N_PLANNED_AHEAD 2
 
+/* Planning of which it is not known what it needs gets this part of its user's share of the memory, and at least so many bytes: two processes'. */
+#define PLANNING_SHARE 8
+#define PLANNING_LEAST (2 * MEMORY_PROCESS_FLOOR)
+
 /* A user with jobs that wait or run. */
 struct user {
     uid_t uid;
@@ -23,8 +27,8 @@ struct need {
 /* The state of the walk over waiting jobs. */
 struct walk {
     struct need whole;
-    struct need free;       /* not used by jobs that run or were just started */
-    struct need unreserved; /* of it, what is not reserved for waiting jobs before this one */
+    struct need free;       /* not used by jobs that run or were just started, nor by planning */
+    struct need unreserved; /* of what jobs do not use, what is not reserved for waiting jobs before this one */
     int64_t first_waiting;  /* job; 0: none yet */
     int n_planning;
     struct user *user; /* n_user */
@@ -106,13 +110,14 @@ static void describe_impossible(const struct need *need, const struct need *whol
 }
 
 /* Reserve the needs of a job that waits. While the memory of a user's jobs is not known, his share is reserved for all of them: all memory, where
- * there is no other user. */
+ * there is no other user; more where planning alone is known to take more. */
 static void reserve_for(struct walk *walk, const struct job_record *job)
 {
     struct need need = need_of(job, &walk->whole);
     struct user *user = user_of(walk, job->uid);
     if (job->memory < 0 && !user->has_unknown) {
-        need.memory = walk->whole.memory / walk->n_user;
+        int64_t share = walk->whole.memory / walk->n_user;
+        need.memory = job->planning_need > share ? job->planning_need : share;
         user->has_unknown = true;
     }
     take(&walk->unreserved, &need);
@@ -120,11 +125,59 @@ static void reserve_for(struct walk *walk, const struct job_record *job)
     user->n_waiting++;
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What planning gets, in bytes. */
+static int64_t planning_bytes(const struct walk *walk, const struct job_record *job)
+{
+    int64_t share = walk->whole.memory / walk->n_user / PLANNING_SHARE;
+    int64_t most = least(share > PLANNING_LEAST ? share : PLANNING_LEAST, walk->whole.memory);
+    return job->planning_need > 0 ? job->planning_need : most;
+}
+
+static void describe_no_planning(const struct walk *walk, int64_t n_byte, struct queue_decision *out)
+{
+    if (n_byte > walk->whole.memory) {
+        out->verdict = QUEUE_VERDICT_NEVER;
+        out->reason = JOB_REASON_OUT_OF_MEMORY;
+        snprintf(out->text, sizeof out->text,
+                 "planning it takes %.1f MiB of memory, cutting its graph included, the daemon has %.1f MiB (daemon.memory)",
+                 (double)n_byte / MIB, (double)walk->whole.memory / MIB);
+    } else {
+        set_wait(out, JOB_REASON_WAITING_MEMORY);
+        snprintf(out->text, sizeof out->text, "%.1f of %.1f MiB of memory are free, planning it may take %.1f MiB",
+                 (double)walk->free.memory / MIB, (double)walk->whole.memory / MIB, (double)n_byte / MIB);
+    }
+}
+
 /* A user's jobs are planned one at a time, so that no planning of his holds up another's. */
 static bool may_plan(struct walk *walk, const struct job_record *job)
 {
     const struct user *user = user_of(walk, job->uid);
     return walk->n_planning < QUEUE_PLANNING_MOST && !user->plans && user->n_waiting < N_PLANNED_AHEAD;
+}
+
+/* Plan a job of which it is not known what it needs? */
+static void decide_planning(struct walk *walk, const struct job_record *job, struct queue_decision *out)
+{
+    const struct need planning = {.memory = planning_bytes(walk, job)};
+    bool runs = job->planning > 0; /* what it takes is not free */
+    if (!may_plan(walk, job)) {
+        set_wait(out, JOB_REASON_WAITING_TURN);
+        snprintf(out->text, sizeof out->text, "job %" PRId64 " is before it", walk->first_waiting);
+    } else if (runs || fits(&planning, &walk->free)) {
+        *out = (struct queue_decision){
+            .verdict = QUEUE_VERDICT_PLAN, .reason = JOB_REASON_PLANNING, .planning = planning.memory};
+        snprintf(out->text, sizeof out->text, "%s", job_reason_text(JOB_REASON_PLANNING));
+        user_of(walk, job->uid)->plans = true;
+        walk->n_planning++;
+        take(&walk->free, runs ? &(struct need){0} : &planning);
+    } else {
+        describe_no_planning(walk, planning.memory, out);
+    }
 }
 
 static void decide(struct walk *walk, const struct job_record *job, double now, struct queue_decision *out)
@@ -140,20 +193,13 @@ static void decide(struct walk *walk, const struct job_record *job, double now, 
         return;
     }
     if (job->memory < 0) {
-        if (may_plan(walk, job)) {
-            out->verdict = QUEUE_VERDICT_PLAN;
-            out->reason = JOB_REASON_PLANNING;
-            snprintf(out->text, sizeof out->text, "%s", job_reason_text(JOB_REASON_PLANNING));
-            user_of(walk, job->uid)->plans = true;
-            walk->n_planning++;
-        } else {
-            set_wait(out, JOB_REASON_WAITING_TURN);
-            snprintf(out->text, sizeof out->text, "job %" PRId64 " is before it", walk->first_waiting);
+        decide_planning(walk, job, out);
+        if (out->verdict != QUEUE_VERDICT_NEVER) {
+            reserve_for(walk, job);
         }
-        reserve_for(walk, job);
         return;
     }
-    if (fits(&need, &walk->unreserved)) {
+    if (fits(&need, &walk->unreserved) && fits(&need, &walk->free)) {
         *out = (struct queue_decision){.verdict = QUEUE_VERDICT_START};
         take(&walk->free, &need);
         take(&walk->unreserved, &need);
@@ -207,6 +253,15 @@ void queue_decide(const struct job_record *const *jobs, size_t n, const struct q
     }
     walk.free.n_gpu = gpus_n(free_gpus);
     walk.unreserved = walk.free;
+    for (size_t i = 0; i < n; i++) { /* planning may end later than its job */
+        take(&walk.free, &(struct need){.memory = jobs[i]->planning});
+    }
+    for (size_t i = 0; i < n_queued && whole->drains; i++) {
+        struct queue_decision *out = &decision[places[i].at];
+        set_wait(out, JOB_REASON_DRAINING);
+        snprintf(out->text, sizeof out->text, "%s (trainctl undrain)", job_reason_text(JOB_REASON_DRAINING));
+    }
+    n_queued = whole->drains ? 0 : n_queued;
     qsort(places, n_queued, sizeof *places, compare_places);
     for (size_t i = 0; i < n_queued; i++) {
         decide(&walk, places[i].job, now, &decision[places[i].at]);

@@ -18,6 +18,7 @@ struct queue_capacity {
     int32_t n_slot;
     uint64_t gpus;  /* a set */
     int64_t memory; /* bytes */
+    bool drains;    /* nothing starts */
 };
 
 enum queue_verdict { QUEUE_VERDICT_WAIT, QUEUE_VERDICT_PLAN, QUEUE_VERDICT_START, QUEUE_VERDICT_NEVER };
@@ -26,13 +27,15 @@ struct queue_decision {
     enum queue_verdict verdict;
     enum job_reason reason; /* WAIT, NEVER: why */
     char text[JOB_REASON_BYTES];
+    int64_t planning; /* PLAN: bytes that it may take */
 };
 
 /* Decide for every QUEUED record; the others count as running, or have ended.
  *
  *   shapes  jobs n · decision n
  *   notes   NEVER: it needs more memory than the whole machine has. A job that asks for more slots or GPUs than there are takes them all; where
- *           there are no GPUs, one on GPUs waits. PLAN: its memory is not known; at most QUEUE_PLANNING_MOST jobs are planned at a time, one of each user
+ *           there are no GPUs, one on GPUs waits. PLAN: its memory is not known; at most QUEUE_PLANNING_MOST jobs are planned at a time, one of each user,
+ *           where there is memory for it: what it is known to need, or else an eighth of what its user may have
  *   units   now in seconds since 1970
  *   cost    n log n, and n times the users who have jobs
  */

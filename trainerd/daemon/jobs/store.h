@@ -54,6 +54,9 @@ enum status store_submitted(struct store *store, uid_t uid, const char *submissi
 /* Save a changed record, and one line of its history when its state, reason or attempt has changed. */
 enum status store_update(struct store *store, const struct job_record *record);
 
+/* Was the last failure that of a full disk? */
+bool store_found_no_space(const struct store *store);
+
 /* Write to the store without changing it, and wait for the disk. errors  STATUS_IO: no change can be saved now */
 enum status store_probe(struct store *store);
 

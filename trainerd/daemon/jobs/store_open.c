@@ -22,6 +22,7 @@
 enum status store_fail(struct store *store, const char *doing)
 {
     int code = sqlite3_errcode(store->base) & 0xff;
+    store->found_no_space = code == SQLITE_FULL;
     bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
     return status_fail(damaged ? STATUS_DATA : STATUS_IO, "cannot %s in '%s': %s%s", doing, store->path,
                        sqlite3_errmsg(store->base), damaged ? EXPECTED : "");
@@ -38,6 +39,7 @@ enum status store_finish(struct store *store, enum status status, const char *do
     if (status != STATUS_OK) {
         sqlite3_exec(store->base, "ROLLBACK", NULL, NULL, NULL);
     }
+    store->request.is_saved = store->request.is_saved || (store->request.is_open && status == STATUS_OK);
     return status;
 }
 
@@ -85,6 +87,11 @@ enum status store_number(struct store *store, const char *sql, int64_t *out)
 /* Version 4 has groups, tags, numbers of parts, best metrics, and submissions of several jobs, each with its place there. */
 #define BY_SUBMISSION "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id, place) WHERE submission_id <> '';"
 
+/* Version 5 has records of who changed what (store_audit.h). Numbers are not used again, so that what was removed is seen. */
+#define AUDIT                                                                                                                  \
+    "CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, uid INTEGER, peer TEXT, what TEXT, job INTEGER, "      \
+    "exit_code INTEGER, text TEXT);"
+
 static enum status make_tables(struct store *store)
 {
     char row[STORE_ROW_BYTES], sql[STORE_SQL_BYTES];
@@ -94,7 +101,7 @@ static enum status make_tables(struct store *store)
              "CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, submission_id TEXT, config TEXT, settings BLOB, "
              "folder TEXT, output TEXT, place INTEGER NOT NULL DEFAULT 0, %s);" BY_SUBMISSION
              "CREATE TABLE history (job INTEGER, at REAL, state TEXT, reason TEXT, attempt INTEGER, text TEXT);"
-             "CREATE INDEX by_job ON history (job);" FACTS "PRAGMA application_id = %d;"
+             "CREATE INDEX by_job ON history (job);" FACTS AUDIT "PRAGMA application_id = %d;"
              "PRAGMA user_version = %d;",
              row, STORE_APPLICATION, STORE_VERSION);
     return store_finish(store, store_run(store, sql, "make tables"), "make tables");
@@ -139,6 +146,12 @@ static enum status update_to_4(struct store *store)
     return store_finish(store, status, "bring it up to date");
 }
 
+static enum status update_to_5(struct store *store)
+{
+    static const char sql[] = "BEGIN IMMEDIATE;" AUDIT "PRAGMA user_version = 5;";
+    return store_finish(store, store_run(store, sql, "bring it up to date"), "bring it up to date");
+}
+
 static enum status read_id(struct store *store)
 {
     char id[STORE_FACT_BYTES];
@@ -165,8 +178,11 @@ static enum status find_version(struct store *store, int64_t *version_out)
         return status_fail(STATUS_DATA, "'%s' is another program's SQLite file; expected a job store", store->path);
     }
     if (*version_out < 1 || *version_out > STORE_VERSION) {
-        return status_fail(STATUS_DATA, "'%s' has version %lld, written by another trainerd; expected version %d or older",
-                           store->path, (long long)*version_out, STORE_VERSION);
+        return status_fail(
+            STATUS_DATA,
+            "'%s' has version %lld, written by another trainerd; expected version %d or older. Start that trainerd "
+            "again, or trainctl restore FILE takes a backup from before it",
+            store->path, (long long)*version_out, STORE_VERSION);
     }
     return STATUS_OK;
 }
@@ -182,6 +198,7 @@ static enum status check_version(struct store *store)
         status = status == STATUS_OK && version < 2 ? update_to_2(store) : status;
         status = status == STATUS_OK && version < 3 ? update_to_3(store) : status;
         status = status == STATUS_OK && version < 4 ? update_to_4(store) : status;
+        status = status == STATUS_OK && version < 5 ? update_to_5(store) : status;
     }
     return status == STATUS_OK ? read_id(store) : status;
 }
@@ -219,6 +236,8 @@ static enum status prepare(struct store *store)
     snprintf(sql[STORE_HISTORY], STORE_SQL_BYTES,
              "INSERT INTO history (job, at, state, reason, attempt, text) VALUES (?, ?, ?, ?, ?, ?)");
     snprintf(sql[STORE_FIND], STORE_SQL_BYTES, "SELECT id FROM jobs WHERE uid = ? AND submission_id = ? ORDER BY id");
+    snprintf(sql[STORE_AUDIT], STORE_SQL_BYTES,
+             "INSERT INTO audit (at, uid, peer, what, job, exit_code, text) VALUES (?, ?, ?, ?, ?, ?, ?)");
     for (int i = 0; i < STORE_N_STATEMENT; i++) {
         if (sqlite3_prepare_v3(store->base, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &store->statement[i], NULL) != SQLITE_OK) {
             return store_fail(store, "find the tables");
@@ -266,6 +285,11 @@ enum status store_open_to_read(struct store *store)
 const char *store_id(const struct store *store)
 {
     return store->id;
+}
+
+bool store_found_no_space(const struct store *store)
+{
+    return store->found_no_space;
 }
 
 enum status store_open(const char *folder, struct store **out)

@@ -286,7 +286,7 @@ static void copy_rows(struct store *from, struct store *to, const char *table, c
 /* Rows from both ends, up to what is damaged in between. */
 static enum status copy_readable(struct store *from, struct store *to)
 {
-    static const char *const tables[] = {"jobs", "history"};
+    static const char *const tables[] = {"jobs", "history", "audit"};
     enum status status = store_run(to, "BEGIN IMMEDIATE", "copy rows");
     for (size_t i = 0; i < sizeof tables / sizeof *tables && status == STATUS_OK; i++) {
         copy_rows(from, to, tables[i], "ASC");

@@ -3,15 +3,23 @@
 #define TRAINERD_DAEMON_STORE_STATE_H
 
 #include "trainerd/daemon/jobs/store.h"
+#include "trainerd/daemon/jobs/store_audit.h"
 #include "trainerd/daemon/jobs/store_row.h"
 
 #include <limits.h>
 #include <sqlite3.h>
 
-#define STORE_VERSION 4
+#define STORE_VERSION 5
 #define STORE_SQL_BYTES (3 * STORE_ROW_BYTES)
 
-enum store_statement { STORE_INSERT, STORE_UPDATE, STORE_SAME, STORE_HISTORY, STORE_FIND, STORE_N_STATEMENT };
+enum store_statement { STORE_INSERT, STORE_UPDATE, STORE_SAME, STORE_HISTORY, STORE_FIND, STORE_AUDIT, STORE_N_STATEMENT };
+
+/* The request whose changes are saved now. */
+struct store_request {
+    struct store_audit row; /* its texts are those below */
+    char from[STORE_AUDIT_FROM_BYTES], what[STORE_AUDIT_WHAT_BYTES];
+    bool is_open, is_saved; /* under way; a row was saved with a change of it */
+};
 
 struct store {
     sqlite3 *base;
@@ -19,6 +27,8 @@ struct store {
     int lock; /* -1: not held */
     char path[PATH_MAX];
     char id[STORE_ID_BYTES];
+    struct store_request request;
+    bool found_no_space; /* the last failure: the disk is full */
 };
 
 /* Fail with SQLite's message. STATUS_IO may pass, as a full disk does; damage, STATUS_DATA, does not. */
@@ -28,6 +38,9 @@ enum status store_run(struct store *store, const char *sql, const char *doing);
 
 /* End a transaction: commit it, or roll it back and keep the reason. */
 enum status store_finish(struct store *store, enum status status, const char *doing);
+
+/* Within a transaction: a row of the request under way, if there is one, with this job (0: none). */
+enum status store_audit_change(struct store *store, int64_t job);
 
 /* The first number of a query's first row. */
 enum status store_number(struct store *store, const char *sql, int64_t *out);

@@ -6,6 +6,7 @@
 #include "trainerd/daemon/server/server_state.h"
 
 #include <netdb.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,18 +21,34 @@ static void answer_hello(struct connection *connection, const json_t *request)
     connection_answer(connection, answer);
 }
 
-static void note_failure(struct connection *connection)
+void connection_from(const struct connection *connection, char out[CONNECTION_FROM_BYTES])
 {
     struct sockaddr_storage address = {0};
     int n_address = sizeof address;
-    char host[64] = "?", port[8] = "?", note[LOG_LIMIT_NOTE_BYTES];
-    if (!log_limit_passes(&connection->server->failed_logins, clock_ms(), note)) {
+    char host[48] = "?", port[8] = "?";
+    if (connection->server->endpoint.is_unix) {
+        snprintf(out, CONNECTION_FROM_BYTES, "unix, process %d", (int)connection->pid);
         return;
     }
     uv_tcp_getpeername(&connection->socket.tcp, (struct sockaddr *)&address, &n_address);
     getnameinfo((const struct sockaddr *)&address, sizeof address, host, sizeof host, port, sizeof port,
                 NI_NUMERICHOST | NI_NUMERICSERV);
-    log_warn("a login from %s port %s failed: its proof is not the secret's%s", host, port, note);
+    snprintf(out, CONNECTION_FROM_BYTES, "%s port %s", host, port);
+}
+
+static void note_failure(struct connection *connection)
+{
+    const struct server_handler *handler = &connection->server->handler;
+    char from[CONNECTION_FROM_BYTES], note[LOG_LIMIT_NOTE_BYTES], reason[128];
+    if (!log_limit_passes(&connection->server->failed_logins, clock_ms(), note)) {
+        return;
+    }
+    connection_from(connection, from);
+    snprintf(reason, sizeof reason, "its proof is not the secret's%s", note);
+    log_warn("a login from %s failed: %s", from, reason);
+    if (handler->login_failed != NULL) {
+        handler->login_failed(handler->context, connection, reason);
+    }
 }
 
 /* Each nonce is good for one try. */

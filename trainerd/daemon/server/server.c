@@ -84,6 +84,7 @@ static void find_peer(struct connection *connection)
         getsockopt(file, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0) {
         connection->uid = peer.uid;
         connection->gid = peer.gid;
+        connection->pid = peer.pid;
     }
 }
 

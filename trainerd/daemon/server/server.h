@@ -38,6 +38,8 @@ struct server_handler {
     /* All that was sent has left: more may be sent to a follower. */
     void (*drained)(void *context, struct connection *connection);
     void *context;
+    /* A login failed, with its reason; at most LOG_LIMIT_MOST times a minute. NULL: it is not to be known */
+    void (*login_failed)(void *context, const struct connection *connection, const char *reason);
 };
 
 /* Listen. A Unix socket that no process answers on is replaced. It is open to this user alone, for root to all users. The process
@@ -58,6 +60,9 @@ const char *server_address(const struct server *server);
  * handler.closed will be called once this turn of the loop is over. */
 bool connection_send(struct connection *connection, json_t *object);
 size_t connection_unread(const struct connection *connection);
+/* Where it comes from: "unix, process 4711", "192.0.2.7 port 51234". */
+#define CONNECTION_FROM_BYTES 64
+void connection_from(const struct connection *connection, char out[CONNECTION_FROM_BYTES]);
 /* The peer's user. TCP with the secret: tcp_uid. */
 uid_t connection_uid(const struct connection *connection);
 gid_t connection_gid(const struct connection *connection);

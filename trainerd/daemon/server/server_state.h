@@ -41,6 +41,7 @@ struct connection {
     bool is_paused;         /* its next request waits until its peer has read */
     uid_t uid;
     gid_t gid;
+    pid_t pid;                    /* of a Unix socket's peer, when it connected; 0: not known */
     uint64_t since_ms, active_ms; /* accepted; last request, or last bytes that left */
     uint64_t closing_ms;
     char nonce[AUTH_TEXT_BYTES]; /* for its peer to answer; "": none sent yet, or used */

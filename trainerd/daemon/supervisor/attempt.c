@@ -251,7 +251,7 @@ static struct ending ending_of(const struct attempt *attempt, const struct job_r
 {
     struct ending ending = {.stopping = attempt->stopping, .text = text};
     if (attempt->spoiled[0] != '\0') {
-        ending.status = STATUS_DATA;
+        ending.status = attempt->stopping == JOB_REASON_LOG_LIMIT ? STATUS_IO : STATUS_DATA;
         snprintf(text, capacity, "%s", attempt->spoiled);
     } else if (attempt->has_end) {
         ending.status = attempt->end.status;
@@ -315,6 +315,7 @@ static void step(struct attempt *attempt)
     } else if (attempt->is_gone && process_kill_session(&attempt->process)) {
         step_later(attempt, KILLED_CHECK_MS); /* wait until the processes that it started are dead */
     } else if (attempt->is_gone) {
+        attempt_files_cut(attempt); /* before a change is saved: its files may have filled the store's disk */
         settle(attempt);
     } else if (attempt->has_end) {
         expect_end(attempt);
@@ -338,7 +339,11 @@ static void on_folder_changed(uv_fs_event_t *watch, const char *name, int events
 {
     (void)events;
     struct attempt *attempt = watch->data;
-    if (error == 0 && !attempt->is_gone && (name == NULL || strcmp(name, "events.jsonl") == 0)) {
+    if (error != 0 || attempt->is_gone) {
+        return;
+    }
+    attempt_files_check(attempt);
+    if (name == NULL || strcmp(name, "events.jsonl") == 0) {
         step(attempt);
     }
 }
@@ -398,30 +403,6 @@ static void attempt_watch(struct attempt *attempt)
     }
 }
 
-static enum status spawn(struct supervisor *supervisor, const struct job_record *record, uint64_t gpus, struct process *out)
-{
-    char log[PATH_MAX + 16], folder[PATH_MAX], visible[GPUS_VISIBLE_BYTES];
-    struct command_line line = {0};
-    enum status status = jobs_folder_make(supervisor->jobs, record->id);
-    status = status == STATUS_OK ? command_line_make(supervisor->jobs, record, record->attempt + 1, &line) : status;
-    if (status == STATUS_OK) {
-        jobs_folder(supervisor->jobs, record->id, folder);
-        snprintf(log, sizeof log, "%s/log", folder);
-        gpus_visible(jobs_gpus(supervisor->jobs), gpus, visible);
-        const struct process_options options = {.argv = line.argv,
-                                                .uid = record->uid,
-                                                .gid = record->gid,
-                                                .pass_environment = supervisor->options.pass_environment,
-                                                .gpus = visible,
-                                                .folder = line.folder,
-                                                .input = line.config,
-                                                .log = log};
-        status = process_spawn(&options, out);
-    }
-    command_line_release(&line);
-    return status;
-}
-
 /* One for each worker, or all where there are fewer: the least-numbered that no other job holds, as the queue has found that there are so many. */
 static uint64_t gpus_choose(const struct supervisor *supervisor, const struct job_record *record)
 {
@@ -449,7 +430,7 @@ enum status attempt_begin(struct supervisor *supervisor, const struct job_record
 {
     struct process process;
     uint64_t gpus = gpus_choose(supervisor, record);
-    enum status status = spawn(supervisor, record, gpus, &process);
+    enum status status = attempt_spawn(supervisor, record, gpus, &process);
     if (status != STATUS_OK) {
         return status;
     }
@@ -488,10 +469,11 @@ void attempt_adopt(struct supervisor *supervisor, const struct job_record *recor
     bool lives = process_find(record->pid, record->pid_start, &attempt->process);
     attempt->was_found = true;
     log_info_of(record->id, record->attempt, "coordinator %d %s", (int)record->pid, lives ? "was found" : "is gone");
+    attempt->is_gone = !lives;
     if (lives) {
         attempt_watch(attempt);
+        attempt_files_check(attempt);
     }
-    attempt->is_gone = !lives;
     if (record->cancel) {
         attempt_stop(attempt, JOB_REASON_CANCELLING);
     } else if (record->reason == JOB_REASON_RESCALING || record->reason == JOB_REASON_TIME_LIMIT) {

@@ -52,7 +52,7 @@ static enum status begin(const struct jobs *jobs, const struct job_record *recor
 }
 
 enum status command_line_make(const struct jobs *jobs, const struct job_record *record, int32_t attempt,
-                              struct command_line *out)
+                              const struct job_files *files, struct command_line *out)
 {
     size_t n = 0;
     enum status status = begin(jobs, record, out, &n);
@@ -63,6 +63,12 @@ enum status command_line_make(const struct jobs *jobs, const struct job_record *
         add(out, &n, "%s", folder);
         add(out, &n, "--attempt");
         add(out, &n, "%d", (int)attempt);
+        if (files != NULL) {
+            char text[JOB_FILES_TEXT_BYTES];
+            job_files_print(files, text);
+            add(out, &n, "--job-files");
+            add(out, &n, "%s", text);
+        }
         if (record->checkpointed) {
             add(out, &n, "--resume");
         }
@@ -70,13 +76,16 @@ enum status command_line_make(const struct jobs *jobs, const struct job_record *
     return status;
 }
 
-enum status command_line_plan(const struct jobs *jobs, const struct job_record *record, struct command_line *out)
+enum status command_line_plan(const struct jobs *jobs, const struct job_record *record, int64_t n_most,
+                              struct command_line *out)
 {
     size_t n = 0;
     enum status status = begin(jobs, record, out, &n);
     if (status == STATUS_OK) {
         add(out, &n, "--plan");
         add(out, &n, "--json");
+        add(out, &n, "--plan-most");
+        add(out, &n, "%lld", (long long)n_most);
         add(out, &n, "--parent");
         add(out, &n, "%d", (int)getpid());
     }

@@ -1,6 +1,6 @@
 /* A job's events.jsonl (trainerd/coordinator/events.h), read line by line from where the last read ended.
  *
- * The file belongs to the job's owner: it is never opened through a link, and nothing in it is trusted. The event "plan" is not
+ * A job's processes write it: it is never opened through a link, and nothing in it is trusted. The event "plan" is not
  * read, since the queue's own planning found the job's needs before. Knows no jobs.
  */
 #ifndef TRAINERD_DAEMON_EVENT_LOG_H

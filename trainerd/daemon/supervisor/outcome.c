@@ -73,8 +73,9 @@ void outcome_decide(const struct ending *ending, const struct restart_backoff *b
         set_text(record, "it ran for %.3g s, its limit is %.3g s%s", record->ran_s, record->time_limit_s, saved);
         return;
     }
-    if (ending->stopping == JOB_REASON_BAD_DATA) {
-        end(record, JOB_STATE_FAILED, JOB_REASON_BAD_DATA, status_exit_code(STATUS_DATA));
+    if (ending->stopping == JOB_REASON_BAD_DATA || ending->stopping == JOB_REASON_LOG_LIMIT) {
+        enum status why = ending->stopping == JOB_REASON_BAD_DATA ? STATUS_DATA : STATUS_IO;
+        end(record, JOB_STATE_FAILED, ending->stopping, status_exit_code(why));
         set_text(record, "%s%s", ending->text, saved);
         return;
     }

@@ -10,11 +10,12 @@
 
 struct ending {
     enum status status;
-    bool is_lost;             /* the coordinator died without a report: status does not count */
-    bool has_not_begun;       /* the daemon died before it opened the attempt's gate: nothing was tried */
-    bool restartable;         /* the coordinator reported that another attempt may help */
-    enum job_reason stopping; /* why it was told to stop: CANCELLING, RESCALING, TIME_LIMIT, BAD_DATA; NONE: it was not */
-    const char *text;         /* the sentence for people */
+    bool is_lost;       /* the coordinator died without a report: status does not count */
+    bool has_not_begun; /* the daemon died before it opened the attempt's gate: nothing was tried */
+    bool restartable;   /* the coordinator reported that another attempt may help */
+    enum job_reason
+        stopping;     /* why it was told to stop: CANCELLING, RESCALING, TIME_LIMIT, BAD_DATA, LOG_LIMIT; NONE: it was not */
+    const char *text; /* the sentence for people */
 };
 
 /* Update the record after an attempt has ended, or planning has failed; now: job_clock_s. Restarts follow trainerd/restart.h; when they reduce

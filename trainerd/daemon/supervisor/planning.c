@@ -43,7 +43,20 @@ static char *memory_text(int file, size_t *n_out)
     return text;
 }
 
-/* Bytes of all workers together, with the coordinator and what each process takes besides, -1: not in the plan; and the graph's parts. */
+/* Bytes that planning needs, where it ended since they are more than it was given; 0: it did not. */
+static int64_t need_of(const struct planning *planning)
+{
+    size_t n;
+    char *text = memory_text(planning->out, &n);
+    json_t *said = json_loadb(text, n, 0, NULL);
+    json_int_t need = json_integer_value(json_object_get(said, "planning_bytes"));
+    json_decref(said);
+    free(text);
+    return need > planning->n_most ? need : 0;
+}
+
+/* Bytes of all workers together, with the coordinator and what each process takes besides, or of cutting the graph, where that is more; -1: not in the
+ * plan. And the graph's parts. */
 static int64_t memory_of(const struct planning *planning, int32_t *n_part_out)
 {
     size_t n, i;
@@ -57,6 +70,8 @@ static int64_t memory_of(const struct planning *planning, int32_t *n_part_out)
     }
     /* What workers take that run on this machine is in both. */
     json_int_t here = json_integer_value(json_object_get(plan, "machine_bytes"));
+    json_int_t cutting = json_integer_value(json_object_get(plan, "partition_bytes")); /* no worker runs by then */
+    here = here > cutting ? here : cutting;
     json_decref(plan);
     free(text);
     return all > 0 ? (all > here ? all : here) : -1;
@@ -116,7 +131,11 @@ static void settle(const struct planning *planning, bool was_reaped, int wait_st
     int32_t n_part = 0;
     next.memory = is_good ? memory_of(planning, &n_part) : -1;
     next.n_part = next.attempt == 0 && n_part > 0 ? n_part : next.n_part; /* later plans are told */
-    if (next.memory < 0 && planning->is_late) {
+    next.planning_need = is_good ? 0 : need_of(planning);
+    if (next.planning_need > 0 && !planning->is_late) {
+        next.reason = JOB_REASON_WAITING_MEMORY; /* the queue says how much, and of how much */
+        next.reason_text[0] = '\0';
+    } else if (next.memory < 0 && planning->is_late) {
         fail_late(supervisor, &next);
     } else if (next.memory >= 0) {
         next.reason = JOB_REASON_WAITING_TURN;
@@ -147,6 +166,7 @@ static void planning_end(struct planning *planning)
         link = &(*link)->next;
     }
     *link = planning->next;
+    jobs_plans(planning->supervisor->jobs, planning->id, 0);
     uv_close((uv_handle_t *)&planning->exit, closed);
     uv_close((uv_handle_t *)&planning->deadline, closed);
     process_release(&planning->process);
@@ -195,7 +215,7 @@ static void exited(uv_poll_t *poll, int error, int events)
     supervisor_schedule(planning->supervisor);
 }
 
-enum status planning_begin(struct supervisor *supervisor, const struct job_record *record)
+enum status planning_begin(struct supervisor *supervisor, const struct job_record *record, int64_t n_most)
 {
     struct command_line line = {0};
     if (!has_room(supervisor, record)) {
@@ -205,6 +225,7 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
     *planning = (struct planning){.supervisor = supervisor,
                                   .id = record->id,
                                   .uid = record->uid,
+                                  .n_most = n_most,
                                   .out = memory_file("plan", OUT_MOST_BYTES),
                                   .err = memory_file("errors", ERR_MOST_BYTES)};
     enum status status = STATUS_OK;
@@ -212,7 +233,7 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
         status = status_fail(STATUS_IO, "cannot make a memory file for a plan: %s", strerror(errno));
     }
     status = status == STATUS_OK ? jobs_folder_make(supervisor->jobs, record->id) : status;
-    status = status == STATUS_OK ? command_line_plan(supervisor->jobs, record, &line) : status;
+    status = status == STATUS_OK ? command_line_plan(supervisor->jobs, record, n_most, &line) : status;
     if (status == STATUS_OK) {
         const struct process_options options = {.argv = line.argv,
                                                 .uid = record->uid,
@@ -249,6 +270,7 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
     supervisor->n_handle += planning->n_handle;
     planning->next = supervisor->planning;
     supervisor->planning = planning;
+    jobs_plans(supervisor->jobs, planning->id, n_most);
     process_go(&planning->process);
     return STATUS_OK;
 }

@@ -176,16 +176,26 @@ static void child_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* The least descriptor from there on that the child needs. */
+static unsigned next_kept(const struct plan *plan, unsigned from)
+{
+    const struct process_options *options = plan->options;
+    const int keep[] = {plan->gate, plan->error_pipe, options->out, options->err, plan->input};
+    const int n_keep = sizeof keep / sizeof *keep;
+    unsigned next = UINT_MAX;
+    for (int i = 0; i < n_keep + options->n_inherit; i++) {
+        int one = i < n_keep ? keep[i] : options->inherit[i - n_keep];
+        next = one >= (int)from && (unsigned)one < next ? (unsigned)one : next;
+    }
+    return next;
+}
+
 /* Close the daemon's files: a child that waits long at its gate must not keep the daemon's sockets open. */
 static void child_close(const struct plan *plan)
 {
-    const int keep[] = {plan->gate, plan->error_pipe, plan->options->out, plan->options->err, plan->input};
     unsigned from = STDERR_FILENO + 1, next;
     do {
-        next = UINT_MAX;
-        for (size_t i = 0; i < sizeof keep / sizeof *keep; i++) {
-            next = keep[i] >= (int)from && (unsigned)keep[i] < next ? (unsigned)keep[i] : next;
-        }
+        next = next_kept(plan, from);
         if (next > from) {
             syscall(SYS_close_range, from, next == UINT_MAX ? UINT_MAX : next - 1, 0u);
         }
@@ -216,6 +226,9 @@ static void child_run(const struct plan *plan)
     if (nothing < 0 || dup2(plan->input >= 0 ? plan->input : nothing, STDIN_FILENO) < 0 ||
         dup2(log >= 0 ? log : options->out, STDOUT_FILENO) < 0 || dup2(log >= 0 ? log : options->err, STDERR_FILENO) < 0) {
         child_fail(plan, "cannot open", "/dev/null");
+    }
+    for (int i = 0; i < options->n_inherit; i++) {
+        fcntl(options->inherit[i], F_SETFD, 0);
     }
     if (chdir(options->folder) != 0) {
         child_fail(plan, "cannot enter", options->folder);

@@ -30,6 +30,8 @@ struct process_options {
     const char *folder;           /* working directory; entered as that user */
     const char *log; /* file that its output is appended to, opened as that user, never through a link; NULL: `out`, `err` */
     int out, err;
+    const int *inherit; /* n_inherit descriptors that it inherits besides, with their numbers */
+    int n_inherit;
     const char *input; /* what it finds on its standard input: a text in sealed memory; NULL: nothing */
 };
 

@@ -53,7 +53,7 @@ static bool apply_decision(struct supervisor *supervisor, const struct job_recor
         return true;
     case QUEUE_VERDICT_PLAN:
         jobs_wait(supervisor->jobs, record->id, decision->reason, decision->text);
-        status = planning_begin(supervisor, record);
+        status = planning_begin(supervisor, record, decision->planning);
         break;
     case QUEUE_VERDICT_START:
         status = attempt_begin(supervisor, record);
@@ -83,7 +83,9 @@ static void schedule(uv_timer_t *timer)
     }
     struct queue_decision *decision = memory_alloc(n + 1, sizeof *decision);
     double now = job_clock_s(), wait_s = INFINITY;
-    queue_decide(open, n, &supervisor->options.capacity, now, decision);
+    struct queue_capacity capacity = supervisor->options.capacity;
+    capacity.drains = jobs_drain(supervisor->jobs);
+    queue_decide(open, n, &capacity, now, decision);
     supervisor->is_scheduling = true;
     for (size_t i = 0; i < n; i++) {
         if (open[i]->state == JOB_STATE_QUEUED) {
@@ -114,6 +116,9 @@ static void on_minute(uv_timer_t *minute)
 {
     const struct supervisor *supervisor = minute->data;
     jobs_keep_time(supervisor->jobs);
+    for (struct attempt *attempt = supervisor->attempts; attempt != NULL; attempt = attempt->next) {
+        attempt_files_check(attempt); /* where their folders cannot be watched */
+    }
 }
 
 /* --- opening --- */
@@ -240,6 +245,7 @@ enum status supervisor_resume(struct supervisor *supervisor, int64_t id)
     next.ended_at = 0.0;
     next.exit_code = -1;
     next.memory = -1; /* the input may have changed since: the job is planned again */
+    next.planning_need = 0;
     return jobs_change(supervisor->jobs, &next);
 }
 

@@ -1,11 +1,12 @@
 /* The supervisor from inside, for the files that implement it, each of which calls only those after it:
  *
  * supervisor.c the queue and requests of owners · attempt.c one coordinator from its start, or its adoption, to its end ·
- * planning.c what a job needs · command_line.c arguments of coordinators · supervisor_state.c what they share.
+ * attempt_files.c the files that it inherits · planning.c what a job needs · command_line.c arguments of coordinators · supervisor_state.c what they share.
  */
 #ifndef TRAINERD_DAEMON_SUPERVISOR_STATE_H
 #define TRAINERD_DAEMON_SUPERVISOR_STATE_H
 
+#include "protocol/job_files.h"
 #include "trainerd/daemon/jobs/job_clock.h"
 #include "trainerd/daemon/supervisor/event_log.h"
 #include "trainerd/daemon/supervisor/outcome.h"
@@ -26,7 +27,7 @@ struct attempt {
     uv_timer_t deadline;      /* time limit, then KILL */
     uv_timer_t step_timer;    /* the next step: more to read, or a retry */
     int n_handle;             /* open ones: the last one closed frees the attempt */
-    enum job_reason stopping; /* CANCELLING, RESCALING, TIME_LIMIT, BAD_DATA: why it was told to stop */
+    enum job_reason stopping; /* CANCELLING, RESCALING, TIME_LIMIT, BAD_DATA, LOG_LIMIT: why it was told to stop */
     bool is_gone, is_closing;
     bool was_found;  /* an earlier daemon began it */
     bool has_begun;  /* its event "begin" was read; reliable while the job is PREPARING */
@@ -37,7 +38,7 @@ struct attempt {
     bool has_warned;                /* of changes that cannot be saved */
     int64_t read_left;              /* bytes of its events that may be read now, … */
     uint64_t read_at_ms;            /* … as it was then */
-    char spoiled[JOB_REASON_BYTES]; /* what no coordinator writes was read; "": nothing */
+    char spoiled[JOB_REASON_BYTES]; /* what no coordinator writes was read, or too much was written; "": neither */
     char events[PATH_MAX + 16];
     char log[PATH_MAX + 16];
     struct attempt *next;
@@ -52,9 +53,10 @@ struct planning {
     uv_poll_t exit;
     uv_timer_t deadline;
     int n_handle;
-    int out, err;  /* memory files that it prints to */
-    bool is_stale; /* the result is not wanted any more */
-    bool is_late;  /* it was killed at its deadline */
+    int out, err;   /* memory files that it prints to */
+    int64_t n_most; /* bytes that it may take */
+    bool is_stale;  /* the result is not wanted any more */
+    bool is_late;   /* it was killed at its deadline */
     struct planning *next;
 };
 
@@ -89,14 +91,15 @@ struct command_line {
     char *folder; /* the client's working directory */
     char *config; /* the job file as submitted, for standard input */
 };
-/* Arguments of this job's coordinator: for attempt number `attempt`, or to plan.
+/* Arguments of this job's coordinator: for attempt number `attempt`, with the files that it inherits (NULL: it opens them by name), or to plan.
  *
  *   owns    the caller owns *out: command_line_release
  *   errors  STATUS_CONFIG, …: the job file is not valid any more; STATUS_IO
  */
 enum status command_line_make(const struct jobs *jobs, const struct job_record *record, int32_t attempt,
+                              const struct job_files *files, struct command_line *out);
+enum status command_line_plan(const struct jobs *jobs, const struct job_record *record, int64_t n_most,
                               struct command_line *out);
-enum status command_line_plan(const struct jobs *jobs, const struct job_record *record, struct command_line *out);
 void command_line_release(struct command_line *line);
 
 /* --- attempt.c --- */
@@ -109,9 +112,17 @@ struct attempt *attempt_of(const struct supervisor *supervisor, int64_t id);
 void attempt_stop(struct attempt *attempt, enum job_reason why);
 void attempt_close(struct attempt *attempt);
 
+/* --- attempt_files.c --- */
+/* Fork the coordinator of the job's next attempt, with these GPUs; it waits at its gate. errors  those of process_spawn; STATUS_CREATE */
+enum status attempt_spawn(struct supervisor *supervisor, const struct job_record *record, uint64_t gpus, struct process *out);
+/* Stop the attempt if a file of the job's folder is larger than it may be. */
+void attempt_files_check(struct attempt *attempt);
+/* Cut files that are, once no process of it is left. */
+void attempt_files_cut(const struct attempt *attempt);
+
 /* --- planning.c --- */
-/* Unless it is planned already, or too many are: then a later pass over the queue begins it. */
-enum status planning_begin(struct supervisor *supervisor, const struct job_record *record);
+/* Within n_most bytes, unless it is planned already, or too many are: then a later pass over the queue begins it. */
+enum status planning_begin(struct supervisor *supervisor, const struct job_record *record, int64_t n_most);
 /* That of a job; NULL: none. */
 struct planning *planning_of(const struct supervisor *supervisor, int64_t id);
 /* Discard the planning and its result. NULL is allowed. */

@@ -1,0 +1,25 @@
+/* Disk space that is kept for the store: a file of its size beside it, given up when the disk is full, and taken again once there is space.
+ *
+ * With it, jobs that are ended because they filled the disk are recorded, and so are all others meanwhile.
+ */
+#ifndef TRAINERD_DAEMON_RESERVE_H
+#define TRAINERD_DAEMON_RESERVE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct reserve {
+    char path[PATH_MAX];
+    int64_t n_bytes; /* 0: none */
+    bool is_held, has_warned;
+};
+
+/* Keep n_bytes in the folder, as `folder`/reserve. Without the space, a warning. */
+void reserve_open(struct reserve *reserve, const char *folder, int64_t n_bytes);
+/* Give the space up. false: there is none to give */
+bool reserve_release(struct reserve *reserve);
+/* Take it again, where twice as much is free. */
+void reserve_refill(struct reserve *reserve);
+
+#endif

@@ -1,0 +1,86 @@
+/* The files of an attempt's job: opened for its coordinator, held to daemon.max_log while it runs, cut to it when it has ended. */
+#include "protocol/log.h"
+#include "trainerd/daemon/jobs/own_files.h"
+#include "trainerd/daemon/supervisor/supervisor_state.h"
+
+#include <stdio.h>
+
+/* Beyond its limit a job is asked to end; one that goes on to write a quarter more is killed. */
+#define KILL_SHARE 4
+
+/* Fork the coordinator, with the files that it inherits; folder: the job's. */
+static enum status spawn_with(struct supervisor *supervisor, const struct job_record *record, const char *folder,
+                              struct process_options *options, struct process *out)
+{
+    struct command_line line = {0};
+    struct job_files files = {0};
+    int log_file = -1;
+    bool inherits = own_files_are(folder);
+    enum status status = inherits ? own_files_open(folder, record->n_worker, &files, &log_file) : STATUS_OK;
+    files.most_bytes = supervisor->options.n_log_most;
+    status = status == STATUS_OK
+                 ? command_line_make(supervisor->jobs, record, record->attempt + 1, inherits ? &files : NULL, &line)
+                 : status;
+    if (status == STATUS_OK) {
+        options->argv = line.argv;
+        options->folder = line.folder;
+        options->input = line.config;
+        options->log = inherits ? NULL : options->log;
+        options->out = options->err = log_file;
+        options->inherit = files.file;
+        options->n_inherit = files.n;
+        status = process_spawn(options, out);
+    }
+    own_files_close(&files, log_file);
+    command_line_release(&line);
+    return status;
+}
+
+enum status attempt_spawn(struct supervisor *supervisor, const struct job_record *record, uint64_t gpus, struct process *out)
+{
+    char log[PATH_MAX + 16], folder[PATH_MAX], visible[GPUS_VISIBLE_BYTES];
+    enum status status = jobs_folder_make(supervisor->jobs, record->id);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    jobs_folder(supervisor->jobs, record->id, folder);
+    snprintf(log, sizeof log, "%s/" OWN_FILES_LOG, folder);
+    gpus_visible(jobs_gpus(supervisor->jobs), gpus, visible);
+    struct process_options options = {.uid = record->uid,
+                                      .gid = record->gid,
+                                      .pass_environment = supervisor->options.pass_environment,
+                                      .gpus = visible,
+                                      .log = log};
+    return spawn_with(supervisor, record, folder, &options, out);
+}
+
+void attempt_files_check(struct attempt *attempt)
+{
+    char folder[PATH_MAX], name[NAME_MAX + 1];
+    int64_t n_most = attempt->supervisor->options.n_log_most;
+    jobs_folder(attempt->supervisor->jobs, attempt->id, folder);
+    int64_t n = attempt->is_gone ? 0 : own_files_largest(folder, name);
+    if (n <= n_most) {
+        return;
+    }
+    if (attempt->stopping == JOB_REASON_NONE) {
+        snprintf(attempt->spoiled, sizeof attempt->spoiled,
+                 "'%s' in its folder has %lld bytes, more than the %lld that a job may write there (daemon.max_log)", name,
+                 (long long)n, (long long)n_most);
+        log_warn_of(attempt->id, jobs_get(attempt->supervisor->jobs, attempt->id)->attempt, "%s; it is stopped",
+                    attempt->spoiled);
+        attempt_stop(attempt, JOB_REASON_LOG_LIMIT);
+    }
+    if (n - n_most > n_most / KILL_SHARE) {
+        process_kill_session(&attempt->process);
+    }
+}
+
+void attempt_files_cut(const struct attempt *attempt)
+{
+    char folder[PATH_MAX];
+    jobs_folder(attempt->supervisor->jobs, attempt->id, folder);
+    if (own_files_are(folder)) {
+        own_files_cut(folder, attempt->supervisor->options.n_log_most);
+    }
+}
