@@ -15,6 +15,7 @@ struct model_kind {
         is_stack; /* layers that stand alone: model.linear_layers may replace the last ones, model.jumping_knowledge read all */
     bool
         is_sum; /* its aggregates are sums of neighbours' rows, each times what is known of the edge (sage: but for the maximum) */
+    bool takes_edge_features; /* its attention reads features of edges where the graph has them (dataset.edge_features) */
     uint64_t keys; /* MODEL_KEY of each option that only kinds that name it take */
 };
 
