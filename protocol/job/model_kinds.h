@@ -16,7 +16,7 @@ struct model_kind {
     bool
         is_sum; /* its aggregates are sums of neighbours' rows, each times what is known of the edge (sage: but for the maximum) */
     bool takes_edge_features; /* its attention reads features of edges where the graph has them (dataset.edge_features) */
-    uint64_t keys; /* MODEL_KEY of each option that only kinds that name it take */
+    uint64_t keys;            /* MODEL_KEY of each option that only kinds that name it take */
 };
 
 /* The bit of a key of [model] in model_kind.keys. */
@@ -33,5 +33,8 @@ uint32_t model_kinds_with_key(enum job_key_id key);
 
 /* The kinds whose aggregates are sums. */
 uint32_t model_kinds_of_sums(void);
+
+/* The kinds that take features of edges. */
+uint32_t model_kinds_with_edge_features(void);
 
 #endif
