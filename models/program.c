@@ -38,8 +38,12 @@ void program_init(const struct program_input *input, struct program *out)
 {
     int32_t n_run = input->embedded.n_run;
     const uint32_t exact = 1U << DEVICE_CODEC_FP32;
-    *out = (struct program){
-        .labels = -1, .kept = -1, .n_relation = input->n_relation, .codecs = exact, .codecs_backward = exact};
+    *out = (struct program){.labels = -1,
+                            .kept = -1,
+                            .n_relation = input->n_relation,
+                            .n_edge_feature = input->n_edge_feature,
+                            .codecs = exact,
+                            .codecs_backward = exact};
     if (n_run > 0) {
         struct embedded_run *run = memory_alloc((size_t)n_run, sizeof *run);
         memcpy(run, input->embedded.run, (size_t)n_run * sizeof *run);

@@ -110,6 +110,7 @@ struct program {
     int64_t n_embedding;      /* floats of weights at each embedded column: they lie with the part that owns the node */
     struct embedded embedded; /* owned: which columns of the features */
     int32_t n_relation;       /* of the edges; 0: untyped */
+    int64_t n_edge_feature;   /* of the edges; 0: none */
     /* No op is static, and a layer multiplies before it aggregates only where its input is wider; 0: not so. */
     int64_t plain_width;
     bool samples;             /* in training, payloads are samples of their rows, */
@@ -126,6 +127,7 @@ struct program_input {
     bool is_sparse;           /* features are CSR */
     bool is_typed;            /* features are those of several node types side by side, or one column per node */
     int32_t n_relation;       /* of typed edges; 0: untyped */
+    int64_t n_edge_feature;   /* columns of edges' features, which attention reads; 0: edges have none */
     struct embedded embedded; /* columns of sparse features that are one node's own */
     bool stores;              /* parts have the features of the rows that they take, too (program_store) */
 };
