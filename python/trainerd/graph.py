@@ -226,10 +226,10 @@ def _arrays_of(graph: Graph, numbers: bool, predict_only: bool) -> tuple[dict[st
         if n_edge and arrays["edge_weight"].min() < 0:
             raise DataError(f"edge weights go down to {arrays['edge_weight'].min()}, expected 0 or more")
     if graph.edge_attr is not None:
-        rows = graph.edge_attr
-        if rows.ndim not in (1, 2) or rows.shape[0] != n_edge or 0 in rows.shape[1:]:
-            raise DataError(f"features of edges have shape {list(rows.shape)}, expected [{n_edge}, any] or [{n_edge}]: a row for each edge")
-        arrays["edge_attr"] = _floats(rows, "features of edges").astype(np.float32)
+        shape = graph.edge_attr.shape
+        if len(shape) not in (1, 2) or shape[0] != n_edge or 0 in shape[1:]:
+            raise DataError(f"features of edges have shape {list(shape)}, expected [{n_edge}, any] or [{n_edge}]: a row for each edge")
+        arrays["edge_attr"] = _floats(graph.edge_attr, "features of edges").astype(np.float32)
     if graph.edge_type is not None:
         arrays["edge_type"] = _types(graph.edge_type.reshape(-1), n_edge, "edge")
     if graph.relations is not None:
