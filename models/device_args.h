@@ -178,6 +178,12 @@ struct device_attention {
     const uint32_t *col_node;     /* n_col: of payload rows */
 };
 
+/* Columns per head of outputs, and of queries that are as wide. */
+static inline int64_t device_attention_columns(const struct device_attention *how)
+{
+    return how->n_column + (how->score == DEVICE_SCORE_DOT ? how->n_edge_column : 0);
+}
+
 /* Rows at the source end of edges. */
 struct device_attention_source {
     const float *value; /* n × n_head·n_column */
@@ -186,18 +192,18 @@ struct device_attention_source {
 
 /* Rows at the destination end. */
 struct device_attention_target {
-    const float *query;    /* ADD: n × n_head · else n × n_head·n_column */
+    const float *query;    /* ADD: n × n_head · DOT: as wide as outputs · else n × n_head·n_column */
     const float *softmax;  /* n × n_head × 2: (L, D) */
-    const float *grad_out; /* n × n_head·n_column */
+    const float *grad_out; /* as wide as outputs: n × n_head·n_column, DOT n × n_head·(n_column + n_edge_column) */
 };
 
 /* What forward saves of own rows for backward, besides the output. */
 struct device_attention_state {
-    float *softmax;         /* n_own × n_head × 2, in three stages. While blocks are added: row max m, sum Σ exp(score - m).
+    float *softmax;  /* n_own × n_head × 2, in three stages. While blocks are added: row max m, sum Σ exp(score - m).
                              * After finish: log-sum-exp L = m + ln Σ (+inf for a row without edges), 0.
                              * After backward_begin: L, D = ⟨grad_out, out⟩ */
-    float *positive;        /* n_own × n_head·n_column, ADD in training, else NULL: out's sum over the edges with
-                             * key_j + query_i > 0 alone */
+    float *positive; /* n_own × n_head·n_column, ADD in training without features of edges, else NULL: out's sum over the edges
+                             * with key_j + query_i > 0 alone */
     float *positive_weight; /* n_own × n_head: the softmax's sum over the same edges */
 };
 

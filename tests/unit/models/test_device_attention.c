@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const tensor_names[] = {"grad_value", "grad_key", "grad_query", "grad_att", "out"};
+static const char *const tensor_names[] = {"grad_value", "grad_key", "grad_query", "grad_att", "grad_edge", "out"};
 static const char *const score_names[] = {"add", "mlp", "dot", "cosine"};
 
 static const struct {
@@ -53,7 +53,9 @@ static void assert_near(const struct attention_case *c, const char *device_name,
         int64_t n = attention_size(c, (enum attention_tensor)t);
         double norm, error = distance(n, got, truth->grad[t], &norm);
         norm_value = t == ATTENTION_VALUE ? norm : norm_value;
-        double share = t == ATTENTION_ATT ? fmax(cancelled, TOLERANCE_CANCELLED) : t == ATTENTION_OUT ? 0.0 : cancelled;
+        double share = t == ATTENTION_ATT || t == ATTENTION_EDGE ? fmax(cancelled, TOLERANCE_CANCELLED)
+                       : t == ATTENTION_OUT                      ? 0.0
+                                                                 : cancelled;
         bool near = error <= fmax(tolerance * norm, share * norm_value);
         cr_assert(near, "%s on %s: %d heads of %d columns, %d blocks, %s is off by %.2g of %.2g", score_names[c->how.score],
                   device_name, (int)c->how.n_head, (int)c->how.n_column, c->n_block, tensor_names[t], error, norm);
@@ -114,6 +116,37 @@ static void check_score(enum device_score_kind score, bool with_self, double p, 
         }
     }
 }
+
+/* Features of edges: of few columns and many, over blocks whose edges' rows lie anywhere in the table. */
+static void check_edges(enum device_score_kind score, double p)
+{
+    static const int64_t n_edge_columns[] = {1, 5, 16, 37};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        for (int n_block = 1; n_block <= 3; n_block += 2) {
+            struct attention_case c;
+            int64_t n_edge_column = n_edge_columns[(s + (size_t)n_block) % (sizeof n_edge_columns / sizeof *n_edge_columns)];
+            attention_case_init_edges(&c, score, 50, shapes[s].n_head, shapes[s].n_column, n_edge_column, 1.0);
+            c.n_block = n_block;
+            c.how.p = p;
+            check_case(&c, &usual);
+            device_check_close("attention of edges with features", attention_run, &c, result_size(&c), usual.cpu);
+            attention_case_release(&c);
+        }
+    }
+}
+
+#define EDGES_TESTS(name, SCORE)                                                                                               \
+    Test(attention, name##_scores_read_features_of_edges)                                                                      \
+    {                                                                                                                          \
+        check_edges(SCORE, 0.0);                                                                                               \
+    }                                                                                                                          \
+    Test(attention, name##_scores_drop_the_same_coefficients_where_edges_have_features)                                        \
+    {                                                                                                                          \
+        check_edges(SCORE, 0.6);                                                                                               \
+    }
+EDGES_TESTS(add, DEVICE_SCORE_ADD)
+EDGES_TESTS(mlp, DEVICE_SCORE_MLP)
+EDGES_TESTS(dot, DEVICE_SCORE_DOT)
 
 #define SCORE_TESTS(name, SCORE)                                                                                               \
     Test(attention, name##_scores_agree_with_the_direct_computation_for_every_shape)                                           \
@@ -267,7 +300,7 @@ static void run_long_rows(struct device *device, const void *context, float *out
     size_t n_bytes = device->ops->attention_scratch(block.n_row, &a->how);
     void *scratch = device_scratch(n_bytes);
     if (!add) {
-        device->ops->attention_backward_query(device, &rows, scratch, out, mlp ? out + wide : NULL);
+        device->ops->attention_backward_query(device, &rows, scratch, out, mlp ? out + wide : NULL, NULL);
     }
     out += wide + a->how.n_head * a->how.n_column;
     rows.source = own;
