@@ -100,6 +100,8 @@ class DataOfPyG(FolderCase):
         found = arrays_in(folder)
         np.testing.assert_array_equal(found["edge_attr"], data.edge_attr.float().numpy())
         np.testing.assert_array_equal(found["edge_weight"], data.edge_weight.numpy())
+        trained = self.train(folder, "transformer")
+        self.assertEqual((trained.json["dataset"]["edge_features"], trained.weights()["convs.0.lin_edge.weight"].shape[1]), (2, 2))
         data.edge_attr = torch.arange(200)
         self.assertEqual(arrays_in(trainerd.from_pyg(data, self.folder / "one"))["edge_attr"].shape, (200,))
         for rows in (torch.rand(199, 2), torch.rand(200, 0), torch.rand(200, 2, 2)):
