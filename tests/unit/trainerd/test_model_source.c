@@ -16,7 +16,8 @@ static void begin(void)
 TestSuite(model_source, .init = begin, .fini = folder_remove);
 
 #define DATASET                                                                                                                \
-    "{\"features\": 7, \"classes\": 3, \"multi_label\": false, \"edge_weights\": true, \"edge_features\": 2, \"relations\": 0, " \
+    "{\"features\": 7, \"classes\": 3, \"multi_label\": false, \"edge_weights\": true, \"edge_features\": 2, \"relations\": "  \
+    "0, "                                                                                                                      \
     "\"embedded_nodes\": 2, \"fingerprint\": \"00112233445566778899aabbccddeeff\"}"
 
 /* A folder of results with this dataset and these lines of the job's file, as JSON has them. */
