@@ -9,6 +9,7 @@ const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N] = {
     [AGGREGATE_KIND_GCN] = &aggregate_gcn,
     [AGGREGATE_KIND_MAX] = &aggregate_max,
     [AGGREGATE_KIND_GAT] = &aggregate_gat,
+    [AGGREGATE_KIND_GAT_EDGES] = &aggregate_gat_edges,
     [AGGREGATE_KIND_GATV2] = &aggregate_gatv2,
     [AGGREGATE_KIND_DOT] = &aggregate_dot,
     [AGGREGATE_KIND_COSINE] = &aggregate_cosine,

@@ -211,10 +211,10 @@ static void window_run(const struct chain *chain, const struct window *w)
         const struct op_def *def = op_defs[link->call.op->kind];
         struct op_call call = link->call;
         call.n = rows_within(w, link->call.n);
-        call.add_param = !w->begins;
+        call.add_param = !w->begins || (chain->rows.n_chunk == 1 && link->call.add_param);
         bool sums = sums_point(chain, link, w->chunk, &sum_at, &call);
         rows_point(chain, link, w, &call);
-        if (call.n > 0 || (sums && w->begins)) { /* sums over no rows are 0 */
+        if (call.n > 0 || (sums && !call.add_param)) { /* sums over no rows are 0 */
             (link->step->backward ? def->backward : def->forward)(&call);
         }
         grads_end(link, w, &call);
@@ -234,7 +234,7 @@ static void chunk_run(void *context, int chunk, int slot)
     } while (w.n > 0);
 }
 
-/* Each parameter's gradient: the chunks' in their order. */
+/* Each parameter's gradient: the chunks' in their order, behind what ops before have made of it. */
 static void sums_combine(const struct chain *chain)
 {
     int64_t at = 0;
@@ -244,8 +244,12 @@ static void sums_combine(const struct chain *chain)
             const struct step_operand *o = &link->step->operand[k];
             int64_t n = sum_floats(link->call.program, o);
             if (n > 0) {
-                link->call.device->ops->chunks_add(link->call.device, n, chain->rows.n_chunk, sum_of(chain, at, n, 0),
-                                                   link->call.array[o->role]);
+                const struct device_ops *ops = link->call.device->ops;
+                float *sum = sum_of(chain, at, n, 0), *grad = link->call.array[o->role];
+                ops->chunks_add(link->call.device, n, chain->rows.n_chunk, sum, link->call.add_param ? sum : grad);
+                if (link->call.add_param) {
+                    ops->axpby(link->call.device, n, 1.0F, grad, 1.0F, sum, grad);
+                }
             }
             at += sum_place(n);
         }

@@ -229,15 +229,16 @@ struct device_ops {
     /* Divide out, positive and positive_weight by Σ; rows without edges become 0. */
     void (*attention_finish)(struct device *device, int64_t n, const struct device_attention *how,
                              const struct device_attention_state *state, float *out);
-    /* Fill in D. ADD: grad_query (+)= (1 - slope) · (⟨grad_out, positive⟩ - D · positive_weight), no edge read. */
+    /* Fill in D. ADD where there is positive: grad_query (+)= (1 - slope) · (⟨grad_out, positive⟩ - D · positive_weight), no edge read. */
     void (*attention_backward_begin)(struct device *device, int64_t n, const struct device_attention *how,
                                      const float *grad_out, const float *out, const struct device_attention_state *state,
                                      bool add, float *grad_query);
-    /* All but ADD: gradients of own rows' queries from one block of in-edges (begin overwrites, else adds).
+    /* All but ADD without features of edges: gradients of own rows' queries from one block of in-edges (begin overwrites, else adds).
      * MLP: grad_att likewise, n_head × n_column, over fixed chunks of rows (NULL: not wanted).
+     * ADD, MLP with features of edges: grad_edge, shaped as how->edge, of this block's edges alone (NULL: not wanted).
      * scratch: attention_scratch(n_row of the block, how) bytes */
     void (*attention_backward_query)(struct device *device, const struct device_attention_rows *rows, void *scratch,
-                                     float *grad_query, float *grad_att);
+                                     float *grad_query, float *grad_att, float *grad_edge);
     size_t (*attention_scratch)(int64_t n_row, const struct device_attention *how);
     /* Gradients of own rows as sources, from one block of the transposed graph, whose columns are their destinations (begin
      * overwrites, else adds). grad_key: shaped as the source's key, NULL for MLP. */

@@ -28,8 +28,16 @@ struct device_block {
     const int64_t *indptr;
     const uint32_t *cols;
     const uint16_t *types; /* n_edge: relations, ascending in a row; columns ascend in each run of one. NULL: untyped */
-    const float *weights;  /* n_edge: what sums multiply an edge's row by (maxima and attention do not; with types relation sums
-                            * alone do). NULL: 1 */
+    union {
+        const float *weights; /* n_edge: what sums multiply an edge's row by (maxima and attention do not; with types relation
+                                    * sums alone do). NULL: 1 */
+        const uint32_t
+            *edge_rows; /* with edge_table n_edge: each edge's row of it. A block made of another takes 4 bytes an edge
+                                    * over, whichever they are */
+    };
+    const float
+        *edge_table; /* features of edges, which attention alone reads (device_attention.n_edge_column): all blocks that are
+                              * made of a part's have its table. NULL: edges have none */
     bool bordered;  /* several blocks joined whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
     void *schedule; /* the device's own: row ranges of even work, hub rows; made by block_open */
     void *matrix;   /* the device's own, where sums_open was called: the block as a library takes it; made by block_open */
@@ -143,9 +151,10 @@ struct device_sum_sizes {
 
 /* How an edge from row j to row i is scored, head by head; a softmax over i's in-edges then weighs the values of the j. */
 enum device_score_kind {
-    DEVICE_SCORE_ADD,   /* leaky(key_j + query_i): one number per head each (GAT) */
-    DEVICE_SCORE_MLP,   /* Σ_c att_c · leaky(value_j + query_i): there are no keys (GATv2) */
-    DEVICE_SCORE_DOT,   /* scale · ⟨key_j, query_i⟩: as wide as values */
+    DEVICE_SCORE_ADD, /* leaky(key_j + query_i [+ ⟨v, f_ij⟩]): one number per head each (GAT) */
+    DEVICE_SCORE_MLP, /* Σ_c att_c · leaky(value_j + query_i [+ W f_ij]): there are no keys (GATv2) */
+    DEVICE_SCORE_DOT, /* scale · ⟨key_j | f_ij, query_i⟩, and values are value_j | f_ij: keys are as wide as values, queries and
+                         * outputs by D columns wider (transformer) */
     DEVICE_SCORE_COSINE /* key_j · ⟨value_j, query_i⟩: a key is one number per head, 1 / ‖value_j‖ for a cosine (AGNN) */
 };
 
@@ -153,6 +162,10 @@ enum device_score_kind {
 struct device_attention {
     enum device_score_kind score;
     int64_t n_head, n_column;
+    int64_t
+        n_edge_column; /* D: columns of edges' features f; 0: scores read none. Else every edge has a row of its block's edge_table,
+                            * loops too: with_self is not set */
+    const float *edge; /* ADD: v, n_head × D · MLP: Wᵀ, D × n_head·n_column · DOT: NULL */
     float slope;
     float scale;      /* DOT */
     float shift;      /* added to the score of every edge of the block */
@@ -165,6 +178,12 @@ struct device_attention {
     const uint32_t *col_node;     /* n_col: of payload rows */
 };
 
+/* Columns per head of outputs, and of queries that are as wide. */
+static inline int64_t device_attention_columns(const struct device_attention *how)
+{
+    return how->n_column + (how->score == DEVICE_SCORE_DOT ? how->n_edge_column : 0);
+}
+
 /* Rows at the source end of edges. */
 struct device_attention_source {
     const float *value; /* n × n_head·n_column */
@@ -173,18 +192,18 @@ struct device_attention_source {
 
 /* Rows at the destination end. */
 struct device_attention_target {
-    const float *query;    /* ADD: n × n_head · else n × n_head·n_column */
+    const float *query;    /* ADD: n × n_head · DOT: as wide as outputs · else n × n_head·n_column */
     const float *softmax;  /* n × n_head × 2: (L, D) */
-    const float *grad_out; /* n × n_head·n_column */
+    const float *grad_out; /* as wide as outputs: n × n_head·n_column, DOT n × n_head·(n_column + n_edge_column) */
 };
 
 /* What forward saves of own rows for backward, besides the output. */
 struct device_attention_state {
-    float *softmax;         /* n_own × n_head × 2, in three stages. While blocks are added: row max m, sum Σ exp(score - m).
+    float *softmax;  /* n_own × n_head × 2, in three stages. While blocks are added: row max m, sum Σ exp(score - m).
                              * After finish: log-sum-exp L = m + ln Σ (+inf for a row without edges), 0.
                              * After backward_begin: L, D = ⟨grad_out, out⟩ */
-    float *positive;        /* n_own × n_head·n_column, ADD in training, else NULL: out's sum over the edges with
-                             * key_j + query_i > 0 alone */
+    float *positive; /* n_own × n_head·n_column, ADD in training without features of edges, else NULL: out's sum over the edges
+                             * with key_j + query_i > 0 alone */
     float *positive_weight; /* n_own × n_head: the softmax's sum over the same edges */
 };
 

@@ -165,6 +165,12 @@ static void dense_backward_lower(struct lowering *l, int i)
     op_roles saved = op_backward_reads(l->program, &l->program->op[i]);
     lowering_roles(l, &step, saved & OP_ROLES(OUT), 0);
     lowering_roles(l, &step, (saved & OP_ROLES_IN) | reads, writes);
+    for (int k = 0; k < OP_N_PARAM; k++) {
+        int param = l->program->op[i].param[k];
+        if (param >= 0) {
+            l->param_written[param] = true;
+        }
+    }
     step_append(l->list, &step);
 }
 
@@ -355,6 +361,7 @@ void step_lists_lower(const struct program *program, struct step_lists *out)
     size_t n_value = (size_t)program->n_value;
     struct lowering l = {.program = program,
                          .written = memory_alloc(n_value, sizeof *l.written),
+                         .param_written = memory_alloc((size_t)program->n_param, sizeof *l.param_written),
                          .n_reader = memory_alloc(n_value, sizeof *l.n_reader),
                          .maker = memory_alloc(n_value, sizeof *l.maker),
                          .ready = memory_alloc((size_t)program->n_op, sizeof *l.ready)};
@@ -376,6 +383,7 @@ void step_lists_lower(const struct program *program, struct step_lists *out)
     end_lower(&l, false);
     step_lists_finish(program, out);
     free(l.written);
+    free(l.param_written);
     free(l.n_reader);
     free(l.maker);
     free(l.ready);

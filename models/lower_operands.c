@@ -70,8 +70,10 @@ bool lowering_grad_in(const struct lowering *l, const struct step *step, int k, 
     return true;
 }
 
-static bool param_operand(const struct program *program, const struct op *op, enum op_role role, struct step_operand *out)
+/* A gradient that another op has made a share of is updated: dense ops may have a parameter together. */
+static bool param_operand(const struct lowering *l, const struct op *op, enum op_role role, struct step_operand *out)
 {
+    const struct program *program = l->program;
     bool state = is_among(role, OP_ROLE_STATE_0, OP_N_PARAM), grad = is_among(role, OP_ROLE_GRAD_PARAM_0, OP_N_PARAM);
     int param = state  ? op->state[role - OP_ROLE_STATE_0]
                 : grad ? op->param[role - OP_ROLE_GRAD_PARAM_0]
@@ -81,6 +83,9 @@ static bool param_operand(const struct program *program, const struct op *op, en
     }
     out->array = grad ? STEP_ARRAY_GRAD_PARAMETER : STEP_ARRAY_PARAMETER;
     out->index = param;
+    if (grad && out->access == STEP_ACCESS_WRITE && op->kind != OP_KIND_AGGREGATE && l->param_written[param]) {
+        out->access = STEP_ACCESS_UPDATE;
+    }
     return true;
 }
 
@@ -130,7 +135,7 @@ static bool operand_find(const struct lowering *l, const struct step *step, enum
         return lowering_grad_in(l, step, (int)role - OP_ROLE_GRAD_IN_0, out);
     }
     if (is_among(role, OP_ROLE_PARAM_0, 3 * OP_N_PARAM)) {
-        return param_operand(program, op, role, out);
+        return param_operand(l, op, role, out);
     }
     switch (role) {
     case OP_ROLE_OUT:

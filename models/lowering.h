@@ -9,6 +9,7 @@ struct lowering {
     struct step_list *list; /* being written */
     bool lossy;             /* the list is training's */
     bool *written;          /* n_value: its gradient is there */
+    bool *param_written;    /* n_param: likewise */
     int *n_reader;          /* n_value: ops that have yet to add to its gradient */
     int *maker;             /* n_value: the op that makes it; -1: the features */
     int n_ready;

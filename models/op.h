@@ -85,7 +85,7 @@ struct op_call {
     struct random_key key;        /* seed, this op's number; stream DROPOUT, of aggregates EDGE */
     const struct device_now *now; /* the key's epoch */
     bool add[OP_N_IN];            /* dense backward: add to grad_in instead of overwriting it */
-    bool add_param;               /* likewise to grad_param */
+    bool add_param;               /* likewise to grad_param, which ops before it have made a share of, or windows */
 
     union {
         void *array[OP_ROLE_N]; /* by enum op_role; or by name: */

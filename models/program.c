@@ -38,8 +38,12 @@ void program_init(const struct program_input *input, struct program *out)
 {
     int32_t n_run = input->embedded.n_run;
     const uint32_t exact = 1U << DEVICE_CODEC_FP32;
-    *out = (struct program){
-        .labels = -1, .kept = -1, .n_relation = input->n_relation, .codecs = exact, .codecs_backward = exact};
+    *out = (struct program){.labels = -1,
+                            .kept = -1,
+                            .n_relation = input->n_relation,
+                            .n_edge_feature = input->n_edge_feature,
+                            .codecs = exact,
+                            .codecs_backward = exact};
     if (n_run > 0) {
         struct embedded_run *run = memory_alloc((size_t)n_run, sizeof *run);
         memcpy(run, input->embedded.run, (size_t)n_run * sizeof *run);
@@ -295,17 +299,35 @@ int program_head_mean(struct program *program, int in, int64_t n_head)
     return op_append(program, op, program->value[in].width / n_head);
 }
 
+int program_head_widen(struct program *program, int in, int weight, int64_t n_head)
+{
+    const struct parameter *param = &program->param[weight];
+    ASSERT(param->shape[0] == program->value[in].width && param->shape[0] % n_head == 0);
+    struct op op = {.kind = OP_KIND_HEAD_WIDEN, .in = {in, -1, -1}, .param = {weight, -1}, .n_head = n_head};
+    return op_append(program, op, param->shape[0] + n_head * param->shape[1]);
+}
+
+int program_head_narrow(struct program *program, int in, int weight, int64_t n_head)
+{
+    const struct parameter *param = &program->param[weight];
+    ASSERT(param->shape[0] + n_head * param->shape[1] == program->value[in].width && param->shape[0] % n_head == 0);
+    struct op op = {.kind = OP_KIND_HEAD_NARROW, .in = {in, -1, -1}, .param = {weight, -1}, .n_head = n_head};
+    return op_append(program, op, param->shape[0]);
+}
+
 int program_attention(struct program *program, const struct op *op)
 {
-    int64_t width = program->value[op->in[0]].width;
+    int64_t width = program->value[op->in[0]].width, more = op->n_head * program->n_edge_feature;
+    bool add = op->aggregate == AGGREGATE_KIND_GAT || op->aggregate == AGGREGATE_KIND_GAT_EDGES;
+    int64_t out = width + (op->aggregate == AGGREGATE_KIND_DOT ? more : 0);
     ASSERT(op->n_head > 0 && width % op->n_head == 0);
     for (int k = 1; k < OP_N_IN; k++) {
-        bool narrow = op->aggregate == AGGREGATE_KIND_GAT || (op->aggregate == AGGREGATE_KIND_COSINE && k == 1);
-        ASSERT(op->in[k] < 0 || program->value[op->in[k]].width == (narrow ? op->n_head : width));
+        bool narrow = add || (op->aggregate == AGGREGATE_KIND_COSINE && k == 1);
+        ASSERT(op->in[k] < 0 || program->value[op->in[k]].width == (narrow ? op->n_head : k == 2 ? out : width));
     }
     struct op attention = *op;
     attention.kind = OP_KIND_AGGREGATE;
-    return op_append(program, attention, width);
+    return op_append(program, attention, out);
 }
 
 int program_relation(struct program *program, int in, int weight, int comp)

@@ -37,6 +37,8 @@ enum op_kind {
     OP_KIND_ROW_SCALE,    /* out = in1 · in0, in1 one number per row */
     OP_KIND_HEAD_DOT,     /* out[h] = ⟨in0's head h, w's⟩  params: w */
     OP_KIND_HEAD_MEAN,    /* out = mean over in0's heads */
+    OP_KIND_HEAD_WIDEN,   /* out[h] = in0's head h | wᵀ in0[h]    params: w, heads' rows one below the other */
+    OP_KIND_HEAD_NARROW,  /* out[h] = a + w b, in0's head h = a | b    params: w, as of HEAD_WIDEN */
     OP_KIND_AGGREGATE,    /* out = an aggregate of in0 over in-neighbours */
     OP_KIND_N
 };
@@ -47,11 +49,12 @@ enum aggregate_kind {
     AGGREGATE_KIND_MEAN,
     AGGREGATE_KIND_GCN,
     AGGREGATE_KIND_MAX,
-    AGGREGATE_KIND_GAT,                 /* in: values, keys, queries (one number per head) */
-    AGGREGATE_KIND_GATV2,               /* in: values, none, queries     params: att */
-    AGGREGATE_KIND_DOT,                 /* in: values, keys, queries (as wide as values) */
-    AGGREGATE_KIND_COSINE,              /* in: values, keys (one number per head), queries (as wide as values) */
-    AGGREGATE_KIND_RELATION,            /* typed edges; params: weight (relations or bases × in × out), comp or -1 */
+    AGGREGATE_KIND_GAT,       /* in: values, keys, queries (one number per head) */
+    AGGREGATE_KIND_GAT_EDGES, /* likewise, of edges with features     params: edges' weight, its attention */
+    AGGREGATE_KIND_GATV2,     /* in: values, none, queries     params: att, edges' weight or -1 */
+    AGGREGATE_KIND_DOT,       /* in: values, keys, queries (as wide as values; of edges with features wider, and so is out) */
+    AGGREGATE_KIND_COSINE,    /* in: values, keys (one number per head), queries (as wide as values) */
+    AGGREGATE_KIND_RELATION,  /* typed edges; params: weight (relations or bases × in × out), comp or -1 */
     AGGREGATE_KIND_RELATION_ROWS,       /* typed edges; in: a row of each relation's columns side by side */
     AGGREGATE_KIND_RELATION_ROWS_MIXED, /* likewise of each base's; params: comp */
     AGGREGATE_KIND_N
@@ -110,6 +113,7 @@ struct program {
     int64_t n_embedding;      /* floats of weights at each embedded column: they lie with the part that owns the node */
     struct embedded embedded; /* owned: which columns of the features */
     int32_t n_relation;       /* of the edges; 0: untyped */
+    int64_t n_edge_feature;   /* of the edges; 0: none */
     /* No op is static, and a layer multiplies before it aggregates only where its input is wider; 0: not so. */
     int64_t plain_width;
     bool samples;             /* in training, payloads are samples of their rows, */
@@ -126,6 +130,7 @@ struct program_input {
     bool is_sparse;           /* features are CSR */
     bool is_typed;            /* features are those of several node types side by side, or one column per node */
     int32_t n_relation;       /* of typed edges; 0: untyped */
+    int64_t n_edge_feature;   /* columns of edges' features, which attention reads; 0: edges have none */
     struct embedded embedded; /* columns of sparse features that are one node's own */
     bool stores;              /* parts have the features of the rows that they take, too (program_store) */
 };
@@ -178,6 +183,10 @@ int program_row_scale(struct program *program, int in, int scale);
  * dimension is one head's. */
 int program_head_dot(struct program *program, int in, int weight);
 int program_head_mean(struct program *program, int in, int64_t n_head);
+/* Each head followed by its product with its rows of weight, n_head · columns × n: a head x becomes x | wᵀ x. program_head_narrow goes
+ * back: a | b becomes a + w b. Both may have the same weight. */
+int program_head_widen(struct program *program, int in, int weight, int64_t n_head);
+int program_head_narrow(struct program *program, int in, int weight, int64_t n_head);
 /* Attention over in-neighbours: `op` names the inputs, parameters, n_head, a and dropout that the kind asks for. */
 int program_attention(struct program *program, const struct op *op);
 

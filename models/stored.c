@@ -66,7 +66,7 @@ static bool has_keys(const struct program *program, const struct op *op)
 enum program_stored program_stored(const struct program *program, const struct op *op)
 {
     if (op->kind != OP_KIND_AGGREGATE || op->is_static || op->in[0] == 0 || program->plain_width > 0 ||
-        program->n_relation > 0) {
+        program->n_relation > 0 || program->n_edge_feature > 0) { /* kept blocks have edges' ends alone */
         return PROGRAM_STORED_NONE;
     }
     const struct aggregate_def *def = aggregate_defs[op->aggregate];

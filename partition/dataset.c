@@ -109,7 +109,15 @@ static enum status folder_load(const struct job *job, struct dataset *out)
     }
     name_of(path, out->name, sizeof out->name);
     out->splits.n = 1;
-    return readers[format](job, path, out);
+    status = readers[format](job, path, out);
+    if (status == STATUS_OK && job->dataset.edge_features == JOB_SWITCH_YES && out->n_edge_feature == 0) {
+        status = status_fail(
+            STATUS_NO_INPUT,
+            "%s: no features of edges, expected some for dataset.edge_features = \"yes\": edge_attr.npy (npy), "
+            "raw/edge-feat.csv.gz or \"edge_feat\" in raw/data.npz (ogb)",
+            path);
+    }
+    return status;
 }
 
 enum status dataset_load(const struct job *job, struct dataset *out)
@@ -174,7 +182,7 @@ bool dataset_is_embedded(const struct dataset *dataset, int64_t node)
            embedded_has(&dataset->embedded, dataset->feature_indices[first]);
 }
 
-void dataset_fingerprint(const struct dataset *dataset, bool weights, char out[33])
+void dataset_fingerprint(const struct dataset *dataset, bool values, char out[33])
 {
     XXH3_state_t *state = XXH3_createState();
     ASSERT(state != NULL);
@@ -186,8 +194,12 @@ void dataset_fingerprint(const struct dataset *dataset, bool weights, char out[3
         XXH3_128bits_update(state, &dataset->n_relation, sizeof dataset->n_relation);
         XXH3_128bits_update(state, dataset->edge_type, (size_t)dataset->n_edge * sizeof *dataset->edge_type);
     }
-    if (weights && dataset->weighted) {
+    if (values && dataset->weighted) {
         XXH3_128bits_update(state, dataset->edge_weight, (size_t)dataset->n_edge * sizeof *dataset->edge_weight);
+    }
+    for (int64_t i = 0; values && dataset->edge_row != NULL && i < dataset->n_edge; i++) {
+        const float *row = dataset_edge_features(dataset, dataset->edge_row[i]);
+        XXH3_128bits_update(state, row, (size_t)dataset->n_edge_feature * sizeof *row);
     }
     XXH128_hash_t hash = XXH3_128bits_digest(state);
     XXH3_freeState(state);

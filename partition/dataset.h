@@ -47,9 +47,11 @@ struct dataset {
     int32_t n_class;          /* classes, or label columns when multi_label */
     bool multi_label;         /* a row of labels each: 0 and 1, or where the job regresses numbers */
     bool regression;          /* job_regresses */
-    bool symmetric;           /* (u,v) is stored whenever (v,u) is, with the same weight; never true of typed edges */
-    int32_t n_relation;       /* typed edges: relations, inverse ones included; 0: untyped */
-    bool weighted;            /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
+    bool
+        symmetric; /* (u,v) is stored whenever (v,u) is, with the same weight; never true of edges that have types or features */
+    int32_t n_relation;     /* typed edges: relations, inverse ones included; 0: untyped */
+    bool weighted;          /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
+    int64_t n_edge_feature; /* columns of the edges' features; 0: none. Loops that a definition adds are then stored */
     enum dataset_loops loops;
 
     int64_t *indptr;     /* n_node + 1: row = destination */
@@ -57,6 +59,12 @@ struct dataset {
     uint16_t *edge_type; /* n_edge: relations, ascending in a row; NULL when untyped */
     float *edge_weight;  /* n_edge: finite, not negative; NULL unless weighted */
     float *strength;     /* n_node: sum of the weights of a node's in-edges, finite; NULL unless weighted */
+
+    /* Features of edges; all NULL without. An edge and its reverse that was added have the same row. */
+    uint32_t *edge_row;         /* n_edge: a row of edge_features, or n_edge_row + v: row v of loop_features */
+    int64_t n_edge_row;         /* rows of the file */
+    const float *edge_features; /* n_edge_row × n_edge_feature: as in the file, finite */
+    float *loop_features;       /* n_node × n_edge_feature: of loops that a definition adds; NULL where it adds none */
 
     /* Exactly one of the three holds the features (none when n_feature is 0); values as in the file,
      * row-normalised when the job asks. */
@@ -84,7 +92,9 @@ struct dataset {
  *           pair of nodes once. A generator's edges are of one relation. undirected adds to typed edges their inverse,
  *           type t + R. Weights of edges are read for models that take them (weights_choose): reverse edges get the
  *           same, repeats are added up, as PyTorch Geometric's to_undirected and coalesce do. Node types' features become one sparse matrix, the types' columns side by side; a type without
- *           features has a column of ones, one for each of its nodes
+ *           features has a column of ones, one for each of its nodes. Features of edges are read for kinds that take them
+ *           (edge_features_choose): repeats are one edge, and loops that a definition adds have the mean of the node's other
+ *           in-edges, as PyTorch Geometric's add_self_loops with fill_value = "mean"
  *   units   memory at most 1.3 × the bytes of the arrays that stay, mapped files not counted; on top of that entries
  *           that repeats waste until the rows are sorted, and members of .npz archives, which are inflated in memory
  *   owns    the caller owns *out and gives it back with dataset_release; files are mapped where they allow
@@ -95,6 +105,13 @@ struct dataset {
 enum status dataset_load(const struct job *job, struct dataset *out);
 
 void dataset_release(struct dataset *dataset);
+
+/* The features of an edge, by its edge_row: n_edge_feature of them. */
+static inline const float *dataset_edge_features(const struct dataset *dataset, int64_t edge_row)
+{
+    return edge_row < dataset->n_edge_row ? dataset->edge_features + edge_row * dataset->n_edge_feature
+                                          : dataset->loop_features + (edge_row - dataset->n_edge_row) * dataset->n_edge_feature;
+}
 
 /* How many splits there are to choose from at a path (dataset.split), without reading the graph.
  * errors  STATUS_NO_INPUT, STATUS_DATA it is no data set; files of splits that do not have as many */
@@ -107,6 +124,7 @@ struct dataset_model {
     int32_t n_class;
     bool multi_label, regression;
     int32_t n_relation; /* 0: untyped */
+    int64_t n_edge_feature;
     bool label_input;   /* labels of training nodes are among its input */
     int64_t n_embedded; /* nodes of its graph with a feature column of their own, whose weights are theirs alone; 0: none */
     const char *graph;  /* dataset_fingerprint of its graph; "": not known */
@@ -126,7 +144,7 @@ void dataset_feature_rows(const struct dataset *dataset, const uint32_t *node, i
 bool dataset_is_embedded(const struct dataset *dataset, int64_t node);
 
 /* A 128-bit name of the graph's structure (nodes, edges, types; not features), as 32 hex digits and a NUL: the partition
- * cache's key. With `weights` also of the weights: a resumed job must have the same. */
-void dataset_fingerprint(const struct dataset *dataset, bool weights, char out[33]);
+ * cache's key. With `values` also of the edges' weights and features: a resumed job must have the same. */
+void dataset_fingerprint(const struct dataset *dataset, bool values, char out[33]);
 
 #endif

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Partial gradients of att: one for each of at most so many fixed sets of ranges, whatever the number of threads. */
-#define ATT_PARTIALS 128
+/* Partial gradients of parameters: one for each of at most so many fixed sets of ranges, whatever the number of threads. */
+#define PARTIALS 128
 
 static struct cpu_attention attention_over(enum cpu_attention_pass pass, const struct device_attention_rows *rows)
 {
@@ -22,6 +22,7 @@ static struct cpu_attention attention_over(enum cpu_attention_pass pass, const s
         .begin = rows->begin,
         .with_self = with_self,
         .end_head = how->n_head,
+        .own_columns = how->n_head * (pass == CPU_ATTENTION_SOURCE ? how->n_column : device_attention_columns(how)),
         .threshold = random_drop_threshold(how->p),
         .keep_scale = (float)(1.0 / (1.0 - how->p)),
         .source = rows->source,
@@ -41,40 +42,39 @@ static bool is_parallel(const struct cpu_attention *a)
     return (a->block->n_row + cpu_n_edge(a->block)) * a->how->n_head * a->how->n_column >= CPU_PARALLEL_MIN;
 }
 
-/* The ranges of one set, whose sums of grad_att are together. */
+/* The ranges of one set, whose sums for parameters' gradients are together. */
 struct slot {
     const struct cpu_schedule *schedule;
     int64_t n, index;
-    double *grad_att; /* n sets of n_head · n_column, or NULL */
+    double *sums; /* n sets of cpu_attention_sums, or NULL */
 };
 
 static void run_slot(const struct cpu_device *device, const struct cpu_attention *a, struct slot slot)
 {
-    int64_t n_range = slot.schedule->n_range, width = a->how->n_head * a->how->n_column;
-    double *sum = slot.grad_att != NULL ? slot.grad_att + slot.index * width : NULL;
+    int64_t n_range = slot.schedule->n_range;
+    double *sum = slot.sums != NULL ? slot.sums + slot.index * cpu_attention_sums(a->how) : NULL;
     for (int64_t i = slot.index * n_range / slot.n; i < (slot.index + 1) * n_range / slot.n; i++) {
         device->kernels->attention_rows(a, slot.schedule->range[2 * i], slot.schedule->range[2 * i + 1], sum);
         cpu_between(device);
     }
 }
 
-/* Hub rows first, then all ranges. grad_att: n_slot sets of n_head · n_column, or NULL; a range's set depends on its number
- * alone. */
-static void run_rows(const struct cpu_device *device, const struct cpu_attention *a, int64_t n_slot, double *grad_att)
+/* Hub rows first, then all ranges. sums: n_slot sets, or NULL; a range's set depends on its number alone. */
+static void run_rows(const struct cpu_device *device, const struct cpu_attention *a, int64_t n_slot, double *sums)
 {
     struct cpu_small_schedule small;
     const struct cpu_schedule *schedule = cpu_schedule_of(a->block, &small);
     int64_t n = n_slot < schedule->n_range ? n_slot : schedule->n_range;
-    cpu_attention_hub(device, a, n_slot, grad_att);
+    cpu_attention_hub(device, a, n_slot, sums);
     if (!is_parallel(a)) { /* a parallel region of one thread costs more than a small block */
         for (int64_t index = 0; index < n; index++) {
-            run_slot(device, a, (struct slot){schedule, n, index, grad_att});
+            run_slot(device, a, (struct slot){schedule, n, index, sums});
         }
         return;
     }
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
     for (int64_t index = 0; index < n; index++) {
-        run_slot(device, a, (struct slot){schedule, n, index, grad_att});
+        run_slot(device, a, (struct slot){schedule, n, index, sums});
     }
 }
 
@@ -102,7 +102,7 @@ static void scale_columns(int64_t n, float scale, float *x)
 void cpu_attention_finish(struct device *device, int64_t n, const struct device_attention *how,
                           const struct device_attention_state *state, float *out)
 {
-    int64_t n_column = how->n_column, n_head = n * how->n_head;
+    int64_t n_column = device_attention_columns(how), n_head = n * how->n_head;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_head * n_column >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_head; i++) {
         float *softmax = state->softmax + 2 * i;
@@ -122,52 +122,56 @@ void cpu_attention_backward_begin(struct device *device, int64_t n, const struct
 {
     const struct cpu_device *cpu = cpu_device(device);
     const struct cpu_attention_begin begin = {how, grad_out, out, state, add, grad_query};
-    int64_t step = cpu_step_rows(how->n_head * how->n_column);
-#pragma omp parallel for num_threads(cpu->n_thread) if (n * how->n_head * how->n_column >= CPU_PARALLEL_MIN)
+    int64_t width = how->n_head * device_attention_columns(how), step = cpu_step_rows(width);
+#pragma omp parallel for num_threads(cpu->n_thread) if (n * width >= CPU_PARALLEL_MIN)
     for (int64_t first = 0; first < n; first += step) {
         cpu->kernels->attention_begin(&begin, first, first + step < n ? first + step : n);
     }
 }
 
-/* grad_att (+)= Σ of the partial gradients, in their order. */
-static void combine_att(int64_t n_part, int64_t width, const double *partial, bool begin, float *grad_att)
+/* grad (+)= Σ of the partial gradients, in their order: n of each set. */
+static void combine(int64_t n_part, int64_t width, const double *partial, int64_t n, bool begin, float *grad)
 {
-    for (int64_t c = 0; c < width; c++) {
-        double sum = begin ? 0.0 : grad_att[c];
+    for (int64_t c = 0; c < n; c++) {
+        double sum = begin ? 0.0 : grad[c];
         for (int64_t i = 0; i < n_part; i++) {
             sum += partial[i * width + c];
         }
-        grad_att[c] = (float)sum;
+        grad[c] = (float)sum;
     }
 }
 
 void cpu_attention_backward_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
-                                  float *grad_query, float *grad_att)
+                                  float *grad_query, float *grad_att, float *grad_edge)
 {
     struct cpu_attention a = attention_over(CPU_ATTENTION_QUERY, rows);
+    bool add = rows->how->score == DEVICE_SCORE_ADD;
     a.grad_query = grad_query;
-    a.own_reads[0] = rows->target.query;
+    a.own_reads[0] = add ? NULL : rows->target.query;
     a.own_reads[1] = rows->target.grad_out;
-    a.own_writes[0] = grad_query;
+    a.own_writes[0] = add ? NULL : grad_query;
     struct cpu_small_schedule small;
     const struct cpu_schedule *schedule = cpu_schedule_of(rows->block, &small);
-    int64_t width = rows->how->n_head * rows->how->n_column;
+    int64_t width = cpu_attention_sums(rows->how), n_att = cpu_attention_att_sums(rows->how);
     int64_t n_unit = schedule->n_range > schedule->n_piece ? schedule->n_range : schedule->n_piece;
-    int64_t n_part = n_unit < ATT_PARTIALS ? n_unit : ATT_PARTIALS;
-    double *partial = grad_att != NULL ? scratch : NULL;
+    int64_t n_part = n_unit < PARTIALS ? n_unit : PARTIALS;
+    double *partial = grad_att != NULL || grad_edge != NULL ? scratch : NULL;
     if (partial != NULL) {
         memset(partial, 0, (size_t)(n_part * width) * sizeof *partial);
     }
     run_rows(cpu_device(device), &a, n_part, partial);
     if (grad_att != NULL) {
-        combine_att(n_part, width, partial, rows->begin, grad_att);
+        combine(n_part, width, partial, n_att, rows->begin, grad_att);
+    }
+    if (grad_edge != NULL) {
+        combine(n_part, width, partial + n_att, width - n_att, true, grad_edge);
     }
 }
 
 size_t cpu_attention_scratch(int64_t n_row, const struct device_attention *how)
 {
     (void)n_row;
-    return how->score == DEVICE_SCORE_MLP ? (size_t)(ATT_PARTIALS * how->n_head * how->n_column) * sizeof(double) : 0;
+    return (size_t)(PARTIALS * cpu_attention_sums(how)) * sizeof(double);
 }
 
 void cpu_attention_backward_source(struct device *device, const struct device_attention_rows *rows, float *grad_value,

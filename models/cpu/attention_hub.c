@@ -8,9 +8,15 @@
 /* The results of a pass for some heads, of one piece or of a row; NULL: the pass has no such result. */
 struct partial {
     float *softmax; /* heads × 2: (m, s) */
-    float *wide[2]; /* heads × n_column: out, positive · grad_query · grad_value, dot's grad_key */
-    float *narrow;  /* heads: positive_weight · grad_key */
+    float *wide[2]; /* heads × wide_columns: out, positive · grad_query · grad_value, dot's grad_key */
+    float *narrow;  /* heads: positive_weight · add's grad_query · grad_key */
 };
+
+/* Columns of a head of them: of positive, whose score has no features in its output, as many. */
+static int64_t wide_columns(const struct cpu_attention *a)
+{
+    return a->pass == CPU_ATTENTION_SOURCE ? a->how->n_column : device_attention_columns(a->how);
+}
 
 /* The row's arrays from `head` on, or with `at` those of a partial of n heads. */
 static struct partial arrays_of(const struct cpu_attention *a, int64_t head, int64_t n, float *at)
@@ -22,14 +28,14 @@ static struct partial arrays_of(const struct cpu_attention *a, int64_t head, int
         made = (struct partial){a->state->softmax, {a->out, a->state->positive}, a->state->positive_weight};
         break;
     case CPU_ATTENTION_QUERY:
-        made.wide[0] = a->grad_query;
+        *(a->how->score == DEVICE_SCORE_ADD ? &made.narrow : &made.wide[0]) = a->grad_query;
         break;
     case CPU_ATTENTION_SOURCE:
         made = (struct partial){NULL, {a->grad_value, dot ? a->grad_key : NULL}, dot ? NULL : a->grad_key};
         break;
     }
     float **arrays[] = {&made.softmax, &made.wide[0], &made.wide[1], &made.narrow};
-    const int64_t widths[] = {2, a->how->n_column, a->how->n_column, 1};
+    const int64_t widths[] = {2, wide_columns(a), wide_columns(a), 1};
     for (int k = 0; k < 4; k++) {
         if (*arrays[k] != NULL) {
             *arrays[k] = at != NULL ? at : *arrays[k] + head * widths[k];
@@ -44,7 +50,7 @@ static int64_t heads_at_once(const struct cpu_attention *a)
 {
     struct partial made = arrays_of(a, 0, 0, NULL);
     int64_t n_float = (made.softmax != NULL ? 2 : 0) + (made.narrow != NULL ? 1 : 0);
-    n_float += (made.wide[0] != NULL ? a->how->n_column : 0) + (made.wide[1] != NULL ? a->how->n_column : 0);
+    n_float += (made.wide[0] != NULL ? wide_columns(a) : 0) + (made.wide[1] != NULL ? wide_columns(a) : 0);
     int64_t n = CPU_PARTIAL_COLUMNS / n_float;
     return n < 8 ? n : n / 8 * 8;
 }
@@ -61,7 +67,7 @@ static void merge(int64_t n, float scale, float *x, float scale_other, const flo
  *   m = max(m₁, m₂)   s = s₁ exp(m₁ - m) + s₂ exp(m₂ - m)   out likewise; gradients are sums: factors of 1 */
 static void merge_heads(const struct cpu_attention *a, int64_t n, const struct partial *row, const struct partial *piece)
 {
-    const int64_t n_column = a->how->n_column;
+    const int64_t n_column = wide_columns(a);
     for (int64_t h = 0; h < n; h++) {
         float scale = 1.0f, scale_piece = 1.0f;
         if (row->softmax != NULL) {
@@ -89,7 +95,7 @@ static void copy_heads(const struct cpu_attention *a, int64_t n, const struct pa
 {
     float *const to[] = {row->softmax, row->wide[0], row->wide[1], row->narrow};
     const float *const from[] = {piece->softmax, piece->wide[0], piece->wide[1], piece->narrow};
-    const int64_t widths[] = {2, a->how->n_column, a->how->n_column, 1};
+    const int64_t widths[] = {2, wide_columns(a), wide_columns(a), 1};
     for (int k = 0; k < 4; k++) {
         if (to[k] != NULL) {
             memcpy(to[k], from[k], (size_t)(n * widths[k]) * sizeof(float));
@@ -98,7 +104,7 @@ static void copy_heads(const struct cpu_attention *a, int64_t n, const struct pa
 }
 
 /* The pass over one piece's edges, as if they were all of the row's, into its partial. */
-static void run_piece(const struct cpu_device *device, const struct cpu_attention *a, int64_t p, double *grad_att)
+static void run_piece(const struct cpu_device *device, const struct cpu_attention *a, int64_t p, double *sums)
 {
     const struct cpu_schedule *schedule = a->block->schedule;
     const struct cpu_piece *piece = &schedule->piece[p];
@@ -107,9 +113,10 @@ static void run_piece(const struct cpu_device *device, const struct cpu_attentio
     struct cpu_attention alone = *a;
     alone.is_piece = true;
     alone.state = a->pass == CPU_ATTENTION_FORWARD ? &state : NULL;
-    alone.out = alone.grad_query = alone.grad_value = made.wide[0];
+    alone.out = alone.grad_value = made.wide[0];
+    alone.grad_query = made.wide[0] != NULL ? made.wide[0] : made.narrow;
     alone.grad_key = made.wide[1] != NULL ? made.wide[1] : made.narrow;
-    device->kernels->attention_piece(&alone, piece->row, piece->begin, piece->end, grad_att);
+    device->kernels->attention_piece(&alone, piece->row, piece->begin, piece->end, sums);
 }
 
 /* Is piece p its row's first? */
@@ -119,15 +126,15 @@ static bool begins_row(const struct cpu_schedule *schedule, int64_t p)
 }
 
 /* All pieces' heads a.first_head … a.end_head-1 in parallel, then into the rows, piece after piece. */
-static void run_pieces(const struct cpu_device *device, const struct cpu_attention *a, int64_t n_slot, double *grad_att)
+static void run_pieces(const struct cpu_device *device, const struct cpu_attention *a, int64_t n_slot, double *sums)
 {
     const struct cpu_schedule *schedule = a->block->schedule;
-    const int64_t n_piece = schedule->n_piece, n_head = a->how->n_head, width = n_head * a->how->n_column;
+    const int64_t n_piece = schedule->n_piece, n_head = a->how->n_head, width = cpu_attention_sums(a->how);
     const int64_t n = a->end_head - a->first_head;
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
     for (int64_t slot = 0; slot < n_slot; slot++) {
         for (int64_t p = slot * n_piece / n_slot; p < (slot + 1) * n_piece / n_slot; p++) {
-            run_piece(device, a, p, grad_att != NULL ? grad_att + slot * width : NULL);
+            run_piece(device, a, p, sums != NULL ? sums + slot * width : NULL);
         }
     }
     for (int64_t p = 0; p < n_piece; p++) {
@@ -138,7 +145,7 @@ static void run_pieces(const struct cpu_device *device, const struct cpu_attenti
     }
 }
 
-void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot, double *grad_att)
+void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot, double *sums)
 {
     const struct cpu_schedule *schedule = attention->block->schedule;
     if (schedule == NULL || schedule->n_piece == 0) {
@@ -150,7 +157,7 @@ void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attenti
     if (n_together == 0) { /* one head is too wide for a partial: each row by one thread, uncut */
         for (int64_t p = 0; p < n_piece; p++) {
             if (begins_row(schedule, p)) {
-                device->kernels->attention_rows(&a, schedule->piece[p].row, schedule->piece[p].row + 1, grad_att);
+                device->kernels->attention_rows(&a, schedule->piece[p].row, schedule->piece[p].row + 1, sums);
             }
         }
         return;
@@ -158,6 +165,6 @@ void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attenti
     for (int64_t h = 0; h < n_head; h += n_together) {
         a.first_head = h;
         a.end_head = h + n_together < n_head ? h + n_together : n_head;
-        run_pieces(device, &a, n_slot < n_piece ? n_slot : n_piece, grad_att);
+        run_pieces(device, &a, n_slot < n_piece ? n_slot : n_piece, sums);
     }
 }

@@ -106,12 +106,11 @@ size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge);
 /* Run a sum over all rows of a schedule. */
 void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, const struct cpu_sum *sum);
 
-/* Run an attention's pass over the hub rows of its block; grad_att as the kernels', or NULL.
+/* Run an attention's pass over the hub rows of its block; sums as the kernels', or NULL.
  *
  *   notes  a row's pieces start empty and are merged in their order into the row: softmaxes by their row maxima, sums by adding.
- *          grad_att has n_slot sets of n_head · n_column; a piece's set depends on its number alone
+ *          sums has n_slot sets; a piece's set depends on its number alone
  */
-void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot,
-                       double *grad_att);
+void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot, double *sums);
 
 #endif

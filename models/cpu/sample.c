@@ -19,7 +19,7 @@ struct arrays {
     int64_t *next;   /* n_col: transposing, a row's next edge */
     uint32_t *place; /* n_col: sampling, a column's place among those kept (the same memory as next) */
     uint32_t *cols;
-    float *weights;  /* NULL: the block has none */
+    float *weights;  /* or edges' rows of a table; NULL: the block has none */
     uint16_t *types; /* likewise */
     size_t n_bytes;
 };
@@ -81,13 +81,16 @@ struct device_block cpu_block_sampled(const struct device_block *block, int64_t 
     const struct arrays a = arrays_of(block, block->n_row, block->n_col, scratch);
     struct device_block out = block_of(&a, block->n_row, n_kept, block->n_edge);
     out.rows = block->rows;
+    out.edge_table = block->edge_table;
     return out;
 }
 
 struct device_block cpu_block_transposed(const struct device_block *block, int64_t n_own, void *scratch)
 {
     const struct arrays a = arrays_of(block, block->n_col, block->n_row, scratch);
-    return block_of(&a, block->n_col, n_own, block->n_edge);
+    struct device_block out = block_of(&a, block->n_col, n_own, block->n_edge);
+    out.edge_table = block->edge_table;
+    return out;
 }
 
 /* indptr[r + 1] counts the edges of row r: make it where they end. */
@@ -120,7 +123,7 @@ static void row_fill(const struct device_block *block, const struct arrays *to, 
         }
         to->cols[at] = place;
         if (to->weights != NULL) {
-            to->weights[at] = block->weights[e];
+            memcpy(&to->weights[at], &block->weights[e], sizeof *to->weights);
         }
         if (to->types != NULL) {
             to->types[at] = block->types[e];
@@ -159,7 +162,7 @@ static void edge_put(const struct device_block *block, const struct arrays *to, 
     int64_t at = to->indptr[block->cols[e] + 1]++;
     to->cols[at] = block->rows != NULL ? block->rows[r] : (uint32_t)r;
     if (to->weights != NULL) {
-        to->weights[at] = block->weights[e];
+        memcpy(&to->weights[at], &block->weights[e], sizeof *to->weights);
     }
     if (to->types != NULL) {
         to->types[at] = block->types[e];

@@ -21,6 +21,11 @@ int head_param(struct program *program, int64_t n_head, int64_t n_column, const 
     return program_tensor(program, name, 3, shape, glorot_bound(n_head, n_column));
 }
 
+int edge_param(struct program *program, int64_t f, double bound, int layer)
+{
+    return named_param(program, f, program->n_edge_feature, bound, "convs.%d.lin_edge.weight", layer);
+}
+
 int heads_join(const struct model *model, int layer, int y, int64_t n_head)
 {
     return is_last(model->job, layer) && n_head > 1 ? program_head_mean(model->program, y, n_head) : y;

@@ -84,6 +84,9 @@ int64_t attention_heads(const struct job *job, int layer);
 /* An attention vector per head, 1 × n_head × n_column, named by a format with the layer's number. */
 int head_param(struct program *program, int64_t n_head, int64_t n_column, const char *format, int layer);
 
+/* The weight that edges' features are multiplied with, f × n_edge_feature. */
+int edge_param(struct program *program, int64_t f, double bound, int layer);
+
 /* The heads' outputs side by side; averaged in the last layer. heads_end adds the layer's bias. */
 int heads_join(const struct model *model, int layer, int y, int64_t n_head);
 int heads_end(const struct model *model, int layer, int y, int64_t n_head);

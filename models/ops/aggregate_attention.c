@@ -3,10 +3,15 @@
  * in[0]: rows of the sources, in[1]: their keys, in[2]: queries of the destinations. Forward keeps a row's softmax in two
  * numbers per head; backward makes every coefficient again from them. GAT's queries need no edges: their gradient comes from
  * a second sum that forward keeps, over the edges whose score was positive.
+ *
+ * Features f of edges: GAT's score has ⟨v, f⟩ in it, v_h = W_hᵀ a_h, GATv2's columns have W f, with a weight W of the edges. Kernels make the
+ * gradients of v and of W beside those of the queries, from which those of W and a follow here. TransformerConv's W is in dense ops around
+ * the aggregate (head_widen.c): its queries and output have columns more for f.
  * source  Veličković et al., ICLR 2018, eq. 1-4 · Brody, Alon & Yahav, ICLR 2022, eq. 7 · Vaswani et al., 2017, eq. 1
  *         Thekumparampil, Wang, Oh & Li, arXiv 1803.03735, eq. 5
  */
 #include "models/ops/ops.h"
+#include "protocol/log.h"
 
 #include <string.h>
 
@@ -28,26 +33,92 @@ static int64_t saved_width(const struct program *program, const struct op *op, i
 static struct device_attention attention_of(const struct program *program, const struct op *op)
 {
     static const enum device_score_kind scores[AGGREGATE_KIND_N] = {[AGGREGATE_KIND_GAT] = DEVICE_SCORE_ADD,
+                                                                    [AGGREGATE_KIND_GAT_EDGES] = DEVICE_SCORE_ADD,
                                                                     [AGGREGATE_KIND_GATV2] = DEVICE_SCORE_MLP,
                                                                     [AGGREGATE_KIND_DOT] = DEVICE_SCORE_DOT,
                                                                     [AGGREGATE_KIND_COSINE] = DEVICE_SCORE_COSINE};
     return (struct device_attention){.score = scores[op->aggregate],
                                      .n_head = op->n_head,
-                                     .n_column = program->value[op->out].width / op->n_head,
+                                     .n_column = program->value[op->in[0]].width / op->n_head,
+                                     .n_edge_column = op->aggregate == AGGREGATE_KIND_COSINE ? 0 : program->n_edge_feature,
                                      .slope = op->a,
                                      .scale = op->a};
+}
+
+/* What is made of the parameters of edges, and its gradient: v (GAT), or Wᵀ and dW (GATv2). Behind them what products and kernels take. */
+struct edge_workspace {
+    float *edge, *grad_edge;
+    float *turned; /* GATv2: dW from its transpose */
+    void *rest;
+};
+
+/* Floats of each. */
+static int64_t edge_floats(const struct device_attention *how)
+{
+    int64_t n = how->n_head * how->n_edge_column;
+    return how->score == DEVICE_SCORE_ADD ? n : how->score == DEVICE_SCORE_MLP ? n * how->n_column : 0;
+}
+
+static struct edge_workspace edge_workspace_of(const struct op_call *call, const struct device_attention *how)
+{
+    int64_t n = edge_floats(how);
+    float *edge = call->workspace;
+    return (struct edge_workspace){edge, edge + n, edge + 2 * n, edge + (n + 1) / 2 * 2 * 3};
 }
 
 static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     struct device_attention how = attention_of(program, op);
-    return op->aggregate == AGGREGATE_KIND_GATV2 ? ops->attention_scratch(n, &how) : 0;
+    size_t kernels = ops->attention_scratch(n, &how), product = ops->linear_scratch(1, how.n_edge_column, how.n_column);
+    size_t arrays = (size_t)((edge_floats(&how) + 1) / 2 * 2 * 3) * sizeof(float);
+    return arrays == 0 ? kernels : arrays + (kernels > product ? kernels : product);
+}
+
+/* What scores read of the parameters of edges: v_h = W_hᵀ a_h (GAT) or Wᵀ (GATv2). */
+static const float *edge_make(const struct op_call *call, const struct device_attention *how)
+{
+    const struct device_ops *ops = call->device->ops;
+    const struct edge_workspace at = edge_workspace_of(call, how);
+    int64_t n_column = how->n_column, n_more = how->n_edge_column;
+    if (edge_floats(how) == 0) {
+        return NULL;
+    }
+    if (how->score == DEVICE_SCORE_MLP) {
+        ops->swap_axes(call->device, how->n_head * n_column, n_more, 1, call->param[1], at.edge);
+        return at.edge;
+    }
+    for (int64_t h = 0; h < how->n_head; h++) {
+        ops->linear_backward_input(call->device, 1, n_more, n_column, call->param[1] + h * n_column,
+                                   call->param[0] + h * n_column * n_more, false, at.edge + h * n_more);
+    }
+    return at.edge;
+}
+
+/* The parameters' gradients of a block's edges: dW_h += a_h ⊗ dv_h, da_h += W_h dv_h (GAT); dW (GATv2). */
+static void edge_backward(const struct op_call *call, const struct device_attention *how)
+{
+    const struct device_ops *ops = call->device->ops;
+    const struct edge_workspace at = edge_workspace_of(call, how);
+    int64_t n_column = how->n_column, n_more = how->n_edge_column, n = edge_floats(how);
+    if (how->score == DEVICE_SCORE_MLP) {
+        ops->swap_axes(call->device, n_more, how->n_head * n_column, 1, at.grad_edge, at.turned);
+        ops->axpby(call->device, n, 1.0F, at.turned, call->first ? 0.0F : 1.0F, call->first ? NULL : call->grad_param[1],
+                   call->grad_param[1]);
+        return;
+    }
+    for (int64_t h = 0; h < how->n_head; h++) {
+        const float *weight = call->param[0] + h * n_column * n_more, *grad = at.grad_edge + h * n_more;
+        ops->linear_backward_weight(call->device, 1, n_more, n_column, grad, call->param[1] + h * n_column, at.rest,
+                                    !call->first, call->grad_param[0] + h * n_column * n_more);
+        ops->linear_forward(call->device, 1, n_more, n_column, grad, weight, NULL, !call->first,
+                            call->grad_param[1] + h * n_column);
+    }
 }
 
 static struct device_attention attention(const struct op_call *call)
 {
     struct device_attention how = attention_of(call->program, call->op);
-    how.att = call->param[0];
+    how.att = how.score == DEVICE_SCORE_MLP ? call->param[0] : NULL;
     how.p = call->training ? call->op->dropout : 0.0;
     how.shift = call->shift;
     how.key = call->key;
@@ -78,6 +149,7 @@ static struct device_attention_target target(const float *const rows[HALO_N_PIEC
 /* One block's call; the pass says what is at either end. */
 static struct device_attention_rows rows_of(const struct op_call *call, const struct device_attention *how)
 {
+    ASSERT(how->n_edge_column == 0 || !call->self); /* loops have features as other edges do */
     return (struct device_attention_rows){
         .how = how, .block = call->block, .begin = call->first, .with_self = call->first && call->self};
 }
@@ -89,6 +161,7 @@ static void forward(const struct op_call *call)
     struct device_attention how = attention(call);
     struct device_attention_state saved = state(call);
     struct device_attention_rows rows = rows_of(call, &how);
+    how.edge = edge_make(call, &how);
     rows.source = source(call->payload);
     rows.self_source = source(call->own);
     rows.target.query = call->in[2];
@@ -111,12 +184,20 @@ static void backward_begin(const struct op_call *call)
 static void backward_query(const struct op_call *call)
 {
     struct device_attention how = attention(call);
+    const struct edge_workspace at = edge_workspace_of(call, &how);
     struct device_attention_rows rows = rows_of(call, &how);
+    how.edge = edge_make(call, &how);
+    bool edges = how.edge != NULL;
     rows.source = source(call->payload);
     rows.self_source = source(call->own);
     rows.target = (struct device_attention_target){
         .query = call->in[2], .softmax = call->saved[SAVED_SOFTMAX], .grad_out = call->grad_out};
-    call->device->ops->attention_backward_query(call->device, &rows, call->workspace, call->grad_in[2], call->grad_param[0]);
+    call->device->ops->attention_backward_query(call->device, &rows, edges ? at.rest : call->workspace, call->grad_in[2],
+                                                how.score == DEVICE_SCORE_MLP ? call->grad_param[0] : NULL,
+                                                edges ? at.grad_edge : NULL);
+    if (edges) {
+        edge_backward(call, &how);
+    }
 }
 
 /* dx_j = Σ_i μ_ij α_ij dy_i [+ de_ij ∂e_ij/∂x_j] · dk_j = Σ_i de_ij ∂e_ij/∂k_j, over the destinations i of j's edges */
@@ -124,6 +205,7 @@ static void backward_source(const struct op_call *call)
 {
     struct device_attention how = attention(call);
     struct device_attention_rows rows = rows_of(call, &how);
+    how.edge = edge_make(call, &how);
     rows.source = (struct device_attention_source){.value = call->in[0], .key = call->in[1]};
     rows.target = target(call->payload);
     rows.self_target = target(call->own);
@@ -153,6 +235,7 @@ static void backward_return(const struct op_call *call)
 static void backward_pack(const struct op_call *call)
 {
     struct device_attention how = attention(call);
+    how.edge = edge_make(call, &how);
     how.row_node = call->col_node;
     how.col_node = call->node;
     const struct device_attention_rows rows = {
@@ -223,6 +306,13 @@ const struct aggregate_def aggregate_gat = {
     .backward = {SOURCE_PASS},
     .sampled_backward = {RETURN_PASS},
 };
+
+const struct aggregate_def aggregate_gat_edges = {.name = "gat_edges",
+                                                  .title = "GATConv attention over edges with features",
+                                                  FORWARD,
+                                                  .begin_access = BEGIN_ACCESS,
+                                                  .backward = {QUERY_PASS, SOURCE_PASS},
+                                                  .sampled_backward = {QUERY_PASS, RETURN_PASS}};
 
 const struct aggregate_def aggregate_gatv2 = {.name = "gatv2",
                                               .title = "GATv2Conv attention",

@@ -17,6 +17,7 @@ extern const struct op_def op_eps_add;
 extern const struct op_def op_inverse_norm;
 extern const struct op_def op_row_scale;
 extern const struct op_def op_head_dot;
+extern const struct op_def op_head_widen, op_head_narrow;
 extern const struct op_def op_head_mean;
 
 extern const struct aggregate_def aggregate_sum;
@@ -24,6 +25,7 @@ extern const struct aggregate_def aggregate_mean;
 extern const struct aggregate_def aggregate_gcn;
 extern const struct aggregate_def aggregate_max;
 extern const struct aggregate_def aggregate_gat;
+extern const struct aggregate_def aggregate_gat_edges;
 extern const struct aggregate_def aggregate_gatv2;
 extern const struct aggregate_def aggregate_dot;
 extern const struct aggregate_def aggregate_cosine;

@@ -34,6 +34,7 @@ struct attention {
 struct edge {
     const float *value, *key;
     const float *query, *softmax, *grad_out;
+    const float *f; /* its features; NULL: none */
     uint32_t from, to;
 };
 
@@ -50,12 +51,12 @@ static int64_t smaller(int64_t a, int64_t b)
 /* Numbers per head and row of queries, and of keys. */
 static int64_t n_per_query(const struct device_attention *how)
 {
-    return how->score == DEVICE_SCORE_ADD ? 1 : how->n_column;
+    return how->score == DEVICE_SCORE_ADD ? 1 : device_attention_columns(how);
 }
 
 static int64_t n_per_key(const struct device_attention *how)
 {
-    return how->score == DEVICE_SCORE_COSINE ? 1 : n_per_query(how);
+    return how->score == DEVICE_SCORE_COSINE || how->score == DEVICE_SCORE_ADD ? 1 : how->n_column;
 }
 
 static const float *at(const float *x, int64_t row, int64_t head, int64_t n_head, int64_t n)
@@ -82,7 +83,8 @@ static struct edge edge_at(const struct attention *a, int64_t r, int64_t e, int6
         .key = at(source->key, j, h, how->n_head, n_per_key(how)),
         .query = at(target->query, i, h, how->n_head, n_per_query(how)),
         .softmax = at(target->softmax, i, h, how->n_head, 2),
-        .grad_out = at(target->grad_out, i, h, how->n_head, how->n_column),
+        .grad_out = at(target->grad_out, i, h, how->n_head, device_attention_columns(how)),
+        .f = how->n_edge_column > 0 ? a->block->edge_table + (int64_t)a->block->edge_rows[e] * how->n_edge_column : NULL,
     };
     if (how->p > 0.0) {
         uint32_t own = how->row_node[row], other = is_self ? own : how->col_node[col];
@@ -113,19 +115,44 @@ static double slope(const struct device_attention *how, double x)
     return x > 0.0 ? 1.0 : how->slope;
 }
 
-/* leaky(key_j + query_i), leaky(x) = x · slope(x) */
-static double score_add(const struct device_attention *how, const struct edge *edge)
+/* ADD: what leaky is of, key_j + query_i + ⟨v, f⟩ */
+static double sum_add(const struct device_attention *how, int64_t h, const struct edge *edge)
 {
     double x = (double)edge->key[0] + edge->query[0];
+    return edge->f != NULL ? x + dot(how->n_edge_column, how->edge + h * how->n_edge_column, edge->f) : x;
+}
+
+/* MLP: likewise of column c, value_jc + query_ic + ⟨W_c, f⟩ */
+static double sum_mlp(const struct device_attention *how, int64_t h, int64_t c, const struct edge *edge)
+{
+    double x = (double)edge->value[c] + edge->query[c];
+    for (int64_t d = 0; edge->f != NULL && d < how->n_edge_column; d++) {
+        x += (double)how->edge[(d * how->n_head + h) * how->n_column + c] * edge->f[d];
+    }
+    return x;
+}
+
+/* ⟨x, y⟩ of a head's columns, DOT ⟨x | f, y⟩ */
+static double dot_wide(const struct device_attention *how, const float *x, const struct edge *edge, const float *y)
+{
+    double sum = dot(how->n_column, x, y);
+    bool wide = device_attention_columns(how) > how->n_column;
+    return wide ? sum + dot(how->n_edge_column, edge->f, y + how->n_column) : sum;
+}
+
+/* leaky(x), leaky(x) = x · slope(x) */
+static double score_add(const struct device_attention *how, int64_t h, const struct edge *edge)
+{
+    double x = sum_add(how, h, edge);
     return x * slope(how, x);
 }
 
-/* Σ_c att_c · leaky(value_jc + query_ic) */
+/* Σ_c att_c · leaky(x_c) */
 static double score_mlp(const struct device_attention *how, int64_t h, const struct edge *edge)
 {
     double sum = 0.0;
     for (int64_t c = 0; c < how->n_column; c++) {
-        double x = (double)edge->value[c] + edge->query[c];
+        double x = sum_mlp(how, h, c, edge);
         sum += how->att[h * how->n_column + c] * x * slope(how, x);
     }
     return sum;
@@ -135,11 +162,11 @@ static double score_of_kind(const struct device_attention *how, int64_t h, const
 {
     switch (how->score) {
     case DEVICE_SCORE_ADD:
-        return score_add(how, edge);
+        return score_add(how, h, edge);
     case DEVICE_SCORE_MLP:
         return score_mlp(how, h, edge);
-    case DEVICE_SCORE_DOT: /* scale · ⟨key_j, query_i⟩ */
-        return how->scale * dot(how->n_column, edge->key, edge->query);
+    case DEVICE_SCORE_DOT: /* scale · ⟨key_j | f, query_i⟩ */
+        return how->scale * dot_wide(how, edge->key, edge, edge->query);
     case DEVICE_SCORE_COSINE: /* key_j · ⟨value_j, query_i⟩ */
         return edge->key[0] * dot(how->n_column, edge->value, edge->query);
     }
@@ -169,9 +196,10 @@ static void add_scaled(int64_t n, double factor, const float *x, double *sum)
     }
 }
 
-static bool is_positive(const struct edge *edge)
+/* Column c of x | f, x the edge's value or key: of DOT the features follow on both. */
+static const float *column_at(const struct device_attention *how, const float *x, const struct edge *edge, int64_t c)
 {
-    return (double)edge->key[0] + edge->query[0] > 0.0;
+    return c < how->n_column ? x + c : edge->f + (c - how->n_column);
 }
 
 /* One step of the online softmax: the row max after a block, and what brings sums so far to it, exp(old max - row_max). */
@@ -187,14 +215,21 @@ static double forward_sums(const struct attention *a, int64_t r, const struct co
     double weights = 0.0;
     for (int64_t e = first_edge(a, r); e < a->block->indptr[r + 1]; e++) {
         struct edge edge = edge_at(a, r, e, at->head);
-        if (positive && !is_positive(&edge)) {
+        if (positive && sum_add(a->how, at->head, &edge) <= 0.0) {
             continue;
         }
         double weight = exp(score(a->how, at->head, &edge) - row_max);
         weights += weight;
-        add_scaled(at->n, weight * dropout_factor(a->how, at->head, &edge), edge.value + at->first, sum);
+        add_scaled(at->n, weight * dropout_factor(a->how, at->head, &edge), column_at(a->how, edge.value, &edge, at->first),
+                   sum);
     }
     return weights;
+}
+
+/* Columns from c on that are held at a time: of the values, or behind them of the features. */
+static int64_t columns_from(const struct device_attention *how, int64_t c)
+{
+    return smaller((c < how->n_column ? how->n_column : device_attention_columns(how)) - c, COLUMNS);
 }
 
 /* out (one head's columns) = rescale · out + the row's sums; returns the row's Σ exp(e - row_max). */
@@ -202,8 +237,8 @@ static double forward_columns(const struct attention *a, int64_t r, int64_t h, c
                               float *out)
 {
     double sum[COLUMNS], weights = 0.0;
-    for (int64_t c = 0, n; c < a->how->n_column; c += n) {
-        n = smaller(a->how->n_column - c, COLUMNS);
+    for (int64_t c = 0, n; c < device_attention_columns(a->how); c += n) {
+        n = columns_from(a->how, c);
         for (int64_t i = 0; i < n; i++) {
             sum[i] = step->rescale * out[c + i];
         }
@@ -229,7 +264,7 @@ static void forward_head(const struct attention *a, int64_t r, int64_t h, bool b
                          const struct device_attention_state *state, float *out)
 {
     const struct device_attention *how = a->how;
-    int64_t head = own_row(a, r) * how->n_head + h, n = how->n_column;
+    int64_t head = own_row(a, r) * how->n_head + h, n = device_attention_columns(how);
     float *softmax = state->softmax + 2 * head;
     if (begin) {
         head_clear(head, n, state, out);
@@ -277,10 +312,11 @@ void reference_attention_finish(struct device *device, int64_t n, const struct d
                                 const struct device_attention_state *state, float *out)
 {
     (void)device;
+    int64_t n_column = device_attention_columns(how);
     for (int64_t i = 0; i < n * how->n_head; i++) {
         double row_max = state->softmax[2 * i], sum = state->softmax[2 * i + 1];
         double scale = sum == 0.0 ? 0.0 : 1.0 / sum;
-        for (int64_t c = i * how->n_column; c < (i + 1) * how->n_column; c++) {
+        for (int64_t c = i * n_column; c < (i + 1) * n_column; c++) {
             out[c] = (float)(out[c] * scale);
             if (state->positive != NULL) {
                 state->positive[c] = (float)(state->positive[c] * scale);
@@ -302,10 +338,10 @@ void reference_attention_backward_begin(struct device *device, int64_t n, const 
 {
     (void)device;
     for (int64_t i = 0; i < n * how->n_head; i++) {
-        int64_t c = i * how->n_column;
-        double d = dot(how->n_column, grad_out + c, out + c);
+        int64_t n_column = device_attention_columns(how), c = i * n_column;
+        double d = dot(n_column, grad_out + c, out + c);
         state->softmax[2 * i + 1] = (float)d;
-        if (how->score == DEVICE_SCORE_ADD) {
+        if (state->positive != NULL) {
             double positive = dot(how->n_column, grad_out + c, state->positive + c);
             double grad = (1.0 - how->slope) * (positive - d * state->positive_weight[i]);
             grad_query[i] = (float)(add ? grad_query[i] + grad : grad);
@@ -318,26 +354,34 @@ static void edge_backward(const struct attention *a, int64_t h, const struct edg
 {
     double alpha = exp(score(a->how, h, edge) - edge->softmax[0]), mu = dropout_factor(a->how, h, edge);
     *coefficient = mu * alpha;
-    *de = alpha * (mu * dot(a->how->n_column, edge->grad_out, edge->value) - edge->softmax[1]);
+    *de = alpha * (mu * dot_wide(a->how, edge->value, edge, edge->grad_out) - edge->softmax[1]);
 }
 
-/* mlp: sum[i] += de · att_c · slope(x_c), the gradient of value and query alike; att_sum[i] += de · leaky(x_c) (NULL: not
- * wanted). */
+/* mlp: sum[i] += de · att_c · slope(x_c), the gradient of value and query alike; att_sum[i] += de · leaky(x_c), and edge_sum, as
+ * Wᵀ, += the gradient · f (NULL: not wanted). */
 static void mlp_backward(const struct device_attention *how, const struct columns *at, const struct edge *edge, double de,
-                         double *sum, double *att_sum)
+                         double *sum, double *att_sum, double *edge_sum)
 {
     const float *att = how->att + at->head * how->n_column + at->first;
     for (int64_t i = 0; i < at->n; i++) {
-        double x = (double)edge->value[at->first + i] + edge->query[at->first + i];
-        sum[i] += att[i] * de * slope(how, x);
+        double x = sum_mlp(how, at->head, at->first + i, edge), grad = att[i] * de * slope(how, x);
+        sum[i] += grad;
         if (att_sum != NULL) {
             att_sum[i] += de * x * slope(how, x);
+        }
+        for (int64_t d = 0; edge_sum != NULL && d < how->n_edge_column; d++) {
+            edge_sum[(d * how->n_head + at->head) * how->n_column + at->first + i] += grad * edge->f[d];
         }
     }
 }
 
-/* Gradients of one row's query (and of att), some columns of a head. */
-static void query_backward(const struct attention *a, int64_t r, const struct columns *at, double *grad_query, double *grad_att)
+/* What the gradients of one row's query go to, some columns of a head, and those of parameters (NULL: not wanted). */
+struct query_sums {
+    double *query, *att; /* of the columns */
+    double *edge;        /* shaped as how->edge */
+};
+
+static void query_backward(const struct attention *a, int64_t r, const struct columns *at, const struct query_sums *to)
 {
     const struct device_attention *how = a->how;
     for (int64_t e = first_edge(a, r); e < a->block->indptr[r + 1]; e++) {
@@ -346,56 +390,80 @@ static void query_backward(const struct attention *a, int64_t r, const struct co
         edge_backward(a, at->head, &edge, &coefficient, &de);
         switch (how->score) {
         case DEVICE_SCORE_MLP:
-            mlp_backward(how, at, &edge, de, grad_query, grad_att);
+            mlp_backward(how, at, &edge, de, to->query, to->att, to->edge);
             break;
-        case DEVICE_SCORE_DOT: /* ∂e/∂query = scale · key */
-            add_scaled(at->n, how->scale * de, edge.key + at->first, grad_query);
+        case DEVICE_SCORE_DOT: /* ∂e/∂query = scale · (key | f) */
+            add_scaled(at->n, how->scale * de, column_at(how, edge.key, &edge, at->first), to->query);
             break;
         case DEVICE_SCORE_COSINE: /* ∂e/∂query = key · value */
-            add_scaled(at->n, edge.key[0] * de, edge.value + at->first, grad_query);
+            add_scaled(at->n, edge.key[0] * de, edge.value + at->first, to->query);
             break;
-        case DEVICE_SCORE_ADD: /* backward_begin has done it */
+        case DEVICE_SCORE_ADD: /* ∂e/∂query = slope(x), ∂e/∂v = slope(x) · f */
+            de *= slope(how, sum_add(how, at->head, &edge));
+            to->query[0] += de;
+            if (to->edge != NULL) {
+                add_scaled(how->n_edge_column, de, edge.f, to->edge + at->head * how->n_edge_column);
+            }
             break;
         }
     }
 }
 
+/* Numbers of how->edge. */
+static int64_t edge_size(const struct device_attention *how)
+{
+    int64_t n = how->n_head * how->n_edge_column;
+    return how->score == DEVICE_SCORE_ADD ? n : how->score == DEVICE_SCORE_MLP ? n * how->n_column : 0;
+}
+
+/* Some columns of all rows' queries. */
+static void queries_backward(const struct attention *a, bool begin, const struct columns *at, double *edge, float *grad_query,
+                             float *grad_att)
+{
+    int64_t width = n_per_query(a->how);
+    double query[COLUMNS], att[COLUMNS];
+    float *to_att = grad_att != NULL ? grad_att + at->head * width + at->first : NULL;
+    for (int64_t i = 0; i < at->n; i++) {
+        att[i] = begin || to_att == NULL ? 0.0 : to_att[i];
+    }
+    for (int64_t r = 0; r < a->block->n_row; r++) {
+        float *grad = grad_query + (own_row(a, r) * a->how->n_head + at->head) * width + at->first;
+        for (int64_t i = 0; i < at->n; i++) {
+            query[i] = begin ? 0.0 : grad[i];
+        }
+        query_backward(a, r, at, &(struct query_sums){query, to_att != NULL ? att : NULL, edge});
+        round_columns(at->n, query, grad);
+    }
+    if (to_att != NULL) {
+        round_columns(at->n, att, to_att);
+    }
+}
+
 void reference_attention_backward_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
-                                        float *grad_query, float *grad_att)
+                                        float *grad_query, float *grad_att, float *grad_edge)
 {
     (void)device;
-    (void)scratch;
-    const struct device_attention *how = rows->how;
     struct attention a = attention_over(rows);
-    bool begin = rows->begin;
-    int64_t n_column = how->n_column;
-    for (int64_t h = 0; h < how->n_head; h++) {
-        for (int64_t c = 0, n; c < n_column; c += n) {
-            double sum[COLUMNS], att[COLUMNS];
-            n = smaller(n_column - c, COLUMNS);
-            for (int64_t i = 0; i < n; i++) {
-                att[i] = begin || grad_att == NULL ? 0.0 : grad_att[h * n_column + c + i];
-            }
-            for (int64_t r = 0; r < a.block->n_row; r++) {
-                float *grad = grad_query + (own_row(&a, r) * how->n_head + h) * n_column + c;
-                for (int64_t i = 0; i < n; i++) {
-                    sum[i] = begin ? 0.0 : grad[i];
-                }
-                query_backward(&a, r, &(struct columns){h, c, n}, sum, att);
-                round_columns(n, sum, grad);
-            }
-            if (grad_att != NULL) {
-                round_columns(n, att, grad_att + h * n_column + c);
-            }
+    int64_t width = n_per_query(rows->how), n_edge = edge_size(rows->how);
+    double *edge = grad_edge != NULL ? scratch : NULL;
+    if (edge != NULL) {
+        memset(edge, 0, (size_t)n_edge * sizeof *edge);
+    }
+    for (int64_t h = 0; h < rows->how->n_head; h++) {
+        for (int64_t c = 0, n; c < width; c += n) {
+            n = width == 1 ? 1 : columns_from(rows->how, c);
+            queries_backward(&a, rows->begin, &(struct columns){h, c, n}, edge, grad_query, grad_att);
         }
+    }
+    if (edge != NULL) {
+        round_columns(n_edge, edge, grad_edge);
     }
 }
 
 size_t reference_attention_scratch(int64_t n_row, const struct device_attention *how)
 {
     (void)n_row;
-    (void)how;
-    return 0;
+    return (size_t)edge_size(how) * sizeof(double);
 }
 
 /* Gradients of one row as a source, some columns of a head; ADD, COSINE: grad_key[0] is the head's. */
@@ -410,10 +478,10 @@ static void source_backward(const struct attention *a, int64_t r, const struct c
         add_scaled(at->n, coefficient, edge.grad_out + at->first, grad_value);
         switch (how->score) {
         case DEVICE_SCORE_ADD: /* ∂e/∂key = slope(x) */
-            grad_key[0] += de * slope(how, (double)edge.key[0] + edge.query[0]);
+            grad_key[0] += de * slope(how, sum_add(how, at->head, &edge));
             break;
         case DEVICE_SCORE_MLP:
-            mlp_backward(how, at, &edge, de, grad_value, NULL);
+            mlp_backward(how, at, &edge, de, grad_value, NULL, NULL);
             break;
         case DEVICE_SCORE_DOT: /* ∂e/∂key = scale · query */
             add_scaled(at->n, how->scale * de, edge.query + at->first, grad_key);

@@ -7,7 +7,7 @@
 struct arrays {
     int64_t *indptr; /* n_row + 1 */
     uint32_t *cols;
-    float *weights;
+    float *weights; /* or edges' rows of a table */
     uint16_t *types;
 };
 
@@ -46,7 +46,7 @@ static void edge_put(const struct device_block *block, int64_t e, int64_t r, uin
     int64_t at = to->indptr[r + 1]++;
     to->cols[at] = col;
     if (to->weights != NULL) {
-        to->weights[at] = block->weights[e];
+        memcpy(&to->weights[at], &block->weights[e], sizeof *to->weights);
     }
     if (to->types != NULL) {
         to->types[at] = block->types[e];
@@ -85,6 +85,7 @@ void reference_block_sample(struct device *device, const struct device_block *bl
     }
     *out = block_of(&to, block->n_row, n_kept);
     out->rows = block->rows;
+    out->edge_table = block->edge_table;
 }
 
 /* Put the edges of one type (of all, where there are none), row after row; returns how many there are. */
@@ -121,4 +122,5 @@ void reference_block_transpose(struct device *device, const struct device_block 
         n_edge -= type_put(block, type, &to);
     }
     *out = block_of(&to, block->n_col, n_own);
+    out->edge_table = block->edge_table;
 }

@@ -9,6 +9,7 @@
 #include "partition/formats/dataset_unread.h"
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/dataset_edges.h"
+#include "partition/graph/edge_features.h"
 #include "partition/graph/weights.h"
 
 #include <inttypes.h>
@@ -122,33 +123,64 @@ static enum status weights_open(const struct job *job, const char *folder, struc
     return status == STATUS_OK && use ? weights_attach(weights, edges) : status;
 }
 
+/* Give the edges their features where there are any and the job takes them; open until the graph is built. */
+static enum status edge_features_open(const struct job *job, const char *folder, struct npy *features,
+                                      struct edge_source *edges)
+{
+    struct dataset_path path = dataset_path_join(folder, "edge_attr.npy");
+    bool use = false;
+    enum status status = edge_features_choose(job, path.text, npy_exists(path.text), &use);
+    if (status == STATUS_OK && use) {
+        status = npy_open(path.text, features);
+    }
+    return status == STATUS_OK && use ? edge_features_attach(features, edges) : status;
+}
+
+/* What the edges have besides their ends, each open as long as the edges are read. */
+struct edge_arrays {
+    struct npy types, weights, features;
+};
+
+static enum status arrays_open(const struct job *job, const char *folder, const struct dataset_meta *meta,
+                               struct edge_arrays *arrays, struct edge_source *edges)
+{
+    enum status status = types_open(job, folder, meta, &arrays->types, edges);
+    status = status == STATUS_OK ? weights_open(job, folder, &arrays->weights, edges) : status;
+    return status == STATUS_OK ? edge_features_open(job, folder, &arrays->features, edges) : status;
+}
+
+static void arrays_close(struct edge_arrays *arrays)
+{
+    npy_close(&arrays->types);
+    npy_close(&arrays->weights);
+    npy_close(&arrays->features);
+}
+
 static enum status list_load(const struct job *job, const char *folder, const struct dataset_meta *meta, struct dataset *out)
 {
-    struct npy edges = {0}, types = {0}, weights = {0};
+    struct npy edges = {0};
+    struct edge_arrays arrays = {0};
     struct edge_source source;
     enum status status = open_in(folder, "edges.npy", &edges);
     if (status == STATUS_OK) {
         status = edge_source_list(&edges, &source);
     }
     if (status == STATUS_OK) {
-        status = types_open(job, folder, meta, &types, &source);
-    }
-    if (status == STATUS_OK) {
-        status = weights_open(job, folder, &weights, &source);
+        status = arrays_open(job, folder, meta, &arrays, &source);
     }
     if (status == STATUS_OK) {
         source.n_node_file = "labels.npy";
         status = dataset_graph_build(job, &source, false, out);
     }
     npy_close(&edges);
-    npy_close(&types);
-    npy_close(&weights);
+    arrays_close(&arrays);
     return status;
 }
 
 static enum status rows_load(const struct job *job, const char *folder, const struct dataset_meta *meta, struct dataset *out)
 {
-    struct npy indptr = {0}, indices = {0}, types = {0}, weights = {0};
+    struct npy indptr = {0}, indices = {0};
+    struct edge_arrays arrays = {0};
     struct edge_rows rows = {&indptr, &indices, false, 0};
     struct edge_source source;
     enum status status = open_in(folder, "indptr.npy", &indptr);
@@ -159,18 +191,14 @@ static enum status rows_load(const struct job *job, const char *folder, const st
         status = edge_source_rows(&rows, out->n_node, &source);
     }
     if (status == STATUS_OK) {
-        status = types_open(job, folder, meta, &types, &source);
-    }
-    if (status == STATUS_OK) {
-        status = weights_open(job, folder, &weights, &source);
+        status = arrays_open(job, folder, meta, &arrays, &source);
     }
     if (status == STATUS_OK) {
         status = dataset_graph_build(job, &source, false, out);
     }
     npy_close(&indptr);
     npy_close(&indices);
-    npy_close(&types);
-    npy_close(&weights);
+    arrays_close(&arrays);
     return status;
 }
 

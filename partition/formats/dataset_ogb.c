@@ -1,8 +1,8 @@
 /* Format ogb: the folder of a node-property data set as the OGB package downloads it, either as tables
  * (raw/edge.csv.gz …) or as arrays (raw/data.npz, raw/node-label.npz), with one split folder of tables.
  *
- * Several node types: dataset_ogb_types.c. Edge features, years and species are not read; edge_weight, which the package's
- * own reader calls an additional edge file, is. Tables of edges are streamed twice rather than held.
+ * Several node types: dataset_ogb_types.c. Years and species are not read; edge_weight, which the package's own reader calls an
+ * additional edge file, is. Tables of edges are streamed twice rather than held; features of edges, where the model takes them, are held.
  * source  Hu et al., "Open Graph Benchmark", NeurIPS 2020
  */
 #include "partition/files/csv_gz.h"
@@ -12,6 +12,7 @@
 #include "partition/formats/dataset_path.h"
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/dataset_edges.h"
+#include "partition/graph/edge_features.h"
 #include "partition/graph/weights.h"
 
 #include <inttypes.h>
@@ -85,12 +86,25 @@ static enum status weight_table_choose(const struct job *job, struct edge_table 
     return status;
 }
 
+static enum status feature_table_choose(const struct job *job, const char *folder, struct npy *features,
+                                        struct edge_source *source)
+{
+    struct dataset_path path = dataset_path_join(folder, "raw/edge-feat.csv.gz");
+    bool use = false;
+    enum status status = edge_features_choose(job, path.text, npy_exists(path.text), &use);
+    if (status == STATUS_OK && use) {
+        status = csv_gz_table(path.text, NPY_TYPE_F32, source->n_edge, features);
+    }
+    return status == STATUS_OK && use ? edge_features_attach(features, source) : status;
+}
+
 static enum status table_graph(const struct job *job, const char *folder, struct dataset *out)
 {
     struct dataset_path path = dataset_path_join(folder, "raw/edge.csv.gz");
     struct dataset_path weight_path = dataset_path_join(folder, "raw/edge_weight.csv.gz");
     struct edge_table table = {path.text, NULL}, weights = {weight_path.text, NULL};
     struct edge_source source = {.file = path.text, .unit = "edge", .self = &table, .read = table_read};
+    struct npy features = {0};
     enum status status = dataset_ogb_count(dataset_path_join(folder, "raw/num-node-list.csv.gz").text, &out->n_node);
     if (status == STATUS_OK) {
         status = dataset_nodes_check(out->n_node, "raw/num-node-list.csv.gz");
@@ -100,6 +114,9 @@ static enum status table_graph(const struct job *job, const char *folder, struct
     }
     if (status == STATUS_OK) {
         status = weight_table_choose(job, &weights, &source);
+    }
+    if (status == STATUS_OK) {
+        status = feature_table_choose(job, folder, &features, &source);
     }
     if (status == STATUS_OK) {
         status = dataset_graph_build(job, &source, adds_reverse(out->name), out);
@@ -112,6 +129,7 @@ static enum status table_graph(const struct job *job, const char *folder, struct
     }
     csv_gz_close(table.csv);
     csv_gz_close(weights.csv);
+    npy_close(&features);
     return status;
 }
 
@@ -150,9 +168,22 @@ static enum status weight_member_choose(const struct job *job, const struct npz 
     return status == STATUS_OK && use ? weights_attach(weights, source) : status;
 }
 
+static enum status feature_member_choose(const struct job *job, const struct npz *npz, const char *file, struct npy *features,
+                                         struct edge_source *source)
+{
+    char name[DATASET_PATH_BYTES + 32];
+    bool use = false;
+    snprintf(name, sizeof name, "%s: edge_feat", file);
+    enum status status = edge_features_choose(job, name, npz_has(npz, "edge_feat"), &use);
+    if (status == STATUS_OK && use) {
+        status = npz_member(npz, "edge_feat", features);
+    }
+    return status == STATUS_OK && use ? edge_features_attach(features, source) : status;
+}
+
 static enum status array_graph(const struct job *job, const struct npz *npz, const char *file, struct dataset *out)
 {
-    struct npy n_node = {0}, edges = {0}, weights = {0};
+    struct npy n_node = {0}, edges = {0}, weights = {0}, features = {0};
     struct edge_source source;
     enum status status = npz_member(npz, "num_nodes_list", &n_node);
     if (status == STATUS_OK) {
@@ -172,11 +203,15 @@ static enum status array_graph(const struct job *job, const struct npz *npz, con
         status = weight_member_choose(job, npz, file, &weights, &source);
     }
     if (status == STATUS_OK) {
+        status = feature_member_choose(job, npz, file, &features, &source);
+    }
+    if (status == STATUS_OK) {
         status = dataset_graph_build(job, &source, adds_reverse(out->name), out);
     }
     npy_close(&n_node);
     npy_close(&edges);
     npy_close(&weights);
+    npy_close(&features);
     return status;
 }
 

@@ -22,7 +22,7 @@ static const struct {
     {"valid_mask.npy", "valid_idx.npy, or val_mask.npy, which is there, too"},
     {"test_mask.npy", "test_idx.npy, which is there, too"},
     {"val_idx.npy", "valid_idx.npy"},
-    {"edge_attr.npy", "edge_weight.npy, one number an edge"},
+    {"edge_features.npy", "edge_attr.npy"},
     {"edge_weights.npy", "edge_weight.npy"},
     {"edge_types.npy", "edge_type.npy"},
     {"node_types.npy", "node_type.npy"},
@@ -46,9 +46,9 @@ static bool is_of_type(const char *name)
 
 static bool is_read(const char *name)
 {
-    static const char *const names[] = {"edges.npy",       "indptr.npy",    "indices.npy",     "edge_type.npy",
-                                        "edge_weight.npy", "features.npy",  "feat_indptr.npy", "feat_data.npy",
-                                        "labels.npy",      "node_type.npy", "feat_indices.npy"};
+    static const char *const names[] = {"edges.npy",     "indptr.npy",      "indices.npy",   "edge_type.npy",
+                                        "edge_attr.npy", "edge_weight.npy", "features.npy",  "feat_indptr.npy",
+                                        "feat_data.npy", "labels.npy",      "node_type.npy", "feat_indices.npy"};
     bool any = is_of_type(name);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         any = any || strcmp(name, names[i]) == 0;

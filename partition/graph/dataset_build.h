@@ -38,6 +38,9 @@ struct edge_source {
     void *weight_self;
     const char *weight_file; /* for messages: where weights come from, and what counts them there */
     const char *weight_unit;
+
+    /* What only edges with features have: their rows, checked (edge_features_attach), which the graph takes over. NULL: none */
+    struct npy *features;
 };
 
 /* Does the job's model read the types of edges? */
@@ -50,11 +53,13 @@ static inline bool dataset_wants_types(const struct job *job)
 enum status dataset_nodes_check(int64_t n_node, const char *file);
 
 /* indptr, indices, n_edge, n_duplicate, symmetric, loops, and where the job wants them edge_type and n_relation, from a
- * stream of edges; where the source has weights, edge_weight and strength. A generator's edges are all of relation 0.
+ * stream of edges; where the source has weights, edge_weight and strength; where it has features, these and
+ * edge_row. A generator's edges are all of relation 0.
  *
  *   auto_undirected  what undirected = "auto" means for this format
  *   errors  STATUS_DATA an id or a type out of range (file, place, what was expected), a relation without an edge that
- *           source->n_relation does not vouch for, a weight that is not finite or negative · STATUS_NOMEM
+ *           source->n_relation does not vouch for, a weight that is not finite or negative, an edge that is there again with other
+ *           features · STATUS_NOMEM
  *   notes   weighted edges: a loop that the layer's definition asks for is stored, with weight 1 where the source has none, as
  *           PyTorch Geometric's add_remaining_self_loops does; its reverse counts as one more, as in to_undirected
  *   cost    reads the stream twice; peak: the result with its duplicates, plus n_node × 4 bytes

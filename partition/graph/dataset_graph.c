@@ -3,6 +3,7 @@
  */
 #include "partition/formats/dataset_store.h"
 #include "partition/graph/dataset_build.h"
+#include "partition/graph/edge_features.h"
 #include "partition/graph/relations.h"
 #include "partition/graph/row_pairs.h"
 #include "partition/graph/weights.h"
@@ -25,6 +26,9 @@ struct build {
     struct relations *relations; /* NULL: untyped */
     bool weighted;
     float *weights;     /* once they are filled */
+    bool featured;      /* edges have rows of features, … */
+    uint32_t *edge_row; /* … these, once they are filled */
+    int64_t n_edge_row; /* of the source; those of loops that are put in follow */
     uint8_t *has_loop;  /* n_node: where every node gets a loop that has none; else NULL */
     int64_t n_loop_in;  /* loops put in */
     int64_t n_room;     /* entries counted in the first pass */
@@ -43,8 +47,15 @@ enum status dataset_nodes_check(int64_t n_node, const char *file)
     return STATUS_OK;
 }
 
+/* What an edge has besides its ends, each where the graph has it. */
+struct edge_values {
+    int64_t type;
+    float weight;
+    int64_t row;
+};
+
 /* Count or place one entry; false when the second pass sees more than the first. */
-static bool put(struct build *build, int64_t to, int64_t from, int64_t type, float weight)
+static bool put(struct build *build, int64_t to, int64_t from, struct edge_values values)
 {
     if (!build->filling) {
         build->indptr[to + 1]++;
@@ -56,23 +67,26 @@ static bool put(struct build *build, int64_t to, int64_t from, int64_t type, flo
     }
     build->indices[at] = (uint32_t)from;
     if (build->types != NULL) {
-        build->types[at] = (uint16_t)type;
+        build->types[at] = (uint16_t)values.type;
     }
     if (build->weights != NULL) {
-        build->weights[at] = weight;
+        build->weights[at] = values.weight;
+    }
+    if (build->edge_row != NULL) {
+        build->edge_row[at] = (uint32_t)values.row;
     }
     return true;
 }
 
 /* An edge and, where the graph is made undirected, its reverse. The inverse of a typed loop is an edge of its own; a
  * weighted loop weighs twice, as any edge that is there in both directions. */
-static bool put_both(struct build *build, int64_t to, int64_t from, int64_t type, float weight)
+static bool put_both(struct build *build, int64_t to, int64_t from, struct edge_values values)
 {
     bool typed = build->relations != NULL, twice = build->undirected && (from != to || typed);
-    if (!put(build, to, from, type, build->undirected && from == to ? 2.0f * weight : weight)) {
-        return false;
-    }
-    return !twice || put(build, from, to, typed ? type + build->relations->n : 0, weight);
+    struct edge_values there = values, back = values;
+    there.weight = build->undirected && from == to ? 2.0f * values.weight : values.weight;
+    back.type = typed ? values.type + build->relations->n : 0;
+    return put(build, to, from, there) && (!twice || put(build, from, to, back));
 }
 
 /* The edge's type: counted in the first pass, read again in the second. */
@@ -113,12 +127,13 @@ static enum status put_batch(struct build *build, const struct edge_source *sour
         if (from[i] == to[i] && build->has_loop != NULL) {
             build->has_loop[to[i]] = 1;
         }
-        int64_t type;
-        enum status status = type_of(build, source, batch->first + i, &type);
+        struct edge_values values = {.row = batch->first + i};
+        enum status status = type_of(build, source, batch->first + i, &values.type);
         if (status != STATUS_OK) {
             return status;
         }
-        if (!put_both(build, to[i], from[i], type, build->filling && build->weighted ? batch->weight[i] : 0.0f)) {
+        values.weight = build->filling && build->weighted ? batch->weight[i] : 0.0f;
+        if (!put_both(build, to[i], from[i], values)) {
             return status_fail(STATUS_DATA, "%s: changed while it was read", source->file);
         }
     }
@@ -150,7 +165,7 @@ static enum status pass(struct build *build, const struct edge_source *source)
     return status;
 }
 
-/* A loop of weight 1 to each node without one. */
+/* A loop of weight 1, and with a row of features of its own, to each node without one. */
 static void loops_put(struct build *build)
 {
     build->n_loop_in = 0;
@@ -159,7 +174,7 @@ static void loops_put(struct build *build)
     }
     for (int64_t v = 0; v < build->n_node; v++) {
         if (!build->has_loop[v]) {
-            build->n_loop_in += put(build, v, v, 0, 1.0f);
+            build->n_loop_in += put(build, v, v, (struct edge_values){.weight = 1.0f, .row = build->n_edge_row + v});
         }
     }
 }
@@ -309,6 +324,10 @@ static enum status rows_fill(struct build *build, const struct edge_source *sour
         status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->weights,
                                      &build->weights);
     }
+    if (status == STATUS_OK && build->featured) {
+        status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->edge_row,
+                                     &build->edge_row);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -321,26 +340,33 @@ static enum status rows_fill(struct build *build, const struct edge_source *sour
     return status;
 }
 
-/* Rows in order, each entry once; returns how many edges of the source are left. */
-static int64_t rows_finish(struct build *build)
+/* Rows in order, each entry once; *n_kept_out: how many edges of the source are left. */
+static enum status rows_finish(struct build *build, const char *feature_file, const struct dataset *out, int64_t *n_kept_out)
 {
+    enum status status = STATUS_OK;
     if (build->relations != NULL) {
         const struct row_pairs rows = {.source = build->indices, .type = build->types};
         row_pairs_sort(build->n_node, build->indptr, rows);
         relations_rows_unique(build->n_node, build->indptr, build->indices, build->types);
-        return build->indptr[build->n_node] / (build->undirected ? 2 : 1);
+        *n_kept_out = build->indptr[build->n_node] / (build->undirected ? 2 : 1);
+        return STATUS_OK;
     }
-    int64_t n_loop;
+    int64_t n_loop = 0;
     if (build->weighted) {
         const struct row_pairs rows = {.source = build->indices, .weight = build->weights};
         row_pairs_sort(build->n_node, build->indptr, rows);
         n_loop = weights_rows_unique(build->n_node, build->indptr, build->indices, build->weights);
+    } else if (build->featured) {
+        const struct row_pairs rows = {.source = build->indices, .row = build->edge_row};
+        row_pairs_sort(build->n_node, build->indptr, rows);
+        status = edge_features_rows_unique(feature_file, out, build->indptr, build->indices, build->edge_row, &n_loop);
     } else {
         rows_sort(build);
         n_loop = rows_unique(build);
     }
     int64_t n_edge = build->indptr[build->n_node];
-    return (build->undirected ? (n_edge - n_loop) / 2 + n_loop : n_edge) - build->n_loop_in;
+    *n_kept_out = (build->undirected ? (n_edge - n_loop) / 2 + n_loop : n_edge) - build->n_loop_in;
+    return status;
 }
 
 static enum status rows_shrink(const struct build *build, struct dataset *out)
@@ -355,19 +381,24 @@ static enum status rows_shrink(const struct build *build, struct dataset *out)
     if (status == STATUS_OK && out->weighted) {
         status = dataset_store_shrink(out->store, &out->edge_weight, (size_t)out->n_edge);
     }
+    if (status == STATUS_OK && out->edge_row != NULL) {
+        status = dataset_store_shrink(out->store, &out->edge_row, (size_t)out->n_edge);
+    }
     return status;
 }
 
-/* Weighted edges take the loops that a definition adds among them: a stored one keeps its weight. */
+/* Edges with weights or features take the loops that a definition adds among them: a stored one keeps its weight, but not its
+ * features. */
 static enum status loops_choose(const struct job *job, struct build *build, struct dataset *out)
 {
     enum status status = STATUS_OK;
     out->loops = loops_of(job);
-    if (build->weighted && out->loops == DATASET_LOOPS_IMPLICIT) {
+    bool adds = out->loops == DATASET_LOOPS_IMPLICIT && (build->weighted || build->featured);
+    build->loops_stored = out->loops == DATASET_LOOPS_STORED || (adds && build->weighted);
+    if (adds) {
         status = memory_acquire(MEMORY_OTHER, (size_t)build->n_node, sizeof *build->has_loop, &build->has_loop);
         out->loops = DATASET_LOOPS_STORED;
     }
-    build->loops_stored = out->loops == DATASET_LOOPS_STORED;
     return status;
 }
 
@@ -383,7 +414,8 @@ static enum status strength_build(const struct build *build, const struct edge_s
 enum status dataset_graph_build(const struct job *job, const struct edge_source *source, bool auto_undirected,
                                 struct dataset *out)
 {
-    struct build build = {.n_node = out->n_node, .weighted = source->weight_read != NULL};
+    struct build build = {.n_node = out->n_node, .weighted = source->weight_read != NULL, .featured = source->features != NULL};
+    char feature_file[NPY_NAME_BYTES] = "";
     struct relations relations = {.n = 1};
     build.undirected = job->dataset.undirected == JOB_SWITCH_AUTO ? auto_undirected : job->dataset.undirected == JOB_SWITCH_YES;
     bool typed = dataset_wants_types(job);
@@ -399,20 +431,28 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     build.relations = typed ? &relations : NULL;
 
     enum status status = loops_choose(job, &build, out);
+    if (status == STATUS_OK && build.featured) {
+        memcpy(feature_file, source->features->name, sizeof feature_file);
+        status = edge_features_take(source->features, out);
+        build.n_edge_row = out->n_edge_row;
+    }
     if (status == STATUS_OK) {
         status = rows_fill(&build, source, out);
     }
     relations_close(&relations);
+    bool adds_loops = build.has_loop != NULL;
     memory_release(MEMORY_OTHER, build.has_loop, (size_t)build.n_node, sizeof *build.has_loop);
+    int64_t n_kept = 0;
+    status = status == STATUS_OK ? rows_finish(&build, feature_file, out, &n_kept) : status;
     if (status != STATUS_OK) {
         return status;
     }
-    int64_t n_kept = rows_finish(&build);
     out->indptr = build.indptr;
     out->indices = build.indices;
     out->edge_type = build.types;
     out->edge_weight = build.weights;
     out->weighted = build.weighted;
+    out->edge_row = build.edge_row;
     out->n_relation = typed ? (int32_t)(relations.n * (build.undirected ? 2 : 1)) : 0;
     out->n_edge = build.indptr[out->n_node];
     out->n_duplicate = source->n_edge - build.n_loop_out - n_kept;
@@ -420,7 +460,10 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     if (status == STATUS_OK && out->weighted) {
         status = strength_build(&build, source, out);
     }
-    if (status != STATUS_OK || typed) {
+    if (status == STATUS_OK && build.featured && adds_loops) {
+        status = edge_features_loops(out);
+    }
+    if (status != STATUS_OK || typed || build.featured) {
         return status;
     }
     out->symmetric = true;

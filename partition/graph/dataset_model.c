@@ -15,6 +15,12 @@ static enum status features_check(const struct dataset *dataset, const struct da
                            ", as many as the model in '%s' was trained with",
                            dataset->name, dataset->n_feature, model->n_feature, model->folder);
     }
+    if (dataset->n_edge_feature != model->n_edge_feature) {
+        return status_fail(STATUS_DATA,
+                           "dataset '%s' has %" PRId64 " feature columns of edges, expected %" PRId64
+                           ", as many as the model in '%s' was trained with",
+                           dataset->name, dataset->n_edge_feature, model->n_edge_feature, model->folder);
+    }
     if (dataset->n_relation != model->n_relation) {
         return status_fail(
             STATUS_DATA,

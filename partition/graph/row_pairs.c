@@ -13,7 +13,7 @@ static inline uint64_t key_at(struct row_pairs rows, int64_t i)
         return (uint64_t)rows.type[i] << 32 | rows.source[i];
     }
     uint32_t bits;
-    memcpy(&bits, &rows.weight[i], sizeof bits);
+    memcpy(&bits, rows.row != NULL ? &rows.row[i] : (const void *)&rows.weight[i], sizeof bits);
     return (uint64_t)rows.source[i] << 32 | bits;
 }
 
@@ -24,7 +24,7 @@ static inline void key_put(struct row_pairs rows, int64_t i, uint64_t key)
         rows.type[i] = (uint16_t)high;
         rows.source[i] = low;
     } else {
-        memcpy(&rows.weight[i], &low, sizeof low);
+        memcpy(rows.row != NULL ? &rows.row[i] : (void *)&rows.weight[i], &low, sizeof low);
         rows.source[i] = high;
     }
 }
@@ -41,8 +41,10 @@ void row_pairs_put(struct row_pairs rows, int64_t i, uint64_t key)
 
 static struct row_pairs from(struct row_pairs rows, int64_t first)
 {
-    return (struct row_pairs){rows.source + first, rows.type != NULL ? rows.type + first : NULL,
-                              rows.weight != NULL ? rows.weight + first : NULL};
+    return (struct row_pairs){.source = rows.source + first,
+                              .type = rows.type != NULL ? rows.type + first : NULL,
+                              .weight = rows.weight != NULL ? rows.weight + first : NULL,
+                              .row = rows.row != NULL ? rows.row + first : NULL};
 }
 
 static void insertion_sort(struct row_pairs row, int64_t n)

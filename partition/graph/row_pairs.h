@@ -1,4 +1,4 @@
-/* Rows of edges with a second number each, in ascending order: by (type, source) or by (source, weight).
+/* Rows of edges with a second number each, in ascending order: by (type, source), (source, weight) or (source, row of features).
  *
  * Sorted in place, as rows of sources alone are in dataset_graph.c: a row may be the whole graph. Knows what neither
  * number means beyond the order that it takes.
@@ -8,11 +8,12 @@
 
 #include <stdint.h>
 
-/* Arrays that belong together entry by entry; one of types and weights is NULL. */
+/* Arrays that belong together entry by entry; one of types, weights and rows is there. */
 struct row_pairs {
     uint32_t *source;
     uint16_t *type;
     float *weight; /* not negative, so that their bits order them */
+    uint32_t *row; /* of features of edges */
 };
 
 /* The number that entries are ordered by. */

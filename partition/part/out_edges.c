@@ -22,6 +22,7 @@ void out_edges_init(const struct dataset *dataset, const struct partition *parti
 
 static void run_release(struct out_edges *out)
 {
+    memory_release(MEMORY_OTHER, out->edge_rows, (size_t)out->n_edge, sizeof *out->edge_rows);
     memory_release(MEMORY_OTHER, out->weights, (size_t)out->n_edge, sizeof *out->weights);
     memory_release(MEMORY_OTHER, out->types, (size_t)out->n_edge, sizeof *out->types);
     memory_release(MEMORY_OTHER, out->indices, (size_t)out->n_edge, sizeof *out->indices);
@@ -30,6 +31,7 @@ static void run_release(struct out_edges *out)
     out->indices = NULL;
     out->types = NULL;
     out->weights = NULL;
+    out->edge_rows = NULL;
     out->first = out->last = 0;
     out->n_row = out->n_edge = 0;
 }
@@ -63,6 +65,9 @@ static enum status run_acquire(struct out_edges *out, int32_t part)
     if (status == STATUS_OK && dataset->weighted) {
         status = memory_acquire(MEMORY_OTHER, (size_t)out->n_edge, sizeof *out->weights, &out->weights);
     }
+    if (status == STATUS_OK && dataset->edge_row != NULL) {
+        status = memory_acquire(MEMORY_OTHER, (size_t)out->n_edge, sizeof *out->edge_rows, &out->edge_rows);
+    }
     return status;
 }
 
@@ -95,6 +100,9 @@ static void run_fill(struct out_edges *out)
             }
             if (out->weights != NULL) {
                 out->weights[at] = dataset->edge_weight[i];
+            }
+            if (out->edge_rows != NULL) {
+                out->edge_rows[at] = dataset->edge_row[i];
             }
         }
     }

@@ -23,6 +23,7 @@ struct out_edges {
     uint32_t *indices;     /* n_edge: destinations, ascending in a row */
     uint16_t *types;       /* n_edge; NULL when untyped */
     float *weights;        /* n_edge; NULL unless weighted */
+    uint32_t *edge_rows;   /* n_edge: as the dataset's; NULL unless edges have features */
 };
 
 /* Count each part's out-edges. part_end: as above, n_part where all parts are wanted.

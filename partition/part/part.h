@@ -24,8 +24,11 @@ struct part_block {
     const int64_t *indptr; /* n_row + 1 */
     const uint32_t *cols;  /* n_edge: payload rows, ascending in a row; typed: in each run of one type */
     const uint16_t *types; /* n_edge: relations, ascending in a row; NULL when untyped */
-    const float
-        *weights; /* n_edge: the edges' own, or typed: 1 / in-edges of the destination with the edge's relation; or NULL */
+    union {
+        const float *weights; /* n_edge: the edges' own, or typed: 1 / in-edges of the destination with the edge's relation;
+                               * or NULL */
+        const uint32_t *edge_rows; /* n_edge, where the part has edge_features: each edge's row of them */
+    };
     const uint32_t *degree; /* n_col: stored in-degree of each payload row in the whole graph (implied loops not counted) */
     const float *strength;  /* n_col: sum of the weights of its in-edges in the whole graph; NULL unless weighted */
     const uint32_t *node;   /* n_col: dataset node id of each payload row */
@@ -43,7 +46,11 @@ struct part_arrays {
     const uint32_t *rows, *cols, *degree, *node;
     const int64_t *indptr; /* one more than rows for each block */
     const uint16_t *types;
-    const float *weights, *strength;
+    union {
+        const float *weights;
+        const uint32_t *edge_rows;
+    };
+    const float *strength;
 };
 
 struct part {
@@ -62,8 +69,10 @@ struct part {
     bool symmetric;
     int32_t n_relation; /* 0: untyped */
     bool weighted;
-    bool covered;         /* what rows get from another part is summed alone (part_cover.h) */
-    bool stores;          /* features of halo rows are stored here, too */
+    int64_t n_edge_feature; /* columns of the edges' features; 0: none */
+    int64_t n_edge_row;     /* rows of them: one for all edges of the part, in either direction, that share it */
+    bool covered;           /* what rows get from another part is summed alone (part_cover.h) */
+    bool stores;            /* features of halo rows are stored here, too */
     int64_t n_halo;       /* these: payload rows of in-edges, pair after pair, behind own rows in `node` and in the features */
     int64_t n_halo_value; /* stored values of their sparse features */
     enum dataset_loops loops;
@@ -90,6 +99,7 @@ struct part {
     const float *feature_data;
     const uint32_t *embedded_rows;    /* n_embedded: ascending; a one at … */
     const uint32_t *embedded_columns; /* … this column of all */
+    const float *edge_features;       /* n_edge_row × n_edge_feature; NULL: edges have none */
 
     struct part_halo halo;                       /* sizes of blocks; not in the part's bytes */
     struct part_arrays arrays[PART_DIRECTION_N]; /* both the same when symmetric */
@@ -115,11 +125,13 @@ struct part_sizes {
     int64_t n_embedded;      /* own rows with a column of their own */
     int64_t n_halo;          /* halo rows whose features are stored with the part, … */
     int64_t n_halo_value;    /* … and of these stored values */
+    int64_t n_edge_row;      /* rows of the edges' features */
     int64_t n_bytes;         /* of the encoded part */
     struct part_halo halo;
 };
 
-/* Sizes of every part: out n_part, released with part_sizes_release. cost  n_edge reads */
+/* Sizes of every part: out n_part, released with part_sizes_release. cost  n_edge reads; with features of edges a bit for each
+ * row of the file */
 enum status part_sizes_build(const struct dataset *dataset, const struct partition *partition, struct part_sizes **out);
 void part_sizes_release(struct part_sizes *sizes, int32_t n_part);
 
@@ -127,8 +139,8 @@ void part_sizes_release(struct part_sizes *sizes, int32_t n_part);
  *
  *   owns    borrows dataset and partition until part_encoder_close; NULL may be closed
  *   errors  STATUS_NOMEM
- *   cost    n_node × 8 bytes; where the graph is not symmetric also a scan of all edges, and for each edge out of a part 4
- *           bytes (typed: 6, weighted: 8), of as many parts at once as hold a quarter of all edges
+ *   cost    n_node × 8 bytes; with features of edges 4 for each row of the file; where the graph is not symmetric also a scan of all edges, and for each edge out of a part 4
+ *           bytes (typed: 6, with weights or features: 8), of as many parts at once as hold a quarter of all edges
  */
 struct part_encoder;
 enum status part_encoder_open(const struct dataset *dataset, const struct partition *partition, struct part_encoder **out);

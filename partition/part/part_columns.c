@@ -1,4 +1,4 @@
-/* See part_columns.h. Short rows by insertion; long ones by bytes (columns alone) or by comparison (with types or weights). */
+/* See part_columns.h. Short rows by insertion; long ones by bytes (columns alone) or by comparison (with types or values). */
 #include "partition/part/part_columns.h"
 
 #include <stdlib.h>
@@ -69,25 +69,25 @@ static void keys_sort(uint64_t *key, int64_t n)
 }
 
 /* Columns are distinct: what stands below them in a key decides nothing. */
-static void weighted_sort(uint32_t *columns, float *weights, int64_t n, uint64_t *key)
+static void valued_sort(uint32_t *columns, char *values, int64_t n, uint64_t *key)
 {
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits;
-        memcpy(&bits, &weights[i], sizeof bits);
+        memcpy(&bits, values + (size_t)i * sizeof bits, sizeof bits);
         key[i] = (uint64_t)columns[i] << 32 | bits;
     }
     keys_sort(key, n);
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits = (uint32_t)key[i];
-        memcpy(&weights[i], &bits, sizeof bits);
+        memcpy(values + (size_t)i * sizeof bits, &bits, sizeof bits);
         columns[i] = (uint32_t)(key[i] >> 32);
     }
 }
 
-void part_columns_sort(uint32_t *columns, uint16_t *types, float *weights, int64_t n, void *spare)
+void part_columns_sort(uint32_t *columns, uint16_t *types, void *values, int64_t n, void *spare)
 {
-    if (weights != NULL) {
-        weighted_sort(columns, weights, n, spare);
+    if (values != NULL) {
+        valued_sort(columns, values, n, spare);
     } else if (types == NULL && n <= SORT_SMALL) {
         insertion_sort(columns, n);
     } else if (types == NULL) {

@@ -154,6 +154,12 @@ static void header_write(struct encoding *e, void *bytes)
     memcpy(bytes, &e->header, sizeof e->header);
 }
 
+/* Numbers below which edge_row stays. */
+static size_t edge_rows_most(const struct dataset *dataset)
+{
+    return dataset->edge_row != NULL ? (size_t)(dataset->n_edge_row + dataset->n_node) : 0;
+}
+
 /* part_encoder_open for the parts below part_end. */
 static enum status encoder_open(const struct dataset *dataset, const struct partition *partition, int32_t part_end,
                                 struct part_encoder **out)
@@ -165,9 +171,13 @@ static enum status encoder_open(const struct dataset *dataset, const struct part
     tables->partition = partition;
     tables->slot = memory_alloc((size_t)partition->n_part, sizeof *tables->slot);
     encoder->n_side = dataset->symmetric ? 1 : PART_DIRECTION_N;
+    size_t n_edge_row = edge_rows_most(dataset);
     enum status status = memory_acquire(MEMORY_OTHER, n_node, sizeof *tables->place, &tables->place);
     if (status == STATUS_OK) {
         status = memory_acquire(MEMORY_OTHER, n_node, sizeof *tables->column, &tables->column);
+    }
+    if (status == STATUS_OK && n_edge_row > 0) {
+        status = memory_acquire(MEMORY_OTHER, n_edge_row, sizeof *tables->edge_place, &tables->edge_place);
     }
     if (status != STATUS_OK) {
         part_encoder_close(encoder);
@@ -176,6 +186,9 @@ static enum status encoder_open(const struct dataset *dataset, const struct part
     for (size_t i = 0; i < n_node; i++) {
         tables->place[partition->order[i]] = (uint32_t)i;
         tables->column[i] = SIDE_COLUMN_NONE;
+    }
+    for (size_t i = 0; i < n_edge_row; i++) {
+        tables->edge_place[i] = SIDE_COLUMN_NONE;
     }
     if (!dataset->symmetric) {
         out_edges_init(dataset, partition, tables->place, part_end, &encoder->out_edges);
@@ -196,6 +209,8 @@ void part_encoder_close(struct part_encoder *encoder)
     }
     size_t n_node = (size_t)encoder->tables.dataset->n_node;
     out_edges_release(&encoder->out_edges);
+    memory_release(MEMORY_OTHER, encoder->tables.edge_place, edge_rows_most(encoder->tables.dataset),
+                   sizeof *encoder->tables.edge_place);
     memory_release(MEMORY_OTHER, encoder->tables.column, n_node, sizeof *encoder->tables.column);
     memory_release(MEMORY_OTHER, encoder->tables.place, n_node, sizeof *encoder->tables.place);
     free(encoder->tables.slot);
@@ -227,6 +242,9 @@ enum status part_encoder_encode(struct part_encoder *encoder, int32_t part, void
     enum status status = sides_count(encoder, part, side);
     if (status == STATUS_OK) {
         header_count(encoder, part, side, &e);
+        for (int d = 0; d < encoder->n_side; d++) {
+            e.header.n_edge_row = side_edge_rows_number(&encoder->tables, &side[d], e.header.n_edge_row);
+        }
         if (!part_layout(&e.header)) {
             status = status_fail(STATUS_NOMEM, "part %d is too large to be encoded", part);
         }
@@ -237,7 +255,11 @@ enum status part_encoder_encode(struct part_encoder *encoder, int32_t part, void
     for (int d = 0; d < encoder->n_side && status == STATUS_OK; d++) {
         status = side_write(&encoder->tables, &side[d], &e.header, bytes);
     }
+    for (int d = 0; d < encoder->n_side && status == STATUS_OK; d++) {
+        side_edge_rows_write(&encoder->tables, &side[d], section(&e, bytes, PART_SECTION_EDGE_FEATURES));
+    }
     for (int d = 0; d < encoder->n_side; d++) {
+        side_edge_rows_clear(&encoder->tables, &side[d]);
         side_release(&side[d]);
     }
     if (status != STATUS_OK) {

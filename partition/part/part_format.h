@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 11u
+#define PART_VERSION 12u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -33,6 +33,7 @@
     X(EMBEDDED_RUNS,   "embedded runs",    struct embedded_run) \
     X(EMBEDDED_ROWS,   "embedded rows",    uint32_t)           \
     X(EMBEDDED_COLUMNS, "embedded columns", uint32_t)          \
+    X(EDGE_FEATURES,   "edge features",    float)              \
     X(IN_BLOCKS,       "in blocks",        struct part_listed) \
     X(IN_ROWS,         "in rows",          uint32_t)           \
     X(IN_INDPTR,       "in indptr",        int64_t)            \
@@ -42,6 +43,7 @@
     X(IN_TYPES,        "in types",         uint16_t)           \
     X(IN_WEIGHTS,      "in weights",       float)              \
     X(IN_STRENGTH,     "in strength",      float)              \
+    X(IN_EDGE_ROWS,    "in edge rows",     uint32_t)           \
     X(IN_HOPS,         "in hops",          uint32_t)           \
     X(OUT_BLOCKS,      "out blocks",       struct part_listed) \
     X(OUT_ROWS,        "out rows",         uint32_t)           \
@@ -52,6 +54,7 @@
     X(OUT_TYPES,       "out types",        uint16_t)           \
     X(OUT_WEIGHTS,     "out weights",      float)              \
     X(OUT_STRENGTH,    "out strength",     float)              \
+    X(OUT_EDGE_ROWS,   "out edge rows",    uint32_t)           \
     X(OUT_HOPS,        "out hops",         uint32_t)
 /* clang-format on */
 
@@ -73,6 +76,7 @@ enum part_side {
     PART_SIDE_TYPES,
     PART_SIDE_WEIGHTS,
     PART_SIDE_STRENGTH,
+    PART_SIDE_EDGE_ROWS,
     PART_SIDE_HOPS
 };
 
@@ -118,7 +122,9 @@ struct part_header {
     int64_t n_hop;      /* 0: own rows are not ordered by hop */
     int64_t n_halo; /* rows behind own ones in "node" and the features: where it stores them, all payload rows of in-edges */
     int64_t n_halo_value;
-    double loss_weight; /* of the whole graph's training rows */
+    int64_t n_edge_feature; /* columns of the edges' features; 0: none */
+    int64_t n_edge_row;     /* rows of them */
+    double loss_weight;     /* of the whole graph's training rows */
     int32_t n_class;
     uint8_t multi_label;
     uint8_t symmetric;
@@ -148,7 +154,7 @@ size_t part_section_element(enum part_section section);
  * false when they overflow: no part can be that large. */
 bool part_layout(struct part_header *header);
 
-/* Fill the header's counts of dataset and partition: everything but part, n_own, n_halo, values, n_embedded and total. */
+/* Fill the header's counts of dataset and partition: everything but part, n_own, n_halo, values, n_embedded, n_edge_row and total. */
 void part_header_init(struct part_header *header, const struct dataset *dataset, const struct partition *partition);
 
 /* Check the hops of an otherwise open part and fill in its halo's: counts within the payloads, training rows alone at hop 0, no

@@ -180,6 +180,9 @@ static enum status check_rows(const struct reader *in)
     if (status == STATUS_OK && p->features != NULL) {
         status = check_finite(PART_SECTION_FEATURES, p->features, (p->n_own + p->n_halo) * p->n_feature);
     }
+    if (status == STATUS_OK && p->edge_features != NULL) {
+        status = check_finite(PART_SECTION_EDGE_FEATURES, p->edge_features, p->n_edge_row * p->n_edge_feature);
+    }
     if (status == STATUS_OK && p->feature_indptr != NULL) {
         status = check_runs(in);
         status = status == STATUS_OK ? check_feature_rows(in) : status;
@@ -232,6 +235,11 @@ static enum status check_side_values(const struct reader *in, enum part_directio
     if (status == STATUS_OK) {
         status = check_not_negative(weights, section(in, weights), weighted ? total->n_edge : n_typed);
     }
+    enum part_section edge_rows = part_side_section(d, PART_SIDE_EDGE_ROWS);
+    if (status == STATUS_OK && in->header->n_edge_feature > 0) {
+        status = check_below(edge_rows, section(in, edge_rows), total->n_edge, in->header->n_edge_row - 1,
+                             "a row of features below n_edge_row");
+    }
     enum part_section strength = part_side_section(d, PART_SIDE_STRENGTH);
     return status == STATUS_OK ? check_not_negative(strength, section(in, strength), weighted ? total->n_col : 0) : status;
 }
@@ -239,15 +247,15 @@ static enum status check_side_values(const struct reader *in, enum part_directio
 static void point_arrays(const struct reader *in, enum part_direction d)
 {
     struct part *p = in->part;
-    bool typed = p->n_relation > 0;
+    bool typed = p->n_relation > 0, weighted = typed || p->weighted, featured = p->n_edge_feature > 0;
+    enum part_side values = featured ? PART_SIDE_EDGE_ROWS : PART_SIDE_WEIGHTS;
     p->arrays[d] = (struct part_arrays){.rows = section(in, part_side_section(d, PART_SIDE_ROWS)),
                                         .indptr = section(in, part_side_section(d, PART_SIDE_INDPTR)),
                                         .cols = section(in, part_side_section(d, PART_SIDE_COLS)),
                                         .degree = section(in, part_side_section(d, PART_SIDE_DEGREE)),
                                         .node = section(in, part_side_section(d, PART_SIDE_NODE)),
                                         .types = typed ? section(in, part_side_section(d, PART_SIDE_TYPES)) : NULL,
-                                        .weights = typed || p->weighted ? section(in, part_side_section(d, PART_SIDE_WEIGHTS))
-                                                                        : NULL,
+                                        .weights = weighted || featured ? section(in, part_side_section(d, values)) : NULL,
                                         .strength = p->weighted ? section(in, part_side_section(d, PART_SIDE_STRENGTH)) : NULL};
 }
 
@@ -317,6 +325,8 @@ static void point_rows(const struct reader *in)
     p->stores = h->stores;
     p->n_halo = h->n_halo;
     p->n_halo_value = h->n_halo_value;
+    p->n_edge_feature = h->n_edge_feature;
+    p->n_edge_row = h->n_edge_row;
     p->features_typed = h->features_typed;
     p->n_class = h->n_class;
     p->multi_label = h->multi_label;
@@ -344,6 +354,7 @@ static void point_rows(const struct reader *in)
     p->feature_data = sparse ? section(in, PART_SECTION_FEATURE_DATA) : NULL;
     p->embedded_rows = section(in, PART_SECTION_EMBEDDED_ROWS);
     p->embedded_columns = section(in, PART_SECTION_EMBEDDED_COLUMNS);
+    p->edge_features = h->n_edge_feature > 0 ? section(in, PART_SECTION_EDGE_FEATURES) : NULL;
 }
 
 enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct part *out)

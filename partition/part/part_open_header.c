@@ -36,6 +36,14 @@ static enum status check_scalars(const struct part_header *h)
     if (h->weighted > 1 || (h->weighted == 1 && h->n_relation > 0)) {
         return fail("header: expected edges that are weighted, or typed, or neither");
     }
+    if (h->n_edge_feature < 0 || h->n_edge_feature > INT32_MAX || h->n_edge_row < 0 || h->n_edge_row > h->n_bytes ||
+        (h->n_edge_feature == 0 && h->n_edge_row > 0)) {
+        return fail("header: expected rows of features of edges that fit the bytes, and none without columns");
+    }
+    if (h->n_edge_feature > 0 && (h->weighted == 1 || h->n_relation > 0 || h->symmetric || h->covered > 0 || h->stores > 0)) {
+        return fail("header: expected features of edges only of edges without weights and types, one direction apart from the "
+                    "other, and no covers and stored halo rows");
+    }
     if (h->covered > 1 || (h->covered == 1 && h->n_relation > 0)) {
         return fail("header: expected covers only of untyped edges");
     }

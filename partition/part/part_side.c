@@ -5,14 +5,16 @@
 #include "protocol/memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-/* The sections of the direction being written; types, weights and strength NULL where the part has none. */
+/* The sections of the direction being written; types, weights, strength and edge_rows NULL where the part has none. */
 struct sections {
     struct part_listed *blocks;
     uint32_t *rows, *cols, *degree, *node, *hops;
     int64_t *indptr;
     uint16_t *types;
     float *weights, *strength;
+    uint32_t *edge_rows;
 };
 
 static void row_find(const struct side *side, int64_t r, const uint32_t **first, const uint32_t **end)
@@ -126,6 +128,7 @@ enum status side_count(const struct side_tables *tables, enum part_direction dir
                          .indices = in ? dataset->indices : out_edges->indices,
                          .types = in ? dataset->edge_type : out_edges->types,
                          .weights = in ? dataset->edge_weight : out_edges->weights,
+                         .edge_rows = in ? dataset->edge_row : out_edges->edge_rows,
                          .row_first = in ? 0 : part_begin[part] - part_begin[out_edges->first]};
     enum status status = payload_acquire(tables, out);
     if (status != STATUS_OK) {
@@ -161,7 +164,44 @@ static struct sections sections_find(const struct part_header *header, enum part
                              .types = at[PART_SIDE_TYPES],
                              .weights = at[PART_SIDE_WEIGHTS],
                              .strength = at[PART_SIDE_STRENGTH],
+                             .edge_rows = at[PART_SIDE_EDGE_ROWS],
                              .hops = at[PART_SIDE_HOPS]};
+}
+
+int64_t side_edge_rows_number(const struct side_tables *tables, const struct side *side, int64_t n_row)
+{
+    for (int64_t r = 0; side->edge_rows != NULL && r < side->n_own; r++) {
+        const uint32_t *u, *end;
+        for (row_find(side, r, &u, &end); u < end; u++) {
+            uint32_t *place = &tables->edge_place[side->edge_rows[u - side->indices]];
+            if (*place == SIDE_COLUMN_NONE) {
+                *place = (uint32_t)n_row++;
+            }
+        }
+    }
+    return n_row;
+}
+
+void side_edge_rows_write(const struct side_tables *tables, const struct side *side, float *out)
+{
+    size_t n = (size_t)tables->dataset->n_edge_feature;
+    for (int64_t r = 0; side->edge_rows != NULL && r < side->n_own; r++) {
+        const uint32_t *u, *end;
+        for (row_find(side, r, &u, &end); u < end; u++) {
+            uint32_t row = side->edge_rows[u - side->indices];
+            memcpy(out + tables->edge_place[row] * n, dataset_edge_features(tables->dataset, row), n * sizeof *out);
+        }
+    }
+}
+
+void side_edge_rows_clear(const struct side_tables *tables, const struct side *side)
+{
+    for (int64_t r = 0; side->edge_rows != NULL && r < side->n_own; r++) {
+        const uint32_t *u, *end;
+        for (row_find(side, r, &u, &end); u < end; u++) {
+            tables->edge_place[side->edge_rows[u - side->indices]] = SIDE_COLUMN_NONE;
+        }
+    }
 }
 
 /* Where each block's rows, row ends and edges go. */
@@ -227,7 +267,7 @@ static void columns_write(const struct side_tables *tables, const struct side *s
     }
 }
 
-/* Write one row's columns, types and weights into the blocks in which it has edges; returns how many, their numbers in `touched`. */
+/* Write one row's columns, types, weights and rows of features into the blocks in which it has edges; returns how many, their numbers in `touched`. */
 static int32_t row_write(const struct side_tables *tables, struct side *side, int64_t r, const struct sections *to,
                          int32_t *touched)
 {
@@ -248,6 +288,9 @@ static int32_t row_write(const struct side_tables *tables, struct side *side, in
         if (side->weights != NULL) {
             to->weights[block->edge] = side->weights[u - side->indices];
         }
+        if (side->edge_rows != NULL) {
+            to->edge_rows[block->edge] = tables->edge_place[side->edge_rows[u - side->indices]];
+        }
         to->cols[block->edge++] = j == side->part ? tables->place[*u] - own_begin : tables->column[*u];
     }
     return n_touched;
@@ -258,13 +301,14 @@ static void rows_write(const struct side_tables *tables, struct side *side, cons
 {
     struct side_block *diagonal = &side->block[tables->slot[side->part]];
     int32_t *touched = memory_alloc((size_t)side->n_block, sizeof *touched);
+    char *values = side->weights != NULL ? (char *)to->weights : side->edge_rows != NULL ? (char *)to->edge_rows : NULL;
     for (int64_t r = 0; r < side->n_own; r++) {
         int32_t n_touched = row_write(tables, side, r, to, touched);
         for (int32_t t = 0; t < n_touched; t++) {
             struct side_block *block = &side->block[touched[t]];
             part_columns_sort(to->cols + block->row_edge, side->types != NULL ? to->types + block->row_edge : NULL,
-                              side->weights != NULL ? to->weights + block->row_edge : NULL, block->edge - block->row_edge,
-                              spare);
+                              values != NULL ? values + block->row_edge * (int64_t)sizeof *to->edge_rows : NULL,
+                              block->edge - block->row_edge, spare);
             if (block != diagonal) {
                 to->rows[block->row++] = (uint32_t)r;
                 to->indptr[block->ptr++] = block->edge - block->first_edge;
@@ -298,7 +342,8 @@ static void edges_weigh(const struct side_tables *tables, const struct side *sid
 enum status side_write(const struct side_tables *tables, struct side *side, const struct part_header *header, void *bytes)
 {
     struct sections to = sections_find(header, side->direction, bytes);
-    size_t key = side->types != NULL || side->weights != NULL ? sizeof(uint64_t) : sizeof(uint32_t);
+    bool alone = side->types == NULL && side->weights == NULL && side->edge_rows == NULL;
+    size_t key = alone ? sizeof(uint32_t) : sizeof(uint64_t);
     void *spare;
     enum status status = memory_acquire(MEMORY_OTHER, (size_t)side->widest, key, &spare);
     if (status != STATUS_OK) {

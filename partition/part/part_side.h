@@ -19,6 +19,8 @@ struct side_tables {
     uint32_t *place;  /* n_node: each node's place in partition->order */
     uint32_t *column; /* n_node: payload row of a node of another part in its block */
     int32_t *slot;    /* n_part: number of a part's block in the side at hand */
+    uint32_t *
+        edge_place; /* a row of the part at hand for each row of edges' features; SIDE_COLUMN_NONE between two parts. NULL: edges have none */
 };
 
 #define SIDE_COLUMN_NONE UINT32_MAX
@@ -41,8 +43,9 @@ struct side {
      * out-edges. */
     const int64_t *indptr;
     const uint32_t *indices;
-    const uint16_t *types; /* of the same entries; NULL when untyped */
-    const float *weights;  /* likewise; NULL unless weighted */
+    const uint16_t *types;     /* of the same entries; NULL when untyped */
+    const float *weights;      /* likewise; NULL unless weighted */
+    const uint32_t *edge_rows; /* likewise, as the dataset's; NULL unless edges have features */
     int64_t row_first;
     int64_t widest;    /* most neighbours of a row */
     uint32_t *payload; /* n_payload of n_room: places of the nodes taken from other parts, ascending */
@@ -59,6 +62,12 @@ struct side {
 enum status side_count(const struct side_tables *tables, enum part_direction direction, int32_t part,
                        const struct out_edges *out_edges, struct side *out);
 void side_release(struct side *side);
+
+/* Number the rows of edges' features that the side's edges have and no side of the part before it, n_row of them so far; returns how
+ * many there are then. The same with `out`: copy each row, in its place. */
+int64_t side_edge_rows_number(const struct side_tables *tables, const struct side *side, int64_t n_row);
+void side_edge_rows_write(const struct side_tables *tables, const struct side *side, float *out);
+void side_edge_rows_clear(const struct side_tables *tables, const struct side *side);
 
 /* Write the direction's sections into the part's zeroed bytes, laid out as the header says. errors  STATUS_NOMEM */
 enum status side_write(const struct side_tables *tables, struct side *side, const struct part_header *header, void *bytes);

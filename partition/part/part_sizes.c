@@ -20,8 +20,9 @@ struct counting {
     uint32_t *n_row_hop, *n_col_hop; /* n_part × n_hop: by hop; likewise */
     uint32_t *touched;               /* n_part: those that edges come from, and half as much again to sort with */
     int32_t n_touched;
-    int64_t *seen;  /* n_part: 1 + the place of the last row that had an edge from this part */
-    int32_t *taken; /* n_node: 1 + the last part that was seen taking this node */
+    int64_t *seen;    /* n_part: 1 + the place of the last row that had an edge from this part */
+    int32_t *taken;   /* n_node: 1 + the last part that was seen taking this node */
+    uint8_t *counted; /* a bit for each row of edges' features that is in the sizes; NULL: edges have none */
 };
 
 static void touch(struct counting *c, int32_t part)
@@ -48,6 +49,18 @@ static void halo_count(const struct counting *c, struct part_sizes *sizes, uint3
     }
 }
 
+/* The features of edge i from part j to part p, which both parts have once, whichever edges between the two ends share them. */
+static void edge_row_count(struct counting *c, int64_t i, int32_t j, int32_t p)
+{
+    uint32_t row = c->dataset->edge_row[i];
+    uint8_t bit = (uint8_t)(1u << row % 8);
+    if ((c->counted[row / 8] & bit) == 0) {
+        c->counted[row / 8] |= bit;
+        c->sizes[p].n_edge_row++;
+        c->sizes[j].n_edge_row += j != p;
+    }
+}
+
 /* The in-edges of row v of part p, at this place. */
 static void row_count(struct counting *c, int32_t p, int64_t place)
 {
@@ -60,6 +73,9 @@ static void row_count(struct counting *c, int32_t p, int64_t place)
         int32_t j = partition->owner[u];
         touch(c, j);
         c->count[j].n_edge++;
+        if (c->counted != NULL) {
+            edge_row_count(c, i, j, p);
+        }
         if (hop < n_hop) {
             c->sizes[p].halo.n_edge_hop[PART_DIRECTION_IN][hop]++;
             c->sizes[j].halo.n_edge_hop[PART_DIRECTION_OUT][hop]++;
@@ -140,8 +156,13 @@ static enum status parts_count(const struct dataset *dataset, const struct parti
 {
     size_t n_part = (size_t)partition->n_part, n_hop = n_part * (size_t)partition->n_hop;
     struct counting c = {.dataset = dataset, .partition = partition, .sizes = sizes};
+    size_t n_bit = dataset->edge_row != NULL ? (size_t)(dataset->n_edge_row + dataset->n_node) / 8 + 1 : 0;
     enum status status = memory_acquire(MEMORY_OTHER, (size_t)dataset->n_node, sizeof *c.taken, &c.taken);
+    if (status == STATUS_OK && n_bit > 0) {
+        status = memory_acquire(MEMORY_OTHER, n_bit, sizeof *c.counted, &c.counted);
+    }
     if (status != STATUS_OK) {
+        memory_release(MEMORY_OTHER, c.taken, (size_t)dataset->n_node, sizeof *c.taken);
         return status;
     }
     c.count = memory_alloc(n_part, sizeof *c.count);
@@ -164,6 +185,7 @@ static enum status parts_count(const struct dataset *dataset, const struct parti
     free(c.n_col_hop);
     free(c.n_row_hop);
     free(c.count);
+    memory_release(MEMORY_OTHER, c.counted, n_bit, sizeof *c.counted);
     memory_release(MEMORY_OTHER, c.taken, (size_t)dataset->n_node, sizeof *c.taken);
     return status;
 }
@@ -223,6 +245,7 @@ static enum status part_fill(const struct dataset *dataset, const struct partiti
     header.n_own = sizes->n_own;
     header.n_feature_value = header.features == PART_FEATURES_SPARSE ? sizes->n_feature_value : 0;
     header.n_embedded = sizes->n_embedded;
+    header.n_edge_row = sizes->n_edge_row;
     header.n_halo = sizes->n_halo;
     header.n_halo_value = header.features == PART_FEATURES_SPARSE ? sizes->n_halo_value : 0;
     int n_direction = dataset->symmetric ? 1 : PART_DIRECTION_N;

@@ -75,6 +75,15 @@ static enum status check_dataset(const struct job *job, const struct job_places 
                            "expected model.kind = %s, and no model.aggregator = \"max\"",
                            where, expect);
     }
+    if (job->dataset.edge_features == JOB_SWITCH_YES && !model_kind_of(job)->takes_edge_features) {
+        char where[JOB_WHERE_BYTES], expect[JOB_EXPECT_BYTES];
+        job_where(places, JOB_KEY_dataset_edge_features, where);
+        choices_text(&job_keys[JOB_KEY_model_kind], model_kinds_with_edge_features(), expect);
+        return status_fail(STATUS_CONFIG,
+                           "%s: dataset.edge_features = \"yes\" is for attention that reads the features of an edge: expected "
+                           "model.kind = %s",
+                           where, expect);
+    }
     if (model_kind_of(job)->needs_types && job->dataset.self_loops == JOB_SWITCH_YES) {
         char where[JOB_WHERE_BYTES];
         job_where(places, JOB_KEY_dataset_self_loops, where);

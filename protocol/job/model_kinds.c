@@ -39,3 +39,12 @@ uint32_t model_kinds_of_sums(void)
     }
     return kinds;
 }
+
+uint32_t model_kinds_with_edge_features(void)
+{
+    uint32_t kinds = 0;
+    for (int kind = 0; kind < JOB_KIND_N; kind++) {
+        kinds |= (uint32_t)model_kinds[kind].takes_edge_features << kind;
+    }
+    return kinds;
+}

@@ -15,7 +15,8 @@ struct model_kind {
         is_stack; /* layers that stand alone: model.linear_layers may replace the last ones, model.jumping_knowledge read all */
     bool
         is_sum; /* its aggregates are sums of neighbours' rows, each times what is known of the edge (sage: but for the maximum) */
-    uint64_t keys; /* MODEL_KEY of each option that only kinds that name it take */
+    bool takes_edge_features; /* its attention reads features of edges where the graph has them (dataset.edge_features) */
+    uint64_t keys;            /* MODEL_KEY of each option that only kinds that name it take */
 };
 
 /* The bit of a key of [model] in model_kind.keys. */
@@ -32,5 +33,8 @@ uint32_t model_kinds_with_key(enum job_key_id key);
 
 /* The kinds whose aggregates are sums. */
 uint32_t model_kinds_of_sums(void);
+
+/* The kinds that take features of edges. */
+uint32_t model_kinds_with_edge_features(void);
 
 #endif

@@ -41,19 +41,30 @@ def _masks(store: Any, get: Any) -> dict[str, Array]:
     return {split: _mask(values) for split, values in found.items() if values is not None}
 
 
+def _typed_rows(relations: list[tuple[str, str, Array]], rows: list[Any]) -> Array | None:
+    """Features of edges, one relation's behind another's: of graphs in which all relations have them, as many columns each."""
+    found = [_given(of) for of in rows]
+    widths = {None if of is None else of.shape[1:] for of in found}
+    if len(widths) > 1:
+        lacks = next((r for r, of in zip(relations, found, strict=True) if of is None), None)
+        why = "they have different columns" if lacks is None else f"the edges from {lacks[0]} to {lacks[1]} have none"
+        warnings.warn(f"features of edges are not kept: expected some of each relation, as many columns, and {why}", stacklevel=4)
+    return np.concatenate([of for of in found if of is not None]) if len(widths) == 1 and None not in widths else None
+
+
 def _typed(counts: Mapping[str, int], features: Mapping[str, Any], relations: list[tuple[str, str, Array]], labels: Mapping[str, Any],
-           splits: Mapping[str, Mapping[str, Array]]) -> Graph:
+           splits: Mapping[str, Mapping[str, Array]], edge_rows: list[Any]) -> Graph:
     """One graph of several node types, numbered one after another in the order of counts.
 
     counts {type: nodes}, features {type: rows or None}, relations [(head, tail, edges [2, E])], labels {type: labels} of at most one
-    type, splits {"train": {type: nodes or mask}, ...}
+    type, splits {"train": {type: nodes or mask}, ...}, edge_rows [features of a relation's edges, or None]
     """
     n = sum(counts.values())
     first = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
     if len(labels) > 1:
         raise DataError(f"{len(labels)} node types have labels ({', '.join(labels)}), expected one")
     graph = Graph(np.concatenate([edges.astype(np.int64) + [[first[head]], [first[tail]]] for head, tail, edges in relations], 1),
-                  edge_type=np.concatenate([np.full(edges.shape[1], r) for r, (_, _, edges) in enumerate(relations)]),
+                  edge_attr=_typed_rows(relations, edge_rows), edge_type=np.concatenate([np.full(edges.shape[1], r) for r, (_, _, edges) in enumerate(relations)]),
                   relations=len(relations), nodes=n, node_type=np.repeat(np.arange(len(counts)), list(counts.values())),
                   type_features={k: features_of(features[t]) for k, t in enumerate(counts) if features.get(t) is not None})
     for labelled, given in labels.items():
@@ -96,11 +107,10 @@ def pyg_graph(data: Any) -> Graph:
                 splits[name][t] = mask
         relations = [(e[0], e[2], _pyg_edges(data[e])[0]) for e in data.edge_types]
         return _typed({t: int(s.num_nodes) for t, s in stores.items()}, {t: _get(s, "x") for t, s in stores.items()}, relations,
-                      {t: s.y for t, s in stores.items() if _get(s, "y") is not None}, splits)
+                      {t: s.y for t, s in stores.items() if _get(s, "y") is not None}, splits,
+                      [_get(data[e], "edge_attr") for e in data.edge_types])
     edges, weights = _pyg_edges(data)
-    graph = Graph(edges, edge_weight=weights)
-    if weights is None and _get(data, "edge_attr") is not None:
-        warnings.warn("edge_attr is not read; weights of edges are edge_weight, one number an edge", stacklevel=3)
+    graph = Graph(edges, edge_weight=weights, edge_attr=_given(_get(data, "edge_attr")))
     if _get(data, "num_nodes") is not None:
         graph.nodes = int(data.num_nodes)
     if _get(data, "edge_type") is not None:
@@ -128,7 +138,8 @@ def dgl_graph(graph: Any) -> Graph:
                 splits[name][t] = values
         relations = [(e[0], e[2], np.stack([array_of(end) for end in graph.edges(etype=e)])) for e in graph.canonical_etypes]
         return _typed({t: int(graph.num_nodes(t)) for t in graph.ntypes}, {t: s.get("feat") for t, s in stores.items()}, relations,
-                      {t: s["label"] for t, s in stores.items() if "label" in s}, splits)
+                      {t: s["label"] for t, s in stores.items() if "label" in s}, splits,
+                      [getattr(graph.edges[e], "data", {}).get("feat") for e in graph.canonical_etypes])
     source, destination = graph.edges()
     made = Graph(np.stack([array_of(source), array_of(destination)]))
     if hasattr(graph, "num_nodes"):
@@ -137,6 +148,8 @@ def dgl_graph(graph: Any) -> Graph:
     for name in ("weight", "w"):
         if name in edge_data:
             made.edge_weight = array_of(edge_data[name])
+    if "feat" in edge_data:
+        made.edge_attr = array_of(edge_data["feat"])
     for name in ("_TYPE", "etype"):  # of dgl.to_homogeneous, and of DGL's examples
         if name in edge_data:
             made.edge_type = array_of(edge_data[name])
@@ -149,14 +162,14 @@ def dgl_graph(graph: Any) -> Graph:
 
 
 def from_pyg(data: Any, folder: Folder, **options: Unpack[Options]) -> Path:
-    """torch_geometric.data.Data: x (also sparse), edge_index and edge_weight, or adj_t; edge_type, y, train_mask, val_mask, test_mask
-    (of several splits, a column each); or HeteroData, of which weights of edges are not read."""
+    """torch_geometric.data.Data: x (also sparse), edge_index, edge_weight and edge_attr, or adj_t; edge_type, y, train_mask, val_mask,
+    test_mask (of several splits, a column each); or HeteroData, of which weights of edges are not read."""
     return write_graph(pyg_graph(data), folder, **options)
 
 
 def from_dgl(graph: Any, folder: Folder, **options: Unpack[Options]) -> Path:
-    """dgl.DGLGraph: ndata feat, label, train_mask, val_mask, test_mask; edata weight or w, and _TYPE or etype; or one of several node
-    types."""
+    """dgl.DGLGraph: ndata feat, label, train_mask, val_mask, test_mask; edata weight or w, feat, and _TYPE or etype; or one of several
+    node types."""
     return write_graph(dgl_graph(graph), folder, **options)
 
 
@@ -171,10 +184,14 @@ def from_ogb(dataset: Any, folder: Folder, **options: Unpack[Options]) -> Path:
     if "edge_index" not in data:
         relations = [(e[0], e[2], array_of(edges)) for e, edges in data["edge_index_dict"].items()]
         named = {name: {t: array_of(of) for t, of in nodes.items()} for name, nodes in splits.items()}
-        return write_graph(_typed(data["num_nodes_dict"], data.get("node_feat_dict") or {}, relations, labels, named), folder, **options)
+        rows = data.get("edge_feat_dict") or {}
+        typed = _typed(data["num_nodes_dict"], data.get("node_feat_dict") or {}, relations, labels, named,
+                       [rows.get(e) for e in data["edge_index_dict"]])
+        return write_graph(typed, folder, **options)
     graph = Graph(array_of(data["edge_index"]), array_of(labels), splits={name: array_of(nodes) for name, nodes in splits.items()})
     if data.get("edge_weight") is not None:
         graph.edge_weight = array_of(data["edge_weight"])
+    graph.edge_attr = _given(data.get("edge_feat"))
     if data.get("node_feat") is not None:
         graph.features = array_of(data["node_feat"])
     return write_graph(graph, folder, **options)
@@ -200,13 +217,13 @@ def _given(value: Any) -> Array | None:
 
 
 def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any = None, train: Any = None, valid: Any = None,
-                test: Any = None, edge_weight: Any = None, edge_type: Any = None, node_type: Any = None, nodes: int | None = None,
-                **options: Unpack[Options]) -> Path:
-    """Arrays or tensors: edges [2, E], labels [N] or [N, C], features [N, F] (also sparse); train, valid, test are node numbers or masks
-    ([N], or [N, splits])."""
+                test: Any = None, edge_weight: Any = None, edge_attr: Any = None, edge_type: Any = None, node_type: Any = None,
+                nodes: int | None = None, **options: Unpack[Options]) -> Path:
+    """Arrays or tensors: edges [2, E], labels [N] or [N, C], features [N, F] (also sparse), edge_attr [E, D] or [E]: features of edges;
+    train, valid, test are node numbers or masks ([N], or [N, splits])."""
     splits = {name: array_of(values) for name, values in (("train", train), ("valid", valid), ("test", test)) if values is not None}
     graph = Graph(array_of(edges), _given(labels), None if features is None else features_of(features), _given(edge_weight),
-                  _given(edge_type), _given(node_type), splits=splits, nodes=nodes)
+                  _given(edge_attr), _given(edge_type), _given(node_type), splits=splits, nodes=nodes)
     return write_graph(graph, folder, **options)
 
 

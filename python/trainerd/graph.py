@@ -20,7 +20,7 @@ TYPES_MOST = 65535
 CLASSES_MOST = 2**31 - 2
 
 # What conversions write: a folder that has nothing else may be replaced.
-_OURS = re.compile(r"(edges|labels|(feat_(t\d+_)?(indptr|indices|data))|feat_t\d+|features|edge_weight|edge_type|node_type"
+_OURS = re.compile(r"(edges|labels|(feat_(t\d+_)?(indptr|indices|data))|feat_t\d+|features|edge_weight|edge_attr|edge_type|node_type"
                    r"|(train|valid|test)_idx|(train|val|test)_mask)\.npy|meta\.json")
 
 
@@ -28,14 +28,15 @@ _OURS = re.compile(r"(edges|labels|(feat_(t\d+_)?(indptr|indices|data))|feat_t\d
 class Graph:
     """Arrays of one graph. Several node types are numbered one after another.
 
-    edges [2, E] · labels [N] or [N, C], None: none · features [N, F] · type_features {type: rows of its nodes} · splits {"train": node
-    numbers, or a mask [N] or [N, splits]} · nodes: N, where neither labels nor features say it
+    edges [2, E] · labels [N] or [N, C], None: none · features [N, F] · edge_attr [E, D] or [E]: features of edges · type_features {type:
+    rows of its nodes} · splits {"train": node numbers, or a mask [N] or [N, splits]} · nodes: N, where neither labels nor features say it
     """
 
     edges: Array
     labels: Array | None = None
     features: Array | Rows | None = None
     edge_weight: Array | None = None
+    edge_attr: Array | None = None
     edge_type: Array | None = None
     node_type: Array | None = None
     relations: int | None = None
@@ -224,6 +225,11 @@ def _arrays_of(graph: Graph, numbers: bool, predict_only: bool) -> tuple[dict[st
         arrays["edge_weight"] = _floats(weights.reshape(-1), "edge weights").astype(np.float32)
         if n_edge and arrays["edge_weight"].min() < 0:
             raise DataError(f"edge weights go down to {arrays['edge_weight'].min()}, expected 0 or more")
+    if graph.edge_attr is not None:
+        shape = graph.edge_attr.shape
+        if len(shape) not in (1, 2) or shape[0] != n_edge or 0 in shape[1:]:
+            raise DataError(f"features of edges have shape {list(shape)}, expected [{n_edge}, any] or [{n_edge}]: a row for each edge")
+        arrays["edge_attr"] = _floats(graph.edge_attr, "features of edges").astype(np.float32)
     if graph.edge_type is not None:
         arrays["edge_type"] = _types(graph.edge_type.reshape(-1), n_edge, "edge")
     if graph.relations is not None:

@@ -46,13 +46,13 @@ class WeightedGINConv(Weighted, GINConv):
     pass
 
 
-def conv(model, loops, f_in, f_out, last, n_relation, weighted):
+def conv(model, loops, f_in, f_out, last, n_relation, weighted, edge_dim):
     """One layer of the kind that the job's [model] section names; the last one averages its heads, others have them side by side."""
     kind = model["kind"]
     if kind in ATTENTIONS:
         heads = model["out_heads" if last else "heads"]
         own = {} if kind == "transformer" else {"add_self_loops": loops}
-        return ATTENTIONS[kind](f_in, f_out if last else f_out // heads, heads=heads, concat=not last, **own)
+        return ATTENTIONS[kind](f_in, f_out if last else f_out // heads, heads=heads, concat=not last, edge_dim=edge_dim or None, **own)
     if kind == "rgcn":
         return RGCNConv(f_in, f_out, n_relation, num_bases=model["bases"] or None, num_blocks=model["blocks"] or None)
     if kind == "gcn":
@@ -81,7 +81,7 @@ class Embedding(Linear):
 class Net(torch.nn.Module):
     """The trained model, as it evaluates (dropout has no weights and is left out)."""
 
-    def __init__(self, job, f_in, n_class, n_relation=0, typed=False):
+    def __init__(self, job, f_in, n_class, n_relation=0, typed=False, edge_dim=0):
         super().__init__()
         model = job["model"]
         weighted = job["dataset"]["edge_weights"] == "yes"
@@ -106,7 +106,7 @@ class Net(torch.nn.Module):
             self.convs = ModuleList(GCN2Conv(model["hidden"], model["alpha"], model["theta"], layer, add_self_loops=loops)
                                     for layer in range(1, n_layer))
         else:
-            self.convs = ModuleList(conv(model, loops, *pair, i == n_hidden, n_relation, weighted)
+            self.convs = ModuleList(conv(model, loops, *pair, i == n_hidden, n_relation, weighted, edge_dim)
                                     for i, pair in enumerate(pairs[:n_layer - n_linear]))
         self.middle = model["kind"] == "agnn"  # its steps come before the last linear layer; the first one's beta stays 1
         if self.middle:
@@ -131,7 +131,7 @@ class Net(torch.nn.Module):
             self.propagate = APPNP(model["steps"], model["alpha"], add_self_loops=loops)
 
     def forward(self, x, edge_index, of_edge=None):
-        """of_edge: types of edges for rgcn, weights for the layers that take them."""
+        """of_edge: types of edges for rgcn, weights or features for the layers that take them."""
         graph = (edge_index,) if of_edge is None else (edge_index, of_edge)
         lins = list(self.lins)
         x = self.embedding(x) if self.embedding else x
@@ -226,6 +226,19 @@ def read_weighted_edges(folder, options, n_node):
     return remove_self_loops(edge_index, weight) if options["self_loops"] == "no" else (edge_index, weight)
 
 
+def read_featured_edges(folder, options, n_node):
+    """edge_index and edge_attr; repeats have equal rows. GATConv and GATv2Conv give the loops that they add the mean of the others."""
+    rows = load(folder, "edge_attr.npy", np.float32)
+    edge_index, rows = coalesce(load(folder, "edges.npy"), rows[:, None] if rows.dim() == 1 else rows, reduce="max")
+    if options["undirected"] == "yes":
+        edge_index, rows = to_undirected(edge_index, rows, reduce="max")
+    if options["self_loops"] != "auto":
+        edge_index, rows = remove_self_loops(edge_index, rows)
+    if options["self_loops"] == "yes":
+        edge_index, rows = add_self_loops(edge_index, rows, fill_value="mean", num_nodes=n_node)
+    return edge_index, rows
+
+
 def read_edges(folder, options, n_node):
     edge_index = coalesce(load(folder, "edges.npy"))
     if options["undirected"] == "yes":
@@ -270,7 +283,7 @@ def normalized(x):
 
 
 def read_inputs(folder, job, shape):
-    """x, edge_index and types or weights of edges (or None), as the job's Net takes them. shape: of its logits. x is sparse where nodes
+    """x, edge_index and types, weights or features of edges (or None), as the job's Net takes them. shape: of its logits. x is sparse where nodes
     without features have embeddings."""
     x, typed = read_features(folder, shape[0])
     if job["dataset"]["normalize_features"] == "row":
@@ -283,6 +296,9 @@ def read_inputs(folder, job, shape):
         x = None if job["model"]["kind"] == "rgcn" and not job["model"]["residual"] else x.to_dense()
     if job["model"]["kind"] == "rgcn":
         edge_index, of_edge = read_typed_edges(folder, job["dataset"])
+    elif (job["model"]["kind"] in ATTENTIONS and job["dataset"].get("edge_features", "no") != "no"
+          and os.path.exists(os.path.join(folder, "edge_attr.npy"))):
+        edge_index, of_edge = read_featured_edges(folder, job["dataset"], len(x))
     elif (job["model"]["kind"] in (WEIGHABLE if job["dataset"]["edge_weights"] == "yes" else WEIGHTED)
           and job["dataset"]["edge_weights"] != "no" and os.path.exists(os.path.join(folder, "edge_weight.npy"))):
         edge_index, of_edge = read_weighted_edges(folder, job["dataset"], len(x))

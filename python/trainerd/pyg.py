@@ -74,12 +74,12 @@ def pyg_model(run: Folder | Result, weights: str = "best.safetensors") -> Any:
     job, dataset = result.json["job"], result.json["dataset"]
     labels = dataset["classes"] if job["model"]["label_input"] else 0
     typed = "embedding.weight" in result.weights(weights)
-    net: Any = Net(job, dataset["features"] + labels, dataset["classes"], dataset["relations"], typed)
+    net: Any = Net(job, dataset["features"] + labels, dataset["classes"], dataset["relations"], typed, dataset.get("edge_features", 0))
     return load_into_pyg(net, result, weights).eval()
 
 
 def pyg_inputs(run: Folder | Result, data: Folder) -> tuple[Any, Any, Any]:
-    """What `pyg_model(run)` takes, from an npy folder with edges.npy: x, edge_index, and types or weights of edges, or None."""
+    """What `pyg_model(run)` takes, from an npy folder with edges.npy: x, edge_index, and types, weights or features of edges, or None."""
     result = run if isinstance(run, Result) else Result(run)
     if not os.path.exists(os.path.join(data, "edges.npy")):
         raise MissingInput(f"'{os.path.join(data, 'edges.npy')}' is not there, expected an npy folder with it")

@@ -57,10 +57,10 @@ static void attention_slowly(struct device *device, const struct device_attentio
 }
 
 static void queries_slowly(struct device *device, const struct device_attention_rows *rows, void *scratch, float *grad_query,
-                           float *grad_att)
+                           float *grad_att, float *grad_edge)
 {
     turns();
-    device_cpu.attention_backward_query(device, rows, scratch, grad_query, grad_att);
+    device_cpu.attention_backward_query(device, rows, scratch, grad_query, grad_att, grad_edge);
     turns();
 }
 

@@ -1,7 +1,7 @@
 /* Any bytes as an encoded part: refused, or every index in it can be used.
  *
  * The first byte selects: the rest as it is, or changes (two bytes of offset, eight of value) to a valid part: directed, typed,
- * weighted, with embeddings, ordered by hop, with features of halo rows, or none of these. Checksums are not verified, since hardly
+ * weighted, with features of edges, with embeddings, ordered by hop, with features of halo rows, or none of these. Checksums are not verified, since hardly
  * any input would pass them.
  */
 #include "partition/part/part_format.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_GOOD 7
+#define N_GOOD 8
 #define N_NODE 32
 
 static void *good[N_GOOD];
@@ -56,6 +56,23 @@ static void weigh(struct dataset *dataset)
     dataset->edge_weight = dataset->strength = ones;
 }
 
+/* Give a generator's edges features: its number, alone. */
+static void feature(struct dataset *dataset)
+{
+    static uint32_t row[4096];
+    static float features[4096];
+    ASSERT(dataset->n_edge <= (int64_t)(sizeof row / sizeof *row));
+    for (int64_t e = 0; e < dataset->n_edge; e++) {
+        row[e] = (uint32_t)e;
+        features[e] = (float)e;
+    }
+    dataset->symmetric = false;
+    dataset->n_edge_feature = 1;
+    dataset->n_edge_row = dataset->n_edge;
+    dataset->edge_row = row;
+    dataset->edge_features = features;
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc;
@@ -79,6 +96,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         }
         if (i == 5) {
             weigh(&dataset);
+        }
+        if (i == 7) {
+            feature(&dataset);
         }
         ASSERT(partition_build(&dataset, &job, &partition) == STATUS_OK);
         partition.stores = i == 6;
@@ -106,6 +126,7 @@ static void walk(const struct part *p)
                 ASSERT(p->node[b->rows != NULL ? b->rows[r] : r] < p->n_node);
                 for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
                     ASSERT(b->types == NULL || (b->types[i] < p->n_relation && b->weights[i] == b->weights[i]));
+                    ASSERT(p->edge_features == NULL || (double)p->edge_features[b->edge_rows[i] * p->n_edge_feature] < 1e39);
                     ASSERT(!p->weighted || (b->weights[i] >= 0.0f && b->strength[b->cols[i]] >= 0.0f));
                     ASSERT(b->degree[b->cols[i]] <= degree_most && b->node[b->cols[i]] < p->n_node);
                 }

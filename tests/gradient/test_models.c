@@ -33,6 +33,7 @@ static void check_embedded(const char *what, int64_t n_feature, bool sparse, str
                                         .is_sparse = sparse,
                                         .is_typed = sparse && graph.n_relation > 0,
                                         .n_relation = graph.n_relation,
+                                        .n_edge_feature = graph.n_feature,
                                         .embedded = embedded};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     struct gradient_case one = {.what = what,
@@ -191,6 +192,21 @@ Test(model, gatv2_gives_the_gradients_of_all_its_weights)
 Test(model, transformer_gives_the_gradients_of_all_its_weights)
 {
     attention(JOB_KIND_TRANSFORMER);
+}
+
+Test(model, attention_over_edges_with_features_gives_the_gradients_of_all_weights)
+{
+    static const int kinds[] = {JOB_KIND_GAT, JOB_KIND_GATV2, JOB_KIND_TRANSFORMER};
+    job.model.heads = 2;
+    job.model.out_heads = 3;
+    test_graph_features(&graph, 3, 21);
+    for (int k = 0; k < 3; k++) {
+        job.model.kind = kinds[k];
+        job.model.attention_dropout = 0.0;
+        check_features("edges with features", 5, false);
+        job.model.attention_dropout = 0.3;
+        check_features("edges with features, coefficients dropped", 13, true);
+    }
 }
 
 Test(model, agnn_gives_the_gradients_of_all_its_weights)
@@ -438,6 +454,16 @@ Test(model, sampled_attention_gives_the_gradients_of_all_its_weights)
     static const int kinds[] = {JOB_KIND_GAT, JOB_KIND_GATV2, JOB_KIND_TRANSFORMER, JOB_KIND_AGNN};
     for (int k = 0; k < 4; k++) {
         graph.loops = kinds[k] == JOB_KIND_TRANSFORMER ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+        sampled(kinds[k], 0.5);
+        sampled(kinds[k], 0.2);
+    }
+}
+
+Test(model, sampled_attention_over_edges_with_features_gives_the_gradients_of_all_its_weights)
+{
+    static const int kinds[] = {JOB_KIND_GAT, JOB_KIND_GATV2, JOB_KIND_TRANSFORMER};
+    test_graph_features(&graph, 3, 22);
+    for (int k = 0; k < 3; k++) {
         sampled(kinds[k], 0.5);
         sampled(kinds[k], 0.2);
     }

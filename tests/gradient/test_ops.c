@@ -246,6 +246,70 @@ ATTENTION_TEST(gatv2, AGGREGATE_KIND_GATV2)
 ATTENTION_TEST(dot, AGGREGATE_KIND_DOT)
 ATTENTION_TEST(cosine, AGGREGATE_KIND_COSINE)
 
+#define N_EDGE 3
+
+/* Heads of N_COLUMN columns with those of N_EDGE features behind them. */
+static int edge_weight(void)
+{
+    return weight(N_EDGE, (int64_t)N_HEAD * N_COLUMN);
+}
+
+Test(op, head_widen_gives_its_gradient)
+{
+    check_from("head_widen", program_head_widen(&program, mapped((int64_t)N_HEAD * N_COLUMN), edge_weight(), N_HEAD), true);
+}
+
+Test(op, head_narrow_gives_its_gradient)
+{
+    int x = mapped((int64_t)N_HEAD * (N_COLUMN + N_EDGE));
+    check_from("head_narrow", program_head_narrow(&program, x, edge_weight(), N_HEAD), true);
+}
+
+Test(op, two_ops_with_one_weight_add_up_its_gradient)
+{
+    int w = edge_weight(), x = program_head_widen(&program, mapped((int64_t)N_HEAD * N_COLUMN), w, N_HEAD);
+    check_read_again("head_widen and head_narrow", program_head_narrow(&program, x, w, N_HEAD),
+                     mapped((int64_t)N_HEAD * N_COLUMN), true);
+}
+
+/* Attention over edges with features, which has no implicit loops. */
+static void edges_check(enum aggregate_kind kind, double dropout)
+{
+    test_graph_features(&graph, N_EDGE, 15);
+    program.n_edge_feature = N_EDGE;
+    int x = mapped((int64_t)N_HEAD * N_COLUMN), w = edge_weight();
+    struct op op = {.aggregate = kind, .in = {x, -1, -1}, .param = {-1, -1}, .n_head = N_HEAD, .dropout = dropout, .a = 0.2F};
+    if (kind == AGGREGATE_KIND_GAT_EDGES) {
+        op.in[1] = program_head_dot(&program, x, head_weight());
+        op.in[2] = program_head_dot(&program, x, head_weight());
+        op.param[0] = w;
+        op.param[1] = head_weight();
+    } else if (kind == AGGREGATE_KIND_GATV2) {
+        op.in[2] = mapped((int64_t)N_HEAD * N_COLUMN);
+        op.param[0] = head_weight();
+        op.param[1] = w;
+    } else {
+        op.in[1] = mapped((int64_t)N_HEAD * N_COLUMN);
+        op.in[2] = program_head_widen(&program, mapped((int64_t)N_HEAD * N_COLUMN), w, N_HEAD);
+    }
+    int y = program_attention(&program, &op);
+    y = kind == AGGREGATE_KIND_DOT ? program_head_narrow(&program, y, w, N_HEAD) : y;
+    check_read_again(aggregate_defs[kind]->name, y, x, true);
+}
+
+#define EDGES_TEST(name, kind)                                                                                                 \
+    Test(op, name##_gives_its_gradient_where_edges_have_features)                                                              \
+    {                                                                                                                          \
+        edges_check(kind, 0.0);                                                                                                \
+    }                                                                                                                          \
+    Test(op, name##_gives_its_gradient_where_edges_have_features_and_coefficients_are_dropped)                                 \
+    {                                                                                                                          \
+        edges_check(kind, 0.4);                                                                                                \
+    }
+EDGES_TEST(gat, AGGREGATE_KIND_GAT_EDGES)
+EDGES_TEST(gatv2, AGGREGATE_KIND_GATV2)
+EDGES_TEST(dot, AGGREGATE_KIND_DOT)
+
 Test(op, inverse_norm_gives_its_gradient)
 {
     int x = mapped(6);

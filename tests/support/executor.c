@@ -229,6 +229,7 @@ struct op_call executor_call(struct executor *x, const struct step *step, struct
         if (o->role >= OP_ROLE_GRAD_IN_0 && o->role <= OP_ROLE_GRAD_IN_2) {
             call.add[o->role - OP_ROLE_GRAD_IN_0] = o->access == STEP_ACCESS_UPDATE;
         }
+        call.add_param = call.add_param || (o->array == STEP_ARRAY_GRAD_PARAMETER && o->access == STEP_ACCESS_UPDATE);
     }
     if (aggregate) {
         call.self = x->setup.graph->loops == DATASET_LOOPS_IMPLICIT;

@@ -105,6 +105,7 @@ struct edge_list {
     uint32_t *cols;
     uint16_t *types;
     float *weights;
+    uint32_t *rows; /* of edges' features */
 };
 
 /* One row's edges: by type, then column. */
@@ -121,6 +122,7 @@ static void row_list(const struct test_graph *graph, const int64_t *edge_of_node
             list->weights[list->n] = graph->type != NULL     ? (float)test_graph_weight(graph, e)
                                      : graph->weight != NULL ? graph->weight[e]
                                                              : 1.0f;
+            list->rows[list->n] = (uint32_t)e;
             list->cols[list->n++] = c;
         }
     }
@@ -208,7 +210,8 @@ static void block_open(struct executor *x, const int64_t *edge, int i, int j, st
     uint32_t *payload_node = memory_alloc((size_t)n, sizeof *payload_node);
     struct edge_list list = {.cols = memory_alloc((size_t)(n * n), sizeof *list.cols),
                              .types = memory_alloc((size_t)(n * n), sizeof *list.types),
-                             .weights = memory_alloc((size_t)(n * n), sizeof *list.weights)};
+                             .weights = memory_alloc((size_t)(n * n), sizeof *list.weights),
+                             .rows = memory_alloc((size_t)(n * n), sizeof *list.rows)};
     int64_t *indptr = memory_alloc((size_t)n + 1, sizeof *indptr);
     for (uint32_t c = 0; c < other->n_own; c++) {
         if (i == j || has_col(edge, n, own->node, own->n_own, other->node[c])) {
@@ -235,6 +238,11 @@ static void block_open(struct executor *x, const int64_t *edge, int i, int j, st
     if (graph->type != NULL || graph->weight != NULL) {
         out->block.weights = executor_upload(x, list.weights, n_edge * sizeof *list.weights);
     }
+    if (graph->feature != NULL) {
+        size_t n_bytes = (size_t)(graph->n_edge * graph->n_feature) * sizeof *graph->feature;
+        out->block.edge_rows = executor_upload(x, list.rows, n_edge * sizeof *list.rows);
+        out->block.edge_table = executor_upload(x, graph->feature, n_bytes);
+    }
     out->payload_rows = executor_upload(x, payload, (size_t)n_col * sizeof *payload);
     out->payload_node = executor_upload(x, payload_node, (size_t)n_col * sizeof *payload_node);
     scales_upload(x, payload_node, n_col, out);
@@ -252,6 +260,7 @@ static void block_open(struct executor *x, const int64_t *edge, int i, int j, st
     free(list.cols);
     free(list.types);
     free(list.weights);
+    free(list.rows);
     free(indptr);
 }
 

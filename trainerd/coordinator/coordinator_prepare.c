@@ -64,6 +64,7 @@ static struct dataset sizes_of(const struct dataset *dataset)
                             .symmetric = dataset->symmetric,
                             .n_relation = dataset->n_relation,
                             .weighted = dataset->weighted,
+                            .n_edge_feature = dataset->n_edge_feature,
                             .loops = dataset->loops,
                             .n_duplicate = dataset->n_duplicate};
     memcpy(sizes.name, dataset->name, sizeof sizes.name);
@@ -80,6 +81,7 @@ enum status coordinator_program(struct coordinator *c)
                                         .is_sparse = c->sparse_features,
                                         .is_typed = dataset->features_typed,
                                         .n_relation = dataset->n_relation,
+                                        .n_edge_feature = dataset->n_edge_feature,
                                         .embedded = dataset->embedded};
     return program_build(&c->job, &input, &c->program);
 }
@@ -119,6 +121,10 @@ static enum status load(struct coordinator *c)
     progress_print(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
                    dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge, (long long)dataset->n_feature,
                    (int)dataset->n_class, report_outputs(dataset), text);
+    if (dataset->n_edge_feature > 0) {
+        progress_print(&c->progress, "edges have %lld feature%s each", (long long)dataset->n_edge_feature,
+                       dataset->n_edge_feature == 1 ? "" : "s");
+    }
     report_split_text(&c->facts, splits);
     progress_print(&c->progress, "%s", splits);
     status = choose_parts(c);

@@ -115,8 +115,9 @@ static enum status graph_take(const char *path, const json_t *dataset, struct mo
                                        : "number dataset.classes, or no dataset.multi_label");
     }
     if (!number_may_take(dataset, "relations", INT32_MAX, &n_relation) ||
-        !number_may_take(dataset, "embedded_nodes", INT64_MAX, &out->model.n_embedded)) {
-        return missing(path, "valid number dataset.relations or dataset.embedded_nodes");
+        !number_may_take(dataset, "embedded_nodes", INT64_MAX, &out->model.n_embedded) ||
+        !number_may_take(dataset, "edge_features", INT32_MAX, &out->model.n_edge_feature)) {
+        return missing(path, "valid number dataset.relations, dataset.embedded_nodes or dataset.edge_features");
     }
     out->model.n_class = (int32_t)n_class;
     out->model.n_relation = (int32_t)n_relation;
@@ -177,6 +178,7 @@ static void dataset_apply(const struct model_source *source, struct job_dataset 
     dataset->normalize_features = source->job.dataset.normalize_features;
     if (dataset->generator == JOB_GENERATOR_NONE) {
         dataset->edge_weights = source->weighted ? JOB_SWITCH_YES : JOB_SWITCH_NO;
+        dataset->edge_features = source->model.n_edge_feature > 0 ? JOB_SWITCH_YES : JOB_SWITCH_NO;
     }
 }
 

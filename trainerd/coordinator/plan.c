@@ -17,7 +17,7 @@ static struct memory_plan_part part_plan(const struct plan_input *in, int32_t pa
                                      .n_halo_value = in->sparse_features ? sizes->n_halo_value : 0,
                                      .n_bytes = sizes->n_bytes,
                                      .implied_loops = in->dataset->loops == DATASET_LOOPS_IMPLICIT,
-                                     .weighted = in->dataset->weighted,
+                                     .weighted = in->dataset->weighted || in->dataset->n_edge_feature > 0,
                                      .halo = &sizes->halo};
 }
 

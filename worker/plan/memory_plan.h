@@ -28,7 +28,7 @@ struct memory_plan_part {
     int64_t n_halo_value;         /* their stored feature values */
     int64_t n_bytes;              /* of the encoded part, features included */
     bool implied_loops;           /* own rows count as their own neighbours */
-    bool weighted;                /* edges have weights of their own */
+    bool weighted;                /* edges have 4 bytes of their own: a weight, or the number of a row of features */
     const struct part_halo *halo; /* borrowed */
 };
 

@@ -78,6 +78,7 @@ struct device_block part_device_block(const struct part_device *own, int d, int3
                                  .rows = part_device_rows(own, d, pair),
                                  .indptr = blocks->indptr + at->row + pair,
                                  .cols = blocks->cols[columns] + at->edge,
+                                 .edge_table = blocks->edge_table,
                                  .schedule = of_device.schedule,
                                  .matrix = of_device.matrix};
     if (blocks->types != NULL) {

@@ -124,7 +124,8 @@ static enum status blocks_open(const struct part_device_setup *setup, const stru
                                 .hop = PROGRAM_HOP_ALL,
                                 .indptr = part_device_view(own, from->indptr),
                                 .types = part_device_view(own, from->types),
-                                .weights = part_device_view(own, from->weights)};
+                                .weights = part_device_view(own, from->weights),
+                                .edge_table = part_device_view(own, part->edge_features)};
     for (int c = 0; c < PART_COLUMNS_N; c++) {
         out->cols[c] = part_device_view(own, from->cols);
     }

@@ -40,7 +40,8 @@ struct part_blocks {
     const int64_t *indptr;
     const uint32_t *cols[PART_COLUMNS_N];
     const uint16_t *types;
-    const float *weights;
+    const float *weights;    /* or edges' rows of the table, as device_block has them */
+    const float *edge_table; /* NULL: edges have no features */
     int32_t n_schedule;
     struct part_schedule *schedule; /* n_schedule: pairs ascending */
     struct part_lent made;          /* a second array of columns; at a hop edges picked out. Empty: all are the part's */

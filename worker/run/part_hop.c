@@ -4,6 +4,7 @@
 #include "protocol/memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool is_walked(const struct program *program, const struct op *op, enum part_direction d)
 {
@@ -66,7 +67,7 @@ static enum status heads_open(const struct part_device_setup *setup, int32_t hop
 /* Where the next block's arrays are written. */
 struct picked {
     int64_t *indptr;
-    float *weights;
+    float *weights; /* or edges' rows of a table */
     uint32_t *cols;
     uint16_t *types;
     int64_t n_edge; /* of the block being written */
@@ -80,7 +81,7 @@ static void edge_pick(struct picked *to, const struct device_block *from, int64_
         to->types[to->n_edge] = from->types[e];
     }
     if (to->weights != NULL) {
-        to->weights[to->n_edge] = from->weights[e];
+        memcpy(&to->weights[to->n_edge], &from->weights[e], sizeof *to->weights);
     }
     to->n_edge++;
 }
@@ -231,6 +232,7 @@ static enum status picks_lend(const struct part_device_setup *setup, enum part_d
     out->indptr = part_lent_view(&out->made, arrays->indptr);
     out->types = part_lent_view(&out->made, arrays->types);
     out->weights = part_lent_view(&out->made, arrays->weights);
+    out->edge_table = part_device_blocks(part, d, part->part->n_hop)->edge_table;
     for (int c = 0; c < PART_COLUMNS_N; c++) {
         out->cols[c] = part_lent_view(&out->made, arrays->cols);
     }

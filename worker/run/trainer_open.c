@@ -40,6 +40,7 @@ static enum status program_open(struct trainer *t)
                                   .is_sparse = part->feature_indptr != NULL,
                                   .is_typed = part->features_typed,
                                   .n_relation = part->n_relation,
+                                  .n_edge_feature = part->n_edge_feature,
                                   .embedded = part->embedded,
                                   .stores = part->stores};
     const struct spill_range runs = {part->embedded.run, part->embedded.n_run * (int64_t)sizeof *part->embedded.run,
@@ -130,7 +131,7 @@ static void plan_build(struct trainer *t)
                                            .n_halo_value = part->n_halo_value,
                                            .n_bytes = part->n_bytes,
                                            .implied_loops = part->loops == DATASET_LOOPS_IMPLICIT,
-                                           .weighted = part->weighted,
+                                           .weighted = part->weighted || part->n_edge_feature > 0,
                                            .halo = &part->halo};
     }
     struct memory_plan_input input = {.job = t->setup.job,

@@ -41,6 +41,7 @@ static void blocks_add(struct ranges *out, const struct part *part, int d, const
         range_add(out, all->types, end->edge, sizeof *all->types);
         range_add(out, all->weights, end->edge, sizeof *all->weights);
     }
+    range_add(out, part->edge_features, part->n_edge_row * part->n_edge_feature, sizeof *part->edge_features);
     range_add(out, all->rows, end->row - part->n_own, sizeof *all->rows);
     range_add(out, all->node, end->col - part->n_own, sizeof *all->node);
 }

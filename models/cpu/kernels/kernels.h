@@ -82,9 +82,27 @@ struct cpu_attention {
     struct device_attention_target target, self_target;
     const struct device_attention_state *state;
     float *out, *grad_query, *grad_value, *grad_key;
-    const float *own_reads[2]; /* arrays of n_head · n_column columns of which each row reads its own … */
+    int64_t own_columns;       /* columns of these: */
+    const float *own_reads[2]; /* arrays of which each row reads its own … */
     float *own_writes[2];      /* … and writes it; NULL where there are fewer */
 };
+
+/* Gradients of parameters that backward_query makes: of att, n_head · n_column; of how->edge. */
+static inline int64_t cpu_attention_att_sums(const struct device_attention *how)
+{
+    return how->score == DEVICE_SCORE_MLP ? how->n_head * how->n_column : 0;
+}
+
+static inline int64_t cpu_attention_edge_sums(const struct device_attention *how)
+{
+    int64_t n = how->n_head * how->n_edge_column;
+    return how->score == DEVICE_SCORE_ADD ? n : how->score == DEVICE_SCORE_MLP ? n * how->n_column : 0;
+}
+
+static inline int64_t cpu_attention_sums(const struct device_attention *how)
+{
+    return cpu_attention_att_sums(how) + cpu_attention_edge_sums(how);
+}
 
 /* Own rows before backward. */
 struct cpu_attention_begin {
@@ -111,10 +129,11 @@ struct cpu_kernels {
                               const float *y, const float *grad_y, bool add, float *grad_x);
     /* sum[c] += Σ_r x[r, c], row after row */
     void (*column_sum)(int64_t n, int64_t f, const float *x, double *sum);
-    /* Rows first … end-1 of an attention's pass; att's gradient is added to grad_att (NULL: not wanted). */
-    void (*attention_rows)(const struct cpu_attention *attention, int64_t first, int64_t end, double *grad_att);
+    /* Rows first … end-1 of an attention's pass; parameters' gradients are added to `sums` (NULL: not wanted): att's, then those of
+     * how->edge, cpu_attention_sums doubles. */
+    void (*attention_rows)(const struct cpu_attention *attention, int64_t first, int64_t end, double *sums);
     /* Edges begin … end-1 of one row, as if there were no others before. */
-    void (*attention_piece)(const struct cpu_attention *attention, int64_t row, int64_t begin, int64_t end, double *grad_att);
+    void (*attention_piece)(const struct cpu_attention *attention, int64_t row, int64_t begin, int64_t end, double *sums);
     void (*attention_begin)(const struct cpu_attention_begin *begin, int64_t first, int64_t end);
     void (*head_dot)(int64_t n_head, int64_t n_column, const float *x, const float *w, int64_t first, int64_t end, float *out);
     /* sum[h, c] += Σ grad[r, h] · x[r, h, c], row after row */

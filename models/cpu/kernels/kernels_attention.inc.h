@@ -23,6 +23,10 @@ INLINE void heads_open(const struct cpu_attention *a, const struct run *run, int
     w->n = n;
     w->head = run->row * a->how->n_head + first;
     w->to_head = run->head + first;
+    w->own_step = w->far_step = w->rows_step = a->how->n_column;
+    if (a->how->n_edge_column > 0) {
+        features_open(a, run, &w->features);
+    }
 }
 
 /* The values of the sources at the other ends. */
@@ -98,10 +102,14 @@ INLINE void forward_values(struct heads *w, const float *scale, enum run_fetch f
 {
     const struct cpu_attention *a = w->a;
     const int64_t n_column = a->how->n_column;
-    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, w->n, n_column};
+    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, w->n, n_column, 0};
     run_dropout(a, w->run, w->first, w->n, w->mu);
     drop(w, w->weight);
-    add_rows(&how, fetch, w->weight, a->out + w->to_head * n_column);
+    if (device_attention_columns(a->how) > n_column) {
+        heads_add_wide(w, &w->rows, scale, w->weight, fetch, a->out);
+    } else {
+        add_rows(&how, fetch, w->weight, a->out + w->to_head * n_column);
+    }
 }
 
 /* The weights of edges with x > 0, 0 for the others, and positive_weight' = c positive_weight + Σ of them. */
@@ -126,7 +134,7 @@ INLINE void forward_values_twice(struct heads *w, const float *scale)
 {
     const struct cpu_attention *a = w->a;
     const int64_t n_column = a->how->n_column, at = w->to_head * n_column;
-    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, w->n, n_column};
+    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, w->n, n_column, 0};
     positive_weights(w, scale);
     run_dropout(a, w->run, w->first, w->n, w->mu);
     drop(w, w->weight);
@@ -166,13 +174,16 @@ INLINE void backward_scores(struct heads *w)
  * which scores have prefetched unless they read keys. */
 INLINE void query_dots(struct heads *w, const bool fetch)
 {
-    const int64_t n_column = w->a->how->n_column;
-    const float *softmax = w->a->target.softmax + 2 * w->head, *grad_out = w->a->target.grad_out + w->head * n_column;
+    const int64_t n_column = w->a->how->n_column, wide = device_attention_columns(w->a->how);
+    const float *softmax = w->a->target.softmax + 2 * w->head, *grad_out = w->a->target.grad_out + w->head * wide;
     for (int64_t h = 0; h < w->n; h++) {
         fill_edges(w->run, w->softmax[2 * h], softmax[2 * h]);
         fill_edges(w->run, w->softmax[2 * h + 1], softmax[2 * h + 1]);
         fill_edges(w->run, w->g[h], 0.0f);
-        dots(&w->rows, h * n_column, grad_out + h * n_column, fetch, n_column, w->g[h]);
+        dots(&w->rows, h * n_column, grad_out + h * wide, fetch, n_column, w->g[h]);
+        if (wide > n_column) {
+            features_dot(w, h, grad_out + h * wide + n_column, NULL, w->g[h]);
+        }
     }
 }
 
@@ -180,7 +191,8 @@ INLINE void query_dots(struct heads *w, const bool fetch)
 INLINE void open_gradients(struct heads *w)
 {
     const struct cpu_attention *a = w->a;
-    const int64_t n_head = a->how->n_head, n_column = a->how->n_column;
+    const int64_t n_head = a->how->n_head, n_column = device_attention_columns(a->how);
+    w->rows_step = n_column;
     rows_open(w->run, a->target.grad_out, a->self_target.grad_out, n_head * n_column, w->first * n_column, &w->rows);
     rows_open(w->run, a->target.softmax, a->self_target.softmax, 2 * n_head, 2 * w->first, &w->other);
     run_columns(w->run, &w->other, 2 * w->n, w->softmax[0]);
@@ -205,7 +217,7 @@ INLINE float (*source_weights(struct heads *w))[RUN]
  * the registers, else in two. */
 INLINE void source_values(struct heads *w)
 {
-    const int64_t n_column = w->a->how->n_column;
+    const int64_t n_column = w->a->how->n_column, step = w->rows_step;
     const bool is_fused = n_column == FUSED_VECTORS * LANES && FUSED_VECTORS % PARTS == 0;
     const float *value = w->a->source.value + w->head * n_column;
     float *grad_value = w->a->grad_value + w->to_head * n_column, (*weight)[RUN] = source_weights(w);
@@ -214,19 +226,24 @@ INLINE void source_values(struct heads *w)
         fill_edges(w->run, w->g[h], 0.0f);
         if (is_fused) {
             const struct dots_and_sum to = {value + c, weight[h], w->run->is_first, w->g[h], grad_value + c};
-            dots_and_add(&w->rows, c, &to, FUSED_VECTORS);
+            dots_and_add(&w->rows, h * step, &to, FUSED_VECTORS);
         } else {
-            dots(&w->rows, c, value + c, false, n_column, w->g[h]);
+            dots(&w->rows, h * step, value + c, false, n_column, w->g[h]);
+        }
+        if (step > n_column) {
+            features_dot(w, h, NULL, &w->rows, w->g[h]);
         }
     }
-    if (!is_fused) {
+    if (!is_fused && step > n_column) {
+        heads_add_narrow(w, &w->rows, weight, FETCH_ALL, w->a->grad_value);
+    } else if (!is_fused) {
         heads_add(w, &w->rows, weight, FETCH_ALL, w->a->grad_value);
     }
 }
 
 /* --- a score's passes over some heads of one run --- */
 
-#define HEADS_ARGUMENTS const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n, double *grad_att
+#define HEADS_ARGUMENTS const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n, double *sums
 typedef void heads_function(HEADS_ARGUMENTS);
 
 /* fetch: dot's values are read here for the first time; mlp and cosine have read them for their scores. */
@@ -235,7 +252,7 @@ typedef void heads_function(HEADS_ARGUMENTS);
     {                                                                                                                          \
         struct heads w;                                                                                                        \
         float scale[HEADS];                                                                                                    \
-        (void)grad_att;                                                                                                        \
+        (void)sums;                                                                                                            \
         heads_open(a, run, first, n, &w);                                                                                      \
         open_values(&w);                                                                                                       \
         kind##_target(&w);                                                                                                     \
@@ -251,7 +268,7 @@ TARGET static void forward_add(HEADS_ARGUMENTS)
 {
     struct heads w;
     float scale[HEADS];
-    (void)grad_att;
+    (void)sums;
     heads_open(a, run, first, n, &w);
     open_values(&w);
     add_target(&w);
@@ -264,7 +281,7 @@ TARGET static void forward_add(HEADS_ARGUMENTS)
     }
 }
 
-/* Gradients of the row's query, from its in-edges; add has none that needs an edge. */
+/* Gradients of the row's query, from its in-edges; add's needs no edge unless edges have features. */
 #define QUERY(kind, fetch)                                                                                                     \
     TARGET static void query_##kind(HEADS_ARGUMENTS)                                                                           \
     {                                                                                                                          \
@@ -277,8 +294,9 @@ TARGET static void forward_add(HEADS_ARGUMENTS)
         query_dots(&w, fetch);                                                                                                 \
         backward_alphas(&w);                                                                                                   \
         backward_scores(&w);                                                                                                   \
-        kind##_query_gradients(&w, grad_att);                                                                                  \
+        kind##_query_gradients(&w, sums);                                                                                      \
     }
+QUERY(add, true)
 QUERY(mlp, false)
 QUERY(dot, true)
 QUERY(cosine, false)
@@ -288,7 +306,7 @@ QUERY(cosine, false)
     TARGET static void source_##kind(HEADS_ARGUMENTS)                                                                          \
     {                                                                                                                          \
         struct heads w;                                                                                                        \
-        (void)grad_att;                                                                                                        \
+        (void)sums;                                                                                                            \
         heads_open(a, run, first, n, &w);                                                                                      \
         open_gradients(&w);                                                                                                    \
         kind##_source(&w);                                                                                                     \
@@ -309,7 +327,7 @@ SOURCE(cosine)
     TARGET static void pass##_narrow(HEADS_ARGUMENTS)                                                                          \
     {                                                                                                                          \
         (void)n;                                                                                                               \
-        (void)grad_att;                                                                                                        \
+        (void)sums;                                                                                                            \
         narrow_##pass(a, run, first);                                                                                          \
     }
 NARROW_PASS(forward)
@@ -318,14 +336,14 @@ NARROW_PASS(source)
 #define BY_SCORE(pass) [DEVICE_SCORE_MLP] = pass##_mlp, [DEVICE_SCORE_DOT] = pass##_dot, [DEVICE_SCORE_COSINE] = pass##_cosine
 static heads_function *const forward_functions[] = {[DEVICE_SCORE_ADD] = forward_add, BY_SCORE(forward)};
 static heads_function *const source_functions[] = {[DEVICE_SCORE_ADD] = source_add, BY_SCORE(source)};
-static heads_function *const query_functions[] = {BY_SCORE(query)};
+static heads_function *const query_functions[] = {[DEVICE_SCORE_ADD] = query_add, BY_SCORE(query)};
 
 /* --- rows first … end-1 --- */
 
 /* Prefetch the next row's own columns, read and written; its numbers per head are few. */
 INLINE void fetch_next(const struct cpu_attention *a, int64_t r)
 {
-    const int64_t width = a->how->n_head * a->how->n_column;
+    const int64_t width = a->own_columns;
     int64_t row = a->block->rows != NULL ? a->block->rows[r] : r;
     for (int i = 0; i < 2; i++) {
         fetch_own(a->own_reads[i] != NULL ? a->own_reads[i] + row * width : NULL, width, false);
@@ -344,8 +362,9 @@ INLINE void row_zero(int64_t row, int64_t width, float *x)
 INLINE void row_none(const struct cpu_attention *a, int64_t row)
 {
     const int64_t n_head = a->how->n_head, width = n_head * a->how->n_column;
-    row_zero(row, width, a->out);
-    row_zero(row, width, a->grad_query);
+    const int64_t wide = n_head * device_attention_columns(a->how);
+    row_zero(row, wide, a->out);
+    row_zero(row, a->how->score == DEVICE_SCORE_ADD ? n_head : wide, a->grad_query);
     row_zero(row, width, a->grad_value);
     row_zero(row, a->how->score == DEVICE_SCORE_DOT ? width : n_head, a->grad_key);
     if (a->state == NULL) {
@@ -372,21 +391,21 @@ TARGET static heads_function *heads_of(const struct cpu_attention *a)
 }
 
 /* The edges left of a row, run by run, each run's heads a few at a time. */
-INLINE void row_edges(const struct cpu_attention *a, heads_function *heads, struct edges_left left, double *grad_att)
+INLINE void row_edges(const struct cpu_attention *a, heads_function *heads, struct edges_left left, double *sums)
 {
     while (left.has_self || left.begin < left.end) {
         struct run run;
         run_open(a, &left, &run);
         for (int64_t h = a->first_head, n; h < a->end_head; h += n) {
             n = smaller(a->end_head - h, HEADS);
-            heads(a, &run, h, n, grad_att);
+            heads(a, &run, h, n, sums);
         }
         left.begin += run.n - left.has_self;
         left.has_self = left.is_first = false;
     }
 }
 
-TARGET static void attention_rows(const struct cpu_attention *a, int64_t first, int64_t end, double *grad_att)
+TARGET static void attention_rows(const struct cpu_attention *a, int64_t first, int64_t end, double *sums)
 {
     heads_function *heads = heads_of(a);
     const int64_t *indptr = a->block->indptr;
@@ -397,14 +416,14 @@ TARGET static void attention_rows(const struct cpu_attention *a, int64_t first, 
         if (a->begin && !a->with_self && indptr[r] == indptr[r + 1]) {
             row_none(a, r);
         }
-        row_edges(a, heads, (struct edges_left){r, indptr[r], indptr[r + 1], a->with_self, a->begin}, grad_att);
+        row_edges(a, heads, (struct edges_left){r, indptr[r], indptr[r + 1], a->with_self, a->begin}, sums);
     }
 }
 
-TARGET static void attention_piece(const struct cpu_attention *a, int64_t row, int64_t begin, int64_t end, double *grad_att)
+TARGET static void attention_piece(const struct cpu_attention *a, int64_t row, int64_t begin, int64_t end, double *sums)
 {
     const bool has_self = a->with_self && begin == a->block->indptr[row];
-    row_edges(a, heads_of(a), (struct edges_left){row, begin, end, has_self, true}, grad_att);
+    row_edges(a, heads_of(a), (struct edges_left){row, begin, end, has_self, true}, sums);
 }
 
 /* ⟨x, y⟩ in double lanes that are added up at the end: a fixed order that vectors can follow. */
@@ -429,12 +448,12 @@ INLINE double double_dot(int64_t n, const float *x, const float *y)
  * [x > 0] only the second part is left, and Σ de_ij over the edges with x > 0 is the bracket above. */
 TARGET static void attention_begin(const struct cpu_attention_begin *b, int64_t first, int64_t end)
 {
-    const int64_t n_head = b->how->n_head, n_column = b->how->n_column;
+    const int64_t n_head = b->how->n_head, n_column = device_attention_columns(b->how);
     for (int64_t i = first * n_head; i < end * n_head; i++) {
         const float *grad_out = b->grad_out + i * n_column;
         double d = double_dot(n_column, grad_out, b->out + i * n_column);
         b->state->softmax[2 * i + 1] = (float)d;
-        if (b->how->score == DEVICE_SCORE_ADD) {
+        if (b->state->positive != NULL) {
             double positive = double_dot(n_column, grad_out, b->state->positive + i * n_column);
             double slope = (double)b->how->slope;
             float grad = (float)((1.0 - slope) * (positive - d * (double)b->state->positive_weight[i]));

@@ -15,6 +15,7 @@
 #include "models/cpu/kernels/kernels_codec.inc.h"
 #include "models/cpu/kernels/kernels_run.inc.h"
 #include "models/cpu/kernels/kernels_edges.inc.h"
+#include "models/cpu/kernels/kernels_features.inc.h"
 #include "models/cpu/kernels/kernels_scores.inc.h"
 #include "models/cpu/kernels/kernels_narrow.inc.h"
 #include "models/cpu/kernels/kernels_attention.inc.h"

@@ -106,6 +106,7 @@ struct rows_sum {
     const struct run_rows *rows;
     const float *scale; /* n_head: of the sums so far; NULL: they start from 0 */
     int64_t n_head, n_column;
+    int64_t skip; /* columns of a row in front of head 0's */
 };
 
 /* One of the sums: out[h, c] = scale[h] · out[h, c] + Σ_i weight[h][i] · row_i[h, c]. */
@@ -144,7 +145,7 @@ INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const 
         }
     }
     for (int64_t i = 0; i < rows->n; i++) {
-        const float *row = rows->row[i] + at.column, *coming = rows->prefetch[i] + at.column;
+        const float *row = rows->row[i] + how->skip + at.column, *coming = rows->prefetch[i] + how->skip + at.column;
         if (fetch != FETCH_NONE) {
             for (int64_t c = fetch_from; c < span; c += LINE_FLOATS) {
                 fetch_row(coming + c);

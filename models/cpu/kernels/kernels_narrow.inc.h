@@ -296,5 +296,5 @@ INLINE void narrow_source(const struct cpu_attention *a, const struct run *run, 
 /* Can an attention with all of its heads go this way? */
 INLINE bool is_narrow(const struct device_attention *how)
 {
-    return how->score == DEVICE_SCORE_ADD && how->n_column == NARROW && how->n_head % NARROW == 0;
+    return how->score == DEVICE_SCORE_ADD && how->n_column == NARROW && how->n_head % NARROW == 0 && how->n_edge_column == 0;
 }

@@ -23,6 +23,7 @@ struct run {
     int64_t row;                 /* the own row, of what is read */
     int64_t head;                /* the own row's head 0, of what is written */
     int64_t next;                /* the row after the own one, or the row itself where it is the last */
+    int64_t edge, last;          /* the run's first edge that is the block's; the block's last */
     int64_t col[RUN];            /* rows at the other ends; the edge to itself: any */
     int64_t prefetch[RUN];       /* rows at the other ends of the edges RUN further on, as in col */
     uint32_t to[RUN], from[RUN]; /* dataset ids of destination and source; with dropout only */
@@ -77,6 +78,8 @@ INLINE void run_open(const struct cpu_attention *a, const struct edges_left *lef
     run->bias = a->bias + RUN - run->n;
     run->row = block->rows != NULL ? block->rows[r] : r;
     run->next = r + 1 == block->n_row ? run->row : block->rows != NULL ? block->rows[r + 1] : r + 1;
+    run->edge = e;
+    run->last = last;
     run->head = a->is_piece ? -a->first_head : run->row * a->how->n_head;
     copy_cols(block->cols, e, last_here, run->padded - has_self, run->col + has_self);
     copy_cols(block->cols, smaller(e + RUN, last), last, run->padded - has_self, run->prefetch + has_self);

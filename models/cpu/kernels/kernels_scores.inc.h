@@ -6,6 +6,9 @@
  *   dot      scale · ⟨key_j, query_i⟩                   transformer  keys as wide as values
  *   cosine   key_j · ⟨value_j, query_i⟩                 AGNN         keys: one number per head, 1 / ‖value_j‖
  *
+ * Features f of an edge add to that: add ⟨v, f⟩ and mlp W f to what leaky is of; of dot f follows on keys and values alike, and a head of
+ * queries and outputs is so much wider.
+ *
  * A score is five functions, over some heads of one run (struct heads):
  *   S_target, S_source    find its operands, where the run's own row is the edges' destination or their source
  *   S_scores              score[h][i] = e of edge i at head first + h
@@ -24,7 +27,10 @@ struct heads {
     int64_t head, to_head;         /* number of head `first` among all rows' heads: of the row read, of the row written */
     const float *own;              /* the own row's operand of the score, from head `first` on */
     const struct run_rows *far;    /* the score's operand at the other ends, where it is a row */
+    int64_t own_step, far_step;    /* columns from one head to the next of these two, … */
+    int64_t rows_step;             /* … and of `rows` */
     struct run_rows rows, other;   /* rows: values where the own row is the destination, else grad_out; other: for `far` */
+    struct run_rows features;      /* of the edges, where they have any */
     run_numbers x;                 /* add: key_j + query_i · cosine: ⟨value_j, query_i⟩ */
     run_numbers key;               /* cosine: key_j */
     run_numbers score;             /* e */
@@ -123,35 +129,95 @@ static const float run_ones[HEADS] = {EIGHT(1.0f)};
 INLINE void heads_add(const struct heads *w, const struct run_rows *rows, run_numbers weight, enum run_fetch fetch, float *out)
 {
     const int64_t n_column = w->a->how->n_column;
-    const struct rows_sum how = {rows, w->run->is_first ? NULL : run_ones, w->n, n_column};
+    const struct rows_sum how = {rows, w->run->is_first ? NULL : run_ones, w->n, n_column, 0};
     add_rows(&how, fetch, weight, out + w->to_head * n_column);
 }
 
-/* grad_key[h] (+)= Σ_i de[h][i], for keys of one number per head. */
-INLINE void heads_add_keys(struct heads *w)
+/* The same for one head where heads of the rows, or of what is written, have features behind them: n columns of its own. scale: as of
+ * rows_sum, this head's. */
+INLINE void head_add(const struct heads *w, int64_t h, const struct run_rows *rows, int64_t skip, int64_t n, const float *scale,
+                     run_numbers weight, enum run_fetch fetch, float *out)
 {
-    float sum[HEADS], *grad_key = w->a->grad_key + w->to_head;
+    const struct rows_sum how = {rows, w->run->is_first ? NULL : scale, 1, n, skip};
+    add_rows(&how, fetch, weight + h, out);
+}
+
+/* out (+)= Σ_i weight[h][i] · (row_i | f_i) of each head, where edges have features. scale: of each head */
+INLINE void heads_add_wide(const struct heads *w, const struct run_rows *rows, const float *scale, run_numbers weight,
+                           enum run_fetch fetch, float *out)
+{
+    const int64_t n_column = w->a->how->n_column, n_more = w->a->how->n_edge_column, wide = n_column + n_more;
+    for (int64_t h = 0; h < w->n; h++) {
+        float *to = out + (w->to_head + h) * wide;
+        head_add(w, h, rows, h * n_column, n_column, scale + h, weight, fetch, to);
+        head_add(w, h, &w->features, 0, n_more, scale + h, weight, FETCH_NONE, to + n_column);
+    }
+}
+
+/* out (+)= Σ_i weight[h][i] · row_i without the features behind each of the rows' heads. */
+INLINE void heads_add_narrow(const struct heads *w, const struct run_rows *rows, run_numbers weight, enum run_fetch fetch,
+                             float *out)
+{
+    const int64_t n_column = w->a->how->n_column, wide = n_column + w->a->how->n_edge_column;
+    for (int64_t h = 0; h < w->n; h++) {
+        head_add(w, h, rows, h * wide, n_column, run_ones, weight, fetch, out + (w->to_head + h) * n_column);
+    }
+}
+
+/* x[i] += ⟨y, f_i⟩, where edges have features: y is `own`, or (NULL) what follows on head h of the rows at the other ends. */
+INLINE void features_dot(const struct heads *w, int64_t h, const float *own, const struct run_rows *rows, float *x)
+{
+    const int64_t n_column = w->a->how->n_column, n_more = w->a->how->n_edge_column;
+    float sum[RUN];
+    if (n_more == 0) {
+        return;
+    }
+    fill_edges(w->run, sum, 0.0f);
+    if (own != NULL) {
+        dots(&w->features, 0, own, true, n_more, sum);
+    } else {
+        pair_dots(rows, h * (n_column + n_more) + n_column, &w->features, n_more, sum);
+    }
+    EACH_VECTOR(i, w->run)
+    {
+        vector_store(x + i, vector_add(vector_load(x + i), vector_load(sum + i)));
+    }
+}
+
+/* grad[h] (+)= Σ_i de[h][i], for keys and queries of one number per head. */
+INLINE void heads_add_numbers(struct heads *w, float *grad)
+{
+    float sum[HEADS], *to = grad + w->to_head;
     run_sums(w->run, w->de, w->n, sum);
     for (int64_t h = 0; h < w->n; h++) {
-        grad_key[h] = (w->run->is_first ? 0.0f : grad_key[h]) + sum[h];
+        to[h] = (w->run->is_first ? 0.0f : to[h]) + sum[h];
     }
 }
 
 /* ⟨own, far_i⟩ of head first + h; 0 past the last edge. */
 INLINE void heads_dot(const struct heads *w, int64_t h, float *to)
 {
-    const int64_t n_column = w->a->how->n_column;
     fill_edges(w->run, to, 0.0f);
-    dots(w->far, h * n_column, w->own + h * n_column, true, n_column, to);
+    dots(w->far, h * w->far_step, w->own + h * w->own_step, true, w->a->how->n_column, to);
 }
 
-/* --- add: e = leaky(x), x = key_j + query_i; leaky(x) = x where x > 0, else slope · x --- */
+/* --- add: e = leaky(x), x = key_j + query_i [+ ⟨v, f⟩]; leaky(x) = x where x > 0, else slope · x --- */
+
+/* x of the other ends' numbers, and of the features */
+INLINE void add_open(struct heads *w)
+{
+    const int64_t n_more = w->a->how->n_edge_column;
+    run_columns(w->run, &w->other, w->n, w->x[0]);
+    for (int64_t h = 0; h < w->n && n_more > 0; h++) {
+        features_dot(w, h, w->a->how->edge + (w->first + h) * n_more, NULL, w->x[h]);
+    }
+}
 
 INLINE void add_target(struct heads *w)
 {
     const struct cpu_attention *a = w->a;
     rows_open(w->run, a->source.key, a->self_source.key, a->how->n_head, w->first, &w->other);
-    run_columns(w->run, &w->other, w->n, w->x[0]);
+    add_open(w);
     w->own = a->target.query + w->head;
 }
 
@@ -159,7 +225,7 @@ INLINE void add_source(struct heads *w)
 {
     const struct cpu_attention *a = w->a;
     rows_open(w->run, a->target.query, a->self_target.query, a->how->n_head, w->first, &w->other);
-    run_columns(w->run, &w->other, w->n, w->x[0]);
+    add_open(w);
     w->own = a->source.key + w->head;
 }
 
@@ -178,8 +244,8 @@ INLINE void add_scores(struct heads *w)
     }
 }
 
-/* grad_key_j = Σ_i de · leaky'(x) */
-INLINE void add_source_gradients(struct heads *w)
+/* de becomes the gradient of x. */
+INLINE void add_slopes(struct heads *w)
 {
     const vector less = vector_set(w->a->how->slope), one = vector_set(1.0f);
     for (int64_t h = 0; h < w->n; h++) {
@@ -189,10 +255,27 @@ INLINE void add_source_gradients(struct heads *w)
             vector_store(w->de[h] + i, vector_multiply(vector_load(w->de[h] + i), slope));
         }
     }
-    heads_add_keys(w);
 }
 
-/* --- mlp: e = Σ_c att_c · leaky(x_c), x = value_j + query_i --- */
+/* grad_key_j = Σ_i de · leaky'(x) */
+INLINE void add_source_gradients(struct heads *w)
+{
+    add_slopes(w);
+    heads_add_numbers(w, w->a->grad_key);
+}
+
+/* grad_query_i = Σ_j de · leaky'(x) · grad_v = Σ_ij de · leaky'(x) · f, where edges have features */
+INLINE void add_query_gradients(struct heads *w, double *sums)
+{
+    const int64_t n_more = w->a->how->n_edge_column;
+    add_slopes(w);
+    heads_add_numbers(w, w->a->grad_query);
+    for (int64_t h = 0; h < w->n && sums != NULL; h++) {
+        features_sum(&w->features, n_more, w->de[h], sums + (w->first + h) * n_more);
+    }
+}
+
+/* --- mlp: e = Σ_c att_c · leaky(x_c), x = value_j + query_i [+ W f] --- */
 
 INLINE void mlp_target(struct heads *w)
 {
@@ -217,13 +300,48 @@ INLINE struct leaky mlp_leaky(const struct heads *w, int64_t h)
     return (struct leaky){n_column, w->own + h * n_column, how->att + (w->first + h) * n_column, how->slope};
 }
 
+/* Columns c … of head first + h where edges have features: their weight, the perceptron's share, rows with W f added. Returns how many. */
+INLINE int64_t mlp_project(const struct heads *w, int64_t h, int64_t c, struct edge_weight *by, struct leaky *leaky,
+                           struct projected *x)
+{
+    const struct device_attention *how = w->a->how;
+    const int64_t n_column = how->n_column, n = smaller(n_column - c, PROJECTED);
+    const struct leaky all = mlp_leaky(w, h);
+    *by = (struct edge_weight){how->edge + (w->first + h) * n_column + c, how->n_head * n_column, how->n_edge_column, n};
+    *leaky = (struct leaky){n, all.own + c, all.att + c, all.slope};
+    project(w->far, h * n_column + c, &w->features, by, x);
+    return n;
+}
+
+/* score[h] of rows with W f added, PROJECTED columns after another. */
+INLINE void mlp_project_scores(struct heads *w, int64_t h)
+{
+    struct edge_weight by;
+    struct leaky leaky;
+    struct projected x;
+    float part[RUN];
+    for (int64_t c = 0, n; c < w->a->how->n_column; c += n) {
+        n = mlp_project(w, h, c, &by, &leaky, &x);
+        fill_edges(w->run, part, 0.0f);
+        leaky_dots(&x.rows, 0, &leaky, part);
+        EACH_VECTOR(i, w->run)
+        {
+            vector_store(w->score[h] + i, vector_add(vector_load(w->score[h] + i), vector_load(part + i)));
+        }
+    }
+}
+
 INLINE void mlp_scores(struct heads *w)
 {
     const int64_t n_column = w->a->how->n_column;
     for (int64_t h = 0; h < w->n; h++) {
         const struct leaky leaky = mlp_leaky(w, h);
         fill_edges(w->run, w->score[h], 0.0f);
-        leaky_dots(w->far, h * n_column, &leaky, w->score[h]);
+        if (w->a->how->n_edge_column > 0) {
+            mlp_project_scores(w, h);
+        } else {
+            leaky_dots(w->far, h * n_column, &leaky, w->score[h]);
+        }
         EACH_VECTOR(i, w->run)
         {
             vector_store(w->score[h] + i, vector_add(vector_load(w->score[h] + i), vector_load(w->run->bias + i)));
@@ -231,16 +349,37 @@ INLINE void mlp_scores(struct heads *w)
     }
 }
 
+/* What de adds to own columns where edges have features; att: to att's gradient, and n_head · n_column further on to W's (NULL: none). */
+INLINE void mlp_project_gradients(struct heads *w, int64_t h, const struct leaky_gradient *to, double *att)
+{
+    const struct device_attention *how = w->a->how;
+    struct edge_weight by;
+    struct leaky leaky;
+    struct projected x;
+    for (int64_t c = 0, n; c < how->n_column; c += n) {
+        n = mlp_project(w, h, c, &by, &leaky, &x);
+        const struct leaky_gradient part = {to->de, to->is_first, to->out + c};
+        leaky_rows(&x.rows, 0, &leaky, &part, att != NULL ? att + c : NULL);
+        if (att != NULL) {
+            project_sums(&x, &w->features, &by, &leaky, to->de, att + how->n_head * how->n_column + c);
+        }
+    }
+}
+
 /* grad_query_ic = Σ_j de · att_c · leaky'(x_c) · grad_att_c = Σ_ij de · leaky(x_c) */
-INLINE void mlp_query_gradients(struct heads *w, double *grad_att)
+INLINE void mlp_query_gradients(struct heads *w, double *sums)
 {
     const int64_t n_column = w->a->how->n_column;
     float *grad_query = w->a->grad_query + w->to_head * n_column;
     for (int64_t h = 0; h < w->n; h++) {
         const struct leaky leaky = mlp_leaky(w, h);
         const struct leaky_gradient to = {w->de[h], w->run->is_first, grad_query + h * n_column};
-        double *att = grad_att != NULL ? grad_att + (w->first + h) * n_column : NULL;
-        leaky_rows(w->far, h * n_column, &leaky, &to, att);
+        double *att = sums != NULL ? sums + (w->first + h) * n_column : NULL;
+        if (w->a->how->n_edge_column > 0) {
+            mlp_project_gradients(w, h, &to, att);
+        } else {
+            leaky_rows(w->far, h * n_column, &leaky, &to, att);
+        }
     }
 }
 
@@ -252,11 +391,15 @@ INLINE void mlp_source_gradients(struct heads *w)
     for (int64_t h = 0; h < w->n; h++) {
         const struct leaky leaky = mlp_leaky(w, h);
         const struct leaky_gradient to = {w->de[h], false, grad_value + h * n_column};
-        leaky_rows(w->far, h * n_column, &leaky, &to, NULL);
+        if (w->a->how->n_edge_column > 0) {
+            mlp_project_gradients(w, h, &to, NULL);
+        } else {
+            leaky_rows(w->far, h * n_column, &leaky, &to, NULL);
+        }
     }
 }
 
-/* --- dot: e = scale · ⟨key_j, query_i⟩ --- */
+/* --- dot: e = scale · ⟨key_j [| f], query_i⟩ --- */
 
 INLINE void dot_target(struct heads *w)
 {
@@ -264,20 +407,27 @@ INLINE void dot_target(struct heads *w)
     const int64_t n_column = a->how->n_column;
     rows_open(w->run, a->source.key, a->self_source.key, a->how->n_head * n_column, w->first * n_column, &w->other);
     w->far = &w->other;
-    w->own = a->target.query + w->head * n_column;
+    w->own_step = device_attention_columns(a->how);
+    w->own = a->target.query + w->head * w->own_step;
 }
 
+/* Queries at the other ends and the own row's key. */
 INLINE void dot_source(struct heads *w)
 {
-    mlp_source(w);                                             /* queries at the other ends … */
-    w->own = w->a->source.key + w->head * w->a->how->n_column; /* … and the own row's key */
+    const struct cpu_attention *a = w->a;
+    w->far_step = device_attention_columns(a->how);
+    rows_open(w->run, a->target.query, a->self_target.query, a->how->n_head * w->far_step, w->first * w->far_step, &w->other);
+    w->far = &w->other;
+    w->own = a->source.key + w->head * a->how->n_column;
 }
 
 INLINE void dot_scores(struct heads *w)
 {
     const vector scale = vector_set(w->a->how->scale);
     for (int64_t h = 0; h < w->n; h++) {
+        const float *own = w->a->rows_are_sources ? NULL : w->own + h * w->own_step + w->a->how->n_column;
         heads_dot(w, h, w->score[h]);
+        features_dot(w, h, own, w->far, w->score[h]);
         EACH_VECTOR(i, w->run)
         {
             vector e = vector_multiply(vector_load(w->score[h] + i), scale);
@@ -294,19 +444,27 @@ INLINE void dot_scale_gradients(struct heads *w)
     }
 }
 
-/* grad_query_i = Σ_j scale · de · key_j */
-INLINE void dot_query_gradients(struct heads *w, double *grad_att)
+/* grad_query_i = Σ_j scale · de · (key_j [| f]) */
+INLINE void dot_query_gradients(struct heads *w, double *sums)
 {
-    (void)grad_att;
+    (void)sums;
     dot_scale_gradients(w);
-    heads_add(w, w->far, w->de, FETCH_NONE, w->a->grad_query);
+    if (w->a->how->n_edge_column > 0) {
+        heads_add_wide(w, w->far, run_ones, w->de, FETCH_NONE, w->a->grad_query);
+    } else {
+        heads_add(w, w->far, w->de, FETCH_NONE, w->a->grad_query);
+    }
 }
 
 /* grad_key_j = Σ_i scale · de · query_i */
 INLINE void dot_source_gradients(struct heads *w)
 {
     dot_scale_gradients(w);
-    heads_add(w, w->far, w->de, FETCH_NONE, w->a->grad_key);
+    if (w->a->how->n_edge_column > 0) {
+        heads_add_narrow(w, w->far, w->de, FETCH_NONE, w->a->grad_key);
+    } else {
+        heads_add(w, w->far, w->de, FETCH_NONE, w->a->grad_key);
+    }
 }
 
 /* --- cosine: e = key_j · x, x = ⟨value_j, query_i⟩ --- */
@@ -340,9 +498,9 @@ INLINE void cosine_scores(struct heads *w)
 }
 
 /* grad_query_i = Σ_j key_j · de · value_j */
-INLINE void cosine_query_gradients(struct heads *w, double *grad_att)
+INLINE void cosine_query_gradients(struct heads *w, double *sums)
 {
-    (void)grad_att;
+    (void)sums;
     for (int64_t h = 0; h < w->n; h++) {
         multiply_edges(w->run, w->de[h], w->key[h]);
     }
@@ -353,11 +511,11 @@ INLINE void cosine_query_gradients(struct heads *w, double *grad_att)
 INLINE void cosine_source_gradients(struct heads *w)
 {
     const int64_t n_column = w->a->how->n_column;
-    const struct rows_sum how = {w->far, run_ones, w->n, n_column};
+    const struct rows_sum how = {w->far, run_ones, w->n, n_column, 0};
     for (int64_t h = 0; h < w->n; h++) {
         multiply_edges(w->run, w->key[h], w->de[h]);
         multiply_edges(w->run, w->de[h], w->x[h]);
     }
     add_rows(&how, FETCH_NONE, w->key, w->a->grad_value + w->to_head * n_column);
-    heads_add_keys(w);
+    heads_add_numbers(w, w->a->grad_key);
 }

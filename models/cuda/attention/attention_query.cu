@@ -230,8 +230,9 @@ static void launch(const struct cuda_attention_grid &on, const struct cuda_atten
 }
 
 extern "C" void cuda_attention_backward_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
-                                              float *grad_query, float *grad_att)
+                                              float *grad_query, float *grad_att, float *grad_edge)
 {
+    (void)grad_edge;
     const struct cuda_attention a = cuda_attention_of(rows, false);
     const struct cuda_attention_grid on = cuda_attention_grid_of(device, rows, grad_att != NULL);
     const struct query_gradients to = {grad_query, grad_att != NULL ? (double *)scratch : NULL};

@@ -131,5 +131,6 @@ extern "C" void cuda_block_sample(struct device *device, const struct device_blo
     LAUNCH(edges_pick, grid_of(n_edge, BLOCK_THREADS), BLOCK_THREADS, stream, cuda_edges_of(block), picked, to);
     *out = cuda_made_block(&to, n_row, n_kept, n_edge);
     out->rows = block->rows;
+    out->edge_table = block->edge_table;
     out->schedule = cuda_schedule_make(device, n_row, n_edge, to.indptr, to.schedule);
 }

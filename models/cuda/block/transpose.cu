@@ -235,5 +235,6 @@ extern "C" void cuda_block_transpose(struct device *device, const struct device_
         transpose<int64_t>(device, block, &to);
     }
     *out = cuda_made_block(&to, n_row, n_own, n_edge);
+    out->edge_table = block->edge_table;
     out->schedule = cuda_schedule_make(device, n_row, n_edge, to.indptr, to.schedule);
 }

@@ -93,11 +93,22 @@ class DataOfPyG(FolderCase):
         done = self.run_program("--predict", trained.folder, "--config", "new.toml")
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_with_features_of_edges_says_that_they_are_not_read(self) -> None:
+    def test_with_features_of_edges_keeps_them_beside_weights(self) -> None:
         data = random_data()
-        data.edge_attr = torch.rand(200, 2)
-        with self.assertWarnsRegex(UserWarning, "edge_attr is not read; weights of edges are edge_weight"):
-            trainerd.from_pyg(data, self.folder / "attr")
+        data.edge_attr, data.edge_weight = torch.rand(200, 2, dtype=torch.float64), torch.rand(200)
+        folder = trainerd.from_pyg(data, self.folder / "attr")
+        found = arrays_in(folder)
+        np.testing.assert_array_equal(found["edge_attr"], data.edge_attr.float().numpy())
+        np.testing.assert_array_equal(found["edge_weight"], data.edge_weight.numpy())
+        trained = self.train(folder, "transformer")
+        self.assertEqual((trained.json["dataset"]["edge_features"], trained.weights()["convs.0.lin_edge.weight"].shape[1]), (2, 2))
+        data.edge_attr = torch.arange(200)
+        self.assertEqual(arrays_in(trainerd.from_pyg(data, self.folder / "one"))["edge_attr"].shape, (200,))
+        for rows in (torch.rand(199, 2), torch.rand(200, 0), torch.rand(200, 2, 2)):
+            data.edge_attr = rows
+            self.refused(trainerd.DataError, "expected [200, any] or [200]: a row for each edge", trainerd.from_pyg, data, self.folder / "x")
+        data.edge_attr = torch.full((200, 1), float("nan"))
+        self.refused(trainerd.DataError, "features of edges are not all finite", trainerd.from_pyg, data, self.folder / "x")
 
     def test_of_entities_has_the_splits_that_it_names(self) -> None:
         data = types.SimpleNamespace(edge_index=torch.tensor([[0, 1], [1, 2]]), edge_type=torch.tensor([0, 1]), num_nodes=3,
@@ -151,6 +162,20 @@ class AGraphOfSeveralTypes(FolderCase):
         self.assertEqual((meta_in(folder)["features"], found["train_mask"].shape), ({"1": {"features": 2}}, (7, 2)))
         self.assertEqual(self.train(folder, "rgcn").json["state"], "SUCCEEDED")
 
+    def test_keeps_features_of_edges_that_all_relations_have(self) -> None:
+        data = typed_pyg()
+        for k, e in enumerate(data.edge_types):
+            data[e].edge_attr = torch.full((data[e].edge_index.shape[1], 2), float(k))
+        found = arrays_in(trainerd.from_pyg(data, self.folder / "all"))
+        np.testing.assert_array_equal(found["edge_attr"], np.stack([found["edge_type"]] * 2, 1))
+        last = data.edge_types[-1]
+        data[last].edge_attr = torch.rand(data[last].edge_index.shape[1], 3)
+        with self.assertWarnsRegex(UserWarning, "features of edges are not kept: .* and they have different columns"):
+            self.assertNotIn("edge_attr", arrays_in(trainerd.from_pyg(data, self.folder / "widths")))
+        del data[last].edge_attr
+        with self.assertWarnsRegex(UserWarning, f"and the edges from {last[0]} to {last[2]} have none"):
+            self.assertNotIn("edge_attr", arrays_in(trainerd.from_pyg(data, self.folder / "some")))
+
     def test_may_have_labels_of_one_type_only(self) -> None:
         data = typed_pyg()
         data["author"].y = torch.tensor([0, 1, 0])
@@ -164,6 +189,7 @@ class AGraphOfDgl(FolderCase):
         graph = dgl.graph(tuple(data.edge_index), num_nodes=N)
         graph.ndata.update(feat=data.x, label=data.y, train_mask=data.train_mask, val_mask=data.val_mask, test_mask=data.test_mask)
         graph.edata["w"] = data.edge_weight
+        graph.edata["feat"] = data.edge_attr = torch.rand(200, 3)
         pyg = arrays_in(trainerd.from_pyg(data, self.folder / "pyg"))
         self.assert_same_arrays(arrays_in(trainerd.from_dgl(graph, self.folder / "dgl")), pyg)
 
@@ -184,7 +210,8 @@ class ADataSetOfOgb(FolderCase):
     def test_is_the_same_folder_in_both_forms(self) -> None:
         data = random_data()
         splits = {"train": np.array([0, 1]), "valid": np.array([2]), "test": np.array([3])}
-        plain = {"edge_index": data.edge_index.numpy(), "node_feat": data.x.numpy(), "edge_feat": None, "num_nodes": N}
+        plain = {"edge_index": data.edge_index.numpy(), "node_feat": data.x.numpy(), "edge_feat": np.ones((200, 4), np.float32), "num_nodes": N}
+        data.edge_attr = torch.ones(200, 4)
 
         class OgbDataset:  # as ogb.nodeproppred has it
             def __init__(self, first: Any) -> None:

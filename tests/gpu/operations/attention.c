@@ -57,7 +57,7 @@ static void attention(struct operation_run *run, const int64_t *shape)
     rows.target = rows.self_target = row.target;
     if (!add) {
         void *scratch = operation_scratch(run, ops->attention_scratch(n_row, &how));
-        ops->attention_backward_query(run->device, &rows, scratch, grad_query, mlp ? operation_floats(run, n_att) : NULL);
+        ops->attention_backward_query(run->device, &rows, scratch, grad_query, mlp ? operation_floats(run, n_att) : NULL, NULL);
     }
     rows.source = row.source;
     rows.target = column.target;

@@ -9,14 +9,19 @@
 
 int64_t attention_size(const struct attention_case *c, enum attention_tensor tensor)
 {
-    int64_t heads = c->how.n_head, wide = heads * c->how.n_column;
+    int64_t heads = c->how.n_head, wide = heads * c->how.n_column, out = heads * device_attention_columns(&c->how);
+    bool add = c->how.score == DEVICE_SCORE_ADD, mlp = c->how.score == DEVICE_SCORE_MLP;
     switch (tensor) {
     case ATTENTION_KEY:
-        return c->how.score == DEVICE_SCORE_MLP ? 0 : c->n * (c->how.score == DEVICE_SCORE_DOT ? wide : heads);
+        return mlp ? 0 : c->n * (c->how.score == DEVICE_SCORE_DOT ? wide : heads);
     case ATTENTION_QUERY:
-        return c->n * (c->how.score == DEVICE_SCORE_ADD ? heads : wide);
+        return c->n * (add ? heads : out);
     case ATTENTION_ATT:
-        return c->how.score == DEVICE_SCORE_MLP ? wide : 0;
+        return mlp ? wide : 0;
+    case ATTENTION_EDGE:
+        return c->how.n_edge_column * (add ? heads : mlp ? wide : 0);
+    case ATTENTION_OUT:
+        return c->n * out;
     default:
         return c->n * wide;
     }
@@ -25,10 +30,17 @@ int64_t attention_size(const struct attention_case *c, enum attention_tensor ten
 void attention_case_init(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head, int64_t n_column,
                          double spread)
 {
+    attention_case_init_edges(c, score, n, n_head, n_column, 0, spread);
+}
+
+void attention_case_init_edges(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head,
+                               int64_t n_column, int64_t n_edge_column, double spread)
+{
     *c = (struct attention_case){.n = n, .n_block = 1};
     c->how = (struct device_attention){.score = score,
                                        .n_head = n_head,
                                        .n_column = n_column,
+                                       .n_edge_column = n_edge_column,
                                        .slope = 0.2f,
                                        .scale = (float)(1.0 / sqrt((double)n_column)),
                                        .key = {.seed = 11, .epoch = 3, .op = 5, .stream = RANDOM_STREAM_EDGE}};
@@ -42,6 +54,8 @@ void attention_case_init(struct attention_case *c, enum device_score_kind score,
         }
     }
     c->how.att = c->input[ATTENTION_ATT];
+    c->how.edge = n_edge_column > 0 ? c->input[ATTENTION_EDGE] : NULL;
+    c->feature = n_edge_column > 0 ? device_random((size_t)(n * n * n_edge_column), 31) : NULL;
     c->node = device_scratch((size_t)n * sizeof *c->node);
     c->edge = device_scratch((size_t)(n * n));
     float *draw = device_random((size_t)(n * n), 9);
@@ -62,6 +76,7 @@ void attention_case_release(struct attention_case *c)
     }
     free(c->node);
     free(c->edge);
+    free(c->feature);
 }
 
 /* --- the truth --- */
@@ -101,22 +116,59 @@ static bool is_edge(const struct attention_case *c, int64_t i, int64_t j)
     return i == j ? c->with_self : c->edge[i * c->n + j];
 }
 
+/* Feature d of the edge j → i. */
+static double feature(const struct attention_case *c, int64_t i, int64_t j, int64_t d)
+{
+    return c->feature[(i * c->n + j) * c->how.n_edge_column + d];
+}
+
+/* What leaky is of: ADD: key + query [+ ⟨v, f⟩]; MLP: of column k value + query [+ W f]. */
+static double inner(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j, int64_t h,
+                    int64_t k)
+{
+    int64_t heads = c->how.n_head, n = c->how.n_column, at_i = (i * heads + h) * n + k, at_j = (j * heads + h) * n + k;
+    bool add = c->how.score == DEVICE_SCORE_ADD;
+    double x = add ? truth->input[ATTENTION_KEY][j * heads + h] + truth->input[ATTENTION_QUERY][i * heads + h]
+                   : truth->input[ATTENTION_VALUE][at_j] + truth->input[ATTENTION_QUERY][at_i];
+    for (int64_t d = 0; d < c->how.n_edge_column; d++) {
+        int64_t at = add ? h * c->how.n_edge_column + d : (d * heads + h) * n + k;
+        x += truth->input[ATTENTION_EDGE][at] * feature(c, i, j, d);
+    }
+    return x;
+}
+
+/* DOT: element k of key | f. */
+static double key_at(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j, int64_t h,
+                     int64_t k)
+{
+    int64_t n = c->how.n_column;
+    return k < n ? truth->input[ATTENTION_KEY][(j * c->how.n_head + h) * n + k] : feature(c, i, j, k - n);
+}
+
+static double value_at(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j, int64_t h,
+                       int64_t k)
+{
+    int64_t n = c->how.n_column;
+    return k < n ? truth->input[ATTENTION_VALUE][(j * c->how.n_head + h) * n + k] : feature(c, i, j, k - n);
+}
+
 static double score(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j, int64_t h)
 {
     int64_t heads = c->how.n_head, n = c->how.n_column;
     const double *key = truth->input[ATTENTION_KEY], *query = truth->input[ATTENTION_QUERY];
     if (c->how.score == DEVICE_SCORE_ADD) {
-        return leaky(c, key[j * heads + h] + query[i * heads + h]);
+        return leaky(c, inner(truth, c, i, j, h, 0));
     }
     double sum = 0.0;
-    for (int64_t k = 0; k < n; k++) {
-        int64_t at_i = (i * heads + h) * n + k, at_j = (j * heads + h) * n + k;
+    int64_t wide = device_attention_columns(&c->how);
+    for (int64_t k = 0; k < wide; k++) {
+        int64_t at_i = (i * heads + h) * wide + k, at_j = (j * heads + h) * n + k;
         if (c->how.score == DEVICE_SCORE_DOT) {
-            sum += c->how.scale * key[at_j] * query[at_i];
+            sum += c->how.scale * key_at(truth, c, i, j, h, k) * query[at_i];
         } else if (c->how.score == DEVICE_SCORE_COSINE) {
             sum += key[j * heads + h] * truth->input[ATTENTION_VALUE][at_j] * query[at_i];
         } else {
-            sum += truth->input[ATTENTION_ATT][h * n + k] * leaky(c, truth->input[ATTENTION_VALUE][at_j] + query[at_i]);
+            sum += truth->input[ATTENTION_ATT][h * n + k] * leaky(c, inner(truth, c, i, j, h, k));
         }
     }
     return sum;
@@ -152,7 +204,7 @@ static double drop_factor(const struct attention_case *c, int64_t i, int64_t j, 
 
 double attention_truth_forward(struct attention_truth *truth, const struct attention_case *c)
 {
-    int64_t heads = c->how.n_head, n = c->how.n_column;
+    int64_t heads = c->how.n_head, n = device_attention_columns(&c->how);
     double *alpha = device_scratch((size_t)c->n * sizeof *alpha), loss = 0.0;
     for (int64_t row = 0; row < c->n * heads; row++) {
         int64_t i = row / heads, h = row % heads;
@@ -164,7 +216,7 @@ double attention_truth_forward(struct attention_truth *truth, const struct atten
                 continue;
             }
             for (int64_t k = 0; k < n; k++) {
-                out[k] += drop_factor(c, i, j, h) * alpha[j] * truth->input[ATTENTION_VALUE][(j * heads + h) * n + k];
+                out[k] += drop_factor(c, i, j, h) * alpha[j] * value_at(truth, c, i, j, h, k);
             }
         }
         for (int64_t k = 0; k < n; k++) {
@@ -183,34 +235,43 @@ static void score_backward(struct attention_truth *truth, const struct attention
     const double *key = truth->input[ATTENTION_KEY], *query = truth->input[ATTENTION_QUERY];
     double *grad_key = truth->grad[ATTENTION_KEY], *grad_query = truth->grad[ATTENTION_QUERY];
     if (c->how.score == DEVICE_SCORE_ADD) {
-        double x = key[j * heads + h] + query[i * heads + h];
+        double x = inner(truth, c, i, j, h, 0);
         grad_key[j * heads + h] += de * slope(c, x);
         grad_query[i * heads + h] += de * slope(c, x);
+        for (int64_t d = 0; d < c->how.n_edge_column; d++) {
+            truth->grad[ATTENTION_EDGE][h * c->how.n_edge_column + d] += de * slope(c, x) * feature(c, i, j, d);
+        }
         return;
     }
-    for (int64_t k = 0; k < n; k++) {
-        int64_t at_i = (i * heads + h) * n + k, at_j = (j * heads + h) * n + k;
+    int64_t wide = device_attention_columns(&c->how);
+    for (int64_t k = 0; k < wide; k++) {
+        int64_t at_i = (i * heads + h) * wide + k, at_j = (j * heads + h) * n + k;
         if (c->how.score == DEVICE_SCORE_DOT) {
-            grad_key[at_j] += c->how.scale * de * query[at_i];
-            grad_query[at_i] += c->how.scale * de * key[at_j];
+            grad_query[at_i] += c->how.scale * de * key_at(truth, c, i, j, h, k);
+            if (k < n) {
+                grad_key[at_j] += c->how.scale * de * query[at_i];
+            }
         } else if (c->how.score == DEVICE_SCORE_COSINE) {
             double value = truth->input[ATTENTION_VALUE][at_j], scale = key[j * heads + h];
             grad_key[j * heads + h] += de * value * query[at_i];
             grad_query[at_i] += de * scale * value;
             truth->grad[ATTENTION_VALUE][at_j] += de * scale * query[at_i];
         } else {
-            double x = truth->input[ATTENTION_VALUE][at_j] + query[at_i];
+            double x = inner(truth, c, i, j, h, k);
             double att = truth->input[ATTENTION_ATT][h * n + k];
             truth->grad[ATTENTION_VALUE][at_j] += de * att * slope(c, x);
             grad_query[at_i] += de * att * slope(c, x);
             truth->grad[ATTENTION_ATT][h * n + k] += de * leaky(c, x);
+            for (int64_t d = 0; d < c->how.n_edge_column; d++) {
+                truth->grad[ATTENTION_EDGE][(d * heads + h) * n + k] += de * att * slope(c, x) * feature(c, i, j, d);
+            }
         }
     }
 }
 
 void attention_truth_backward(struct attention_truth *truth, const struct attention_case *c)
 {
-    int64_t heads = c->how.n_head, n = c->how.n_column;
+    int64_t heads = c->how.n_head, n = device_attention_columns(&c->how);
     double *alpha = device_scratch((size_t)c->n * sizeof *alpha), *grad = device_scratch((size_t)c->n * sizeof *grad);
     for (int64_t row = 0; row < c->n * heads; row++) {
         int64_t i = row / heads, h = row % heads;
@@ -223,9 +284,11 @@ void attention_truth_backward(struct attention_truth *truth, const struct attent
                 continue;
             }
             for (int64_t k = 0; k < n; k++) {
-                int64_t at_j = (j * heads + h) * n + k;
-                grad[j] += drop_factor(c, i, j, h) * grad_out[k] * truth->input[ATTENTION_VALUE][at_j];
-                truth->grad[ATTENTION_VALUE][at_j] += drop_factor(c, i, j, h) * alpha[j] * grad_out[k];
+                int64_t at_j = (j * heads + h) * c->how.n_column + k;
+                grad[j] += drop_factor(c, i, j, h) * grad_out[k] * value_at(truth, c, i, j, h, k);
+                if (k < c->how.n_column) {
+                    truth->grad[ATTENTION_VALUE][at_j] += drop_factor(c, i, j, h) * alpha[j] * grad_out[k];
+                }
             }
             mean += alpha[j] * grad[j];
         }
@@ -247,10 +310,12 @@ static void open_block(struct device *device, const struct attention_case *c, in
 {
     int64_t n = c->n, first = n * b / c->n_block, end = n * (b + 1) / c->n_block, n_edge = 0, n_row = 0;
     uint32_t *rows = device_scratch((size_t)n * sizeof *rows), *cols = device_scratch((size_t)(n * n) * sizeof *cols);
+    uint32_t *of = device_scratch((size_t)(n * n) * sizeof *of);
     int64_t *indptr = device_scratch((size_t)(n + 1) * sizeof *indptr);
     for (int64_t r = 0; r < n; r++) {
         for (int64_t j = first; j < end; j++) {
             if (c->edge[transposed ? j * n + r : r * n + j]) {
+                of[n_edge] = (uint32_t)(transposed ? j * n + r : r * n + j);
                 cols[n_edge++] = (uint32_t)(j - first);
             }
         }
@@ -265,6 +330,11 @@ static void open_block(struct device *device, const struct attention_case *c, in
     }
     *block = (struct device_block){
         .n_row = n_row, .n_col = end - first, .n_edge = n_edge, .rows = rows, .indptr = indptr, .cols = cols};
+    block->edge_rows = c->feature != NULL ? of : NULL;
+    block->edge_table = c->feature;
+    if (c->feature == NULL) {
+        free(of);
+    }
     cr_assert_eq(device->ops->block_open(device, block), STATUS_OK);
 }
 
@@ -274,6 +344,7 @@ static void close_block(struct device *device, struct device_block *block)
     free((void *)block->rows);
     free((void *)block->indptr);
     free((void *)block->cols);
+    free((void *)block->edge_rows);
 }
 
 static const float *from_row(const struct attention_case *c, enum attention_tensor tensor, int64_t row)
@@ -313,12 +384,19 @@ static void run_block(struct device *device, const struct attention_case *c, int
         close_block(device, &block);
         return;
     }
-    if (how.score != DEVICE_SCORE_ADD) {
+    if (how.score != DEVICE_SCORE_ADD || how.n_edge_column > 0) {
         size_t n_bytes = device->ops->attention_scratch(block.n_row, &how);
         void *scratch = device_scratch(n_bytes);
         memset(scratch, 0x55, n_bytes);
+        int64_t n_edge = attention_size(c, ATTENTION_EDGE);
+        float *grad_edge = device_scratch((size_t)n_edge * sizeof *grad_edge);
         device->ops->attention_backward_query(device, &rows, scratch, result[ATTENTION_QUERY],
-                                              how.score == DEVICE_SCORE_MLP ? result[ATTENTION_ATT] : NULL);
+                                              how.score == DEVICE_SCORE_MLP ? result[ATTENTION_ATT] : NULL,
+                                              n_edge > 0 ? grad_edge : NULL);
+        for (int64_t k = 0; k < n_edge; k++) {
+            result[ATTENTION_EDGE][k] = (b == 0 ? 0.0f : result[ATTENTION_EDGE][k]) + grad_edge[k];
+        }
+        free(grad_edge);
         free(scratch);
     }
     close_block(device, &block);
@@ -341,7 +419,7 @@ void attention_run(struct device *device, const void *context, float *out)
     }
     size_t heads = (size_t)(c->n * c->how.n_head), wide = heads * (size_t)c->how.n_column;
     struct device_attention_state state = {.softmax = device_scratch(2 * heads * sizeof(float))};
-    if (c->how.score == DEVICE_SCORE_ADD && !c->forward_only) {
+    if (c->how.score == DEVICE_SCORE_ADD && c->how.n_edge_column == 0 && !c->forward_only) {
         state.positive = device_scratch(wide * sizeof(float));
         state.positive_weight = device_scratch(heads * sizeof(float));
         memset(state.positive, 0x55, wide * sizeof(float));

@@ -9,7 +9,15 @@
 #include "models/device.h"
 
 /* Tensors by name; sizes depend on the kind of score, and are 0 for tensors that it does not have. */
-enum attention_tensor { ATTENTION_VALUE, ATTENTION_KEY, ATTENTION_QUERY, ATTENTION_ATT, ATTENTION_OUT, ATTENTION_TENSOR_N };
+enum attention_tensor {
+    ATTENTION_VALUE,
+    ATTENTION_KEY,
+    ATTENTION_QUERY,
+    ATTENTION_ATT,
+    ATTENTION_EDGE,
+    ATTENTION_OUT,
+    ATTENTION_TENSOR_N
+};
 
 struct attention_case {
     struct device_attention how;
@@ -18,7 +26,8 @@ struct attention_case {
     bool with_self;
     bool forward_only;                /* as in evaluation: nothing is saved for backward, gradients are not written */
     uint8_t *edge;                    /* n × n: edge[i, j] for an edge j → i; no self loops */
-    float *input[ATTENTION_TENSOR_N]; /* value, key, query, att; OUT: the gradient of the output */
+    float *input[ATTENTION_TENSOR_N]; /* value, key, query, att, what how.edge is; OUT: the gradient of the output */
+    float *feature;                   /* n × n × how.n_edge_column: of edge[i, j]; NULL without */
     uint32_t *node;                   /* dataset ids */
 };
 
@@ -26,6 +35,9 @@ struct attention_case {
  * nearly all. */
 void attention_case_init(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head, int64_t n_column,
                          double spread);
+/* The same with n_edge_column features of each edge, which every score but a cosine reads. */
+void attention_case_init_edges(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head,
+                               int64_t n_column, int64_t n_edge_column, double spread);
 void attention_case_release(struct attention_case *c);
 
 int64_t attention_size(const struct attention_case *c, enum attention_tensor tensor);

@@ -146,7 +146,7 @@ struct rows_args {
     struct device_attention how;
     struct device_block block;
     struct device_attention_state state;
-    float *to[2];
+    float *to[3];
     void *scratch;
 };
 
@@ -182,13 +182,13 @@ void strict_attention_forward(struct device *device, const struct device_attenti
 static void attention_query_run(struct strict *s, void *args)
 {
     struct rows_args *a = args;
-    cpu_attention_backward_query(s->cpu, rows_of(a), a->scratch, a->to[0], a->to[1]);
+    cpu_attention_backward_query(s->cpu, rows_of(a), a->scratch, a->to[0], a->to[1], a->to[2]);
 }
 
 void strict_attention_backward_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
-                                     float *grad_query, float *grad_att)
+                                     float *grad_query, float *grad_att, float *grad_edge)
 {
-    struct rows_args args = {.to = {grad_query, grad_att}, .scratch = scratch};
+    struct rows_args args = {.to = {grad_query, grad_att, grad_edge}, .scratch = scratch};
     rows_defer(device, attention_query_run, rows, &args);
 }
 

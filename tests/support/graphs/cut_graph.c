@@ -30,7 +30,8 @@ void cut_open(const struct tiny_graph *graph, int n_part, int method, int n_hop,
     cr_assert_eq(partition_build(&cut->dataset, &job, &cut->partition), STATUS_OK, "%s", status_reason());
     reverse(&cut->partition);
     bool shared_columns = graph->features != TINY_FEATURES_NONE && graph->features != TINY_FEATURES_TYPED;
-    cut->partition.stores = method == JOB_METHOD_RANDOM && shared_columns && graph->n_relation == 0;
+    cut->partition.stores = method == JOB_METHOD_RANDOM && shared_columns && graph->n_relation == 0 &&
+                            graph->n_edge_feature == 0;
     if (n_hop > 0) {
         struct reach reach;
         cr_assert_eq(reach_build(&cut->dataset, n_hop, &reach), STATUS_OK);
@@ -61,11 +62,12 @@ void cut_close(struct cut *cut)
 void cut_every(void (*check)(struct cut *cut))
 {
     const int n_parts[] = {1, 2, 3, 7};
-    for (int kind = 0; kind < 20; kind++) {
+    for (int kind = 0; kind < 24; kind++) {
         struct tiny_graph graph = {.n_node = 37,
                                    .n_draw = kind % 4 == 3 ? 700 : 120,
-                                   .symmetric = kind < 16 && kind & 1,
-                                   .n_relation = kind < 16 ? 0 : kind - 12,
+                                   .symmetric = (kind < 16 || kind >= 20) && kind & 1,
+                                   .n_relation = kind < 16 || kind >= 20 ? 0 : kind - 12,
+                                   .n_edge_feature = kind < 20 ? 0 : kind - 19,
                                    .weighted = kind < 16 && kind % 5 > 2,
                                    .loops = kind & 2,
                                    .multi_label = kind & 4,

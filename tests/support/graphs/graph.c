@@ -57,6 +57,7 @@ void test_graph_release(struct test_graph *graph)
     free(graph->degree);
     free(graph->type);
     free(graph->weight);
+    free(graph->feature);
     free(graph->strength);
 }
 
@@ -66,6 +67,17 @@ void test_graph_weights(struct test_graph *graph, uint64_t seed)
     for (int64_t e = 0; e < graph->n_edge; e++) {
         graph->weight[e] = e == 1 ? 0.0f : 1.0f + test_number(seed, (uint64_t)e, 0);
         graph->strength[graph->to[e]] += (double)graph->weight[e] - 1.0;
+    }
+}
+
+void test_graph_features(struct test_graph *graph, int64_t n, uint64_t seed)
+{
+    graph->n_feature = n;
+    graph->feature = memory_alloc((size_t)(graph->n_edge * n), sizeof *graph->feature);
+    for (int64_t e = 0; e < graph->n_edge; e++) {
+        for (int64_t d = 0; d < n; d++) {
+            graph->feature[e * n + d] = test_number(seed, (uint64_t)e, (uint32_t)d);
+        }
     }
 }
 

@@ -13,8 +13,10 @@ struct test_graph {
     uint32_t *degree;    /* n_node: in-edges of each node */
     uint16_t *type;      /* n_edge, or NULL */
     int32_t n_relation;
-    float *weight;    /* n_edge, or NULL */
-    double *strength; /* n_node: sum of the weights of each node's in-edges; their number without weights */
+    float *weight;     /* n_edge, or NULL */
+    int64_t n_feature; /* columns of edges' features; 0: none */
+    float *feature;    /* n_edge × n_feature, or NULL */
+    double *strength;  /* n_node: sum of the weights of each node's in-edges; their number without weights */
     enum dataset_loops loops;
 };
 
@@ -30,6 +32,9 @@ void test_graph_types(struct test_graph *graph, int32_t n_relation, uint64_t see
 
 /* Give every edge a weight in [0, 2), one of them 0. */
 void test_graph_weights(struct test_graph *graph, uint64_t seed);
+
+/* Give every edge n features in [-1, 1). */
+void test_graph_features(struct test_graph *graph, int64_t n, uint64_t seed);
 
 /* 1 / (number of in-edges of edge e's destination that have e's type). */
 double test_graph_weight(const struct test_graph *graph, int64_t e);

@@ -50,6 +50,35 @@ static void fill_weights(struct dataset *d, uint64_t seed)
     }
 }
 
+/* Edges of a symmetric graph share their reverse's row. */
+static void fill_edge_features(struct dataset *d, int64_t n_column)
+{
+    float *rows = zeroed(d->n_edge * n_column, sizeof *rows);
+    uint32_t *row_of = zeroed(d->n_node * d->n_node, sizeof *row_of);
+    d->edge_row = zeroed(d->n_edge, sizeof *d->edge_row);
+    d->loop_features = zeroed(d->n_node * n_column, sizeof *d->loop_features);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t v = 0; v < d->n_node; v++) {
+            for (int64_t i = d->indptr[v]; i < d->indptr[v + 1]; i++) {
+                int64_t u = d->indices[i], first = d->symmetric && u > v ? v : u, second = first == u ? v : u;
+                int64_t pair = first * d->n_node + second;
+                if (pass == 0 && u != v && row_of[pair] == 0) {
+                    row_of[pair] = (uint32_t)++d->n_edge_row;
+                }
+                d->edge_row[i] = u == v ? (uint32_t)(d->n_edge_row + v) : row_of[pair] - 1;
+                for (int64_t c = 0; pass == 1 && c < n_column; c++) {
+                    float *to = u == v ? d->loop_features + v * n_column : rows + d->edge_row[i] * n_column;
+                    to[c] = (float)pair + (float)c / 4.0f;
+                }
+            }
+        }
+    }
+    free(row_of);
+    d->n_edge_feature = n_column;
+    d->edge_features = rows;
+    d->symmetric = false;
+}
+
 static void fill_labels(struct dataset *d)
 {
     d->n_class = 4;
@@ -160,6 +189,9 @@ struct dataset tiny_build(const struct tiny_graph *graph)
     if (d.weighted) {
         fill_weights(&d, graph->seed);
     }
+    if (graph->n_edge_feature > 0) {
+        fill_edge_features(&d, graph->n_edge_feature);
+    }
     fill_labels(&d);
     fill_features(&d, graph->features);
     return d;
@@ -186,6 +218,9 @@ void tiny_release(struct dataset *d)
     free(d->edge_type);
     free(d->edge_weight);
     free(d->strength);
+    free(d->edge_row);
+    free((void *)(uintptr_t)d->edge_features);
+    free(d->loop_features);
     free((void *)(uintptr_t)d->features_f32);
     free((void *)(uintptr_t)d->features_f16);
     free(d->feature_indptr);

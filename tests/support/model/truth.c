@@ -191,59 +191,79 @@ static void aggregate(const struct evaluation *e)
     }
 }
 
+/* ⟨w, f⟩ of n columns */
+static double mapped(const double *w, int64_t n, const float *f)
+{
+    double sum = 0.0;
+    for (int64_t d = 0; d < n; d++) {
+        sum += w[d] * (double)f[d];
+    }
+    return sum;
+}
+
 /* The score of head h for source j and destination i, of source rows x, keys k and queries q:
  *
- *   gat     leaky(q_i + k_j)
- *   gatv2   ⟨att, leaky(q_i + x_j)⟩
- *   dot     a·⟨q_i, k_j⟩
+ *   gat     leaky(q_i + k_j [+ ⟨a, W f_ij⟩])
+ *   gatv2   ⟨att, leaky(q_i + x_j [+ W f_ij])⟩
+ *   dot     a·⟨q_i, k_j [| f_ij]⟩
  *   cosine  k_j·⟨q_i, x_j⟩
  */
-static double score(const struct evaluation *e, int64_t h, int64_t i, int64_t j)
+static double score(const struct evaluation *e, int64_t h, int64_t i, int64_t j, const float *f)
 {
     const struct op *op = e->op;
     const double *x = source(e, 0, j, i), *key = source(e, 1, j, i), *query = e->x[2], *att = e->w[0];
-    int64_t d = e->f / op->n_head;
-    if (op->aggregate == AGGREGATE_KIND_GAT) {
+    int64_t d = e->f_in / op->n_head, n_more = e->truth->graph->n_feature, wide = e->f / op->n_head;
+    if (op->aggregate == AGGREGATE_KIND_GAT || op->aggregate == AGGREGATE_KIND_GAT_EDGES) {
         double sum = key[h] + query[i * op->n_head + h];
+        for (int64_t c = 0; c < d && op->aggregate == AGGREGATE_KIND_GAT_EDGES; c++) {
+            sum += e->w[1][h * d + c] * mapped(e->w[0] + (h * d + c) * n_more, n_more, f);
+        }
         return sum > 0.0 ? sum : (double)op->a * sum;
     }
     double sum = 0.0;
     for (int64_t c = 0; c < d; c++) {
-        int64_t to = i * e->f + h * d + c, from = h * d + c;
+        int64_t to = (i * op->n_head + h) * wide + c, from = h * d + c;
         if (op->aggregate == AGGREGATE_KIND_DOT) {
             sum += (double)op->a * query[to] * key[from];
         } else if (op->aggregate == AGGREGATE_KIND_COSINE) {
             sum += key[h] * query[to] * x[from];
         } else {
-            double z = query[to] + x[from];
+            double z = query[to] + x[from] + (e->w[1] != NULL ? mapped(e->w[1] + from * n_more, n_more, f) : 0.0);
             sum += att[h * d + c] * (z > 0.0 ? z : (double)op->a * z);
         }
+    }
+    for (int64_t c = d; c < wide; c++) {
+        sum += (double)op->a * query[(i * op->n_head + h) * wide + c] * (double)f[c - d];
     }
     return sum;
 }
 
-/* y_i = Σ_j softmax_j(score(i, j)) · x_j of one row and head: exponentials and their sum as they are, without a running maximum. */
+/* y_i = Σ_j softmax_j(score(i, j)) · x_j (of edges with features perhaps x_j | f_ij) of one row and head: exponentials and their sum as they are, without a running maximum. */
 static void attend_row(const struct evaluation *e, int64_t i, int64_t h)
 {
     const struct test_graph *graph = e->truth->graph;
     struct random_key key = random_key_of(e, RANDOM_STREAM_EDGE);
-    int64_t d = e->f / e->op->n_head, n_loop = graph->loops == DATASET_LOOPS_IMPLICIT;
-    double p = e->truth->training ? e->op->dropout : 0.0, total = 0.0, *y = e->y + i * e->f + h * d;
-    memset(y, 0, (size_t)d * sizeof *y);
+    int64_t d = e->f_in / e->op->n_head, wide = e->f / e->op->n_head, n_loop = graph->loops == DATASET_LOOPS_IMPLICIT;
+    double p = e->truth->training ? e->op->dropout : 0.0, total = 0.0, *y = e->y + i * e->f + h * wide;
+    memset(y, 0, (size_t)wide * sizeof *y);
     for (int64_t k = -n_loop; k < graph->n_edge; k++) {
         if (k >= 0 && graph->to[k] != i) {
             continue;
         }
         int64_t j = k < 0 ? i : graph->from[k];
-        double weight = exp(score(e, h, i, j)) * edge_count(e, j, i);
+        const float *f = k >= 0 && graph->feature != NULL ? graph->feature + k * graph->n_feature : NULL;
+        double weight = exp(score(e, h, i, j, f)) * edge_count(e, j, i);
         bool dropped = random_edge_u32(&key, (uint32_t)i, (uint32_t)j, (uint32_t)h) < p * 4294967296.0;
         double factor = dropped ? 0.0 : weight / (1.0 - p);
         total += weight;
         for (int64_t c = 0; c < d; c++) {
             y[c] += factor * source(e, 0, j, i)[h * d + c];
         }
+        for (int64_t c = d; c < wide; c++) {
+            y[c] += factor * (double)f[c - d];
+        }
     }
-    for (int64_t c = 0; c < d; c++) {
+    for (int64_t c = 0; c < wide; c++) {
         y[c] /= total > 0.0 ? total : 1.0;
     }
 }
@@ -269,6 +289,22 @@ static void heads(const struct evaluation *e)
                 double x = e->x[0][(r * n_head + h) * d + c];
                 e->y[is_dot ? r * n_head + h : r * d + c] += is_dot ? e->w[0][h * d + c] * x : x / (double)n_head;
             }
+        }
+    }
+}
+
+/* Of d columns per head and n behind them where heads are wide: x | wᵀ x of each, or a + w b of x = a | b. */
+static void widths(const struct evaluation *e)
+{
+    bool widens = e->op->kind == OP_KIND_HEAD_WIDEN;
+    int64_t n_head = e->op->n_head, in = e->f_in / n_head, out = e->f / n_head, d = widens ? in : out, n = in + out - 2 * d;
+    for (int64_t i = 0; i < e->n * n_head; i++) {
+        const double *x = e->x[0] + i * in, *w = e->w[0] + i % n_head * d * n;
+        double *y = e->y + i * out;
+        memset(y, 0, (size_t)out * sizeof *y);
+        memcpy(y, x, (size_t)d * sizeof *y);
+        for (int64_t k = 0; k < d * n; k++) {
+            y[widens ? d + k % n : k / n] += w[k] * x[widens ? k / n : d + k % n];
         }
     }
 }
@@ -402,6 +438,9 @@ static void (*evaluator_of(const struct op *op))(const struct evaluation *)
     case OP_KIND_HEAD_DOT:
     case OP_KIND_HEAD_MEAN:
         return heads;
+    case OP_KIND_HEAD_WIDEN:
+    case OP_KIND_HEAD_NARROW:
+        return widths;
     case OP_KIND_LABELS:
         return labels;
     case OP_KIND_CONCAT:

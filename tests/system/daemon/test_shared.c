@@ -3,7 +3,7 @@
 #include "protocol/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
-#include "tests/system/daemon_case.h"
+#include "tests/system/daemon/daemon_case.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -260,6 +260,54 @@ Test(pyg, other_weights_give_other_logits)
     cr_assert_not_null(strstr(words, "logits differ"), "%s", words);
 }
 
+/* Repeats of an edge and its reverse have the same row. */
+static void write_edge_features(uint64_t seed, int64_t n_column)
+{
+    struct npy edges;
+    float rows[N_EDGE * 3];
+    cr_assert_eq(npy_open(folder_path("data/edges.npy"), &edges), STATUS_OK, "%s", status_reason());
+    for (int64_t e = 0; e < N_EDGE; e++) {
+        int64_t from = npy_int(&edges, e), to = npy_int(&edges, N_EDGE + e);
+        uint64_t pair = (uint64_t)(from < to ? from * N_NODE + to : to * N_NODE + from);
+        for (int64_t c = 0; c < n_column; c++) {
+            rows[e * n_column + c] = test_number(seed, pair, (uint32_t)c);
+        }
+    }
+    npy_close(&edges);
+    save("edge_attr.npy", NPY_TYPE_F32, n_column > 1 ? 2 : 1, (int64_t[]){N_EDGE, n_column}, rows);
+}
+
+#define FEATURED_TEST(name, settings)                                                                                          \
+    Test(pyg, name)                                                                                                            \
+    {                                                                                                                          \
+        write_edge_features(9, 3);                                                                                             \
+        train(settings);                                                                                                       \
+        cr_assert_eq(load_into_pyg(), 0, "%s", words);                                                                         \
+    }
+
+FEATURED_TEST(gat_with_features_of_edges_gives_the_same_logits,
+              "--set model.kind=gat --set model.heads=3 --set model.hidden=8 --set model.layers=3")
+FEATURED_TEST(gat_with_features_of_edges_in_both_directions_gives_the_same_logits,
+              "--set model.kind=gat --set model.heads=2 --set model.out_heads=2 --set dataset.undirected=yes")
+FEATURED_TEST(gat_with_features_of_edges_without_loops_gives_the_same_logits,
+              "--set model.kind=gat --set model.heads=2 --set dataset.self_loops=no")
+FEATURED_TEST(gatv2_with_features_of_edges_gives_the_same_logits,
+              "--set model.kind=gatv2 --set model.heads=2 --set model.out_heads=3")
+FEATURED_TEST(transformer_with_features_of_edges_gives_the_same_logits,
+              "--set model.kind=transformer --set model.heads=2 --set model.out_heads=3 --set model.attention_dropout=0.4")
+FEATURED_TEST(transformer_with_features_of_edges_and_added_loops_gives_the_same_logits,
+              "--set model.kind=transformer --set model.heads=2 --set dataset.self_loops=yes")
+
+Test(pyg, one_feature_of_each_edge_gives_the_same_logits_and_another_one_others)
+{
+    write_edge_features(9, 1);
+    train("--set model.kind=gat");
+    cr_assert_eq(load_into_pyg(), 0, "%s", words);
+    write_edge_features(10, 1);
+    cr_assert_eq(load_into_pyg(), 1, "%s", words);
+    cr_assert_not_null(strstr(words, "logits differ"), "%s", words);
+}
+
 Test(pyg, rgcn_gives_the_same_logits)
 {
     write_types();

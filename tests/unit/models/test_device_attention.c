@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const tensor_names[] = {"grad_value", "grad_key", "grad_query", "grad_att", "out"};
+static const char *const tensor_names[] = {"grad_value", "grad_key", "grad_query", "grad_att", "grad_edge", "out"};
 static const char *const score_names[] = {"add", "mlp", "dot", "cosine"};
 
 static const struct {
@@ -53,7 +53,9 @@ static void assert_near(const struct attention_case *c, const char *device_name,
         int64_t n = attention_size(c, (enum attention_tensor)t);
         double norm, error = distance(n, got, truth->grad[t], &norm);
         norm_value = t == ATTENTION_VALUE ? norm : norm_value;
-        double share = t == ATTENTION_ATT ? fmax(cancelled, TOLERANCE_CANCELLED) : t == ATTENTION_OUT ? 0.0 : cancelled;
+        double share = t == ATTENTION_ATT || t == ATTENTION_EDGE ? fmax(cancelled, TOLERANCE_CANCELLED)
+                       : t == ATTENTION_OUT                      ? 0.0
+                                                                 : cancelled;
         bool near = error <= fmax(tolerance * norm, share * norm_value);
         cr_assert(near, "%s on %s: %d heads of %d columns, %d blocks, %s is off by %.2g of %.2g", score_names[c->how.score],
                   device_name, (int)c->how.n_head, (int)c->how.n_column, c->n_block, tensor_names[t], error, norm);
@@ -115,6 +117,37 @@ static void check_score(enum device_score_kind score, bool with_self, double p, 
     }
 }
 
+/* Features of edges: of few columns and many, over blocks whose edges' rows lie anywhere in the table. */
+static void check_edges(enum device_score_kind score, double p)
+{
+    static const int64_t n_edge_columns[] = {1, 5, 16, 37};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        for (int n_block = 1; n_block <= 3; n_block += 2) {
+            struct attention_case c;
+            int64_t n_edge_column = n_edge_columns[(s + (size_t)n_block) % (sizeof n_edge_columns / sizeof *n_edge_columns)];
+            attention_case_init_edges(&c, score, 50, shapes[s].n_head, shapes[s].n_column, n_edge_column, 1.0);
+            c.n_block = n_block;
+            c.how.p = p;
+            check_case(&c, &usual);
+            device_check_close("attention of edges with features", attention_run, &c, result_size(&c), usual.cpu);
+            attention_case_release(&c);
+        }
+    }
+}
+
+#define EDGES_TESTS(name, SCORE)                                                                                               \
+    Test(attention, name##_scores_read_features_of_edges)                                                                      \
+    {                                                                                                                          \
+        check_edges(SCORE, 0.0);                                                                                               \
+    }                                                                                                                          \
+    Test(attention, name##_scores_drop_the_same_coefficients_where_edges_have_features)                                        \
+    {                                                                                                                          \
+        check_edges(SCORE, 0.6);                                                                                               \
+    }
+EDGES_TESTS(add, DEVICE_SCORE_ADD)
+EDGES_TESTS(mlp, DEVICE_SCORE_MLP)
+EDGES_TESTS(dot, DEVICE_SCORE_DOT)
+
 #define SCORE_TESTS(name, SCORE)                                                                                               \
     Test(attention, name##_scores_agree_with_the_direct_computation_for_every_shape)                                           \
     {                                                                                                                          \
@@ -165,17 +198,17 @@ Test(attention, evaluation_gives_the_bits_of_training_without_dropout)
 }
 
 /* Every derivative of the direct computation, which the devices are held against. */
-static void check_differences(enum device_score_kind score, double p)
+static void check_differences(enum device_score_kind score, int64_t n_edge_column, double p)
 {
     struct attention_case c;
     struct attention_truth truth, moved;
-    attention_case_init(&c, score, 8, 2, 3, 1.0);
-    c.with_self = true;
+    attention_case_init_edges(&c, score, 8, 2, 3, n_edge_column, 1.0);
+    c.with_self = n_edge_column == 0;
     c.how.p = p;
     attention_truth_init(&truth, &c);
     attention_truth_init(&moved, &c);
     attention_truth_backward(&truth, &c);
-    for (int t = ATTENTION_VALUE; t <= ATTENTION_ATT; t++) {
+    for (int t = ATTENTION_VALUE; t <= ATTENTION_EDGE; t++) {
         for (int64_t i = 0; i < attention_size(&c, (enum attention_tensor)t); i++) {
             double x = moved.input[t][i];
             moved.input[t][i] = x + DIFFERENCE_STEP;
@@ -196,8 +229,11 @@ static void check_differences(enum device_score_kind score, double p)
 Test(attention, the_direct_computation_agrees_with_central_differences)
 {
     for (int score = 0; score < 4; score++) {
-        check_differences((enum device_score_kind)score, 0.0);
-        check_differences((enum device_score_kind)score, 0.4);
+        int64_t n_edge_column = score == DEVICE_SCORE_COSINE ? 0 : 4;
+        check_differences((enum device_score_kind)score, 0, 0.0);
+        check_differences((enum device_score_kind)score, 0, 0.4);
+        check_differences((enum device_score_kind)score, n_edge_column, 0.0);
+        check_differences((enum device_score_kind)score, n_edge_column, 0.4);
     }
 }
 
@@ -240,11 +276,35 @@ static int64_t degree_hub(int64_t row, int64_t n_row)
     return row == 1 ? 140000 : row == n_row - 1 ? 66000 : row * 9 % 100;
 }
 
+/* Numbers of what how->edge is. */
+static int64_t edge_size(const struct device_attention *how)
+{
+    int64_t n = how->n_head * how->n_edge_column;
+    return how->score == DEVICE_SCORE_ADD ? n : how->score == DEVICE_SCORE_MLP ? n * how->n_column : 0;
+}
+
+/* Give the block's edges rows of a table of n columns; returns the table. */
+static float *features_open(int64_t n, struct device_block *block)
+{
+    enum { N_TABLE = 997 };
+    uint32_t *rows = device_scratch((size_t)block->n_edge * sizeof *rows);
+    float *table = device_random((size_t)(N_TABLE * n), 11);
+    for (int64_t e = 0; e < block->n_edge; e++) {
+        rows[e] = (uint32_t)(e * 41 % N_TABLE);
+    }
+    block->edge_rows = n > 0 ? rows : NULL;
+    block->edge_table = n > 0 ? table : NULL;
+    if (n == 0) {
+        free(rows);
+    }
+    return table;
+}
+
 /* out: forward's sums and state · gradients of queries and att · gradients of values and keys */
 static void run_long_rows(struct device *device, const void *context, float *out)
 {
     const struct long_rows *a = context;
-    int64_t heads = a->block.n_row * a->how.n_head, wide = heads * a->how.n_column;
+    int64_t heads = a->block.n_row * a->how.n_head, wide = heads * device_attention_columns(&a->how);
     bool add = a->how.score == DEVICE_SCORE_ADD, mlp = a->how.score == DEVICE_SCORE_MLP;
     bool narrow = add || a->how.score == DEVICE_SCORE_COSINE;
     struct device_attention_source payload = {a->col_wide[0], narrow ? a->col_narrow : mlp ? NULL : a->col_wide[1]};
@@ -252,7 +312,7 @@ static void run_long_rows(struct device *device, const void *context, float *out
     struct device_attention_target far = {add ? a->col_narrow : a->col_wide[1], a->col_narrow, a->col_wide[2]};
     struct device_attention_target near = {add ? a->row_narrow : a->row_wide[1], a->row_narrow, a->row_wide[2]};
     struct device_attention_state state = {out + wide, NULL, NULL};
-    if (add) {
+    if (add && a->how.n_edge_column == 0) {
         state.positive = out + wide + 2 * heads;
         state.positive_weight = state.positive + wide;
     }
@@ -266,10 +326,12 @@ static void run_long_rows(struct device *device, const void *context, float *out
     out += 2 * wide + 3 * heads;
     size_t n_bytes = device->ops->attention_scratch(block.n_row, &a->how);
     void *scratch = device_scratch(n_bytes);
-    if (!add) {
-        device->ops->attention_backward_query(device, &rows, scratch, out, mlp ? out + wide : NULL);
+    int64_t n_att = a->how.n_head * a->how.n_column, n_edge = edge_size(&a->how);
+    if (!add || n_edge > 0) {
+        device->ops->attention_backward_query(device, &rows, scratch, out, mlp ? out + wide : NULL,
+                                              n_edge > 0 ? out + wide + n_att : NULL);
     }
-    out += wide + a->how.n_head * a->how.n_column;
+    out += wide + n_att + n_edge;
     rows.source = own;
     rows.target = far;
     device->ops->attention_backward_source(device, &rows, out, mlp ? NULL : out + wide);
@@ -277,10 +339,11 @@ static void run_long_rows(struct device *device, const void *context, float *out
     free(scratch);
 }
 
-static void check_long_rows(const struct device_block *block, enum device_score_kind score, int64_t n_head, int64_t n_column,
-                            double tolerance)
+static void check_long_edges(const struct device_block *block, enum device_score_kind score, int64_t n_head, int64_t n_column,
+                             int64_t n_edge_column, double tolerance)
 {
-    size_t n = (size_t)(block->n_row * n_head), n_col = (size_t)(block->n_col * n_head), f = (size_t)n_column;
+    size_t n = (size_t)(block->n_row * n_head), n_col = (size_t)(block->n_col * n_head);
+    size_t f = (size_t)(n_column + (score == DEVICE_SCORE_DOT ? n_edge_column : 0));
     struct long_rows a = {.block = *block};
     uint32_t *node = device_scratch(n_col * sizeof *node);
     for (uint32_t i = 0; i < n_col; i++) {
@@ -289,6 +352,7 @@ static void check_long_rows(const struct device_block *block, enum device_score_
     a.how = (struct device_attention){.score = score,
                                       .n_head = n_head,
                                       .n_column = n_column,
+                                      .n_edge_column = n_edge_column,
                                       .slope = 0.2f,
                                       .scale = 0.3f,
                                       .p = 0.2,
@@ -296,22 +360,34 @@ static void check_long_rows(const struct device_block *block, enum device_score_
                                       .row_node = node,
                                       .col_node = node};
     float *att = device_random((size_t)(n_head * n_column), 1);
+    float *edge = device_random((size_t)edge_size(&a.how), 10), *table = features_open(n_edge_column, &a.block);
     a.how.att = att;
+    a.how.edge = edge;
     for (uint32_t i = 0; i < 3; i++) {
         a.row_wide[i] = device_random(n * f, 2 + i);
         a.col_wide[i] = device_random(n_col * f, 5 + i);
     }
     a.row_narrow = device_random(2 * n, 8);
     a.col_narrow = device_random(2 * n_col, 9);
-    device_check_close("long rows", run_long_rows, &a, 5 * n * f + 3 * n + (size_t)(n_head * n_column), tolerance);
+    size_t n_result = 5 * n * f + 3 * n + (size_t)(n_head * n_column + edge_size(&a.how));
+    device_check_close("long rows", run_long_rows, &a, n_result, tolerance);
     for (uint32_t i = 0; i < 3; i++) {
         free((void *)a.row_wide[i]);
         free((void *)a.col_wide[i]);
     }
     free((void *)a.row_narrow);
     free((void *)a.col_narrow);
+    free(edge);
+    free(table);
+    free((void *)a.block.edge_rows);
     free(att);
     free(node);
+}
+
+static void check_long_rows(const struct device_block *block, enum device_score_kind score, int64_t n_head, int64_t n_column,
+                            double tolerance)
+{
+    check_long_edges(block, score, n_head, n_column, 0, tolerance);
 }
 
 Test(attention, a_row_of_140000_edges_agrees_with_the_reference)
@@ -336,6 +412,10 @@ Test(attention, a_row_in_pieces_agrees_with_the_reference_however_many_heads_fit
     check_long_rows(&block, DEVICE_SCORE_ADD, 8, 8, TOLERANCE_LONG_SUM);
     check_long_rows(&block, DEVICE_SCORE_ADD, 5, 128, TOLERANCE_LONG_SUM);
     check_long_rows(&block, DEVICE_SCORE_ADD, 1, 512, TOLERANCE_LONG_SUM);
+    for (int score = DEVICE_SCORE_ADD; score <= DEVICE_SCORE_DOT; score++) {
+        check_long_edges(&block, (enum device_score_kind)score, 5, 128, 6, TOLERANCE_LONG_SUM);
+        check_long_edges(&block, (enum device_score_kind)score, 1, 512, 6, TOLERANCE_LONG_SUM);
+    }
 }
 
 static int64_t degree_long(int64_t row, int64_t n_row)
@@ -349,6 +429,9 @@ Test(attention, rows_of_every_length_agree_with_the_reference_in_ranges_of_even_
     for (int score = 0; score < 4; score++) {
         check_long_rows(&block, (enum device_score_kind)score, 4, 16, TOLERANCE_SUM);
         check_long_rows(&none, (enum device_score_kind)score, 4, 16, TOLERANCE_SUM);
+        int64_t n_edge_column = score == DEVICE_SCORE_COSINE ? 0 : 20;
+        check_long_edges(&block, (enum device_score_kind)score, 4, 16, n_edge_column, TOLERANCE_SUM);
+        check_long_edges(&none, (enum device_score_kind)score, 4, 16, n_edge_column, TOLERANCE_SUM);
     }
     device_graph_free(&block);
     device_graph_free(&none);

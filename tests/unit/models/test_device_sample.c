@@ -52,6 +52,7 @@ static void arrays(struct device *device, const void *context, float *out)
     size_t n_row = n_most_row(s), n_edge = (size_t)s->block.n_edge;
     cr_assert_eq(made.n_row, s->transposed ? s->n_kept : s->block.n_row);
     cr_assert_eq(made.n_col, s->transposed ? s->block.n_row : s->n_kept);
+    cr_assert_eq(made.edge_table, s->block.edge_table);
     memset(out, 0, (n_row + 3 * n_edge) * sizeof *out);
     for (int64_t r = 0; r < made.n_row; r++) {
         out[r] = (float)made.indptr[r + 1];
@@ -141,6 +142,7 @@ Test(block_sample, types_ascend_in_rows_and_weights_stay_with_their_edges)
     }
     s.block.types = types;
     s.block.weights = device_random((size_t)n_edge, 3);
+    s.block.edge_table = s.block.weights; /* weights may be rows of a table, which stays the block's */
     kept_draw(&s, 2);
     s.transposed = true;
     for (int listed = 0; listed < 2; listed++) {
@@ -165,7 +167,7 @@ Test(block_sample, types_ascend_in_rows_and_weights_stay_with_their_edges)
     free(rows);
     free(types);
     free((void *)(uintptr_t)s.block.weights);
-    s.block.weights = NULL;
+    s.block.weights = s.block.edge_table = NULL;
     s.block.types = NULL;
     s.block.rows = NULL;
     device_graph_free(&s.block);

@@ -139,6 +139,38 @@ Test(model_names, transformer_has_transformerconv_s_tensors)
           "convs.0.lin_value.weight 10x12\nconvs.0.lin_value.bias 10\nconvs.0.lin_skip.weight 5x12\nconvs.0.lin_skip.bias 5\n");
 }
 
+Test(model_names, attention_over_edges_with_features_has_their_weight_as_well)
+{
+    job.model.heads = 3;
+    input.n_edge_feature = 4;
+    build(JOB_KIND_GAT);
+    names("convs.0.lin.weight 48x12\nconvs.0.att_src 1x3x16\nconvs.0.att_dst 1x3x16\n"
+          "convs.0.lin_edge.weight 48x4\nconvs.0.att_edge 1x3x16\nconvs.0.bias 48\n"
+          "convs.1.lin.weight 5x48\nconvs.1.att_src 1x1x5\nconvs.1.att_dst 1x1x5\n"
+          "convs.1.lin_edge.weight 5x4\nconvs.1.att_edge 1x1x5\nconvs.1.bias 5\n");
+    cr_assert_float_eq(param("convs.0.lin_edge.weight")->bound, sqrt(6.0 / (48 + 4)), 1e-12); /* glorot */
+    job.model.layers = 1;
+    build(JOB_KIND_GATV2);
+    names("convs.0.lin_l.weight 5x12\nconvs.0.lin_l.bias 5\nconvs.0.lin_r.weight 5x12\nconvs.0.lin_r.bias 5\n"
+          "convs.0.att 1x1x5\nconvs.0.lin_edge.weight 5x4\nconvs.0.bias 5\n");
+    cr_assert_float_eq(param("convs.0.lin_edge.weight")->bound, sqrt(6.0 / (5 + 4)), 1e-12);
+    job.model.out_heads = 2;
+    build(JOB_KIND_TRANSFORMER);
+    names("convs.0.lin_key.weight 10x12\nconvs.0.lin_key.bias 10\nconvs.0.lin_query.weight 10x12\nconvs.0.lin_query.bias 10\n"
+          "convs.0.lin_value.weight 10x12\nconvs.0.lin_value.bias 10\nconvs.0.lin_edge.weight 10x4\n"
+          "convs.0.lin_skip.weight 5x12\nconvs.0.lin_skip.bias 5\n");
+    cr_assert_float_eq(param("convs.0.lin_edge.weight")->bound, 1.0 / sqrt(4.0), 1e-12); /* torch.nn.Linear's */
+    ops("0 linear v1 = v0, convs.0.lin_key.weight, convs.0.lin_key.bias  [10]\n"
+        "1 linear v2 = v0, convs.0.lin_query.weight, convs.0.lin_query.bias  [10]\n"
+        "2 linear v3 = v0, convs.0.lin_value.weight, convs.0.lin_value.bias  [10]\n"
+        "3 head_widen v4 = v2, convs.0.lin_edge.weight, 2 heads  [18]\n"
+        "4 aggregate dot v5 = v3, v1, v4, 2 heads  [18]\n"
+        "5 head_narrow v6 = v5, convs.0.lin_edge.weight, 2 heads  [10]\n"
+        "6 head_mean v7 = v6, 2 heads  [5]\n"
+        "7 linear v8 = v0, convs.0.lin_skip.weight, convs.0.lin_skip.bias  [5]\n"
+        "8 add v9 = 1·v7 + 1·v8  [5]\n");
+}
+
 Test(model_names, agnn_has_agnnconv_s_temperatures_between_linear_layers)
 {
     job.model.dropout = 0.5;

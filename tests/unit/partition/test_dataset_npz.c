@@ -73,6 +73,12 @@ Test(dataset_npz, values_of_the_matrix_are_weights_on_request_alone)
     cr_assert(dataset.edge_weight[row] == 0.5f && dataset.edge_weight[row + 1] == 1.0f && dataset.edge_weight[row + 2] == 1.0f);
     cr_assert_eq(dataset.strength[9], 2.5f);
     dataset_release(&dataset);
+    job.model.kind = JOB_KIND_TRANSFORMER;
+    job.dataset.edge_weights = JOB_SWITCH_NO;
+    job.dataset.edge_features = JOB_SWITCH_YES;
+    fixture_refused(&job, STATUS_NO_INPUT, "ring_graph.npz: no features of edges", "edge_attr.npy (npy)");
+    job = job_of_ring();
+    job.dataset.edge_weights = JOB_SWITCH_YES;
     data[3] = -1.0f;
     fixture_f32("adj_data.npy", 1, (int64_t[]){N_NODE}, data);
     fixture_zip("ring_graph.npz", members, 6);

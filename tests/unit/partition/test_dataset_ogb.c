@@ -82,6 +82,23 @@ Test(dataset_ogb, a_table_of_weights_is_read_line_by_line)
     fixture_refused(&job, STATUS_NO_INPUT, "edge_weight.csv.gz: no such file", "dataset.edge_weights");
 }
 
+Test(dataset_ogb, a_table_of_edge_features_is_read_line_by_line)
+{
+    struct job job = job_of("arxiv");
+    job.model.kind = JOB_KIND_TRANSFORMER;
+    fixture_gz("arxiv/raw/edge-feat.csv.gz", "0.5,1\n2,-1\n3e0,4\n");
+    struct dataset d = fixture_loaded(&job);
+    const float rows[] = {0.5f, 1.0f, 2.0f, -1.0f, 3.0f, 4.0f};
+    cr_assert(d.n_edge_feature == 2 && d.n_edge == 3 && d.n_edge_row == 3);
+    cr_assert_arr_eq(d.edge_features, rows, sizeof rows);
+    dataset_release(&d);
+    fixture_gz("arxiv/raw/edge-feat.csv.gz", "0.5\n2\n");
+    fixture_refused(&job, STATUS_DATA, "edge-feat.csv.gz", "expected");
+    job.dataset.edge_features = JOB_SWITCH_YES;
+    fixture_remove("arxiv/raw/edge-feat.csv.gz");
+    fixture_refused(&job, STATUS_NO_INPUT, "edge-feat.csv.gz: no such file", "dataset.edge_features");
+}
+
 Test(dataset_ogb, tables_load_as_stored)
 {
     struct dataset dataset = loaded("arxiv");
@@ -144,6 +161,18 @@ Test(dataset_ogb, arrays_load_like_tables)
     cr_assert_arr_eq(dataset.labels, tables_dataset.labels, 4 * sizeof(int32_t));
     dataset_release(&dataset);
     dataset_release(&tables_dataset);
+    fixture_f32("rows.npy", 2, (int64_t[]){3, 2}, (float[]){4, 5, 6, 7, 8, 9});
+    fixture_zip("arxiv/raw/data.npz",
+                (const char *const[][2]){{"edges.npy", "edge_index.npy"},
+                                         {"nodes.npy", "num_nodes_list.npy"},
+                                         {"features.npy", "node_feat.npy"},
+                                         {"rows.npy", "edge_feat.npy"}},
+                4);
+    struct job job = job_of("arxiv");
+    job.model.kind = JOB_KIND_TRANSFORMER;
+    dataset = fixture_loaded(&job);
+    cr_assert(dataset.n_edge_feature == 2 && dataset.edge_features[5] == 9.0f);
+    dataset_release(&dataset);
     fixture_f32("weights.npy", 1, (int64_t[]){3}, (float[]){4, 5, 6});
     fixture_zip("arxiv/raw/data.npz", data, 4);
     dataset = loaded("arxiv");

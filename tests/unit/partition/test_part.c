@@ -68,7 +68,11 @@ static void weights_fit(struct cut *cut)
             for (int j = 0; j < cut->partition.n_part; j++) {
                 const struct part_block block = part_block(&cut->part[p], (enum part_direction)d, j), *b = &block;
                 bool there = b->n_edge > 0 || p == j;
-                cr_assert((b->types != NULL) == (there && typed) && (b->weights != NULL) == (there && (typed || weighted)));
+                cr_assert((b->types != NULL) == (there && typed));
+                if (cut->dataset.n_edge_feature > 0) {
+                    continue;
+                }
+                cr_assert((b->weights != NULL) == (there && (typed || weighted)));
                 for (int64_t r = 0; r < b->n_row && b->weights != NULL; r++) {
                     uint32_t own = cut->part[p].node[b->rows != NULL ? b->rows[r] : r];
                     for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
@@ -87,6 +91,44 @@ static void weights_fit(struct cut *cut)
 Test(part, edges_weigh_what_the_graph_says_or_one_over_their_destinations_edges_of_that_relation_in_both_directions)
 {
     cut_every(weights_fit);
+}
+
+/* Each edge has the row of the dataset's edge, and the part has each row once. */
+static void edge_features_fit(struct cut *cut)
+{
+    const struct dataset *data = &cut->dataset;
+    size_t n_column = (size_t)data->n_edge_feature;
+    for (int p = 0; p < cut->partition.n_part; p++) {
+        const struct part *part = &cut->part[p];
+        int32_t *row_of = calloc((size_t)(data->n_edge_row + data->n_node), sizeof *row_of);
+        int64_t n_row = 0;
+        cr_assert(part->n_edge_feature == data->n_edge_feature && (part->edge_features != NULL) == (n_column > 0));
+        for (int d = 0; n_column > 0 && d < PART_DIRECTION_N; d++) {
+            for (int j = 0; j < cut->partition.n_part; j++) {
+                const struct part_block block = part_block(part, (enum part_direction)d, j), *b = &block;
+                for (int64_t r = 0; r < b->n_row; r++) {
+                    uint32_t own = part->node[b->rows != NULL ? b->rows[r] : r];
+                    for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
+                        uint32_t other = payload_node(cut, d, p, j, b->cols[i]);
+                        uint32_t from = d == PART_DIRECTION_IN ? other : own, to = d == PART_DIRECTION_IN ? own : other;
+                        uint32_t row = data->edge_row[tiny_edge(data, from, to)];
+                        cr_assert_arr_eq(part->edge_features + b->edge_rows[i] * n_column, dataset_edge_features(data, row),
+                                         n_column * sizeof(float));
+                        n_row += row_of[row] == 0;
+                        cr_assert(row_of[row] == 0 || row_of[row] == (int32_t)b->edge_rows[i] + 1);
+                        row_of[row] = (int32_t)b->edge_rows[i] + 1;
+                    }
+                }
+            }
+        }
+        cr_assert_eq(n_row, part->n_edge_row);
+        free(row_of);
+    }
+}
+
+Test(part, edges_in_both_directions_have_the_graphs_features_each_row_once)
+{
+    cut_every(edge_features_fit);
 }
 
 static void lists_mirror(struct cut *cut)
@@ -243,6 +285,7 @@ static void sizes_agree(struct cut *cut)
         cr_assert_eq(sizes[p].n_feature_value,
                      part->feature_indptr != NULL ? part->feature_indptr[part->n_own] : part->n_own * part->n_feature);
         cr_assert_eq(sizes[p].n_embedded, part->n_embedded);
+        cr_assert_eq(sizes[p].n_edge_row, part->n_edge_row);
         cr_assert_eq(sizes[p].n_halo, part->n_halo);
         if (part->feature_indptr != NULL) {
             cr_assert_eq(sizes[p].n_halo_value, part->n_halo_value);

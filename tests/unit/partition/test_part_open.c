@@ -159,7 +159,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &one, 4, "version 1 with 34 sections, expected version 11 with 34");
+    broken_at(HEADER(version), &one, 4, "version 1 with 37 sections, expected version 12 with 37");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
@@ -341,6 +341,33 @@ Test(part_open, weights_and_strengths_that_are_not_finite_or_negative_are_refuse
     broken_u32(PART_SECTION_IN_STRENGTH, 0, 0xbf800000, "section 'in strength', entry 0: expected");
     broken_u32(PART_SECTION_OUT_STRENGTH, -1, 0x7f800000, "section 'out strength', entry");
     broken_i64(HEADER(n_relation), 3, "weighted, or typed, or neither");
+}
+
+Test(part_open, features_of_edges_that_are_not_finite_or_not_there_are_refused)
+{
+    const uint8_t one = 1;
+    broken_i64(HEADER(n_edge_feature), -1, "rows of features of edges that fit the bytes");
+    broken_i64(HEADER(n_edge_row), 1, "and none without columns");
+    broken_i64(HEADER(n_edge_feature), 2, "counts that fit the bytes");
+    free(bytes);
+    struct part part;
+    struct tiny_graph graph = {.n_node = 30, .n_draw = 400, .symmetric = true, .n_edge_feature = 2, .seed = 5};
+    encode(&graph);
+    cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK, "%s", status_reason());
+    int64_t n_row = part.n_edge_row;
+    cr_assert(part.n_edge_feature == 2 && n_row > 2);
+    part_release(&part);
+    broken_u32(PART_SECTION_EDGE_FEATURES, 3, 0x7fc00000, "section 'edge features', entry 3: expected a finite number");
+    broken_u32(PART_SECTION_IN_EDGE_ROWS, 2, (uint32_t)n_row,
+               "section 'in edge rows', entry 2: expected a row of features below");
+    broken_u32(PART_SECTION_OUT_EDGE_ROWS, -1, UINT32_MAX, "section 'out edge rows', entry");
+    broken_i64(HEADER(n_edge_feature), INT64_MAX, "rows of features of edges that fit the bytes");
+    broken_i64(HEADER(n_edge_row), INT64_MAX, "rows of features of edges that fit the bytes");
+    broken_i64(HEADER(n_edge_row), n_row + 64, "counts that fit the bytes");
+    broken_at(HEADER(weighted), &one, 1, "features of edges only of edges without weights and types");
+    broken_at(HEADER(symmetric), &one, 1, "one direction apart from the other");
+    broken_at(HEADER(stores), &one, 1, "no covers and stored halo rows");
+    broken_i64(HEADER(n_relation), 3, "without weights and types");
 }
 
 Test(part_open, types_and_weights_out_of_range_or_order_are_refused)

@@ -106,6 +106,8 @@ Test(job_rules, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
             "job.toml:6:13:", "does not go with model.blocks");
     REFUSED("[model]\nkind = \"gat\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n", "job.toml:5:16:",
             "expected model.kind = \"gcn\", \"sage\", \"gin\", \"appnp\", \"sgc\" or \"gcnii\", and no model.aggregator");
+    REFUSED("[model]\nkind = \"gcn\"\n[dataset]\npath = \"x\"\nedge_features = \"yes\"\n", "job.toml:5:17:",
+            "attention that reads the features of an edge: expected model.kind = \"gat\", \"gatv2\" or \"transformer\"");
     REFUSED("[model]\nkind = \"sage\"\naggregator = \"max\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n",
             "job.toml:6:16:", "dataset.edge_weights = \"yes\" is for sums of neighbours' rows",
             "no model.aggregator = \"max\"");

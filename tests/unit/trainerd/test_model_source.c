@@ -16,7 +16,8 @@ static void begin(void)
 TestSuite(model_source, .init = begin, .fini = folder_remove);
 
 #define DATASET                                                                                                                \
-    "{\"features\": 7, \"classes\": 3, \"multi_label\": false, \"edge_weights\": true, \"relations\": 0, "                     \
+    "{\"features\": 7, \"classes\": 3, \"multi_label\": false, \"edge_weights\": true, \"edge_features\": 2, \"relations\": "  \
+    "0, "                                                                                                                      \
     "\"embedded_nodes\": 2, \"fingerprint\": \"00112233445566778899aabbccddeeff\"}"
 
 /* A folder of results with this dataset and these lines of the job's file, as JSON has them. */
@@ -43,6 +44,7 @@ Test(model_source, a_folder_is_its_best_weights_and_a_file_itself)
     cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(source.weights, "./best.safetensors");
     cr_assert(source.model.n_feature == 7 && source.model.n_class == 3 && source.model.n_embedded == 2 && source.weighted);
+    cr_assert_eq(source.model.n_edge_feature, 2);
     cr_assert_str_eq(source.model.graph, "00112233445566778899aabbccddeeff");
     cr_assert_eq(model_source_open("model.safetensors", &source), STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(source.weights, "model.safetensors");
@@ -69,6 +71,8 @@ Test(model_source, what_is_no_model_is_refused_with_what_was_expected)
     refused(".", STATUS_DATA, "has no number dataset.classes, or no dataset.multi_label");
     leave_model("{\"features\": 3, \"classes\": 3, \"multi_label\": true, \"relations\": -1}", "");
     refused(".", STATUS_DATA, "has no valid number dataset.relations");
+    leave_model("{\"features\": 3, \"classes\": 3, \"multi_label\": true, \"edge_features\": \"x\"}", "");
+    refused(".", STATUS_DATA, "has no valid number dataset.relations, dataset.embedded_nodes or dataset.edge_features");
     leave_model(DATASET, "[predict]\\nmodel = \\\"x\\\"");
     refused(".", STATUS_DATA, "is of a prediction, expected that of a training");
     leave_model(DATASET, "[model]\\nhiden = 3");
@@ -80,6 +84,7 @@ Test(model_source, a_result_of_an_older_trainerd_has_neither_relations_nor_embed
     leave_model("{\"features\": 7, \"classes\": 3, \"multi_label\": true}", "");
     cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
     cr_assert(source.model.n_relation == 0 && source.model.n_embedded == 0 && source.model.multi_label && !source.weighted);
+    cr_assert_eq(source.model.n_edge_feature, 0);
     cr_assert_str_eq(source.model.graph, "");
 }
 
@@ -105,6 +110,7 @@ Test(model_source, the_models_keys_hold_but_those_of_data_parts_workers_memory_a
     cr_assert_eq(job.dataset.undirected, JOB_SWITCH_YES);
     cr_assert_eq(job.dataset.normalize_features, JOB_NORMALIZE_ROW);
     cr_assert_eq(job.dataset.edge_weights, JOB_SWITCH_YES, "the model's graph had weights");
+    cr_assert_eq(job.dataset.edge_features, JOB_SWITCH_YES, "and features of edges");
     cr_assert_str_eq(job.dataset.path, "other");
     cr_assert_str_eq(job.job.name, "n");
     cr_assert_str_eq(job.output.dir, "o");

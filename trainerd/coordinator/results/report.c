@@ -84,13 +84,14 @@ json_t *report_dataset(const struct dataset *dataset)
 {
     bool numbers = dataset->regression;
     json_t *all = json_pack(
-        "{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:i, s:I, s:I, s:I, s:I, s:I}", "name", dataset->name, "nodes",
+        "{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:I, s:i, s:I, s:I, s:I, s:I, s:I}", "name", dataset->name, "nodes",
         (json_int_t)dataset->n_node, "edges", (json_int_t)dataset->n_edge, "features", (json_int_t)dataset->n_feature,
         numbers ? "outputs" : "classes", (int)dataset->n_class, "multi_label", (int)(dataset->multi_label && !numbers),
-        "symmetric", (int)dataset->symmetric, "edge_weights", (int)dataset->weighted, "relations", (int)dataset->n_relation,
-        "duplicate_edges", (json_int_t)dataset->n_duplicate, "train_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TRAIN],
-        "valid_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_VALID], "test_nodes",
-        (json_int_t)dataset->n_split[DATASET_SPLIT_TEST], "other_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_NONE]);
+        "symmetric", (int)dataset->symmetric, "edge_weights", (int)dataset->weighted, "edge_features",
+        (json_int_t)dataset->n_edge_feature, "relations", (int)dataset->n_relation, "duplicate_edges",
+        (json_int_t)dataset->n_duplicate, "train_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TRAIN], "valid_nodes",
+        (json_int_t)dataset->n_split[DATASET_SPLIT_VALID], "test_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TEST],
+        "other_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_NONE]);
     json_object_set_new(all, "split", split_json(dataset));
     return all;
 }
