@@ -88,6 +88,9 @@ static void expect_same_bits_from(const char *model, const char *data, const str
     struct cluster_result first;
     run(model, data, loss, from, EPOCHS, &first);
     for (size_t w = 0; w < n; w++) {
+        if (sanitized_skips(w, n)) {
+            continue;
+        }
         struct cluster_result other;
         run(model, data, loss, &ways[w], EPOCHS, &other);
         expect_equal(model, loss, &ways[w], &first, &other);
@@ -282,9 +285,14 @@ Test(lossy, a_spilled_job_is_the_same_as_one_in_memory)
 {
     for (int m = 0; m < N_MODEL; m++) {
         const struct loss both = coded(m, 0.3), low = coded(m + 1, 1.0);
-        expect_same_bits_spilled(models[m], m % 2 == 0 ? &sampled : &both);
-        expect_same_bits_spilled(models[m], &low);
-        if (m % 2 == 0) {
+        const bool all = !sanitized_leaves_out(), is_even = m % 2 == 0; /* not all: one loss for each model */
+        if (all || m % 3 == 0) {
+            expect_same_bits_spilled(models[m], is_even ? &sampled : &both);
+        }
+        if (all || m % 3 == 1 || (m % 3 == 2 && !is_even)) {
+            expect_same_bits_spilled(models[m], &low);
+        }
+        if (is_even && (all || m % 3 == 2)) {
             static const struct loss changing = {1.0, "int8, fp32@1", NULL, NULL};
             expect_same_bits_spilled(models[m], &changing);
         }

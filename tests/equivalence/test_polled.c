@@ -128,32 +128,32 @@ static void expect_same_bits(const char *settings)
     cluster_release(&first);
 }
 
-Test(polled, sums_and_covers, .timeout = 300)
+Test(polled, sums_and_covers, .timeout = 900)
 {
     expect_same_bits("[model]\nkind = \"gcn\"\nlayers = 3\nhidden = 16\ndropout = 0.5");
     expect_same_bits("[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\n[exchange]\nschedule = \"halo\"");
 }
 
-Test(polled, gradients_that_return, .timeout = 300)
+Test(polled, gradients_that_return, .timeout = 900)
 {
     expect_same_bits("[model]\nkind = \"gat\"\nheads = 2\nlayers = 2\nhidden = 8");
     expect_same_bits("[model]\nkind = \"sage\"\naggregator = \"max\"\nlayers = 2\nhidden = 16");
 }
 
-Test(polled, sampled_and_coded_rows, .timeout = 300)
+Test(polled, sampled_and_coded_rows, .timeout = 900)
 {
     expect_same_bits("[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\n[exchange]\nsampling = 0.3\ncodec = \"int4\"");
     expect_same_bits("[model]\nkind = \"gat\"\nheads = 2\nlayers = 2\nhidden = 8\n[exchange]\nsampling = 0.5");
 }
 
-Test(polled, stale_rows, .timeout = 300)
+Test(polled, stale_rows, .timeout = 900)
 {
     expect_same_bits("[model]\nkind = \"gcn\"\nlayers = 3\nhidden = 16\n[exchange]\nstale = 1");
     expect_same_bits("[model]\nkind = \"gat\"\nheads = 2\nlayers = 2\nhidden = 8\n[exchange]\nstale = 1\ncodec = \"int8\"");
 }
 
 /* Within the least limit that there is, next to everything lies on the disk. */
-Test(polled, spilled_payloads, .timeout = 300)
+Test(polled, spilled_payloads, .timeout = 900)
 {
     static const char model[] = "[model]\nkind = \"sage\"\nlayers = 3\nhidden = 128\n";
     struct cluster_result first, roomy, other;

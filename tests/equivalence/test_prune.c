@@ -66,6 +66,9 @@ static void expect_same_results(const char *model, const char *data)
     run(model, data, &never, &all);
     cr_expect_eq(all.left_out, 0.0);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        if (sanitized_skips(w, sizeof ways / sizeof *ways)) {
+            continue;
+        }
         struct cluster_result pruned;
         run(model, data, &ways[w], &pruned);
         cr_expect_gt(pruned.left_out, 0.05, "%s: %.3f of the work left out", model, pruned.left_out);
@@ -138,6 +141,9 @@ Test(prune, covers_of_hops_change_no_bit_however_the_job_is_run)
         struct cluster_result first;
         run(model, data, &one, &first);
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            if (sanitized_skips(w, sizeof ways / sizeof *ways)) {
+                continue;
+            }
             struct cluster_result other;
             run(model, data, &ways[w], &other);
             compare_expect_same(&first, &other, "%s, %s: way %zu", model, m % 2 == 0 ? "symmetric" : "directed", w);
@@ -158,6 +164,9 @@ static void expect_same_bits(const char *model, const char *data)
     struct cluster_result first;
     run(model, data, &plain, &first);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        if (sanitized_skips(w, sizeof ways / sizeof *ways)) {
+            continue;
+        }
         struct cluster_result other;
         run(model, data, &ways[w], &other);
         compare_expect_same(&first, &other, "%s: way %zu", model, w);

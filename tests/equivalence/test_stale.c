@@ -76,6 +76,9 @@ static void expect_same_bits_from(const char *model, const char *data, const str
     struct cluster_result first;
     run(model, data, keeping, from, EPOCHS, &first);
     for (size_t w = 0; w < n; w++) {
+        if (sanitized_skips(w, n)) {
+            continue;
+        }
         struct cluster_result other;
         run(model, data, keeping, &ways[w], EPOCHS, &other);
         expect_equal(model, keeping, &ways[w], &first, &other);
@@ -421,7 +424,10 @@ Test(stale, losses_are_those_of_rows_and_gradients_of_the_epoch_before)
         memcpy((k % 2 == 1 ? found : found_exact)[k / 2], result.loss, sizeof *found);
         cluster_release(&result);
     }
-    for (int k = 0; k < N_KIND; k++) {
+    for (size_t k = 0; k < N_KIND; k++) {
+        if (sanitized_skips(k, N_KIND)) { /* the slow truth alone: all jobs were run */
+            continue;
+        }
         double loss[N_EPOCH];
         truth_losses(text[k], N_EPOCH, loss);
         for (int e = 0; e < N_EPOCH; e++) {

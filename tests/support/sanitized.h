@@ -4,6 +4,9 @@
 #ifndef TESTS_SUPPORT_SANITIZED_H
 #define TESTS_SUPPORT_SANITIZED_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #if defined(__SANITIZE_ADDRESS__)
 enum { SANITIZED = 1 };
 #elif defined(__has_feature)
@@ -15,5 +18,12 @@ enum { SANITIZED = 0 };
 #else
 enum { SANITIZED = 0 };
 #endif
+
+/* Does this run leave out ways of running a job? Under the sanitizer, but with TEST_THOROUGH. */
+bool sanitized_leaves_out(void);
+
+/* Of n ways in which a job is run, is this one left out here? Called once for each way, in order. Under the sanitizer two of three are, other
+ * ones for each job of a test, so that each way is taken with some of the jobs. */
+bool sanitized_skips(size_t way, size_t n);
 
 #endif

@@ -20,7 +20,7 @@ static void make_all(void)
                  "codec_backward = \"int8, bf16@6\"\n[workers]\ncount = 4\nthreads = 1\n");
 }
 
-TestSuite(codecs, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(codecs, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 static void expect_stage(const json_t *stage, double epoch, double n_epoch, const char *codec, const char *backward)
 {

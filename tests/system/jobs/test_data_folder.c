@@ -15,7 +15,7 @@ static void make_all(void)
     typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = 60, .n_edge = 200});
 }
 
-TestSuite(data_folder, .init = make_all, .fini = folder_remove, .timeout = 120);
+TestSuite(data_folder, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 static void expect_said(const char *words)
 {

@@ -21,7 +21,7 @@ static void make_all(void)
                              "12\n[workers]\ncount = 2\nthreads = 1\n");
 }
 
-TestSuite(embeddings, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(embeddings, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 Test(embeddings, go_on_from_a_checkpoint_on_other_workers_with_the_same_bits)
 {

@@ -19,7 +19,7 @@ static void make_all(void)
                  "codec = \"int4\"\nguard_every = 3\nguard_limit = 0.001\n[workers]\ncount = 4\nthreads = 1\n");
 }
 
-TestSuite(guarded, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(guarded, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 /* Lines of events.jsonl with this event. */
 static json_t *events_of(const char *path, const char *event)

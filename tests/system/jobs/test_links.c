@@ -28,7 +28,7 @@ static void make_all(void)
     folder_write("precious/events.out.tfevents.1", "precious");
 }
 
-TestSuite(links, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(links, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 #define RESUME "--resume --set train.epochs=6 --set output.tensorboard=true"
 

@@ -38,7 +38,7 @@ static void make_all(void)
     }
 }
 
-TestSuite(planted, .init = make_all, .fini = folder_remove, .timeout = 900);
+TestSuite(planted, .init = make_all, .fini = folder_remove, .timeout = 1800);
 
 /* Start the job; false: it has ended without passing the point so often. */
 static bool starts_and_stops(const char *fault, pid_t *pid_out, int *state_out)

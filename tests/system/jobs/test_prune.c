@@ -55,7 +55,7 @@ static void communities_write(void)
                  "count = 2\nthreads = 1\n");
 }
 
-TestSuite(prune, .init = folder_make, .fini = folder_remove, .timeout = 180);
+TestSuite(prune, .init = folder_make, .fini = folder_remove, .timeout = 900);
 
 /* Bytes per epoch by plan, which are those measured; rows travel as they are, without covers. */
 static double epoch_bytes(const char *prune)

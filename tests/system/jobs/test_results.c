@@ -16,7 +16,7 @@ static void make_all(void)
                              "dropout = 0.5\n[train]\nepochs = 4\n[workers]\ncount = 2\nthreads = 1\n[output]\ndir = \"o\"\n");
 }
 
-TestSuite(results, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(results, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 /* Two files, of whatever folders, have the same bytes. */
 static bool are_same(const char *a, const char *b)

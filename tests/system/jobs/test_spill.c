@@ -33,7 +33,7 @@ static void make_all(void)
     cr_assert_eq(mkdir(folder_path("spill"), 0700), 0);
 }
 
-TestSuite(spill, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(spill, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 static pid_t start(const char *const arguments[])
 {

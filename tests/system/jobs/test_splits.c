@@ -16,7 +16,7 @@ static void make_all(void)
                  "parts = 2\ncache = \"off\"\n[train]\nepochs = 1\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\n");
 }
 
-TestSuite(splits, .init = make_all, .fini = folder_remove, .timeout = 120);
+TestSuite(splits, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 /* Nodes of a split by the file beside the results; each node's place in `seen` is set. */
 static int64_t nodes_of(const char *name, char seen[200])

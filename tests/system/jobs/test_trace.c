@@ -20,7 +20,7 @@ static void make_all(void)
     cr_assert_eq(mkdir(folder_path("spill"), 0700), 0);
 }
 
-TestSuite(trace, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(trace, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 /* --- a trace --- */
 
