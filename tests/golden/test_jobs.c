@@ -22,7 +22,7 @@ static void make_all(void)
     folder_make();
 }
 
-TestSuite(golden_job, .init = make_all, .fini = folder_remove, .timeout = 300);
+TestSuite(golden_job, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 struct layout {
     const char *method;

@@ -24,7 +24,7 @@ static void make_all(void)
     folder_make();
 }
 
-TestSuite(golden_training, .init = make_all, .fini = folder_remove, .timeout = 300);
+TestSuite(golden_training, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 struct layout {
     int parts, workers;

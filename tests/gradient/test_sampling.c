@@ -61,7 +61,7 @@ static void end(void)
     test_graph_release(&graph);
 }
 
-TestSuite(sampling, .init = begin, .fini = end, .timeout = 600);
+TestSuite(sampling, .init = begin, .fini = end, .timeout = 1800);
 
 /* Numbers whose mean over samples is compared with the exact one: one for each pair of parts and direction. */
 enum { N_NUMBER = 2 * N_PART * N_PART };

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define PATIENCE_S 60
+#define PATIENCE_S 300
 
 /* Sleep for a millisecond between two tries; false once PATIENCE_S have passed since since_s. */
 bool patience_left(double since_s);

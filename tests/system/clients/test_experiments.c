@@ -48,8 +48,8 @@ static void remove_served(void)
     remove_all();
 }
 
-TestSuite(experiments, .init = make_served, .fini = remove_served, .timeout = 300);
-TestSuite(experiments_faults, .init = make_all, .fini = remove_all, .timeout = 300);
+TestSuite(experiments, .init = make_served, .fini = remove_served, .timeout = 900);
+TestSuite(experiments_faults, .init = make_all, .fini = remove_all, .timeout = 900);
 
 static pid_t start(const char *const arguments[])
 {

@@ -24,7 +24,7 @@ static void make_all(void)
     folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 3\n");
 }
 
-TestSuite(partition_cli, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(partition_cli, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 static int run(const char *arguments)
 {

@@ -22,7 +22,7 @@ static void make_all(void)
     served_begin();
 }
 
-TestSuite(records, .init = make_all, .fini = folder_remove, .timeout = 300);
+TestSuite(records, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 static pid_t start(const char *const arguments[])
 {

@@ -40,7 +40,7 @@ static void remove_all(void)
     folder_remove();
 }
 
-TestSuite(trainctl, .init = make_all, .fini = remove_all, .timeout = 300);
+TestSuite(trainctl, .init = make_all, .fini = remove_all, .timeout = 900);
 
 static pid_t start(const char *const arguments[])
 {

@@ -41,7 +41,7 @@ static void coordinator_write(const char *script)
     cr_assert_eq(chmod(folder_path("trainer-coordinator"), 0700), 0);
 }
 
-TestSuite(trainerd, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(trainerd, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 static pid_t start(const char *const arguments[])
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-TestSuite(admitted, .init = folder_make, .fini = folder_remove, .timeout = 300);
+TestSuite(admitted, .init = folder_make, .fini = folder_remove, .timeout = 900);
 
 #define LINES(epochs) "[workers]\ncount = 1\nthreads = 1\n[train]\nepochs = " #epochs "\ncheckpoint_every = 50\n"
 

@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-TestSuite(clock, .init = folder_make, .fini = folder_remove, .timeout = 300);
+TestSuite(clock, .init = folder_make, .fini = folder_remove, .timeout = 900);
 
 #define JOB "[workers]\ncount = 1\nthreads = 1\n[train]\nepochs = 3000\ncheckpoint_every = 50\n"
 

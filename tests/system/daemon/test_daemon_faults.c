@@ -67,7 +67,7 @@ enum { N_CASE = sizeof cases / sizeof *cases };
 static const char lines[] = "parts = 4\n[model]\nhidden = 8\ndropout = 0.5\n[train]\nepochs = 12\ncheckpoint_every = 4\n"
                             "[workers]\ncount = 2\nthreads = 1\nheartbeat_timeout = 1.0\n[output]\ndir = \"two\"\n";
 
-TestSuite(daemon_faults, .init = folder_make, .fini = folder_remove, .timeout = 180);
+TestSuite(daemon_faults, .init = folder_make, .fini = folder_remove, .timeout = 900);
 
 ParameterizedTestParameters(daemon_faults, every_death_is_survived_with_the_bits_of_an_undisturbed_job)
 {

@@ -79,7 +79,7 @@ static void remove_all(void)
     folder_remove();
 }
 
-TestSuite(gpus_of_daemon, .init = make_all, .fini = remove_all, .timeout = 300);
+TestSuite(gpus_of_daemon, .init = make_all, .fini = remove_all, .timeout = 900);
 
 static void daemon_begin(const char *gpus)
 {

@@ -57,7 +57,7 @@ static void make_all(void)
     unsetenv("NOTIFY_SOCKET");
 }
 
-TestSuite(observed, .init = make_all, .fini = folder_remove, .timeout = 300);
+TestSuite(observed, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 static int run_trainctl(const char *arguments)
 {

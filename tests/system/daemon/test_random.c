@@ -317,7 +317,7 @@ ParameterizedTestParameters(random, whatever_owners_and_fate_do_each_job_ends_as
 }
 
 ParameterizedTest(const uint64_t *one, random, whatever_owners_and_fate_do_each_job_ends_as_it_may_and_with_the_same_bits,
-                  .timeout = 1200)
+                  .timeout = 2400)
 {
     seed = *one;
     run_steps(getenv("TEST_THOROUGH") != NULL ? 1000 : 60);

@@ -19,7 +19,7 @@ static void make_all(void)
                              "[workers]\ncount = 2\nthreads = 1\n");
 }
 
-TestSuite(device_of_job, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(device_of_job, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 static char gpus[4096]; /* what the worker says */
 

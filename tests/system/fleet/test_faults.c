@@ -96,7 +96,7 @@ static void make_all(void)
                  mount("none", "/dev/shm", "tmpfs", 0, NULL) == 0;
 }
 
-TestSuite(faults, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(faults, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 /* All but the first two entries of a folder, sorted, in one line. */
 static const char *names_in(const char *path, char *out, size_t capacity)

@@ -15,7 +15,7 @@
 
 /* Real workers on loopback. A worker's end must be noticed, named and cleaned up, whatever it was. */
 
-TestSuite(fleet, .timeout = 180);
+TestSuite(fleet, .timeout = 900);
 
 static struct library_versions libraries[8]; /* what workers say of them */
 

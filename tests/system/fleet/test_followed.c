@@ -27,7 +27,7 @@ static void make_all(void)
     cr_assert_eq(mkdir(folder_path("job"), 0700), 0);
 }
 
-TestSuite(followed, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(followed, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 /* Start an attempt of the job. */
 static void start(struct process *process, const char *attempt, const char *setting)

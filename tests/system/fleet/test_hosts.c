@@ -74,7 +74,7 @@ static void remove_all(void)
     folder_remove();
 }
 
-TestSuite(hosts, .init = make_all, .fini = remove_all, .timeout = 180);
+TestSuite(hosts, .init = make_all, .fini = remove_all, .timeout = 900);
 
 /* --- a job under way --- */
 

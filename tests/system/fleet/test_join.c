@@ -22,7 +22,7 @@
 
 /* Workers that are started by hand, and strangers that knock where workers do. */
 
-TestSuite(join, .init = folder_make, .fini = folder_remove, .timeout = 180);
+TestSuite(join, .init = folder_make, .fini = folder_remove, .timeout = 900);
 
 /* A job that listens on a port which is its own: the socket that found it stays bound to it, without listening, until the test
  * ends, so that the kernel gives it to no other; the job may bind to it all the same (SO_REUSEADDR on both). */

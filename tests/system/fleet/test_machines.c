@@ -29,7 +29,7 @@ static void make_all(void)
                  "epochs = 20\neval_every = 0\nprune = \"never\"\n[workers]\nthreads = 1\n");
 }
 
-TestSuite(machines, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(machines, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 static void expect_end(struct process *process, const char *part)
 {

@@ -53,7 +53,7 @@ static void remove_all(void)
     folder_remove();
 }
 
-TestSuite(memory_group, .init = make_all, .fini = remove_all, .timeout = 30);
+TestSuite(memory_group, .init = make_all, .fini = remove_all, .timeout = 900);
 
 static void group_write(const char *name, long long number)
 {

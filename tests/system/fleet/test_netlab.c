@@ -23,7 +23,7 @@ static void make_all(void)
                  "[workers]\nthreads = 1\n");
 }
 
-TestSuite(netlab, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(netlab, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 /* Exit code; what it says is in `said`. */
 static int lab(const char *arguments, char *said, size_t n_said)

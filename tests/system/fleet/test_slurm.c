@@ -50,7 +50,7 @@ static void srun_make(void)
                  "[workers]\nthreads = 1\nlauncher = \"slurm\"\n");
 }
 
-TestSuite(slurm, .init = srun_make, .fini = folder_remove, .timeout = 180);
+TestSuite(slurm, .init = srun_make, .fini = folder_remove, .timeout = 900);
 
 static void train_here(void)
 {

@@ -34,7 +34,7 @@ static void ssh_make(void)
                  "[workers]\nthreads = 1\nlauncher = \"ssh\"\nhosts = \"hosts\"\n");
 }
 
-TestSuite(ssh, .init = ssh_make, .fini = folder_remove, .timeout = 180);
+TestSuite(ssh, .init = ssh_make, .fini = folder_remove, .timeout = 900);
 
 static void train_here(void)
 {

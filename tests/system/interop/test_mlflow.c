@@ -44,7 +44,7 @@ static void remove_all(void)
     folder_remove();
 }
 
-TestSuite(mlflow, .init = make_all, .fini = remove_all, .timeout = 120);
+TestSuite(mlflow, .init = make_all, .fini = remove_all, .timeout = 900);
 
 static pid_t start(const char *const arguments[])
 {

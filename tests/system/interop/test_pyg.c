@@ -141,7 +141,7 @@ static void make_all(void)
     write_dataset();
 }
 
-TestSuite(pyg, .init = make_all, .fini = folder_remove, .timeout = 120);
+TestSuite(pyg, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 /* Train with these --set settings, as words of a shell. */
 static void train(const char *settings)

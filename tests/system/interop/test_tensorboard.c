@@ -30,7 +30,7 @@ static void make_all(void)
                             "    print(event.step, repr(event.value))\n");
 }
 
-TestSuite(tensorboard, .init = make_all, .fini = folder_remove, .timeout = 180);
+TestSuite(tensorboard, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 static void run(const char *epochs, const char *resume)
 {

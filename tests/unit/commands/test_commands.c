@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-TestSuite(commands, .init = talk_begin, .fini = talk_end, .timeout = 120);
+TestSuite(commands, .init = talk_begin, .fini = talk_end, .timeout = 900);
 
 /* --- submit --- */
 

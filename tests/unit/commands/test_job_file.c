@@ -28,7 +28,7 @@ static void end(void)
     folder_remove();
 }
 
-TestSuite(job_file, .init = begin, .fini = end, .timeout = 120);
+TestSuite(job_file, .init = begin, .fini = end, .timeout = 900);
 
 static void keep(void *context, const struct job_file_piece *piece)
 {

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-TestSuite(streams, .init = talk_begin, .fini = talk_end, .timeout = 120);
+TestSuite(streams, .init = talk_begin, .fini = talk_end, .timeout = 900);
 
 static void expect_log(struct client *from, const char *words)
 {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(submit, .init = talk_begin, .fini = talk_end, .timeout = 120);
+TestSuite(submit, .init = talk_begin, .fini = talk_end, .timeout = 900);
 
 #define SWEEP                                                                                                                  \
     ",\"group\":\"g\",\"tags\":[\"paper\",\"night\"],\"set\":[\"train.epochs=7\"],\"submission_id\":\"once\",\"jobs\":["       \

@@ -43,7 +43,7 @@ static void remove_all(void)
     folder_remove();
 }
 
-TestSuite(auth, .init = make_all, .fini = remove_all, .timeout = 120);
+TestSuite(auth, .init = make_all, .fini = remove_all, .timeout = 900);
 
 static void expect_refusal(enum status expected, const char *part)
 {

@@ -17,7 +17,7 @@
 #define GOOD "[dataset]\ngenerator = \"karate\"\n"
 #define OTHER 12345
 
-TestSuite(lost_store, .init = folder_make, .fini = folder_remove, .timeout = 120);
+TestSuite(lost_store, .init = folder_make, .fini = folder_remove, .timeout = 900);
 
 static struct jobs *open_state(const char *state)
 {

@@ -36,7 +36,7 @@ static void end(void)
     folder_remove();
 }
 
-TestSuite(monitor, .init = begin, .fini = end, .timeout = 120);
+TestSuite(monitor, .init = begin, .fini = end, .timeout = 900);
 
 static void connect_to(struct client *client)
 {

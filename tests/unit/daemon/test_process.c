@@ -31,7 +31,7 @@ static void end(void)
     folder_remove();
 }
 
-TestSuite(process, .init = begin, .fini = end, .timeout = 120);
+TestSuite(process, .init = begin, .fini = end, .timeout = 900);
 
 static const char *input;
 

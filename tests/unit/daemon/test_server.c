@@ -101,7 +101,7 @@ static void remove_all(void)
     folder_remove();
 }
 
-TestSuite(server, .init = make_all, .fini = remove_all, .timeout = 120);
+TestSuite(server, .init = make_all, .fini = remove_all, .timeout = 900);
 
 #define EXPECT_IN(text, part)                                                                                                  \
     do {                                                                                                                       \

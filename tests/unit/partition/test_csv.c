@@ -150,7 +150,7 @@ Test(csv_gz, lines_across_many_buffers_are_whole)
     free(text);
 }
 
-Test(csv_gz, a_pipe_is_refused_and_not_waited_for, .timeout = 10)
+Test(csv_gz, a_pipe_is_refused_and_not_waited_for, .timeout = 60)
 {
     struct csv_gz *csv;
     cr_assert_eq(mkfifo(folder_path("pipe.csv.gz"), 0600), 0);

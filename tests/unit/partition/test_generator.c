@@ -253,7 +253,7 @@ Test(generator, loading_takes_little_more_memory_than_what_stays)
     cr_assert_eq(memory_now(MEMORY_N), before);
 }
 
-Test(generator, a_graph_that_fits_nowhere_is_refused_before_it_is_drawn, .timeout = 10)
+Test(generator, a_graph_that_fits_nowhere_is_refused_before_it_is_drawn, .timeout = 60)
 {
     static const enum job_generator kinds[] = {JOB_GENERATOR_SBM, JOB_GENERATOR_RMAT};
     for (int i = 0; i < 2; i++) {

@@ -194,7 +194,7 @@ Test(npy, every_integer_type_reads_its_own_ends)
     }
 }
 
-Test(npy, a_missing_file_and_what_is_no_file_are_told_apart, .timeout = 10)
+Test(npy, a_missing_file_and_what_is_no_file_are_told_apart, .timeout = 60)
 {
     struct npy npy;
     cr_assert_eq(npy_open(folder_path("nothing.npy"), &npy), STATUS_NO_INPUT);

@@ -247,7 +247,7 @@ Test(partition, parts_of_metis_are_numbered_so_that_halves_of_them_have_little_b
     tiny_release(&dataset);
 }
 
-Test(partition, an_order_to_stop_is_obeyed_while_metis_runs, .timeout = 60)
+Test(partition, an_order_to_stop_is_obeyed_while_metis_runs, .timeout = 900)
 {
     /* METIS takes most of the time, so of several moments at least one is in it. */
     for (long after_ms = 20; after_ms <= 100; after_ms += 10) {
@@ -285,7 +285,7 @@ _Noreturn static void kill_a_sibling(void)
     _exit(1);
 }
 
-Test(partition, metis_killed_while_memory_was_plentiful_is_a_loss_that_another_attempt_may_be_spared, .timeout = 120)
+Test(partition, metis_killed_while_memory_was_plentiful_is_a_loss_that_another_attempt_may_be_spared, .timeout = 900)
 {
     struct job job = job_of(8, JOB_METHOD_METIS);
     struct dataset dataset;
@@ -478,7 +478,7 @@ Test(partition, nothing_of_a_file_is_hidden_behind_a_zero_byte)
                        status_reason());
 }
 
-Test(partition, a_file_that_is_not_there_or_no_file_is_named, .timeout = 10)
+Test(partition, a_file_that_is_not_there_or_no_file_is_named, .timeout = 60)
 {
     struct dataset dataset = tiny_from_edges(4, 0, NULL, true);
     struct job job = job_of(2, JOB_METHOD_FILE);

@@ -62,7 +62,7 @@ Test(file, an_input_is_read_whole_or_said_to_be_short)
     close(file);
 }
 
-Test(file, an_input_that_is_no_plain_file_is_refused_at_once, .timeout = 10)
+Test(file, an_input_that_is_no_plain_file_is_refused_at_once, .timeout = 60)
 {
     int file;
     cr_assert_eq(file_open(folder_path("nothing"), &file), STATUS_NO_INPUT);

@@ -18,7 +18,7 @@ static void make_folder(void)
     snprintf(path, sizeof path, "%s/job.toml", folder);
 }
 
-TestSuite(job_file, .init = make_folder, .fini = folder_remove, .timeout = 10);
+TestSuite(job_file, .init = make_folder, .fini = folder_remove, .timeout = 60);
 
 static void refused(enum status want, const char *part)
 {

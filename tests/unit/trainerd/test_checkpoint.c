@@ -244,7 +244,7 @@ Test(checkpoint, no_checkpoint_and_only_broken_ones_are_told_apart)
     cr_assert(strstr(status_reason(), "epoch-8.ckpt': not a plain file"), "%s", status_reason());
 }
 
-Test(checkpoint, a_pipe_in_its_place_is_passed_over, .timeout = 10)
+Test(checkpoint, a_pipe_in_its_place_is_passed_over, .timeout = 60)
 {
     save(10);
     cr_assert_eq(mkfifo(path_of(20), 0600), 0);

@@ -13,7 +13,7 @@
 
 enum { N_PART = 4, ATTEMPT = 1 };
 
-TestSuite(halo, .init = folder_make, .fini = folder_remove, .timeout = 30);
+TestSuite(halo, .init = folder_make, .fini = folder_remove, .timeout = 900);
 
 /* Parts 0 and 2 are the worker's, 1 and 3 its peer's. */
 static const uint32_t rank_of_part[N_PART] = {0, 1, 0, 1};
