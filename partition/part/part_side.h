@@ -17,9 +17,9 @@
 struct side_tables {
     const struct dataset *dataset;
     const struct partition *partition;
-    uint32_t *place;  /* n_node: each node's place in partition->order */
-    uint32_t *column; /* n_node: payload row of a node of another part in its block */
-    int32_t *slot;    /* n_part: number of a part's block in the side at hand */
+    uint32_t *place;      /* n_node: each node's place in partition->order */
+    uint32_t *column;     /* n_node: payload row of a node of another part in its block */
+    int32_t *slot;        /* n_part: number of a part's block in the side at hand */
     uint32_t *edge_place; /* of each row of edges' features its row in the part at hand; NULL: edges have none */
 };
 
