@@ -12,15 +12,15 @@
 
 #include <stdint.h>
 
-/* Tables that the sides of all parts take turns with. Between two calls every column is SIDE_COLUMN_NONE. */
+/* Tables that the sides of all parts take turns with. Between two calls every column is SIDE_COLUMN_NONE, and between two parts every
+ * edge_place. */
 struct side_tables {
     const struct dataset *dataset;
     const struct partition *partition;
-    uint32_t *place;  /* n_node: each node's place in partition->order */
-    uint32_t *column; /* n_node: payload row of a node of another part in its block */
-    int32_t *slot;    /* n_part: number of a part's block in the side at hand */
-    uint32_t *
-        edge_place; /* a row of the part at hand for each row of edges' features; SIDE_COLUMN_NONE between two parts. NULL: edges have none */
+    uint32_t *place;      /* n_node: each node's place in partition->order */
+    uint32_t *column;     /* n_node: payload row of a node of another part in its block */
+    int32_t *slot;        /* n_part: number of a part's block in the side at hand */
+    uint32_t *edge_place; /* of each row of edges' features its row in the part at hand; NULL: edges have none */
 };
 
 #define SIDE_COLUMN_NONE UINT32_MAX
@@ -63,8 +63,8 @@ enum status side_count(const struct side_tables *tables, enum part_direction dir
                        const struct out_edges *out_edges, struct side *out);
 void side_release(struct side *side);
 
-/* Number the rows of edges' features that the side's edges have and no side of the part before it, n_row of them so far; returns how
- * many there are then. The same with `out`: copy each row, in its place. */
+/* Rows of edges' features: number those of the side's edges that have no number yet, n_row and up, and return how many there are then; copy
+ * each to its number's place in `out`; take the numbers back. Nothing is done where edges have no features. */
 int64_t side_edge_rows_number(const struct side_tables *tables, const struct side *side, int64_t n_row);
 void side_edge_rows_write(const struct side_tables *tables, const struct side *side, float *out);
 void side_edge_rows_clear(const struct side_tables *tables, const struct side *side);

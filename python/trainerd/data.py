@@ -139,7 +139,7 @@ def dgl_graph(graph: Any) -> Graph:
         relations = [(e[0], e[2], np.stack([array_of(end) for end in graph.edges(etype=e)])) for e in graph.canonical_etypes]
         return _typed({t: int(graph.num_nodes(t)) for t in graph.ntypes}, {t: s.get("feat") for t, s in stores.items()}, relations,
                       {t: s["label"] for t, s in stores.items() if "label" in s}, splits,
-                      [getattr(graph.edges[e], "data", {}).get("feat") for e in graph.canonical_etypes])
+                      [graph.edges[e].data.get("feat") for e in graph.canonical_etypes])
     source, destination = graph.edges()
     made = Graph(np.stack([array_of(source), array_of(destination)]))
     if hasattr(graph, "num_nodes"):

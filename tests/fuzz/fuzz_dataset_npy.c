@@ -1,4 +1,4 @@
-/* Any bytes as one file of a typed and weighted npy folder: refused, or a dataset that keeps its contract. */
+/* Any bytes as one file of a typed and weighted npy folder with features of edges: refused, or a dataset that keeps its contract. */
 #include "tests/fuzz/input_folder.h"
 
 #include "partition/files/npy.h"
@@ -7,13 +7,14 @@ enum { N_NODE = 6, N_EDGE = 8 };
 
 static const char *const names[] = {"meta.json",        "edges.npy",   "edge_type.npy",      "edge_weight.npy",
                                     "node_type.npy",    "feat_t0.npy", "feat_t1_indptr.npy", "feat_t1_indices.npy",
-                                    "feat_t1_data.npy", "labels.npy",  "train_idx.npy"};
+                                    "feat_t1_data.npy", "labels.npy",  "train_idx.npy",      "edge_attr.npy"};
 
 #define N_FILE (sizeof names / sizeof *names)
 
 static const char meta[] = "{\"name\": \"six\", \"nodes\": 6, \"relations\": 2, \"features\": {\"1\": {\"features\": 3}}}";
 static const int64_t edges[] = {0, 1, 2, 3, 4, 5, 0, 3, 1, 0, 3, 2, 5, 4, 2, 3}, types[] = {0, 0, 1, 1, 0, 1, 0, 1};
 static const float weights[] = {1, 0.5f, 2, 0, 3, 1, 1, 4}, dense[] = {1, 0, 2, 3, 0, 4}, data[] = {1, 2, 3};
+static const float rows[2 * N_EDGE] = {1, 0.5f, 2, 0, 3, 1, 1, 4, -1, -2, 0, 0, 5, 6, 7, 8};
 static const int64_t node_type[] = {0, 1, 2, 0, 1, 0}, indptr[] = {0, 1, 3}, indices[] = {2, 0, 1};
 static const int64_t labels[] = {0, 1, 0, 1, -1, 0}, train[] = {0, 1};
 
@@ -26,7 +27,7 @@ static const struct {
     {NPY_TYPE_N, 0, {0, 0}, NULL},           {NPY_TYPE_I64, 2, {2, N_EDGE}, edges},     {NPY_TYPE_I64, 1, {N_EDGE, 0}, types},
     {NPY_TYPE_F32, 1, {N_EDGE, 0}, weights}, {NPY_TYPE_I64, 1, {N_NODE, 0}, node_type}, {NPY_TYPE_F32, 2, {3, 2}, dense},
     {NPY_TYPE_I64, 1, {3, 0}, indptr},       {NPY_TYPE_I64, 1, {3, 0}, indices},        {NPY_TYPE_F32, 1, {3, 0}, data},
-    {NPY_TYPE_I64, 1, {N_NODE, 0}, labels},  {NPY_TYPE_I64, 1, {2, 0}, train},
+    {NPY_TYPE_I64, 1, {N_NODE, 0}, labels},  {NPY_TYPE_I64, 1, {2, 0}, train},          {NPY_TYPE_F32, 2, {N_EDGE, 2}, rows},
 };
 
 static void *good[N_FILE];

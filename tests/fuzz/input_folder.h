@@ -108,6 +108,17 @@ static void row_check(const struct dataset *d, int64_t v)
     }
 }
 
+/* The features of the row's edges are there and finite. */
+static void edges_check(const struct dataset *d, int64_t v)
+{
+    for (int64_t i = d->indptr[v]; d->edge_row != NULL && i < d->indptr[v + 1]; i++) {
+        ASSERT(d->edge_row[i] < d->n_edge_row + (d->loop_features != NULL ? d->n_node : 0));
+        for (int64_t c = 0; c < d->n_edge_feature; c++) {
+            ASSERT(isfinite(dataset_edge_features(d, d->edge_row[i])[c]));
+        }
+    }
+}
+
 /* The contract of a loaded dataset, for its graph and its sparse features. */
 static void dataset_walk(const struct dataset *d)
 {
@@ -119,6 +130,7 @@ static void dataset_walk(const struct dataset *d)
             ASSERT(!d->weighted || (isfinite(d->edge_weight[i]) && d->edge_weight[i] >= 0.0f));
         }
         ASSERT(!d->weighted || isfinite(d->strength[v]));
+        edges_check(d, v);
         ASSERT(d->multi_label || (d->labels[v] >= -1 && d->labels[v] < d->n_class));
         if (d->feature_indptr != NULL) {
             row_check(d, v);
@@ -143,13 +155,15 @@ static void input_folder_load(int kind)
     }
 }
 
-/* Load the folder with one file replaced, for a model that takes relations and for one that takes edge weights. */
+/* Load the folder with one file replaced, for a model that takes relations, for one that takes weights of edges and for one that takes their
+ * features. */
 static void input_folder_try(const uint8_t *bytes, size_t n)
 {
     size_t which = bytes[0] % input_folder.n_file;
     input_folder_put(which, bytes + 1, n - 1);
     input_folder_load(JOB_KIND_RGCN);
     input_folder_load(JOB_KIND_GCN);
+    input_folder_load(JOB_KIND_GAT);
     input_folder_put(which, input_folder.bytes[which], input_folder.n_bytes[which]);
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch_geometric.nn import GCN, RGCNConv, GraphSAGE
+from torch_geometric.nn import GAT, GCN, RGCNConv, GraphSAGE
 from torch_geometric.transforms import ToUndirected
 
 import trainerd
@@ -31,6 +31,18 @@ class AModule(FolderCase):
         run = self.train(self.path, "gcn", train={"epochs": 20, "lr": 0.1})
         model = trainerd.load_into_pyg(GCN(F, 8, 2, C), run, "model.safetensors")
         np.testing.assert_array_equal(model.convs[0].lin.weight.detach(), run.weights("model.safetensors")["convs.0.lin.weight"])
+
+    def test_with_features_of_edges_gives_the_logits_of_the_job(self) -> None:
+        data = random_data()
+        data.edge_attr = torch.rand(200, 2)
+        run = self.train(trainerd.from_pyg(data, self.folder / "attr"), "gat")
+        with torch.no_grad():
+            model = trainerd.load_into_pyg(GAT(F, 8, 2, C, edge_dim=2), run).eval()
+            logits = model(data.x, data.edge_index, edge_attr=data.edge_attr)
+        np.testing.assert_allclose(logits.numpy(), run.logits(), rtol=0, atol=1e-5 * float(np.abs(run.logits()).max()))
+        self.refused(trainerd.DataError, "the module has no 'convs.0.att_edge'", trainerd.load_into_pyg, GAT(F, 8, 2, C), run)
+        self.refused(trainerd.DataError, "'convs.0.lin_edge.weight' has shape [8, 2], expected [8, 3]", trainerd.load_into_pyg,
+                     GAT(F, 8, 2, C, edge_dim=3), run)
 
     def test_that_does_not_fit_is_refused_with_the_names(self) -> None:
         run = self.train(self.path, "gcn")

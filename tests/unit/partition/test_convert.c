@@ -126,23 +126,26 @@ static const char typed_script[] =
     "train, test = np.array([True, False]), np.array([False, True])\n"
     "stores = dict(paper=types.SimpleNamespace(num_nodes=2, x=x, y=y, train_mask=train, test_mask=test),\n"
     "              author=types.SimpleNamespace(num_nodes=1))\n"
-    "stores[('author', 'writes', 'paper')] = types.SimpleNamespace(edge_index=writes)\n"
-    "stores[('paper', 'by', 'author')] = types.SimpleNamespace(edge_index=by)\n"
+    "stores[('author', 'writes', 'paper')] = types.SimpleNamespace(edge_index=writes, edge_attr=np.array([[5.0, 6.0]]))\n"
+    "stores[('paper', 'by', 'author')] = types.SimpleNamespace(edge_index=by, edge_attr=np.eye(2))\n"
     "class Hetero:\n"
     "    node_types, edge_types = ['author', 'paper'], [k for k in stores if isinstance(k, tuple)]\n"
     "    def __getitem__(self, k): return stores[k]\n"
     "t.from_pyg(Hetero(), root + '/pyg')\n"
+    "class Edges:\n"
+    "    def __call__(self, etype): return tuple(stores[etype].edge_index)\n"
+    "    def __getitem__(self, etype): return types.SimpleNamespace(data=dict(feat=stores[etype].edge_attr))\n"
     "class Dgl:\n"
-    "    ntypes, etypes = ['author', 'paper'], ['writes', 'by']\n"
+    "    ntypes, etypes, edges = ['author', 'paper'], ['writes', 'by'], Edges()\n"
     "    canonical_etypes = Hetero.edge_types\n"
     "    nodes = dict(author=types.SimpleNamespace(data={}),\n"
     "                 paper=types.SimpleNamespace(data=dict(feat=x, label=y, train_mask=train, test_mask=test)))\n"
     "    def num_nodes(self, t): return stores[t].num_nodes\n"
-    "    def edges(self, etype): return tuple(stores[etype].edge_index)\n"
     "t.from_dgl(Dgl(), root + '/dgl')\n"
     "class Ogb:\n"
     "    def __getitem__(self, i):\n"
     "        return dict(edge_index_dict={k: stores[k].edge_index for k in Hetero.edge_types}, node_feat_dict=dict(paper=x),\n"
+    "                    edge_feat_dict={k: stores[k].edge_attr for k in Hetero.edge_types},\n"
     "                    num_nodes_dict=dict(author=1, paper=2)), dict(paper=y[:, None])\n"
     "    def get_idx_split(self): return dict(train=dict(paper=np.array([0])), test=dict(paper=np.array([1])))\n"
     "t.from_ogb(Ogb(), root + '/ogb')\n";
@@ -167,6 +170,11 @@ Test(convert, graphs_of_several_types_become_folders_that_load)
         float row[3];
         dataset_feature_rows(&d, (uint32_t[]){2}, 1, row);
         cr_assert(row[0] == 0 && row[1] == 3 && row[2] == 4);
+        dataset_release(&d);
+        job.model.kind = JOB_KIND_TRANSFORMER;
+        cr_assert_eq(dataset_load(&job, &d), STATUS_OK, "%s", status_reason());
+        const float *written = dataset_edge_features(&d, d.edge_row[d.indptr[2]]);
+        cr_assert(d.n_edge == 3 && d.n_edge_feature == 2 && written[0] == 5 && written[1] == 6);
         dataset_release(&d);
     }
 }
