@@ -220,6 +220,7 @@ static enum status check_planning(const struct coordinator *c)
     if (most == 0 || need <= most || (own <= most && partition_is_kept(&c->dataset, &c->job))) {
         return STATUS_OK;
     }
+    need += need / 16; /* so that what differs from one start to the next does not make it too little again */
     printf("{\"planning_bytes\":%lld}\n", (long long)need);
     fflush(stdout);
     return status_fail(STATUS_NOMEM,

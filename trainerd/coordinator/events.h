@@ -2,8 +2,8 @@
  *
  * (What it keeps of runs: results/run_folder_job.h.)
  *
- * FOLDER/lock, or where the supervisor owns the folder events.jsonl itself, is held (fcntl) for a coordinator's life. FOLDER/events.jsonl holds one JSON object per line, over all attempts;
- * each line has "ts" (seconds since 1970), "attempt" and "event":
+ * FOLDER/lock, or events.jsonl itself where the supervisor owns the folder, is held (fcntl) for a coordinator's life.
+ * FOLDER/events.jsonl holds one JSON object per line, over all attempts; each line has "ts" (seconds since 1970), "attempt" and "event":
  *
  *   begin       pid                         this attempt has the lock
  *   state       state                       "PREPARING" graph, parts, plan · "STARTING" workers · "RUNNING" epochs

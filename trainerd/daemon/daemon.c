@@ -196,6 +196,7 @@ static enum status open_parts(struct daemon *daemon)
     const struct supervisor_options supervision = {.capacity = daemon->capacity,
                                                    .kill_s = config->kill_s,
                                                    .n_log_most = config->max_log,
+                                                   .retention = {config->retain_days, config->retain_jobs},
                                                    .plan_s = config->plan_timeout,
                                                    .backoff = {config->backoff_s, config->backoff_most_s},
                                                    .pass_environment = config->pass_environment};

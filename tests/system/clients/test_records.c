@@ -83,6 +83,24 @@ Test(records, a_drained_daemon_starts_nothing_also_after_a_restart_until_it_is_t
     EXPECT(0, "SUCCEEDED", "watch", "1");
 }
 
+Test(records, jobs_that_are_kept_no_longer_leave_their_results)
+{
+    char program[PATH_MAX];
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--name", "first");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--name", "second");
+    served_end();
+    program_find("trainerd", program, sizeof program);
+    process_start(
+        &served_process, NULL, folder, NULL,
+        (const char *const[]){program, "--listen", served_address, "--state", "state", "--set", "retain_jobs=1", NULL});
+    process_await(&served_process, "ts=");
+    EXPECT(66, "there is no job '1'", "show", "1");
+    EXPECT(0, "second", "status", "2");
+    cr_assert_not(folder_has("state/jobs/1"));
+    cr_assert(folder_has("state/jobs/2"));
+    cr_assert(folder_has("runs/first-1/result.json"));
+}
+
 /* A daemon for TCP in the place of the one that serves; where it listens. */
 static void serve_tcp(char address[64])
 {

@@ -238,3 +238,22 @@ Test(streams, a_followed_file_that_becomes_shorter_goes_on_from_its_new_end)
     cr_assert_eq(number(event, "epoch"), 7);
     json_decref(event);
 }
+
+Test(streams, a_stream_of_a_job_that_is_kept_no_longer_ends)
+{
+    static const struct retention one = {.n_job = 1};
+    submit(SUBMIT(""));
+    job_write(1, "log", "one\n");
+    client_send(&client, "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1,\"follow\":true}\n");
+    expect_log(&client, "one\n");
+    struct job_record next = *jobs_get(jobs, 1);
+    submit(SUBMIT(""));
+    next.state = JOB_STATE_CANCELLED;
+    cr_assert_eq(jobs_change(jobs, &next), STATUS_OK);
+    next = *jobs_get(jobs, 2);
+    next.state = JOB_STATE_CANCELLED;
+    cr_assert_eq(jobs_change(jobs, &next), STATUS_OK);
+    jobs_retain(jobs, &one);
+    cr_assert_null(jobs_get(jobs, 1));
+    expect_end(&client);
+}

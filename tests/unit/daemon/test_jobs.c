@@ -259,3 +259,62 @@ Test(jobs, a_long_name_is_cut_between_two_characters)
     cr_assert_eq(strlen(jobs_get(jobs, id)->name), 63, "%s", jobs_get(jobs, id)->name);
     cr_assert_eq(strncmp(jobs_get(jobs, id)->name, long_name, 63), 0);
 }
+
+static void end_job(int64_t id)
+{
+    struct job_record next = *jobs_get(jobs, id);
+    next.state = JOB_STATE_CANCELLED;
+    cr_assert_eq(jobs_change(jobs, &next), STATUS_OK, "%s", status_reason());
+}
+
+static bool count_change(void *context, const struct store_change *change)
+{
+    (void)change;
+    (*(int *)context)++;
+    return true;
+}
+
+Test(jobs, one_that_is_kept_no_longer_is_gone_with_its_folder_and_its_number_is_not_used_again)
+{
+    static const struct retention one = {.n_job = 1};
+    int64_t old = good("old", geteuid()), runs = good("runs", geteuid()), newer = good("newer", geteuid());
+    int n_change = 0;
+    cr_assert_eq(jobs_folder_make(jobs, old), STATUS_OK);
+    folder_write("jobs/1/events.jsonl", "");
+    folder_write("jobs/1/rank-12.log", "");
+    cr_assert_eq(mkdir(folder_path("jobs/1/results"), 0700), 0);
+    folder_write("jobs/1/results/result.json", "");
+    cr_assert_eq(symlink("/home/ann/runs/x", folder_path("jobs/1/run")), 0);
+    end_job(old);
+    end_job(newer);
+    jobs_retain(jobs, &one);
+    cr_assert_null(jobs_get(jobs, old));
+    cr_assert_not(folder_has("jobs/1"));
+    cr_assert_eq(store_history(jobs_store(jobs), old, count_change, &n_change), STATUS_OK);
+    cr_assert_eq(n_change, 0);
+    for (int round = 0; round < 2; round++) {
+        size_t n;
+        const struct job_record *const *all = jobs_all(jobs, &n);
+        cr_assert(n == 2 && all[0]->id == runs && all[1]->id == newer);
+        reopen();
+    }
+    end_job(runs);
+    jobs_retain(jobs, &one);
+    cr_assert_null(jobs_get(jobs, newer));
+    cr_assert_eq(good("next", geteuid()), newer + 1);
+}
+
+Test(jobs, a_folder_with_a_file_of_another_kind_stays_when_its_job_does_not)
+{
+    static const struct retention one = {.n_job = 1};
+    int64_t first = good("a", geteuid());
+    cr_assert_eq(jobs_folder_make(jobs, first), STATUS_OK);
+    folder_write("jobs/1/log", "");
+    folder_write("jobs/1/notes", "of a person");
+    end_job(first);
+    end_job(good("b", geteuid()));
+    jobs_retain(jobs, &one);
+    cr_assert_null(jobs_get(jobs, first));
+    cr_assert(folder_has("jobs/1/notes"));
+    cr_assert_not(folder_has("jobs/1/log"));
+}

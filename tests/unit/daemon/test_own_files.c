@@ -21,7 +21,7 @@ TestSuite(own_files, .init = make_all, .fini = folder_remove);
 
 static void open_all(int32_t n_rank, struct job_files *files, int *log)
 {
-    cr_assert_eq(own_files_open(job, n_rank, files, log), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(own_files_open(job, n_rank, 1 << 20, files, log), STATUS_OK, "%s", status_reason());
 }
 
 Test(own_files, an_attempt_appends_to_the_files_of_those_before_it)
@@ -45,12 +45,29 @@ Test(own_files, an_attempt_appends_to_the_files_of_those_before_it)
     own_files_close(&files, log);
 }
 
+Test(own_files, what_an_earlier_attempt_has_filled_to_the_limit_begins_anew)
+{
+    struct job_files files;
+    struct stat about;
+    int log;
+    open_all(1, &files, &log);
+    cr_assert_eq(write(files.file[JOB_FILE_EVENTS], "kept\n", 5), 5);
+    cr_assert_eq(ftruncate(log, 1 << 20), 0);
+    own_files_close(&files, log);
+    open_all(1, &files, &log);
+    cr_assert_eq(fstat(log, &about), 0);
+    cr_assert_eq(about.st_size, 0);
+    cr_assert_eq(fstat(files.file[JOB_FILE_EVENTS], &about), 0);
+    cr_assert_eq(about.st_size, 5);
+    own_files_close(&files, log);
+}
+
 Test(own_files, a_link_where_a_file_should_be_is_an_error_that_names_it)
 {
     struct job_files files;
     int log;
     cr_assert_eq(symlink("/etc/passwd", folder_path("7/rank-0.log")), 0);
-    cr_assert_eq(own_files_open(job, 1, &files, &log), STATUS_CREATE);
+    cr_assert_eq(own_files_open(job, 1, 1 << 20, &files, &log), STATUS_CREATE);
     cr_assert_not_null(strstr(status_reason(), "/7/rank-0.log'"), "%s", status_reason());
     cr_assert_eq(files.n, 0);
 }

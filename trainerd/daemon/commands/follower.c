@@ -58,11 +58,26 @@ static bool is_new(const struct follower *follower, const struct job_record *rec
            strcmp(reported->text, record->reason_text) != 0;
 }
 
+/* Its job is kept no longer; the client may have read for a long time. */
+static void end_removed(struct follower *follower)
+{
+    if (!follower->pending.is_reading) {
+        if (follower->pending.connection != NULL) {
+            connection_send(follower->pending.connection, answer_end(follower->pending.id));
+        }
+        pending_end(&follower->pending);
+    }
+}
+
 /* Read on, unless the client has many bytes unread. */
 static void proceed(struct pending *pending)
 {
     struct follower *follower = (struct follower *)pending;
     const struct job_record *record = job_of(follower);
+    if (record == NULL) {
+        end_removed(follower);
+        return;
+    }
     if (pending->is_reading || pending->connection == NULL || connection_unread(pending->connection) > UNREAD_MOST) {
         return;
     }
@@ -176,6 +191,10 @@ static void on_piece(void *context, const struct job_file_piece *piece)
 {
     struct follower *follower = context;
     if (pending_is_gone(&follower->pending)) {
+        return;
+    }
+    if (job_of(follower) == NULL) {
+        end_removed(follower);
         return;
     }
     bool exists = piece->status != STATUS_NO_INPUT; /* a job that has not begun has no files */

@@ -80,7 +80,8 @@ void job_own_name(const struct commands *commands, const struct job_record *reco
     memcpy(ask->path, path, sizeof path);
 }
 
-/* Where the job's last run is: a folder, by its path or by the link in a folder of the job's owner; or the job's own files, of a run that was published. */
+/* Where the job's last run is: a folder, by its path or by the link in a folder of the job's owner; or the job's own files, of a run that was
+ * published. */
 struct last_run {
     bool is_known, is_published;
     char folder[PATH_MAX]; /* to read in; "": the job's own files */
@@ -92,7 +93,8 @@ static void find_last_run(const struct commands *commands, const struct job_reco
     struct job_file_ask ask;
     *out = (struct last_run){0};
     job_own_name(commands, record, "runs", &ask);
-    int file = open(ask.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool is_ours = ask.owner == geteuid(); /* an owner could put anything into a folder of his */
+    int file = is_ours ? open(ask.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
     if (file >= 0) {
         out->is_known = job_files_last_run(file, out->target);
         close(file);

@@ -51,7 +51,13 @@ static void read_result(struct show *show)
 {
     struct job_file_ask ask = {.offset = (int64_t)show->n_result, .n_tail = -1};
     const struct commands *commands = show->pending.commands;
-    job_output_name(commands, jobs_get(commands->jobs, show->job), show->output, "result.json", &ask);
+    const struct job_record *record = jobs_get(commands->jobs, show->job);
+    if (record == NULL) { /* it is kept no longer */
+        json_object_set_new(show->answer, "result", json_null());
+        finish(show);
+        return;
+    }
+    job_output_name(commands, record, show->output, "result.json", &ask);
     pending_read(&show->pending, &ask, on_result);
 }
 

@@ -6,6 +6,8 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,4 +116,39 @@ enum status folders_make(const char *folder, const struct job_record *record)
                : status_fail(STATUS_CREATE,
                              "'%s' belongs to user %u; expected a folder of the daemon's, or of user %u, whose job this is",
                              folder, (unsigned)about.st_uid, (unsigned)record->uid);
+}
+
+/* Names of protocol/job_files.h, and of a folder of the job's owner. */
+static bool is_of_job(const char *name)
+{
+    static const char *const names[] = {"runs", "events.jsonl", "metrics.jsonl", "result.json", "log", "lock"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    size_t n = strlen(name);
+    return n > 9 && strncmp(name, "rank-", 5) == 0 && strcmp(name + n - 4, ".log") == 0;
+}
+
+void folders_remove(const char *folder)
+{
+    struct dir dir, results;
+    char target[PATH_MAX];
+    if (dir_open(folder, DIR_LAST_NO_LINK, &dir) != STATUS_OK) {
+        return;
+    }
+    dir_files_remove(&dir, is_of_job);
+    if (dir_inner(&dir, "results", false, &results) == STATUS_OK) {
+        dir_files_remove(&results, is_of_job);
+        dir_close(&results);
+        unlinkat(dir.file, "results", AT_REMOVEDIR);
+    }
+    if (readlinkat(dir.file, "run", target, sizeof target) >= 0) {
+        unlinkat(dir.file, "run", 0);
+    }
+    dir_close(&dir);
+    if (rmdir(folder) != 0 && errno != ENOENT) {
+        log_warn("the folder '%s' of a job that is kept no longer stays: %s", folder, strerror(errno));
+    }
 }

@@ -22,4 +22,7 @@ enum status folders_mark(const char *jobs, const char *id);
 /* Make the folder of a job, accessible to its owner alone, unless it exists. errors  STATUS_CREATE it is another user's, or no folder, … */
 enum status folders_make(const char *folder, const struct job_record *record);
 
+/* Remove a job's folder with what a daemon or a coordinator has put there; a folder that has anything else stays. One that is not there is fine. */
+void folders_remove(const char *folder);
+
 #endif

@@ -422,6 +422,45 @@ enum status jobs_folder_make(const struct jobs *jobs, int64_t id)
     return folders_make(folder, record);
 }
 
+/* --- jobs that are kept no longer --- */
+
+#define N_REMOVED_MOST 200 /* at once, while other requests wait */
+
+/* Take a record out of memory. */
+static void forget(struct jobs *jobs, int64_t id)
+{
+    size_t at = 0;
+    while (jobs->all[at]->id != id) {
+        at++;
+    }
+    free(jobs->all[at]);
+    jobs->n--;
+    memmove(&jobs->all[at], &jobs->all[at + 1], (jobs->n - at) * sizeof *jobs->all);
+}
+
+void jobs_retain(struct jobs *jobs, const struct retention *retention)
+{
+    int64_t ids[N_REMOVED_MOST];
+    char folder[PATH_MAX];
+    size_t n = retention_find(retention, (const struct job_record *const *)jobs->all, jobs->n, clock_wall_s(), ids,
+                              N_REMOVED_MOST);
+    for (size_t i = 0; i < n; i++) { /* first: a record without a folder is found again, a folder without a record is not */
+        jobs_folder(jobs, ids[i], folder);
+        folders_remove(folder);
+    }
+    if (n > 0 && store_remove(jobs->store, ids, n) != STATUS_OK) {
+        log_warn("%s; it is tried again", status_reason());
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        forget(jobs, ids[i]);
+    }
+    if (n > 0) {
+        log_info("%zu jobs, the first of them %lld, are kept no longer (daemon.retain_days, daemon.retain_jobs)", n,
+                 (long long)ids[0]);
+    }
+}
+
 /* --- another store --- */
 
 /* STATE/jobs, as a restore or a repair finds it. */

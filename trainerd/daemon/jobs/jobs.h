@@ -7,6 +7,7 @@
 
 #include "trainerd/daemon/jobs/gpus.h"
 #include "trainerd/daemon/jobs/job_record.h"
+#include "trainerd/daemon/jobs/retention.h"
 #include "trainerd/daemon/jobs/store.h"
 
 struct jobs;
@@ -33,7 +34,7 @@ void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
 enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
                         int64_t *existing_out);
 
-/* Borrowed until the next change; NULL: none. find: by number, or by the newest of that name that `uid` may see. */
+/* Borrowed until the next change; NULL: none, or none any more (jobs_retain). find: by number, or by the newest of that name that `uid` may see. */
 const struct job_record *jobs_get(const struct jobs *jobs, int64_t id);
 const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_number, uid_t uid);
 /* All records, ids ascending; borrowed until the next submit. */
@@ -48,6 +49,9 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed);
 /* Is no job to start? It is kept in the store. errors  STATUS_IO it cannot be saved: nothing has changed */
 bool jobs_drain(const struct jobs *jobs);
 enum status jobs_drain_set(struct jobs *jobs, bool drains);
+
+/* Remove the records and folders of some ended jobs that are kept no longer, if there are any: to be called again and again. Output folders stay. */
+void jobs_retain(struct jobs *jobs, const struct retention *retention);
 
 /* Keep this much space on the state folder's disk, so that changes can be saved when jobs have filled it (reserve.h). 0: none */
 void jobs_reserve(struct jobs *jobs, const char *state_folder, int64_t n_bytes);

@@ -26,17 +26,22 @@ bool own_files_are(const char *folder)
     return is_ours && (has_runs || !is_begun);
 }
 
-static int append(const struct dir *dir, const char *name)
+static int append(const struct dir *dir, const char *name, int64_t n_most)
 {
-    return openat(dir->file, name, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    struct stat about;
+    int file = openat(dir->file, name, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (file >= 0 && fstat(file, &about) == 0 && about.st_size >= n_most) {
+        (void)!ftruncate(file, 0);
+    }
+    return file;
 }
 
-enum status own_files_open(const char *folder, int32_t n_rank, struct job_files *out, int *log_out)
+enum status own_files_open(const char *folder, int32_t n_rank, int64_t n_most, struct job_files *out, int *log_out)
 {
     struct dir dir;
     char name[JOB_FILE_NAME_BYTES] = OWN_FILES_LOG;
     int n = JOB_FILE_RANK_0 + (n_rank < JOB_FILES_RANK_MOST ? n_rank : JOB_FILES_RANK_MOST);
-    *out = (struct job_files){0};
+    *out = (struct job_files){.most_bytes = n_most};
     *log_out = -1;
     enum status status = dir_open(folder, DIR_LAST_NO_LINK, &dir);
     if (status != STATUS_OK) {
@@ -44,7 +49,7 @@ enum status own_files_open(const char *folder, int32_t n_rank, struct job_files 
     }
     while (out->n < n) { /* "runs" is the first, so that events never lie there without it */
         job_files_name(out->n, name);
-        out->file[out->n] = append(&dir, name);
+        out->file[out->n] = append(&dir, name, n_most);
         if (out->file[out->n] < 0) {
             break;
         }
@@ -52,7 +57,7 @@ enum status own_files_open(const char *folder, int32_t n_rank, struct job_files 
     }
     if (out->n == n) {
         snprintf(name, sizeof name, OWN_FILES_LOG);
-        *log_out = append(&dir, name);
+        *log_out = append(&dir, name, n_most);
     }
     if (*log_out < 0) {
         status = status_fail(STATUS_CREATE, "cannot open '%s/%s': %s", folder, name, strerror(errno));

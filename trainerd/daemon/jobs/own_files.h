@@ -18,12 +18,13 @@
 /* Are this folder's files the daemon's? Also where they, or it, are not there yet. */
 bool own_files_are(const char *folder);
 
-/* Open them all, to append, as new files where they are missing: those of n_rank workers, and the job's log.
+/* Open them all, to append, as new files where they are missing: those of n_rank workers, and the job's log. One that an earlier attempt has
+ * filled to its limit, n_most bytes, begins anew.
  *
  *   owns    the caller owns *out and *log_out: own_files_close
  *   errors  STATUS_CREATE
  */
-enum status own_files_open(const char *folder, int32_t n_rank, struct job_files *out, int *log_out);
+enum status own_files_open(const char *folder, int32_t n_rank, int64_t n_most, struct job_files *out, int *log_out);
 void own_files_close(struct job_files *files, int log);
 
 /* The most that one of the folder's files has, or takes of the disk, in bytes; 0: there are no files. name_out: of that file */

@@ -160,6 +160,21 @@ enum status store_update(struct store *store, const struct job_record *record)
     return store_finish(store, status, "save a change of a job");
 }
 
+enum status store_remove(struct store *store, const int64_t *ids, size_t n)
+{
+    char sql[128];
+    enum status status = store_run(store, "BEGIN IMMEDIATE", "remove jobs");
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+        snprintf(sql, sizeof sql, "DELETE FROM history WHERE job = %lld; DELETE FROM jobs WHERE id = %lld;", (long long)ids[i],
+                 (long long)ids[i]);
+        status = store_run(store, sql, "remove jobs");
+    }
+    return store_finish(store, status, "remove jobs");
+}
+
 enum status store_probe(struct store *store)
 {
     char sql[64];

@@ -54,6 +54,9 @@ enum status store_submitted(struct store *store, uid_t uid, const char *submissi
 /* Save a changed record, and one line of its history when its state, reason or attempt has changed. */
 enum status store_update(struct store *store, const struct job_record *record);
 
+/* Remove jobs, their submissions and history, all of them or none. errors  STATUS_IO */
+enum status store_remove(struct store *store, const int64_t *ids, size_t n);
+
 /* Was the last failure that of a full disk? */
 bool store_found_no_space(const struct store *store);
 

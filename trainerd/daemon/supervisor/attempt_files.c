@@ -16,8 +16,8 @@ static enum status spawn_with(struct supervisor *supervisor, const struct job_re
     struct job_files files = {0};
     int log_file = -1;
     bool inherits = own_files_are(folder);
-    enum status status = inherits ? own_files_open(folder, record->n_worker, &files, &log_file) : STATUS_OK;
-    files.most_bytes = supervisor->options.n_log_most;
+    int64_t n_most = supervisor->options.n_log_most;
+    enum status status = inherits ? own_files_open(folder, record->n_worker, n_most, &files, &log_file) : STATUS_OK;
     status = status == STATUS_OK
                  ? command_line_make(supervisor->jobs, record, record->attempt + 1, inherits ? &files : NULL, &line)
                  : status;

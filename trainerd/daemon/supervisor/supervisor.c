@@ -116,6 +116,7 @@ static void on_minute(uv_timer_t *minute)
 {
     const struct supervisor *supervisor = minute->data;
     jobs_keep_time(supervisor->jobs);
+    jobs_retain(supervisor->jobs, &supervisor->options.retention);
     for (struct attempt *attempt = supervisor->attempts; attempt != NULL; attempt = attempt->next) {
         attempt_files_check(attempt); /* where their folders cannot be watched */
     }
@@ -144,6 +145,7 @@ enum status supervisor_open(uv_loop_t *loop, struct jobs *jobs, const struct sup
             attempt_adopt(supervisor, all[i]);
         }
     }
+    jobs_retain(jobs, &supervisor->options.retention);
     supervisor_schedule(supervisor);
     *out = supervisor;
     return STATUS_OK;

@@ -18,6 +18,7 @@ struct supervisor_options {
     struct queue_capacity capacity; /* what the machine offers */
     double kill_s;                  /* from TERM to KILL (default 30) */
     int64_t n_log_most;             /* bytes of each file in a job's folder: one that writes more is ended */
+    struct retention retention;     /* of ended jobs */
     double plan_s;                  /* that planning a job may take */
     struct restart_backoff backoff;
     const char *pass_environment; /* names of the daemon's environment variables that all jobs get; borrowed */
