@@ -51,6 +51,10 @@ size_t cuda_sums_buffer_most(struct device *device, int64_t n_col, int64_t n_row
 /* Most ranges of rows whose gradients of att are partial sums of their own, and as many shares of the long rows. */
 #define CUDA_ATT_RANGES 2048
 #define CUDA_ATT_SHARES 128
+/* Where edges have features: rows in ranges of their own, each with sums of att and of what how->edge is. */
+#define CUDA_ATT_EDGE_RANGES 128
+int64_t cuda_attention_edge_ranges(int64_t n_row);
+int64_t cuda_attention_edge_floats(const struct device_attention *how);
 
 /* --- losses and sums by relation: rows of a chunk; chunks at most for so many sums each --- */
 int64_t cuda_score_chunk_rows(int64_t n);

@@ -137,8 +137,74 @@ def row_cases(folder):
                "losses": losses(graph, shapes, logits)}
 
 
+def edge_cases(folder):
+    """PyG's GATConv, GATv2Conv and TransformerConv with edge_dim; loops of the first two with fill_value="mean"."""
+    graph = Graph(os.path.join(folder, "gat"))
+    n, n_head, n_feature = graph.n, 2, 3
+    e = torch.arange(len(graph.src))
+    f = torch.stack([((37 * e + 11 * d) % 61).double() / 32 - 1 for d in range(n_feature)], 1)
+    stays = graph.src != graph.dst
+    node, other = torch.arange(n), graph.dst[stays]
+    mean = torch.zeros(n, n_feature).index_add(0, other, f[stays])
+    mean = mean / torch.zeros(n, 1).index_add(0, other, torch.ones(len(other), 1)).clamp(min=1)
+    looped = torch.cat([graph.src[stays], node]), torch.cat([other, node]), torch.cat([f[stays], mean])
+
+    def attend(score, message, dst):
+        """Σ softmax(score) · message over the edges into each node, head by head."""
+        weight = torch.exp(score - score.detach().max())
+        total = torch.zeros(n, n_head).index_add(0, dst, weight).clamp(min=1e-300)
+        return torch.zeros(n, *message.shape[1:]).index_add(0, dst, (weight / total[dst])[:, :, None] * message)
+
+    def heads(x):
+        return x.view(len(x), n_head, -1)
+
+    def gat(p, x):
+        src, dst, f = looped
+        z, fz = heads(x @ p["lin.weight"].T), heads(f @ p["lin_edge.weight"].T)
+        score = (z * p["att_src"]).sum(-1)[src] + (z * p["att_dst"]).sum(-1)[dst] + (fz * p["att_edge"]).sum(-1)
+        return attend(F.leaky_relu(score, 0.2), z[src], dst), p["bias"]
+
+    def gatv2(p, x):
+        src, dst, f = looped
+        left, right = heads(x @ p["lin_l.weight"].T + p["lin_l.bias"]), heads(x @ p["lin_r.weight"].T + p["lin_r.bias"])
+        score = (p["att"] * F.leaky_relu(left[src] + right[dst] + heads(f @ p["lin_edge.weight"].T), 0.2)).sum(-1)
+        return attend(score, left[src], dst), p["bias"]
+
+    def transformer(p, x):
+        key, query, value = (heads(x @ p[f"lin_{of}.weight"].T + p[f"lin_{of}.bias"]) for of in ("key", "query", "value"))
+        fz = heads(f @ p["lin_edge.weight"].T)
+        score = (query[graph.dst] * (key[graph.src] + fz)).sum(-1) / query.shape[2] ** 0.5
+        return attend(score, value[graph.src] + fz, graph.dst), x @ p["lin_skip.weight"].T + p["lin_skip.bias"]
+
+    def shapes_of(kind, layer):
+        f_in, f_out = ((graph.x.shape[1], HIDDEN), (n_head * HIDDEN, graph.n_class))[layer]
+        wide, joined, att = n_head * f_out, n_head * f_out if layer == 0 else f_out, [1, n_head, f_out]
+        shapes = {"lin_edge.weight": [wide, n_feature]}
+        if kind == "gat":
+            return shapes | {"lin.weight": [wide, f_in], "att_src": att, "att_dst": att, "att_edge": att, "bias": [joined]}
+        maps = {"lin_l": wide, "lin_r": wide} if kind == "gatv2" else {"lin_key": wide, "lin_query": wide, "lin_value": wide,
+                                                                       "lin_skip": joined}
+        for name, width in maps.items():
+            shapes |= {name + ".weight": [width, f_in], name + ".bias": [width]}
+        return shapes | ({"att": att, "bias": [joined]} if kind == "gatv2" else {})
+
+    def logits(p, layer_of):
+        x = graph.x
+        for layer in range(2):
+            own = {name[len("convs.0."):]: w for name, w in p.items() if name.startswith(f"convs.{layer}.")}
+            y, rest = layer_of(own, x)
+            x = torch.relu(y.reshape(n, -1) + rest) if layer == 0 else y.mean(1) + rest
+        return x
+
+    for kind, layer_of in (("gat", gat), ("gatv2", gatv2), ("transformer", transformer)):
+        shapes = {f"convs.{layer}.{name}": shape for layer in range(2) for name, shape in shapes_of(kind, layer).items()}
+        yield {"name": f"{kind} over edges with features", "graph": "gat", "dataset": 'edge_features = "yes"',
+               "data": {"edge_attr.npy": f.tolist()}, "model": f'kind = "{kind}"\nheads = {n_head}\nout_heads = {n_head}',
+               "shapes": shapes, "losses": losses(graph, shapes, lambda p: logits(p, layer_of))}
+
+
 def main():
-    cases = [case for cases_of in (weighted_cases, row_cases) for case in cases_of(sys.argv[1])]
+    cases = [case for cases_of in (weighted_cases, row_cases, edge_cases) for case in cases_of(sys.argv[1])]
     with open(sys.argv[2], "w") as file:
         lines = [json.dumps({"train": "lr = 0.01\nweight_decay = 5e-4", **case}) for case in cases]
         file.write("[\n" + ",\n".join(lines) + "\n]\n")

@@ -45,6 +45,10 @@ struct cuda_attention cuda_attention_of(const struct device_attention_rows *rows
     a.scale = how->scale;
     a.shift = how->shift;
     a.att = how->att;
+    a.n_more = how->n_edge_column;
+    a.edge = how->edge;
+    a.edge_table = block->edge_table;
+    a.edge_rows = block->edge_rows;
     a.threshold = random_drop_threshold(how->p);
     a.keep_scale = (float)(1.0 / (1.0 - how->p));
     a.key = how->key;
@@ -137,7 +141,7 @@ extern "C" void cuda_attention_finish(struct device *device, int64_t n, const st
 {
     const int64_t n_head = n * how->n_head;
     LAUNCH(finish_heads, grid_of(n_head, BLOCK_THREADS / HEAD_LANES), BLOCK_THREADS, cuda_stream(device), n_head,
-           (int)how->n_column, *state, out);
+           (int)device_attention_columns(how), *state, out);
 }
 
 extern "C" void cuda_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,
@@ -148,5 +152,5 @@ extern "C" void cuda_attention_backward_begin(struct device *device, int64_t n, 
     struct device_attention_state read = *state;
     read.positive = how->score == DEVICE_SCORE_ADD ? state->positive : NULL;
     LAUNCH(begin_heads, grid_of(n_head, BLOCK_THREADS / HEAD_LANES), BLOCK_THREADS, cuda_stream(device), n_head,
-           (int)how->n_column, how->slope, grad_out, out, read, add, grad_query);
+           (int)device_attention_columns(how), how->slope, grad_out, out, read, add, grad_query);
 }

@@ -33,6 +33,9 @@ struct cuda_attention {
     int64_t n_head, n_column;
     float slope, scale, shift;
     const float *att;
+    int64_t n_more; /* columns of edges' features; 0: none, and unused: */
+    const float *edge, *edge_table;
+    const uint32_t *edge_rows;
     uint32_t threshold; /* of draws; 0: no dropout */
     float keep_scale;
     struct random_key key;
@@ -54,6 +57,14 @@ struct cuda_attention_grid {
 struct cuda_attention cuda_attention_of(const struct device_attention_rows *rows, bool rows_are_sources);
 struct cuda_attention_grid cuda_attention_grid_of(struct device *device, const struct device_attention_rows *rows,
                                                   bool with_att);
+
+/* The passes where edges have features (attention_edges.cu). */
+extern "C" void cuda_attention_edges_forward(struct device *device, const struct device_attention_rows *rows,
+                                             const struct device_attention_state *state, float *out);
+extern "C" void cuda_attention_edges_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
+                                           float *grad_query, float *grad_att, float *grad_edge);
+extern "C" void cuda_attention_edges_source(struct device *device, const struct device_attention_rows *rows, float *grad_value,
+                                            float *grad_key);
 
 /* --- shapes: LANES lanes hold N floats each of a head, in VECTORS loads of W floats --- */
 

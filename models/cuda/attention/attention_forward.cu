@@ -220,6 +220,10 @@ static void launch(const struct cuda_attention_grid &on, const struct cuda_atten
 extern "C" void cuda_attention_forward(struct device *device, const struct device_attention_rows *rows,
                                        const struct device_attention_state *state, float *out)
 {
+    if (rows->how->n_edge_column > 0) {
+        cuda_attention_edges_forward(device, rows, state, out);
+        return;
+    }
     const struct cuda_attention a = cuda_attention_of(rows, false);
     const struct cuda_attention_grid on = cuda_attention_grid_of(device, rows, false);
     const struct forward_state to = {state->softmax, out, rows->how->score == DEVICE_SCORE_ADD ? state->positive : NULL,

@@ -1,4 +1,4 @@
-/* Gradients of an attention's queries, from in-edges (of add no edge is needed), and of mlp's att:
+/* Gradients of an attention's queries, from in-edges (of add no edge is needed, unless edges have features: attention_edges.cu), and of mlp's att:
  *   g_ij = ⟨grad_out_i, value_j⟩   α_ij = exp(e_ij - L_i)   de_ij = α_ij (μ_ij g_ij - D_i), the gradient of e_ij
  *   mlp      grad_query_ic = Σ_j de · att_c · leaky'(x_c)    grad_att_c = Σ_ij de · leaky(x_c), x = value_j + query_i
  *   dot      grad_query_i = Σ_j scale · de · key_j
@@ -232,7 +232,10 @@ static void launch(const struct cuda_attention_grid &on, const struct cuda_atten
 extern "C" void cuda_attention_backward_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
                                               float *grad_query, float *grad_att, float *grad_edge)
 {
-    (void)grad_edge;
+    if (rows->how->n_edge_column > 0) {
+        cuda_attention_edges_query(device, rows, scratch, grad_query, grad_att, grad_edge);
+        return;
+    }
     const struct cuda_attention a = cuda_attention_of(rows, false);
     const struct cuda_attention_grid on = cuda_attention_grid_of(device, rows, grad_att != NULL);
     const struct query_gradients to = {grad_query, grad_att != NULL ? (double *)scratch : NULL};

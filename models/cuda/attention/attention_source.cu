@@ -202,6 +202,10 @@ static void launch(const struct cuda_attention_grid &on, const struct cuda_atten
 extern "C" void cuda_attention_backward_source(struct device *device, const struct device_attention_rows *rows,
                                                float *grad_value, float *grad_key)
 {
+    if (rows->how->n_edge_column > 0) {
+        cuda_attention_edges_source(device, rows, grad_value, grad_key);
+        return;
+    }
     const struct cuda_attention a = cuda_attention_of(rows, true);
     const struct cuda_attention_grid on = cuda_attention_grid_of(device, rows, false);
     const struct source_gradients to = {grad_value, grad_key};
