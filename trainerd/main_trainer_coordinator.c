@@ -77,15 +77,19 @@ static void follow_parent(const char *pid)
     }
 }
 
-static enum status read_number(const char *option, const char *text, uint64_t most, uint64_t *out)
+static enum status read_number(int option, const char *text, struct coordinator_options *out)
 {
+    bool is_attempt = option == OPTION_ATTEMPT;
+    unsigned long long most = is_attempt ? UINT32_MAX : INT64_MAX;
     char *end;
     errno = 0;
-    *out = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || *out < 1 || *out > most) {
-        return status_fail(STATUS_USAGE, "%s is '%s', expected a number from 1 to %llu", option, text,
-                           (unsigned long long)most);
+    unsigned long long number = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number < 1 || number > most) {
+        return status_fail(STATUS_USAGE, "%s is '%s', expected a number from 1 to %llu",
+                           is_attempt ? "--attempt" : "--plan-most", text, most);
     }
+    out->attempt = is_attempt ? (uint32_t)number : out->attempt;
+    out->plan_most = is_attempt ? out->plan_most : (int64_t)number;
     return STATUS_OK;
 }
 
@@ -120,7 +124,6 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
                                   struct coordinator_options *out, bool *is_done)
 {
     enum status status;
-    uint64_t number;
     *out = (struct coordinator_options){.set = set};
     opterr = 0;
     for (;;) {
@@ -153,13 +156,6 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
         case OPTION_FOLDER:
             out->folder = optarg;
             break;
-        case OPTION_PLAN_MOST:
-            status = read_number("--plan-most", optarg, INT64_MAX, &number);
-            if (status != STATUS_OK) {
-                return status;
-            }
-            out->plan_most = (int64_t)number;
-            break;
         case OPTION_FILES:
             out->files = files;
             status = job_files_read(optarg, files);
@@ -167,12 +163,12 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
                 return status;
             }
             break;
+        case OPTION_PLAN_MOST:
         case OPTION_ATTEMPT:
-            status = read_number("--attempt", optarg, UINT32_MAX, &number);
+            status = read_number(option, optarg, out);
             if (status != STATUS_OK) {
                 return status;
             }
-            out->attempt = (uint32_t)number;
             break;
         case OPTION_VERSION:
         case OPTION_HELP:
