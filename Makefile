@@ -243,17 +243,14 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	    scripts/check-emulated-memory scripts/check-emulated-sanitizers $(TESTS) scripts/check-python scripts/check-bundle scripts/check-nvcc \
 	    scripts/check-emulator $(call of_variant,fuzz,$(FUZZERS))
 
-# Those that leave out ways of running a job in make check.
-LONG_SANITIZED := $(BUILD)/bin/test-equivalence $(BUILD)/bin/test-system-jobs
 check-system: ## what the documents show; system tests at length, every fault three times; package and service on a copy of this machine; Slurm, ssh, the manifest for Kubernetes
 	$(call variant,release) BUILD=$(BUILD) all $(SYSTEM_TESTS)
-	$(call variant,asan) $(call of_variant,asan,$(LONG_SANITIZED))
 	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_BESIDE=1 scripts/run-tests scripts/check-docs scripts/check-package scripts/check-service \
-	    scripts/check-slurm scripts/check-ssh scripts/check-kubernetes $(SYSTEM_TESTS) $(call of_variant,asan,$(LONG_SANITIZED))
+	    scripts/check-slurm scripts/check-ssh scripts/check-kubernetes $(SYSTEM_TESTS)
 
-asan: ## all tests under the address and undefined-behaviour sanitizers
+asan: ## all tests under the address and undefined-behaviour sanitizers, at length
 	$(call variant,asan) all tests
-	$(call RUN,0) $(call of_variant,asan,$(TESTS))
+	$(Q)TEST_THOROUGH=1 BUILD=$(BUILD) scripts/run-tests $(call of_variant,asan,$(TESTS))
 
 fuzz: ## every fuzzer for FUZZ_S seconds (60)
 	$(FUZZ) fuzzers
