@@ -38,21 +38,6 @@ static enum status dense_to_sparse(const struct npy *npy, int64_t n_value, struc
     return STATUS_OK;
 }
 
-static enum status dense_to_float(const struct npy *npy, struct dataset *out)
-{
-    float *rows;
-    enum status status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)npy->n_value, sizeof *rows, &rows);
-    if (status != STATUS_OK) {
-        return status;
-    }
-#pragma omp parallel for schedule(static) if (npy->n_value > DATASET_PARALLEL_LEAST)
-    for (int64_t i = 0; i < npy->n_value; i++) {
-        rows[i] = features_value(npy, i);
-    }
-    out->features_f32 = rows;
-    return STATUS_OK;
-}
-
 enum status dataset_features_dense(const struct job *job, struct npy *npy, struct dataset *out)
 {
     enum status status = npy_expect(npy, NPY_KIND_NUMBER, 2, out->n_node, -1);
@@ -82,7 +67,7 @@ enum status dataset_features_dense(const struct job *job, struct npy *npy, struc
         out->features_f32 = half ? NULL : npy->data;
         dataset_store_keep(out->store, npy);
     } else {
-        status = dense_to_float(npy, out);
+        status = features_floats(npy, out->store, &out->features_f32);
         if (status == STATUS_OK && normalize) {
             dataset_rows_normalize((float *)out->features_f32, out->n_node, out->n_feature);
         }

@@ -59,18 +59,11 @@ enum status edge_features_take(struct npy *npy, struct dataset *out)
         dataset_store_keep(out->store, npy);
         return STATUS_OK;
     }
-    float *rows;
-    enum status status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)npy->n_value, sizeof *rows, &rows);
-    if (status != STATUS_OK) {
-        return status;
+    enum status status = features_floats(npy, out->store, &out->edge_features);
+    if (status == STATUS_OK) {
+        npy_close(npy);
     }
-#pragma omp parallel for schedule(static) if (npy->n_value > DATASET_PARALLEL_LEAST)
-    for (int64_t i = 0; i < npy->n_value; i++) {
-        rows[i] = features_value(npy, i);
-    }
-    out->edge_features = rows;
-    npy_close(npy);
-    return STATUS_OK;
+    return status;
 }
 
 static bool same(const struct dataset *dataset, uint32_t a, uint32_t b)

@@ -14,6 +14,21 @@ enum status features_fail_not_finite(const struct npy *npy, int64_t row, int64_t
                        npy->name, row, column, npy_real(npy, i));
 }
 
+enum status features_floats(const struct npy *npy, struct dataset_store *store, const float **out)
+{
+    float *rows;
+    enum status status = dataset_store_block(store, MEMORY_FEATURES, (size_t)npy->n_value, sizeof *rows, &rows);
+    if (status != STATUS_OK) {
+        return status;
+    }
+#pragma omp parallel for schedule(static) if (npy->n_value > DATASET_PARALLEL_LEAST)
+    for (int64_t i = 0; i < npy->n_value; i++) {
+        rows[i] = features_value(npy, i);
+    }
+    *out = rows;
+    return STATUS_OK;
+}
+
 int64_t features_scan(const struct npy *npy, int64_t *n_nonzero_out)
 {
     int64_t bad = INT64_MAX, n_nonzero = 0;

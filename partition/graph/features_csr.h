@@ -17,6 +17,9 @@ static inline float features_value(const struct npy *npy, int64_t i)
     return npy->type == NPY_TYPE_F32 ? ((const float *)npy->data)[i] : (float)npy_real(npy, i);
 }
 
+/* All values as floats, in a block of the store. errors  STATUS_NOMEM */
+enum status features_floats(const struct npy *npy, struct dataset_store *store, const float **out);
+
 /* The first value that is not finite (INT64_MAX: none), and how many are not zero. */
 int64_t features_scan(const struct npy *npy, int64_t *n_nonzero_out);
 
