@@ -52,19 +52,30 @@ def _typed_rows(relations: list[tuple[str, str, Array]], rows: list[Any]) -> Arr
     return np.concatenate([of for of in found if of is not None]) if len(widths) == 1 and None not in widths else None
 
 
+def _typed_weights(relations: list[tuple[str, str, Array]], weights: list[Any]) -> Array | None:
+    """Weights of edges, one relation's behind another's: 1 for those of relations without. None where no relation has any."""
+    found = [_given(of) for of in weights]
+    if all(of is None for of in found):
+        return None
+    all_weights: Array = np.concatenate([np.ones(edges.shape[1], np.float32) if of is None else of.reshape(-1)
+                                         for (_, _, edges), of in zip(relations, found, strict=True)])
+    return all_weights
+
+
 def _typed(counts: Mapping[str, int], features: Mapping[str, Any], relations: list[tuple[str, str, Array]], labels: Mapping[str, Any],
-           splits: Mapping[str, Mapping[str, Array]], edge_rows: list[Any]) -> Graph:
+           splits: Mapping[str, Mapping[str, Array]], edge_rows: list[Any], weights: list[Any]) -> Graph:
     """One graph of several node types, numbered one after another in the order of counts.
 
     counts {type: nodes}, features {type: rows or None}, relations [(head, tail, edges [2, E])], labels {type: labels} of at most one
-    type, splits {"train": {type: nodes or mask}, ...}, edge_rows [features of a relation's edges, or None]
+    type, splits {"train": {type: nodes or mask}, ...}, edge_rows [features of a relation's edges, or None],
+    weights [of a relation's edges, or None]
     """
     n = sum(counts.values())
     first = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
     if len(labels) > 1:
         raise DataError(f"{len(labels)} node types have labels ({', '.join(labels)}), expected one")
     graph = Graph(np.concatenate([edges.astype(np.int64) + [[first[head]], [first[tail]]] for head, tail, edges in relations], 1),
-                  edge_attr=_typed_rows(relations, edge_rows), edge_type=np.concatenate([np.full(edges.shape[1], r) for r, (_, _, edges) in enumerate(relations)]),
+                  edge_weight=_typed_weights(relations, weights), edge_attr=_typed_rows(relations, edge_rows), edge_type=np.concatenate([np.full(edges.shape[1], r) for r, (_, _, edges) in enumerate(relations)]),
                   relations=len(relations), nodes=n, node_type=np.repeat(np.arange(len(counts)), list(counts.values())),
                   type_features={k: features_of(features[t]) for k, t in enumerate(counts) if features.get(t) is not None})
     for labelled, given in labels.items():
@@ -105,10 +116,11 @@ def pyg_graph(data: Any) -> Graph:
         for t, store in stores.items():
             for name, mask in _masks(store, _get).items():
                 splits[name][t] = mask
-        relations = [(e[0], e[2], _pyg_edges(data[e])[0]) for e in data.edge_types]
+        edges_of = [_pyg_edges(data[e]) for e in data.edge_types]
+        relations = [(e[0], e[2], edges) for e, (edges, _) in zip(data.edge_types, edges_of, strict=True)]
         return _typed({t: int(s.num_nodes) for t, s in stores.items()}, {t: _get(s, "x") for t, s in stores.items()}, relations,
                       {t: s.y for t, s in stores.items() if _get(s, "y") is not None}, splits,
-                      [_get(data[e], "edge_attr") for e in data.edge_types])
+                      [_get(data[e], "edge_attr") for e in data.edge_types], [weights for _, weights in edges_of])
     edges, weights = _pyg_edges(data)
     graph = Graph(edges, edge_weight=weights, edge_attr=_given(_get(data, "edge_attr")))
     if _get(data, "num_nodes") is not None:
@@ -128,6 +140,10 @@ def pyg_graph(data: Any) -> Graph:
     return graph
 
 
+def _dgl_weights(edge_data: Any) -> Any:
+    return next((edge_data[name] for name in ("w", "weight") if name in edge_data), None)
+
+
 def dgl_graph(graph: Any) -> Graph:
     """A Graph of dgl.DGLGraph, of one node type or several."""
     if len(getattr(graph, "etypes", [None])) > 1 or len(getattr(graph, "ntypes", [None])) > 1:
@@ -139,15 +155,14 @@ def dgl_graph(graph: Any) -> Graph:
         relations = [(e[0], e[2], np.stack([array_of(end) for end in graph.edges(etype=e)])) for e in graph.canonical_etypes]
         return _typed({t: int(graph.num_nodes(t)) for t in graph.ntypes}, {t: s.get("feat") for t, s in stores.items()}, relations,
                       {t: s["label"] for t, s in stores.items() if "label" in s}, splits,
-                      [graph.edges[e].data.get("feat") for e in graph.canonical_etypes])
+                      [graph.edges[e].data.get("feat") for e in graph.canonical_etypes],
+                      [_dgl_weights(graph.edges[e].data) for e in graph.canonical_etypes])
     source, destination = graph.edges()
     made = Graph(np.stack([array_of(source), array_of(destination)]))
     if hasattr(graph, "num_nodes"):
         made.nodes = int(graph.num_nodes())
     edge_data = getattr(graph, "edata", {})
-    for name in ("weight", "w"):
-        if name in edge_data:
-            made.edge_weight = array_of(edge_data[name])
+    made.edge_weight = _given(_dgl_weights(edge_data))
     if "feat" in edge_data:
         made.edge_attr = array_of(edge_data["feat"])
     for name in ("_TYPE", "etype"):  # of dgl.to_homogeneous, and of DGL's examples
@@ -163,7 +178,7 @@ def dgl_graph(graph: Any) -> Graph:
 
 def from_pyg(data: Any, folder: Folder, **options: Unpack[Options]) -> Path:
     """torch_geometric.data.Data: x (also sparse), edge_index, edge_weight and edge_attr, or adj_t; edge_type, y, train_mask, val_mask,
-    test_mask (of several splits, a column each); or HeteroData, of which weights of edges are not read."""
+    test_mask (of several splits, a column each); or HeteroData."""
     return write_graph(pyg_graph(data), folder, **options)
 
 
@@ -186,7 +201,7 @@ def from_ogb(dataset: Any, folder: Folder, **options: Unpack[Options]) -> Path:
         named = {name: {t: array_of(of) for t, of in nodes.items()} for name, nodes in splits.items()}
         rows = data.get("edge_feat_dict") or {}
         typed = _typed(data["num_nodes_dict"], data.get("node_feat_dict") or {}, relations, labels, named,
-                       [rows.get(e) for e in data["edge_index_dict"]])
+                       [rows.get(e) for e in data["edge_index_dict"]], [None] * len(relations))
         return write_graph(typed, folder, **options)
     graph = Graph(array_of(data["edge_index"]), array_of(labels), splits={name: array_of(nodes) for name, nodes in splits.items()})
     if data.get("edge_weight") is not None:

@@ -176,6 +176,16 @@ class AGraphOfSeveralTypes(FolderCase):
         with self.assertWarnsRegex(UserWarning, f"and the edges from {last[0]} to {last[2]} have none"):
             self.assertNotIn("edge_attr", arrays_in(trainerd.from_pyg(data, self.folder / "some")))
 
+    def test_keeps_weights_of_edges_and_gives_1_to_relations_without(self) -> None:
+        data = typed_pyg()
+        data["author", "writes", "paper"].edge_weight = torch.tensor([0.5, 2.0, 3.0])
+        weights = arrays_in(trainerd.from_pyg(data, self.folder / "pyg"))["edge_weight"]
+        np.testing.assert_array_equal(weights, np.array([0.5, 2, 3, 1, 1], np.float32))
+        graph = dgl.heterograph({e: tuple(data[e].edge_index) for e in data.edge_types})
+        graph.nodes["paper"].data.update(label=data["paper"].y, train_mask=data["paper"].train_mask)
+        graph.edges["writes"].data["weight"] = data["author", "writes", "paper"].edge_weight
+        np.testing.assert_array_equal(arrays_in(trainerd.from_dgl(graph, self.folder / "dgl"))["edge_weight"], weights)
+
     def test_may_have_labels_of_one_type_only(self) -> None:
         data = typed_pyg()
         data["author"].y = torch.tensor([0, 1, 0])
