@@ -20,6 +20,7 @@ struct coordinator_options {
     bool steps;         /* the plan with every step and what it needs */
     const char *folder; /* the job's folder: see events.h; NULL: no supervisor */
     uint32_t attempt;   /* at this job, counted by the supervisor; 0: none */
+    bool waits;         /* until another attempt of the job has ended */
 };
 
 /* Run the job to its end. Progress goes to stderr; the caller prints the reason of a failure, status_reason.

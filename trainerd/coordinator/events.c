@@ -112,19 +112,31 @@ static void line_end(struct events *events, json_t *line)
     line_put(events, line);
 }
 
-enum status events_open(const char *folder, uint32_t attempt, struct events **out)
+/* Unlike flock's, this lock is not shared with child processes, some of which end a little later. */
+static enum status folder_lock(const struct events *events, bool waits)
+{
+    const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    bool is_free = fcntl(events->lock, F_SETLK, &whole) == 0;
+    bool is_held = !is_free && (errno == EACCES || errno == EAGAIN);
+    if (is_held && waits) {
+        log_warn("'%s/lock' is held: it is waited until another attempt of this job has ended", events->folder);
+        while (!(is_free = fcntl(events->lock, F_SETLKW, &whole) == 0) && errno == EINTR) {
+        }
+        is_held = false;
+    }
+    if (is_held) {
+        return status_fail(STATUS_PEER, "'%s/lock' is held: another attempt of this job runs", events->folder);
+    }
+    return is_free ? STATUS_OK : status_fail(STATUS_CREATE, "cannot lock '%s/lock': %s", events->folder, strerror(errno));
+}
+
+enum status events_open(const char *folder, uint32_t attempt, bool waits, struct events **out)
 {
     struct events *events = memory_alloc(1, sizeof *events);
     *events = (struct events){.lock = -1, .file = -1, .attempt = attempt};
     snprintf(events->folder, sizeof events->folder, "%s", folder);
     enum status status = file_make(folder, "lock", O_RDWR, &events->lock);
-    /* Unlike flock's, this lock is not shared with child processes, some of which end a little later. */
-    const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (status == STATUS_OK && fcntl(events->lock, F_SETLK, &whole) != 0) {
-        status = errno == EACCES || errno == EAGAIN
-                     ? status_fail(STATUS_PEER, "'%s/lock' is held: another attempt of this job runs", folder)
-                     : status_fail(STATUS_CREATE, "cannot lock '%s/lock': %s", folder, strerror(errno));
-    }
+    status = status == STATUS_OK ? folder_lock(events, waits) : status;
     status = status == STATUS_OK ? file_make(folder, "events.jsonl", O_RDWR | O_APPEND, &events->file) : status;
     if (status != STATUS_OK) {
         events_close(events);
