@@ -16,8 +16,9 @@
 
 struct queue_capacity {
     int32_t n_slot;
-    uint64_t gpus;  /* a set */
-    int64_t memory; /* bytes */
+    uint64_t gpus;     /* a set */
+    int64_t memory;    /* bytes */
+    bool is_elsewhere; /* jobs run in Slurm, which has a queue of its own: they need nothing of this machine */
 };
 
 enum queue_verdict { QUEUE_VERDICT_WAIT, QUEUE_VERDICT_PLAN, QUEUE_VERDICT_START, QUEUE_VERDICT_NEVER };
