@@ -136,6 +136,20 @@ Test(slurm_runner, what_slurm_interrupts_and_a_lost_node_are_the_next_attempts_t
     cr_assert_eq(daemon_job(id)->n_restart, 2);
 }
 
+Test(slurm_runner, a_preempted_job_costs_no_restart)
+{
+    run_here();
+    setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@7/1", 1);
+    daemon_start();
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines, .max_restarts = 0});
+    while (!daemon_job(id)->checkpointed) {
+        cr_assert(daemon_hear());
+    }
+    slurm_fake_fail(1, "PREEMPTED");
+    expect_success(id, 2);
+    cr_assert_eq(daemon_job(id)->n_restart, 0);
+}
+
 Test(slurm_runner, a_time_limit_counts_from_the_coordinators_beginning)
 {
     slurm_fake_set("full", true);

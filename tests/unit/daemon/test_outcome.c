@@ -162,6 +162,20 @@ Test(outcome, a_job_that_slurm_refuses_is_tried_again_within_its_restarts_and_on
     cr_assert_str_eq(job.reason_text, "sbatch: Invalid account; no restarts are left");
 }
 
+Test(outcome, a_preempted_attempt_is_followed_by_another_and_costs_no_restart)
+{
+    job.n_restart = job.max_restarts;
+    job.checkpointed = true;
+    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .was_preempted = true, .restartable = true, .text = "x"},
+                   &backoff, 110.0, &job);
+    EXPECT(QUEUED, WAITING_TURN, -1);
+    cr_assert(job.n_restart == job.max_restarts && job.next_attempt_at > 110.0);
+    cr_assert_str_eq(job.reason_text, "Slurm has preempted it; another attempt follows, from its checkpoint");
+    running();
+    outcome_decide(&(struct ending){.status = STATUS_DATA, .was_preempted = true, .text = "x"}, &backoff, 110.0, &job);
+    EXPECT(FAILED, BAD_DATA, 65);
+}
+
 Test(outcome, no_restarts_means_none)
 {
     job.max_restarts = 0;

@@ -58,7 +58,6 @@ static void on_step_timer(uv_timer_t *timer)
     step(timer->data);
 }
 
-/* Step again: at once when there is more to read, after a wait when a change could not be saved. */
 void attempt_step_later(struct attempt *attempt, uint64_t wait_ms)
 {
     uv_timer_start(&attempt->step_timer, on_step_timer, wait_ms, 0);
@@ -108,7 +107,8 @@ static void deadline_set(struct attempt *attempt, double after_s)
 /* The coordinator has reported its end: it has kill_s to exit. */
 static void expect_end(struct attempt *attempt)
 {
-    if (attempt->stopping == JOB_REASON_NONE) {
+    if (attempt->stopping == JOB_REASON_NONE && !attempt->awaits_end) {
+        attempt->awaits_end = true;
         deadline_set(attempt, attempt->supervisor->options.kill_s);
     }
 }
@@ -245,6 +245,7 @@ static struct ending ending_of(const struct attempt *attempt, const struct job_r
     } else {
         attempt->runner->ending(attempt, record, text, capacity, &ending);
     }
+    ending.was_preempted = attempt->slurm.is_seen && strcmp(attempt->slurm.look.name, "PREEMPTED") == 0;
     ending.stopping = ending.stopping != JOB_REASON_NONE ? ending.stopping : attempt->stopping;
     ending.text = text;
     return ending;

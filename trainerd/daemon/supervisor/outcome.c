@@ -91,6 +91,11 @@ void outcome_decide(const struct ending *ending, const struct restart_backoff *b
         set_text(record, "%s", ending->text);
         return;
     }
+    if (ending->was_preempted && (ending->is_lost || ending->restartable)) {
+        queue(record, JOB_REASON_WAITING_TURN, now + backoff->first_s);
+        set_text(record, "Slurm has preempted it; another attempt follows%s", saved[0] != '\0' ? ", from its checkpoint" : "");
+        return;
+    }
     enum status status = ending->is_lost || ending->was_refused ? STATUS_PEER : ending->status;
     enum job_reason reason = ending->is_lost       ? JOB_REASON_COORDINATOR_LOST
                              : ending->was_refused ? JOB_REASON_SLURM_REFUSED

@@ -76,8 +76,8 @@ struct attempt {
     bool has_begun;  /* its event "begin" was read; reliable while the job is PREPARING */
     bool was_reaped; /* wait_status is known */
     int wait_status;
-    struct event end; /* its own report */
-    bool has_end;
+    struct event end;               /* its own report */
+    bool has_end, awaits_end;       /* it has been read; the deadline is its process's */
     bool has_warned;                /* of changes that cannot be saved */
     int64_t read_left;              /* bytes of its events that may be read now, … */
     uint64_t read_at_ms;            /* … as it was then */
