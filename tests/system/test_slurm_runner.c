@@ -1,6 +1,7 @@
 /* Jobs of a daemon that run in Slurm, and commands of the test's folder in place of Slurm's: submitted, run, cancelled, found again. Deaths of the
  * daemon at each step are at the end. scripts/check-slurm has a real Slurm. */
 #include "protocol/clock.h"
+#include "tests/support/process/command.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/support/process/results.h"
@@ -13,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void begin(void)
 {
@@ -150,6 +153,20 @@ Test(slurm_runner, a_preempted_job_costs_no_restart)
     cr_assert_eq(daemon_job(id)->n_restart, 0);
 }
 
+Test(slurm_runner, a_job_that_others_interrupt_goes_on_from_its_checkpoint_and_costs_no_restart)
+{
+    run_here();
+    setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@7/1", 1);
+    daemon_start();
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines, .max_restarts = 0});
+    while (!daemon_job(id)->checkpointed) {
+        cr_assert(daemon_hear());
+    }
+    slurm_fake_interrupt(1);
+    expect_success(id, 2);
+    cr_assert_eq(daemon_job(id)->n_restart, 0);
+}
+
 Test(slurm_runner, a_time_limit_counts_from_the_coordinators_beginning)
 {
     slurm_fake_set("full", true);
@@ -237,6 +254,44 @@ Test(slurm_runner, the_workers_of_its_jobs_are_slurms)
     cr_assert_eq(status, STATUS_CONFIG);
     cr_assert_not_null(strstr(daemon_reason, "workers.launcher = \"manual\""), "%s", daemon_reason);
     cr_assert_not_null(strstr(daemon_reason, "tasks of Slurm"), "%s", daemon_reason);
+}
+
+#define SERVE "--listen", "unix:socket", "--state", "state", "--daemon-config", "trainerd.toml"
+
+static pid_t start(const char *const arguments[])
+{
+    char program[PATH_MAX];
+    program_find("trainerd", program, sizeof program);
+    return command_start(program, arguments);
+}
+
+Test(slurm_runner, a_daemon_that_cannot_use_slurm_does_not_start_and_says_why)
+{
+    folder_write("trainerd.toml", "[daemon]\nrunner = \"slurn\"\n");
+    EXPECT(78, "daemon.runner is 'slurn', expected \"local\" or \"slurm\"", SERVE);
+    folder_write("trainerd.toml", "[daemon]\nrunner = \"slurm\"\nslurm_options = \"--requeue\"\n");
+    EXPECT(78, "daemon.slurm_options: --requeue is given by the daemon", SERVE);
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", getenv("PATH"));
+    cr_assert_eq(unlink(folder_path("scontrol")), 0);
+    setenv("PATH", folder, 1);
+    folder_write("trainerd.toml", "[daemon]\nrunner = \"slurm\"\n");
+    EXPECT(78, "jobs run in Slurm (daemon.runner), and there is no scontrol in PATH", SERVE);
+    setenv("PATH", path, 1);
+    folder_write("trainerd.toml", "[daemon]\nrunner = \"slurm\"\nshared = \"100%\"\n");
+    cr_assert_eq(mkdir(folder_path("100%"), 0755), 0);
+    EXPECT(73, "expected a path without % and \\, for Slurm", SERVE);
+}
+
+Test(slurm_runner, jobs_folders_lie_where_shared_says)
+{
+    cr_assert_eq(mkdir(folder_path("shared"), 0755), 0);
+    daemon_jobs.shared = folder_path("shared");
+    daemon_start();
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines});
+    cr_assert_eq(daemon_await_end(id), JOB_STATE_SUCCEEDED, "%s", daemon_job(id)->reason_text);
+    cr_assert(folder_has("shared/jobs/1/events.jsonl") && folder_has("shared/jobs/1/log"));
+    cr_assert_not(folder_has("state/jobs/1"));
 }
 
 /* The daemon dies at a step, once, and the next one takes over what is there. */

@@ -170,7 +170,7 @@ Test(outcome, a_preempted_attempt_is_followed_by_another_and_costs_no_restart)
                    &backoff, 110.0, &job);
     EXPECT(QUEUED, WAITING_TURN, -1);
     cr_assert(job.n_restart == job.max_restarts && job.next_attempt_at > 110.0);
-    cr_assert_str_eq(job.reason_text, "Slurm has preempted it; another attempt follows, from its checkpoint");
+    cr_assert_str_eq(job.reason_text, "x; another attempt follows");
     running();
     outcome_decide(&(struct ending){.status = STATUS_DATA, .was_preempted = true, .text = "x"}, &backoff, 110.0, &job);
     EXPECT(FAILED, BAD_DATA, 65);

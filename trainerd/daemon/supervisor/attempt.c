@@ -154,6 +154,7 @@ static void read_event(void *context, const struct event *event)
         }
         break;
     case EVENT_KIND_EPOCH:
+        batch->attempt->has_trained = true;
         next->progress = event->progress;
         break;
     case EVENT_KIND_CHECKPOINT:
@@ -245,7 +246,10 @@ static struct ending ending_of(const struct attempt *attempt, const struct job_r
     } else {
         attempt->runner->ending(attempt, record, text, capacity, &ending);
     }
-    ending.was_preempted = attempt->slurm.is_seen && strcmp(attempt->slurm.look.name, "PREEMPTED") == 0;
+    if (record->slurm != 0 && attempt->stopping == JOB_REASON_NONE) {
+        bool was_stopped = attempt->has_end && attempt->end.status == STATUS_INTERRUPTED && attempt->has_trained;
+        ending.was_preempted = was_stopped || (attempt->slurm.is_seen && strcmp(attempt->slurm.look.name, "PREEMPTED") == 0);
+    }
     ending.stopping = ending.stopping != JOB_REASON_NONE ? ending.stopping : attempt->stopping;
     ending.text = text;
     return ending;

@@ -93,7 +93,7 @@ void outcome_decide(const struct ending *ending, const struct restart_backoff *b
     }
     if (ending->was_preempted && (ending->is_lost || ending->restartable)) {
         queue(record, JOB_REASON_WAITING_TURN, now + backoff->first_s);
-        set_text(record, "Slurm has preempted it; another attempt follows%s", saved[0] != '\0' ? ", from its checkpoint" : "");
+        set_text(record, "%s; another attempt follows", ending->text);
         return;
     }
     enum status status = ending->is_lost || ending->was_refused ? STATUS_PEER : ending->status;

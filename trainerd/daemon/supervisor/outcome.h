@@ -13,7 +13,7 @@ struct ending {
     bool is_lost;             /* the coordinator died without a report: status does not count */
     bool has_not_begun;       /* the daemon died before it opened the attempt's gate: nothing was tried */
     bool was_refused;         /* Slurm took no job for it: status does not count */
-    bool was_preempted;       /* Slurm gave its nodes to another job: no failure */
+    bool was_preempted;       /* Slurm ended it for another job, or at the end of a partition's time: no failure */
     bool restartable;         /* the coordinator reported that another attempt may help */
     enum job_reason stopping; /* why it was told to stop: CANCELLING, RESCALING, TIME_LIMIT, BAD_DATA; NONE: it was not */
     const char *text;         /* the sentence for people */

@@ -72,9 +72,10 @@ struct attempt {
     int n_handle;             /* open ones: the last one closed frees the attempt */
     enum job_reason stopping; /* CANCELLING, RESCALING, TIME_LIMIT, BAD_DATA: why it was told to stop */
     bool is_gone, is_closing;
-    bool was_found;  /* an earlier daemon began it */
-    bool has_begun;  /* its event "begin" was read; reliable while the job is PREPARING */
-    bool was_reaped; /* wait_status is known */
+    bool was_found;   /* an earlier daemon began it */
+    bool has_begun;   /* its event "begin" was read; reliable while the job is PREPARING */
+    bool has_trained; /* an epoch of it was read by this daemon */
+    bool was_reaped;  /* wait_status is known */
     int wait_status;
     struct event end;               /* its own report */
     bool has_end, awaits_end;       /* it has been read; the deadline is its process's */
