@@ -153,6 +153,26 @@ Test(slurm_runner, a_preempted_job_costs_no_restart)
     cr_assert_eq(daemon_job(id)->n_restart, 0);
 }
 
+Test(slurm_runner, an_attempt_that_slurm_has_lost_and_that_computes_on_is_waited_for)
+{
+    char log[1 << 14] = "";
+    run_here();
+    setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@7/1", 1);
+    daemon_start();
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines, .max_restarts = 1});
+    daemon_await(id, JOB_STATE_RUNNING);
+    slurm_fake_show(1, "NODE_FAIL");
+    for (double since = clock_s(); strstr(log, "/lock' is held: it is waited") == NULL;) {
+        cr_assert(patience_left(since), "%s", log);
+        daemon_listen(10);
+        folder_read("state/jobs/1/log", log, sizeof log);
+    }
+    slurm_fake_continue(1);
+    expect_success(id, 2);
+    folder_read("state/jobs/1/log", log, sizeof log);
+    cr_assert_not_null(strstr(log, "an earlier attempt has left its results"), "%s", log);
+}
+
 Test(slurm_runner, a_job_that_others_interrupt_goes_on_from_its_checkpoint_and_costs_no_restart)
 {
     run_here();

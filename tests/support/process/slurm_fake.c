@@ -178,12 +178,17 @@ void slurm_fake_interrupt(int number)
     continue_with(number, "TERM");
 }
 
+void slurm_fake_show(int number, const char *state)
+{
+    char line[128];
+    snprintf(line, sizeof line, "cd jobs.slurm/%d && printf %%s %s > state.x && mv state.x state", number, state);
+    run(line);
+}
+
 void slurm_fake_fail(int number, const char *state)
 {
-    char line[256];
-    snprintf(line, sizeof line,
-             "printf %%s %s > jobs.slurm/%d/state.x && mv jobs.slurm/%d/state.x jobs.slurm/%d/state && "
-             "pkill -KILL -s $(cat jobs.slurm/%d/pid)",
-             state, number, number, number, number);
+    char line[128];
+    slurm_fake_show(number, state);
+    snprintf(line, sizeof line, "pkill -KILL -s $(cat jobs.slurm/%d/pid)", number);
     run(line);
 }
