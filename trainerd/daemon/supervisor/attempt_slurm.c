@@ -9,7 +9,6 @@
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +101,7 @@ static void number_save(struct attempt *attempt)
     FAULT(HELD);
     log_info_of(next.id, next.attempt, "Slurm's job %lld", (long long)next.slurm);
     slurm->number = 0;
-    slurm->wants_release = true;
+    slurm->wants_release = attempt->stopping == JOB_REASON_NONE;
     slurm->look_from = slurm->user->n_look + 1;
 }
 
@@ -213,7 +212,7 @@ void attempt_slurm_looked(struct attempt *attempt)
         attempt_gone(attempt);
         return;
     } else if (slurm->is_seen && slurm->look.state == SLURM_STATE_HELD && !slurm->is_released) {
-        slurm->wants_release = !slurm->wants_kill;
+        slurm->wants_release = attempt->stopping == JOB_REASON_NONE;
     }
     note_look(attempt);
     act(attempt);

@@ -172,7 +172,7 @@ static enum status look_read(struct slurm_user *user, const struct tool *tool)
     size_t n;
     char *text = tool_printed(tool, &n);
     for (struct attempt *at = user->supervisor->attempts; at != NULL; at = at->next) {
-        at->slurm.is_seen = false;
+        at->slurm.is_seen = at->slurm.is_seen && (at->slurm.user != user || at->is_gone); /* how one went stays known */
     }
     enum status status = slurm_looks_read(text, n, store_id(jobs_store(user->supervisor->jobs)), look_each, user);
     free(text);
