@@ -249,7 +249,7 @@ check-system: ## what the documents show; system tests at length, every fault th
 	$(call variant,release) BUILD=$(BUILD) all $(SYSTEM_TESTS)
 	$(call variant,asan) $(call of_variant,asan,$(LONG_SANITIZED))
 	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_BESIDE=1 scripts/run-tests scripts/check-docs scripts/check-package scripts/check-service \
-	    scripts/check-slurm scripts/check-ssh scripts/check-kubernetes $(SYSTEM_TESTS) $(call of_variant,asan,$(LONG_SANITIZED))
+	    scripts/check-slurm scripts/check-slurm-runner scripts/check-ssh scripts/check-kubernetes $(SYSTEM_TESTS) $(call of_variant,asan,$(LONG_SANITIZED))
 
 asan: ## all tests under the address and undefined-behaviour sanitizers
 	$(call variant,asan) all tests

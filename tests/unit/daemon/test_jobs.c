@@ -102,14 +102,15 @@ Test(jobs, all_jobs_are_there_again_after_a_restart)
 
 Test(jobs, each_step_of_the_state_machine_is_allowed_or_refused_as_it_says)
 {
-    /* Columns in the order of the states: QUEUED PREPARING STARTING RUNNING SUCCEEDED FAILED CANCELLED. */
+    /* Columns in the order of the states: QUEUED SUBMITTED PREPARING STARTING RUNNING SUCCEEDED FAILED CANCELLED. */
     static const char *const allowed[JOB_STATE_N] = {
-        [JOB_STATE_QUEUED] = "yy...yy",    [JOB_STATE_PREPARING] = "yyyyyyy", [JOB_STATE_STARTING] = "y.yyyyy",
-        [JOB_STATE_RUNNING] = "y..yyyy",   [JOB_STATE_SUCCEEDED] = ".......", [JOB_STATE_FAILED] = "y......",
-        [JOB_STATE_CANCELLED] = "y......",
+        [JOB_STATE_QUEUED] = "yyy...yy",   [JOB_STATE_SUBMITTED] = "yyyyyyyy", [JOB_STATE_PREPARING] = "y.yyyyyy",
+        [JOB_STATE_STARTING] = "y..yyyyy", [JOB_STATE_RUNNING] = "y...yyyy",   [JOB_STATE_SUCCEEDED] = "........",
+        [JOB_STATE_FAILED] = "y.......",   [JOB_STATE_CANCELLED] = "y.......",
     };
     static const enum job_state way[JOB_STATE_N][4] = {
         [JOB_STATE_QUEUED] = {JOB_STATE_QUEUED},
+        [JOB_STATE_SUBMITTED] = {JOB_STATE_SUBMITTED},
         [JOB_STATE_PREPARING] = {JOB_STATE_PREPARING},
         [JOB_STATE_STARTING] = {JOB_STATE_PREPARING, JOB_STATE_STARTING},
         [JOB_STATE_RUNNING] = {JOB_STATE_PREPARING, JOB_STATE_RUNNING},
