@@ -187,6 +187,61 @@ Test(slurm_runner, a_job_that_others_interrupt_goes_on_from_its_checkpoint_and_c
     cr_assert_eq(daemon_job(id)->n_restart, 0);
 }
 
+static void cancel(int64_t id)
+{
+    cr_assert_eq(daemon_command('c', id, 0), STATUS_OK, "%s", daemon_reason);
+    cr_assert_eq(daemon_await_end(id), JOB_STATE_CANCELLED, "%s", daemon_job(id)->reason_text);
+}
+
+static void start_daemon(bool in_slurm)
+{
+    daemon_jobs.in_slurm = daemon_options.capacity.is_elsewhere = in_slurm;
+    daemon_start();
+}
+
+Test(slurm_runner, a_job_goes_on_from_its_checkpoint_in_slurm_and_back_on_this_machine)
+{
+    daemon_options.capacity.n_slot = 2;
+    start_daemon(false);
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = long_lines});
+    daemon_await_epoch(id, 1, 4);
+    cancel(id);
+    cr_assert(folder_has("state/jobs/1/runs"));
+    for (int32_t attempt = 2; attempt < 4; attempt++) {
+        daemon_end();
+        start_daemon(attempt == 2);
+        int64_t epoch = daemon_job(id)->progress.epoch;
+        cr_assert_eq(daemon_command('r', id, 0), STATUS_OK, "%s", daemon_reason);
+        daemon_await_epoch(id, attempt, epoch + 1);
+        cr_assert_eq(slurm_fake_n_job(), 1);
+        cr_assert(folder_has("state/jobs/1/lock") && !folder_has("state/jobs/1/runs"));
+        cancel(id);
+    }
+    daemon_end();
+    daemon_expect_nobody();
+}
+
+Test(slurm_runner, a_job_with_too_large_a_log_is_ended)
+{
+    static char line[4096];
+    memset(line, 'x', sizeof line);
+    daemon_options.n_log_most = 1 << 20;
+    daemon_start();
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = long_lines});
+    daemon_await_epoch(id, 1, 2);
+    FILE *log = fopen(folder_path("state/jobs/1/log"), "a");
+    cr_assert_not_null(log);
+    for (int i = 0; i < 400; i++) {
+        cr_assert_eq(fwrite(line, sizeof line, 1, log), 1);
+    }
+    cr_assert_eq(fclose(log), 0);
+    cr_assert_eq(daemon_await_end(id), JOB_STATE_FAILED);
+    cr_assert_eq(daemon_job(id)->reason, JOB_REASON_LOG_LIMIT, "%s", daemon_job(id)->reason_text);
+    cr_assert_not_null(strstr(daemon_job(id)->reason_text, "'log' in its folder has"), "%s", daemon_job(id)->reason_text);
+    daemon_end();
+    daemon_expect_nobody();
+}
+
 Test(slurm_runner, a_time_limit_counts_from_the_coordinators_beginning)
 {
     slurm_fake_set("full", true);

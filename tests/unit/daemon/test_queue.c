@@ -135,6 +135,11 @@ Test(queue, jobs_that_run_in_slurm_are_planned_and_start_whatever_this_machine_h
     STARTS(1);
     EXPECT(2, PLAN, PLANNING, "");
     STARTS(3);
+    whole.drains = true;
+    decide(0);
+    for (size_t i = 1; i < 4; i++) {
+        EXPECT(i, WAIT, DRAINING, "(trainctl undrain)");
+    }
 }
 
 Test(queue, jobs_on_gpus_wait_and_hold_nothing_where_there_are_none_any_more)
