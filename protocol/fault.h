@@ -40,6 +40,9 @@
     X(ADMIT,      "admit")      /* daemon: one more job of a submission is written, none is saved */ \
     X(ADMITTED,   "admitted")   /* daemon: a submission is saved, and not acknowledged */           \
     X(GATE,       "gate")       /* daemon: an attempt is saved, its coordinator not yet started */      \
+    X(SBATCH,     "sbatch")     /* daemon: Slurm has made an attempt's job, its number is not saved */ \
+    X(HELD,       "held")       /* daemon: the number is saved, the job not released */             \
+    X(RELEASED,   "released")   /* daemon: the job is released */                                   \
     X(CLOCK,      "clock")      /* daemon: it has begun; the end of an attempt is saved */
 /* clang-format on */
 

@@ -35,6 +35,7 @@ static const char help_text[] =
     "  --job-files TEXT of a supervisor that owns that folder: the most bytes of each file, and the descriptors of those\n"
     "                   that this program inherits\n"
     "  --attempt N      the number of this attempt at the job, from 1\n"
+    "  --wait           wait while another attempt of the job has the lock\n"
     "  --version, --help\n";
 
 enum {
@@ -49,6 +50,7 @@ enum {
     OPTION_FILES = 'F',
     OPTION_PLAN_MOST = 'm',
     OPTION_ATTEMPT = 'a',
+    OPTION_WAIT = 'w',
     OPTION_VERSION = 'v',
     OPTION_HELP = 'h'
 };
@@ -64,6 +66,7 @@ static const struct option options[] = {{"config", required_argument, NULL, OPTI
                                         {"job-folder", required_argument, NULL, OPTION_FOLDER},
                                         {"job-files", required_argument, NULL, OPTION_FILES},
                                         {"attempt", required_argument, NULL, OPTION_ATTEMPT},
+                                        {"wait", no_argument, NULL, OPTION_WAIT},
                                         {"version", no_argument, NULL, OPTION_VERSION},
                                         {"help", no_argument, NULL, OPTION_HELP},
                                         {NULL, 0, NULL, 0}};
@@ -110,6 +113,9 @@ static enum status check_arguments(int argc, char **argv, const struct coordinat
     if (request->steps && !request->plan) {
         return status_fail(STATUS_USAGE, "--steps goes with --plan; see trainer-coordinator --help");
     }
+    if (request->waits && request->folder == NULL) {
+        return status_fail(STATUS_USAGE, "--wait goes with --job-folder; see trainer-coordinator --help");
+    }
     if ((request->folder != NULL) != (request->attempt != 0)) {
         return status_fail(STATUS_USAGE, "--job-folder and --attempt go together; see trainer-coordinator --help");
     }
@@ -152,6 +158,9 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
             break;
         case OPTION_PARENT:
             follow_parent(optarg);
+            break;
+        case OPTION_WAIT:
+            out->waits = true;
             break;
         case OPTION_FOLDER:
             out->folder = optarg;

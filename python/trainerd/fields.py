@@ -53,6 +53,7 @@ class JobFields(TypedDict, total=False):
     restarts: int
     max_restarts: int
     pid: int
+    slurm: int | None
     exit_code: int | None
 
 

@@ -31,7 +31,7 @@ class Job:
 
     @property
     def state(self) -> str:
-        """QUEUED PREPARING STARTING RUNNING SUCCEEDED FAILED CANCELLED"""
+        """QUEUED SUBMITTED PREPARING STARTING RUNNING SUCCEEDED FAILED CANCELLED"""
         return self.status()["state"]
 
     def show(self) -> Shown:

@@ -367,7 +367,7 @@ enum status coordinator_run(const struct coordinator_options *options)
     }
     struct events *events;
     struct attempt_end end = {0};
-    enum status status = events_open(options->folder, options->attempt, options->files, &events);
+    enum status status = events_open(options->folder, options->attempt, options->files, options->waits, &events);
     if (status == STATUS_OK) {
         status = attempt(options, events, &end);
         events_end(events, status);

@@ -24,6 +24,7 @@ struct coordinator_options {
     const char *folder;            /* the job's folder: see events.h; NULL: no supervisor */
     const struct job_files *files; /* those of that folder, inherited; NULL: they are opened by name */
     uint32_t attempt;              /* at this job, counted by the supervisor; 0: none */
+    bool waits;                    /* until another attempt of the job has ended */
 };
 
 /* Run the job to its end. Progress goes to stderr; the caller prints the reason of a failure, status_reason.

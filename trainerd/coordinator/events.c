@@ -114,34 +114,40 @@ static void line_end(struct events *events, json_t *line)
 }
 
 /* Unlike flock's, this lock is not shared with child processes, some of which end a little later. */
-static enum status lock_take(const struct events *events, int file, const char *name)
+static enum status lock_take(const struct events *events, int file, const char *name, bool waits)
 {
     const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (fcntl(file, F_SETLK, &whole) == 0) {
-        return STATUS_OK;
+    bool is_free = fcntl(file, F_SETLK, &whole) == 0;
+    bool is_held = !is_free && (errno == EACCES || errno == EAGAIN);
+    if (is_held && waits) {
+        log_warn("'%s/%s' is held: it is waited until another attempt of this job has ended", events->folder, name);
+        while (!(is_free = fcntl(file, F_SETLKW, &whole) == 0) && errno == EINTR) {
+        }
+        is_held = false;
     }
-    return errno == EACCES || errno == EAGAIN
-               ? status_fail(STATUS_PEER, "'%s/%s' is held: another attempt of this job runs", events->folder, name)
-               : status_fail(STATUS_CREATE, "cannot lock '%s/%s': %s", events->folder, name, strerror(errno));
+    if (is_held) {
+        return status_fail(STATUS_PEER, "'%s/%s' is held: another attempt of this job runs", events->folder, name);
+    }
+    return is_free ? STATUS_OK : status_fail(STATUS_CREATE, "cannot lock '%s/%s': %s", events->folder, name, strerror(errno));
 }
 
-static enum status files_open(struct events *events)
+static enum status files_open(struct events *events, bool waits)
 {
     if (events->files != NULL) {
         events->file = events->files->file[JOB_FILE_EVENTS];
-        return lock_take(events, events->file, "events.jsonl");
+        return lock_take(events, events->file, "events.jsonl", waits);
     }
     enum status status = file_make(events->folder, "lock", O_RDWR, &events->lock);
-    status = status == STATUS_OK ? lock_take(events, events->lock, "lock") : status;
+    status = status == STATUS_OK ? lock_take(events, events->lock, "lock", waits) : status;
     return status == STATUS_OK ? file_make(events->folder, "events.jsonl", O_RDWR | O_APPEND, &events->file) : status;
 }
 
-enum status events_open(const char *folder, uint32_t attempt, const struct job_files *files, struct events **out)
+enum status events_open(const char *folder, uint32_t attempt, const struct job_files *files, bool waits, struct events **out)
 {
     struct events *events = memory_alloc(1, sizeof *events);
     *events = (struct events){.files = files, .lock = -1, .file = -1, .attempt = attempt};
     snprintf(events->folder, sizeof events->folder, "%s", folder);
-    enum status status = files_open(events);
+    enum status status = files_open(events, waits);
     if (status != STATUS_OK) {
         events_close(events);
         return status;

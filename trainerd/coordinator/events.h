@@ -48,10 +48,11 @@ struct events_worker {
 
 /* Lock the folder and write "begin". files: those that this process inherits; NULL: they are made, by name.
  *
+ *   waits   while another attempt has the lock, wait for its end: one that Slurm has lost may still compute on its node
  *   owns    the caller owns *out: events_close. One may be open in a process
  *   errors  STATUS_PEER another attempt of the job runs; STATUS_NO_INPUT no such folder; STATUS_CREATE
  */
-enum status events_open(const char *folder, uint32_t attempt, const struct job_files *files, struct events **out);
+enum status events_open(const char *folder, uint32_t attempt, const struct job_files *files, bool waits, struct events **out);
 void events_close(struct events *events);
 
 void events_state(struct events *events, const char *state);

@@ -70,6 +70,10 @@ static void print_state(const json_t *job)
         print_line("on GPUs", gpus);
     }
     free(gpus);
+    if (json_is_integer(json_object_get(job, "slurm"))) {
+        snprintf(content, sizeof content, "%lld", (long long)integer_of(job, "slurm"));
+        print_line("Slurm's job", content);
+    }
     if (json_is_integer(json_object_get(job, "exit_code"))) {
         snprintf(content, sizeof content, "%lld", (long long)integer_of(job, "exit_code"));
         print_line("exit code", content);

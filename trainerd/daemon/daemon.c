@@ -73,6 +73,9 @@ static enum status configure(const struct daemon_options *options, struct daemon
     status = status == STATUS_OK ? set_text(options->listen, "--listen", config->listen) : status;
     status = status == STATUS_OK ? set_text(options->state, "--state", config->state) : status;
     status = status == STATUS_OK ? choose_state(config) : status;
+    if (status == STATUS_OK && strcmp(config->runner, "local") != 0 && strcmp(config->runner, "slurm") != 0) {
+        status = status_fail(STATUS_CONFIG, "daemon.runner is '%.64s', expected \"local\" or \"slurm\"", config->runner);
+    }
     if (status == STATUS_OK && config->listen[0] == '\0') {
         char address[ENDPOINT_TEXT_BYTES];
         endpoint_default(address);
@@ -91,7 +94,8 @@ static struct queue_capacity capacity_of(const struct daemon_config *config, con
 {
     return (struct queue_capacity){.n_slot = config->slots > 0 ? (int32_t)config->slots : n_core(),
                                    .gpus = gpus_all(gpus),
-                                   .memory = config->memory > 0 ? config->memory : memory_machine()};
+                                   .memory = config->memory > 0 ? config->memory : memory_machine(),
+                                   .is_elsewhere = strcmp(config->runner, "slurm") == 0};
 }
 
 /* The user that TCP clients act as. Without daemon.tcp_user, the secret does not give a client root's rights. */
@@ -199,7 +203,13 @@ static enum status open_parts(struct daemon *daemon)
                                                    .retention = {config->retain_days, config->retain_jobs},
                                                    .plan_s = config->plan_timeout,
                                                    .backoff = {config->backoff_s, config->backoff_most_s},
+                                                   .slurm_poll_s = config->slurm_poll_s,
+                                                   .slurm_s = config->slurm_timeout,
+                                                   .slurm_options = config->slurm_options,
                                                    .pass_environment = config->pass_environment};
+    const struct jobs_options jobs = {.gpus = &daemon->gpus,
+                                      .shared = config->shared[0] != '\0' ? config->shared : NULL,
+                                      .in_slurm = daemon->capacity.is_elsewhere};
     struct server_options serving = {.address = config->listen,
                                      .secret_file = config->secret_file,
                                      .n_most_connection = (int32_t)config->max_connections,
@@ -210,7 +220,7 @@ static enum status open_parts(struct daemon *daemon)
                                      .idle_s = config->idle_timeout};
     daemon->notify = notify_open(&daemon->loop);
     enum status status = find_tcp_user(config, &serving.tcp_uid, &serving.tcp_gid);
-    status = status == STATUS_OK ? jobs_open(config->state, &daemon->gpus, &daemon->jobs) : status;
+    status = status == STATUS_OK ? jobs_open(config->state, &jobs, &daemon->jobs) : status;
     if (status == STATUS_OK) {
         jobs_reserve(daemon->jobs, config->state, config->reserve);
     }
@@ -281,7 +291,8 @@ enum status daemon_restore(const struct daemon_options *options, const char *fro
     log_init("trainerd", -1, LOG_LEVEL_WARN);
     umask(022);
     enum status status = configure(options, &config);
-    status = status == STATUS_OK ? jobs_restore(config.state, from, &done) : status;
+    status = status == STATUS_OK ? jobs_restore(config.state, config.shared[0] != '\0' ? config.shared : NULL, from, &done)
+                                 : status;
     if (status != STATUS_OK) {
         return status;
     }

@@ -27,6 +27,7 @@ struct supervisor_options daemon_options = {.pass_environment = "",
                                             .kill_s = 20,
                                             .backoff = {0.05, 0.2}};
 int64_t daemon_reserve_bytes;
+struct jobs_options daemon_jobs;
 char daemon_reason[512];
 void (*daemon_heard)(const struct job_record *before, const struct job_record *after);
 
@@ -122,7 +123,7 @@ static void run_inside(int to)
     char state[PATH_MAX];
     snprintf(state, sizeof state, "%s/state", folder);
     if (fault_arm("daemon", 0) != STATUS_OK || uv_loop_init(&inside->loop) != 0 ||
-        jobs_open(state, NULL, &inside->jobs) != STATUS_OK) {
+        jobs_open(state, &daemon_jobs, &inside->jobs) != STATUS_OK) {
         fprintf(stderr, "daemon: %s\n", status_reason());
         _exit(92);
     }

@@ -10,7 +10,9 @@
 
 #define DAEMON_CASE_JOBS_MOST 512
 
-extern struct supervisor_options daemon_options; /* to be changed before the start */
+/* To be changed before the start. */
+extern struct supervisor_options daemon_options;
+extern struct jobs_options daemon_jobs;
 
 extern int64_t daemon_reserve_bytes; /* as daemon.reserve */
 

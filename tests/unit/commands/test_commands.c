@@ -161,7 +161,7 @@ Test(commands, draining_is_for_administrators_said_in_status_and_kept_by_the_sto
     cr_assert(jobs_drain(jobs));
     cr_assert_eq(store_backup(jobs_store(jobs), folder_path("copy")), STATUS_OK, "%s", status_reason());
     struct store_repaired done;
-    cr_assert_eq(jobs_restore(folder_path("new"), folder_path("copy"), &done), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_restore(folder_path("new"), NULL, folder_path("copy"), &done), STATUS_OK, "%s", status_reason());
     cr_assert_eq(jobs_open(folder_path("new"), NULL, &again), STATUS_OK, "%s", status_reason());
     cr_assert(jobs_drain(again));
     jobs_close(again);
@@ -424,7 +424,7 @@ Test(commands, a_job_for_an_allocation_of_slurm_or_without_a_number_of_workers_i
     expect_failure(
         ask(SUBMIT(",\"set\":[\"workers.launcher=slurm\"],\"file\":\"my.toml\"")), 78,
         "my.toml: workers.launcher = \"slurm\" is for trainerd --config in a batch script of Slurm (docs/cluster.md); the "
-        "daemon's jobs run outside of allocations, with another launcher");
+        "daemon's jobs run outside of allocations (daemon.runner), with another launcher");
     expect_failure(
         ask(SUBMIT(",\"set\":[\"workers.launcher=ssh\",\"workers.hosts=hosts\"],\"file\":\"my.toml\"")), 78,
         "my.toml: workers.count is 0, the slots of workers.hosts, and the daemon has to know how many workers to wait for: "

@@ -24,6 +24,7 @@ Test(job_record, three_states_are_ends)
 {
     cr_assert(job_state_ended(JOB_STATE_SUCCEEDED) && job_state_ended(JOB_STATE_FAILED) &&
               job_state_ended(JOB_STATE_CANCELLED));
-    cr_assert_not(job_state_ended(JOB_STATE_QUEUED) || job_state_ended(JOB_STATE_PREPARING) ||
-                  job_state_ended(JOB_STATE_STARTING) || job_state_ended(JOB_STATE_RUNNING));
+    cr_assert_not(job_state_ended(JOB_STATE_QUEUED) || job_state_ended(JOB_STATE_SUBMITTED) ||
+                  job_state_ended(JOB_STATE_PREPARING) || job_state_ended(JOB_STATE_STARTING) ||
+                  job_state_ended(JOB_STATE_RUNNING));
 }

@@ -102,14 +102,15 @@ Test(jobs, all_jobs_are_there_again_after_a_restart)
 
 Test(jobs, each_step_of_the_state_machine_is_allowed_or_refused_as_it_says)
 {
-    /* Columns in the order of the states: QUEUED PREPARING STARTING RUNNING SUCCEEDED FAILED CANCELLED. */
+    /* Columns in the order of the states: QUEUED SUBMITTED PREPARING STARTING RUNNING SUCCEEDED FAILED CANCELLED. */
     static const char *const allowed[JOB_STATE_N] = {
-        [JOB_STATE_QUEUED] = "yy...yy",    [JOB_STATE_PREPARING] = "yyyyyyy", [JOB_STATE_STARTING] = "y.yyyyy",
-        [JOB_STATE_RUNNING] = "y..yyyy",   [JOB_STATE_SUCCEEDED] = ".......", [JOB_STATE_FAILED] = "y......",
-        [JOB_STATE_CANCELLED] = "y......",
+        [JOB_STATE_QUEUED] = "yyy...yy",   [JOB_STATE_SUBMITTED] = "yyyyyyyy", [JOB_STATE_PREPARING] = "y.yyyyyy",
+        [JOB_STATE_STARTING] = "y..yyyyy", [JOB_STATE_RUNNING] = "y...yyyy",   [JOB_STATE_SUCCEEDED] = "........",
+        [JOB_STATE_FAILED] = "y.......",   [JOB_STATE_CANCELLED] = "y.......",
     };
     static const enum job_state way[JOB_STATE_N][4] = {
         [JOB_STATE_QUEUED] = {JOB_STATE_QUEUED},
+        [JOB_STATE_SUBMITTED] = {JOB_STATE_SUBMITTED},
         [JOB_STATE_PREPARING] = {JOB_STATE_PREPARING},
         [JOB_STATE_STARTING] = {JOB_STATE_PREPARING, JOB_STATE_STARTING},
         [JOB_STATE_RUNNING] = {JOB_STATE_PREPARING, JOB_STATE_RUNNING},
@@ -244,6 +245,74 @@ Test(jobs, a_folder_that_an_older_daemon_gave_to_the_owner_stays_the_owners)
     cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK, "%s", status_reason());
     cr_assert_eq(stat(folder_path("jobs/1"), &about), 0);
     cr_assert_eq(about.st_uid, 12345);
+}
+
+static void reopen_in_slurm(void)
+{
+    jobs_close(jobs);
+    jobs = NULL;
+    cr_assert_eq(jobs_open(folder, &(struct jobs_options){.in_slurm = true}, &jobs), STATUS_OK, "%s", status_reason());
+}
+
+static void expect_owner(const char *name, uid_t uid)
+{
+    struct stat about;
+    cr_assert_eq(lstat(folder_path(name), &about), 0, "%s", name);
+    cr_assert_eq(about.st_uid, uid, "%s", name);
+}
+
+Test(jobs, in_slurm_a_jobs_folder_is_its_owners)
+{
+    if (geteuid() != 0) {
+        cr_skip_test("only root can give a folder away");
+    }
+    struct stat about;
+    int64_t id = good("x", 12345);
+    reopen_in_slurm();
+    for (int round = 0; round < 2; round++) {
+        cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(stat(folder_path("jobs/1"), &about), 0);
+        cr_assert(about.st_uid == 12345 && about.st_gid == 100 && (about.st_mode & 07777) == 0700);
+    }
+}
+
+Test(jobs, what_attempts_on_this_machine_have_left_is_found_by_those_in_slurm)
+{
+    uid_t uid = geteuid() == 0 ? 12345 : geteuid();
+    static const char *const given[] = {"log", "events.jsonl", "rank-0.log", "run", "results", "results/result.json"};
+    char path[PATH_MAX], target[PATH_MAX] = "";
+    int64_t id = good("x", uid);
+    cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK);
+    folder_write("jobs/1/log", "said");
+    folder_write("jobs/1/events.jsonl", "{}");
+    folder_write("jobs/1/rank-0.log", "");
+    folder_write("jobs/1/result.json", "{}");
+    folder_write("jobs/1/metrics.jsonl", "{}");
+    folder_write("jobs/1/runs", "/home/ann/runs/x.1\n/home/ann/runs/x.2\ncut sho");
+    reopen_in_slurm();
+    cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK, "%s", status_reason());
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        snprintf(path, sizeof path, "jobs/1/%s", given[i]);
+        expect_owner(path, uid);
+    }
+    expect_owner("jobs/1", uid);
+    cr_assert_gt(readlink(folder_path("jobs/1/run"), target, sizeof target - 1), 0);
+    cr_assert_str_eq(target, "/home/ann/runs/x.2");
+    cr_assert(folder_has("jobs/1/results/metrics.jsonl") && !folder_has("jobs/1/result.json") && !folder_has("jobs/1/runs"));
+}
+
+Test(jobs, a_run_that_was_published_on_this_machine_is_published_in_slurm)
+{
+    char target[PATH_MAX] = "";
+    int64_t id = good("x", geteuid());
+    cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK);
+    folder_write("jobs/1/runs", "/home/ann/runs/x.1\npublished\n");
+    folder_write("jobs/1/result.json", "{}");
+    reopen_in_slurm();
+    cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK, "%s", status_reason());
+    cr_assert_gt(readlink(folder_path("jobs/1/run"), target, sizeof target - 1), 0);
+    cr_assert_str_eq(target, "results");
+    cr_assert(folder_has("jobs/1/results/result.json"));
 }
 
 Test(jobs, a_long_name_is_cut_between_two_characters)

@@ -75,7 +75,7 @@ static void expect_next(const char *state, size_t n, int64_t next)
 static struct store_repaired repair(const char *state)
 {
     struct store_repaired done;
-    cr_assert_eq(jobs_restore(folder_path(state), NULL, &done), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_restore(folder_path(state), NULL, NULL, &done), STATUS_OK, "%s", status_reason());
     return done;
 }
 
@@ -174,16 +174,16 @@ Test(lost_store, a_backup_is_restored_and_numbers_go_on_above_all_that_were_give
     backup("state", "backup");
     cr_assert_not(folder_has("backup-wal"));
     fill("state", 4, 2); /* 7 jobs, folders up to 5 */
-    cr_assert_eq(jobs_restore(folder_path("state"), folder_path("backup"), &done), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("backup"), &done), STATUS_OK, "%s", status_reason());
     cr_assert_eq(done.n_job, 3);
     cr_assert_eq(done.highest, 7);
     cr_assert_eq(access(done.old, F_OK), 0, "the store that was there is kept");
     expect_next("state", 3, 8);
     cr_assert_eq(unlink(folder_path("state/jobs.sqlite")), 0); /* now folders alone tell of higher numbers */
-    cr_assert_eq(jobs_restore(folder_path("state"), folder_path("backup"), &done), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("backup"), &done), STATUS_OK, "%s", status_reason());
     cr_assert_eq(done.highest, 5);
     expect_next("state", 3, 6);
-    cr_assert_eq(jobs_restore(folder_path("new"), folder_path("backup"), &done), STATUS_OK, "on another machine");
+    cr_assert_eq(jobs_restore(folder_path("new"), NULL, folder_path("backup"), &done), STATUS_OK, "on another machine");
     expect_next("new", 3, 4);
 }
 
@@ -194,10 +194,10 @@ Test(lost_store, what_is_no_backup_is_refused_and_the_store_stays)
     folder_write("text", "no store, but a text that is long enough for SQLite to have a look at its beginning, which it "
                          "takes a hundred bytes for");
     folder_write("empty", "");
-    cr_assert_eq(jobs_restore(folder_path("state"), folder_path("text"), &done), STATUS_DATA);
-    cr_assert_eq(jobs_restore(folder_path("state"), folder_path("empty"), &done), STATUS_DATA);
+    cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("text"), &done), STATUS_DATA);
+    cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("empty"), &done), STATUS_DATA);
     cr_assert_not_null(strstr(status_reason(), "is empty; expected a job store"), "%s", status_reason());
-    cr_assert_eq(jobs_restore(folder_path("state"), folder_path("none"), &done), STATUS_NO_INPUT);
+    cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("none"), &done), STATUS_NO_INPUT);
     expect_next("state", 3, 4);
     cr_assert_not(folder_has("state/jobs.sqlite.new"));
 }
@@ -219,8 +219,8 @@ Test(lost_store, nothing_is_restored_or_repaired_while_a_daemon_serves_it)
         }
         char byte;
         (void)!read(ready[0], &byte, 1);
-        bool is_refused = jobs_restore(folder_path("state"), NULL, &done) == STATUS_PEER &&
-                          jobs_restore(folder_path("state"), folder_path("backup"), &done) == STATUS_PEER;
+        bool is_refused = jobs_restore(folder_path("state"), NULL, NULL, &done) == STATUS_PEER &&
+                          jobs_restore(folder_path("state"), NULL, folder_path("backup"), &done) == STATUS_PEER;
         kill(daemon, SIGKILL);
         waitpid(daemon, NULL, 0);
         _exit(is_refused ? 0 : 1);

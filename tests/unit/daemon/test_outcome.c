@@ -145,6 +145,37 @@ Test(outcome, an_attempt_that_was_never_let_go_costs_neither_a_restart_nor_time)
     EXPECT(CANCELLED, USER, 75);
 }
 
+Test(outcome, a_job_that_slurm_refuses_is_tried_again_within_its_restarts_and_on_as_many_workers)
+{
+    const struct ending ending = {.was_refused = true, .text = "sbatch: Invalid account"};
+    int32_t n_worker = job.n_worker;
+    job.slurm = 7;
+    for (int i = 0; i < job.max_restarts; i++) {
+        job.state = JOB_STATE_SUBMITTED;
+        outcome_decide(&ending, &backoff, 110.0, &job);
+        EXPECT(QUEUED, BACKING_OFF, -1);
+    }
+    cr_assert(job.n_worker == n_worker && job.slurm == 0);
+    job.state = JOB_STATE_SUBMITTED;
+    outcome_decide(&ending, &backoff, 110.0, &job);
+    EXPECT(FAILED, SLURM_REFUSED, 69);
+    cr_assert_str_eq(job.reason_text, "sbatch: Invalid account; no restarts are left");
+}
+
+Test(outcome, a_preempted_attempt_is_followed_by_another_and_costs_no_restart)
+{
+    job.n_restart = job.max_restarts;
+    job.checkpointed = true;
+    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .was_preempted = true, .restartable = true, .text = "x"},
+                   &backoff, 110.0, &job);
+    EXPECT(QUEUED, WAITING_TURN, -1);
+    cr_assert(job.n_restart == job.max_restarts && job.next_attempt_at > 110.0);
+    cr_assert_str_eq(job.reason_text, "x; another attempt follows");
+    running();
+    outcome_decide(&(struct ending){.status = STATUS_DATA, .was_preempted = true, .text = "x"}, &backoff, 110.0, &job);
+    EXPECT(FAILED, BAD_DATA, 65);
+}
+
 Test(outcome, no_restarts_means_none)
 {
     job.max_restarts = 0;

@@ -111,3 +111,15 @@ Test(own_files, the_largest_is_that_with_most_bytes_or_most_of_the_disk_and_a_cu
     cr_assert_eq(about.st_size, 1 << 16);
     own_files_close(&files, log);
 }
+
+Test(own_files, in_an_owners_folder_events_have_no_limit)
+{
+    char name[NAME_MAX + 1];
+    folder_write("7/events.jsonl", "{\"event\":\"begin\"}\n");
+    folder_write("7/log", "x");
+    cr_assert_eq(truncate(folder_path("7/events.jsonl"), 8 << 20), 0);
+    cr_assert_eq(truncate(folder_path("7/log"), 1 << 20), 0);
+    cr_assert_not(own_files_are(job));
+    cr_assert_eq(own_files_largest(job, name), 1 << 20);
+    cr_assert_str_eq(name, "log");
+}

@@ -123,6 +123,25 @@ Test(queue, a_job_with_more_workers_than_there_are_gpus_takes_them_all)
     EXPECT(1, WAIT, WAITING_GPUS, "0 of 2 GPUs are free, it needs 1");
 }
 
+Test(queue, jobs_that_run_in_slurm_are_planned_and_start_whatever_this_machine_has)
+{
+    whole.is_elsewhere = true;
+    whole.gpus = 0;
+    running(4, 8 * GIB);
+    queued(64, 64 * GIB)->n_gpu = 9;
+    queued(1, -1);
+    queued(1, GIB);
+    decide(0);
+    STARTS(1);
+    EXPECT(2, PLAN, PLANNING, "");
+    STARTS(3);
+    whole.drains = true;
+    decide(0);
+    for (size_t i = 1; i < 4; i++) {
+        EXPECT(i, WAIT, DRAINING, "(trainctl undrain)");
+    }
+}
+
 Test(queue, jobs_on_gpus_wait_and_hold_nothing_where_there_are_none_any_more)
 {
     whole.gpus = 0;

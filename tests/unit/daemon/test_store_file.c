@@ -99,7 +99,7 @@ Test(store_file, a_newer_version_is_refused_with_both_numbers)
     run_sql("PRAGMA user_version = 99");
     struct store *store;
     cr_assert_eq(store_open(folder, &store), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 5"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 6"), "%s", status_reason());
 }
 
 /* The tables of version 1, and jobs of its daemon: one that runs on two GPUs, one on none, one that waits and one that has ended. */
@@ -155,6 +155,7 @@ Test(store_file, version_3_is_brought_up_to_date_and_its_submissions_are_still_k
             "job_group;"
             "ALTER TABLE jobs DROP COLUMN tags; ALTER TABLE jobs DROP COLUMN n_part; ALTER TABLE jobs DROP COLUMN metric;"
             "ALTER TABLE jobs DROP COLUMN best_valid_metric; ALTER TABLE jobs DROP COLUMN best_test_metric;"
+            "ALTER TABLE jobs DROP COLUMN slurm;"
             "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id) WHERE submission_id <> '';"
             "CREATE TABLE aside AS SELECT * FROM jobs; PRAGMA user_version = 3;");
     for (int opened = 0; opened < 2; opened++) {
@@ -180,6 +181,25 @@ Test(store_file, version_3_is_brought_up_to_date_and_its_submissions_are_still_k
     store = store_case_open();
     store_case_expect_submitted(store, 1000, "sweep", 2, 1);
     store_close(store);
+}
+
+Test(store_file, version_5_is_brought_up_to_date_and_none_of_its_jobs_is_in_slurm)
+{
+    struct store *store = store_case_open();
+    store_case_insert(store, "old", "");
+    store_close(store);
+    run_sql("ALTER TABLE jobs DROP COLUMN slurm; CREATE TABLE aside AS SELECT * FROM jobs; PRAGMA user_version = 5;");
+    for (int opened = 0; opened < 2; opened++) {
+        store = store_case_open();
+        store_case_find(store);
+        cr_assert_eq(store_case_n, 1);
+        cr_assert_eq(store_case_found[0].slurm, opened == 0 ? 0 : 77);
+        cr_assert(!job_is_in_slurm(&store_case_found[0]) || opened == 1);
+        store_case_found[0].slurm = 77;
+        cr_assert_eq(store_update(store, &store_case_found[0]), STATUS_OK, "%s", status_reason());
+        store_close(store);
+    }
+    run_sql("SELECT * FROM aside_5");
 }
 
 Test(store_file, a_row_that_cannot_be_a_jobs_costs_no_other_job)

@@ -19,7 +19,7 @@ TestSuite(events, .init = folder_make, .fini = folder_remove);
 static struct events *take(uint32_t attempt)
 {
     struct events *events;
-    cr_assert_eq(events_open(folder, attempt, NULL, &events), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(events_open(folder, attempt, NULL, false, &events), STATUS_OK, "%s", status_reason());
     return events;
 }
 
@@ -82,12 +82,40 @@ Test(events, what_happens_is_a_line_each_with_its_attempt)
     json_decref(all);
 }
 
+Test(events, an_attempt_that_waits_begins_when_the_one_before_has_ended)
+{
+    int pipe_ends[2];
+    cr_assert_eq(pipe(pipe_ends), 0);
+    struct events *events = take(1), *other;
+    pid_t child = fork();
+    if (child == 0) {
+        close(pipe_ends[0]);
+        bool asked = write(pipe_ends[1], "", 1) == 1;
+        enum status status = events_open(folder, 2, NULL, true, &other);
+        _exit(asked && status == STATUS_OK ? 0 : 1);
+    }
+    char byte;
+    cr_assert_eq(read(pipe_ends[0], &byte, 1), 1);
+    events_state(events, "RUNNING");
+    events_end(events, STATUS_OK);
+    events_close(events);
+    int end;
+    cr_assert_eq(waitpid(child, &end, 0), child);
+    cr_assert_eq(end, 0);
+    json_t *all = lines();
+    cr_assert_eq(json_array_size(all), 4);
+    expect_text(all, 2, "event", "end");
+    expect_text(all, 3, "event", "begin");
+    cr_assert_eq(json_integer_value(field(all, 3, "attempt")), 2);
+    json_decref(all);
+}
+
 Test(events, a_folder_is_one_attempts_at_a_time)
 {
     struct events *events = take(1), *other;
     pid_t child = fork();
     if (child == 0) {
-        bool is_refused = events_open(folder, 2, NULL, &other) == STATUS_PEER;
+        bool is_refused = events_open(folder, 2, NULL, false, &other) == STATUS_PEER;
         _exit(is_refused && strstr(status_reason(), "/lock' is held: another attempt of this job runs") != NULL ? 0 : 1);
     }
     int end;
@@ -98,7 +126,7 @@ Test(events, a_folder_is_one_attempts_at_a_time)
     json_t *all = lines();
     cr_assert_eq(json_array_size(all), 2, "the refused one wrote nothing");
     json_decref(all);
-    cr_assert_eq(events_open("/nowhere/at/all", 1, NULL, &other), STATUS_NO_INPUT);
+    cr_assert_eq(events_open("/nowhere/at/all", 1, NULL, false, &other), STATUS_NO_INPUT);
     cr_assert_not_null(strstr(status_reason(), "'/nowhere/at/all/lock'"), "%s", status_reason());
 }
 
@@ -176,10 +204,10 @@ Test(events, inherited_files_are_locked_and_written_without_a_name)
 {
     struct events *events, *other;
     struct job_files files = inherited(1 << 20), same = inherited(1 << 20);
-    cr_assert_eq(events_open("/nowhere/at/all", 1, &files, &events), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(events_open("/nowhere/at/all", 1, &files, false, &events), STATUS_OK, "%s", status_reason());
     pid_t child = fork();
     if (child == 0) {
-        _exit(events_open("/nowhere/at/all", 2, &same, &other) == STATUS_PEER ? 0 : 1);
+        _exit(events_open("/nowhere/at/all", 2, &same, false, &other) == STATUS_PEER ? 0 : 1);
     }
     int ended, log, made;
     cr_assert_eq(waitpid(child, &ended, 0), child);
@@ -202,7 +230,7 @@ Test(events, epochs_become_rarer_as_a_file_with_a_limit_grows_and_never_fill_it)
     struct stat about;
     struct job_files files = inherited(MOST);
     struct progress progress = {.n_epoch = 1 << 20, .left_s = NAN};
-    cr_assert_eq(events_open(folder, 1, &files, &events), STATUS_OK);
+    cr_assert_eq(events_open(folder, 1, &files, false, &events), STATUS_OK);
     for (int i = 0; i < 30000; i++) { /* a quarter of an hour of epochs */
         progress.last = (struct progress_epoch){.n_done = i + 1, .loss = 0.5};
         events_epoch(events, &progress, JOB_METRIC_ACCURACY, 4096, 10.0 + i / 32.0);

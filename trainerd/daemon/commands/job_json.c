@@ -130,6 +130,7 @@ json_t *job_json(const struct job_record *record, bool is_whole)
     set(job, "attempt", json_integer(record->attempt));
     set(job, "restarts", json_integer(record->n_restart));
     set(job, "pid", json_integer(record->pid));
+    set(job, "slurm", record->slurm != 0 ? json_integer(record->slurm) : json_null());
     set(job, "exit_code", record->exit_code >= 0 ? json_integer(record->exit_code) : json_null());
     return job;
 }

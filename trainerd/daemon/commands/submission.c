@@ -28,8 +28,8 @@ void submission_ask(const struct job *job, int32_t n_worker, struct job_record *
     record->n_worker = n_worker;
     record->n_slot = n_slot > INT32_MAX ? INT32_MAX : (int32_t)n_slot;
     /* Workers that others start have their own machines' GPUs. */
-    bool here = job->workers.launcher == JOB_LAUNCHER_LOCAL;
-    record->n_gpu = here && job->workers.device == JOB_DEVICE_GPU ? n_worker : 0;
+    bool is_given = job->workers.launcher == JOB_LAUNCHER_LOCAL || job->workers.launcher == JOB_LAUNCHER_SLURM;
+    record->n_gpu = is_given && job->workers.device == JOB_DEVICE_GPU ? n_worker : 0;
     record->memory = -1;
 }
 
@@ -43,13 +43,24 @@ enum status submission_check_gpus(const char *file, const struct job_record *rec
         file != NULL ? file : "", file != NULL ? ": " : "", job_choice_text("workers", "device", JOB_DEVICE_GPU));
 }
 
-enum status submission_check_launcher(const char *file, const struct job *job)
+enum status submission_check_launcher(const char *file, bool in_slurm, struct job *job)
 {
-    if (job->workers.launcher == JOB_LAUNCHER_SLURM) {
+    int64_t launcher = job->workers.launcher;
+    if (in_slurm && launcher != JOB_LAUNCHER_LOCAL && launcher != JOB_LAUNCHER_SLURM) {
+        return status_fail(STATUS_CONFIG,
+                           "%s: workers.launcher = \"%s\", and the workers of this daemon's jobs are tasks of Slurm "
+                           "(daemon.runner): expected \"slurm\", or none",
+                           file, job_choice_text("workers", "launcher", launcher));
+    }
+    if (in_slurm) {
+        job->workers.count = job->workers.count > 0 ? job->workers.count : 1;
+        return STATUS_OK;
+    }
+    if (launcher == JOB_LAUNCHER_SLURM) {
         return status_fail(
             STATUS_CONFIG,
             "%s: workers.launcher = \"slurm\" is for trainerd --config in a batch script of Slurm (docs/cluster.md); the "
-            "daemon's jobs run outside of allocations, with another launcher",
+            "daemon's jobs run outside of allocations (daemon.runner), with another launcher",
             file);
     }
     return job->workers.count > 0

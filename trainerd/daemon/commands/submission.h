@@ -22,8 +22,9 @@ void submission_ask(const struct job *job, int32_t n_worker, struct job_record *
 /* errors  STATUS_CONFIG it asks for GPUs, of which the daemon has none. file: the job file's name; NULL: none is named */
 enum status submission_check_gpus(const char *file, const struct job_record *record, int32_t n_gpu);
 
-/* errors  STATUS_CONFIG the launcher needs an allocation of Slurm, in which no job of the daemon runs, or leaves the number of workers open */
-enum status submission_check_launcher(const char *file, const struct job *job);
+/* errors  STATUS_CONFIG the launcher needs an allocation of Slurm, and jobs run without; it leaves the number of workers open; in_slurm: workers are
+ * Slurm's tasks, and it is another. A number that is Slurm's to say is set to 1 */
+enum status submission_check_launcher(const char *file, bool in_slurm, struct job *job_io);
 
 /* Copy at most capacity - 1 bytes of a text, whole UTF-8 characters only. */
 void submission_cut(const char *text, char *out, size_t capacity);

@@ -1,6 +1,7 @@
 #include "trainerd/daemon/jobs/folders.h"
 
 #include "protocol/dir.h"
+#include "protocol/job_files.h"
 #include "protocol/log.h"
 #include "trainerd/daemon/jobs/store.h"
 
@@ -129,6 +130,78 @@ static bool is_of_job(const char *name)
     }
     size_t n = strlen(name);
     return n > 9 && strncmp(name, "rank-", 5) == 0 && strcmp(name + n - 4, ".log") == 0;
+}
+
+/* Where the last run is, and what the job keeps of one that was published: `runs` becomes `run`, a link, and results/. */
+static enum status rename_runs(const struct dir *dir)
+{
+    static const char *const kept[] = {"metrics.jsonl", "result.json"};
+    char last[PATH_MAX];
+    int file;
+    struct stat about;
+    struct dir results;
+    enum status status = dir_file_open(dir, "runs", &file);
+    if (status != STATUS_OK) {
+        return status == STATUS_NO_INPUT ? STATUS_OK : status;
+    }
+    bool is_known = job_files_last_run(file, last);
+    close(file);
+    if (fstatat(dir->file, "result.json", &about, AT_SYMLINK_NOFOLLOW) == 0 && about.st_size > 0) {
+        status = dir_inner(dir, "results", true, &results);
+        for (size_t i = 0; i < sizeof kept / sizeof *kept && status == STATUS_OK; i++) {
+            (void)!renameat(dir->file, kept[i], results.file, kept[i]); /* not there: it was renamed before the daemon died */
+        }
+        if (status == STATUS_OK) {
+            dir_close(&results);
+        }
+    }
+    if (status == STATUS_OK && is_known) {
+        status = dir_link_replace(dir, "run", last[0] == '/' ? last : "results");
+    }
+    return status == STATUS_OK ? dir_file_remove(dir, "runs") : status;
+}
+
+/* Give what is beneath; until the folder itself is given no other user can have put anything into it. */
+static void give_files(const struct dir *dir, const struct job_record *record)
+{
+    DIR *all = opendir(dir->path);
+    for (const struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
+        bool is_run = strcmp(entry->d_name, "run") == 0 || strcmp(entry->d_name, "results") == 0;
+        if (is_run || is_of_job(entry->d_name)) {
+            (void)!fchownat(dirfd(all), entry->d_name, record->uid, record->gid, AT_SYMLINK_NOFOLLOW);
+        }
+    }
+    if (all != NULL) {
+        closedir(all);
+    }
+}
+
+enum status folders_give(const char *folder, const struct job_record *record)
+{
+    struct dir dir, results;
+    struct stat about;
+    enum status status = dir_open(folder, DIR_LAST_NO_LINK, &dir);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (fstat(dir.file, &about) != 0 || about.st_uid != geteuid()) {
+        dir_close(&dir);
+        return STATUS_OK;
+    }
+    status = rename_runs(&dir);
+    if (status == STATUS_OK && record->uid != geteuid()) {
+        if (dir_inner(&dir, "results", false, &results) == STATUS_OK) {
+            give_files(&results, record);
+            dir_close(&results);
+        }
+        give_files(&dir, record);
+        if (fchown(dir.file, record->uid, record->gid) != 0) {
+            status = status_fail(STATUS_CREATE, "cannot give '%s' to user %u: %s", folder, (unsigned)record->uid,
+                                 strerror(errno));
+        }
+    }
+    dir_close(&dir);
+    return status;
 }
 
 void folders_remove(const char *folder)

@@ -19,8 +19,12 @@ enum status folders_check(const char *jobs, const char *id, int64_t highest);
 /* Mark them as this store's. errors  STATUS_CREATE, STATUS_IO */
 enum status folders_mark(const char *jobs, const char *id);
 
-/* Make the folder of a job, accessible to its owner alone, unless it exists. errors  STATUS_CREATE it is another user's, or no folder, … */
+/* Make the folder of a job, which only the daemon can enter, unless it exists. errors  STATUS_CREATE it is another user's, or no folder, … */
 enum status folders_make(const char *folder, const struct job_record *record);
+
+/* Give the folder to the job's owner, for coordinators that open files there by name: those of Slurm's jobs, which cannot inherit any. What attempts
+ * on this machine have left is named as they name it. A folder that is the owner's stays as it is; no attempt may run. errors  STATUS_CREATE, STATUS_IO */
+enum status folders_give(const char *folder, const struct job_record *record);
 
 /* Remove a job's folder with what a daemon or a coordinator has put there; a folder that has anything else stays. One that is not there is fine. */
 void folders_remove(const char *folder);

@@ -37,6 +37,11 @@ bool job_has_tag(const struct job_record *record, const char *tag)
     return false;
 }
 
+bool job_is_in_slurm(const struct job_record *record)
+{
+    return record->state == JOB_STATE_SUBMITTED || record->slurm != 0;
+}
+
 const char *job_state_name(enum job_state state)
 {
     return (unsigned)state < JOB_STATE_N ? states[state].name : "UNKNOWN";

@@ -14,6 +14,7 @@
 /*         name        has it ended */
 #define JOB_STATE_LIST(X)                                                                                                      \
     X(QUEUED, false)                                                                                                           \
+    X(SUBMITTED, false)                                                                                                        \
     X(PREPARING, false)                                                                                                        \
     X(STARTING, false)                                                                                                         \
     X(RUNNING, false)                                                                                                          \
@@ -39,6 +40,8 @@ enum job_state {
     X(WAITING_GPUS, "too few GPUs are free")                                                                                   \
     X(DRAINING, "the daemon starts no jobs until an administrator says so")                                                    \
     X(BACKING_OFF, "its last attempt failed; the next one waits")                                                              \
+    X(WAITING_SLURM, "it waits in Slurm")                                                                                      \
+    X(SLURM_SILENT, "Slurm does not answer")                                                                                   \
     X(CANCELLING, "it was told to stop")                                                                                       \
     X(RESCALING, "it continues with another number of workers")                                                                \
     X(BAD_CONFIG, "its job file is wrong")                                                                                     \
@@ -52,6 +55,7 @@ enum job_state {
     X(DIVERGED, "the loss is not finite")                                                                                      \
     X(TIME_LIMIT, "its time limit passed")                                                                                     \
     X(LOG_LIMIT, "a file in its folder became larger than the daemon allows")                                                  \
+    X(SLURM_REFUSED, "Slurm refused it")                                                                                       \
     X(USER, "its owner asked for it")                                                                                          \
     X(INTERNAL, "a bug of trainerd")
 
@@ -109,9 +113,10 @@ struct job_record {
     uint64_t gpus;             /* held by the present attempt (gpus.h's sets); 0: none */
     int32_t attempt;           /* 0: none begun yet */
     int32_t n_restart;         /* attempts that failed and were followed by another */
-    pid_t pid;                 /* 0: none runs */
+    pid_t pid;                 /* 0: none runs here. SUBMITTED, without a number of Slurm's: sbatch */
     uint64_t pid_start;        /* its start time, in ticks since boot: the pid alone may have been reused */
-    double attempt_at;         /* when the present attempt began, by job_clock.h, as all times below; 0: none is under way */
+    int64_t slurm;             /* number of Slurm's job that is the present attempt; 0: none, or not known yet */
+    double attempt_at;         /* when the present attempt began to run, by job_clock.h, as all times below; 0: none runs */
     double ran_s;              /* of all earlier attempts; counts against time_limit_s */
     double next_attempt_at;    /* BACKING_OFF: not before */
     int64_t n_event_bytes;     /* of the job's events file, already in this record */
@@ -124,6 +129,9 @@ struct job_record {
 /* Is it of this group / has it this tag? */
 bool job_has_group(const struct job_record *record, const char *group);
 bool job_has_tag(const struct job_record *record, const char *tag);
+
+/* Is its present attempt, if it has one, a job of Slurm's? */
+bool job_is_in_slurm(const struct job_record *record);
 
 const char *job_state_name(enum job_state state); /* "RUNNING" */
 bool job_state_ended(enum job_state state);

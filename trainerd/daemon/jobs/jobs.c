@@ -26,7 +26,8 @@ struct listener {
 struct jobs {
     struct store *store;
     const struct gpus *gpus;
-    char folder[PATH_MAX - 64]; /* STATE/jobs, absolute; shorter than PATH_MAX for the names in it */
+    bool in_slurm;
+    char folder[PATH_MAX - 64]; /* STATE/jobs or SHARED/jobs, absolute; shorter than PATH_MAX for the names in it */
     struct job_record **all;    /* ids ascending */
     size_t n, capacity;
     struct listener *listeners;
@@ -127,26 +128,33 @@ enum status jobs_drain_set(struct jobs *jobs, bool drains)
 
 /* --- opening --- */
 
-static enum status find_folder(struct jobs *jobs, const char *state_folder)
+static enum status find_folder(struct jobs *jobs, const char *base)
 {
     char whole[PATH_MAX];
-    if (realpath(state_folder, whole) == NULL) {
-        return status_fail(STATUS_CREATE, "cannot find the state folder '%s': %s", state_folder, strerror(errno));
+    if (realpath(base, whole) == NULL) {
+        return status_fail(STATUS_CREATE, "cannot find the folder '%s' for jobs: %s", base, strerror(errno));
     }
     if (snprintf(jobs->folder, sizeof jobs->folder, "%s/jobs", whole) >= (int)sizeof jobs->folder) {
-        return status_fail(STATUS_CREATE, "the state folder's path is too long: '%.64s…'", whole);
+        return status_fail(STATUS_CREATE, "the path of the folder for jobs is too long: '%.64s…'", whole);
+    }
+    if (jobs->in_slurm && strpbrk(jobs->folder, "%\\") != NULL) { /* sbatch --output replaces what they begin */
+        return status_fail(STATUS_CREATE, "the folder for jobs is '%s': expected a path without %% and \\, for Slurm",
+                           jobs->folder);
     }
     return file_folder_make(jobs->folder);
 }
 
-enum status jobs_open(const char *state_folder, const struct gpus *gpus, struct jobs **out)
+enum status jobs_open(const char *state_folder, const struct jobs_options *options, struct jobs **out)
 {
     static const struct gpus none;
+    static const struct jobs_options local;
+    options = options != NULL ? options : &local;
     struct jobs *jobs = memory_alloc(1, sizeof *jobs);
     int64_t highest = 0;
-    jobs->gpus = gpus != NULL ? gpus : &none;
+    jobs->gpus = options->gpus != NULL ? options->gpus : &none;
+    jobs->in_slurm = options->in_slurm;
     enum status status = store_open(state_folder, &jobs->store);
-    status = status == STATUS_OK ? find_folder(jobs, state_folder) : status;
+    status = status == STATUS_OK ? find_folder(jobs, options->shared != NULL ? options->shared : state_folder) : status;
     status = status == STATUS_OK ? store_highest(jobs->store, &highest) : status;
     status = status == STATUS_OK ? folders_check(jobs->folder, store_id(jobs->store), highest) : status;
     status = status == STATUS_OK ? job_clock_open(jobs->store) : status;
@@ -237,6 +245,11 @@ const struct gpus *jobs_gpus(const struct jobs *jobs)
     return jobs->gpus;
 }
 
+bool jobs_are_in_slurm(const struct jobs *jobs)
+{
+    return jobs->in_slurm;
+}
+
 void jobs_reserve(struct jobs *jobs, const char *state_folder, int64_t n_bytes)
 {
     reserve_open(&jobs->reserve, state_folder, n_bytes);
@@ -249,7 +262,8 @@ void jobs_reserve(struct jobs *jobs, const char *state_folder, int64_t n_bytes)
 
 /* The states that may follow each state. An attempt only moves forward; the next one begins in the queue. */
 static const unsigned steps[JOB_STATE_N] = {
-    [JOB_STATE_QUEUED] = BIT(QUEUED) | BIT(PREPARING) | BIT(FAILED) | BIT(CANCELLED),
+    [JOB_STATE_QUEUED] = BIT(QUEUED) | BIT(SUBMITTED) | BIT(PREPARING) | BIT(FAILED) | BIT(CANCELLED),
+    [JOB_STATE_SUBMITTED] = BIT(SUBMITTED) | BIT(PREPARING) | BIT(STARTING) | BIT(RUNNING) | BIT(QUEUED) | ENDS,
     [JOB_STATE_PREPARING] = BIT(PREPARING) | BIT(STARTING) | BIT(RUNNING) | BIT(QUEUED) | ENDS,
     [JOB_STATE_STARTING] = BIT(STARTING) | BIT(RUNNING) | BIT(QUEUED) | ENDS,
     [JOB_STATE_RUNNING] = BIT(RUNNING) | BIT(QUEUED) | ENDS,
@@ -265,10 +279,12 @@ static enum status fill(const struct jobs *jobs, struct job_record *record, cons
     status = status == STATUS_OK ? submission_output(job, submission->folder, output) : status;
     if (status == STATUS_OK) {
         const char *file = submission->file != NULL ? submission->file : "job.toml";
+        status = submission_check_launcher(file, jobs->in_slurm, job);
         submission_ask(job, (int32_t)job->workers.count, record);
         record->n_part = (int32_t)job->partition.parts;
-        status = submission_check_launcher(file, job);
-        status = status == STATUS_OK ? submission_check_gpus(file, record, jobs->gpus->n) : status;
+        if (status == STATUS_OK && !jobs->in_slurm) {
+            status = submission_check_gpus(file, record, jobs->gpus->n);
+        }
     }
     if (status != STATUS_OK) {
         return status;
@@ -391,7 +407,7 @@ void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *pro
 void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text)
 {
     struct job_record *record = find(jobs, id);
-    ASSERT(record != NULL && record->state == JOB_STATE_QUEUED);
+    ASSERT(record != NULL && !job_state_ended(record->state));
     if (record->reason != reason || strcmp(record->reason_text, text) != 0) {
         record->reason = reason;
         submission_cut(text, record->reason_text, sizeof record->reason_text);
@@ -419,7 +435,8 @@ enum status jobs_folder_make(const struct jobs *jobs, int64_t id)
     ASSERT(record != NULL);
     char folder[PATH_MAX];
     jobs_folder(jobs, id, folder);
-    return folders_make(folder, record);
+    enum status status = folders_make(folder, record);
+    return status == STATUS_OK && jobs->in_slurm ? folders_give(folder, record) : status;
 }
 
 /* --- jobs that are kept no longer --- */
@@ -463,19 +480,19 @@ void jobs_retain(struct jobs *jobs, const struct retention *retention)
 
 /* --- another store --- */
 
-/* STATE/jobs, as a restore or a repair finds it. */
-static enum status folder_of(const char *state_folder, char out[PATH_MAX])
+/* The folder of jobs' folders, as a restore or a repair finds it. */
+static enum status folder_of(const char *base, char out[PATH_MAX])
 {
-    return snprintf(out, PATH_MAX, "%s/jobs", state_folder) < PATH_MAX - 64
+    return snprintf(out, PATH_MAX, "%s/jobs", base) < PATH_MAX - 64
                ? file_folder_make(out)
-               : status_fail(STATUS_CREATE, "the state folder's path is too long: '%.64s…'", state_folder);
+               : status_fail(STATUS_CREATE, "the path of the folder for jobs is too long: '%.64s…'", base);
 }
 
-enum status jobs_restore(const char *state_folder, const char *from, struct store_repaired *out)
+enum status jobs_restore(const char *state_folder, const char *shared, const char *from, struct store_repaired *out)
 {
     char folder[PATH_MAX];
     int64_t highest = 0;
-    enum status status = folder_of(state_folder, folder);
+    enum status status = folder_of(shared != NULL ? shared : state_folder, folder);
     status = status == STATUS_OK ? folders_highest(folder, &highest) : status;
     if (status == STATUS_OK) {
         status = from != NULL ? store_restore(state_folder, from, highest, out) : store_repair(state_folder, highest, out);

@@ -16,8 +16,14 @@ struct jobs;
  * not change a job itself. */
 typedef void jobs_listener(void *context, const struct job_record *record);
 
-/* gpus: those that its jobs share, borrowed; NULL: none. errors  those of store_open; STATUS_DATA the folders are not this store's jobs' */
-enum status jobs_open(const char *state_folder, const struct gpus *gpus, struct jobs **out);
+struct jobs_options {
+    const struct gpus *gpus; /* those that jobs of this machine share; NULL: none */
+    const char *shared;      /* folder with jobs' folders; NULL: the state folder */
+    bool in_slurm;           /* jobs are tasks of Slurm: of what they ask for, nothing is of this machine */
+};
+
+/* options: borrowed; NULL: none. errors  those of store_open; STATUS_DATA the folders are not this store's jobs' */
+enum status jobs_open(const char *state_folder, const struct jobs_options *options, struct jobs **out);
 void jobs_close(struct jobs *jobs);
 void jobs_listen(struct jobs *jobs, jobs_listener *listener, void *context);
 void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
@@ -63,22 +69,24 @@ void jobs_keep_time(struct jobs *jobs);
  * from the job's events). */
 void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *progress, int64_t n_event_bytes);
 
-/* Set why a queued job waits: in memory alone, since the queue finds it again, and it changes for many jobs at once. */
+/* Set why a job waits, in the queue or in Slurm: in memory alone, since the queue, or Slurm, says it again, and it changes for many jobs at once. */
 void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text);
 
 /* Note what the job's planning, which begins, may take; 0: it has ended. In memory alone. */
 void jobs_plans(struct jobs *jobs, int64_t id, int64_t n_bytes);
 
-/* STATE/jobs/<id>, with the files of protocol/job_files.h and the job's log. out PATH_MAX */
+/* STATE/jobs/<id>, or SHARED/jobs/<id>, with the files of protocol/job_files.h and the job's log. out PATH_MAX */
 void jobs_folder(const struct jobs *jobs, int64_t id, char *out);
-/* Make the folder, which only the daemon can enter, unless it exists. errors  STATUS_CREATE */
+/* Make the folder, which only the daemon can enter, or, where jobs are in Slurm, only the owner, unless it exists. errors  those of folders_make,
+ * folders_give */
 enum status jobs_folder_make(const struct jobs *jobs, int64_t id);
 
 /* Put a backup in the place of the state folder's store, or (from NULL) what can be read of it, where no daemon has it open; numbers go on above
  * those of its folders, too. errors  those of store_restore */
-enum status jobs_restore(const char *state_folder, const char *from, struct store_repaired *out);
+enum status jobs_restore(const char *state_folder, const char *shared, const char *from, struct store_repaired *out);
 
 struct store *jobs_store(const struct jobs *jobs);
 const struct gpus *jobs_gpus(const struct jobs *jobs);
+bool jobs_are_in_slurm(const struct jobs *jobs);
 
 #endif

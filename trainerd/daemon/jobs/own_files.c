@@ -103,13 +103,14 @@ static void each_file(const char *folder, void (*each)(void *context, int dir, c
 struct largest {
     int64_t n;
     char *name;
+    bool is_owners; /* the folder */
 };
 
 static void compare(void *context, int dir, const char *name, int64_t n)
 {
     struct largest *largest = context;
     (void)dir;
-    if (n > largest->n) {
+    if (n > largest->n && !(largest->is_owners && strcmp(name, "events.jsonl") == 0)) {
         largest->n = n;
         snprintf(largest->name, NAME_MAX + 1, "%s", name);
     }
@@ -117,7 +118,7 @@ static void compare(void *context, int dir, const char *name, int64_t n)
 
 int64_t own_files_largest(const char *folder, char name_out[NAME_MAX + 1])
 {
-    struct largest largest = {.name = name_out};
+    struct largest largest = {.name = name_out, .is_owners = !own_files_are(folder)};
     name_out[0] = '\0';
     each_file(folder, compare, &largest);
     return largest.n;

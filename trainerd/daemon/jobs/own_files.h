@@ -27,7 +27,8 @@ bool own_files_are(const char *folder);
 enum status own_files_open(const char *folder, int32_t n_rank, int64_t n_most, struct job_files *out, int *log_out);
 void own_files_close(struct job_files *files, int log);
 
-/* The most that one of the folder's files has, or takes of the disk, in bytes; 0: there are no files. name_out: of that file */
+/* The most that one of the folder's files has, or takes of the disk, in bytes; 0: there are no files. In a folder of the job's owner events are left
+ * out: its coordinators do not know the limit, which others write their events by. name_out: of that file */
 int64_t own_files_largest(const char *folder, char name_out[NAME_MAX + 1]);
 /* Cut what has more bytes, or takes more, to its first n_most. */
 void own_files_cut(const char *folder, int64_t n_most);

@@ -26,6 +26,7 @@ struct need {
 
 /* The state of the walk over waiting jobs. */
 struct walk {
+    bool is_elsewhere;
     struct need whole;
     struct need free;       /* not used by jobs that run or were just started, nor by planning */
     struct need unreserved; /* of what jobs do not use, what is not reserved for waiting jobs before this one */
@@ -48,8 +49,12 @@ static struct user *user_of(struct walk *walk, uid_t uid)
 }
 
 /* Threads can share cores, and workers GPUs: a job that asks for more than there are takes them all. Without any GPU it waits for one. */
-static struct need need_of(const struct job_record *job, const struct need *whole)
+static struct need need_of(const struct walk *walk, const struct job_record *job)
 {
+    const struct need *whole = &walk->whole;
+    if (walk->is_elsewhere) {
+        return (struct need){0};
+    }
     return (struct need){.n_slot = job->n_slot < whole->n_slot ? job->n_slot : whole->n_slot,
                          .n_gpu = job->n_gpu < whole->n_gpu || whole->n_gpu == 0 ? job->n_gpu : whole->n_gpu,
                          .memory = job->memory < 0 ? 0 : job->memory};
@@ -113,9 +118,9 @@ static void describe_impossible(const struct need *need, const struct need *whol
  * there is no other user; more where planning alone is known to take more. */
 static void reserve_for(struct walk *walk, const struct job_record *job)
 {
-    struct need need = need_of(job, &walk->whole);
+    struct need need = need_of(walk, job);
     struct user *user = user_of(walk, job->uid);
-    if (job->memory < 0 && !user->has_unknown) {
+    if (job->memory < 0 && !user->has_unknown && !walk->is_elsewhere) {
         int64_t share = walk->whole.memory / walk->n_user;
         need.memory = job->planning_need > share ? job->planning_need : share;
         user->has_unknown = true;
@@ -182,7 +187,7 @@ static void decide_planning(struct walk *walk, const struct job_record *job, str
 
 static void decide(struct walk *walk, const struct job_record *job, double now, struct queue_decision *out)
 {
-    struct need need = need_of(job, &walk->whole);
+    struct need need = need_of(walk, job);
     if (!fits(&need, &walk->whole)) { /* nothing is reserved for it */
         describe_impossible(&need, &walk->whole, out);
         return;
@@ -232,7 +237,8 @@ static int compare_places(const void *left, const void *right)
 void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now,
                   struct queue_decision *decision)
 {
-    struct walk walk = {.whole = {.n_slot = whole->n_slot, .n_gpu = gpus_n(whole->gpus), .memory = whole->memory}};
+    struct walk walk = {.is_elsewhere = whole->is_elsewhere,
+                        .whole = {.n_slot = whole->n_slot, .n_gpu = gpus_n(whole->gpus), .memory = whole->memory}};
     uint64_t free_gpus = whole->gpus;
     struct place *places = memory_alloc(n + 1, sizeof *places);
     size_t n_queued = 0;
@@ -246,7 +252,7 @@ void queue_decide(const struct job_record *const *jobs, size_t n, const struct q
         if (jobs[i]->state == JOB_STATE_QUEUED) {
             places[n_queued++] = (struct place){.job = jobs[i], .at = i};
         } else if (!job_state_ended(jobs[i]->state)) {
-            struct need need = need_of(jobs[i], &walk.whole);
+            struct need need = need_of(&walk, jobs[i]);
             take(&walk.free, &need);
             free_gpus &= ~jobs[i]->gpus;
         }

@@ -16,9 +16,10 @@
 
 struct queue_capacity {
     int32_t n_slot;
-    uint64_t gpus;  /* a set */
-    int64_t memory; /* bytes */
-    bool drains;    /* nothing starts */
+    uint64_t gpus;     /* a set */
+    int64_t memory;    /* bytes */
+    bool drains;       /* nothing starts */
+    bool is_elsewhere; /* jobs run in Slurm, which has a queue of its own: they need nothing of this machine but for planning */
 };
 
 enum queue_verdict { QUEUE_VERDICT_WAIT, QUEUE_VERDICT_PLAN, QUEUE_VERDICT_START, QUEUE_VERDICT_NEVER };

@@ -152,6 +152,21 @@ static enum status update_to_5(struct store *store)
     return store_finish(store, store_run(store, sql, "bring it up to date"), "bring it up to date");
 }
 
+/* Version 6 has the numbers of Slurm's jobs. */
+static enum status update_to_6(struct store *store)
+{
+    static const char sql[] = "BEGIN IMMEDIATE;"
+                              "ALTER TABLE jobs ADD COLUMN slurm INTEGER NOT NULL DEFAULT 0;"
+                              "PRAGMA user_version = 6;";
+    int64_t n_aside = 0;
+    enum status status = store_number(store, "SELECT count(*) FROM sqlite_master WHERE name = 'aside'", &n_aside);
+    status = status == STATUS_OK ? store_run(store, sql, "bring it up to date") : status;
+    if (status == STATUS_OK && n_aside > 0) {
+        status = store_run(store, "ALTER TABLE aside RENAME TO aside_5", "bring it up to date");
+    }
+    return store_finish(store, status, "bring it up to date");
+}
+
 static enum status read_id(struct store *store)
 {
     char id[STORE_FACT_BYTES];
@@ -199,6 +214,7 @@ static enum status check_version(struct store *store)
         status = status == STATUS_OK && version < 3 ? update_to_3(store) : status;
         status = status == STATUS_OK && version < 4 ? update_to_4(store) : status;
         status = status == STATUS_OK && version < 5 ? update_to_5(store) : status;
+        status = status == STATUS_OK && version < 6 ? update_to_6(store) : status;
     }
     return status == STATUS_OK ? read_id(store) : status;
 }

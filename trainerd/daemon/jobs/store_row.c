@@ -66,6 +66,7 @@ static const struct column {
     COLUMN(TEXT, "metric", progress.metric)
     COLUMN(REAL, "best_valid_metric", progress.best_valid_metric)
     COLUMN(REAL, "best_test_metric", progress.best_test_metric)
+    COLUMN(INT, "slurm", slurm)
 #undef COLUMN
 #undef SIZE_OF
 };

@@ -12,7 +12,7 @@ extern const int store_row_n;
 
 /* "name TEXT, uid INTEGER, …" / "name, uid, …" / "?, ?, …" / "name = ?, uid = ?, …" written to out. */
 enum store_row_form { STORE_ROW_DECLARED, STORE_ROW_NAMES, STORE_ROW_MARKS, STORE_ROW_SET };
-#define STORE_ROW_BYTES 1024
+#define STORE_ROW_BYTES 1280
 void store_row_print(enum store_row_form form, char out[STORE_ROW_BYTES]);
 
 /* Bind the record to a statement's parameters from number `first` on; its texts are borrowed until the statement is reset. */

@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <sqlite3.h>
 
-#define STORE_VERSION 5
+#define STORE_VERSION 6
 #define STORE_SQL_BYTES (3 * STORE_ROW_BYTES)
 
 enum store_statement { STORE_INSERT, STORE_UPDATE, STORE_SAME, STORE_HISTORY, STORE_FIND, STORE_AUDIT, STORE_N_STATEMENT };

@@ -128,7 +128,7 @@ static struct sums sum(const struct job_record *const *jobs, size_t n)
         sums.n_of_state[job->state]++;
         if (job->state == JOB_STATE_QUEUED) {
             sums.n_of_reason[job->reason]++;
-        } else if (!job_state_ended(job->state)) {
+        } else if (!job_state_ended(job->state) && !job_is_in_slurm(job)) {
             sums.n_slot += job->n_slot;
             sums.gpus |= job->gpus;
             sums.memory += job->memory > 0 ? job->memory : 0;

@@ -1,5 +1,5 @@
-/* One coordinator from its start, or its adoption, to its end: its events update the job's record, its deadlines are enforced,
- * its end decides the job's next state. A change that cannot be saved is tried again until it is.
+/* One attempt, wherever it runs: its events update the job's record, its deadlines are enforced, its end decides the job's next state. A change
+ * that cannot be saved is tried again until it is.
  */
 #include "protocol/clock.h"
 #include "protocol/fault.h"
@@ -8,13 +8,9 @@
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-
-#define KILLED_CHECK_MS 20 /* between two checks of which processes of a session are left */
 
 /* What is read of an attempt's events in a second, at most, and at once after a pause: whoever writes more, waits. */
 #define EVENTS_BYTES_PER_S (1 << 20)
@@ -33,7 +29,7 @@ static void handle_closed(uv_handle_t *handle)
     supervisor_release_handle(supervisor);
 }
 
-static void handle_opened(struct attempt *attempt, uv_handle_t *handle)
+void attempt_handle_opened(struct attempt *attempt, uv_handle_t *handle)
 {
     handle->data = attempt;
     attempt->n_handle++;
@@ -54,7 +50,7 @@ void attempt_close(struct attempt *attempt)
     uv_close((uv_handle_t *)&attempt->watch, handle_closed);
     uv_close((uv_handle_t *)&attempt->deadline, handle_closed);
     uv_close((uv_handle_t *)&attempt->step_timer, handle_closed);
-    process_release(&attempt->process);
+    attempt->runner->close(attempt);
 }
 
 static void on_step_timer(uv_timer_t *timer)
@@ -62,18 +58,17 @@ static void on_step_timer(uv_timer_t *timer)
     step(timer->data);
 }
 
-/* Step again: at once when there is more to read, after a wait when a change could not be saved. */
-static void step_later(struct attempt *attempt, uint64_t wait_ms)
+void attempt_step_later(struct attempt *attempt, uint64_t wait_ms)
 {
     uv_timer_start(&attempt->step_timer, on_step_timer, wait_ms, 0);
 }
 
-static int32_t attempt_number(const struct attempt *attempt)
+int32_t attempt_number(const struct attempt *attempt)
 {
     return jobs_get(attempt->supervisor->jobs, attempt->id)->attempt;
 }
 
-static void warn(struct attempt *attempt)
+void attempt_warn(struct attempt *attempt)
 {
     if (!attempt->has_warned) {
         log_warn_of(attempt->id, attempt_number(attempt), "%s; it is tried again", status_reason());
@@ -90,16 +85,15 @@ static void on_deadline(uv_timer_t *timer)
         return;
     }
     if (attempt->stopping != JOB_REASON_NONE || attempt->has_end) {
-        log_warn_of(attempt->id, attempt_number(attempt), "coordinator (pid %d) did not end in time and is killed",
-                    (int)attempt->process.pid);
-        process_kill_session(&attempt->process);
+        log_warn_of(attempt->id, attempt_number(attempt), "coordinator did not end in time and is killed");
+        attempt->runner->kill(attempt);
         return;
     }
     struct job_record next = *jobs_get(attempt->supervisor->jobs, attempt->id);
     next.reason = JOB_REASON_TIME_LIMIT;
     snprintf(next.reason_text, sizeof next.reason_text, "its time limit of %.3g s has passed", next.time_limit_s);
     if (jobs_change(attempt->supervisor->jobs, &next) != STATUS_OK) { /* the attempt is stopped all the same */
-        warn(attempt);
+        attempt_warn(attempt);
     }
     attempt_stop(attempt, JOB_REASON_TIME_LIMIT);
 }
@@ -113,7 +107,8 @@ static void deadline_set(struct attempt *attempt, double after_s)
 /* The coordinator has reported its end: it has kill_s to exit. */
 static void expect_end(struct attempt *attempt)
 {
-    if (attempt->stopping == JOB_REASON_NONE) {
+    if (attempt->stopping == JOB_REASON_NONE && !attempt->awaits_end) {
+        attempt->awaits_end = true;
         deadline_set(attempt, attempt->supervisor->options.kill_s);
     }
 }
@@ -125,7 +120,7 @@ void attempt_stop(struct attempt *attempt, enum job_reason why)
         return; /* a second TERM would interrupt the checkpoint that the first one asked for */
     }
     attempt->stopping = why;
-    process_signal(&attempt->process, SIGTERM);
+    attempt->runner->stop(attempt);
     deadline_set(attempt, attempt->supervisor->options.kill_s);
 }
 
@@ -145,6 +140,12 @@ static void read_event(void *context, const struct event *event)
     switch (event->kind) {
     case EVENT_KIND_BEGIN:
         batch->attempt->has_begun = true;
+        if (next->state == JOB_STATE_SUBMITTED) {
+            next->state = JOB_STATE_PREPARING;
+            next->attempt_at = job_clock_s();
+            next->started_at = next->started_at > 0.0 ? next->started_at : clock_wall_s();
+            batch->is_step = true;
+        }
         break;
     case EVENT_KIND_STATE:
         if (event->state > next->state) {
@@ -153,6 +154,7 @@ static void read_event(void *context, const struct event *event)
         }
         break;
     case EVENT_KIND_EPOCH:
+        batch->attempt->has_trained = true;
         next->progress = event->progress;
         break;
     case EVENT_KIND_CHECKPOINT:
@@ -206,11 +208,20 @@ static bool read_events(struct attempt *attempt, bool *more_out)
     if (status == STATUS_DATA) {
         spoil(attempt, &batch.next);
     } else if (status != STATUS_OK && status != STATUS_NO_INPUT) { /* only the process's end will be noticed */
-        warn(attempt);
+        attempt_warn(attempt);
     }
     if (batch.is_step) {
-        if (jobs_change(jobs, &batch.next) != STATUS_OK) {
-            warn(attempt);
+        bool begins = batch.next.attempt_at > 0.0 && record->attempt_at <= 0.0;
+        if (begins && batch.next.reason == JOB_REASON_WAITING_SLURM) {
+            batch.next.reason = JOB_REASON_NONE;
+            batch.next.reason_text[0] = '\0';
+        }
+        if (jobs_change(jobs, &batch.next) == STATUS_OK) {
+            if (begins && attempt->stopping == JOB_REASON_NONE) {
+                attempt_limit(attempt);
+            }
+        } else {
+            attempt_warn(attempt);
             return false;
         }
     } else if (batch.next.n_event_bytes != record->n_event_bytes) {
@@ -221,35 +232,10 @@ static bool read_events(struct attempt *attempt, bool *more_out)
 
 /* --- its end --- */
 
-/* Why the coordinator could not be started, else the last line of its log. */
-static void last_line(const struct attempt *attempt, char *text, size_t capacity)
-{
-    process_start_error(&attempt->process, text, capacity);
-    if (text[0] == '\0') {
-        event_log_last_line_in(attempt->log, text, capacity);
-    }
-}
-
-/* The coordinator died without a report: its wait status, if it was reaped, and the last line of its log. */
-static void describe_death(const struct attempt *attempt, const struct job_record *record, char *text, size_t capacity)
-{
-    char line[JOB_REASON_BYTES / 2], how[128];
-    last_line(attempt, line, sizeof line);
-    int number = WTERMSIG(attempt->wait_status);
-    const char *name = sigabbrev_np(number);
-    if (attempt->was_reaped) {
-        snprintf(how, sizeof how, "was killed by signal %d (SIG%s)", number, name != NULL ? name : "?");
-    } else {
-        snprintf(how, sizeof how, "is gone, its exit status is not known");
-    }
-    snprintf(text, capacity, "its coordinator (pid %d) %s%s%s%s", (int)record->pid, how,
-             line[0] != '\0' ? "; its log ends with \"" : "", line, line[0] != '\0' ? "\"" : "");
-}
-
-/* From the event "end" if there is one, else from the exit status. text: `capacity` bytes for the sentence */
+/* From the event "end" if there is one, else what is known of where it ran. text: `capacity` bytes for the sentence */
 static struct ending ending_of(const struct attempt *attempt, const struct job_record *record, char *text, size_t capacity)
 {
-    struct ending ending = {.stopping = attempt->stopping, .text = text};
+    struct ending ending = {0};
     if (attempt->spoiled[0] != '\0') {
         ending.status = attempt->stopping == JOB_REASON_LOG_LIMIT ? STATUS_IO : STATUS_DATA;
         snprintf(text, capacity, "%s", attempt->spoiled);
@@ -257,25 +243,15 @@ static struct ending ending_of(const struct attempt *attempt, const struct job_r
         ending.status = attempt->end.status;
         ending.restartable = attempt->end.restartable;
         snprintf(text, capacity, "%s", attempt->end.reason);
-    } else if (attempt->was_found && !attempt->has_begun && record->state == JOB_STATE_PREPARING) {
-        ending.has_not_begun = true;
-        snprintf(text, capacity, "the daemon died before it let attempt %d begin", (int)record->attempt);
-    } else if (attempt->was_reaped && WIFEXITED(attempt->wait_status)) {
-        ending.status = status_from_exit_code(WEXITSTATUS(attempt->wait_status));
-        ending.restartable = restart_is_possible(ending.status);
-        last_line(attempt, text, capacity);
-        if (text[0] == '\0') {
-            snprintf(text, capacity, "its coordinator (pid %d) ended with exit code %d", (int)record->pid,
-                     WEXITSTATUS(attempt->wait_status));
-        }
-    } else if (attempt->was_reaped && supervisor_memory_ran_out(attempt->supervisor, attempt->wait_status)) {
-        ending.status = STATUS_NOMEM;
-        snprintf(text, capacity, "its coordinator (pid %d) was killed, since memory ran out: %s is %lld bytes",
-                 (int)record->pid, memory_machine_name(), (long long)memory_machine());
     } else {
-        ending.is_lost = true;
-        describe_death(attempt, record, text, capacity);
+        attempt->runner->ending(attempt, record, text, capacity, &ending);
     }
+    if (record->slurm != 0 && attempt->stopping == JOB_REASON_NONE) {
+        bool was_stopped = attempt->has_end && attempt->end.status == STATUS_INTERRUPTED && attempt->has_trained;
+        ending.was_preempted = was_stopped || (attempt->slurm.is_seen && strcmp(attempt->slurm.look.name, "PREEMPTED") == 0);
+    }
+    ending.stopping = ending.stopping != JOB_REASON_NONE ? ending.stopping : attempt->stopping;
+    ending.text = text;
     return ending;
 }
 
@@ -291,8 +267,8 @@ static void settle(struct attempt *attempt)
     enum status status = asks_again ? supervisor_needs(supervisor, next.n_worker, &next) : STATUS_OK;
     status = status == STATUS_OK ? jobs_change(supervisor->jobs, &next) : status;
     if (status != STATUS_OK) {
-        warn(attempt);
-        step_later(attempt, SUPERVISOR_RETRY_MS);
+        attempt_warn(attempt);
+        attempt_step_later(attempt, SUPERVISOR_RETRY_MS);
         return;
     }
     log_info_of(next.id, next.attempt, "%s %s %s", job_state_name(next.state), job_reason_name(next.reason), next.reason_text);
@@ -307,31 +283,27 @@ static void step(struct attempt *attempt)
     bool more = false;
     uint64_t wait_ms = read_wait_ms(attempt);
     if (wait_ms > 0) {
-        step_later(attempt, wait_ms);
+        attempt_step_later(attempt, wait_ms);
     } else if (!read_events(attempt, &more)) {
-        step_later(attempt, SUPERVISOR_RETRY_MS);
+        attempt_step_later(attempt, SUPERVISOR_RETRY_MS);
     } else if (more) {
-        step_later(attempt, 0);
-    } else if (attempt->is_gone && process_kill_session(&attempt->process)) {
-        step_later(attempt, KILLED_CHECK_MS); /* wait until the processes that it started are dead */
+        attempt_step_later(attempt, 0);
+    } else if (attempt->is_gone && attempt->runner->has_rest(attempt)) {
+        attempt_step_later(attempt, ATTEMPT_REST_MS);
     } else if (attempt->is_gone) {
         attempt_files_cut(attempt); /* before a change is saved: its files may have filled the store's disk */
         settle(attempt);
     } else if (attempt->has_end) {
         expect_end(attempt);
     }
+    if (!attempt->is_gone && attempt->runner->stepped != NULL) {
+        attempt->runner->stepped(attempt);
+    }
 }
 
-static void exited(uv_poll_t *poll, int error, int events)
+void attempt_gone(struct attempt *attempt)
 {
-    (void)error;
-    (void)events;
-    struct attempt *attempt = poll->data;
-    uv_poll_stop(poll);
     attempt->is_gone = true;
-    /* Kill the rest of its session here: until it is reaped, its number cannot be reused. */
-    process_kill_session(&attempt->process);
-    attempt->was_reaped = process_reap(&attempt->process, &attempt->wait_status);
     step(attempt);
 }
 
@@ -359,12 +331,12 @@ struct attempt *attempt_of(const struct supervisor *supervisor, int64_t id)
     return attempt;
 }
 
-/* Add an attempt to the supervisor's; its process is not watched yet. */
-static struct attempt *attempt_add(struct supervisor *supervisor, int64_t id)
+struct attempt *attempt_add(struct supervisor *supervisor, int64_t id, const struct runner *runner)
 {
     struct attempt *attempt = memory_alloc(1, sizeof *attempt);
     *attempt = (struct attempt){.supervisor = supervisor,
                                 .id = id,
+                                .runner = runner,
                                 .process = {.pidfd = -1, .gate = -1, .error_pipe = -1},
                                 .next = supervisor->attempts};
     supervisor->attempts = attempt;
@@ -373,51 +345,35 @@ static struct attempt *attempt_add(struct supervisor *supervisor, int64_t id)
     snprintf(attempt->events, sizeof attempt->events, "%s/events.jsonl", folder);
     snprintf(attempt->log, sizeof attempt->log, "%s/log", folder);
     uv_timer_init(supervisor->loop, &attempt->deadline);
-    handle_opened(attempt, (uv_handle_t *)&attempt->deadline);
+    attempt_handle_opened(attempt, (uv_handle_t *)&attempt->deadline);
     uv_timer_init(supervisor->loop, &attempt->step_timer);
-    handle_opened(attempt, (uv_handle_t *)&attempt->step_timer);
+    attempt_handle_opened(attempt, (uv_handle_t *)&attempt->step_timer);
     uv_fs_event_init(supervisor->loop, &attempt->watch);
-    handle_opened(attempt, (uv_handle_t *)&attempt->watch);
+    attempt_handle_opened(attempt, (uv_handle_t *)&attempt->watch);
     return attempt;
 }
 
-/* Follow a process that runs. */
-static void attempt_watch(struct attempt *attempt)
+void attempt_limit(struct attempt *attempt)
 {
-    struct supervisor *supervisor = attempt->supervisor;
-    const struct job_record *record = jobs_get(supervisor->jobs, attempt->id);
-    int error = uv_poll_init(supervisor->loop, &attempt->exit, attempt->process.pidfd);
-    ASSERT(error == 0); /* a pidfd that was just opened */
-    handle_opened(attempt, (uv_handle_t *)&attempt->exit);
-    uv_poll_start(&attempt->exit, UV_READABLE, exited);
-    char folder[PATH_MAX];
-    jobs_folder(supervisor->jobs, attempt->id, folder);
-    error = uv_fs_event_start(&attempt->watch, on_folder_changed, folder, 0);
-    if (error != 0) {
-        log_warn_of(attempt->id, attempt_number(attempt), "events are read at the coordinator's end only: %s",
-                    uv_strerror(error));
-    }
-    if (record->time_limit_s > 0.0) {
+    const struct job_record *record = jobs_get(attempt->supervisor->jobs, attempt->id);
+    if (record->time_limit_s > 0.0 && record->attempt_at > 0.0) {
         double ran_s = record->ran_s + fmax(0.0, job_clock_s() - record->attempt_at);
         deadline_set(attempt, record->time_limit_s - ran_s);
     }
 }
 
-/* One for each worker, or all where there are fewer: the least-numbered that no other job holds, as the queue has found that there are so many. */
-static uint64_t gpus_choose(const struct supervisor *supervisor, const struct job_record *record)
+void attempt_follow(struct attempt *attempt)
 {
-    uint64_t left = supervisor->options.capacity.gpus;
-    size_t n;
-    const struct job_record *const *all = jobs_all(supervisor->jobs, &n);
-    for (size_t i = 0; i < n; i++) {
-        left &= ~all[i]->gpus;
+    char folder[PATH_MAX];
+    jobs_folder(attempt->supervisor->jobs, attempt->id, folder);
+    int error = uv_fs_event_start(&attempt->watch, on_folder_changed, folder, 0);
+    if (error != 0) {
+        log_warn_of(attempt->id, attempt_number(attempt), "changes of its folder are not seen at once: %s", uv_strerror(error));
     }
-    int32_t n_all = gpus_n(supervisor->options.capacity.gpus);
-    return gpus_least(left, record->n_gpu < n_all ? record->n_gpu : n_all);
+    attempt_limit(attempt);
 }
 
-/* Where the events of an attempt begin that has not: what lies before is an earlier attempt's, or was put there by another process. */
-static int64_t events_before(const struct supervisor *supervisor, int64_t id)
+int64_t attempt_events_before(const struct supervisor *supervisor, int64_t id)
 {
     char folder[PATH_MAX], path[PATH_MAX + 16];
     jobs_folder(supervisor->jobs, id, folder);
@@ -428,56 +384,19 @@ static int64_t events_before(const struct supervisor *supervisor, int64_t id)
 
 enum status attempt_begin(struct supervisor *supervisor, const struct job_record *record)
 {
-    struct process process;
-    uint64_t gpus = gpus_choose(supervisor, record);
-    enum status status = attempt_spawn(supervisor, record, gpus, &process);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    /* The pid is saved before the gate opens: no coordinator runs that the next daemon would not find. */
-    struct job_record next = *record;
-    next.state = JOB_STATE_PREPARING;
-    next.reason = JOB_REASON_NONE;
-    next.reason_text[0] = '\0';
-    next.attempt++;
-    next.gpus = gpus;
-    next.pid = process.pid;
-    next.pid_start = process.start;
-    next.n_event_bytes = events_before(supervisor, next.id);
-    next.attempt_at = job_clock_s();
-    next.started_at = next.started_at > 0.0 ? next.started_at : clock_wall_s();
-    next.next_attempt_at = 0.0;
-    status = jobs_change(supervisor->jobs, &next);
-    if (status != STATUS_OK) {
-        process_abandon(&process);
-        return status;
-    }
-    struct attempt *attempt = attempt_add(supervisor, next.id);
-    attempt->process = process;
-    attempt_watch(attempt);
-    FAULT(GATE);
-    process_go(&attempt->process);
-    char text[GPUS_TEXT_BYTES];
-    gpus_text(gpus, text);
-    log_info_of(next.id, next.attempt, "coordinator %d%s%s", (int)next.pid, gpus != 0 ? ", GPUs " : "", text);
-    return STATUS_OK;
+    return jobs_are_in_slurm(supervisor->jobs) ? attempt_begin_slurm(supervisor, record)
+                                               : attempt_begin_process(supervisor, record);
 }
 
 void attempt_adopt(struct supervisor *supervisor, const struct job_record *record)
 {
-    struct attempt *attempt = attempt_add(supervisor, record->id);
-    bool lives = process_find(record->pid, record->pid_start, &attempt->process);
-    attempt->was_found = true;
-    log_info_of(record->id, record->attempt, "coordinator %d %s", (int)record->pid, lives ? "was found" : "is gone");
-    attempt->is_gone = !lives;
-    if (lives) {
-        attempt_watch(attempt);
-        attempt_files_check(attempt);
-    }
+    struct attempt *attempt = job_is_in_slurm(record) ? attempt_adopt_slurm(supervisor, record)
+                                                      : attempt_adopt_process(supervisor, record);
+    attempt_files_check(attempt);
     if (record->cancel) {
         attempt_stop(attempt, JOB_REASON_CANCELLING);
     } else if (record->reason == JOB_REASON_RESCALING || record->reason == JOB_REASON_TIME_LIMIT) {
         attempt_stop(attempt, record->reason);
     }
-    step_later(attempt, 0);
+    attempt_step_later(attempt, 0);
 }

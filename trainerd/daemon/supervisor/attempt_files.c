@@ -72,7 +72,7 @@ void attempt_files_check(struct attempt *attempt)
         attempt_stop(attempt, JOB_REASON_LOG_LIMIT);
     }
     if (n - n_most > n_most / KILL_SHARE) {
-        process_kill_session(&attempt->process);
+        attempt->runner->kill(attempt);
     }
 }
 

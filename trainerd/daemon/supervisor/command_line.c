@@ -43,6 +43,10 @@ static enum status begin(const struct jobs *jobs, const struct job_record *recor
     }
     add(out, n, "--set");
     add(out, n, "workers.count=%d", (int)record->n_worker);
+    if (jobs_are_in_slurm(jobs)) {
+        add(out, n, "--set");
+        add(out, n, "workers.launcher=slurm");
+    }
     if (record->n_part > 0) {
         add(out, n, "--set");
         add(out, n, "partition.parts=%d", (int)record->n_part);
@@ -71,6 +75,9 @@ enum status command_line_make(const struct jobs *jobs, const struct job_record *
         }
         if (record->checkpointed) {
             add(out, &n, "--resume");
+        }
+        if (jobs_are_in_slurm(jobs)) { /* the attempt before may still compute on a node that Slurm has lost */
+            add(out, &n, "--wait");
         }
     }
     return status;

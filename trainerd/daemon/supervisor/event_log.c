@@ -47,7 +47,7 @@ static bool read_state(const json_t *line, struct event *out)
 {
     out->kind = EVENT_KIND_STATE;
     return job_state_find(text_of(line, "state"), &out->state) && !job_state_ended(out->state) &&
-           out->state != JOB_STATE_QUEUED;
+           out->state >= JOB_STATE_PREPARING;
 }
 
 static bool read_epoch(const json_t *line, struct event *out)

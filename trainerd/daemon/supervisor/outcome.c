@@ -38,10 +38,11 @@ static void queue(struct job_record *record, enum job_reason reason, double next
 static struct restart_decision restart_of(const struct ending *ending, const struct restart_backoff *backoff,
                                           const struct job_record *record)
 {
-    if (!ending->is_lost && !ending->restartable) {
+    if (!ending->is_lost && !ending->was_refused && !ending->restartable) {
         return (struct restart_decision){0};
     }
-    const struct restart_failure failure = {.status = ending->is_lost ? STATUS_INTERRUPTED : ending->status,
+    const struct restart_failure failure = {.status = ending->is_lost || ending->was_refused ? STATUS_INTERRUPTED
+                                                                                             : ending->status,
                                             .n_restart = record->n_restart,
                                             .n_restart_most = record->max_restarts,
                                             .n_worker = record->n_worker};
@@ -58,7 +59,9 @@ void outcome_decide(const struct ending *ending, const struct restart_backoff *b
     record->gpus = 0;
     record->pid = 0;
     record->pid_start = 0;
-    if (ending->status == STATUS_OK && !ending->is_lost && !ending->has_not_begun) {
+    record->slurm = 0;
+    bool has_ended = !ending->is_lost && !ending->has_not_begun && !ending->was_refused;
+    if (ending->status == STATUS_OK && has_ended) {
         end(record, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
         set_text(record, "%s", "");
         return;
@@ -89,8 +92,15 @@ void outcome_decide(const struct ending *ending, const struct restart_backoff *b
         set_text(record, "%s", ending->text);
         return;
     }
-    enum status status = ending->is_lost ? STATUS_PEER : ending->status;
-    enum job_reason reason = ending->is_lost ? JOB_REASON_COORDINATOR_LOST : job_reason_of(status);
+    if (ending->was_preempted && (ending->is_lost || ending->restartable)) {
+        queue(record, JOB_REASON_WAITING_TURN, now + backoff->first_s);
+        set_text(record, "%s; another attempt follows", ending->text);
+        return;
+    }
+    enum status status = ending->is_lost || ending->was_refused ? STATUS_PEER : ending->status;
+    enum job_reason reason = ending->is_lost       ? JOB_REASON_COORDINATOR_LOST
+                             : ending->was_refused ? JOB_REASON_SLURM_REFUSED
+                                                   : job_reason_of(status);
     const struct restart_decision next = restart_of(ending, backoff, record);
     if (next.restarts) {
         bool has_fewer = next.n_worker < record->n_worker;

@@ -1,53 +1,22 @@
 /* Planning finds what a queued job needs: its coordinator runs with --plan, as its owner.
  *
- * The coordinator prints to memory files of a fixed size, so that the daemon need not read along. It ends with the daemon.
+ * It ends with the daemon.
  */
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#define OUT_MOST_BYTES (8 << 20)
-#define ERR_MOST_BYTES (64 << 10)
-
-/* A file in memory that cannot grow beyond n bytes. */
-static int memory_file(const char *name, off_t n)
-{
-    int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file >= 0 && (ftruncate(file, n) != 0 || fcntl(file, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)) {
-        int error = errno;
-        close(file);
-        file = -1;
-        errno = error;
-    }
-    return file;
-}
-
-/* The text written there: the file offset is shared with the writer. The caller frees it. */
-static char *memory_text(int file, size_t *n_out)
-{
-    off_t n = lseek(file, 0, SEEK_CUR);
-    char *text = memory_alloc((size_t)(n > 0 ? n : 0) + 1, 1);
-    ssize_t got = n > 0 ? pread(file, text, (size_t)n, 0) : 0;
-    *n_out = got > 0 ? (size_t)got : 0;
-    return text;
-}
 
 /* Bytes that planning needs, where it ended since they are more than it was given; 0: it did not. */
 static int64_t need_of(const struct planning *planning)
 {
     size_t n;
-    char *text = memory_text(planning->out, &n);
+    char *text = tool_printed(planning->tool, &n);
     json_t *said = json_loadb(text, n, 0, NULL);
     json_int_t need = json_integer_value(json_object_get(said, "planning_bytes"));
     json_decref(said);
@@ -60,51 +29,58 @@ static int64_t need_of(const struct planning *planning)
 static int64_t memory_of(const struct planning *planning, int32_t *n_part_out)
 {
     size_t n, i;
-    char *text = memory_text(planning->out, &n);
+    char *text = tool_printed(planning->tool, &n);
     json_t *plan = json_loadb(text, n, 0, NULL), *worker;
-    int64_t all = 0;
+    int64_t all = 0, most = 0;
     *n_part_out = (int32_t)json_integer_value(json_object_get(json_object_get(plan, "partition"), "parts"));
     json_array_foreach(json_object_get(plan, "workers"), i, worker)
     {
-        all += json_integer_value(json_object_get(json_object_get(worker, "memory"), "all"));
+        int64_t one = json_integer_value(json_object_get(json_object_get(worker, "memory"), "all"));
+        all += one;
+        most = one > most ? one : most;
     }
+    size_t n_worker = json_array_size(json_object_get(plan, "workers"));
     /* What workers take that run on this machine is in both. */
     json_int_t here = json_integer_value(json_object_get(plan, "machine_bytes"));
     json_int_t cutting = json_integer_value(json_object_get(plan, "partition_bytes")); /* no worker runs by then */
-    here = here > cutting ? here : cutting;
     json_decref(plan);
     free(text);
+    if (jobs_are_in_slurm(planning->supervisor->jobs)) { /* a task is any worker, and may be beside the coordinator */
+        int64_t task = most + MEMORY_PROCESS_FLOOR + here;
+        return all > 0 ? (int64_t)n_worker * (task > cutting ? task : cutting) : -1;
+    }
+    here = here > cutting ? here : cutting;
     return all > 0 ? (all > here ? all : here) : -1;
 }
 
 /* How failed planning ended, in the terms of an attempt's end. */
-static struct ending ending_of(const struct planning *planning, bool was_reaped, int wait_status, char *text, size_t capacity)
+static struct ending ending_of(const struct planning *planning, char *text, size_t capacity)
 {
+    const struct tool *tool = planning->tool;
     struct ending ending = {.status = STATUS_BUG, .text = text};
-    size_t n;
-    process_start_error(&planning->process, text, capacity);
-    if (was_reaped && WIFEXITED(wait_status)) {
-        ending.status = status_from_exit_code(WEXITSTATUS(wait_status));
+    bool was_killed = tool->was_reaped && WIFSIGNALED(tool->wait_status);
+    int code = tool_exit_code(tool);
+    text[0] = '\0';
+    if (code >= 0) {
+        ending.status = status_from_exit_code(code);
         ending.restartable = restart_is_possible(ending.status);
-    } else if (was_reaped && supervisor_memory_ran_out(planning->supervisor, wait_status)) {
+    } else if (was_killed && supervisor_memory_ran_out(planning->supervisor, tool->wait_status)) {
         ending.status = STATUS_NOMEM;
         snprintf(text, capacity, "planning it was killed, since memory ran out: %s is %lld bytes", memory_machine_name(),
                  (long long)memory_machine());
     } else {
         ending.is_lost = true;
-        snprintf(text, capacity, "planning it was ended by signal %d", was_reaped ? WTERMSIG(wait_status) : 0);
+        snprintf(text, capacity, "planning it was ended by signal %d", was_killed ? WTERMSIG(tool->wait_status) : 0);
     }
     if (ending.status == STATUS_OK) {
         ending.status = STATUS_BUG;
         snprintf(text, capacity, "its plan cannot be read");
     }
     if (text[0] == '\0') {
-        char *printed = memory_text(planning->err, &n);
-        event_log_last_line(printed, n, text, capacity);
-        free(printed);
+        tool_message(tool, text, capacity);
     }
     if (text[0] == '\0') {
-        snprintf(text, capacity, "planning it ended with exit code %d", WEXITSTATUS(wait_status));
+        snprintf(text, capacity, "planning it ended with exit code %d", code);
     }
     return ending;
 }
@@ -119,7 +95,7 @@ static void fail_late(const struct supervisor *supervisor, struct job_record *ne
              supervisor->options.plan_s);
 }
 
-static void settle(const struct planning *planning, bool was_reaped, int wait_status)
+static void settle(const struct planning *planning)
 {
     struct supervisor *supervisor = planning->supervisor;
     const struct job_record *record = jobs_get(supervisor->jobs, planning->id);
@@ -127,35 +103,26 @@ static void settle(const struct planning *planning, bool was_reaped, int wait_st
         return;
     }
     struct job_record next = *record;
-    bool is_good = was_reaped && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
+    bool is_good = tool_exit_code(planning->tool) == 0;
     int32_t n_part = 0;
     next.memory = is_good ? memory_of(planning, &n_part) : -1;
     next.n_part = next.attempt == 0 && n_part > 0 ? n_part : next.n_part; /* later plans are told */
     next.planning_need = is_good ? 0 : need_of(planning);
-    if (next.planning_need > 0 && !planning->is_late) {
+    if (next.planning_need > 0 && !planning->tool->is_late) {
         next.reason = JOB_REASON_WAITING_MEMORY; /* the queue says how much, and of how much */
         next.reason_text[0] = '\0';
-    } else if (next.memory < 0 && planning->is_late) {
+    } else if (next.memory < 0 && planning->tool->is_late) {
         fail_late(supervisor, &next);
     } else if (next.memory >= 0) {
         next.reason = JOB_REASON_WAITING_TURN;
         next.reason_text[0] = '\0';
     } else {
         char text[JOB_REASON_BYTES];
-        const struct ending ending = ending_of(planning, was_reaped, wait_status, text, sizeof text);
+        const struct ending ending = ending_of(planning, text, sizeof text);
         outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), &next);
     }
     if (jobs_change(supervisor->jobs, &next) != STATUS_OK) { /* the next pass plans it again */
         log_warn_of(next.id, next.attempt, "%s", status_reason());
-    }
-}
-
-static void closed(uv_handle_t *handle)
-{
-    struct planning *planning = handle->data;
-    supervisor_release_handle(planning->supervisor);
-    if (--planning->n_handle == 0) {
-        free(planning);
     }
 }
 
@@ -167,11 +134,7 @@ static void planning_end(struct planning *planning)
     }
     *link = planning->next;
     jobs_plans(planning->supervisor->jobs, planning->id, 0);
-    uv_close((uv_handle_t *)&planning->exit, closed);
-    uv_close((uv_handle_t *)&planning->deadline, closed);
-    process_release(&planning->process);
-    close(planning->out);
-    close(planning->err);
+    free(planning);
 }
 
 struct planning *planning_of(const struct supervisor *supervisor, int64_t id)
@@ -195,24 +158,15 @@ static bool has_room(const struct supervisor *supervisor, const struct job_recor
     return n < QUEUE_PLANNING_MOST && !plans;
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void ended(void *context, struct tool *tool)
 {
-    struct planning *planning = timer->data;
-    planning->is_late = true;
-    process_kill_session(&planning->process);
-}
-
-static void exited(uv_poll_t *poll, int error, int events)
-{
-    (void)error;
-    (void)events;
-    struct planning *planning = poll->data;
-    int wait_status = 0;
-    bool was_reaped = process_reap(&planning->process, &wait_status);
-    settle(planning, was_reaped, wait_status);
-    supervisor_settled(planning->supervisor);
+    struct planning *planning = context;
+    struct supervisor *supervisor = planning->supervisor;
+    settle(planning);
+    supervisor_settled(supervisor);
+    tool_close(tool);
     planning_end(planning);
-    supervisor_schedule(planning->supervisor);
+    supervisor_schedule(supervisor);
 }
 
 enum status planning_begin(struct supervisor *supervisor, const struct job_record *record, int64_t n_most)
@@ -222,17 +176,8 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
         return STATUS_OK;
     }
     struct planning *planning = memory_alloc(1, sizeof *planning);
-    *planning = (struct planning){.supervisor = supervisor,
-                                  .id = record->id,
-                                  .uid = record->uid,
-                                  .n_most = n_most,
-                                  .out = memory_file("plan", OUT_MOST_BYTES),
-                                  .err = memory_file("errors", ERR_MOST_BYTES)};
-    enum status status = STATUS_OK;
-    if (planning->out < 0 || planning->err < 0) {
-        status = status_fail(STATUS_IO, "cannot make a memory file for a plan: %s", strerror(errno));
-    }
-    status = status == STATUS_OK ? jobs_folder_make(supervisor->jobs, record->id) : status;
+    *planning = (struct planning){.supervisor = supervisor, .id = record->id, .uid = record->uid, .n_most = n_most};
+    enum status status = jobs_folder_make(supervisor->jobs, record->id);
     status = status == STATUS_OK ? command_line_plan(supervisor->jobs, record, n_most, &line) : status;
     if (status == STATUS_OK) {
         const struct process_options options = {.argv = line.argv,
@@ -241,37 +186,18 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
                                                 .pass_environment = supervisor->options.pass_environment,
                                                 .gpus = "", /* a plan opens none */
                                                 .folder = line.folder,
-                                                .input = line.config,
-                                                .out = planning->out,
-                                                .err = planning->err};
-        status = process_spawn(&options, &planning->process);
+                                                .input = line.config};
+        status = tool_start(supervisor->loop, &options, supervisor->options.plan_s, ended, planning, &planning->tool);
     }
     command_line_release(&line);
-    if (status == STATUS_OK && uv_poll_init(supervisor->loop, &planning->exit, planning->process.pidfd) != 0) {
-        process_abandon(&planning->process);
-        status = status_fail(STATUS_IO, "cannot watch the planning of job %lld", (long long)record->id);
-    }
     if (status != STATUS_OK) {
-        if (planning->out >= 0) {
-            close(planning->out);
-        }
-        if (planning->err >= 0) {
-            close(planning->err);
-        }
         free(planning);
         return status;
     }
-    planning->exit.data = planning->deadline.data = planning;
-    uv_poll_start(&planning->exit, UV_READABLE, exited);
-    uv_timer_init(supervisor->loop, &planning->deadline);
-    uv_update_time(supervisor->loop);
-    uv_timer_start(&planning->deadline, on_deadline, (uint64_t)(1e3 * supervisor->options.plan_s), 0);
-    planning->n_handle = 2;
-    supervisor->n_handle += planning->n_handle;
     planning->next = supervisor->planning;
     supervisor->planning = planning;
     jobs_plans(supervisor->jobs, planning->id, n_most);
-    process_go(&planning->process);
+    tool_go(planning->tool);
     return STATUS_OK;
 }
 
@@ -281,10 +207,10 @@ void planning_stop(struct planning *planning)
         return;
     }
     planning->is_stale = true;
-    process_kill_session(&planning->process);
     if (planning->supervisor->is_closing) { /* the loop will not report its end */
-        uv_poll_stop(&planning->exit);
-        process_abandon(&planning->process);
+        tool_abandon(planning->tool);
         planning_end(planning);
+    } else {
+        tool_kill(planning->tool);
     }
 }

@@ -39,7 +39,7 @@ struct plan {
 
 /* What another user's process gets of the daemon's environment, which may hold secrets: how programs and libraries are found, what language is
  * spoken, and how libraries behave on this machine. */
-#define PASSED "PATH LANG LANGUAGE LC_* TZ LD_LIBRARY_PATH UCX_* OMP_* GOMP_* CUDA_* NVIDIA_*"
+#define PASSED "PATH LANG LANGUAGE LC_* TZ LD_LIBRARY_PATH UCX_* OMP_* GOMP_* CUDA_* NVIDIA_* SLURM_CONF"
 
 /* Is the variable of this setting in the list? Names lie between blanks; one that ends in * stands for all that begin so. */
 static bool is_listed(const char *setting, const char *list)
@@ -101,7 +101,9 @@ static char **environment_make(const struct passwd *user, const struct process_o
         all[at++] = setting_make("LOGNAME", user->pw_name);
         all[at++] = setting_make("SHELL", user->pw_shell);
     }
-    all[at++] = setting_make(GPUS_SEEN, options->gpus);
+    if (options->gpus != NULL) {
+        all[at++] = setting_make(GPUS_SEEN, options->gpus);
+    }
     return all;
 }
 
@@ -327,12 +329,19 @@ fail:;
     return status_fail(STATUS_IO, "cannot start %s: %s", plan->options->argv[0], strerror(error));
 }
 
+static enum status program_find(const char *name, char out[PATH_MAX])
+{
+    return name[0] != '/'                                   ? program_beside(name, out)
+           : snprintf(out, PATH_MAX, "%s", name) < PATH_MAX ? STATUS_OK
+                                                            : status_fail(STATUS_CONFIG, "a program's path is too long");
+}
+
 enum status process_spawn(const struct process_options *options, struct process *out)
 {
     struct plan *plan = memory_alloc(1, sizeof *plan);
     plan->options = options;
     plan->input = -1;
-    enum status status = program_beside(options->argv[0], plan->program);
+    enum status status = program_find(options->argv[0], plan->program);
     status = status == STATUS_OK ? user_find(plan) : status;
     status = status == STATUS_OK ? input_make(plan) : status;
     status = status == STATUS_OK ? child_start(plan, out) : status;

@@ -7,7 +7,6 @@
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,11 +123,29 @@ static void on_minute(uv_timer_t *minute)
 
 /* --- opening --- */
 
+/* Do jobs run in Slurm, or attempts that an earlier daemon began there? */
+static bool uses_slurm(const struct jobs *jobs)
+{
+    size_t n;
+    const struct job_record *const *all = jobs_all(jobs, &n);
+    bool any = jobs_are_in_slurm(jobs);
+    for (size_t i = 0; i < n && !any; i++) {
+        any = !job_state_ended(all[i]->state) && job_is_in_slurm(all[i]);
+    }
+    return any;
+}
+
 enum status supervisor_open(uv_loop_t *loop, struct jobs *jobs, const struct supervisor_options *options,
                             struct supervisor **out)
 {
+    struct slurm slurm = {0};
+    enum status status = uses_slurm(jobs) ? slurm_open(options, &slurm) : STATUS_OK;
+    if (status != STATUS_OK) {
+        return status;
+    }
     struct supervisor *supervisor = memory_alloc(1, sizeof *supervisor);
-    *supervisor = (struct supervisor){.loop = loop, .jobs = jobs, .options = *options, .on_schedule = schedule, .n_handle = 2};
+    *supervisor = (struct supervisor){
+        .loop = loop, .jobs = jobs, .options = *options, .on_schedule = schedule, .slurm = slurm, .n_handle = 2};
     int error = uv_timer_init(loop, &supervisor->timer);
     ASSERT(error == 0);
     supervisor->timer.data = supervisor->minute.data = supervisor;
@@ -258,8 +275,8 @@ enum status supervisor_checkpoint(struct supervisor *supervisor, int64_t id)
     if (status != STATUS_OK) {
         return status;
     }
-    const struct attempt *attempt = attempt_of(supervisor, id);
-    if (record.state != JOB_STATE_RUNNING || attempt == NULL || !process_signal(&attempt->process, SIGUSR1)) {
+    struct attempt *attempt = attempt_of(supervisor, id);
+    if (record.state != JOB_STATE_RUNNING || attempt == NULL || !attempt->runner->checkpoint(attempt)) {
         return status_fail(STATUS_USAGE, "job %lld is %s; expected one that is RUNNING", (long long)id,
                            job_state_name(record.state));
     }
@@ -272,7 +289,9 @@ enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t 
     enum status status = find_active(supervisor, id, &next);
     struct job_record before = next;
     status = status == STATUS_OK ? supervisor_needs(supervisor, n_worker, &next) : status;
-    status = status == STATUS_OK ? submission_check_gpus(NULL, &next, jobs_gpus(supervisor->jobs)->n) : status;
+    status = status == STATUS_OK && !jobs_are_in_slurm(supervisor->jobs)
+                 ? submission_check_gpus(NULL, &next, jobs_gpus(supervisor->jobs)->n)
+                 : status;
     if (status != STATUS_OK || n_worker == before.n_worker) {
         return status;
     }

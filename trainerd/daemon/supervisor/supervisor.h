@@ -21,10 +21,16 @@ struct supervisor_options {
     struct retention retention;     /* of ended jobs */
     double plan_s;                  /* that planning a job may take */
     struct restart_backoff backoff;
+    double slurm_poll_s, slurm_s; /* between two looks at Slurm's queue; that a command of Slurm may take */
+    const char *slurm_options;    /* of sbatch; borrowed. Used where jobs_are_in_slurm, and for attempts that are found there */
     const char *pass_environment; /* names of the daemon's environment variables that all jobs get; borrowed */
 };
 
-/* Adopt running coordinators, then start jobs. owns  borrows loop and jobs; supervisor_close leaves coordinators running */
+/* Adopt running coordinators, then start jobs.
+ *
+ *   owns    borrows loop and jobs; supervisor_close leaves coordinators running
+ *   errors  STATUS_CONFIG jobs run in Slurm, and its commands are not in PATH, or its options are wrong
+ */
 enum status supervisor_open(uv_loop_t *loop, struct jobs *jobs, const struct supervisor_options *options,
                             struct supervisor **out);
 void supervisor_close(struct supervisor *supervisor);

@@ -13,6 +13,7 @@
 void supervisor_release_handle(struct supervisor *supervisor)
 {
     if (--supervisor->n_handle == 0) {
+        slurm_release(&supervisor->slurm);
         free(supervisor);
     }
 }

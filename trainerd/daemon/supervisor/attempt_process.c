@@ -1,0 +1,183 @@
+/* An attempt that is a process of this machine: a coordinator that is forked, saved and let go (D23), found again by pid and start time, and
+ * killed with its session. */
+#include "protocol/clock.h"
+#include "protocol/fault.h"
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "trainerd/daemon/supervisor/supervisor_state.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* --- its end --- */
+
+/* Why the coordinator could not be started, else the last line of its log. */
+static void last_line(const struct attempt *attempt, char *text, size_t capacity)
+{
+    process_start_error(&attempt->process, text, capacity);
+    if (text[0] == '\0') {
+        event_log_last_line_in(attempt->log, text, capacity);
+    }
+}
+
+/* The coordinator died without a report: its wait status, if it was reaped, and the last line of its log. */
+static void describe_death(const struct attempt *attempt, const struct job_record *record, char *text, size_t capacity)
+{
+    char line[JOB_REASON_BYTES / 2], how[128];
+    last_line(attempt, line, sizeof line);
+    int number = WTERMSIG(attempt->wait_status);
+    const char *name = sigabbrev_np(number);
+    if (attempt->was_reaped) {
+        snprintf(how, sizeof how, "was killed by signal %d (SIG%s)", number, name != NULL ? name : "?");
+    } else {
+        snprintf(how, sizeof how, "is gone, its exit status is not known");
+    }
+    snprintf(text, capacity, "its coordinator (pid %d) %s%s%s%s", (int)record->pid, how,
+             line[0] != '\0' ? "; its log ends with \"" : "", line, line[0] != '\0' ? "\"" : "");
+}
+
+static void ending_find(const struct attempt *attempt, const struct job_record *record, char *text, size_t capacity,
+                        struct ending *out)
+{
+    if (attempt->was_found && !attempt->has_begun && record->state == JOB_STATE_PREPARING) {
+        out->has_not_begun = true;
+        snprintf(text, capacity, "the daemon died before it let attempt %d begin", (int)record->attempt);
+    } else if (attempt->was_reaped && WIFEXITED(attempt->wait_status)) {
+        out->status = status_from_exit_code(WEXITSTATUS(attempt->wait_status));
+        out->restartable = restart_is_possible(out->status);
+        last_line(attempt, text, capacity);
+        if (text[0] == '\0') {
+            snprintf(text, capacity, "its coordinator (pid %d) ended with exit code %d", (int)record->pid,
+                     WEXITSTATUS(attempt->wait_status));
+        }
+    } else if (attempt->was_reaped && supervisor_memory_ran_out(attempt->supervisor, attempt->wait_status)) {
+        out->status = STATUS_NOMEM;
+        snprintf(text, capacity, "its coordinator (pid %d) was killed, since memory ran out: %s is %lld bytes",
+                 (int)record->pid, memory_machine_name(), (long long)memory_machine());
+    } else {
+        out->is_lost = true;
+        describe_death(attempt, record, text, capacity);
+    }
+}
+
+static void exited(uv_poll_t *poll, int error, int events)
+{
+    (void)error;
+    (void)events;
+    struct attempt *attempt = poll->data;
+    uv_poll_stop(poll);
+    /* Kill the rest of its session here: until it is reaped, its number cannot be reused. */
+    process_kill_session(&attempt->process);
+    attempt->was_reaped = process_reap(&attempt->process, &attempt->wait_status);
+    attempt_gone(attempt);
+}
+
+static void stop(struct attempt *attempt)
+{
+    process_signal(&attempt->process, SIGTERM);
+}
+
+static void kill_all(struct attempt *attempt)
+{
+    process_kill_session(&attempt->process);
+}
+
+static bool checkpoint(struct attempt *attempt)
+{
+    return process_signal(&attempt->process, SIGUSR1);
+}
+
+static bool has_rest(struct attempt *attempt)
+{
+    return process_kill_session(&attempt->process);
+}
+
+static void close_process(struct attempt *attempt)
+{
+    process_release(&attempt->process);
+}
+
+static const struct runner process_runner = {.stop = stop,
+                                             .kill = kill_all,
+                                             .checkpoint = checkpoint,
+                                             .has_rest = has_rest,
+                                             .ending = ending_find,
+                                             .close = close_process};
+
+/* --- its beginning --- */
+
+/* Follow a process that runs. */
+static void watch(struct attempt *attempt)
+{
+    int error = uv_poll_init(attempt->supervisor->loop, &attempt->exit, attempt->process.pidfd);
+    ASSERT(error == 0); /* a pidfd that was just opened */
+    attempt_handle_opened(attempt, (uv_handle_t *)&attempt->exit);
+    uv_poll_start(&attempt->exit, UV_READABLE, exited);
+    attempt_follow(attempt);
+}
+
+/* One for each worker, or all where there are fewer: the least-numbered that no other job holds, as the queue has found that there are so many. */
+static uint64_t gpus_choose(const struct supervisor *supervisor, const struct job_record *record)
+{
+    uint64_t left = supervisor->options.capacity.gpus;
+    size_t n;
+    const struct job_record *const *all = jobs_all(supervisor->jobs, &n);
+    for (size_t i = 0; i < n; i++) {
+        left &= ~all[i]->gpus;
+    }
+    int32_t n_all = gpus_n(supervisor->options.capacity.gpus);
+    return gpus_least(left, record->n_gpu < n_all ? record->n_gpu : n_all);
+}
+
+enum status attempt_begin_process(struct supervisor *supervisor, const struct job_record *record)
+{
+    struct process process;
+    uint64_t gpus = gpus_choose(supervisor, record);
+    enum status status = attempt_spawn(supervisor, record, gpus, &process);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    /* The pid is saved before the gate opens: no coordinator runs that the next daemon would not find. */
+    struct job_record next = *record;
+    next.state = JOB_STATE_PREPARING;
+    next.reason = JOB_REASON_NONE;
+    next.reason_text[0] = '\0';
+    next.attempt++;
+    next.gpus = gpus;
+    next.pid = process.pid;
+    next.pid_start = process.start;
+    next.n_event_bytes = attempt_events_before(supervisor, next.id);
+    next.attempt_at = job_clock_s();
+    next.started_at = next.started_at > 0.0 ? next.started_at : clock_wall_s();
+    next.next_attempt_at = 0.0;
+    status = jobs_change(supervisor->jobs, &next);
+    if (status != STATUS_OK) {
+        process_abandon(&process);
+        return status;
+    }
+    struct attempt *attempt = attempt_add(supervisor, next.id, &process_runner);
+    attempt->process = process;
+    watch(attempt);
+    FAULT(GATE);
+    process_go(&attempt->process);
+    char text[GPUS_TEXT_BYTES];
+    gpus_text(gpus, text);
+    log_info_of(next.id, next.attempt, "coordinator %d%s%s", (int)next.pid, gpus != 0 ? ", GPUs " : "", text);
+    return STATUS_OK;
+}
+
+struct attempt *attempt_adopt_process(struct supervisor *supervisor, const struct job_record *record)
+{
+    struct attempt *attempt = attempt_add(supervisor, record->id, &process_runner);
+    bool lives = process_find(record->pid, record->pid_start, &attempt->process);
+    attempt->was_found = true;
+    log_info_of(record->id, record->attempt, "coordinator %d %s", (int)record->pid, lives ? "was found" : "is gone");
+    if (lives) {
+        watch(attempt);
+    }
+    attempt->is_gone = !lives;
+    return attempt;
+}
