@@ -62,11 +62,11 @@ struct seal_message {
     size_t n_beside;
 };
 
-/* Encrypt n bytes to `out`, which may be the same bytes. */
+/* Encrypt n bytes to `out`, which may be the same bytes. Where n is 0, both may be NULL. */
 void seal_close(const struct seal_key *key, const struct seal_message *message, const void *plain, size_t n, void *out,
                 uint8_t tag[SEAL_TAG_BYTES]);
 
-/* Decrypt n bytes to `out`, which may be the same bytes. false: they are not what the sender sealed; `out` is not to be used. */
+/* Decrypt n bytes likewise. false: they are not what the sender sealed; `out` is not to be used. */
 bool seal_open(const struct seal_key *key, const struct seal_message *message, const void *sealed, size_t n,
                const uint8_t tag[SEAL_TAG_BYTES], void *out);
 

@@ -52,6 +52,9 @@ Test(seal, bytes_sealed_by_a_key_are_opened_by_the_same_one_in_place_and_beside)
             cr_assert(seal_open(key, &message, sealed, n, tag, sealed), "in place");
             cr_assert_eq(memcmp(sealed, plain, n), 0);
         }
+        const struct seal_message empty = message_of(100);
+        seal_close(key, &empty, NULL, 0, NULL, tag);
+        cr_assert(seal_open(key, &empty, NULL, 0, tag, NULL), "what is beside alone");
         seal_key_free(key);
     }
 }
