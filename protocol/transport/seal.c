@@ -98,9 +98,10 @@ static void nonce_of(const struct seal_message *message, uint8_t out[NONCE_BYTES
 void seal_close(const struct seal_key *key, const struct seal_message *message, const void *plain, size_t n, void *out,
                 uint8_t tag[SEAL_TAG_BYTES])
 {
-    uint8_t nonce[NONCE_BYTES], none;
+    uint8_t nonce[NONCE_BYTES], none = 0;
     nonce_of(message, nonce);
     out = n > 0 ? out : &none; /* libsodium takes no NULL */
+    plain = n > 0 ? plain : &none;
     if (key->cipher == SEAL_AES256GCM) {
         crypto_aead_aes256gcm_encrypt_detached_afternm(out, tag, NULL, plain, n, message->beside, message->n_beside, NULL,
                                                        nonce, &key->aes);
@@ -113,9 +114,10 @@ void seal_close(const struct seal_key *key, const struct seal_message *message, 
 bool seal_open(const struct seal_key *key, const struct seal_message *message, const void *sealed, size_t n,
                const uint8_t tag[SEAL_TAG_BYTES], void *out)
 {
-    uint8_t nonce[NONCE_BYTES], none;
+    uint8_t nonce[NONCE_BYTES], none = 0;
     nonce_of(message, nonce);
     out = n > 0 ? out : &none;
+    sealed = n > 0 ? sealed : &none;
     if (key->cipher == SEAL_AES256GCM) {
         return crypto_aead_aes256gcm_decrypt_detached_afternm(out, NULL, sealed, n, tag, message->beside, message->n_beside,
                                                               nonce, &key->aes) == 0;
