@@ -359,7 +359,7 @@ Test(supervisor, two_jobs_that_do_not_fit_beside_each_other_run_one_after_the_ot
 
 Test(supervisor, a_queued_job_is_cancelled_where_it_stands_and_one_that_never_fits_is_refused)
 {
-    daemon_options.capacity = (struct queue_capacity){.n_slot = 2, .memory = 64 << 20};
+    daemon_options.capacity = (struct queue_capacity){.n_slot = 2, .memory = 1 << 30}; /* planning beside a job fits */
     daemon_start();
     int64_t first = submit(TWO_WORKERS ENDLESS);
     daemon_await(first, JOB_STATE_RUNNING);
@@ -368,7 +368,7 @@ Test(supervisor, a_queued_job_is_cancelled_where_it_stands_and_one_that_never_fi
     cr_assert_eq(daemon_job(second)->state, JOB_STATE_CANCELLED);
     int64_t third = submit("[model]\nhidden = 65536\nlayers = 3\n[output]\ndir = \"c\"\n");
     expect_end(third, JOB_STATE_FAILED, JOB_REASON_OUT_OF_MEMORY, 71);
-    SAID(third, "the daemon has 64.0 MiB (daemon.memory)");
+    SAID(third, "the daemon has 1024.0 MiB (daemon.memory)");
     cr_assert_eq(daemon_command('c', first, 0), STATUS_OK);
     expect_end(first, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
     daemon_end();
