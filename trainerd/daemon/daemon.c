@@ -98,6 +98,22 @@ static struct queue_capacity capacity_of(const struct daemon_config *config, con
                                    .is_elsewhere = strcmp(config->runner, "slurm") == 0};
 }
 
+static enum status options_of_jobs(const struct daemon *daemon, struct jobs_options *out)
+{
+    const struct daemon_config *config = &daemon->config;
+    *out = (struct jobs_options){.gpus = &daemon->gpus,
+                                 .shared = config->shared[0] != '\0' ? config->shared : NULL,
+                                 .in_slurm = daemon->capacity.is_elsewhere,
+                                 .quota = {.n_queued = config->max_queued_per_user,
+                                           .n_running = config->max_running_per_user,
+                                           .n_slot = config->max_slots_per_user,
+                                           .n_gpu = config->max_gpus_per_user,
+                                           .memory = config->max_memory_per_user},
+                                 .whole = queue_whole(&daemon->capacity),
+                                 .half_life_s = config->fair_half_life};
+    return quota_read_exempt(config->quota_exempt, &out->quota);
+}
+
 /* The user that TCP clients act as. Without daemon.tcp_user, the secret does not give a client root's rights. */
 static enum status find_tcp_user(const struct daemon_config *config, uid_t *uid_out, gid_t *gid_out)
 {
@@ -207,9 +223,7 @@ static enum status open_parts(struct daemon *daemon)
                                                    .slurm_s = config->slurm_timeout,
                                                    .slurm_options = config->slurm_options,
                                                    .pass_environment = config->pass_environment};
-    const struct jobs_options jobs = {.gpus = &daemon->gpus,
-                                      .shared = config->shared[0] != '\0' ? config->shared : NULL,
-                                      .in_slurm = daemon->capacity.is_elsewhere};
+    struct jobs_options jobs;
     struct server_options serving = {.address = config->listen,
                                      .secret_file = config->secret_file,
                                      .n_most_connection = (int32_t)config->max_connections,
@@ -220,6 +234,7 @@ static enum status open_parts(struct daemon *daemon)
                                      .idle_s = config->idle_timeout};
     daemon->notify = notify_open(&daemon->loop);
     enum status status = find_tcp_user(config, &serving.tcp_uid, &serving.tcp_gid);
+    status = status == STATUS_OK ? options_of_jobs(daemon, &jobs) : status;
     status = status == STATUS_OK ? jobs_open(config->state, &jobs, &daemon->jobs) : status;
     if (status == STATUS_OK) {
         jobs_reserve(daemon->jobs, config->state, config->reserve);

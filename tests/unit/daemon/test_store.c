@@ -30,7 +30,7 @@ Test(store, what_was_acknowledged_is_there_after_the_process_is_killed)
         }
         record.state = JOB_STATE_RUNNING;
         record.pid = 4321;
-        if (store_update(store, &record) != STATUS_OK) {
+        if (store_update(store, &record, NULL) != STATUS_OK) {
             _exit(3);
         }
         raise(SIGKILL);
@@ -165,7 +165,7 @@ Test(store, a_record_comes_back_as_it_was_every_field)
     int64_t existing;
     cr_assert_eq(store_insert(store, &record, &store_case_submission, 1, &existing), STATUS_OK);
     changed.id = record.id;
-    cr_assert_eq(store_update(store, &changed), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(store_update(store, &changed, NULL), STATUS_OK, "%s", status_reason());
     store_case_find(store);
     expect_same_record(&store_case_found[0], &changed);
     store_close(store);
@@ -280,15 +280,15 @@ Test(store, history_has_a_line_for_each_change_of_state_reason_or_attempt)
     cr_assert_eq(store_insert(store, &record, &store_case_submission, 1, &existing), STATUS_OK);
     record.changed_at = 6;
     record.n_event_bytes = 10;
-    cr_assert_eq(store_update(store, &record), STATUS_OK);
+    cr_assert_eq(store_update(store, &record, NULL), STATUS_OK);
     record.changed_at = 7;
     record.state = JOB_STATE_RUNNING;
     record.attempt = 1;
-    cr_assert_eq(store_update(store, &record), STATUS_OK);
+    cr_assert_eq(store_update(store, &record, NULL), STATUS_OK);
     record.changed_at = 8;
     record.reason = JOB_REASON_CANCELLING;
     strcpy(record.reason_text, "ann asked");
-    cr_assert_eq(store_update(store, &record), STATUS_OK);
+    cr_assert_eq(store_update(store, &record, NULL), STATUS_OK);
     cr_assert_eq(store_history(store, 1, keep_change, NULL), STATUS_OK, "%s", status_reason());
     cr_assert_eq(n_line, 3, "%zu", n_line);
     cr_assert_str_eq(line_of[0], "5.5 QUEUED NONE 0 ");

@@ -50,13 +50,13 @@ Test(store_audit, a_change_has_one_row_a_refusal_one_of_its_own_and_what_no_requ
     record.id = 1;
     cr_assert_eq(read_rows(store), 0);
     store_audit_begin(store, &request);
-    cr_assert_eq(store_update(store, &record), STATUS_OK);
+    cr_assert_eq(store_update(store, &record, NULL), STATUS_OK);
     cr_assert_eq(store_audit_end(store, STATUS_OK, ""), STATUS_OK);
     store_audit_begin(store, &request);
     cr_assert_eq(store_audit_end(store, STATUS_USAGE, "it has ended"), STATUS_OK);
     store_audit_begin(store, &request);
     cr_assert_eq(store_audit_end(store, STATUS_USAGE, NULL), STATUS_OK, "one too many");
-    cr_assert_eq(store_update(store, &record), STATUS_OK);
+    cr_assert_eq(store_update(store, &record, NULL), STATUS_OK);
     cr_assert_eq(read_rows(store), 2);
     cr_assert_str_eq(lines, "2 1000 unix, process 7 cancel 1 2 it has ended\n1 1000 unix, process 7 cancel 1 0 \n");
     store_close(store);
@@ -73,7 +73,7 @@ Test(store_audit, a_change_whose_row_cannot_be_saved_is_not_made)
     record.id = 1;
     record.state = JOB_STATE_CANCELLED;
     store_audit_begin(store, &request);
-    cr_assert_eq(store_update(store, &record), STATUS_IO);
+    cr_assert_eq(store_update(store, &record, NULL), STATUS_IO);
     cr_assert_not_null(strstr(status_reason(), "no rows"), "%s", status_reason());
     cr_assert_eq(store_fact_put(store, "drains", "yes"), STATUS_IO);
     cr_assert_eq(store_audit_end(store, STATUS_IO, "it is not saved"), STATUS_IO);

@@ -196,7 +196,7 @@ Test(store_file, version_5_is_brought_up_to_date_and_none_of_its_jobs_is_in_slur
         cr_assert_eq(store_case_found[0].slurm, opened == 0 ? 0 : 77);
         cr_assert(!job_is_in_slurm(&store_case_found[0]) || opened == 1);
         store_case_found[0].slurm = 77;
-        cr_assert_eq(store_update(store, &store_case_found[0]), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(store_update(store, &store_case_found[0], NULL), STATUS_OK, "%s", status_reason());
         store_close(store);
     }
     run_sql("SELECT * FROM aside_5");
@@ -276,7 +276,7 @@ Test(store_file, on_a_full_disk_nothing_is_kept_by_halves_and_later_all_goes_on)
     struct job_record first = store_case_record("before");
     first.id = 1;
     first.state = JOB_STATE_FAILED;
-    enum status changed = store_update(store, &first);
+    enum status changed = store_update(store, &first, NULL);
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &was), 0);
     cr_assert_eq(status, STATUS_IO);
     cr_assert_eq(changed, STATUS_IO);

@@ -38,6 +38,7 @@ enum job_state {
     X(WAITING_SLOTS, "too few worker slots are free")                                                                          \
     X(WAITING_MEMORY, "too little memory is free")                                                                             \
     X(WAITING_GPUS, "too few GPUs are free")                                                                                   \
+    X(WAITING_QUOTA, "its user has as much as one may have")                                                                   \
     X(DRAINING, "the daemon starts no jobs until an administrator says so")                                                    \
     X(BACKING_OFF, "its last attempt failed; the next one waits")                                                              \
     X(WAITING_SLURM, "it waits in Slurm")                                                                                      \
@@ -50,6 +51,7 @@ enum job_state {
     X(CANNOT_CREATE, "its output cannot be created")                                                                           \
     X(DISK, "reading or writing failed")                                                                                       \
     X(OUT_OF_MEMORY, "memory ran out")                                                                                         \
+    X(QUOTA, "it needs more than one user may have")                                                                           \
     X(WORKER_LOST, "a worker died or was silent for too long")                                                                 \
     X(COORDINATOR_LOST, "its coordinator died")                                                                                \
     X(DIVERGED, "the loss is not finite")                                                                                      \

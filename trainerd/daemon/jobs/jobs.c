@@ -32,6 +32,9 @@ struct jobs {
     size_t n, capacity;
     struct listener *listeners;
     struct reserve reserve;
+    struct quota quota;
+    struct need whole; /* the machine */
+    struct shares shares;
     bool drains;
 };
 
@@ -153,12 +156,15 @@ enum status jobs_open(const char *state_folder, const struct jobs_options *optio
     int64_t highest = 0;
     jobs->gpus = options->gpus != NULL ? options->gpus : &none;
     jobs->in_slurm = options->in_slurm;
+    jobs->quota = options->quota;
+    jobs->whole = options->whole;
     enum status status = store_open(state_folder, &jobs->store);
     status = status == STATUS_OK ? find_folder(jobs, options->shared != NULL ? options->shared : state_folder) : status;
     status = status == STATUS_OK ? store_highest(jobs->store, &highest) : status;
     status = status == STATUS_OK ? folders_check(jobs->folder, store_id(jobs->store), highest) : status;
     status = status == STATUS_OK ? job_clock_open(jobs->store) : status;
     status = status == STATUS_OK ? drain_load(jobs) : status;
+    status = status == STATUS_OK ? shares_open(&jobs->shares, options->half_life_s, &jobs->whole, jobs->store) : status;
     status = status == STATUS_OK ? store_each(jobs->store, add_each, jobs) : status;
     if (status != STATUS_OK) {
         jobs_close(jobs);
@@ -182,6 +188,7 @@ void jobs_close(struct jobs *jobs)
         jobs->listeners = next;
     }
     free(jobs->all);
+    shares_release(&jobs->shares);
     store_close(jobs->store);
     free(jobs);
 }
@@ -255,6 +262,28 @@ void jobs_reserve(struct jobs *jobs, const char *state_folder, int64_t n_bytes)
     reserve_open(&jobs->reserve, state_folder, n_bytes);
 }
 
+/* --- what users may have, and have used --- */
+
+const struct quota *jobs_quota(const struct jobs *jobs)
+{
+    return &jobs->quota;
+}
+
+struct shares *jobs_shares(struct jobs *jobs)
+{
+    return &jobs->shares;
+}
+
+enum status jobs_check_queued(const struct jobs *jobs, uid_t uid, size_t n_more)
+{
+    return quota_check_queued(&jobs->quota, (const struct job_record *const *)jobs->all, jobs->n, uid, n_more);
+}
+
+enum status jobs_check_quota(const struct jobs *jobs, const char *file, const struct job_record *record)
+{
+    return jobs->in_slurm ? STATUS_OK : quota_check_job(&jobs->quota, &jobs->whole, file, record);
+}
+
 /* --- changing --- */
 
 #define BIT(state) (1u << JOB_STATE_##state)
@@ -285,6 +314,7 @@ static enum status fill(const struct jobs *jobs, struct job_record *record, cons
         if (status == STATUS_OK && !jobs->in_slurm) {
             status = submission_check_gpus(file, record, jobs->gpus->n);
         }
+        status = status == STATUS_OK ? jobs_check_quota(jobs, file, record) : status;
     }
     if (status != STATUS_OK) {
         return status;
@@ -324,13 +354,30 @@ static enum status check_output(const struct job *job, char *const *output, size
     return STATUS_OK;
 }
 
+static void found_submitted(void *context, int64_t id)
+{
+    *(bool *)context = *(bool *)context || id > 0;
+}
+
+/* A submission that is sent again makes no jobs: it is found, however many wait. */
+static enum status check_queued(const struct jobs *jobs, uid_t uid, const char *submission_id, size_t n)
+{
+    bool is_known = false;
+    enum status status = jobs_check_queued(jobs, uid, n);
+    if (status != STATUS_OK && submission_id[0] != '\0' &&
+        store_submitted(jobs->store, uid, submission_id, found_submitted, &is_known) == STATUS_OK && is_known) {
+        return STATUS_OK;
+    }
+    return status;
+}
+
 enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
                         int64_t *existing_out)
 {
     struct job *job = memory_alloc(1, sizeof *job);
     struct store_submission *whole = memory_alloc(n, sizeof *whole);
     char path[PATH_MAX], **output = memory_alloc(n, sizeof *output);
-    enum status status = STATUS_OK;
+    enum status status = check_queued(jobs, record->uid, submission->submission_id, n);
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
         status = fill(jobs, &record[i], &submission[i], job, path);
         if (status == STATUS_OK) {
@@ -386,9 +433,14 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
     if (job_state_ended(next.state) && !job_state_ended(record->state)) {
         next.ended_at = next.changed_at;
     }
-    enum status status = store_update(jobs->store, &next);
-    status = has_space_now(jobs, status) ? store_update(jobs->store, &next) : status;
+    struct store_use use;
+    const struct store_use *more = shares_after(&jobs->shares, record, &next, job_clock_s(), &use) ? &use : NULL;
+    enum status status = store_update(jobs->store, &next, more);
+    status = has_space_now(jobs, status) ? store_update(jobs->store, &next, more) : status;
     if (status == STATUS_OK) {
+        if (more != NULL) {
+            shares_set(&jobs->shares, more);
+        }
         *record = next;
         notify(jobs, record);
     }
@@ -476,26 +528,4 @@ void jobs_retain(struct jobs *jobs, const struct retention *retention)
         log_info("%zu jobs, the first of them %lld, are kept no longer (daemon.retain_days, daemon.retain_jobs)", n,
                  (long long)ids[0]);
     }
-}
-
-/* --- another store --- */
-
-/* The folder of jobs' folders, as a restore or a repair finds it. */
-static enum status folder_of(const char *base, char out[PATH_MAX])
-{
-    return snprintf(out, PATH_MAX, "%s/jobs", base) < PATH_MAX - 64
-               ? file_folder_make(out)
-               : status_fail(STATUS_CREATE, "the path of the folder for jobs is too long: '%.64s…'", base);
-}
-
-enum status jobs_restore(const char *state_folder, const char *shared, const char *from, struct store_repaired *out)
-{
-    char folder[PATH_MAX];
-    int64_t highest = 0;
-    enum status status = folder_of(shared != NULL ? shared : state_folder, folder);
-    status = status == STATUS_OK ? folders_highest(folder, &highest) : status;
-    if (status == STATUS_OK) {
-        status = from != NULL ? store_restore(state_folder, from, highest, out) : store_repair(state_folder, highest, out);
-    }
-    return status == STATUS_OK ? folders_mark(folder, out->id) : status;
 }

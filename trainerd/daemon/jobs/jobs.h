@@ -7,7 +7,9 @@
 
 #include "trainerd/daemon/jobs/gpus.h"
 #include "trainerd/daemon/jobs/job_record.h"
+#include "trainerd/daemon/jobs/quota.h"
 #include "trainerd/daemon/jobs/retention.h"
+#include "trainerd/daemon/jobs/shares.h"
 #include "trainerd/daemon/jobs/store.h"
 
 struct jobs;
@@ -20,6 +22,9 @@ struct jobs_options {
     const struct gpus *gpus; /* those that jobs of this machine share; NULL: none */
     const char *shared;      /* folder with jobs' folders; NULL: the state folder */
     bool in_slurm;           /* jobs are tasks of Slurm: of what they ask for, nothing is of this machine */
+    struct quota quota;      /* of each user */
+    struct need whole;       /* the machine, for quotas and shares */
+    double half_life_s;      /* of what users have used; 0: it is not counted */
 };
 
 /* options: borrowed; NULL: none. errors  those of store_open; STATUS_DATA the folders are not this store's jobs' */
@@ -33,8 +38,8 @@ void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
  *
  *   shapes        record n · submission n
  *   existing_out  the first job of this owner with this submission id: nothing was made; else 0
- *   errors        STATUS_CONFIG a job file is wrong, asks for GPUs where there are none, or for another's output.dir; STATUS_IO they cannot
- *                 be saved. Of several jobs the reason says which one
+ *   errors        STATUS_CONFIG a job file is wrong, asks for GPUs where there are none, for more than its owner's quota, or for another's
+ *                 output.dir; STATUS_IO they cannot be saved. Of several jobs the reason says which one. STATUS_PEER so many may not wait
  *   cost          a read of the job file for each job
  */
 enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
@@ -51,6 +56,16 @@ const struct job_record *const *jobs_all(const struct jobs *jobs, size_t *n_out)
  *   errors  STATUS_IO, STATUS_CREATE: the disk; the record in memory is as before
  */
 enum status jobs_change(struct jobs *jobs, const struct job_record *changed);
+
+/* May n_more jobs of this user be QUEUED beside those that are? errors  STATUS_PEER with the number, the limit and the key */
+enum status jobs_check_queued(const struct jobs *jobs, uid_t uid, size_t n_more);
+
+/* Could the job ever run within its owner's quota? errors  STATUS_CONFIG */
+enum status jobs_check_quota(const struct jobs *jobs, const char *file, const struct job_record *record);
+
+const struct quota *jobs_quota(const struct jobs *jobs);
+/* What users have used; jobs_change adds to it. */
+struct shares *jobs_shares(struct jobs *jobs);
 
 /* Is no job to start? It is kept in the store. errors  STATUS_IO it cannot be saved: nothing has changed */
 bool jobs_drain(const struct jobs *jobs);

@@ -17,11 +17,13 @@
 struct user {
     uid_t uid;
     int n_waiting;
+    int64_t first_waiting;   /* job; 0: none yet */
     bool plans, has_unknown; /* one of his jobs is planned; needs memory of which it is not known how much */
-};
-
-struct need {
-    int64_t n_slot, n_gpu, memory;
+    struct need most, has;   /* that his running jobs may have; that they have */
+    struct need unreserved;  /* of what he may have and has not, what is not reserved for his waiting jobs before this one */
+    double used;             /* of the machine, lately */
+    const struct job_record *kept; /* the first of his jobs that waited when the queue last ran; NULL: it waits no more */
+    double kept_used;              /* his use when it came to be that */
 };
 
 /* The state of the walk over waiting jobs. */
@@ -32,44 +34,43 @@ struct walk {
     struct need unreserved; /* of what jobs do not use, what is not reserved for waiting jobs before this one */
     int64_t first_waiting;  /* job; 0: none yet */
     int n_planning;
-    struct user *user; /* n_user */
-    int n_user;
+    struct user *user; /* n_user, uids ascending */
+    size_t n_user;
 };
 
-static struct user *user_of(struct walk *walk, uid_t uid)
+static int compare_users(const void *left, const void *right)
 {
-    int at = 0;
-    while (at < walk->n_user && walk->user[at].uid != uid) {
-        at++;
-    }
-    if (at == walk->n_user) {
-        walk->user[walk->n_user++] = (struct user){.uid = uid};
-    }
-    return &walk->user[at];
+    uid_t a = ((const struct user *)left)->uid, b = ((const struct user *)right)->uid;
+    return a < b ? -1 : a > b;
 }
 
-/* Threads can share cores, and workers GPUs: a job that asks for more than there are takes them all. Without any GPU it waits for one. */
-static struct need need_of(const struct walk *walk, const struct job_record *job)
+/* Everyone with a job that has not ended. */
+static void find_users(struct walk *walk, const struct job_record *const *jobs, size_t n)
 {
-    const struct need *whole = &walk->whole;
-    if (walk->is_elsewhere) {
-        return (struct need){0};
+    size_t n_open = 0;
+    walk->user = memory_alloc(n + 1, sizeof *walk->user);
+    for (size_t i = 0; i < n; i++) {
+        if (!job_state_ended(jobs[i]->state)) {
+            walk->user[n_open++].uid = jobs[i]->uid;
+        }
     }
-    return (struct need){.n_slot = job->n_slot < whole->n_slot ? job->n_slot : whole->n_slot,
-                         .n_gpu = job->n_gpu < whole->n_gpu || whole->n_gpu == 0 ? job->n_gpu : whole->n_gpu,
-                         .memory = job->memory < 0 ? 0 : job->memory};
+    qsort(walk->user, n_open, sizeof *walk->user, compare_users);
+    for (size_t i = 0; i < n_open; i++) {
+        if (walk->n_user == 0 || walk->user[walk->n_user - 1].uid != walk->user[i].uid) {
+            walk->user[walk->n_user++] = walk->user[i];
+        }
+    }
 }
 
-static void take(struct need *from, const struct need *need)
+static struct user *user_of(const struct walk *walk, uid_t uid)
 {
-    from->n_slot = from->n_slot > need->n_slot ? from->n_slot - need->n_slot : 0;
-    from->n_gpu = from->n_gpu > need->n_gpu ? from->n_gpu - need->n_gpu : 0;
-    from->memory = from->memory > need->memory ? from->memory - need->memory : 0;
+    return bsearch(&(struct user){.uid = uid}, walk->user, walk->n_user, sizeof *walk->user, compare_users);
 }
 
-static bool fits(const struct need *need, const struct need *in)
+/* What a job takes of this machine, and of its user's quota. */
+static struct need take_of(const struct walk *walk, const struct job_record *job)
 {
-    return need->n_slot <= in->n_slot && need->n_gpu <= in->n_gpu && need->memory <= in->memory;
+    return walk->is_elsewhere ? (struct need){.n_job = 1} : need_of_job(&walk->whole, job);
 }
 
 static void set_wait(struct queue_decision *out, enum job_reason reason)
@@ -114,20 +115,18 @@ static void describe_impossible(const struct need *need, const struct need *whol
     }
 }
 
-/* Reserve the needs of a job that waits. While the memory of a user's jobs is not known, his share is reserved for all of them: all memory, where
- * there is no other user; more where planning alone is known to take more. */
-static void reserve_for(struct walk *walk, const struct job_record *job)
+/* Its user's quota is too small for it, whatever ends. Planning that is known to need more than it is the same: it counts as the job's. */
+static bool is_above_quota(const struct user *user, const struct need *need, int64_t planning_need, struct queue_decision *out)
 {
-    struct need need = need_of(walk, job);
-    struct user *user = user_of(walk, job->uid);
-    if (job->memory < 0 && !user->has_unknown && !walk->is_elsewhere) {
-        int64_t share = walk->whole.memory / walk->n_user;
-        need.memory = job->planning_need > share ? job->planning_need : share;
-        user->has_unknown = true;
+    struct need known = *need;
+    known.memory = planning_need > known.memory ? planning_need : known.memory;
+    if (need_fits(&known, &user->most)) {
+        return false;
     }
-    take(&walk->unreserved, &need);
-    walk->first_waiting = walk->first_waiting == 0 ? job->id : walk->first_waiting;
-    user->n_waiting++;
+    out->verdict = QUEUE_VERDICT_NEVER;
+    out->reason = JOB_REASON_QUOTA;
+    quota_describe_above(&user->most, &known, out->text, sizeof out->text);
+    return true;
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -135,10 +134,39 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* What planning gets, in bytes. */
-static int64_t planning_bytes(const struct walk *walk, const struct job_record *job)
+/* The memory that a user's jobs may have: his share, all of it where there is no other user, or his quota. */
+static int64_t share_of(const struct walk *walk, const struct user *user)
 {
-    int64_t share = walk->whole.memory / walk->n_user / PLANNING_SHARE;
+    return least(walk->whole.memory / (int64_t)walk->n_user, user->most.memory);
+}
+
+/* Reserve the needs of a job that waits: of what its user may have, and of the machine unless its quota holds it back. While the memory of a user's
+ * jobs is not known, his share is reserved for all of them; more where planning alone is known to take more. */
+static void reserve_for(struct walk *walk, struct user *user, const struct job_record *job, bool is_held,
+                        struct queue_decision *out)
+{
+    struct need need = take_of(walk, job);
+    bool is_unknown = job->memory < 0 && !walk->is_elsewhere;
+    int64_t share = is_unknown ? share_of(walk, user) : 0;
+    int64_t unknown = job->planning_need > share ? job->planning_need : share;
+    need.memory = is_unknown ? unknown : need.memory;
+    need_take(&user->unreserved, &need);
+    user->first_waiting = user->first_waiting == 0 ? job->id : user->first_waiting;
+    user->n_waiting++;
+    out->is_in_line = !is_held;
+    if (is_held) {
+        return;
+    }
+    need.memory = is_unknown && user->has_unknown ? 0 : need.memory;
+    user->has_unknown = user->has_unknown || is_unknown;
+    need_take(&walk->unreserved, &need);
+    walk->first_waiting = walk->first_waiting == 0 ? job->id : walk->first_waiting;
+}
+
+/* What planning gets, in bytes. */
+static int64_t planning_bytes(const struct walk *walk, const struct user *user, const struct job_record *job)
+{
+    int64_t share = share_of(walk, user) / PLANNING_SHARE;
     int64_t most = least(share > PLANNING_LEAST ? share : PLANNING_LEAST, walk->whole.memory);
     return job->planning_need > 0 ? job->planning_need : most;
 }
@@ -159,37 +187,63 @@ static void describe_no_planning(const struct walk *walk, int64_t n_byte, struct
 }
 
 /* A user's jobs are planned one at a time, so that no planning of his holds up another's. */
-static bool may_plan(struct walk *walk, const struct job_record *job)
+static bool may_plan(const struct walk *walk, const struct user *user)
 {
-    const struct user *user = user_of(walk, job->uid);
     return walk->n_planning < QUEUE_PLANNING_MOST && !user->plans && user->n_waiting < N_PLANNED_AHEAD;
 }
 
 /* Plan a job of which it is not known what it needs? */
-static void decide_planning(struct walk *walk, const struct job_record *job, struct queue_decision *out)
+static void decide_planning(struct walk *walk, struct user *user, const struct job_record *job, struct queue_decision *out)
 {
-    const struct need planning = {.memory = planning_bytes(walk, job)};
+    const struct need planning = {.memory = planning_bytes(walk, user, job)};
     bool runs = job->planning > 0; /* what it takes is not free */
-    if (!may_plan(walk, job)) {
+    if (!may_plan(walk, user)) {
         set_wait(out, JOB_REASON_WAITING_TURN);
-        snprintf(out->text, sizeof out->text, "job %" PRId64 " is before it", walk->first_waiting);
-    } else if (runs || fits(&planning, &walk->free)) {
-        *out = (struct queue_decision){
-            .verdict = QUEUE_VERDICT_PLAN, .reason = JOB_REASON_PLANNING, .planning = planning.memory};
+        snprintf(out->text, sizeof out->text, "job %" PRId64 " is before it",
+                 user->first_waiting != 0 ? user->first_waiting : walk->first_waiting);
+    } else if (runs || need_fits(&planning, &walk->free)) {
+        out->verdict = QUEUE_VERDICT_PLAN;
+        out->reason = JOB_REASON_PLANNING;
+        out->planning = planning.memory;
         snprintf(out->text, sizeof out->text, "%s", job_reason_text(JOB_REASON_PLANNING));
-        user_of(walk, job->uid)->plans = true;
+        user->plans = true;
         walk->n_planning++;
-        take(&walk->free, runs ? &(struct need){0} : &planning);
+        need_take(&walk->free, runs ? &(struct need){0} : &planning);
     } else {
         describe_no_planning(walk, planning.memory, out);
     }
 }
 
+/* Its user's quota holds it back. */
+static void describe_held(const struct user *user, const struct need *need, struct queue_decision *out)
+{
+    set_wait(out, JOB_REASON_WAITING_QUOTA);
+    quota_describe_held(&user->most, &user->has, need, out->text, sizeof out->text);
+    if (out->text[0] == '\0') {
+        snprintf(out->text, sizeof out->text, "what else its user may have is reserved for job %" PRId64 ", which is before it",
+                 user->first_waiting);
+    }
+}
+
+static void start(struct walk *walk, struct user *user, const struct need *need, struct queue_decision *out)
+{
+    out->verdict = QUEUE_VERDICT_START;
+    need_take(&walk->free, need);
+    need_take(&walk->unreserved, need);
+    need_take(&user->unreserved, need);
+    need_add(&user->has, need);
+}
+
 static void decide(struct walk *walk, const struct job_record *job, double now, struct queue_decision *out)
 {
-    struct need need = need_of(walk, job);
-    if (!fits(&need, &walk->whole)) { /* nothing is reserved for it */
+    struct user *user = user_of(walk, job->uid);
+    const struct need need = take_of(walk, job);
+    out->used = user->used;
+    if (!need_fits(&need, &walk->whole)) { /* nothing is reserved for it */
         describe_impossible(&need, &walk->whole, out);
+        return;
+    }
+    if (is_above_quota(user, &need, walk->is_elsewhere ? 0 : job->planning_need, out)) {
         return;
     }
     if (job->next_attempt_at > now) { /* nothing is reserved during its wait; its priority counts again after it */
@@ -197,81 +251,164 @@ static void decide(struct walk *walk, const struct job_record *job, double now, 
         snprintf(out->text, sizeof out->text, "%s", job->reason_text);
         return;
     }
+    bool is_held = !need_fits(&need, &user->unreserved);
     if (job->memory < 0) {
-        decide_planning(walk, job, out);
+        decide_planning(walk, user, job, out);
         if (out->verdict != QUEUE_VERDICT_NEVER) {
-            reserve_for(walk, job);
+            reserve_for(walk, user, job, is_held, out);
         }
         return;
     }
-    if (fits(&need, &walk->unreserved) && fits(&need, &walk->free)) {
-        *out = (struct queue_decision){.verdict = QUEUE_VERDICT_START};
-        take(&walk->free, &need);
-        take(&walk->unreserved, &need);
+    if (is_held) {
+        describe_held(user, &need, out);
+    } else if (need_fits(&need, &walk->unreserved) && need_fits(&need, &walk->free)) {
+        start(walk, user, &need, out);
         return;
-    }
-    if (fits(&need, &walk->free)) {
+    } else if (need_fits(&need, &walk->free)) {
         set_wait(out, JOB_REASON_WAITING_TURN);
         snprintf(out->text, sizeof out->text, "free resources are reserved for job %" PRId64 ", which is before it",
                  walk->first_waiting);
     } else {
         describe_lack(&need, &walk->free, &walk->whole, out);
     }
-    reserve_for(walk, job);
+    reserve_for(walk, user, job, is_held, out);
 }
+
+/* --- the order --- */
 
 struct place {
     const struct job_record *job;
     size_t at;
+    double used; /* what its user has used, as it counts for this job */
 };
 
 static int compare_places(const void *left, const void *right)
 {
-    const struct job_record *a = ((const struct place *)left)->job, *b = ((const struct place *)right)->job;
-    if (a->priority != b->priority) {
-        return a->priority > b->priority ? -1 : 1;
+    const struct place *a = left, *b = right;
+    if (a->job->priority != b->job->priority) {
+        return a->job->priority > b->job->priority ? -1 : 1;
     }
-    return a->id < b->id ? -1 : a->id > b->id;
+    if (a->used != b->used) {
+        return a->used < b->used ? -1 : 1;
+    }
+    return a->job->id < b->job->id ? -1 : a->job->id > b->job->id;
+}
+
+/* A user's use counts as it was for the first of his jobs, and those that are before it in his own order: a user's jobs stay in order. */
+static double use_of(const struct user *user, const struct job_record *job)
+{
+    bool is_kept = user->kept != NULL && job->priority == user->kept->priority && job->id <= user->kept->id;
+    return is_kept && user->kept_used < user->used ? user->kept_used : user->used;
+}
+
+/* What users may have and have used. */
+static void measure_users(struct walk *walk, const struct queue_capacity *capacity, double now)
+{
+    for (size_t i = 0; i < walk->n_user; i++) {
+        struct user *user = &walk->user[i];
+        user->most = user->unreserved = quota_of(capacity->quota, user->uid);
+        user->used = capacity->shares != NULL ? shares_used(capacity->shares, user->uid, now) : 0.0;
+    }
+}
+
+/* Put jobs that wait into places, and take what the others have. */
+static size_t place(struct walk *walk, const struct job_record *const *jobs, size_t n, const struct queue_capacity *capacity,
+                    double now, struct place *places)
+{
+    const struct shares *shares = capacity->shares;
+    uint64_t free_gpus = capacity->gpus;
+    size_t n_queued = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct user *user = job_state_ended(jobs[i]->state) ? NULL : user_of(walk, jobs[i]->uid);
+        if (jobs[i]->state == JOB_STATE_QUEUED) {
+            double first = shares != NULL ? shares_first_used(shares, user->uid, jobs[i]->id, now) : -1.0;
+            user->kept = first >= 0.0 ? jobs[i] : user->kept;
+            user->kept_used = first >= 0.0 ? first : user->kept_used;
+            places[n_queued++] = (struct place){.job = jobs[i], .at = i};
+        } else if (user != NULL) {
+            const struct need need = take_of(walk, jobs[i]);
+            need_take(&walk->free, &need);
+            need_take(&user->unreserved, &need);
+            need_add(&user->has, &need);
+            user->used += shares != NULL ? shares_using(shares, jobs[i], now) : 0.0;
+            free_gpus &= ~jobs[i]->gpus;
+        }
+    }
+    walk->free.n_gpu = gpus_n(free_gpus);
+    for (size_t i = 0; i < n_queued; i++) {
+        places[i].used = use_of(user_of(walk, places[i].job->uid), places[i].job);
+    }
+    qsort(places, n_queued, sizeof *places, compare_places);
+    return n_queued;
+}
+
+struct need queue_whole(const struct queue_capacity *capacity)
+{
+    return (struct need){capacity->n_slot, gpus_n(capacity->gpus), capacity->memory, NEED_UNLIMITED};
 }
 
 void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now,
                   struct queue_decision *decision)
 {
-    struct walk walk = {.is_elsewhere = whole->is_elsewhere,
-                        .whole = {.n_slot = whole->n_slot, .n_gpu = gpus_n(whole->gpus), .memory = whole->memory}};
-    uint64_t free_gpus = whole->gpus;
+    struct walk walk = {.is_elsewhere = whole->is_elsewhere, .whole = queue_whole(whole)};
     struct place *places = memory_alloc(n + 1, sizeof *places);
-    size_t n_queued = 0;
     walk.free = walk.whole;
-    walk.user = memory_alloc(n + 1, sizeof *walk.user);
-    for (size_t i = 0; i < n; i++) {
-        decision[i] = (struct queue_decision){.verdict = QUEUE_VERDICT_WAIT};
-        if (!job_state_ended(jobs[i]->state)) {
-            user_of(&walk, jobs[i]->uid);
-        }
-        if (jobs[i]->state == JOB_STATE_QUEUED) {
-            places[n_queued++] = (struct place){.job = jobs[i], .at = i};
-        } else if (!job_state_ended(jobs[i]->state)) {
-            struct need need = need_of(&walk, jobs[i]);
-            take(&walk.free, &need);
-            free_gpus &= ~jobs[i]->gpus;
-        }
-    }
-    walk.free.n_gpu = gpus_n(free_gpus);
+    find_users(&walk, jobs, n);
+    measure_users(&walk, whole, now);
+    size_t n_queued = place(&walk, jobs, n, whole, now, places);
     walk.unreserved = walk.free;
     for (size_t i = 0; i < n; i++) { /* planning may end later than its job */
-        take(&walk.free, &(struct need){.memory = jobs[i]->planning});
+        decision[i] = (struct queue_decision){.verdict = QUEUE_VERDICT_WAIT};
+        need_take(&walk.free, &(struct need){.memory = jobs[i]->planning});
     }
-    for (size_t i = 0; i < n_queued && whole->drains; i++) {
-        struct queue_decision *out = &decision[places[i].at];
-        set_wait(out, JOB_REASON_DRAINING);
-        snprintf(out->text, sizeof out->text, "%s (trainctl undrain)", job_reason_text(JOB_REASON_DRAINING));
-    }
-    n_queued = whole->drains ? 0 : n_queued;
-    qsort(places, n_queued, sizeof *places, compare_places);
     for (size_t i = 0; i < n_queued; i++) {
-        decide(&walk, places[i].job, now, &decision[places[i].at]);
+        struct queue_decision *out = &decision[places[i].at];
+        if (whole->drains) {
+            set_wait(out, JOB_REASON_DRAINING);
+            snprintf(out->text, sizeof out->text, "%s (trainctl undrain)", job_reason_text(JOB_REASON_DRAINING));
+        } else {
+            decide(&walk, places[i].job, now, out);
+        }
     }
     free(walk.user);
+    free(places);
+}
+
+/* Of each user, by priority, then number. */
+static int compare_firsts(const void *left, const void *right)
+{
+    const struct place *a = left, *b = right;
+    if (a->job->uid != b->job->uid) {
+        return a->job->uid < b->job->uid ? -1 : 1;
+    }
+    if (a->job->priority != b->job->priority) {
+        return a->job->priority > b->job->priority ? -1 : 1;
+    }
+    return a->job->id < b->job->id ? -1 : a->job->id > b->job->id;
+}
+
+void queue_keep_first(const struct job_record *const *jobs, size_t n, const struct queue_decision *decision, double now,
+                      struct shares *shares)
+{
+    struct place *places = memory_alloc(n + 1, sizeof *places);
+    size_t n_line = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (jobs[i]->state == JOB_STATE_QUEUED && decision[i].is_in_line) {
+            places[n_line++] = (struct place){.job = jobs[i], .used = decision[i].used};
+        }
+    }
+    qsort(places, n_line, sizeof *places, compare_firsts);
+    for (size_t i = 0, at = 0; i < shares->n; i++) {
+        while (at < n_line && places[at].job->uid < shares->share[i].uid) {
+            at++;
+        }
+        bool has_one = at < n_line && places[at].job->uid == shares->share[i].uid;
+        shares->share[i].first = has_one ? shares->share[i].first : 0;
+    }
+    for (size_t i = 0; i < n_line; i++) {
+        if (i == 0 || places[i].job->uid != places[i - 1].job->uid) {
+            shares_first_set(shares, places[i].job->uid, places[i].job->id, places[i].used, now);
+        }
+    }
     free(places);
 }

@@ -1,14 +1,22 @@
-/* The queue decides which jobs start, and why the others wait: a pure function of records and the machine's capacity.
+/* The queue decides which jobs start, and why the others wait: a pure function of records, the machine's capacity, quotas and shares.
  *
- * Higher priority goes first, then the lower number. A job starts when it fits beside the running ones. A job behind one that does
- * not fit may start only if it cannot delay it. Running times are not known, so the needs of waiting jobs are reserved for them
- * in order. Knows neither processes nor files.
+ * Higher priority goes first, then the user who has used less of the machine lately, then the lower number. A job starts when it fits beside the
+ * running ones. A job behind one that does not fit may start only if it cannot delay it. Running times are not known, so the needs of waiting
+ * jobs are reserved for them in order. Knows neither processes nor files.
+ *
+ * A job that its user's quota holds back delays only that user's: of the machine nothing is reserved for it, of what its user may have, what it needs.
+ *
+ * No job starves: the first of a user's waiting jobs keeps, as long as it is that, the place that the user's use gave it when it came to be the
+ * first (queue_keep_first), whatever the user's other jobs use meanwhile. Each job that starts before it adds to another user's use, so that after
+ * finitely many of them it is before all jobs of its priority, and what it needs is reserved.
  */
 #ifndef TRAINERD_DAEMON_QUEUE_H
 #define TRAINERD_DAEMON_QUEUE_H
 
 #include "trainerd/daemon/jobs/gpus.h"
 #include "trainerd/daemon/jobs/job_record.h"
+#include "trainerd/daemon/jobs/quota.h"
+#include "trainerd/daemon/jobs/shares.h"
 
 #include <stddef.h>
 
@@ -20,6 +28,8 @@ struct queue_capacity {
     int64_t memory;    /* bytes */
     bool drains;       /* nothing starts */
     bool is_elsewhere; /* jobs run in Slurm, which has a queue of its own: they need nothing of this machine but for planning */
+    const struct quota *quota;   /* NULL: none. Of jobs in Slurm only their number is held to it */
+    const struct shares *shares; /* NULL: all users are equal */
 };
 
 enum queue_verdict { QUEUE_VERDICT_WAIT, QUEUE_VERDICT_PLAN, QUEUE_VERDICT_START, QUEUE_VERDICT_NEVER };
@@ -29,18 +39,27 @@ struct queue_decision {
     enum job_reason reason; /* WAIT, NEVER: why */
     char text[JOB_REASON_BYTES];
     int64_t planning; /* PLAN: bytes that it may take */
+    bool is_in_line;  /* what it needs of the machine is reserved for it */
+    double used;      /* what its user has used of the machine lately */
 };
+
+/* The whole machine as jobs need it. */
+struct need queue_whole(const struct queue_capacity *capacity);
 
 /* Decide for every QUEUED record; the others count as running, or have ended.
  *
  *   shapes  jobs n · decision n
- *   notes   NEVER: it needs more memory than the whole machine has. A job that asks for more slots or GPUs than there are takes them all; where
- *           there are no GPUs, one on GPUs waits. PLAN: its memory is not known; at most QUEUE_PLANNING_MOST jobs are planned at a time, one of each user,
- *           where there is memory for it: what it is known to need, or else an eighth of what its user may have
- *   units   now in seconds since 1970
- *   cost    n log n, and n times the users who have jobs
+ *   notes   NEVER: it needs more memory than the whole machine has, or more than its user's quota. A job that asks for more slots or GPUs than there
+ *           are takes them all; where there are no GPUs, one on GPUs waits. PLAN: its memory is not known; at most QUEUE_PLANNING_MOST jobs are planned
+ *           at a time, one of each user, where there is memory for it: what it is known to need, or else an eighth of what its user may have
+ *   units   now in seconds of job_clock.h
+ *   cost    n log n
  */
 void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now,
                   struct queue_decision *decision);
+
+/* After decisions that were applied: note which of each user's jobs is the first that waits, for the next. cost  n log n */
+void queue_keep_first(const struct job_record *const *jobs, size_t n, const struct queue_decision *decision, double now,
+                      struct shares *shares);
 
 #endif

@@ -142,7 +142,7 @@ enum status store_submitted(struct store *store, uid_t uid, const char *submissi
     return status;
 }
 
-enum status store_update(struct store *store, const struct job_record *record)
+enum status store_update(struct store *store, const struct job_record *record, const struct store_use *use)
 {
     enum status status = store_run(store, "BEGIN IMMEDIATE", "save a change of a job");
     if (status != STATUS_OK) {
@@ -156,6 +156,7 @@ enum status store_update(struct store *store, const struct job_record *record)
         int bound = store_row_bind(statement, 1, record) | sqlite3_bind_int64(statement, store_row_n + 1, record->id);
         status = step(store, statement, bound, "save a change of a job");
     }
+    status = status == STATUS_OK && use != NULL ? store_use_save(store, use) : status;
     status = status == STATUS_OK ? store_audit_change(store, record->id) : status;
     return store_finish(store, status, "save a change of a job");
 }
@@ -182,20 +183,27 @@ enum status store_probe(struct store *store)
     return store_run(store, sql, "write");
 }
 
-enum status store_fact_put(struct store *store, const char *name, const char *value)
+enum status store_fact_save(struct store *store, const char *name, const char *value)
 {
     sqlite3_stmt *statement = NULL;
-    enum status status = store_run(store, "BEGIN IMMEDIATE", "save a fact");
-    if (status != STATUS_OK) {
-        return status;
-    }
     bool is_ready = sqlite3_prepare_v2(store->base, "INSERT OR REPLACE INTO facts VALUES (?, ?)", -1, &statement, NULL) ==
                     SQLITE_OK;
     int bound = is_ready ? sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC) |
                                sqlite3_bind_text(statement, 2, value, -1, SQLITE_STATIC)
                          : SQLITE_ERROR;
-    status = bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE ? STATUS_OK : store_fail(store, "save a fact");
+    enum status status = bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE ? STATUS_OK
+                                                                                      : store_fail(store, "save a fact");
     sqlite3_finalize(statement);
+    return status;
+}
+
+enum status store_fact_put(struct store *store, const char *name, const char *value)
+{
+    enum status status = store_run(store, "BEGIN IMMEDIATE", "save a fact");
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = store_fact_save(store, name, value);
     status = status == STATUS_OK ? store_audit_change(store, 0) : status;
     return store_finish(store, status, "save a fact");
 }

@@ -51,8 +51,18 @@ enum status store_insert(struct store *store, struct job_record *record, const s
 enum status store_submitted(struct store *store, uid_t uid, const char *submission_id, void (*each)(void *context, int64_t id),
                             void *context);
 
-/* Save a changed record, and one line of its history when its state, reason or attempt has changed. */
-enum status store_update(struct store *store, const struct job_record *record);
+/* What a user's attempts that have ended have used of the machine (shares.h), as of a time of job_clock.h. */
+struct store_use {
+    uid_t uid;
+    double used, at;
+};
+
+/* Save a changed record, and one line of its history when its state, reason or attempt has changed; with it what its user has used (NULL: that is as
+ * before). */
+enum status store_update(struct store *store, const struct job_record *record, const struct store_use *use);
+
+/* Call `each` for every user of whom something is saved. What cannot be one's use is passed over, with a line in the log. */
+enum status store_uses(struct store *store, void (*each)(void *context, const struct store_use *use), void *context);
 
 /* Remove jobs, their submissions and history, all of them or none. errors  STATUS_IO */
 enum status store_remove(struct store *store, const int64_t *ids, size_t n);

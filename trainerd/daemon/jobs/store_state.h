@@ -42,6 +42,10 @@ enum status store_finish(struct store *store, enum status status, const char *do
 /* Within a transaction: a row of the request under way, if there is one, with this job (0: none). */
 enum status store_audit_change(struct store *store, int64_t job);
 
+/* Within a transaction: a fact / what a user has used. */
+enum status store_fact_save(struct store *store, const char *name, const char *value);
+enum status store_use_save(struct store *store, const struct store_use *use);
+
 /* The first number of a query's first row. */
 enum status store_number(struct store *store, const char *sql, int64_t *out);
 

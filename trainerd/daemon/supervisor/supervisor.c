@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- the queue --- */
 
@@ -36,7 +37,7 @@ static enum status end_impossible(struct supervisor *supervisor, const struct jo
     struct job_record next = *record;
     next.state = JOB_STATE_FAILED;
     next.reason = decision->reason;
-    next.exit_code = status_exit_code(STATUS_NOMEM);
+    next.exit_code = status_exit_code(decision->reason == JOB_REASON_QUOTA ? STATUS_CONFIG : STATUS_NOMEM);
     snprintf(next.reason_text, sizeof next.reason_text, "%s", decision->text);
     return jobs_change(supervisor->jobs, &next);
 }
@@ -84,6 +85,8 @@ static void schedule(uv_timer_t *timer)
     double now = job_clock_s(), wait_s = INFINITY;
     struct queue_capacity capacity = supervisor->options.capacity;
     capacity.drains = jobs_drain(supervisor->jobs);
+    capacity.quota = jobs_quota(supervisor->jobs);
+    capacity.shares = jobs_shares(supervisor->jobs);
     queue_decide(open, n, &capacity, now, decision);
     supervisor->is_scheduling = true;
     for (size_t i = 0; i < n; i++) {
@@ -93,6 +96,9 @@ static void schedule(uv_timer_t *timer)
         }
     }
     supervisor->is_scheduling = false;
+    if (!capacity.drains) {
+        queue_keep_first(open, n, decision, now, jobs_shares(supervisor->jobs));
+    }
     free(decision);
     free(open);
     supervisor->scheduled_at_ns = uv_hrtime();
@@ -244,6 +250,12 @@ enum status supervisor_cancel(struct supervisor *supervisor, int64_t id)
     return status;
 }
 
+/* Priorities above 0 are administrators': jobs of others may have one that an older version accepted. */
+static bool may_have_priority(uid_t uid)
+{
+    return uid == 0 || uid == geteuid();
+}
+
 enum status supervisor_resume(struct supervisor *supervisor, int64_t id)
 {
     struct job_record next;
@@ -255,6 +267,11 @@ enum status supervisor_resume(struct supervisor *supervisor, int64_t id)
         return status_fail(STATUS_USAGE, "job %lld is %s; expected one that is FAILED or CANCELLED", (long long)id,
                            job_state_name(next.state));
     }
+    status = jobs_check_queued(supervisor->jobs, next.uid, 1);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    next.priority = next.priority > 0 && !may_have_priority(next.uid) ? 0 : next.priority;
     next.state = JOB_STATE_QUEUED;
     next.reason = JOB_REASON_WAITING_TURN;
     next.reason_text[0] = '\0';
@@ -292,6 +309,7 @@ enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t 
     status = status == STATUS_OK && !jobs_are_in_slurm(supervisor->jobs)
                  ? submission_check_gpus(NULL, &next, jobs_gpus(supervisor->jobs)->n)
                  : status;
+    status = status == STATUS_OK ? jobs_check_quota(supervisor->jobs, NULL, &next) : status;
     if (status != STATUS_OK || n_worker == before.n_worker) {
         return status;
     }

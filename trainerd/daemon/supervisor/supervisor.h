@@ -38,11 +38,13 @@ void supervisor_close(struct supervisor *supervisor);
 /* Requests of owners. STATUS_OK means that the request is saved and under way, not that it is done. */
 /* errors  STATUS_USAGE it has ended */
 enum status supervisor_cancel(struct supervisor *supervisor, int64_t id);
-/* errors  STATUS_USAGE it is neither FAILED nor CANCELLED */
+/* It waits again; with priority 0 where it has a higher one, and its owner is no administrator. errors  STATUS_USAGE it is neither FAILED nor
+ * CANCELLED; STATUS_PEER no more jobs of its owner may wait */
 enum status supervisor_resume(struct supervisor *supervisor, int64_t id);
 /* errors  STATUS_USAGE it does not run */
 enum status supervisor_checkpoint(struct supervisor *supervisor, int64_t id);
-/* errors  STATUS_USAGE it has ended, is about to end, or has fewer parts than workers asked for; STATUS_CONFIG it needs GPUs, and there are none */
+/* errors  STATUS_USAGE it has ended, is about to end, or has fewer parts than workers asked for; STATUS_CONFIG it needs GPUs, and there are none, or more
+ * than its owner may have */
 enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t n_worker);
 
 /* Run the queue again soon: a job was added or has ended. */
