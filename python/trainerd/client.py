@@ -14,7 +14,7 @@ from typing import Any, TypedDict, Unpack, cast
 
 from .connection import Connection, Lost
 from .errors import JobFileError, MissingInput, Unavailable, UsageError
-from .fields import AuditRow, Event, Gpu, JobFields, Shown, Version, Workers
+from .fields import AuditRow, Event, Gpu, JobFields, Shown, User, Version, Workers
 from .job import Job
 from .toml_text import job_text, settings_of
 
@@ -166,6 +166,10 @@ class Client:
     def gpus(self) -> list[Gpu]:
         """The GPUs that jobs share, and which job holds each."""
         return cast(list[Gpu], self.ask_again("gpus")["gpus"])
+
+    def users(self) -> list[User]:
+        """Who has jobs that wait or run, and who has used the machine lately; of other users the numbers of jobs alone, but for administrators."""
+        return cast(list[User], self.ask_again("users")["users"])
 
     def audit(self, limit: int = 100) -> list[AuditRow]:
         """Who changed what, the newest first: at most 1000 rows. For administrators."""

@@ -105,6 +105,21 @@ class Gpu(TypedDict, total=False):
     owner: str | None
 
 
+class User(TypedDict, total=False):
+    """A user; of other users uid, user, queued and running alone. A limit that is None is none."""
+
+    uid: int
+    user: str
+    queued: int
+    running: int
+    slots: int
+    gpus: int
+    memory: int
+    used_s: float
+    share: float
+    limits: dict[str, int | None]
+
+
 class Workers(TypedDict, total=False):
     """The processes of a running job. `coordinator`: its pid, 0 where none runs."""
 

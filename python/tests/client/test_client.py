@@ -6,7 +6,7 @@ import unittest.mock
 import trainerd
 from daemon import LONG, PATIENCE_S, SHORT, Daemon, DaemonCase
 from trainerd.connection import default_address
-from trainerd.fields import AuditRow, Epoch, JobFields, Shown, Version, Workers
+from trainerd.fields import AuditRow, Epoch, JobFields, Shown, User, Version, Workers
 
 
 class AClient(DaemonCase):
@@ -110,6 +110,12 @@ class AClient(DaemonCase):
     def test_shows_the_daemon_and_its_gpus(self) -> None:
         self.assertEqual(self.client.version()["version"], trainerd.__version__)
         self.assertEqual(self.client.gpus(), [])
+
+    def test_shows_users_with_their_jobs_and_shares(self) -> None:
+        self.client.submit(SHORT).wait(PATIENCE_S)
+        user = self.client.users()[0]
+        self.assertEqual((user["uid"], user["queued"], user["running"]), (os.getuid(), 0, 0))
+        self.assertEqual(set(user), set(User.__annotations__))
 
     def test_shows_administrators_who_changed_what(self) -> None:
         job = self.client.submit(SHORT)

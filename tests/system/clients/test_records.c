@@ -83,6 +83,21 @@ Test(records, a_drained_daemon_starts_nothing_also_after_a_restart_until_it_is_t
     EXPECT(0, "SUCCEEDED", "watch", "1");
 }
 
+Test(records, users_are_a_table_with_what_they_have_of_what_they_may_have)
+{
+    char program[PATH_MAX];
+    served_end();
+    program_find("trainerd", program, sizeof program);
+    process_start(&served_process, NULL, folder, NULL,
+                  (const char *const[]){program, "--listen", served_address, "--state", "state", "--set",
+                                        "max_running_per_user=3", "--set", "quota_exempt=", "--set", "fair_half_life=0", NULL});
+    process_await(&served_process, "ts=");
+    EXPECT(0, "use is not counted (daemon.fair_half_life)", "users");
+    cr_assert_not_null(strstr(printed, "USER"), "%s", printed);
+    cr_assert_not_null(strstr(printed, "0/3"), "%s", printed);
+    EXPECT(0, "\"half_life_s\":null", "users", "--json");
+}
+
 Test(records, jobs_that_are_kept_no_longer_leave_their_results)
 {
     char program[PATH_MAX];

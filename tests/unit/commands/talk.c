@@ -12,6 +12,7 @@
 struct server *server;
 static struct commands *commands;
 struct jobs *jobs;
+struct jobs_options talk_options = {.gpus = &gpus};
 struct supervisor supervisor;
 struct client client;
 struct gpus gpus = {.n = 2,
@@ -24,8 +25,7 @@ void talk_begin(void)
     cr_assert_eq(chmod(folder, 0755), 0);
     cr_assert_eq(uv_loop_init(&loop), 0);
     cr_assert_eq(mkdir(folder_path("state"), 0700), 0);
-    cr_assert_eq(jobs_open(folder_path("state"), &(struct jobs_options){.gpus = &gpus}, &jobs), STATUS_OK, "%s",
-                 status_reason());
+    cr_assert_eq(jobs_open(folder_path("state"), &talk_options, &jobs), STATUS_OK, "%s", status_reason());
     supervisor.jobs = jobs;
     cr_assert_eq(commands_open(&loop, jobs, &supervisor, 3, &commands), STATUS_OK);
     char address[128];

@@ -19,6 +19,9 @@ extern struct supervisor supervisor;
 extern struct client client;
 extern struct gpus gpus; /* two, 0 and 3, of the second of which the number alone is known */
 
+/* To be changed before talk_begin. */
+extern struct jobs_options talk_options;
+
 void talk_begin(void);
 void talk_end(void);
 

@@ -157,6 +157,24 @@ static enum status ask_supervisor(struct commands *commands, struct connection *
     return status == STATUS_OK ? answer_job(connection, request, id) : status;
 }
 
+/* Is this job of the group one that can be cancelled, or resumed? */
+static bool is_standing(const struct job_record *record, bool of_ended)
+{
+    bool ended = job_state_ended(record->state);
+    return of_ended ? ended && record->state != JOB_STATE_SUCCEEDED : !ended;
+}
+
+/* Jobs of a group that are resumed wait again, all of them or none. */
+static enum status check_resumed(const struct commands *commands, const struct connection *connection, const json_t *request)
+{
+    size_t n, n_resumed = 0;
+    const struct job_record *const *all = jobs_all(commands->jobs, &n);
+    for (size_t i = 0; i < n; i++) {
+        n_resumed += is_asked(connection, request, all[i]) && is_standing(all[i], true);
+    }
+    return n_resumed > 0 ? jobs_check_queued(commands->jobs, connection_uid(connection), n_resumed) : STATUS_OK;
+}
+
 /* The jobs of a group that can be cancelled, or resumed: from the newest, so that none that waits takes the place of one that ends. */
 static enum status ask_group(struct commands *commands, struct connection *connection, const json_t *request, bool of_ended,
                              enum status (*ask)(struct supervisor *supervisor, int64_t id))
@@ -164,15 +182,12 @@ static enum status ask_group(struct commands *commands, struct connection *conne
     size_t n, n_known = 0;
     const struct job_record *const *all = jobs_all(commands->jobs, &n);
     const char *group = json_string_value(json_object_get(request, "group"));
+    enum status status = of_ended ? check_resumed(commands, connection, request) : STATUS_OK;
     json_t *numbers = json_array();
-    enum status status = STATUS_OK;
     for (size_t i = n; i-- > 0 && status == STATUS_OK;) {
-        bool ended = job_state_ended(all[i]->state), stands = of_ended ? ended && all[i]->state != JOB_STATE_SUCCEEDED : !ended;
-        if (!is_asked(connection, request, all[i])) {
-            continue;
-        }
-        n_known++;
-        if (stands) {
+        bool is_one = is_asked(connection, request, all[i]);
+        n_known += is_one;
+        if (is_one && is_standing(all[i], of_ended)) {
             status = ask(commands->supervisor, all[i]->id);
             json_array_insert_new(numbers, 0, json_integer(all[i]->id));
         }
@@ -295,6 +310,7 @@ static request_handler *const handlers[REQUEST_N] = {
     [REQUEST_version] = answer_version, [REQUEST_gpus] = show_gpus,
     [REQUEST_backup] = backup,          [REQUEST_drain] = drain,
     [REQUEST_undrain] = undrain,        [REQUEST_audit] = audit_show,
+    [REQUEST_users] = show_users,
 };
 
 static void handle_request(void *context, struct connection *connection, json_t *request)

@@ -92,6 +92,9 @@ enum status show_gpus(struct commands *commands, struct connection *connection, 
 /* Add to an answer with workers, of a job that holds this set: its GPUs, and each worker's. Workers take them in turn. */
 void show_gpus_of(const struct gpus *gpus, uint64_t set, json_t *answer);
 
+/* show_users.c: users */
+enum status show_users(struct commands *commands, struct connection *connection, const json_t *request);
+
 /* show.c: show, workers */
 enum status show_job(struct commands *commands, struct connection *connection, const json_t *request);
 enum status show_workers(struct commands *commands, struct connection *connection, const json_t *request);

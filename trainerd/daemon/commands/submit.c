@@ -55,6 +55,17 @@ static enum status check_user(const struct connection *connection)
     return STATUS_OK;
 }
 
+/* Below 0 a priority delays its owner's own job; above, it would delay those of others. */
+static enum status check_priority(const struct connection *connection, const json_t *request)
+{
+    json_int_t priority = json_integer_value(json_object_get(request, "priority"));
+    if (priority > 0 && !connection_is_admin(connection)) {
+        return status_fail(STATUS_USAGE, "priority is %lld, and those above 0 are for administrators: expected 0 or less",
+                           (long long)priority);
+    }
+    return STATUS_OK;
+}
+
 static size_t texts_bytes(const json_t *texts)
 {
     size_t n = 0, i;
@@ -266,5 +277,6 @@ enum status submit_jobs(struct commands *commands, struct connection *connection
                                                           : status;
     status = status == STATUS_OK ? check_jobs(request) : status;
     status = status == STATUS_OK ? read_record(commands, request, &record) : status;
+    status = status == STATUS_OK ? check_priority(connection, request) : status;
     return status == STATUS_OK ? make_jobs(commands, connection, request, &record) : status;
 }
