@@ -27,7 +27,7 @@ void talk_begin(void)
     cr_assert_eq(jobs_open(folder_path("state"), &(struct jobs_options){.gpus = &gpus}, &jobs), STATUS_OK, "%s",
                  status_reason());
     supervisor.jobs = jobs;
-    cr_assert_eq(commands_open(&loop, jobs, &supervisor, 3, &commands), STATUS_OK);
+    cr_assert_eq(commands_open(&loop, jobs, &supervisor, &(struct commands_options){.max_restarts = 3}, &commands), STATUS_OK);
     char address[128];
     snprintf(address, sizeof address, "unix:%s/socket", folder);
     struct server_options options = {.address = address,
