@@ -18,6 +18,8 @@ struct gpus gpus = {.n = 2,
                     .gpu = {{.number = 0, .n_bytes = 1000, .name = "H100", .uuid = "GPU-a", .visible = "GPU-a"},
                             {.number = 3, .n_bytes = -1, .visible = "3"}}};
 
+struct commands_options talk_options = {.max_restarts = 3};
+
 void talk_begin(void)
 {
     folder_make();
@@ -27,7 +29,7 @@ void talk_begin(void)
     cr_assert_eq(jobs_open(folder_path("state"), &(struct jobs_options){.gpus = &gpus}, &jobs), STATUS_OK, "%s",
                  status_reason());
     supervisor.jobs = jobs;
-    cr_assert_eq(commands_open(&loop, jobs, &supervisor, &(struct commands_options){.max_restarts = 3}, &commands), STATUS_OK);
+    cr_assert_eq(commands_open(&loop, jobs, &supervisor, &talk_options, &commands), STATUS_OK);
     char address[128];
     snprintf(address, sizeof address, "unix:%s/socket", folder);
     struct server_options options = {.address = address,

@@ -19,6 +19,8 @@ extern struct supervisor supervisor;
 extern struct client client;
 extern struct gpus gpus; /* two, 0 and 3, of the second of which the number alone is known */
 
+extern struct commands_options talk_options; /* to be changed before the beginning */
+
 void talk_begin(void);
 void talk_end(void);
 
