@@ -22,7 +22,8 @@ Test(submitters, others_than_the_listed_are_refused_with_the_key_and_still_read)
     if (!other_user_open(&other_user)) {
         cr_skip_test("only root can be another user");
     }
-    expect_failure(ask_by(&other_user, SUBMIT("")), 2, "may not submit jobs here: the daemon's file has others in submit_users");
+    expect_failure(ask_by(&other_user, SUBMIT("")), 2,
+                   "may not submit jobs here: the daemon's file has others in submit_users");
     expect_failure(ask_by(&other_user, "{\"v\":1,\"cmd\":\"resume\",\"job\":1}"), 2, "may not submit jobs here");
     json_t *answer = ask_by(&other_user, "{\"v\":1,\"cmd\":\"status\"}");
     expect_ok(answer);

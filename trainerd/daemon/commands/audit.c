@@ -115,7 +115,8 @@ enum status audit_show(struct commands *commands, struct connection *connection,
     const json_t *limit = json_object_get(request, "limit"), *before = json_object_get(request, "before");
     json_int_t n_most = limit != NULL ? json_integer_value(limit) : ROWS_DEFAULT;
     if (!connection_is_admin(connection)) {
-        return status_fail(STATUS_USAGE, "audit records are of all users: expected root, or the daemon's user, or the role admin");
+        return status_fail(STATUS_USAGE,
+                           "audit records are of all users: expected root, or the daemon's user, or the role admin");
     }
     enum status status = commands_check_range("limit", (double)n_most, 1, ROWS_MOST);
     if (status != STATUS_OK) {

@@ -236,7 +236,8 @@ static enum status backup(struct commands *commands, struct connection *connecti
     const char *path = json_string_value(json_object_get(request, "path"));
     size_t n;
     if (!connection_is_admin(connection)) {
-        return status_fail(STATUS_USAGE, "a backup has all users' jobs: expected root, or the daemon's user, or the role admin");
+        return status_fail(STATUS_USAGE,
+                           "a backup has all users' jobs: expected root, or the daemon's user, or the role admin");
     }
     if (path[0] != '/' || strlen(path) >= PATH_MAX - 16) {
         return status_fail(STATUS_USAGE, "path '%.100s' is not an absolute path", path);
