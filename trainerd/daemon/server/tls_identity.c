@@ -57,11 +57,25 @@ bool tls_fingerprint_read(const char *text, char out[TLS_FINGERPRINT_BYTES])
 
 /* --- making --- */
 
+/* A key and its certificate, while they are made or read. */
 struct making {
     gnutls_x509_privkey_t key;
     gnutls_x509_crt_t certificate;
     gnutls_datum_t key_text, certificate_text; /* PEM */
 };
+
+static void making_release(struct making *making)
+{
+    if (making->key_text.data != NULL) {
+        gnutls_memset(making->key_text.data, 0, making->key_text.size);
+    }
+    gnutls_free(making->key_text.data);
+    gnutls_free(making->certificate_text.data);
+    gnutls_x509_privkey_deinit(making->key);
+    if (making->certificate != NULL) {
+        gnutls_x509_crt_deinit(making->certificate);
+    }
+}
 
 static int make_key(struct making *making)
 {
@@ -122,26 +136,30 @@ static enum status make(const char *folder)
     error = error == 0 ? make_certificate(&making) : error;
     enum status status = error == 0 ? put(folder, &making)
                                     : status_fail(STATUS_CREATE, "cannot make a certificate: %s", gnutls_strerror(error));
-    if (making.key_text.data != NULL) {
-        gnutls_memset(making.key_text.data, 0, making.key_text.size);
-    }
-    gnutls_free(making.key_text.data);
-    gnutls_free(making.certificate_text.data);
-    gnutls_x509_privkey_deinit(making.key);
-    if (making.certificate != NULL) {
-        gnutls_x509_crt_deinit(making.certificate);
-    }
+    making_release(&making);
     return status;
 }
 
 /* --- reading --- */
 
+/* Each is read by itself: the call that takes a text of both leaks what it has read of a broken one. */
+static int import(const gnutls_datum_t *pem, struct making *read, struct tls_identity *identity)
+{
+    int error = gnutls_certificate_allocate_credentials(&identity->credentials);
+    error = error == 0 ? gnutls_x509_privkey_init(&read->key) : error;
+    error = error == 0 ? gnutls_x509_crt_init(&read->certificate) : error;
+    error = error == 0 ? gnutls_x509_privkey_import(read->key, pem, GNUTLS_X509_FMT_PEM) : error;
+    error = error == 0 ? gnutls_x509_crt_import(read->certificate, pem, GNUTLS_X509_FMT_PEM) : error;
+    return error == 0 ? gnutls_certificate_set_x509_key(identity->credentials, &read->certificate, 1, read->key) : error;
+}
+
 static enum status take(const char *path, char *text, size_t n, struct tls_identity *identity)
 {
     gnutls_datum_t pem = {(unsigned char *)text, (unsigned)n}, certificate;
-    int error = gnutls_certificate_allocate_credentials(&identity->credentials);
-    error = error == 0 ? gnutls_certificate_set_x509_key_mem(identity->credentials, &pem, &pem, GNUTLS_X509_FMT_PEM) : error;
+    struct making read = {0};
+    int error = import(&pem, &read, identity);
     error = error >= 0 ? gnutls_certificate_get_crt_raw(identity->credentials, 0, 0, &certificate) : error;
+    making_release(&read);
     if (error < 0) {
         return status_fail(
             STATUS_CONFIG,
