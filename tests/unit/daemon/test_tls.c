@@ -189,6 +189,24 @@ Test(tls, a_recorded_session_means_nothing_to_another_connection)
     tls_close(daemon);
 }
 
+Test(tls, a_message_that_says_it_is_longer_than_any_is_not_waited_for)
+{
+    char record[5 + 512] = {TLS_RECORD_HANDSHAKE, 3, 1, 2, 0, 1, 0x20, 0, 0}; /* the first of 4096, of a message of 2 MiB */
+    bool done = false;
+    size_t n = 0;
+    enum status status = STATUS_OK;
+    identity_make();
+    struct tls *daemon = tls_open(identity);
+    for (; status == STATUS_OK && n < (1 << 20); n += sizeof record) {
+        tls_feed(daemon, record, sizeof record);
+        status = tls_shake(daemon, &done);
+        memset(record + 5, 0, sizeof record - 5);
+    }
+    cr_assert_eq(status, STATUS_PEER, "%zu bytes are kept", n);
+    cr_assert_leq(n, 140000);
+    tls_close(daemon);
+}
+
 /* --- the certificate --- */
 
 Test(tls, a_certificate_is_made_once_is_its_owners_alone_and_is_kept)
