@@ -47,7 +47,7 @@ BELOW_ctl       := $(BELOW_daemon)
 LIB_protocol  := -ljansson -lxxhash -lucp -lucs -lsodium
 LIB_partition := -lmetis -lzip -lz
 LIB_models    := -ldnnl
-LIB_trainerd  := -luv -lsqlite3 -lmicrohttpd -lcairo
+LIB_trainerd  := -luv -lsqlite3 -lmicrohttpd -lcairo -lgnutls
 libs = $(foreach module,$(1),$(LIB_$(module))) -lm -lpthread -ldl
 comma := ,
 

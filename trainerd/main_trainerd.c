@@ -19,6 +19,7 @@ static const char help_text[] =
     "       trainerd --plan FILE [--predict MODEL] [--steps] [--json] [--set ...]\n"
     "       trainerd --listen ADDRESS [--state FOLDER] [--daemon-config FILE] [--set KEY=VALUE ...]\n"
     "       trainerd --restore FILE | --repair [--state FOLDER] [--daemon-config FILE] [--json]\n"
+    "       trainerd --fingerprint [--state FOLDER] [--daemon-config FILE] [--json]\n"
     "       trainerd --describe-config [--markdown]\n"
     "       trainerd --describe-daemon\n"
     "\n"
@@ -30,12 +31,13 @@ static const char help_text[] =
     "  --set KEY=VALUE    set one key of the job: --set train.epochs=10 --set name=x\n"
     "  --resume           continue from the newest checkpoint of the job's runs\n"
     "  --steps            the plan with every step of an epoch: rows, bytes alive, bytes received, and the peak\n"
-    "  --json             the plan, or what was restored, as JSON on standard output\n"
+    "  --json             the plan, the fingerprint, or what was restored, as JSON on standard output\n"
     "  --listen ADDRESS   the daemon: accept jobs over unix:PATH or tcp:HOST:PORT, and run them; see trainctl --help\n"
     "  --state FOLDER     the daemon's folder of jobs\n"
     "  --daemon-config FILE  the daemon's configuration; without --listen it has the address\n"
     "  --restore FILE     put a backup (trainctl backup) in the place of the daemon's records, while it is stopped\n"
     "  --repair           make these records again of what can be read of them\n"
+    "  --fingerprint      the fingerprint of the daemon's certificate, which clients over TCP know it by\n"
     "  --describe-config  every key of a job file: meaning, range, default\n"
     "  --describe-daemon  the daemon's configuration with every key at its default\n"
     "  --markdown         the same as markdown\n"
@@ -55,6 +57,7 @@ enum command {
     COMMAND_DESCRIBE_DAEMON = 'D',
     COMMAND_RESTORE = 'b',
     COMMAND_REPAIR = 'R',
+    COMMAND_FINGERPRINT = 'F',
     COMMAND_VERSION = 'v',
     COMMAND_HELP = 'h'
 };
@@ -79,6 +82,7 @@ static const struct option options[] = {{"config", required_argument, NULL, COMM
                                         {"daemon-config", required_argument, NULL, OPTION_DAEMON_CONFIG},
                                         {"restore", required_argument, NULL, COMMAND_RESTORE},
                                         {"repair", no_argument, NULL, COMMAND_REPAIR},
+                                        {"fingerprint", no_argument, NULL, COMMAND_FINGERPRINT},
                                         {"version", no_argument, NULL, COMMAND_VERSION},
                                         {"help", no_argument, NULL, COMMAND_HELP},
                                         {"set", required_argument, NULL, OPTION_SET},
@@ -157,14 +161,14 @@ static enum status check_request(struct request *request)
         return status_fail(STATUS_USAGE, "--steps goes with --plan; see trainerd --help");
     }
     bool takes_job = command == COMMAND_CONFIG || command == COMMAND_CHECK || command == COMMAND_PLAN;
-    bool restores = command == COMMAND_RESTORE || command == COMMAND_REPAIR;
-    bool listens = command == COMMAND_LISTEN || restores; /* its settings are the daemon's */
+    bool of_state = command == COMMAND_RESTORE || command == COMMAND_REPAIR || command == COMMAND_FINGERPRINT;
+    bool listens = command == COMMAND_LISTEN || of_state; /* its settings are the daemon's */
     const char *stray = request->n_set > 0 && !takes_job && !listens            ? "--set"
                         : request->predict != NULL && !takes_job                ? "--predict"
                         : request->state != NULL && !listens                    ? "--state"
                         : request->daemon_config != NULL && !listens            ? "--daemon-config"
                         : request->resume && command != COMMAND_CONFIG          ? "--resume"
-                        : request->json && command != COMMAND_PLAN && !restores ? "--json"
+                        : request->json && command != COMMAND_PLAN && !of_state ? "--json"
                         : request->markdown && command != COMMAND_DESCRIBE      ? "--markdown"
                                                                                 : NULL;
     if (command == COMMAND_NONE) {
@@ -268,6 +272,8 @@ static enum status run(const struct request *request, int *exit_code_out)
     case COMMAND_RESTORE:
     case COMMAND_REPAIR:
         return daemon_restore(&daemon, request->file, request->json);
+    case COMMAND_FINGERPRINT:
+        return daemon_fingerprint(&daemon, request->json);
     case COMMAND_DESCRIBE_DAEMON:
         daemon_config_describe(stdout);
         break;

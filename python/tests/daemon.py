@@ -43,6 +43,7 @@ class Daemon:
             lines.append(line)
             if "listening on " in line:
                 self.address = line.split("listening on ")[1].split(",")[0]
+                self.fingerprint = line.split(", fingerprint ")[1].split(",")[0] if ", fingerprint " in line else "none"
                 break
         else:
             self.process.wait()

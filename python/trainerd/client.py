@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack, cast
 
-from .connection import Connection, Lost
+from .connection import Connection, Login, Lost
 from .errors import JobFileError, MissingInput, Unavailable, UsageError
 from .fields import AuditRow, Event, Gpu, JobFields, Shown, User, Version, Workers
 from .job import Job
@@ -44,15 +44,20 @@ class Client:
     """A daemon by its address; nothing is opened until a request is made.
 
     address      unix:PATH or tcp:HOST:PORT; default $TRAINERD_TO, else this user's daemon, else the system's
-    secret_file  tcp: the file with the secret; default $TRAINERD_SECRET_FILE
+    secret_file  tcp: the file with the secret; default $TRAINERD_SECRET_FILE, else that of `trainctl login`
+    user         tcp: the name to log in by; default $TRAINERD_USER, else that of `trainctl login`
+    fingerprint  tcp: of the daemon's certificate, or "none": a connection without TLS; default $TRAINERD_FINGERPRINT, else that of
+                 `trainctl login`
     timeout      seconds to wait for the daemon's answer to a request
     patience     seconds for which a daemon that has gone away is waited for, as `trainctl submit --wait` does; 0: not at all
     """
 
-    def __init__(self, address: str | None = None, secret_file: str | os.PathLike[str] | None = None, *, timeout: float = 60.0,
-                 patience: float = 60.0) -> None:
+    def __init__(self, address: str | None = None, secret_file: str | os.PathLike[str] | None = None, *, user: str | None = None,
+                 fingerprint: str | None = None, timeout: float = 60.0, patience: float = 60.0) -> None:
         self.address = address or os.environ.get("TRAINERD_TO") or None
         self.secret_file = os.fspath(secret_file) if secret_file is not None else os.environ.get("TRAINERD_SECRET_FILE") or None
+        self.user = user if user is not None else os.environ.get("TRAINERD_USER") or None
+        self.fingerprint = fingerprint or os.environ.get("TRAINERD_FINGERPRINT") or None
         self.timeout = timeout
         self.patience = patience
 
@@ -62,7 +67,7 @@ class Client:
     # --- requests ---
 
     def connect(self) -> Connection:
-        return Connection(self.address, self.secret_file, self.timeout)
+        return Connection(self.address, Login(self.secret_file, self.user, self.fingerprint), self.timeout)
 
     def ask(self, command: str, **fields: Any) -> dict[str, Any]:
         """Any request of docs/protocol.md with one answer, which is returned. It is sent once."""

@@ -1,17 +1,20 @@
-"""One connection to a daemon: addresses, lines of JSON, and the proof of the secret over TCP (docs/protocol.md).
+"""One connection to a daemon: addresses, lines of JSON, and over TCP TLS and the proof of the secret (docs/protocol.md).
 
 Knows nothing of what requests mean. Standard library alone.
 """
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 import os
 import secrets
 import socket
+import ssl
 import stat
 import struct
 import time
+import tomllib
 from typing import Any, NamedTuple
 
 from .errors import JobFileError, MissingInput, Unavailable, UsageError, error_of
@@ -20,6 +23,9 @@ ANSWER_BYTES_MOST = 64 << 20
 SYSTEM_PATH = "/run/trainerd/trainerd.sock"
 SECRET_DIGITS = 64
 HEX = frozenset("0123456789abcdefABCDEF")
+HOSTS_BYTES_MOST = 1 << 20
+USER_BYTES_MOST = 32
+NO_TLS = "none"
 
 
 class Lost(Unavailable):
@@ -59,17 +65,23 @@ def default_address() -> str:
     return f"unix:{runtime}/trainerd.sock" if runtime.startswith("/") else f"unix:/tmp/trainerd-{os.geteuid()}/trainerd.sock"
 
 
-def secret_of(path: str) -> bytes:
-    """The 32 bytes of a secret file, which only its owner may read."""
+def own_file(what: str, path: str, most: int) -> bytes:
+    """At most `most` bytes of a file that only its owner may read."""
     try:
         with open(path, "rb") as file:
-            info, text = os.fstat(file.fileno()), file.read(SECRET_DIGITS + 2)
+            info, text = os.fstat(file.fileno()), file.read(most)
     except OSError as error:
-        raise MissingInput(f"cannot open secret file '{path}': {error.strerror}") from error
+        raise MissingInput(f"cannot open {what} '{path}': {error.strerror}") from error
     if info.st_uid not in (os.geteuid(), 0):
-        raise JobFileError(f"secret file '{path}' belongs to user {info.st_uid}, expected {os.geteuid()} or root")
+        raise JobFileError(f"{what} '{path}' belongs to user {info.st_uid}, expected {os.geteuid()} or root")
     if info.st_mode & 0o077:
-        raise JobFileError(f"secret file '{path}' has mode {stat.S_IMODE(info.st_mode):04o}, expected 0600: others could read or change it")
+        raise JobFileError(f"{what} '{path}' has mode {stat.S_IMODE(info.st_mode):04o}, expected 0600: others could read or change it")
+    return text
+
+
+def secret_of(path: str) -> bytes:
+    """The 32 bytes of a secret file, which only its owner may read."""
+    text = own_file("secret file", path, SECRET_DIGITS + 2)
     digits = text.removesuffix(b"\n").decode("latin-1")
     if len(digits) != SECRET_DIGITS or not HEX.issuperset(digits):
         raise JobFileError(f"secret file '{path}' does not hold {SECRET_DIGITS} hexadecimal digits and nothing else, as "
@@ -77,20 +89,67 @@ def secret_of(path: str) -> bytes:
     return bytes.fromhex(digits)
 
 
+def fingerprint_of(text: str) -> str:
+    """64 lower-case digits, of a fingerprint with colons between or without; or "none", a connection without TLS."""
+    digits = text.replace(":", "").lower()
+    if text != NO_TLS and (len(digits) != 64 or not HEX.issuperset(digits)):
+        raise JobFileError(f"fingerprint '{text}' is none, expected 64 hexadecimal digits, as trainctl fingerprint prints them, or {NO_TLS}")
+    return NO_TLS if text == NO_TLS else digits
+
+
+class Login(NamedTuple):
+    """How a daemon on a TCP port is known, and who logs in; None: what `trainctl login` has written says it."""
+
+    secret_file: str | None = None
+    user: str | None = None
+    fingerprint: str | None = None
+
+    def completed(self, at: Address) -> Login:
+        known = known_host(at)
+        user = self.user if self.user is not None else known.get("user", "")
+        if len(user.encode()) > USER_BYTES_MOST:
+            raise UsageError(f"user '{user}' has more than {USER_BYTES_MOST} bytes")
+        kept = known.get("secret_file") if user == known.get("user", "") else None
+        fingerprint = self.fingerprint or known.get("fingerprint")
+        return Login(self.secret_file or kept, user, fingerprint_of(fingerprint) if fingerprint else None)
+
+
+def known_host(at: Address) -> dict[str, str]:
+    """What hosts.toml has of an address; nothing where it, or the file, is missing."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    path = os.path.join(base if base.startswith("/") else os.path.expanduser("~/.config"), "trainerd", "hosts.toml")
+    if not os.path.exists(path):
+        return {}
+    try:
+        hosts = tomllib.loads(own_file("file of hosts", path, HOSTS_BYTES_MOST).decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise JobFileError(f"{path}: {error}") from error
+    host = f"[{at.host}]" if ":" in at.host else at.host
+    known = hosts.get(f"tcp:{host}:{at.port}", {})
+    if not isinstance(known, dict) or not all(isinstance(value, str) for value in known.values()):
+        raise JobFileError(f"{path}: tcp:{host}:{at.port} has other values than texts, expected fingerprint, user and secret_file")
+    return known
+
+
 class Connection:
     """Requests go out and lines come in; one request or stream at a time."""
 
-    def __init__(self, address: str | None, secret_file: str | None, timeout: float) -> None:
+    def __init__(self, address: str | None, login: Login, timeout: float) -> None:
         """Connect, and authenticate over TCP. `address` None: this user's daemon, else the system's."""
         self._timeout = timeout
         self._id = 0
         self._buffer = bytearray()
         self._secret = b""
+        self._login = login
         at = None if address is None else address_of(address)
         if at is not None and at.path is None:
-            if not secret_file:
-                raise JobFileError("a daemon on a TCP port needs a secret: expected secret_file or $TRAINERD_SECRET_FILE")
-            self._secret = secret_of(secret_file)
+            self._login = login.completed(at)
+            if not self._login.fingerprint:
+                raise JobFileError(f"the daemon on {at.text} is not known: run trainctl login {at.text}, or give fingerprint, which `trainctl "
+                                   "fingerprint` prints on its machine")
+            if not self._login.secret_file:
+                raise JobFileError("a daemon on a TCP port needs a secret: expected secret_file or $TRAINERD_SECRET_FILE, or a trainctl login before")
+            self._secret = secret_of(self._login.secret_file)
         self._socket = self._open_default() if at is None else self._open(at)
         if self._secret:
             try:
@@ -102,12 +161,36 @@ class Connection:
     def _open(self, at: Address) -> socket.socket:
         try:
             if at.path is None:
-                return socket.create_connection((at.host, at.port), self._timeout)
+                opened = socket.create_connection((at.host, at.port), self._timeout)
+                return opened if self._login.fingerprint == NO_TLS else self._encrypt(opened, at)
             return self._open_unix(at.path)
         except socket.gaierror as error:
             raise Lost(f"cannot find host '{at.host}': {error.strerror}") from error
         except OSError as error:
             raise Lost(f"no daemon answers on {at.text}: {error.strerror or error}") from error
+
+    def _encrypt(self, opened: socket.socket, at: Address) -> socket.socket:
+        """TLS with the daemon that is known by its certificate: no authority is asked, the fingerprint is compared."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        try:
+            encrypted = context.wrap_socket(opened)
+        except ssl.SSLError as error:
+            opened.close()
+            raise Unavailable(f"the daemon on {at.text} speaks no TLS: {error.reason}. Has its file tls = \"off\"? Then fingerprint is "
+                              f"\"{NO_TLS}\"") from error
+        except BaseException:
+            opened.close()
+            raise
+        seen = hashlib.sha256(encrypted.getpeercert(binary_form=True) or b"").hexdigest()
+        if not hmac.compare_digest(seen, self._login.fingerprint or ""):
+            encrypted.close()
+            raise Unavailable(f"the daemon on {at.text} is not the one that is known: its certificate's fingerprint is {seen}, expected "
+                              f"{self._login.fingerprint}. Another process may answer there, or between. If the daemon has a new certificate, "
+                              f"as `trainctl fingerprint` on its machine tells, run trainctl login {at.text} --fingerprint {seen}")
+        return encrypted
 
     @staticmethod
     def _open_unix(path: str) -> socket.socket:
@@ -139,17 +222,20 @@ class Connection:
         return opened
 
     def _authenticate(self) -> None:
-        """Both sides prove that they know the secret, each for the other's nonce."""
+        """Both sides prove that they know the secret, each for the other's nonce, and which certificate and user they mean."""
         mine = secrets.token_hex(32)
         theirs = str(self.ask("hello").get("nonce", ""))
         if len(theirs) != 64 or not HEX.issuperset(theirs):
             raise Unavailable("the daemon's nonce is not 64 hexadecimal digits: expected a daemon of trainerd")
 
+        user, fingerprint = self._login.user or "", self._login.fingerprint or NO_TLS
+        certificate = bytes(32) if fingerprint == NO_TLS else bytes.fromhex(fingerprint)
+
         def proof(role: bytes) -> str:
-            message = b"trainerd-1-" + role + bytes.fromhex(theirs) + bytes.fromhex(mine)
+            message = b"trainerd-2-" + role + bytes.fromhex(theirs) + bytes.fromhex(mine) + certificate + user.encode()
             return hmac.new(self._secret, message, "sha512").hexdigest()[:64]
 
-        answer = self.ask("auth", nonce=mine, proof=proof(b"client"))
+        answer = self.ask("auth", user=user or None, nonce=mine, proof=proof(b"client"))
         if not hmac.compare_digest(str(answer.get("proof", "")).encode(), proof(b"server").encode()):
             raise Unavailable("the daemon does not know the secret")
 

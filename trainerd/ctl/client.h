@@ -6,24 +6,40 @@
 #define TRAINERD_CTL_CLIENT_H
 
 #include "protocol/status.h"
+#include "trainerd/daemon/server/auth.h"
 #include "trainerd/daemon/server/frame.h"
+#include "trainerd/daemon/server/tls.h"
 
 #include <jansson.h>
 
 struct client {
-    int file; /* -1: not connected */
+    int file;        /* -1: not connected */
+    struct tls *tls; /* NULL: without */
     struct frame_reader lines;
     json_int_t id; /* of the last request */
 };
 
-/* Connect, and authenticate where a secret is needed.
+/* How a daemon on a TCP port is known, and who logs in there. */
+struct client_login {
+    const char *fingerprint; /* of its certificate, or "none": a connection without TLS; NULL: not known, which is an error */
+    const char *user;        /* "": none is named */
+    const char *secret_file; /* NULL: none */
+    const struct auth_secret *secret; /* in the place of the file; NULL: the file */
+};
+
+/* Connect, and authenticate over TCP.
  *
- *   address      NULL: this user's daemon, else the system's; a daemon of another user on these sockets is refused
- *   secret_file  tcp only; NULL: none
- *   owns         the caller owns *out: client_close
- *   errors       STATUS_CONFIG the address or the secret file; STATUS_PEER no daemon answers, or it does not know the secret
+ *   address  NULL: this user's daemon, else the system's; a daemon of another user on these sockets is refused
+ *   login    for TCP
+ *   owns     the caller owns *out: client_close
+ *   errors   STATUS_CONFIG the address, the secret file, or what login lacks; STATUS_PEER no daemon answers, it is not the one that is known, or it
+ *            does not know the secret
  */
-enum status client_open(const char *address, const char *secret_file, struct client *out);
+enum status client_open(const char *address, const struct client_login *login, struct client *out);
+
+/* The fingerprint of the certificate that a daemon on a TCP port shows, which a process between can have changed.
+ * errors  STATUS_CONFIG not a TCP address; STATUS_PEER no daemon answers, or it speaks no TLS */
+enum status client_seen(const char *address, char out[TLS_FINGERPRINT_BYTES]);
 void client_close(struct client *client);
 
 /* Send a request made with json_pack, whose reference is taken; its "v" and "id" are added.

@@ -6,10 +6,13 @@
 
 enum status ctl_connect(const struct ctl_arguments *arguments, struct client *out)
 {
-    const char *to = arguments->value[CTL_OPTION_TO], *secret_file = arguments->value[CTL_OPTION_SECRET_FILE];
+    const char *to = arguments->value[CTL_OPTION_TO];
+    struct known_host known;
+    struct client_login login = {0};
     to = to != NULL ? to : getenv("TRAINERD_TO");
-    secret_file = secret_file != NULL ? secret_file : getenv("TRAINERD_SECRET_FILE");
-    return client_open(to != NULL && to[0] != '\0' ? to : NULL, secret_file, out);
+    to = to != NULL && to[0] != '\0' ? to : NULL;
+    enum status status = to != NULL ? ctl_login(arguments, to, &known, &login) : STATUS_OK;
+    return status == STATUS_OK ? client_open(to, &login, out) : status;
 }
 
 enum status ctl_ask(const struct ctl_arguments *arguments, json_t *request, json_t **out)

@@ -62,9 +62,13 @@ void reference_man(FILE *file)
     for (int i = 0; i < CTL_COMMAND_N; i++) {
         print_command(file, &ctl_commands[i]);
     }
-    fputs(".SH \"EXIT STATUS\"\n.nf\n" CTL_EXIT_CODES ".fi\n"
-          ".SH ENVIRONMENT\n.TP\n\\fBTRAINERD_TO\\fR\nThe daemon's address.\n"
-          ".TP\n\\fBTRAINERD_SECRET_FILE\\fR\nThe file with the secret of a daemon on a TCP port.\n"
-          ".SH \"SEE ALSO\"\n\\fBtrainerd \\-\\-help\\fR, \\fBtrainerd \\-\\-describe\\-config\\fR\n",
-          file);
+    fputs(
+        ".SH \"EXIT STATUS\"\n.nf\n" CTL_EXIT_CODES ".fi\n"
+        ".SH ENVIRONMENT\n.TP\n\\fBTRAINERD_TO\\fR\nThe daemon's address.\n"
+        ".TP\n\\fBTRAINERD_SECRET_FILE\\fR\nThe file with the secret of a daemon on a TCP port.\n"
+        ".TP\n\\fBTRAINERD_FINGERPRINT\\fR\nThe fingerprint of its certificate, or none: a connection without TLS.\n"
+        ".TP\n\\fBTRAINERD_USER\\fR\nThe user to log in as there.\n"
+        ".SH FILES\n.TP\n\\fI~/.config/trainerd/hosts.toml\\fR\nThe daemons on TCP ports that trainctl login has made known.\n"
+        ".SH \"SEE ALSO\"\n\\fBtrainerd \\-\\-help\\fR, \\fBtrainerd \\-\\-describe\\-config\\fR\n",
+        file);
 }

@@ -34,20 +34,19 @@ enum status run_backup(const struct ctl_arguments *arguments, int *exit_code_out
     return STATUS_OK;
 }
 
-enum status run_restore(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status ctl_become_trainerd(const struct ctl_arguments *arguments, const char *flag, const char *operand)
 {
     char program[PATH_MAX];
     const char *argv[8];
     size_t n = 0;
-    (void)exit_code_out;
     enum status status = program_beside("trainerd", program);
     if (status != STATUS_OK) {
         return status;
     }
     argv[n++] = "trainerd";
-    argv[n++] = arguments->command == CTL_COMMAND_restore ? "--restore" : "--repair";
-    if (arguments->command == CTL_COMMAND_restore) {
-        argv[n++] = arguments->operand[0];
+    argv[n++] = flag;
+    if (operand != NULL) {
+        argv[n++] = operand;
     }
     if (ctl_given(arguments, CTL_OPTION_STATE)) {
         argv[n++] = "--state";
@@ -59,4 +58,11 @@ enum status run_restore(const struct ctl_arguments *arguments, int *exit_code_ou
     argv[n] = NULL;
     execv(program, (char *const *)argv);
     return status_fail(STATUS_PEER, "cannot start '%s': %s", program, strerror(errno));
+}
+
+enum status run_restore(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    bool restores = arguments->command == CTL_COMMAND_restore;
+    (void)exit_code_out;
+    return ctl_become_trainerd(arguments, restores ? "--restore" : "--repair", restores ? arguments->operand[0] : NULL);
 }

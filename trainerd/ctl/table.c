@@ -11,7 +11,7 @@ const struct ctl_option_row ctl_options[CTL_OPTION_N] = {
 #define COMMAND(name, operands, words, least, most, options, help, more)
 enum {
 #include "trainerd/ctl/commands.def"
-    CTL_EVERYWHERE = TO | SECRET_FILE | JSON | HELP
+    CTL_EVERYWHERE = TO | SECRET_FILE | FINGERPRINT | USER | JSON | HELP
 };
 
 #define OPTION(id, name, letter, value, words, help)

@@ -9,6 +9,7 @@
 #include "trainerd/daemon/monitor/monitor.h"
 #include "trainerd/daemon/monitor/notify.h"
 #include "trainerd/daemon/server/endpoint.h"
+#include "trainerd/daemon/server/tls.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -76,6 +77,9 @@ static enum status configure(const struct daemon_options *options, struct daemon
     if (status == STATUS_OK && strcmp(config->runner, "local") != 0 && strcmp(config->runner, "slurm") != 0) {
         status = status_fail(STATUS_CONFIG, "daemon.runner is '%.64s', expected \"local\" or \"slurm\"", config->runner);
     }
+    if (status == STATUS_OK && strcmp(config->tls, "on") != 0 && strcmp(config->tls, "off") != 0) {
+        status = status_fail(STATUS_CONFIG, "daemon.tls is '%.64s', expected \"on\" or \"off\"", config->tls);
+    }
     if (status == STATUS_OK && config->listen[0] == '\0') {
         char address[ENDPOINT_TEXT_BYTES];
         endpoint_default(address);
@@ -117,23 +121,13 @@ static enum status options_of_jobs(const struct daemon *daemon, struct jobs_opti
 /* The user that TCP clients act as. Without daemon.tcp_user, the secret does not give a client root's rights. */
 static enum status find_tcp_user(const struct daemon_config *config, uid_t *uid_out, gid_t *gid_out)
 {
+    const char *name = config->tcp_user;
     *uid_out = geteuid();
     *gid_out = getegid();
-    const char *name = config->tcp_user;
     if (name[0] == '\0' && geteuid() == 0) {
         name = getpwnam("trainerd") != NULL ? "trainerd" : "nobody";
     }
-    if (name[0] == '\0') {
-        return STATUS_OK;
-    }
-    const struct passwd *user = getpwnam(name);
-    if (user == NULL || (geteuid() != 0 && user->pw_uid != geteuid())) {
-        return status_fail(STATUS_CONFIG,
-                           "daemon.tcp_user is '%s': expected a user of this machine whose jobs this daemon may run", name);
-    }
-    *uid_out = user->pw_uid;
-    *gid_out = user->pw_gid;
-    return STATUS_OK;
+    return name[0] == '\0' ? STATUS_OK : users_system("daemon.tcp_user", name, uid_out, gid_out);
 }
 
 /* --- signals --- */
@@ -193,6 +187,9 @@ static void on_signal(uv_signal_t *handle, int number)
         log_error("%s", status_reason());
     }
     log_info("reopened the log");
+    if (server_reload(daemon->server) != STATUS_OK) {
+        log_error("the users are as they were: %s", status_reason());
+    }
     report_ready(daemon);
 }
 
@@ -226,6 +223,8 @@ static enum status open_parts(struct daemon *daemon)
     struct jobs_options jobs;
     struct server_options serving = {.address = config->listen,
                                      .secret_file = config->secret_file,
+                                     .users_file = config->users_file,
+                                     .tls_folder = strcmp(config->tls, "on") == 0 ? config->state : NULL,
                                      .n_most_connection = (int32_t)config->max_connections,
                                      .n_most_of_uid = (int32_t)config->max_connections_per_user,
                                      .n_most_frame = (size_t)config->max_frame,
@@ -240,8 +239,8 @@ static enum status open_parts(struct daemon *daemon)
         jobs_reserve(daemon->jobs, config->state, config->reserve);
     }
     status = status == STATUS_OK ? supervisor_open(&daemon->loop, daemon->jobs, &supervision, &daemon->supervisor) : status;
-    status = status == STATUS_OK ? commands_open(&daemon->loop, daemon->jobs, daemon->supervisor, (int32_t)config->max_restarts,
-                                                 &daemon->commands)
+    const struct commands_options options = {(int32_t)config->max_restarts, config->submit_users, config->submit_groups};
+    status = status == STATUS_OK ? commands_open(&daemon->loop, daemon->jobs, daemon->supervisor, &options, &daemon->commands)
                                  : status;
     if (status != STATUS_OK) {
         return status;
@@ -259,9 +258,14 @@ static enum status serve(struct daemon *daemon)
     if (status == STATUS_OK) {
         size_t n;
         jobs_all(daemon->jobs, &n);
-        log_info("listening on %s, state in %s with %zu jobs, %d slots, %d GPUs, %.1f GiB", server_address(daemon->server),
-                 daemon->config.state, n, (int)daemon->capacity.n_slot, (int)daemon->gpus.n,
-                 (double)daemon->capacity.memory / 0x1p30);
+        const char *fingerprint = server_fingerprint(daemon->server);
+        log_info("listening on %s%s%s, state in %s with %zu jobs, %d slots, %d GPUs, %.1f GiB", server_address(daemon->server),
+                 fingerprint[0] != '\0' ? ", fingerprint " : "", fingerprint, daemon->config.state, n,
+                 (int)daemon->capacity.n_slot, (int)daemon->gpus.n, (double)daemon->capacity.memory / 0x1p30);
+        if (strncmp(daemon->config.listen, "tcp:", 4) == 0 && fingerprint[0] == '\0') {
+            log_warn("tls is \"off\": what clients and the daemon tell each other can be read and changed on the way, unless a "
+                     "tunnel protects it");
+        }
         if (daemon->monitor != NULL) {
             log_info("metrics at http://%s/metrics", monitor_address(daemon->monitor));
         }
@@ -324,4 +328,22 @@ enum status daemon_restore(const struct daemon_options *options, const char *fro
                 done.old[0] != '\0' ? "; what was there is " : "", done.old);
     }
     return STATUS_OK;
+}
+
+enum status daemon_fingerprint(const struct daemon_options *options, bool json)
+{
+    struct daemon_config config;
+    struct tls_identity *identity = NULL;
+    enum status status = configure(options, &config);
+    status = status == STATUS_OK ? tls_identity_open(config.state, false, &identity) : status;
+    if (status == STATUS_NO_INPUT) {
+        status_fail(STATUS_NO_INPUT,
+                    "there is no '%s/" TLS_FILE "': the daemon makes its certificate when it first listens on a TCP port",
+                    config.state);
+    }
+    if (status == STATUS_OK) {
+        printf(json ? "{\"fingerprint\":\"%s\"}\n" : "%s\n", tls_identity_fingerprint(identity));
+        tls_identity_close(identity);
+    }
+    return status;
 }

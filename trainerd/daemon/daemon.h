@@ -26,4 +26,8 @@ enum status daemon_run(const struct daemon_options *options);
  * standard output or on standard error. errors  those of jobs_restore; STATUS_CONFIG */
 enum status daemon_restore(const struct daemon_options *options, const char *from, bool json);
 
+/* Print the fingerprint of the state folder's certificate, with `json` as an object; no daemon needs to run.
+ * errors  those of tls_identity_open; STATUS_CONFIG */
+enum status daemon_fingerprint(const struct daemon_options *options, bool json);
+
 #endif

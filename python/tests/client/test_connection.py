@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import pathlib
+import pwd
 import socket
 import tempfile
 import threading
@@ -35,6 +36,7 @@ class AnAddress(unittest.TestCase):
 class OverTcp(DaemonCase):
     secret: pathlib.Path
     shared: pathlib.Path
+    users: pathlib.Path
     served: Daemon
 
     @classmethod
@@ -47,27 +49,77 @@ class OverTcp(DaemonCase):
         cls.shared.mkdir()
         cls.shared.chmod(0o777)
         user = "tcp_user=nobody" if os.geteuid() == 0 else "tcp_user="
-        cls.served = Daemon(state, "tcp:127.0.0.1:0", f"secret_file={cls.secret}", user)
+        cls.users = cls.folder / "users.toml"
+        system = pwd.getpwuid(os.geteuid()).pw_name
+        cls.users.write_text("".join(f'[{name}]\nsecret = "{SECRET}"\nuser = "{system}"\nrole = "{role}"\n'
+                                     for name, role in (("ada", "admin"), ("eve", "watch"))), encoding="ascii")
+        cls.users.chmod(0o600)
+        cls.served = Daemon(state, "tcp:127.0.0.1:0", f"secret_file={cls.secret}", user, f"users_file={cls.users}")
         cls.addClassCleanup(cls.served.end)
 
     def test_a_client_that_knows_the_secret_is_let_in(self) -> None:
-        client = trainerd.Client(self.served.address, self.secret)
+        client = trainerd.Client(self.served.address, self.secret, fingerprint=self.served.fingerprint)
         self.assertEqual(client.version()["version"], trainerd.__version__)
         job = client.submit(SHORT, folder=self.shared)
         self.assertEqual(job.wait(PATIENCE_S).json["epochs"], 3)
         self.assertEqual(job.status()["uid"], 65534 if os.geteuid() == 0 else os.geteuid())
         with unittest.mock.patch.dict(os.environ, {"TRAINERD_SECRET_FILE": str(self.secret)}):
-            self.assertEqual(trainerd.Client(self.served.address).version()["version"], trainerd.__version__)
+            self.assertEqual(trainerd.Client(self.served.address, fingerprint=self.served.fingerprint).version()["version"], trainerd.__version__)
 
     def test_a_client_with_another_secret_is_not(self) -> None:
         other = secret_write(self.folder / "other", "1" + SECRET[1:])
-        self.expect(trainerd.Unavailable, "the secret is not proved", trainerd.Client(self.served.address, other).version)
+        self.expect(trainerd.Unavailable, "the secret is not proved", trainerd.Client(self.served.address, other, fingerprint=self.served.fingerprint).version)
+
+    def test_users_log_in_by_name_and_have_their_roles(self) -> None:
+        def hello(user: str) -> dict[str, Any]:
+            return trainerd.Client(self.served.address, self.secret, user=user, fingerprint=self.served.fingerprint).ask("hello")
+        self.assertEqual((hello("ada")["user"], hello("ada")["role"], hello("ada")["admin"]), ("ada", "admin", True))
+        self.assertEqual((hello("eve")["role"], hello("eve")["admin"]), ("watch", False))
+        self.expect(trainerd.Unavailable, "the secret is not proved", hello, "bob")
+
+    def test_another_certificate_than_the_known_one_is_refused(self) -> None:
+        other = ("1" if self.served.fingerprint[0] == "0" else "0") + self.served.fingerprint[1:]
+        error = self.expect(trainerd.Unavailable, f"fingerprint is {self.served.fingerprint}, expected {other}",
+                            trainerd.Client(self.served.address, self.secret, fingerprint=other).version)
+        self.assertIn(f"trainctl login {self.served.address} --fingerprint {self.served.fingerprint}", str(error))
+        self.expect(trainerd.JobFileError, "'12' is none, expected 64 hexadecimal digits",
+                    trainerd.Client(self.served.address, self.secret, fingerprint="12").version)
+
+    def test_both_sides_say_where_one_speaks_tls_and_the_other_does_not(self) -> None:
+        self.expect(trainerd.Unavailable, "this port speaks TLS", trainerd.Client(self.served.address, self.secret, fingerprint="none").version)
+        folder = self.folder / "plain"
+        folder.mkdir()
+        plain = Daemon(folder, "tcp:127.0.0.1:0", f"secret_file={self.secret}", "tls=off")
+        try:
+            self.assertEqual(plain.fingerprint, "none")
+            self.expect(trainerd.Unavailable, "speaks no TLS", trainerd.Client(plain.address, self.secret, fingerprint="0" * 64).version)
+            self.assertEqual(trainerd.Client(plain.address, self.secret, fingerprint="none").version()["version"], trainerd.__version__)
+        finally:
+            plain.end()
+
+    def test_what_trainctl_login_has_written_is_enough(self) -> None:
+        config = self.folder / "config" / "trainerd"
+        config.mkdir(parents=True)
+        with unittest.mock.patch.dict(os.environ, {"XDG_CONFIG_HOME": str(config.parent)}):
+            self.expect(trainerd.JobFileError, f"run trainctl login {self.served.address}", trainerd.Client(self.served.address, self.secret).version)
+            hosts = config / "hosts.toml"
+            hosts.write_text(f'["{self.served.address}"]\nfingerprint = "{self.served.fingerprint}"\nuser = "eve"\n'
+                             f'secret_file = "{self.secret}"\n', encoding="ascii")
+            hosts.chmod(0o644)
+            self.expect(trainerd.JobFileError, "has mode 0644, expected 0600", trainerd.Client(self.served.address).version)
+            hosts.chmod(0o600)
+            self.assertEqual(trainerd.Client(self.served.address).ask("hello")["user"], "eve")
+            self.assertEqual(trainerd.Client(self.served.address, self.secret, user="ada").ask("hello")["user"], "ada")
+            hosts.write_text(f'["{self.served.address}"]\nfingerprint = 7\n', encoding="ascii")
+            self.expect(trainerd.JobFileError, "has other values than texts", trainerd.Client(self.served.address).version)
+            hosts.write_text("[", encoding="ascii")
+            self.expect(trainerd.JobFileError, "hosts.toml: ", trainerd.Client(self.served.address).version)
 
     def test_a_secret_is_needed_and_its_file_checked(self) -> None:
         def refused(kind: type[BaseException], words: str, path: pathlib.Path | None) -> None:
             with unittest.mock.patch.dict(os.environ):
                 os.environ.pop("TRAINERD_SECRET_FILE", None)
-                self.expect(kind, words, trainerd.Client(self.served.address, path).version)
+                self.expect(kind, words, trainerd.Client(self.served.address, path, fingerprint=self.served.fingerprint).version)
         refused(trainerd.JobFileError, "expected secret_file or $TRAINERD_SECRET_FILE", None)
         refused(trainerd.MissingInput, "cannot open secret file", self.folder / "none")
         refused(trainerd.JobFileError, "has mode 0644, expected 0600", secret_write(self.folder / "open", mode=0o644))
@@ -76,7 +128,7 @@ class OverTcp(DaemonCase):
 
     def test_a_host_that_is_not_there_is_named(self) -> None:
         self.expect(trainerd.Unavailable, "no daemon answers on tcp:127.0.0.1:1: Connection refused",
-                    trainerd.Client("tcp:127.0.0.1:1", self.secret).version)
+                    trainerd.Client("tcp:127.0.0.1:1", self.secret, fingerprint="0" * 64).version)
 
 
 Handler = Callable[[int, dict[str, Any]], bytes | None]
@@ -188,5 +240,5 @@ class APeer(unittest.TestCase):
                 with peer(answer) as address, self.assertRaises(trainerd.Unavailable) as caught:
                     open_unix = trainerd.connection.Connection._open_unix
                     with unittest.mock.patch("socket.create_connection", lambda *_: open_unix(address.removeprefix("unix:"))):
-                        trainerd.Client("tcp:localhost:1", secret).version()
+                        trainerd.Client("tcp:localhost:1", secret, fingerprint="none").version()
                 self.assertIn(words, str(caught.exception))

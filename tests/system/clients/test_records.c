@@ -116,8 +116,8 @@ Test(records, jobs_that_are_kept_no_longer_leave_their_results)
     cr_assert(folder_has("runs/first-1/result.json"));
 }
 
-/* A daemon for TCP in the place of the one that serves; where it listens. */
-static void serve_tcp(char address[64])
+/* A daemon for TCP in the place of the one that serves; where it listens, and its certificate's fingerprint. */
+static void serve_tcp(char address[64], char fingerprint[65])
 {
     char program[PATH_MAX];
     program_find("trainerd", program, sizeof program);
@@ -129,16 +129,20 @@ static void serve_tcp(char address[64])
     const char *at = strstr(served_process.words, "tcp:127");
     cr_assert_not_null(at, "%s", served_process.words);
     snprintf(address, 64, "%.*s", (int)strcspn(at, ", "), at);
+    at = strstr(served_process.words, ", fingerprint ");
+    cr_assert_not_null(at, "%s", served_process.words);
+    snprintf(fingerprint, 65, "%s", at + strlen(", fingerprint "));
 }
 
 Test(records, a_login_that_fails_is_in_the_audit_with_its_address)
 {
-    char address[64];
+    char address[64], fingerprint[65];
     folder_write("secret", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n");
     folder_write("other", "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210\n");
     cr_assert(chmod(folder_path("secret"), 0600) == 0 && chmod(folder_path("other"), 0600) == 0);
-    serve_tcp(address);
-    EXPECT(69, "the secret is not proved", "status", "--to", address, "--secret-file", folder_path("other"));
+    serve_tcp(address, fingerprint);
+    EXPECT(69, "the secret is not proved", "status", "--to", address, "--secret-file", folder_path("other"), "--fingerprint",
+           fingerprint);
     served_end();
     served_begin();
     EXPECT(0, "\"what\":\"login\"", "audit", "--json");

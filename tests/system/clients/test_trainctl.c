@@ -424,7 +424,7 @@ Test(trainctl, without_a_daemon_it_leaves_with_69_and_says_how_to_start_one)
 
 Test(trainctl, a_daemon_on_a_port_wants_the_secret)
 {
-    char program[PATH_MAX], port[64];
+    char program[PATH_MAX], port[64], fingerprint[65];
     struct process second;
     folder_write("secret", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
     folder_write("other", "10112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
@@ -445,6 +445,10 @@ Test(trainctl, a_daemon_on_a_port_wants_the_secret)
     const char *at = strstr(second.words, "tcp:127.0.0.1:");
     cr_assert_not_null(at, "%s", second.words);
     snprintf(port, sizeof port, "%.*s", (int)strcspn(at, ", \""), at);
+    at = strstr(second.words, ", fingerprint ");
+    cr_assert_not_null(at, "%s", second.words);
+    snprintf(fingerprint, sizeof fingerprint, "%.64s", at + strlen(", fingerprint "));
+    setenv("TRAINERD_FINGERPRINT", fingerprint, 1);
     EXPECT(0, "trainerd 0.", "--to", port, "--secret-file", "secret", "version");
     EXPECT(69, "the secret is not proved", "--to", port, "--secret-file", "other", "status");
     EXPECT(78, "expected --secret-file", "--to", port, "status");

@@ -12,12 +12,14 @@
 struct server *server;
 static struct commands *commands;
 struct jobs *jobs;
-struct jobs_options talk_options = {.gpus = &gpus};
+struct jobs_options talk_jobs = {.gpus = &gpus};
 struct supervisor supervisor;
 struct client client;
 struct gpus gpus = {.n = 2,
                     .gpu = {{.number = 0, .n_bytes = 1000, .name = "H100", .uuid = "GPU-a", .visible = "GPU-a"},
                             {.number = 3, .n_bytes = -1, .visible = "3"}}};
+
+struct commands_options talk_options = {.max_restarts = 3};
 
 void talk_begin(void)
 {
@@ -25,9 +27,9 @@ void talk_begin(void)
     cr_assert_eq(chmod(folder, 0755), 0);
     cr_assert_eq(uv_loop_init(&loop), 0);
     cr_assert_eq(mkdir(folder_path("state"), 0700), 0);
-    cr_assert_eq(jobs_open(folder_path("state"), &talk_options, &jobs), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_open(folder_path("state"), &talk_jobs, &jobs), STATUS_OK, "%s", status_reason());
     supervisor.jobs = jobs;
-    cr_assert_eq(commands_open(&loop, jobs, &supervisor, 3, &commands), STATUS_OK);
+    cr_assert_eq(commands_open(&loop, jobs, &supervisor, &talk_options, &commands), STATUS_OK);
     char address[128];
     snprintf(address, sizeof address, "unix:%s/socket", folder);
     struct server_options options = {.address = address,

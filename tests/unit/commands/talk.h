@@ -20,7 +20,8 @@ extern struct client client;
 extern struct gpus gpus; /* two, 0 and 3, of the second of which the number alone is known */
 
 /* To be changed before talk_begin. */
-extern struct jobs_options talk_options;
+extern struct jobs_options talk_jobs;
+extern struct commands_options talk_options;
 
 void talk_begin(void);
 void talk_end(void);

@@ -7,9 +7,9 @@
 
 static void begin(void)
 {
-    talk_options.whole = (struct need){4, 2, 1 << 20, NEED_UNLIMITED};
-    talk_options.quota = (struct quota){.n_queued = 3, .n_running = 2, .n_slot = 3, .exempt = {77}, .n_exempt = 1};
-    talk_options.half_life_s = 1000;
+    talk_jobs.whole = (struct need){4, 2, 1 << 20, NEED_UNLIMITED};
+    talk_jobs.quota = (struct quota){.n_queued = 3, .n_running = 2, .n_slot = 3, .exempt = {77}, .n_exempt = 1};
+    talk_jobs.half_life_s = 1000;
     talk_begin();
 }
 

@@ -16,6 +16,9 @@
 #define SECRET "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define NONCE_A "0101010101010101010101010101010101010101010101010101010101010101"
 #define NONCE_B "0202020202020202020202020202020202020202020202020202020202020202"
+#define PRINT_C "0303030303030303030303030303030303030303030303030303030303030303"
+
+static const struct auth_login login = {NONCE_A, NONCE_B, PRINT_C, "ada"};
 
 static struct server *server;
 static int n_request;
@@ -72,33 +75,41 @@ Test(auth, a_secret_file_is_refused_unless_it_is_its_owners_alone_and_whole)
     expect_refusal(STATUS_NO_INPUT, "secret");
 }
 
-Test(auth, a_proof_is_the_keyed_hash_of_role_and_both_numbers)
+Test(auth, a_proof_is_the_keyed_hash_of_role_both_numbers_certificate_and_user)
 {
     struct auth_secret secret;
     char proof[AUTH_TEXT_BYTES];
     cr_assert_eq(auth_secret_load(folder_path("secret"), &secret), STATUS_OK);
-    cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, NONCE_A, NONCE_B, proof), STATUS_OK);
-    /* hmac.new(secret, b"trainerd-1-client" + a + b, "sha512").hexdigest()[:64] in Python */
-    cr_assert_str_eq(proof, "a4128d7d2d816d0fb4884825064e7af7f63fe8c9012f52db964e547996b4e769");
+    cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, &login, proof), STATUS_OK);
+    /* hmac.new(secret, b"trainerd-2-client" + a + b + c + b"ada", "sha512").hexdigest()[:64] in Python */
+    cr_assert_str_eq(proof, "0f9cf22702dd42017674991364fee69e030db216b61af5f6907b1c974bcdd3dd");
 }
 
-Test(auth, a_proof_is_good_for_its_role_numbers_and_secret_alone)
+Test(auth, a_proof_is_good_for_its_role_numbers_certificate_user_and_secret_alone)
 {
     struct auth_secret secret, other;
     char proof[AUTH_TEXT_BYTES];
+    static const struct auth_login others[] = {{NONCE_B, NONCE_A, PRINT_C, "ada"}, {NONCE_A, "", PRINT_C, "ada"},
+                                               {NONCE_A, NONCE_B, NONCE_A, "ada"}, {NONCE_A, NONCE_B, "", "ada"},
+                                               {NONCE_A, NONCE_B, PRINT_C, "adb"}, {NONCE_A, NONCE_B, PRINT_C, ""}};
+    static const struct auth_login bad[] = {
+        {"xy", NONCE_B, "", ""}, {NONCE_A, NONCE_B, "xy", ""}, {NONCE_A, NONCE_B, "", "a-name-of-three-and-thirty-bytes-x"}};
     cr_assert_eq(auth_secret_load(folder_path("secret"), &secret), STATUS_OK);
     other = secret;
     other.bytes[31] ^= 1;
-    cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, NONCE_A, NONCE_B, proof), STATUS_OK);
-    cr_assert(auth_is_proof(&secret, AUTH_ROLE_CLIENT, NONCE_A, NONCE_B, proof));
-    cr_assert_not(auth_is_proof(&secret, AUTH_ROLE_SERVER, NONCE_A, NONCE_B, proof));
-    cr_assert_not(auth_is_proof(&secret, AUTH_ROLE_CLIENT, NONCE_B, NONCE_A, proof));
-    cr_assert_not(auth_is_proof(&other, AUTH_ROLE_CLIENT, NONCE_A, NONCE_B, proof));
-    cr_assert_not(auth_is_proof(&secret, AUTH_ROLE_CLIENT, NONCE_A, NONCE_B, ""));
-    cr_assert_not(auth_is_proof(&secret, AUTH_ROLE_CLIENT, NONCE_A, "", proof));
+    cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, &login, proof), STATUS_OK);
+    cr_assert(auth_is_proof(&secret, AUTH_ROLE_CLIENT, &login, proof));
+    cr_assert_not(auth_is_proof(&secret, AUTH_ROLE_SERVER, &login, proof));
+    cr_assert_not(auth_is_proof(&other, AUTH_ROLE_CLIENT, &login, proof));
+    cr_assert_not(auth_is_proof(&secret, AUTH_ROLE_CLIENT, &login, ""));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        cr_assert_not(auth_is_proof(&secret, AUTH_ROLE_CLIENT, &others[i], proof), "%zu", i);
+    }
     proof[63] = proof[63] == '0' ? '1' : '0';
-    cr_assert_not(auth_is_proof(&secret, AUTH_ROLE_CLIENT, NONCE_A, NONCE_B, proof));
-    cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, "xy", NONCE_B, proof), STATUS_USAGE);
+    cr_assert_not(auth_is_proof(&secret, AUTH_ROLE_CLIENT, &login, proof));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, &bad[i], proof), STATUS_USAGE, "%zu", i);
+    }
 }
 
 static void take_request(void *context, struct connection *connection, json_t *request)
@@ -166,7 +177,7 @@ static void greet(struct client *client, const char *mine, char nonce[AUTH_TEXT_
     snprintf(nonce, AUTH_TEXT_BYTES, "%s", json_string_value(json_object_get(hello, "nonce")));
     json_decref(hello);
     cr_assert_eq(auth_secret_load(folder_path("secret"), &secret), STATUS_OK);
-    cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, nonce, mine, proof), STATUS_OK);
+    cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, &(struct auth_login){nonce, mine, "", ""}, proof), STATUS_OK);
 }
 
 Test(auth, who_proves_the_secret_is_served_as_the_user_for_tcp_and_sees_the_daemons_proof)
@@ -179,7 +190,8 @@ Test(auth, who_proves_the_secret_is_served_as_the_user_for_tcp_and_sees_the_daem
     greet(&client, NONCE_B, nonce, proof);
     json_t *answer = ASK(&client, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_B, proof);
     cr_assert_eq(auth_secret_load(folder_path("secret"), &secret), STATUS_OK);
-    cr_assert(auth_is_proof(&secret, AUTH_ROLE_SERVER, nonce, NONCE_B, json_string_value(json_object_get(answer, "proof"))));
+    cr_assert(auth_is_proof(&secret, AUTH_ROLE_SERVER, &(struct auth_login){nonce, NONCE_B, "", ""},
+                            json_string_value(json_object_get(answer, "proof"))));
     json_decref(answer);
     answer = ASK(&client, "{\"v\":1,\"cmd\":\"status\"}");
     cr_assert_eq(json_integer_value(json_object_get(answer, "uid")), 4711);

@@ -14,7 +14,7 @@
 
 /* --- writing --- */
 
-static bool is_audited(enum request which)
+bool audit_is_change(enum request which)
 {
     static const bool changes[REQUEST_N] = {
         [REQUEST_submit] = true, [REQUEST_cancel] = true, [REQUEST_resume] = true, [REQUEST_checkpoint] = true,
@@ -36,7 +36,7 @@ static int64_t job_of(const struct commands *commands, const struct connection *
 void audit_begin(struct commands *commands, const struct connection *connection, const json_t *request, enum request which)
 {
     char from[CONNECTION_FROM_BYTES];
-    if (is_audited(which)) {
+    if (audit_is_change(which)) {
         connection_from(connection, from);
         const struct store_audit row = {.uid = (int64_t)connection_uid(connection),
                                         .from = from,
@@ -49,7 +49,7 @@ void audit_begin(struct commands *commands, const struct connection *connection,
 enum status audit_end(struct commands *commands, const struct connection *connection, enum request which, enum status status)
 {
     char reason[1024], text[1024 + LOG_LIMIT_NOTE_BYTES], note[LOG_LIMIT_NOTE_BYTES] = "";
-    if (!is_audited(which)) {
+    if (!audit_is_change(which)) {
         return status;
     }
     snprintf(reason, sizeof reason, "%s", status == STATUS_OK ? "" : status_reason());
@@ -115,7 +115,8 @@ enum status audit_show(struct commands *commands, struct connection *connection,
     const json_t *limit = json_object_get(request, "limit"), *before = json_object_get(request, "before");
     json_int_t n_most = limit != NULL ? json_integer_value(limit) : ROWS_DEFAULT;
     if (!connection_is_admin(connection)) {
-        return status_fail(STATUS_USAGE, "audit records are of all users: expected root, or the daemon's user");
+        return status_fail(STATUS_USAGE,
+                           "audit records are of all users: expected root, or the daemon's user, or the role admin");
     }
     enum status status = commands_check_range("limit", (double)n_most, 1, ROWS_MOST);
     if (status != STATUS_OK) {

@@ -32,11 +32,14 @@ enum status commands_check_range(const char *what, double value, double least, d
 static enum status answer_hello(struct commands *commands, struct connection *connection, const json_t *request)
 {
     (void)commands;
+    const char *user = connection_user(connection);
     json_t *answer = answer_new(request);
     json_object_set_new(answer, "v", json_integer(1));
     json_object_set_new(answer, "version", json_string(TRAINERD_VERSION));
     json_object_set_new(answer, "uid", json_integer(connection_uid(connection)));
     json_object_set_new(answer, "admin", json_boolean(connection_is_admin(connection)));
+    json_object_set_new(answer, "role", json_string(user_role_name(connection_role(connection))));
+    json_object_set_new(answer, "user", user[0] != '\0' ? json_string(user) : json_null());
     connection_send(connection, answer);
     return STATUS_OK;
 }
@@ -223,7 +226,8 @@ static enum status cancel(struct commands *commands, struct connection *connecti
 
 static enum status resume(struct commands *commands, struct connection *connection, const json_t *request)
 {
-    return ask_job_or_group(commands, connection, request, true, supervisor_resume);
+    enum status status = commands_check_submitter(commands, connection);
+    return status != STATUS_OK ? status : ask_job_or_group(commands, connection, request, true, supervisor_resume);
 }
 
 static enum status checkpoint(struct commands *commands, struct connection *connection, const json_t *request)
@@ -247,7 +251,8 @@ static enum status backup(struct commands *commands, struct connection *connecti
     const char *path = json_string_value(json_object_get(request, "path"));
     size_t n;
     if (!connection_is_admin(connection)) {
-        return status_fail(STATUS_USAGE, "a backup has all users' jobs: expected root, or the daemon's user");
+        return status_fail(STATUS_USAGE,
+                           "a backup has all users' jobs: expected root, or the daemon's user, or the role admin");
     }
     if (path[0] != '/' || strlen(path) >= PATH_MAX - 16) {
         return status_fail(STATUS_USAGE, "path '%.100s' is not an absolute path", path);
@@ -266,7 +271,7 @@ static enum status backup(struct commands *commands, struct connection *connecti
 static enum status drain_set(struct commands *commands, struct connection *connection, const json_t *request, bool drains)
 {
     if (!connection_is_admin(connection)) {
-        return status_fail(STATUS_USAGE, "%s is of all users' jobs: expected root, or the daemon's user",
+        return status_fail(STATUS_USAGE, "%s is of all users' jobs: expected root, or the daemon's user, or the role admin",
                            json_string_value(json_object_get(request, "cmd")));
     }
     enum status status = jobs_drain_set(commands->jobs, drains);
@@ -313,13 +318,23 @@ static request_handler *const handlers[REQUEST_N] = {
     [REQUEST_users] = show_users,
 };
 
+static enum status check_role(const struct connection *connection, const json_t *request, enum request which)
+{
+    if (connection_role(connection) == USER_ROLE_WATCH && audit_is_change(which)) {
+        return status_fail(STATUS_USAGE, "user '%s' has the role watch, which may read alone: %s is of submit and admin",
+                           connection_user(connection), json_string_value(json_object_get(request, "cmd")));
+    }
+    return STATUS_OK;
+}
+
 static void handle_request(void *context, struct connection *connection, json_t *request)
 {
     enum request which;
     enum status status = request_check(request, &which);
     if (status == STATUS_OK) {
         audit_begin(context, connection, request, which);
-        status = handlers[which](context, connection, request);
+        status = check_role(connection, request, which);
+        status = status == STATUS_OK ? handlers[which](context, connection, request) : status;
         status = audit_end(context, connection, which, status);
     }
     if (status != STATUS_OK) {
@@ -373,14 +388,15 @@ static void on_job_changed(void *context, const struct job_record *record)
     }
 }
 
-enum status commands_open(uv_loop_t *loop, struct jobs *jobs, struct supervisor *supervisor, int32_t max_restarts,
-                          struct commands **out)
+enum status commands_open(uv_loop_t *loop, struct jobs *jobs, struct supervisor *supervisor,
+                          const struct commands_options *options, struct commands **out)
 {
     struct commands *commands = memory_alloc(1, sizeof *commands);
     commands->loop = loop;
     commands->jobs = jobs;
     commands->supervisor = supervisor;
-    commands->max_restarts = max_restarts;
+    commands->max_restarts = options->max_restarts;
+    submitters_init(&commands->submitters, options->submit_users, options->submit_groups);
     commands->began_ms = uv_now(loop);
     uv_timer_init(loop, &commands->poll);
     commands->poll.data = commands;
@@ -400,6 +416,7 @@ static void await_reads(uv_timer_t *timer)
 {
     struct commands *commands = timer->data;
     if (commands->pending == NULL) {
+        submitters_release(&commands->submitters);
         uv_close((uv_handle_t *)timer, closed);
     }
 }

@@ -9,6 +9,7 @@
 #include "protocol/log_limit.h"
 #include "trainerd/daemon/commands/commands.h"
 #include "trainerd/daemon/commands/job_file.h"
+#include "trainerd/daemon/commands/submitters.h"
 #include "trainerd/daemon/server/requests.h"
 
 #include <stdbool.h>
@@ -32,6 +33,7 @@ struct commands {
     struct jobs *jobs;
     struct supervisor *supervisor;
     int32_t max_restarts;
+    struct submitters submitters;
     uint64_t began_ms;
     struct pending *pending;
     struct log_limit refusals[AUDIT_LIMITS]; /* of users, by the last digits of their numbers */
@@ -72,6 +74,8 @@ enum status commands_check_range(const char *what, double value, double least, d
 
 /* audit.c: audit */
 enum status audit_show(struct commands *commands, struct connection *connection, const json_t *request);
+/* Does it change something? */
+bool audit_is_change(enum request which);
 /* Around the handler of a request that changes something: its changes are saved with who asked for them. end: also a refusal; returns `status`, with
  * its reason as it was. */
 void audit_begin(struct commands *commands, const struct connection *connection, const json_t *request, enum request which);
@@ -80,6 +84,8 @@ enum status audit_end(struct commands *commands, const struct connection *connec
 void audit_login_failed(void *context, const struct connection *connection, const char *reason);
 
 /* submit.c: submit */
+/* May this client submit jobs, and resume them? errors  STATUS_USAGE with the keys that say who may */
+enum status commands_check_submitter(const struct commands *commands, const struct connection *connection);
 enum status submit_jobs(struct commands *commands, struct connection *connection, const json_t *request);
 
 /* follower.c: logs, watch, metrics */

@@ -10,7 +10,7 @@
 /* Of the use of the whole machine: less is not shown, so that users who have long left are not. */
 #define USED_LEAST_S 0.5
 
-struct user {
+struct user_row {
     uid_t uid;
     int64_t n_queued;
     struct need has; /* that run */
@@ -19,12 +19,12 @@ struct user {
 
 static int compare_users(const void *left, const void *right)
 {
-    uid_t a = ((const struct user *)left)->uid, b = ((const struct user *)right)->uid;
+    uid_t a = ((const struct user_row *)left)->uid, b = ((const struct user_row *)right)->uid;
     return a < b ? -1 : a > b;
 }
 
 /* Add what one has, or has used, to a list with several entries for a user, then unite them. Returns how many users there are. */
-static size_t unite(struct user *user, size_t n)
+static size_t unite(struct user_row *user, size_t n)
 {
     size_t n_user = 0;
     qsort(user, n, sizeof *user, compare_users);
@@ -41,26 +41,26 @@ static size_t unite(struct user *user, size_t n)
 }
 
 /* All users with jobs that have not ended, or with use; and `own`. owns  the caller frees *out */
-static size_t find_users(struct jobs *jobs, uid_t own, struct user **out)
+static size_t find_users(struct jobs *jobs, uid_t own, struct user_row **out)
 {
     size_t n, n_entry = 0;
     const struct job_record *const *all = jobs_all(jobs, &n);
     const struct shares *shares = jobs_shares(jobs);
     double now = job_clock_s();
-    struct user *user = memory_alloc(n + shares->n + 1, sizeof *user);
+    struct user_row *user = memory_alloc(n + shares->n + 1, sizeof *user);
     user[n_entry++].uid = own;
     for (size_t i = 0; i < shares->n; i++) {
         double used_s = shares_used(shares, shares->share[i].uid, now);
         if (used_s >= USED_LEAST_S) {
-            user[n_entry++] = (struct user){.uid = shares->share[i].uid, .used_s = used_s};
+            user[n_entry++] = (struct user_row){.uid = shares->share[i].uid, .used_s = used_s};
         }
     }
     for (size_t i = 0; i < n; i++) {
         if (all[i]->state == JOB_STATE_QUEUED) {
-            user[n_entry++] = (struct user){.uid = all[i]->uid, .n_queued = 1};
+            user[n_entry++] = (struct user_row){.uid = all[i]->uid, .n_queued = 1};
         } else if (!job_state_ended(all[i]->state)) {
             struct need has = jobs_are_in_slurm(jobs) ? (struct need){.n_job = 1} : need_of_job(&shares->whole, all[i]);
-            user[n_entry++] = (struct user){.uid = all[i]->uid, .has = has, .used_s = shares_using(shares, all[i], now)};
+            user[n_entry++] = (struct user_row){.uid = all[i]->uid, .has = has, .used_s = shares_using(shares, all[i], now)};
         }
     }
     *out = user;
@@ -73,7 +73,7 @@ static json_t *limit(int64_t most)
 }
 
 /* share: of the use of all, NaN where there is none */
-static json_t *user_json(const struct user *user, const struct quota *quota, double share, bool is_whole)
+static json_t *user_json(const struct user_row *user, const struct quota *quota, double share, bool is_whole)
 {
     json_t *one = json_object();
     json_object_set_new(one, "uid", json_integer(user->uid));
@@ -103,7 +103,7 @@ enum status show_users(struct commands *commands, struct connection *connection,
 {
     uid_t own = connection_uid(connection);
     bool is_admin = connection_is_admin(connection);
-    struct user *user;
+    struct user_row *user;
     size_t n = find_users(commands->jobs, own, &user);
     double half_life_s = jobs_shares(commands->jobs)->half_life_s, all_s = 0.0;
     json_t *answer = answer_new(request), *list = json_array();

@@ -66,6 +66,13 @@ static enum status check_priority(const struct connection *connection, const jso
     return STATUS_OK;
 }
 
+enum status commands_check_submitter(const struct commands *commands, const struct connection *connection)
+{
+    uid_t uid = connection_uid(connection);
+    bool always = connection_is_admin(connection) || uid == 0 || uid == geteuid();
+    return always ? STATUS_OK : submitters_check(&commands->submitters, uid, connection_gid(connection));
+}
+
 static size_t texts_bytes(const json_t *texts)
 {
     size_t n = 0, i;
@@ -271,7 +278,8 @@ enum status submit_jobs(struct commands *commands, struct connection *connection
     if (json_string_length(json_object_get(request, "config")) > JOB_FILE_MOST_BYTES) {
         return status_fail(STATUS_CONFIG, "the job file is longer than %d bytes", JOB_FILE_MOST_BYTES);
     }
-    enum status status = check_user(connection);
+    enum status status = commands_check_submitter(commands, connection);
+    status = status == STATUS_OK ? check_user(connection) : status;
     status = status == STATUS_OK && file != NULL ? check_text("file", file, FILE_NAME_MOST) : status;
     status = status == STATUS_OK && submission_id != NULL ? check_text("submission_id", submission_id, SUBMISSION_ID_MOST)
                                                           : status;

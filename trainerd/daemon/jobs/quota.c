@@ -46,7 +46,8 @@ static enum status add_exempt(const char *name, struct quota *out)
     char *end;
     errno = 0;
     unsigned long number = strtoul(name, &end, 10);
-    bool is_number = name[0] >= '0' && name[0] <= '9' && *end == '\0' && errno == 0 && number < (uid_t)-1;
+    bool is_root = strcmp(name, "root") == 0; /* also where no list of users has it, as in small containers */
+    bool is_number = is_root || (name[0] >= '0' && name[0] <= '9' && *end == '\0' && errno == 0 && number < (uid_t)-1);
     const struct passwd *user = is_number ? NULL : getpwnam(name);
     if (!is_number && user == NULL) {
         return status_fail(STATUS_CONFIG, "daemon.quota_exempt has '%.64s': expected users of this machine, between blanks",

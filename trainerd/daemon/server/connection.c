@@ -1,4 +1,4 @@
-/* One client's socket: bytes into its frame reader, answers out, and how it ends. */
+/* One client's socket: bytes into its frame reader, through TLS where it has that, answers out, and how it ends. */
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/server/answer.h"
@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-struct line_write {
+struct byte_write {
     uv_write_t request;
     struct connection *connection;
-    char *text;
+    char *bytes;
 };
 
 size_t connection_unread(const struct connection *connection)
@@ -29,9 +29,19 @@ gid_t connection_gid(const struct connection *connection)
     return connection->gid;
 }
 
+const char *connection_user(const struct connection *connection)
+{
+    return connection->user;
+}
+
+enum user_role connection_role(const struct connection *connection)
+{
+    return connection->role;
+}
+
 bool connection_is_admin(const struct connection *connection)
 {
-    return connection->uid == 0 || connection->uid == geteuid();
+    return connection->role == USER_ROLE_ADMIN;
 }
 
 void connection_hold(struct connection *connection, bool held)
@@ -56,10 +66,10 @@ static void fail_later(struct connection *connection)
 
 static void written(uv_write_t *request, int error)
 {
-    struct line_write *write = (struct line_write *)request;
+    struct byte_write *write = (struct byte_write *)request;
     struct connection *connection = write->connection;
     struct server *server = connection->server;
-    free(write->text);
+    free(write->bytes);
     free(write);
     if (error != 0) {
         if (connection->state < CONNECTION_STATE_CLOSED && error != UV_ECANCELED) {
@@ -80,20 +90,41 @@ static void written(uv_write_t *request, int error)
     }
 }
 
-static bool send_text(struct connection *connection, char *text)
+/* bytes  ours to free */
+static bool send_bytes(struct connection *connection, char *bytes, size_t n)
 {
-    struct line_write *write = memory_alloc(1, sizeof *write);
+    struct byte_write *write = memory_alloc(1, sizeof *write);
     write->connection = connection;
-    write->text = text;
-    size_t n = strlen(text);
-    text[n] = '\n'; /* where the NUL was: the end of the line goes out with it */
-    uv_buf_t buffer = uv_buf_init(text, (unsigned)(n + 1));
+    write->bytes = bytes;
+    uv_buf_t buffer = uv_buf_init(bytes, (unsigned)n);
     int error = uv_write(&write->request, &connection->socket.stream, &buffer, 1, written);
     if (error != 0) {
-        free(text);
+        free(bytes);
         free(write);
     }
     return error == 0;
+}
+
+/* Send what TLS has for the peer. */
+static bool send_encrypted(struct connection *connection)
+{
+    size_t n;
+    char *bytes = tls_take(connection->tls, &n);
+    return bytes == NULL || send_bytes(connection, bytes, n);
+}
+
+/* text  ours to free. A peer that has sent nothing yet may be told in plain why it is not served; in the middle of a handshake it cannot be told. */
+static bool send_text(struct connection *connection, char *text)
+{
+    size_t n = strlen(text);
+    text[n] = '\n'; /* where the NUL was: the end of the line goes out with it */
+    if (connection->tls == NULL || (!connection->is_encrypted && !connection->is_begun)) {
+        return send_bytes(connection, text, n + 1);
+    }
+    bool is_sent = !connection->is_encrypted ||
+                   (tls_write(connection->tls, text, n + 1) == STATUS_OK && send_encrypted(connection));
+    free(text);
+    return is_sent;
 }
 
 void connection_answer(struct connection *connection, json_t *answer)
@@ -132,6 +163,7 @@ static void closed(uv_handle_t *handle)
     struct connection *connection = handle->data;
     struct server *server = connection->server;
     lines_release(connection);
+    tls_close(connection->tls);
     free(connection);
     server_handle_closed(server);
 }
@@ -180,6 +212,10 @@ void connection_close(struct connection *connection)
         server->handler.closed(server->handler.context, connection);
     }
     connection->is_announced = false;
+    if (connection->tls != NULL) {
+        tls_end(connection->tls);
+        send_encrypted(connection);
+    }
     uv_shutdown_t *request = memory_alloc(1, sizeof *request);
     if (uv_shutdown(request, &connection->socket.stream, shut) != 0) {
         free(request);
@@ -198,6 +234,16 @@ void connection_refuse(struct connection *connection, const json_t *request, enu
     connection_close(connection);
 }
 
+/* Room for received bytes in the frame reader; *n_out of it. */
+static char *frames_room(struct connection *connection, size_t *n_out)
+{
+    struct server *server = connection->server;
+    server->n_buffered -= connection->frames.capacity;
+    char *at = frame_reader_buffer(&connection->frames, n_out);
+    server->n_buffered += connection->frames.capacity;
+    return at;
+}
+
 static void find_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     struct connection *connection = handle->data;
@@ -205,18 +251,37 @@ static void find_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     (void)suggested;
     size_t n = sizeof server->discard;
     char *at = server->discard;
-    if (connection->state < CONNECTION_STATE_CLOSING) {
-        server->n_buffered -= connection->frames.capacity;
-        at = frame_reader_buffer(&connection->frames, &n);
-        server->n_buffered += connection->frames.capacity;
+    if (connection->state < CONNECTION_STATE_CLOSING && connection->tls != NULL) {
+        n = sizeof server->received;
+        at = server->received;
+    } else if (connection->state < CONNECTION_STATE_CLOSING) {
+        at = frames_room(connection, &n);
     }
     *out = uv_buf_init(at, (unsigned)(n < CONNECTION_READ_BYTES ? n : CONNECTION_READ_BYTES));
+}
+
+/* The first byte of a TCP client says whether it begins with TLS. false: it does what this port does not, and has been told so. */
+static bool check_begin(struct connection *connection, char first)
+{
+    bool is_tls = first == TLS_RECORD_HANDSHAKE, expects_tls = connection->tls != NULL;
+    if (connection->is_begun || connection->server->endpoint.is_unix || is_tls == expects_tls) {
+        connection->is_begun = true;
+        return true;
+    }
+    tls_close(connection->tls);
+    connection->tls = NULL;
+    connection_refuse(connection, NULL,
+                      expects_tls
+                          ? status_fail(STATUS_PEER,
+                                        "this port speaks TLS: expected a client that knows the fingerprint of the daemon's "
+                                        "certificate, as trainctl does after trainctl login")
+                          : status_fail(STATUS_PEER, "this port is without TLS: the daemon's file has tls = \"off\""));
+    return false;
 }
 
 static void arrived(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 {
     struct connection *connection = stream->data;
-    (void)buffer;
     if (n == 0) {
         return;
     }
@@ -228,14 +293,50 @@ static void arrived(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
         return;
     }
     uv_read_stop(stream); /* until the received bytes are handled */
-    if (n > 0) {
+    if (n > 0 && !check_begin(connection, buffer->base[0])) {
+        return;
+    }
+    if (n > 0 && connection->tls != NULL) {
+        tls_feed(connection->tls, buffer->base, (size_t)n);
+    } else if (n > 0) {
         frame_reader_fill(&connection->frames, (size_t)n);
     }
     connection->has_failed = connection->has_failed || (n < 0 && n != UV_EOF);
     server_ready(connection);
 }
 
+/* Bytes that have come through TLS, to the frame reader; *any_out: there were some, or the peer has ended. */
+static enum status decrypt(struct connection *connection, bool *any_out)
+{
+    struct tls *tls = connection->tls;
+    size_t n = 0, room;
+    enum status status = tls_shake(tls, &connection->is_encrypted);
+    *any_out = false;
+    if (status == STATUS_OK && connection->is_encrypted && tls_has_bytes(tls)) {
+        char *at = frames_room(connection, &room);
+        status = tls_read(tls, at, room, &n);
+        frame_reader_fill(&connection->frames, n);
+    }
+    connection->is_ended = connection->is_ended || tls_has_ended(tls);
+    *any_out = n > 0 || tls_has_ended(tls);
+    return status;
+}
+
 void connection_begin(struct connection *connection)
 {
-    uv_read_start(&connection->socket.stream, find_buffer, arrived);
+    bool any = false;
+    if (connection->tls != NULL) {
+        enum status status = decrypt(connection, &any);
+        if (status != STATUS_OK) {
+            log_debug("disconnected a client: %s", status_reason());
+            connection_close(connection); /* with the alert */
+            return;
+        }
+        send_encrypted(connection);
+    }
+    if (any) {
+        server_ready(connection);
+    } else {
+        uv_read_start(&connection->socket.stream, find_buffer, arrived);
+    }
 }

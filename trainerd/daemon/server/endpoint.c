@@ -23,6 +23,18 @@ enum status endpoint_parse(const char *text, const char *what, struct endpoint *
     return STATUS_OK;
 }
 
+void endpoint_print(const struct endpoint *endpoint, char *out)
+{
+    const char *host = endpoint->tcp.host;
+    bool is_number = strchr(host, ':') != NULL;
+    if (endpoint->is_unix) {
+        snprintf(out, ENDPOINT_TEXT_BYTES, "unix:%s", endpoint->path);
+    } else {
+        snprintf(out, ENDPOINT_TEXT_BYTES, "tcp:%s%s%s:%s", is_number ? "[" : "", host, is_number ? "]" : "",
+                 endpoint->tcp.port);
+    }
+}
+
 void endpoint_default(char *out)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");

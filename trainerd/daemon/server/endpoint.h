@@ -24,6 +24,9 @@ struct endpoint {
  */
 enum status endpoint_parse(const char *text, const char *what, struct endpoint *out);
 
+/* The address as text, the same for all ways to write it. out ENDPOINT_TEXT_BYTES */
+void endpoint_print(const struct endpoint *endpoint, char *out);
+
 /* unix:$XDG_RUNTIME_DIR/trainerd.sock; for root unix:/run/trainerd/trainerd.sock; else
  * unix:/tmp/trainerd-<uid>/trainerd.sock. out ENDPOINT_TEXT_BYTES */
 void endpoint_default(char *out);

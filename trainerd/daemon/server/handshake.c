@@ -1,6 +1,7 @@
-/* The two requests of an unauthenticated client: "hello", answered with a nonce, and "auth" with the proof of the secret. */
+/* The two requests of an unauthenticated client: "hello", answered with a nonce, and "auth" with the proof of a user's secret. */
 #include "protocol/clock.h"
 #include "protocol/log.h"
+#include "protocol/printable.h"
 #include "protocol/version.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/server/server_state.h"
@@ -10,6 +11,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define SHOWN_BYTES 64 /* of a name that a client claims, as text */
+#define REASON_BYTES 192
 
 static void answer_hello(struct connection *connection, const json_t *request)
 {
@@ -33,47 +37,92 @@ void connection_from(const struct connection *connection, char out[CONNECTION_FR
     uv_tcp_getpeername(&connection->socket.tcp, (struct sockaddr *)&address, &n_address);
     getnameinfo((const struct sockaddr *)&address, sizeof address, host, sizeof host, port, sizeof port,
                 NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(out, CONNECTION_FROM_BYTES, "%s port %s", host, port);
+    snprintf(out, CONNECTION_FROM_BYTES, "%s port %s%s%s", host, port, connection->user[0] != '\0' ? " as " : "",
+             connection->user);
 }
 
-static void note_failure(struct connection *connection)
+/* name: that the client claims */
+static void note_failure(struct connection *connection, const char *name, const char *why)
 {
     const struct server_handler *handler = &connection->server->handler;
-    char from[CONNECTION_FROM_BYTES], note[LOG_LIMIT_NOTE_BYTES], reason[128];
+    char from[CONNECTION_FROM_BYTES], note[LOG_LIMIT_NOTE_BYTES], reason[REASON_BYTES], shown[SHOWN_BYTES];
     if (!log_limit_passes(&connection->server->failed_logins, clock_ms(), note)) {
         return;
     }
+    printable_copy(name, shown, sizeof shown);
     connection_from(connection, from);
-    snprintf(reason, sizeof reason, "its proof is not the secret's%s", note);
+    snprintf(reason, sizeof reason, "%s%s%s%s%s", why, name[0] != '\0' ? " '" : "", shown, name[0] != '\0' ? "'" : "", note);
     log_warn("a login from %s failed: %s", from, reason);
     if (handler->login_failed != NULL) {
         handler->login_failed(handler->context, connection, reason);
     }
 }
 
+/* Whose secret is to be proved; one that no client knows where there is no such user, so that names cannot be tried. */
+static const struct auth_secret *find_secret(const struct server *server, const char *name, const struct user **user_out)
+{
+    *user_out = name[0] != '\0' ? users_find(&server->users, name) : NULL;
+    if (*user_out != NULL) {
+        return &(*user_out)->secret;
+    }
+    return name[0] == '\0' && server->has_secret ? &server->secret : &server->decoy;
+}
+
+static void refuse_login(struct connection *connection, const json_t *request, const char *name, const struct user *user)
+{
+    bool has_secret = connection->server->has_secret;
+    note_failure(connection, name,
+                 user != NULL      ? "its proof is not that of the secret of user"
+                 : name[0] != '\0' ? "there is no user"
+                 : has_secret      ? "its proof is not the secret's"
+                                   : "it names no user, and there is no secret_file");
+    connection_refuse(
+        connection, request,
+        status_fail(STATUS_PEER,
+                    "the secret is not proved: expected user, nonce and proof for the nonce that hello was answered "
+                    "with and this daemon's certificate, see docs/protocol.md"));
+}
+
+/* user: NULL for a client that has named none */
+static void take_user(struct connection *connection, const struct user *user)
+{
+    const struct server_options *options = &connection->server->options;
+    connection->state = CONNECTION_STATE_OPEN;
+    connection->has_requested = true;
+    connection->uid = user != NULL ? user->uid : options->tcp_uid;
+    connection->gid = user != NULL ? user->gid : options->tcp_gid;
+    connection->role = user != NULL ? user->role : server_role_of(connection->uid);
+    snprintf(connection->user, sizeof connection->user, "%s", user != NULL ? user->name : "");
+    connection->frames.n_most = options->n_most_frame;
+}
+
 /* Each nonce is good for one try. */
 static void check_proof(struct connection *connection, const json_t *request)
 {
+    const struct server *server = connection->server;
+    const char *name = json_string_value(json_object_get(request, "user"));
     const char *nonce = json_string_value(json_object_get(request, "nonce"));
     const char *proof = json_string_value(json_object_get(request, "proof"));
-    const struct auth_secret *secret = &connection->server->secret;
+    const struct user *user;
     char mine[AUTH_TEXT_BYTES];
+    name = name != NULL ? name : "";
+    const struct auth_secret *secret = find_secret(server, name, &user);
+    const struct auth_login login = {connection->nonce, nonce, server_fingerprint(server), name};
     bool is_good = connection->nonce[0] != '\0' && nonce != NULL && proof != NULL && strcmp(nonce, connection->nonce) != 0 &&
-                   auth_is_proof(secret, AUTH_ROLE_CLIENT, connection->nonce, nonce, proof) &&
-                   auth_proof(secret, AUTH_ROLE_SERVER, connection->nonce, nonce, mine) == STATUS_OK;
+                   auth_is_proof(secret, AUTH_ROLE_CLIENT, &login, proof) &&
+                   auth_proof(secret, AUTH_ROLE_SERVER, &login, mine) == STATUS_OK;
     memset(connection->nonce, 0, sizeof connection->nonce);
     if (!is_good) {
-        note_failure(connection);
-        connection_refuse(connection, request,
-                          status_fail(STATUS_PEER, "the secret is not proved: expected nonce and proof for "
-                                                   "the nonce that hello was answered with, see docs/protocol.md"));
+        refuse_login(connection, request, name, user);
         return;
     }
-    connection->state = CONNECTION_STATE_OPEN;
-    connection->has_requested = true;
-    connection->uid = connection->server->options.tcp_uid;
-    connection->gid = connection->server->options.tcp_gid;
-    connection->frames.n_most = connection->server->options.n_most_frame;
+    take_user(connection, user);
+    if (server_n_of_uid(server, connection->uid) > server->options.n_most_of_uid) {
+        connection_refuse(connection, request,
+                          status_fail(STATUS_PEER, "user %u has %d connections, the most that are accepted",
+                                      (unsigned)connection->uid, (int)server->options.n_most_of_uid));
+        return;
+    }
     json_t *answer = answer_new(request);
     json_object_set_new(answer, "proof", json_string(mine));
     connection_answer(connection, answer);

@@ -85,6 +85,7 @@ static void find_peer(struct connection *connection)
         connection->uid = peer.uid;
         connection->gid = peer.gid;
         connection->pid = peer.pid;
+        connection->role = server_role_of(peer.uid);
     }
 }
 
@@ -101,23 +102,14 @@ static struct connection *oldest_silent(const struct server *server, uid_t uid, 
     return found;
 }
 
-static int n_of_uid(const struct server *server, uid_t uid)
-{
-    int n = 0;
-    for (const struct connection *at = server->connections; at != NULL; at = at->next) {
-        n += at->uid == uid && at->state < CONNECTION_STATE_CLOSING;
-    }
-    return n;
-}
-
 /* Of the user who has most connections, if these are more than the newcomer's user has, the one that was silent for longest; followers, who wait for
  * news, last. NULL: no user has more. */
 static struct connection *greediest_idle(const struct server *server, const struct connection *newcomer)
 {
-    int n_most = n_of_uid(server, newcomer->uid);
+    int n_most = server_n_of_uid(server, newcomer->uid);
     uid_t greedy = newcomer->uid;
     for (const struct connection *at = server->connections; at != NULL; at = at->next) {
-        int n = at->uid != greedy ? n_of_uid(server, at->uid) : 0;
+        int n = at->uid != greedy ? server_n_of_uid(server, at->uid) : 0;
         greedy = n > n_most ? at->uid : greedy;
         n_most = n > n_most ? n : n_most;
     }
@@ -137,7 +129,7 @@ static void enforce_limits(struct connection *newcomer)
 {
     struct server *server = newcomer->server;
     bool too_many = server->n_connection > server->options.n_most_connection;
-    if (!too_many && n_of_uid(server, newcomer->uid) <= server->options.n_most_of_uid) {
+    if (!too_many && server_n_of_uid(server, newcomer->uid) <= server->options.n_most_of_uid) {
         return;
     }
     struct connection *silent = oldest_silent(server, too_many ? UID_UNKNOWN : newcomer->uid, newcomer);
@@ -197,6 +189,7 @@ static void arrived(uv_stream_t *listener, int error)
         return;
     }
     find_peer(connection);
+    connection->tls = server->identity != NULL ? tls_open(server->identity) : NULL;
     connection_begin(connection);
     enforce_limits(connection);
 }
@@ -292,10 +285,39 @@ static enum status listen_tcp(struct server *server)
     }
     in_port_t port = name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
                                                 : ((struct sockaddr_in *)&name)->sin_port;
-    bool is_number = strchr(address->host, ':') != NULL;
-    snprintf(server->address, sizeof server->address, "tcp:%s%s%s:%u", is_number ? "[" : "", address->host,
-             is_number ? "]" : "", (unsigned)ntohs(port));
+    struct endpoint bound = server->endpoint;
+    snprintf(bound.tcp.port, sizeof bound.tcp.port, "%u", (unsigned)ntohs(port));
+    endpoint_print(&bound, server->address);
     return STATUS_OK;
+}
+
+static bool is_given(const char *path)
+{
+    return path != NULL && path[0] != '\0';
+}
+
+/* What clients of a TCP port prove, and what the daemon proves itself with. */
+static enum status load_secrets(struct server *server, const struct server_options *options)
+{
+    enum status status = STATUS_OK;
+    if (!is_given(options->secret_file) && !is_given(options->users_file)) {
+        return status_fail(STATUS_CONFIG,
+                           "listening on %s needs secret_file or users_file: any client of the port could run programs here",
+                           options->address);
+    }
+    auth_secret_draw(&server->decoy);
+    if (is_given(options->secret_file)) {
+        status = auth_secret_load(options->secret_file, &server->secret);
+        server->has_secret = status == STATUS_OK;
+    }
+    if (status == STATUS_OK && is_given(options->users_file)) {
+        server->users_file = strdup(options->users_file);
+        status = users_load(server->users_file, &server->users);
+    }
+    if (status == STATUS_OK && options->tls_folder != NULL) {
+        status = tls_identity_open(options->tls_folder, true, &server->identity);
+    }
+    return status;
 }
 
 static enum status listen_start(struct server *server, const struct server_options *options)
@@ -314,11 +336,7 @@ static enum status listen_start(struct server *server, const struct server_optio
     if (server->endpoint.is_unix) {
         return listen_unix(server);
     }
-    if (options->secret_file == NULL || options->secret_file[0] == '\0') {
-        return status_fail(STATUS_CONFIG, "listening on %s needs secret_file: any client of the port could run programs here",
-                           options->address);
-    }
-    status = auth_secret_load(options->secret_file, &server->secret);
+    status = load_secrets(server, options);
     return status == STATUS_OK ? listen_tcp(server) : status;
 }
 
@@ -337,7 +355,7 @@ enum status server_open(uv_loop_t *loop, const struct server_options *options, c
     signal(SIGPIPE, SIG_IGN); /* the write reports a client that is gone */
     server->loop = loop;
     server->options = *options;
-    server->options.address = server->options.secret_file = NULL;
+    server->options.address = server->options.secret_file = server->options.users_file = server->options.tls_folder = NULL;
     server->handler = *handler;
     server->last_ready = &server->first_ready;
     server->on_turn = take_turns;
@@ -379,4 +397,38 @@ void server_close(struct server *server)
 const char *server_address(const struct server *server)
 {
     return server->address;
+}
+
+const char *server_fingerprint(const struct server *server)
+{
+    return server->identity != NULL ? tls_identity_fingerprint(server->identity) : "";
+}
+
+/* Is the user of that name the same in both lists? */
+static bool is_unchanged(const struct users *before, const struct users *now, const char *name)
+{
+    const struct user *one = users_find(before, name), *other = users_find(now, name);
+    return one != NULL && other != NULL && one->uid == other->uid && one->gid == other->gid && one->role == other->role &&
+           memcmp(&one->secret, &other->secret, sizeof one->secret) == 0;
+}
+
+enum status server_reload(struct server *server)
+{
+    struct users before = server->users, now;
+    if (server->users_file == NULL) {
+        return STATUS_OK;
+    }
+    enum status status = users_load(server->users_file, &now);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    server->users = now;
+    for (struct connection *at = server->connections, *next; at != NULL; at = next) {
+        next = at->next;
+        if (at->user[0] != '\0' && !is_unchanged(&before, &now, at->user)) {
+            connection_refuse(at, NULL, status_fail(STATUS_PEER, "user '%s' is not as it was at this login", at->user));
+        }
+    }
+    users_release(&before);
+    return STATUS_OK;
 }

@@ -1,12 +1,13 @@
-/* Connections: JSON lines over a Unix or TCP socket, within limits, no client delayed by another. See docs/protocol.md.
+/* Connections: JSON lines over a Unix socket, or over TCP in TLS, within limits, no client delayed by another. See docs/protocol.md.
  *
- * The server owns frames, deadlines, the peer's identity (SO_PEERCRED, or the shared secret's challenge) and the limit of unread
+ * The server owns frames, deadlines, the peer's identity (SO_PEERCRED, or a secret's challenge) and the limit of unread
  * bytes. What requests mean is in commands.h.
  */
 #ifndef TRAINERD_DAEMON_SERVER_H
 #define TRAINERD_DAEMON_SERVER_H
 
 #include "protocol/status.h"
+#include "trainerd/daemon/server/users.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -21,9 +22,11 @@ struct connection;
  * sent, and is disconnected. Over the limit of connections, the oldest one without a request is evicted for a newcomer. */
 struct server_options {
     const char *address;     /* unix:PATH or tcp:HOST:PORT */
-    const char *secret_file; /* tcp: must be there, owner-only */
-    uid_t tcp_uid;           /* the user that clients with the secret act as */
+    const char *secret_file; /* tcp: of clients that name no user; NULL or "": there are none */
+    uid_t tcp_uid;           /* the user that those act as */
     gid_t tcp_gid;
+    const char *users_file; /* tcp: users.h; NULL or "": none. One of the two files must be given, owner-only */
+    const char *tls_folder; /* tcp: where the certificate is, or is made; NULL: without TLS */
     int32_t n_most_connection, n_most_of_uid;
     size_t n_most_frame;    /* bytes of one line */
     size_t n_most_unread;   /* bytes that a peer has not read yet; with more, it is disconnected */
@@ -46,7 +49,7 @@ struct server_handler {
  * ignores SIGPIPE from then on.
  *
  *   owns    borrows loop; copies options and handler; the caller owns *out: server_close
- *   errors  STATUS_CONFIG address or secret file; STATUS_PEER another daemon answers there; STATUS_CREATE
+ *   errors  STATUS_CONFIG address, secret file, users file or certificate; STATUS_PEER another daemon answers there; STATUS_CREATE
  */
 enum status server_open(uv_loop_t *loop, const struct server_options *options, const struct server_handler *handler,
                         struct server **out);
@@ -55,18 +58,27 @@ enum status server_open(uv_loop_t *loop, const struct server_options *options, c
 void server_close(struct server *server);
 /* The address it listens on, as a client would write it. */
 const char *server_address(const struct server *server);
+/* The fingerprint of its certificate; "": it has none. */
+const char *server_fingerprint(const struct server *server);
+/* Read users_file again, and disconnect those who are not in it any more as they were.
+ * errors  those of users_load; the users stay as they are then */
+enum status server_reload(struct server *server);
 
 /* Send an object as one line; the reference is taken. false: the peer reads too slowly, or is gone, and
  * handler.closed will be called once this turn of the loop is over. */
 bool connection_send(struct connection *connection, json_t *object);
 size_t connection_unread(const struct connection *connection);
-/* Where it comes from: "unix, process 4711", "192.0.2.7 port 51234". */
-#define CONNECTION_FROM_BYTES 64
+/* Where it comes from: "unix, process 4711", "192.0.2.7 port 51234", "192.0.2.7 port 51234 as ada". */
+#define CONNECTION_FROM_BYTES 128
 void connection_from(const struct connection *connection, char out[CONNECTION_FROM_BYTES]);
-/* The peer's user. TCP with the secret: tcp_uid. */
+/* The peer's user of this machine. TCP: that of its name in users_file; with the secret of secret_file: tcp_uid. */
 uid_t connection_uid(const struct connection *connection);
 gid_t connection_gid(const struct connection *connection);
-bool connection_is_admin(const struct connection *connection); /* root, or the daemon's own user */
+/* The name that it has logged in by; "": by none. */
+const char *connection_user(const struct connection *connection);
+/* What it may do; without a name: ADMIN for root and the daemon's own user, SUBMIT for others. */
+enum user_role connection_role(const struct connection *connection);
+bool connection_is_admin(const struct connection *connection);
 /* An answer is under way: while held, idle_s does not apply, and the connection stays open after its peer has sent its last
  * request. */
 void connection_hold(struct connection *connection, bool held);

@@ -1,6 +1,7 @@
 #include "trainerd/daemon/server/server_state.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 /* --- connections with something to look at --- */
 
@@ -54,6 +55,20 @@ void server_forget(struct connection *connection)
     server->n_connection--;
 }
 
+int server_n_of_uid(const struct server *server, uid_t uid)
+{
+    int n = 0;
+    for (const struct connection *at = server->connections; at != NULL; at = at->next) {
+        n += at->uid == uid && at->state < CONNECTION_STATE_CLOSING;
+    }
+    return n;
+}
+
+enum user_role server_role_of(uid_t uid)
+{
+    return uid == 0 || uid == geteuid() ? USER_ROLE_ADMIN : USER_ROLE_SUBMIT;
+}
+
 /* --- handles --- */
 
 static void closed(uv_handle_t *handle)
@@ -75,6 +90,9 @@ void server_handle_closed(struct server *server)
     server_close_timers(server);
     if (server->n_handle == 0) {
         auth_secret_release(&server->secret);
+        users_release(&server->users);
+        tls_identity_close(server->identity);
+        free(server->users_file);
         free(server);
     }
 }

@@ -1,6 +1,6 @@
 /* A server and its connections from inside, for the files that implement them, each of which calls only those after it:
  *
- * server.c listens, enforces limits and deadlines · connection_handle_next.c handles requests · handshake.c checks the secret ·
+ * server.c listens, enforces limits and deadlines · connection_requests.c handles requests · handshake.c checks secrets ·
  * connection.c moves bytes · server_state.c keeps the lists.
  */
 #ifndef TRAINERD_DAEMON_SERVER_STATE_H
@@ -11,6 +11,8 @@
 #include "trainerd/daemon/server/endpoint.h"
 #include "trainerd/daemon/server/frame.h"
 #include "trainerd/daemon/server/server.h"
+#include "trainerd/daemon/server/tls.h"
+#include "trainerd/daemon/server/users.h"
 
 #define UID_UNKNOWN ((uid_t)-1)
 #define CONNECTION_READ_BYTES 65536u
@@ -32,6 +34,9 @@ struct connection {
         uv_pipe_t pipe;
         uv_tcp_t tcp;
     } socket;
+    struct tls *tls;   /* NULL: without */
+    bool is_encrypted; /* its handshake is complete */
+    bool is_begun;     /* its first byte has come: it is TLS where that is expected */
     struct frame_reader frames;
     enum connection_state state;
     bool is_announced;  /* the handler knows it */
@@ -45,6 +50,8 @@ struct connection {
     uint64_t since_ms, active_ms; /* accepted; last request, or last bytes that left */
     uint64_t closing_ms;
     char nonce[AUTH_TEXT_BYTES]; /* for its peer to answer; "": none sent yet, or used */
+    char user[AUTH_USER_BYTES];  /* that it has logged in as; "": none */
+    enum user_role role;
 };
 
 struct server {
@@ -53,7 +60,11 @@ struct server {
     struct server_handler handler;
     struct endpoint endpoint;
     char address[ENDPOINT_TEXT_BYTES];
-    struct auth_secret secret;
+    struct auth_secret secret, decoy; /* of secret_file; of users that there are not */
+    bool has_secret;
+    char *users_file; /* NULL: none */
+    struct users users;
+    struct tls_identity *identity; /* NULL: without TLS */
     union {
         uv_handle_t handle;
         uv_stream_t stream;
@@ -70,12 +81,15 @@ struct server {
     struct log_limit failed_logins;
     bool is_closing;
     char discard[4096];
+    char received[CONNECTION_READ_BYTES]; /* of TLS, until it is handed on in the same callback */
 };
 
 /* server_state.c */
 void server_ready(struct connection *connection);            /* its turn comes with the loop's next turn */
 struct connection *server_take_ready(struct server *server); /* the next whose turn it is; NULL: none */
 void server_forget(struct connection *connection);           /* remove it from all lists */
+int server_n_of_uid(const struct server *server, uid_t uid); /* open connections of a user */
+enum user_role server_role_of(uid_t uid);                    /* without a name */
 void server_handle_closed(struct server *server);            /* the last one frees the server */
 void server_close_timers(struct server *server);             /* while closing, once no connection is left */
 

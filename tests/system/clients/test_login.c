@@ -1,0 +1,229 @@
+/* Daemons on TCP ports: certificates, logins that are remembered, users and their roles, with real programs. */
+#include "tests/support/process/command.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/served.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SECRET_ADA "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define SECRET_EVE "10112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define SECRET_BOB "20112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
+static char address[64], fingerprint[65], other[65];
+
+static void own_write(const char *name, const char *text)
+{
+    folder_write(name, text);
+    cr_assert_eq(chmod(folder_path(name), 0600), 0);
+}
+
+/* Serve a TCP port; listen: with its port, to be the same after a restart. */
+static void serve(const char *listen, const char *setting)
+{
+    char program[PATH_MAX];
+    program_find("trainerd", program, sizeof program);
+    const char *arguments[] = {program, "--listen", listen,  "--state", "state", "--set", "users_file=users.toml",
+                               "--set", "slots=4",  "--set", setting,   NULL};
+    process_start(&served_process, NULL, folder, NULL, arguments);
+    process_await(&served_process, "ts=");
+    const char *at = strstr(served_process.words, "tcp:127.0.0.1:"), *print = strstr(served_process.words, ", fingerprint ");
+    cr_assert_not_null(at, "%s", served_process.words);
+    snprintf(address, sizeof address, "%.*s", (int)strcspn(at, ", "), at);
+    snprintf(fingerprint, sizeof fingerprint, "%.64s", print != NULL ? print + strlen(", fingerprint ") : "none");
+    snprintf(other, sizeof other, "%c%s", fingerprint[0] == '0' ? '1' : '0', fingerprint + 1);
+    setenv("TRAINERD_TO", address, 1);
+}
+
+static void make_all(void)
+{
+    char users[2048];
+    const struct passwd *self = getpwuid(geteuid());
+    folder_make();
+    cr_assert_not_null(self);
+    snprintf(users, sizeof users,
+             "[ada]\nsecret = \"" SECRET_ADA "\"\nuser = \"%s\"\n[eve]\nsecret = \"" SECRET_EVE
+             "\"\nuser = \"%s\"\nrole = \"watch\"\n[bob]\nsecret = \"" SECRET_BOB "\"\nuser = \"%s\"\nrole = \"admin\"\n",
+             self->pw_name, self->pw_name, self->pw_name);
+    if (geteuid() == 0) {
+        strcat(users, "[dan]\nsecret = \"" SECRET_ADA "\"\nuser = \"nobody\"\n");
+    }
+    own_write("users.toml", users);
+    own_write("ada", SECRET_ADA "\n");
+    own_write("eve", SECRET_EVE "\n");
+    own_write("bob", SECRET_BOB "\n");
+    folder_write("job.toml",
+                 "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = "
+                 "1\n[train]\nepochs = 3\n");
+    setenv("XDG_CONFIG_HOME", folder_path("config"), 1);
+    serve("tcp:127.0.0.1:0", "tls=on");
+}
+
+TestSuite(login, .init = make_all, .fini = folder_remove, .timeout = 900);
+
+static pid_t start(const char *const arguments[])
+{
+    char program[PATH_MAX];
+    program_find("trainctl", program, sizeof program);
+    return command_start(program, arguments);
+}
+
+#define LOGIN(user) "login", address, "--fingerprint", fingerprint, "--user", user, "--secret-file", user
+
+Test(login, a_daemon_that_is_not_known_is_asked_nothing_until_a_login_with_its_fingerprint)
+{
+    EXPECT(78, "is not known: run trainctl login tcp:127.0.0.1:", "status");
+    EXPECT(2, "login needs --fingerprint", "login", address, "--user", "ada", "--secret-file", "ada");
+    EXPECT(69, "is not the one that is known", "login", address, "--fingerprint", other, "--user", "ada", "--secret-file",
+           "ada");
+    EXPECT(78, "is not known", "status");
+    EXPECT(0, "logged in at tcp:127.0.0.1:", LOGIN("ada"));
+    EXPECT(0, "", "status");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
+    EXPECT(0, "\"user\":\"ada\"", LOGIN("ada"), "--json");
+    struct stat about;
+    cr_assert_eq(stat(folder_path("config/trainerd/hosts.toml"), &about), 0);
+    cr_assert_eq(about.st_mode & 07777, 0600);
+}
+
+Test(login, another_certificate_is_refused_with_both_fingerprints_and_what_to_do)
+{
+    EXPECT(0, "", LOGIN("ada"));
+    EXPECT(69, fingerprint, "--fingerprint", other, "status");
+    cr_assert_not_null(strstr(output, other));
+    cr_assert_not_null(strstr(output, "run trainctl login tcp:127.0.0.1:"), "%s", output);
+    char same[64];
+    snprintf(same, sizeof same, "%s", address);
+    served_end();
+    cr_assert_eq(unlink(folder_path("state/tls.pem")), 0); /* the daemon makes another */
+    char before[65];
+    snprintf(before, sizeof before, "%s", fingerprint);
+    serve(same, "tls=on");
+    cr_assert_str_neq(before, fingerprint);
+    EXPECT(69, before, "status");
+    cr_assert_not_null(strstr(output, fingerprint), "%s", output);
+    EXPECT(0, "logged in", "login", address, "--fingerprint", fingerprint); /* as the user and with the secret that are known */
+    EXPECT(0, "", "status");
+}
+
+Test(login, the_certificate_is_kept_over_a_restart_and_printed_where_the_state_is)
+{
+    char same[64];
+    EXPECT(0, "", LOGIN("ada"));
+    EXPECT(0, fingerprint, "fingerprint", "--state", "state");
+    EXPECT(0, fingerprint, "fingerprint", "--to", address);
+    EXPECT(0, "{\"fingerprint\":\"", "fingerprint", "--state", "state", "--json");
+    EXPECT(66, "the daemon makes its certificate when", "fingerprint", "--state", "nothing");
+    snprintf(same, sizeof same, "%s", address);
+    served_end();
+    serve(same, "tls=on");
+    EXPECT(0, "", "status");
+    served_end();
+    cr_assert_eq(chmod(folder_path("state/tls.pem"), 0644), 0);
+    char program[PATH_MAX];
+    program_find("trainerd", program, sizeof program);
+    const char *again[] = {"--listen", same, "--state", "state", "--set", "users_file=users.toml", NULL};
+    cr_assert_eq(command_finish(command_start(program, again)), 78, "%s", output);
+    cr_assert_not_null(strstr(output, "state/tls.pem' has mode 0644, expected 0600"), "%s", output);
+}
+
+Test(login, a_wrong_secret_and_an_unknown_user_are_refused_alike_and_audited)
+{
+    EXPECT(69, "the secret is not proved", "login", address, "--fingerprint", fingerprint, "--user", "ada", "--secret-file",
+           "eve");
+    EXPECT(69, "the secret is not proved", "login", address, "--fingerprint", fingerprint, "--user", "mallory", "--secret-file",
+           "ada");
+    cr_assert_not(folder_has("config/trainerd/hosts.toml"), "nothing is remembered of a login that failed");
+    EXPECT(0, "", LOGIN("bob"));
+    EXPECT(0, "there is no user 'mallory'", "audit");
+    cr_assert_not_null(strstr(output, "its proof is not that of the secret of user 'ada'"), "%s", output);
+}
+
+Test(login, roles_say_who_may_read_submit_and_control_all)
+{
+    EXPECT(0, "with the role submit", LOGIN("ada"));
+    EXPECT(0, "1", "submit", "job.toml");
+    EXPECT(2, "expected root, or the daemon's user", "drain");
+    EXPECT(0, "with the role watch", LOGIN("eve"));
+    EXPECT(0, "k", "status");
+    EXPECT(0, "k", "show", "1");
+    EXPECT(2, "has the role watch, which may read alone: submit", "submit", "job.toml");
+    EXPECT(2, "has the role watch, which may read alone: cancel", "cancel", "1");
+    EXPECT(2, "expected root", "audit");
+    EXPECT(0, "with the role admin", LOGIN("bob"));
+    EXPECT(0, "no job starts until", "drain");
+    EXPECT(0, "", "undrain");
+    EXPECT(0, "as eve", "audit");
+    EXPECT(0, "", "--user", "ada", "--secret-file", "ada", "status");
+}
+
+Test(login, the_secret_of_standard_input_is_kept_in_a_file_of_the_users_own)
+{
+    struct stat about;
+    fflush(NULL);
+    cr_assert_geq(dup2(open(folder_path("eve"), O_RDONLY), STDIN_FILENO), 0);
+    EXPECT(0, "as eve", "login", address, "--fingerprint", fingerprint, "--user", "eve");
+    char name[128];
+    snprintf(name, sizeof name, "config/trainerd/secret-127.0.0.1_%s-eve", strrchr(address, ':') + 1);
+    cr_assert_eq(stat(folder_path(name), &about), 0);
+    cr_assert_eq(about.st_mode & 07777, 0600);
+    EXPECT(0, "", "status");
+}
+
+Test(login, both_sides_say_where_one_speaks_tls_and_the_other_does_not)
+{
+    EXPECT(69, "this port speaks TLS", "--fingerprint", "none", "--user", "ada", "--secret-file", "ada", "status");
+    char same[64], known[65];
+    snprintf(same, sizeof same, "%s", address);
+    snprintf(known, sizeof known, "%s", fingerprint);
+    EXPECT(0, "", LOGIN("ada"));
+    served_end();
+    serve(same, "tls=off");
+    cr_assert_str_eq(fingerprint, "none");
+    EXPECT(69, "answers without TLS: this port is without TLS", "status");
+    EXPECT(0, "", "--fingerprint", "none", "status");
+    EXPECT(0, "logged in", LOGIN("ada"));
+    EXPECT(0, "", "status");
+}
+
+Test(login, users_who_are_not_in_submit_users_are_refused_and_those_in_it_are_not)
+{
+    char same[64];
+    if (geteuid() != 0) {
+        cr_skip_test("only root's daemon has users of its own and others");
+    }
+    snprintf(same, sizeof same, "%s", address);
+    served_end();
+    serve(same, "submit_users=daemon");
+    own_write("dan", SECRET_ADA "\n");
+    EXPECT(0, "", LOGIN("dan"));
+    EXPECT(2, "the daemon's file has others in submit_users", "submit", "job.toml");
+    EXPECT(0, "", "status");
+    EXPECT(0, "", LOGIN("bob"));
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
+}
+
+Test(login, a_user_who_is_taken_from_the_file_is_refused_after_hup)
+{
+    EXPECT(0, "", LOGIN("ada"));
+    own_write("users.toml", "nonsense");
+    cr_assert_eq(kill(served_process.pid, SIGHUP), 0);
+    process_await(&served_process, "ts=");
+    process_await(&served_process, "ts=");
+    cr_assert_not_null(strstr(served_process.words, "the users are as they were"), "%s", served_process.words);
+    EXPECT(0, "", "status");
+    own_write("users.toml", "[eve]\nsecret = \"" SECRET_EVE "\"\nuser = \"root\"\n");
+    if (geteuid() == 0) {
+        cr_assert_eq(kill(served_process.pid, SIGHUP), 0);
+        process_await(&served_process, "ts=");
+        EXPECT(69, "the secret is not proved", "status");
+    }
+}

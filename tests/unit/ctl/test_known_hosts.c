@@ -1,0 +1,94 @@
+/* The user's file of daemons on TCP ports: what it may say, and that it is kept whole and its owner's alone. */
+#include "tests/support/process/folder.h"
+#include "trainerd/ctl/known_hosts.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PRINT "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
+static void make_all(void)
+{
+    folder_make();
+    setenv("XDG_CONFIG_HOME", folder_path("config"), 1);
+}
+
+TestSuite(known_hosts, .init = make_all, .fini = folder_remove, .timeout = 900);
+
+static void save(const char *address, const char *user)
+{
+    struct known_host host = {.fingerprint = PRINT, .secret_file = "/a/file \"of mine\""};
+    snprintf(host.address, sizeof host.address, "%s", address);
+    snprintf(host.user, sizeof host.user, "%s", user);
+    cr_assert_eq(known_hosts_save(&host), STATUS_OK, "%s", status_reason());
+}
+
+static void expect_user(const char *address, const char *user)
+{
+    struct known_host host;
+    bool found;
+    cr_assert_eq(known_hosts_find(address, &host, &found), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(found, user != NULL);
+    if (found) {
+        cr_assert_str_eq(host.user, user);
+        cr_assert_str_eq(host.address, address);
+        cr_assert_str_eq(host.fingerprint, PRINT);
+        cr_assert_str_eq(host.secret_file, "/a/file \"of mine\"");
+    }
+}
+
+Test(known_hosts, a_host_that_was_saved_is_found_and_another_of_its_address_takes_its_place)
+{
+    struct stat about;
+    expect_user("tcp:one:1", NULL);
+    save("tcp:one:1", "ada");
+    save("tcp:[::1]:2", "");
+    expect_user("tcp:one:1", "ada");
+    expect_user("tcp:[::1]:2", "");
+    save("tcp:one:1", "eve");
+    expect_user("tcp:one:1", "eve");
+    expect_user("tcp:[::1]:2", "");
+    expect_user("tcp:one:2", NULL);
+    cr_assert_eq(stat(folder_path("config/trainerd/hosts.toml"), &about), 0);
+    cr_assert_eq(about.st_mode & 07777, 0600);
+    cr_assert_eq(stat(folder_path("config/trainerd"), &about), 0);
+    cr_assert_eq(about.st_mode & 07777, 0700);
+}
+
+Test(known_hosts, a_file_that_others_can_change_is_refused_and_not_replaced)
+{
+    struct known_host host = {.address = "tcp:one:1", .fingerprint = PRINT};
+    bool found;
+    save("tcp:one:1", "ada");
+    cr_assert_eq(chmod(folder_path("config/trainerd/hosts.toml"), 0620), 0);
+    cr_assert_eq(known_hosts_find("tcp:one:1", &host, &found), STATUS_CONFIG);
+    cr_assert_not_null(strstr(status_reason(), "has mode 0620, expected 0600"), "%s", status_reason());
+    cr_assert_eq(known_hosts_save(&host), STATUS_CONFIG);
+    cr_assert_eq(chmod(folder_path("config/trainerd/hosts.toml"), 0600), 0);
+    expect_user("tcp:one:1", "ada");
+}
+
+Test(known_hosts, what_is_no_host_is_refused_with_its_place)
+{
+    static const struct {
+        const char *text, *expected;
+    } cases[] = {
+        {"fingerprint = \"none\"\n", "hosts:1:1: 'fingerprint' is of no host"},
+        {"[one]\n", "hosts:1:2: 'one' is not an address"},
+        {"[\"tcp:one\"]\n", "is not an address"},
+        {"[\"unix:/run/x\"]\n", "is a Unix socket"},
+        {"[\"tcp:one:1\"]\nfingerprint = \"0011\"\n", "hosts:2:1: '0011' is no fingerprint"},
+        {"[\"tcp:one:1\"]\nfingerprint = 7\n", "fingerprint is a whole number, expected a text"},
+        {"[\"tcp:one:1\"]\nuser = \"a b\"\n", "'a b' is not a user's name"},
+        {"[\"tcp:one:1\"]\nsecret_file = \"here\"\n", "'here' is not an absolute path"},
+        {"[\"tcp:one:1\"]\nsecret = \"x\"\n", "unknown key 'secret' of a host"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct known_hosts hosts;
+        cr_assert_eq(known_hosts_read(cases[i].text, strlen(cases[i].text), "hosts", &hosts), STATUS_CONFIG, "%zu", i);
+        cr_assert_not_null(strstr(status_reason(), cases[i].expected), "%zu: %s", i, status_reason());
+    }
+}
