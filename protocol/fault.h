@@ -37,6 +37,7 @@
     X(RESULTS,    "results")    /* coordinator: epochs are done, nothing is written */              \
     X(MOVE,       "move")       /* coordinator: before each step that makes a run's files the results */ \
     X(FINISH,     "finish")     /* coordinator, worker: all is done, the workers are to leave */    \
+    X(UPGRADE,    "upgrade")    /* daemon: before and after each step that brings an older store up to date */ \
     X(ADMIT,      "admit")      /* daemon: one more job of a submission is written, none is saved */ \
     X(ADMITTED,   "admitted")   /* daemon: a submission is saved, and not acknowledged */           \
     X(GATE,       "gate")       /* daemon: an attempt is saved, its coordinator not yet started */      \

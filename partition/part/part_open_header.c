@@ -112,8 +112,11 @@ enum status part_header_check(const void *bytes, size_t n_bytes, bool checksums)
         return fail("expected the magic word " PART_MAGIC);
     }
     if (h->version != PART_VERSION || h->n_section != PART_SECTION_N) {
-        return status_fail(STATUS_DATA, "encoded part: version %u with %u sections, expected version %u with %u", h->version,
-                           h->n_section, PART_VERSION, (unsigned)PART_SECTION_N);
+        return status_fail(
+            STATUS_DATA,
+            "encoded part: version %u with %u sections, expected version %u with %u: coordinator and workers are to be of "
+            "one version of trainerd",
+            h->version, h->n_section, PART_VERSION, (unsigned)PART_SECTION_N);
     }
     if (checksums && h->checksum != XXH3_64bits(h, offsetof(struct part_header, checksum))) {
         return fail("header: the checksum does not fit the bytes");

@@ -18,6 +18,7 @@ import tomllib
 from typing import Any, NamedTuple
 
 from .errors import JobFileError, MissingInput, Unavailable, UsageError, error_of
+from .version import PROTOCOL, VERSION
 
 ANSWER_BYTES_MOST = 64 << 20
 SYSTEM_PATH = "/run/trainerd/trainerd.sock"
@@ -224,7 +225,11 @@ class Connection:
     def _authenticate(self) -> None:
         """Both sides prove that they know the secret, each for the other's nonce, and which certificate and user they mean."""
         mine = secrets.token_hex(32)
-        theirs = str(self.ask("hello").get("nonce", ""))
+        hello = self.ask("hello")
+        if hello.get("v") != PROTOCOL:
+            raise Unavailable(f"the daemon, trainerd {hello.get('version')}, speaks version {hello.get('v')} of the protocol, this package, "
+                              f"{VERSION}, version {PROTOCOL}: use the package of the daemon's version")
+        theirs = str(hello.get("nonce", ""))
         if len(theirs) != 64 or not HEX.issuperset(theirs):
             raise Unavailable("the daemon's nonce is not 64 hexadecimal digits: expected a daemon of trainerd")
 
@@ -253,7 +258,7 @@ class Connection:
         self._id += 1
         given = {name: value for name, value in fields.items() if value is not None}
         try:
-            line = json.dumps({"v": 1, "id": self._id, "cmd": command, **given}, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+            line = json.dumps({"v": PROTOCOL, "id": self._id, "cmd": command, **given}, allow_nan=False, ensure_ascii=False).encode() + b"\n"
         except (TypeError, ValueError) as error:
             raise UsageError(f"the request cannot be written as JSON: {error}") from error
         self._socket.settimeout(self._timeout)

@@ -2,6 +2,7 @@
 
 #include "protocol/clock.h"
 #include "protocol/printable.h"
+#include "protocol/version.h"
 #include "trainerd/ctl/known_hosts.h"
 #include "trainerd/daemon/server/endpoint.h"
 
@@ -96,6 +97,21 @@ static enum status connect_default(int *file_out)
     return STATUS_OK;
 }
 
+/* A daemon of another protocol, of which no answer would be understood. */
+static enum status check_version(const json_t *hello)
+{
+    const json_t *v = json_object_get(hello, "v");
+    const char *version = json_string_value(json_object_get(hello, "version"));
+    if (json_integer_value(v) == CLIENT_PROTOCOL_VERSION) {
+        return STATUS_OK;
+    }
+    return status_fail(STATUS_PEER,
+                       "the daemon, trainerd %.40s, speaks version %lld of the protocol, this trainctl, " TRAINERD_VERSION
+                       ", version %d: use the trainctl of the daemon's version",
+                       version != NULL ? version : "of an unknown version", (long long)json_integer_value(v),
+                       CLIENT_PROTOCOL_VERSION);
+}
+
 void client_close(struct client *client)
 {
     if (client->file >= 0) {
@@ -133,7 +149,7 @@ static void send_encrypted(const struct client *client)
 
 enum status client_send(struct client *client, json_t *request)
 {
-    json_object_set_new(request, "v", json_integer(1));
+    json_object_set_new(request, "v", json_integer(CLIENT_PROTOCOL_VERSION));
     json_object_set_new(request, "id", json_integer(++client->id));
     char *text = json_dumps(request, JSON_COMPACT);
     json_decref(request);
@@ -280,6 +296,7 @@ static enum status authenticate(struct client *client, const struct client_login
         status = auth_secret_load(given->secret_file, &secret);
     }
     status = status == STATUS_OK ? client_ask(client, json_pack("{s:s}", "cmd", "hello"), &hello) : status;
+    status = status == STATUS_OK ? check_version(hello) : status;
     if (status == STATUS_OK) {
         const char *nonce = json_string_value(json_object_get(hello, "nonce"));
         const struct auth_login login = {nonce != NULL ? nonce : "", mine,

@@ -9,6 +9,7 @@ enum status ctl_connect(const struct ctl_arguments *arguments, struct client *ou
     const char *to = arguments->value[CTL_OPTION_TO];
     struct known_host known;
     struct client_login login = {0};
+    *out = (struct client){.file = -1}; /* to be closed also where no connection is tried */
     to = to != NULL ? to : getenv("TRAINERD_TO");
     to = to != NULL && to[0] != '\0' ? to : NULL;
     enum status status = to != NULL ? ctl_login(arguments, to, &known, &login) : STATUS_OK;

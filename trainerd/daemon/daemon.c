@@ -207,10 +207,34 @@ static void watch_signals(struct daemon *daemon)
 
 /* --- its life --- */
 
+/* The control groups of jobs on this machine; none for those in Slurm, which has its own. */
+static enum status open_groups(const struct daemon *daemon, struct job_cgroups *out)
+{
+    const struct daemon_config *config = &daemon->config;
+    char text[PATH_MAX];
+    bool is_on = strcmp(config->enforce_memory, "on") == 0, is_off = strcmp(config->enforce_memory, "off") == 0;
+    if (!is_on && !is_off && strcmp(config->enforce_memory, "auto") != 0) {
+        return status_fail(STATUS_CONFIG, "daemon.enforce_memory is '%.64s', expected \"auto\", \"on\" or \"off\"",
+                           config->enforce_memory);
+    }
+    const char *isolation = daemon->capacity.is_elsewhere ? "none" : config->isolation;
+    enum status status = job_cgroups_open("", isolation, !is_off, store_id(jobs_store(daemon->jobs)), out);
+    if (status == STATUS_OK && is_on && !out->has_memory) {
+        status = status_fail(STATUS_CONFIG,
+                             "daemon.enforce_memory is \"on\", and there are no control groups that limit memory "
+                             "(daemon.isolation)");
+    }
+    if (status == STATUS_OK) {
+        job_cgroups_text(out, text, sizeof text);
+        log_info("jobs have %s", text);
+    }
+    return status;
+}
+
 static enum status open_parts(struct daemon *daemon)
 {
     const struct daemon_config *config = &daemon->config;
-    const struct supervisor_options supervision = {.capacity = daemon->capacity,
+    struct supervisor_options supervision = {.capacity = daemon->capacity,
                                                    .kill_s = config->kill_s,
                                                    .n_log_most = config->max_log,
                                                    .retention = {config->retain_days, config->retain_jobs},
@@ -238,6 +262,7 @@ static enum status open_parts(struct daemon *daemon)
     if (status == STATUS_OK) {
         jobs_reserve(daemon->jobs, config->state, config->reserve);
     }
+    status = status == STATUS_OK ? open_groups(daemon, &supervision.groups) : status;
     status = status == STATUS_OK ? supervisor_open(&daemon->loop, daemon->jobs, &supervision, &daemon->supervisor) : status;
     const struct commands_options options = {(int32_t)config->max_restarts, config->submit_users, config->submit_groups};
     status = status == STATUS_OK ? commands_open(&daemon->loop, daemon->jobs, daemon->supervisor, &options, &daemon->commands)

@@ -4,6 +4,7 @@
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "protocol/transport/join_proof.h"
+#include "protocol/version.h"
 #include "worker/session/session_state.h"
 
 #include <sched.h>
@@ -63,8 +64,10 @@ static enum status challenge_take(struct session *session, struct join *join)
     enum status status = frame_expect(session, MESSAGE_ID_challenge, &frame);
     status = status == STATUS_OK ? message_decode_challenge(frame.body, frame.n_bytes, &challenge) : status;
     if (status == STATUS_OK && challenge.version != MESSAGE_VERSION) {
-        return status_fail(STATUS_PEER, "the coordinator has version %u of the protocol, expected %u", challenge.version,
-                           MESSAGE_VERSION);
+        return status_fail(STATUS_PEER,
+                           "the coordinator has version %u of the protocol, this worker, of trainerd " TRAINERD_VERSION
+                           ", version %u: install the coordinator's trainerd on this machine",
+                           challenge.version, MESSAGE_VERSION);
     }
     join_nonce(join->nonces.worker);
     return status == STATUS_OK ? join_nonce_take(challenge.nonce, join->nonces.coordinator) : status;

@@ -227,16 +227,21 @@ class APeer(unittest.TestCase):
             trainerd.Client(address).cancel(1)
         self.assertEqual(len(asked), 1)
 
-    def test_that_does_not_know_the_secret_is_refused(self) -> None:
+    def test_that_does_not_know_the_secret_or_the_protocol_is_refused(self) -> None:
         def pretend(n: int, request: dict[str, Any]) -> bytes:
-            return line_of(id=request["id"], ok=True, nonce="ab" * 32, proof="cd" * 32)
+            return line_of(id=request["id"], ok=True, v=1, nonce="ab" * 32, proof="cd" * 32)
 
         def odd(n: int, request: dict[str, Any]) -> bytes:
-            return line_of(id=request["id"], ok=True, nonce="short")
+            return line_of(id=request["id"], ok=True, v=1, nonce="short")
+
+        def newer(n: int, request: dict[str, Any]) -> bytes:
+            return line_of(id=request["id"], ok=True, v=2, version="9.8.7", nonce="ab" * 32)
 
         with tempfile.TemporaryDirectory() as folder:
             secret = secret_write(pathlib.Path(folder, "secret"))
-            for answer, words in ((pretend, "the daemon does not know the secret"), (odd, "nonce is not 64 hexadecimal digits")):
+            for answer, words in ((pretend, "the daemon does not know the secret"), (odd, "nonce is not 64 hexadecimal digits"),
+                                  (newer, "trainerd 9.8.7, speaks version 2 of the protocol, this package, "
+                                          f"{trainerd.__version__}, version 1: use the package of the daemon's version")):
                 with peer(answer) as address, self.assertRaises(trainerd.Unavailable) as caught:
                     open_unix = trainerd.connection.Connection._open_unix
                     with unittest.mock.patch("socket.create_connection", lambda *_: open_unix(address.removeprefix("unix:"))):

@@ -200,6 +200,13 @@ void process_await(struct process *process, const char *word)
     cr_assert_fail("no line begins with '%s': %s", word, process->words);
 }
 
+void process_await_listening(struct process *process)
+{
+    do {
+        process_await(process, "ts=");
+    } while (strstr(process->words, "listening on") == NULL);
+}
+
 int process_finish(struct process *process)
 {
     const char *line;

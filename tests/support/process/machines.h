@@ -40,6 +40,9 @@ void process_start(struct process *process, const struct machine *machine, const
 /* Read stderr up to the first line that begins with `word`. */
 void process_await(struct process *process, const char *word);
 
+/* Wait until a daemon has logged that it listens; lines before it tell of other things. */
+void process_await_listening(struct process *process);
+
 /* Wait for the end; the exit code, or 1000 + the signal that ended it. */
 int process_finish(struct process *process);
 

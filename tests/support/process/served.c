@@ -22,7 +22,7 @@ void served_begin(void)
     program_find("trainerd", program, sizeof program);
     const char *arguments[] = {program, "--listen", served_address, "--state", "state", "--set", "slots=4", NULL};
     process_start(&served_process, NULL, folder, NULL, arguments);
-    process_await(&served_process, "ts="); /* it listens */
+    process_await_listening(&served_process);
 }
 
 void served_end(void)

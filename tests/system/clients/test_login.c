@@ -34,7 +34,7 @@ static void serve(const char *listen, const char *setting)
     const char *arguments[] = {program, "--listen", listen,  "--state", "state", "--set", "users_file=users.toml",
                                "--set", "slots=4",  "--set", setting,   NULL};
     process_start(&served_process, NULL, folder, NULL, arguments);
-    process_await(&served_process, "ts=");
+    process_await_listening(&served_process);
     const char *at = strstr(served_process.words, "tcp:127.0.0.1:"), *print = strstr(served_process.words, ", fingerprint ");
     cr_assert_not_null(at, "%s", served_process.words);
     snprintf(address, sizeof address, "%.*s", (int)strcspn(at, ", "), at);

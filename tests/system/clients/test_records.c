@@ -91,7 +91,7 @@ Test(records, users_are_a_table_with_what_they_have_of_what_they_may_have)
     process_start(&served_process, NULL, folder, NULL,
                   (const char *const[]){program, "--listen", served_address, "--state", "state", "--set",
                                         "max_running_per_user=3", "--set", "quota_exempt=", "--set", "fair_half_life=0", NULL});
-    process_await(&served_process, "ts=");
+    process_await_listening(&served_process);
     EXPECT(0, "use is not counted (daemon.fair_half_life)", "users");
     cr_assert_not_null(strstr(printed, "USER"), "%s", printed);
     cr_assert_not_null(strstr(printed, "0/3"), "%s", printed);
@@ -108,7 +108,7 @@ Test(records, jobs_that_are_kept_no_longer_leave_their_results)
     process_start(
         &served_process, NULL, folder, NULL,
         (const char *const[]){program, "--listen", served_address, "--state", "state", "--set", "retain_jobs=1", NULL});
-    process_await(&served_process, "ts=");
+    process_await_listening(&served_process);
     EXPECT(66, "there is no job '1'", "show", "1");
     EXPECT(0, "second", "status", "2");
     cr_assert_not(folder_has("state/jobs/1"));
@@ -125,7 +125,7 @@ static void serve_tcp(char address[64], char fingerprint[65])
     process_start(
         &served_process, NULL, folder, NULL,
         (const char *const[]){program, "--listen", "tcp:127.0.0.1:0", "--state", "state", "--set", "secret_file=secret", NULL});
-    process_await(&served_process, "ts="); /* it listens */
+    process_await_listening(&served_process);
     const char *at = strstr(served_process.words, "tcp:127");
     cr_assert_not_null(at, "%s", served_process.words);
     snprintf(address, 64, "%.*s", (int)strcspn(at, ", "), at);

@@ -1,5 +1,6 @@
 /* trainctl and a daemon as their users meet them: what is printed, how it leaves. */
 #include "protocol/clock.h"
+#include "protocol/version.h"
 #include "tests/support/process/command.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
@@ -10,12 +11,14 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <pty.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -441,7 +444,7 @@ Test(trainctl, a_daemon_on_a_port_wants_the_secret)
                                geteuid() == 0 ? "tcp_user=nobody" : "tcp_user=",
                                NULL};
     process_start(&second, NULL, folder, NULL, arguments);
-    process_await(&second, "ts=");
+    process_await_listening(&second);
     const char *at = strstr(second.words, "tcp:127.0.0.1:");
     cr_assert_not_null(at, "%s", second.words);
     snprintf(port, sizeof port, "%.*s", (int)strcspn(at, ", \""), at);
@@ -460,4 +463,47 @@ Test(trainctl, a_daemon_on_a_port_wants_the_secret)
     EXPECT(0, uid, "--json", "--to", port, "--secret-file", "secret", "status", "1");
     kill(second.pid, SIGTERM);
     cr_assert_eq(process_finish(&second), 0);
+}
+
+/* Answer one request by this line, as a daemon of a later trainerd would. */
+static pid_t newer_daemon(const char *answer, char *address_out, size_t capacity)
+{
+    struct sockaddr_in where = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n_where = sizeof where;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(listener, (struct sockaddr *)&where, n_where), 0);
+    cr_assert_eq(listen(listener, 1), 0);
+    cr_assert_eq(getsockname(listener, (struct sockaddr *)&where, &n_where), 0);
+    snprintf(address_out, capacity, "tcp:127.0.0.1:%d", ntohs(where.sin_port));
+    pid_t pid = fork();
+    if (pid == 0) {
+        char request[512];
+        int file = accept(listener, NULL, NULL);
+        bool is_sent = recv(file, request, sizeof request, 0) > 0 &&
+                       send(file, answer, strlen(answer), MSG_NOSIGNAL) == (ssize_t)strlen(answer);
+        _exit(is_sent && recv(file, request, sizeof request, 0) == 0 ? 0 : 1); /* nothing else was asked */
+    }
+    close(listener);
+    return pid;
+}
+
+Test(trainctl, a_daemon_of_another_protocol_is_named_with_both_versions)
+{
+    static const char *const answers[] = {"{\"id\":1,\"ok\":true,\"v\":2,\"version\":\"9.8.7\",\"nonce\":\"00\"}\n",
+                                          "{\"id\":1,\"ok\":false,\"exit_code\":2,\"error\":\"the client speaks version 1 of "
+                                          "the protocol, this daemon version 2\"}\n"};
+    static const char *const words[] = {
+        "the daemon, trainerd 9.8.7, speaks version 2 of the protocol, this trainctl, " TRAINERD_VERSION
+        ", version 1: use the trainctl of the daemon's version",
+        "the client speaks version 1 of the protocol, this daemon version 2"};
+    folder_write("secret", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
+    cr_assert_eq(chmod(folder_path("secret"), 0600), 0);
+    for (int i = 0; i < 2; i++) {
+        char address[64];
+        int status = 0;
+        pid_t pid = newer_daemon(answers[i], address, sizeof address);
+        EXPECT(i == 0 ? 69 : 2, words[i], "--to", address, "--fingerprint", "none", "--secret-file", "secret", "status");
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        cr_assert_eq(status, 0);
+    }
 }

@@ -86,10 +86,7 @@ static void daemon_begin(const char *gpus)
     const char *arguments[] = {
         folder_path("bin/trainerd"), "--listen", address, "--state", "state", "--set", gpus, "--set", "slots=8", NULL};
     process_start(&daemon_process, NULL, folder, NULL, arguments);
-    process_await(&daemon_process, "ts=");
-    while (strstr(daemon_process.words, "listening on") == NULL) {
-        process_await(&daemon_process, "ts=");
-    }
+    process_await_listening(&daemon_process);
 }
 
 static void daemon_stop(void)

@@ -2,6 +2,7 @@
 #include "protocol/transport/control.h"
 #include "protocol/transport/join_proof.h"
 #include "protocol/transport/transport.h"
+#include "protocol/version.h"
 #include "tests/support/process/fleet_case.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
@@ -189,8 +190,9 @@ static void nonsense_run(int port)
     void *frame = control_frame_heartbeat(&beat, &n);
     send_all(early, frame, n);
     free(frame);
-    if (!is_refused(wrong, "the token is not this job's") || !is_refused(old, "the worker has version ") ||
-        !is_refused(older, "the worker is of an older version of trainerd") ||
+    if (!is_refused(wrong, "the token is not this job's") ||
+        !is_refused(old, "install the coordinator's trainerd, " TRAINERD_VERSION ", on the worker's machine") ||
+        !is_refused(older, "an older version of trainerd than its coordinator: install trainerd " TRAINERD_VERSION) ||
         !is_refused(early, "the first message is not a hello") || !is_closed(garbage) || !is_closed(huge) ||
         clock_s() - begin > 4) { /* who says nothing is closed after 5 */
         _exit(93);
@@ -392,29 +394,62 @@ static void led_run(int port)
     worker_exec(port, "token");
 }
 
-Test(join, a_worker_takes_no_job_from_a_coordinator_without_its_token)
+/* A coordinator of the test's: its listener, and a worker that comes to it with a token. */
+static int led_open(int *listener_out, pid_t *worker_out)
 {
     struct sockaddr_in where = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n_where = sizeof where;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(bind(listener, (struct sockaddr *)&where, n_where), 0);
-    cr_assert_eq(listen(listener, 1), 0);
-    cr_assert_eq(getsockname(listener, (struct sockaddr *)&where, &n_where), 0);
+    *listener_out = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(*listener_out, (struct sockaddr *)&where, n_where), 0);
+    cr_assert_eq(listen(*listener_out, 1), 0);
+    cr_assert_eq(getsockname(*listener_out, (struct sockaddr *)&where, &n_where), 0);
     folder_write("token", "0123456789abcdef0123456789abcdef\n");
     cr_assert_eq(chmod(folder_path("token"), 0600), 0);
-    pid_t pid = beside(led_run, ntohs(where.sin_port));
-    int file = accept(listener, NULL, NULL);
-    const struct join_nonces nonces = {.coordinator = {0}, .worker = {0}};
+    *worker_out = beside(led_run, ntohs(where.sin_port));
+    return accept(*listener_out, NULL, NULL);
+}
+
+static void challenge_send(int file, uint32_t version, const struct join_nonces *nonces)
+{
     size_t n;
-    const struct message_challenge challenge = {.version = MESSAGE_VERSION, .nonce = {nonces.coordinator, JOIN_NONCE_BYTES}};
+    const struct message_challenge challenge = {.version = version, .nonce = {nonces->coordinator, JOIN_NONCE_BYTES}};
     void *frame = control_frame_challenge(&challenge, &n);
     send_all(file, frame, n);
     free(frame);
+}
+
+Test(join, a_worker_joins_no_coordinator_of_another_version_and_says_what_to_install)
+{
+    for (int step = -1; step <= 1; step += 2) { /* an older one, and a newer one */
+        int listener;
+        pid_t pid;
+        char said[512], words[128];
+        const struct join_nonces nonces = {.coordinator = {0}, .worker = {0}};
+        int file = led_open(&listener, &pid);
+        challenge_send(file, MESSAGE_VERSION + (uint32_t)step, &nonces);
+        expect_exit(pid, status_exit_code(STATUS_PEER));
+        folder_read("said", said, sizeof said);
+        snprintf(words, sizeof words, "the coordinator has version %u of the protocol, this worker, of trainerd %s, version %u",
+                 MESSAGE_VERSION + (uint32_t)step, TRAINERD_VERSION, MESSAGE_VERSION);
+        cr_assert(strstr(said, words) && strstr(said, "install the coordinator's trainerd on this machine"), "%s", said);
+        close(file);
+        close(listener);
+    }
+}
+
+Test(join, a_worker_takes_no_job_from_a_coordinator_without_its_token)
+{
+    int listener;
+    pid_t pid;
+    int file = led_open(&listener, &pid);
+    const struct join_nonces nonces = {.coordinator = {0}, .worker = {0}};
+    size_t n;
+    challenge_send(file, MESSAGE_VERSION, &nonces);
     const struct message_welcome welcome = {.n_rank = 1,
                                             .job = message_text("[dataset]\ngenerator = \"karate\"\n"),
                                             .address = GARBAGE,
                                             .proof = join_proof_blank()};
-    frame = control_frame_welcome(&welcome, &n);
+    void *frame = control_frame_welcome(&welcome, &n);
     join_prove("another token, of thirty-two or more", &nonces, frame, n);
     send_all(file, frame, n);
     free(frame);

@@ -99,23 +99,6 @@ Test(store_audit, the_newest_rows_stay)
     store_close(store);
 }
 
-Test(store_audit, a_store_of_version_4_gets_the_table_and_keeps_its_jobs)
-{
-    struct store *store = store_case_open();
-    store_case_insert(store, "a", "night-run");
-    store_close(store);
-    run_sql("DROP TABLE audit; ALTER TABLE jobs DROP COLUMN slurm; PRAGMA user_version = 4");
-    for (int opened = 0; opened < 2; opened++) {
-        store = store_case_open();
-        store_case_find(store);
-        cr_assert_eq(store_case_n, 1);
-        cr_assert_eq(store_case_insert(store, "again", "night-run"), -1);
-        cr_assert_eq(store_audit_put(store, &request), STATUS_OK, "%s", status_reason());
-        cr_assert_eq(read_rows(store), opened + 1);
-        store_close(store);
-    }
-}
-
 Test(store_audit, a_repair_keeps_the_rows)
 {
     struct store_repaired done;

@@ -183,25 +183,6 @@ Test(store_file, version_3_is_brought_up_to_date_and_its_submissions_are_still_k
     store_close(store);
 }
 
-Test(store_file, version_5_is_brought_up_to_date_and_none_of_its_jobs_is_in_slurm)
-{
-    struct store *store = store_case_open();
-    store_case_insert(store, "old", "");
-    store_close(store);
-    run_sql("ALTER TABLE jobs DROP COLUMN slurm; CREATE TABLE aside AS SELECT * FROM jobs; PRAGMA user_version = 5;");
-    for (int opened = 0; opened < 2; opened++) {
-        store = store_case_open();
-        store_case_find(store);
-        cr_assert_eq(store_case_n, 1);
-        cr_assert_eq(store_case_found[0].slurm, opened == 0 ? 0 : 77);
-        cr_assert(!job_is_in_slurm(&store_case_found[0]) || opened == 1);
-        store_case_found[0].slurm = 77;
-        cr_assert_eq(store_update(store, &store_case_found[0], NULL), STATUS_OK, "%s", status_reason());
-        store_close(store);
-    }
-    run_sql("SELECT * FROM aside_5");
-}
-
 Test(store_file, a_row_that_cannot_be_a_jobs_costs_no_other_job)
 {
     struct store *store = store_case_open();

@@ -1,3 +1,4 @@
+#include "protocol/version.h"
 #include "tests/support/process/folder.h"
 #include "trainerd/coordinator/results/checkpoint.h"
 
@@ -331,7 +332,9 @@ Test(checkpoint, damage_is_named_by_file_and_section)
               "%s", status_reason());
     bytes[8] = 9;
     cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "version 9: expected 4"), "%s", status_reason());
+    cr_assert(strstr(status_reason(),
+                     "version 9, expected 4, that of trainerd " TRAINERD_VERSION ": resume it with the trainerd that wrote it"),
+              "%s", status_reason());
     free(bytes);
 }
 

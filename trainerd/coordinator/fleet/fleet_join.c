@@ -40,7 +40,8 @@ static struct fleet_worker *rank_find(struct fleet *fleet, uint32_t wish, uint32
 static bool hello_read(struct fleet_client *client, const struct control_frame *frame, struct message_hello *out)
 {
     if (frame->id == MESSAGE_HELLO_1 || frame->id == MESSAGE_HELLO_2 || frame->id == MESSAGE_HELLO_3) {
-        refuse(client, "the worker is of an older version of trainerd, expected the coordinator's, " TRAINERD_VERSION);
+        refuse(client, "the worker is of an older version of trainerd than its coordinator: install trainerd " TRAINERD_VERSION
+                       " on its machine");
         return false;
     }
     if (frame->id != MESSAGE_ID_hello) {
@@ -52,8 +53,11 @@ static bool hello_read(struct fleet_client *client, const struct control_frame *
         return false;
     }
     if (out->version != MESSAGE_VERSION) {
-        char why[120];
-        snprintf(why, sizeof why, "the worker has version %u of the protocol, expected %u", out->version, MESSAGE_VERSION);
+        char why[160];
+        snprintf(why, sizeof why,
+                 "the worker has version %u of the protocol, its coordinator %u: install the coordinator's "
+                 "trainerd, " TRAINERD_VERSION ", on the worker's machine",
+                 out->version, MESSAGE_VERSION);
         refuse(client, why);
         return false;
     }

@@ -2,6 +2,7 @@
 
 #include "protocol/file.h"
 #include "protocol/memory.h"
+#include "protocol/version.h"
 #include "trainerd/coordinator/results/output.h"
 
 #include <dirent.h>
@@ -192,8 +193,10 @@ static enum status head_check(const struct head *head, size_t n_bytes, const cha
         return status_fail(STATUS_DATA, "'%s' is not a checkpoint of trainerd", origin);
     }
     if (head->version != CHECKPOINT_VERSION) {
-        return status_fail(STATUS_DATA, "checkpoint '%s' has version %u: expected %u", origin, head->version,
-                           CHECKPOINT_VERSION);
+        return status_fail(STATUS_DATA,
+                           "checkpoint '%s' has version %u, expected %u, that of trainerd " TRAINERD_VERSION
+                           ": resume it with the trainerd that wrote it, or start the job anew",
+                           origin, head->version, CHECKPOINT_VERSION);
     }
     static const uint64_t zeros[sizeof head->reserved / sizeof *head->reserved];
     if (head->hash != XXH3_64bits(head, offsetof(struct head, hash)) || head->n_section != SECTION_N ||

@@ -34,7 +34,7 @@ static enum status answer_hello(struct commands *commands, struct connection *co
     (void)commands;
     const char *user = connection_user(connection);
     json_t *answer = answer_new(request);
-    json_object_set_new(answer, "v", json_integer(1));
+    json_object_set_new(answer, "v", json_integer(CLIENT_PROTOCOL_VERSION));
     json_object_set_new(answer, "version", json_string(TRAINERD_VERSION));
     json_object_set_new(answer, "uid", json_integer(connection_uid(connection)));
     json_object_set_new(answer, "admin", json_boolean(connection_is_admin(connection)));
@@ -49,7 +49,7 @@ static enum status answer_version(struct commands *commands, struct connection *
     size_t n;
     jobs_all(commands->jobs, &n);
     json_t *answer = answer_new(request);
-    json_object_set_new(answer, "v", json_integer(1));
+    json_object_set_new(answer, "v", json_integer(CLIENT_PROTOCOL_VERSION));
     json_object_set_new(answer, "version", json_string(TRAINERD_VERSION));
     json_object_set_new(answer, "pid", json_integer(getpid()));
     json_object_set_new(answer, "uptime_s", json_real((double)(uv_now(commands->loop) - commands->began_ms) / 1000.0));

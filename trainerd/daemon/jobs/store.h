@@ -25,7 +25,7 @@ struct store_submission {
     const char *output; /* absolute output folder */
 };
 
-/* Open FOLDER/jobs.sqlite, or make it (mode 0600); checks it and brings an older version up to date.
+/* Open FOLDER/jobs.sqlite, or make it (mode 0600); checks it and brings an older version up to date, of which a copy stays: FOLDER/jobs.sqlite.version-N.
  *
  *   owns    the caller owns *out: store_close
  *   errors  STATUS_CREATE, STATUS_IO; STATUS_DATA damaged, or written by a newer version; STATUS_PEER another daemon

@@ -79,19 +79,6 @@ enum status store_number(struct store *store, const char *sql, int64_t *out)
     return status;
 }
 
-/* Version 3 has an id, which the folders of its jobs are marked with (folders.h). */
-#define FACTS                                                                                                                  \
-    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);"                                                                  \
-    "INSERT INTO facts VALUES ('id', lower(hex(randomblob(16))));"
-
-/* Version 4 has groups, tags, numbers of parts, best metrics, and submissions of several jobs, each with its place there. */
-#define BY_SUBMISSION "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id, place) WHERE submission_id <> '';"
-
-/* Version 5 has records of who changed what (store_audit.h). Numbers are not used again, so that what was removed is seen. */
-#define AUDIT                                                                                                                  \
-    "CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, uid INTEGER, peer TEXT, what TEXT, job INTEGER, "      \
-    "exit_code INTEGER, text TEXT);"
-
 static enum status make_tables(struct store *store)
 {
     char row[STORE_ROW_BYTES], sql[STORE_SQL_BYTES];
@@ -99,72 +86,12 @@ static enum status make_tables(struct store *store)
     snprintf(sql, sizeof sql,
              "BEGIN IMMEDIATE;"
              "CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, submission_id TEXT, config TEXT, settings BLOB, "
-             "folder TEXT, output TEXT, place INTEGER NOT NULL DEFAULT 0, %s);" BY_SUBMISSION
+             "folder TEXT, output TEXT, place INTEGER NOT NULL DEFAULT 0, %s);" STORE_BY_SUBMISSION
              "CREATE TABLE history (job INTEGER, at REAL, state TEXT, reason TEXT, attempt INTEGER, text TEXT);"
-             "CREATE INDEX by_job ON history (job);" FACTS AUDIT "PRAGMA application_id = %d;"
+             "CREATE INDEX by_job ON history (job);" STORE_FACTS STORE_AUDIT_TABLE "PRAGMA application_id = %d;"
              "PRAGMA user_version = %d;",
              row, STORE_APPLICATION, STORE_VERSION);
     return store_finish(store, store_run(store, sql, "make tables"), "make tables");
-}
-
-/* Version 2 has the GPUs that attempts hold. Those that run were begun by a daemon that showed them all of its GPUs, of which their workers take the
- * first ones. */
-static enum status update_to_2(struct store *store)
-{
-    static const char sql[] = "BEGIN IMMEDIATE;"
-                              "ALTER TABLE jobs ADD COLUMN gpus INTEGER NOT NULL DEFAULT 0;"
-                              "UPDATE jobs SET gpus = CASE WHEN n_gpu < 63 THEN (1 << n_gpu) - 1 ELSE -1 END "
-                              "WHERE n_gpu > 0 AND state IN ('PREPARING', 'STARTING', 'RUNNING');"
-                              "PRAGMA user_version = 2;";
-    return store_finish(store, store_run(store, sql, "bring it up to date"), "bring it up to date");
-}
-
-static enum status update_to_3(struct store *store)
-{
-    static const char sql[] = "BEGIN IMMEDIATE;" FACTS "PRAGMA user_version = 3;";
-    return store_finish(store, store_run(store, sql, "bring it up to date"), "bring it up to date");
-}
-
-/* Rows that a repair has set aside keep the columns that they have, under another name: the next repair makes its own table. */
-static enum status update_to_4(struct store *store)
-{
-    static const char sql[] = "BEGIN IMMEDIATE;"
-                              "ALTER TABLE jobs ADD COLUMN place INTEGER NOT NULL DEFAULT 0;"
-                              "ALTER TABLE jobs ADD COLUMN job_group TEXT;"
-                              "ALTER TABLE jobs ADD COLUMN tags TEXT;"
-                              "ALTER TABLE jobs ADD COLUMN n_part INTEGER NOT NULL DEFAULT 0;"
-                              "ALTER TABLE jobs ADD COLUMN metric TEXT;"
-                              "ALTER TABLE jobs ADD COLUMN best_valid_metric REAL;"
-                              "ALTER TABLE jobs ADD COLUMN best_test_metric REAL;"
-                              "DROP INDEX by_submission;" BY_SUBMISSION "PRAGMA user_version = 4;";
-    int64_t n_aside = 0;
-    enum status status = store_number(store, "SELECT count(*) FROM sqlite_master WHERE name = 'aside'", &n_aside);
-    status = status == STATUS_OK ? store_run(store, sql, "bring it up to date") : status;
-    if (status == STATUS_OK && n_aside > 0) {
-        status = store_run(store, "ALTER TABLE aside RENAME TO aside_3", "bring it up to date");
-    }
-    return store_finish(store, status, "bring it up to date");
-}
-
-static enum status update_to_5(struct store *store)
-{
-    static const char sql[] = "BEGIN IMMEDIATE;" AUDIT "PRAGMA user_version = 5;";
-    return store_finish(store, store_run(store, sql, "bring it up to date"), "bring it up to date");
-}
-
-/* Version 6 has the numbers of Slurm's jobs. */
-static enum status update_to_6(struct store *store)
-{
-    static const char sql[] = "BEGIN IMMEDIATE;"
-                              "ALTER TABLE jobs ADD COLUMN slurm INTEGER NOT NULL DEFAULT 0;"
-                              "PRAGMA user_version = 6;";
-    int64_t n_aside = 0;
-    enum status status = store_number(store, "SELECT count(*) FROM sqlite_master WHERE name = 'aside'", &n_aside);
-    status = status == STATUS_OK ? store_run(store, sql, "bring it up to date") : status;
-    if (status == STATUS_OK && n_aside > 0) {
-        status = store_run(store, "ALTER TABLE aside RENAME TO aside_5", "bring it up to date");
-    }
-    return store_finish(store, status, "bring it up to date");
 }
 
 static enum status read_id(struct store *store)
@@ -193,11 +120,7 @@ static enum status find_version(struct store *store, int64_t *version_out)
         return status_fail(STATUS_DATA, "'%s' is another program's SQLite file; expected a job store", store->path);
     }
     if (*version_out < 1 || *version_out > STORE_VERSION) {
-        return status_fail(
-            STATUS_DATA,
-            "'%s' has version %lld, written by another trainerd; expected version %d or older. Start that trainerd "
-            "again, or trainctl restore FILE takes a backup from before it",
-            store->path, (long long)*version_out, STORE_VERSION);
+        return store_refuse_newer(store, *version_out);
     }
     return STATUS_OK;
 }
@@ -207,14 +130,8 @@ static enum status check_version(struct store *store)
 {
     int64_t version = 0;
     enum status status = find_version(store, &version);
-    if (status == STATUS_OK && version == 0) {
-        status = make_tables(store);
-    } else {
-        status = status == STATUS_OK && version < 2 ? update_to_2(store) : status;
-        status = status == STATUS_OK && version < 3 ? update_to_3(store) : status;
-        status = status == STATUS_OK && version < 4 ? update_to_4(store) : status;
-        status = status == STATUS_OK && version < 5 ? update_to_5(store) : status;
-        status = status == STATUS_OK && version < 6 ? update_to_6(store) : status;
+    if (status == STATUS_OK && version < STORE_VERSION) {
+        status = version == 0 ? make_tables(store) : store_upgrade(store, version);
     }
     return status == STATUS_OK ? read_id(store) : status;
 }
@@ -281,7 +198,11 @@ enum status store_open_file(struct store *store)
                                    "begin");
     status = status == STATUS_OK ? check_version(store) : status;
     status = status == STATUS_OK ? check_pages(store) : status;
-    return status == STATUS_OK ? prepare(store) : status;
+    status = status == STATUS_OK ? prepare(store) : status;
+    if (status == STATUS_OK) {
+        (void)store_sign(store); /* for people alone: a disk that is full now does not keep the daemon from starting */
+    }
+    return status;
 }
 
 enum status store_open_to_read(struct store *store)
@@ -317,6 +238,7 @@ enum status store_open(const char *folder, struct store **out)
     if (status == STATUS_OK && snprintf(store->path, sizeof store->path, "%s/jobs.sqlite", folder) >= (int)sizeof store->path) {
         status = status_fail(STATUS_CREATE, "the state folder's path is too long: '%.64s…'", folder);
     }
+    store->keeps_copy = true;
     status = status == STATUS_OK ? store_open_file(store) : status;
     if (status != STATUS_OK) {
         store_close(store);

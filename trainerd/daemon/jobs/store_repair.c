@@ -171,7 +171,7 @@ static enum status put_away(const char *path, char *old, size_t capacity)
     return status;
 }
 
-static enum status sync_folder(const char *folder)
+enum status store_sync_folder(const char *folder)
 {
     int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int error = file < 0 || fsync(file) != 0 ? errno : 0;
@@ -218,7 +218,7 @@ static enum status making_end(struct making *making, int64_t highest, enum statu
     store_close(made);
     status = status == STATUS_OK ? put_away(making->path, out->old, sizeof out->old) : status;
     status = status == STATUS_OK ? move_file(making->new_path, making->path) : status;
-    status = status == STATUS_OK ? sync_folder(making->folder) : status;
+    status = status == STATUS_OK ? store_sync_folder(making->folder) : status;
     if (status != STATUS_OK && making->new_path[0] != '\0') {
         unlink(making->new_path);
     }

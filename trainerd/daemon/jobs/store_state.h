@@ -10,7 +10,19 @@
 #include <sqlite3.h>
 
 #define STORE_VERSION 6
+#define STORE_OLD ".version-%lld" /* after the store's name: a copy of it as an older trainerd had it */
 #define STORE_SQL_BYTES (3 * STORE_ROW_BYTES)
+
+/* Tables that later versions have brought: version 3 an id, which the folders of its jobs are marked with (folders.h); version 4 submissions of several
+ * jobs, each with its place there; version 5 records of who changed what (store_audit.h), whose numbers are not used again, so that what was
+ * removed is seen. */
+#define STORE_FACTS                                                                                                            \
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);"                                                                  \
+    "INSERT INTO facts VALUES ('id', lower(hex(randomblob(16))));"
+#define STORE_BY_SUBMISSION "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id, place) WHERE submission_id <> '';"
+#define STORE_AUDIT_TABLE                                                                                                      \
+    "CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, uid INTEGER, peer TEXT, what TEXT, job INTEGER, "      \
+    "exit_code INTEGER, text TEXT);"
 
 enum store_statement { STORE_INSERT, STORE_UPDATE, STORE_SAME, STORE_HISTORY, STORE_FIND, STORE_AUDIT, STORE_N_STATEMENT };
 
@@ -28,6 +40,7 @@ struct store {
     char path[PATH_MAX];
     char id[STORE_ID_BYTES];
     struct store_request request;
+    bool keeps_copy;     /* an upgrade puts a copy of the old store beside it */
     bool found_no_space; /* the last failure: the disk is full */
 };
 
@@ -57,5 +70,22 @@ enum status store_open_file(struct store *store);
 
 /* Open it as it is, to read. errors  STATUS_DATA it is no store, or a newer version's; STATUS_NO_INPUT */
 enum status store_open_to_read(struct store *store);
+
+/* Let a folder's names be on the disk. errors  STATUS_IO */
+enum status store_sync_folder(const char *folder);
+
+/* --- store_upgrade.c --- */
+
+/* From an older version to this one, all of it or nothing. With keeps_copy, a copy of the store as it was is beside it then, named FILE.version-N.
+ *
+ *   errors  STATUS_CREATE, STATUS_IO: the store is as it was
+ */
+enum status store_upgrade(struct store *store, int64_t version);
+
+/* Keep in the store which trainerd writes it. errors  STATUS_IO */
+enum status store_sign(struct store *store);
+
+/* Fail, with the trainerd that wrote it, where it says so, and the ways out. */
+enum status store_refuse_newer(struct store *store, int64_t version);
 
 #endif

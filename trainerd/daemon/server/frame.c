@@ -1,6 +1,7 @@
 #include "trainerd/daemon/server/frame.h"
 
 #include "protocol/memory.h"
+#include "protocol/version.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -112,8 +113,14 @@ static enum status check_head(json_t **request)
         json_object_del(*request, "id");
         return status_fail(STATUS_USAGE, "id is neither a number nor a text of at most %d bytes", FRAME_ID_MOST);
     }
-    if (!json_is_integer(version) || json_integer_value(version) != 1) {
-        return status_fail(STATUS_USAGE, "v is not 1, the protocol version of this daemon");
+    if (!json_is_integer(version)) {
+        return status_fail(STATUS_USAGE, "the request has no version, expected \"v\":%d", CLIENT_PROTOCOL_VERSION);
+    }
+    if (json_integer_value(version) != CLIENT_PROTOCOL_VERSION) {
+        return status_fail(STATUS_USAGE,
+                           "the client speaks version %lld of the protocol, this daemon version %d: use the trainctl or the "
+                           "Python package of trainerd " TRAINERD_VERSION,
+                           (long long)json_integer_value(version), CLIENT_PROTOCOL_VERSION);
     }
     return STATUS_OK;
 }

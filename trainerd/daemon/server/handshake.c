@@ -19,7 +19,7 @@ static void answer_hello(struct connection *connection, const json_t *request)
 {
     json_t *answer = answer_new(request);
     auth_nonce(connection->nonce);
-    json_object_set_new(answer, "v", json_integer(1));
+    json_object_set_new(answer, "v", json_integer(CLIENT_PROTOCOL_VERSION));
     json_object_set_new(answer, "version", json_string(TRAINERD_VERSION));
     json_object_set_new(answer, "nonce", json_string(connection->nonce));
     connection_answer(connection, answer);

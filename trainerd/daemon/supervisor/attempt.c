@@ -250,6 +250,9 @@ static struct ending ending_of(const struct attempt *attempt, const struct job_r
         bool was_stopped = attempt->has_end && attempt->end.status == STATUS_INTERRUPTED && attempt->has_trained;
         ending.was_preempted = was_stopped || (attempt->slurm.is_seen && strcmp(attempt->slurm.look.name, "PREEMPTED") == 0);
     }
+    if (attempt->n_oom_kill > 0 && ending.status == STATUS_NOMEM) {
+        cgroup_explain(attempt, record, text, capacity);
+    }
     ending.stopping = ending.stopping != JOB_REASON_NONE ? ending.stopping : attempt->stopping;
     ending.text = text;
     return ending;

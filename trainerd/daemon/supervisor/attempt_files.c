@@ -46,7 +46,10 @@ enum status attempt_spawn(struct supervisor *supervisor, const struct job_record
     jobs_folder(supervisor->jobs, record->id, folder);
     snprintf(log, sizeof log, "%s/" OWN_FILES_LOG, folder);
     gpus_visible(jobs_gpus(supervisor->jobs), gpus, visible);
-    struct process_options options = {.uid = record->uid,
+    const struct cgroup_plan group = cgroup_of_attempt(supervisor, record);
+    struct process_options options = {.made = cgroup_begin,
+                                      .context = &group,
+                                      .uid = record->uid,
                                       .gid = record->gid,
                                       .pass_environment = supervisor->options.pass_environment,
                                       .gpus = visible,

@@ -1,5 +1,5 @@
-/* An attempt that is a process of this machine: a coordinator that is forked, saved and let go (D23), found again by pid and start time, and
- * killed with its session. */
+/* An attempt that is a process of this machine: a coordinator that is forked, put into a control group, saved and let go (D23), found again by pid and
+ * start time, and killed with its session and its group. */
 #include "protocol/clock.h"
 #include "protocol/fault.h"
 #include "protocol/log.h"
@@ -53,6 +53,9 @@ static void ending_find(const struct attempt *attempt, const struct job_record *
             snprintf(text, capacity, "its coordinator (pid %d) ended with exit code %d", (int)record->pid,
                      WEXITSTATUS(attempt->wait_status));
         }
+    } else if (attempt->was_reaped && WTERMSIG(attempt->wait_status) == SIGKILL && attempt->n_oom_kill > 0) {
+        out->status = STATUS_NOMEM;
+        snprintf(text, capacity, "its coordinator (pid %d) was killed, since memory ran out", (int)record->pid);
     } else if (attempt->was_reaped && supervisor_memory_ran_out(attempt->supervisor, attempt->wait_status)) {
         out->status = STATUS_NOMEM;
         snprintf(text, capacity, "its coordinator (pid %d) was killed, since memory ran out: %s is %lld bytes",
@@ -71,6 +74,7 @@ static void exited(uv_poll_t *poll, int error, int events)
     uv_poll_stop(poll);
     /* Kill the rest of its session here: until it is reaped, its number cannot be reused. */
     process_kill_session(&attempt->process);
+    cgroup_note_end(attempt);
     attempt->was_reaped = process_reap(&attempt->process, &attempt->wait_status);
     attempt_gone(attempt);
 }
@@ -82,7 +86,11 @@ static void stop(struct attempt *attempt)
 
 static void kill_all(struct attempt *attempt)
 {
+    char name[JOB_CGROUPS_NAME_BYTES];
+    const struct job_cgroups *groups = &attempt->supervisor->options.groups;
     process_kill_session(&attempt->process);
+    job_cgroup_name(groups, attempt->id, attempt_number(attempt), name);
+    (void)job_cgroup_kill(groups, name);
 }
 
 static bool checkpoint(struct attempt *attempt)
@@ -92,7 +100,8 @@ static bool checkpoint(struct attempt *attempt)
 
 static bool has_rest(struct attempt *attempt)
 {
-    return process_kill_session(&attempt->process);
+    bool has_session = process_kill_session(&attempt->process);
+    return cgroup_has_rest(attempt) || has_session; /* processes that have left the session are in the group */
 }
 
 static void close_process(struct attempt *attempt)
@@ -177,6 +186,9 @@ struct attempt *attempt_adopt_process(struct supervisor *supervisor, const struc
     log_info_of(record->id, record->attempt, "coordinator %d %s", (int)record->pid, lives ? "was found" : "is gone");
     if (lives) {
         watch(attempt);
+    }
+    if (!lives) {
+        cgroup_note_end(attempt);
     }
     attempt->is_gone = !lives;
     return attempt;

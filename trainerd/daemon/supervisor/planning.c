@@ -56,6 +56,7 @@ static int64_t memory_of(const struct planning *planning, int32_t *n_part_out)
 /* How failed planning ended, in the terms of an attempt's end. */
 static struct ending ending_of(const struct planning *planning, char *text, size_t capacity)
 {
+    const struct cgroup_plan group = cgroup_of_planning(planning->supervisor, planning->id);
     const struct tool *tool = planning->tool;
     struct ending ending = {.status = STATUS_BUG, .text = text};
     bool was_killed = tool->was_reaped && WIFSIGNALED(tool->wait_status);
@@ -64,6 +65,10 @@ static struct ending ending_of(const struct planning *planning, char *text, size
     if (code >= 0) {
         ending.status = status_from_exit_code(code);
         ending.restartable = restart_is_possible(ending.status);
+    } else if (was_killed && job_cgroup_oom_kills(group.groups, group.name) > 0) {
+        ending.status = STATUS_NOMEM;
+        snprintf(text, capacity, "planning it was killed, since memory ran out: its control group %s may have %lld bytes",
+                 group.name, (long long)job_cgroup_limit(group.groups, group.name));
     } else if (was_killed && supervisor_memory_ran_out(planning->supervisor, tool->wait_status)) {
         ending.status = STATUS_NOMEM;
         snprintf(text, capacity, "planning it was killed, since memory ran out: %s is %lld bytes", memory_machine_name(),
@@ -128,6 +133,11 @@ static void settle(const struct planning *planning)
 
 static void planning_end(struct planning *planning)
 {
+    const struct cgroup_plan group = cgroup_of_planning(planning->supervisor, planning->id);
+    if (group.groups->kind != JOB_CGROUPS_NONE) {
+        (void)job_cgroup_kill(group.groups, group.name);   /* METIS is its child */
+        (void)job_cgroup_remove(group.groups, group.name); /* else it serves the next planning, or the next daemon removes it */
+    }
     struct planning **link = &planning->supervisor->planning;
     while (*link != planning) {
         link = &(*link)->next;
@@ -180,7 +190,10 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
     enum status status = jobs_folder_make(supervisor->jobs, record->id);
     status = status == STATUS_OK ? command_line_plan(supervisor->jobs, record, n_most, &line) : status;
     if (status == STATUS_OK) {
-        const struct process_options options = {.argv = line.argv,
+        const struct cgroup_plan group = cgroup_of_planning(supervisor, record->id);
+        const struct process_options options = {.made = cgroup_begin,
+                                                .context = &group,
+                                                .argv = line.argv,
                                                 .uid = record->uid,
                                                 .gid = record->gid,
                                                 .pass_environment = supervisor->options.pass_environment,

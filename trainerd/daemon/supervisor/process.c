@@ -345,6 +345,12 @@ enum status process_spawn(const struct process_options *options, struct process 
     status = status == STATUS_OK ? user_find(plan) : status;
     status = status == STATUS_OK ? input_make(plan) : status;
     status = status == STATUS_OK ? child_start(plan, out) : status;
+    if (status == STATUS_OK && options->made != NULL) {
+        status = options->made(options->context, out->pid);
+        if (status != STATUS_OK) {
+            process_abandon(out);
+        }
+    }
     if (plan->input >= 0) {
         close(plan->input);
     }

@@ -33,6 +33,9 @@ struct process_options {
     const int *inherit; /* n_inherit descriptors that it inherits besides, with their numbers */
     int n_inherit;
     const char *input; /* what it finds on its standard input: a text in sealed memory; NULL: nothing */
+    /* Called with the process that waits at its gate, before process_spawn returns; a failure ends the process and is process_spawn's. NULL: none */
+    enum status (*made)(const void *context, pid_t pid);
+    const void *context;
 };
 
 /* Start a process that waits at its gate, so that its pid can be saved before it does anything. It exits when the daemon dies

@@ -168,6 +168,7 @@ enum status supervisor_open(uv_loop_t *loop, struct jobs *jobs, const struct sup
             attempt_adopt(supervisor, all[i]);
         }
     }
+    cgroups_sweep(supervisor);
     jobs_retain(jobs, &supervisor->options.retention);
     supervisor_schedule(supervisor);
     *out = supervisor;

@@ -8,6 +8,7 @@
 
 #include "trainerd/daemon/jobs/jobs.h"
 #include "trainerd/daemon/jobs/queue.h"
+#include "trainerd/daemon/supervisor/job_cgroups.h"
 #include "trainerd/restart.h"
 
 #include <uv.h>
@@ -23,6 +24,7 @@ struct supervisor_options {
     struct restart_backoff backoff;
     double slurm_poll_s, slurm_s; /* between two looks at Slurm's queue; that a command of Slurm may take */
     const char *slurm_options;    /* of sbatch; borrowed. Used where jobs_are_in_slurm, and for attempts that are found there */
+    struct job_cgroups groups;    /* control groups of jobs; all zero: none */
     const char *pass_environment; /* names of the daemon's environment variables that all jobs get; borrowed */
 };
 

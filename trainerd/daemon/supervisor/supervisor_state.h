@@ -2,7 +2,7 @@
  *
  * supervisor.c the queue and requests of owners · attempt.c one attempt, wherever it runs · attempt_process.c, attempt_slurm.c where it runs ·
  * attempt_files.c the files that it inherits, and their limit · slurm_user.c a user's jobs in Slurm's queue · planning.c what a job needs ·
- * command_line.c arguments of coordinators · supervisor_state.c what they share.
+ * supervisor_cgroups.c their control groups · command_line.c arguments of coordinators · supervisor_state.c what they share.
  */
 #ifndef TRAINERD_DAEMON_SUPERVISOR_STATE_H
 #define TRAINERD_DAEMON_SUPERVISOR_STATE_H
@@ -78,12 +78,14 @@ struct attempt {
     bool has_trained; /* an epoch of it was read by this daemon */
     bool was_reaped;  /* wait_status is known */
     int wait_status;
-    struct event end;               /* its own report */
-    bool has_end, awaits_end;       /* it has been read; the deadline is its process's */
-    bool has_warned;                /* of changes that cannot be saved */
-    int64_t read_left;              /* bytes of its events that may be read now, … */
-    uint64_t read_at_ms;            /* … as it was then */
-    char spoiled[JOB_REASON_BYTES]; /* what no coordinator writes was read, or too much was written; "": neither */
+    int64_t n_oom_kill, memory_limit; /* of its control group, as they were at its end */
+    uint64_t rest_since_ms;           /* it is gone, and its group not yet; 0: it is not gone */
+    struct event end;                 /* its own report */
+    bool has_end, awaits_end;         /* it has been read; the deadline is its process's */
+    bool has_warned;                  /* of changes that cannot be saved */
+    int64_t read_left;                /* bytes of its events that may be read now, … */
+    uint64_t read_at_ms;              /* … as it was then */
+    char spoiled[JOB_REASON_BYTES];   /* what no coordinator writes was read, or too much was written; "": neither */
     char events[PATH_MAX + 16];
     char log[PATH_MAX + 16];
     struct attempt *next;
@@ -146,6 +148,27 @@ bool supervisor_memory_ran_out(const struct supervisor *supervisor, int wait_sta
 void supervisor_settled(struct supervisor *supervisor);
 /* Set n_worker, n_slot and n_gpu of the record for this many workers. errors  STATUS_USAGE it has fewer parts; STATUS_IO */
 enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, struct job_record *record);
+
+/* --- supervisor_cgroups.c --- */
+/* What a new process of a job is put into: for process_options.made, whose context it is. */
+struct cgroup_plan {
+    const struct job_cgroups *groups;
+    char name[JOB_CGROUPS_NAME_BYTES];
+    int64_t memory;
+    int32_t n_slot;
+};
+/* Of the next attempt of a job, by its plan / of its planning, which may take what all jobs together may. */
+struct cgroup_plan cgroup_of_attempt(const struct supervisor *supervisor, const struct job_record *record);
+struct cgroup_plan cgroup_of_planning(const struct supervisor *supervisor, int64_t job);
+enum status cgroup_begin(const void *plan, pid_t pid);
+/* Kill what is left in an attempt's group, wherever it went, and remove the group. true: something is left; call it again. */
+bool cgroup_has_rest(struct attempt *attempt);
+/* The coordinator has ended: keep what its group says of memory. */
+void cgroup_note_end(struct attempt *attempt);
+/* Add to the reason of an attempt whose group ran out of memory the group, its limit and the plan. */
+void cgroup_explain(const struct attempt *attempt, const struct job_record *record, char *text, size_t capacity);
+/* Groups that no attempt of this daemon has: a dead daemon left them. */
+void cgroups_sweep(struct supervisor *supervisor);
 
 /* --- command_line.c --- */
 struct command_line {

@@ -1,0 +1,71 @@
+/* Control groups of jobs: one for each attempt and each planning, in which the kernel holds it to its memory, shares cores by its slots, and finds all of
+ * its processes at the end, also those that have left its session.
+ *
+ * A group is made by the daemon below its own, of version 2 or 1, or is a scope that systemd makes beside the daemon's service. Its name says of which
+ * store, job and attempt it is, so that a later daemon finds it. Knows pids and bytes, not records.
+ */
+#ifndef TRAINERD_DAEMON_JOB_CGROUPS_H
+#define TRAINERD_DAEMON_JOB_CGROUPS_H
+
+#include "protocol/status.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define JOB_CGROUPS_NAME_BYTES 96
+#define JOB_CGROUPS_TREES 3
+#define JOB_CGROUPS_PLAN 0 /* the attempt's number of a planning */
+
+enum job_cgroups_kind { JOB_CGROUPS_NONE, JOB_CGROUPS_SCOPE, JOB_CGROUPS_SECOND, JOB_CGROUPS_FIRST };
+
+/* Where groups are made: one folder of version 2, or one for each controller of version 1. */
+struct job_cgroups {
+    enum job_cgroups_kind kind;
+    bool has_memory, has_cores; /* they are limited */
+    char store[33];
+    int n_tree;
+    struct job_cgroups_tree {
+        const char *controller; /* "memory", "cpu", "freezer"; "": version 2 */
+        char path[PATH_MAX];
+    } tree[JOB_CGROUPS_TREES];
+    char busctl[PATH_MAX];
+};
+
+/* What this machine lends, by daemon.isolation: "auto", "scope", "cgroup" or "none".
+ *
+ *   root    the folder that holds proc/, sys/ and run/, without a slash at its end: "" but in tests
+ *   store   the store's id (store.h)
+ *   errors  STATUS_CONFIG another word, or what is asked for is not there: why
+ */
+enum status job_cgroups_open(const char *root, const char *isolation, bool enforce_memory, const char *store,
+                             struct job_cgroups *out);
+/* For the log: "control groups of version 1 below /sys/fs/cgroup/…, memory enforced". */
+void job_cgroups_text(const struct job_cgroups *groups, char *out, size_t capacity);
+
+/* The name of an attempt's group; of a planning's with JOB_CGROUPS_PLAN. */
+void job_cgroup_name(const struct job_cgroups *groups, int64_t job, int32_t attempt, char out[JOB_CGROUPS_NAME_BYTES]);
+
+/* Put a process that has not executed its program into a new group, or into one that a dead daemon made and left empty.
+ *
+ *   units   memory: bytes, 0: no limit; n_slot: its share of cores where they are scarce
+ *   errors  STATUS_IO
+ */
+enum status job_cgroup_begin(const struct job_cgroups *groups, const char *name, int64_t memory, int32_t n_slot, pid_t pid);
+
+/* How many of its processes were killed since its memory ran out; 0 also where there is no such group. */
+int64_t job_cgroup_oom_kills(const struct job_cgroups *groups, const char *name);
+/* Its limit in bytes; INT64_MAX: none. */
+int64_t job_cgroup_limit(const struct job_cgroups *groups, const char *name);
+
+/* Send KILL to all of its processes. true: there were some, or there may be; call it again until it returns false. */
+bool job_cgroup_kill(const struct job_cgroups *groups, const char *name);
+/* Remove it once it is empty. false: it is still there. */
+bool job_cgroup_remove(const struct job_cgroups *groups, const char *name);
+
+/* End and remove groups of this store that a dead daemon left and that nothing uses. */
+void job_cgroups_sweep(const struct job_cgroups *groups, bool (*is_used)(const void *context, int64_t job, int32_t attempt),
+                       const void *context);
+
+#endif
