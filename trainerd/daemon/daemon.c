@@ -235,15 +235,15 @@ static enum status open_parts(struct daemon *daemon)
 {
     const struct daemon_config *config = &daemon->config;
     struct supervisor_options supervision = {.capacity = daemon->capacity,
-                                                   .kill_s = config->kill_s,
-                                                   .n_log_most = config->max_log,
-                                                   .retention = {config->retain_days, config->retain_jobs},
-                                                   .plan_s = config->plan_timeout,
-                                                   .backoff = {config->backoff_s, config->backoff_most_s},
-                                                   .slurm_poll_s = config->slurm_poll_s,
-                                                   .slurm_s = config->slurm_timeout,
-                                                   .slurm_options = config->slurm_options,
-                                                   .pass_environment = config->pass_environment};
+                                             .kill_s = config->kill_s,
+                                             .n_log_most = config->max_log,
+                                             .retention = {config->retain_days, config->retain_jobs},
+                                             .plan_s = config->plan_timeout,
+                                             .backoff = {config->backoff_s, config->backoff_most_s},
+                                             .slurm_poll_s = config->slurm_poll_s,
+                                             .slurm_s = config->slurm_timeout,
+                                             .slurm_options = config->slurm_options,
+                                             .pass_environment = config->pass_environment};
     struct jobs_options jobs;
     struct server_options serving = {.address = config->listen,
                                      .secret_file = config->secret_file,
