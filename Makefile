@@ -244,6 +244,7 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	    scripts/check-emulator $(call of_variant,fuzz,$(FUZZERS))
 
 check-system: ## what the documents show; system tests at length, every fault three times; package and service on a copy of this machine; Slurm, ssh, the manifest for Kubernetes
+	$(Q)scripts/install-deps --test && scripts/install-deps --system
 	$(call variant,release) BUILD=$(BUILD) all $(SYSTEM_TESTS)
 	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_BESIDE=1 scripts/run-tests scripts/check-docs scripts/check-package scripts/check-service \
 	    scripts/check-slurm scripts/check-slurm-runner scripts/check-ssh scripts/check-kubernetes $(SYSTEM_TESTS)
