@@ -32,6 +32,10 @@ LDFLAGS += -fopenmp $(SAN_$(VARIANT)) -Wl,--as-needed
 ifeq ($(VARIANT),asan)
 $(BUILD)/obj/models/%.o: CFLAGS += -O2
 endif
+# The vector kernels of the cpu device take minutes under sanitizers. The variant asan has them so; no fuzzer and no emulated GPU computes by them.
+ifneq ($(filter fuzz emulated-asan emulated-tsan,$(VARIANT)),)
+$(BUILD)/obj/models/cpu/kernels/%.o: CFLAGS += -fno-sanitize=all
+endif
 
 # The modules that each module may use, itself first, and the libraries that each may link.
 MODULES := protocol partition models worker trainerd
