@@ -171,6 +171,34 @@ Test(login, roles_say_who_may_read_submit_and_control_all)
     EXPECT(0, "", "--user", "ada", "--secret-file", "ada", "status");
 }
 
+static json_int_t priority_of(const char *job)
+{
+    cr_assert_eq(RUN("status", job, "--json"), 0, "%s", output);
+    json_t *answer = command_json();
+    json_int_t priority = json_integer_value(json_object_get(json_array_get(json_object_get(answer, "jobs"), 0), "priority"));
+    json_decref(answer);
+    return priority;
+}
+
+Test(login, a_priority_that_an_administrators_role_gave_stays_when_that_role_resumes_and_falls_when_another_does)
+{
+    if (geteuid() != 0) {
+        cr_skip_test("only root's daemon has users of its own and others");
+    }
+    EXPECT(0, "", LOGIN("bob"));
+    EXPECT(0, "no job starts", "drain");
+    EXPECT(0, "as user 65534 there", LOGIN("amy")); /* the uid is not the daemon's */
+    EXPECT(0, "1", "submit", "job.toml", "--priority", "7");
+    EXPECT(0, "", "cancel", "1");
+    EXPECT(0, "", "resume", "1");
+    cr_assert_eq(priority_of("1"), 7);
+    EXPECT(0, "", "cancel", "1");
+    EXPECT(0, "as user 65534 there", LOGIN("dan"));
+    EXPECT(2, "priority is 7, and those above 0 are for administrators", "submit", "job.toml", "--priority", "7");
+    EXPECT(0, "", "resume", "1");
+    cr_assert_eq(priority_of("1"), 0);
+}
+
 /* Standard input of programs that are started from now on. */
 static void stdin_from(const char *name)
 {

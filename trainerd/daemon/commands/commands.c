@@ -227,7 +227,10 @@ static enum status cancel(struct commands *commands, struct connection *connecti
 static enum status resume(struct commands *commands, struct connection *connection, const json_t *request)
 {
     enum status status = commands_check_submitter(commands, connection);
-    return status != STATUS_OK ? status : ask_job_or_group(commands, connection, request, true, supervisor_resume);
+    return status != STATUS_OK
+               ? status
+               : ask_job_or_group(commands, connection, request, true,
+                                  connection_is_admin(connection) ? supervisor_resume_by_admin : supervisor_resume);
 }
 
 static enum status checkpoint(struct commands *commands, struct connection *connection, const json_t *request)
