@@ -401,6 +401,7 @@ enum status commands_open(uv_loop_t *loop, struct jobs *jobs, struct supervisor 
     commands->max_restarts = options->max_restarts;
     submitters_init(&commands->submitters, options->submit_users, options->submit_groups);
     commands->began_ms = uv_now(loop);
+    readers_init(loop, &commands->readers);
     uv_timer_init(loop, &commands->poll);
     commands->poll.data = commands;
     uv_timer_start(&commands->poll, poll_files, POLL_MS, POLL_MS);

@@ -55,7 +55,7 @@ void pending_end(struct pending *pending)
 void pending_read(struct pending *pending, const struct job_file_ask *ask, job_file_done *done)
 {
     pending->is_reading = true;
-    job_file_read(pending->commands->loop, ask, done, pending);
+    job_file_read(&pending->commands->readers, ask, done, pending);
 }
 
 bool pending_is_gone(struct pending *pending)
@@ -73,6 +73,7 @@ void job_own_name(const struct commands *commands, const struct job_record *reco
     char path[PATH_MAX];
     jobs_folder(commands->jobs, record->id, path);
     bool is_ours = own_files_are(path); /* then nothing of the way there is a user's */
+    ask->user = record->uid;
     ask->owner = is_ours ? geteuid() : record->uid;
     ask->group = is_ours ? getegid() : record->gid;
     size_t n = strlen(path);
@@ -116,7 +117,7 @@ void job_output_name(const struct commands *commands, const struct job_record *r
     struct last_run run;
     find_last_run(commands, record, &run);
     ask->path[0] = '\0';
-    ask->owner = record->uid;
+    ask->user = ask->owner = record->uid;
     ask->group = record->gid;
     if (run.is_known && run.folder[0] == '\0') {
         job_own_name(commands, record, name, ask);
