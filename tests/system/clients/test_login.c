@@ -171,6 +171,24 @@ Test(login, roles_say_who_may_read_submit_and_control_all)
     EXPECT(0, "", "--user", "ada", "--secret-file", "ada", "status");
 }
 
+Test(login, an_administrators_role_finds_jobs_of_all_users_by_name_and_another_role_of_the_same_user_its_own)
+{
+    if (geteuid() != 0) {
+        cr_skip_test("only root's daemon has users of its own and others");
+    }
+    EXPECT(0, "", LOGIN("bob"));
+    EXPECT(0, "no job starts", "drain");
+    EXPECT(0, "1", "submit", "job.toml");
+    EXPECT(0, "", LOGIN("dan"));
+    EXPECT(66, "there is no job 'k'", "cancel", "k");
+    EXPECT(2, "is another user's", "cancel", "1");
+    EXPECT(0, "", LOGIN("amy"));
+    EXPECT(0, "QUEUED", "status", "k");
+    EXPECT(0, "", "cancel", "k");
+    EXPECT(0, "CANCELLED", "status", "k");
+    EXPECT(0, "as amy", "audit");
+}
+
 static json_int_t priority_of(const char *job)
 {
     cr_assert_eq(RUN("status", job, "--json"), 0, "%s", output);

@@ -96,7 +96,8 @@ static enum status answer_one(struct commands *commands, struct connection *conn
     char number[32];
     snprintf(number, sizeof number, "%lld", (long long)json_integer_value(job));
     const char *name = json_is_string(job) ? json_string_value(job) : number;
-    const struct job_record *record = jobs_find(commands->jobs, name, connection_uid(connection));
+    const struct job_record *record = jobs_find(commands->jobs, name, connection_uid(connection),
+                                                connection_is_admin(connection));
     if (record == NULL) {
         return status_fail(STATUS_NO_INPUT, "there is no job '%.64s'", name);
     }

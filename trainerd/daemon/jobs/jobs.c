@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- the records in memory --- */
 
@@ -192,7 +191,7 @@ const struct job_record *jobs_get(const struct jobs *jobs, int64_t id)
     return jobs_record(jobs, id);
 }
 
-const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_number, uid_t uid)
+const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_number, uid_t uid, bool sees_all)
 {
     char *end;
     errno = 0;
@@ -200,7 +199,6 @@ const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_
     if (name_or_number[0] >= '0' && name_or_number[0] <= '9' && *end == '\0' && errno == 0) {
         return jobs_record(jobs, id);
     }
-    bool sees_all = uid == 0 || uid == geteuid();
     for (size_t i = jobs->n; i-- > 0;) {
         if ((sees_all || jobs->all[i]->uid == uid) && strcmp(jobs->all[i]->name, name_or_number) == 0) {
             return jobs->all[i];
