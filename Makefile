@@ -243,14 +243,14 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	$(call variant,emulated-asan) WERROR=-Werror all $(call of_variant,emulated-asan,$(BUILD)/bin/gpu_operations)
 	$(call variant,emulated-tsan) WERROR=-Werror $(call of_variant,emulated-tsan,$(BUILD)/bin/gpu_operations)
 	$(FUZZ) WERROR=-Werror fuzzers
-	$(call RUN,5) scripts/check-format scripts/check-layers scripts/check-links $(call of_variant,asan,$(TESTS)) scripts/check-emulated \
+	$(call RUN,5 TEST_PREPARED=1) scripts/check-format scripts/check-layers scripts/check-links $(call of_variant,asan,$(TESTS)) scripts/check-emulated \
 	    scripts/check-emulated-memory scripts/check-emulated-sanitizers $(TESTS) scripts/check-python scripts/check-bundle scripts/check-nvcc \
 	    scripts/check-emulator $(call of_variant,fuzz,$(FUZZERS))
 
 check-system: ## what the documents show; system tests at length, every fault three times; package and service on a copy of this machine; Slurm, ssh, the manifest for Kubernetes
 	$(Q)scripts/install-deps --test && scripts/install-deps --system
 	$(call variant,release) BUILD=$(BUILD) all $(SYSTEM_TESTS)
-	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_BESIDE=1 scripts/run-tests scripts/check-docs scripts/check-package scripts/check-service \
+	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_BESIDE=1 TEST_PREPARED=1 scripts/run-tests scripts/check-docs scripts/check-package scripts/check-service \
 	    scripts/check-slurm scripts/check-slurm-runner scripts/check-ssh scripts/check-kubernetes $(SYSTEM_TESTS)
 
 asan: ## all tests under the address and undefined-behaviour sanitizers, at length

@@ -347,6 +347,15 @@ enum status dir_link_replace(const struct dir *dir, const char *name, const char
     return error == 0 ? STATUS_OK : fail(STATUS_CREATE, dir, "make the link", name, error);
 }
 
+void dir_link_remove(const struct dir *dir, const char *name, const char *target)
+{
+    char found[PATH_MAX];
+    ssize_t n = readlinkat(dir->file, name, found, sizeof found);
+    if (n >= 0 && (size_t)n == strlen(target) && memcmp(found, target, (size_t)n) == 0) {
+        unlinkat(dir->file, name, 0);
+    }
+}
+
 /* A second name, in place of what has it. Returns 0 or errno. */
 static int second_name(const struct dir *from, const char *from_name, const struct dir *to, const char *to_name)
 {

@@ -80,6 +80,9 @@ enum status dir_replace_mapped(const struct dir *dir, const char *name, size_t n
 /* Make a link, or let one lead elsewhere: readers see the old target or the new. errors  STATUS_CREATE something else has the name */
 enum status dir_link_replace(const struct dir *dir, const char *name, const char *target);
 
+/* Remove a link, if it leads there; what else has the name stays. */
+void dir_link_remove(const struct dir *dir, const char *name, const char *target);
+
 /* Give a plain file that no process changes a second name, or copy it where the file system has none, or, with `copies`, anyway: up to its present
  * end, to the disk. errors  those of dir_file_open, dir_aside_begin and dir_aside_end */
 enum status dir_share(const struct dir *from, const char *from_name, const struct dir *to, const char *to_name, bool copies);

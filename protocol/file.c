@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -107,4 +108,15 @@ enum status file_open(const char *path, int *file_out)
     }
     *file_out = file;
     return STATUS_OK;
+}
+
+const char *file_limit_text(void)
+{
+    static _Thread_local char text[80];
+    struct rlimit limit;
+    text[0] = '\0';
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        snprintf(text, sizeof text, " (files may have at most %llu bytes: ulimit -f)", (unsigned long long)limit.rlim_cur);
+    }
+    return text;
 }

@@ -33,4 +33,8 @@ int file_read(int file, void *bytes, size_t n_bytes);
  */
 enum status file_open(const char *path, int *file_out);
 
+/* For the end of a reason that names none, where files may not grow as they need: " (files may have at most 4096 bytes: ulimit -f)"; "" without a limit.
+ * Borrowed: the thread's own. */
+const char *file_limit_text(void);
+
 #endif

@@ -232,23 +232,29 @@ static enum status sparse_load(const struct job *job, const char *folder, const 
     return status;
 }
 
+static enum status dense_load(const struct job *job, const char *folder, const struct dataset_meta *meta, struct dataset *out)
+{
+    struct npy features = {0};
+    enum status status = open_in(folder, "features.npy", &features);
+    if (status == STATUS_OK && meta->n_feature > 0) {
+        status = npy_expect(&features, NPY_KIND_NUMBER, 2, out->n_node, meta->n_feature);
+    }
+    if (status == STATUS_OK) {
+        status = dataset_features_dense(job, &features, out);
+    }
+    npy_close(&features);
+    return status;
+}
+
 static enum status features_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
                                  struct dataset *out)
 {
-    if (dataset_path_exists(folder, "features.npy")) {
-        struct npy features = {0};
-        enum status status = open_in(folder, "features.npy", &features);
-        if (status == STATUS_OK && meta->n_feature > 0) {
-            status = npy_expect(&features, NPY_KIND_NUMBER, 2, out->n_node, meta->n_feature);
-        }
-        if (status == STATUS_OK) {
-            status = dataset_features_dense(job, &features, out);
-        }
-        npy_close(&features);
-        return status;
-    }
-    if (dataset_path_exists(folder, "feat_indptr.npy")) {
-        return sparse_load(job, folder, meta, out);
+    bool is_dense = dataset_path_exists(folder, "features.npy");
+    if (is_dense || dataset_path_exists(folder, "feat_indptr.npy")) {
+        enum status status = dataset_npy_types_check(folder, out->n_node);
+        return status != STATUS_OK ? status
+               : is_dense          ? dense_load(job, folder, meta, out)
+                                   : sparse_load(job, folder, meta, out);
     }
     return dataset_npy_is_typed(folder) ? dataset_npy_types_load(job, folder, meta, out) : STATUS_OK;
 }

@@ -111,23 +111,34 @@ static enum status types_load(const struct job *job, const char *folder, const s
     return status == STATUS_OK ? node_types_features(job, types, out) : status;
 }
 
+/* The types of nodes, all 0 where the folder has none; of_node is open, too, as long as they are used. */
+static enum status types_open(const char *folder, int64_t n_node, struct npy *of_node, struct node_types *out)
+{
+    bool typed = dataset_path_exists(folder, "node_type.npy");
+    struct dataset_path path = dataset_path_join(folder, "node_type.npy");
+    enum status status = typed ? npy_open(path.text, of_node) : STATUS_OK;
+    return status == STATUS_OK ? node_types_open(typed ? of_node : NULL, n_node, out) : status;
+}
+
 enum status dataset_npy_types_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
                                    struct dataset *out)
 {
     struct npy of_node = {0};
     struct node_types types = {0};
-    bool typed = dataset_path_exists(folder, "node_type.npy");
-    enum status status = STATUS_OK;
-    if (typed) {
-        struct dataset_path path = dataset_path_join(folder, "node_type.npy");
-        status = npy_open(path.text, &of_node);
-    }
-    if (status == STATUS_OK) {
-        status = node_types_open(typed ? &of_node : NULL, out->n_node, &types);
-    }
+    enum status status = types_open(folder, out->n_node, &of_node, &types);
     if (status == STATUS_OK) {
         status = types_load(job, folder, meta, &types, out);
     }
+    node_types_close(&types);
+    npy_close(&of_node);
+    return status;
+}
+
+enum status dataset_npy_types_check(const char *folder, int64_t n_node)
+{
+    struct npy of_node = {0};
+    struct node_types types = {0};
+    enum status status = types_open(folder, n_node, &of_node, &types);
     node_types_close(&types);
     npy_close(&of_node);
     return status;

@@ -19,4 +19,7 @@ bool dataset_npy_is_typed(const char *folder);
 enum status dataset_npy_types_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
                                    struct dataset *out);
 
+/* Types that are not read, since features of all nodes are there, have to be types of these nodes all the same. errors  STATUS_DATA as node_types.h */
+enum status dataset_npy_types_check(const char *folder, int64_t n_node);
+
 #endif

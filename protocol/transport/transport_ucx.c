@@ -7,6 +7,7 @@
 #include "protocol/transport/transport_ucx.h"
 
 #include "protocol/clock.h"
+#include "protocol/file.h"
 #include "protocol/memory.h"
 
 #include <sched.h>
@@ -21,7 +22,7 @@
 
 static enum status fail_ucx(const char *what, ucs_status_t status)
 {
-    return status_fail(STATUS_PEER, "UCX cannot %s: %s", what, ucs_status_string(status));
+    return status_fail(STATUS_PEER, "UCX cannot %s: %s%s", what, ucs_status_string(status), file_limit_text());
 }
 
 /* What UCX does to a process unasked. */

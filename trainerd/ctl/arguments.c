@@ -111,7 +111,7 @@ static enum status check(const struct ctl_arguments *arguments)
 {
     const struct ctl_command_row *row = &ctl_commands[arguments->command];
     for (int i = 0; i < CTL_OPTION_N; i++) {
-        if (arguments->value[i] != NULL && (row->options >> i & 1) == 0) {
+        if (arguments->value[i] != NULL && !ctl_takes(arguments->command, (enum ctl_option)i)) {
             return status_fail(STATUS_USAGE, "--%s does not go with %s; see trainctl %s --help", ctl_options[i].name, row->name,
                                row->name);
         }

@@ -31,10 +31,10 @@ struct ctl_arguments {
 enum status ctl_arguments_read(int argc, char **argv, struct ctl_arguments *out);
 void ctl_arguments_release(struct ctl_arguments *arguments);
 
-/* Was the option given? */
 /* May the option be repeated? */
 bool ctl_repeats(enum ctl_option option);
 
+/* Was the option given? */
 bool ctl_given(const struct ctl_arguments *arguments, enum ctl_option option);
 /* The option's value as a whole number; `otherwise` when it was not given. errors  STATUS_USAGE not a number of this range */
 enum status ctl_int(const struct ctl_arguments *arguments, enum ctl_option option, long long least, long long most,

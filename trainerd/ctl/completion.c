@@ -16,11 +16,11 @@ static void print_commands(FILE *file, const char *between)
     }
 }
 
-static void print_options(FILE *file, uint32_t options)
+static void print_options(FILE *file, enum ctl_command command)
 {
     const char *before = "";
     for (int i = 0; i < CTL_OPTION_N; i++) {
-        if ((options >> i & 1) != 0) {
+        if (ctl_takes(command, (enum ctl_option)i)) {
             fprintf(file, "%s--%s", before, ctl_options[i].name);
             before = " ";
         }
@@ -69,7 +69,7 @@ static void print_bash(FILE *file)
     for (int i = 0; i < CTL_COMMAND_N; i++) {
         const struct ctl_command_row *row = &ctl_commands[i];
         fprintf(file, "    %s)\n        if [[ $word == -* ]]; then COMPREPLY=($(compgen -W \"", row->name);
-        print_options(file, row->options);
+        print_options(file, (enum ctl_command)i);
         fputs("\" -- \"$word\"))", file);
         fprintf(file, "%s%s; fi ;;\n", row->words != CTL_WORDS_NONE ? "; else " : "", bash_words(row->words));
     }
@@ -133,7 +133,7 @@ static void print_zsh(FILE *file)
         fprintf(file, "    %s) _arguments", row->name);
         for (int j = 0; j < CTL_OPTION_N; j++) {
             char name[64];
-            if ((row->options >> j & 1) != 0) {
+            if (ctl_takes((enum ctl_command)i, (enum ctl_option)j)) {
                 snprintf(name, sizeof name, "--%s", ctl_options[j].name);
                 print_zsh_option(file, &ctl_options[j], name);
                 snprintf(name, sizeof name, "-%c", ctl_options[j].letter);
@@ -188,7 +188,7 @@ static void print_fish(FILE *file)
         fprintf(file, "\ncomplete -c trainctl -n '__fish_seen_subcommand_from %s' %s\n", row->name, fish_words(row->words));
         for (int j = 0; j < CTL_OPTION_N; j++) {
             const struct ctl_option_row *option = &ctl_options[j];
-            if ((row->options >> j & 1) == 0) {
+            if (!ctl_takes((enum ctl_command)i, (enum ctl_option)j)) {
                 continue;
             }
             fprintf(file, "complete -c trainctl -n '__fish_seen_subcommand_from %s' -l %s", row->name, option->name);

@@ -237,6 +237,24 @@ static void check_nofile(struct doctor *doctor)
     note(doctor, is_few ? VERDICT_WARN : VERDICT_OK, "open files", "raise it: ulimit -n 4096, LimitNOFILE=4096", "%s", text);
 }
 
+/* Shared memory is files, too. */
+static void check_file_size(struct doctor *doctor)
+{
+    struct rlimit limit = {0};
+    char text[TEXT_BYTES] = "unlimited";
+    getrlimit(RLIMIT_FSIZE, &limit);
+    if (limit.rlim_cur != RLIM_INFINITY) {
+        text_bytes((double)limit.rlim_cur, text);
+    }
+    bool is_least = limit.rlim_cur < 16u << 20;
+    note(doctor,
+         limit.rlim_cur == RLIM_INFINITY ? VERDICT_OK
+         : is_least                      ? VERDICT_FAIL
+                                         : VERDICT_WARN,
+         "size of files", "results, checkpoints and shared memory may need more: ulimit -f unlimited, LimitFSIZE=infinity",
+         "%s", text);
+}
+
 /* Whether jobs of the daemon can have GPUs; an older daemon does not say. */
 static void check_daemon_gpus(struct doctor *doctor, const struct ctl_arguments *arguments)
 {
@@ -302,6 +320,7 @@ enum status run_doctor(const struct ctl_arguments *arguments, int *exit_code_out
                 "/dev/shm, docker run --shm-size=1g");
     check_memlock(&doctor);
     check_nofile(&doctor);
+    check_file_size(&doctor);
     check_space(&doctor, "temporary files", "/tmp", 100e6, 1e6, "free some space");
     check_space(&doctor, "disk", ".", 1e9, 50e6,
                 "checkpoints and results go to output.dir: free some space, or choose another folder");

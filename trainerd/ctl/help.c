@@ -64,7 +64,7 @@ void reference_help_command(FILE *file, enum ctl_command command)
     }
     fputc('\n', file);
     for (int i = CTL_OPTION_HELP + 1; i < CTL_OPTION_N; i++) {
-        if ((row->options >> i & 1) != 0) {
+        if (ctl_takes(command, (enum ctl_option)i)) {
             print_option(file, &ctl_options[i]);
         }
     }
@@ -80,7 +80,7 @@ json_t *reference_json(void)
         const struct ctl_command_row *row = &ctl_commands[i];
         json_t *options = json_array();
         for (int j = 0; j < CTL_OPTION_N; j++) {
-            if ((row->options >> j & 1) != 0) {
+            if (ctl_takes((enum ctl_command)i, (enum ctl_option)j)) {
                 json_array_append_new(options, json_pack("{s:s, s:s, s:s}", "name", ctl_options[j].name, "value",
                                                          ctl_options[j].value, "help", ctl_options[j].help));
             }

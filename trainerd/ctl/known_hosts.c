@@ -4,15 +4,19 @@
 #include "protocol/job/toml.h"
 #include "protocol/memory.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define WHERE_BYTES 400
 #define FILE_MOST_BYTES (1 << 20)
 #define FILE_NAME "hosts.toml"
+#define SECRET_NAME "secret-" /* files beside it begin so */
 
 /* --- the text --- */
 
@@ -133,7 +137,8 @@ void known_hosts_release(struct known_hosts *hosts)
 
 /* --- the file --- */
 
-enum status known_hosts_path(const char *name, bool makes, char *out)
+/* A path in the folder of that file. out PATH_MAX · makes: the folder, too */
+static enum status hosts_path(const char *name, bool makes, char *out)
 {
     const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     bool has_base = base != NULL && base[0] == '/';
@@ -157,7 +162,7 @@ static enum status load(struct known_hosts *out, char path[PATH_MAX])
     char *text;
     size_t n;
     *out = (struct known_hosts){0};
-    enum status status = known_hosts_path(FILE_NAME, false, path);
+    enum status status = hosts_path(FILE_NAME, false, path);
     status = status == STATUS_OK ? auth_file_read("file of hosts", path, FILE_MOST_BYTES, &text, &n) : status;
     if (status != STATUS_OK) {
         return status == STATUS_NO_INPUT ? known_hosts_read("", 0, path, out) : status;
@@ -188,7 +193,8 @@ enum status known_hosts_find(const char *address, struct known_host *out, bool *
     return STATUS_OK;
 }
 
-enum status known_hosts_write(const char *path, const char *text)
+/* Write a file that is its owner's alone, aside and renamed. */
+static enum status owner_write(const char *path, const char *text)
 {
     const struct iovec piece = {(void *)(uintptr_t)text, strlen(text)};
     mode_t before = umask(077);
@@ -204,32 +210,101 @@ static void print_key(FILE *file, const char *key, const char *text)
     free(quoted);
 }
 
-enum status known_hosts_save(const struct known_host *host)
+static enum status write_all(const char *path, const struct known_hosts *hosts)
 {
-    struct known_hosts hosts;
-    char path[PATH_MAX], *text = NULL;
+    char *text = NULL;
     size_t n;
-    enum status status = load(&hosts, path);
-    status = status == STATUS_OK ? known_hosts_path(FILE_NAME, true, path) : status;
-    if (status != STATUS_OK) {
-        known_hosts_release(&hosts);
-        return status;
-    }
-    struct known_host *place = find(&hosts, host->address);
-    *(place != NULL ? place : &hosts.host[hosts.n_host++]) = *host;
     FILE *file = open_memstream(&text, &n);
     fputs("# The daemons that trainctl knows over TCP; written by trainctl login.\n", file);
-    for (size_t i = 0; i < hosts.n_host; i++) {
-        char *address = toml_quote(hosts.host[i].address);
+    for (size_t i = 0; i < hosts->n_host; i++) {
+        char *address = toml_quote(hosts->host[i].address);
         fprintf(file, "\n[%s]\n", address);
-        print_key(file, "fingerprint", hosts.host[i].fingerprint);
-        print_key(file, "user", hosts.host[i].user);
-        print_key(file, "secret_file", hosts.host[i].secret_file);
+        print_key(file, "fingerprint", hosts->host[i].fingerprint);
+        print_key(file, "user", hosts->host[i].user);
+        print_key(file, "secret_file", hosts->host[i].secret_file);
         free(address);
     }
     fclose(file);
-    status = known_hosts_write(path, text);
+    enum status status = owner_write(path, text);
     free(text);
+    return status;
+}
+
+enum status known_hosts_save(const struct known_host *host)
+{
+    struct known_hosts hosts;
+    char path[PATH_MAX];
+    enum status status = load(&hosts, path);
+    status = status == STATUS_OK ? hosts_path(FILE_NAME, true, path) : status;
+    if (status == STATUS_OK) {
+        struct known_host *place = find(&hosts, host->address);
+        *(place != NULL ? place : &hosts.host[hosts.n_host++]) = *host;
+        status = write_all(path, &hosts);
+    }
     known_hosts_release(&hosts);
+    return status;
+}
+
+enum status known_hosts_remove(const char *address)
+{
+    struct known_hosts hosts;
+    char path[PATH_MAX];
+    enum status status = load(&hosts, path);
+    struct known_host *host = status == STATUS_OK ? find(&hosts, address) : NULL;
+    if (host != NULL) {
+        hosts.n_host--;
+        memmove(host, host + 1, (size_t)(hosts.host + hosts.n_host - host) * sizeof *host);
+        status = write_all(path, &hosts);
+    }
+    known_hosts_release(&hosts);
+    return status;
+}
+
+/* --- secrets beside it --- */
+
+/* The folder of the file, by a path without links. */
+static bool find_folder(char out[PATH_MAX])
+{
+    char path[PATH_MAX];
+    return hosts_path(".", false, path) == STATUS_OK && realpath(path, out) != NULL;
+}
+
+enum status known_hosts_forget_secret(const char *secret_file, bool *removed_out)
+{
+    struct known_hosts hosts;
+    char path[PATH_MAX], folder[PATH_MAX];
+    *removed_out = false;
+    size_t n = find_folder(folder) ? strlen(folder) : 0;
+    if (n == 0 || realpath(secret_file, path) == NULL || strncmp(path, folder, n) != 0 || path[n] != '/' ||
+        strncmp(path + n + 1, SECRET_NAME, strlen(SECRET_NAME)) != 0 || strchr(path + n + 1, '/') != NULL) {
+        return STATUS_OK;
+    }
+    enum status status = load(&hosts, folder);
+    bool is_used = false;
+    for (size_t i = 0; i < hosts.n_host && status == STATUS_OK; i++) {
+        is_used = is_used || (realpath(hosts.host[i].secret_file, folder) != NULL && strcmp(folder, path) == 0);
+    }
+    known_hosts_release(&hosts);
+    if (status == STATUS_OK && !is_used) {
+        *removed_out = unlink(path) == 0;
+        status = *removed_out ? STATUS_OK : status_fail(STATUS_IO, "cannot remove '%s': %s", path, strerror(errno));
+    }
+    return status;
+}
+
+enum status known_hosts_keep_secret(const struct auth_secret *secret, struct known_host *host)
+{
+    char name[NAME_MAX], text[AUTH_TEXT_BYTES + 1];
+    int n = snprintf(name, sizeof name, SECRET_NAME "%.180s-%s", host->address + strlen("tcp:"), host->user);
+    for (int i = 0; i < n && name[i] != '\0'; i++) {
+        name[i] = isalnum((unsigned char)name[i]) || strchr(".-_", name[i]) != NULL ? name[i] : '_';
+    }
+    for (size_t i = 0; i < AUTH_BYTES; i++) {
+        sprintf(text + 2 * i, "%02x", secret->bytes[i]);
+    }
+    strcpy(text + 2 * AUTH_BYTES, "\n");
+    enum status status = hosts_path(name, true, host->secret_file);
+    status = status == STATUS_OK ? owner_write(host->secret_file, text) : status;
+    memset(text, 0, sizeof text);
     return status;
 }

@@ -52,10 +52,14 @@ enum status known_hosts_find(const char *address, struct known_host *out, bool *
  * errors  those of known_hosts_find; STATUS_CREATE */
 enum status known_hosts_save(const struct known_host *host);
 
-/* A path in the folder of that file, which is made. out PATH_MAX · errors  STATUS_CONFIG there is no home folder; STATUS_CREATE */
-enum status known_hosts_path(const char *name, bool makes, char *out);
+/* Take a host out of the file, where it is. errors  those of known_hosts_save */
+enum status known_hosts_remove(const char *address);
 
-/* Write a file there that is its owner's alone, aside and renamed. errors  STATUS_CREATE, STATUS_IO */
-enum status known_hosts_write(const char *path, const char *text);
+/* Keep a secret in a file of its own in the same folder, named by the host's address and user: host->secret_file. errors  STATUS_CONFIG there is no
+ * home folder; STATUS_CREATE */
+enum status known_hosts_keep_secret(const struct auth_secret *secret, struct known_host *host);
+
+/* Remove a file that known_hosts_keep_secret has made and that no host of the file has any more; another file stays. errors  those of known_hosts_find */
+enum status known_hosts_forget_secret(const char *secret_file, bool *removed_out);
 
 #endif

@@ -3,7 +3,6 @@
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,24 +119,6 @@ static enum status read_secret(struct auth_secret *out)
     return status;
 }
 
-/* Keep a secret that was read from standard input: in a file beside hosts.toml, named by address and user. */
-static enum status keep_secret(struct known_host *host, const struct auth_secret *secret)
-{
-    char name[NAME_MAX], text[AUTH_TEXT_BYTES + 1];
-    int n = snprintf(name, sizeof name, "secret-%.180s-%s", host->address + strlen("tcp:"), host->user);
-    for (int i = 0; i < n && name[i] != '\0'; i++) {
-        name[i] = isalnum((unsigned char)name[i]) || strchr(".-_", name[i]) != NULL ? name[i] : '_';
-    }
-    for (size_t i = 0; i < AUTH_BYTES; i++) {
-        sprintf(text + 2 * i, "%02x", secret->bytes[i]);
-    }
-    strcpy(text + 2 * AUTH_BYTES, "\n");
-    enum status status = known_hosts_path(name, true, host->secret_file);
-    status = status == STATUS_OK ? known_hosts_write(host->secret_file, text) : status;
-    memset(text, 0, sizeof text);
-    return status;
-}
-
 /* The secret's file by a path that holds wherever a later command runs. */
 static enum status keep_file(struct known_host *host, const char *secret_file)
 {
@@ -163,6 +144,16 @@ static enum status report(const struct ctl_arguments *arguments, const struct kn
     return STATUS_OK;
 }
 
+/* Remember a login; the secret that an earlier one has kept, and that nothing needs any more, is removed. */
+static enum status remember(const struct known_host *host)
+{
+    struct known_host before;
+    bool is_known, is_removed;
+    enum status status = known_hosts_find(host->address, &before, &is_known);
+    status = status == STATUS_OK ? known_hosts_save(host) : status;
+    return status == STATUS_OK && is_known ? known_hosts_forget_secret(before.secret_file, &is_removed) : status;
+}
+
 static enum status log_in(const struct ctl_arguments *arguments, struct known_host *host, struct client_login *login)
 {
     struct client client;
@@ -180,8 +171,8 @@ static enum status log_in(const struct ctl_arguments *arguments, struct known_ho
         status = client_ask(&client, json_pack("{s:s}", "cmd", "hello"), &hello);
         client_close(&client);
     }
-    status = status == STATUS_OK && reads ? keep_secret(host, &secret) : status;
-    status = status == STATUS_OK ? known_hosts_save(host) : status;
+    status = status == STATUS_OK && reads ? known_hosts_keep_secret(&secret, host) : status;
+    status = status == STATUS_OK ? remember(host) : status;
     status = status == STATUS_OK ? report(arguments, host, hello) : status;
     json_decref(hello);
     auth_secret_release(&secret);
@@ -213,6 +204,40 @@ enum status run_login(const struct ctl_arguments *arguments, int *exit_code_out)
         }
     }
     return status == STATUS_OK ? log_in(arguments, &host, &login) : status;
+}
+
+/* --- logout --- */
+
+enum status run_logout(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    struct endpoint endpoint;
+    struct known_host host;
+    char address[ENDPOINT_TEXT_BYTES];
+    bool is_known = false, is_removed = false;
+    (void)exit_code_out;
+    enum status status = endpoint_parse(arguments->operand[0], "logout", &endpoint);
+    if (status == STATUS_OK) {
+        endpoint_print(&endpoint, address);
+        status = known_hosts_find(address, &host, &is_known);
+    }
+    if (status == STATUS_OK && !is_known) {
+        status = status_fail(STATUS_NO_INPUT, "there is no login at %s", address);
+    }
+    status = status == STATUS_OK ? known_hosts_remove(address) : status;
+    status = status == STATUS_OK ? known_hosts_forget_secret(host.secret_file, &is_removed) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (ctl_given(arguments, CTL_OPTION_JSON)) {
+        json_t *value = json_pack("{s:s, s:s, s:s, s:b}", "address", address, "user", host.user, "secret_file",
+                                  host.secret_file, "secret_removed", is_removed);
+        text_print_json(value);
+        json_decref(value);
+    } else {
+        fprintf(stderr, "logged out at %s: %s '%s'\n", address,
+                is_removed ? "removed the secret that login had kept in" : "the secret stays in its file,", host.secret_file);
+    }
+    return STATUS_OK;
 }
 
 /* --- fingerprint --- */

@@ -28,8 +28,9 @@ static void print_option(FILE *file, const struct ctl_option_row *option)
     fputs(".\n", file);
 }
 
-static void print_command(FILE *file, const struct ctl_command_row *row)
+static void print_command(FILE *file, enum ctl_command command)
 {
+    const struct ctl_command_row *row = &ctl_commands[command];
     fprintf(file, ".SS \"\\fB%s\\fR \\fI%s\\fR\"\n", row->name, row->operands);
     print_text(file, row->help);
     fputs(".\n", file);
@@ -38,7 +39,7 @@ static void print_command(FILE *file, const struct ctl_command_row *row)
         fputc('\n', file);
     }
     for (int i = CTL_OPTION_HELP + 1; i < CTL_OPTION_N; i++) {
-        if ((row->options >> i & 1) != 0) {
+        if (ctl_takes(command, (enum ctl_option)i)) {
             print_option(file, &ctl_options[i]);
         }
     }
@@ -60,7 +61,7 @@ void reference_man(FILE *file)
     }
     fputs(".SH COMMANDS\n", file);
     for (int i = 0; i < CTL_COMMAND_N; i++) {
-        print_command(file, &ctl_commands[i]);
+        print_command(file, (enum ctl_command)i);
     }
     fputs(
         ".SH \"EXIT STATUS\"\n.nf\n" CTL_EXIT_CODES ".fi\n"

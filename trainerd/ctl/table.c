@@ -1,22 +1,38 @@
 #include "trainerd/ctl/table.h"
 
+#include <stdint.h>
+
 #define OPTION(id, name, letter, value, words, help) {name, letter, value, CTL_WORDS_##words, help},
 #define COMMAND(name, operands, words, least, most, options, help, more)
 const struct ctl_option_row ctl_options[CTL_OPTION_N] = {
 #include "trainerd/ctl/commands.def"
 };
 
-/* Names of the option bits in commands.def. */
-#define OPTION(id, name, letter, value, words, help) id = 1 << CTL_OPTION_##id,
-#define COMMAND(name, operands, words, least, most, options, help, more)
-enum {
-#include "trainerd/ctl/commands.def"
-    CTL_EVERYWHERE = TO | SECRET_FILE | FINGERPRINT | USER | JSON | HELP
-};
-
 #define OPTION(id, name, letter, value, words, help)
 #define COMMAND(name, operands, words, least, most, options, help, more)                                                       \
-    {#name, operands, CTL_WORDS_##words, least, most, (options) | CTL_EVERYWHERE, help, more},
+    {#name, operands, CTL_WORDS_##words, least, most, help, more},
 const struct ctl_command_row ctl_commands[CTL_COMMAND_N] = {
 #include "trainerd/ctl/commands.def"
 };
+
+_Static_assert(CTL_OPTION_N <= 64, "an option is a bit of 64");
+
+bool ctl_takes(enum ctl_command command, enum ctl_option option)
+{
+    /* The names of options in commands.def: enumerators would be of an int's width. */
+#define OPTION(id, name, letter, value, words, help) const uint64_t id = UINT64_C(1) << CTL_OPTION_##id;
+#define COMMAND(name, operands, words, least, most, options, help, more)
+#include "trainerd/ctl/commands.def"
+    uint64_t taken = TO | SECRET_FILE | FINGERPRINT | USER | JSON | HELP;
+    switch (command) {
+#define OPTION(id, name, letter, value, words, help)
+#define COMMAND(name, operands, words, least, most, options, help, more)                                                       \
+    case CTL_COMMAND_##name:                                                                                                   \
+        taken |= options;                                                                                                      \
+        break;
+#include "trainerd/ctl/commands.def"
+    case CTL_COMMAND_N:
+        break;
+    }
+    return (taken >> option & 1) != 0;
+}

@@ -2,7 +2,7 @@
 #ifndef TRAINERD_CTL_TABLE_H
 #define TRAINERD_CTL_TABLE_H
 
-#include <stdint.h>
+#include <stdbool.h>
 
 #define CTL_EXIT_CODES                                                                                                         \
     "exit codes: 0 done, 1 training failed, 2 usage, 65 bad data, 66 missing input or no such job,\n"                          \
@@ -38,11 +38,13 @@ struct ctl_command_row {
     const char *name, *operands;
     enum ctl_words words;
     int n_least, n_most; /* operands */
-    uint32_t options;    /* 1 << CTL_OPTION_…, those that go with every command included */
     const char *help, *more;
 };
 
 extern const struct ctl_option_row ctl_options[CTL_OPTION_N];
 extern const struct ctl_command_row ctl_commands[CTL_COMMAND_N];
+
+/* Does the option go with the command? Some go with every one. */
+bool ctl_takes(enum ctl_command command, enum ctl_option option);
 
 #endif

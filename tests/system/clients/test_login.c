@@ -2,6 +2,7 @@
 #include "tests/support/process/command.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/served.h"
+#include "tests/support/process/terminal.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -12,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #define SECRET_ADA "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
@@ -54,12 +57,15 @@ static void make_all(void)
              "\"\nuser = \"%s\"\nrole = \"watch\"\n[bob]\nsecret = \"" SECRET_BOB "\"\nuser = \"%s\"\nrole = \"admin\"\n",
              self->pw_name, self->pw_name, self->pw_name);
     if (geteuid() == 0) {
-        strcat(users, "[dan]\nsecret = \"" SECRET_ADA "\"\nuser = \"nobody\"\n");
+        strcat(users, "[dan]\nsecret = \"" SECRET_ADA "\"\nuser = \"nobody\"\n[amy]\nsecret = \"" SECRET_BOB
+                      "\"\nuser = \"nobody\"\nrole = \"admin\"\n");
     }
     own_write("users.toml", users);
     own_write("ada", SECRET_ADA "\n");
     own_write("eve", SECRET_EVE "\n");
     own_write("bob", SECRET_BOB "\n");
+    own_write("dan", SECRET_ADA "\n");
+    own_write("amy", SECRET_BOB "\n");
     folder_write("job.toml",
                  "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = "
                  "1\n[train]\nepochs = 3\n");
@@ -165,16 +171,164 @@ Test(login, roles_say_who_may_read_submit_and_control_all)
     EXPECT(0, "", "--user", "ada", "--secret-file", "ada", "status");
 }
 
+Test(login, an_administrators_role_finds_jobs_of_all_users_by_name_and_another_role_of_the_same_user_its_own)
+{
+    if (geteuid() != 0) {
+        cr_skip_test("only root's daemon has users of its own and others");
+    }
+    EXPECT(0, "", LOGIN("bob"));
+    EXPECT(0, "no job starts", "drain");
+    EXPECT(0, "1", "submit", "job.toml");
+    EXPECT(0, "", LOGIN("dan"));
+    EXPECT(66, "there is no job 'k'", "cancel", "k");
+    EXPECT(2, "is another user's", "cancel", "1");
+    EXPECT(0, "", LOGIN("amy"));
+    EXPECT(0, "QUEUED", "status", "k");
+    EXPECT(0, "", "cancel", "k");
+    EXPECT(0, "CANCELLED", "status", "k");
+    EXPECT(0, "as amy", "audit");
+}
+
+static json_int_t priority_of(const char *job)
+{
+    cr_assert_eq(RUN("status", job, "--json"), 0, "%s", output);
+    json_t *answer = command_json();
+    json_int_t priority = json_integer_value(json_object_get(json_array_get(json_object_get(answer, "jobs"), 0), "priority"));
+    json_decref(answer);
+    return priority;
+}
+
+Test(login, a_priority_that_an_administrators_role_gave_stays_when_that_role_resumes_and_falls_when_another_does)
+{
+    if (geteuid() != 0) {
+        cr_skip_test("only root's daemon has users of its own and others");
+    }
+    EXPECT(0, "", LOGIN("bob"));
+    EXPECT(0, "no job starts", "drain");
+    EXPECT(0, "as user 65534 there", LOGIN("amy")); /* the uid is not the daemon's */
+    EXPECT(0, "1", "submit", "job.toml", "--priority", "7");
+    EXPECT(0, "", "cancel", "1");
+    EXPECT(0, "", "resume", "1");
+    cr_assert_eq(priority_of("1"), 7);
+    EXPECT(0, "", "cancel", "1");
+    EXPECT(0, "as user 65534 there", LOGIN("dan"));
+    EXPECT(2, "priority is 7, and those above 0 are for administrators", "submit", "job.toml", "--priority", "7");
+    EXPECT(0, "", "resume", "1");
+    cr_assert_eq(priority_of("1"), 0);
+}
+
+/* Standard input of programs that are started from now on. */
+static void stdin_from(const char *name)
+{
+    fflush(NULL);
+    int file = open(folder_path(name), O_RDONLY);
+    cr_assert_geq(dup2(file, STDIN_FILENO), 0);
+    close(file);
+}
+
+static const char *kept(const char *user)
+{
+    static char name[128];
+    snprintf(name, sizeof name, "config/trainerd/secret-127.0.0.1_%s-%s", strrchr(address, ':') + 1, user);
+    return name;
+}
+
 Test(login, the_secret_of_standard_input_is_kept_in_a_file_of_the_users_own)
 {
     struct stat about;
-    fflush(NULL);
-    cr_assert_geq(dup2(open(folder_path("eve"), O_RDONLY), STDIN_FILENO), 0);
+    stdin_from("eve");
     EXPECT(0, "as eve", "login", address, "--fingerprint", fingerprint, "--user", "eve");
-    char name[128];
-    snprintf(name, sizeof name, "config/trainerd/secret-127.0.0.1_%s-eve", strrchr(address, ':') + 1);
-    cr_assert_eq(stat(folder_path(name), &about), 0);
+    cr_assert_eq(stat(folder_path(kept("eve")), &about), 0);
     cr_assert_eq(about.st_mode & 07777, 0600);
+    EXPECT(0, "", "status");
+}
+
+/* What a terminal has shown to its end; the program's exit code. */
+static int await_terminal_end(int master, pid_t child)
+{
+    size_t n = 0;
+    int status;
+    for (ssize_t got; (got = read(master, output + n, sizeof output - 1 - n)) > 0;) { /* EIO: its other end is closed */
+        n += (size_t)got;
+    }
+    output[n] = '\0';
+    close(master);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+Test(login, on_a_terminal_certificate_user_and_secret_are_asked_for_and_the_secret_is_not_shown)
+{
+    int master;
+    struct termios before, asked;
+    pid_t child = terminal_start("trainctl", (const char *const[]){"login", address, NULL}, &master);
+    terminal_await(master, "Are both the same? (yes/no) ");
+    cr_assert_not_null(strstr(output, fingerprint), "%s", output);
+    cr_assert_eq(tcgetattr(master, &before), 0);
+    cr_assert((before.c_lflag & ECHO) != 0);
+    terminal_type(master, "yes\n");
+    terminal_await(master, "User (empty: none): ");
+    terminal_type(master, "eve\n");
+    terminal_await(master, "Secret: ");
+    do { /* the question comes before the change */
+        cr_assert_eq(tcgetattr(master, &asked), 0);
+    } while ((asked.c_lflag & ECHO) != 0);
+    terminal_type(master, SECRET_EVE "\n");
+    terminal_await(master, "as eve, with the role watch");
+    cr_assert_null(strstr(output, "1022"), "the secret was shown: %s", output);
+    cr_assert_eq(tcgetattr(master, &asked), 0);
+    cr_assert_eq(asked.c_lflag, before.c_lflag, "the terminal is not as it was");
+    cr_assert_eq(await_terminal_end(master, child), 0);
+    EXPECT(0, "", "status");
+}
+
+Test(login, on_a_terminal_a_certificate_that_is_not_the_daemons_and_a_secret_that_is_none_leave_no_login)
+{
+    int master;
+    pid_t child = terminal_start("trainctl", (const char *const[]){"login", address, "--user", "eve", NULL}, &master);
+    terminal_await(master, "(yes/no) ");
+    terminal_type(master, "no\n");
+    cr_assert_eq(await_terminal_end(master, child), 69, "%s", output);
+    cr_assert_not_null(strstr(output, "not logged in: the certificate is not the daemon's"), "%s", output);
+    child = terminal_start(
+        "trainctl", (const char *const[]){"login", address, "--fingerprint", fingerprint, "--user", "eve", NULL}, &master);
+    terminal_await(master, "Secret: ");
+    terminal_type(master, "password\n");
+    cr_assert_eq(await_terminal_end(master, child), 2, "%s", output);
+    cr_assert_not_null(strstr(output, "is not 64 hexadecimal digits"), "%s", output);
+    cr_assert_not(folder_has("config/trainerd/hosts.toml"));
+}
+
+Test(login, logout_forgets_the_host_and_the_secret_that_login_kept_and_says_so)
+{
+    EXPECT(66, "there is no login at tcp:127.0.0.1:", "logout", address);
+    stdin_from("eve");
+    EXPECT(0, "as eve", "login", address, "--fingerprint", fingerprint, "--user", "eve");
+    EXPECT(0, "", "status");
+    cr_assert(folder_has(kept("eve")));
+    EXPECT(0, "removed the secret that login had kept in '", "logout", address);
+    cr_assert_not(folder_has(kept("eve")));
+    EXPECT(78, "is not known: run trainctl login", "status");
+    EXPECT(66, "there is no login", "logout", address);
+    EXPECT(0, "", LOGIN("ada"));
+    EXPECT(0, "the secret stays in its file, '", "logout", address);
+    cr_assert(folder_has("ada"), "a file that --secret-file named was removed");
+    EXPECT(78, "is not known", "status");
+    EXPECT(0, "", LOGIN("ada"));
+    EXPECT(0, "\"secret_removed\":false", "logout", address, "--json");
+    EXPECT(78, "'nowhere' is not an address", "logout", "nowhere");
+}
+
+Test(login, a_login_as_another_user_removes_the_secret_that_the_one_before_kept)
+{
+    stdin_from("eve");
+    EXPECT(0, "as eve", "login", address, "--fingerprint", fingerprint, "--user", "eve");
+    EXPECT(0, "as eve", "login", address, "--fingerprint", fingerprint); /* again, with the secret that is known */
+    cr_assert(folder_has(kept("eve")));
+    stdin_from("bob");
+    EXPECT(0, "as bob", "login", address, "--fingerprint", fingerprint, "--user", "bob");
+    cr_assert(folder_has(kept("bob")));
+    cr_assert_not(folder_has(kept("eve")));
     EXPECT(0, "", "status");
 }
 
@@ -203,7 +357,6 @@ Test(login, users_who_are_not_in_submit_users_are_refused_and_those_in_it_are_no
     snprintf(same, sizeof same, "%s", address);
     served_end();
     serve(same, "submit_users=daemon");
-    own_write("dan", SECRET_ADA "\n");
     EXPECT(0, "", LOGIN("dan"));
     EXPECT(2, "the daemon's file has others in submit_users", "submit", "job.toml");
     EXPECT(0, "", "status");

@@ -6,13 +6,13 @@
 #include "tests/support/process/patience.h"
 #include "tests/support/process/results.h"
 #include "tests/support/process/served.h"
+#include "tests/support/process/terminal.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <netinet/in.h>
-#include <pty.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -242,72 +242,31 @@ Test(trainctl, who_waits_for_a_job_outlasts_the_daemon)
 
 /* --- watch --- */
 
-/* Start trainctl on a terminal of its own; its master's file. */
-static pid_t start_on_terminal(const char *const arguments[], int *master_out)
-{
-    char program[PATH_MAX];
-    const char *argv[16] = {"trainctl"};
-    struct winsize size = {.ws_col = 90, .ws_row = 26};
-    program_find("trainctl", program, sizeof program);
-    for (int i = 0; arguments[i] != NULL; i++) {
-        argv[i + 1] = arguments[i];
-    }
-    pid_t parent = getpid(), child = forkpty(master_out, NULL, NULL, &size);
-    if (child == 0) {
-        die_with(parent);
-        setenv("TERM", "xterm", 1);
-        execv(program, (char *const *)argv);
-        _exit(99);
-    }
-    return child;
-}
-
-/* Read the terminal until it has shown some words; those that came before are passed over. */
-static void await_shown(int master, const char *words)
-{
-    size_t n = 0;
-    double since_s = clock_s();
-    output[0] = '\0';
-    while (strstr(output, words) == NULL) {
-        ssize_t got = read(master, output + n, sizeof output - 1 - n);
-        cr_assert(got > 0 && patience_left(since_s), "'%s' is never shown: %s", words, output);
-        n += (size_t)got;
-        for (size_t i = 0; i < n; i++) {
-            output[i] = output[i] == '\0' ? ' ' : output[i];
-        }
-        output[n] = '\0';
-        if (n > sizeof output / 2) {
-            memmove(output, output + n - 1000, 1001);
-            n = 1000;
-        }
-    }
-}
-
 Test(trainctl, watch_takes_the_terminal_and_gives_it_back)
 {
     int master, status;
     struct termios before, after;
     EXPECT(0, "", "submit", "long.toml", "--name", "long");
-    pid_t child = start_on_terminal((const char *const[]){"watch", "long", NULL}, &master);
+    pid_t child = terminal_start("trainctl", (const char *const[]){"watch", "long", NULL}, &master);
     cr_assert_eq(tcgetattr(master, &before), 0);
-    await_shown(master, "\x1b[?1049h");
-    await_shown(master, "RUNNING");
-    await_shown(master, "loss");
+    terminal_await(master, "\x1b[?1049h");
+    terminal_await(master, "RUNNING");
+    terminal_await(master, "loss");
     struct winsize narrow = {.ws_col = 40, .ws_row = 12};
     cr_assert_eq(ioctl(master, TIOCSWINSZ, &narrow), 0);
-    await_shown(master, "\x1b[H");
+    terminal_await(master, "\x1b[H");
     cr_assert_eq(write(master, "q", 1), 1);
-    await_shown(master, "job 1: RUNNING, epoch");
+    terminal_await(master, "job 1: RUNNING, epoch");
     cr_assert_not_null(strstr(output, "\x1b[?1049l"));
     cr_assert_eq(tcgetattr(master, &after), 0);
     cr_assert_eq(after.c_lflag, before.c_lflag);
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     close(master);
-    child = start_on_terminal((const char *const[]){"watch", "long", NULL}, &master);
-    await_shown(master, "RUNNING");
+    child = terminal_start("trainctl", (const char *const[]){"watch", "long", NULL}, &master);
+    terminal_await(master, "RUNNING");
     kill(child, SIGTERM);
-    await_shown(master, "\x1b[?1049l");
+    terminal_await(master, "\x1b[?1049l");
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
     close(master);

@@ -3,6 +3,7 @@
 #include "tests/support/process/command.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/results.h"
+#include "tests/support/sanitized.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -204,4 +206,46 @@ Test(trainerd, an_interruption_before_the_coordinator_listens_is_no_bug)
     int exit_code = signal_when_ready("#!/bin/sh\nmkfifo never\nexec 3<>never\necho ready >ready\nread x <&3\n", SIGTERM);
     cr_assert_eq(exit_code, 75, "exit %d: %s", exit_code, output);
     cr_assert_not_null(strstr(output, "before it could save anything"), "%s", output);
+}
+
+Test(trainerd, a_limit_of_the_size_of_files_is_named_by_job_and_daemon)
+{
+    copy_program("trainer-coordinator");
+    copy_program("trainer-worker");
+    copy_program("trainctl");
+    struct rlimit none = {0, RLIM_INFINITY}, unlimited = {RLIM_INFINITY, RLIM_INFINITY};
+    static const char *const config[] = {"--config", "job.toml", NULL}, *const listen[] = {"--listen", "unix:s", "--state",
+                                                                                           "st", NULL};
+    char words[COMMAND_BYTES];
+    cr_assert_eq(mkfifo(folder_path("words"), 0600), 0); /* what they say is no file */
+    for (int i = SANITIZED; i < 2; i++) {                /* UCX leaks what it could not use */
+        pid_t child = fork();
+        if (child == 0) {
+            int to = open(folder_path("words"), O_WRONLY);
+            dup2(to, STDERR_FILENO);
+            dup2(to, STDOUT_FILENO);
+            close(to);
+            const char *const *more = i == 0 ? config : listen;
+            const char *argv[] = {"trainerd", more[0], more[1], i == 0 ? NULL : more[2], i == 0 ? NULL : more[3], NULL};
+            if (setrlimit(RLIMIT_FSIZE, &none) == 0 && chdir(folder) == 0) {
+                execv("./trainerd", (char *const *)argv);
+            }
+            _exit(99);
+        }
+        size_t n = 0;
+        int from = open(folder_path("words"), O_RDONLY), status;
+        for (ssize_t got; (got = read(from, words + n, sizeof words - 1 - n)) > 0;) {
+            n += (size_t)got;
+        }
+        words[n] = '\0';
+        close(from);
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == (i == 0 ? 69 : 74), "%x: %s", status, words);
+        cr_assert_not_null(strstr(words, "(files may have at most 0 bytes: ulimit -f)"), "%s", words);
+    }
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    char command[2 * PATH_MAX];
+    snprintf(command, sizeof command,
+             "(ulimit -f 100; %s/trainctl doctor) | grep -A1 'size of files' | grep -q 'ulimit -f unlimited'", folder);
+    cr_assert_eq(system(command), 0);
 }

@@ -90,6 +90,8 @@ static enum status obey(struct inside *inside, struct request *request, int64_t 
         return supervisor_cancel(inside->supervisor, request->id);
     case 'r':
         return supervisor_resume(inside->supervisor, request->id);
+    case 'R':
+        return supervisor_resume_by_admin(inside->supervisor, request->id);
     case 'k':
         return supervisor_checkpoint(inside->supervisor, request->id);
     case 's':

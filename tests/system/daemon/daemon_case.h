@@ -41,7 +41,7 @@ int64_t daemon_submit(const struct daemon_job *job);
 /* The same where it may be refused: *id_out is 0 then. */
 enum status daemon_try_submit(const struct daemon_job *job, int64_t *id_out);
 
-/* 'c' cancel, 'r' resume, 'k' checkpoint, 's' scale to n. Gives the status; the reason is in daemon_reason. */
+/* 'c' cancel, 'r' resume, 'R' resume by an administrator, 'k' checkpoint, 's' scale to n. Gives the status; the reason is in daemon_reason. */
 enum status daemon_command(char what, int64_t id, int32_t n);
 extern char daemon_reason[512];
 

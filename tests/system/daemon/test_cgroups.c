@@ -164,6 +164,68 @@ Test(cgroups, a_job_that_outgrows_its_group_ends_alone_with_71_and_says_which_li
     }
 }
 
+/* This test's store, which the folder of jobs names; "": there is none yet. */
+static const char *store_name(void)
+{
+    static char store[64];
+    store[0] = '\0';
+    if (folder_has("state/jobs/.store")) {
+        folder_read("state/jobs/.store", store, sizeof store);
+    }
+    store[strspn(store, "0123456789abcdef")] = '\0';
+    return store;
+}
+
+/* The group of a job's planning; NULL: there is none now. */
+static const char *group_of_planning(const char *controller, int64_t id)
+{
+    static char group[PATH_MAX];
+    char command[256];
+    snprintf(command, sizeof command, "find /sys/fs/cgroup/%s -name 'trainerd-job-%s-%lld-plan' 2>/dev/null", controller,
+             store_name(), (long long)id);
+    FILE *found = popen(command, "r");
+    bool has_one = found != NULL && fgets(group, sizeof group, found) != NULL;
+    cr_assert(found != NULL && pclose(found) >= 0); /* groups of others go meanwhile */
+    group[strcspn(group, "\n")] = '\0';
+    return has_one ? group : NULL;
+}
+
+Test(cgroups, planning_that_outgrows_its_group_ends_its_job_with_71)
+{
+    need_groups();
+    setenv("TRAINERD_FAULTS", "coordinator.load=stop", 1); /* the graph is in memory, and METIS not begun */
+    daemon_start();
+    int64_t id = daemon_submit(
+        &(struct daemon_job){.graph = "generator = \"sbm\"\nnodes = 20000\ndegree = 20\n", .lines = "[train]\nepochs = 3\n"});
+    double since_s = clock_s();
+    const char *group;
+    int pid = 0;
+    char path[PATH_MAX + 64], state = '?';
+    while ((group = group_of_planning("memory", id)) == NULL) {
+        cr_assert(patience_left(since_s), "planning has no group: %s", daemon_job(id)->reason_text);
+        daemon_listen(20);
+    }
+    snprintf(path, sizeof path, "%s/cgroup.procs", group);
+    while (state != 'T') {
+        char stat[64];
+        FILE *file = fopen(path, "r");
+        cr_assert(file != NULL);
+        pid = fscanf(file, "%d", &pid) == 1 ? pid : 0;
+        fclose(file);
+        snprintf(stat, sizeof stat, "/proc/%d/stat", pid);
+        file = pid > 0 ? fopen(stat, "r") : NULL;
+        cr_assert(file == NULL || (fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && fclose(file) == 0));
+        cr_assert(patience_left(since_s));
+    }
+    limit_lower(group);
+    cr_assert_eq(kill(pid, SIGCONT), 0);
+    cr_assert_eq(daemon_await_end(id), JOB_STATE_FAILED);
+    const struct job_record *job = daemon_job(id);
+    cr_assert_eq(job->exit_code, 71, "%d: %s", job->exit_code, job->reason_text);
+    cr_assert_not_null(strstr(job->reason_text, "memory ran out"), "%s",
+                       job->reason_text); /* METIS's, which says so, or the coordinator's */
+}
+
 /* A process of the job's that has left its session, and its coordinator. */
 static pid_t leave_session(const char *memory)
 {
@@ -203,9 +265,7 @@ Test(cgroups, a_process_that_left_the_jobs_session_is_ended_with_the_job)
 static int n_left(void)
 {
     int n = 0;
-    char store[64];
-    folder_read("state/jobs/.store", store, sizeof store);
-    store[strspn(store, "0123456789abcdef")] = '\0';
+    const char *store = store_name();
     cr_assert_eq(strlen(store), 32, "'%s'", store);
     DIR *all = opendir("/sys/fs/cgroup/freezer");
     for (struct dirent *one = all != NULL ? readdir(all) : NULL; one != NULL; one = readdir(all)) {

@@ -129,18 +129,18 @@ Test(fair, who_has_used_less_goes_first_also_after_the_daemon_was_killed)
     daemon_expect_nobody();
 }
 
-/* Of a user whose job waits already, and of one who may wait with no second. */
-static void expect_resumed(uid_t uid, int32_t priority)
+/* A job of priority 5, cancelled, is resumed by that command where its user has one that waits, and may have no second; then without that one. */
+static void expect_resumed(uid_t uid, char command, int32_t priority)
 {
-    int64_t id = daemon_submit(&(struct daemon_job){.lines = ENDLESS, .uid = uid, .priority = 5}); /* by an older version */
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = ENDLESS, .uid = uid, .priority = 5});
     cr_assert_eq(daemon_command('c', id, 0), STATUS_OK, "%s", daemon_reason);
     int64_t other = daemon_submit(&(struct daemon_job){.lines = ENDLESS, .uid = uid});
-    cr_assert_eq(daemon_command('r', id, 0), STATUS_PEER);
+    cr_assert_eq(daemon_command(command, id, 0), STATUS_PEER);
     cr_assert_str_eq(daemon_reason, "1 of your jobs wait, with 1 more they would be 2: expected at most 1 "
                                     "(daemon.max_queued_per_user)");
     cr_assert_eq(daemon_command('c', other, 0), STATUS_OK, "%s", daemon_reason);
     daemon_await(id, JOB_STATE_CANCELLED);
-    cr_assert_eq(daemon_command('r', id, 0), STATUS_OK, "%s", daemon_reason);
+    cr_assert_eq(daemon_command(command, id, 0), STATUS_OK, "%s", daemon_reason);
     daemon_await(id, JOB_STATE_QUEUED);
     cr_assert_eq(daemon_job(id)->priority, priority);
     cr_assert_eq(daemon_command('c', id, 0), STATUS_OK, "%s", daemon_reason);
@@ -153,9 +153,11 @@ Test(fair, a_job_that_is_resumed_counts_as_one_that_waits_and_has_no_priority_th
     daemon_start();
     int64_t runs = submit(0, ENDLESS); /* so that all others wait */
     daemon_await(runs, JOB_STATE_RUNNING);
-    expect_resumed(0, 5);
+    expect_resumed(0, 'r', 0);
+    expect_resumed(0, 'R', 5);
     if (geteuid() == 0) {
-        expect_resumed(ANN, 0);
+        expect_resumed(ANN, 'r', 0);
+        expect_resumed(ANN, 'R', 5); /* as by a user of TCP who acts as ann, with the role admin */
     }
     cr_assert_eq(daemon_command('c', runs, 0), STATUS_OK);
     daemon_await_end(runs);

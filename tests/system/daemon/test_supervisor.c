@@ -1,6 +1,7 @@
 /* Jobs under the daemon's supervisor, with real coordinators and workers: what ends, who dies, and what is the same
  * afterwards. */
 #include "protocol/clock.h"
+#include "protocol/file.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/support/process/results.h"
@@ -8,6 +9,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -332,6 +334,37 @@ Test(supervisor, events_with_a_hole_end_their_job_and_hold_up_no_other)
 Test(supervisor, events_that_became_shorter_end_their_job)
 {
     expect_spoiled(10, "is shorter than what was read");
+}
+
+Test(supervisor, of_many_events_a_mebibyte_a_second_is_read_and_another_job_has_its_turn)
+{
+    enum { N_LINE = 5 << 16, LINE_BYTES = 16 };
+    static const char line[LINE_BYTES + 1] = "{\"event\": \"xy\"}\n";
+    const int64_t n_bytes = (int64_t)N_LINE * LINE_BYTES; /* 5 MiB */
+    char *lines = malloc((size_t)n_bytes);
+    for (int i = 0; i < N_LINE; i++) {
+        memcpy(lines + (size_t)i * LINE_BYTES, line, LINE_BYTES);
+    }
+    daemon_start();
+    int64_t id = submit(TWO_WORKERS ENDLESS "[output]\ndir = \"a\"\n");
+    daemon_await_epoch(id, 1, 1);
+    char events[64];
+    snprintf(events, sizeof events, "state/jobs/%lld/events.jsonl", (long long)id);
+    double since_s = clock_s();
+    int file = open(folder_path(events), O_WRONLY | O_APPEND);
+    cr_assert_eq(file_write(file, lines, (size_t)n_bytes), 0);
+    close(file);
+    free(lines);
+    int64_t other = submit("[workers]\ncount = 1\n[train]\nepochs = 3\n[output]\ndir = \"b\"\n");
+    expect_end(other, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
+    while (daemon_job(id)->n_event_bytes < n_bytes) {
+        cr_assert(daemon_hear(), "%lld bytes are read", (long long)daemon_job(id)->n_event_bytes);
+    }
+    cr_assert_geq(clock_s() - since_s, 3.5, "%lld bytes were read in %.1f s", (long long)n_bytes, clock_s() - since_s);
+    cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
+    expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
+    daemon_end();
+    daemon_expect_nobody();
 }
 
 Test(supervisor, two_jobs_that_do_not_fit_beside_each_other_run_one_after_the_other)

@@ -388,6 +388,46 @@ Test(join, a_worker_with_the_wrong_token_is_told_so)
     cr_assert_not_null(strstr(said, "the token is not this job's"), "%s", said);
 }
 
+/* Strangers with another token, more than are logged in a minute; then a good worker comes. */
+static void many_run(int port)
+{
+    char secret[256];
+    freopen("/dev/null", "w", stderr);
+    token_await(secret, sizeof secret);
+    for (int i = 0; i < 15; i++) {
+        int file = stranger(port);
+        hello_send(file, (struct message_hello){.version = MESSAGE_VERSION, .address = GARBAGE},
+                   "0000000000000000000000000000000000000000000000000000000000000000");
+        if (!is_refused(file, "the token is not this job's")) {
+            _exit(93);
+        }
+        close(file);
+    }
+    worker_exec(port, "token");
+}
+
+Test(join, refused_joins_are_logged_with_their_address_ten_a_minute)
+{
+    int port, n = 0;
+    struct job job = manual(1, &port);
+    struct fleet *fleet;
+    static char said[1 << 16];
+    pid_t pid = beside(many_run, port);
+    cr_assert_not_null(freopen(folder_path("log"), "w", stderr));
+    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_OK, "%s", status_reason());
+    fflush(stderr);
+    fleet_close(fleet);
+    expect_exit(pid, 0);
+    folder_read("log", said, sizeof said);
+    for (const char *at = said; (at = strstr(at, "refused 127.0.0.1:")) != NULL; at++) {
+        int from;
+        char end;
+        cr_assert_eq(sscanf(at, "refused 127.0.0.1:%d: the token is not this job'%c", &from, &end), 2, "%s", at);
+        n++;
+    }
+    cr_assert_eq(n, 10, "%d lines: %s", n, said);
+}
+
 static void led_run(int port)
 {
     freopen(folder_path("said"), "w", stderr);

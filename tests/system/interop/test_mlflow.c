@@ -21,8 +21,11 @@ static void make_all(void)
     char path[PATH_MAX + 64];
     cr_assert_not_null(getcwd(source, sizeof source));
     snprintf(path, sizeof path, "%s/tests/support/process/mlflow_server.py", source);
-    if (access(path, R_OK) != 0 || system("/usr/bin/python3 -c '' 2>/dev/null") != 0) {
-        cr_skip_test("needs Python, and a start at the root of the source");
+    if (access(path, R_OK) != 0) {
+        cr_skip_test("not started at the root of the source");
+    }
+    if (system("/usr/bin/python3 -c '' 2>/dev/null") != 0) {
+        cr_skip_test("there is no /usr/bin/python3: scripts/install-deps --test");
     }
     folder_make();
     served_address_set();

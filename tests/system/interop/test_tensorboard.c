@@ -18,7 +18,7 @@ static char program[PATH_MAX];
 static void make_all(void)
 {
     if (system(PYTHON "-c 'import tensorboard, google.protobuf' 2>/dev/null") != 0) {
-        cr_skip_test("the tensorboard package is not there");
+        cr_skip_test("the tensorboard package is not there: scripts/install-deps --test");
     }
     program_find("trainer-coordinator", program, sizeof program);
     folder_make();

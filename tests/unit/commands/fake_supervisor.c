@@ -19,6 +19,11 @@ enum status supervisor_cancel(struct supervisor *supervisor, int64_t id)
 
 enum status supervisor_resume(struct supervisor *supervisor, int64_t id)
 {
+    return ask(supervisor, "resume without priority", id);
+}
+
+enum status supervisor_resume_by_admin(struct supervisor *supervisor, int64_t id)
+{
     return ask(supervisor, "resume", id);
 }
 

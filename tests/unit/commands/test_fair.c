@@ -43,6 +43,31 @@ Test(fair, priorities_above_0_are_for_administrators)
     client_close(&other_user);
 }
 
+Test(fair, a_job_keeps_a_priority_above_0_where_an_administrator_resumes_it)
+{
+    struct client other_user;
+    if (!other_user_open(&other_user)) {
+        cr_skip_test("needs root");
+    }
+    json_t *answer = ask_by(&other_user, SUBMIT(",\"group\":\"g\""));
+    expect_ok(answer);
+    json_decref(answer);
+    job_become(1, JOB_STATE_CANCELLED);
+    static const char *const requests[] = {"{\"v\":1,\"cmd\":\"resume\",\"job\":1}",
+                                           "{\"v\":1,\"cmd\":\"resume\",\"group\":\"g\"}"};
+    for (size_t i = 0; i < 2; i++) {
+        answer = ask_by(&other_user, requests[i]);
+        expect_ok(answer);
+        json_decref(answer);
+        cr_assert_str_eq(supervisor.asked, "resume without priority 1");
+    }
+    answer = ask(requests[0]);
+    expect_ok(answer);
+    json_decref(answer);
+    cr_assert_str_eq(supervisor.asked, "resume 1");
+    client_close(&other_user);
+}
+
 Test(fair, a_submission_with_more_jobs_than_may_wait_is_refused_as_a_whole)
 {
     submit(SUBMIT(",\"submission_id\":\"once\",\"jobs\":[[],[]]"));

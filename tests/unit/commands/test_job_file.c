@@ -12,12 +12,14 @@
 #include <unistd.h>
 
 static uv_loop_t loop;
+static struct readers readers;
 static struct job_file_piece *got;
 
 static void begin(void)
 {
     folder_make();
     uv_loop_init(&loop);
+    readers_init(&loop, &readers);
     got = malloc(sizeof *got);
 }
 
@@ -41,7 +43,7 @@ static const char *find(void)
 {
     struct job_file_ask ask = {.owner = geteuid(), .n_tail = -1, .match = "\"workers\""};
     snprintf(ask.path, sizeof ask.path, "%s", folder_path("events.jsonl"));
-    job_file_read(&loop, &ask, keep, NULL);
+    job_file_read(&readers, &ask, keep, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
     cr_assert_eq(got->status, STATUS_OK, "%s", got->reason);
     return got->bytes;
@@ -110,7 +112,7 @@ static enum status read_as(uid_t owner, const char *name)
 {
     struct job_file_ask ask = {.owner = owner, .group = owner, .n_tail = -1};
     snprintf(ask.path, sizeof ask.path, "%s", folder_path(name));
-    job_file_read(&loop, &ask, keep, NULL);
+    job_file_read(&readers, &ask, keep, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
     return got->status;
 }
@@ -164,7 +166,7 @@ Test(job_file, a_thread_that_has_read_for_a_user_has_its_own_rights_again)
     begin_as_root();
     put("roots", 0, 0, 0600);
     put("own", OWNER, OWNER, 0600);
-    for (int i = 0; i < 16; i++) { /* on each thread of the pool */
+    for (int i = 0; i < 4 * READERS_N; i++) { /* on each thread of the pool */
         expect_read(OWNER, "own");
         expect_denied("roots");
         expect_read(0, "roots");

@@ -67,6 +67,19 @@ Test(arguments, what_does_not_go_together_is_refused_with_what_does)
     expect_refusal(READ("submit", "-z"), "unknown option '-z'");
 }
 
+Test(arguments, every_option_goes_with_some_commands_and_the_first_six_with_all)
+{
+    for (int option = 0; option < CTL_OPTION_N; option++) {
+        int n = 0;
+        for (int command = 0; command < CTL_COMMAND_N; command++) {
+            n += ctl_takes((enum ctl_command)command, (enum ctl_option)option);
+        }
+        bool is_for_all = option <= CTL_OPTION_HELP;
+        cr_assert(n > 0 && (n == CTL_COMMAND_N) == is_for_all, "--%s goes with %d commands", ctl_options[option].name, n);
+    }
+    cr_assert(ctl_takes(CTL_COMMAND_help, CTL_OPTION_VERSION), "the last of them");
+}
+
 Test(arguments, help_is_help_wherever_it_stands)
 {
     cr_assert_eq(READ("--help"), STATUS_OK);

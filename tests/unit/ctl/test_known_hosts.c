@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define PRINT "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
@@ -69,6 +70,54 @@ Test(known_hosts, a_file_that_others_can_change_is_refused_and_not_replaced)
     cr_assert_eq(known_hosts_save(&host), STATUS_CONFIG);
     cr_assert_eq(chmod(folder_path("config/trainerd/hosts.toml"), 0600), 0);
     expect_user("tcp:one:1", "ada");
+}
+
+Test(known_hosts, a_host_that_is_removed_leaves_the_others)
+{
+    cr_assert_eq(known_hosts_remove("tcp:one:1"), STATUS_OK, "%s", status_reason());
+    cr_assert_not(folder_has("config/trainerd/hosts.toml"), "nothing was there, and a file is made");
+    save("tcp:one:1", "ada");
+    save("tcp:two:1", "eve");
+    cr_assert_eq(known_hosts_remove("tcp:one:1"), STATUS_OK, "%s", status_reason());
+    expect_user("tcp:one:1", NULL);
+    expect_user("tcp:two:1", "eve");
+    cr_assert_eq(known_hosts_remove("tcp:two:1"), STATUS_OK, "%s", status_reason());
+    expect_user("tcp:two:1", NULL);
+}
+
+/* Is the file, of this path, removed? */
+static bool forgotten(const char *path)
+{
+    bool is_removed;
+    cr_assert_eq(known_hosts_forget_secret(path, &is_removed), STATUS_OK, "%s", status_reason());
+    return is_removed;
+}
+
+Test(known_hosts, a_secret_is_forgotten_where_it_was_kept_here_and_no_host_has_it)
+{
+    const struct auth_secret secret = {.bytes = {1}};
+    struct known_host host = {.address = "tcp:[::1]:2", .fingerprint = PRINT, .user = "a"}, second;
+    char mine[PATH_MAX];
+    cr_assert_eq(known_hosts_keep_secret(&secret, &host), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(known_hosts_save(&host), STATUS_OK, "%s", status_reason());
+    second = host;
+    strcpy(second.address, "tcp:one:1");
+    cr_assert_eq(known_hosts_save(&second), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(known_hosts_remove(host.address), STATUS_OK);
+    cr_assert_not(forgotten(host.secret_file), "another host has it");
+    cr_assert_eq(known_hosts_remove(second.address), STATUS_OK);
+    cr_assert(forgotten(host.secret_file));
+    cr_assert_not(forgotten(host.secret_file), "it is gone");
+    snprintf(mine, sizeof mine, "%s", folder_path("secret-mine"));
+    folder_write("secret-mine", "x");
+    cr_assert_not(forgotten(mine));
+    snprintf(mine, sizeof mine, "%s", folder_path("config/trainerd/mine"));
+    folder_write("config/trainerd/mine", "x");
+    cr_assert_not(forgotten(mine));
+    snprintf(mine, sizeof mine, "%s", folder_path("config/trainerd/secret-link"));
+    cr_assert_eq(symlink(folder_path("secret-mine"), mine), 0);
+    cr_assert_not(forgotten(mine), "a link to another's file");
+    cr_assert(folder_has("secret-mine") && folder_has("config/trainerd/mine"));
 }
 
 Test(known_hosts, what_is_no_host_is_refused_with_its_place)

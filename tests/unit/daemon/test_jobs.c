@@ -206,15 +206,15 @@ Test(jobs, progress_and_waiting_are_in_memory_until_the_next_change)
 Test(jobs, a_job_is_found_by_number_or_by_the_newest_of_its_name_that_one_may_see)
 {
     int64_t first = good("same", 1000), second = good("same", 1000), others = good("same", 2000);
-    cr_assert_eq(jobs_find(jobs, "1", 1000)->id, first);
-    cr_assert_eq(jobs_find(jobs, "same", 1000)->id, second);
-    cr_assert_eq(jobs_find(jobs, "same", 2000)->id, others);
-    cr_assert_eq(jobs_find(jobs, "same", 0)->id, others);
-    cr_assert_null(jobs_find(jobs, "same", 3000));
-    cr_assert_null(jobs_find(jobs, "99", 1000));
-    cr_assert_null(jobs_find(jobs, "99999999999999999999999", 1000));
-    cr_assert_null(jobs_find(jobs, "-1", 1000));
-    cr_assert_null(jobs_find(jobs, "", 1000));
+    cr_assert_eq(jobs_find(jobs, "1", 1000, false)->id, first);
+    cr_assert_eq(jobs_find(jobs, "same", 1000, false)->id, second);
+    cr_assert_eq(jobs_find(jobs, "same", 2000, false)->id, others);
+    cr_assert_eq(jobs_find(jobs, "same", 0, true)->id, others);
+    cr_assert_null(jobs_find(jobs, "same", 3000, false));
+    cr_assert_null(jobs_find(jobs, "99", 1000, false));
+    cr_assert_null(jobs_find(jobs, "99999999999999999999999", 1000, false));
+    cr_assert_null(jobs_find(jobs, "-1", 1000, false));
+    cr_assert_null(jobs_find(jobs, "", 1000, false));
 }
 
 Test(jobs, a_jobs_folder_is_the_daemons_alone)

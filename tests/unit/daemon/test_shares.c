@@ -228,6 +228,30 @@ Test(shares, a_job_that_no_longer_waits_leaves_its_place_to_none)
     STARTS(2);
 }
 
+Test(shares, a_first_job_that_cannot_be_started_now_keeps_its_place)
+{
+    use(2, 1, 0);
+    of(3, running(2, GIB));
+    of(1, queued(3, GIB));
+    decide(0);
+    keep_first(0);
+    use(1, 50, 10);
+    jobs[0].state = JOB_STATE_SUCCEEDED;
+    of(2, queued(3, GIB));
+    decide(10);
+    STARTS(1);
+    keep_first(10); /* it still waits: no process could be made */
+    decide(20);
+    STARTS(1);
+    EXPECT(2, WAIT, WAITING_SLOTS, "1 of 4 slots are free, it needs 3");
+    jobs[1].state = JOB_STATE_RUNNING;
+    decide(30);
+    keep_first(30);
+    jobs[1].state = JOB_STATE_QUEUED; /* one that did start has no place to come back to */
+    decide(40);
+    STARTS(2);
+}
+
 /* --- it survives --- */
 
 Test(shares, use_is_saved_with_the_change_that_adds_to_it)

@@ -47,7 +47,7 @@ TestSuite(convert, .init = folder_make, .fini = folder_remove);
 static void script_run(const char *text)
 {
     if (system(PYTHON " -c 'import numpy' 2>/dev/null") != 0) {
-        cr_skip_test("/usr/bin/python3 has no numpy");
+        cr_skip_test("/usr/bin/python3 has no numpy: scripts/install-deps --test");
     }
     fixture_bytes("script.py", text, strlen(text));
     char command[1200];

@@ -302,6 +302,19 @@ Test(dataset_types, node_types_that_disagree_with_features_or_nodes_are_refused)
     fixture_refused(&job, STATUS_DATA, "feat_t1_indices.npy: row 0 has column 0 twice", "expected it once");
 }
 
+Test(dataset_types, node_types_that_are_none_are_refused_beside_features_of_all_nodes_too)
+{
+    struct job job = fixture_job();
+    fixture_small();
+    fixture_i64("node_type.npy", 1, (int64_t[]){6}, (int64_t[]){0, 1, 2, 0, -3, 1});
+    fixture_refused(&job, STATUS_DATA, "node_type.npy: entry 4 is -3", "expected a node type of 0 to 65535");
+    fixture_i64("node_type.npy", 1, (int64_t[]){5}, (int64_t[]){0, 1, 2, 0, 2});
+    fixture_refused(&job, STATUS_DATA, "node_type.npy: has shape [5]", "expected [6]");
+    fixture_i64("node_type.npy", 1, (int64_t[]){6}, (int64_t[]){0, 1, 2, 0, 2, 1});
+    struct dataset d = fixture_loaded(&job);
+    dataset_release(&d);
+}
+
 Test(dataset_types, loading_takes_little_more_memory_than_what_stays)
 {
     enum { N = 60000 };

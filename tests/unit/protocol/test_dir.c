@@ -193,6 +193,20 @@ Test(dir, a_link_is_made_or_led_elsewhere_and_nothing_else_is_replaced_by_one)
     expect_n(2);
 }
 
+Test(dir, a_link_is_removed_where_it_leads_to_what_is_said_and_nothing_else_is)
+{
+    folder_write("file", "mine");
+    cr_assert_eq(dir_link_replace(&dir, "link", "one"), STATUS_OK);
+    dir_link_remove(&dir, "link", "on");
+    dir_link_remove(&dir, "link", "ones");
+    dir_link_remove(&dir, "file", "one");
+    dir_link_remove(&dir, "nothing", "one");
+    expect_n(2);
+    dir_link_remove(&dir, "link", "one");
+    expect_n(1);
+    cr_assert(folder_has("file"));
+}
+
 static ino_t inode_of(const char *name)
 {
     struct stat about;

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,4 +74,12 @@ Test(file, an_input_that_is_no_plain_file_is_refused_at_once, .timeout = 60)
         cr_assert_eq(file_open(other[i], &file), STATUS_DATA, "%s", other[i]);
         cr_assert_not_null(strstr(status_reason(), "is a folder, device, pipe or socket, expected a file"));
     }
+}
+
+Test(file, a_limit_of_the_size_of_files_is_named_where_there_is_one)
+{
+    cr_assert_str_eq(file_limit_text(), "");
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){4096, RLIM_INFINITY}), 0);
+    cr_assert_str_eq(file_limit_text(), " (files may have at most 4096 bytes: ulimit -f)");
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}), 0);
 }

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 Test(job_rules, rows_of_the_epoch_before_are_refused_with_what_they_do_not_go_with)
@@ -171,6 +172,20 @@ Test(job_rules, a_rate_that_falls_by_evaluations_wants_some_and_room_to_fall)
     cr_assert_eq(job_case_load(GRAPH "[train]\nlr_min = 1e-4\n", &job), STATUS_OK);
     cr_assert_not_null(strstr(job_remarks(), "train.lr_min is not used: train.lr_schedule is \"constant\""), "%s",
                        job_remarks());
+}
+
+Test(job_rules, the_reference_says_of_unused_keys_what_holds)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *file = open_memstream(&text, &n);
+    job_describe(file, true);
+    fclose(file);
+    cr_assert_not_null(
+        strstr(text, "A key that means nothing beside another (`model.alpha` with `model.kind = \"gcn\"`) is not used,"));
+    free(text);
+    REMARKED(GRAPH "[model]\nkind = \"gcn\"\nalpha = 0.5\n",
+             "job.toml:5:9: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\" or \"gcnii\"\n");
 }
 
 Test(job_rules, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)

@@ -420,14 +420,16 @@ void run_folder_close(struct run_folder *run)
     if (run->home[0] == '\0') {
         return;
     }
+    struct dir parent;
     dir_close(&run->lock);
     bool is_gone = run->has_led && !is_folder(run->dir) && run_link_read(run->home, target) &&
                    strcmp(target, last_name(run->dir)) == 0;
     const struct place place = place_of(run);
     if (is_gone && run->before[0] != '\0') {
         run_link_lead(place.parent, last_name(run->home), run->before);
-    } else if (is_gone) {
-        unlink(run->home); /* the link that was just read */
+    } else if (is_gone && dir_open(place.parent, DIR_LAST_FOLLOWED, &parent) == STATUS_OK) {
+        dir_link_remove(&parent, last_name(run->home), target);
+        dir_close(&parent);
         if (run->n_made_from != 0 && run->n_made_from <= strlen(place.parent)) {
             rmdir(place.parent);
         }

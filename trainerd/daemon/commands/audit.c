@@ -28,7 +28,8 @@ static int64_t job_of(const struct commands *commands, const struct connection *
 {
     const json_t *job = json_object_get(request, "job");
     const struct job_record *record = json_is_string(job)
-                                          ? jobs_find(commands->jobs, json_string_value(job), connection_uid(connection))
+                                          ? jobs_find(commands->jobs, json_string_value(job), connection_uid(connection),
+                                                      connection_is_admin(connection))
                                           : NULL;
     return record != NULL ? record->id : json_integer_value(job);
 }

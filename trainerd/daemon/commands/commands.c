@@ -96,7 +96,8 @@ static enum status answer_one(struct commands *commands, struct connection *conn
     char number[32];
     snprintf(number, sizeof number, "%lld", (long long)json_integer_value(job));
     const char *name = json_is_string(job) ? json_string_value(job) : number;
-    const struct job_record *record = jobs_find(commands->jobs, name, connection_uid(connection));
+    const struct job_record *record = jobs_find(commands->jobs, name, connection_uid(connection),
+                                                connection_is_admin(connection));
     if (record == NULL) {
         return status_fail(STATUS_NO_INPUT, "there is no job '%.64s'", name);
     }
@@ -227,7 +228,10 @@ static enum status cancel(struct commands *commands, struct connection *connecti
 static enum status resume(struct commands *commands, struct connection *connection, const json_t *request)
 {
     enum status status = commands_check_submitter(commands, connection);
-    return status != STATUS_OK ? status : ask_job_or_group(commands, connection, request, true, supervisor_resume);
+    return status != STATUS_OK
+               ? status
+               : ask_job_or_group(commands, connection, request, true,
+                                  connection_is_admin(connection) ? supervisor_resume_by_admin : supervisor_resume);
 }
 
 static enum status checkpoint(struct commands *commands, struct connection *connection, const json_t *request)
@@ -398,6 +402,7 @@ enum status commands_open(uv_loop_t *loop, struct jobs *jobs, struct supervisor 
     commands->max_restarts = options->max_restarts;
     submitters_init(&commands->submitters, options->submit_users, options->submit_groups);
     commands->began_ms = uv_now(loop);
+    readers_init(loop, &commands->readers);
     uv_timer_init(loop, &commands->poll);
     commands->poll.data = commands;
     uv_timer_start(&commands->poll, poll_files, POLL_MS, POLL_MS);

@@ -17,7 +17,7 @@
 #define RIGHTS_S 10.0 /* for which a thread knows which groups a user is in */
 
 struct work {
-    uv_work_t request;
+    struct reader_work reading; /* first member: pointers to both are equal */
     struct job_file_ask ask;
     struct job_file_piece piece;
     job_file_done *done;
@@ -193,28 +193,25 @@ static void job_file_read_now(const struct job_file_ask *ask, struct job_file_pi
     close(file);
 }
 
-static void run(uv_work_t *request)
+static void run(struct reader_work *reading)
 {
-    struct work *work = (struct work *)request;
+    struct work *work = (struct work *)reading;
     job_file_read_now(&work->ask, &work->piece);
 }
 
-static void finished(uv_work_t *request, int error)
+static void finished(struct reader_work *reading)
 {
-    struct work *work = (struct work *)request;
-    if (error != 0) {
-        fail(&work->piece, STATUS_IO, "cannot read", work->ask.path, uv_strerror(error));
-    }
+    struct work *work = (struct work *)reading;
     work->done(work->context, &work->piece);
     free(work);
 }
 
-void job_file_read(uv_loop_t *loop, const struct job_file_ask *ask, job_file_done *done, void *context)
+void job_file_read(struct readers *readers, const struct job_file_ask *ask, job_file_done *done, void *context)
 {
     struct work *work = memory_alloc(1, sizeof *work);
+    work->reading = (struct reader_work){.user = ask->user, .run = run, .done = finished};
     work->ask = *ask;
     work->done = done;
     work->context = context;
-    int error = uv_queue_work(loop, &work->request, run, finished);
-    ASSERT(error == 0);
+    readers_begin(readers, &work->reading);
 }

@@ -1,25 +1,26 @@
 /* Files of a job, read for its owner by a daemon that may be root. A user can put links into these folders and above them, so a file is opened
  * with that user's rights.
  *
- * A thread of libuv's pool reads, since a disk may hang. Knows nothing of the files' contents.
+ * A thread reads (readers.h), since a disk may hang. Knows nothing of the files' contents.
  */
 #ifndef TRAINERD_DAEMON_JOB_FILE_H
 #define TRAINERD_DAEMON_JOB_FILE_H
 
 #include "protocol/status.h"
+#include "trainerd/daemon/commands/readers.h"
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <uv.h>
 
 #define JOB_FILE_PIECE_BYTES 65536u
 #define JOB_FILE_SEARCH_BYTES ((int64_t)64 << 20)
 
 struct job_file_ask {
     char path[PATH_MAX];
+    uid_t user;     /* whose job it is, and whose threads read it */
     uid_t owner;    /* the file is opened with this user's rights, … */
     gid_t group;    /* … this group's, and those of the user's other groups */
     int64_t offset; /* where to begin; the end of the file when it has become shorter */
@@ -41,6 +42,6 @@ struct job_file_piece {
 typedef void job_file_done(void *context, const struct job_file_piece *piece);
 
 /* Read one piece, and call `done` from the loop, always. */
-void job_file_read(uv_loop_t *loop, const struct job_file_ask *ask, job_file_done *done, void *context);
+void job_file_read(struct readers *readers, const struct job_file_ask *ask, job_file_done *done, void *context);
 
 #endif

@@ -55,7 +55,7 @@ void pending_end(struct pending *pending)
 void pending_read(struct pending *pending, const struct job_file_ask *ask, job_file_done *done)
 {
     pending->is_reading = true;
-    job_file_read(pending->commands->loop, ask, done, pending);
+    job_file_read(&pending->commands->readers, ask, done, pending);
 }
 
 bool pending_is_gone(struct pending *pending)
@@ -73,6 +73,7 @@ void job_own_name(const struct commands *commands, const struct job_record *reco
     char path[PATH_MAX];
     jobs_folder(commands->jobs, record->id, path);
     bool is_ours = own_files_are(path); /* then nothing of the way there is a user's */
+    ask->user = record->uid;
     ask->owner = is_ours ? geteuid() : record->uid;
     ask->group = is_ours ? getegid() : record->gid;
     size_t n = strlen(path);
@@ -116,7 +117,7 @@ void job_output_name(const struct commands *commands, const struct job_record *r
     struct last_run run;
     find_last_run(commands, record, &run);
     ask->path[0] = '\0';
-    ask->owner = record->uid;
+    ask->user = ask->owner = record->uid;
     ask->group = record->gid;
     if (run.is_known && run.folder[0] == '\0') {
         job_own_name(commands, record, name, ask);
@@ -140,7 +141,7 @@ enum status pending_find_job(struct commands *commands, struct connection *conne
     char number[32];
     snprintf(number, sizeof number, "%lld", (long long)json_integer_value(job));
     const char *name = json_is_string(job) ? json_string_value(job) : number;
-    const struct job_record *record = jobs_find(commands->jobs, name, uid);
+    const struct job_record *record = jobs_find(commands->jobs, name, uid, connection_is_admin(connection));
     if (record == NULL) {
         return status_fail(STATUS_NO_INPUT, "there is no job '%.64s'", name);
     }

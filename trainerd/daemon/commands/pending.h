@@ -35,6 +35,7 @@ struct commands {
     int32_t max_restarts;
     struct submitters submitters;
     uint64_t began_ms;
+    struct readers readers;
     struct pending *pending;
     struct log_limit refusals[AUDIT_LIMITS]; /* of users, by the last digits of their numbers */
     uv_timer_t poll;                         /* files grow without notification */

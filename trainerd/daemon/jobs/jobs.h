@@ -45,9 +45,10 @@ void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
 enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
                         int64_t *existing_out);
 
-/* Borrowed until the next change; NULL: none, or none any more (jobs_retain). find: by number, or by the newest of that name that `uid` may see. */
+/* Borrowed until the next change; NULL: none, or none any more (jobs_retain). find: by number, or by the newest of that name, of this user unless
+ * sees_all. */
 const struct job_record *jobs_get(const struct jobs *jobs, int64_t id);
-const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_number, uid_t uid);
+const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_number, uid_t uid, bool sees_all);
 /* All records, ids ascending; borrowed until the next submit. */
 const struct job_record *const *jobs_all(const struct jobs *jobs, size_t *n_out);
 

@@ -225,9 +225,11 @@ static void describe_held(const struct user *user, const struct need *need, stru
     }
 }
 
+/* A job that cannot be started now, though it is to, waits further in its place. */
 static void start(struct walk *walk, struct user *user, const struct need *need, struct queue_decision *out)
 {
     out->verdict = QUEUE_VERDICT_START;
+    out->is_in_line = true;
     need_take(&walk->free, need);
     need_take(&walk->unreserved, need);
     need_take(&user->unreserved, need);

@@ -39,7 +39,7 @@ struct queue_decision {
     enum job_reason reason; /* WAIT, NEVER: why */
     char text[JOB_REASON_BYTES];
     int64_t planning; /* PLAN: bytes that it may take */
-    bool is_in_line;  /* what it needs of the machine is reserved for it */
+    bool is_in_line;  /* START, or what it needs of the machine is reserved for it: while it is QUEUED, it has its place */
     double used;      /* what its user has used of the machine lately */
 };
 

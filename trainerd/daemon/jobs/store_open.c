@@ -25,7 +25,10 @@ enum status store_fail(struct store *store, const char *doing)
     store->found_no_space = code == SQLITE_FULL;
     bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
     return status_fail(damaged ? STATUS_DATA : STATUS_IO, "cannot %s in '%s': %s%s", doing, store->path,
-                       sqlite3_errmsg(store->base), damaged ? EXPECTED : "");
+                       sqlite3_errmsg(store->base),
+                       damaged                ? EXPECTED
+                       : code == SQLITE_IOERR ? file_limit_text()
+                                              : "");
 }
 
 enum status store_run(struct store *store, const char *sql, const char *doing)

@@ -251,13 +251,7 @@ enum status supervisor_cancel(struct supervisor *supervisor, int64_t id)
     return status;
 }
 
-/* Priorities above 0 are administrators': jobs of others may have one that an older version accepted. */
-static bool may_have_priority(uid_t uid)
-{
-    return uid == 0 || uid == geteuid();
-}
-
-enum status supervisor_resume(struct supervisor *supervisor, int64_t id)
+static enum status resume(struct supervisor *supervisor, int64_t id, int32_t priority_most)
 {
     struct job_record next;
     enum status status = find(supervisor, id, &next);
@@ -272,7 +266,7 @@ enum status supervisor_resume(struct supervisor *supervisor, int64_t id)
     if (status != STATUS_OK) {
         return status;
     }
-    next.priority = next.priority > 0 && !may_have_priority(next.uid) ? 0 : next.priority;
+    next.priority = next.priority > priority_most ? priority_most : next.priority;
     next.state = JOB_STATE_QUEUED;
     next.reason = JOB_REASON_WAITING_TURN;
     next.reason_text[0] = '\0';
@@ -284,6 +278,16 @@ enum status supervisor_resume(struct supervisor *supervisor, int64_t id)
     next.memory = -1; /* the input may have changed since: the job is planned again */
     next.planning_need = 0;
     return jobs_change(supervisor->jobs, &next);
+}
+
+enum status supervisor_resume(struct supervisor *supervisor, int64_t id)
+{
+    return resume(supervisor, id, 0);
+}
+
+enum status supervisor_resume_by_admin(struct supervisor *supervisor, int64_t id)
+{
+    return resume(supervisor, id, INT32_MAX);
 }
 
 enum status supervisor_checkpoint(struct supervisor *supervisor, int64_t id)

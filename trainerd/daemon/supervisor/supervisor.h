@@ -40,9 +40,10 @@ void supervisor_close(struct supervisor *supervisor);
 /* Requests of owners. STATUS_OK means that the request is saved and under way, not that it is done. */
 /* errors  STATUS_USAGE it has ended */
 enum status supervisor_cancel(struct supervisor *supervisor, int64_t id);
-/* It waits again; with priority 0 where it has a higher one, and its owner is no administrator. errors  STATUS_USAGE it is neither FAILED nor
- * CANCELLED; STATUS_PEER no more jobs of its owner may wait */
+/* It waits again; by_admin: with the priority that it has, else with 0 at most, as who is no administrator may ask for. errors  STATUS_USAGE it is
+ * neither FAILED nor CANCELLED; STATUS_PEER no more jobs of its owner may wait */
 enum status supervisor_resume(struct supervisor *supervisor, int64_t id);
+enum status supervisor_resume_by_admin(struct supervisor *supervisor, int64_t id);
 /* errors  STATUS_USAGE it does not run */
 enum status supervisor_checkpoint(struct supervisor *supervisor, int64_t id);
 /* errors  STATUS_USAGE it has ended, is about to end, or has fewer parts than workers asked for; STATUS_CONFIG it needs GPUs, and there are none, or more

@@ -1,0 +1,136 @@
+/* Jobs that are made: their records, from their job files. */
+#include "protocol/clock.h"
+#include "protocol/log.h"
+#include "protocol/memory.h"
+#include "trainerd/daemon/commands/submission.h"
+#include "trainerd/daemon/jobs/jobs_state.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct job_progress unknown_progress = {.loss = NAN,
+                                                     .train_metric = NAN,
+                                                     .valid_metric = NAN,
+                                                     .test_metric = NAN,
+                                                     .best_valid_metric = NAN,
+                                                     .best_test_metric = NAN,
+                                                     .epoch_s = NAN,
+                                                     .seconds_left = NAN,
+                                                     .compute_s = NAN,
+                                                     .wait_s = NAN,
+                                                     .evaluate_s = NAN,
+                                                     .bytes_sent = NAN,
+                                                     .bytes_received = NAN,
+                                                     .memory = NAN};
+
+/* A job's record and its output folder, from its job file. errors  those of jobs_submit */
+static enum status fill(const struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
+                        struct job *job, char output[PATH_MAX])
+{
+    enum status status = submission_job(submission, job);
+    status = status == STATUS_OK ? submission_output(job, submission->folder, output) : status;
+    if (status == STATUS_OK) {
+        const char *file = submission->file != NULL ? submission->file : "job.toml";
+        status = submission_check_launcher(file, jobs->in_slurm, job);
+        submission_ask(job, (int32_t)job->workers.count, record);
+        record->n_part = (int32_t)job->partition.parts;
+        if (status == STATUS_OK && !jobs->in_slurm) {
+            status = submission_check_gpus(file, record, jobs->gpus->n);
+        }
+        status = status == STATUS_OK ? jobs_check_quota(jobs, file, record) : status;
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (record->name[0] == '\0') {
+        submission_cut(job->job.name, record->name, sizeof record->name);
+    }
+    record->state = JOB_STATE_QUEUED;
+    record->reason = JOB_REASON_WAITING_TURN;
+    record->submitted_at = record->changed_at = clock_wall_s();
+    record->exit_code = -1;
+    record->progress = unknown_progress;
+    record->progress.n_epoch = job->train.epochs;
+    return STATUS_OK;
+}
+
+/* Of several jobs: which one it was. */
+static enum status fail_at(enum status status, size_t i, size_t n)
+{
+    char *reason = strdup(status_reason());
+    ASSERT(reason != NULL);
+    status = n > 1 ? status_fail(status, "job %zu of %zu: %s", i + 1, n, reason) : status;
+    free(reason);
+    return status;
+}
+
+/* Runs make folders of their own, except in a folder that the job file names. */
+static enum status check_output(const struct job *job, char *const *output, size_t i)
+{
+    for (size_t k = 0; k < i && job->output.dir[0] != '\0'; k++) {
+        if (strcmp(output[k], output[i]) == 0) {
+            return status_fail(STATUS_CONFIG,
+                               "output.dir is '%s', as job %zu's: expected a folder of its own, or none, which makes one",
+                               job->output.dir, k + 1);
+        }
+    }
+    return STATUS_OK;
+}
+
+static void found_submitted(void *context, int64_t id)
+{
+    *(bool *)context = *(bool *)context || id > 0;
+}
+
+/* A submission that is sent again makes no jobs: it is found, however many wait. */
+static enum status check_queued(const struct jobs *jobs, uid_t uid, const char *submission_id, size_t n)
+{
+    bool is_known = false;
+    enum status status = jobs_check_queued(jobs, uid, n);
+    if (status != STATUS_OK && submission_id[0] != '\0' &&
+        store_submitted(jobs->store, uid, submission_id, found_submitted, &is_known) == STATUS_OK && is_known) {
+        return STATUS_OK;
+    }
+    return status;
+}
+
+enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
+                        int64_t *existing_out)
+{
+    struct job *job = memory_alloc(1, sizeof *job);
+    struct store_submission *whole = memory_alloc(n, sizeof *whole);
+    char path[PATH_MAX], **output = memory_alloc(n, sizeof *output);
+    enum status status = check_queued(jobs, record->uid, submission->submission_id, n);
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+        status = fill(jobs, &record[i], &submission[i], job, path);
+        if (status == STATUS_OK) {
+            output[i] = strdup(path);
+            ASSERT(output[i] != NULL);
+            whole[i] = submission[i];
+            whole[i].output = output[i];
+            status = check_output(job, output, i);
+        }
+        status = status != STATUS_OK ? fail_at(status, i, n) : status;
+    }
+    if (status == STATUS_OK) {
+        status = store_insert(jobs->store, record, whole, n, existing_out);
+        status = jobs_has_space_now(jobs, status) ? store_insert(jobs->store, record, whole, n, existing_out) : status;
+    }
+    for (size_t i = 0; i < n; i++) {
+        free(output[i]);
+    }
+    free(output);
+    free(whole);
+    free(job);
+    if (status == STATUS_OK && *existing_out == 0) {
+        for (size_t i = 0; i < n; i++) {
+            jobs_add(jobs, &record[i]);
+        }
+        for (size_t i = 0; i < n; i++) {
+            jobs_notify(jobs, jobs_record(jobs, record[i].id));
+        }
+    }
+    return status;
+}
