@@ -6,6 +6,8 @@
 #include "trainerd/coordinator/prune.h"
 #include "worker/run/trainer_state.h"
 
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -344,6 +346,17 @@ static float *copy(const float *from, int64_t n)
     return to;
 }
 
+/* oneDNN generates its code in each process' first product, which takes longer than these jobs' epochs: ranks inherit it. On one thread, as a
+ * team does not live through a fork. */
+static void generate_products(void)
+{
+    static float a[64], b[64], c[64];
+    int n_thread = omp_get_max_threads();
+    omp_set_num_threads(1);
+    ASSERT(dnnl_sgemm('N', 'N', 8, 8, 8, 1.0f, a, 8, b, 8, 0.0f, c, 8) == dnnl_success);
+    omp_set_num_threads(n_thread);
+}
+
 void cluster_run(const char *job_text, struct cluster_result *out)
 {
     static struct rank r;
@@ -358,6 +371,7 @@ void cluster_run(const char *job_text, struct cluster_result *out)
     r.job.partition.parts = r.job.partition.parts > 0 ? r.job.partition.parts : r.n_rank;
     r.board = mmap(NULL, sizeof *r.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT(r.board != MAP_FAILED && r.n_rank <= MOST_RANKS);
+    generate_products();
     pid_t pids[MOST_RANKS];
     for (r.rank = 0; r.rank < r.n_rank; r.rank++) {
         pids[r.rank] = fork();
