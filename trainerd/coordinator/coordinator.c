@@ -274,8 +274,8 @@ static enum status run(struct coordinator *c)
     if (status == STATUS_OK) {
         coordinator_print_end(c);
     } else if (status == STATUS_INTERRUPTED && interrupt_now != 0) {
-        status = status_fail(status, "%s after %lld epochs, too soon to write a checkpoint", status_reason(),
-                             (long long)c->training.state.n_epoch);
+        status = status_fail(status, "%s after %lld epoch%s, too soon to write a checkpoint", status_reason(),
+                             (long long)c->training.state.n_epoch, c->training.state.n_epoch == 1 ? "" : "s");
     }
     return status;
 }

@@ -162,15 +162,16 @@ void coordinator_print_end(struct coordinator *c)
     progress_metric(&c->progress, state->best.valid, valid);
     progress_duration(c->result.total_s, took);
     if (c->training.end == TRAINING_END_PATIENCE) {
-        progress_print(&c->progress, "stopped after %lld epochs: no better metric in %lld evaluations",
-                       (long long)state->n_epoch, (long long)state->n_stale);
+        progress_print(&c->progress, "stopped after %lld epoch%s: no better metric in %lld evaluation%s",
+                       (long long)state->n_epoch, state->n_epoch == 1 ? "" : "s", (long long)state->n_stale,
+                       state->n_stale == 1 ? "" : "s");
     }
     if (state->best_epoch >= 0 && !result_is_chosen(&c->training)) {
         progress_print(&c->progress, "test %s %s with the last weights: %s to choose others by", metric, last,
                        result_no_choice(&c->facts));
     } else if (state->best_epoch >= 0) {
-        progress_print(&c->progress, "test %s %s with the best weights, after %lld epochs (valid %s); %s with the last ones",
-                       metric, best, (long long)state->best_epoch + 1, valid, last);
+        progress_print(&c->progress, "test %s %s with the best weights, after %lld epoch%s (valid %s); %s with the last ones",
+                       metric, best, (long long)state->best_epoch + 1, state->best_epoch == 0 ? "" : "s", valid, last);
     } else {
         progress_print(&c->progress, "test %s %s with the initial weights", metric, last);
     }

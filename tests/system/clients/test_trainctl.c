@@ -80,6 +80,7 @@ Test(trainctl, a_prediction_is_submitted_like_a_training_and_leaves_that_alone)
     cr_assert(folder_has("runs/k-predict/predictions.npy") && folder_has("runs/k/model.safetensors"));
     results_expect_same_file(folder_path("runs/k"), folder_path("runs/k-predict"), "logits.npy");
     EXPECT(0, "runs/k-predict", "show", "2");
+    EXPECT(0, "asks for       1 worker, 1 slot, 0 GPUs, priority 0, ", "show", "2");
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--predict", "runs/k", "-s", "workers.count=2");
     EXPECT(0, "EVALUATION  PLANNED", "show", "3");
     cr_assert_not_null(strstr(printed, "traffic of the evaluation"));
@@ -312,6 +313,22 @@ Test(trainctl, watch_takes_the_terminal_and_gives_it_back)
     cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
     close(master);
     EXPECT(0, "", "cancel", "long");
+}
+
+Test(trainctl, a_prediction_is_shown_without_epochs_and_one_epoch_as_one)
+{
+    int master, status;
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "train.epochs=1");
+    EXPECT(0, "after 1 epoch (", "logs", "1");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--predict", "runs/k");
+    EXPECT(0, " SUCCEEDED      -      - ", "status", "2");
+    EXPECT(0, "\"epochs\":0,", "status", "2", "--json");
+    EXPECT(66, "there is no epoch to draw: none is done yet, or it is a prediction", "plot", "2");
+    pid_t child = start_on_terminal((const char *const[]){"watch", "2", NULL}, &master);
+    await_shown(master, "job 2: SUCCEEDED\r\n");
+    cr_assert_not_null(strstr(output, "no epochs  1 worker, attempt 1"), "%s", output);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    close(master);
 }
 
 Test(trainctl, watch_on_no_terminal_writes_lines)
