@@ -67,8 +67,9 @@ void job_describe(FILE *file, bool markdown)
         fputs("# Job files\n\n"
               "Each file here is a job that `trainerd --config` runs; copy one and change it. Below: every key,\n"
               "from `protocol/job/job_keys.def` by `make docs`. A key that is not given has its default;\n"
-              "`--set section.key=value` stands over the file. Unknown keys, values out of range and keys that mean\n"
-              "nothing beside another (`model.alpha` with `model.kind = \"gcn\"`) are errors that name the place.\n",
+              "`--set section.key=value` stands over the file. Unknown keys and values out of range are errors that\n"
+              "name the place. A key that means nothing beside another (`model.alpha` with `model.kind = \"gcn\"`) draws a\n"
+              "remark that does, and changes nothing: one file serves several kinds by `--set`.\n",
               file);
     }
     for (int i = 0; i < job_n_section; i++) {
