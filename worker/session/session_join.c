@@ -4,6 +4,7 @@
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "protocol/transport/join_proof.h"
+#include "protocol/transport/neighbour.h"
 #include "protocol/version.h"
 #include "worker/session/session_state.h"
 
@@ -21,6 +22,7 @@ struct join {
     const char *token;
     struct join_nonces nonces;
     char boot[CLOCK_BOOT_BYTES]; /* the machine */
+    struct neighbour neighbour;
 };
 
 static enum status hello_send(struct session *session, const struct session_setup *setup, const struct join *join)
@@ -35,6 +37,8 @@ static enum status hello_send(struct session *session, const struct session_setu
         .nonce = {join->nonces.worker, JOIN_NONCE_BYTES},
         .host = message_text(setup->host != NULL ? setup->host : host),
         .machine = message_text(join->boot),
+        .memory = message_text(join->neighbour.memory),
+        .network = message_text(join->neighbour.network),
         .pid = (uint32_t)getpid(),
         .rank = setup->rank,
         .n_core = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint32_t)CPU_COUNT(&cores) : 1,
@@ -174,6 +178,9 @@ enum status session_join(struct session *session, const struct session_setup *se
     }
     struct join join = {.token = setup->token};
     clock_boot_id(join.boot);
+    if (status == STATUS_OK) {
+        neighbour_self(transport_shares_memory(session->transport), &join.neighbour);
+    }
     status = status == STATUS_OK ? challenge_take(session, &join) : status;
     status = status == STATUS_OK ? hello_send(session, setup, &join) : status;
     status = status == STATUS_OK ? welcome_take(session, &join) : status;
