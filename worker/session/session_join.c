@@ -3,6 +3,7 @@
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "protocol/printable.h"
 #include "protocol/transport/join_proof.h"
 #include "protocol/transport/neighbour.h"
 #include "protocol/version.h"
@@ -183,6 +184,9 @@ enum status session_join(struct session *session, const struct session_setup *se
     }
     status = status == STATUS_OK ? challenge_take(session, &join) : status;
     status = status == STATUS_OK ? hello_send(session, setup, &join) : status;
+    if (status == STATUS_OK) {
+        session_say(session, "connected to %s, waiting until the job's other workers are, too", setup->join);
+    }
     status = status == STATUS_OK ? welcome_take(session, &join) : status;
     status = status == STATUS_OK ? peers_take(session, &join) : status;
     if (status == STATUS_OK) {
@@ -192,6 +196,10 @@ enum status session_join(struct session *session, const struct session_setup *se
         return status;
     }
     log_init("trainer-worker", (int)session->rank, log_level());
+    char name[JOB_TEXT_BYTES];
+    printable_copy(session->job.job.name, name, sizeof name);
+    session_say(session, "worker %u of %u of job '%.200s', with %u thread%s", session->rank, session->n_rank, name,
+                session->n_thread, session->n_thread == 1 ? "" : "s");
     struct message_connected connected = {.rank = session->rank};
     size_t n;
     void *frame = control_frame_connected(&connected, &n);

@@ -149,7 +149,11 @@ Test(hosts, workers_on_two_machines_leave_the_same_files_as_one_worker_here)
     join(2, south, token);
     expect_end(&coordinator, 0, "results in apart");
     for (int i = 0; i < 3; i++) {
-        expect_end(&workers[i], 0, "");
+        expect_end(&workers[i], 0, "trainer-worker: connected to " JOIN ", waiting until the job's other workers are, too\n");
+        cr_assert_not_null(strstr(workers[i].words, " of 3 of job 'job', with 1 thread\n"), "%s", workers[i].words);
+        cr_assert_not_null(
+            strstr(workers[i].words, "trainer-worker: has 1 of 3 parts, and trains\ntrainer-worker: the job is done\n"), "%s",
+            workers[i].words);
     }
     results_expect_same(folder_path("alone"), folder_path("apart"), false);
 }
