@@ -442,6 +442,54 @@ Test(trainctl, without_a_daemon_it_leaves_with_69_and_says_how_to_start_one)
     cr_assert_not_null(strstr(output, "trainerd --listen"));
 }
 
+/* A command that cannot connect closes what it has not opened. */
+Test(trainctl, every_command_refuses_an_address_that_is_none_and_a_daemon_that_is_not_there)
+{
+    static const char *const commands[][4] = {
+        {"status"},
+        {"status", "1"},
+        {"show", "1"},
+        {"logs", "1"},
+        {"watch", "1"},
+        {"cancel", "1"},
+        {"cancel", "--group", "g"},
+        {"resume", "1"},
+        {"checkpoint", "1"},
+        {"scale", "1", "2"},
+        {"workers", "1"},
+        {"gpus"},
+        {"users"},
+        {"metrics", "1"},
+        {"plot", "1"},
+        {"compare", "g"},
+        {"backup", "b"},
+        {"drain"},
+        {"undrain"},
+        {"audit"},
+        {"submit", "job.toml"},
+        {"submit", "job.toml", "--seeds", "2"},
+        {"submit", "job.toml", "--wait"},
+    };
+    static const struct {
+        const char *address;
+        int code;
+        const char *words;
+    } cases[] = {
+        {"here", 78, "trainctl: --to: 'here' is not an address, expected unix:PATH or tcp:HOST:PORT\n"},
+        {"tcp:x", 78, "trainctl: --to: 'x' is not an address, expected HOST:PORT\n"},
+        {"tcp:127.0.0.1:1", 78, "trainctl: the daemon on tcp:127.0.0.1:1 is not known: run trainctl login tcp:127.0.0.1:1"},
+        {"unix:/nowhere/socket", 69, "trainctl: no daemon answers on unix:/nowhere/socket: No such file or directory\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t k = 0; k < sizeof commands / sizeof *commands; k++) {
+            const char *const *command = commands[k];
+            int code = RUN("--to", cases[i].address, command[0], command[1], command[2], command[3]);
+            cr_assert_eq(code, cases[i].code, "%s: exit %d: %s", command[0], code, output);
+            cr_assert_eq(strncmp(output, cases[i].words, strlen(cases[i].words)), 0, "%s: %s", command[0], output);
+        }
+    }
+}
+
 Test(trainctl, a_daemon_on_a_port_wants_the_secret)
 {
     char program[PATH_MAX], port[64], fingerprint[65];
