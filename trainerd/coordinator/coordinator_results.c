@@ -62,21 +62,31 @@ bool coordinator_counts_classes(const struct coordinator *c)
     return !c->facts.multi_label && c->facts.n_class <= SCORE_CLASSES_MOST;
 }
 
-enum status coordinator_write_rows(struct coordinator *c, const char *name, uint32_t what, int64_t width)
+static enum status write_rows(struct coordinator *c, const char *name, uint32_t what, int64_t width,
+                              struct score_confusion *confusion)
 {
-    bool counts = what == MESSAGE_GET_LOGITS && coordinator_counts_classes(c);
-    struct rows_file file = {
-        .training = &c->training, .what = what, .width = width, .confusion = counts ? &c->result.confusion : NULL};
+    struct rows_file file = {.training = &c->training, .what = what, .width = width, .confusion = confusion};
     const int64_t shape[2] = {c->facts.n_node, width};
     file.n_header = npy_header_write(NPY_TYPE_F32, 2, shape, file.header, sizeof file.header);
     size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * sizeof(float);
     return dir_replace_mapped(&c->output.dir, name, n, fill_rows, &file);
 }
 
-/* Of the weights that best.safetensors holds, which the job's metric is given for. */
+enum status coordinator_write_rows(struct coordinator *c, const char *name, uint32_t what, int64_t width)
+{
+    bool counts = what == MESSAGE_GET_LOGITS && coordinator_counts_classes(c);
+    return write_rows(c, name, what, width, counts ? &c->result.confusion : NULL);
+}
+
+/* Of the weights that best.safetensors holds, which the job's metric is given for; where asked for, first of the last ones, which were
+ * evaluated when training ended. */
 static enum status write_logits(struct coordinator *c)
 {
-    enum status status = training_evaluate_best(&c->training);
+    enum status status = STATUS_OK;
+    if (c->job.output.last_logits) {
+        status = write_rows(c, "logits_last.npy", MESSAGE_GET_LOGITS, c->facts.n_class, NULL);
+    }
+    status = status == STATUS_OK ? training_evaluate_best(&c->training) : status;
     return status == STATUS_OK ? coordinator_write_rows(c, "logits.npy", MESSAGE_GET_LOGITS, c->facts.n_class) : status;
 }
 
