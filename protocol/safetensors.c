@@ -267,9 +267,10 @@ static enum status header_read(const unsigned char *bytes, size_t n_bytes, const
     }
     memcpy(&n_header, bytes, LENGTH_BYTES);
     if (n_header > n_bytes - LENGTH_BYTES || n_header > SAFETENSORS_HEADER_MOST_BYTES) {
-        return status_fail(STATUS_DATA, "%s: the header claims %" PRIu64 " bytes, expected at most %zu", origin, n_header,
-                           n_bytes - LENGTH_BYTES < SAFETENSORS_HEADER_MOST_BYTES ? n_bytes - LENGTH_BYTES
-                                                                                  : SAFETENSORS_HEADER_MOST_BYTES);
+        return status_fail(
+            STATUS_DATA, "%s: its header claims %" PRIu64 " bytes, expected a safetensors file, with at most %zu", origin,
+            n_header,
+            n_bytes - LENGTH_BYTES < SAFETENSORS_HEADER_MOST_BYTES ? n_bytes - LENGTH_BYTES : SAFETENSORS_HEADER_MOST_BYTES);
     }
     if (n_header == 0 || bytes[LENGTH_BYTES] != '{') {
         return status_fail(STATUS_DATA, "%s: byte %d: expected '{', the begin of the header", origin, LENGTH_BYTES);

@@ -130,6 +130,12 @@ enum status dataset_labels(struct npy *npy, bool real_classes, int64_t n_class, 
         if (status == STATUS_OK) {
             status = rows_set(npy, n_class, out);
         }
+    } else if (!real_classes && !npy_is_integer(npy)) {
+        status = status_fail(
+            STATUS_DATA,
+            "%s: holds %s, expected integers, a class for each node; numbers to be predicted need train.loss = "
+            "\"mse\", \"mae\" or \"huber\"",
+            npy->name, npy_type_text(npy->type));
     } else {
         status = npy_expect(npy, real_classes ? NPY_KIND_NUMBER : NPY_KIND_INTEGER, one_column ? 2 : 1, out->n_node, 1);
         if (status == STATUS_OK) {

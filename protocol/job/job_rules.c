@@ -299,6 +299,10 @@ static void remark_predict(const struct job *job, const struct job_places *place
     if (job_predicts(job) && job->model.init[0] != '\0') {
         remark(places, JOB_KEY_model_init, "a prediction has the weights of predict.model");
     }
+    if (job_predicts(job) && job->output.last_logits) {
+        remark(places, JOB_KEY_output_last_logits,
+               "it is of a training; --predict FOLDER/model.safetensors has the last weights");
+    }
 }
 
 /* Arrays leave GPUs alone for host memory. */

@@ -119,6 +119,9 @@ struct transport_traffic transport_traffic(const struct transport *transport);
 /* May bodies of payloads lie in a GPU's memory? Where this UCX was built for CUDA and finds it. */
 bool transport_reaches_gpus(const struct transport *transport);
 
+/* May it share memory with other processes of this machine? As UCX_TLS and the system allow. Before the first epoch: it allocates. */
+bool transport_shares_memory(const struct transport *transport);
+
 /* "UCX 1.13.1" */
 const char *transport_library(void);
 

@@ -8,6 +8,7 @@
 
 #include "protocol/clock.h"
 #include "protocol/file.h"
+#include "protocol/log.h"
 #include "protocol/memory.h"
 
 #include <sched.h>
@@ -217,6 +218,20 @@ int transport_event_fd(const struct transport *transport)
 bool transport_reaches_gpus(const struct transport *transport)
 {
     return transport->reaches_gpus;
+}
+
+/* UCX 1.13 names the transports of a context in a text alone. */
+bool transport_shares_memory(const struct transport *transport)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *file = open_memstream(&text, &n);
+    ASSERT(file != NULL);
+    ucp_context_print_info(transport->context, file);
+    fclose(file);
+    bool shares = strstr(text, "posix/") != NULL || strstr(text, "sysv/") != NULL;
+    free(text);
+    return shares;
 }
 
 bool transport_seals(const struct transport *transport)

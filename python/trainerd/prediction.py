@@ -33,6 +33,8 @@ def predict(run: str | os.PathLike[str], data: Any, *, client: Client | None = N
     timeout     seconds, after which the prediction is stopped and TimeoutError raised
     """
     model = os.path.abspath(run)
+    if not os.path.exists(model):
+        raise MissingInput(f"'{model}': No such file or directory, expected the folder of a training's results, or a file of weights in it")
     folder = Path(model if os.path.isdir(model) else os.path.dirname(model))
     job: dict[str, Any] = {"name": name or Result(folder).json.get("name", "model")}
     if output is not None or embeddings is not None:

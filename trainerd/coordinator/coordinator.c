@@ -75,6 +75,24 @@ static void report_workers(struct coordinator *c)
     free(workers);
 }
 
+/* Processes in network namespaces of their own on one machine, as containers are and `ip netns` makes them. */
+static void report_sleepers(struct coordinator *c)
+{
+    uint32_t one, other;
+    char who[32] = "the coordinator";
+    if (!fleet_sleepers(c->fleet, &one, &other)) {
+        return;
+    }
+    if (other < (uint32_t)c->job.workers.count) {
+        snprintf(who, sizeof who, "worker %u", other);
+    }
+    progress_print(&c->progress,
+                   "warning: worker %u and %s are on one machine in different network namespaces, where UCX shares memory and "
+                   "cannot wake a process that waits: epochs take several times as long. Start trainerd and every worker with "
+                   "UCX_TLS=tcp in the environment",
+                   one, who);
+}
+
 static void report_machines(struct coordinator *c)
 {
     c->machine_of_rank = memory_alloc((size_t)c->job.workers.count, sizeof *c->machine_of_rank);
@@ -83,6 +101,7 @@ static void report_machines(struct coordinator *c)
     if (fleet_cipher(c->fleet) != SEAL_NONE) {
         progress_print(&c->progress, "messages of workers and coordinator are sealed: %s", c->cipher);
     }
+    report_sleepers(c);
     if (job_sampling_is_placed(&c->job)) {
         progress_print(&c->progress,
                        "%lld worker%s on %u machine%s: exchange.sampling_local makes results depend on which parts share one",
@@ -274,8 +293,8 @@ static enum status run(struct coordinator *c)
     if (status == STATUS_OK) {
         coordinator_print_end(c);
     } else if (status == STATUS_INTERRUPTED && interrupt_now != 0) {
-        status = status_fail(status, "%s after %lld epochs, too soon to write a checkpoint", status_reason(),
-                             (long long)c->training.state.n_epoch);
+        status = status_fail(status, "%s after %lld epoch%s, too soon to write a checkpoint", status_reason(),
+                             (long long)c->training.state.n_epoch, c->training.state.n_epoch == 1 ? "" : "s");
     }
     return status;
 }

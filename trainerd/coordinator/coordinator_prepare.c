@@ -371,7 +371,8 @@ static enum status load_checkpoint(struct coordinator *c)
         progress_print(&c->progress, "warning: %s; continuing from epoch %lld", c->checkpoint.warning,
                        (long long)c->checkpoint.state.n_epoch);
     }
-    progress_print(&c->progress, "resuming '%s' after %lld epochs", c->checkpoint.path, (long long)c->checkpoint.state.n_epoch);
+    progress_print(&c->progress, "resuming '%s' after %lld epoch%s", c->checkpoint.path, (long long)c->checkpoint.state.n_epoch,
+                   c->checkpoint.state.n_epoch == 1 ? "" : "s");
     return STATUS_OK;
 }
 

@@ -62,21 +62,31 @@ bool coordinator_counts_classes(const struct coordinator *c)
     return !c->facts.multi_label && c->facts.n_class <= SCORE_CLASSES_MOST;
 }
 
-enum status coordinator_write_rows(struct coordinator *c, const char *name, uint32_t what, int64_t width)
+static enum status write_rows(struct coordinator *c, const char *name, uint32_t what, int64_t width,
+                              struct score_confusion *confusion)
 {
-    bool counts = what == MESSAGE_GET_LOGITS && coordinator_counts_classes(c);
-    struct rows_file file = {
-        .training = &c->training, .what = what, .width = width, .confusion = counts ? &c->result.confusion : NULL};
+    struct rows_file file = {.training = &c->training, .what = what, .width = width, .confusion = confusion};
     const int64_t shape[2] = {c->facts.n_node, width};
     file.n_header = npy_header_write(NPY_TYPE_F32, 2, shape, file.header, sizeof file.header);
     size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * sizeof(float);
     return dir_replace_mapped(&c->output.dir, name, n, fill_rows, &file);
 }
 
-/* Of the weights that best.safetensors holds, which the job's metric is given for. */
+enum status coordinator_write_rows(struct coordinator *c, const char *name, uint32_t what, int64_t width)
+{
+    bool counts = what == MESSAGE_GET_LOGITS && coordinator_counts_classes(c);
+    return write_rows(c, name, what, width, counts ? &c->result.confusion : NULL);
+}
+
+/* Of the weights that best.safetensors holds, which the job's metric is given for; where asked for, first of the last ones, which were
+ * evaluated when training ended. */
 static enum status write_logits(struct coordinator *c)
 {
-    enum status status = training_evaluate_best(&c->training);
+    enum status status = STATUS_OK;
+    if (c->job.output.last_logits) {
+        status = write_rows(c, "logits_last.npy", MESSAGE_GET_LOGITS, c->facts.n_class, NULL);
+    }
+    status = status == STATUS_OK ? training_evaluate_best(&c->training) : status;
     return status == STATUS_OK ? coordinator_write_rows(c, "logits.npy", MESSAGE_GET_LOGITS, c->facts.n_class) : status;
 }
 
@@ -162,15 +172,16 @@ void coordinator_print_end(struct coordinator *c)
     progress_metric(&c->progress, state->best.valid, valid);
     progress_duration(c->result.total_s, took);
     if (c->training.end == TRAINING_END_PATIENCE) {
-        progress_print(&c->progress, "stopped after %lld epochs: no better metric in %lld evaluations",
-                       (long long)state->n_epoch, (long long)state->n_stale);
+        progress_print(&c->progress, "stopped after %lld epoch%s: no better metric in %lld evaluation%s",
+                       (long long)state->n_epoch, state->n_epoch == 1 ? "" : "s", (long long)state->n_stale,
+                       state->n_stale == 1 ? "" : "s");
     }
     if (state->best_epoch >= 0 && !result_is_chosen(&c->training)) {
         progress_print(&c->progress, "test %s %s with the last weights: %s to choose others by", metric, last,
                        result_no_choice(&c->facts));
     } else if (state->best_epoch >= 0) {
-        progress_print(&c->progress, "test %s %s with the best weights, after %lld epochs (valid %s); %s with the last ones",
-                       metric, best, (long long)state->best_epoch + 1, valid, last);
+        progress_print(&c->progress, "test %s %s with the best weights, after %lld epoch%s (valid %s); %s with the last ones",
+                       metric, best, (long long)state->best_epoch + 1, state->best_epoch == 0 ? "" : "s", valid, last);
     } else {
         progress_print(&c->progress, "test %s %s with the initial weights", metric, last);
     }

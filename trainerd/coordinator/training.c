@@ -144,9 +144,10 @@ static enum status note_plateau(struct training *training, int64_t epoch, const 
     if (!plateau_note(training, epoch, report, now, state)) {
         return STATUS_OK;
     }
-    progress_print(training->progress, "epoch %lld: no better valid %s in %lld evaluations; the learning rate falls to %g",
+    progress_print(training->progress, "epoch %lld: no better valid %s in %lld evaluation%s; the learning rate falls to %g",
                    (long long)epoch, job_choice_text("train", "lr_monitor", train->lr_monitor),
-                   (long long)train->lr_patience + 1, schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training));
+                   (long long)train->lr_patience + 1, train->lr_patience == 0 ? "" : "s",
+                   schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training));
     return fleet_rate(training->fleet, rate_factor(training));
 }
 
@@ -427,9 +428,9 @@ static enum status roll_back(struct training *training)
     status = status == STATUS_OK ? output_metrics_cut(training->output, training->state.n_metrics_bytes) : status;
     status = status == STATUS_OK ? tensorboard_restart(training->tensorboard, training->state.n_epoch) : status;
     if (status == STATUS_OK) {
-        progress_print(training->progress, "%s; back to %lld epochs with the learning rate times %g (%lld of %lld)", reason,
-                       (long long)training->state.n_epoch, rate_factor(training), (long long)n_rollback,
-                       (long long)train->max_rollbacks);
+        progress_print(training->progress, "%s; back to %lld epoch%s with the learning rate times %g (%lld of %lld)", reason,
+                       (long long)training->state.n_epoch, training->state.n_epoch == 1 ? "" : "s", rate_factor(training),
+                       (long long)n_rollback, (long long)train->max_rollbacks);
         events_rollback(training->events, training->state.n_epoch, n_rollback, reason);
     }
     return status;

@@ -142,12 +142,13 @@ static enum status read_folder(const char *folder, struct curves *curves, char *
 
 static void make_title(const struct curves *curves, const char *name, char *title)
 {
-    char loss[TEXT_BYTES] = "", best_text[TEXT_BYTES], *printable = text_printable(name);
+    char loss[TEXT_BYTES] = "", best_text[TEXT_BYTES], epochs[TEXT_BYTES], *printable = text_printable(name);
     double best = -INFINITY, least = INFINITY;
     bool is_evaluated = curves_range(curves, CURVE_VALID, &least, &best);
     text_value(curves->n > 0 ? curves->value[CURVE_LOSS][curves->n - 1] : NAN, loss);
     text_percent(is_evaluated ? best : NAN, best_text);
-    snprintf(title, TITLE_BYTES, "%.120s: %zu epochs, loss %s, best valid %s", printable, curves->n, loss, best_text);
+    text_count((int64_t)curves->n, "epoch", epochs);
+    snprintf(title, TITLE_BYTES, "%.120s: %s, loss %s, best valid %s", printable, epochs, loss, best_text);
     free(printable);
 }
 
@@ -277,13 +278,13 @@ static enum status read_all(const struct ctl_arguments *arguments, struct plot *
     plot->n_given = arguments->n_operand + (int)arguments->n_from;
     status = status == STATUS_OK ? read_given(arguments, plot) : status;
     if (status == STATUS_OK && plot->n == 0) {
-        return status_fail(STATUS_NO_INPUT, "there is no epoch to draw yet");
+        return status_fail(STATUS_NO_INPUT, "there is no epoch to draw: none is done yet, or it is a prediction");
     }
     for (int j = 0; j < plot->n && status == STATUS_OK; j++) {
         struct curves *curves = &plot->curves[j];
         if (curves->n == 0) {
-            return status_fail(STATUS_NO_INPUT, "there is no epoch to draw yet%s%s", plot->n > 1 ? " of " : "",
-                               plot->n > 1 ? plot->name[j] : "");
+            return status_fail(STATUS_NO_INPUT, "there is no epoch to draw%s%s: none is done yet, or it is a prediction",
+                               plot->n > 1 ? " of " : "", plot->n > 1 ? plot->name[j] : "");
         }
         curves_lay(curves, plot->axis);
         if (plot->axis == CURVES_AXIS_BYTES && !(curves->at[curves->n - 1] > 0)) {

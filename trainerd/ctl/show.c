@@ -37,6 +37,20 @@ static void print_tags(const json_t *tags)
     }
 }
 
+/* "2 workers, 2 slots, 0 GPUs, priority 0, 4 parts" */
+static void print_needs(const json_t *job)
+{
+    char content[6 * TEXT_BYTES], workers[TEXT_BYTES], slots[TEXT_BYTES], gpus[TEXT_BYTES], parts[TEXT_BYTES];
+    bool has_parts = json_is_integer(json_object_get(job, "parts")); /* else they are not known yet */
+    text_count(integer_of(job, "workers"), "worker", workers);
+    text_count(integer_of(job, "slots"), "slot", slots);
+    text_count(integer_of(job, "gpus"), "GPU", gpus);
+    text_count(integer_of(job, "parts"), "part", parts);
+    snprintf(content, sizeof content, "%s, %s, %s, priority %lld%s%s", workers, slots, gpus,
+             (long long)integer_of(job, "priority"), has_parts ? ", " : "", has_parts ? parts : "");
+    print_line("asks for", content);
+}
+
 static void print_state(const json_t *job)
 {
     char content[640], ran[TEXT_BYTES], limit[TEXT_BYTES];
@@ -55,16 +69,11 @@ static void print_state(const json_t *job)
     text_duration(number_of(job, "time_limit_s"), limit);
     snprintf(content, sizeof content, number_of(job, "time_limit_s") > 0 ? "%s of at most %s" : "%s", ran, limit);
     print_line("ran", content);
-    snprintf(content, sizeof content, "%lld, %lld of at most %lld restarts", (long long)integer_of(job, "attempt"),
-             (long long)integer_of(job, "restarts"), (long long)integer_of(job, "max_restarts"));
+    text_count(integer_of(job, "max_restarts"), "restart", limit);
+    snprintf(content, sizeof content, "%lld, %lld of at most %s", (long long)integer_of(job, "attempt"),
+             (long long)integer_of(job, "restarts"), limit);
     print_line("attempt", content);
-    int n = snprintf(content, sizeof content, "%lld workers, %lld slots, %lld GPUs, priority %lld",
-                     (long long)integer_of(job, "workers"), (long long)integer_of(job, "slots"),
-                     (long long)integer_of(job, "gpus"), (long long)integer_of(job, "priority"));
-    if (json_is_integer(json_object_get(job, "parts"))) {
-        snprintf(content + n, sizeof content - (size_t)n, ", %lld parts", (long long)integer_of(job, "parts"));
-    }
-    print_line("asks for", content);
+    print_needs(job);
     char *gpus = text_numbers(json_object_get(job, "gpus_held"));
     if (gpus[0] != '\0') {
         print_line("on GPUs", gpus);

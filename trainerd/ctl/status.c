@@ -12,13 +12,13 @@
 
 static void add_job(struct table *table, const json_t *job, bool shows_groups, bool shows_gpus)
 {
-    char id[TEXT_BYTES], epoch[2 * TEXT_BYTES] = "-", left[TEXT_BYTES];
+    char id[TEXT_BYTES], epoch[TEXT_BYTES] = "-", left[TEXT_BYTES];
     char valid[TEXT_BYTES], best[TEXT_BYTES], test[TEXT_BYTES];
     const char *state = text_of(job, "state");
     bool is_mine = json_object_get(job, "reason") != NULL;
     snprintf(id, sizeof id, "%lld", (long long)integer_of(job, "id"));
     if (is_mine) {
-        snprintf(epoch, sizeof epoch, "%lld/%lld", (long long)integer_of(job, "epoch"), (long long)integer_of(job, "epochs"));
+        text_epochs(job, epoch);
     }
     text_metric(job, "valid_metric", valid);
     text_metric(job, "best_valid_metric", best);
@@ -182,12 +182,13 @@ enum status run_version(const struct ctl_arguments *arguments, int *exit_code_ou
         text_print_json(both);
         json_decref(both);
     } else {
-        char uptime[TEXT_BYTES];
+        char uptime[TEXT_BYTES], jobs[TEXT_BYTES];
+        text_count(integer_of(answer, "jobs"), "job", jobs);
         text_duration(number_of(answer, "uptime_s"), uptime);
         printf("trainctl %s\n", TRAINERD_VERSION);
         if (status == STATUS_OK) {
-            printf("trainerd %s, process %lld, up for %s, %lld jobs\n", text_of(answer, "version"),
-                   (long long)integer_of(answer, "pid"), uptime, (long long)integer_of(answer, "jobs"));
+            printf("trainerd %s, process %lld, up for %s, %s\n", text_of(answer, "version"),
+                   (long long)integer_of(answer, "pid"), uptime, jobs);
         } else {
             printf("no daemon: %s\n", status_reason());
         }

@@ -267,9 +267,14 @@ static void print_answer(const struct ctl_arguments *arguments, const json_t *an
     text_print_lines(stdout, text_of(answer, "group"));
     printf("\n");
     fflush(stdout);
-    fprintf(stderr, "%zu job%s, %lld to %lld%s\n", n, n == 1 ? "" : "s", (long long)json_integer_value(json_array_get(jobs, 0)),
-            (long long)json_integer_value(json_array_get(jobs, n - 1)),
-            json_is_true(json_object_get(answer, "existing")) ? ", submitted before; with another --group they run again" : "");
+    fprintf(stderr, "%zu job%s, %lld", n, n == 1 ? "" : "s", (long long)json_integer_value(json_array_get(jobs, 0)));
+    if (n > 1) {
+        fprintf(stderr, " to %lld", (long long)json_integer_value(json_array_get(jobs, n - 1)));
+    }
+    if (json_is_true(json_object_get(answer, "existing"))) {
+        fprintf(stderr, ", submitted before; with another --group %s again", n == 1 ? "it runs" : "they run");
+    }
+    fprintf(stderr, "\n");
 }
 
 enum status run_submit(const struct ctl_arguments *arguments, int *exit_code_out)

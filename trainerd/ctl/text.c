@@ -85,6 +85,17 @@ void text_value(double value, char *out)
     snprintf(out, TEXT_BYTES, isfinite(value) ? "%.4g" : "-", value);
 }
 
+void text_count(int64_t n, const char *noun, char *out)
+{
+    snprintf(out, TEXT_BYTES, "%lld %s%s", (long long)n, noun, n == 1 ? "" : "s");
+}
+
+void text_epochs(const json_t *job, char *out)
+{
+    int64_t n = integer_of(job, "epochs");
+    snprintf(out, TEXT_BYTES, n > 0 ? "%lld/%lld" : "-", (long long)integer_of(job, "epoch"), (long long)n);
+}
+
 void text_moment(double at, char *out)
 {
     time_t seconds = isfinite(at) ? (time_t)at : 0;

@@ -24,7 +24,11 @@ void text_percent(double fraction, char *out);
 /* The metric of that key; in percent where the object's "metric" is the name of a fraction, or is missing. */
 void text_metric(const json_t *object, const char *key, char *out);
 void text_value(double value, char *out); /* four digits */
-void text_moment(double at, char *out);   /* local time */
+/* "1 epoch", "2 epochs". noun less than TEXT_BYTES - 22 bytes */
+void text_count(int64_t n, const char *noun, char *out);
+/* "3/10" epochs of a job; "-" of one that has none: a prediction, and train.epochs = 0 */
+void text_epochs(const json_t *job, char *out);
+void text_moment(double at, char *out); /* local time */
 
 /* "90", "90s", "15m", "2h", "1d" to seconds. errors  STATUS_USAGE */
 enum status text_read_duration(const char *text, const char *what, double *out);

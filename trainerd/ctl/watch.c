@@ -147,6 +147,16 @@ static enum status run_live(struct watch *watch)
     return status;
 }
 
+/* Where the job was when its screen was left. */
+static void print_left(const json_t *job)
+{
+    printf("job %lld: %s", (long long)integer_of(job, "id"), text_of(job, "state"));
+    if (integer_of(job, "epochs") > 0) {
+        printf(", epoch %lld of %lld", (long long)integer_of(job, "epoch"), (long long)integer_of(job, "epochs"));
+    }
+    printf("\n");
+}
+
 static enum status run(struct watch *watch)
 {
     if (!watch->is_live) {
@@ -160,8 +170,7 @@ static enum status run(struct watch *watch)
     enum status status = run_live(watch);
     screen_close(&watch->screen);
     if (watch->job != NULL) {
-        printf("job %lld: %s, epoch %lld of %lld\n", (long long)integer_of(watch->job, "id"), text_of(watch->job, "state"),
-               (long long)integer_of(watch->job, "epoch"), (long long)integer_of(watch->job, "epochs"));
+        print_left(watch->job);
     }
     return status;
 }

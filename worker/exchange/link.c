@@ -59,7 +59,7 @@ static int connect_once(const struct addrinfo *found, int64_t most_ms)
     return -1;
 }
 
-static enum status socket_open(const char *join, double join_timeout_s, int *out)
+static enum status socket_open(const char *join, double join_timeout_s, bool talks, int *out)
 {
     struct address where;
     enum status status = address_parse(join, "--join", &where);
@@ -79,9 +79,14 @@ static enum status socket_open(const char *join, double join_timeout_s, int *out
         if (*out >= 0) {
             return STATUS_OK;
         }
+        const char *why = unknown != 0 ? gai_strerror(unknown) : strerror(error);
         if (clock_ms() >= by) {
-            return status_fail(STATUS_PEER, "cannot reach the coordinator at %s within %g s: %s", join, join_timeout_s,
-                               unknown != 0 ? gai_strerror(unknown) : strerror(error));
+            return status_fail(STATUS_PEER, "cannot reach the coordinator at %s within %g s: %s", join, join_timeout_s, why);
+        }
+        if (talks) {
+            fprintf(stderr, "trainer-worker: no coordinator answers at %s yet (%s): trying for %g s\n", join, why,
+                    join_timeout_s);
+            talks = false; /* once */
         }
         poll(NULL, 0, RETRY_MS);
     }
@@ -100,7 +105,7 @@ static void alive_ask(int file)
 enum status link_open(const char *join, double join_timeout_s, bool talks, struct link **out)
 {
     int file;
-    enum status status = socket_open(join, join_timeout_s, &file);
+    enum status status = socket_open(join, join_timeout_s, talks, &file);
     if (status != STATUS_OK) {
         return status;
     }

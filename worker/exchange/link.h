@@ -19,7 +19,7 @@ struct link;
 
 /* Connect to the coordinator, trying again until join_timeout_s are over.
  *
- *   talks   print on stderr why the job ended when the coordinator ends it (for workers started by hand)
+ *   talks   print on stderr that it is waited for, and why the job ended when the coordinator ends it (for workers started by hand)
  *   owns    the caller owns *out: link_close
  *   errors  STATUS_CONFIG the address; STATUS_PEER no coordinator answers
  */

@@ -7,6 +7,7 @@
 #include "protocol/memory.h"
 #include "worker/session/session_state.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,8 @@ static enum status trainer_start(struct session *session)
     if (status != STATUS_OK) {
         return status;
     }
+    session_say(session, "has %d of %d part%s, and %s", (int)session->n_own, (int)session->n_part,
+                session->n_part == 1 ? "" : "s", trainer_program(session->trainer)->forward_only ? "predicts" : "trains");
     struct memory_table planned, measured;
     trainer_memory(session->trainer, &planned, &measured);
     const struct library_versions libraries = trainer_libraries(session->trainer);
@@ -158,10 +161,24 @@ static void session_release(struct session *session)
     free(session);
 }
 
+void session_say(const struct session *session, const char *format, ...)
+{
+    if (!session->talks) {
+        return;
+    }
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "trainer-worker: %s\n", text);
+}
+
 enum status session_run(const struct session_setup *setup)
 {
     struct session *session = memory_alloc(1, sizeof *session);
     session->has_gpus = setup->has_gpus;
+    session->talks = setup->talks;
     enum status status = session_join(session, setup);
     if (status == STATUS_OK) {
         status = serve(session);
@@ -185,6 +202,7 @@ enum status session_run(const struct session_setup *setup)
     if (status == STATUS_OK) {
         link_part(session->link);
         transport_abandon(session->transport); /* all is answered, and the others leave too */
+        session_say(session, "the job is done");
     }
     session_release(session);
     return status;

@@ -22,7 +22,7 @@ struct session_setup {
     bool has_gpus;         /* all GPUs that it sees are its own, whichever other workers its machine has */
     int signals;           /* a signalfd of what is passed on to the coordinator; -1: none */
     double join_timeout_s; /* how long to try to reach it */
-    bool talks;            /* print on stderr why the job ended */
+    bool talks;            /* print on stderr what it does, and why the job ended: it was started by hand */
 };
 
 /* Serve one job to its end.

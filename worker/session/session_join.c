@@ -3,7 +3,9 @@
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "protocol/printable.h"
 #include "protocol/transport/join_proof.h"
+#include "protocol/transport/neighbour.h"
 #include "protocol/version.h"
 #include "worker/session/session_state.h"
 
@@ -21,6 +23,7 @@ struct join {
     const char *token;
     struct join_nonces nonces;
     char boot[CLOCK_BOOT_BYTES]; /* the machine */
+    struct neighbour neighbour;
 };
 
 static enum status hello_send(struct session *session, const struct session_setup *setup, const struct join *join)
@@ -35,6 +38,8 @@ static enum status hello_send(struct session *session, const struct session_setu
         .nonce = {join->nonces.worker, JOIN_NONCE_BYTES},
         .host = message_text(setup->host != NULL ? setup->host : host),
         .machine = message_text(join->boot),
+        .memory = message_text(join->neighbour.memory),
+        .network = message_text(join->neighbour.network),
         .pid = (uint32_t)getpid(),
         .rank = setup->rank,
         .n_core = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint32_t)CPU_COUNT(&cores) : 1,
@@ -174,8 +179,14 @@ enum status session_join(struct session *session, const struct session_setup *se
     }
     struct join join = {.token = setup->token};
     clock_boot_id(join.boot);
+    if (status == STATUS_OK) {
+        neighbour_self(transport_shares_memory(session->transport), &join.neighbour);
+    }
     status = status == STATUS_OK ? challenge_take(session, &join) : status;
     status = status == STATUS_OK ? hello_send(session, setup, &join) : status;
+    if (status == STATUS_OK) {
+        session_say(session, "connected to %s, waiting until the job's other workers are, too", setup->join);
+    }
     status = status == STATUS_OK ? welcome_take(session, &join) : status;
     status = status == STATUS_OK ? peers_take(session, &join) : status;
     if (status == STATUS_OK) {
@@ -185,6 +196,10 @@ enum status session_join(struct session *session, const struct session_setup *se
         return status;
     }
     log_init("trainer-worker", (int)session->rank, log_level());
+    char name[JOB_TEXT_BYTES];
+    printable_copy(session->job.job.name, name, sizeof name);
+    session_say(session, "worker %u of %u of job '%.200s', with %u thread%s", session->rank, session->n_rank, name,
+                session->n_thread, session->n_thread == 1 ? "" : "s");
     struct message_connected connected = {.rank = session->rank};
     size_t n;
     void *frame = control_frame_connected(&connected, &n);

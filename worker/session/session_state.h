@@ -34,6 +34,7 @@ struct session {
     struct job job;
     uint32_t rank, n_rank;
     uint32_t n_thread;
+    bool talks;    /* session_setup */
     bool has_gpus; /* of its own: session_setup */
 
     int32_t n_part; /* 0: not placed yet */
@@ -62,6 +63,10 @@ struct session {
     enum status failed; /* inside an event, the first time, … */
     char reason[1024];  /* … with this sentence */
 };
+
+/* --- session.c --- */
+/* A line for who started this worker by hand; nothing where it was started otherwise. */
+void session_say(const struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* --- session_join.c --- */
 /* Hello, welcome, addresses: everybody can be sent to when it returns. */

@@ -77,7 +77,8 @@ class APrediction(FolderCase):
 
     def test_says_what_is_wrong(self) -> None:
         self.refused(trainerd.MissingInput, "dataset.path: ", self.predict, "nowhere")
-        self.refused(trainerd.MissingInput, "expected the folder of a job's results", trainerd.predict, "runs/none", "data")
+        self.refused(trainerd.MissingInput, "/runs/none': No such file or directory, expected the folder of a training's results",
+                     trainerd.predict, "runs/none", "data")
         self.refused(trainerd.JobFileError, "unknown key 'epoch'", self.predict, "data", set={"train.epoch": 3})
         self.refused(trainerd.UsageError, "data is a int, expected a folder's path", self.predict, 3)
         self.refused(trainerd.MissingInput, "cannot run '/none': No such file or directory", self.predict, "data", program="/none")

@@ -121,7 +121,7 @@ Test(experiments, the_same_sweep_sent_again_is_one_group_and_another_group_runs_
     cr_assert_eq(strncmp(printed, group, strlen(group)), 0);
     EXPECT(0, "2 jobs, 3 to 4\n", "submit", "job.toml", "--seeds", "2", "--group", "again");
     EXPECT(0, "3 jobs, 5 to 7\n", "submit", "job.toml", "--seeds", "3");
-    EXPECT(0, "1 job, 8 to 8\n", "submit", "job.toml", "--seeds", "9", "-s", "train.epochs=2", "--split", "0", "--seeds", "1");
+    EXPECT(0, "1 job, 8\n", "submit", "job.toml", "--seeds", "9", "-s", "train.epochs=2", "--split", "0", "--seeds", "1");
     EXPECT(0, "9\n", "submit", "job.toml", "--group", "again");
     cr_assert_eq(n_jobs(), 9);
     await_in("again", "SUCCEEDED", 3);
@@ -256,7 +256,7 @@ Test(experiments, a_groups_picture_has_a_curve_for_each_setting)
     EXPECT(0, "", "submit", "long.toml", "--group", "all-slots", "-s", "workers.count=4", "-s", "partition.parts=4");
     await_in("all-slots", "RUNNING", 1);
     EXPECT(0, "", "submit", "job.toml", "--group", "waits", "--seeds", "2");
-    EXPECT(66, "there is no epoch to draw yet", "plot", "waits");
+    EXPECT(66, "there is no epoch to draw: none is done yet", "plot", "waits");
     EXPECT(0, "", "cancel", "--group", "waits");
     EXPECT(0, "", "cancel", "--group", "all-slots");
     EXPECT(66, "there is no job 'none'", "plot", "none");
@@ -325,7 +325,7 @@ Test(experiments, all_splits_of_a_data_folder_are_a_job_each_on_one_cached_parti
     EXPECT(2, "--split all: the paths of --sweep dataset.path may have other splits", "submit", "split.toml", "--split", "all",
            "--sweep", "dataset.path=data,nowhere");
     EXPECT(78, "--set name: name must be fit for a folder", "submit", "split.toml", "--seeds", "1", "--name", "a/b");
-    EXPECT(0, "1 job, 10 to 10\n", "submit", "split.toml", "--seeds", "1", "--name", "a b", "--wait");
+    EXPECT(0, "1 job, 10\n", "submit", "split.toml", "--seeds", "1", "--name", "a b", "--wait");
     cr_assert_eq(strncmp(printed, "a b-", 4), 0, "%s", printed);
     EXPECT(65, "--split all: the splits of 'nowhere' cannot be counted", "submit", "split.toml", "--split", "all", "-s",
            "dataset.path=nowhere");

@@ -80,6 +80,7 @@ Test(trainctl, a_prediction_is_submitted_like_a_training_and_leaves_that_alone)
     cr_assert(folder_has("runs/k-predict/predictions.npy") && folder_has("runs/k/model.safetensors"));
     results_expect_same_file(folder_path("runs/k"), folder_path("runs/k-predict"), "logits.npy");
     EXPECT(0, "runs/k-predict", "show", "2");
+    EXPECT(0, "asks for       1 worker, 1 slot, 0 GPUs, priority 0, ", "show", "2");
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--predict", "runs/k", "-s", "workers.count=2");
     EXPECT(0, "EVALUATION  PLANNED", "show", "3");
     cr_assert_not_null(strstr(printed, "traffic of the evaluation"));
@@ -273,6 +274,22 @@ Test(trainctl, watch_takes_the_terminal_and_gives_it_back)
     EXPECT(0, "", "cancel", "long");
 }
 
+Test(trainctl, a_prediction_is_shown_without_epochs_and_one_epoch_as_one)
+{
+    int master, status;
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "train.epochs=1");
+    EXPECT(0, "after 1 epoch (", "logs", "1");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--predict", "runs/k");
+    EXPECT(0, " SUCCEEDED      -      - ", "status", "2");
+    EXPECT(0, "\"epochs\":0,", "status", "2", "--json");
+    EXPECT(66, "there is no epoch to draw: none is done yet, or it is a prediction", "plot", "2");
+    pid_t child = start_on_terminal((const char *const[]){"watch", "2", NULL}, &master);
+    await_shown(master, "job 2: SUCCEEDED\r\n");
+    cr_assert_not_null(strstr(output, "no epochs  1 worker, attempt 1"), "%s", output);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    close(master);
+}
+
 Test(trainctl, watch_on_no_terminal_writes_lines)
 {
     EXPECT(0, "", "submit", "job.toml");
@@ -382,6 +399,54 @@ Test(trainctl, without_a_daemon_it_leaves_with_69_and_says_how_to_start_one)
     setenv("XDG_RUNTIME_DIR", folder, 1);
     EXPECT(0, "no daemon: no daemon answers on", "version");
     cr_assert_not_null(strstr(output, "trainerd --listen"));
+}
+
+/* A command that cannot connect closes what it has not opened. */
+Test(trainctl, every_command_refuses_an_address_that_is_none_and_a_daemon_that_is_not_there)
+{
+    static const char *const commands[][4] = {
+        {"status"},
+        {"status", "1"},
+        {"show", "1"},
+        {"logs", "1"},
+        {"watch", "1"},
+        {"cancel", "1"},
+        {"cancel", "--group", "g"},
+        {"resume", "1"},
+        {"checkpoint", "1"},
+        {"scale", "1", "2"},
+        {"workers", "1"},
+        {"gpus"},
+        {"users"},
+        {"metrics", "1"},
+        {"plot", "1"},
+        {"compare", "g"},
+        {"backup", "b"},
+        {"drain"},
+        {"undrain"},
+        {"audit"},
+        {"submit", "job.toml"},
+        {"submit", "job.toml", "--seeds", "2"},
+        {"submit", "job.toml", "--wait"},
+    };
+    static const struct {
+        const char *address;
+        int code;
+        const char *words;
+    } cases[] = {
+        {"here", 78, "trainctl: --to: 'here' is not an address, expected unix:PATH or tcp:HOST:PORT\n"},
+        {"tcp:x", 78, "trainctl: --to: 'x' is not an address, expected HOST:PORT\n"},
+        {"tcp:127.0.0.1:1", 78, "trainctl: the daemon on tcp:127.0.0.1:1 is not known: run trainctl login tcp:127.0.0.1:1"},
+        {"unix:/nowhere/socket", 69, "trainctl: no daemon answers on unix:/nowhere/socket: No such file or directory\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t k = 0; k < sizeof commands / sizeof *commands; k++) {
+            const char *const *command = commands[k];
+            int code = RUN("--to", cases[i].address, command[0], command[1], command[2], command[3]);
+            cr_assert_eq(code, cases[i].code, "%s: exit %d: %s", command[0], code, output);
+            cr_assert_eq(strncmp(output, cases[i].words, strlen(cases[i].words)), 0, "%s: %s", command[0], output);
+        }
+    }
 }
 
 Test(trainctl, a_daemon_on_a_port_wants_the_secret)

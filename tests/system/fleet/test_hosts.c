@@ -9,6 +9,7 @@
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -148,9 +149,33 @@ Test(hosts, workers_on_two_machines_leave_the_same_files_as_one_worker_here)
     join(2, south, token);
     expect_end(&coordinator, 0, "results in apart");
     for (int i = 0; i < 3; i++) {
-        expect_end(&workers[i], 0, "");
+        expect_end(&workers[i], 0, "trainer-worker: connected to " JOIN ", waiting until the job's other workers are, too\n");
+        cr_assert_not_null(strstr(workers[i].words, " of 3 of job 'job', with 1 thread\n"), "%s", workers[i].words);
+        cr_assert_not_null(
+            strstr(workers[i].words, "trainer-worker: has 1 of 3 parts, and trains\ntrainer-worker: the job is done\n"), "%s",
+            workers[i].words);
     }
     results_expect_same(folder_path("alone"), folder_path("apart"), false);
+}
+
+/* UCX takes both machines for one, and shares memory where it cannot wake a process. */
+Test(hosts, workers_that_share_memory_and_no_network_are_told_to_use_tcp)
+{
+    for (int tcp = 0; tcp <= 1; tcp++) {
+        setenv("UCX_TLS", tcp ? "tcp" : "all", 1);
+        COORDINATE("--set", "train.epochs=2", "--set", "workers.count=2");
+        join(0, north, token);
+        process_await(&coordinator, "worker 0 joined: ");
+        join(1, south, token);
+        expect_end(&coordinator, 0, "results in ");
+        bool warned = strstr(coordinator.words, "warning: worker 0 and worker 1 are on one machine in different network "
+                                                "namespaces") != NULL &&
+                      strstr(coordinator.words, "with UCX_TLS=tcp in the environment") != NULL;
+        cr_assert_eq(warned, !tcp, "%s", coordinator.words);
+        expect_end(&workers[0], 0, "");
+        expect_end(&workers[1], 0, "");
+    }
+    unsetenv("UCX_TLS");
 }
 
 Test(hosts, a_worker_with_the_wrong_token_is_told_so_and_the_job_goes_on)

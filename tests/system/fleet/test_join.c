@@ -428,6 +428,32 @@ Test(join, refused_joins_are_logged_with_their_address_ten_a_minute)
     cr_assert_eq(n, 10, "%d lines: %s", n, said);
 }
 
+static void lonely_run(int port)
+{
+    char path[PATH_MAX], join[32];
+    freopen(folder_path("said"), "w", stderr);
+    program_find("trainer-worker", path, sizeof path);
+    snprintf(join, sizeof join, "127.0.0.1:%d", port);
+    execl(path, path, "--join", join, "--token-file", folder_path("token"), "--join-timeout", "0.3", (char *)NULL);
+    _exit(91);
+}
+
+Test(join, a_worker_that_finds_no_coordinator_says_that_it_tries_once_and_then_that_it_has_given_up)
+{
+    char said[512], words[512];
+    int port;
+    manual(1, &port); /* which is not opened: nothing listens there */
+    folder_write("token", "0123456789abcdef0123456789abcdef\n");
+    cr_assert_eq(chmod(folder_path("token"), 0600), 0);
+    expect_exit(beside(lonely_run, port), status_exit_code(STATUS_PEER));
+    folder_read("said", said, sizeof said);
+    snprintf(words, sizeof words,
+             "trainer-worker: no coordinator answers at 127.0.0.1:%d yet (Connection refused): trying for 0.3 s\n"
+             "trainer-worker: cannot reach the coordinator at 127.0.0.1:%d within 0.3 s: Connection refused\n",
+             port, port);
+    cr_assert_str_eq(said, words);
+}
+
 static void led_run(int port)
 {
     freopen(folder_path("said"), "w", stderr);

@@ -59,7 +59,7 @@ Test(results, the_checksums_of_the_files_are_in_result_json)
 
 Test(results, logits_are_those_of_the_best_weights)
 {
-    job_run("--set train.epochs=20 --set train.lr=0.5 --set output.trace=true");
+    job_run("--set train.epochs=20 --set train.lr=0.5 --set output.trace=true --set output.last_logits=true");
     json_t *result = results_json(folder_path("o/result.json")), *best = json_object_get(result, "best");
     cr_assert_lt(results_number(best, "epoch"), 19, "the last epoch is the best: the test shows nothing");
     cr_assert_str_eq(json_string_value(json_object_get(best, "chosen_by")), "valid_metric");
@@ -69,6 +69,9 @@ Test(results, logits_are_those_of_the_best_weights)
     cr_assert(are_same("o/logits.npy", "best/logits.npy"));
     job_run("--set train.epochs=0 --set output.dir=last --set model.init=o/model.safetensors");
     cr_assert_not(are_same("o/logits.npy", "last/logits.npy"));
+    cr_assert(are_same("o/logits_last.npy", "last/logits.npy") && !folder_has("last/logits_last.npy"));
+    job_run("--set train.epochs=20 --set train.lr=0.5 --set output.trace=true --set workers.count=2");
+    cr_assert_not(folder_has("o/logits_last.npy"), "of the run before");
 }
 
 #define NO_VALID "--set dataset.generator=sbm --set dataset.nodes=200 --set dataset.train_share=1 "

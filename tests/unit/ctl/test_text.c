@@ -50,6 +50,23 @@ Test(text, a_metric_is_in_percent_unless_its_name_says_that_it_is_no_fraction)
     }
 }
 
+Test(text, one_is_one_and_a_job_without_epochs_shows_none)
+{
+    char shown[TEXT_BYTES];
+    text_count(1, "epoch", shown);
+    cr_assert_str_eq(shown, "1 epoch");
+    text_count(0, "GPU", shown);
+    cr_assert_str_eq(shown, "0 GPUs");
+    json_t *job = json_pack("{s:i, s:i}", "epoch", 3, "epochs", 10);
+    text_epochs(job, shown);
+    cr_assert_str_eq(shown, "3/10");
+    json_object_set_new(job, "epoch", json_integer(0));
+    json_object_set_new(job, "epochs", json_integer(0));
+    text_epochs(job, shown);
+    cr_assert_str_eq(shown, "-");
+    json_decref(job);
+}
+
 Test(text, times_are_read_with_their_units)
 {
     double seconds;

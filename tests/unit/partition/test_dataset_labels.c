@@ -30,7 +30,7 @@ Test(dataset_labels, labels_that_do_not_fit_are_refused)
     fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){0, 1, -2, 1, 0, 0});
     bad("labels.npy: node 2 has label -2", "expected -1 (none) or a class");
     fixture_f32("labels.npy", 1, (int64_t[]){6}, (float[]){0, 1, 0, 1, 0, 1});
-    bad("labels.npy: holds float32", "expected integers");
+    bad("labels.npy: holds float32", "expected integers, a class for each node; numbers to be predicted need train.loss");
     fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){-1, -1, -1, -1, -1, -1});
     bad("labels.npy: no node has a label", "expected at least one class");
     fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){-1, 1, 0, 1, 0, 0});

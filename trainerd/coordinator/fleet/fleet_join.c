@@ -39,7 +39,8 @@ static struct fleet_worker *rank_find(struct fleet *fleet, uint32_t wish, uint32
 
 static bool hello_read(struct fleet_client *client, const struct control_frame *frame, struct message_hello *out)
 {
-    if (frame->id == MESSAGE_HELLO_1 || frame->id == MESSAGE_HELLO_2 || frame->id == MESSAGE_HELLO_3) {
+    if (frame->id == MESSAGE_HELLO_1 || frame->id == MESSAGE_HELLO_2 || frame->id == MESSAGE_HELLO_3 ||
+        frame->id == MESSAGE_HELLO_4) {
         refuse(client, "the worker is of an older version of trainerd than its coordinator: install trainerd " TRAINERD_VERSION
                        " on its machine");
         return false;
@@ -89,6 +90,11 @@ void fleet_challenge(struct fleet_client *client)
     fleet_client_send(client, frame, n);
 }
 
+static void text_take(char out[64], const struct message_span *text)
+{
+    snprintf(out, 64, "%.*s", (int)(text->n_bytes < 63 ? text->n_bytes : 63), (const char *)text->at);
+}
+
 void fleet_hello(struct fleet_client *client, const struct control_frame *frame)
 {
     struct message_hello hello;
@@ -112,10 +118,10 @@ void fleet_hello(struct fleet_client *client, const struct control_frame *frame)
     worker->n_core = hello.n_core;
     worker->ciphers = hello.ciphers;
     worker->last_seen_ms = clock_ms();
-    snprintf(worker->host, sizeof worker->host, "%.*s", (int)(hello.host.n_bytes < 63 ? hello.host.n_bytes : 63),
-             (const char *)hello.host.at);
-    snprintf(worker->machine, sizeof worker->machine, "%.*s", (int)(hello.machine.n_bytes < 63 ? hello.machine.n_bytes : 63),
-             (const char *)hello.machine.at);
+    text_take(worker->host, &hello.host);
+    text_take(worker->machine, &hello.machine);
+    text_take(worker->neighbour.memory, &hello.memory);
+    text_take(worker->neighbour.network, &hello.network);
     worker->n_address = hello.address.n_bytes;
     worker->address = memory_alloc(worker->n_address, 1);
     memcpy(worker->address, hello.address.at, worker->n_address);
@@ -156,6 +162,24 @@ static void near_find(const struct fleet *fleet, const struct fleet_worker *work
         const struct fleet_worker *other = peer < fleet->n_worker ? &fleet->workers[peer] : &own;
         near[peer] = fleet->job->workers.encryption != JOB_ENCRYPTION_ON && is_near(worker != NULL ? worker : &own, other);
     }
+}
+
+bool fleet_sleepers(const struct fleet *fleet, uint32_t *one_out, uint32_t *other_out)
+{
+    struct fleet_worker own = {0};
+    machine_own(&own);
+    neighbour_self(transport_shares_memory(fleet->transport), &own.neighbour);
+    for (uint32_t i = 0; i < fleet->n_worker; i++) {
+        for (uint32_t k = i + 1; k <= fleet->n_worker; k++) {
+            const struct fleet_worker *one = &fleet->workers[i], *other = k < fleet->n_worker ? &fleet->workers[k] : &own;
+            if (strcmp(one->machine, other->machine) == 0 && neighbour_sleeps(&one->neighbour, &other->neighbour)) {
+                *one_out = i;
+                *other_out = k;
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 /* Choose the cipher that all processors have, or none where nothing is to be sealed. */

@@ -10,6 +10,7 @@
 #include "protocol/log_limit.h"
 #include "protocol/transport/control_seal.h"
 #include "protocol/transport/join_proof.h"
+#include "protocol/transport/neighbour.h"
 #include "protocol/transport/transport.h"
 #include "trainerd/coordinator/fleet/fleet.h"
 
@@ -44,6 +45,7 @@ struct fleet_worker {
     bool is_child; /* a child process, its own or its ssh, running or not yet reaped */
     bool was_started;
     char host[64], machine[FLEET_MACHINE_BYTES];
+    struct neighbour neighbour;
     uint32_t n_core, ciphers;
     void *address; /* of its transport */
     size_t n_address;

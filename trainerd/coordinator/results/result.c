@@ -43,8 +43,8 @@ static json_t *best_json(const struct result *result)
     if (state->n_epoch == 0) {
         snprintf(reason, sizeof reason, "there was no epoch: best.safetensors holds the initial weights");
     } else if (is_chosen) {
-        snprintf(reason, sizeof reason, "best.safetensors holds the weights with the best valid metric, after %lld epochs",
-                 (long long)state->best_epoch + 1);
+        snprintf(reason, sizeof reason, "best.safetensors holds the weights with the best valid metric, after %lld epoch%s",
+                 (long long)state->best_epoch + 1, state->best_epoch == 0 ? "" : "s");
     } else {
         snprintf(reason, sizeof reason, "%s to choose by: best.safetensors holds the last weights",
                  result_no_choice(result->dataset));
@@ -147,11 +147,12 @@ static void put_end(json_t *all, const struct result *result)
     if (result->source != NULL) {
         snprintf(reason, sizeof reason, "all %lld nodes are predicted", (long long)result->dataset->n_node);
     } else if (training->end == TRAINING_END_PATIENCE) {
-        snprintf(reason, sizeof reason, "no better metric in %lld evaluations, after %lld of %lld epochs",
-                 (long long)training->state.n_stale, (long long)training->state.n_epoch,
-                 (long long)training->job->train.epochs);
+        snprintf(reason, sizeof reason, "no better metric in %lld evaluation%s, after %lld of %lld epochs",
+                 (long long)training->state.n_stale, training->state.n_stale == 1 ? "" : "s",
+                 (long long)training->state.n_epoch, (long long)training->job->train.epochs);
     } else {
-        snprintf(reason, sizeof reason, "all %lld epochs are done", (long long)training->state.n_epoch);
+        int64_t n = training->state.n_epoch;
+        snprintf(reason, sizeof reason, n == 1 ? "the only epoch is done" : "all %lld epochs are done", (long long)n);
     }
     json_object_set_new(all, "state", json_string("SUCCEEDED"));
     json_object_set_new(all, "reason", json_string(reason));

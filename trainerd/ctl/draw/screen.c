@@ -245,16 +245,21 @@ static void draw_titles(struct frame *frame, const json_t *job, enum curve first
 
 static void draw_head(struct frame *frame, const json_t *job)
 {
-    char left[TEXT_BYTES], epoch_s[TEXT_BYTES], planned[TEXT_BYTES], held[TEXT_BYTES];
+    char left[TEXT_BYTES], epoch_s[TEXT_BYTES], planned[TEXT_BYTES], held[TEXT_BYTES], workers[TEXT_BYTES], epochs[TEXT_BYTES];
+    char progress[4 * TEXT_BYTES] = "no epochs";
+    text_count(integer_of(job, "workers"), "worker", workers);
+    text_epochs(job, epochs);
     text_duration(number_of(job, "seconds_left"), left);
     text_duration(number_of(job, "epoch_s"), epoch_s);
     text_bytes(number_of(job, "memory"), planned);
     text_bytes(number_of(job, "memory_measured"), held);
     line(frame, "job %lld  %s  %s  %s", (long long)integer_of(job, "id"), text_of(job, "name"), text_of(job, "state"),
          text_of(job, "reason_text"));
-    line(frame, "epoch %lld/%lld, %s left, %s/epoch  %lld workers, attempt %lld  memory %s of %s planned",
-         (long long)integer_of(job, "epoch"), (long long)integer_of(job, "epochs"), left, epoch_s,
-         (long long)integer_of(job, "workers"), (long long)integer_of(job, "attempt"), held, planned);
+    if (integer_of(job, "epochs") > 0) {
+        snprintf(progress, sizeof progress, "epoch %s, %s left, %s/epoch", epochs, left, epoch_s);
+    }
+    line(frame, "%s  %s, attempt %lld  memory %s of %s planned", progress, workers, (long long)integer_of(job, "attempt"), held,
+         planned);
     draw_bar(frame, number_of(job, "percent") / 100.0);
 }
 

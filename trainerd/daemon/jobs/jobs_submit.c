@@ -52,7 +52,7 @@ static enum status fill(const struct jobs *jobs, struct job_record *record, cons
     record->submitted_at = record->changed_at = clock_wall_s();
     record->exit_code = -1;
     record->progress = unknown_progress;
-    record->progress.n_epoch = job->train.epochs;
+    record->progress.n_epoch = job_predicts(job) ? 0 : job->train.epochs;
     return STATUS_OK;
 }
 
