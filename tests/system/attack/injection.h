@@ -44,7 +44,8 @@
     X(worker_stopped,             4)                                                                           \
     X(planner_killed,             4)                                                                           \
     X(all_killed,                 2) /* as when the machine loses its power */                                 \
-    X(disk_filled,                2) /* the state folder's, where it could be made small */
+    X(disk_filled,                2) /* the state folder's, where it could be made small */                   \
+    X(store_set_back,             2) /* to a copy of a moment before, with its -wal */
 /* clang-format on */
 
 #define X(name, weight) void injection_##name(enum user who, enum user other);

@@ -185,7 +185,14 @@ void faults_disk_end(void)
     }
 }
 
-/* What jobs write there is lost meanwhile, so that jobs that are open may fail; what the daemon has acknowledged is kept. */
+static bool reserve_is_held(void)
+{
+    struct stat about;
+    return stat(folder_path("state/reserve"), &about) == 0 && about.st_size > 0;
+}
+
+/* What jobs write there is lost meanwhile, so that jobs that are open may fail. With its reserve the daemon accepts a job and keeps it; while that
+ * is given away, which it takes again within a minute, it may refuse. */
 void injection_disk_filled(enum user who, enum user other)
 {
     (void)other;
@@ -194,13 +201,46 @@ void injection_disk_filled(enum user who, enum user other)
         campaign_note("no small disk");
         return;
     }
+    works_foul_open();
+    bool is_held = reserve_is_held();
     int file = open(folder_path("state/fill"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     while (write(file, block, sizeof block) > 0) {
     }
-    works_foul_open();
-    struct work *work = work_submit(who, 0, NULL, NULL, true);
-    work->is_cancelled = true;
-    json_decref(talk_ask(who, "{\"v\":1,\"id\":1,\"cmd\":\"cancel\",\"job\":%lld}", (long long)work->id));
+    if (is_held) {
+        struct work *work = work_submit(who, 0, NULL, NULL, true);
+        work->is_cancelled = true;
+        json_decref(talk_ask(who, "{\"v\":1,\"id\":1,\"cmd\":\"cancel\",\"job\":%lld}", (long long)work->id));
+    }
+    json_t *answer = talk_ask(who, "{\"v\":1,\"id\":1,\"cmd\":\"status\"}");
+    HOLDS(talk_is_ok(answer), "status on a full disk: %s", talk_error(answer));
+    json_decref(answer);
     close(file);
     unlink(folder_path("state/fill"));
+}
+
+/* --- the store --- */
+
+static void run_in_folder(const char *command)
+{
+    char line[512];
+    snprintf(line, sizeof line, "cd '%s' && %s", folder, command);
+    HOLDS(system(line) == 0, "%s", line);
+}
+
+/* The store forgets what a daemon did for a moment, as a disk that has not written all: no job was submitted meanwhile, so that none is lost. */
+void injection_store_set_back(enum user who, enum user other)
+{
+    (void)who;
+    (void)other;
+    if (!faults_may_kill) {
+        return;
+    }
+    kill_daemon(true);
+    run_in_folder("rm -rf older && mkdir older && cp -p state/jobs.sqlite* older/");
+    target_start(NULL);
+    campaign_nap(campaign_draw(400));
+    target_kill();
+    run_in_folder("rm state/jobs.sqlite* && cp -p older/* state/");
+    faults_start_daemon();
+    works_reopen();
 }

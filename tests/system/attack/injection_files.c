@@ -2,6 +2,7 @@
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/system/attack/campaign.h"
+#include "tests/system/attack/inherited.h"
 #include "tests/system/attack/injection.h"
 #include "tests/system/attack/talk.h"
 #include "tests/system/attack/work.h"
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define N_OF(array) ((uint32_t)(sizeof(array) / sizeof *(array)))
@@ -205,16 +205,6 @@ void injection_state_folder_planted(enum user who, enum user other)
     HOLDS(!opens && !makes && !moves && !reads, "%s can change or read %s", user_home(who), name);
 }
 
-/* --- files that a coordinator has inherited --- */
-
-static int64_t pid_of(const struct work *work)
-{
-    json_t *answer = talk_ask(USER_ROOT, "{\"v\":1,\"id\":1,\"cmd\":\"workers\",\"job\":%lld}", (long long)work->id);
-    int64_t pid = json_integer_value(json_object_get(answer, "coordinator"));
-    json_decref(answer);
-    return pid;
-}
-
 static void tamper(int file, uint32_t how)
 {
     static const char lie[] = "{\"attempt\":1,\"event\":\"end\",\"exit_code\":65,\"reason\":\"planted\"}\n",
@@ -253,26 +243,18 @@ void injection_descriptors_taken(enum user who, enum user other)
 {
     (void)other;
     struct work *work = work_submit(who, WORK_KIND_LONG, NULL, NULL, true);
-    double since_s = clock_s();
-    int64_t pid = 0;
-    while ((pid = pid_of(work)) == 0 && clock_s() - since_s < 2) {
-        campaign_nap(5);
-    }
+    pid_t pid = inherited_await(work, 2);
     campaign_nap(campaign_draw(200));
-    int process = pid > 0 ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0u) : -1;
-    for (int number = 0; process >= 0 && number < 32; number++) {
-        char path[64], target[PATH_MAX] = "";
-        snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)pid, number);
-        if (readlink(path, target, sizeof target - 1) <= 0 || strstr(target, "/state/jobs/") == NULL || campaign_draw(2) == 0) {
-            continue;
+    for (int number = 0; pid > 0 && number < INHERITED_MOST; number++) {
+        char name[INHERITED_BYTES];
+        int file = inherited_take(pid, number, name);
+        if (file >= 0 && campaign_draw(2) == 0) {
+            uint32_t how = campaign_draw(7);
+            campaign_note("%s:%u", name, how);
+            user_become(who);
+            tamper(file, how);
+            user_leave();
         }
-        int file = (int)syscall(SYS_pidfd_getfd, process, number, 0u);
-        uint32_t how = campaign_draw(7);
-        campaign_note("%s:%u", strrchr(target, '/') + 1, how);
-        user_become(who);
-        tamper(file, how);
-        user_leave();
         close(file);
     }
-    close(process);
 }

@@ -119,6 +119,12 @@ static bool has_died_soon(bool is_likely)
     return has_died;
 }
 
+/* The connection ends for its own sake, not for what was asked. */
+static bool is_farewell(const json_t *answer)
+{
+    return json_is_null(json_object_get(answer, "id")) && strstr(talk_error(answer), "not JSON") == NULL;
+}
+
 json_t *talk_ask(enum user who, const char *format, ...)
 {
     static char request[1 << 17];
@@ -129,7 +135,7 @@ json_t *talk_ask(enum user who, const char *format, ...)
     cr_assert_lt(n, (int)sizeof request);
     for (int try = 0; try < 6; try++) {
         json_t *answer = talk_try(who, request);
-        if (answer != NULL && !json_is_null(json_object_get(answer, "id"))) {
+        if (answer != NULL && !is_farewell(answer)) {
             return answer;
         }
         bool has_died = has_died_soon(answer == NULL);

@@ -141,32 +141,59 @@ static bool is_ended(const json_t *job)
     return strcmp(state, "SUCCEEDED") == 0 || strcmp(state, "FAILED") == 0 || strcmp(state, "CANCELLED") == 0;
 }
 
-size_t works_look(void)
+static json_t *ask_active(void)
 {
     json_t *answer = talk_ask(USER_ROOT, "{\"v\":1,\"id\":1,\"cmd\":\"status\",\"active\":true,\"limit\":1000}");
-    json_t *jobs = json_object_get(answer, "jobs"), *job;
-    size_t n_open = 0, i;
     HOLDS(talk_is_ok(answer), "status: %s", talk_error(answer));
-    for (size_t w = 0; w < n_work; w++) {
-        bool is_active = false;
-        json_array_foreach(jobs, i, job)
-        {
-            is_active = is_active || json_integer_value(json_object_get(job, "id")) == works[w].id;
+    return answer;
+}
+
+static bool is_among(const json_t *answer, int64_t id)
+{
+    const json_t *jobs = json_object_get(answer, "jobs"), *job;
+    size_t i;
+    json_array_foreach(jobs, i, job)
+    {
+        if (json_integer_value(json_object_get(job, "id")) == id) {
+            return true;
         }
-        if (!works[w].has_ended && !is_active) {
-            json_t *one = talk_ask(USER_ROOT, "{\"v\":1,\"id\":1,\"cmd\":\"status\",\"job\":%lld}", (long long)works[w].id);
-            HOLDS(talk_is_ok(one), "job %lld is not known any more: %s", (long long)works[w].id, talk_error(one));
-            job = json_array_get(json_object_get(one, "jobs"), 0);
-            if (is_ended(job)) { /* a daemon that was started meanwhile may have it running again */
-                expect_good_end(&works[w], job);
-                works[w].has_ended = true;
-            }
-            json_decref(one);
-        }
-        n_open += !works[w].has_ended;
+    }
+    return false;
+}
+
+static void look_at_end(struct work *work)
+{
+    json_t *answer = talk_ask(USER_ROOT, "{\"v\":1,\"id\":1,\"cmd\":\"status\",\"job\":%lld}", (long long)work->id);
+    HOLDS(talk_is_ok(answer), "job %lld is not known any more: %s", (long long)work->id, talk_error(answer));
+    const json_t *job = json_array_get(json_object_get(answer, "jobs"), 0);
+    if (is_ended(job)) { /* its owner may have resumed it meanwhile */
+        expect_good_end(work, job);
+        work->has_ended = true;
     }
     json_decref(answer);
+}
+
+size_t works_look(void)
+{
+    json_t *active = ask_active();
+    size_t n_open = 0;
+    for (size_t i = 0; i < n_work; i++) {
+        if (!works[i].has_ended && !is_among(active, works[i].id)) {
+            look_at_end(&works[i]);
+        }
+        n_open += !works[i].has_ended;
+    }
+    json_decref(active);
     return n_open;
+}
+
+void works_reopen(void)
+{
+    json_t *active = ask_active();
+    for (size_t i = 0; i < n_work; i++) {
+        works[i].has_ended = works[i].has_ended && !is_among(active, works[i].id);
+    }
+    json_decref(active);
 }
 
 void works_settle(void)

@@ -35,6 +35,9 @@ struct work *work_draw(enum user who, bool is_open);
 /* Jobs that are open may fail from here on: what all share has failed them. */
 void works_foul_open(void);
 
+/* Jobs that have ended are open again where the daemon says so: its store was set back. */
+void works_reopen(void);
+
 /* Ask the daemon, as root, about all jobs that were open, and check those that have ended. Gives how many are open. */
 size_t works_look(void);
 /* Wait until all have ended. */
