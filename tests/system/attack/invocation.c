@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 char invocation_said[1 << 16];
+static int n_refused;
 
 static void run(const char *const arguments[])
 {
@@ -113,6 +114,11 @@ static bool has_one_of(const char *text, const char *where)
     return false;
 }
 
+int invocation_n_refused(void)
+{
+    return n_refused;
+}
+
 void invocation_expect(int code, const int allowed[], const char *where)
 {
     bool is_allowed = false;
@@ -120,6 +126,7 @@ void invocation_expect(int code, const int allowed[], const char *where)
         is_allowed = is_allowed || allowed[i] == code;
     }
     HOLDS(is_allowed, "exit %d: %.2000s", code, invocation_said);
+    n_refused += code != 0;
     const char *line = last_line();
     HOLDS(code == 0 || (strncmp(line, "train", 5) == 0 && strstr(line, ": ") != NULL), "exit %d without a reason: %.2000s",
           code, invocation_said);

@@ -16,6 +16,9 @@ int invocation_run(const char *const arguments[], const char *ready);
 /* Its standard error. */
 extern char invocation_said[1 << 16];
 
+/* How many ends had another exit code than 0: most hostile inputs are to be noticed. */
+int invocation_n_refused(void);
+
 /* The end is a documented one: an exit code of this list (ended by -1), and with another than 0 a last line that says what is wrong, in printable
  * UTF-8, and has one of the texts of `where`, between '|'. */
 void invocation_expect(int code, const int allowed[], const char *where);

@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { N_PROCESS = 8192 };
+enum { N_PROCESS = 8192, N_FILE = 8192 };
 
 struct entry {
     pid_t pid, parent;
@@ -26,6 +27,7 @@ static int watched_status;
 void processes_begin(void)
 {
     cr_assert_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){N_FILE, N_FILE}), 0);
 }
 
 void processes_watch(pid_t pid)

@@ -8,7 +8,7 @@
 
 enum process_kind { PROCESS_COORDINATOR, PROCESS_WORKER, PROCESS_PLANNER, PROCESS_ANY };
 
-/* Take orphans from here on. */
+/* Take orphans from here on. And let this process and the daemon have thousands of connections. */
 void processes_begin(void);
 
 /* Reap what has ended. The status of the watched process is kept: processes_ended gives true once it has, and its status. */

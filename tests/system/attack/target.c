@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,7 +49,6 @@ static void run(const char *faults)
     dup2(log, STDERR_FILENO);
     dup2(log, STDOUT_FILENO);
     close(log);
-    setrlimit(RLIMIT_NOFILE, &(struct rlimit){8192, 8192});
     if (faults != NULL) {
         setenv("TRAINERD_FAULTS", faults, 1);
     }
@@ -67,7 +65,7 @@ static void run(const char *faults)
                                    "--set",
                                    "memory=64GiB",
                                    "--set",
-                                   "pass_environment=TRAINERD_FAULTS TRAINERD_ASAN ASAN_OPTIONS LSAN_OPTIONS",
+                                   "pass_environment=TRAINERD_FAULTS ASAN_OPTIONS LSAN_OPTIONS",
                                    "--set",
                                    "backoff_s=0.05",
                                    "--set",

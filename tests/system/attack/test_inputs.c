@@ -6,6 +6,7 @@
 #include "tests/support/process/folder.h"
 #include "tests/system/attack/campaign.h"
 #include "tests/system/attack/door.h"
+#include "tests/system/attack/invocation.h"
 #include "tests/system/attack/processes.h"
 #include "tests/system/attack/talk.h"
 #include "tests/system/attack/target.h"
@@ -47,7 +48,9 @@ Test(attack, inputs)
     HOLDS(strstr(talk_http("/metrics"), "HTTP/1.1 200") != NULL, "no metrics");
     target_end();
     processes_expect_none();
-    fprintf(stderr, "attack: %d inputs, seed %llu\n", n_input, (unsigned long long)campaign_seed());
+    fprintf(stderr, "attack: %d inputs, %d refused by programs, seed %llu\n", n_input, invocation_n_refused(),
+            (unsigned long long)campaign_seed());
+    cr_assert_geq(invocation_n_refused(), n_input / 3, "%d", invocation_n_refused());
     cr_assert_geq(n_input, campaign_is_thorough() ? 1000 : 100);
     folder_remove();
 }

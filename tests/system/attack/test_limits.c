@@ -10,7 +10,6 @@
 
 #include <criterion/criterion.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 static void begin(void)
@@ -18,7 +17,6 @@ static void begin(void)
     if (!users_make()) {
         cr_skip_test("only root can start a daemon that users share");
     }
-    setrlimit(RLIMIT_NOFILE, &(struct rlimit){8192, 8192});
     processes_begin();
 }
 
