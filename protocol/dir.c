@@ -53,6 +53,47 @@ static enum status path_set(struct dir *dir, const char *folder, const char *nam
                : status_fail(STATUS_CREATE, "folder '%.200s…': its path is too long for this system", dir->path);
 }
 
+/* Is the link `name` of the folder `at` one that this user may follow? */
+static enum status link_check(int at, const char *path, int link)
+{
+    struct stat about, parent;
+    if (fstat(link, &about) != 0 || fstat(at, &parent) != 0) {
+        return status_fail(STATUS_CREATE, "cannot open folder '%s': %s", path, strerror(errno));
+    }
+    return about.st_uid == geteuid() || about.st_uid == 0 || about.st_uid == parent.st_uid
+               ? STATUS_OK
+               : status_fail(STATUS_CREATE, "'%s' is a link of another user (%u), expected a folder or a link of one's own",
+                             path, (unsigned)about.st_uid);
+}
+
+/* Follow the link that a path without slashes at its end names, as it is read once: what takes its place meanwhile is not followed. */
+static enum status open_own_link(struct dir *out)
+{
+    char parent[PATH_MAX], target[PATH_MAX] = "";
+    const char *slash = strrchr(out->path, '/'), *name = slash != NULL ? slash + 1 : out->path;
+    int n = slash != NULL ? (int)(name - out->path) : 1;
+    snprintf(parent, sizeof parent, "%.*s", n, slash != NULL ? out->path : ".");
+    int at = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int link = at >= 0 ? openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
+    enum status status = STATUS_OK;
+    if (link < 0 || readlinkat(link, "", target, sizeof target - 1) <= 0) {
+        status = fail_folder(AT_FDCWD, "", out->path, link < 0 ? errno : ENOTDIR);
+    } else {
+        status = link_check(at, out->path, link);
+    }
+    if (status == STATUS_OK) {
+        out->file = openat(at, target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        status = out->file >= 0 ? STATUS_OK : fail_folder(AT_FDCWD, "", out->path, errno);
+    }
+    if (link >= 0) {
+        close(link);
+    }
+    if (at >= 0) {
+        close(at);
+    }
+    return status;
+}
+
 enum status dir_open(const char *path, enum dir_last last, struct dir *out)
 {
     enum status status = path_set(out, "", path);
@@ -61,10 +102,13 @@ enum status dir_open(const char *path, enum dir_last last, struct dir *out)
     }
     /* A slash at the end would follow the link before it. */
     size_t n = strlen(out->path);
-    for (; last == DIR_LAST_NO_LINK && n > 1 && out->path[n - 1] == '/'; n--) {
+    for (; last != DIR_LAST_FOLLOWED && n > 1 && out->path[n - 1] == '/'; n--) {
         out->path[n - 1] = '\0';
     }
-    out->file = open(out->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (last == DIR_LAST_NO_LINK ? O_NOFOLLOW : 0));
+    out->file = open(out->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (last != DIR_LAST_FOLLOWED ? O_NOFOLLOW : 0));
+    if (out->file < 0 && last == DIR_LAST_OWN_LINK && (errno == ENOTDIR || errno == ELOOP)) {
+        return open_own_link(out);
+    }
     return out->file >= 0 ? STATUS_OK : fail_folder(AT_FDCWD, "", out->path, errno);
 }
 

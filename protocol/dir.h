@@ -19,7 +19,9 @@ struct dir {
     char path[PATH_MAX]; /* as its user names it, for messages */
 };
 
-enum dir_last { DIR_LAST_FOLLOWED, DIR_LAST_NO_LINK }; /* may the path's last name be a link? */
+/* May the path's last name be a link? OWN_LINK: one of this user, of root, or of the user of the folder that it is in, not one that another
+ * user has put into a folder where all may write (as the kernel's protected_symlinks). */
+enum dir_last { DIR_LAST_FOLLOWED, DIR_LAST_OWN_LINK, DIR_LAST_NO_LINK };
 
 /* Open a folder by its path; links above the last name are followed: they are its user's.
  *

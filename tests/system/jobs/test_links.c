@@ -133,6 +133,18 @@ Test(links, no_checkpoint_is_written_to_where_its_folder_leads)
     cr_assert_not(folder_has("elsewhere/epoch-6.ckpt"));
 }
 
+Test(links, an_output_folder_that_another_user_has_made_a_link_is_not_written_to)
+{
+    if (geteuid() != 0) {
+        cr_skip_test("only root can make links of others");
+    }
+    cr_assert_eq(rename(folder_path("o"), folder_path("elsewhere")), 0);
+    plant("precious", "o");
+    cr_assert_eq(lchown(folder_path("o"), 65534, 65534), 0);
+    expect_refused("", " ", "'o' is a link of another user (65534), expected a folder or a link of one's own");
+    expect_refused("", RESUME, "is a link of another user (65534)");
+}
+
 Test(links, a_run_folder_that_is_a_link_is_no_run)
 {
     cr_assert_eq(rename(folder_path("o/.run-1"), folder_path("elsewhere")), 0);

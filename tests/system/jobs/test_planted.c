@@ -70,7 +70,7 @@ static int is_entry(const struct dirent *entry)
 
 /* --- what is planted --- */
 
-enum kind { KIND_FILES, KIND_FOLDERS, KIND_NEW, KIND_N };
+enum kind { KIND_FILES, KIND_FOLDERS, KIND_NEW, KIND_OUTPUT, KIND_N };
 
 /* Move an entry away and put a link in its place. */
 static void replace(const char *path, const char *target)
@@ -79,6 +79,13 @@ static void replace(const char *path, const char *target)
     snprintf(aside, sizeof aside, "%s/moved.%d", folder, rand());
     cr_assert_eq(rename(path, aside), 0, "%s", path);
     cr_assert_eq(symlink(folder_path(target), path), 0, "%s", path);
+}
+
+/* Put a link of another user in the place of the output folder itself. */
+static void replace_output(const char *path)
+{
+    replace(path, "precious");
+    cr_assert(lchown(path, 65534, 65534) == 0 || geteuid() != 0);
 }
 
 /* Below a folder of the run: all files, or all folders, or names that the run is to make. */
@@ -163,13 +170,18 @@ static bool planted_at(const char *point, int count, enum kind kind)
     snprintf(when, sizeof when, "%s, %s", fault,
              kind == KIND_FILES     ? "files are links"
              : kind == KIND_FOLDERS ? "folders are links"
+             : kind == KIND_OUTPUT  ? "the output folder is a link"
                                     : "new names are links");
     if (!starts_and_stops(fault, &pid, &state)) {
         cr_assert(WIFEXITED(state) && WEXITSTATUS(state) == 0, "%s: state %x", when, (unsigned)state);
         return false;
     }
     snprintf(output, sizeof output, "%s/o", folder);
-    plant(output, kind);
+    if (kind == KIND_OUTPUT) {
+        replace_output(output);
+    } else {
+        plant(output, kind);
+    }
     cr_assert_eq(kill(pid, SIGCONT), 0);
     cr_assert_eq(waitpid(pid, &state, 0), pid);
     folder_read("stderr", log, sizeof log);
@@ -192,7 +204,8 @@ Test(planted, links_between_every_two_steps_of_a_run_lead_to_nothing_that_it_cha
     for (int i = 0; i < (is_thorough ? N_POINT : N_SHORT); i++) {
         bool passes = true;
         for (int count = 1; passes; count++) {
-            int first = is_thorough ? 0 : count % KIND_N, last = is_thorough ? KIND_N - 1 : first;
+            int n_kind = geteuid() == 0 ? KIND_N : KIND_OUTPUT; /* only root makes links of others */
+            int first = is_thorough ? 0 : count % n_kind, last = is_thorough ? n_kind - 1 : first;
             for (int kind = first; kind <= last && passes; kind++) {
                 passes = planted_at(points[i], count, (enum kind)kind);
                 n += passes;

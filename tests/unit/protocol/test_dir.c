@@ -89,6 +89,36 @@ Test(dir, a_link_in_the_way_to_a_folder_is_followed_and_one_in_its_place_is_not)
     cr_assert(strstr(status_reason(), "/file' is a file, expected a folder"), "%s", status_reason());
 }
 
+Test(dir, a_link_of_ones_own_is_followed_and_one_that_another_user_has_put_there_is_not)
+{
+    struct dir other;
+    cr_assert_eq(mkdir(folder_path("inner"), 0777), 0);
+    cr_assert_eq(mkdir(folder_path("open"), 0777), 0);
+    plant("inner", "end");
+    plant(folder_path("inner"), "open/mine");
+    plant("nowhere", "open/dangling");
+    folder_write("file", "");
+    plant("file", "no-folder");
+    cr_assert_eq(dir_open(folder_path("end"), DIR_LAST_OWN_LINK, &other), STATUS_OK, "%s", status_reason());
+    dir_close(&other);
+    cr_assert_eq(dir_open(folder_path("open/mine//"), DIR_LAST_OWN_LINK, &other), STATUS_OK, "%s", status_reason());
+    dir_close(&other);
+    cr_assert_eq(dir_open(folder_path("inner"), DIR_LAST_OWN_LINK, &other), STATUS_OK, "%s", status_reason());
+    dir_close(&other);
+    cr_assert_eq(dir_open(folder_path("open/dangling"), DIR_LAST_OWN_LINK, &other), STATUS_NO_INPUT);
+    cr_assert_eq(dir_open(folder_path("no-folder"), DIR_LAST_OWN_LINK, &other), STATUS_CREATE);
+    cr_assert_eq(dir_open(folder_path("file"), DIR_LAST_OWN_LINK, &other), STATUS_CREATE);
+    if (geteuid() != 0) {
+        cr_skip_test("only root can make links of others");
+    }
+    cr_assert_eq(lchown(folder_path("open/mine"), 65534, 65534), 0);
+    cr_assert_eq(dir_open(folder_path("open/mine"), DIR_LAST_OWN_LINK, &other), STATUS_CREATE);
+    cr_assert(strstr(status_reason(), "/open/mine' is a link of another user (65534)"), "%s", status_reason());
+    cr_assert_eq(chown(folder_path("open"), 65534, 65534), 0); /* whose folder it is, has put the link there */
+    cr_assert_eq(dir_open(folder_path("open/mine"), DIR_LAST_OWN_LINK, &other), STATUS_OK, "%s", status_reason());
+    dir_close(&other);
+}
+
 Test(dir, a_folder_that_was_opened_is_the_same_when_its_name_leads_elsewhere)
 {
     struct dir inner;

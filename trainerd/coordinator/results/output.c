@@ -76,13 +76,10 @@ enum status output_folders_make(char *dir, size_t *n_made_from_io)
     return STATUS_OK;
 }
 
-enum status output_open(const char *dir, struct output *out)
+/* The open folder is the output's, or closed again. */
+static enum status take(struct output *out, enum status status)
 {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s", dir);
-    *out = (struct output){.dir.file = -1, .metrics = -1};
-    enum status status = output_folders_make(path, &out->n_made_from);
-    status = status == STATUS_OK ? dir_open(path, DIR_LAST_NO_LINK, &out->dir) : status;
+    const char *dir = out->dir.path;
     if (status == STATUS_OK) {
         if (flock(out->dir.file, LOCK_EX | LOCK_NB) != 0) {
             status = not_writable(dir, "another running job writes to it: expected a folder of its own for each job");
@@ -96,6 +93,21 @@ enum status output_open(const char *dir, struct output *out)
         output_close(out, false);
     }
     return status;
+}
+
+enum status output_open(const char *dir, struct output *out)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", dir);
+    *out = (struct output){.dir.file = -1, .metrics = -1};
+    enum status status = output_folders_make(path, &out->n_made_from);
+    return take(out, status == STATUS_OK ? dir_open(path, DIR_LAST_NO_LINK, &out->dir) : status);
+}
+
+enum status output_open_in(const struct dir *folder, const char *name, struct output *out)
+{
+    *out = (struct output){.dir.file = -1, .metrics = -1};
+    return take(out, dir_inner(folder, name, false, &out->dir));
 }
 
 void output_close(struct output *output, bool keep)

@@ -38,6 +38,8 @@ enum status output_folders_make(char *dir, size_t *n_made_from_io);
  *   errors  STATUS_CREATE not a folder, not writable, or in use by another job
  */
 enum status output_open(const char *dir, struct output *out);
+/* The same for a folder that is beneath an open one, whatever the path to that leads to meanwhile; makes nothing. */
+enum status output_open_in(const struct dir *folder, const char *name, struct output *out);
 
 /* Unlock. `keep` false: also remove a metrics.jsonl without lines, and folders that output_open made and that are empty. */
 void output_close(struct output *output, bool keep);

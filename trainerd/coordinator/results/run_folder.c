@@ -241,7 +241,7 @@ enum status run_folder_lock(struct run_folder *run)
     if (run->has_link || run->lock.file >= 0) {
         return STATUS_OK;
     }
-    enum status status = dir_open(run->home, DIR_LAST_FOLLOWED, &run->lock);
+    enum status status = dir_open(run->home, DIR_LAST_OWN_LINK, &run->lock);
     if (status != STATUS_OK) {
         return status == STATUS_NO_INPUT ? STATUS_OK : status;
     }
@@ -269,6 +269,18 @@ enum status run_folder_check(const struct run_folder *run)
     return status == STATUS_OK ? output_check(run->dir) : status;
 }
 
+/* Make the run's folder: in output.dir as it was locked, wherever its path leads by now. */
+static int make_folder(const struct run_folder *run)
+{
+    return run->lock.file >= 0 ? mkdirat(run->lock.file, last_name(run->dir), 0777) : mkdir(run->dir, 0777);
+}
+
+/* Is the run's folder one of output.dir, which is locked? */
+static bool is_in_lock(const struct run_folder *run)
+{
+    return run->lock.file >= 0 && faccessat(run->lock.file, last_name(run->dir), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /* Make the first of <prefix>-<id>, <prefix>-<id>-2, … that is not there yet. */
 static enum status make_new(struct run_folder *run, struct output *output)
 {
@@ -284,7 +296,7 @@ static enum status make_new(struct run_folder *run, struct output *output)
             snprintf(number, sizeof number, "-%d", k);
         }
         status = path_print(run->dir, "%s/%s-%s%s", place.parent, place.prefix, id, number);
-        if (status == STATUS_OK && mkdir(run->dir, 0777) == 0) {
+        if (status == STATUS_OK && make_folder(run) == 0) {
             memcpy(output->dir.path, run->dir, sizeof output->dir.path);
             output->n_made_from = output->n_made_from == 0 ? strlen(run->dir) : output->n_made_from;
             return STATUS_OK;
@@ -304,7 +316,9 @@ enum status run_folder_open(struct run_folder *run, struct output *output)
     if (!run->is_found) {
         status = make_new(run, &made);
     }
-    status = status == STATUS_OK ? output_open(run->dir, output) : status;
+    if (status == STATUS_OK) {
+        status = is_in_lock(run) ? output_open_in(&run->lock, last_name(run->dir), output) : output_open(run->dir, output);
+    }
     if (status != STATUS_OK) {
         output_close(&made, false);
         return status;
@@ -356,7 +370,7 @@ enum status run_folder_continue(const struct run_folder *run)
     if (status != STATUS_OK || run->base[0] == '\0' || checkpoint_exists(own)) {
         return status;
     }
-    status = dir_open(run->base, DIR_LAST_FOLLOWED, &from);
+    status = dir_open(run->base, DIR_LAST_OWN_LINK, &from);
     status = status == STATUS_OK ? dir_open(run->dir, DIR_LAST_NO_LINK, &to) : status;
     status = status == STATUS_OK ? share_all(&from, &to) : status;
     dir_close(&from);

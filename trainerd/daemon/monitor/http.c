@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define REQUEST_MOST_BYTES 8192u /* of a connection's memory: request line and headers */
-#define BACKLOG 64
+#define BACKLOG 128
 
 /* A connection; in the list from accept to close. */
 struct client {
@@ -145,13 +145,14 @@ static void work(struct http *http)
         n_before = http->n_client;
         MHD_run(http->server);
     } while (http->n_client < n_before);
+    uint64_t life_ms = http->n_client < HTTP_N_CONNECTION ? HTTP_LIFE_MS : HTTP_FULL_LIFE_MS;
     uint64_t now_ms = uv_now(http->loop), wait_ms = UINT64_MAX;
     for (struct client *client = http->clients; client != NULL; client = client->next) {
         uint64_t spent_ms = now_ms - client->since_ms;
-        if (spent_ms >= HTTP_LIFE_MS) {
+        if (spent_ms >= life_ms) {
             shutdown(client->socket, SHUT_RDWR);
         }
-        uint64_t left_ms = spent_ms < HTTP_LIFE_MS ? HTTP_LIFE_MS - spent_ms : HTTP_LIFE_MS;
+        uint64_t left_ms = spent_ms < life_ms ? life_ms - spent_ms : life_ms;
         wait_ms = left_ms < wait_ms ? left_ms : wait_ms;
     }
     MHD_UNSIGNED_LONG_LONG asked_ms;

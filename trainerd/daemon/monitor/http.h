@@ -1,7 +1,8 @@
 /* A few pages over HTTP, for monitoring: GET and HEAD, one request per connection, answered at once from the daemon's loop.
  *
  * The only file that sees libmicrohttpd, which parses requests of unauthenticated clients, without a thread of its own. Connections
- * are few, and each is closed after HTTP_LIFE_MS. Knows no jobs: the caller prints the pages.
+ * are few, and each is closed after HTTP_LIFE_MS, or while all are taken after HTTP_FULL_LIFE_MS, so that clients who ask nothing keep others
+ * waiting for a moment alone. Knows no jobs: the caller prints the pages.
  */
 #ifndef TRAINERD_DAEMON_HTTP_H
 #define TRAINERD_DAEMON_HTTP_H
@@ -14,6 +15,7 @@
 
 #define HTTP_N_CONNECTION 32
 #define HTTP_LIFE_MS 5000
+#define HTTP_FULL_LIFE_MS 200
 #define HTTP_ADDRESS_BYTES 80
 
 struct http_page {

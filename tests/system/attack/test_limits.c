@@ -1,0 +1,149 @@
+/* What one user can have of a shared daemon at most, and what is left for others: single attacks of the greatest size. */
+#include "protocol/clock.h"
+#include "tests/support/process/folder.h"
+#include "tests/system/attack/campaign.h"
+#include "tests/system/attack/inherited.h"
+#include "tests/system/attack/processes.h"
+#include "tests/system/attack/talk.h"
+#include "tests/system/attack/target.h"
+#include "tests/system/attack/work.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <unistd.h>
+
+static void begin(void)
+{
+    if (!users_make()) {
+        cr_skip_test("only root can start a daemon that users share");
+    }
+    processes_begin();
+}
+
+static void end(void)
+{
+    talk_drop_all();
+    target_expect_no_bug();
+    target_end();
+    processes_expect_none();
+    folder_remove();
+}
+
+TestSuite(attack_limits, .timeout = 900);
+
+static double cpu_s(pid_t pid)
+{
+    char path[64], text[1024] = "";
+    unsigned long user = 0, system = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    cr_assert_eq(sscanf(strrchr(text, ')') + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system), 2);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* The owner makes a file of the job's folder so long. */
+static void stretch(pid_t coordinator, const char *wanted, off_t n_byte)
+{
+    bool is_found = false;
+    for (int number = 0; number < INHERITED_MOST; number++) {
+        char name[INHERITED_BYTES];
+        int file = inherited_take(coordinator, number, name);
+        if (file >= 0 && strcmp(name, wanted) == 0) {
+            user_become(USER_FIRST);
+            is_found = ftruncate(file, n_byte) == 0 || is_found;
+            user_leave();
+        }
+        close(file);
+    }
+    cr_assert(is_found, "%s cannot be stretched", wanted);
+}
+
+static void stretched_files_hold_up_nobody(const char *name)
+{
+    begin();
+    works_begin();
+    target_start(NULL);
+    struct work *work = work_submit(USER_FIRST, WORK_KIND_LONG, NULL, "train.epochs=100000000", true);
+    pid_t coordinator = inherited_await(work, TALK_S);
+    cr_assert_gt(coordinator, 0);
+    double before_s = cpu_s(target_pid());
+    stretch(coordinator, name, (off_t)60 << 30);
+    int stream = talk_open(USER_FIRST); /* who asks for all of it */
+    char request[128];
+    int n = snprintf(request, sizeof request, "{\"v\":1,\"id\":1,\"cmd\":\"%s\",\"job\":%lld,\"tail\":1000000}\n",
+                     strcmp(name, "log") == 0 ? "logs" : "watch", (long long)work->id);
+    talk_send(stream, request, (size_t)n);
+    talk_keep(USER_FIRST, stream);
+    work_submit(USER_SECOND, 0, NULL, NULL, false);
+    works_settle();
+    cr_assert_eq(works_n_same(), 1);
+    cr_assert_lt(cpu_s(target_pid()) - before_s, 20.0);
+    end();
+}
+
+Test(attack_limits, sixty_gigabytes_of_events_hold_up_nobody)
+{
+    stretched_files_hold_up_nobody("events.jsonl");
+}
+
+Test(attack_limits, sixty_gigabytes_of_log_hold_up_nobody)
+{
+    stretched_files_hold_up_nobody("log");
+}
+
+Test(attack_limits, four_users_with_256_connections_leave_root_a_place)
+{
+    static const char hello[] = "{\"v\":1,\"id\":1,\"cmd\":\"hello\"}\n";
+    char line[1024];
+    begin();
+    target_start(NULL);
+    for (int who = USER_FIRST; who <= USER_FOURTH; who++) {
+        for (int i = 0; i < 256; i++) {
+            int file = talk_open((enum user)who);
+            cr_assert_geq(file, 0, "%s, connection %d", user_home((enum user)who), i);
+            talk_send(file, hello, sizeof hello - 1); /* so that it is not the first to be evicted */
+            cr_assert(talk_line(file, line, sizeof line) && strstr(line, "\"ok\":true") != NULL, "%s, connection %d: %s",
+                      user_home((enum user)who), i, line);
+            talk_keep((enum user)who, file);
+        }
+    }
+    json_t *answer = talk_ask(USER_ROOT, "{\"v\":1,\"id\":1,\"cmd\":\"hello\"}");
+    cr_assert(json_is_true(json_object_get(answer, "admin")), "%s", talk_error(answer));
+    json_decref(answer);
+    end();
+}
+
+Test(attack_limits, metrics_answer_after_a_thousand_connections)
+{
+    begin();
+    target_start(NULL);
+    int n_file = processes_n_file(target_pid());
+    for (int i = 0; i < 1000; i++) {
+        int file = talk_open_http();
+        cr_assert_geq(file, 0, "connection %d", i);
+        talk_send(file, "GET /metrics HTTP/1.1\r\n", (size_t)(i % 23));
+        if (i % 25 == 0) {
+            talk_keep(USER_ROOT, file);
+        } else {
+            close(file);
+        }
+    }
+    double since_s = clock_s();
+    const char *answer = talk_http("/metrics");
+    while (answer[0] == '\0' && clock_s() - since_s < TALK_S) { /* silent connections make room after their time */
+        campaign_nap(50);
+        answer = talk_http("/metrics");
+    }
+    cr_assert(strstr(answer, "HTTP/1.1 200") == answer, "%.300s", answer);
+    cr_assert(strstr(talk_http("/healthz"), "HTTP/1.1 200") != NULL);
+    talk_drop_all();
+    since_s = clock_s();
+    while (processes_n_file(target_pid()) > n_file + 2 && clock_s() - since_s < TALK_S) {
+        campaign_nap(20);
+    }
+    cr_assert_leq(processes_n_file(target_pid()), n_file + 2);
+    end();
+}
