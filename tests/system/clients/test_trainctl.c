@@ -283,8 +283,8 @@ Test(trainctl, a_prediction_is_shown_without_epochs_and_one_epoch_as_one)
     EXPECT(0, " SUCCEEDED      -      - ", "status", "2");
     EXPECT(0, "\"epochs\":0,", "status", "2", "--json");
     EXPECT(66, "there is no epoch to draw: none is done yet, or it is a prediction", "plot", "2");
-    pid_t child = start_on_terminal((const char *const[]){"watch", "2", NULL}, &master);
-    await_shown(master, "job 2: SUCCEEDED\r\n");
+    pid_t child = terminal_start("trainctl", (const char *const[]){"watch", "2", NULL}, &master);
+    terminal_await(master, "job 2: SUCCEEDED\r\n");
     cr_assert_not_null(strstr(output, "no epochs  1 worker, attempt 1"), "%s", output);
     cr_assert_eq(waitpid(child, &status, 0), child);
     close(master);
