@@ -103,9 +103,9 @@ GCN = {"dataset.normalize_features": "row", "model.kind": "gcn", "model.hidden":
        "train.epochs": 200, "train.weight_decay": 5e-4, "train.decay": "first"}
 ATTENTION = {"dataset.normalize_features": "row", "model.hidden": 8, "model.heads": 8, "model.dropout": 0.6, "model.input_dropout": 0.6,
              "model.attention_dropout": 0.6, "model.activation": "elu", "train.lr": 0.005, "train.weight_decay": 5e-4, "train.epochs": 200}
-PHOTO = {"model.kind": "gcn", "model.hidden": 16, "model.dropout": 0.5, "train.epochs": 100}
-DEGREE = {"dataset.normalize_features": "row", "model.kind": "gcn", "model.hidden": 16, "model.dropout": 0.2, "train.lr": 0.05,
-          "train.epochs": 50}
+PHOTO = {"dataset.normalize_features": "row", "model.kind": "gcn", "model.hidden": 16, "model.dropout": 0.5, "train.lr": 0.05,
+         "train.epochs": 100}
+DEGREE = {**PHOTO, "model.dropout": 0.2, "train.epochs": 50}
 WEIGHTED = {**GCN, "dataset.edge_weights": "yes"}
 AIFB = {"dataset.undirected": "yes", "model.kind": "rgcn", "model.hidden": 16, "model.embedding": False, "train.epochs": 50}
 COSINES = "made weights: cosine of the ends' words"
