@@ -175,8 +175,9 @@ Test(job_cgroups, what_a_dead_daemon_left_is_ended_and_removed_and_nothing_else)
     cr_assert_neq(stat(path, &about), 0);
     cr_assert_eq(waitpid(runs, NULL, WNOHANG), 0, "the job that is followed runs on");
     snprintf(name, sizeof name, "%s", used);
+    cr_assert(job_cgroup_kill(&groups, name));
+    expect_killed(runs); /* before end_all, which waits for any child */
     end_all();
-    expect_killed(runs);
 }
 
 /* --- on a folder --- */
