@@ -426,6 +426,12 @@ bool transport_reaches_gpus(const struct transport *transport)
     return false;
 }
 
+bool transport_shares_memory(const struct transport *transport)
+{
+    (void)transport;
+    return false;
+}
+
 bool transport_arm(struct transport *transport)
 {
     return transport->failed;
