@@ -127,6 +127,8 @@ Test(shared, the_reserve_saves_changes_while_a_full_disk_stays_full)
     cr_assert_eq(mount("none", folder_path("state"), "tmpfs", 0, "size=16m"), 0);
     daemon_reserve_bytes = 4 << 20;
     daemon_start();
+    cr_assert_eq(daemon_command('c', daemon_submit(&(struct daemon_job){.lines = SHORT}), 0), STATUS_OK, "%s", daemon_reason);
+    /* It has answered: it keeps its reserve. */
     int file = open(folder_path("state/theirs"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     static char bytes[4096];
     while (write(file, bytes, sizeof bytes) > 0) {
