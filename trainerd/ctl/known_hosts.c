@@ -305,6 +305,6 @@ enum status known_hosts_keep_secret(const struct auth_secret *secret, struct kno
     strcpy(text + 2 * AUTH_BYTES, "\n");
     enum status status = hosts_path(name, true, host->secret_file);
     status = status == STATUS_OK ? owner_write(host->secret_file, text) : status;
-    memset(text, 0, sizeof text);
+    explicit_bzero(text, sizeof text);
     return status;
 }

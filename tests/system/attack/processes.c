@@ -2,6 +2,7 @@
 
 #include "protocol/clock.h"
 #include "tests/support/process/patience.h"
+#include "tests/support/process/process_look.h"
 #include "tests/system/attack/campaign.h"
 
 #include <ctype.h>
@@ -17,7 +18,7 @@ enum { N_PROCESS = 8192, N_FILE = 8192 };
 
 struct entry {
     pid_t pid, parent;
-    char name[20];
+    char name[64];
 };
 
 static pid_t watched;
@@ -51,22 +52,8 @@ bool processes_ended(int *status_out)
 
 static bool read_entry(pid_t pid, struct entry *out)
 {
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "r");
-    size_t n = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file != NULL) {
-        fclose(file);
-    }
-    text[n] = '\0';
-    char *open = strchr(text, '('), *close = strrchr(text, ')'), state;
-    int parent;
-    if (open == NULL || close == NULL || sscanf(close + 1, " %c %d", &state, &parent) != 2 || state == 'Z' || state == 'X') {
-        return false;
-    }
-    *out = (struct entry){.pid = pid, .parent = parent};
-    snprintf(out->name, sizeof out->name, "%.*s", (int)(close - open - 1), open + 1);
-    return true;
+    *out = (struct entry){.pid = pid};
+    return process_look(pid, &out->parent, out->name);
 }
 
 static size_t read_all(struct entry all[N_PROCESS])

@@ -4,6 +4,7 @@
 #include "protocol/fault.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
+#include "tests/support/process/process_look.h"
 
 #include <criterion/criterion.h>
 #include <ctype.h>
@@ -327,33 +328,12 @@ void daemon_await_epoch(int64_t id, int32_t attempt, int64_t epoch)
 
 /* --- processes --- */
 
-/* Parent and name of a process; false: it is gone, or has ended and waits to be reaped. */
-static bool look_at(pid_t pid, pid_t *parent_out, char name_out[64])
-{
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "r");
-    size_t n = file == NULL ? 0 : fread(text, 1, sizeof text - 1, file);
-    if (file != NULL) {
-        fclose(file);
-    }
-    text[n] = '\0';
-    char *open = strchr(text, '('), *close = strrchr(text, ')'), state;
-    int parent;
-    if (open == NULL || close == NULL || sscanf(close + 1, " %c %d", &state, &parent) != 2 || state == 'Z' || state == 'X') {
-        return false;
-    }
-    *parent_out = parent;
-    snprintf(name_out, 64, "%.*s", (int)(close - open - 1), open + 1);
-    return true;
-}
-
 bool daemon_kill_coordinator(int64_t id)
 {
     pid_t parent;
     char name[64];
     pid_t pid = known[id].pid;
-    return pid > 0 && look_at(pid, &parent, name) && strncmp(name, "trainer-coord", 13) == 0 && kill(pid, SIGKILL) == 0;
+    return pid > 0 && process_look(pid, &parent, name) && strncmp(name, "trainer-coord", 13) == 0 && kill(pid, SIGKILL) == 0;
 }
 
 bool daemon_kill_worker(int64_t id, int which)
@@ -363,7 +343,7 @@ bool daemon_kill_worker(int64_t id, int which)
     for (struct dirent *one = readdir(all); one != NULL && !found; one = readdir(all)) {
         pid_t parent, pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
         char name[64];
-        if (pid > 0 && known[id].pid > 0 && look_at(pid, &parent, name) && parent == known[id].pid && which-- == 0) {
+        if (pid > 0 && known[id].pid > 0 && process_look(pid, &parent, name) && parent == known[id].pid && which-- == 0) {
             found = kill(pid, SIGKILL) == 0;
         }
     }
@@ -381,7 +361,7 @@ int daemon_n_coordinator(int64_t id)
         pid_t parent, pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
         char name[64], path[64], text[4096] = "";
         /* Leaders of their session: what a coordinator has forked looks like it until it is a worker. */
-        if (pid == 0 || !look_at(pid, &parent, name) || strncmp(name, "trainer-coord", 13) != 0 || getsid(pid) != pid) {
+        if (pid == 0 || !process_look(pid, &parent, name) || strncmp(name, "trainer-coord", 13) != 0 || getsid(pid) != pid) {
             continue;
         }
         snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
@@ -418,7 +398,7 @@ void daemon_expect_nobody(void)
         DIR *all = opendir("/proc");
         for (struct dirent *one = readdir(all); one != NULL; one = readdir(all)) {
             pid_t parent, pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
-            if (pid > 0 && look_at(pid, &parent, name) && is_ours(pid)) {
+            if (pid > 0 && process_look(pid, &parent, name) && is_ours(pid)) {
                 somebody = pid;
                 break;
             }
