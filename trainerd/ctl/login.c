@@ -71,10 +71,10 @@ static enum status read_line(const char *question, bool hidden, char out[LINE_BY
     struct termios before, silent;
     bool is_terminal = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &before) == 0;
     if (is_terminal) {
-        fputs(question, stderr);
         silent = before;
         silent.c_lflag &= (tcflag_t) ~(ECHO | ISIG); /* an interrupt would leave the terminal so */
         tcsetattr(STDIN_FILENO, TCSAFLUSH, hidden ? &silent : &before);
+        fputs(question, stderr); /* last: what is typed before it is dropped, what is typed after it is the answer */
     }
     char *line = fgets(out, LINE_BYTES, stdin);
     if (is_terminal && hidden) {
