@@ -24,13 +24,23 @@ SAN_fuzz := $(SAN_asan) -fsanitize=fuzzer-no-link -DLOG_BUG_ABORTS
 EMULATED := $(filter emulated emulated-asan emulated-tsan,$(VARIANT))
 SAN_emulated-asan := $(SAN_asan) -DEMULATOR_ASAN
 SAN_emulated-tsan := -fsanitize=thread -DEMULATOR_TSAN
-FLAGS   := -g $(if $(filter release emulated,$(VARIANT)),-O3,-O1) $(SAN_$(VARIANT)) -fopenmp -ffp-contract=off -fno-math-errno -I. -D_GNU_SOURCE $(if $(EMULATED),-fPIC -Itests/emulator/include -DCUDA_EMULATED) $(WERROR)
+# Reports of the sanitizers name functions and lines; whoever debugs uses the release.
+FLAGS   := $(if $(filter release,$(VARIANT)),-g,-g1) $(if $(filter release emulated,$(VARIANT)),-O3,-O1) $(SAN_$(VARIANT)) -fopenmp -ffp-contract=off -fno-math-errno -I. -D_GNU_SOURCE $(if $(EMULATED),-fPIC -Itests/emulator/include -DCUDA_EMULATED) $(WERROR)
 CFLAGS  += -std=c11 $(CWARN) $(FLAGS)
 CXXFLAGS += -std=c++17 $(WARN) $(FLAGS)
 LDFLAGS += -fopenmp $(SAN_$(VARIANT)) -Wl,--as-needed
-# Sanitized jobs spend their time in the mathematics.
+# Sanitized jobs spend their time in the mathematics; central differences, which are a test's own, need no sanitizer.
 ifeq ($(VARIANT),asan)
-$(BUILD)/obj/models/%.o: CFLAGS += -O2
+$(BUILD)/obj/models/%.o $(BUILD)/obj/tests/support/model/truth.c.o: CFLAGS += -O2
+$(BUILD)/obj/tests/support/model/truth.c.o: CFLAGS += -fno-sanitize=all
+endif
+# Tests take longer to compile than to run, but for central differences and benchmarks; so do emulated kernels under sanitizers.
+ifeq ($(VARIANT),release)
+$(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/system/%.o $(BUILD)/obj/tests/golden/%.o $(BUILD)/obj/tests/gradient/%.o \
+    $(BUILD)/obj/tests/equivalence/%.o: CFLAGS += -g1 -O1
+endif
+ifneq ($(filter emulated-asan emulated-tsan,$(VARIANT)),)
+%.cu.o: CXXFLAGS += -O0
 endif
 # The vector kernels of the cpu device take minutes under sanitizers. The variant asan has them so; no fuzzer and no emulated GPU computes by them.
 ifneq ($(filter fuzz emulated-asan emulated-tsan,$(VARIANT)),)

@@ -1,10 +1,12 @@
 #include "tests/equivalence/compare.h"
 
 #include "tests/support/device/strict.h"
+#include "tests/support/sanitized.h"
 
 #include <criterion/criterion.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_WORDS = 1024 };
@@ -15,6 +17,20 @@ const struct device_ops *compare_narrow_cpu(void)
     narrow = device_cpu;
     narrow.n_window_float = device_strict.n_window_float;
     return &narrow;
+}
+
+bool compare_skips(size_t way, size_t n, bool on_strict)
+{
+    static size_t turn; /* of the ways on the strict device; one further with each job */
+    static bool has_begun;
+    if (!has_begun) {
+        for (const char *c = criterion_current_test->name; *c != '\0'; c++) {
+            turn += (unsigned char)*c;
+        }
+        has_begun = true;
+    }
+    turn += (way == 0) + on_strict;
+    return sanitized_skips(way, n) || (!SANITIZED && on_strict && turn % 3 != 0 && getenv("TEST_THOROUGH") == NULL);
 }
 
 /* Arrays of none have no address. */

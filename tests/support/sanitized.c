@@ -12,7 +12,7 @@ bool sanitized_skips(size_t way, size_t n)
 {
     static size_t n_job;
     static size_t first; /* of this test; the next job's is one further */
-    const size_t stride = n < 3 ? n : 3;
+    const size_t stride = n < 5 ? n : 5;
     if (n_job == 0 && way == 0) {
         for (const char *c = criterion_current_test->name; *c != '\0'; c++) {
             first += (unsigned char)*c;

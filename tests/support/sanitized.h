@@ -22,7 +22,7 @@ enum { SANITIZED = 0 };
 /* Does this run leave out ways of running a job? Under the sanitizer, but with TEST_THOROUGH. */
 bool sanitized_leaves_out(void);
 
-/* Of n ways in which a job is run, is this one left out here? Called once for each way, in order. Under the sanitizer two of three are, other
+/* Of n ways in which a job is run, is this one left out here? Called once for each way, in order. Under the sanitizer four of five are, other
  * ones for each job of a test, so that each way is taken with some of the jobs. */
 bool sanitized_skips(size_t way, size_t n);
 

@@ -24,9 +24,9 @@ void device_check_close(const char *what, device_run run, const void *context, s
 
 /* The reference device, the cpu device and, in emulated builds, the cuda device. */
 #ifdef CUDA_EMULATED
-enum { DEVICE_TABLE_N = 3 };
+enum { DEVICE_TABLE_N = 3, DEVICE_EMULATED = 1 };
 #else
-enum { DEVICE_TABLE_N = 2 };
+enum { DEVICE_TABLE_N = 2, DEVICE_EMULATED = 0 };
 #endif
 extern const struct device_ops *const device_tables[DEVICE_TABLE_N];
 

@@ -1,5 +1,6 @@
 #include "tests/support/device/attention_case.h"
 #include "tests/support/device/device_case.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>
@@ -123,9 +124,12 @@ static void check_edges(enum device_score_kind score, double p)
     static const int64_t n_edge_columns[] = {1, 5, 16, 37};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         for (int n_block = 1; n_block <= 3; n_block += 2) {
+            if (DEVICE_EMULATED && (s % 2 == 1) != (n_block == 3)) { /* an emulated GPU takes its time */
+                continue;
+            }
             struct attention_case c;
             int64_t n_edge_column = n_edge_columns[(s + (size_t)n_block) % (sizeof n_edge_columns / sizeof *n_edge_columns)];
-            n_edge_column = shapes[s].n_column > 64 ? 5 : n_edge_column; /* an emulated GPU takes its time */
+            n_edge_column = shapes[s].n_column > 64 ? 5 : n_edge_column;
             attention_case_init_edges(&c, score, 50, shapes[s].n_head, shapes[s].n_column, n_edge_column, 1.0);
             c.n_block = n_block;
             c.how.p = p;
@@ -410,12 +414,26 @@ Test(attention, a_row_in_pieces_agrees_with_the_reference_however_many_heads_fit
         cols[e] = e * 37 % N_COL; /* any order will do, and equal terms in a row would round alike */
     }
     const struct device_block block = {.n_row = 2, .n_col = N_COL, .n_edge = LONG + 5, .indptr = indptr, .cols = cols};
-    check_long_rows(&block, DEVICE_SCORE_ADD, 8, 8, TOLERANCE_LONG_SUM);
-    check_long_rows(&block, DEVICE_SCORE_ADD, 5, 128, TOLERANCE_LONG_SUM);
-    check_long_rows(&block, DEVICE_SCORE_ADD, 1, 512, TOLERANCE_LONG_SUM);
-    for (int score = DEVICE_SCORE_ADD; score <= DEVICE_SCORE_DOT; score++) {
-        check_long_edges(&block, (enum device_score_kind)score, 5, 128, 6, TOLERANCE_LONG_SUM);
-        check_long_edges(&block, (enum device_score_kind)score, 1, 512, 6, TOLERANCE_LONG_SUM);
+    const struct {
+        enum device_score_kind score;
+        int64_t n_head, n_column, n_edge_column;
+    } ways[] = {
+#ifdef CUDA_EMULATED /* a GPU takes such a row whole, however wide it is */
+        {DEVICE_SCORE_ADD, 2, 4, 6},
+        {DEVICE_SCORE_MLP, 2, 4, 6},
+        {DEVICE_SCORE_DOT, 2, 4, 6},
+#else
+        {DEVICE_SCORE_ADD, 8, 8, 0},   {DEVICE_SCORE_ADD, 5, 128, 0}, {DEVICE_SCORE_ADD, 1, 512, 0},
+        {DEVICE_SCORE_ADD, 5, 128, 6}, {DEVICE_SCORE_ADD, 1, 512, 6}, {DEVICE_SCORE_MLP, 5, 128, 6},
+        {DEVICE_SCORE_MLP, 1, 512, 6}, {DEVICE_SCORE_DOT, 5, 128, 6}, {DEVICE_SCORE_DOT, 1, 512, 6},
+#endif
+    };
+    const size_t n_way = sizeof ways / sizeof *ways;
+    for (size_t w = 0; w < n_way; w++) {
+        if (!sanitized_skips(w, n_way)) {
+            check_long_edges(&block, ways[w].score, ways[w].n_head, ways[w].n_column, ways[w].n_edge_column,
+                             TOLERANCE_LONG_SUM);
+        }
     }
 }
 
