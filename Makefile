@@ -25,22 +25,22 @@ EMULATED := $(filter emulated emulated-asan emulated-tsan,$(VARIANT))
 SAN_emulated-asan := $(SAN_asan) -DEMULATOR_ASAN
 SAN_emulated-tsan := -fsanitize=thread -DEMULATOR_TSAN
 # Reports of the sanitizers name functions and lines; whoever debugs uses the release.
-FLAGS   := $(if $(filter release,$(VARIANT)),-g,-g1) $(if $(filter release emulated,$(VARIANT)),-O3,-O1) $(SAN_$(VARIANT)) -fopenmp -ffp-contract=off -fno-math-errno -I. -D_GNU_SOURCE $(if $(EMULATED),-fPIC -Itests/emulator/include -DCUDA_EMULATED) $(WERROR)
+DEBUG   := $(if $(filter release,$(VARIANT)),-g,-g1)
+LEVEL   := $(if $(filter release emulated,$(VARIANT)),-O3,$(if $(filter emulated-asan emulated-tsan,$(VARIANT)),-O0,-O1))
+FLAGS   := $(DEBUG) $(LEVEL) $(SAN_$(VARIANT)) -fopenmp -ffp-contract=off -fno-math-errno -I. -D_GNU_SOURCE $(if $(EMULATED),-fPIC -Itests/emulator/include -DCUDA_EMULATED) $(WERROR)
 CFLAGS  += -std=c11 $(CWARN) $(FLAGS)
 CXXFLAGS += -std=c++17 $(WARN) $(FLAGS)
 LDFLAGS += -fopenmp $(SAN_$(VARIANT)) -Wl,--as-needed
-# Sanitized jobs spend their time in the mathematics; central differences, which are a test's own, need no sanitizer.
+# Sanitized jobs spend their time in the mathematics; central differences, which are a test's own, need no sanitizer. The rest takes longer to
+# compile than to run, and so do tests, but for central differences and benchmarks.
+TESTS_OBJECTS := $(addprefix $(BUILD)/obj/tests/,$(addsuffix /%.o,unit system golden equivalence))
 ifeq ($(VARIANT),asan)
 $(BUILD)/obj/models/%.o $(BUILD)/obj/tests/support/model/truth.c.o: CFLAGS += -O2
 $(BUILD)/obj/tests/support/model/truth.c.o: CFLAGS += -fno-sanitize=all
+$(BUILD)/obj/trainerd/%.o $(TESTS_OBJECTS): CFLAGS += -O0
 endif
-# Tests take longer to compile than to run, but for central differences and benchmarks; so do emulated kernels under sanitizers.
 ifeq ($(VARIANT),release)
-$(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/system/%.o $(BUILD)/obj/tests/golden/%.o $(BUILD)/obj/tests/gradient/%.o \
-    $(BUILD)/obj/tests/equivalence/%.o: CFLAGS += -g1 -O1
-endif
-ifneq ($(filter emulated-asan emulated-tsan,$(VARIANT)),)
-%.cu.o: CXXFLAGS += -O0
+$(TESTS_OBJECTS): CFLAGS += -g1 -O1
 endif
 # The vector kernels of the cpu device take minutes under sanitizers. The variant asan has them so; no fuzzer and no emulated GPU computes by them.
 ifneq ($(filter fuzz emulated-asan emulated-tsan,$(VARIANT)),)

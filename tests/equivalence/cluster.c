@@ -8,7 +8,6 @@
 
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +60,7 @@ static void meet(_Atomic int *count, int n)
 {
     atomic_fetch_add(count, 1);
     while (atomic_load(count) < n) {
-        sched_yield();
+        usleep(100);
     }
 }
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EPOCHS = SANITIZED ? 3 : 8 };
+enum { EPOCHS = SANITIZED ? 3 : 6 };
 
 static const char symmetric[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
 static const char directed[] = "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";

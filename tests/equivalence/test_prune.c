@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { EPOCHS = SANITIZED ? 4 : 10 };
+enum { EPOCHS = SANITIZED ? 3 : 6 };
 
 /* One node in a hundred is trained on; some parts have none. */
 static const char symmetric[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
