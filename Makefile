@@ -26,7 +26,7 @@ SAN_emulated-asan := $(SAN_asan) -DEMULATOR_ASAN
 SAN_emulated-tsan := -fsanitize=thread -DEMULATOR_TSAN
 # Reports of the sanitizers name functions and lines; whoever debugs uses the release.
 DEBUG   := $(if $(filter release,$(VARIANT)),-g,-g1)
-LEVEL   := $(if $(filter release emulated,$(VARIANT)),-O3,$(if $(filter emulated-asan emulated-tsan,$(VARIANT)),-O0,-O1))
+LEVEL   := $(if $(filter release emulated,$(VARIANT)),-O3,$(if $(filter emulated-asan,$(VARIANT)),-O0,-O1))
 FLAGS   := $(DEBUG) $(LEVEL) $(SAN_$(VARIANT)) -fopenmp -ffp-contract=off -fno-math-errno -I. -D_GNU_SOURCE $(if $(EMULATED),-fPIC -Itests/emulator/include -DCUDA_EMULATED) $(WERROR)
 CFLAGS  += -std=c11 $(CWARN) $(FLAGS)
 CXXFLAGS += -std=c++17 $(WARN) $(FLAGS)
@@ -257,11 +257,11 @@ check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing l
 	    scripts/check-emulated-memory scripts/check-emulated-sanitizers $(TESTS) scripts/check-python scripts/check-bundle scripts/check-nvcc \
 	    scripts/check-emulator $(call of_variant,fuzz,$(FUZZERS))
 
-check-system: ## what the documents show; system tests at length, every fault three times; package and service on a copy of this machine; Slurm, ssh, the manifest for Kubernetes
+check-system: ## what the documents show; system and equivalence tests at length, every fault three times; package and service on a copy of this machine; Slurm, ssh, the manifest for Kubernetes
 	$(Q)scripts/install-deps --test && scripts/install-deps --system
-	$(call variant,release) BUILD=$(BUILD) all $(SYSTEM_TESTS)
+	$(call variant,release) BUILD=$(BUILD) all $(SYSTEM_TESTS) $(BUILD)/bin/test-equivalence
 	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_BESIDE=1 TEST_PREPARED=1 scripts/run-tests scripts/check-docs scripts/check-package scripts/check-service \
-	    scripts/check-slurm scripts/check-slurm-runner scripts/check-ssh scripts/check-kubernetes $(SYSTEM_TESTS)
+	    scripts/check-slurm scripts/check-slurm-runner scripts/check-ssh scripts/check-kubernetes $(SYSTEM_TESTS) $(BUILD)/bin/test-equivalence
 
 asan: ## all tests under the address and undefined-behaviour sanitizers, at length
 	$(call variant,asan) all tests

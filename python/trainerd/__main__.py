@@ -97,8 +97,9 @@ def parser_make() -> argparse.ArgumentParser:
     return parser
 
 
-def main() -> int:
-    asked = parser_make().parse_args()
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command, of the process's arguments or of these; its exit code."""
+    asked = parser_make().parse_args(arguments)
     try:
         asked.run(asked)
     except TrainerdError as error:

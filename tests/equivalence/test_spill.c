@@ -2,6 +2,7 @@
 #include "tests/equivalence/compare.h"
 #include "tests/support/graphs/typed_folder.h"
 #include "tests/support/process/folder.h"
+#include "tests/support/sanitized.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -51,6 +52,9 @@ static void expect_same_bits(const char *model, const char *data)
     struct cluster_result first;
     run(model, data, &plain, &first);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        if (sanitized_skips(w, sizeof ways / sizeof *ways)) {
+            continue;
+        }
         struct cluster_result planned, other;
         struct way way = ways[w];
         run(model, data, &way, &planned);
@@ -122,7 +126,9 @@ Test(spill, labels_as_input_and_jumping_knowledge_give_the_bits_that_they_give_i
 Test(spill, a_job_with_activations_of_three_times_the_limit_stays_within_it_and_changes_no_bit)
 {
     const char *model = "kind = \"sage\"\nhidden = 192\nlayers = 4\ndropout = 0.5";
-    const char *data = "generator = \"sbm\"\nnodes = 40000\ndegree = 4\nclasses = 5\nfeatures = 64";
+    char data[128];
+    snprintf(data, sizeof data, "generator = \"sbm\"\nnodes = %d\ndegree = 4\nclasses = 5\nfeatures = 64",
+             SANITIZED ? 20000 : 40000);
     struct way way = {1, "sequential", "never", 0, 3};
     struct cluster_result plain, spilled;
     run(model, data, &way, &plain);
