@@ -8,8 +8,8 @@
 /* The cpu with as small a cache as the strict device's, so that a part has several windows on either, and sums over them are the same. */
 const struct device_ops *compare_narrow_cpu(void);
 
-/* Of n ways in which a job is run, is this one left out? Under the sanitizer, as in tests/support/sanitized.h; and in other builds two of three of
- * those on the strict device, which protects and opens its memory around each call: other ones for each job, all with TEST_THOROUGH. */
+/* Of n ways in which a job is run, is this one left out, as tests/support/sanitized.h has it? Without the sanitizer two of three of those that
+ * are left on the strict device are, too, which protects and opens its memory around each call; none with TEST_THOROUGH. */
 bool compare_skips(size_t way, size_t n, bool on_strict);
 
 /* Weights, embeddings, logits, losses, scores, and the guard's errors and back-offs are the same; `other` allocates nothing in its epochs.

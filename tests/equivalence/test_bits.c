@@ -346,7 +346,7 @@ static void expect_same_bits_shared(const char *model, const char *data, const c
                                              {4, 1, 1, "halo", false}};
     struct cluster_result result[4] = {0};
     for (size_t w = 0; w < 4; w++) {
-        if (w > 0 && sanitized_skips(w - 1, 3)) {
+        if (w > 0 && ways_skip(w - 1, 3)) {
             continue;
         }
         const struct way *way = &shared_ways[w];

@@ -78,7 +78,7 @@ static void expect_same_bits(const char *model, const char *data, const char *ex
     run(model, data, exchange, &from, EPOCHS, &first);
     cr_expect_geq(first.n_back_off, n_back_off_least, "%s", model);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-        if (sanitized_skips(w, sizeof ways / sizeof *ways)) {
+        if (ways_skip(w, sizeof ways / sizeof *ways)) {
             continue;
         }
         run(model, data, exchange, &ways[w], EPOCHS, &other);

@@ -66,7 +66,7 @@ static void expect_same_results(const char *model, const char *data)
     run(model, data, &never, &all);
     cr_expect_eq(all.left_out, 0.0);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-        if (sanitized_skips(w, sizeof ways / sizeof *ways)) {
+        if (ways_skip(w, sizeof ways / sizeof *ways)) {
             continue;
         }
         struct cluster_result pruned;
@@ -141,7 +141,7 @@ Test(prune, covers_of_hops_change_no_bit_however_the_job_is_run)
         struct cluster_result first;
         run(model, data, &one, &first);
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-            if (sanitized_skips(w, sizeof ways / sizeof *ways)) {
+            if (ways_skip(w, sizeof ways / sizeof *ways)) {
                 continue;
             }
             struct cluster_result other;
@@ -164,7 +164,7 @@ static void expect_same_bits(const char *model, const char *data)
     struct cluster_result first;
     run(model, data, &plain, &first);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-        if (sanitized_skips(w, sizeof ways / sizeof *ways)) {
+        if (ways_skip(w, sizeof ways / sizeof *ways)) {
             continue;
         }
         struct cluster_result other;

@@ -67,7 +67,7 @@ Test(feedback, the_plan_tells_the_traffic_and_the_memory)
         "exchange.codec_backward=fp32",
     };
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
-        if (sanitized_skips(j, sizeof jobs / sizeof *jobs)) {
+        if (ways_skip(j, sizeof jobs / sizeof *jobs)) {
             continue;
         }
         expect_planned(jobs[j]);
@@ -80,7 +80,7 @@ Test(feedback, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_nev
     static const char *const ways[] = {"model.kind=sage", "model.kind=gat", "exchange.sampling=0.4", "exchange.guard_every=3",
                                        "dataset.train_share=0.02 --set dataset.degree=3 --set train.prune=always"};
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-        if (sanitized_skips(w, sizeof ways / sizeof *ways)) {
+        if (ways_skip(w, sizeof ways / sizeof *ways)) {
             continue;
         }
         job_run("--set %s --set output.dir=one%zu", ways[w], w);

@@ -44,7 +44,7 @@ Test(stale, the_plan_tells_the_traffic_and_the_memory)
         "model.norm=batch", "exchange.codec=int8", "exchange.stale_smoothing=0.9",
     };
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
-        if (sanitized_skips(j, sizeof jobs / sizeof *jobs)) {
+        if (ways_skip(j, sizeof jobs / sizeof *jobs)) {
             continue;
         }
         expect_planned(jobs[j]);
@@ -66,7 +66,7 @@ Test(stale, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_never_
     static const char *const ways[] = {"model.kind=gat", "exchange.stale_smoothing=0.9", "exchange.codec=int4",
                                        "exchange.codec=int4,int8@7,bf16@8"};
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-        if (sanitized_skips(w, sizeof ways / sizeof *ways)) {
+        if (ways_skip(w, sizeof ways / sizeof *ways)) {
             continue;
         }
         job_run("--set %s --set output.dir=one%zu", ways[w], w);

@@ -116,7 +116,7 @@ Test(traffic_counted, every_number_is_as_planned_where_all_rows_travel)
         "--set model.label_input=true",
     };
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
-        if (sanitized_skips(j, sizeof jobs / sizeof *jobs)) {
+        if (ways_skip(j, sizeof jobs / sizeof *jobs)) {
             continue;
         }
         expect_exact(jobs[j]);
@@ -149,7 +149,7 @@ Test(traffic_counted, covers_shared_rows_pruned_and_spilled_jobs_are_as_planned)
         "--set partition.parts=9 --set workers.count=2 --set exchange.codec=bf16 --set exchange.schedule=halo",
     };
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
-        if (sanitized_skips(j, sizeof jobs / sizeof *jobs)) {
+        if (ways_skip(j, sizeof jobs / sizeof *jobs)) {
             continue;
         }
         expect_exact(jobs[j]);
@@ -201,7 +201,7 @@ Test(traffic_counted, stored_inputs_are_never_sent)
         STORED "--set model.aggregator=max --set exchange.codec=bf16 --set memory.spill=. --set workers.count=2",
     };
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
-        if (sanitized_skips(j, sizeof jobs / sizeof *jobs)) {
+        if (ways_skip(j, sizeof jobs / sizeof *jobs)) {
             continue;
         }
         expect_stored(jobs[j]);
@@ -336,7 +336,7 @@ Test(traffic_counted, pairs_and_layers_of_sampled_jobs_have_the_planned_mean)
         STORED "--set model.kind=gat",
     };
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
-        if (sanitized_skips(j, sizeof jobs / sizeof *jobs)) {
+        if (ways_skip(j, sizeof jobs / sizeof *jobs)) {
             continue;
         }
         expect_sampled(jobs[j], 4, 1);
@@ -430,7 +430,7 @@ Test(traffic_counted, a_plan_names_the_cheapest_exact_exchange)
         "--set train.prune=always --set dataset.train_share=0.01 --set exchange.sampling=0.5 --set model.input_dropout=0.0",
     };
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
-        if (sanitized_skips(j, sizeof jobs / sizeof *jobs)) {
+        if (ways_skip(j, sizeof jobs / sizeof *jobs)) {
             continue;
         }
         expect_exact_choices(jobs[j]);
