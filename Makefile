@@ -32,7 +32,7 @@ CFLAGS  += -std=c11 $(CWARN) $(FLAGS)
 CXXFLAGS += -std=c++17 $(WARN) $(FLAGS)
 LDFLAGS += -fopenmp $(SAN_$(VARIANT)) -Wl,--as-needed
 # Sanitized jobs spend their time in the mathematics; central differences, which are a test's own, need no sanitizer. The rest takes longer to
-# compile than to run, and so do tests, but for central differences and benchmarks.
+# compile than to run, and so do tests, but for central differences and benchmarks, and in part the kernels of an emulated GPU.
 TESTS_OBJECTS := $(addprefix $(BUILD)/obj/tests/,$(addsuffix /%.o,unit system golden equivalence))
 ifeq ($(VARIANT),asan)
 $(BUILD)/obj/models/%.o $(BUILD)/obj/tests/support/model/truth.c.o: CFLAGS += -O2

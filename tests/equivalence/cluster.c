@@ -8,6 +8,7 @@
 
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@
 
 /* Shared by all ranks and the test. */
 struct board {
-    _Atomic int n_addressed, n_connected, n_finished;
+    pthread_barrier_t all_ranks; /* where one has died, the alarm ends the others */
+    _Atomic int n_finished;
     struct {
         size_t n_bytes;
         char bytes[1024];
@@ -55,15 +57,6 @@ static void check(enum status status)
     }
 }
 
-/* Wait for the other ranks; where one has died, the alarm ends this one. */
-static void meet(_Atomic int *count, int n)
-{
-    atomic_fetch_add(count, 1);
-    while (atomic_load(count) < n) {
-        usleep(100);
-    }
-}
-
 static void *rank_place(void *arg, const struct transport_head *head, size_t n_bytes)
 {
     return exchange_place(((struct rank *)arg)->exchange, head, n_bytes);
@@ -85,13 +78,13 @@ static void rank_connect(struct rank *r)
     const void *address = transport_address(r->transport, &n_bytes);
     r->board->address[r->rank].n_bytes = n_bytes;
     memcpy(r->board->address[r->rank].bytes, address, n_bytes);
-    meet(&r->board->n_addressed, (int)r->n_rank);
+    pthread_barrier_wait(&r->board->all_ranks);
     for (uint32_t peer = 0; peer < r->n_rank; peer++) {
         if (peer != r->rank) {
             check(transport_connect(r->transport, peer, r->board->address[peer].bytes, r->board->address[peer].n_bytes));
         }
     }
-    meet(&r->board->n_connected, (int)r->n_rank);
+    pthread_barrier_wait(&r->board->all_ranks);
     exchange_attach(r->exchange, r->transport);
 }
 
@@ -372,6 +365,9 @@ void cluster_run(const char *job_text, struct cluster_result *out)
     r.job.partition.parts = r.job.partition.parts > 0 ? r.job.partition.parts : r.n_rank;
     r.board = mmap(NULL, sizeof *r.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT(r.board != MAP_FAILED && r.n_rank <= MOST_RANKS);
+    pthread_barrierattr_t shared;
+    ASSERT(pthread_barrierattr_init(&shared) == 0 && pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED) == 0);
+    ASSERT(pthread_barrier_init(&r.board->all_ranks, &shared, r.n_rank) == 0);
     generate_products();
     pid_t pids[MOST_RANKS];
     for (r.rank = 0; r.rank < r.n_rank; r.rank++) {

@@ -22,15 +22,8 @@ const struct device_ops *compare_narrow_cpu(void)
 bool compare_skips(size_t way, size_t n, bool on_strict)
 {
     static size_t turn; /* of the ways on the strict device; one further with each job */
-    static bool has_begun;
-    if (!has_begun) {
-        for (const char *c = criterion_current_test->name; *c != '\0'; c++) {
-            turn += (unsigned char)*c;
-        }
-        has_begun = true;
-    }
     turn += (way == 0) + on_strict;
-    return ways_skip(way, n) || (!SANITIZED && on_strict && turn % 3 != 0 && getenv("TEST_THOROUGH") == NULL);
+    return ways_skip(way, n) || (!SANITIZED && on_strict && (ways_first() + turn) % 3 != 0 && getenv("TEST_THOROUGH") == NULL);
 }
 
 /* Arrays of none have no address. */

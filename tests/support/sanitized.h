@@ -1,5 +1,5 @@
-/* Is this the build under the address sanitizer? There tests leave out repeats that differ from the others in numbers alone: this build
- * checks the use of memory, which such a repeat does not exercise; the release build checks the results of all of them.
+/* What tests leave out of their repeats. The build under the address sanitizer checks the use of memory, which a repeat that differs from
+ * the others in numbers alone does not exercise; the release leaves out some ways of running a job, which make check-system takes.
  */
 #ifndef TESTS_SUPPORT_SANITIZED_H
 #define TESTS_SUPPORT_SANITIZED_H
@@ -19,11 +19,14 @@ enum { SANITIZED = 0 };
 enum { SANITIZED = 0 };
 #endif
 
-/* Does this run leave out ways of running a job? Under the sanitizer, but with TEST_THOROUGH. */
+/* Does this run leave out repeats? Under the sanitizer, but with TEST_THOROUGH. */
 bool sanitized_leaves_out(void);
 
 /* Of n ways in which a job is run, is this one left out here? Called once for each way, in order. Under the sanitizer four of five are, in
  * other builds every other one: other ones for each job of a test, so that each way is taken with some of the jobs. With TEST_THOROUGH none is. */
 bool ways_skip(size_t way, size_t n);
+
+/* A number that the test's name gives: where turns of its ways begin. */
+size_t ways_first(void);
 
 #endif

@@ -171,7 +171,7 @@ struct model {
     const char *name, *settings;
 };
 
-/* All models by one process, which is still importing PyTorch when it could be done. */
+/* All models by one process: to import PyTorch takes longer than to compare a model. */
 static void expect_same_logits(const struct model *models, size_t n)
 {
     char runs[2048] = "";
