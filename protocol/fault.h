@@ -19,6 +19,7 @@
     X(LOAD,       "load")       /* coordinator: the dataset is in memory */                         \
     X(PARTITION,  "partition")  /* coordinator: nodes have owners */                                \
     X(LAUNCH,     "launch")     /* coordinator: workers are started, none has joined */             \
+    X(JOINED,     "joined")     /* coordinator: all workers have joined, none is connected */      \
     X(WIRE_UP,    "wire-up")    /* coordinator, worker: ranks and addresses are sent */             \
     X(SHIP,       "ship")       /* coordinator, worker: a part is on its way */                     \
     X(OPEN,       "open")       /* worker: all its parts came */                                    \

@@ -1,6 +1,7 @@
 /* Deaths in every phase of a job: what dies takes the rest of its attempt along, nothing is left behind, and the next attempt ends
  * with the bits of a job that was never disturbed. */
 #include "protocol/clock.h"
+#include "tests/support/process/fleet_case.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"
 #include "tests/support/process/patience.h"
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -221,6 +223,29 @@ ParameterizedTest(int *index, faults, every_death_is_survived_with_the_bits_of_a
     int code = run("one", "1", false);
     cr_assert_eq(code, 0, "exit %d: %s", code, process.words);
     expect_recovered(&cases[*index % n_case], cases[*index % n_case].at[*index / n_case]);
+}
+
+/* Its address then leads nowhere, which says less than its end. */
+Test(faults, a_worker_that_is_killed_before_it_is_connected_is_named)
+{
+    setenv("TRAINERD_FAULTS", "coordinator.joined=stop", 1);
+    process_start(&process, NULL, folder, NULL, (const char *const[]){program, "--config", "job.toml", NULL});
+    int how;
+    pid_t workers[2];
+    cr_assert_eq(waitpid(process.pid, &how, WUNTRACED), process.pid);
+    cr_assert(WIFSTOPPED(how), "it ended with status %d", how);
+    cr_assert_eq(fleet_workers(process.pid, workers, 2), 2);
+    int pidfd = pidfd_open(workers[0], 0);
+    cr_assert_eq(kill(workers[0], SIGKILL), 0);
+    cr_assert(process_ends(pidfd));
+    close(pidfd);
+    cr_assert_eq(kill(process.pid, SIGCONT), 0);
+    int code = process_finish(&process);
+    cr_assert_eq(code, LOST, "exit %d: %s", code, process.words);
+    char reason[96];
+    snprintf(reason, sizeof reason, "worker 0 (pid %d) was killed by signal 9 (SIGKILL)", (int)workers[0]);
+    cr_assert_not_null(strstr(process.words, reason), "%s", process.words);
+    expect_nothing_left();
 }
 
 /* A rate at which it diverges until it is halved about nine times. */

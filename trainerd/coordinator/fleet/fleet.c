@@ -100,6 +100,7 @@ static enum status workers_join(struct fleet *fleet)
         return status;
     }
     fleet_unlisten(fleet);
+    FAULT(JOINED);
     status = fleet_welcome(fleet);
     if (status != STATUS_OK) {
         return status;

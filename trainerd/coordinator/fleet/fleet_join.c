@@ -252,9 +252,9 @@ enum status fleet_welcome(struct fleet *fleet)
     }
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
-        enum status status = transport_connect(fleet->transport, rank, worker->address, worker->n_address);
-        if (status != STATUS_OK) {
-            return status;
+        if (transport_connect(fleet->transport, rank, worker->address, worker->n_address) != STATUS_OK) {
+            fleet_transport_failed(fleet); /* it may have died since it joined, which is soon seen and says more */
+            return STATUS_OK;
         }
     }
     char *job = job_print(fleet->job);

@@ -180,7 +180,7 @@ bool fleet_is_clientless(const struct fleet *fleet);
 /* Handle the hello of an unauthenticated client: make it a worker, or refuse it with the reason. */
 void fleet_challenge(struct fleet_client *client);
 void fleet_hello(struct fleet_client *client, const struct control_frame *frame);
-/* All have joined: send each its rank and the addresses of the others. */
+/* All have joined: send each its rank and the addresses of the others. errors  STATUS_PEER no cipher in common */
 enum status fleet_welcome(struct fleet *fleet);
 
 /* --- fleet_control.c --- */
