@@ -149,6 +149,31 @@ static void highest_first(struct life **life, int n, int64_t end)
     ASSERT(k < n);
 }
 
+static bool is_alive(const struct life *life, int at)
+{
+    bool alive = false;
+    for (int i = 0; i < life->n_span; i++) {
+        alive = alive || (life->span[i].first <= at && at <= life->span[i].last);
+    }
+    return alive;
+}
+
+/* Bytes that are alive at one time, at most: no placing needs less. */
+static int64_t alive_most(struct life *const *life, int n)
+{
+    int64_t most = 0;
+    for (int i = 0; i < n; i++) {
+        for (int s = 0; s < life[i]->n_span; s++) {
+            int64_t sum = 0;
+            for (int k = 0; k < n; k++) {
+                sum += is_alive(life[k], life[i]->span[s].first) ? life[k]->n_bytes : 0;
+            }
+            most = sum > most ? sum : most;
+        }
+    }
+    return most;
+}
+
 /* So many orders are tried, in pairs of arrays looked at: a blink for the usual hundred arrays, and bounded for thousands. */
 #define PAIRS_MOST ((int64_t)2000000)
 #define TRIES_MOST 200
@@ -161,11 +186,12 @@ int64_t arena_place(struct life **life, int n)
         return 0;
     }
     int64_t n_try = PAIRS_MOST / ((int64_t)n * n), best = INT64_MAX;
+    const int64_t least = alive_most(life, n);
     n_try = n_try < TRIES_MOST ? n_try : TRIES_MOST;
     struct life **placed = memory_alloc(2 * (size_t)n, sizeof(struct life *)), **kept = placed + n;
-    for (int o = 0; o < n_order; o++) {
+    for (int o = 0; o < n_order && best > least; o++) {
         qsort(life, (size_t)n, sizeof(struct life *), orders[o]);
-        for (int64_t t = 0; t <= n_try; t++) {
+        for (int64_t t = 0; t <= n_try && best > least; t++) {
             int64_t end = place_in_order(life, n, placed);
             if (end < best) {
                 best = end;
