@@ -21,7 +21,9 @@ static unsigned n_block_run, n_grid_run;
 
 static fiber fibers[FIBER_N_MOST];
 static fiber *of_thread[FIBER_N_MOST];
-static int n_thread;
+static int n_thread, n_live, n_at_barrier;
+static const int *order_run; /* threads of this block, in the order in which they run */
+static int n_run;            /* have had their turn */
 static unsigned live[FIBER_N_MOST / WARP], meeting[FIBER_N_MOST / WARP]; /* lanes of each warp */
 
 /* Fibers that meet; no vector, whose memory ThreadSanitizer would watch. */
@@ -61,6 +63,7 @@ void barrier(place where)
 {
     fiber_current->where = where;
     fiber_current->state = FIBER_AT_BARRIER;
+    n_at_barrier++;
     fiber_wait();
 }
 
@@ -72,12 +75,15 @@ static fiber *fiber_of(int warp, int of_lane)
     return of_lane >= 0 && of_lane < WARP && t < n_thread ? of_thread[t] : nullptr;
 }
 
+/* Are all lanes of f's mask that have not ended at a collective? */
+static bool lanes_are_there(const fiber *f)
+{
+    return (f->mask & live[f->warp] & ~meeting[f->warp]) == 0;
+}
+
 /* The lanes of f's mask that have not ended, if all of them wait at f's collective. */
 static bool lanes_gather(const fiber *f)
 {
-    if ((f->mask & live[f->warp] & ~meeting[f->warp]) != 0) {
-        return false;
-    }
     if ((f->mask >> f->lane & 1) == 0) {
         die("%s:%d: lane %d is not in its own mask %08x", f->where.file, f->where.line, f->lane, f->mask);
     }
@@ -107,7 +113,7 @@ static uint64_t shuffled(const fiber *f)
 
 static bool meet_complete(fiber *f)
 {
-    if (!lanes_gather(f)) {
+    if (!lanes_are_there(f) || !lanes_gather(f)) {
         return false;
     }
     unsigned bits = 0;
@@ -137,7 +143,7 @@ uint64_t meet(place where, collective what, unsigned mask, uint64_t value, int f
     f->from = from;
     f->state = FIBER_AT_COLLECTIVE;
     meeting[f->warp] |= 1U << f->lane;
-    if (!meet_complete(f)) {
+    if (!lanes_are_there(f) || !meet_complete(f)) {
         fiber_wait();
     }
     return f->result;
@@ -204,6 +210,8 @@ static void shared_release()
 
 static void block_begin(void *begun)
 {
+    n_live = n_thread;
+    n_at_barrier = 0;
     for (int t = 0; t < n_thread; t++) {
         fiber *f = of_thread[t];
         unsigned i = (unsigned)t;
@@ -236,46 +244,50 @@ static void barrier_pass(const char *kernel)
     for (int i = 0; i < who.n; i++) {
         who.of[i]->state = FIBER_READY;
     }
+    n_at_barrier = 0;
     group_join(&who, &sync_block[n_block_run % N_SYNC]);
 }
 
-/* Each thread that is ready, until it waits. Did any run? */
-static bool threads_run(const std::vector<int> &list)
+/* Of those that have not had their turn, the next that is ready. */
+fiber *fiber_next()
 {
-    bool ran = false;
-    for (int t : list) {
-        fiber *f = of_thread[t];
+    fiber *f = fiber_current;
+    if (f != nullptr && f->state == FIBER_ENDED) {
+        live[f->warp] &= ~(1U << f->lane);
+        n_live--;
+    }
+    while (n_run < n_thread) {
+        f = of_thread[order_run[n_run++]];
         if (f->state == FIBER_READY) {
-            fiber_run(f);
-            ran = true;
-            if (f->state == FIBER_ENDED) {
-                live[f->warp] &= ~(1U << f->lane);
-            }
+            return f;
         }
     }
-    return ran;
+    return nullptr;
 }
 
-static void block_run(const char *kernel, const std::vector<int> &list)
+/* Each thread that is ready, until it waits. Did any run? */
+static bool threads_run()
 {
-    for (;;) {
-        bool moved = threads_run(list);
-        int n_live = 0, n_waiting = 0;
-        for (int t = 0; t < n_thread; t++) {
-            n_live += of_thread[t]->state != FIBER_ENDED;
-            n_waiting += of_thread[t]->state == FIBER_AT_BARRIER;
-        }
-        if (n_live == 0) {
-            return;
-        }
-        if (n_waiting == n_live) {
+    n_run = 0;
+    fiber *first = fiber_next();
+    if (first != nullptr) {
+        fiber_run(first);
+    }
+    return first != nullptr;
+}
+
+static void block_run(const char *kernel)
+{
+    while (n_live > 0) {
+        bool moved = threads_run();
+        if (n_live > 0 && n_at_barrier == n_live) {
             barrier_pass(kernel);
             continue;
         }
         for (int t = 0; t < n_thread && !moved; t++) { /* lanes that were waited for have ended */
             moved = of_thread[t]->state == FIBER_AT_COLLECTIVE && meet_complete(of_thread[t]);
         }
-        if (!moved) {
+        if (n_live > 0 && !moved) {
             stuck(kernel);
         }
     }
@@ -325,9 +337,10 @@ void grid_run(const char *kernel, dim3 grid, dim3 block, const std::function<voi
             threads[(size_t)t] = t;
         }
         order_arrange(threads, 2 + (unsigned)b);
+        order_run = threads.data();
         n_block_run++;
         block_begin(begun);
-        block_run(kernel, threads);
+        block_run(kernel);
         block_end(ended);
     }
     tsan_acquire(ended);

@@ -151,35 +151,4 @@ void tsan_ignore_writes(bool ignore)
 }
 
 } // namespace emulator
-#else
-namespace emulator
-{
-
-void *tsan_self()
-{
-    return nullptr;
-}
-
-void *tsan_new()
-{
-    return nullptr;
-}
-
-void tsan_become(void *)
-{
-}
-
-void tsan_release(void *)
-{
-}
-
-void tsan_acquire(void *)
-{
-}
-
-void tsan_ignore_writes(bool)
-{
-}
-
-} // namespace emulator
 #endif

@@ -47,13 +47,36 @@ void grid_run(const char *kernel, dim3 grid, dim3 block, const std::function<voi
 /* Run it in the order of the stream. */
 void enqueue(cudaStream_t stream, std::function<void()> run, std::function<bool()> ready = nullptr);
 
-/* --- ThreadSanitizer --- */
+/* --- ThreadSanitizer; nothing without it --- */
+#ifdef EMULATOR_TSAN
 void *tsan_self();
 void *tsan_new();
 void tsan_become(void *fiber);
 void tsan_release(void *at);
 void tsan_acquire(void *at);
 void tsan_ignore_writes(bool ignore);
+#else
+static inline void *tsan_self()
+{
+    return nullptr;
+}
+static inline void *tsan_new()
+{
+    return nullptr;
+}
+static inline void tsan_become(void *)
+{
+}
+static inline void tsan_release(void *)
+{
+}
+static inline void tsan_acquire(void *)
+{
+}
+static inline void tsan_ignore_writes(bool)
+{
+}
+#endif
 
 } // namespace emulator
 

@@ -33,6 +33,19 @@ static const std::function<void()> *body;
 static void *home_fake_stack;
 static const void *home_stack;
 static size_t home_stack_bytes;
+static bool is_from_home; /* its stack is learned where a fiber comes from it */
+
+static void arrive(void *fake_stack)
+{
+    const void *stack;
+    size_t n_bytes;
+    __sanitizer_finish_switch_fiber(fake_stack, &stack, &n_bytes);
+    if (is_from_home) {
+        home_stack = stack;
+        home_stack_bytes = n_bytes;
+        is_from_home = false;
+    }
+}
 #endif
 
 void fiber_body(const std::function<void()> *what)
@@ -48,14 +61,16 @@ void *fiber_home()
 
 void fiber_wait()
 {
-    fiber *f = fiber_current;
+    fiber *f = fiber_current, *next = fiber_next();
+    fiber_current = next;
 #ifdef EMULATOR_ASAN
-    __sanitizer_start_switch_fiber(&f->fake_stack, home_stack, home_stack_bytes);
+    __sanitizer_start_switch_fiber(&f->fake_stack, next != nullptr ? next->stack : home_stack,
+                                   next != nullptr ? STACK_BYTES : home_stack_bytes);
 #endif
-    tsan_become(home_tsan);
-    emulator_switch(&f->sp, home_sp);
+    tsan_become(next != nullptr ? next->tsan : home_tsan);
+    emulator_switch(&f->sp, next != nullptr ? next->sp : home_sp);
 #ifdef EMULATOR_ASAN
-    __sanitizer_finish_switch_fiber(f->fake_stack, &home_stack, &home_stack_bytes);
+    arrive(f->fake_stack);
 #endif
 }
 
@@ -63,6 +78,7 @@ void fiber_run(fiber *f)
 {
     fiber_current = f;
 #ifdef EMULATOR_ASAN
+    is_from_home = true;
     __sanitizer_start_switch_fiber(&home_fake_stack, f->stack, STACK_BYTES);
 #endif
     tsan_become(f->tsan);
@@ -70,14 +86,13 @@ void fiber_run(fiber *f)
 #ifdef EMULATOR_ASAN
     __sanitizer_finish_switch_fiber(home_fake_stack, nullptr, nullptr);
 #endif
-    fiber_current = nullptr;
 }
 
 /* One body after another, for as many blocks as there are. */
 static void fiber_main()
 {
 #ifdef EMULATOR_ASAN
-    __sanitizer_finish_switch_fiber(nullptr, &home_stack, &home_stack_bytes);
+    arrive(nullptr);
 #endif
     for (;;) {
         (*body)();

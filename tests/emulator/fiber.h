@@ -33,9 +33,12 @@ extern fiber *fiber_current;
 void fiber_open(fiber *f);
 /* Run `body` in each fiber from now on. */
 void fiber_body(const std::function<void()> *body);
-/* Switch to a fiber until it waits or ends; and back, from within it. */
+/* Switch to a fiber, and back when fiber_next has none. */
 void fiber_run(fiber *f);
+/* From within a fiber that waits or has ended: switch to the next one. */
 void fiber_wait();
+/* Which one that is (block.cpp); NULL: none can go on. */
+fiber *fiber_next();
 /* ThreadSanitizer's fiber of the caller of fiber_body. */
 void *fiber_home();
 

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #define PAGE 4096
+#define ARENA_BYTES ((size_t)64 << 30)
 
 static std::map<char *, size_t> blocks, pinned; /* by their first byte */
 static size_t n_taken, n_context;
@@ -51,10 +52,33 @@ bool on_device(const void *at)
     return is_unified() || is_in(blocks, at);
 }
 
+/* Protected blocks lie in one place, so that one call opens and closes all of them. */
+static char *arena()
+{
+    static char *const at = (char *)mmap(nullptr, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) {
+        die("no addresses for the memory of a GPU");
+    }
+    return at;
+}
+
+/* The first room between blocks. */
+static char *arena_take(size_t n_bytes)
+{
+    char *at = arena();
+    for (auto &block : blocks) {
+        if ((size_t)(block.first - at) >= n_bytes) {
+            break;
+        }
+        at = block.first + block.second;
+    }
+    return at;
+}
+
 static void protect(int how)
 {
-    for (auto &block : blocks) {
-        mprotect(block.first, block.second, how);
+    if (!blocks.empty()) {
+        mprotect(arena(), (size_t)(blocks.rbegin()->first + blocks.rbegin()->second - arena()), how);
     }
 }
 
@@ -102,12 +126,12 @@ extern "C" {
 
 cudaError_t cudaMalloc(void **out, size_t n_bytes)
 {
-    size_t n = is_protected() ? (n_bytes + PAGE - 1) / PAGE * PAGE : n_bytes;
+    size_t n = is_protected() ? (n_bytes + PAGE - (n_bytes > 0)) / PAGE * PAGE : n_bytes;
     if (n > free_bytes()) {
         return cudaErrorMemoryAllocation;
     }
     if (is_protected()) {
-        *out = mmap(nullptr, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        *out = arena_take(n);
     } else {
         *out = malloc(n);
         memset(*out, 0xff, n); /* NaNs */
@@ -129,7 +153,7 @@ cudaError_t cudaFree(void *block)
     }
     n_taken -= at->second;
     if (is_protected()) {
-        munmap(block, at->second);
+        madvise(block, at->second, MADV_DONTNEED);
     } else {
         free(block);
     }
