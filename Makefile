@@ -107,13 +107,28 @@ of_variant = $(patsubst $(BUILD)/%,$(call beside,$(1))/%,$(2))
 FUZZ = $(call variant,fuzz) CC=clang
 RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
-.PHONY: all tests unit emulator emulated gpu-programs gpu-bundle check check-system asan bench benches fuzz fuzzers quickstart install uninstall package docs lint format clean help force
+.PHONY: all objects other tests unit emulator emulated gpu-programs gpu-bundle check check-system asan bench benches fuzz fuzzers quickstart install uninstall package docs lint format clean help force
 .SECONDARY:
 
 all: $(PROGRAMS) $(CUDA_MODULE) ## the programs, in build/bin
 	$(Q)$(if $(filter build/release,$(BUILD)),mkdir -p build && ln -sfn release/bin build/bin)
 	$(Q)$(if $(CUDA_MODULE),,rm -f $(BUILD)/lib/trainer-cuda.so)
 	@echo "  $(if $(CUDA_MODULE),$(CUDA_MODULE)$(if $(EMULATED), (emulated), by $(NVCC)),without a device for GPUs: $(if $(NVCC),VARIANT=$(VARIANT) CUDA=$(CUDA),no nvcc))"
+
+# Emulated variants take objects of the host, which know nothing of CUDA, from another variant, which is made first.
+OTHER := $(if $(filter build/emulated %-emulated,$(BUILD)),release,$(if $(filter build/emulated-asan %-emulated-asan,$(BUILD)),asan))
+ifneq ($(OTHER),)
+OTHER_BUILD := $(if $(filter build/$(VARIANT),$(BUILD)),build/$(OTHER),$(BUILD:%-$(VARIANT)=%)$(patsubst asan,-asan,$(OTHER:release=)))
+OTHERS := $(call object,$(shell grep -LE 'CUDA_EMULATED|models/cuda/|job_keys.def' $(filter-out models/cuda/%,$(filter %.c,$(SOURCES)))))
+$(OTHERS): $(BUILD)/obj/%: $(OTHER_BUILD)/obj/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+$(OTHERS:$(BUILD)/%=$(OTHER_BUILD)/%): other ;
+other:
+	+$(Q)$(MAKE) --no-print-directory $(JOBS) VARIANT=$(OTHER) BUILD=$(OTHER_BUILD) objects
+endif
+objects: $(call object,$(SOURCES))
+	@:
 
 $(BUILD)/obj/%.c.o: %.c
 	@mkdir -p $(@D)

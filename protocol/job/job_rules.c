@@ -425,7 +425,7 @@ static enum status check_plateau(const struct job *job, const struct job_places 
 /* A GPU's arrays do not lie in files. */
 static enum status check_device(const struct job *job, const struct job_places *places)
 {
-    if (job->memory.spill[0] == '\0' || job->workers.device != JOB_DEVICE_GPU) {
+    if (job->memory.spill[0] == '\0' || job->workers.device != JOB_DEVICE_CUDA) {
         return STATUS_OK;
     }
     char where[JOB_WHERE_BYTES];
@@ -446,7 +446,7 @@ static enum status check_kernel(const struct job *job, const struct job_places *
         return STATUS_OK;
     }
     job_where(places, JOB_KEY_model_kernel, where);
-    if (device != JOB_DEVICE_GPU && device != JOB_DEVICE_AUTO) {
+    if (device != JOB_DEVICE_CUDA && device != JOB_DEVICE_AUTO) {
         return status_fail(STATUS_CONFIG,
                            "%s: model.kernel = \"cusparse\" is for GPUs, and does not go with workers.device = \"%s\"", where,
                            job_choice_text("workers", "device", device));

@@ -41,7 +41,7 @@ static int device_here(const struct job *job)
 {
     char module[PATH_MAX];
     bool may = launcher_shares_gpus(job) && job->memory.spill[0] == '\0';
-    return may && program_module(PROGRAM_CUDA, module) == STATUS_OK && gpu_find() == STATUS_OK ? JOB_DEVICE_GPU
+    return may && program_module(PROGRAM_CUDA, module) == STATUS_OK && gpu_find() == STATUS_OK ? JOB_DEVICE_CUDA
                                                                                                : JOB_DEVICE_CPU;
 }
 
@@ -49,13 +49,13 @@ static int device_here(const struct job *job)
 static enum status choose_again(const struct checkpoint *checkpoint, bool needs_gpu, struct job *job_io)
 {
     enum status status = device_before(checkpoint, &job_io->workers.device);
-    if (status != STATUS_OK || job_io->workers.device != JOB_DEVICE_GPU) {
+    if (status != STATUS_OK || job_io->workers.device != JOB_DEVICE_CUDA) {
         return status;
     }
     if (job_io->memory.spill[0] != '\0') {
         return status_fail(STATUS_CONFIG,
                            "cannot resume: memory.spill is for workers.device = \"cpu\", in checkpoint '%s' it is \"%s\"",
-                           checkpoint->path, job_choice_text("workers", "device", JOB_DEVICE_GPU));
+                           checkpoint->path, job_choice_text("workers", "device", JOB_DEVICE_CUDA));
     }
     status = needs_gpu ? gpu_find() : STATUS_OK;
     return status == STATUS_OK
@@ -69,12 +69,12 @@ static enum status kernel_check(const struct job *job)
     if (job->model.kernel == JOB_KERNEL_OWN) {
         return STATUS_OK;
     }
-    if (job->workers.device != JOB_DEVICE_GPU) {
+    if (job->workers.device != JOB_DEVICE_CUDA) {
         return status_fail(STATUS_CONFIG,
                            "model.kernel = \"cusparse\" is for GPUs, and workers.device = \"auto\" is \"%s\" here: expected "
                            "workers.device = \"%s\", or model.kernel = \"own\"",
                            job_choice_text("workers", "device", job->workers.device),
-                           job_choice_text("workers", "device", JOB_DEVICE_GPU));
+                           job_choice_text("workers", "device", JOB_DEVICE_CUDA));
     }
     return model_is_sum(job)
                ? STATUS_OK
@@ -88,7 +88,7 @@ static enum status choose(const struct checkpoint *checkpoint, bool starts, stru
 {
     bool needs_gpu = starts && job_io->workers.launcher == JOB_LAUNCHER_LOCAL;
     if (job_io->workers.device != JOB_DEVICE_AUTO) {
-        return needs_gpu && job_io->workers.device == JOB_DEVICE_GPU ? gpu_find() : STATUS_OK;
+        return needs_gpu && job_io->workers.device == JOB_DEVICE_CUDA ? gpu_find() : STATUS_OK;
     }
     if (checkpoint != NULL) {
         return choose_again(checkpoint, needs_gpu, job_io);

@@ -69,7 +69,7 @@ enum status launcher_limit(struct job *job_io)
 {
     struct slurm slurm = {0};
     bool asks = job_io->workers.launcher == JOB_LAUNCHER_SLURM && job_io->memory.limit == 0 &&
-                job_io->workers.device != JOB_DEVICE_GPU && slurm_is_here(slurm_environment);
+                job_io->workers.device != JOB_DEVICE_CUDA && slurm_is_here(slurm_environment);
     enum status status = asks ? slurm_read(slurm_environment, &slurm) : STATUS_OK;
     if (status != STATUS_OK || slurm.n_memory == 0) {
         return status;

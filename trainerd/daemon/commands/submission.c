@@ -29,7 +29,7 @@ void submission_ask(const struct job *job, int32_t n_worker, struct job_record *
     record->n_slot = n_slot > INT32_MAX ? INT32_MAX : (int32_t)n_slot;
     /* Workers that others start have their own machines' GPUs. */
     bool is_given = job->workers.launcher == JOB_LAUNCHER_LOCAL || job->workers.launcher == JOB_LAUNCHER_SLURM;
-    record->n_gpu = is_given && job->workers.device == JOB_DEVICE_GPU ? n_worker : 0;
+    record->n_gpu = is_given && job->workers.device == JOB_DEVICE_CUDA ? n_worker : 0;
     record->memory = -1;
 }
 
@@ -40,7 +40,7 @@ enum status submission_check_gpus(const char *file, const struct job_record *rec
     }
     return status_fail(
         STATUS_CONFIG, "%s%sworkers.device is \"%s\", but the daemon has no GPUs to give (daemon.gpus, in trainerd.toml)",
-        file != NULL ? file : "", file != NULL ? ": " : "", job_choice_text("workers", "device", JOB_DEVICE_GPU));
+        file != NULL ? file : "", file != NULL ? ": " : "", job_choice_text("workers", "device", JOB_DEVICE_CUDA));
 }
 
 enum status submission_check_launcher(const char *file, bool in_slurm, struct job *job)
