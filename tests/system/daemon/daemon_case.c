@@ -328,6 +328,25 @@ void daemon_await_epoch(int64_t id, int32_t attempt, int64_t epoch)
 
 /* --- processes --- */
 
+void daemon_await_stopped(int64_t id, int32_t attempt)
+{
+    AWAIT(id, known[id].id == id && known[id].attempt >= attempt && known[id].pid > 0, "is not started");
+    double since_s = clock_s();
+    char path[64], state = '?';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)known[id].pid);
+    while (state != 'T') {
+        FILE *file = fopen(path, "r");
+        cr_assert(file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && fclose(file) == 0, "%s",
+                  known[id].reason_text);
+        cr_assert(patience_left(since_s), "its coordinator does not stop: %s", known[id].reason_text);
+    }
+}
+
+void daemon_continue(int64_t id)
+{
+    cr_assert_eq(kill(known[id].pid, SIGCONT), 0, "%s", strerror(errno));
+}
+
 bool daemon_kill_coordinator(int64_t id)
 {
     pid_t parent;

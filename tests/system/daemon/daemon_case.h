@@ -52,6 +52,9 @@ const struct job_record *daemon_job(int64_t id);
 void daemon_await(int64_t id, enum job_state state);
 enum job_state daemon_await_end(int64_t id);
 void daemon_await_epoch(int64_t id, int32_t attempt, int64_t epoch);
+/* Wait until TRAINERD_FAULTS has stopped its coordinator in this attempt, which goes on when told so. */
+void daemon_await_stopped(int64_t id, int32_t attempt);
+void daemon_continue(int64_t id);
 /* Wait for the next change of any job. false: patience ended */
 bool daemon_hear(void);
 /* Take what was said meanwhile, and up to one thing that is said within so many milliseconds. false: nothing was */

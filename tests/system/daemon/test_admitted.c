@@ -59,14 +59,15 @@ Test(admitted, events_that_were_there_before_an_attempt_are_not_believed)
 
 Test(admitted, a_job_file_that_is_edited_between_two_attempts_changes_nothing)
 {
+    setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@101/1", 1);
     daemon_start();
-    int64_t id = daemon_submit(&(struct daemon_job){.lines = LINES(3000), .max_restarts = 1});
-    daemon_await_epoch(id, 1, 100);
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = LINES(150), .max_restarts = 1});
+    daemon_await_stopped(id, 1);
     edit(id);
     cr_assert(daemon_kill_coordinator(id));
     cr_assert_eq(daemon_await_end(id), JOB_STATE_SUCCEEDED, "%s", daemon_job(id)->reason_text);
     cr_assert_eq(daemon_job(id)->attempt, 2);
-    cr_assert_eq(daemon_job(id)->progress.epoch, 3000);
+    cr_assert_eq(daemon_job(id)->progress.epoch, 150);
     daemon_end();
 }
 

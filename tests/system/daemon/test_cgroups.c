@@ -135,19 +135,11 @@ Test(cgroups, a_job_that_outgrows_its_group_ends_alone_with_71_and_says_which_li
     daemon_start();
     int64_t first = daemon_submit(&(struct daemon_job){.lines = "[train]\nepochs = 3\n[workers]\ncount = 2\nthreads = 1\n"});
     int64_t second = daemon_submit(&(struct daemon_job){.lines = "[train]\nepochs = 3\n[workers]\ncount = 2\nthreads = 1\n"});
-    daemon_await(first, JOB_STATE_STARTING);
-    daemon_await(second, JOB_STATE_STARTING);
-    pid_t pid = daemon_job(first)->pid, other = daemon_job(second)->pid;
-    double since_s = clock_s();
-    char path[64], state = '?';
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    while (state != 'T') {
-        FILE *file = fopen(path, "r");
-        cr_assert(file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && fclose(file) == 0);
-        cr_assert(patience_left(since_s));
-    }
-    long long limit = limit_lower(group_of(pid, "memory", first, 1));
-    cr_assert_eq(kill(pid, SIGCONT), 0);
+    daemon_await_stopped(first, 1);
+    daemon_await_stopped(second, 1);
+    pid_t other = daemon_job(second)->pid;
+    long long limit = limit_lower(group_of(daemon_job(first)->pid, "memory", first, 1));
+    daemon_continue(first);
     cr_assert_eq(daemon_await_end(first), JOB_STATE_FAILED);
     const struct job_record *job = daemon_job(first);
     cr_assert_eq(job->exit_code, 71, "%d: %s", job->exit_code, job->reason_text);
@@ -157,11 +149,8 @@ Test(cgroups, a_job_that_outgrows_its_group_ends_alone_with_71_and_says_which_li
                   strstr(job->reason_text, plan),
               "%s", job->reason_text);
     cr_assert_eq(kill(other, 0), 0);
-    while (daemon_job(second)->state != JOB_STATE_SUCCEEDED) { /* it is stopped a moment later than it says so */
-        kill(other, SIGCONT);
-        cr_assert(patience_left(since_s), "%s", daemon_job(second)->reason_text);
-        daemon_listen(20);
-    }
+    daemon_continue(second);
+    cr_assert_eq(daemon_await_end(second), JOB_STATE_SUCCEEDED, "%s", daemon_job(second)->reason_text);
 }
 
 /* This test's store, which the folder of jobs names; "": there is none yet. */

@@ -21,17 +21,23 @@
 TestSuite(supervisor, .init = folder_make, .fini = folder_remove, .timeout = 900);
 
 #define TWO_WORKERS "[workers]\ncount = 2\nthreads = 1\n"
-/* Epochs of a job that is still running when it is disturbed; sanitized ones take several times as long. */
-#ifdef __SANITIZE_ADDRESS__
-#define LONG "1000"
-#else
-#define LONG "3000"
-#endif
+/* Epochs of a job that is disturbed, for which it waits before one of them. */
+#define DISTURBED "150"
 #define ENDLESS "[train]\nepochs = 100000000\n"
 
 static int64_t submit(const char *lines)
 {
     return daemon_submit(&(struct daemon_job){.lines = lines, .max_restarts = 3});
+}
+
+/* Start a daemon whose jobs stop before the 51st epoch of their first attempt, or of their second, too. */
+static void start_stopping(int n_attempt)
+{
+    static const char *const faults[] = {"coordinator.epoch=stop@51/1",
+                                         "coordinator.epoch=stop@51/1,coordinator.epoch=stop@51/2"};
+    setenv("TRAINERD_FAULTS", faults[n_attempt - 1], 1);
+    daemon_start();
+    unsetenv("TRAINERD_FAULTS");
 }
 
 static void expect_end(int64_t id, enum job_state state, enum job_reason reason, int exit_code)
@@ -86,17 +92,18 @@ Test(supervisor, a_job_runs_to_its_end_with_the_bits_of_one_run_by_hand)
 
 Test(supervisor, a_job_goes_on_under_its_coordinator_while_the_daemon_is_dead_and_is_found_again)
 {
-    static const char lines[] = TWO_WORKERS "[train]\nepochs = " LONG "\n[output]\ndir = \"o\"\n";
-    daemon_start();
+    static const char lines[] = TWO_WORKERS "[train]\nepochs = " DISTURBED "\n[output]\ndir = \"o\"\n";
+    start_stopping(1);
     int64_t id = submit(lines);
-    daemon_await_epoch(id, 1, 1);
+    daemon_await_stopped(id, 1);
     daemon_kill();
     pid_t pid = daemon_job(id)->pid;
     cr_assert_eq(kill(pid, 0), 0, "the coordinator died with the daemon");
+    daemon_continue(id);
     daemon_start();
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     cr_assert_eq(daemon_job(id)->attempt, 1, "it was not found again, but started again");
-    cr_assert_eq(daemon_job(id)->progress.epoch, atoi(LONG));
+    cr_assert_eq(daemon_job(id)->progress.epoch, atoi(DISTURBED));
     run_plain(lines);
     expect_same_as_plain("o");
     daemon_end();
@@ -117,13 +124,13 @@ Test(supervisor, the_end_of_a_job_while_the_daemon_was_dead_is_seen)
     daemon_end();
 }
 
-static const char kept[] = TWO_WORKERS "[train]\nepochs = " LONG "\ncheckpoint_every = 50\n[output]\ndir = \"o\"\n";
+static const char kept[] = TWO_WORKERS "[train]\nepochs = " DISTURBED "\ncheckpoint_every = 50\n[output]\ndir = \"o\"\n";
 
 Test(supervisor, a_coordinator_that_is_killed_is_followed_by_one_that_goes_on_from_the_checkpoint)
 {
-    daemon_start();
+    start_stopping(1);
     int64_t id = submit(kept);
-    daemon_await_epoch(id, 1, 100);
+    daemon_await_stopped(id, 1);
     cr_assert(daemon_kill_coordinator(id));
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     cr_assert_eq(daemon_job(id)->attempt, 2);
@@ -136,10 +143,11 @@ Test(supervisor, a_coordinator_that_is_killed_is_followed_by_one_that_goes_on_fr
 
 Test(supervisor, a_worker_that_is_killed_costs_the_epochs_since_the_checkpoint_and_no_bit)
 {
-    daemon_start();
+    start_stopping(1);
     int64_t id = submit(kept);
-    daemon_await_epoch(id, 1, 100);
+    daemon_await_stopped(id, 1);
     cr_assert(daemon_kill_worker(id, 1));
+    daemon_continue(id);
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     cr_assert_eq(daemon_job(id)->attempt, 2);
     run_plain(kept);
@@ -150,9 +158,9 @@ Test(supervisor, a_worker_that_is_killed_costs_the_epochs_since_the_checkpoint_a
 
 Test(supervisor, daemon_and_coordinator_killed_together_lose_nothing_but_time)
 {
-    daemon_start();
+    start_stopping(1);
     int64_t id = submit(kept);
-    daemon_await_epoch(id, 1, 100);
+    daemon_await_stopped(id, 1);
     cr_assert(daemon_kill_coordinator(id));
     daemon_kill();
     daemon_start();
@@ -247,19 +255,20 @@ Test(supervisor, a_job_whose_workers_die_every_time_fails_when_no_restarts_are_l
 
 Test(supervisor, a_cancelled_job_leaves_a_checkpoint_to_resume_from_and_ends_with_the_same_bits)
 {
-    static const char lines[] = TWO_WORKERS "[train]\nepochs = " LONG "\n[output]\ndir = \"o\"\n";
-    daemon_start();
+    static const char lines[] = TWO_WORKERS "[train]\nepochs = " DISTURBED "\n[output]\ndir = \"o\"\n";
+    start_stopping(1);
     int64_t id = submit(lines);
-    daemon_await_epoch(id, 1, 1);
+    daemon_await_stopped(id, 1);
     cr_assert_eq(daemon_command('c', id, 0), STATUS_OK, "%s", daemon_reason);
     cr_assert_eq(daemon_job(id)->reason, JOB_REASON_CANCELLING);
     cr_assert_eq(daemon_command('c', id, 0), STATUS_OK, "asked twice: %s", daemon_reason);
+    daemon_continue(id);
     expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
     SAID(id, "checkpoint");
     cr_assert_eq(daemon_command('c', id, 0), STATUS_USAGE);
     cr_assert_not_null(strstr(daemon_reason, "has ended: it is CANCELLED"), "%s", daemon_reason);
     int64_t n_epoch = daemon_job(id)->progress.epoch;
-    cr_assert_lt(n_epoch, atoi(LONG));
+    cr_assert_lt(n_epoch, atoi(DISTURBED));
     daemon_expect_nobody();
     cr_assert_eq(daemon_command('r', id, 0), STATUS_OK, "%s", daemon_reason);
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
@@ -444,16 +453,17 @@ Test(supervisor, a_checkpoint_is_written_on_demand_and_training_goes_on)
 
 Test(supervisor, a_job_is_scaled_while_it_runs_and_ends_with_the_same_bits)
 {
-    static const char lines[] = "[workers]\ncount = 4\nthreads = 1\n[train]\nepochs = " LONG "\n[output]\ndir = \"o\"\n";
-    daemon_start();
+    static const char lines[] = "[workers]\ncount = 4\nthreads = 1\n[train]\nepochs = " DISTURBED "\n[output]\ndir = \"o\"\n";
+    start_stopping(1);
     int64_t id = submit(lines);
-    daemon_await_epoch(id, 1, 1);
+    daemon_await_stopped(id, 1);
     cr_assert_eq(daemon_job(id)->n_part, 8, "by the graph's size");
     cr_assert_eq(daemon_command('s', id, 9), STATUS_USAGE);
     cr_assert_not_null(strstr(daemon_reason, "expected 1 to 8, a part for each"), "%s", daemon_reason);
     cr_assert_eq(daemon_command('s', id, 1), STATUS_OK, "%s", daemon_reason);
     cr_assert_eq(daemon_job(id)->reason, JOB_REASON_RESCALING);
     cr_assert_eq(daemon_job(id)->n_slot, 4, "its room is given away before it has left it");
+    daemon_continue(id);
     daemon_await_epoch(id, 2, 1);
     cr_assert_eq(daemon_job(id)->n_worker, 1);
     cr_assert_eq(daemon_job(id)->n_slot, 1);
@@ -522,12 +532,13 @@ Test(supervisor, roots_daemon_runs_a_users_job_with_that_users_rights)
 
 Test(supervisor, a_job_that_loses_workers_again_and_again_ends_on_fewer_with_the_same_bits)
 {
-    daemon_start();
+    start_stopping(2);
     int64_t id = submit(kept);
-    daemon_await_epoch(id, 1, 1);
-    cr_assert(daemon_kill_worker(id, 1));
-    daemon_await_epoch(id, 2, 1);
-    cr_assert(daemon_kill_worker(id, 1));
+    for (int attempt = 1; attempt <= 2; attempt++) {
+        daemon_await_stopped(id, attempt);
+        cr_assert(daemon_kill_worker(id, 1));
+        daemon_continue(id);
+    }
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     cr_assert_eq(daemon_job(id)->attempt, 3);
     cr_assert_eq(daemon_job(id)->n_worker, 1);
@@ -555,11 +566,12 @@ Test(supervisor, a_daemon_that_ends_leaves_its_jobs_running_for_the_next)
 
 Test(supervisor, a_coordinator_that_others_interrupt_goes_on_from_the_checkpoint_that_it_leaves)
 {
-    static const char lines[] = TWO_WORKERS "[train]\nepochs = " LONG "\n[output]\ndir = \"o\"\n";
-    daemon_start();
+    static const char lines[] = TWO_WORKERS "[train]\nepochs = " DISTURBED "\n[output]\ndir = \"o\"\n";
+    start_stopping(1);
     int64_t id = submit(lines);
-    daemon_await_epoch(id, 1, 1);
+    daemon_await_stopped(id, 1);
     cr_assert_eq(kill(daemon_job(id)->pid, SIGTERM), 0);
+    daemon_continue(id);
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     cr_assert_eq(daemon_job(id)->attempt, 2);
     cr_assert(daemon_job(id)->checkpointed);

@@ -26,6 +26,9 @@ static void make_all(void)
         "count = 4\nthreads = 1\n");
 }
 
+/* Bits need no large graph. */
+#define SMALL "--set dataset.nodes=600 "
+
 TestSuite(feedback, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 static double payload_bytes(const json_t *result, size_t rank)
@@ -83,10 +86,12 @@ Test(feedback, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_nev
         if (ways_skip(w, sizeof ways / sizeof *ways)) {
             continue;
         }
-        job_run("--set %s --set output.dir=one%zu", ways[w], w);
-        job_run("--set %s --set train.epochs=7 --set train.checkpoint_every=7 --set output.dir=two%zu --set workers.count=2",
+        job_run(SMALL "--set %s --set output.dir=one%zu", ways[w], w);
+        job_run(SMALL
+                "--set %s --set train.epochs=7 --set train.checkpoint_every=7 --set output.dir=two%zu --set workers.count=2",
                 ways[w], w);
-        job_run("--set %s --set train.checkpoint_every=7 --set output.dir=two%zu --set workers.count=3 --resume", ways[w], w);
+        job_run(SMALL "--set %s --set train.checkpoint_every=7 --set output.dir=two%zu --set workers.count=3 --resume", ways[w],
+                w);
         char one[16], two[16];
         snprintf(one, sizeof one, "one%zu", w);
         snprintf(two, sizeof two, "two%zu", w);
@@ -104,14 +109,14 @@ Test(feedback, a_death_is_survived_with_the_bits_of_an_undisturbed_job)
                   {"worker1.exchange=kill@200", true},
                   {"worker2.step=kill@9", true},
                   {"worker0.checkpoint=kill@12", true}};
-    job_run("--set output.dir=one");
+    job_run(SMALL "--set output.dir=one");
     for (size_t d = 0; d < sizeof deaths / sizeof *deaths; d++) {
         char faults[128], two[16];
         snprintf(two, sizeof two, "two%zu", d);
         snprintf(faults, sizeof faults, "TRAINERD_FAULTS='%s'", deaths[d].fault);
-        cr_expect_neq(job_run_code(faults, "--set train.checkpoint_every=4 --set output.dir=%s", two), 0, "%s",
+        cr_expect_neq(job_run_code(faults, SMALL "--set train.checkpoint_every=4 --set output.dir=%s", two), 0, "%s",
                       deaths[d].fault);
-        job_run("--set train.checkpoint_every=4 --set output.dir=%s --set workers.count=%zu%s", two, d % 2 + 2,
+        job_run(SMALL "--set train.checkpoint_every=4 --set output.dir=%s --set workers.count=%zu%s", two, d % 2 + 2,
                 deaths[d].resumes ? " --resume" : "");
         results_expect_same_model(folder_path("one"), folder_path(two));
     }

@@ -18,6 +18,9 @@ static void make_all(void)
         "epochs = 20\neval_every = 0\nprune = \"never\"\n[exchange]\nstale = 1\n[workers]\ncount = 4\nthreads = 1\n");
 }
 
+/* Bits need no large graph. */
+#define SMALL "--set dataset.nodes=600 "
+
 TestSuite(stale, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 /* Every epoch's bytes are the plan's, epoch 0's too; so is the memory. */
@@ -69,10 +72,12 @@ Test(stale, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_never_
         if (ways_skip(w, sizeof ways / sizeof *ways)) {
             continue;
         }
-        job_run("--set %s --set output.dir=one%zu", ways[w], w);
-        job_run("--set %s --set train.epochs=7 --set train.checkpoint_every=7 --set output.dir=two%zu --set workers.count=2",
+        job_run(SMALL "--set %s --set output.dir=one%zu", ways[w], w);
+        job_run(SMALL
+                "--set %s --set train.epochs=7 --set train.checkpoint_every=7 --set output.dir=two%zu --set workers.count=2",
                 ways[w], w);
-        job_run("--set %s --set train.checkpoint_every=7 --set output.dir=two%zu --set workers.count=3 --resume", ways[w], w);
+        job_run(SMALL "--set %s --set train.checkpoint_every=7 --set output.dir=two%zu --set workers.count=3 --resume", ways[w],
+                w);
         char one[16], two[16];
         snprintf(one, sizeof one, "one%zu", w);
         snprintf(two, sizeof two, "two%zu", w);
@@ -90,14 +95,15 @@ Test(stale, a_death_is_survived_with_the_bits_of_an_undisturbed_job)
                   {"worker1.exchange=kill@100", true},
                   {"worker2.step=kill@9", true},
                   {"worker0.checkpoint=kill@12", true}};
-    job_run("--set model.kind=gat --set output.dir=one");
+    job_run(SMALL "--set model.kind=gat --set output.dir=one");
     for (size_t d = 0; d < sizeof deaths / sizeof *deaths; d++) {
         char environment[128], two[16];
         snprintf(two, sizeof two, "two%zu", d);
         snprintf(environment, sizeof environment, "TRAINERD_FAULTS='%s'", deaths[d].fault);
-        int code = job_run_code(environment, "--set model.kind=gat --set train.checkpoint_every=4 --set output.dir=%s", two);
+        int code = job_run_code(environment, SMALL "--set model.kind=gat --set train.checkpoint_every=4 --set output.dir=%s",
+                                two);
         cr_expect_neq(code, 0, "%s", deaths[d].fault);
-        job_run("--set model.kind=gat --set train.checkpoint_every=4 --set output.dir=%s --set workers.count=%zu%s", two,
+        job_run(SMALL "--set model.kind=gat --set train.checkpoint_every=4 --set output.dir=%s --set workers.count=%zu%s", two,
                 d % 2 + 2, deaths[d].resumes ? " --resume" : "");
         results_expect_same_model(folder_path("one"), folder_path(two));
     }
