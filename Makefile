@@ -45,6 +45,10 @@ endif
 ifeq ($(VARIANT),release)
 $(TESTS_OBJECTS): CFLAGS += -g1 -O1
 endif
+# No fuzzer spends time in models, and only fuzz_head in worker.
+ifeq ($(VARIANT),fuzz)
+$(BUILD)/obj/models/%.o $(BUILD)/obj/worker/%.o: CFLAGS += -O0
+endif
 # The vector kernels of the cpu device take minutes under sanitizers. The variant asan has them so; no fuzzer and no emulated GPU computes by them.
 ifneq ($(filter fuzz emulated-asan emulated-tsan,$(VARIANT)),)
 $(BUILD)/obj/models/cpu/kernels/%.o: CFLAGS += -fno-sanitize=all

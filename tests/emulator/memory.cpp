@@ -72,6 +72,9 @@ static char *arena_take(size_t n_bytes)
         }
         at = block.first + block.second;
     }
+    if ((size_t)(at - arena()) + n_bytes > ARENA_BYTES) {
+        die("protected memory has %zu bytes at most", ARENA_BYTES);
+    }
     return at;
 }
 
