@@ -5,7 +5,7 @@
 
 #define LEAST_SHARE 0.01 /* that a back-off from none samples */
 
-#define CODEC(list, name, text, ...) [JOB_CODEC_##name] = DEVICE_CODEC_##name,
+#define CODEC(list, name, text) [JOB_CODEC_##name] = DEVICE_CODEC_##name,
 static const enum device_codec device_codecs[JOB_CODEC_N] = {JOB_CODEC_LIST(CODEC, CODEC)};
 #undef CODEC
 

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <limits.h>
 
-#define BUILDER_ROW(list, name, text, available, builder, ...) [JOB_##list##_##name] = builder##_model,
+#define BUILDER_ROW(list, name, text, builder, ...) [JOB_##list##_##name] = builder##_model,
 static enum status (*const builders[JOB_KIND_N])(struct model *model) = {JOB_KIND_LIST(BUILDER_ROW, KIND)};
 
 static enum status check_layers(const struct job *job)

@@ -24,7 +24,7 @@ struct model {
  *
  *   errors  STATUS_CONFIG, STATUS_DATA a job or data that the kind cannot take; model.c has checked what all kinds ask for
  */
-#define MODEL_BUILDER_ROW(list, name, text, available, builder, ...) enum status builder##_model(struct model *model);
+#define MODEL_BUILDER_ROW(list, name, text, builder, ...) enum status builder##_model(struct model *model);
 JOB_KIND_LIST(MODEL_BUILDER_ROW, KIND)
 
 /* Layers one after another, named "convs.<i>.…" and "lins.<i>.…": n_conv layers of the kind, then n_linear plain ones. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_ROW(list, name, text, ...) text,
+#define TEXT_ROW(list, name, text) text,
 static const char *const texts[JOB_CODEC_N] = {JOB_CODEC_LIST(TEXT_ROW, CODEC)};
 
 #define EPOCH_MOST 100000000 /* train.epochs' */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* From one that says most of a row to one that says least. */
-#define JOB_CODEC_ENUM_ROW(list, name, text, ...) JOB_CODEC_##name,
+#define JOB_CODEC_ENUM_ROW(list, name, text) JOB_CODEC_##name,
 enum job_codec { JOB_CODEC_LIST(JOB_CODEC_ENUM_ROW, CODEC) JOB_CODEC_N };
 
 #define JOB_CODECS_MOST 32

@@ -30,7 +30,7 @@
 #include "protocol/job/job_keys.def"
 
 /* enum job_format { JOB_FORMAT_AUTO, … } for every list of choices. */
-#define JOB_ENUM_ROW(list, name, text, ...) JOB_##list##_##name,
+#define JOB_ENUM_ROW(list, name, ...) JOB_##list##_##name,
 #define JOB_ENUM(lower, LIST) enum job_##lower{JOB_##LIST##_LIST(JOB_ENUM_ROW, LIST) JOB_##LIST##_N};
 JOB_LISTS(JOB_ENUM)
 

@@ -29,7 +29,7 @@ static void default_text(const struct job_key *key, char out[JOB_EXPECT_BYTES])
         snprintf(out, JOB_EXPECT_BYTES, "%s", key->int_default != 0 ? "true" : "false");
         break;
     case JOB_TYPE_CHOICE:
-        snprintf(out, JOB_EXPECT_BYTES, "\"%s\"", key->choice[key->int_default].text);
+        snprintf(out, JOB_EXPECT_BYTES, "\"%s\"", key->choice[key->int_default]);
         break;
     }
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #define FIRST(first, ...) first
-#define CHOICE_ROW(list, name, text, ...) {text, FIRST(__VA_ARGS__, 0) != 0},
-#define CHOICES(lower, LIST) static const struct job_choice choices_##LIST[] = {JOB_##LIST##_LIST(CHOICE_ROW, LIST)};
+#define CHOICE_ROW(list, name, ...) FIRST(__VA_ARGS__, 0),
+#define CHOICES(lower, LIST) static const char *const choices_##LIST[] = {JOB_##LIST##_LIST(CHOICE_ROW, LIST)};
 JOB_LISTS(CHOICES)
 
 #define ROW(section_, key_, type_, help_) .section = #section_, .name = #key_, .help = help_, .type = JOB_TYPE_##type_
@@ -100,7 +100,7 @@ void job_key_help(enum job_key_id key, char out[JOB_HELP_BYTES])
     for (int kind = 0; kind < JOB_KIND_N; kind++) {
         if ((kinds >> kind & 1) != 0) {
             at += (size_t)snprintf(out + at, JOB_HELP_BYTES - at, "%s%s", at > 0 ? ", " : "",
-                                   job_keys[JOB_KEY_model_kind].choice[kind].text);
+                                   job_keys[JOB_KEY_model_kind].choice[kind]);
         }
     }
     snprintf(out + at, JOB_HELP_BYTES - at, "%s%s", at > 0 ? ": " : "", job_keys[key].help);
@@ -139,10 +139,8 @@ void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES])
         size_t at = (size_t)snprintf(out, JOB_EXPECT_BYTES, "one of ");
         const char *comma = "";
         for (int i = 0; i < key->n_choice && at < JOB_EXPECT_BYTES; i++) {
-            if (key->choice[i].available) {
-                at += (size_t)snprintf(out + at, JOB_EXPECT_BYTES - at, "%s%s", comma, key->choice[i].text);
-                comma = ", ";
-            }
+            at += (size_t)snprintf(out + at, JOB_EXPECT_BYTES - at, "%s%s", comma, key->choice[i]);
+            comma = ", ";
         }
         break;
     }
@@ -210,7 +208,7 @@ const char *job_choice_text(const char *section, const char *key, int value)
 {
     const struct job_key *row = job_key_find(section, key);
     bool known = row != NULL && row->type == JOB_TYPE_CHOICE && value >= 0 && value < row->n_choice;
-    return known ? row->choice[value].text : "unknown";
+    return known ? row->choice[value] : "unknown";
 }
 
 void job_where(const struct job_places *places, enum job_key_id key, char out[JOB_WHERE_BYTES])

@@ -36,11 +36,6 @@ enum job_key_id {
     JOB_KEY_N
 };
 
-struct job_choice {
-    const char *text;
-    bool available;
-};
-
 struct job_key {
     const char *section, *name, *help;
     enum job_type type;
@@ -48,7 +43,7 @@ struct job_key {
     int64_t int_default, int_least, int_most;   /* INT, SIZE; the default also of BOOL and CHOICE */
     double real_default, real_least, real_most; /* REAL, REAL_OR_SAME */
     const char *text_default;                   /* TEXT */
-    const struct job_choice *choice;            /* CHOICE: by value */
+    const char *const *choice;                  /* CHOICE: by value */
     int n_choice;
 };
 

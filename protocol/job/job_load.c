@@ -115,17 +115,14 @@ static enum status read_choice(const struct job_key *key, const char *where, con
     char label[JOB_LABEL_BYTES];
     job_key_label(key, label);
     for (int i = 0; i < key->n_choice; i++) {
-        if (strcmp(key->choice[i].text, text) == 0) {
-            if (!key->choice[i].available) {
-                return status_fail(STATUS_CONFIG, "%s: %s = \"%s\" is not available yet", where, label, text);
-            }
+        if (strcmp(key->choice[i], text) == 0) {
             *out = i;
             return STATUS_OK;
         }
-        int distance = job_name_distance(text, key->choice[i].text);
-        if (key->choice[i].available && distance < best) {
+        int distance = job_name_distance(text, key->choice[i]);
+        if (distance < best) {
             best = distance;
-            nearest = key->choice[i].text;
+            nearest = key->choice[i];
         }
     }
     char found[256];

@@ -32,7 +32,7 @@ void job_print_value(FILE *file, const struct job *job, const struct job_key *ke
         fputs(*(const bool *)at ? "true" : "false", file);
         break;
     case JOB_TYPE_CHOICE:
-        fprintf(file, "\"%s\"", key->choice[*(const int *)at].text);
+        fprintf(file, "\"%s\"", key->choice[*(const int *)at]);
         break;
     }
 }

@@ -49,7 +49,7 @@ static void choices_text(const struct job_key *key, uint32_t choices, char out[J
             continue;
         }
         const char *next = choices >> choice == 1 ? " or " : ", ";
-        at += (size_t)snprintf(out + at, JOB_EXPECT_BYTES - at, "%s\"%s\"", at > 0 ? next : "", key->choice[choice].text);
+        at += (size_t)snprintf(out + at, JOB_EXPECT_BYTES - at, "%s\"%s\"", at > 0 ? next : "", key->choice[choice]);
     }
 }
 
@@ -331,7 +331,7 @@ static void remark_unused(const struct job *job, const struct job_places *places
         job_key_label(by, by_label);
         choices_text(by, only.with, expect);
         snprintf(why, sizeof why, "%s is \"%s\", and it goes with %s", by_label,
-                 by->choice[*(const int *)((const char *)job + by->offset)].text, expect);
+                 by->choice[*(const int *)((const char *)job + by->offset)], expect);
         remark(places, key, why);
     }
     remark_exchange(job, places);

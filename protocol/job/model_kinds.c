@@ -1,7 +1,7 @@
 /* See model_kinds.h. */
 #include "protocol/job/model_kinds.h"
 
-#define FACTS_ROW(list, name, text, available, builder, ...) [JOB_##list##_##name] = {__VA_ARGS__},
+#define FACTS_ROW(list, name, text, builder, ...) [JOB_##list##_##name] = {__VA_ARGS__},
 static const struct model_kind model_kinds[JOB_KIND_N] = {JOB_KIND_LIST(FACTS_ROW, KIND)};
 
 _Static_assert(JOB_KIND_N <= 32, "a set of kinds is a uint32_t");

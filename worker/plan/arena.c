@@ -149,24 +149,17 @@ static void highest_first(struct life **life, int n, int64_t end)
     ASSERT(k < n);
 }
 
-static bool is_alive(const struct life *life, int at)
-{
-    bool alive = false;
-    for (int i = 0; i < life->n_span; i++) {
-        alive = alive || (life->span[i].first <= at && at <= life->span[i].last);
-    }
-    return alive;
-}
-
 /* Bytes that are alive at one time, at most: no placing needs less. */
 static int64_t alive_most(struct life *const *life, int n)
 {
     int64_t most = 0;
     for (int i = 0; i < n; i++) {
         for (int s = 0; s < life[i]->n_span; s++) {
+            const int first = life[i]->span[s].first;
+            const struct life moment = {.n_span = 1, .span = {{first, first}}};
             int64_t sum = 0;
             for (int k = 0; k < n; k++) {
-                sum += is_alive(life[k], life[i]->span[s].first) ? life[k]->n_bytes : 0;
+                sum += life_meets(life[k], &moment) ? life[k]->n_bytes : 0;
             }
             most = sum > most ? sum : most;
         }

@@ -299,7 +299,7 @@ Test(supervisor, a_cancel_that_a_dead_daemon_had_kept_is_carried_out_by_the_next
     cr_assert_eq(kill(daemon_job(id)->pid, SIGSTOP), 0);
     cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
     daemon_kill();
-    cr_assert_eq(kill(daemon_job(id)->pid, SIGCONT), 0);
+    daemon_continue(id);
     daemon_start();
     expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
     daemon_end();

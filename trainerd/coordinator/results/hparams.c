@@ -39,7 +39,7 @@ static struct tensorboard_hparam hparam_of(const struct job *job, const struct j
     case JOB_TYPE_TEXT:
     case JOB_TYPE_CHOICE:
         out.kind = TENSORBOARD_TEXT;
-        out.text = key->type == JOB_TYPE_TEXT ? at : key->choice[*(const int *)at].text;
+        out.text = key->type == JOB_TYPE_TEXT ? at : key->choice[*(const int *)at];
         break;
     }
     return out;

@@ -35,7 +35,7 @@ static json_t *key_value(const struct job *job, const struct job_key *key)
     case JOB_TYPE_BOOL:
         return json_boolean(*(const bool *)at);
     case JOB_TYPE_CHOICE:
-        return json_string(key->choice[*(const int *)at].text);
+        return json_string(key->choice[*(const int *)at]);
     }
     return NULL;
 }

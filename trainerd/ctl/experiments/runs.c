@@ -224,7 +224,7 @@ char *run_value(const struct run *run, enum job_key_id key)
     char *text = NULL;
     size_t n;
     if (!job_key_applies(run->settings, key) || row->type == JOB_TYPE_TEXT || row->type == JOB_TYPE_CHOICE) {
-        const char *choice = row->type == JOB_TYPE_CHOICE ? row->choice[*(const int *)at].text : at;
+        const char *choice = row->type == JOB_TYPE_CHOICE ? row->choice[*(const int *)at] : at;
         text = strdup(job_key_applies(run->settings, key) ? choice : "");
         ASSERT(text != NULL);
         return text;
