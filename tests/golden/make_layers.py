@@ -48,9 +48,9 @@ def weights_of(shapes):
     return {name: fill(t, shape).requires_grad_() for t, (name, shape) in enumerate(shapes.items())}
 
 
-def losses(graph, shapes, logits_of):
+def losses(graph, shapes, logits_of, fixed=()):
     p, found = weights_of(shapes), []
-    optimizer = torch.optim.Adam(list(p.values()), lr=0.01, weight_decay=5e-4)
+    optimizer = torch.optim.Adam([w for name, w in p.items() if name not in fixed], lr=0.01, weight_decay=5e-4)
     for _ in range(N_STEP):
         optimizer.zero_grad()
         loss = F.cross_entropy(logits_of(p)[graph.train], graph.y[graph.train])
@@ -210,4 +210,5 @@ def main():
         file.write("[\n" + ",\n".join(lines) + "\n]\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

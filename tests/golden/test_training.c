@@ -1,6 +1,6 @@
 /* How a model is trained, against PyTorch in float64: losses, clipped gradients, weights of classes, metrics, numbers in place of classes
- * (training.json, which make_training.py makes), and what layers can read besides features (layers.json, make_layers.py). By job file and
- * metrics.jsonl, on several parts and workers. */
+ * (training.json, which make_training.py makes), what layers can read besides features (layers.json, make_layers.py), and every kind of
+ * layer where edges lead one way (directed.json, make_directed.py). By job file and metrics.jsonl, on several parts and workers. */
 #include "partition/files/npy.h"
 #include "protocol/dir.h"
 #include "protocol/safetensors.h"
@@ -34,7 +34,8 @@ struct layout {
 #ifdef CUDA_EMULATED
 static const struct layout layouts[] = {{1, 1, "cuda-emulated", "auto"}, {5, 2, "cuda-emulated", "always"}};
 #else
-static const struct layout layouts[] = {{1, 1, "cpu", "auto"}, {5, 2, "cpu", "always"}, {3, 1, "reference", "never"}};
+static const struct layout layouts[] = {
+    {1, 1, "cpu", "auto"}, {5, 2, "cpu", "always"}, {3, 1, "reference", "never"}, {6, 2, "cpu", "never"}};
 #endif
 
 /* The case's text of this name, or what stands for it. */
@@ -60,20 +61,36 @@ static void shell(const char *command)
     cr_assert_eq(system(command), 0, "%s", command);
 }
 
-/* Numbers, or rows of them; null: NaN. */
+/* Number i of an array, or of its rows of `width`. */
+static const json_t *number_at(const json_t *values, int64_t width, int64_t i)
+{
+    const json_t *row = json_array_get(values, (size_t)(i / width));
+    return json_is_array(row) ? json_array_get(row, (size_t)(i % width)) : row;
+}
+
+static void array_save(const char *path, enum npy_type type, const json_t *values, int64_t n, int64_t width, const void *data)
+{
+    const int64_t shape[] = {n, width};
+    int rank = json_is_array(json_array_get(values, 0)) ? 2 : 1;
+    cr_assert_eq(npy_save(path, type, rank, shape, data), STATUS_OK, "%s", status_reason());
+}
+
+/* Numbers, or rows of them; null: NaN. Those without a point are integers. */
 static void array_write(const char *path, const json_t *values)
 {
     bool rows = json_is_array(json_array_get(values, 0));
     int64_t n = (int64_t)json_array_size(values), width = rows ? (int64_t)json_array_size(json_array_get(values, 0)) : 1;
     float *all = malloc((size_t)(n * width) * sizeof *all);
-    cr_assert_not_null(all);
+    int64_t *integers = malloc((size_t)(n * width) * sizeof *integers);
+    cr_assert(all != NULL && integers != NULL);
     for (int64_t i = 0; i < n * width; i++) {
-        const json_t *row = json_array_get(values, (size_t)(i / width));
-        const json_t *value = rows ? json_array_get(row, (size_t)(i % width)) : row;
+        const json_t *value = number_at(values, width, i);
         all[i] = json_is_null(value) ? NAN : (float)json_number_value(value);
+        integers[i] = json_integer_value(value);
     }
-    const int64_t shape[] = {n, width};
-    cr_assert_eq(npy_save(path, NPY_TYPE_F32, rows ? 2 : 1, shape, all), STATUS_OK, "%s", status_reason());
+    bool whole = json_is_integer(number_at(values, width, 0));
+    array_save(path, whole ? NPY_TYPE_I64 : NPY_TYPE_F32, values, n, width, whole ? (const void *)integers : all);
+    free(integers);
     free(all);
 }
 
@@ -145,13 +162,13 @@ static void job_run(const json_t *one, const struct layout *layout, const char *
     const char *train = json_string_value(json_object_get(one, "train"));
     FILE *file = fopen(folder_path("job.toml"), "w");
     cr_assert_not_null(file);
-    fprintf(
-        file,
-        "[dataset]\npath = \"data\"\nundirected = \"no\"\n%s\n[partition]\nparts = %d\nmethod = \"random\"\ncache = \"off\"\n"
-        "[model]\n%s\nhidden = 16\ninit = \"init.safetensors\"\n[train]\nepochs = %zu\nprune = \"%s\"\n%s\n"
-        "[workers]\ncount = %d\nthreads = 1\ndevice = \"%s\"\n[output]\ndir = \"out\"\n",
-        text_of(one, "dataset", ""), layout->parts, text_of(one, "model", "kind = \"gcn\""),
-        json_array_size(json_object_get(one, "losses")), layout->prune, train, layout->workers, layout->device);
+    fprintf(file,
+            "[dataset]\npath = \"data\"\nundirected = \"no\"\n%s\n[partition]\nparts = %d\nmethod = \"%s\"\ncache = \"off\"\n"
+            "[model]\n%s\nhidden = 16\ninit = \"init.safetensors\"\n[train]\nepochs = %zu\nprune = \"%s\"\n%s\n"
+            "[workers]\ncount = %d\nthreads = 1\ndevice = \"%s\"\n[output]\ndir = \"out\"\n",
+            text_of(one, "dataset", ""), layout->parts, text_of(one, "method", "random"),
+            text_of(one, "model", "kind = \"gcn\""), json_array_size(json_object_get(one, "losses")), layout->prune, train,
+            layout->workers, layout->device);
     fclose(file);
     snprintf(command, sizeof command, "cd '%s' && rm -rf out && '%s' --config job.toml 2>log || { cat log; exit 1; }", folder,
              program_path);
@@ -214,4 +231,9 @@ Test(golden_training, losses_norms_rates_and_metrics_are_those_of_pytorch)
 Test(golden_training, weighted_sums_rows_of_nodes_own_and_features_of_edges_have_the_losses_of_their_formulas_in_pytorch)
 {
     cases_run("tests/golden/layers.json");
+}
+
+Test(golden_training, every_kind_of_layer_has_the_losses_of_its_formula_where_all_edges_lead_downstream)
+{
+    cases_run("tests/golden/directed.json");
 }

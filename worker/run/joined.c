@@ -135,7 +135,9 @@ enum status joined_open(struct trainer *t)
     if (symmetric) {
         joined->block[PART_DIRECTION_OUT] = joined->block[PART_DIRECTION_IN];
     }
-    return status == STATUS_OK && t->plan.joined[PART_DIRECTION_IN] && scaled ? scale_open(t, &joined->scale) : status;
+    /* Either direction scales: a rank whose in-edges come from others may have all of its out-edges to itself. */
+    bool joins = t->plan.joined[PART_DIRECTION_IN] || t->plan.joined[PART_DIRECTION_OUT];
+    return status == STATUS_OK && joins && scaled ? scale_open(t, &joined->scale) : status;
 }
 
 static void made_release(struct trainer *t, struct part_lent *made)
