@@ -3,7 +3,7 @@
 #ifndef TESTS_EQUIVALENCE_COMPARE_H
 #define TESTS_EQUIVALENCE_COMPARE_H
 
-#include "tests/equivalence/cluster.h"
+#include "tests/support/cluster/cluster.h"
 
 /* The cpu with as small a cache as the strict device's, so that a part has several windows on either, and sums over them are the same. */
 const struct device_ops *compare_narrow_cpu(void);

@@ -1,6 +1,6 @@
 /* Embeddings, which are stored with the parts, against the same weights on every worker; their memory and traffic. */
-#include "tests/equivalence/cluster.h"
 #include "tests/equivalence/compare.h"
+#include "tests/support/cluster/cluster.h"
 #include "tests/support/graphs/typed_folder.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"

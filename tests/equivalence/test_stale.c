@@ -256,7 +256,8 @@ static void world_open(const char *text, struct world *w)
     const struct dataset *d = &w->dataset;
     struct program_input input = {.n_feature = d->n_feature, .n_class = d->n_class, .n_relation = d->n_relation};
     cr_assert_eq(program_build(&w->job, &input, &w->program), STATUS_OK);
-    input.stores = memory_plan_stores(&w->job, &w->program, false, d->n_node, w->partition.n_part > 1); /* as in the cluster */
+    input.stores = memory_plan_stores(&w->job, &w->program, false, d->n_node, w->partition.n_part > 1,
+                                      (uint32_t)w->job.workers.count); /* as in the cluster */
     program_release(&w->program);
     cr_assert_eq(program_build(&w->job, &input, &w->program), STATUS_OK);
     w->ends = memory_alloc(2 * (size_t)d->n_edge, sizeof *w->ends);

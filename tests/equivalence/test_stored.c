@@ -35,6 +35,7 @@ static const struct way ways[] = {
 static const char wide[] = "generator = \"sbm\"\nnodes = 500\ndegree = 6\nclasses = 5\nfeatures = 40";
 static const char narrow[] = "generator = \"sbm\"\nnodes = 500\ndegree = 6\nclasses = 5\nfeatures = 9";
 static const char directed[] = "generator = \"rmat\"\nnodes = 512\ndegree = 5\nclasses = 4\nfeatures = 40\nundirected = \"no\"";
+static const char tiny[] = "generator = \"sbm\"\nnodes = 20\ndegree = 3\nclasses = 3\nfeatures = 40";
 static const char far[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 40\ntrain_share = 0.01";
 
 static uint32_t draw(uint32_t *state)
@@ -182,6 +183,20 @@ Test(stored, dropped_out_inputs_that_are_aggregated_give_the_same_bits)
     expect_same_bits("kind = \"gin\"\nhidden = 16\ninput_dropout = 0.5", narrow);
     expect_same_bits("kind = \"sage\"\nhidden = 9\nresidual = true\nlayers = 3\ninput_dropout = 0.5", narrow);
     expect_same_bits("kind = \"sage\"\nhidden = 16\naggregator = \"max\"\ninput_dropout = 0.5", sparse(false));
+}
+
+/* One worker stores none of these inputs: its sums are apart nevertheless where those of several are. */
+Test(stored, one_layer_of_inputs_gives_the_same_bits_where_nothing_else_could_be_covered)
+{
+    expect_same_bits("kind = \"gcn\"\nlayers = 1\ninput_dropout = 0.5", narrow);
+    expect_same_bits("kind = \"sgc\"\nsteps = 1\ninput_dropout = 0.5", narrow);
+}
+
+/* A row of a dense product has other bits among few rows than among many. */
+Test(stored, dense_inputs_of_parts_of_a_few_rows_give_the_same_bits)
+{
+    expect_same_bits("kind = \"gcn\"\nhidden = 16\ninput_dropout = 0.5", tiny);
+    expect_same_bits("kind = \"sage\"\nhidden = 5\ninput_dropout = 0.5", tiny);
 }
 
 Test(stored, epochs_that_leave_out_rows_give_the_same_bits)

@@ -73,7 +73,7 @@ static struct dataset sizes_of(const struct dataset *dataset)
     return sizes;
 }
 
-enum status coordinator_program(struct coordinator *c)
+static enum status program_make(const struct coordinator *c, bool stores, struct program *out)
 {
     const struct dataset *dataset = &c->dataset;
     const struct program_input input = {.n_feature = dataset->n_feature,
@@ -82,8 +82,14 @@ enum status coordinator_program(struct coordinator *c)
                                         .is_typed = dataset->features_typed,
                                         .n_relation = dataset->n_relation,
                                         .n_edge_feature = dataset->n_edge_feature,
-                                        .embedded = dataset->embedded};
-    return program_build(&c->job, &input, &c->program);
+                                        .embedded = dataset->embedded,
+                                        .stores = stores};
+    return program_build(&c->job, &input, out);
+}
+
+enum status coordinator_program(struct coordinator *c)
+{
+    return program_make(c, false, &c->program);
 }
 
 /* A data set without labels is loaded for a model that has seen some. */
@@ -136,31 +142,34 @@ static enum status load(struct coordinator *c)
 /* Covers that save less than this share of the rows are not worth their sums. */
 #define COVER_LEAST 0.05
 
-static struct part_cover_input cover_input(const struct coordinator *c, const int32_t *rank_of_part, uint32_t n_rank)
+static struct part_cover_input cover_input(const struct coordinator *c, const struct program *program,
+                                           const int32_t *rank_of_part, uint32_t n_rank)
 {
     struct part_cover_input out = {
         .dataset = &c->dataset, .partition = &c->partition, .rank_of_part = rank_of_part, .n_rank = n_rank};
     for (int d = 0; d < PART_DIRECTION_N; d++) {
-        out.hops[d] = memory_plan_hops(&c->program, (enum part_direction)d, c->partition.n_hop);
+        out.hops[d] = memory_plan_hops(program, (enum part_direction)d, c->partition.n_hop);
     }
     return out;
 }
 
-/* Cover the pairs of parts where that sends fewer rows, were each part on a worker of its own: so that it depends on no workers.
+/* Are features of halo rows stored with the parts where there are so many workers? */
+static bool stores(const struct coordinator *c, uint32_t n_worker)
+{
+    const struct dataset *dataset = &c->dataset;
+    return memory_plan_stores(&c->job, &c->program, dataset->embedded.n_run > 0, dataset->n_node, c->quality.n_halo, n_worker);
+}
+
+/* Cover the pairs of parts of a program where that sends fewer rows, were each part on a worker of its own.
  * *share_out: of the rows that travel without. */
-static enum status cover(struct coordinator *c, double *share_out)
+static enum status cover_program(struct coordinator *c, const struct program *program, double *share_out)
 {
     struct part_cover_rows rows;
-    *share_out = 1.0;
-    bool may = memory_plan_covers(&c->job, &c->program) && c->dataset.n_relation == 0;
-    if (!may || c->partition.n_part == 1) {
-        return STATUS_OK;
-    }
     int32_t *own_rank = memory_alloc((size_t)c->partition.n_part, sizeof *own_rank);
     for (int32_t p = 0; p < c->partition.n_part; p++) {
         own_rank[p] = p;
     }
-    const struct part_cover_input input = cover_input(c, own_rank, (uint32_t)c->partition.n_part);
+    const struct part_cover_input input = cover_input(c, program, own_rank, (uint32_t)c->partition.n_part);
     enum status status = cover_cache_count(&input, &c->job, &c->shared, &rows);
     *share_out = status == STATUS_OK && rows.n_halo > 0 ? (double)rows.n_cover / (double)rows.n_halo : 1.0;
     free(own_rank);
@@ -168,12 +177,25 @@ static enum status cover(struct coordinator *c, double *share_out)
     return status;
 }
 
+/* Decide on covers by the program of several workers, however many there are: covers change bits, and inputs that one worker does not
+ * store are stored where there are others. */
+static enum status cover(struct coordinator *c, double *share_out)
+{
+    struct program several;
+    enum status status = program_make(c, stores(c, 2), &several);
+    *share_out = 1.0;
+    if (status == STATUS_OK) {
+        bool may = memory_plan_covers(&c->job, &several) && c->dataset.n_relation == 0 && c->partition.n_part > 1;
+        status = may ? cover_program(c, &several, share_out) : STATUS_OK;
+        program_release(&several);
+    }
+    return status;
+}
+
 /* Store features of halo rows with the parts, where the first layer then sends nothing. */
 static void store(struct coordinator *c)
 {
-    const struct dataset *dataset = &c->dataset;
-    c->partition.stores = memory_plan_stores(&c->job, &c->program, dataset->embedded.n_run > 0, dataset->n_node,
-                                             c->quality.n_halo);
+    c->partition.stores = stores(c, (uint32_t)c->job.workers.count);
     if (c->partition.stores) {
         program_store(&c->program);
     }
@@ -193,7 +215,7 @@ static enum status place(struct coordinator *c)
         return STATUS_OK;
     }
     struct part_cover_rows rows;
-    const struct part_cover_input input = cover_input(c, c->rank_of_part, n_worker);
+    const struct part_cover_input input = cover_input(c, &c->program, c->rank_of_part, n_worker);
     enum status status = c->partition.covered
                              ? cover_cache_count(&input, &c->job, &c->shared, &rows)
                              : part_shared_build(&c->dataset, &c->partition, c->rank_of_part, n_worker, &c->shared);

@@ -256,8 +256,8 @@ int64_t memory_plan_class_weights(const struct job *job, const struct program *p
 
 bool memory_plan_spills(const struct job *job);
 
-/* May the job's pairs of parts be covered (part_cover.h)? Where all its aggregates are sums, rows travel for some, and nothing is lossy. The same for any
- * number of workers, and whether arrays are spilled or not, as it changes bits. */
+/* May the job's pairs of parts be covered (part_cover.h)? Where all its aggregates are sums, rows travel for some, and nothing is lossy.
+ * It changes bits: the program is that of several workers, however many there are, and spilled or not. */
 bool memory_plan_covers(const struct job *job, const struct program *program);
 
 /* The hops of pruned parts at which rows travel in training, as bits: part_cover_input.hops. */
@@ -276,14 +276,15 @@ bool memory_plan_spreads(const struct program *program);
 /* Are features of halo rows stored with the parts (program_store), of which there are so many in all? A linear map of them, whose gradients
  * have other bits then, is the same for any number of workers, and so are inputs alone that lossy payloads would change; else these are
  * stored where there are others to take rows from. In memory_plan_stored.c, as all that follows of it. */
-bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node, int64_t n_halo);
+bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node, int64_t n_halo,
+                        uint32_t n_rank);
 
 /* Does a part keep its blocks of in-edges with others as they were, since the part's are changed (cut, turned) for other passes? shares: memory_plan_shares. */
 bool memory_plan_keeps_blocks(const struct job *job, const struct program *program, int32_t n_own_part, bool shares);
 
 /* Do stored passes forward read other parts' own rows in place, so that halo rows of linear maps are not made, but for their gradients?
  * Where all parts are of one rank and in memory, nothing is lossy, so that blocks have the columns for it, and backward does not read
- * them, as attention's does. */
+ * them, as attention's does. Features must be sparse: a row of a dense product has other bits in a product of another number of rows. */
 bool memory_plan_maps_own(const struct job *job, const struct program *program, uint32_t n_rank);
 
 /* Bytes of an own part's blocks that are kept, with the device's schedules; of the largest block transposed. */

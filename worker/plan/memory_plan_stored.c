@@ -8,7 +8,8 @@
 #define HALO_MOST_SPARSE 2.0
 #define HALO_MOST_DENSE 0.5
 
-bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node, int64_t n_halo)
+bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node, int64_t n_halo,
+                        uint32_t n_rank)
 {
     bool inputs = false, maps = false, sparse = program->value[0].is_sparse;
     for (int i = 0; i < program->n_op; i++) {
@@ -17,7 +18,7 @@ bool memory_plan_stores(const struct job *job, const struct program *program, bo
         maps = maps || stored == PROGRAM_STORED_MAP;
     }
     double ratio = (double)n_halo / (double)n_node;
-    bool others = inputs && (job->workers.count > 1 || program_is_lossy(program));
+    bool others = inputs && (n_rank > 1 || program_is_lossy(program));
     return job->exchange.store_inputs && !is_embedded && n_halo > 0 && (maps || others) &&
            ratio <= (sparse ? HALO_MOST_SPARSE : HALO_MOST_DENSE);
 }
@@ -29,7 +30,7 @@ bool memory_plan_keeps_blocks(const struct job *job, const struct program *progr
 
 bool memory_plan_maps_own(const struct job *job, const struct program *program, uint32_t n_rank)
 {
-    bool maps = n_rank == 1 && !memory_plan_spills(job) && !program_is_lossy(program);
+    bool maps = n_rank == 1 && !memory_plan_spills(job) && !program_is_lossy(program) && program->value[0].is_sparse;
     for (int i = 0; i < program->n_op && maps; i++) {
         const struct op *op = &program->op[i];
         maps = !program_reads_stored(program, op) || !aggregate_defs[op->aggregate]->attends;

@@ -1,4 +1,4 @@
-#include "tests/equivalence/cluster.h"
+#include "tests/support/cluster/cluster.h"
 
 #include "partition/part/part.h"
 #include "protocol/job/job.h"
@@ -31,7 +31,9 @@ struct board {
     _Atomic int64_t n_call, limit_least;
     _Atomic uint64_t payload_sent, halo_received;
     struct cluster_result result;
-    float weights[MOST_FLOATS], embeddings[MOST_FLOATS], logits[MOST_FLOATS];
+    _Atomic int64_t n_unplanned;
+    float initial[MOST_FLOATS], weights[MOST_FLOATS], initial_embeddings[MOST_FLOATS], embeddings[MOST_FLOATS],
+        logits[MOST_FLOATS];
 };
 
 struct rank {
@@ -117,26 +119,29 @@ static void part_take(struct rank *r, int32_t p)
     spill_unpin(r->spill, &all, 1);
 }
 
-/* Decide on pruning, and on covers, as a coordinator does. */
+/* Decide on pruning, stored inputs and covers as a coordinator does. */
 static void rank_prune(struct rank *r)
 {
-    const struct program_input input = {.n_feature = r->dataset.n_feature,
-                                        .n_class = r->dataset.n_class,
-                                        .is_sparse = r->dataset.feature_indptr != NULL,
-                                        .is_typed = r->dataset.features_typed,
-                                        .n_relation = r->dataset.n_relation,
-                                        .n_edge_feature = r->dataset.n_edge_feature,
-                                        .embedded = r->dataset.embedded};
+    struct program_input input = {.n_feature = r->dataset.n_feature,
+                                  .n_class = r->dataset.n_class,
+                                  .is_sparse = r->dataset.feature_indptr != NULL,
+                                  .is_typed = r->dataset.features_typed,
+                                  .n_relation = r->dataset.n_relation,
+                                  .n_edge_feature = r->dataset.n_edge_feature,
+                                  .embedded = r->dataset.embedded};
     struct program program;
     struct prune prune;
     check(program_build(&r->job, &input, &program));
     check(prune_build(&r->job, &r->dataset, &program, &r->partition, &prune));
-    r->partition.stores = memory_plan_stores(&r->job, &program, r->dataset.embedded.n_run > 0, r->dataset.n_node,
-                                             r->partition.n_part > 1);
-    if (r->partition.stores) {
-        program_store(&program);
+    bool stores[2], embedded = r->dataset.embedded.n_run > 0;
+    for (int several = 0; several < 2; several++) { /* however little it saves */
+        stores[several] = memory_plan_stores(&r->job, &program, embedded, r->dataset.n_node, r->partition.n_part > 1,
+                                             several ? 2 : r->n_rank);
     }
-    /* However little it saves. */
+    program_release(&program);
+    r->partition.stores = stores[0];
+    input.stores = stores[1];
+    check(program_build(&r->job, &input, &program));
     r->partition.covered = memory_plan_covers(&r->job, &program) && r->dataset.n_relation == 0;
     r->board->result.left_out = prune.left_out;
     program_release(&program);
@@ -155,8 +160,7 @@ static void rank_parts(struct rank *r)
     r->rank_of_part = memory_alloc((size_t)n_part, sizeof *r->rank_of_part);
     r->parts = memory_alloc((size_t)n_part, sizeof *r->parts);
     for (int32_t p = 0; p < n_part; p++) {
-        /* Round robin, so that no rank has two consecutive parts. */
-        r->rank_of_part[p] = (uint32_t)p % r->n_rank;
+        r->rank_of_part[p] = cluster_ranks != NULL ? cluster_ranks[p] : (uint32_t)p % r->n_rank;
         if (r->rank_of_part[p] == r->rank) {
             part_take(r, p);
         }
@@ -195,7 +199,7 @@ static void rank_logits(struct rank *r)
 }
 
 /* The embeddings of own nodes: a row per node, the columns of all weights side by side. */
-static void rank_embeddings(struct rank *r)
+static void rank_embeddings(struct rank *r, float *to)
 {
     const struct program *program = trainer_program(r->trainer);
     int64_t width = program->n_embedding;
@@ -221,17 +225,18 @@ static void rank_embeddings(struct rank *r)
             }
             float value =
                 of_part[part->n_embedded * param->embedding_at + k * param->embedding_width + column - param->embedding_at];
-            r->board->embeddings[part->node[part->embedded_rows[k]] * width + column] = value;
+            to[part->node[part->embedded_rows[k]] * width + column] = value;
         }
         spill_unpin(r->spill, &all, 1);
         free(of_part);
     }
 }
 
-/* Bytes of resident pages that are mapped from files: the code. */
 const struct device_ops *cluster_device;
-const uint32_t *cluster_machines;
+const uint32_t *cluster_machines, *cluster_ranks;
+bool cluster_stirs;
 
+/* Bytes of resident pages that are mapped from files: the code. */
 static int64_t resident_code(void)
 {
     long code = 0;
@@ -255,6 +260,45 @@ static bool resident_begin(struct rank *r)
     return begun;
 }
 
+/* The weights before the first epoch, each with up to 0.1 more or less where they are stirred. */
+static void rank_begin(struct rank *r)
+{
+    struct cluster_result *result = &r->board->result;
+    const struct program *program = trainer_program(r->trainer);
+    ASSERT(program->n_weight <= MOST_FLOATS && program->n_param <= CLUSTER_MOST_PARAMS);
+    float *weights = memory_alloc((size_t)program->n_weight, sizeof *weights);
+    check(trainer_get(r->trainer, TRAINER_STATE_WEIGHTS, weights));
+    for (int p = 0; p < program->n_param && cluster_stirs; p++) {
+        const struct parameter *param = &program->param[p];
+        for (int64_t i = 0; i < param->n_shared; i++) {
+            weights[param->offset + i] += (float)((29 * p + 73 * i) % 41 - 20) / 200.0f;
+        }
+    }
+    check(trainer_set(r->trainer, TRAINER_STATE_WEIGHTS, weights));
+    rank_embeddings(r, r->board->initial_embeddings);
+    if (r->rank == 0) {
+        result->n_param = program->n_param;
+        memcpy(result->param, program->param, (size_t)program->n_param * sizeof *program->param);
+        memcpy(r->board->initial, weights, (size_t)program->n_weight * sizeof *weights);
+    }
+    free(weights);
+}
+
+/* Categories of memory, place by place, of which more or less was taken than planned: other bytes than an epoch's are not of the plan. */
+static int64_t rank_unplanned(struct rank *r)
+{
+    struct memory_table planned, measured;
+    int64_t n = 0;
+    trainer_memory(r->trainer, &planned, &measured);
+    for (int place = 0; place < MEMORY_PLACE_N; place++) {
+        int last = place == MEMORY_PLACE_PINNED ? MEMORY_OTHER : MEMORY_PAYLOADS;
+        for (int c = MEMORY_PARAMETERS; c <= last; c++) {
+            n += planned.bytes[place][c] != measured.bytes[place][c];
+        }
+    }
+    return n;
+}
+
 static void rank_train(struct rank *r)
 {
     bool measured = resident_begin(r);
@@ -276,6 +320,7 @@ static void rank_train(struct rank *r)
                                   .spill = r->spill};
     check(trainer_open(&setup, &r->trainer));
     rank_limit(r);
+    rank_begin(r);
     struct trainer_report report = {0};
     int64_t epochs = r->job.train.epochs;
     for (int64_t e = 0; e < epochs; e++) {
@@ -301,7 +346,8 @@ static void rank_train(struct rank *r)
         board->result.resident = memory_resident_peak() - resident_code() - r->resident;
     }
     rank_logits(r);
-    rank_embeddings(r);
+    rank_embeddings(r, board->embeddings);
+    atomic_fetch_add(&board->n_unplanned, rank_unplanned(r));
     atomic_fetch_add(&board->payload_sent, transport_traffic(r->transport).payload_sent);
     if (r->rank == 0) {
         memcpy(board->result.score, report.score, sizeof report.score);
@@ -388,7 +434,10 @@ void cluster_run(const char *job_text, struct cluster_result *out)
         out->limit_least = r.board->limit_least;
         out->payload_sent = r.board->payload_sent;
         out->halo_received = r.board->halo_received;
+        out->n_unplanned = r.board->n_unplanned;
+        out->initial = copy(r.board->initial, out->n_weight);
         out->weights = copy(r.board->weights, out->n_weight);
+        out->initial_embeddings = copy(r.board->initial_embeddings, out->n_embedding);
         out->embeddings = copy(r.board->embeddings, out->n_embedding);
         out->logits = copy(r.board->logits, out->n_logit);
     }
@@ -397,6 +446,8 @@ void cluster_run(const char *job_text, struct cluster_result *out)
 
 void cluster_release(struct cluster_result *result)
 {
+    free(result->initial);
+    free(result->initial_embeddings);
     free(result->weights);
     free(result->embeddings);
     free(result->logits);
