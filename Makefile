@@ -182,6 +182,11 @@ $(foreach t,$(TEST_KINDS),$(call test_rule,$(t),tests/$(t)/*.c,$(BELOW_trainerd)
 $(foreach t,$(SYSTEM_FOLDERS),$(call test_rule,system-$(t),tests/system/$(t)/*.c,$(BELOW_trainerd)))
 $(foreach b,$(notdir $(BENCHES)),$(eval $(call link_rule,$(BUILD)/bin/$(b),$(call object,tests/bench/$(b).c) $(BUILD)/lib/support.a,$(BELOW_trainerd))))
 $(foreach f,$(notdir $(FUZZERS)),$(eval $(call link_rule,$(BUILD)/bin/$(f),$(call object,tests/fuzz/$(f).c),$(BELOW_trainerd),-fsanitize=fuzzer)))
+# What tests/property asks to train a job.
+PROPERTY_RUN := $(BUILD)/bin/property-run
+$(eval $(call link_rule,$(PROPERTY_RUN),$(call object,$(wildcard tests/property/*.c)) $(BUILD)/lib/support.a,$(BELOW_trainerd)))
+$(PROPERTY_RUN): LDFLAGS += -Wl,--dynamic-list=models/cuda/module.exports
+$(PROPERTY_RUN): models/cuda/module.exports | $(CUDA_MODULE)
 # These tests start the programs in the same folder.
 $(SYSTEM_TESTS) $(BUILD)/bin/test-golden $(BUILD)/bin/test-equivalence: | $(PROGRAMS) $(CUDA_MODULE)
 
@@ -260,7 +265,7 @@ emulator: $(EMULATOR_FAULTS) ## the CUDA emulator with faults planted in small k
 
 EMULATED_TESTS := $(patsubst %,$(BUILD)/bin/test-%,models golden gradient)
 emulated: ## the programs with the cuda device emulated, in build/emulated/bin (workers.device = "cuda-emulated")
-	$(call variant,emulated) all $(call of_variant,emulated,$(EMULATED_TESTS))
+	$(call variant,emulated) all $(call of_variant,emulated,$(EMULATED_TESTS) $(PROPERTY_RUN))
 
 tests: $(TESTS) ## all test programs
 unit: $(UNIT_TESTS)
@@ -269,21 +274,21 @@ fuzzers: $(FUZZERS)
 
 check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing line
 	$(Q)scripts/install-deps --test
-	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests benches emulator gpu-programs
+	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests benches emulator gpu-programs $(PROPERTY_RUN)
 	$(call variant,asan) WERROR=-Werror all tests
-	$(call variant,emulated) WERROR=-Werror all gpu-programs $(call of_variant,emulated,$(EMULATED_TESTS))
+	$(call variant,emulated) WERROR=-Werror all gpu-programs $(call of_variant,emulated,$(EMULATED_TESTS) $(PROPERTY_RUN))
 	$(call variant,emulated-asan) WERROR=-Werror all $(call of_variant,emulated-asan,$(BUILD)/bin/gpu_operations)
 	$(call variant,emulated-tsan) WERROR=-Werror $(call of_variant,emulated-tsan,$(BUILD)/bin/gpu_operations)
 	$(FUZZ) WERROR=-Werror fuzzers
 	$(call RUN,5 TEST_PREPARED=1) scripts/check-format scripts/check-layers scripts/check-links $(call of_variant,asan,$(TESTS)) scripts/check-emulated \
-	    scripts/check-emulated-memory scripts/check-emulated-sanitizers $(TESTS) scripts/check-python scripts/check-bundle scripts/check-nvcc \
+	    scripts/check-emulated-memory scripts/check-emulated-sanitizers scripts/check-property $(TESTS) scripts/check-python scripts/check-bundle scripts/check-nvcc \
 	    scripts/check-emulator $(call of_variant,fuzz,$(FUZZERS))
 
 check-system: ## what the documents show; system and equivalence tests at length, every fault three times; package and service on a copy of this machine; Slurm, ssh, the manifest for Kubernetes
 	$(Q)scripts/install-deps --test && scripts/install-deps --system
-	$(call variant,release) BUILD=$(BUILD) all $(SYSTEM_TESTS) $(BUILD)/bin/test-equivalence
+	$(call variant,release) BUILD=$(BUILD) all $(SYSTEM_TESTS) $(BUILD)/bin/test-equivalence $(PROPERTY_RUN)
 	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_BESIDE=1 TEST_PREPARED=1 scripts/run-tests scripts/check-docs scripts/check-package scripts/check-service \
-	    scripts/check-slurm scripts/check-slurm-runner scripts/check-ssh scripts/check-kubernetes $(SYSTEM_TESTS) $(BUILD)/bin/test-equivalence
+	    scripts/check-slurm scripts/check-slurm-runner scripts/check-ssh scripts/check-kubernetes scripts/check-property $(SYSTEM_TESTS) $(BUILD)/bin/test-equivalence
 
 asan: ## all tests under the address and undefined-behaviour sanitizers, at length
 	$(call variant,asan) all tests

@@ -1,0 +1,260 @@
+"""What a job computes, from the public definitions of its layers, on dense float64 matrices with autograd.
+
+It shares no code with trainerd and none of its ideas: no parts, no sparse matrices, no hand-written backward. A node's row of
+the adjacency matrix has its in-edges. Layers are PyTorch Geometric's GCNConv, SAGEConv, GINConv, GATConv, GATv2Conv,
+TransformerConv, AGNNConv, RGCNConv, GCN2Conv, SGConv and APPNP, with DGL's edge weights for SAGE and GIN.
+"""
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+ACTIVATIONS = {"relu": torch.relu, "elu": F.elu, "leaky_relu": F.leaky_relu, "gelu": F.gelu, "none": lambda x: x}
+ADDS_LOOPS = ("gcn", "gat", "gatv2", "agnn", "appnp", "sgc", "gcnii")
+
+
+class Graph:
+    """The job's graph as docs/data.md defines it: repeats dropped or added up, reverse edges, loops."""
+
+    def __init__(self, case, dtype):
+        n, kind, dataset = case.n, case.model["kind"], case.dataset
+        undirected = dataset.get("undirected") == "yes"
+        loops = dataset.get("self_loops", "auto")
+        src, dst = case.edges
+        typed = kind == "rgcn"
+        weight = case.edge_weight if dataset.get("edge_weights") == "yes" else None
+        features = case.edge_features if dataset.get("edge_features") == "yes" else None
+        n_type = int(case.edge_type.max()) + 1 if typed and len(src) else 1
+        self.n_relation = n_type * (2 if undirected else 1) if typed else 1
+        self.weight = torch.zeros(self.n_relation, n, n, dtype=dtype)
+        self.there = torch.zeros(self.n_relation, n, n, dtype=torch.bool)
+        self.features = None if features is None else torch.zeros(n, n, features.shape[1], dtype=dtype)
+        for e, (u, v) in enumerate(zip(src.tolist(), dst.tolist())):
+            t = int(case.edge_type[e]) if typed else 0
+            w = 1.0 if weight is None else float(weight[e])
+            self.put(t, v, u, w * (2 if undirected and u == v and not typed else 1), weight is not None)
+            if undirected and (u != v or typed):
+                self.put(t + n_type if typed else t, u, v, w, weight is not None)
+            if features is not None:
+                self.features[v, u] = torch.tensor(features[e].astype(np.float64)).to(dtype)
+                if undirected:
+                    self.features[u, v] = self.features[v, u]
+        self.loops(n, loops if loops != "auto" else "yes" if kind in ADDS_LOOPS else "stored", weight is not None)
+
+    def put(self, t, v, u, w, weighted):
+        self.weight[t, v, u] = self.weight[t, v, u] + w if weighted else 1.0
+        self.there[t, v, u] = True
+
+    def loops(self, n, how, weighted):
+        eye = torch.eye(n, dtype=torch.bool)
+        if how == "stored":
+            return
+        if self.features is not None:
+            others = self.there[0] & ~eye
+            mean = (self.features * others[:, :, None]).sum(1) / others.sum(1).clamp(min=1)[:, None]
+            self.features = torch.where(eye[:, :, None], mean[:, None, :], self.features)
+        for t in range(self.n_relation):
+            if how == "no":
+                self.weight[t][eye], self.there[t][eye] = 0.0, False
+            else:
+                kept = self.weight[t].diagonal().clone()
+                had = self.there[t].diagonal().clone()
+                self.weight[t][eye] = torch.where(had & torch.tensor(weighted), kept, torch.ones_like(kept))
+                self.there[t][eye] = True
+
+
+class Model:
+    def __init__(self, case, dtype):
+        self.case, self.dtype, self.options = case, dtype, case.model
+        self.graph = Graph(case, dtype)
+        adjacency = self.graph.weight[0]
+        degree = adjacency.sum(1)
+        inverse = torch.where(degree > 0, degree.clamp(min=1e-300 if dtype == torch.float64 else 1e-30) ** -0.5, torch.zeros_like(degree))
+        self.gcn = inverse[:, None] * adjacency * inverse[None, :]
+        self.x = self.features()
+
+    def features(self):
+        if self.case.features is None:
+            return torch.eye(self.case.n, dtype=self.dtype)
+        x = torch.tensor(self.case.features.astype(np.float64)).to(self.dtype)
+        if self.case.dataset.get("normalize_features") == "row":
+            total = x.abs().sum(1, keepdim=True)
+            x = torch.where(total > 0, x / total.clamp(min=1e-30), x)
+        return x
+
+    # Layers: p has their parameters by PyTorch Geometric's names.
+
+    def layer_gcn(self, p, x, last):
+        return self.gcn @ (x @ p["lin.weight"].T) + p["bias"]
+
+    def layer_sage(self, p, x, last):
+        how = self.options.get("aggregator", "mean")
+        there = self.graph.there[0]
+        if how == "max":
+            rows = torch.where(there[:, :, None], x[None, :, :], torch.full((), -math.inf, dtype=self.dtype))
+            y = torch.where(there.any(1)[:, None], rows.amax(1), torch.zeros((), dtype=self.dtype))
+        else:
+            y = self.graph.weight[0] @ x
+            y = y / there.sum(1).clamp(min=1)[:, None] if how == "mean" else y
+        return y @ p["lin_l.weight"].T + p["lin_l.bias"] + x @ p["lin_r.weight"].T
+
+    def layer_gin(self, p, x, last):
+        h = (1 + p["eps"]) * x + self.graph.weight[0] @ x
+        return torch.relu(h @ p["nn.0.weight"].T + p["nn.0.bias"]) @ p["nn.2.weight"].T + p["nn.2.bias"]
+
+    def layer_rgcn(self, p, x, last):
+        weight = torch.einsum("rb,bio->rio", p["comp"], p["weight"]) if "comp" in p else p["weight"]
+        if weight.dim() == 4:
+            weight = torch.stack([torch.block_diag(*w) for w in weight])
+        y = x @ p["root"] + p["bias"]
+        for r in range(self.graph.n_relation):
+            there = self.graph.there[r].to(self.dtype)
+            y = y + there @ x / there.sum(1).clamp(min=1)[:, None] @ weight[r]
+        return y
+
+    def attend(self, score, rows):
+        """score [to, from, head], rows [from, head, column] or [to, from, head, column]"""
+        there = self.graph.there[0][:, :, None]
+        score = torch.where(there, score, torch.full((), -math.inf, dtype=self.dtype))
+        most = score.amax(1, keepdim=True).detach()
+        e = torch.exp(score - torch.where(torch.isfinite(most), most, torch.zeros_like(most)))
+        alpha = e / e.sum(1, keepdim=True).clamp(min=1e-300 if self.dtype == torch.float64 else 1e-30)
+        return torch.einsum("ijh,jhc->ihc", alpha, rows) if rows.dim() == 3 else torch.einsum("ijh,ijhc->ihc", alpha, rows)
+
+    def heads(self, last):
+        return self.options.get("out_heads", 1) if last else self.options.get("heads", 1)
+
+    def join(self, y, last):
+        return y.mean(1) if last else y.flatten(1)
+
+    def edges(self, p, n_head):
+        return (self.graph.features @ p["lin_edge.weight"].T).unflatten(-1, (n_head, -1))
+
+    def layer_gat(self, p, x, last):
+        n_head = self.heads(last)
+        z = (x @ p["lin.weight"].T).unflatten(1, (n_head, -1))
+        score = (z * p["att_src"]).sum(-1)[None, :, :] + (z * p["att_dst"]).sum(-1)[:, None, :]
+        if self.graph.features is not None:
+            score = score + (self.edges(p, n_head) * p["att_edge"]).sum(-1)
+        return self.join(self.attend(F.leaky_relu(score, 0.2), z), last) + p["bias"]
+
+    def layer_gatv2(self, p, x, last):
+        n_head = self.heads(last)
+        left = (x @ p["lin_l.weight"].T + p["lin_l.bias"]).unflatten(1, (n_head, -1))
+        right = (x @ p["lin_r.weight"].T + p["lin_r.bias"]).unflatten(1, (n_head, -1))
+        both = left[None, :] + right[:, None]
+        if self.graph.features is not None:
+            both = both + self.edges(p, n_head)
+        return self.join(self.attend((F.leaky_relu(both, 0.2) * p["att"]).sum(-1), left), last) + p["bias"]
+
+    def layer_transformer(self, p, x, last):
+        n_head = self.heads(last)
+        key, query, value = ((x @ p[f"lin_{of}.weight"].T + p[f"lin_{of}.bias"]).unflatten(1, (n_head, -1))
+                             for of in ("key", "query", "value"))
+        key, value = key[None, :], value[None, :].expand(self.case.n, -1, -1, -1)
+        if self.graph.features is not None:
+            edges = self.edges(p, n_head)
+            key, value = key + edges, value + edges
+        score = (query[:, None] * key).sum(-1) / query.shape[2] ** 0.5
+        return self.join(self.attend(score, value), last) + x @ p["lin_skip.weight"].T + p["lin_skip.bias"]
+
+    # What surrounds a layer.
+
+    def end(self, p, layer, x, y, training):
+        if self.options.get("residual"):
+            name = f"residuals.{layer}.weight"
+            y = y + (x @ p[name].T if name in p else x)
+        norm = self.options.get("norm", "none")
+        if norm == "layer":
+            y = F.layer_norm(y, y.shape[1:], p[f"norms.{layer}.weight"], p[f"norms.{layer}.bias"])
+        if norm == "batch":
+            q = {k: p[f"norms.{layer}.module.{k}"] for k in ("weight", "bias", "running_mean", "running_var")}
+            mean, var = (y.mean(0), y.var(0, unbiased=False)) if training else (q["running_mean"], q["running_var"])
+            y = (y - mean) / torch.sqrt(var + 1e-5) * q["weight"] + q["bias"]
+        return ACTIVATIONS[self.options.get("activation", "relu")](y)
+
+    def stack(self, p, x, kinds, training):
+        """kinds: of each layer, "lins" for a linear one"""
+        jumps = self.options.get("jumping_knowledge", "none")
+        n_hidden = len(kinds) - (jumps == "none")
+        outputs, n_conv = [], sum(kind != "lins" for kind in kinds)
+        for layer, kind in enumerate(kinds):
+            if kind == "lins":
+                i = layer - n_conv
+                y = x @ p[f"lins.{i}.weight"].T + p[f"lins.{i}.bias"]
+            else:
+                own = {k[len(f"convs.{layer}."):]: v for k, v in p.items() if k.startswith(f"convs.{layer}.")}
+                y = getattr(self, "layer_" + kind)(own, x, jumps == "none" and layer == self.options["layers"] - 1)
+            x = self.end(p, layer, x, y, training) if layer < n_hidden else y
+            outputs.append(x)
+        if jumps != "none":
+            x = torch.cat(outputs, 1) if jumps == "concat" else torch.stack(outputs).amax(0)
+            x = x @ p["lin.weight"].T + p["lin.bias"]
+        return x
+
+    def logits(self, p, training):
+        o, kind, x = self.options, self.options["kind"], self.x
+        if "embedding.weight" in p:
+            x = x @ p["embedding.weight"].T
+        if kind == "sgc":
+            for _ in range(o.get("steps", 10)):
+                x = self.gcn @ x
+            return x @ p["convs.0.lin.weight"].T + p["convs.0.lin.bias" if "convs.0.lin.bias" in p else "convs.0.bias"]
+        if kind == "appnp":
+            h = z = self.stack(p, x, ["lins"] * o["layers"], training)
+            for _ in range(o.get("steps", 10)):
+                z = (1 - o.get("alpha", 0.1)) * (self.gcn @ z) + o.get("alpha", 0.1) * h
+            return z
+        if kind == "gcnii":
+            x = first = ACTIVATIONS[o.get("activation", "relu")](x @ p["lins.0.weight"].T + p["lins.0.bias"])
+            for layer in range(o["layers"]):
+                beta, alpha = math.log(o.get("theta", 0.5) / (layer + 1) + 1), o.get("alpha", 0.1)
+                s = (1 - alpha) * (self.gcn @ x) + alpha * first
+                x = self.end(p, layer, x, (1 - beta) * s + beta * (s @ p[f"convs.{layer}.weight1"]), training)
+            return x @ p["lins.1.weight"].T + p["lins.1.bias"]
+        if kind == "agnn":
+            for layer in range(o["layers"] - 1):
+                x = self.end(p, layer, x, x @ p[f"lins.{layer}.weight"].T + p[f"lins.{layer}.bias"], training)
+            for step in range(o.get("steps", 10)):
+                unit = F.normalize(x, dim=1)
+                x = self.attend(p[f"convs.{step}.beta"] * (unit @ unit.T)[:, :, None], x[:, None, :])[:, 0]
+            last = o["layers"] - 1
+            return x @ p[f"lins.{last}.weight"].T + p[f"lins.{last}.bias"]
+        n_linear = o.get("linear_layers", 0)
+        return self.stack(p, x, [kind] * (o["layers"] - n_linear) + ["lins"] * n_linear, training)
+
+    def loss(self, logits, rows):
+        case, train = self.case, self.case.train
+        z = logits[torch.tensor(rows)]
+        labels, name = case.labels[rows], train.get("loss", "auto")
+        n_class = z.shape[1]
+        if case.labels.ndim == 1 and name in ("auto", "cross_entropy"):
+            weight = None
+            if train.get("class_weights") == "balanced":
+                count = np.bincount(case.labels[case.splits["train"]], minlength=n_class)
+                weight = np.where(count > 0, count.sum() / np.maximum(count, 1) / (count > 0).sum(), 1.0)
+                weight = torch.tensor(weight.astype(np.float32).astype(np.float64)).to(self.dtype)
+            return F.cross_entropy(z, torch.tensor(labels).long(), weight, label_smoothing=train.get("label_smoothing", 0.0))
+        target = torch.tensor(labels.astype(np.float64)).to(self.dtype)
+        there = ~torch.isnan(target) if name not in ("auto", "bce") else ~torch.isnan(target) & (target >= 0)
+        target, z = target.reshape(z.shape)[there.reshape(z.shape)], z[there.reshape(z.shape)]
+        if name in ("auto", "bce"):
+            return F.binary_cross_entropy_with_logits(z, target)
+        return {"mse": F.mse_loss, "mae": F.l1_loss, "huber": F.huber_loss}[name](z, target)
+
+
+def gradients(case, weights, dtype=torch.float64):
+    """The training loss at these weights and its gradient: a number and {name: array}."""
+    p = {k: torch.tensor(v.astype(np.float64)).to(dtype).requires_grad_() for k, v in weights.items()}
+    model = Model(case, dtype)
+    loss = model.loss(model.logits(p, True), case.splits["train"])
+    loss.backward()
+    return loss.item(), {k: (v.grad if v.grad is not None else torch.zeros_like(v)).double().numpy() for k, v in p.items()}
+
+
+def logits(case, weights, dtype=torch.float64):
+    """The logits of an evaluation with these weights."""
+    p = {k: torch.tensor(v.astype(np.float64)).to(dtype) for k, v in weights.items()}
+    with torch.no_grad():
+        return Model(case, dtype).logits(p, False).double().numpy()
