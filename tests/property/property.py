@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The property test: a random job gives the same bits however it is run, the oracle's losses and gradients, and takes what it plans.
 
-    property.py RUN [--seed S] [--first N] [--draws N] [--seconds S] [--devices cpu|reference|cuda-emulated ...] [--keep FOLDER]
+    property.py RUN [--seed S] [--first N] [--draws N] [--seconds S] [--devices cpu|reference|cuda-emulated ...] [--whole N] [--keep FOLDER]
 
 RUN is build/…/bin/property-run. Each draw is trained in several ways (workers, which of them has which part, threads, schedule,
 prefetch, recomputation, spill, device) for some epochs, and once for one step of SGD without anything approximate, whose weights
@@ -143,10 +143,30 @@ def check_bits(run, case, ways):
             raise Failed("bits", f"of {way} differ from those of {ways[0]}")
 
 
-def check_case(run, case, ways, way):
+def check_job(run, case, ways):
+    """The same by trainerd itself, whose coordinator decides on covers, stored inputs and places."""
+    bits = []
+    for way in ways:
+        out = os.path.join(run.folder, "results")
+        with open(os.path.join(run.folder, "job.toml"), "w") as file:
+            file.write(case.job(run.folder, {**way, "spill": False}) + f"[output]\ndir = {json.dumps(out)}\n")
+        shutil.rmtree(out, ignore_errors=True)
+        program = os.path.join(os.path.dirname(run.program), "trainerd")
+        done = subprocess.run([program, "--config", file.name], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            raise Failed(f"a job's exit code {done.returncode}", f"{done.stderr[-2000:]}\n{way}")
+        with open(os.path.join(out, "model.safetensors"), "rb") as model, open(os.path.join(out, "metrics.jsonl")) as metrics:
+            bits.append((model.read(), [[json.loads(line)[k] for k in ("loss", "train_metric", "valid_metric")] for line in metrics]))
+    if bits[0] != bits[-1]:
+        raise Failed("a job's bits", f"of {ways[-1]} differ from those of {ways[0]}: losses {bits[0][1]}, {bits[-1][1]}")
+
+
+def check_case(run, case, ways, way, whole):
     case.write(run.folder)
     check_gradients(run, case, way)
     check_bits(run, case, ways)
+    if whole:
+        check_job(run, case, ways[:2])
 
 
 def keep_nodes(case, kept):
@@ -192,7 +212,7 @@ def smaller(case):
                 yield other
 
 
-def shrink(run, case, ways, way, failed):
+def shrink(run, case, ways, way, whole, failed):
     """The smallest case that still fails in the same way, and how it does."""
     n_left, found = MOST_SHRINKS, True
     while found and n_left > 0:
@@ -202,7 +222,7 @@ def shrink(run, case, ways, way, failed):
             if other is None or not other.trains() or n_left < 0:
                 continue
             try:
-                check_case(run, other, ways, way)
+                check_case(run, other, ways, way, whole)
             except Failed as failure:
                 if failure.what == failed.what:
                     case, failed, found = other, failure, True
@@ -242,6 +262,7 @@ def main():
     ask.add_argument("--draws", type=int, default=60)
     ask.add_argument("--seconds", type=float, default=float("inf"))
     ask.add_argument("--devices", nargs="+", default=["cpu", "cpu", "reference"])
+    ask.add_argument("--whole", type=int, default=10, help="every so many draws are also run as whole jobs")
     ask.add_argument("--keep", default="property-failures")
     said = ask.parse_args()
     torch.set_num_threads(1)
@@ -253,12 +274,13 @@ def main():
             if time.monotonic() > end:
                 break
             case, ways, way = draw(said.seed, number, said.devices)
+            whole = number % said.whole == 0
             try:
-                check_case(run, case, ways, way)
+                check_case(run, case, ways, way, whole)
                 passed += 1
             except Failed as failure:
                 failed += 1
-                case, failure = shrink(run, case, ways, way, failure)
+                case, failure = shrink(run, case, ways, way, whole, failure)
                 kept = os.path.abspath(os.path.join(said.keep, f"{said.seed}-{number}"))
                 report(f"{number} of seed {said.seed}", case, ways, way, failure, kept)
     print(f"tests: {passed} passed, {failed} failed, 0 skipped")
