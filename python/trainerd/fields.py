@@ -16,6 +16,7 @@ class JobFields(TypedDict, total=False):
     state: str
     reason: str
     reason_text: str
+    position: int | None
     epoch: int
     epochs: int
     percent: float | None

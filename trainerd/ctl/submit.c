@@ -144,7 +144,9 @@ static void show_job(struct wait *wait, const json_t *job)
 {
     const char *state = text_of(job, "state"), *reason = text_of(job, "reason");
     if (strcmp(state, wait->state) != 0 || strcmp(reason, wait->reason) != 0) {
-        char *reason_text = text_printable(text_of(job, "reason_text"));
+        char told[REASON_BYTES];
+        text_reason(job, told);
+        char *reason_text = text_printable(told);
         fprintf(stderr, "job %lld: %s%s%s\n", (long long)wait->job, state, reason_text[0] != '\0' ? ", " : "", reason_text);
         free(reason_text);
         snprintf(wait->state, sizeof wait->state, "%s", state);

@@ -33,7 +33,9 @@ static void print_event(const struct watch *watch, const json_t *event)
     if (watch->is_json) {
         text_print_json(event);
     } else if (strcmp(kind, "job") == 0) {
-        char *reason_text = text_printable(text_of(job, "reason_text"));
+        char reason[REASON_BYTES];
+        text_reason(job, reason);
+        char *reason_text = text_printable(reason);
         printf("job %lld: %s%s%s\n", (long long)integer_of(job, "id"), text_of(job, "state"),
                reason_text[0] != '\0' ? ", " : "", reason_text);
         free(reason_text);

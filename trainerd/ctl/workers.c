@@ -129,7 +129,7 @@ static void print_workers(const json_t *answer)
             add_gpu(&table, gpu_of(gpus, json_object_get(worker, "gpu")));
         }
     }
-    table_print(&table, stdout, 0);
+    table_print(&table, stdout, 0, NULL);
 }
 
 enum status run_workers(const struct ctl_arguments *arguments, int *exit_code_out)
@@ -169,7 +169,7 @@ static void print_gpus(const json_t *gpus)
         add_text(&table, gpu, "job_name");
         add_text(&table, gpu, "owner");
     }
-    table_print(&table, stdout, 0);
+    table_print(&table, stdout, 0, NULL);
     if (json_array_size(gpus) == 0) {
         fprintf(stderr, "the daemon has no GPUs to give to jobs (daemon.gpus, in trainerd.toml)\n");
     }

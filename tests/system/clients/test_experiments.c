@@ -105,7 +105,7 @@ Test(experiments, a_sweep_is_a_group_of_jobs_each_with_a_folder_of_its_own)
         json_decref(result);
     }
     EXPECT(0, "GROUP", "status", "--tag", "paper");
-    EXPECT(0, "older jobs are left out; --limit 0 shows all\n6 SUCCEEDED\n", "status", "--group", "g", "--limit", "2");
+    EXPECT(0, "4 jobs are left out; --limit 0 shows all\n6 SUCCEEDED\n", "status", "--group", "g", "--limit", "2");
     EXPECT(0, "no jobs\n", "status", "--group", "h");
     EXPECT(0, "  group          g\n", "show", "4");
     EXPECT(2, "status takes either JOB, or --group", "status", "4", "--group", "g");

@@ -134,7 +134,7 @@ static void line(struct frame *frame, const char *format, ...)
     char *text = NULL;
     size_t n;
     FILE *memory = open_memstream(&text, &n);
-    table_print(&table, memory, frame->n_column);
+    table_print(&table, memory, frame->n_column, NULL);
     fclose(memory);
     line_begin(frame);
     fwrite(text, 1, n - 1, frame->file); /* without its end */
@@ -246,15 +246,15 @@ static void draw_titles(struct frame *frame, const json_t *job, enum curve first
 static void draw_head(struct frame *frame, const json_t *job)
 {
     char left[TEXT_BYTES], epoch_s[TEXT_BYTES], planned[TEXT_BYTES], held[TEXT_BYTES], workers[TEXT_BYTES], epochs[TEXT_BYTES];
-    char progress[4 * TEXT_BYTES] = "no epochs";
+    char progress[4 * TEXT_BYTES] = "no epochs", reason[REASON_BYTES];
+    text_reason(job, reason);
     text_count(integer_of(job, "workers"), "worker", workers);
     text_epochs(job, epochs);
     text_duration(number_of(job, "seconds_left"), left);
     text_duration(number_of(job, "epoch_s"), epoch_s);
     text_bytes(number_of(job, "memory"), planned);
     text_bytes(number_of(job, "memory_measured"), held);
-    line(frame, "job %lld  %s  %s  %s", (long long)integer_of(job, "id"), text_of(job, "name"), text_of(job, "state"),
-         text_of(job, "reason_text"));
+    line(frame, "job %lld  %s  %s  %s", (long long)integer_of(job, "id"), text_of(job, "name"), text_of(job, "state"), reason);
     if (integer_of(job, "epochs") > 0) {
         snprintf(progress, sizeof progress, "epoch %s, %s left, %s/epoch", epochs, left, epoch_s);
     }

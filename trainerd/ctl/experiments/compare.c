@@ -123,7 +123,7 @@ static void print_settings(const struct settings *settings)
         add_number(&table, setting->best_epoch.mean);
         add_seconds(&table, setting->seconds.mean);
     }
-    table_print(&table, stdout, text_columns(stdout));
+    table_print(&table, stdout, text_columns(stdout), NULL);
 }
 
 static void print_runs(const struct settings *settings)
@@ -156,7 +156,7 @@ static void print_runs(const struct settings *settings)
             add_seconds(&table, run->seconds);
         }
     }
-    table_print(&table, stdout, text_columns(stdout));
+    table_print(&table, stdout, text_columns(stdout), NULL);
 }
 
 /* --- CSV --- */
