@@ -127,6 +127,16 @@ Test(experiments, the_same_sweep_sent_again_is_one_group_and_another_group_runs_
     await_in("again", "SUCCEEDED", 3);
 }
 
+Test(experiments, sweep_is_a_command_and_the_same_submission_as_submit_makes)
+{
+    EXPECT(0, "2 jobs, 1 to 2\n", "sweep", "job.toml", "train.lr=0.1,0.2", "model.hidden=4", "--group", "g", "--wait");
+    EXPECT(0, "2 jobs, 1 to 2, submitted before", "submit", "job.toml", "--sweep", "train.lr=0.1,0.2", "--sweep",
+           "model.hidden=4", "--group", "g");
+    EXPECT(0, "1 job, 3\n", "sweep", "job.toml", "--seeds", "1", "--wait");
+    EXPECT(2, "sweep takes KEY=V1,V2, --seeds or --split", "sweep", "job.toml");
+    EXPECT(2, "sweep is 'train.lr', expected KEY=VALUE,VALUE", "sweep", "job.toml", "train.lr");
+}
+
 Test(experiments, one_wrong_value_leaves_no_job)
 {
     EXPECT(78, "trainctl: job 3 of 4: --set train.lr: train.lr is -1.0; expected a number from 0.0", "submit", "job.toml",

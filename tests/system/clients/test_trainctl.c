@@ -88,6 +88,9 @@ Test(trainctl, a_prediction_is_submitted_like_a_training_and_leaves_that_alone)
     EXPECT(66, "predict.model: 'runs/none': No such file or directory", "submit", "job.toml", "--wait", "--predict",
            "runs/none");
     EXPECT(2, "--predict is empty", "submit", "job.toml", "--predict", "");
+    EXPECT(0, "SUCCEEDED", "predict", "runs/k", "job.toml", "--wait", "--name", "again");
+    results_expect_same_file(folder_path("runs/k"), folder_path("runs/again-predict"), "logits.npy");
+    EXPECT(2, "predict takes MODEL FILE, 1 given", "predict", "job.toml");
 }
 
 Test(trainctl, jobs_are_shown_in_a_table)
