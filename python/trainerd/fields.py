@@ -125,6 +125,7 @@ class Workers(TypedDict, total=False):
     """The processes of a running job. `coordinator`: its pid, 0 where none runs."""
 
     coordinator: int
+    host: str | None
     attempt: int
     workers: list[Worker]
     gpus: list[Gpu]

@@ -115,7 +115,7 @@ static void print_workers(const json_t *answer)
     if (integer_of(answer, "coordinator") != 0) {
         table_add(&table, "coordinator");
         add_integer(&table, answer, "coordinator");
-        table_add(&table, ".");
+        add_text(&table, answer, "host");
         if (has_gpus) {
             add_gpu(&table, NULL);
         }
@@ -124,7 +124,7 @@ static void print_workers(const json_t *answer)
     {
         add_integer(&table, worker, "rank");
         add_integer(&table, worker, "pid");
-        table_add(&table, text_of(worker, "host"));
+        add_text(&table, worker, "host");
         if (has_gpus) {
             add_gpu(&table, gpu_of(gpus, json_object_get(worker, "gpu")));
         }

@@ -256,6 +256,12 @@ Test(trainctl, a_running_job_is_cancelled_and_goes_on_when_it_is_resumed)
     EXPECT(0, "", "submit", "long.toml", "--name", "long");
     await_state("long", "RUNNING");
     EXPECT(0, "coordinator", "workers", "long");
+    char host[HOST_NAME_MAX + 1];
+    cr_assert_eq(gethostname(host, sizeof host), 0);
+    for (const char *line = strchr(printed, '\n') + 1; *line != '\0'; line = strchr(line, '\n') + 1) {
+        size_t n = strcspn(line, "\n");
+        cr_assert(n > strlen(host) && strncmp(line + n - strlen(host), host, strlen(host)) == 0, "%s", printed);
+    }
     EXPECT(0, "", "cancel", "long");
     await_state("long", "CANCELLED");
     EXPECT(2, "trainctl: job 1", "cancel", "long");
