@@ -341,6 +341,52 @@ Test(experiments, all_splits_of_a_data_folder_are_a_job_each_on_one_cached_parti
            "dataset.path=nowhere");
 }
 
+/* Every line of what was printed is so wide at most. */
+static void expect_width(size_t n_most)
+{
+    for (const char *line = printed; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        size_t n = 0;
+        for (const char *at = line; *at != '\n' && *at != '\0'; at++) {
+            n += (*at & 0xc0) != 0x80; /* a character's first byte */
+        }
+        cr_assert_leq(n, n_most, "%s", printed);
+    }
+}
+
+Test(experiments, compare_fits_80_columns_and_counts_the_keys_that_have_no_place)
+{
+    static const char name[] = "a-name-of-a-job-that-is-too-long-for-any-column-of-a-table";
+    EXPECT(0, "", "submit", "job.toml", "--group", "g", "--name", name, "--wait");
+    EXPECT(0, "", "submit", "job.toml", "--group", "g", "--name", name, "--wait", "-s", "train.lr=0.0123456789", "-s",
+           "train.weight_decay=0.0001", "-s", "model.hidden=8", "-s", "model.dropout=0.125", "-s", "model.input_dropout=0.25",
+           "-s", "partition.method=block", "-s", "train.clip_norm=1.5");
+    EXPECT(0, "4 more keys differ; --csv and --json have all\n", "compare", "g");
+    expect_width(80);
+    cr_assert_not_null(strstr(printed, "TEST"), "%s", printed);
+    EXPECT(0, " more keys differ; --csv and --json have all\n", "compare", "g", "--runs");
+    expect_width(80);
+    cr_assert_not_null(strstr(printed, "  a-name-of-a-job-that-is…"), "%s", printed);
+    EXPECT(0, "partition.method,model.hidden,", "compare", "g", "--csv");
+}
+
+Test(experiments, compare_ranks_runs_of_different_data_where_it_is_told_to_alone)
+{
+    make_data();
+    folder_write("path.toml",
+                 "name = \"s\"\n[partition]\nparts = 2\ncache = \"off\"\n[train]\nepochs = 2\n[workers]\nthreads = 1\n");
+    char command[2 * PATH_MAX];
+    snprintf(command, sizeof command, "cp -r %s/data %s/copy", folder, folder);
+    cr_assert_eq(system(command), 0);
+    EXPECT(0, "", "submit", "path.toml", "--group", "same", "--sweep", "dataset.path=data,copy", "--wait");
+    EXPECT(0, "copy", "compare", "same");
+    EXPECT(0, "", "submit", "job.toml", "--name", "other", "--wait");
+    EXPECT(2, " is of karate (34 nodes): runs of different data cannot be ranked; --all ranks them\n", "compare", "same",
+           "other");
+    cr_assert_not_null(strstr(output, "data (8 nodes), and '"), "%s", output);
+    EXPECT(2, "cannot be ranked", "compare", "same", "other", "--json");
+    EXPECT(0, "karate", "compare", "same", "other", "--all");
+}
+
 Test(experiments, who_waits_for_a_group_gets_the_exit_code_of_the_first_that_did_not_succeed)
 {
     make_data();
