@@ -85,6 +85,7 @@ static void handle_event(struct watch *watch, const json_t *event)
     if (strcmp(kind, "job") == 0) {
         json_decref(watch->job);
         watch->job = json_deep_copy(json_object_get(event, "job"));
+        job_metric_find(text_of(watch->job, "metric"), &watch->curves.metric);
     } else if (strcmp(kind, "epoch") == 0) {
         handle_epoch(watch, event);
     } else if (strcmp(kind, "checkpoint") == 0) {
