@@ -137,7 +137,7 @@ def folders_of(group):
     """Folders of a group's jobs that have results, as trainctl says."""
     program = shutil.which("trainctl") or str(pathlib.Path(__file__).resolve().parent.parent / "build/bin/trainctl")
     try:
-        listed = subprocess.run([program, "compare", group, "--json"], stdout=subprocess.PIPE, check=True)
+        listed = subprocess.run([program, "compare", group, "--all", "--json"], stdout=subprocess.PIPE, check=True)
     except OSError as error:
         raise Failure(f"{program}: {error.strerror}; expected trainctl") from None
     except subprocess.CalledProcessError as error:

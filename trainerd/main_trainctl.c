@@ -19,7 +19,8 @@ static ctl_run *const runs[CTL_COMMAND_N] = {
     [CTL_COMMAND_backup] = run_backup,   [CTL_COMMAND_restore] = run_restore,    [CTL_COMMAND_repair] = run_restore,
     [CTL_COMMAND_compare] = run_compare, [CTL_COMMAND_gpus] = run_gpus,          [CTL_COMMAND_users] = run_users,
     [CTL_COMMAND_doctor] = run_doctor,   [CTL_COMMAND_login] = run_login,        [CTL_COMMAND_fingerprint] = run_fingerprint,
-    [CTL_COMMAND_logout] = run_logout,   [CTL_COMMAND_version] = run_version,
+    [CTL_COMMAND_logout] = run_logout,   [CTL_COMMAND_version] = run_version,    [CTL_COMMAND_predict] = run_predict,
+    [CTL_COMMAND_sweep] = run_sweep,
 };
 
 static enum status print_help(FILE *file, const struct ctl_arguments *arguments)

@@ -27,6 +27,7 @@ HEX = frozenset("0123456789abcdefABCDEF")
 HOSTS_BYTES_MOST = 1 << 20
 USER_BYTES_MOST = 32
 NO_TLS = "none"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Lost(Unavailable):
@@ -125,10 +126,12 @@ def known_host(at: Address) -> dict[str, str]:
         hosts = tomllib.loads(own_file("file of hosts", path, HOSTS_BYTES_MOST).decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise JobFileError(f"{path}: {error}") from error
-    host = f"[{at.host}]" if ":" in at.host else at.host
-    known = hosts.get(f"tcp:{host}:{at.port}", {})
+    names = [at.host, *LOOPBACK] if at.host in LOOPBACK else [at.host]
+    addresses = [f"tcp:[{name}]:{at.port}" if ":" in name else f"tcp:{name}:{at.port}" for name in names]
+    address = next((address for address in addresses if address in hosts), addresses[0])
+    known = hosts.get(address, {})
     if not isinstance(known, dict) or not all(isinstance(value, str) for value in known.values()):
-        raise JobFileError(f"{path}: tcp:{host}:{at.port} has other values than texts, expected fingerprint, user and secret_file")
+        raise JobFileError(f"{path}: {address} has other values than texts, expected fingerprint, user and secret_file")
     return known
 
 

@@ -16,6 +16,7 @@ class JobFields(TypedDict, total=False):
     state: str
     reason: str
     reason_text: str
+    position: int | None
     epoch: int
     epochs: int
     percent: float | None
@@ -124,6 +125,7 @@ class Workers(TypedDict, total=False):
     """The processes of a running job. `coordinator`: its pid, 0 where none runs."""
 
     coordinator: int
+    host: str | None
     attempt: int
     workers: list[Worker]
     gpus: list[Gpu]

@@ -199,13 +199,16 @@ void events_plan(struct events *events, int64_t memory, int32_t n_worker)
 void events_workers(struct events *events, const struct events_worker *workers, int32_t n_worker)
 {
     json_t *line = line_begin(events, "workers"), *all = json_array();
+    char own[HOST_NAME_MAX + 1] = "";
+    gethostname(own, sizeof own - 1);
     for (int32_t rank = 0; rank < n_worker; rank++) {
         json_t *one = json_object();
         json_object_set_new(one, "rank", json_integer(rank));
         json_object_set_new(one, "pid", json_integer(workers[rank].pid));
-        json_object_set_new(one, "host", json_string(workers[rank].host == NULL ? "." : workers[rank].host));
+        json_object_set_new(one, "host", json_string(workers[rank].host == NULL ? own : workers[rank].host));
         json_array_append_new(all, one);
     }
+    json_object_set_new(line, "host", json_string(own));
     json_object_set_new(line, "workers", all);
     line_end(events, line);
 }

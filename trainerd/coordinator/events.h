@@ -8,7 +8,7 @@
  *   begin       pid                         this attempt has the lock
  *   state       state                       "PREPARING" graph, parts, plan · "STARTING" workers · "RUNNING" epochs
  *   plan        memory, workers             bytes of all workers together, their number
- *   workers     workers                     [{"rank", "pid", "host"}]; host "." is the coordinator's own
+ *   workers     host, workers               the coordinator's; [{"rank", "pid", "host"}]
  *   epoch       epoch, epochs, loss, train_metric, valid_metric, test_metric, epoch_s, compute_s, pack_s, wait_s,
  *               evaluate_s, bytes_sent, bytes_received, memory, seconds_left
  *                                           epoch: how many are done. memory: bytes of all workers, measured. null: not known.

@@ -59,7 +59,7 @@ static void print_rows(const json_t *rows)
         table_add(&table, text);
         table_add(&table, text_of(row, "text"));
     }
-    table_print(&table, stdout, 0);
+    table_print(&table, stdout, 0, NULL);
 }
 
 enum status run_audit(const struct ctl_arguments *arguments, int *exit_code_out)

@@ -63,14 +63,16 @@ void reference_help_command(FILE *file, enum ctl_command command)
         print_item(file, "", row->more);
     }
     fputc('\n', file);
-    for (int i = CTL_OPTION_HELP + 1; i < CTL_OPTION_N; i++) {
-        if (ctl_takes(command, (enum ctl_option)i)) {
+    for (int i = 0; i < CTL_OPTION_N; i++) {
+        if (ctl_owns(command, (enum ctl_option)i)) {
             print_option(file, &ctl_options[i]);
         }
     }
+    fputs("Options of every command, see trainctl --help:", file);
     for (int i = CTL_OPTION_TO; i <= CTL_OPTION_HELP; i++) {
-        print_option(file, &ctl_options[i]);
+        fprintf(file, " --%s", ctl_options[i].name);
     }
+    fputc('\n', file);
 }
 
 json_t *reference_json(void)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,6 +89,30 @@ static struct known_host *find(const struct known_hosts *hosts, const char *addr
         }
     }
     return NULL;
+}
+
+/* The port of an address on this machine's loopback, by any of its names; NULL: it is on none. */
+static const char *loopback_port(const char *address)
+{
+    static const char *const names[] = {"tcp:localhost:", "tcp:127.0.0.1:", "tcp:[::1]:"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strncasecmp(address, names[i], strlen(names[i])) == 0) {
+            return address + strlen(names[i]);
+        }
+    }
+    return NULL;
+}
+
+/* The host of this address, or of another name of the same. Were there two daemons, the fingerprint would tell them apart. */
+static struct known_host *find_same(const struct known_hosts *hosts, const char *address)
+{
+    struct known_host *host = find(hosts, address);
+    const char *port = loopback_port(address);
+    for (size_t i = 0; i < hosts->n_host && host == NULL && port != NULL; i++) {
+        const char *other = loopback_port(hosts->host[i].address);
+        host = other != NULL && strcmp(other, port) == 0 ? &hosts->host[i] : NULL;
+    }
+    return host;
 }
 
 static enum status read_list(const struct toml_list *list, const char *origin, struct known_hosts *hosts)
@@ -184,7 +209,7 @@ enum status known_hosts_find(const char *address, struct known_host *out, bool *
     if (status != STATUS_OK) {
         return status;
     }
-    const struct known_host *host = find(&hosts, address);
+    const struct known_host *host = find_same(&hosts, address);
     *found_out = host != NULL;
     if (host != NULL) {
         *out = *host;
@@ -237,7 +262,7 @@ enum status known_hosts_save(const struct known_host *host)
     enum status status = load(&hosts, path);
     status = status == STATUS_OK ? hosts_path(FILE_NAME, true, path) : status;
     if (status == STATUS_OK) {
-        struct known_host *place = find(&hosts, host->address);
+        struct known_host *place = find_same(&hosts, host->address);
         *(place != NULL ? place : &hosts.host[hosts.n_host++]) = *host;
         status = write_all(path, &hosts);
     }
@@ -250,7 +275,7 @@ enum status known_hosts_remove(const char *address)
     struct known_hosts hosts;
     char path[PATH_MAX];
     enum status status = load(&hosts, path);
-    struct known_host *host = status == STATUS_OK ? find(&hosts, address) : NULL;
+    struct known_host *host = status == STATUS_OK ? find_same(&hosts, address) : NULL;
     if (host != NULL) {
         hosts.n_host--;
         memmove(host, host + 1, (size_t)(hosts.host + hosts.n_host - host) * sizeof *host);

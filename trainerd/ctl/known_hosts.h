@@ -44,7 +44,8 @@ void known_hosts_release(struct known_hosts *hosts);
 /* A fingerprint, or "none", from text that a user has written. errors  STATUS_CONFIG; `what` names where it is from */
 enum status known_hosts_fingerprint(const char *what, const char *text, char out[TLS_FINGERPRINT_BYTES]);
 
-/* Look an address up in the user's file; *found_out false: it is not there, nor need the file be.
+/* Look an address up in the user's file; *found_out false: it is not there, nor need the file be. Here and below localhost, 127.0.0.1 and ::1 are one
+ * host: out->address is as the file has it.
  * errors  those of known_hosts_read; STATUS_CONFIG others can read or change the file; STATUS_IO */
 enum status known_hosts_find(const char *address, struct known_host *out, bool *found_out);
 

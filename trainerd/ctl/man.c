@@ -38,8 +38,8 @@ static void print_command(FILE *file, enum ctl_command command)
         print_text(file, row->more);
         fputc('\n', file);
     }
-    for (int i = CTL_OPTION_HELP + 1; i < CTL_OPTION_N; i++) {
-        if (ctl_takes(command, (enum ctl_option)i)) {
+    for (int i = 0; i < CTL_OPTION_N; i++) {
+        if (ctl_owns(command, (enum ctl_option)i)) {
             print_option(file, &ctl_options[i]);
         }
     }

@@ -1,4 +1,5 @@
 /* The command plot: charts of jobs and groups, from the daemon or from an output folder. */
+#include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/ctl/draw/chart.h"
 #include "trainerd/ctl/experiments/settings.h"
@@ -14,15 +15,17 @@
 #include <sys/stat.h>
 
 #define TITLE_BYTES 256
+#define NAME_MOST 32 /* characters of a name in a title, which has as many numbers as it has place for */
 
 /* Curves of jobs, or of the settings of groups, over one axis. */
 struct plot {
     enum curves_axis axis;
-    int n, n_given;         /* curves; jobs, groups and folders */
-    bool has_means;         /* of a group's runs */
-    char keys[TITLE_BYTES]; /* that differ between the settings of the last group, which names give the values of */
+    int n;                   /* curves */
+    bool has_means;          /* of a group's runs */
+    char title[TITLE_BYTES]; /* the groups */
     struct curves curves[CHART_JOBS_MOST];
     char name[CHART_JOBS_MOST][TITLE_BYTES];
+    char origin[CHART_JOBS_MOST][TITLE_BYTES]; /* tells two of one name apart: a job's number, a folder, a group */
 };
 
 /* --- the numbers --- */
@@ -43,13 +46,16 @@ static enum status read_metrics(struct client *client, json_t *job, struct curve
 }
 
 /* Of one job, by name or number. */
-static enum status read_job(struct client *client, const char *job, struct curves *curves, char *name)
+static enum status read_job(struct client *client, const char *job, struct curves *curves, char *name, char *origin)
 {
     json_t *answer = NULL, *text = json_string(job);
     text = text != NULL ? text : json_null();
     enum status status = client_ask(client, json_pack("{s:s, s:O}", "cmd", "status", "job", text), &answer);
     if (status == STATUS_OK) {
-        snprintf(name, TITLE_BYTES, "%s", text_of(json_array_get(json_object_get(answer, "jobs"), 0), "name"));
+        const json_t *shown = json_array_get(json_object_get(answer, "jobs"), 0);
+        snprintf(name, TITLE_BYTES, "%s", text_of(shown, "name"));
+        snprintf(origin, TITLE_BYTES, "job %lld", (long long)integer_of(shown, "id"));
+        job_metric_find(text_of(shown, "metric"), &curves->metric);
         json_decref(answer);
         status = read_metrics(client, json_incref(text), curves);
     }
@@ -66,6 +72,9 @@ static enum status read_setting(struct client *client, const struct settings *se
     for (size_t i = 0; i < setting->n_run && status == STATUS_OK; i++) {
         status = read_metrics(client, json_integer((json_int_t)settings->runs->run[setting->run[i]].job), &of[i]);
     }
+    for (size_t i = 0; i < setting->n_run; i++) {
+        of[i].metric = settings->metric;
+    }
     if (status == STATUS_OK) {
         curves_mean(out, of, setting->n_run);
     }
@@ -76,17 +85,41 @@ static enum status read_setting(struct client *client, const struct settings *se
     return status;
 }
 
-/* What tells a setting from the others, "0.01, 16"; of the only one the group's name. */
+/* A key's last word, unless another key that differs has the same: then all of it. */
+static void name_key(const struct settings *settings, int k, char label[JOB_LABEL_BYTES])
+{
+    const char *word = job_keys[settings->differs[k]].name;
+    bool is_alone = true;
+    for (int other = 0; other < settings->n_differs; other++) {
+        is_alone = is_alone && (other == k || strcmp(job_keys[settings->differs[other]].name, word) != 0);
+    }
+    if (is_alone) {
+        snprintf(label, JOB_LABEL_BYTES, "%s", word);
+    } else {
+        job_key_label(&job_keys[settings->differs[k]], label);
+    }
+}
+
+/* What tells a setting from the others, and of how many runs it is the mean: "lr=0.01, hidden=16 (3 runs)"; of the only one the group's name. */
 static void name_setting(const struct settings *settings, const struct setting *setting, const char *group, char *name)
 {
-    size_t n = 0;
-    snprintf(name, TITLE_BYTES, "%s", settings->n_differs == 0 ? group : "");
-    for (int k = 0; k < settings->n_differs && n < TITLE_BYTES - 1; k++) {
+    char *text = NULL, n_run[TEXT_BYTES];
+    size_t n;
+    FILE *file = open_memstream(&text, &n);
+    ASSERT(file != NULL);
+    fputs(settings->n_differs == 0 ? group : "", file);
+    for (int k = 0; k < settings->n_differs; k++) {
+        char label[JOB_LABEL_BYTES];
         char *value = run_value(&settings->runs->run[setting->run[0]], settings->differs[k]);
-        int more = snprintf(name + n, TITLE_BYTES - n, "%s%s", k > 0 ? ", " : "", value[0] != '\0' ? value : "-");
-        n += more > 0 ? (size_t)more : 0;
+        name_key(settings, k, label);
+        fprintf(file, "%s%s=%s", k > 0 ? ", " : "", label, value[0] != '\0' ? value : "-");
         free(value);
     }
+    text_count((int64_t)setting->n_run, "run", n_run);
+    fprintf(file, " (%s)", n_run);
+    fclose(file);
+    snprintf(name, TITLE_BYTES, "%s", text);
+    free(text);
 }
 
 /* The metrics of the newest run that works in an output folder, or has failed in it: FOLDER/.run-<id>. NULL without one. */
@@ -113,7 +146,7 @@ static FILE *open_run(const char *folder)
     return newest[0] != '\0' ? fopen(newest, "r") : NULL;
 }
 
-static enum status read_folder(const char *folder, struct curves *curves, char *name)
+static enum status read_folder(const char *folder, struct curves *curves, char *name, char *origin)
 {
     char path[PATH_MAX], *line = NULL;
     size_t capacity = 0;
@@ -134,6 +167,8 @@ static enum status read_folder(const char *folder, struct curves *curves, char *
     snprintf(path, sizeof path, "%s/result.json", folder);
     json_t *result = json_load_file(path, 0, NULL);
     snprintf(name, TITLE_BYTES, "%s", text_of(result, "name")[0] != '\0' ? text_of(result, "name") : folder);
+    job_metric_find(text_of(result, "metric"), &curves->metric);
+    snprintf(origin, TITLE_BYTES, "%s", folder);
     json_decref(result);
     return STATUS_OK;
 }
@@ -142,14 +177,17 @@ static enum status read_folder(const char *folder, struct curves *curves, char *
 
 static void make_title(const struct curves *curves, const char *name, char *title)
 {
-    char loss[TEXT_BYTES] = "", best_text[TEXT_BYTES], epochs[TEXT_BYTES], *printable = text_printable(name);
-    double best = -INFINITY, least = INFINITY;
-    bool is_evaluated = curves_range(curves, CURVE_VALID, &least, &best);
+    char loss[TEXT_BYTES] = "", best_text[TEXT_BYTES], epochs[TEXT_BYTES], *cut = text_cut(name, NAME_MOST, false);
+    size_t best = curves_best(curves);
+    double valid = best < curves->n ? curves->value[CURVE_VALID][best] : NAN;
     text_value(curves->n > 0 ? curves->value[CURVE_LOSS][curves->n - 1] : NAN, loss);
-    text_percent(is_evaluated ? best : NAN, best_text);
+    (job_metric_is_fraction(curves->metric) || curves->metric == JOB_METRIC_AUTO ? text_percent : text_value)(valid, best_text);
     text_count((int64_t)curves->n, "epoch", epochs);
-    snprintf(title, TITLE_BYTES, "%.120s: %s, loss %s, best valid %s", printable, epochs, loss, best_text);
-    free(printable);
+    int n = snprintf(title, TITLE_BYTES, "%s: %s, loss %s, best valid %s", cut, epochs, loss, best_text);
+    if (best < curves->n && curves->axis == CURVES_AXIS_EPOCH) {
+        snprintf(title + n, (size_t)(TITLE_BYTES - n), " at epoch %.0f", curves->at[best]);
+    }
+    free(cut);
 }
 
 /* A file name from the job's name: slashes, control characters and a leading point are replaced. */
@@ -198,15 +236,20 @@ static enum status add(struct plot *plot)
     return STATUS_OK;
 }
 
-static void name_keys(const struct settings *settings, char *out)
+/* Names that are not the only ones get their origin. */
+static void tell_apart(struct plot *plot)
 {
-    size_t n = 0;
-    out[0] = '\0';
-    for (int k = 0; k < settings->n_differs && n < TITLE_BYTES - 1; k++) {
-        char label[JOB_LABEL_BYTES];
-        job_key_label(&job_keys[settings->differs[k]], label);
-        int more = snprintf(out + n, TITLE_BYTES - n, "%s%s", k > 0 ? ", " : "", label);
-        n += more > 0 ? (size_t)more : 0;
+    bool is_twice[CHART_JOBS_MOST] = {false};
+    for (int j = 0; j < plot->n; j++) {
+        for (int other = 0; other < plot->n; other++) {
+            is_twice[j] = is_twice[j] || (other != j && strcmp(plot->name[j], plot->name[other]) == 0);
+        }
+    }
+    for (int j = 0; j < plot->n; j++) {
+        size_t n = strlen(plot->name[j]);
+        if (is_twice[j]) {
+            snprintf(plot->name[j] + n, TITLE_BYTES - n, " (%s)", plot->origin[j]);
+        }
     }
 }
 
@@ -217,7 +260,8 @@ static enum status read_group(struct client *client, const char *group, const st
     enum status status = settings_build(runs, &settings);
     size_t n_left = (size_t)(CHART_JOBS_MOST - plot->n);
     plot->has_means = true;
-    name_keys(&settings, plot->keys);
+    size_t n_title = strlen(plot->title);
+    snprintf(plot->title + n_title, TITLE_BYTES - n_title, "%s%s", n_title > 0 ? ", " : "", group);
     if (settings.n > n_left && n_left > 0) {
         fprintf(stderr, "the best %zu of %zu settings are drawn\n", n_left, settings.n);
     }
@@ -227,6 +271,7 @@ static enum status read_group(struct client *client, const char *group, const st
         status = status == STATUS_OK ? read_setting(client, &settings, &settings.setting[s], &plot->curves[plot->n - 1])
                                      : status;
         name_setting(&settings, &settings.setting[s], group, plot->name[plot->n - 1]);
+        snprintf(plot->origin[plot->n - 1], TITLE_BYTES, "%s", group);
         plot->n -= plot->curves[plot->n - 1].n == 0; /* none of its runs has begun */
     }
     settings_release(&settings);
@@ -241,7 +286,9 @@ static enum status read_named(struct client *client, const char *name, struct pl
         status = read_group(client, name, &runs, plot);
     } else if (status == STATUS_OK) {
         status = add(plot);
-        status = status == STATUS_OK ? read_job(client, name, &plot->curves[plot->n - 1], plot->name[plot->n - 1]) : status;
+        status = status == STATUS_OK
+                     ? read_job(client, name, &plot->curves[plot->n - 1], plot->name[plot->n - 1], plot->origin[plot->n - 1])
+                     : status;
     }
     runs_release(&runs);
     return status;
@@ -258,7 +305,9 @@ static enum status read_given(const struct ctl_arguments *arguments, struct plot
     for (size_t i = 0; i < arguments->n_from && status == STATUS_OK; i++) {
         const char *folder = arguments->from[i];
         status = add(plot);
-        status = status == STATUS_OK ? read_folder(folder, &plot->curves[plot->n - 1], plot->name[plot->n - 1]) : status;
+        status = status == STATUS_OK
+                     ? read_folder(folder, &plot->curves[plot->n - 1], plot->name[plot->n - 1], plot->origin[plot->n - 1])
+                     : status;
         if (status == STATUS_OK && arguments->n_from > 1) {
             name_folder(folder, plot->name[plot->n - 1]);
         }
@@ -275,7 +324,6 @@ static enum status read_all(const struct ctl_arguments *arguments, struct plot *
         return status_fail(STATUS_USAGE, "%zu jobs are given, a chart has at most %d", arguments->n_from, CHART_JOBS_MOST);
     }
     enum status status = read_axis(arguments, &plot->axis);
-    plot->n_given = arguments->n_operand + (int)arguments->n_from;
     status = status == STATUS_OK ? read_given(arguments, plot) : status;
     if (status == STATUS_OK && plot->n == 0) {
         return status_fail(STATUS_NO_INPUT, "there is no epoch to draw: none is done yet, or it is a prediction");
@@ -298,7 +346,7 @@ static enum status read_all(const struct ctl_arguments *arguments, struct plot *
 static void draw_on(struct canvas *canvas, const struct plot *plot)
 {
     char title[TITLE_BYTES];
-    if (plot->n == 1) {
+    if (plot->n == 1 && !plot->has_means) {
         make_title(&plot->curves[0], plot->name[0], title);
         chart_draw(canvas, title, &plot->curves[0]);
         return;
@@ -307,9 +355,11 @@ static void draw_on(struct canvas *canvas, const struct plot *plot)
     for (int j = 0; j < plot->n; j++) {
         job[j] = (struct chart_job){.name = plot->name[j], .curves = &plot->curves[j]};
     }
-    snprintf(title, sizeof title, plot->has_means ? "%d settings, means of their runs" : "%d jobs", plot->n);
-    if (plot->has_means && plot->n_given == 1) {
-        snprintf(title, sizeof title, "%.200s: means of runs", plot->keys);
+    snprintf(title, sizeof title, "%d jobs", plot->n);
+    if (plot->has_means) {
+        char *groups = text_cut(plot->title, NAME_MOST, false);
+        snprintf(title, sizeof title, "%s: means over seeds and splits, bands of one standard deviation", groups);
+        free(groups);
     }
     chart_compare(canvas, title, job, plot->n);
 }
@@ -348,6 +398,7 @@ enum status run_plot(const struct ctl_arguments *arguments, int *exit_code_out)
     enum status status = read_all(arguments, plot);
     if (status == STATUS_OK) {
         choose_path(arguments, plot->has_means ? arguments->operand[0] : plot->name[0], path);
+        tell_apart(plot);
         status = draw(path, plot);
     }
     if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {

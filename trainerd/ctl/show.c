@@ -53,8 +53,8 @@ static void print_needs(const json_t *job)
 
 static void print_state(const json_t *job)
 {
-    char content[640], ran[TEXT_BYTES], limit[TEXT_BYTES];
-    const char *reason = text_of(job, "reason_text");
+    char content[640], reason[REASON_BYTES], ran[TEXT_BYTES], limit[TEXT_BYTES];
+    text_reason(job, reason);
     snprintf(content, sizeof content, "%s%s%s", text_of(job, "state"), reason[0] != '\0' ? ": " : "", reason);
     print_line("state", content);
     print_line("owner", text_of(job, "owner"));
@@ -200,7 +200,7 @@ static void print_memory(const json_t *result)
         table_add(&table, text);
     }
     printf(has_gpu ? "\nmemory, of GPUs\n" : "\nmemory\n");
-    table_print(&table, stdout, 0);
+    table_print(&table, stdout, 0, NULL);
 }
 
 static void add_bytes(struct table *table, const json_t *bytes)
@@ -247,7 +247,7 @@ static void print_traffic(const json_t *result)
     add_bytes(&table, json_object_get(measured, trained ? "reduce" : "reduce_evaluate"));
     add_bytes(&table, json_object_get(planned, trained ? "reduce" : "reduce_evaluate"));
     printf("\ntraffic of %s\n", trained ? "an epoch" : "the evaluation");
-    table_print(&table, stdout, 0);
+    table_print(&table, stdout, 0, NULL);
 }
 
 static void print_seconds(const json_t *result)
@@ -286,7 +286,7 @@ static void print_history(const json_t *history)
         table_add(&table, text_of(change, "text"));
     }
     printf("\nhistory (attempt, state)\n");
-    table_print(&table, stdout, text_columns(stdout));
+    table_print(&table, stdout, text_columns(stdout), NULL);
 }
 
 static void print_submission(const json_t *answer)

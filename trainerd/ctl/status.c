@@ -2,6 +2,7 @@
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
+#include "protocol/clock.h"
 #include "protocol/version.h"
 
 #include <math.h>
@@ -10,83 +11,113 @@
 
 #define PAGE_JOBS 1000
 
-static void add_job(struct table *table, const json_t *job, bool shows_groups, bool shows_gpus)
+/* --- the table --- */
+
+#define NAME_MOST 14 /* characters of a name on a terminal; 24 where that is wide */
+#define NAME_WIDE 24
+#define SCREEN_WIDE 100 /* columns */
+#define ROWS_BESIDE 4   /* of a screen: titles, what is left out, counts, the prompt */
+#define ROWS_LEAST 5    /* of jobs */
+#define PAGE_DEFAULT 50 /* jobs, where it is no screen */
+
+enum column {
+    COLUMN_ID,
+    COLUMN_NAME,
+    COLUMN_OWNER,
+    COLUMN_GROUP,
+    COLUMN_STATE,
+    COLUMN_GPUS,
+    COLUMN_WORKERS,
+    COLUMN_AGE,
+    COLUMN_RAN,
+    COLUMN_EPOCH,
+    COLUMN_VALID,
+    COLUMN_BEST,
+    COLUMN_TEST,
+    COLUMN_LEFT,
+    COLUMN_REASON,
+    COLUMN_N
+};
+
+/* worth: table.worth */
+static const struct {
+    const char *title;
+    bool is_right;
+    int worth;
+} columns[COLUMN_N] = {
+    [COLUMN_ID] = {"ID", true, 0},           [COLUMN_NAME] = {"NAME", false, 0},   [COLUMN_OWNER] = {"OWNER", false, 2},
+    [COLUMN_GROUP] = {"GROUP", false, 4},    [COLUMN_STATE] = {"STATE", false, 0}, [COLUMN_GPUS] = {"GPUS", false, 5},
+    [COLUMN_WORKERS] = {"WORKERS", true, 8}, [COLUMN_AGE] = {"AGE", true, 9},      [COLUMN_RAN] = {"RAN", true, 10},
+    [COLUMN_EPOCH] = {"EPOCH", true, 11},    [COLUMN_VALID] = {"VALID", true, 1},  [COLUMN_BEST] = {"BEST", true, 7},
+    [COLUMN_TEST] = {"TEST", true, 3},       [COLUMN_LEFT] = {"LEFT", true, 6},    [COLUMN_REASON] = {"REASON", false, 0},
+};
+
+static void add_duration(struct table *table, double seconds)
 {
-    char id[TEXT_BYTES], epoch[TEXT_BYTES] = "-", left[TEXT_BYTES];
-    char valid[TEXT_BYTES], best[TEXT_BYTES], test[TEXT_BYTES];
-    const char *state = text_of(job, "state");
-    bool is_mine = json_object_get(job, "reason") != NULL;
-    snprintf(id, sizeof id, "%lld", (long long)integer_of(job, "id"));
-    if (is_mine) {
+    char text[TEXT_BYTES];
+    text_duration_short(seconds, text);
+    table_add(table, text);
+}
+
+static void add_metric(struct table *table, const json_t *job, const char *key)
+{
+    char text[TEXT_BYTES];
+    text_metric(job, key, text);
+    table_add(table, text);
+}
+
+/* What is known of others' jobs has no reason. n_name: characters of its name at most; 0: all */
+static void add_job(struct table *table, const json_t *job, int n_name)
+{
+    char number[TEXT_BYTES], epoch[TEXT_BYTES] = "-", workers[TEXT_BYTES] = "-", reason[REASON_BYTES];
+    const char *state = text_of(job, "state"), *group = text_of(job, "group");
+    char *gpus = text_numbers(json_object_get(job, "gpus_held"));
+    char *name = text_cut(text_of(job, "name"), n_name, false);
+    snprintf(number, sizeof number, "%lld", (long long)integer_of(job, "id"));
+    if (json_object_get(job, "reason") != NULL) {
         text_epochs(job, epoch);
+        snprintf(workers, sizeof workers, "%lld", (long long)integer_of(job, "workers"));
     }
-    text_metric(job, "valid_metric", valid);
-    text_metric(job, "best_valid_metric", best);
-    text_metric(job, "best_test_metric", test);
-    text_duration(strcmp(state, "RUNNING") == 0 ? number_of(job, "seconds_left") : NAN, left);
-    table_add(table, id);
-    table_add(table, text_of(job, "name"));
+    text_reason(job, reason);
+    table_add(table, number);
+    table_add(table, name);
     table_add(table, text_of(job, "owner"));
-    if (shows_groups) {
-        table_add(table, text_of(job, "group")[0] != '\0' ? text_of(job, "group") : "-");
-    }
+    table_add(table, group[0] != '\0' ? group : "-");
     table_add(table, state);
-    if (shows_gpus) {
-        char *gpus = text_numbers(json_object_get(job, "gpus_held"));
-        table_add(table, gpus[0] != '\0' ? gpus : "-");
-        free(gpus);
-    }
+    table_add(table, gpus[0] != '\0' ? gpus : "-");
+    table_add(table, workers);
+    add_duration(table, clock_wall_s() - number_of(job, "submitted_at"));
+    add_duration(table, number_of(job, "ran_s") > 0 ? number_of(job, "ran_s") : NAN);
     table_add(table, epoch);
-    table_add(table, valid);
-    table_add(table, best);
-    table_add(table, test);
-    table_add(table, left);
-    table_add(table, strcmp(text_of(job, "reason"), "NONE") != 0 ? text_of(job, "reason_text") : "");
+    add_metric(table, job, "valid_metric");
+    add_metric(table, job, "best_valid_metric");
+    add_metric(table, job, "best_test_metric");
+    add_duration(table, strcmp(state, "RUNNING") == 0 ? number_of(job, "seconds_left") : NAN);
+    table_add(table, reason);
+    free(name);
+    free(gpus);
 }
 
-/* Does a job have something there? */
-static bool has_any(const json_t *jobs, const char *key)
+static void print_jobs(const json_t *jobs)
 {
-    size_t i;
-    const json_t *job;
-    json_array_foreach(jobs, i, job)
-    {
-        if (json_array_size(json_object_get(job, key)) > 0 || text_of(job, key)[0] != '\0') {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The columns of groups and of GPUs are there when a job has some. */
-static void print_jobs(const json_t *jobs, bool is_more)
-{
-    static const char *const titles[] = {"ID",    "NAME",  "OWNER", "GROUP", "STATE", "GPUS",
-                                         "EPOCH", "VALID", "BEST",  "TEST",  "LEFT",  "REASON"};
-    const bool shows[] = {true, true, true, has_any(jobs, "group"), true, has_any(jobs, "gpus_held"), true, true, true,
-                          true, true, true};
     struct table table;
     size_t i;
     const json_t *job;
-    int n = 0;
-    table_init(&table, 10 + shows[3] + shows[5]);
-    for (i = 0; i < sizeof titles / sizeof *titles; i++) {
-        if (shows[i]) {
-            table.is_right[n++] = i == 0 || (i >= 6 && i <= 10);
-            table_add(&table, titles[i]);
-        }
+    int n_column = text_columns(stdout);
+    table_init(&table, COLUMN_N);
+    for (i = 0; i < COLUMN_N; i++) {
+        table.is_right[i] = columns[i].is_right;
+        table.worth[i] = columns[i].worth;
+        table_add(&table, columns[i].title);
     }
     json_array_foreach(jobs, i, job)
     {
-        add_job(&table, job, shows[3], shows[5]);
+        add_job(&table, job, n_column == 0 ? 0 : n_column < SCREEN_WIDE ? NAME_MOST : NAME_WIDE);
     }
-    table_print(&table, stdout, text_columns(stdout));
-    if (is_more) {
-        fprintf(stderr, "older jobs are left out; --limit 0 shows all\n");
-    }
+    table_print(&table, stdout, n_column, NULL);
 }
 
-/* How many of a group's jobs are in which state, whatever --limit leaves out. */
+/* How many of the jobs that are asked for are in which state, whatever --limit leaves out. */
 static void print_counts(const json_t *counts)
 {
     const char *state, *before = "";
@@ -101,15 +132,34 @@ static void print_counts(const json_t *counts)
     fprintf(stderr, before[0] != '\0' ? "\n" : "no jobs\n");
 }
 
-/* Request pages until there are `limit` jobs (0: all). *out: the first answer, with the jobs of all pages. */
-static enum status collect(const struct ctl_arguments *arguments, long long limit, json_t **out)
+/* How many jobs follow those that are shown. */
+static void print_left_out(const json_t *answer, bool active)
+{
+    const char *state;
+    const json_t *count;
+    long long n = -(long long)json_array_size(json_object_get(answer, "jobs"));
+    json_object_foreach(json_object_get(answer, "counts"), state, count)
+    {
+        bool has_ended = strcmp(state, "SUCCEEDED") == 0 || strcmp(state, "FAILED") == 0 || strcmp(state, "CANCELLED") == 0;
+        n += active && has_ended ? 0 : (long long)json_integer_value(count);
+    }
+    if (n > 0) {
+        fprintf(stderr, "%lld job%s left out; --limit 0 shows all\n", n, n == 1 ? " is" : "s are");
+    }
+}
+
+/* --- asking --- */
+
+/* Request pages until there are `limit` jobs (0: all), by their turn, or the newest first. *out: the first answer, with the jobs of all pages. */
+static enum status collect(const struct ctl_arguments *arguments, long long limit, bool by_turn, json_t **out)
 {
     struct client client;
     enum status status = ctl_connect(arguments, &client);
+    const char *place = by_turn ? "skip" : "before"; /* of the next page */
     json_t *all = NULL;
-    json_int_t before = INT64_MAX;
+    json_int_t at = by_turn ? 0 : INT64_MAX;
     while (status == STATUS_OK) {
-        json_t *page, *request = json_pack("{s:s, s:I}", "cmd", "status", "before", before);
+        json_t *page, *request = json_pack("{s:s, s:I, s:b}", "cmd", "status", place, at, "by_turn", by_turn);
         long long n_left = all == NULL || limit == 0 ? limit : limit - (long long)json_array_size(json_object_get(all, "jobs"));
         json_object_set_new(request, "limit", json_integer(n_left > 0 && n_left < PAGE_JOBS ? n_left : PAGE_JOBS));
         json_object_set_new(request, "active", json_boolean(ctl_given(arguments, CTL_OPTION_ACTIVE)));
@@ -118,8 +168,8 @@ static enum status collect(const struct ctl_arguments *arguments, long long limi
         if (status != STATUS_OK) {
             break;
         }
-        json_t *more = json_object_get(page, "before"), *jobs = json_object_get(all == NULL ? page : all, "jobs");
-        before = json_integer_value(more);
+        json_t *more = json_object_get(page, place), *jobs = json_object_get(all == NULL ? page : all, "jobs");
+        at = json_integer_value(more);
         bool has_more = more != NULL;
         if (all == NULL) {
             all = page;
@@ -129,7 +179,7 @@ static enum status collect(const struct ctl_arguments *arguments, long long limi
         }
         if (!has_more || (limit > 0 && (long long)json_array_size(jobs) >= limit)) {
             if (!has_more) {
-                json_object_del(all, "before");
+                json_object_del(all, place);
             }
             break;
         }
@@ -139,28 +189,36 @@ static enum status collect(const struct ctl_arguments *arguments, long long limi
     return status;
 }
 
+/* As many jobs as a screen has place for. */
+static long long limit_default(bool is_json)
+{
+    int n_row = text_rows(stdout);
+    return is_json || n_row == 0 ? PAGE_DEFAULT : n_row > ROWS_LEAST + ROWS_BESIDE ? n_row - ROWS_BESIDE : ROWS_LEAST;
+}
+
 enum status run_status(const struct ctl_arguments *arguments, int *exit_code_out)
 {
     long long limit;
     json_t *answer = NULL;
     (void)exit_code_out;
-    bool has_group = ctl_given(arguments, CTL_OPTION_GROUP) || ctl_given(arguments, CTL_OPTION_TAG);
-    enum status status = ctl_int(arguments, CTL_OPTION_LIMIT, 0, 1000000000, 50, &limit);
-    if (status == STATUS_OK && has_group && arguments->n_operand > 0) {
+    bool is_json = ctl_given(arguments, CTL_OPTION_JSON), is_one = arguments->n_operand > 0;
+    enum status status = ctl_int(arguments, CTL_OPTION_LIMIT, 0, 1000000000, limit_default(is_json), &limit);
+    if (status == STATUS_OK && is_one && (ctl_given(arguments, CTL_OPTION_GROUP) || ctl_given(arguments, CTL_OPTION_TAG))) {
         status = status_fail(STATUS_USAGE, "status takes either JOB, or --group and --tag; see trainctl status --help");
     }
     if (status == STATUS_OK) {
-        status = arguments->n_operand > 0 ? ctl_ask(arguments, ctl_job_request(arguments, "status"), &answer)
-                                          : collect(arguments, limit, &answer);
+        status = is_one ? ctl_ask(arguments, ctl_job_request(arguments, "status"), &answer)
+                        : collect(arguments, limit, !is_json, &answer);
     }
-    if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
+    if (status == STATUS_OK && is_json) {
         text_print_json(answer);
     } else if (status == STATUS_OK) {
-        print_jobs(json_object_get(answer, "jobs"), json_object_get(answer, "before") != NULL);
+        print_jobs(json_object_get(answer, "jobs"));
         if (json_is_true(json_object_get(answer, "draining"))) {
             fprintf(stderr, "the daemon starts no jobs until an administrator says so (trainctl undrain)\n");
         }
-        if (has_group) {
+        if (!is_one) {
+            print_left_out(answer, ctl_given(arguments, CTL_OPTION_ACTIVE));
             print_counts(json_object_get(answer, "counts"));
         }
     }

@@ -144,7 +144,9 @@ static void show_job(struct wait *wait, const json_t *job)
 {
     const char *state = text_of(job, "state"), *reason = text_of(job, "reason");
     if (strcmp(state, wait->state) != 0 || strcmp(reason, wait->reason) != 0) {
-        char *reason_text = text_printable(text_of(job, "reason_text"));
+        char told[REASON_BYTES];
+        text_reason(job, told);
+        char *reason_text = text_printable(told);
         fprintf(stderr, "job %lld: %s%s%s\n", (long long)wait->job, state, reason_text[0] != '\0' ? ", " : "", reason_text);
         free(reason_text);
         snprintf(wait->state, sizeof wait->state, "%s", state);
@@ -305,4 +307,29 @@ enum status run_submit(const struct ctl_arguments *arguments, int *exit_code_out
     }
     client_close(&client);
     return status;
+}
+
+/* --- submissions by other names --- */
+
+/* predict MODEL FILE is submit FILE --predict MODEL. */
+enum status run_predict(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    struct ctl_arguments submit = *arguments;
+    submit.value[CTL_OPTION_PREDICT] = submit.operand[0];
+    submit.operand++;
+    submit.n_operand--;
+    return run_submit(&submit, exit_code_out);
+}
+
+/* sweep FILE KEY=V1,V2 is submit FILE --sweep KEY=V1,V2. */
+enum status run_sweep(const struct ctl_arguments *arguments, int *exit_code_out)
+{
+    struct ctl_arguments submit = *arguments;
+    submit.sweep = (const char **)arguments->operand + 1;
+    submit.n_sweep = (size_t)arguments->n_operand - 1;
+    submit.n_operand = 1;
+    if (submit.n_sweep == 0 && !ctl_given(arguments, CTL_OPTION_SEEDS) && !ctl_given(arguments, CTL_OPTION_SPLIT)) {
+        return status_fail(STATUS_USAGE, "sweep takes KEY=V1,V2, --seeds or --split; see trainctl sweep --help");
+    }
+    return run_submit(&submit, exit_code_out);
 }

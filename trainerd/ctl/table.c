@@ -17,22 +17,29 @@ const struct ctl_command_row ctl_commands[CTL_COMMAND_N] = {
 
 _Static_assert(CTL_OPTION_N <= 64, "an option is a bit of 64");
 
-bool ctl_takes(enum ctl_command command, enum ctl_option option)
+bool ctl_owns(enum ctl_command command, enum ctl_option option)
 {
     /* The names of options in commands.def: enumerators would be of an int's width. */
 #define OPTION(id, name, letter, value, words, help) const uint64_t id = UINT64_C(1) << CTL_OPTION_##id;
 #define COMMAND(name, operands, words, least, most, options, help, more)
 #include "trainerd/ctl/commands.def"
-    uint64_t taken = TO | SECRET_FILE | FINGERPRINT | USER | JSON | HELP;
+    uint64_t owned = 0;
+    (void)JSON; /* no command's own */
+    (void)HELP;
     switch (command) {
 #define OPTION(id, name, letter, value, words, help)
 #define COMMAND(name, operands, words, least, most, options, help, more)                                                       \
     case CTL_COMMAND_##name:                                                                                                   \
-        taken |= options;                                                                                                      \
+        owned = options;                                                                                                       \
         break;
 #include "trainerd/ctl/commands.def"
     case CTL_COMMAND_N:
         break;
     }
-    return (taken >> option & 1) != 0;
+    return (owned >> option & 1) != 0;
+}
+
+bool ctl_takes(enum ctl_command command, enum ctl_option option)
+{
+    return option <= CTL_OPTION_HELP || ctl_owns(command, option);
 }

@@ -44,7 +44,8 @@ struct ctl_command_row {
 extern const struct ctl_option_row ctl_options[CTL_OPTION_N];
 extern const struct ctl_command_row ctl_commands[CTL_COMMAND_N];
 
-/* Does the option go with the command? Some go with every one. */
+/* Does the option go with the command? Some go with every one. / Is it the command's own: what its help tells? */
 bool ctl_takes(enum ctl_command command, enum ctl_option option);
+bool ctl_owns(enum ctl_command command, enum ctl_option option);
 
 #endif

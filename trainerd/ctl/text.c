@@ -1,6 +1,7 @@
 #include "trainerd/ctl/text.h"
 
 #include "protocol/job/job.h"
+#include "protocol/log.h"
 #include "protocol/memory.h"
 #include "protocol/printable.h"
 
@@ -50,6 +51,22 @@ void text_duration(double seconds, char *out)
     }
 }
 
+void text_duration_short(double seconds, char *out)
+{
+    long long s = isfinite(seconds) && seconds < 1e13 ? (long long)(seconds > 0 ? seconds : 0) : 0;
+    if (!isfinite(seconds)) {
+        snprintf(out, TEXT_BYTES, "-");
+    } else if (s < 60) {
+        snprintf(out, TEXT_BYTES, "%llds", s);
+    } else if (s < 3600) {
+        snprintf(out, TEXT_BYTES, "%lldm", s / 60);
+    } else if (s < 86400) {
+        snprintf(out, TEXT_BYTES, "%lldh%02lldm", s / 3600, s / 60 % 60);
+    } else {
+        snprintf(out, TEXT_BYTES, "%lldd%02lldh", s / 86400, s / 3600 % 24);
+    }
+}
+
 void text_bytes(double n_bytes, char *out)
 {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
@@ -96,6 +113,21 @@ void text_epochs(const json_t *job, char *out)
     snprintf(out, TEXT_BYTES, n > 0 ? "%lld/%lld" : "-", (long long)integer_of(job, "epoch"), (long long)n);
 }
 
+void text_reason(const json_t *job, char *out)
+{
+    const char *reason = text_of(job, "reason"), *text = strcmp(reason, "NONE") != 0 ? text_of(job, "reason_text") : "";
+    int64_t position = integer_of(job, "position");
+    size_t n = 0;
+    out[0] = '\0';
+    if (position > 0) {
+        n = (size_t)snprintf(out, REASON_BYTES, "waiting, position %lld", (long long)position);
+        text = strcmp(reason, "WAITING_TURN") == 0 ? "" : text; /* the position says it */
+    }
+    if (text[0] != '\0') {
+        snprintf(out + n, REASON_BYTES - n, "%s%.560s", n > 0 ? ": " : "", text);
+    }
+}
+
 void text_moment(double at, char *out)
 {
     time_t seconds = isfinite(at) ? (time_t)at : 0;
@@ -127,12 +159,47 @@ enum status text_read_duration(const char *text, const char *what, double *out)
 
 /* --- printing --- */
 
+/* Width in columns: one per character. */
+static int width(const char *text)
+{
+    int n = 0;
+    for (; *text != '\0'; text++) {
+        n += (*text & 0xc0) != 0x80;
+    }
+    return n;
+}
+
+/* Bytes of the first n_character characters. */
+static int bytes_of(const char *text, int n_character)
+{
+    int at = 0;
+    while (text[at] != '\0' && (n_character > 0 || (text[at] & 0xc0) == 0x80)) {
+        n_character -= (text[at] & 0xc0) != 0x80;
+        at++;
+    }
+    return at;
+}
+
 char *text_printable(const char *text)
 {
     size_t n = 4 * strlen(text) + 1;
     char *out = memory_alloc(n, 1);
     printable_copy(text, out, n);
     return out;
+}
+
+char *text_cut(const char *text, int n_most, bool keeps_end)
+{
+    char *whole = text_printable(text), *cut = NULL;
+    int n = width(whole);
+    if (n_most == 0 || n <= n_most) {
+        return whole;
+    }
+    int n_written = keeps_end ? asprintf(&cut, "…%s", whole + bytes_of(whole, n - n_most + 1))
+                              : asprintf(&cut, "%.*s…", bytes_of(whole, n_most - 1), whole);
+    ASSERT(n_written > 0);
+    free(whole);
+    return cut;
 }
 
 char *text_numbers(const json_t *array)
@@ -166,6 +233,8 @@ void text_print_json(const json_t *value)
 
 /* --- tables --- */
 
+#define LAST_LEAST 20 /* columns that the last column of a table keeps: "waiting, position 12" */
+
 void table_init(struct table *table, int n_column)
 {
     *table = (struct table){.n_column = n_column};
@@ -185,64 +254,103 @@ void table_add(struct table *table, const char *text)
     table->cell[table->n_cell++] = text_printable(text);
 }
 
-/* Width in columns: one per character. */
-static int width(const char *text)
+/* The last column before this one that is not left out; a table keeps one at least. */
+static int kept_before(const bool *is_out, int column)
 {
-    int n = 0;
-    for (; *text != '\0'; text++) {
-        n += (*text & 0xc0) != 0x80;
-    }
-    return n;
+    do {
+        column--;
+    } while (column > 0 && is_out[column]);
+    return column;
 }
 
-/* Bytes of the first n_character characters. */
-static int bytes_of(const char *text, int n_character)
+static void print_row(const struct table *table, char *const *cell, const int *widest, const bool *is_out, FILE *file,
+                      int n_columns)
 {
-    int at = 0;
-    while (text[at] != '\0' && (n_character > 0 || (text[at] & 0xc0) == 0x80)) {
-        n_character -= (text[at] & 0xc0) != 0x80;
-        at++;
-    }
-    return at;
-}
-
-static void print_row(const struct table *table, char *const *cell, const int *widest, FILE *file, int n_columns)
-{
-    int column = 0;
-    for (int i = 0; i < table->n_column; i++) {
-        bool is_last = i + 1 == table->n_column;
-        int pad = widest[i] - width(cell[i]), n_most = n_columns - column;
-        if (is_last) {
-            int n_byte = n_columns > 0 && n_most < width(cell[i]) ? bytes_of(cell[i], n_most > 0 ? n_most : 0) : -1;
-            fprintf(file, "%.*s\n", n_byte, cell[i]);
-        } else {
-            bool is_end = i + 2 == table->n_column && cell[i + 1][0] == '\0'; /* of the line: no padding */
+    int column = 0, last = kept_before(is_out, table->n_column), end = kept_before(is_out, last);
+    for (int i = 0; i < last; i++) {
+        int pad = is_out[i] ? 0 : widest[i] - width(cell[i]);
+        bool is_end = i == end && cell[last][0] == '\0'; /* of the line: no padding */
+        if (!is_out[i]) {
             fprintf(file, "%*s%s%*s%s", table->is_right[i] ? pad : 0, "", cell[i], table->is_right[i] || is_end ? 0 : pad, "",
                     is_end ? "" : "  ");
+            column += widest[i] + 2;
         }
-        column += widest[i] + 2;
+    }
+    int n_most = n_columns - column, pad = table->is_right[last] ? widest[last] - width(cell[last]) : 0;
+    bool is_cut = n_columns > 0 && n_most < pad + width(cell[last]);
+    int n_byte = is_cut ? bytes_of(cell[last], n_most > 0 ? n_most : 0) : -1;
+    fprintf(file, "%*s%.*s\n", is_cut ? 0 : pad, "", n_byte, cell[last]);
+}
+
+/* How wide its lines are, when the last column is cut as far as it may be. */
+static int lines_width(const struct table *table, const int *widest, const bool *is_out)
+{
+    int n = 0, last = 0;
+    for (int i = 0; i < table->n_column; i++) {
+        n += is_out[i] ? 0 : widest[i] + 2;
+        last = is_out[i] ? last : widest[i];
+    }
+    return n - 2 - (last > LAST_LEAST ? last - LAST_LEAST : 0);
+}
+
+/* Leave out empty columns, and those of the least worth until lines are narrow enough. */
+static void leave_out(const struct table *table, const int *widest, int n_columns, bool *is_out)
+{
+    for (int i = 0; i < table->n_column; i++) {
+        is_out[i] = table->worth[i] > 0;
+        for (size_t at = (size_t)(table->n_column + i); at < table->n_cell && is_out[i]; at += (size_t)table->n_column) {
+            is_out[i] = table->cell[at][0] == '\0' || strcmp(table->cell[at], "-") == 0;
+        }
+    }
+    while (n_columns > 0 && lines_width(table, widest, is_out) > n_columns) {
+        int least = -1;
+        for (int i = 0; i < table->n_column; i++) {
+            bool may_go = table->worth[i] > 0 && !is_out[i];
+            least = may_go && (least < 0 || table->worth[i] < table->worth[least]) ? i : least;
+        }
+        if (least < 0) {
+            return;
+        }
+        is_out[least] = true;
     }
 }
 
-void table_print(struct table *table, FILE *file, int n_columns)
+void table_print(struct table *table, FILE *file, int n_columns, bool *is_out)
 {
-    int widest[16] = {0};
+    int widest[TABLE_COLUMNS_MOST] = {0};
+    bool left_out[TABLE_COLUMNS_MOST];
+    size_t n_column = (size_t)table->n_column;
     for (size_t i = 0; i < table->n_cell; i++) {
-        int w = width(table->cell[i]), column = (int)(i % (size_t)table->n_column);
-        widest[column] = w > widest[column] ? w : widest[column];
+        int w = width(table->cell[i]);
+        widest[i % n_column] = w > widest[i % n_column] ? w : widest[i % n_column];
     }
-    for (size_t i = 0; i + (size_t)table->n_column <= table->n_cell; i += (size_t)table->n_column) {
-        print_row(table, table->cell + i, widest, file, n_columns);
+    leave_out(table, widest, n_columns, left_out);
+    for (size_t i = 0; i + n_column <= table->n_cell; i += n_column) {
+        print_row(table, table->cell + i, widest, left_out, file, n_columns);
     }
     for (size_t i = 0; i < table->n_cell; i++) {
         free(table->cell[i]);
+    }
+    if (is_out != NULL) {
+        memcpy(is_out, left_out, n_column * sizeof *is_out);
     }
     free(table->cell);
     *table = (struct table){.n_column = table->n_column};
 }
 
-int text_columns(FILE *file)
+static struct winsize size_of(FILE *file)
 {
     struct winsize size = {0};
-    return isatty(fileno(file)) && ioctl(fileno(file), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+    bool is_terminal = isatty(fileno(file)) && ioctl(fileno(file), TIOCGWINSZ, &size) == 0;
+    return is_terminal ? size : (struct winsize){0};
+}
+
+int text_columns(FILE *file)
+{
+    return size_of(file).ws_col;
+}
+
+int text_rows(FILE *file)
+{
+    return size_of(file).ws_row;
 }

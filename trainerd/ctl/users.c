@@ -54,7 +54,7 @@ static void print_users(const json_t *users)
         table_add(&table, used);
         table_add(&table, share);
     }
-    table_print(&table, stdout, 0);
+    table_print(&table, stdout, 0, NULL);
 }
 
 enum status run_users(const struct ctl_arguments *arguments, int *exit_code_out)

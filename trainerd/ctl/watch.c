@@ -33,7 +33,9 @@ static void print_event(const struct watch *watch, const json_t *event)
     if (watch->is_json) {
         text_print_json(event);
     } else if (strcmp(kind, "job") == 0) {
-        char *reason_text = text_printable(text_of(job, "reason_text"));
+        char reason[REASON_BYTES];
+        text_reason(job, reason);
+        char *reason_text = text_printable(reason);
         printf("job %lld: %s%s%s\n", (long long)integer_of(job, "id"), text_of(job, "state"),
                reason_text[0] != '\0' ? ", " : "", reason_text);
         free(reason_text);
@@ -83,6 +85,7 @@ static void handle_event(struct watch *watch, const json_t *event)
     if (strcmp(kind, "job") == 0) {
         json_decref(watch->job);
         watch->job = json_deep_copy(json_object_get(event, "job"));
+        job_metric_find(text_of(watch->job, "metric"), &watch->curves.metric);
     } else if (strcmp(kind, "epoch") == 0) {
         handle_epoch(watch, event);
     } else if (strcmp(kind, "checkpoint") == 0) {

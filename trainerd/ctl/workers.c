@@ -115,7 +115,7 @@ static void print_workers(const json_t *answer)
     if (integer_of(answer, "coordinator") != 0) {
         table_add(&table, "coordinator");
         add_integer(&table, answer, "coordinator");
-        table_add(&table, ".");
+        add_text(&table, answer, "host");
         if (has_gpus) {
             add_gpu(&table, NULL);
         }
@@ -124,12 +124,12 @@ static void print_workers(const json_t *answer)
     {
         add_integer(&table, worker, "rank");
         add_integer(&table, worker, "pid");
-        table_add(&table, text_of(worker, "host"));
+        add_text(&table, worker, "host");
         if (has_gpus) {
             add_gpu(&table, gpu_of(gpus, json_object_get(worker, "gpu")));
         }
     }
-    table_print(&table, stdout, 0);
+    table_print(&table, stdout, 0, NULL);
 }
 
 enum status run_workers(const struct ctl_arguments *arguments, int *exit_code_out)
@@ -169,7 +169,7 @@ static void print_gpus(const json_t *gpus)
         add_text(&table, gpu, "job_name");
         add_text(&table, gpu, "owner");
     }
-    table_print(&table, stdout, 0);
+    table_print(&table, stdout, 0, NULL);
     if (json_array_size(gpus) == 0) {
         fprintf(stderr, "the daemon has no GPUs to give to jobs (daemon.gpus, in trainerd.toml)\n");
     }

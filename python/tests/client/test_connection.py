@@ -110,6 +110,8 @@ class OverTcp(DaemonCase):
             hosts.chmod(0o600)
             self.assertEqual(trainerd.Client(self.served.address).ask("hello")["user"], "eve")
             self.assertEqual(trainerd.Client(self.served.address, self.secret, user="ada").ask("hello")["user"], "ada")
+            local = self.served.address.replace("127.0.0.1", "localhost")
+            self.assertEqual(trainerd.Client(local).ask("hello")["user"], "eve")
             hosts.write_text(f'["{self.served.address}"]\nfingerprint = 7\n', encoding="ascii")
             self.expect(trainerd.JobFileError, "has other values than texts", trainerd.Client(self.served.address).version)
             hosts.write_text("[", encoding="ascii")

@@ -105,7 +105,7 @@ Test(experiments, a_sweep_is_a_group_of_jobs_each_with_a_folder_of_its_own)
         json_decref(result);
     }
     EXPECT(0, "GROUP", "status", "--tag", "paper");
-    EXPECT(0, "older jobs are left out; --limit 0 shows all\n6 SUCCEEDED\n", "status", "--group", "g", "--limit", "2");
+    EXPECT(0, "4 jobs are left out; --limit 0 shows all\n6 SUCCEEDED\n", "status", "--group", "g", "--limit", "2");
     EXPECT(0, "no jobs\n", "status", "--group", "h");
     EXPECT(0, "  group          g\n", "show", "4");
     EXPECT(2, "status takes either JOB, or --group", "status", "4", "--group", "g");
@@ -125,6 +125,16 @@ Test(experiments, the_same_sweep_sent_again_is_one_group_and_another_group_runs_
     EXPECT(0, "9\n", "submit", "job.toml", "--group", "again");
     cr_assert_eq(n_jobs(), 9);
     await_in("again", "SUCCEEDED", 3);
+}
+
+Test(experiments, sweep_is_a_command_and_the_same_submission_as_submit_makes)
+{
+    EXPECT(0, "2 jobs, 1 to 2\n", "sweep", "job.toml", "train.lr=0.1,0.2", "model.hidden=4", "--group", "g", "--wait");
+    EXPECT(0, "2 jobs, 1 to 2, submitted before", "submit", "job.toml", "--sweep", "train.lr=0.1,0.2", "--sweep",
+           "model.hidden=4", "--group", "g");
+    EXPECT(0, "1 job, 3\n", "sweep", "job.toml", "--seeds", "1", "--wait");
+    EXPECT(2, "sweep takes KEY=V1,V2, --seeds or --split", "sweep", "job.toml");
+    EXPECT(2, "sweep is 'train.lr', expected KEY=VALUE,VALUE", "sweep", "job.toml", "train.lr");
 }
 
 Test(experiments, one_wrong_value_leaves_no_job)
@@ -246,13 +256,18 @@ Test(experiments, a_groups_picture_has_a_curve_for_each_setting)
     EXPECT(0, "the best 8 of 9 settings are drawn", "plot", "g");
     cr_assert_eq(strncmp(printed, "g.svg\n", 6), 0, "%s", printed);
     folder_read("g.svg", svg, sizeof svg);
-    cr_assert_not_null(strstr(svg, "model.hidden, train.lr: means of runs"), "%s", svg);
-    cr_assert_not_null(strstr(svg, ">16, 0.2</text>"), "%s", svg);
+    cr_assert_not_null(strstr(svg, ">g: means over seeds and splits, bands of one standard deviation</text>"), "%s", svg);
+    cr_assert_not_null(strstr(svg, ">hidden=16, lr=0.2 (2 runs)</text>"), "%s", svg);
+    cr_assert_not_null(strstr(svg, "fill-opacity"), "a band: %s", svg);
     cr_assert_null(strstr(svg, ">-0<"), "%s", svg);
     EXPECT(0, "", "submit", "job.toml", "--group", "one", "--seeds", "2", "--wait");
     EXPECT(2, "more than 8 jobs are given, a chart has at most 8", "plot", "g", "one");
     EXPECT(0, "one.svg", "plot", "one");
-    EXPECT(0, "both.svg", "plot", "one", "18", "-o", "both.svg");
+    folder_read("one.svg", svg, sizeof svg);
+    cr_assert_not_null(strstr(svg, ">one (2 runs)</text>"), "%s", svg);
+    EXPECT(0, "both.svg", "plot", "one", "17", "18", "-o", "both.svg");
+    folder_read("both.svg", svg, sizeof svg);
+    cr_assert(strstr(svg, ">k (job 17)</text>") != NULL && strstr(svg, ">k (job 18)</text>") != NULL, "%s", svg);
     EXPECT(0, "", "submit", "long.toml", "--group", "all-slots", "-s", "workers.count=4", "-s", "partition.parts=4");
     await_in("all-slots", "RUNNING", 1);
     EXPECT(0, "", "submit", "job.toml", "--group", "waits", "--seeds", "2");
@@ -329,6 +344,52 @@ Test(experiments, all_splits_of_a_data_folder_are_a_job_each_on_one_cached_parti
     cr_assert_eq(strncmp(printed, "a b-", 4), 0, "%s", printed);
     EXPECT(65, "--split all: the splits of 'nowhere' cannot be counted", "submit", "split.toml", "--split", "all", "-s",
            "dataset.path=nowhere");
+}
+
+/* Every line of what was printed is so wide at most. */
+static void expect_width(size_t n_most)
+{
+    for (const char *line = printed; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        size_t n = 0;
+        for (const char *at = line; *at != '\n' && *at != '\0'; at++) {
+            n += (*at & 0xc0) != 0x80; /* a character's first byte */
+        }
+        cr_assert_leq(n, n_most, "%s", printed);
+    }
+}
+
+Test(experiments, compare_fits_80_columns_and_counts_the_keys_that_have_no_place)
+{
+    static const char name[] = "a-name-of-a-job-that-is-too-long-for-any-column-of-a-table";
+    EXPECT(0, "", "submit", "job.toml", "--group", "g", "--name", name, "--wait");
+    EXPECT(0, "", "submit", "job.toml", "--group", "g", "--name", name, "--wait", "-s", "train.lr=0.0123456789", "-s",
+           "train.weight_decay=0.0001", "-s", "model.hidden=8", "-s", "model.dropout=0.125", "-s", "model.input_dropout=0.25",
+           "-s", "partition.method=block", "-s", "train.clip_norm=1.5");
+    EXPECT(0, "4 more keys differ; --csv and --json have all\n", "compare", "g");
+    expect_width(80);
+    cr_assert_not_null(strstr(printed, "TEST"), "%s", printed);
+    EXPECT(0, " more keys differ; --csv and --json have all\n", "compare", "g", "--runs");
+    expect_width(80);
+    cr_assert_not_null(strstr(printed, "  a-name-of-a-job-that-is…"), "%s", printed);
+    EXPECT(0, "partition.method,model.hidden,", "compare", "g", "--csv");
+}
+
+Test(experiments, compare_ranks_runs_of_different_data_where_it_is_told_to_alone)
+{
+    make_data();
+    folder_write("path.toml",
+                 "name = \"s\"\n[partition]\nparts = 2\ncache = \"off\"\n[train]\nepochs = 2\n[workers]\nthreads = 1\n");
+    char command[2 * PATH_MAX];
+    snprintf(command, sizeof command, "cp -r %s/data %s/copy", folder, folder);
+    cr_assert_eq(system(command), 0);
+    EXPECT(0, "", "submit", "path.toml", "--group", "same", "--sweep", "dataset.path=data,copy", "--wait");
+    EXPECT(0, "copy", "compare", "same");
+    EXPECT(0, "", "submit", "job.toml", "--name", "other", "--wait");
+    EXPECT(2, " is of karate (34 nodes): runs of different data cannot be ranked; --all ranks them\n", "compare", "same",
+           "other");
+    cr_assert_not_null(strstr(output, "data (8 nodes), and '"), "%s", output);
+    EXPECT(2, "cannot be ranked", "compare", "same", "other", "--json");
+    EXPECT(0, "karate", "compare", "same", "other", "--all");
 }
 
 Test(experiments, who_waits_for_a_group_gets_the_exit_code_of_the_first_that_did_not_succeed)

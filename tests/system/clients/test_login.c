@@ -100,6 +100,16 @@ Test(login, a_daemon_that_is_not_known_is_asked_nothing_until_a_login_with_its_f
     cr_assert_eq(about.st_mode & 07777, 0600);
 }
 
+Test(login, a_login_at_127_0_0_1_is_one_at_localhost)
+{
+    char local[64];
+    EXPECT(0, "", LOGIN("ada"));
+    snprintf(local, sizeof local, "tcp:localhost%s", strrchr(address, ':'));
+    EXPECT(0, "", "--to", local, "status");
+    EXPECT(0, "logged out at tcp:localhost:", "logout", local);
+    EXPECT(78, "is not known", "status");
+}
+
 Test(login, another_certificate_is_refused_with_both_fingerprints_and_what_to_do)
 {
     EXPECT(0, "", LOGIN("ada"));

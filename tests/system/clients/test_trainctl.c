@@ -88,6 +88,9 @@ Test(trainctl, a_prediction_is_submitted_like_a_training_and_leaves_that_alone)
     EXPECT(66, "predict.model: 'runs/none': No such file or directory", "submit", "job.toml", "--wait", "--predict",
            "runs/none");
     EXPECT(2, "--predict is empty", "submit", "job.toml", "--predict", "");
+    EXPECT(0, "SUCCEEDED", "predict", "runs/k", "job.toml", "--wait", "--name", "again");
+    results_expect_same_file(folder_path("runs/k"), folder_path("runs/again-predict"), "logits.npy");
+    EXPECT(2, "predict takes MODEL FILE, 1 given", "predict", "job.toml");
 }
 
 Test(trainctl, jobs_are_shown_in_a_table)
@@ -97,6 +100,46 @@ Test(trainctl, jobs_are_shown_in_a_table)
     cr_assert_not_null(strstr(printed, "ID  NAME"));
     cr_assert_not_null(strstr(printed, "3/3"));
     EXPECT(66, "trainctl: there is no job 'nothing'", "status", "nothing");
+}
+
+/* What stands before this in the standard output that was read last, in bytes. */
+static ptrdiff_t place_of(const char *words)
+{
+    const char *at = strstr(printed, words);
+    cr_assert_not_null(at, "'%s' is not in: %s", words, printed);
+    return at - printed;
+}
+
+Test(trainctl, status_shows_what_runs_then_what_waits_by_its_position_then_what_has_ended_on_one_screen)
+{
+    int master, status;
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--name", "ended", "-s", "workers.count=2");
+    EXPECT(0, "", "submit", "long.toml", "--name", "runs", "-s", "workers.count=4");
+    await_state("runs", "RUNNING");
+    EXPECT(0, "40 jobs, 3 to 42\n", "submit", "job.toml", "--name", "waits", "--seeds", "40", "--group", "w");
+    EXPECT(0, "", "submit", "job.toml", "--name", "next", "--group", "w", "--priority", "1");
+    await_state("next", "waiting, position 1: 0 of 4 slots are free, it needs 1");
+    EXPECT(0, "41 QUEUED, 1 RUNNING, 1 SUCCEEDED\n", "status", "--limit", "0");
+    cr_assert_lt(place_of(" runs "), place_of(" next "));
+    cr_assert_lt(place_of(" next "), place_of(" waits "));
+    cr_assert_lt(place_of("waiting, position 2"), place_of("waiting, position 41"));
+    cr_assert_lt(place_of("waiting, position 41"), place_of(" ended "));
+    cr_assert_null(strstr(printed, "is before it"), "%s", printed);
+    cr_assert_not_null(strstr(printed, "  WORKERS  AGE  RAN  "), "%s", printed);
+    EXPECT(0, "\"position\":41,", "status", "42", "--json");
+    EXPECT(0, "state          QUEUED: waiting, position 41", "show", "42");
+    pid_t child = terminal_start("trainctl", (const char *const[]){"status", NULL}, &master);
+    terminal_await(master, "41 QUEUED, 1 RUNNING, 1 SUCCEEDED\r\n");
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    close(master);
+    int n_line = 0;
+    for (const char *line = output; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        cr_assert_leq(strcspn(line, "\r\n"), 90, "%.100s", line);
+        n_line++;
+    }
+    cr_assert_eq(n_line, 25, "a screen of 26 lines with its prompt: %s", output);
+    EXPECT(0, "", "cancel", "--group", "w");
+    EXPECT(0, "", "cancel", "runs");
 }
 
 Test(trainctl, every_answer_is_there_as_json)
@@ -213,6 +256,12 @@ Test(trainctl, a_running_job_is_cancelled_and_goes_on_when_it_is_resumed)
     EXPECT(0, "", "submit", "long.toml", "--name", "long");
     await_state("long", "RUNNING");
     EXPECT(0, "coordinator", "workers", "long");
+    char host[HOST_NAME_MAX + 1];
+    cr_assert_eq(gethostname(host, sizeof host), 0);
+    for (const char *line = strchr(printed, '\n') + 1; *line != '\0'; line = strchr(line, '\n') + 1) {
+        size_t n = strcspn(line, "\n");
+        cr_assert(n > strlen(host) && strncmp(line + n - strlen(host), host, strlen(host)) == 0, "%s", printed);
+    }
     EXPECT(0, "", "cancel", "long");
     await_state("long", "CANCELLED");
     EXPECT(2, "trainctl: job 1", "cancel", "long");
@@ -280,7 +329,7 @@ Test(trainctl, a_prediction_is_shown_without_epochs_and_one_epoch_as_one)
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "train.epochs=1");
     EXPECT(0, "after 1 epoch (", "logs", "1");
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--predict", "runs/k");
-    EXPECT(0, " SUCCEEDED      -      - ", "status", "2");
+    EXPECT(0, " SUCCEEDED        1  ", "status", "2");
     EXPECT(0, "\"epochs\":0,", "status", "2", "--json");
     EXPECT(66, "there is no epoch to draw: none is done yet, or it is a prediction", "plot", "2");
     pid_t child = terminal_start("trainctl", (const char *const[]){"watch", "2", NULL}, &master);

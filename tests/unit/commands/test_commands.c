@@ -104,6 +104,45 @@ Test(commands, status_pages_through_jobs_from_the_newest_and_counts_states)
     expect_failure(ask("{\"v\":1,\"cmd\":\"status\",\"limit\":1001}"), 2, "limit is 1001, expected 1 to 1000");
 }
 
+/* The numbers of jobs in an answer, which is released: "4,2 skip 2". */
+static void expect_jobs(json_t *answer, const char *expected)
+{
+    char got[128] = "";
+    size_t i, n = 0;
+    const json_t *job;
+    json_array_foreach(json_object_get(answer, "jobs"), i, job)
+    {
+        n += (size_t)snprintf(got + n, sizeof got - n, "%s%lld", i > 0 ? "," : "", (long long)number(job, "id"));
+    }
+    if (json_object_get(answer, "skip") != NULL) {
+        snprintf(got + n, sizeof got - n, " skip %lld", (long long)number(answer, "skip"));
+    }
+    cr_assert_str_eq(got, expected);
+    json_decref(answer);
+}
+
+Test(commands, status_pages_through_jobs_by_their_turn)
+{
+    for (int i = 0; i < 6; i++) {
+        submit(SUBMIT(""));
+    }
+    job_become(1, JOB_STATE_CANCELLED);
+    job_become(3, JOB_STATE_CANCELLED);
+    jobs_place(jobs, 2, 3);
+    jobs_place(jobs, 4, 2);
+    jobs_place(jobs, 5, 1); /* that of the last is not found yet */
+    expect_jobs(ask("{\"v\":1,\"cmd\":\"status\",\"by_turn\":true}"), "5,4,2,6,3,1");
+    expect_jobs(ask("{\"v\":1,\"cmd\":\"status\",\"by_turn\":true,\"limit\":2}"), "5,4 skip 2");
+    expect_jobs(ask("{\"v\":1,\"cmd\":\"status\",\"by_turn\":true,\"skip\":2,\"limit\":2}"), "2,6 skip 4");
+    expect_jobs(ask("{\"v\":1,\"cmd\":\"status\",\"by_turn\":true,\"skip\":2,\"active\":true}"), "2,6");
+    expect_jobs(ask("{\"v\":1,\"cmd\":\"status\",\"by_turn\":true,\"skip\":7}"), "");
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"status\",\"by_turn\":true,\"limit\":1}");
+    cr_assert_eq(number(json_array_get(json_object_get(answer, "jobs"), 0), "position"), 1);
+    cr_assert_eq(number(json_object_get(answer, "counts"), "QUEUED"), 4);
+    json_decref(answer);
+    expect_failure(ask("{\"v\":1,\"cmd\":\"status\",\"by_turn\":true,\"skip\":-1}"), 2, "skip is -1, expected 0 to 1e+09");
+}
+
 Test(commands, status_finds_a_job_by_number_or_name)
 {
     submit(SUBMIT(",\"name\":\"one\""));

@@ -146,6 +146,31 @@ Test(reference, every_command_and_option_is_in_help_man_page_and_json)
     free(man);
 }
 
+static enum ctl_command command_wanted;
+
+static void print_help(FILE *file)
+{
+    reference_help_command(file, command_wanted);
+}
+
+/* An option that is another command's, or every command's, is not told there. */
+Test(reference, the_help_of_a_command_tells_its_own_options_alone)
+{
+    for (command_wanted = 0; command_wanted < CTL_COMMAND_N; command_wanted++) {
+        char *help = written(print_help), alone[64], lettered[64];
+        for (int i = 0; i < CTL_OPTION_N; i++) {
+            snprintf(alone, sizeof alone, "\n  --%s ", ctl_options[i].name);
+            snprintf(lettered, sizeof lettered, "\n  -%c, --%s ", ctl_options[i].letter, ctl_options[i].name);
+            bool is_told = strstr(help, ctl_options[i].letter != 0 ? lettered : alone) != NULL;
+            cr_expect_eq(is_told, ctl_owns(command_wanted, (enum ctl_option)i), "%s: %s\n%s", ctl_commands[command_wanted].name,
+                         alone, help);
+        }
+        cr_expect_not_null(strstr(help, "Options of every command, see trainctl --help: --to "));
+        free(help);
+    }
+    cr_expect(ctl_owns(CTL_COMMAND_login, CTL_OPTION_USER) && !ctl_owns(CTL_COMMAND_status, CTL_OPTION_USER));
+}
+
 static const char *shell_wanted;
 static enum status shell_status;
 

@@ -63,6 +63,12 @@ Test(curves, a_mean_is_over_the_jobs_that_have_the_epoch_and_the_value)
                   (isnan(mean.value[CURVE_VALID][i]) && isnan(expected_valid[i])));
         cr_expect(isnan(mean.value[CURVE_TEST][i]));
     }
+    cr_expect_eq(mean.low[CURVE_LOSS][0], 1, "of 1, 3 and 5 the sample's deviation is 2");
+    cr_expect_eq(mean.high[CURVE_LOSS][0], 5);
+    cr_expect(isnan(mean.low[CURVE_LOSS][2]), "of one there is none");
+    double least = INFINITY, most = -INFINITY;
+    cr_assert(curves_range(&mean, CURVE_LOSS, &least, &most));
+    cr_expect(least == 1 && most > 6, "the band is in the range: %g to %g", least, most);
     for (int j = 0; j < 3; j++) {
         curves_release(&of[j]);
     }
@@ -160,6 +166,40 @@ Test(curves, a_frame_fits_any_terminal_whatever_the_job_is_called)
     json_decref(job);
 }
 
+static char *frame_of(const json_t *job, int n_column, int n_row)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *file = open_memstream(&text, &n);
+    screen_draw(file, &(struct screen_view){.n_column = n_column, .n_row = n_row, .job = job, .curves = &curves, .footer = ""});
+    fclose(file);
+    return text;
+}
+
+Test(curves, a_frame_has_an_axis_of_epochs_with_the_best_one_marked)
+{
+    json_t *job = json_pack("{s:i, s:s, s:i, s:i, s:s}", "id", 7, "name", "k", "epoch", 100, "epochs", 100, "metric",
+                            "accuracy");
+    static const struct {
+        int best;
+        const char *axis;
+    } cases[] = {{50, "           1            epoch           \xe2\x96\xb2                           100\x1b[K"},
+                 {100, "           1                           epoch                      100 \xe2\x96\xb2\x1b[K"},
+                 {1, "           \xe2\x96\xb2 1                         epoch                        100\x1b[K"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        curves.n = 0;
+        for (int i = 1; i <= 100; i++) {
+            add(i, i == cases[c].best ? ",\"loss\":1,\"valid_metric\":0.75" : ",\"loss\":1,\"valid_metric\":0.5");
+        }
+        char *text = frame_of(job, 71, 24), best[64];
+        cr_expect_not_null(strstr(text, cases[c].axis), "%s", text);
+        snprintf(best, sizeof best, "\xe2\x96\xb2 best 75.00 %% at epoch %d", cases[c].best);
+        cr_expect_not_null(strstr(text, best), "%s", text);
+        free(text);
+    }
+    json_decref(job);
+}
+
 /* --- pictures --- */
 
 static void expect_picture(struct canvas *canvas, const char *name, const char *begins)
@@ -185,7 +225,7 @@ static void expect_pictures(void)
     expect_picture(canvas_svg(CHART_WIDTH, CHART_HEIGHT), "a.svg", "<svg xmlns=");
     expect_picture(canvas_png(CHART_WIDTH, CHART_HEIGHT), "a.png", "\x89PNG\r\n\x1a\n");
     folder_read("a.svg", svg, sizeof svg);
-    cr_assert_not_null(strstr(svg, "&lt;job&gt; &amp; [31m</text>"));
+    cr_assert_not_null(strstr(svg, "&lt;job&gt; &amp; \\x1b[31m\\xff</text>"));
     cr_assert_null(strstr(svg, "nan"));
     cr_assert_null(strstr(svg, "inf"));
     cr_assert_null(strstr(svg, ">-0"));
@@ -211,6 +251,73 @@ Test(curves, a_picture_that_cannot_be_written_is_named)
     cr_assert_eq(canvas->ops->save(canvas, "/nowhere/a.svg"), STATUS_CREATE);
     cr_assert_not_null(strstr(status_reason(), "/nowhere"));
     canvas->ops->close(canvas);
+}
+
+/* --- legends --- */
+
+/* Every text of a picture lies on it, as wide as letters are about. */
+static void expect_on_canvas(const char *svg)
+{
+    for (const char *at = strstr(svg, "<text "); at != NULL; at = strstr(at + 1, "<text ")) {
+        double x, y, size;
+        char anchor[8];
+        cr_assert_eq(sscanf(at, "<text x=\"%lf\" y=\"%lf\" text-anchor=\"%7[a-z]\" font-size=\"%lf\"", &x, &y, anchor, &size),
+                     4);
+        const char *text = strchr(at, '>') + 1;
+        double n = 0;
+        for (const char *c = text; *c != '<'; c++) {
+            n += (*c & 0xc0) != 0x80;
+        }
+        double wide = 0.6 * size * n, left = strcmp(anchor, "start") == 0 ? x
+                                             : strcmp(anchor, "end") == 0 ? x - wide
+                                                                          : x - wide / 2;
+        cr_expect(left >= 0 && left + wide <= CHART_WIDTH && y > 0 && y < CHART_HEIGHT, "%.*s: %g to %g, %g",
+                  (int)strcspn(text, "<"), text, left, left + wide, y);
+    }
+}
+
+static size_t n_of(const char *text, const char *part)
+{
+    size_t n = 0;
+    for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part)) {
+        n++;
+    }
+    return n;
+}
+
+Test(curves, a_legend_names_each_job_once_with_its_key_and_is_cut_off_nowhere)
+{
+    static const char *const names[CHART_JOBS_MOST] = {
+        "hidden=16, lr=0.01, dropout=0.5 (10 runs)",
+        "b",
+        "a long name, of more letters than a "
+        "picture is wide, and that is why it is cut at the end of the row that it has alone in the "
+        "legend, where nothing else has any place",
+        "d",
+        "e",
+        "f",
+        "a name",
+        "h"};
+    struct chart_job jobs[CHART_JOBS_MOST];
+    for (int i = 0; i < 10; i++) {
+        add(i, i == 4 ? ",\"loss\":1,\"valid_metric\":0.75,\"test_metric\":0.5" : ",\"loss\":1,\"valid_metric\":0.5");
+    }
+    for (int j = 0; j < CHART_JOBS_MOST; j++) {
+        jobs[j] = (struct chart_job){names[j], &curves};
+    }
+    struct canvas *canvas = canvas_svg(CHART_WIDTH, CHART_HEIGHT);
+    chart_compare(canvas, names[2], jobs, CHART_JOBS_MOST);
+    cr_assert_eq(canvas->ops->save(canvas, folder_path("l.svg")), STATUS_OK, "%s", status_reason());
+    canvas->ops->close(canvas);
+    const char *svg = svg_of("l.svg");
+    expect_on_canvas(svg);
+    cr_expect_eq(n_of(svg, ">hidden=16, lr=0.01, dropout=0.5 (10 runs)</text>"), 1);
+    cr_expect_eq(n_of(svg, ">h</text>"), 1);
+    cr_expect_eq(n_of(svg, ">best valid</text>"), 1);
+    cr_expect_eq(n_of(svg, "<polygon fill=\"#e377c2\""), 2, "the best epoch, of valid and of test");
+    cr_expect_null(strstr(svg, "fill-opacity"), "a job that is no mean has no band");
+    expect_pictures();
+    expect_on_canvas(svg_of("a.svg"));
 }
 
 /* --- axes --- */

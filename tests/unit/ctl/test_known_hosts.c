@@ -72,6 +72,25 @@ Test(known_hosts, a_file_that_others_can_change_is_refused_and_not_replaced)
     expect_user("tcp:one:1", "ada");
 }
 
+Test(known_hosts, the_names_of_the_loopback_are_one_host)
+{
+    struct known_host host;
+    bool found;
+    save("tcp:127.0.0.1:9750", "ada");
+    static const char *const same[] = {"tcp:localhost:9750", "tcp:[::1]:9750"};
+    for (size_t i = 0; i < 2; i++) {
+        cr_assert_eq(known_hosts_find(same[i], &host, &found), STATUS_OK);
+        cr_assert(found && strcmp(host.user, "ada") == 0, "%s", same[i]);
+    }
+    expect_user("tcp:localhost:9751", NULL);
+    expect_user("tcp:127.0.0.2:9750", NULL);
+    save("tcp:localhost:9750", "eve"); /* in the place of the other */
+    cr_assert_eq(known_hosts_find("tcp:127.0.0.1:9750", &host, &found), STATUS_OK);
+    cr_assert_str_eq(host.user, "eve");
+    cr_assert_eq(known_hosts_remove("tcp:[::1]:9750"), STATUS_OK);
+    expect_user("tcp:localhost:9750", NULL);
+}
+
 Test(known_hosts, a_host_that_is_removed_leaves_the_others)
 {
     cr_assert_eq(known_hosts_remove("tcp:one:1"), STATUS_OK, "%s", status_reason());

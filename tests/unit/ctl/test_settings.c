@@ -129,6 +129,34 @@ Test(settings, runs_of_two_metrics_cannot_be_ordered)
                        "%s", status_reason());
 }
 
+/* A run's data as its result tells them. */
+static struct run *with_data(size_t i, double n_node, const char *fingerprint)
+{
+    run[i].n_node = n_node;
+    run[i].n_class = 7;
+    snprintf(run[i].fingerprint, sizeof run[i].fingerprint, "%s", fingerprint);
+    return &run[i];
+}
+
+Test(settings, data_are_the_same_by_path_or_content_whatever_is_made_of_them)
+{
+    add("[dataset]\npath = \"data/a\"\n", JOB_METRIC_ACCURACY, 1, 1);
+    add("[dataset]\npath = \"data/a\"\nundirected = \"yes\"\nsplit = 3\nnormalize_features = \"row\"\n", JOB_METRIC_ACCURACY, 1,
+        1);
+    add("[dataset]\npath = \"/scratch/a\"\n", JOB_METRIC_ACCURACY, 1, 1);
+    add(DATA, JOB_METRIC_ACCURACY, 1, 1);
+    add(DATA "seed = 4\n", JOB_METRIC_ACCURACY, 1, 1);
+    add(DATA "noise = 0.5\n", JOB_METRIC_ACCURACY, 1, 1);
+    const struct run *first = with_data(0, 10, "aa");
+    cr_expect(run_has_data_of(with_data(1, 10, "bb"), first), "the reverse edges were added");
+    cr_expect_not(run_has_data_of(with_data(1, 11, "bb"), first), "another graph lay there");
+    cr_expect(run_has_data_of(with_data(2, 10, "aa"), first), "a copy");
+    cr_expect_not(run_has_data_of(with_data(2, 10, "cc"), first));
+    cr_expect_not(run_has_data_of(with_data(3, 10, "aa"), first), "a generator");
+    cr_expect(run_has_data_of(with_data(4, 10, "dd"), &run[3]), "another seed");
+    cr_expect_not(run_has_data_of(with_data(5, 10, "ee"), &run[3]));
+}
+
 Test(settings, values_are_plain_texts_and_typed_json)
 {
     add(DATA "[model]\nkind = \"sage\"\ndropout = 0.5\nhidden = 32\n", JOB_METRIC_ACCURACY, 1, 1);

@@ -88,7 +88,7 @@ static char *written_table(struct table *table, int n_columns)
     char *out = NULL;
     size_t n;
     FILE *file = open_memstream(&out, &n);
-    table_print(table, file, n_columns);
+    table_print(table, file, n_columns, NULL);
     fclose(file);
     return out;
 }
@@ -105,6 +105,82 @@ Test(text, a_table_is_as_wide_as_its_cells_and_its_last_column_is_cut_at_the_edg
     char *out = written_table(&table, 18);
     cr_assert_str_eq(out, "ID  NAME   REASON\n 7  gr\xc3\xbc\xc3\x9f.  because\n12  x\n");
     free(out);
+}
+
+Test(text, a_table_leaves_out_empty_columns_and_the_least_worth_where_lines_are_too_wide)
+{
+    static const char *const cells[] = {"ID",   "GROUP", "VALID", "BEST", "REASON", "1",    "-",  "50 %",
+                                        "60 %", "",      "2",     "",     "40 %",   "70 %", "why"};
+    static const struct {
+        int n_column;
+        const char *text;
+    } cases[] = {{0, "ID  VALID  BEST  REASON\n 1   50 %  60 %\n 2   40 %  70 %  why\n"},
+                 {23, "ID  VALID  BEST  REASON\n 1   50 %  60 %\n 2   40 %  70 %  why\n"},
+                 {22, "ID  BEST  REASON\n 1  60 %\n 2  70 %  why\n"},
+                 {10, "ID  REASON\n 1\n 2  why\n"},
+                 {8, "ID  REAS\n 1\n 2  why\n"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct table table;
+        table_init(&table, 5);
+        for (int i = 0; i < 4; i++) {
+            table.is_right[i] = true;
+            table.worth[i] = i; /* the first stays */
+        }
+        for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+            table_add(&table, cells[i]);
+        }
+        char *out = written_table(&table, cases[c].n_column);
+        cr_expect_str_eq(out, cases[c].text, "%d columns:\n%s", cases[c].n_column, out);
+        free(out);
+    }
+}
+
+Test(text, a_long_text_is_cut_at_whole_characters_at_its_end_or_its_beginning)
+{
+    static const struct {
+        int n_most;
+        bool keeps_end;
+        const char *text;
+    } cases[] = {{0, false, "grüße.x"}, {7, true, "grüße.x"}, {6, false, "grüße…"}, {4, false, "grü…"}, {5, true, "…ße.x"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *cut = text_cut("grüße.x", cases[i].n_most, cases[i].keeps_end);
+        cr_expect_str_eq(cut, cases[i].text, "%s", cut);
+        free(cut);
+    }
+}
+
+Test(text, a_job_that_waits_says_its_position_and_what_it_waits_for)
+{
+    static const struct {
+        const char *job, *text;
+    } cases[] = {
+        {"{\"reason\":\"WAITING_TURN\",\"reason_text\":\"jobs before it wait\",\"position\":3}", "waiting, position 3"},
+        {"{\"reason\":\"WAITING_SLOTS\",\"reason_text\":\"0 slots are free\",\"position\":1}",
+         "waiting, position 1: 0 slots are free"},
+        {"{\"reason\":\"WORKER_LOST\",\"reason_text\":\"it died\",\"position\":null}", "it died"},
+        {"{\"reason\":\"NONE\",\"reason_text\":\"x\",\"position\":null}", ""},
+        {"{}", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char reason[REASON_BYTES];
+        json_t *job = json_loads(cases[i].job, 0, NULL);
+        text_reason(job, reason);
+        cr_expect_str_eq(reason, cases[i].text, "%s", reason);
+        json_decref(job);
+    }
+}
+
+Test(text, short_durations_have_two_units_at_most)
+{
+    static const struct {
+        double seconds;
+        const char *text;
+    } cases[] = {{NAN, "-"}, {-3, "0s"},    {0.4, "0s"},     {59.9, "59s"},
+                 {60, "1m"}, {3599, "59m"}, {3900, "1h05m"}, {86400 * 12 + 3600, "12d01h"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char out[TEXT_BYTES];
+        text_duration_short(cases[i].seconds, out);
+        cr_expect_str_eq(out, cases[i].text, "%g: %s", cases[i].seconds, out);
+    }
 }
 
 Test(text, control_characters_of_others_reach_no_terminal)

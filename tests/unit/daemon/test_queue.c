@@ -149,8 +149,30 @@ Test(queue, one_job_at_a_time_is_planned_and_those_behind_it_wait_for_their_turn
     queued(1, GIB);
     decide(0);
     EXPECT(0, PLAN, PLANNING, "");
-    EXPECT(1, WAIT, WAITING_TURN, "job 1 is before it");
+    EXPECT(1, WAIT, WAITING_TURN, "");
     EXPECT(2, WAIT, WAITING_TURN, "reserved for job 1");
+}
+
+Test(queue, each_job_that_waits_further_has_its_place_in_the_order_of_the_queue)
+{
+    running(2, GIB);
+    queued(3, GIB);
+    queued(1, GIB)->priority = 1; /* starts: it has no place of those that wait */
+    queued(1, -1);
+    queued(1, GIB)->priority = -1;
+    queued(1, 100 * GIB); /* can never start */
+    queued(4, GIB);
+    decide(0);
+    STARTS(2);
+    static const size_t order[] = {1, 3, 6, 4};
+    for (size_t i = 0; i < 4; i++) {
+        cr_expect_eq(decision[order[i]].place, (int64_t)i + 1, "job %zu has place %lld", order[i],
+                     (long long)decision[order[i]].place);
+    }
+    whole.drains = true;
+    decide(0);
+    cr_expect_eq(decision[2].place, 1);
+    whole.drains = false;
 }
 
 Test(queue, a_job_that_is_planned_holds_up_no_other_users_jobs)
@@ -162,7 +184,7 @@ Test(queue, a_job_that_is_planned_holds_up_no_other_users_jobs)
     queued(1, GIB)->uid = 1;
     decide(0);
     EXPECT(0, PLAN, PLANNING, "");
-    EXPECT(1, WAIT, WAITING_TURN, "job 1 is before it");
+    EXPECT(1, WAIT, WAITING_TURN, "");
     EXPECT(2, PLAN, PLANNING, "");
     jobs[2].memory = 4 * GIB; /* half of all: what user 1 has not reserved */
     decide(0);
@@ -246,7 +268,7 @@ Test(queue, so_many_users_jobs_are_planned_at_a_time)
     for (int i = 0; i < QUEUE_PLANNING_MOST; i++) {
         EXPECT(i, PLAN, PLANNING, "");
     }
-    EXPECT(QUEUE_PLANNING_MOST, WAIT, WAITING_TURN, "job 1 is before it");
+    EXPECT(QUEUE_PLANNING_MOST, WAIT, WAITING_TURN, "");
 }
 
 Test(queue, jobs_far_from_their_turn_are_not_planned_yet)
@@ -259,7 +281,7 @@ Test(queue, jobs_far_from_their_turn_are_not_planned_yet)
     jobs[2].memory = GIB;
     queued(1, -1);
     decide(0);
-    EXPECT(3, WAIT, WAITING_TURN, "job 2 is before it");
+    EXPECT(3, WAIT, WAITING_TURN, "");
 }
 
 Test(queue, a_job_that_backs_off_holds_nothing_until_its_time)

@@ -71,7 +71,10 @@ Test(events, what_happens_is_a_line_each_with_its_attempt)
     expect_text(all, 1, "state", "STARTING");
     cr_assert_eq(json_integer_value(field(all, 2, "memory")), 5000000000);
     json_t *two = field(all, 3, "workers");
-    expect_text(two, 0, "host", ".");
+    char own[HOST_NAME_MAX + 1];
+    cr_assert_eq(gethostname(own, sizeof own), 0);
+    expect_text(all, 3, "host", own);
+    expect_text(two, 0, "host", own);
     expect_text(two, 1, "host", "south");
     cr_assert_eq(json_integer_value(field(two, 1, "pid")), 12);
     expect_text(all, 4, "path", "runs/x/checkpoint/epoch-40.ckpt");

@@ -26,7 +26,7 @@ struct canvas_text {
 /* The operations of a kind of canvas. Colours are 0xrrggbb. */
 struct canvas_ops {
     void (*line)(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour, double width);
-    void (*area)(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour);
+    void (*area)(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour, double opacity);
     void (*text)(struct canvas *canvas, const struct canvas_text *place, const char *text);
     enum status (*save)(struct canvas *canvas, const char *path);
     void (*close)(struct canvas *canvas);

@@ -26,9 +26,9 @@ static cairo_t *cairo_of(struct canvas *canvas)
     return ((struct png *)canvas)->cairo;
 }
 
-static void colour_set(cairo_t *cairo, uint32_t colour)
+static void colour_set(cairo_t *cairo, uint32_t colour, double opacity)
 {
-    cairo_set_source_rgb(cairo, (colour >> 16 & 255) / 255.0, (colour >> 8 & 255) / 255.0, (colour & 255) / 255.0);
+    cairo_set_source_rgba(cairo, (colour >> 16 & 255) / 255.0, (colour >> 8 & 255) / 255.0, (colour & 255) / 255.0, opacity);
 }
 
 static void path_set(cairo_t *cairo, const struct canvas_point *point, size_t n)
@@ -42,17 +42,17 @@ static void path_set(cairo_t *cairo, const struct canvas_point *point, size_t n)
 static void line(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour, double width)
 {
     cairo_t *cairo = cairo_of(canvas);
-    colour_set(cairo, colour);
+    colour_set(cairo, colour, 1);
     cairo_set_line_width(cairo, width);
     cairo_set_line_join(cairo, CAIRO_LINE_JOIN_ROUND);
     path_set(cairo, point, n);
     cairo_stroke(cairo);
 }
 
-static void area(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour)
+static void area(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour, double opacity)
 {
     cairo_t *cairo = cairo_of(canvas);
-    colour_set(cairo, colour);
+    colour_set(cairo, colour, opacity);
     path_set(cairo, point, n);
     cairo_close_path(cairo);
     cairo_fill(cairo);
@@ -68,7 +68,7 @@ static void text(struct canvas *canvas, const struct canvas_text *place, const c
     cairo_set_font_size(cairo, place->size);
     cairo_text_extents(cairo, printable, &extents);
     double shift = place->anchor == CANVAS_ANCHOR_START ? 0 : place->anchor == CANVAS_ANCHOR_MIDDLE ? 0.5 : 1;
-    colour_set(cairo, place->colour);
+    colour_set(cairo, place->colour, 1);
     cairo_move_to(cairo, place->x - shift * extents.x_advance, place->y);
     cairo_show_text(cairo, printable);
 }

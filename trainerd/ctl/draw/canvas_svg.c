@@ -34,10 +34,14 @@ static void line(struct canvas *canvas, const struct canvas_point *point, size_t
     fputs("\"/>\n", file);
 }
 
-static void area(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour)
+static void area(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour, double opacity)
 {
     FILE *file = file_of(canvas);
-    fprintf(file, "<polygon fill=\"#%06x\" points=\"", (unsigned)colour);
+    fprintf(file, "<polygon fill=\"#%06x\"", (unsigned)colour);
+    if (opacity < 1) {
+        fprintf(file, " fill-opacity=\"%.2f\"", opacity);
+    }
+    fputs(" points=\"", file);
     print_points(file, point, n);
     fputs("\"/>\n", file);
 }

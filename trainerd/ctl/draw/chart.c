@@ -1,6 +1,8 @@
 #include "trainerd/ctl/draw/chart.h"
 
+#include "trainerd/ctl/draw/legend.h"
 #include "trainerd/ctl/draw/panel.h"
+#include "trainerd/ctl/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,9 +16,8 @@
 #define N_PANEL 3
 #define N_TICK 5
 #define BARS_MOST 200u
-#define LEGEND 70.0     /* points from one word to the next */
-#define LETTER 7.0      /* points, about */
-#define NAME_LETTERS 24 /* of a job's name, at most */
+#define TITLE_SIZE 15.0
+#define BEST_TEXT "best valid"
 
 static const uint32_t colours[CURVE_N] = {
     [CURVE_LOSS] = 0xd62728,  [CURVE_TRAIN] = 0x1f77b4,   [CURVE_VALID] = 0x2ca02c, [CURVE_TEST] = 0x17becf,
@@ -25,12 +26,15 @@ static const uint32_t colours[CURVE_N] = {
 static const uint32_t job_colours[CHART_JOBS_MOST] = {0x1f77b4, 0xd62728, 0x2ca02c, 0xff7f0e,
                                                       0x9467bd, 0x8c564b, 0xe377c2, 0x17becf};
 
-/* Names at the right above a panel, in the colours of their curves. */
-static void draw_legend(const struct panel *panel, const enum curve *curve, int n, const char *const *labels)
+/* At the right above a panel; marks: one more for the best. */
+static void draw_legend(const struct panel *panel, const enum curve *curve, int n, const char *const *labels, bool marks)
 {
+    struct legend_item item[CURVE_N + 1];
     for (int i = 0; i < n; i++) {
-        panel_legend(panel, LEGEND * (n - 1 - i), labels != NULL ? labels[i] : curve_text(curve[i]), colours[curve[i]]);
+        item[i] = (struct legend_item){.name = labels != NULL ? labels[i] : curve_text(curve[i]), .colour = colours[curve[i]]};
     }
+    item[n] = (struct legend_item){.name = BEST_TEXT, .colour = PANEL_INK, .is_mark = true};
+    legend_draw_right(panel->canvas, item, n + marks, panel->x1, panel->y0 - 8);
 }
 
 static void draw_lines(struct panel *panel, const struct curves *curves, const enum curve *curve, int n, const char *unit,
@@ -47,10 +51,14 @@ static void draw_lines(struct panel *panel, const struct curves *curves, const e
     }
     panel_range_end(panel);
     panel_axes(panel, unit, is_percent);
+    size_t best = curve[0] != CURVE_LOSS ? curves_best(curves) : curves->n;
     for (int i = 0; i < n; i++) {
         panel_curve(panel, curves, curve[i], colours[curve[i]]);
     }
-    draw_legend(panel, curve, n, NULL);
+    for (int i = 0; i < n; i++) {
+        panel_mark(panel, curves, curve[i], best, colours[curve[i]]);
+    }
+    draw_legend(panel, curve, n, NULL, best < curves->n);
 }
 
 static double mean(const struct curves *curves, enum curve curve, size_t from, size_t to)
@@ -71,7 +79,7 @@ static void draw_bar(const struct panel *panel, double x0, double x1, double fro
     double y0 = panel_y(panel, fmin(to, panel->most)), y1 = panel_y(panel, fmin(from, panel->most));
     const struct canvas_point corners[4] = {{x0, y0}, {x1, y0}, {x1, y1}, {x0, y1}};
     if (to > from) {
-        panel->canvas->ops->area(panel->canvas, corners, 4, colour);
+        panel->canvas->ops->area(panel->canvas, corners, 4, colour, 1);
     }
 }
 
@@ -81,15 +89,16 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The top of the bars' axis, above nearly all of them. The first epoch is often far above, and is cut. */
-static double find_top(const struct curves *curves, size_t n_bar)
+/* The top of the bars' axis, above nearly all of them. The first epoch is often far above, and is cut: *highest is its bar. */
+static double find_top(const struct curves *curves, size_t n_bar, double *highest)
 {
     double height[BARS_MOST], top;
     for (size_t i = 0; i < n_bar; i++) {
         height[i] = mean(curves, CURVE_EPOCH, i * curves->n / n_bar, (i + 1) * curves->n / n_bar);
     }
     qsort(height, n_bar, sizeof *height, compare);
-    top = fmin(height[n_bar - 1], 1.5 * height[n_bar * 95 / 100]);
+    *highest = height[n_bar - 1];
+    top = fmin(*highest, 1.5 * height[n_bar * 95 / 100]);
     double step = curves_step(0, top, N_TICK);
     return top > 0 ? ceil(top / step - 1e-6) * step : 1;
 }
@@ -108,14 +117,20 @@ static void draw_time(struct panel *panel, const struct curves *curves)
 {
     static const enum curve all[] = {CURVE_COMPUTE, CURVE_WAIT, CURVE_EPOCH};
     static const char *const labels[] = {"compute", "waiting", "other"};
+    char unit[96] = "seconds per epoch", cut[TEXT_BYTES];
+    double highest;
     panel_range_begin(panel);
     if (!panel_range_add(panel, curves, CURVE_EPOCH)) {
         return;
     }
     size_t n_bar = curves->n < BARS_MOST ? curves->n : BARS_MOST;
     panel->least = 0;
-    panel->most = find_top(curves, n_bar);
-    panel_axes(panel, "seconds per epoch", false);
+    panel->most = find_top(curves, n_bar, &highest);
+    if (highest > panel->most) {
+        text_value(highest, cut);
+        snprintf(unit, sizeof unit, "seconds per epoch (bars above are cut, the highest is %s)", cut);
+    }
+    panel_axes(panel, unit, false);
     for (size_t i = 0; i < n_bar; i++) {
         size_t from = i * curves->n / n_bar, to = (i + 1) * curves->n / n_bar;
         double x0 = bar_x(panel, curves, from), x1 = bar_x(panel, curves, to);
@@ -127,18 +142,19 @@ static void draw_time(struct panel *panel, const struct curves *curves)
         draw_bar(panel, x0, x1, compute, compute + wait, colours[CURVE_WAIT]);
         draw_bar(panel, x0, x1, compute + wait, whole, colours[CURVE_EPOCH]);
     }
-    draw_legend(panel, all, 3, labels);
+    draw_legend(panel, all, 3, labels, false);
 }
 
 /* --- charts --- */
 
-/* The first panel of a chart, with its title. */
-static struct panel begin_chart(struct canvas *canvas, const char *title, enum curves_axis axis)
+/* The first panel of a chart, with its title. legend: points that one below it needs */
+static struct panel begin_chart(struct canvas *canvas, const char *title, enum curves_axis axis, double legend)
 {
-    double high = (CHART_HEIGHT - TOP - (N_PANEL - 1) * GAP - BOTTOM) / N_PANEL;
-    canvas->ops->text(canvas, &(struct canvas_text){CHART_WIDTH / 2, 22, CANVAS_ANCHOR_MIDDLE, 15, PANEL_INK}, title);
+    double top = TOP + legend, high = (CHART_HEIGHT - top - (N_PANEL - 1) * GAP - BOTTOM) / N_PANEL;
+    legend_text(canvas, &(struct canvas_text){CHART_WIDTH / 2, 22, CANVAS_ANCHOR_MIDDLE, TITLE_SIZE, PANEL_INK}, title,
+                CHART_WIDTH - 2 * RIGHT);
     return (struct panel){
-        .canvas = canvas, .axis = axis, .x0 = LEFT, .x1 = CHART_WIDTH - RIGHT, .y0 = TOP, .y1 = TOP + high, .end = 1};
+        .canvas = canvas, .axis = axis, .x0 = LEFT, .x1 = CHART_WIDTH - RIGHT, .y0 = top, .y1 = top + high, .end = 1};
 }
 
 static void next_panel(struct panel *panel)
@@ -151,7 +167,7 @@ static void next_panel(struct panel *panel)
 void chart_draw(struct canvas *canvas, const char *title, const struct curves *curves)
 {
     static const enum curve loss[] = {CURVE_LOSS}, metrics[] = {CURVE_TRAIN, CURVE_VALID, CURVE_TEST};
-    struct panel panel = begin_chart(canvas, title, curves->axis);
+    struct panel panel = begin_chart(canvas, title, curves->axis, 0);
     bool from_zero = curves->n == 0 || curves->axis != CURVES_AXIS_EPOCH;
     panel.begin = from_zero ? 0 : curves->at[0];
     panel.end = curves->n > 0 ? curves->at[curves->n - 1] : 0;
@@ -182,14 +198,17 @@ static void find_axis(struct panel *panel, const struct chart_job *job, int n)
     panel->end = end > panel->begin ? end : panel->begin + 1;
 }
 
-static void draw_names(const struct panel *panel, const struct chart_job *job, int n)
+/* Each job's band and curve, and where it is best. */
+static void draw_jobs(const struct panel *panel, const struct chart_job *job, int n, enum curve curve)
 {
-    double right = 0;
-    for (int j = n - 1; j >= 0; j--) {
-        char name[NAME_LETTERS + 1];
-        snprintf(name, sizeof name, "%s", job[j].name);
-        panel_legend(panel, right, name, job_colours[j]);
-        right += LETTER * (double)strlen(name) + 2 * LETTER;
+    for (int j = 0; j < n; j++) {
+        panel_band(panel, job[j].curves, curve, job_colours[j]);
+    }
+    for (int j = 0; j < n; j++) {
+        panel_curve(panel, job[j].curves, curve, job_colours[j]);
+    }
+    for (int j = 0; j < n && curve != CURVE_LOSS; j++) {
+        panel_mark(panel, job[j].curves, curve, curves_best(job[j].curves), job_colours[j]);
     }
 }
 
@@ -199,7 +218,17 @@ void chart_compare(struct canvas *canvas, const char *title, const struct chart_
         enum curve curve;
         const char *unit;
     } panels[N_PANEL] = {{CURVE_LOSS, "loss"}, {CURVE_VALID, "valid metric"}, {CURVE_TEST, "test metric"}};
-    struct panel panel = begin_chart(canvas, title, job[0].curves->axis);
+    struct legend_item item[CHART_JOBS_MOST + 1];
+    bool has_best = false;
+    for (int j = 0; j < n; j++) {
+        item[j] = (struct legend_item){.name = job[j].name, .colour = job_colours[j]};
+        has_best = has_best || curves_best(job[j].curves) < job[j].curves->n;
+    }
+    item[n] = (struct legend_item){.name = BEST_TEXT, .colour = PANEL_INK, .is_mark = true};
+    double left = RIGHT, right = CHART_WIDTH - RIGHT;
+    struct panel panel = begin_chart(canvas, title, job[0].curves->axis,
+                                     LEGEND_ROW * legend_rows(item, n + has_best, right - left) + LEGEND_ROW / 2);
+    legend_draw(canvas, item, n + has_best, left, right, TOP);
     find_axis(&panel, job, n);
     for (int p = 0; p < N_PANEL; p++) {
         bool found = false;
@@ -213,10 +242,9 @@ void chart_compare(struct canvas *canvas, const char *title, const struct chart_
         } else {
             panel_empty(&panel);
         }
-        for (int j = 0; j < n && found; j++) {
-            panel_curve(&panel, job[j].curves, panels[p].curve, job_colours[j]);
+        if (found) {
+            draw_jobs(&panel, job, n, panels[p].curve);
         }
-        draw_names(&panel, job, n);
         if (p + 1 < N_PANEL) {
             next_panel(&panel);
         }

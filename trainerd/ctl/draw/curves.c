@@ -1,6 +1,7 @@
 #include "trainerd/ctl/draw/curves.h"
 
 #include "protocol/memory.h"
+#include "trainerd/ctl/experiments/settings.h"
 #include "trainerd/ctl/text.h"
 
 #include <math.h>
@@ -35,6 +36,8 @@ void curves_release(struct curves *curves)
     free(curves->at);
     for (int i = 0; i < CURVE_N; i++) {
         free(curves->value[i]);
+        free(curves->low[i]);
+        free(curves->high[i]);
     }
     *curves = (struct curves){0};
 }
@@ -49,7 +52,7 @@ static void grow(double **array, size_t n, size_t capacity)
     *array = more;
 }
 
-/* One more epoch; its values are to be set. */
+/* One more epoch; its values are to be set, there are no deviations. */
 static void add_epoch(struct curves *curves, double at)
 {
     if (curves->n == curves->capacity) {
@@ -57,7 +60,12 @@ static void add_epoch(struct curves *curves, double at)
         grow(&curves->at, curves->n, curves->capacity);
         for (int i = 0; i < CURVE_N; i++) {
             grow(&curves->value[i], curves->n, curves->capacity);
+            grow(&curves->low[i], curves->n, curves->capacity);
+            grow(&curves->high[i], curves->n, curves->capacity);
         }
+    }
+    for (int i = 0; i < CURVE_N; i++) {
+        curves->low[i][curves->n] = curves->high[i][curves->n] = NAN;
     }
     curves->at[curves->n++] = at;
 }
@@ -72,6 +80,7 @@ void curves_add(struct curves *curves, const json_t *event)
         curves->n--;
     }
     add_epoch(curves, at);
+    job_metric_find(text_of(event, "metric"), &curves->metric);
     for (int i = 0; i < CURVE_N; i++) {
         curves->value[i][curves->n - 1] = number_of(event, names[i].key);
     }
@@ -87,29 +96,55 @@ static double next_epoch(const struct curves *of, const size_t *next, size_t n)
     return at;
 }
 
+/* The mean of the curve's n values as its last, and where they deviate. A fraction stays one. */
+static void set_mean(struct curves *out, enum curve curve, const double *values, size_t n)
+{
+    struct sample sample = sample_of(values, n);
+    bool is_fraction = curve >= CURVE_TRAIN && curve <= CURVE_TEST && job_metric_is_fraction(out->metric);
+    double low = sample.mean - sample.std, high = sample.mean + sample.std;
+    size_t at = out->n - 1;
+    out->value[curve][at] = sample.mean;
+    out->low[curve][at] = is_fraction && low < 0 ? 0 : low;
+    out->high[curve][at] = is_fraction && high > 1 ? 1 : high;
+}
+
 void curves_mean(struct curves *out, const struct curves *of, size_t n)
 {
     size_t *next = memory_alloc(n + 1, sizeof *next);
+    double *values = memory_alloc(n + 1, sizeof *values);
+    for (size_t j = 0; j < n; j++) {
+        out->metric = of[j].n > 0 ? of[j].metric : out->metric;
+    }
     for (double at; isfinite(at = next_epoch(of, next, n));) {
-        double sum[CURVE_N] = {0};
-        size_t n_value[CURVE_N] = {0};
-        for (size_t j = 0; j < n; j++) {
-            if (next[j] >= of[j].n || of[j].at[next[j]] != at) {
-                continue;
-            }
-            for (int i = 0; i < CURVE_N; i++) {
-                double value = of[j].value[i][next[j]];
-                sum[i] += isfinite(value) ? value : 0;
-                n_value[i] += isfinite(value);
-            }
-            next[j]++;
-        }
         add_epoch(out, at);
         for (int i = 0; i < CURVE_N; i++) {
-            out->value[i][out->n - 1] = n_value[i] > 0 ? sum[i] / (double)n_value[i] : NAN;
+            size_t n_value = 0;
+            for (size_t j = 0; j < n; j++) {
+                if (next[j] < of[j].n && of[j].at[next[j]] == at) {
+                    values[n_value++] = of[j].value[i][next[j]];
+                }
+            }
+            set_mean(out, (enum curve)i, values, n_value);
+        }
+        for (size_t j = 0; j < n; j++) {
+            next[j] += next[j] < of[j].n && of[j].at[next[j]] == at;
         }
     }
+    free(values);
     free(next);
+}
+
+size_t curves_best(const struct curves *curves)
+{
+    const double *valid = curves->value[CURVE_VALID];
+    size_t best = curves->n;
+    bool falls = job_metric_falls(curves->metric);
+    for (size_t i = 0; i < curves->n; i++) {
+        if (isfinite(valid[i]) && (best == curves->n || (falls ? valid[i] < valid[best] : valid[i] > valid[best]))) {
+            best = i;
+        }
+    }
+    return best;
 }
 
 enum curves_axis curves_axis_of(const char *name)
@@ -145,8 +180,8 @@ bool curves_range(const struct curves *curves, enum curve curve, double *least_i
         double value = curves->value[curve][i];
         if (isfinite(value)) {
             found = true;
-            *least_io = value < *least_io ? value : *least_io;
-            *most_io = value > *most_io ? value : *most_io;
+            *least_io = fmin(*least_io, fmin(value, curves->low[curve][i])); /* NaN is no bound */
+            *most_io = fmax(*most_io, fmax(value, curves->high[curve][i]));
         }
     }
     return found;

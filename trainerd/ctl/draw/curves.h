@@ -2,6 +2,8 @@
 #ifndef TRAINERD_CTL_CURVES_H
 #define TRAINERD_CTL_CURVES_H
 
+#include "protocol/job/job.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,8 +33,11 @@ enum curves_axis { CURVES_AXIS_EPOCH, CURVES_AXIS_BYTES, CURVES_AXIS_TIME, CURVE
 struct curves {
     size_t n, capacity;
     enum curves_axis axis;
+    enum job_metric metric; /* AUTO: not known */
     double *at;             /* n epochs, ascending; or bytes or seconds up to the end of each */
     double *value[CURVE_N]; /* n each; NaN where not known */
+    double *low[CURVE_N],
+        *high[CURVE_N]; /* n each, of a mean: one standard deviation of the sample below and above it; NaN of fewer than two */
 };
 
 const char *curve_key(enum curve curve);
@@ -44,7 +49,10 @@ void curves_release(struct curves *curves);
 /* Add an "epoch" event. The epochs of an attempt that resumed from a checkpoint replace those after the checkpoint. */
 void curves_add(struct curves *curves, const json_t *event);
 
-/* Make the mean of several jobs' epochs, where not all have as many of those that there are. Laid along no other axis.
+/* The first place of the best validation metric; n: there is none. */
+size_t curves_best(const struct curves *curves);
+
+/* Make the mean of several jobs' epochs with its deviations, where not all have as many of those that there are. Laid along no other axis.
  * shapes  of n · owns  *out, which was empty: curves_release */
 void curves_mean(struct curves *out, const struct curves *of, size_t n);
 
@@ -54,7 +62,7 @@ enum curves_axis curves_axis_of(const char *name);
 /* Lay the epochs, when all are there, along another axis. */
 void curves_lay(struct curves *curves, enum curves_axis axis);
 
-/* Widen a range to a curve's finite values; false: it has none. */
+/* Widen a range to a curve's finite values and their deviations; false: it has none. */
 bool curves_range(const struct curves *curves, enum curve curve, double *least_io, double *most_io);
 
 /* A round step so that a range has about n_tick of them: 1, 2 or 5 times a power of ten. */

@@ -1,6 +1,7 @@
 #include "trainerd/ctl/draw/panel.h"
 
 #include "protocol/memory.h"
+#include "trainerd/ctl/draw/legend.h"
 #include "trainerd/ctl/text.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@
 #define NEAREST                                                                                                                \
     1.0 /* a curve's points are so far apart at least, but for its last one: of epochs that are nearer, one is drawn */
 #define FAINT 0xdddddd
+#define BAND_OPACITY 0.2
 
 double panel_x(const struct panel *panel, double at)
 {
@@ -136,12 +138,6 @@ void panel_axes(const struct panel *panel, const char *unit, bool is_percent)
 
 /* --- curves --- */
 
-void panel_legend(const struct panel *panel, double right, const char *label, uint32_t colour)
-{
-    panel->canvas->ops->text(panel->canvas,
-                             &(struct canvas_text){panel->x1 - right, panel->y0 - 8, CANVAS_ANCHOR_END, 12, colour}, label);
-}
-
 void panel_empty(const struct panel *panel)
 {
     panel->canvas->ops->text(
@@ -150,13 +146,48 @@ void panel_empty(const struct panel *panel)
         "no values yet");
 }
 
+/* Up to where it has values. */
+static size_t n_known(const struct curves *curves, enum curve curve)
+{
+    size_t n = curves->n;
+    while (n > 0 && !isfinite(curves->value[curve][n - 1])) {
+        n--;
+    }
+    return n;
+}
+
+void panel_band(const struct panel *panel, const struct curves *curves, enum curve curve, uint32_t colour)
+{
+    size_t n = 0, last = n_known(curves, curve);
+    struct canvas_point *low = memory_alloc(2 * curves->n + 1, sizeof *low), *high = memory_alloc(curves->n + 1, sizeof *high);
+    for (size_t i = 0; i < last; i++) {
+        double x = panel_x(panel, curves->at[i]);
+        if (isfinite(curves->low[curve][i]) && (n == 0 || i + 1 == last || x >= low[n - 1].x + NEAREST)) {
+            low[n] = (struct canvas_point){x, panel_y(panel, curves->low[curve][i])};
+            high[n++] = (struct canvas_point){x, panel_y(panel, curves->high[curve][i])};
+        }
+    }
+    for (size_t i = 0; i < n; i++) { /* there, and back */
+        low[n + i] = high[n - 1 - i];
+    }
+    if (n > 1) {
+        panel->canvas->ops->area(panel->canvas, low, 2 * n, colour, BAND_OPACITY);
+    }
+    free(low);
+    free(high);
+}
+
+void panel_mark(const struct panel *panel, const struct curves *curves, enum curve curve, size_t at, uint32_t colour)
+{
+    if (at < curves->n && isfinite(curves->value[curve][at])) {
+        legend_mark(panel->canvas, panel_x(panel, curves->at[at]), panel_y(panel, curves->value[curve][at]), colour);
+    }
+}
+
 void panel_curve(const struct panel *panel, const struct curves *curves, enum curve curve, uint32_t colour)
 {
-    size_t n = 0, last = curves->n;
+    size_t n = 0, last = n_known(curves, curve);
     struct canvas_point *point = memory_alloc(curves->n + 1, sizeof *point);
-    while (last > 0 && !isfinite(curves->value[curve][last - 1])) {
-        last--;
-    }
     for (size_t i = 0; i < last; i++) {
         double value = curves->value[curve][i], x = panel_x(panel, curves->at[i]);
         if (isfinite(value) && (n == 0 || i + 1 == last || x >= point[n - 1].x + NEAREST)) {

@@ -26,8 +26,10 @@ void panel_range_end(struct panel *panel); /* round */
 void panel_axes(const struct panel *panel, const char *unit, bool is_percent);
 void panel_curve(const struct panel *panel, const struct curves *curves, enum curve curve, uint32_t colour);
 
-/* Words at the right above the panel, `right` points from its end. */
-void panel_legend(const struct panel *panel, double right, const char *label, uint32_t colour);
+/* Between the deviations of a mean below and above it. */
+void panel_band(const struct panel *panel, const struct curves *curves, enum curve curve, uint32_t colour);
+/* A mark on a curve at one of its places; none where it has no value. */
+void panel_mark(const struct panel *panel, const struct curves *curves, enum curve curve, size_t at, uint32_t colour);
 
 /* In place of curves: there are no values. */
 void panel_empty(const struct panel *panel);

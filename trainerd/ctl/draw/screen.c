@@ -16,6 +16,7 @@
 #define ENTER "\x1b[?1049h\x1b[?25l"
 #define LABEL_COLUMNS 10
 #define ROWS_LEAST 3
+#define BEST_MARK "\xe2\x96\xb2" /* an upward triangle, one column wide */
 
 /* --- the terminal --- */
 
@@ -134,7 +135,7 @@ static void line(struct frame *frame, const char *format, ...)
     char *text = NULL;
     size_t n;
     FILE *memory = open_memstream(&text, &n);
-    table_print(&table, memory, frame->n_column);
+    table_print(&table, memory, frame->n_column, NULL);
     fclose(memory);
     line_begin(frame);
     fwrite(text, 1, n - 1, frame->file); /* without its end */
@@ -224,8 +225,29 @@ static void draw_legend(const struct frame *frame, const char *name, int colour,
     }
 }
 
-static void draw_titles(struct frame *frame, const json_t *job, enum curve first, enum curve last)
+/* "best 82.00 % at epoch 53", where there is place for it behind what was printed. */
+static void draw_best(const struct frame *frame, const json_t *job, const struct curves *curves, int n_printed)
 {
+    char text[2 * TEXT_BYTES], value[TEXT_BYTES];
+    size_t best = curves_best(curves);
+    if (best == curves->n) {
+        return;
+    }
+    json_t *metric = json_pack("{s:s, s:f}", "metric", text_of(job, "metric"), "best", curves->value[CURVE_VALID][best]);
+    text_metric(metric, "best", value);
+    json_decref(metric);
+    for (int words = 1; words >= 0; words--) { /* as much of it as there is place for */
+        int n = snprintf(text, sizeof text, " best %s at %s%.0f", value, words ? "epoch " : "", curves->at[best]);
+        if (n_printed + 3 + n <= frame->n_column) {
+            fprintf(frame->file, "  " BEST_MARK "%s", text);
+            return;
+        }
+    }
+}
+
+static void draw_titles(struct frame *frame, const json_t *job, const struct curves *curves, enum curve first, enum curve last)
+{
+    int n_printed = LABEL_COLUMNS - 1;
     if (frame->n_left <= 0) {
         return;
     }
@@ -236,25 +258,76 @@ static void draw_titles(struct frame *frame, const json_t *job, enum curve first
         if (curve == CURVE_LOSS) {
             text_value(number_of(job, curve_key(CURVE_LOSS)), value);
         } else {
-            text_percent(number_of(job, curve_key((enum curve)curve)), value);
+            text_metric(job, curve_key((enum curve)curve), value);
         }
         draw_legend(frame, curve_text((enum curve)curve), colours[curve], value);
+        n_printed += 3 + (int)strlen(curve_text((enum curve)curve)) + (int)strlen(value);
     }
+    if (first != CURVE_LOSS) {
+        draw_best(frame, job, curves, n_printed);
+    }
+    line_end(frame);
+}
+
+/* Write a label into the cells of an axis; false: they are not free. */
+static bool put_label(char *cells, int n_cell, int at, const char *label)
+{
+    int n = (int)strlen(label);
+    for (int i = at - 1; i <= at + n; i++) { /* a blank on both sides */
+        if (i >= 0 && i < n_cell && cells[i] != ' ') {
+            return false;
+        }
+    }
+    if (at < 0 || at + n > n_cell) {
+        return false;
+    }
+    memcpy(cells + at, label, (size_t)n);
+    return true;
+}
+
+/* Epochs under the charts, and a mark under the best one. */
+static void draw_axis(struct frame *frame, const struct curves *curves)
+{
+    int n_cell = frame->n_column - LABEL_COLUMNS - 1, mark = -1;
+    size_t best = curves_best(curves);
+    double begin = curves->at[0], end = curves->at[curves->n - 1], wide = end > begin ? end - begin : 1;
+    if (frame->n_left <= 0 || n_cell < 10) {
+        return;
+    }
+    char *cells = memory_alloc((size_t)n_cell + 1, 1), label[TEXT_BYTES];
+    memset(cells, ' ', (size_t)n_cell);
+    if (best < curves->n) {
+        mark = (int)lround((curves->at[best] - begin) / wide * (n_cell - 1));
+        cells[mark] = '^';
+    }
+    snprintf(label, sizeof label, "%.0f", begin);
+    put_label(cells, n_cell, mark >= 0 && mark <= (int)strlen(label) ? mark + 2 : 0, label);
+    int n = snprintf(label, sizeof label, "%.0f", end);
+    put_label(cells, n_cell, mark >= n_cell - n - 1 ? mark - n - 1 : n_cell - n, label);
+    if (!put_label(cells, n_cell, n_cell / 2 - 2, "epoch")) {
+        put_label(cells, n_cell, n_cell / 4 - 2, "epoch");
+    }
+    line_begin(frame);
+    fprintf(frame->file, "%*s ", LABEL_COLUMNS, "");
+    for (int i = 0; i < n_cell; i++) {
+        fputs(i == mark ? BEST_MARK : (char[2]){cells[i], '\0'}, frame->file);
+    }
+    free(cells);
     line_end(frame);
 }
 
 static void draw_head(struct frame *frame, const json_t *job)
 {
     char left[TEXT_BYTES], epoch_s[TEXT_BYTES], planned[TEXT_BYTES], held[TEXT_BYTES], workers[TEXT_BYTES], epochs[TEXT_BYTES];
-    char progress[4 * TEXT_BYTES] = "no epochs";
+    char progress[4 * TEXT_BYTES] = "no epochs", reason[REASON_BYTES];
+    text_reason(job, reason);
     text_count(integer_of(job, "workers"), "worker", workers);
     text_epochs(job, epochs);
     text_duration(number_of(job, "seconds_left"), left);
     text_duration(number_of(job, "epoch_s"), epoch_s);
     text_bytes(number_of(job, "memory"), planned);
     text_bytes(number_of(job, "memory_measured"), held);
-    line(frame, "job %lld  %s  %s  %s", (long long)integer_of(job, "id"), text_of(job, "name"), text_of(job, "state"),
-         text_of(job, "reason_text"));
+    line(frame, "job %lld  %s  %s  %s", (long long)integer_of(job, "id"), text_of(job, "name"), text_of(job, "state"), reason);
     if (integer_of(job, "epochs") > 0) {
         snprintf(progress, sizeof progress, "epoch %s, %s left, %s/epoch", epochs, left, epoch_s);
     }
@@ -269,12 +342,13 @@ void screen_draw(FILE *file, const struct screen_view *view)
     const struct curves *curves = view->curves;
     fputs("\x1b[H", file);
     draw_head(&frame, view->job);
-    int n_chart = (frame.n_left - 3) / 2; /* rows, beside two titles and the footer */
+    int n_chart = (frame.n_left - 4) / 2; /* rows, beside two titles, the axis and the footer */
     if (curves->n > 0 && n_chart >= ROWS_LEAST) {
-        draw_titles(&frame, view->job, CURVE_LOSS, CURVE_LOSS);
+        draw_titles(&frame, view->job, curves, CURVE_LOSS, CURVE_LOSS);
         draw_chart(&frame, &(struct chart){.curves = curves, .first = CURVE_LOSS, .last = CURVE_LOSS}, n_chart);
-        draw_titles(&frame, view->job, CURVE_TRAIN, CURVE_TEST);
+        draw_titles(&frame, view->job, curves, CURVE_TRAIN, CURVE_TEST);
         draw_chart(&frame, &(struct chart){.curves = curves, .first = CURVE_TRAIN, .last = CURVE_TEST}, n_chart);
+        draw_axis(&frame, curves);
     }
     while (frame.n_left > 1) {
         line(&frame, "%s", "");

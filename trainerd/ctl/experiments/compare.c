@@ -1,5 +1,6 @@
 /* The command compare: runs by their settings, best first, as a table, CSV or JSON. */
 #include "protocol/memory.h"
+#include "protocol/printable.h"
 #include "trainerd/ctl/experiments/settings.h"
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
@@ -9,6 +10,11 @@
 #include <string.h>
 
 #define KEYS_SHOWN_MOST 8 /* a table's columns; CSV and JSON have all */
+#define CELL_MOST 24      /* characters of a name or a value in it */
+#define PAGE_COLUMNS 80   /* of what is no terminal */
+
+/* table.worth: what a table leaves out first. Of keys the last goes first. */
+enum worth { WORTH_STAYS, WORTH_TIME, WORTH_BEST_EPOCH, WORTH_STATE, WORTH_KEY, WORTH_JOB = WORTH_KEY + 2 * KEYS_SHOWN_MOST };
 
 /* --- reading --- */
 
@@ -29,6 +35,40 @@ static enum status read_runs(const struct ctl_arguments *arguments, struct runs 
     return status;
 }
 
+/* "'runs/a' is of data/cora (2708 nodes)" */
+static void describe_data(const struct run *run, char *out, size_t capacity)
+{
+    char folder[256], path[256];
+    const char *generator = job_choice_text("dataset", "generator", (int)run->settings->dataset.generator);
+    printable_copy(run->folder, folder, sizeof folder);
+    printable_copy(run->settings->dataset.path, path, sizeof path);
+    int n = snprintf(out, capacity, "'%s' is of %s", folder, path[0] != '\0' ? path : generator);
+    if (isfinite(run->n_node)) {
+        snprintf(out + n, capacity - (size_t)n, " (%.0f nodes)", run->n_node);
+    }
+}
+
+/* Metrics of different data cannot be ranked. Runs without a result have none. */
+static enum status check_data(const struct runs *runs)
+{
+    const struct run *first = NULL;
+    for (size_t i = 0; i < runs->n; i++) {
+        const struct run *run = &runs->run[i];
+        if (run->metric == JOB_METRIC_AUTO) {
+            continue;
+        }
+        if (first != NULL && !run_has_data_of(run, first)) {
+            char one[700], other[700];
+            describe_data(first, one, sizeof one);
+            describe_data(run, other, sizeof other);
+            return status_fail(STATUS_USAGE, "%s, and %s: runs of different data cannot be ranked; --all ranks them", one,
+                               other);
+        }
+        first = first != NULL ? first : run;
+    }
+    return STATUS_OK;
+}
+
 /* --- the table --- */
 
 /* "81.52 ± 0.43 %", "0.1234 ± 0.0021"; without a deviation where there is none. */
@@ -47,9 +87,10 @@ static void print_sample(const struct sample *sample, enum job_metric metric, ch
     snprintf(out, capacity, "%s%s%s", mean, std, is_fraction ? " %" : "");
 }
 
-static void add_title(struct table *table, const char *title, bool is_right)
+static void add_title(struct table *table, const char *title, bool is_right, int worth)
 {
     table->is_right[table->n_cell] = is_right;
+    table->worth[table->n_cell] = worth;
     table_add(table, title);
 }
 
@@ -58,15 +99,22 @@ static void add_key_titles(struct table *table, const enum job_key_id *keys, int
     for (int k = 0; k < n; k++) {
         char label[JOB_LABEL_BYTES];
         job_key_label(&job_keys[keys[k]], label);
-        add_title(table, label, false);
+        add_title(table, label, false, WORTH_JOB - (int)table->n_cell - 1);
     }
+}
+
+static void add_cell(struct table *table, const char *text, bool keeps_end)
+{
+    char *cut = text_cut(text, CELL_MOST, keeps_end);
+    table_add(table, cut);
+    free(cut);
 }
 
 static void add_values(struct table *table, const struct run *run, const enum job_key_id *keys, int n)
 {
     for (int k = 0; k < n; k++) {
         char *text = run_value(run, keys[k]);
-        table_add(table, text[0] != '\0' ? text : "-");
+        add_cell(table, text[0] != '\0' ? text : "-", true);
         free(text);
     }
 }
@@ -92,13 +140,32 @@ static void add_seconds(struct table *table, double seconds)
     table_add(table, text);
 }
 
-/* More columns than fit are left out from the last key on, and counted. */
+/* Print it; keys that are in none of its columns are counted. n_key: that differ · first, n: columns of keys */
+static void print_table(struct table *table, int n_key, int first, int n)
+{
+    bool is_out[TABLE_COLUMNS_MOST];
+    int n_column = text_columns(stdout);
+    table_print(table, stdout, n_column > 0 ? n_column : PAGE_COLUMNS, is_out);
+    int n_out = n_key - n;
+    for (int i = 0; i < n; i++) {
+        n_out += is_out[first + i];
+    }
+    if (n_out > 0) {
+        fprintf(stderr, "%d more key%s; --csv and --json have all\n", n_out, n_out == 1 ? " differs" : "s differ");
+    }
+}
+
 static int n_shown(int n_key)
 {
-    if (n_key > KEYS_SHOWN_MOST) {
-        fprintf(stderr, "%d more keys differ; --csv and --json have all\n", n_key - KEYS_SHOWN_MOST);
-    }
     return n_key < KEYS_SHOWN_MOST ? n_key : KEYS_SHOWN_MOST;
+}
+
+static void add_metric_titles(struct table *table)
+{
+    add_title(table, "VALID", true, WORTH_STAYS);
+    add_title(table, "TEST", true, WORTH_STAYS);
+    add_title(table, "BEST EPOCH", true, WORTH_BEST_EPOCH);
+    add_title(table, "TIME", true, WORTH_TIME);
 }
 
 static void print_settings(const struct settings *settings)
@@ -107,11 +174,8 @@ static void print_settings(const struct settings *settings)
     int n_key = n_shown(settings->n_differs);
     table_init(&table, n_key + 5);
     add_key_titles(&table, settings->differs, n_key);
-    add_title(&table, "RUNS", true);
-    add_title(&table, "VALID", true);
-    add_title(&table, "TEST", true);
-    add_title(&table, "BEST EPOCH", true);
-    add_title(&table, "TIME", true);
+    add_title(&table, "RUNS", true, WORTH_STAYS);
+    add_metric_titles(&table);
     for (size_t s = 0; s < settings->n; s++) {
         const struct setting *setting = &settings->setting[s];
         char runs[2 * TEXT_BYTES];
@@ -123,7 +187,7 @@ static void print_settings(const struct settings *settings)
         add_number(&table, setting->best_epoch.mean);
         add_seconds(&table, setting->seconds.mean);
     }
-    table_print(&table, stdout, text_columns(stdout));
+    print_table(&table, settings->n_differs, 0, n_key);
 }
 
 static void print_runs(const struct settings *settings)
@@ -132,21 +196,18 @@ static void print_runs(const struct settings *settings)
     int n_key = n_shown(settings->n_differs + settings->n_varies);
     int n_differs = settings->n_differs < n_key ? settings->n_differs : n_key, n_varies = n_key - n_differs;
     table_init(&table, n_key + 7);
-    add_title(&table, "JOB", true);
-    add_title(&table, "NAME", false);
-    add_title(&table, "STATE", false);
+    add_title(&table, "JOB", true, WORTH_JOB);
+    add_title(&table, "NAME", false, WORTH_STAYS);
+    add_title(&table, "STATE", false, WORTH_STATE);
     add_key_titles(&table, settings->differs, n_differs);
     add_key_titles(&table, settings->varies, n_varies);
-    add_title(&table, "VALID", true);
-    add_title(&table, "TEST", true);
-    add_title(&table, "BEST EPOCH", true);
-    add_title(&table, "TIME", true);
+    add_metric_titles(&table);
     for (size_t s = 0; s < settings->n; s++) {
         for (size_t i = 0; i < settings->setting[s].n_run; i++) {
             const struct run *run = &settings->runs->run[settings->setting[s].run[i]];
             add_number(&table, run->job > 0 ? (double)run->job : NAN);
             const char *last = strrchr(run->folder, '/'); /* runs of one name are told by their folders */
-            table_add(&table, run->job == 0 && last != NULL ? last + 1 : run->name);
+            add_cell(&table, run->job == 0 && last != NULL ? last + 1 : run->name, false);
             table_add(&table, run->state);
             add_values(&table, run, settings->differs, n_differs);
             add_values(&table, run, settings->varies, n_varies);
@@ -156,7 +217,7 @@ static void print_runs(const struct settings *settings)
             add_seconds(&table, run->seconds);
         }
     }
-    table_print(&table, stdout, text_columns(stdout));
+    print_table(&table, settings->n_differs + settings->n_varies, 3, n_key);
 }
 
 /* --- CSV --- */
@@ -327,6 +388,7 @@ enum status run_compare(const struct ctl_arguments *arguments, int *exit_code_ou
         return status_fail(STATUS_USAGE, "compare takes either --csv or --json");
     }
     enum status status = read_runs(arguments, &runs);
+    status = status == STATUS_OK && !ctl_given(arguments, CTL_OPTION_ALL) ? check_data(&runs) : status;
     status = status == STATUS_OK ? settings_build(&runs, &settings) : status;
     if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
         print_json(&settings);

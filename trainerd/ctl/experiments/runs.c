@@ -47,7 +47,9 @@ static struct run *add(struct runs *runs, const char *name, const char *folder, 
                         .loss = NAN,
                         .best_epoch = NAN,
                         .n_epoch = NAN,
-                        .seconds = NAN};
+                        .seconds = NAN,
+                        .n_node = NAN,
+                        .n_class = NAN};
     ASSERT(run->name != NULL && run->folder != NULL);
     snprintf(run->state, sizeof run->state, "%s", state);
     return run;
@@ -66,6 +68,7 @@ static enum status find_metric(const char *name, enum job_metric *out)
 static enum status read_result(struct run *run, const json_t *result)
 {
     const json_t *best = json_object_get(result, "best"), *metrics = json_object_get(result, "metrics");
+    const json_t *dataset = json_object_get(result, "dataset");
     enum status status = find_metric(text_of(result, "metric"), &run->metric);
     if (json_is_object(metrics)) {
         run->valid = number_of(metrics, "valid");
@@ -78,6 +81,9 @@ static enum status read_result(struct run *run, const json_t *result)
         run->n_epoch = number_of(result, "epochs");
     }
     run->seconds = number_of(json_object_get(result, "seconds"), "total");
+    run->n_node = number_of(dataset, "nodes");
+    run->n_class = number_of(dataset, "classes");
+    snprintf(run->fingerprint, sizeof run->fingerprint, "%s", text_of(dataset, "fingerprint"));
     return status;
 }
 
@@ -213,6 +219,32 @@ enum status runs_add_named(struct runs *runs, struct client *client, const char 
     }
     json_decref(answer);
     return status;
+}
+
+/* --- data --- */
+
+/* Not known is no difference. */
+static bool differ(double a, double b)
+{
+    return isfinite(a) && isfinite(b) && a != b;
+}
+
+bool run_has_data_of(const struct run *run, const struct run *other)
+{
+    /* Which graph is made or read, but for seeds. */
+    static const enum job_key_id keys[] = {
+        JOB_KEY_dataset_generator, JOB_KEY_dataset_nodes,           JOB_KEY_dataset_degree,
+        JOB_KEY_dataset_classes,   JOB_KEY_dataset_features,        JOB_KEY_dataset_homophily,
+        JOB_KEY_dataset_noise,     JOB_KEY_dataset_labels_per_node, JOB_KEY_dataset_train_share};
+    bool is_same = !differ(run->n_node, other->n_node) && !differ(run->n_class, other->n_class);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && is_same; i++) {
+        char *value = run_value(run, keys[i]), *theirs = run_value(other, keys[i]);
+        is_same = strcmp(value, theirs) == 0;
+        free(value);
+        free(theirs);
+    }
+    bool is_content = run->fingerprint[0] != '\0' && strcmp(run->fingerprint, other->fingerprint) == 0;
+    return is_same && (is_content || strcmp(run->settings->dataset.path, other->settings->dataset.path) == 0);
 }
 
 /* --- settings --- */

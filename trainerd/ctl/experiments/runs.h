@@ -19,6 +19,8 @@ struct run {
     double valid, test, loss;
     double best_epoch, n_epoch; /* epochs up to the best; done */
     double seconds;             /* of all phases */
+    double n_node, n_class;     /* of its data */
+    char fingerprint[40];       /* of its graph; "": not known */
 };
 
 struct runs {
@@ -40,6 +42,9 @@ enum status runs_add_named(struct runs *runs, struct client *client, const char 
 
 /* Does the folder have results? */
 bool runs_is_folder(const char *name);
+
+/* Are two runs with results of the same data? The same content at another path is the same; seeds, splits, and how a job prepares data play no part. */
+bool run_has_data_of(const struct run *run, const struct run *other);
 
 /* A run's value of a key, as a text without quotes, "" where the key does not apply / as JSON, null. owns  the caller frees it */
 char *run_value(const struct run *run, enum job_key_id key);

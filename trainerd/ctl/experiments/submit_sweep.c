@@ -162,7 +162,7 @@ enum status submit_sweep(const struct ctl_arguments *arguments, const char *conf
         return status_fail(STATUS_USAGE, "--group is empty, expected the name of the sweep's group");
     }
     for (size_t i = 0; i < arguments->n_sweep && status == STATUS_OK; i++) {
-        status = sweep_add(&sweep, "--sweep", arguments->sweep[i]);
+        status = sweep_add(&sweep, arguments->command == CTL_COMMAND_sweep ? "sweep" : "--sweep", arguments->sweep[i]);
     }
     status = status == STATUS_OK ? load_first(config, request, &sweep, &job) : status;
     status = status == STATUS_OK ? read_sweep(arguments, job, &sweep) : status;

@@ -5,6 +5,7 @@
 #include "protocol/version.h"
 #include "trainerd/daemon/commands/job_json.h"
 #include "trainerd/daemon/commands/pending.h"
+#include "trainerd/daemon/jobs/standing.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/server/requests.h"
 
@@ -108,6 +109,35 @@ static enum status answer_one(struct commands *commands, struct connection *conn
     return STATUS_OK;
 }
 
+/* The jobs that are asked for, by their turn, without the first `skip`: of those that have ended, the newest are first. */
+static void add_by_turn(const struct connection *connection, const json_t *request, const struct job_record *const *all,
+                        size_t n, json_int_t n_most, json_t *answer)
+{
+    const struct job_record **asked = memory_alloc(n + 1, sizeof *asked);
+    size_t skip = (size_t)json_integer_value(json_object_get(request, "skip")), end = skip + (size_t)n_most, n_asked = 0;
+    bool active = json_is_true(json_object_get(request, "active"));
+    json_t *jobs = json_array();
+    for (size_t i = 0; i < n; i++) {
+        if (!job_state_ended(all[i]->state) && is_asked(connection, request, all[i])) {
+            asked[n_asked++] = all[i];
+        }
+    }
+    standing_sort(asked, n_asked);
+    for (size_t i = n; i-- > 0 && !active && n_asked <= end;) {
+        if (job_state_ended(all[i]->state) && is_asked(connection, request, all[i])) {
+            asked[n_asked++] = all[i];
+        }
+    }
+    for (size_t i = skip; i < n_asked && i < end; i++) {
+        json_array_append_new(jobs, job_json(asked[i], is_own(connection, asked[i])));
+    }
+    if (n_asked > end) {
+        json_object_set_new(answer, "skip", json_integer((json_int_t)end));
+    }
+    json_object_set_new(answer, "jobs", jobs);
+    free(asked);
+}
+
 static enum status answer_status(struct commands *commands, struct connection *connection, const json_t *request)
 {
     if (json_object_get(request, "job") != NULL) {
@@ -118,14 +148,23 @@ static enum status answer_status(struct commands *commands, struct connection *c
     json_int_t below = before != NULL ? json_integer_value(before) : INT64_MAX;
     bool active = json_is_true(json_object_get(request, "active"));
     enum status status = commands_check_range("limit", (double)n_most, 1, STATUS_JOBS_MOST);
+    status = status == STATUS_OK
+                 ? commands_check_range("skip", (double)json_integer_value(json_object_get(request, "skip")), 0, 1e9)
+                 : status;
     if (status != STATUS_OK) {
         return status;
     }
     size_t n;
     const struct job_record *const *all = jobs_all(commands->jobs, &n);
-    json_t *answer = answer_new(request), *jobs = json_array();
+    json_t *answer = answer_new(request);
     json_object_set_new(answer, "counts", count_states(connection, request, all, n));
     json_object_set_new(answer, "draining", json_boolean(jobs_drain(commands->jobs)));
+    if (json_is_true(json_object_get(request, "by_turn"))) {
+        add_by_turn(connection, request, all, n, n_most, answer);
+        connection_send(connection, answer);
+        return STATUS_OK;
+    }
+    json_t *jobs = json_array();
     for (size_t i = n; i-- > 0;) {
         if (all[i]->id >= below || (active && job_state_ended(all[i]->state)) || !is_asked(connection, request, all[i])) {
             continue;

@@ -110,6 +110,8 @@ json_t *job_json(const struct job_record *record, bool is_whole)
     set(job, "reason", json_string(job_reason_name(record->reason)));
     set(job, "reason_text",
         json_string(record->reason_text[0] != '\0' ? record->reason_text : job_reason_text(record->reason)));
+    bool waits = record->state == JOB_STATE_QUEUED && record->place > 0;
+    set(job, "position", waits ? json_integer(record->place) : json_null());
     set(job, "group", record->group[0] != '\0' ? json_string(record->group) : json_null());
     set(job, "tags", tags_json(record->tags));
     set_progress(job, &record->progress);

@@ -108,6 +108,7 @@ struct job_record {
     int64_t memory; /* bytes, from the plan; -1: not known yet */
     /* Of its planning, in memory alone: what one that runs may take (0: none runs), and what it needs (0: not known to be more than it was given). */
     int64_t planning, planning_need;
+    int64_t place;       /* while it is QUEUED: 1 is the next, as the queue found last; 0: not found yet. In memory alone */
     double time_limit_s; /* of running, over all attempts; 0: none */
     int32_t max_restarts;
 

@@ -328,6 +328,13 @@ void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char
     }
 }
 
+void jobs_place(struct jobs *jobs, int64_t id, int64_t place)
+{
+    struct job_record *record = jobs_record(jobs, id);
+    ASSERT(record != NULL);
+    record->place = place;
+}
+
 void jobs_plans(struct jobs *jobs, int64_t id, int64_t n_bytes)
 {
     struct job_record *record = jobs_record(jobs, id);

@@ -88,6 +88,9 @@ void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *pro
 /* Set why a job waits, in the queue or in Slurm: in memory alone, since the queue, or Slurm, says it again, and it changes for many jobs at once. */
 void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text);
 
+/* Note the place of a job that waits in the queue. In memory alone, and no listener is called: it changes for all that wait at once. */
+void jobs_place(struct jobs *jobs, int64_t id, int64_t place);
+
 /* Note what the job's planning, which begins, may take; 0: it has ended. In memory alone. */
 void jobs_plans(struct jobs *jobs, int64_t id, int64_t n_bytes);
 

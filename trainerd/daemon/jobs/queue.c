@@ -199,8 +199,6 @@ static void decide_planning(struct walk *walk, struct user *user, const struct j
     bool runs = job->planning > 0; /* what it takes is not free */
     if (!may_plan(walk, user)) {
         set_wait(out, JOB_REASON_WAITING_TURN);
-        snprintf(out->text, sizeof out->text, "job %" PRId64 " is before it",
-                 user->first_waiting != 0 ? user->first_waiting : walk->first_waiting);
     } else if (runs || need_fits(&planning, &walk->free)) {
         out->verdict = QUEUE_VERDICT_PLAN;
         out->reason = JOB_REASON_PLANNING;
@@ -354,6 +352,7 @@ void queue_decide(const struct job_record *const *jobs, size_t n, const struct q
 {
     struct walk walk = {.is_elsewhere = whole->is_elsewhere, .whole = queue_whole(whole)};
     struct place *places = memory_alloc(n + 1, sizeof *places);
+    int64_t n_place = 0;
     walk.free = walk.whole;
     find_users(&walk, jobs, n);
     measure_users(&walk, whole, now);
@@ -365,12 +364,14 @@ void queue_decide(const struct job_record *const *jobs, size_t n, const struct q
     }
     for (size_t i = 0; i < n_queued; i++) {
         struct queue_decision *out = &decision[places[i].at];
+        out->place = n_place + 1;
         if (whole->drains) {
             set_wait(out, JOB_REASON_DRAINING);
             snprintf(out->text, sizeof out->text, "%s (trainctl undrain)", job_reason_text(JOB_REASON_DRAINING));
         } else {
             decide(&walk, places[i].job, now, out);
         }
+        n_place += out->verdict == QUEUE_VERDICT_WAIT || out->verdict == QUEUE_VERDICT_PLAN;
     }
     free(walk.user);
     free(places);

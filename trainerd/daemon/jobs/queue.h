@@ -39,6 +39,7 @@ struct queue_decision {
     enum job_reason reason; /* WAIT, NEVER: why */
     char text[JOB_REASON_BYTES];
     int64_t planning; /* PLAN: bytes that it may take */
+    int64_t place;    /* of a QUEUED job, among those that wait further, in the order of the queue: 1, 2, … */
     bool is_in_line;  /* START, or what it needs of the machine is reserved for it: while it is QUEUED, it has its place */
     double used;      /* what its user has used of the machine lately */
 };

@@ -91,6 +91,7 @@ static void schedule(uv_timer_t *timer)
     supervisor->is_scheduling = true;
     for (size_t i = 0; i < n; i++) {
         if (open[i]->state == JOB_STATE_QUEUED) {
+            jobs_place(supervisor->jobs, open[i]->id, decision[i].place);
             wait_s = open[i]->next_attempt_at > now ? fmin(wait_s, open[i]->next_attempt_at - now) : wait_s;
             wait_s = apply_decision(supervisor, open[i], &decision[i]) ? wait_s : fmin(wait_s, 1e-3 * SUPERVISOR_RETRY_MS);
         }
