@@ -339,21 +339,12 @@ static void remark_unused(const struct job *job, const struct job_places *places
     remark_offload(job, places);
 }
 
-/* Labels that are numbers: what is made of classes has no meaning then, and the other way round. */
+/* Labels that are numbers: what is made of classes has no meaning then. */
 static enum status check_regression(const struct job *job, const struct job_places *places)
 {
     const struct job_train *train = &job->train;
-    bool is_of_numbers = train->metric == JOB_METRIC_R2 || train->metric == JOB_METRIC_RMSE || train->metric == JOB_METRIC_MAE;
     if (!job_regresses(job)) {
-        if (is_of_numbers) {
-            FAIL_AT(train_metric,
-                    "train.metric = \"r2\", \"rmse\" and \"mae\" are of numbers: expected train.loss = \"mse\", \"mae\" or "
-                    "\"huber\" beside it");
-        }
         return STATUS_OK;
-    }
-    if (!is_of_numbers && train->metric != JOB_METRIC_AUTO) {
-        FAIL_AT(train_metric, "train.metric is of classes, and train.loss of numbers: expected \"r2\", \"rmse\" or \"mae\"");
     }
     if (job->dataset.generator != JOB_GENERATOR_NONE) {
         FAIL_AT(train_loss,
@@ -485,6 +476,7 @@ enum status job_check_rules(const struct job *job, const struct job_places *plac
     status = status == STATUS_OK ? check_regression(job, places) : status;
     status = status == STATUS_OK ? check_loss(job, places) : status;
     status = status == STATUS_OK ? check_plateau(job, places) : status;
+    status = status == STATUS_OK ? job_check_metrics(job, places) : status;
     if (status != STATUS_OK) {
         return status;
     }

@@ -49,7 +49,12 @@ static enum status rules_check(struct coordinator *c)
             "split: expected another schedule, or a data set with such a split (valid_idx.npy)",
             job_choice_text("train", "lr_monitor", c->job.train.lr_monitor), dataset->name);
     }
-    return score_metric(&c->job, dataset->multi_label, dataset->n_class, &c->training.metric);
+    enum status status = score_metrics(&c->job, dataset->multi_label, dataset->n_class, &c->training.metrics);
+    for (int i = 0; status == STATUS_OK && i < c->training.metrics.n; i++) {
+        c->progress.metric[i] = score_name(c->training.metrics.of[i]);
+        c->progress.n_metric = i + 1;
+    }
+    return status;
 }
 
 /* All numbers, no arrays. */

@@ -26,9 +26,13 @@ enum checkpoint_array {
     CHECKPOINT_ARRAY_N
 };
 
-/* Metrics of one epoch; NaN where not known. */
+/* Loss and metrics of one epoch; NaN where not known. */
 struct checkpoint_score {
-    double loss, train, valid, test;
+    double loss;       /* of the training step */
+    double valid_loss; /* of the evaluation behind it */
+    struct checkpoint_metric {
+        double train, valid, test;
+    } of[JOB_CHOICES_MOST]; /* the job's metrics, the one that chooses the best weights first */
 };
 
 /* The job's progress. Has the same layout in the file and in memory: 8-byte fields, little-endian. */
