@@ -146,7 +146,8 @@ static void make_title(const struct curves *curves, const char *name, char *titl
     double best = -INFINITY, least = INFINITY;
     bool is_evaluated = curves_range(curves, CURVE_VALID, &least, &best);
     text_value(curves->n > 0 ? curves->value[CURVE_LOSS][curves->n - 1] : NAN, loss);
-    text_percent(is_evaluated ? best : NAN, best_text);
+    best = job_metric_falls(curves->metric) ? least : best;
+    (job_metric_is_fraction(curves->metric) ? text_percent : text_value)(is_evaluated ? best : NAN, best_text);
     text_count((int64_t)curves->n, "epoch", epochs);
     snprintf(title, TITLE_BYTES, "%.120s: %s, loss %s, best valid %s", printable, epochs, loss, best_text);
     free(printable);

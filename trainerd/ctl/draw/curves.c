@@ -72,6 +72,7 @@ void curves_add(struct curves *curves, const json_t *event)
         curves->n--;
     }
     add_epoch(curves, at);
+    job_metric_find(text_of(event, "metric"), &curves->metric);
     for (int i = 0; i < CURVE_N; i++) {
         curves->value[i][curves->n - 1] = number_of(event, names[i].key);
     }
@@ -90,6 +91,9 @@ static double next_epoch(const struct curves *of, const size_t *next, size_t n)
 void curves_mean(struct curves *out, const struct curves *of, size_t n)
 {
     size_t *next = memory_alloc(n + 1, sizeof *next);
+    for (size_t j = 0; j < n; j++) {
+        out->metric = of[j].n > 0 ? of[j].metric : out->metric;
+    }
     for (double at; isfinite(at = next_epoch(of, next, n));) {
         double sum[CURVE_N] = {0};
         size_t n_value[CURVE_N] = {0};

@@ -2,6 +2,8 @@
 #ifndef TRAINERD_CTL_CURVES_H
 #define TRAINERD_CTL_CURVES_H
 
+#include "protocol/job/job.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,6 +11,7 @@
 /*         name     key of an event       label */
 #define CURVE_LIST(X)                                                                                                          \
     X(LOSS, "loss", "loss")                                                                                                    \
+    X(VALID_LOSS, "valid_loss", "valid")                                                                                       \
     X(TRAIN, "train_metric", "train")                                                                                          \
     X(VALID, "valid_metric", "valid")                                                                                          \
     X(TEST, "test_metric", "test")                                                                                             \
@@ -31,6 +34,7 @@ enum curves_axis { CURVES_AXIS_EPOCH, CURVES_AXIS_BYTES, CURVES_AXIS_TIME, CURVE
 struct curves {
     size_t n, capacity;
     enum curves_axis axis;
+    enum job_metric metric; /* AUTO: not known */
     double *at;             /* n epochs, ascending; or bytes or seconds up to the end of each */
     double *value[CURVE_N]; /* n each; NaN where not known */
 };
