@@ -38,9 +38,10 @@ static enum status rules_check(struct coordinator *c)
     }
     if (c->job.train.patience > 0 && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
         return status_fail(STATUS_CONFIG,
-                           "train.patience = %lld waits for a better valid metric, and dataset '%s' has no validation split: "
+                           "train.patience = %lld waits for a better valid %s, and dataset '%s' has no validation split: "
                            "expected train.patience = 0, or a data set with such a split (valid_idx.npy)",
-                           (long long)c->job.train.patience, dataset->name);
+                           (long long)c->job.train.patience,
+                           job_choice_text("train", "patience_monitor", c->job.train.patience_monitor), dataset->name);
     }
     if (c->job.train.lr_schedule == JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
         return status_fail(

@@ -1,5 +1,6 @@
 /* The end of a job: result files and the closing lines; and the clock of its phases. */
 #include "trainerd/coordinator/coordinator_state.h"
+#include "trainerd/coordinator/patience.h"
 
 #include "partition/files/npy_header.h"
 #include "protocol/clock.h"
@@ -190,9 +191,10 @@ void coordinator_print_end(struct coordinator *c)
     progress_metric(&c->progress, state->best.of[0].valid, valid);
     progress_duration(c->result.total_s, took);
     if (c->training.end == TRAINING_END_PATIENCE) {
-        progress_print(&c->progress, "stopped after %lld epoch%s: no better metric in %lld evaluation%s",
-                       (long long)state->n_epoch, state->n_epoch == 1 ? "" : "s", (long long)state->n_stale,
-                       state->n_stale == 1 ? "" : "s");
+        char what[PATIENCE_TEXT_BYTES];
+        patience_text(&c->training, what);
+        progress_print(&c->progress, "stopped after %lld epoch%s: no better %s in %lld evaluation%s", (long long)state->n_epoch,
+                       state->n_epoch == 1 ? "" : "s", what, (long long)state->n_stale, state->n_stale == 1 ? "" : "s");
     }
     if (state->best_epoch >= 0 && !result_is_chosen(&c->training)) {
         progress_print(&c->progress, "test %s %s with the last weights: %s to choose others by", metric, last,

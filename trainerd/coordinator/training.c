@@ -5,6 +5,7 @@
 #include "protocol/job/schedule.h"
 #include "protocol/memory.h"
 #include "trainerd/coordinator/guard.h"
+#include "trainerd/coordinator/patience.h"
 #include "trainerd/coordinator/plateau.h"
 #include "trainerd/coordinator/results/metrics.h"
 #include "trainerd/coordinator/training_arrays.h"
@@ -38,6 +39,7 @@ void training_begin(struct training *training, const char *dataset, uint64_t par
     const struct checkpoint_score none = score_none();
     training->state = (struct checkpoint_state){.best_epoch = -1, .best = none, .last = none, .partition = partition};
     guard_begin(&training->state);
+    patience_begin(&training->state);
     plateau_begin(training->job, &training->state);
     snprintf(training->state.dataset, sizeof training->state.dataset, "%s", dataset);
     training->is_scored = false;
@@ -138,13 +140,12 @@ static enum status note_evaluation(struct training *training, int64_t epoch, con
 {
     struct checkpoint_state *state = &training->state;
     training->is_scored = true;
+    patience_note(training, now, state);
     if (!is_better(training, now)) {
-        state->n_stale++;
         return STATUS_OK;
     }
     state->best = *now;
     state->best_epoch = epoch;
-    state->n_stale = 0;
     return fleet_keep_best(training->fleet);
 }
 
@@ -457,7 +458,7 @@ enum status training_run(struct training *training)
     bool goes_back = train->on_nan == JOB_ON_NAN_ROLLBACK;
     enum status status = begin_checkpoints(training);
     while (status == STATUS_OK && state->n_epoch < train->epochs) {
-        if (train->patience > 0 && state->n_stale >= train->patience) {
+        if (patience_is_over(training->job, state)) {
             training->end = TRAINING_END_PATIENCE;
             break;
         }

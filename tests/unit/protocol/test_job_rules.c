@@ -168,6 +168,20 @@ Test(job_rules, the_metrics_of_a_job_are_all_of_classes_or_all_of_numbers)
             "job.toml:5:11: train.metrics begins with \"roc_auc\"", "train.metric is \"accuracy\"", "train.metrics alone");
 }
 
+Test(job_rules, keys_of_patience_are_not_used_without_it)
+{
+    struct job job;
+    cr_assert_eq(job_case_load(GRAPH "[train]\npatience = 3\npatience_monitor = \"loss\"\nmin_delta = 1e-4\n", &job),
+                 STATUS_OK);
+    cr_assert(job.train.patience_monitor == JOB_MONITOR_LOSS && job.train.min_delta == 1e-4);
+    cr_assert_str_eq(job_remarks(), "");
+    cr_assert_eq(job_case_load(GRAPH "[train]\npatience_monitor = \"loss\"\nmin_delta = 1e-4\n", &job), STATUS_OK);
+    cr_assert_str_eq(job_remarks(), "job.toml:4:20: train.patience_monitor is not used: train.patience is 0\n"
+                                    "job.toml:5:13: train.min_delta is not used: train.patience is 0\n");
+    REFUSED(GRAPH "[train]\npatience = 3\nmin_delta = -0.1\n", "job.toml:5:13: train.min_delta is -0.1", "from 0.0");
+    REFUSED(GRAPH "[train]\nmonitor = \"loss\"\n", "did you mean 'train.patience_monitor'?");
+}
+
 #define PLATEAU GRAPH "[train]\nlr_schedule = \"reduce_on_plateau\"\n"
 
 Test(job_rules, a_rate_that_falls_by_evaluations_wants_some_and_room_to_fall)

@@ -58,6 +58,7 @@ static void save(int64_t n_epoch)
                                                  .plateau_lr = 0.125,
                                                  .plateau_best = -2.5,
                                                  .plateau_n_bad = 2,
+                                                 .patience_best = 0.8,
                                                  .n_back_off = 2,
                                                  .guard_epoch = n_epoch - 2,
                                                  .guard_error = 0.75,
@@ -114,6 +115,7 @@ Test(checkpoint, what_was_saved_is_loaded_bit_for_bit)
     cr_assert_eq(read.state.n_guard, 3);
     cr_assert_eq(read.state.plateau_lr, 0.125);
     cr_assert_eq(read.state.plateau_best, -2.5);
+    cr_assert_eq(read.state.patience_best, 0.8);
     cr_assert_eq(read.state.plateau_n_bad, 2);
     cr_assert_eq(read.state.n_back_off, 2);
     cr_assert_eq(read.state.guard_epoch, 10);

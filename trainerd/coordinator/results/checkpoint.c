@@ -46,7 +46,7 @@ struct head {
     uint64_t hash;        /* of all before it */
 };
 _Static_assert(sizeof(struct head) == 3 * ALIGNMENT, "sections are aligned");
-_Static_assert(sizeof(struct checkpoint_state) == 608, "a new field is a new version");
+_Static_assert(sizeof(struct checkpoint_state) == 616, "a new field is a new version");
 
 static size_t to_border(size_t n)
 {

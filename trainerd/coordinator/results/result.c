@@ -3,6 +3,7 @@
 #include "protocol/file.h"
 #include "protocol/version.h"
 #include "trainerd/coordinator/guard.h"
+#include "trainerd/coordinator/patience.h"
 #include "trainerd/coordinator/results/report.h"
 
 #include <limits.h>
@@ -161,7 +162,9 @@ static void put_end(json_t *all, const struct result *result)
     if (result->source != NULL) {
         snprintf(reason, sizeof reason, "all %lld nodes are predicted", (long long)result->dataset->n_node);
     } else if (training->end == TRAINING_END_PATIENCE) {
-        snprintf(reason, sizeof reason, "no better metric in %lld evaluation%s, after %lld of %lld epochs",
+        char what[PATIENCE_TEXT_BYTES];
+        patience_text(training, what);
+        snprintf(reason, sizeof reason, "no better %s in %lld evaluation%s, after %lld of %lld epochs", what,
                  (long long)training->state.n_stale, training->state.n_stale == 1 ? "" : "s",
                  (long long)training->state.n_epoch, (long long)training->job->train.epochs);
     } else {
