@@ -401,6 +401,11 @@ Test(training, of_several_metrics_the_first_chooses_and_all_are_in_the_lines)
     close_run(run);
 }
 
+Test(training, interrupted_anywhere_and_resumed_all_metrics_are_those_of_the_best_epoch)
+{
+    expect_resumed_alike("epochs = 5\nmetrics = [\"accuracy\", \"micro_f1\"]\n");
+}
+
 /* --- the accuracy guard --- */
 
 #define GUARD EPOCHS "checkpoint_every = 4\n[exchange]\nsampling = 0.1\ncodec = \"int8\"\nguard_every = 3\nguard_limit = 0.5\n"

@@ -95,6 +95,7 @@ void expect_same_end(const struct run *a, const struct run *b)
     cr_assert_eq(a->training.state.best_epoch, b->training.state.best_epoch);
     cr_assert_eq(a->training.state.n_epoch, b->training.state.n_epoch);
     cr_assert_eq(a->training.state.n_stale, b->training.state.n_stale);
+    cr_assert_eq(memcmp(&a->training.state.best, &b->training.state.best, sizeof a->training.state.best), 0, "all metrics");
     cr_assert_eq(a->training.state.n_sent, b->training.state.n_sent);
     cr_assert_eq(a->training.state.last.of[0].test, b->training.state.last.of[0].test);
     json_t *one = metrics_of("one"), *two = metrics_of("two");
