@@ -333,6 +333,11 @@ Test(trainctl, a_pictures_axes_have_the_metrics_name_and_unit_and_the_loss_of_bo
     EXPECT(0, "both.svg", "plot", "--from", "runs/k", "--from", "runs/k-1", "-o", "both.svg");
     folder_read("both.svg", svg, sizeof svg);
     cr_expect(strstr(svg, ">valid accuracy<") && strstr(svg, ">test accuracy<"), "%s", svg);
+    mkdir(folder_path("n"), 0777);
+    folder_write("n/metrics.jsonl", "{\"epoch\":0,\"metric\":\"mae\",\"loss\":2,\"valid_metric\":0.25}\n");
+    EXPECT(0, "both.svg", "plot", "--from", "m", "--from", "n", "-o", "both.svg");
+    folder_read("both.svg", svg, sizeof svg);
+    cr_expect(strstr(svg, ">valid metric<") && !strstr(svg, " %<"), "of several errors: %s", svg);
 }
 
 Test(trainctl, a_picture_of_an_output_folder_is_of_the_run_in_it_where_none_has_succeeded)
