@@ -22,7 +22,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-EPOCH_METRICS = ("loss", "train_metric", "valid_metric", "test_metric", "lr", "epoch_s", "bytes_received")
+EPOCH_METRICS = ("loss", "lr", "epoch_s", "bytes_received")
+SPLITS = ("train_", "valid_", "test_")  # of the metrics of train.metrics by their names
 NOT_PARAMETERS = ("name", "output")
 METRICS_MOST, PARAMETERS_MOST, VALUE_MOST = 1000, 100, 500  # of one request, and of a parameter, as MLflow takes them
 
@@ -91,8 +92,8 @@ def metrics_of(folder, result):
         for line in lines:
             epoch = json.loads(line)
             at = int(1000 * epoch["time"])
-            metrics += [{"key": key, "value": epoch[key], "timestamp": at, "step": epoch["epoch"]} for key in EPOCH_METRICS
-                        if epoch.get(key) is not None]
+            metrics += [{"key": key, "value": epoch[key], "timestamp": at, "step": epoch["epoch"]} for key in epoch
+                        if (key in EPOCH_METRICS or key.startswith(SPLITS)) and epoch[key] is not None]
     scores, step = result.get("best") or result["metrics"], (result.get("best") or {}).get("epoch") or 0
     for split in ("valid", "test"):
         value = scores.get(f"{split}_metric", scores.get(split))

@@ -49,15 +49,16 @@ int model_features(const struct model *model);
  * with other rows, needs them dense. */
 void model_features_dense(const struct model *model);
 
-/* `value` is what the module "<name>.<index>" of PyTorch Geometric's model gives (index < 0: "<name>"). A job that predicts may ask
- * for it (output.embeddings). Returns it. */
+/* `value` is what the module "<name>.<index>" of PyTorch Geometric's model gives (index < 0: "<name>"), or what a layer's activation does
+ * ("acts.<layer>"). A job that predicts may ask for it (output.embeddings). Returns it. */
 int layer_output(struct model *model, const char *name, int index, int value);
 
 /* Parameters from here on are those of layer `layer`, counted from 0. */
 void layer_begin(struct model *model, int layer);
 
-/* What follows a hidden layer from x to y: residual, norm, activation, dropout (model.dropout, or 0 where something comes between). */
-int layer_end(const struct model *model, int layer, int x, int y, double dropout);
+/* What follows a hidden layer from x to y: residual, norm, activation, dropout (model.dropout, or 0 where something comes between). A
+ * prediction's layer_output is that of norm ("norms.<layer>") and activation ("acts.<layer>"), which then has no dropout behind it. */
+int layer_end(struct model *model, int layer, int x, int y, double dropout);
 
 /* The job's activation and then dropout, in one op or none. */
 int model_activate(const struct model *model, int x, double dropout);

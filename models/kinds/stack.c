@@ -134,18 +134,18 @@ static int residual(const struct model *model, int layer, int x, int y)
     return program_add(program, 1.0f, y, 1.0f, x);
 }
 
-static int layer_norm(const struct model *model, int layer, int y)
+static int layer_norm(struct model *model, int layer, int y)
 {
     struct program *program = model->program;
     int64_t width = program->value[y].width;
     int weight = named_param(program, 0, width, 0.0, "norms.%d.weight", layer);
     int bias = named_param(program, 0, width, 0.0, "norms.%d.bias", layer);
     program->param[weight].fill = 1.0f;
-    return program_layer_norm(program, y, weight, bias);
+    return layer_output(model, "norms", layer, program_layer_norm(program, y, weight, bias));
 }
 
 /* Named as PyTorch Geometric's BatchNorm, a wrapper around torch's. */
-static int batch_norm(const struct model *model, int layer, int y)
+static int batch_norm(struct model *model, int layer, int y)
 {
     static const char *const names[] = {"weight", "bias", "running_mean", "running_var"};
     struct program *program = model->program;
@@ -154,10 +154,10 @@ static int batch_norm(const struct model *model, int layer, int y)
         param[i] = named_param(program, 0, program->value[y].width, 0.0, "norms.%d.module.%s", layer, names[i]);
         program->param[param[i]].fill = i % 3 == 0 ? 1.0f : 0.0f; /* the weight and the variance */
     }
-    return program_batch_norm(program, y, param[0], param[1], param[2], param[3]);
+    return layer_output(model, "norms", layer, program_batch_norm(program, y, param[0], param[1], param[2], param[3]));
 }
 
-int layer_end(const struct model *model, int layer, int x, int y, double dropout)
+int layer_end(struct model *model, int layer, int x, int y, double dropout)
 {
     const struct job_model *options = &model->job->model;
     if (options->residual) {
@@ -169,7 +169,7 @@ int layer_end(const struct model *model, int layer, int x, int y, double dropout
     if (options->norm == JOB_NORM_BATCH) {
         y = batch_norm(model, layer, y);
     }
-    return model_activate(model, y, dropout);
+    return layer_output(model, "acts", layer, model_activate(model, y, dropout));
 }
 
 static bool jumps(const struct model *model)

@@ -16,6 +16,12 @@
 #define JOB_TEXT_BYTES 1024
 #define JOB_FILE_MOST_BYTES (1 << 20)
 
+/* The value of a JOB_CHOICES key: different choices, in the order in which they are given. */
+#define JOB_CHOICES_MOST 8
+struct job_choices {
+    int n, of[JOB_CHOICES_MOST];
+};
+
 #define JOB_SECTION_BEGIN(section, help) struct job_##section {
 #define JOB_SECTION_END(section)                                                                                               \
     }                                                                                                                          \
@@ -27,6 +33,7 @@
 #define JOB_BOOL(section, key, default_, help) bool key;
 #define JOB_SIZE(section, key, default_, help) int64_t key;
 #define JOB_CHOICE(section, key, list, default_, help) int key;
+#define JOB_CHOICES(section, key, list, help) struct job_choices key;
 #include "protocol/job/job_keys.def"
 
 /* enum job_format { JOB_FORMAT_AUTO, … } for every list of choices. */
@@ -48,6 +55,7 @@ struct job {
 #define JOB_BOOL(section, key, default_, help)
 #define JOB_SIZE(section, key, default_, help)
 #define JOB_CHOICE(section, key, list, default_, help)
+#define JOB_CHOICES(section, key, list, help)
 #include "protocol/job/job_keys.def"
 };
 
@@ -86,6 +94,9 @@ bool job_regresses(const struct job *job);
 /* Is less of this metric better? / Is it a fraction, best read in percent? */
 bool job_metric_falls(enum job_metric metric);
 bool job_metric_is_fraction(enum job_metric metric);
+
+/* The job's metrics, the one that chooses the best weights first: train.metrics, or train.metric alone. "auto" is not filled in. */
+struct job_choices job_metrics(const struct job *job);
 
 /* The metric of that name, as train.metric has it; false: there is none, or it is "auto". */
 bool job_metric_find(const char *name, enum job_metric *out);

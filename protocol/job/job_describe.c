@@ -28,6 +28,9 @@ static void default_text(const struct job_key *key, char out[JOB_EXPECT_BYTES])
     case JOB_TYPE_BOOL:
         snprintf(out, JOB_EXPECT_BYTES, "%s", key->int_default != 0 ? "true" : "false");
         break;
+    case JOB_TYPE_CHOICES:
+        snprintf(out, JOB_EXPECT_BYTES, "[]");
+        break;
     case JOB_TYPE_CHOICE:
         snprintf(out, JOB_EXPECT_BYTES, "\"%s\"", key->choice[key->int_default]);
         break;

@@ -18,6 +18,11 @@ bool job_metric_is_fraction(enum job_metric metric)
     return !job_metric_falls(metric) && metric != JOB_METRIC_R2;
 }
 
+struct job_choices job_metrics(const struct job *job)
+{
+    return job->train.metrics.n > 0 ? job->train.metrics : (struct job_choices){1, {job->train.metric}};
+}
+
 bool job_metric_find(const char *name, enum job_metric *out)
 {
     for (int i = 0; i < JOB_METRIC_N; i++) {

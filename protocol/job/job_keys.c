@@ -36,6 +36,8 @@ const struct job_key job_keys[JOB_KEY_N] = {
 #define JOB_CHOICE(section_, key_, list_, default_, help_)                                                                     \
     {ROW(section_, key_, CHOICE, help_), AT(section_, key_), .int_default = JOB_##list_##_##default_,                          \
      .choice = choices_##list_, .n_choice = JOB_##list_##_N},
+#define JOB_CHOICES(section_, key_, list_, help_)                                                                              \
+    {ROW(section_, key_, CHOICES, help_), AT(section_, key_), .choice = choices_##list_, .n_choice = JOB_##list_##_N},
 #include "protocol/job/job_keys.def"
 };
 
@@ -49,6 +51,7 @@ const struct job_section job_sections[] = {
 #define JOB_BOOL(section_, key_, default_, help_)
 #define JOB_SIZE(section_, key_, default_, help_)
 #define JOB_CHOICE(section_, key_, list_, default_, help_)
+#define JOB_CHOICES(section_, key_, list_, help_)
 #include "protocol/job/job_keys.def"
 };
 const int job_n_section = (int)(sizeof job_sections / sizeof *job_sections);
@@ -135,8 +138,9 @@ void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES])
     case JOB_TYPE_SIZE:
         snprintf(out, JOB_EXPECT_BYTES, "a size in bytes as 1048576 or \"20GiB\"");
         break;
-    case JOB_TYPE_CHOICE: {
-        size_t at = (size_t)snprintf(out, JOB_EXPECT_BYTES, "one of ");
+    case JOB_TYPE_CHOICE:
+    case JOB_TYPE_CHOICES: {
+        size_t at = (size_t)snprintf(out, JOB_EXPECT_BYTES, key->type == JOB_TYPE_CHOICE ? "one of " : "a list of any of ");
         const char *comma = "";
         for (int i = 0; i < key->n_choice && at < JOB_EXPECT_BYTES; i++) {
             at += (size_t)snprintf(out + at, JOB_EXPECT_BYTES - at, "%s%s", comma, key->choice[i]);

@@ -18,7 +18,8 @@ enum job_type {
     JOB_TYPE_REAL_OR_SAME,
     JOB_TYPE_BOOL,
     JOB_TYPE_SIZE,
-    JOB_TYPE_CHOICE
+    JOB_TYPE_CHOICE,
+    JOB_TYPE_CHOICES
 };
 
 /* JOB_KEY_train_lr, …: the key's row in job_keys. */
@@ -32,6 +33,7 @@ enum job_key_id {
 #define JOB_BOOL(section, key, default_, help) JOB_KEY_##section##_##key,
 #define JOB_SIZE(section, key, default_, help) JOB_KEY_##section##_##key,
 #define JOB_CHOICE(section, key, list, default_, help) JOB_KEY_##section##_##key,
+#define JOB_CHOICES(section, key, list, help) JOB_KEY_##section##_##key,
 #include "protocol/job/job_keys.def"
     JOB_KEY_N
 };
@@ -43,7 +45,7 @@ struct job_key {
     int64_t int_default, int_least, int_most;   /* INT, SIZE; the default also of BOOL and CHOICE */
     double real_default, real_least, real_most; /* REAL, REAL_OR_SAME */
     const char *text_default;                   /* TEXT */
-    const char *const *choice;                  /* CHOICE: by value */
+    const char *const *choice;                  /* CHOICE, CHOICES: by value */
     int n_choice;
 };
 
@@ -122,7 +124,8 @@ struct job_places {
 #define JOB_WHERE_BYTES 384
 void job_where(const struct job_places *places, enum job_key_id key, char out[JOB_WHERE_BYTES]);
 
-/* Rules across keys (job_rules.c). errors  STATUS_CONFIG */
+/* Rules across keys (job_rules.c), those of metrics among them (job_rules_metrics.c). errors  STATUS_CONFIG */
 enum status job_check_rules(const struct job *job, const struct job_places *places);
+enum status job_check_metrics(const struct job *job, const struct job_places *places);
 
 #endif

@@ -194,6 +194,54 @@ static enum status read_int(const struct job_key *key, const char *where, int64_
     return STATUS_OK;
 }
 
+/* One more choice of a list. */
+static enum status choices_add(const struct job_key *key, const char *where, const char *text, struct job_choices *out)
+{
+    int choice;
+    enum status status = read_choice(key, where, text, &choice);
+    for (int i = 0; i < out->n && status == STATUS_OK; i++) {
+        if (out->of[i] == choice) {
+            char found[128];
+            snprintf(found, sizeof found, "a list with \"%.80s\" twice", text);
+            status = wrong_value(key, where, found);
+        }
+    }
+    if (status == STATUS_OK && out->n == JOB_CHOICES_MOST) {
+        status = wrong_value(key, where, "a longer list than there may be");
+    }
+    if (status == STATUS_OK) {
+        out->of[out->n++] = choice;
+    }
+    return status;
+}
+
+/* ["a", "b"], or "a, b" as --set takes it from a shell. */
+static enum status read_choices(const struct job_key *key, const char *where, const struct toml_entry *entry,
+                                struct job_choices *out)
+{
+    enum status status = STATUS_OK;
+    *out = (struct job_choices){0};
+    if (entry->type == TOML_TYPE_ARRAY && entry->item != NULL) {
+        for (size_t i = 0; i < entry->n_item && status == STATUS_OK; i++) {
+            status = choices_add(key, where, entry->item[i], out);
+        }
+        return status;
+    }
+    if (entry->type != TOML_TYPE_TEXT) {
+        return wrong_type(key, where, entry);
+    }
+    const char *from = entry->text + strspn(entry->text, " ");
+    while (*from != '\0' && status == STATUS_OK) {
+        char name[JOB_LABEL_BYTES];
+        size_t n = strcspn(from, ", ");
+        snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : (int)sizeof name - 1, from);
+        status = choices_add(key, where, name, out);
+        from += n;
+        from += strspn(from, ", ");
+    }
+    return status;
+}
+
 static enum status read_value(struct job *job, const struct job_key *key, const char *where, const struct toml_entry *entry)
 {
     void *at = (char *)job + key->offset;
@@ -203,6 +251,8 @@ static enum status read_value(struct job *job, const struct job_key *key, const 
         return type == TOML_TYPE_TEXT ? read_text(key, where, entry, at) : wrong_type(key, where, entry);
     case JOB_TYPE_CHOICE:
         return type == TOML_TYPE_TEXT ? read_choice(key, where, entry->text, at) : wrong_type(key, where, entry);
+    case JOB_TYPE_CHOICES:
+        return read_choices(key, where, entry, at);
     case JOB_TYPE_INT:
         return type == TOML_TYPE_INT ? read_int(key, where, entry->integer, at) : wrong_type(key, where, entry);
     case JOB_TYPE_REAL:
@@ -368,6 +418,8 @@ static void defaults_set(struct job *out)
             break;
         case JOB_TYPE_CHOICE:
             *(int *)at = (int)key->int_default;
+            break;
+        case JOB_TYPE_CHOICES: /* none */
             break;
         }
     }

@@ -8,6 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ["a", "b"] */
+static void print_choices(FILE *file, const struct job_key *key, const struct job_choices *choices)
+{
+    fputc('[', file);
+    for (int i = 0; i < choices->n; i++) {
+        fprintf(file, "%s\"%s\"", i > 0 ? ", " : "", key->choice[choices->of[i]]);
+    }
+    fputc(']', file);
+}
+
 void job_print_value(FILE *file, const struct job *job, const struct job_key *key)
 {
     const void *at = (const char *)job + key->offset;
@@ -33,6 +43,9 @@ void job_print_value(FILE *file, const struct job *job, const struct job_key *ke
         break;
     case JOB_TYPE_CHOICE:
         fprintf(file, "\"%s\"", key->choice[*(const int *)at]);
+        break;
+    case JOB_TYPE_CHOICES:
+        print_choices(file, key, at);
         break;
     }
 }

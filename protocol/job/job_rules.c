@@ -266,8 +266,8 @@ static void remark(const struct job_places *places, enum job_key_id key, const c
     }
 }
 
-/* Keys of an exchange that mean nothing beside the value of another, which is no choice. */
-static void remark_exchange(const struct job *job, const struct job_places *places)
+/* Keys that mean nothing beside the value of another, which is no choice. */
+static void remark_values(const struct job *job, const struct job_places *places)
 {
     const struct job_exchange *exchange = &job->exchange;
     const struct {
@@ -282,6 +282,8 @@ static void remark_exchange(const struct job *job, const struct job_places *plac
         {JOB_KEY_exchange_store_inputs, exchange->store_inputs && exchange->plain, "exchange.plain is true"},
         {JOB_KEY_exchange_stale_smoothing, exchange->stale == 0, "exchange.stale is 0"},
         {JOB_KEY_exchange_guard_limit, exchange->guard_every == 0, "exchange.guard_every is 0"},
+        {JOB_KEY_train_patience_monitor, job->train.patience == 0, "train.patience is 0"},
+        {JOB_KEY_train_min_delta, job->train.patience == 0, "train.patience is 0"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].is_unused && is_given(places, rows[i].key)) {
@@ -334,26 +336,17 @@ static void remark_unused(const struct job *job, const struct job_places *places
                  by->choice[*(const int *)((const char *)job + by->offset)], expect);
         remark(places, key, why);
     }
-    remark_exchange(job, places);
+    remark_values(job, places);
     remark_predict(job, places);
     remark_offload(job, places);
 }
 
-/* Labels that are numbers: what is made of classes has no meaning then, and the other way round. */
+/* Labels that are numbers: what is made of classes has no meaning then. */
 static enum status check_regression(const struct job *job, const struct job_places *places)
 {
     const struct job_train *train = &job->train;
-    bool is_of_numbers = train->metric == JOB_METRIC_R2 || train->metric == JOB_METRIC_RMSE || train->metric == JOB_METRIC_MAE;
     if (!job_regresses(job)) {
-        if (is_of_numbers) {
-            FAIL_AT(train_metric,
-                    "train.metric = \"r2\", \"rmse\" and \"mae\" are of numbers: expected train.loss = \"mse\", \"mae\" or "
-                    "\"huber\" beside it");
-        }
         return STATUS_OK;
-    }
-    if (!is_of_numbers && train->metric != JOB_METRIC_AUTO) {
-        FAIL_AT(train_metric, "train.metric is of classes, and train.loss of numbers: expected \"r2\", \"rmse\" or \"mae\"");
     }
     if (job->dataset.generator != JOB_GENERATOR_NONE) {
         FAIL_AT(train_loss,
@@ -485,6 +478,7 @@ enum status job_check_rules(const struct job *job, const struct job_places *plac
     status = status == STATUS_OK ? check_regression(job, places) : status;
     status = status == STATUS_OK ? check_loss(job, places) : status;
     status = status == STATUS_OK ? check_plateau(job, places) : status;
+    status = status == STATUS_OK ? job_check_metrics(job, places) : status;
     if (status != STATUS_OK) {
         return status;
     }

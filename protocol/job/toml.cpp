@@ -54,7 +54,8 @@ namespace
 {
 
 struct store {
-    std::deque<std::string> texts; /* a deque: addresses stay */
+    std::deque<std::string> texts;               /* a deque: addresses stay */
+    std::deque<std::vector<const char *>> items; /* of arrays */
     std::vector<toml_entry> entries;
     toml_position nul_at{}; /* of a text or key with a NUL inside, which C would cut there */
 
@@ -187,6 +188,20 @@ toml_position position(const toml::source_region &region)
     return {region.begin.line, region.begin.column};
 }
 
+void collect_items(store &store, const toml::array &array, toml_entry &entry)
+{
+    if (!array.empty() && !array.is_homogeneous(toml::node_type::string)) {
+        return;
+    }
+    auto &items = store.items.emplace_back();
+    items.reserve(array.size() + 1); /* so that those of an empty one have an address, too */
+    for (auto &&node : array) {
+        items.push_back(store.keep(node.as_string()->get(), position(node.source())));
+    }
+    entry.item = items.data();
+    entry.n_item = items.size();
+}
+
 void collect(store &store, const char *section, const toml::table &table)
 {
     for (auto &&[key, node] : table) {
@@ -215,6 +230,7 @@ void collect(store &store, const char *section, const toml::table &table)
             break;
         case toml::node_type::array:
             entry.type = TOML_TYPE_ARRAY;
+            collect_items(store, *node.as_array(), entry);
             break;
         case toml::node_type::table:
             entry.type = TOML_TYPE_TABLE;

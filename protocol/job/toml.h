@@ -2,7 +2,7 @@
  *
  * Knows nothing of jobs: which sections and keys there may be is the reader's. Two levels are listed, top-level keys and
  * the keys of top-level tables ("sections"); what is nested deeper stays one entry of type TABLE or ARRAY, for the reader
- * to refuse.
+ * to refuse. An array of texts has them as its items.
  */
 #ifndef PROTOCOL_TOML_H
 #define PROTOCOL_TOML_H
@@ -42,10 +42,12 @@ struct toml_entry {
     const char *key;
     enum toml_type type;
     struct toml_position key_at, value_at;
-    const char *text; /* TEXT; "" otherwise */
-    int64_t integer;  /* INT */
-    double real;      /* REAL; may be nan or infinite */
-    bool boolean;     /* BOOL */
+    const char *text;        /* TEXT; "" otherwise */
+    int64_t integer;         /* INT */
+    double real;             /* REAL; may be nan or infinite */
+    bool boolean;            /* BOOL */
+    const char *const *item; /* ARRAY: n_item texts; NULL where it has something else */
+    size_t n_item;
 };
 
 struct toml_list {

@@ -59,10 +59,12 @@ class JobFields(TypedDict, total=False):
 
 
 class Epoch(TypedDict, total=False):
-    """A line of metrics.jsonl. What was not evaluated is None."""
+    """A line of metrics.jsonl. What was not evaluated is None. With train.metrics also train_NAME, valid_NAME and test_NAME of each."""
 
     epoch: int
+    metric: str
     loss: float | None
+    valid_loss: float | None
     train_metric: float | None
     valid_metric: float | None
     test_metric: float | None

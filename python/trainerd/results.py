@@ -45,7 +45,8 @@ class Result:
 
     @property
     def best(self) -> Epoch:
-        """The epoch whose weights are in best.safetensors: epoch, loss, train_metric, valid_metric, test_metric."""
+        """The epoch whose weights are in best.safetensors: epoch, loss, valid_loss, train_metric, valid_metric, test_metric; with
+        train.metrics each by its name, too: valid_roc_auc."""
         return cast(Epoch, self.json.get("best") or {})
 
     @property

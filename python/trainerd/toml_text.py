@@ -24,7 +24,7 @@ def toml_string(text: str) -> str:
 
 
 def toml_value(value: object, where: str) -> str:
-    """A text, path, boolean or number as TOML; `where` names it in errors."""
+    """A text, path, boolean, number or list of texts as TOML; `where` names it in errors."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, os.PathLike)):
@@ -36,6 +36,11 @@ def toml_value(value: object, where: str) -> str:
         except UnicodeEncodeError:
             raise JobFileError(f"{where}: {text!r} is not UTF-8") from None
         return toml_string(text)
+    if isinstance(value, (list, tuple)):
+        wrong = [item for item in value if not isinstance(item, str)]
+        if wrong:
+            raise JobFileError(f"{where}: {wrong[0]!r} in a list is a {type(wrong[0]).__name__}, expected texts")
+        return "[" + ", ".join(toml_value(item, where) for item in value) + "]"
     if isinstance(value, numbers.Integral):
         if not -2**63 <= int(value) < 2**63:
             raise JobFileError(f"{where}: {int(value)} does not fit 64 bits")

@@ -154,7 +154,7 @@ static enum status start_fleet(struct coordinator *c)
     char fingerprint[33];
     dataset_fingerprint(&c->dataset, true, fingerprint);
     training_begin(&c->training, fingerprint, training_partition_hash(&c->partition));
-    if (score_takes_rows(c->training.metric) || coordinator_counts_classes(c)) {
+    if (score_any_takes_rows(&c->training.metrics) || coordinator_counts_classes(c)) {
         status = score_labels_copy(&c->dataset, &c->training.labels);
     }
     dataset_release(&c->dataset);

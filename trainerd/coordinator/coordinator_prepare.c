@@ -38,9 +38,10 @@ static enum status rules_check(struct coordinator *c)
     }
     if (c->job.train.patience > 0 && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
         return status_fail(STATUS_CONFIG,
-                           "train.patience = %lld waits for a better valid metric, and dataset '%s' has no validation split: "
+                           "train.patience = %lld waits for a better valid %s, and dataset '%s' has no validation split: "
                            "expected train.patience = 0, or a data set with such a split (valid_idx.npy)",
-                           (long long)c->job.train.patience, dataset->name);
+                           (long long)c->job.train.patience,
+                           job_choice_text("train", "patience_monitor", c->job.train.patience_monitor), dataset->name);
     }
     if (c->job.train.lr_schedule == JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
         return status_fail(
@@ -49,7 +50,12 @@ static enum status rules_check(struct coordinator *c)
             "split: expected another schedule, or a data set with such a split (valid_idx.npy)",
             job_choice_text("train", "lr_monitor", c->job.train.lr_monitor), dataset->name);
     }
-    return score_metric(&c->job, dataset->multi_label, dataset->n_class, &c->training.metric);
+    enum status status = score_metrics(&c->job, dataset->multi_label, dataset->n_class, &c->training.metrics);
+    for (int i = 0; status == STATUS_OK && i < c->training.metrics.n; i++) {
+        c->progress.metric[i] = score_name(c->training.metrics.of[i]);
+        c->progress.n_metric = i + 1;
+    }
+    return status;
 }
 
 /* All numbers, no arrays. */

@@ -1,5 +1,6 @@
 /* The end of a job: result files and the closing lines; and the clock of its phases. */
 #include "trainerd/coordinator/coordinator_state.h"
+#include "trainerd/coordinator/patience.h"
 
 #include "partition/files/npy_header.h"
 #include "protocol/clock.h"
@@ -143,19 +144,37 @@ enum status coordinator_write_results(struct coordinator *c)
 
 static void print_prediction(struct coordinator *c)
 {
-    const char *metric = job_choice_text("train", "metric", (int)c->training.metric);
+    const struct job_choices *metrics = &c->training.metrics;
     char all[PROGRESS_TEXT_BYTES], test[PROGRESS_TEXT_BYTES], took[PROGRESS_TEXT_BYTES];
-    progress_metric(&c->progress, c->result.scores.all, all);
-    progress_metric(&c->progress, c->result.scores.of[DATASET_SPLIT_TEST], test);
     progress_duration(c->result.total_s, took);
-    if (isnan(c->result.scores.all)) {
-        progress_print(&c->progress, "%lld nodes predicted; no %s: the data set has no labels", (long long)c->facts.n_node,
-                       metric);
-    } else {
-        progress_print(&c->progress, "%lld nodes predicted; %s %s of those with labels, test %s", (long long)c->facts.n_node,
-                       metric, all, test);
+    for (int i = 0; i < metrics->n; i++) {
+        const double *scores = c->result.scores.of[i];
+        const char *metric = score_name(metrics->of[i]);
+        progress_metric(&c->progress, scores[SCORE_SPLIT_ALL], all);
+        progress_metric(&c->progress, scores[DATASET_SPLIT_TEST], test);
+        if (isnan(scores[SCORE_SPLIT_ALL])) {
+            progress_print(&c->progress, "%lld nodes predicted; no %s: the data set has no labels", (long long)c->facts.n_node,
+                           metric);
+        } else {
+            progress_print(&c->progress, "%lld nodes predicted; %s %s of those with labels, test %s",
+                           (long long)c->facts.n_node, metric, all, test);
+        }
     }
     progress_print(&c->progress, "done in %s, results in %s", took, run_folder_results(&c->run));
+}
+
+/* The metrics that choose nothing, with the weights that logits.npy is of. */
+static void print_others(struct coordinator *c)
+{
+    const struct checkpoint_state *state = &c->training.state;
+    const struct checkpoint_score *score = state->best_epoch >= 0 ? &state->best : &state->last;
+    char test[PROGRESS_TEXT_BYTES], valid[PROGRESS_TEXT_BYTES];
+    for (int i = 1; i < c->training.metrics.n; i++) {
+        progress_metric(&c->progress, score->of[i].test, test);
+        progress_metric(&c->progress, score->of[i].valid, valid);
+        progress_print(&c->progress, "test %s %s with the same weights (valid %s)", score_name(c->training.metrics.of[i]), test,
+                       valid);
+    }
 }
 
 void coordinator_print_end(struct coordinator *c)
@@ -165,16 +184,17 @@ void coordinator_print_end(struct coordinator *c)
         return;
     }
     const struct checkpoint_state *state = &c->training.state;
-    const char *metric = job_choice_text("train", "metric", (int)c->training.metric);
+    const char *metric = score_name(c->training.metrics.of[0]);
     char last[PROGRESS_TEXT_BYTES], best[PROGRESS_TEXT_BYTES], valid[PROGRESS_TEXT_BYTES], took[PROGRESS_TEXT_BYTES];
-    progress_metric(&c->progress, state->last.test, last);
-    progress_metric(&c->progress, state->best.test, best);
-    progress_metric(&c->progress, state->best.valid, valid);
+    progress_metric(&c->progress, state->last.of[0].test, last);
+    progress_metric(&c->progress, state->best.of[0].test, best);
+    progress_metric(&c->progress, state->best.of[0].valid, valid);
     progress_duration(c->result.total_s, took);
     if (c->training.end == TRAINING_END_PATIENCE) {
-        progress_print(&c->progress, "stopped after %lld epoch%s: no better metric in %lld evaluation%s",
-                       (long long)state->n_epoch, state->n_epoch == 1 ? "" : "s", (long long)state->n_stale,
-                       state->n_stale == 1 ? "" : "s");
+        char what[PATIENCE_TEXT_BYTES];
+        patience_text(&c->training, what);
+        progress_print(&c->progress, "stopped after %lld epoch%s: no better %s in %lld evaluation%s", (long long)state->n_epoch,
+                       state->n_epoch == 1 ? "" : "s", what, (long long)state->n_stale, state->n_stale == 1 ? "" : "s");
     }
     if (state->best_epoch >= 0 && !result_is_chosen(&c->training)) {
         progress_print(&c->progress, "test %s %s with the last weights: %s to choose others by", metric, last,
@@ -185,5 +205,6 @@ void coordinator_print_end(struct coordinator *c)
     } else {
         progress_print(&c->progress, "test %s %s with the initial weights", metric, last);
     }
+    print_others(c);
     progress_print(&c->progress, "done in %s, results in %s", took, run_folder_results(&c->run));
 }

@@ -26,16 +26,17 @@ static bool is_better(const struct job_train *train, bool falls, double value, d
     return falls ? value < best * (1.0 - train->lr_threshold) : value > best * (1.0 + train->lr_threshold);
 }
 
-bool plateau_note(const struct training *training, int64_t epoch, const struct fleet_report *report,
-                  const struct checkpoint_score *score, struct checkpoint_state *state)
+bool plateau_note(const struct training *training, int64_t epoch, const struct checkpoint_score *score,
+                  struct checkpoint_state *state)
 {
     const struct job_train *train = &training->job->train;
     if (train->lr_schedule != JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU || epoch < train->warmup) {
         return false;
     }
-    bool is_loss = train->lr_monitor == JOB_LR_MONITOR_LOSS;
-    double value = is_loss ? score_loss(report->score[DATASET_SPLIT_VALID]) : score->valid;
-    if (is_better(train, is_loss || job_metric_falls(training->metric), value, state->plateau_best)) {
+    bool is_loss = train->lr_monitor == JOB_MONITOR_LOSS;
+    bool falls = is_loss || job_metric_falls((enum job_metric)training->metrics.of[0]);
+    double value = is_loss ? score->valid_loss : score->of[0].valid;
+    if (is_better(train, falls, value, state->plateau_best)) {
         state->plateau_best = value;
         state->plateau_n_bad = 0;
         return false;

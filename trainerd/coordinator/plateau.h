@@ -16,7 +16,7 @@ void plateau_begin(const struct job *job, struct checkpoint_state *state);
 double plateau_factor(const struct job *job, const struct checkpoint_state *state);
 
 /* What the evaluation after this epoch found: into the state. true: the rate is another from the next epoch on. */
-bool plateau_note(const struct training *training, int64_t epoch, const struct fleet_report *report,
-                  const struct checkpoint_score *score, struct checkpoint_state *state);
+bool plateau_note(const struct training *training, int64_t epoch, const struct checkpoint_score *score,
+                  struct checkpoint_state *state);
 
 #endif

@@ -13,7 +13,8 @@
 #define PRINT_BYTES 8192 /* a path and a sentence */
 #define N_LINE_MOST 100
 #define BAR_CELLS 20
-#define BAR_COLUMNS 105 /* in a narrower window, the metrics need the columns */
+#define NAME_COLUMNS 100 /* in a narrower window, the metrics need the columns of their name; … */
+#define BAR_COLUMNS 125  /* … in one narrower than this, those of the bar */
 
 void progress_duration(double seconds, char out[PROGRESS_TEXT_BYTES])
 {
@@ -90,6 +91,9 @@ void progress_begin(struct progress *progress, int64_t n_first, int64_t n_epoch,
     int64_t n = eval_every > 0 ? (n_epoch - n_first) / eval_every : 1;
     progress->stride = (n + N_LINE_MOST - 1) / N_LINE_MOST;
     progress->last = (struct progress_epoch){.train = NAN, .valid = NAN, .test = NAN, .best_valid = NAN, .best_test = NAN};
+    for (int i = 0; i < PROGRESS_METRICS_MOST; i++) {
+        progress->last.valid_of[i] = NAN;
+    }
 }
 
 /* Columns of the window, less one: a full line would wrap. */
@@ -125,15 +129,38 @@ static void append(struct line *line, const char *format, ...)
     }
 }
 
-static void append_metric(const struct progress *progress, struct line *line, const char *name, double value)
+/* "accuracy: valid 81.5 %"; metric "": without its name. */
+static void append_metric(const struct progress *progress, struct line *line, const char *metric, const char *split,
+                          double value)
 {
-    if (isnan(value)) {
-        return;
-    }
+    const char *colon = metric[0] != '\0' ? ": " : "";
     if (progress->is_of_numbers) {
-        append(line, "%s %.4g", name, value);
+        append(line, "%s%s%s %.4g", metric, colon, split, value);
     } else {
-        append(line, "%s %.1f %%", name, 100.0 * value);
+        append(line, "%s%s%s %.1f %%", metric, colon, split, 100.0 * value);
+    }
+}
+
+/* The first metric of all splits, named once, and the others of the validation split. */
+static void append_metrics(const struct progress *progress, struct line *line)
+{
+    const struct progress_epoch *now = &progress->last;
+    const struct {
+        const char *name;
+        double value;
+    } splits[] = {{"train", now->train}, {"valid", now->valid}, {"test", now->test}};
+    bool is_named = progress->n_metric > 0 && (!progress->is_live || line->columns >= NAME_COLUMNS);
+    const char *metric = is_named ? progress->metric[0] : "";
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+        if (!isnan(splits[i].value)) {
+            append_metric(progress, line, metric, splits[i].name, splits[i].value);
+            metric = "";
+        }
+    }
+    for (int i = 1; i < progress->n_metric; i++) {
+        if (!isnan(now->valid_of[i])) {
+            append_metric(progress, line, progress->metric[i], "valid", now->valid_of[i]);
+        }
     }
 }
 
@@ -160,9 +187,7 @@ static void line_build(const struct progress *progress, struct line *line)
         progress_duration(progress->left_s, text);
         append(line, "%s left", text);
     }
-    append_metric(progress, line, "train", now->train);
-    append_metric(progress, line, "valid", now->valid);
-    append_metric(progress, line, "test", now->test);
+    append_metrics(progress, line);
     progress_duration(now->epoch_s, text);
     append(line, "%s/epoch", text);
     if (now->n_bytes > 0) {
@@ -191,6 +216,7 @@ void progress_epoch(struct progress *progress, const struct progress_epoch *epoc
         now.train = progress->last.train;
         now.valid = progress->last.valid;
         now.test = progress->last.test;
+        memcpy(now.valid_of, progress->last.valid_of, sizeof now.valid_of);
     }
     progress->last = now;
     progress->left_s = left_s(progress, now_s);

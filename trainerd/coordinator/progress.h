@@ -11,12 +11,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#define PROGRESS_METRICS_MOST 8
+
 struct progress_epoch {
     int64_t n_done; /* epochs done, this one included */
     bool is_evaluated;
     double loss;
-    double train, valid, test;    /* NaN where not known */
-    double best_valid, best_test; /* of the best evaluation so far */
+    double train, valid, test;              /* NaN where not known */
+    double best_valid, best_test;           /* of the best evaluation so far */
+    double valid_of[PROGRESS_METRICS_MOST]; /* by metric: `valid`, and that of the others */
     double epoch_s, compute_s, pack_s, wait_s, evaluate_s;
     int64_t n_sent, n_bytes; /* sent, received by all workers */
 };
@@ -24,7 +27,9 @@ struct progress_epoch {
 struct progress {
     FILE *file;
     bool is_live;
-    bool is_of_numbers;         /* metrics are numbers as they are; else fractions, shown in per cent */
+    bool is_of_numbers; /* metrics are numbers as they are; else fractions, shown in per cent */
+    int n_metric;       /* their names, the one of `train`, `valid` and `test` first; 0: not known */
+    const char *metric[PROGRESS_METRICS_MOST];
     bool is_drawn;              /* the live line is on the screen */
     int64_t n_epoch, n_first;   /* epochs of the job; done when training began here */
     int64_t n_evaluation;       /* seen so far */

@@ -13,12 +13,21 @@ static bool is_ranked(enum job_metric metric)
 
 static bool is_of_numbers(enum job_metric metric)
 {
-    return metric == JOB_METRIC_R2 || metric == JOB_METRIC_RMSE || metric == JOB_METRIC_MAE;
+    return !job_metric_is_fraction(metric);
 }
 
 bool score_takes_rows(enum job_metric metric)
 {
     return is_ranked(metric) || is_of_numbers(metric) || metric == JOB_METRIC_MACRO_F1;
+}
+
+bool score_any_takes_rows(const struct job_choices *metrics)
+{
+    bool any = false;
+    for (int i = 0; i < metrics->n; i++) {
+        any = any || score_takes_rows((enum job_metric)metrics->of[i]);
+    }
+    return any;
 }
 
 enum status score_rows(enum job_metric metric, const struct score_labels *labels, const float *logits, int split, double *out)
@@ -31,25 +40,49 @@ enum status score_rows(enum job_metric metric, const struct score_labels *labels
                                          : score_ranked(metric, labels, logits, split, out);
 }
 
-enum status score_metric(const struct job *job, bool multi_label, int32_t n_class, enum job_metric *out)
+const char *score_name(int metric)
 {
-    enum job_metric metric = (enum job_metric)job->train.metric;
-    if (metric == JOB_METRIC_AUTO) {
-        metric = job_regresses(job) ? JOB_METRIC_R2 : multi_label ? JOB_METRIC_MICRO_F1 : JOB_METRIC_ACCURACY;
-    }
+    return job_choice_text("train", "metric", metric);
+}
+
+static enum status metric_check(const char *key, enum job_metric metric, bool multi_label, int32_t n_class)
+{
     if (metric == JOB_METRIC_ACCURACY && multi_label) {
         return status_fail(STATUS_CONFIG,
-                           "train.metric = \"accuracy\" is for one label per node, the dataset has %d "
+                           "%s = \"accuracy\" is for one label per node, the dataset has %d "
                            "label columns: expected \"micro_f1\", \"macro_f1\", \"roc_auc\" or \"average_precision\"",
-                           (int)n_class);
+                           key, (int)n_class);
     }
     if (is_ranked(metric) && !multi_label && n_class != 2) {
         return status_fail(STATUS_CONFIG,
-                           "train.metric = \"%s\" is for two classes or several labels per node, the "
+                           "%s = \"%s\" is for two classes or several labels per node, the "
                            "dataset has %d classes: expected \"accuracy\", \"micro_f1\" or \"macro_f1\"",
-                           job_choice_text("train", "metric", (int)metric), (int)n_class);
+                           key, score_name((int)metric), (int)n_class);
     }
-    *out = metric;
+    return STATUS_OK;
+}
+
+enum status score_metrics(const struct job *job, bool multi_label, int32_t n_class, struct job_choices *out)
+{
+    const struct job_choices asked = job_metrics(job);
+    struct job_choices metrics = {0};
+    const char *key = job->train.metrics.n > 0 ? "train.metrics" : "train.metric";
+    for (int i = 0; i < asked.n; i++) {
+        int metric = asked.of[i], at = 0;
+        if (metric == JOB_METRIC_AUTO) {
+            metric = job_regresses(job) ? JOB_METRIC_R2 : multi_label ? JOB_METRIC_MICRO_F1 : JOB_METRIC_ACCURACY;
+        }
+        enum status status = metric_check(key, (enum job_metric)metric, multi_label, n_class);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        while (at < metrics.n && metrics.of[at] != metric) {
+            at++;
+        }
+        metrics.of[at] = metric;
+        metrics.n = at == metrics.n ? at + 1 : metrics.n;
+    }
+    *out = metrics;
     return STATUS_OK;
 }
 

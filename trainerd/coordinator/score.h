@@ -28,11 +28,14 @@ enum score_sum {
     SCORE_SUM_WEIGHT /* that the loss is a mean over */
 };
 
-/* The job's metric with "auto" filled in: accuracy for single labels, micro_f1 for several, r2 for numbers.
+/* The job's metrics (job_metrics) with "auto" filled in: accuracy for single labels, micro_f1 for several, r2 for numbers. Each is there once.
  *
  *   errors  STATUS_CONFIG accuracy of several labels per node, roc_auc and average_precision of more than two classes
  */
-enum status score_metric(const struct job *job, bool multi_label, int32_t n_class, enum job_metric *out);
+enum status score_metrics(const struct job *job, bool multi_label, int32_t n_class, struct job_choices *out);
+
+/* Name of a metric, as train.metric has it. */
+const char *score_name(int metric);
 
 /* accuracy = correct / rows · micro_f1 = 2 tp / (2 tp + fp + fn), 0 when nothing is positive; single labels: accuracy.
  * NaN where score_takes_rows, and where there is no labelled row. */
@@ -58,15 +61,18 @@ struct score_labels {
 enum status score_labels_copy(const struct dataset *dataset, struct score_labels *out);
 void score_labels_release(struct score_labels *labels);
 
-#define SCORE_SPLIT_ALL (-1)
+/* By enum dataset_split; behind them all labelled nodes. */
+#define SCORE_SPLIT_ALL 4
+#define SCORE_N_SPLIT 5
 
 static inline bool score_counts(const struct score_labels *labels, int64_t node, int split)
 {
     return split == SCORE_SPLIT_ALL || labels->split[node] == split;
 }
 
-/* Does the metric come from logits, as sums cannot give it? */
+/* Does the metric, or one of them, come from logits, as sums cannot give it? */
 bool score_takes_rows(enum job_metric metric);
+bool score_any_takes_rows(const struct job_choices *metrics);
 
 /* Such a metric of one split.
  *

@@ -111,7 +111,7 @@ enum status score_ranked(enum job_metric metric, const struct score_labels *labe
                 status = status_fail(STATUS_TRAINING,
                                      "the logit of node %lld, column %d is not a number: "
                                      "no %s; a smaller train.lr may help",
-                                     (long long)node, (int)column, job_choice_text("train", "metric", (int)metric));
+                                     (long long)node, (int)column, score_name((int)metric));
                 break;
             }
             row[n_row++] = row_key(score, is_positive);

@@ -5,6 +5,7 @@
 #include "protocol/job/schedule.h"
 #include "protocol/memory.h"
 #include "trainerd/coordinator/guard.h"
+#include "trainerd/coordinator/patience.h"
 #include "trainerd/coordinator/plateau.h"
 #include "trainerd/coordinator/results/metrics.h"
 #include "trainerd/coordinator/training_arrays.h"
@@ -23,11 +24,22 @@ uint64_t training_partition_hash(const struct partition *partition)
     return XXH3_64bits_withSeed(partition->order, (size_t)partition->n_node * sizeof *partition->order, begin);
 }
 
+/* Nothing is known. */
+static struct checkpoint_score score_none(void)
+{
+    struct checkpoint_score score = {.loss = NAN, .valid_loss = NAN};
+    for (int i = 0; i < JOB_CHOICES_MOST; i++) {
+        score.of[i] = (struct checkpoint_metric){NAN, NAN, NAN};
+    }
+    return score;
+}
+
 void training_begin(struct training *training, const char *dataset, uint64_t partition)
 {
-    const struct checkpoint_score none = {NAN, NAN, NAN, NAN};
+    const struct checkpoint_score none = score_none();
     training->state = (struct checkpoint_state){.best_epoch = -1, .best = none, .last = none, .partition = partition};
     guard_begin(&training->state);
+    patience_begin(&training->state);
     plateau_begin(training->job, &training->state);
     snprintf(training->state.dataset, sizeof training->state.dataset, "%s", dataset);
     training->is_scored = false;
@@ -87,61 +99,34 @@ enum status training_resume(struct training *training, const struct checkpoint *
 
 /* --- scoring --- */
 
-enum status training_score_rows(struct training *training, enum dataset_split first, double of[4], double *all_out)
-{
-    size_t n = (size_t)training->labels.n_node * (size_t)training->n_class;
-    float *logits;
-    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *logits, &logits);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    status = training_logits(training, logits);
-    for (int split = first; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {
-        status = score_rows(training->metric, &training->labels, logits, split, &of[split]);
-    }
-    if (status == STATUS_OK && all_out != NULL) {
-        status = score_rows(training->metric, &training->labels, logits, SCORE_SPLIT_ALL, all_out);
-    }
-    memory_release(MEMORY_OTHER, logits, n, sizeof *logits);
-    return status;
-}
-
-static enum status score_from_rows(struct training *training, struct checkpoint_score *out)
-{
-    double of[4] = {0};
-    enum status status = training_score_rows(training, DATASET_SPLIT_TRAIN, of, NULL);
-    if (status == STATUS_OK) {
-        out->train = of[DATASET_SPLIT_TRAIN];
-        out->valid = of[DATASET_SPLIT_VALID];
-        out->test = of[DATASET_SPLIT_TEST];
-    }
-    return status;
-}
-
 static enum status score(struct training *training, const struct fleet_report *report, struct checkpoint_score *out)
 {
-    out->train = score_from_sums(training->metric, training->multi_label, report->score[DATASET_SPLIT_TRAIN]);
-    out->valid = score_from_sums(training->metric, training->multi_label, report->score[DATASET_SPLIT_VALID]);
-    out->test = score_from_sums(training->metric, training->multi_label, report->score[DATASET_SPLIT_TEST]);
-    return score_takes_rows(training->metric) ? score_from_rows(training, out) : STATUS_OK;
+    struct training_scores found;
+    enum status status = training_score(training, report, DATASET_SPLIT_TRAIN, DATASET_SPLIT_TEST, &found);
+    out->valid_loss = score_loss(report->score[DATASET_SPLIT_VALID]);
+    for (int i = 0; i < training->metrics.n && status == STATUS_OK; i++) {
+        const double *of = found.of[i];
+        out->of[i] = (struct checkpoint_metric){of[DATASET_SPLIT_TRAIN], of[DATASET_SPLIT_VALID], of[DATASET_SPLIT_TEST]};
+    }
+    return status;
 }
 
-/* The best model by the validation split; of equals, the earlier one. Without such a split it is the last: the training split would
+/* The best model by the first metric of the validation split; of equals, the earlier one. Without such a split it is the last: the training split would
  * choose the one that has learned it by heart. */
 static bool is_better(const struct training *training, const struct checkpoint_score *now)
 {
     const struct checkpoint_state *state = &training->state;
-    bool better = job_metric_falls(training->metric) ? now->valid < state->best.valid : now->valid > state->best.valid;
-    return state->best_epoch < 0 || better || isnan(state->best.valid);
+    double valid = now->of[0].valid, best = state->best.of[0].valid;
+    bool better = job_metric_falls((enum job_metric)training->metrics.of[0]) ? valid < best : valid > best;
+    return state->best_epoch < 0 || better || isnan(best);
 }
 
 /* The learning rate may fall after it. */
-static enum status note_plateau(struct training *training, int64_t epoch, const struct fleet_report *report,
-                                const struct checkpoint_score *now)
+static enum status note_plateau(struct training *training, int64_t epoch, const struct checkpoint_score *now)
 {
     struct checkpoint_state *state = &training->state;
     const struct job_train *train = &training->job->train;
-    if (!plateau_note(training, epoch, report, now, state)) {
+    if (!plateau_note(training, epoch, now, state)) {
         return STATUS_OK;
     }
     progress_print(training->progress, "epoch %lld: no better valid %s in %lld evaluation%s; the learning rate falls to %g",
@@ -155,13 +140,12 @@ static enum status note_evaluation(struct training *training, int64_t epoch, con
 {
     struct checkpoint_state *state = &training->state;
     training->is_scored = true;
+    patience_note(training, now, state);
     if (!is_better(training, now)) {
-        state->n_stale++;
         return STATUS_OK;
     }
     state->best = *now;
     state->best_epoch = epoch;
-    state->n_stale = 0;
     return fleet_keep_best(training->fleet);
 }
 
@@ -289,24 +273,27 @@ static bool is_checkpoint_due(struct training *training)
 static void show_epoch(struct training *training, const struct fleet_report *report, bool is_evaluated)
 {
     const struct checkpoint_state *state = &training->state;
-    const struct progress_epoch seen = {.n_done = state->n_epoch,
-                                        .is_evaluated = is_evaluated,
-                                        .loss = state->last.loss,
-                                        .train = state->last.train,
-                                        .valid = state->last.valid,
-                                        .test = state->last.test,
-                                        .best_valid = state->best_epoch >= 0 ? state->best.valid : NAN,
-                                        .best_test = state->best_epoch >= 0 ? state->best.test : NAN,
-                                        .epoch_s = report->epoch_s,
-                                        .compute_s = report->compute_s,
-                                        .pack_s = report->pack_s,
-                                        .wait_s = report->wait_s,
-                                        .evaluate_s = report->evaluate_s,
-                                        .n_sent = (int64_t)report->bytes_sent,
-                                        .n_bytes = (int64_t)report->bytes_received};
+    struct progress_epoch seen = {.n_done = state->n_epoch,
+                                  .is_evaluated = is_evaluated,
+                                  .loss = state->last.loss,
+                                  .train = state->last.of[0].train,
+                                  .valid = state->last.of[0].valid,
+                                  .test = state->last.of[0].test,
+                                  .best_valid = state->best_epoch >= 0 ? state->best.of[0].valid : NAN,
+                                  .best_test = state->best_epoch >= 0 ? state->best.of[0].test : NAN,
+                                  .epoch_s = report->epoch_s,
+                                  .compute_s = report->compute_s,
+                                  .pack_s = report->pack_s,
+                                  .wait_s = report->wait_s,
+                                  .evaluate_s = report->evaluate_s,
+                                  .n_sent = (int64_t)report->bytes_sent,
+                                  .n_bytes = (int64_t)report->bytes_received};
     double now_s = clock_s();
+    for (int i = 0; i < training->metrics.n; i++) {
+        seen.valid_of[i] = state->last.of[i].valid;
+    }
     progress_epoch(training->progress, &seen, now_s);
-    events_epoch(training->events, training->progress, training->metric, training->memory, now_s);
+    events_epoch(training->events, training->progress, (enum job_metric)training->metrics.of[0], training->memory, now_s);
 }
 
 static enum status run_epoch(struct training *training, int64_t epoch)
@@ -316,7 +303,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     struct fleet_report report = {0};
     bool is_last = epoch + 1 == train->epochs;
     bool evaluate = is_last || (train->eval_every > 0 && (epoch + 1) % train->eval_every == 0);
-    struct checkpoint_score now = {NAN, NAN, NAN, NAN};
+    struct checkpoint_score now = score_none();
     double lr = schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training);
 
     training->is_scored = false;
@@ -329,14 +316,14 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     now.loss = report.loss;
     if (status == STATUS_OK && evaluate) {
         status = note_evaluation(training, epoch, &now);
-        status = status == STATUS_OK ? note_plateau(training, epoch, &report, &now) : status;
+        status = status == STATUS_OK ? note_plateau(training, epoch, &now) : status;
     }
     if (status == STATUS_OK) {
         const struct metrics_epoch left = {.epoch = epoch,
                                            .score = now,
                                            .state = state,
-                                           .guards = training->job->exchange.guard_every > 0,
-                                           .clips = train->clip_norm > 0.0,
+                                           .job = training->job,
+                                           .metrics = &training->metrics,
                                            .report = &report,
                                            .lr = lr};
         status = metrics_write(training->output, training->tensorboard, &left);
@@ -362,7 +349,7 @@ static enum status evaluate_only(struct training *training)
     struct fleet_report report = {0};
     double start = clock_s();
     enum status status = fleet_epoch(training->fleet, (uint32_t)training->state.n_epoch, false, true, &report);
-    struct checkpoint_score now = {NAN, NAN, NAN, NAN};
+    struct checkpoint_score now = score_none();
     if (status == STATUS_OK) {
         status = score(training, &report, &now);
     }
@@ -373,7 +360,7 @@ static enum status evaluate_only(struct training *training)
     training->is_scored = true;
     now.loss = training->state.n_epoch > 0 ? training->state.last.loss : score_loss(report.score[DATASET_SPLIT_TRAIN]);
     training->state.last = now;
-    if (training->state.best_epoch >= 0 && !isnan(training->state.best.valid)) {
+    if (training->state.best_epoch >= 0 && !isnan(training->state.best.of[0].valid)) {
         return STATUS_OK;
     }
     training->state.best = now;
@@ -471,7 +458,7 @@ enum status training_run(struct training *training)
     bool goes_back = train->on_nan == JOB_ON_NAN_ROLLBACK;
     enum status status = begin_checkpoints(training);
     while (status == STATUS_OK && state->n_epoch < train->epochs) {
-        if (train->patience > 0 && state->n_stale >= train->patience) {
+        if (patience_is_over(training->job, state)) {
             training->end = TRAINING_END_PATIENCE;
             break;
         }

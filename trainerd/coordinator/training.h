@@ -36,8 +36,8 @@ struct training {
     volatile sig_atomic_t *save;       /* not 0: write a checkpoint after the running epoch, and set to 0. NULL: never */
     int32_t n_class;
     bool multi_label;
-    enum job_metric metric;
-    struct score_labels labels;      /* of the whole graph; filled where the metric, or the counts of the result, take logits */
+    struct job_choices metrics;      /* score_metrics; the first one chooses the best weights */
+    struct score_labels labels;      /* of the whole graph; filled where a metric, or the counts of the result, take logits */
     int64_t n_weight;                /* floats that every worker has */
     const int64_t *n_embedding;      /* n_part: floats of each part's embeddings; NULL: none */
     const int64_t *n_kept;           /* n_part: floats that each part keeps from epoch to epoch; NULL: none */
@@ -94,17 +94,17 @@ enum status training_rows_place(struct training *training, uint32_t what, int64_
 /* Logits of the last evaluation in the dataset's order. out n_node × n_class */
 enum status training_logits(struct training *training, float *out);
 
-/* The metric, one that score_takes_rows, of the splits from `first` on, and of all labelled nodes, from the logits of the present weights: of by enum dataset_split; all_out
- * NULL: not wanted. errors  STATUS_NOMEM, those of the fleet */
-enum status training_score_rows(struct training *training, enum dataset_split first, double of[4], double *all_out);
-
-/* Metrics of a prediction by split; NaN: without labelled rows. */
+/* The job's metrics by split; NaN: without labelled rows. */
 struct training_scores {
-    double of[4]; /* by enum dataset_split; DATASET_SPLIT_NONE: of labelled nodes outside of all splits */
-    double all;
+    double of[JOB_CHOICES_MOST][SCORE_N_SPLIT]; /* DATASET_SPLIT_NONE: of labelled nodes outside of all splits */
 };
 
-/* In place of training_run: evaluate the weights that the workers have been given. In training_predict.c. errors  those of the fleet */
+/* The metrics of the splits from `first` to `last` of an evaluation, from its sums and where metrics take rows from the workers' logits. In
+ * training_score.c. errors  STATUS_NOMEM, STATUS_TRAINING, those of the fleet */
+enum status training_score(struct training *training, const struct fleet_report *report, int first, int last,
+                           struct training_scores *out);
+
+/* In place of training_run: evaluate the weights that the workers have been given. In training_score.c. errors  those of the fleet */
 enum status training_predict(struct training *training, struct training_scores *out);
 
 /* Floats of all weights, those that every worker has, then each part's embeddings: the length of a checkpoint's arrays. */

@@ -21,7 +21,7 @@ static void print_event(const json_t *event, bool is_first)
     text_value(number_of(event, keys[0]), text);
     printf(" %12s", text);
     for (int i = 1; i < 4; i++) {
-        text_percent(number_of(event, keys[i]), text);
+        text_metric(event, keys[i], text);
         printf(" %9s", text);
     }
     static const char *const times[] = {"epoch_s", "compute_s", "wait_s"};

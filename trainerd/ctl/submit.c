@@ -164,8 +164,8 @@ static void show_epoch(struct wait *wait, const json_t *event)
     text_value(number_of(event, "loss"), loss);
     text_metric(event, "valid_metric", valid);
     text_duration(number_of(event, "seconds_left"), left);
-    fprintf(stderr, "epoch %lld/%lld  loss %s  valid %s  %s left\n", (long long)integer_of(event, "epoch"),
-            (long long)integer_of(event, "epochs"), loss, valid, left);
+    fprintf(stderr, "epoch %lld/%lld  loss %s  %s: valid %s  %s left\n", (long long)integer_of(event, "epoch"),
+            (long long)integer_of(event, "epochs"), loss, text_of(event, "metric"), valid, left);
     wait->shown_s = clock_s();
 }
 

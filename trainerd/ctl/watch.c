@@ -44,8 +44,8 @@ static void print_event(const struct watch *watch, const json_t *event)
         text_value(number_of(event, "loss"), loss);
         text_metric(event, "valid_metric", valid);
         text_duration(number_of(event, "seconds_left"), left);
-        printf("epoch %lld/%lld  loss %s  valid %s  %s left\n", (long long)integer_of(event, "epoch"),
-               (long long)integer_of(event, "epochs"), loss, valid, left);
+        printf("epoch %lld/%lld  loss %s  %s: valid %s  %s left\n", (long long)integer_of(event, "epoch"),
+               (long long)integer_of(event, "epochs"), loss, text_of(event, "metric"), valid, left);
     } else if (strcmp(kind, "checkpoint") == 0) {
         printf("checkpoint after epoch %lld\n", (long long)integer_of(event, "epoch"));
     }

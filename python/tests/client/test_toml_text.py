@@ -24,7 +24,7 @@ class AJobOfDicts(unittest.TestCase):
         self.assertEqual(tomllib.loads(trainerd.job_text(job)), job)
 
     def test_is_accepted_by_trainerd_check(self) -> None:
-        job = {"name": "checked", "dataset": {"generator": "karate", "homophily": 1e-3}, "train": {"lr": 1e-05, "epochs": 3},
+        job = {"name": "checked", "dataset": {"generator": "karate", "homophily": 1e-3}, "train": {"lr": 1e-05, "epochs": 3, "metrics": ["macro_f1", "accuracy"]},
                "model": {"kind": "gat", "heads": 2, "learn_eps": False}, "memory": {"limit": "1GiB"}}
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "job.toml")
@@ -43,6 +43,7 @@ class AJobOfDicts(unittest.TestCase):
             ({"train": {"deep": {"er": 1}}}, "train.deep: {'er': 1} is a dict"),
             ({"name": "\udcff"}, "is not UTF-8"),
             ({"name": b"bytes"}, "name: b'bytes' is a bytes"),
+            ({"train": {"metrics": ["accuracy", 3]}}, "train.metrics: 3 in a list is a int, expected texts"),
         ]
         for job, words in wrong:
             with self.subTest(words), self.assertRaises(trainerd.JobFileError) as caught:
@@ -52,8 +53,8 @@ class AJobOfDicts(unittest.TestCase):
 
 class Settings(unittest.TestCase):
     def test_are_written_as_set_takes_them(self) -> None:
-        self.assertEqual(settings_of({"train.epochs": 3, "name": "x", "model.residual": True}),
-                         ["train.epochs=3", 'name="x"', "model.residual=true"])
+        self.assertEqual(settings_of({"train.epochs": 3, "name": "x", "model.residual": True, "train.metrics": ("r2", "mae")}),
+                         ["train.epochs=3", 'name="x"', "model.residual=true", 'train.metrics=["r2", "mae"]'])
         self.assertEqual(settings_of(["train.epochs=3"]), ["train.epochs=3"])
         self.assertEqual(settings_of(None), [])
 

@@ -343,6 +343,7 @@ Test(trainctl, watch_on_no_terminal_writes_lines)
 {
     EXPECT(0, "", "submit", "job.toml");
     EXPECT(0, "epoch 3/3  loss ", "watch", "1");
+    cr_assert_not_null(strstr(printed, "  accuracy: valid "), "%s", printed);
     cr_assert_not_null(strstr(printed, "job 1: SUCCEEDED"));
     cr_assert_null(strchr(printed, '\x1b'));
 }
@@ -360,6 +361,32 @@ Test(trainctl, a_picture_comes_from_the_daemon_or_from_a_folder)
     EXPECT(0, "t.svg", "plot", "1", "-x", "time", "-o", "t.svg");
     EXPECT(2, "ends in neither .svg nor .png", "plot", "1", "-o", "x.gif");
     EXPECT(66, "cannot open 'nowhere/metrics.jsonl'", "plot", "--from", "nowhere");
+}
+
+Test(trainctl, a_pictures_axes_have_the_metrics_name_and_unit_and_the_loss_of_both_splits)
+{
+    static char svg[1 << 16];
+    mkdir(folder_path("m"), 0777);
+    folder_write("m/metrics.jsonl",
+                 "{\"epoch\":0,\"metric\":\"rmse\",\"loss\":2,\"valid_loss\":3,\"train_metric\":2,\"valid_metric\":0.25}\n"
+                 "{\"epoch\":1,\"metric\":\"rmse\",\"loss\":1,\"valid_loss\":2,\"train_metric\":1,\"valid_metric\":0.5}\n");
+    EXPECT(0, "m.svg", "plot", "--from", "m", "-o", "m.svg");
+    folder_read("m.svg", svg, sizeof svg);
+    cr_expect(strstr(svg, ">rmse<") && strstr(svg, "best valid 0.25<") && !strstr(svg, " %<"), "%s", svg);
+    const char *valid = strstr(svg, ">valid<");
+    cr_expect(valid != NULL && strstr(valid + 1, ">valid<") != NULL, "beside the loss, and beside the metric: %s", svg);
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
+    EXPECT(0, "k.svg", "plot", "1");
+    folder_read("k.svg", svg, sizeof svg);
+    cr_expect(strstr(svg, ">accuracy<") && strstr(svg, " %<"), "%s", svg);
+    EXPECT(0, "both.svg", "plot", "--from", "runs/k", "--from", "runs/k-1", "-o", "both.svg");
+    folder_read("both.svg", svg, sizeof svg);
+    cr_expect(strstr(svg, ">valid accuracy<") && strstr(svg, ">test accuracy<"), "%s", svg);
+    mkdir(folder_path("n"), 0777);
+    folder_write("n/metrics.jsonl", "{\"epoch\":0,\"metric\":\"mae\",\"loss\":2,\"valid_metric\":0.25}\n");
+    EXPECT(0, "both.svg", "plot", "--from", "m", "--from", "n", "-o", "both.svg");
+    folder_read("both.svg", svg, sizeof svg);
+    cr_expect(strstr(svg, ">valid metric<") && !strstr(svg, " %<"), "of several errors: %s", svg);
 }
 
 Test(trainctl, a_picture_of_an_output_folder_is_of_the_run_in_it_where_none_has_succeeded)

@@ -228,6 +228,49 @@ Test(predict, of_several_labels_each_is_there_where_its_probability_is_above_a_h
 }
 
 /* relu of the first layer's output through the linear layer behind it: the logits. */
+Test(predict, embeddings_are_what_norm_and_activation_make_of_a_layer_where_they_are_asked_for)
+{
+    static float scale[8], shift[8], other[4][8 * 24];
+    const struct safetensor tensors[] = {{.name = "norms.0.weight", .n_dim = 1, .shape = {8}, .data = scale},
+                                         {.name = "norms.0.bias", .n_dim = 1, .shape = {8}, .data = shift},
+                                         {.name = "convs.0.lin.weight", .n_dim = 2, .shape = {8, 24}, .data = other[0]},
+                                         {.name = "convs.0.bias", .n_dim = 1, .shape = {8}, .data = other[1]},
+                                         {.name = "convs.1.lin.weight", .n_dim = 2, .shape = {4, 8}, .data = other[2]},
+                                         {.name = "convs.1.bias", .n_dim = 1, .shape = {4}, .data = other[3]}};
+    static const char *const layers[] = {"convs.0", "norms.0", "acts.0"};
+    struct npy rows[3];
+    job_run("--set output.dir=o --set model.norm=layer");
+    for (int i = 0; i < 3; i++) {
+        char path[32];
+        job_run("--set predict.model=o --set output.dir=p%d --set output.embeddings=%s --set workers.count=%d", i, layers[i],
+                1 + i);
+        snprintf(path, sizeof path, "p%d", i);
+        expect_memory(path, layers[i]);
+        snprintf(path, sizeof path, "p%d/embeddings.npy", i);
+        rows[i] = array_of(path);
+        cr_assert(rows[i].shape[0] == 400 && rows[i].shape[1] == 8);
+    }
+    cr_assert_eq(safetensors_load(folder_path("o/best.safetensors"), tensors, 6), STATUS_OK, "%s", status_reason());
+    for (int64_t i = 0; i < 400; i++) {
+        double mean = 0.0, variance = 0.0;
+        for (int64_t k = 0; k < 8; k++) {
+            mean += npy_real(&rows[0], 8 * i + k) / 8.0;
+        }
+        for (int64_t k = 0; k < 8; k++) {
+            variance += pow(npy_real(&rows[0], 8 * i + k) - mean, 2.0) / 8.0;
+        }
+        for (int64_t k = 0; k < 8; k++) {
+            double norm = npy_real(&rows[1], 8 * i + k);
+            double wanted = (npy_real(&rows[0], 8 * i + k) - mean) / sqrt(variance + 1e-5) * scale[k] + shift[k];
+            cr_assert_float_eq(norm, wanted, 1e-4, "norm, row %ld, column %ld", (long)i, (long)k);
+            cr_assert_eq(npy_real(&rows[2], 8 * i + k), fmax(norm, 0.0), "activation, row %ld, column %ld", (long)i, (long)k);
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        npy_close(&rows[i]);
+    }
+}
+
 Test(predict, embeddings_are_a_layers_output_before_its_activation)
 {
     static float first[8 * 24], first_bias[8], weight[4 * 8], bias[4];
@@ -349,7 +392,7 @@ Test(predict, what_cannot_be_predicted_is_refused_with_the_reason)
                    "dataset 'sbm' has 25 feature columns, expected 24, as many as the model in 'o' was trained with");
     expect_refused(66, "--set predict.model=nowhere --set output.dir=p", "predict.model: 'nowhere': No such file or directory");
     expect_refused(78, "--set predict.model=o --set output.dir=p --set output.embeddings=convs.7",
-                   "the model has no layer of that name, expected one of convs.0, convs.1");
+                   "the model has no layer of that name, expected one of convs.0, acts.0, convs.1");
     expect_refused(
         78, "--set predict.model=o --set output.dir=o",
         "output.dir = 'o' has the results of a training, which those of a prediction would replace: expected another "

@@ -99,6 +99,24 @@ Test(results, patience_without_a_validation_split_is_refused)
     cr_assert_not(folder_has("o"));
 }
 
+Test(results, an_end_by_patience_says_what_got_no_better)
+{
+    static const char *const monitors[] = {"loss", "metric"}, *const what[] = {"valid loss", "valid macro_f1"};
+    for (int i = 0; i < 2; i++) {
+        char words[128];
+        job_run("--set train.epochs=50 --set train.lr=0 --set train.metrics=macro_f1,accuracy --set train.patience=2 "
+                "--set train.patience_monitor=%s",
+                monitors[i]);
+        json_t *result = results_json(folder_path("o/result.json"));
+        snprintf(words, sizeof words, "no better %s in 2 evaluations, after 3 of 50 epochs", what[i]);
+        cr_expect_str_eq(json_string_value(json_object_get(result, "reason")), words);
+        snprintf(words, sizeof words, "stopped after 3 epochs: no better %s in 2 evaluations", what[i]);
+        cr_expect_not_null(strstr(job_run_log, words), "%s", job_run_log);
+        cr_expect_not_null(strstr(job_run_log, "test accuracy "), "%s", job_run_log);
+        json_decref(result);
+    }
+}
+
 Test(results, what_the_labels_or_splits_have_no_place_for_is_refused)
 {
     cr_assert_eq(job_run_code("", NO_VALID "--set train.lr_schedule=reduce_on_plateau"), 78, "%s", job_run_log);

@@ -191,6 +191,37 @@ Test(job, a_mistaken_setting_is_named)
                      (const char *const[]){"section.key=value", NULL});
 }
 
+Test(job, a_list_of_choices_keeps_its_order_and_is_written_in_brackets_or_between_commas)
+{
+    static const char *const texts[] = {"metrics = [\"roc_auc\", \"accuracy\"]", "metrics = \"roc_auc, accuracy\"",
+                                        "metrics = [\n  \"roc_auc\",  # first\n  \"accuracy\",\n]"};
+    static const char *const settings[] = {"train.metrics=[\"roc_auc\", \"accuracy\"]", "train.metrics=roc_auc,accuracy",
+                                           "train.metrics='roc_auc, accuracy'"};
+    for (size_t i = 0; i < 3; i++) {
+        struct job job;
+        char text[128];
+        snprintf(text, sizeof text, GRAPH "[train]\n%s\n", texts[i]);
+        cr_assert_eq(job_case_load(text, &job), STATUS_OK, "%s", status_reason());
+        cr_assert(job.train.metrics.n == 2 && job.train.metrics.of[0] == JOB_METRIC_ROC_AUC &&
+                  job.train.metrics.of[1] == JOB_METRIC_ACCURACY);
+        cr_assert_eq(job_case_load_set(GRAPH "[train]\nmetrics = [\"macro_f1\"]\n", settings[i], &job), STATUS_OK, "%s",
+                     status_reason());
+        cr_assert(job.train.metrics.n == 2 && job.train.metrics.of[0] == JOB_METRIC_ROC_AUC &&
+                  job.train.metrics.of[1] == JOB_METRIC_ACCURACY);
+        char *printed = job_print(&job);
+        cr_assert_not_null(strstr(printed, "\nmetrics = [\"roc_auc\", \"accuracy\"]\n"), "%s", printed);
+        free(printed);
+        cr_assert_eq(job_case_load_set(text, i == 0 ? "train.metrics=[]" : "train.metrics=", &job), STATUS_OK);
+        cr_assert_eq(job.train.metrics.n, 0);
+    }
+    REFUSED(GRAPH "[train]\nmetrics = [\"acuracy\"]\n", "job.toml:4:11: train.metrics is \"acuracy\"",
+            "a list of any of auto, accuracy", "did you mean \"accuracy\"?");
+    REFUSED(GRAPH "[train]\nmetrics = [\"r2\", 3]\n", "job.toml:4:11: train.metrics is an array", "a list of any of");
+    REFUSED(GRAPH "[train]\nmetrics = 3\n", "train.metrics is a whole number", "a list of any of");
+    REFUSED(GRAPH "[train]\nmetrics = [\"accuracy\", \"roc_auc\", \"accuracy\"]\n", "a list with \"accuracy\" twice");
+    REFUSED(GRAPH "[train]\nmetrics = [\"a\\u0000\"]\n", "a NUL character");
+}
+
 Test(job, printed_jobs_read_back_as_the_same_bytes)
 {
     const char *set[] = {"name=\"q\\\"uo\\\\te \\u00e9\"",
@@ -205,6 +236,7 @@ Test(job, printed_jobs_read_back_as_the_same_bytes)
                          "memory.limit=3GiB",
                          "output.dir=\"tab\\tnewline\\nbell\\u0007del\\u007f\"",
                          "model.residual=true",
+                         "train.metrics=macro_f1,auto",
                          "model.kind=gin"};
     struct job first, second;
     memset(&first, 0xaa, sizeof first);

@@ -156,6 +156,32 @@ Test(job_rules, a_loss_of_numbers_is_refused_with_what_is_made_of_classes)
     cr_assert_not_null(strstr(job_remarks(), "train.huber_delta is not used"), "%s", job_remarks());
 }
 
+Test(job_rules, the_metrics_of_a_job_are_all_of_classes_or_all_of_numbers)
+{
+    struct job job;
+    cr_assert_eq(job_case_load(NUMBERS "metrics = [\"rmse\", \"mae\"]\n", &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job_case_load(GRAPH "[train]\nmetric = \"roc_auc\"\nmetrics = [\"roc_auc\", \"accuracy\"]\n", &job), STATUS_OK,
+                 "%s", status_reason());
+    REFUSED(NUMBERS "metrics = [\"rmse\", \"accuracy\"]\n", "job.toml:5:11: the metric \"accuracy\" is of classes");
+    REFUSED(GRAPH "[train]\nmetrics = [\"accuracy\", \"r2\"]\n", "job.toml:4:11: the metric \"r2\" is of numbers");
+    REFUSED(GRAPH "[train]\nmetric = \"accuracy\"\nmetrics = [\"roc_auc\", \"accuracy\"]\n",
+            "job.toml:5:11: train.metrics begins with \"roc_auc\"", "train.metric is \"accuracy\"", "train.metrics alone");
+}
+
+Test(job_rules, keys_of_patience_are_not_used_without_it)
+{
+    struct job job;
+    cr_assert_eq(job_case_load(GRAPH "[train]\npatience = 3\npatience_monitor = \"loss\"\nmin_delta = 1e-4\n", &job),
+                 STATUS_OK);
+    cr_assert(job.train.patience_monitor == JOB_MONITOR_LOSS && job.train.min_delta == 1e-4);
+    cr_assert_str_eq(job_remarks(), "");
+    cr_assert_eq(job_case_load(GRAPH "[train]\npatience_monitor = \"loss\"\nmin_delta = 1e-4\n", &job), STATUS_OK);
+    cr_assert_str_eq(job_remarks(), "job.toml:4:20: train.patience_monitor is not used: train.patience is 0\n"
+                                    "job.toml:5:13: train.min_delta is not used: train.patience is 0\n");
+    REFUSED(GRAPH "[train]\npatience = 3\nmin_delta = -0.1\n", "job.toml:5:13: train.min_delta is -0.1", "from 0.0");
+    REFUSED(GRAPH "[train]\nmonitor = \"loss\"\n", "did you mean 'train.patience_monitor'?");
+}
+
 #define PLATEAU GRAPH "[train]\nlr_schedule = \"reduce_on_plateau\"\n"
 
 Test(job_rules, a_rate_that_falls_by_evaluations_wants_some_and_room_to_fall)
@@ -163,7 +189,7 @@ Test(job_rules, a_rate_that_falls_by_evaluations_wants_some_and_room_to_fall)
     struct job job;
     cr_assert_eq(job_case_load(PLATEAU "lr_patience = 3\nlr_min = 1e-4\n", &job), STATUS_OK, "%s", status_reason());
     cr_assert_eq(job.train.lr_schedule, JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU);
-    cr_assert_eq(job.train.lr_monitor, JOB_LR_MONITOR_LOSS);
+    cr_assert_eq(job.train.lr_monitor, JOB_MONITOR_LOSS);
     cr_assert_eq(job.train.lr_patience, 3);
     REFUSED(PLATEAU "eval_every = 0\n", "job.toml:4:", "asks for none");
     REFUSED(PLATEAU "lr_gamma = 1.0\n", "job.toml:5:", "between 0 and 1");

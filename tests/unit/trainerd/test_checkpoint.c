@@ -51,13 +51,14 @@ static void save(int64_t n_epoch)
     checkpoint.state = (struct checkpoint_state){.n_epoch = n_epoch,
                                                  .best_epoch = n_epoch - 1,
                                                  .n_stale = 3,
-                                                 .best = {0.5, 0.9, 0.8, 0.7},
-                                                 .last = {0.4, 0.9, NAN, NAN},
+                                                 .best = {0.5, 0.6, {{0.9, 0.8, 0.7}, {0.3, 0.2, 0.1}}},
+                                                 .last = {0.4, NAN, {{0.9, NAN, NAN}}},
                                                  .n_metrics_bytes = 1234,
                                                  .n_guard = 3,
                                                  .plateau_lr = 0.125,
                                                  .plateau_best = -2.5,
                                                  .plateau_n_bad = 2,
+                                                 .patience_best = 0.8,
                                                  .n_back_off = 2,
                                                  .guard_epoch = n_epoch - 2,
                                                  .guard_error = 0.75,
@@ -106,12 +107,15 @@ Test(checkpoint, what_was_saved_is_loaded_bit_for_bit)
     cr_assert_eq(read.state.n_epoch, 12);
     cr_assert_eq(read.state.best_epoch, 11);
     cr_assert_eq(read.state.n_stale, 3);
-    cr_assert_eq(read.state.best.test, 0.7);
-    cr_assert(isnan(read.state.last.test));
+    cr_assert_eq(read.state.best.valid_loss, 0.6);
+    cr_assert_eq(read.state.best.of[0].test, 0.7);
+    cr_assert_eq(read.state.best.of[1].valid, 0.2);
+    cr_assert(isnan(read.state.last.of[0].test));
     cr_assert_eq(read.state.n_metrics_bytes, 1234);
     cr_assert_eq(read.state.n_guard, 3);
     cr_assert_eq(read.state.plateau_lr, 0.125);
     cr_assert_eq(read.state.plateau_best, -2.5);
+    cr_assert_eq(read.state.patience_best, 0.8);
     cr_assert_eq(read.state.plateau_n_bad, 2);
     cr_assert_eq(read.state.n_back_off, 2);
     cr_assert_eq(read.state.guard_epoch, 10);
@@ -333,7 +337,7 @@ Test(checkpoint, damage_is_named_by_file_and_section)
     bytes[8] = 9;
     cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
     cr_assert(strstr(status_reason(),
-                     "version 9, expected 4, that of trainerd " TRAINERD_VERSION ": resume it with the trainerd that wrote it"),
+                     "version 9, expected 5, that of trainerd " TRAINERD_VERSION ": resume it with the trainerd that wrote it"),
               "%s", status_reason());
     free(bytes);
 }

@@ -93,6 +93,26 @@ Test(progress, without_a_terminal_each_evaluation_is_one_plain_line)
     fclose(file);
 }
 
+Test(progress, metrics_have_their_names_and_others_their_validation)
+{
+    FILE *file = open_memstream(&text, &n_text);
+    struct progress progress;
+    progress_init(&progress, file, false);
+    progress.n_metric = 2;
+    progress.metric[0] = "roc_auc";
+    progress.metric[1] = "accuracy";
+    progress_begin(&progress, 0, 2, 1, 0.0);
+    struct progress_epoch epoch = epoch_of(1, true);
+    epoch.n_bytes = 0;
+    epoch.train = NAN;
+    epoch.valid_of[1] = 0.25;
+    progress_epoch(&progress, &epoch, 1.0);
+    progress_end(&progress);
+    cr_assert_str_eq(seen(file), "epoch 1/2  loss 0.5  1.0 s left  roc_auc: valid 81.5 %  test 81.5 %  accuracy: valid 25.0 %  "
+                                 "0.020 s/epoch\n");
+    fclose(file);
+}
+
 Test(progress, ten_thousand_quick_evaluations_are_about_a_hundred_lines)
 {
     FILE *file = open_memstream(&text, &n_text);

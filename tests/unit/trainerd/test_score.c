@@ -8,9 +8,10 @@ static enum job_metric metric_of(int wanted, bool multi_label, int32_t n_class)
 {
     struct job job = {0};
     job.train.metric = wanted;
-    enum job_metric metric = JOB_METRIC_N;
-    cr_assert_eq(score_metric(&job, multi_label, n_class, &metric), STATUS_OK);
-    return metric;
+    struct job_choices metrics;
+    cr_assert_eq(score_metrics(&job, multi_label, n_class, &metrics), STATUS_OK);
+    cr_assert_eq(metrics.n, 1);
+    return (enum job_metric)metrics.of[0];
 }
 
 Test(score, auto_is_accuracy_for_one_label_and_micro_f1_for_several)
@@ -24,19 +25,34 @@ Test(score, auto_is_accuracy_for_one_label_and_micro_f1_for_several)
 Test(score, a_metric_that_does_not_fit_the_labels_is_refused_with_those_that_do)
 {
     struct job job = {0};
-    enum job_metric metric = JOB_METRIC_N;
+    struct job_choices metrics = {0};
     job.train.metric = JOB_METRIC_ACCURACY;
-    cr_assert_eq(score_metric(&job, true, 12, &metric), STATUS_CONFIG);
+    cr_assert_eq(score_metrics(&job, true, 12, &metrics), STATUS_CONFIG);
     cr_assert(strstr(status_reason(), "train.metric") && strstr(status_reason(), "12 label columns") &&
                   strstr(status_reason(), "\"micro_f1\""),
               "%s", status_reason());
     job.train.metric = JOB_METRIC_ROC_AUC;
-    cr_assert_eq(score_metric(&job, false, 3, &metric), STATUS_CONFIG);
+    cr_assert_eq(score_metrics(&job, false, 3, &metrics), STATUS_CONFIG);
     cr_assert(strstr(status_reason(), "3 classes") && strstr(status_reason(), "\"accuracy\""), "%s", status_reason());
     job.train.metric = JOB_METRIC_AVERAGE_PRECISION;
-    cr_assert_eq(score_metric(&job, false, 3, &metric), STATUS_CONFIG);
+    cr_assert_eq(score_metrics(&job, false, 3, &metrics), STATUS_CONFIG);
     cr_assert(strstr(status_reason(), "\"average_precision\" is for two classes"), "%s", status_reason());
-    cr_assert_eq(metric, JOB_METRIC_N);
+    cr_assert_eq(metrics.n, 0);
+}
+
+Test(score, several_metrics_keep_their_order_and_each_is_there_once)
+{
+    struct job job = {0};
+    struct job_choices metrics = {0};
+    job.train.metrics = (struct job_choices){3, {JOB_METRIC_ROC_AUC, JOB_METRIC_AUTO, JOB_METRIC_ACCURACY}};
+    cr_assert_eq(score_metrics(&job, false, 2, &metrics), STATUS_OK, "%s", status_reason());
+    cr_assert(metrics.n == 2 && metrics.of[0] == JOB_METRIC_ROC_AUC && metrics.of[1] == JOB_METRIC_ACCURACY);
+    cr_assert(score_any_takes_rows(&metrics));
+    cr_assert_eq(score_metrics(&job, true, 9, &metrics), STATUS_CONFIG);
+    cr_assert(strstr(status_reason(), "train.metrics = \"accuracy\" is for one label"), "%s", status_reason());
+    cr_assert_eq(score_metrics(&job, false, 3, &metrics), STATUS_CONFIG);
+    cr_assert(strstr(status_reason(), "train.metrics = \"roc_auc\" is for two classes"), "%s", status_reason());
+    cr_assert_eq(metrics.n, 2);
 }
 
 Test(score, sums_give_accuracy_and_micro_f1_as_fractions)
@@ -267,8 +283,8 @@ Test(score, r2_of_labels_that_are_all_alike_is_whether_they_are_met)
 Test(score, r2_is_the_metric_of_numbers_unless_another_is_asked_for)
 {
     struct job job = {.train = {.loss = JOB_LOSS_MAE, .metric = JOB_METRIC_AUTO}};
-    enum job_metric metric = JOB_METRIC_N;
-    cr_assert_eq(score_metric(&job, true, 1, &metric), STATUS_OK);
-    cr_expect_eq(metric, JOB_METRIC_R2);
+    struct job_choices metrics = {0};
+    cr_assert_eq(score_metrics(&job, true, 1, &metrics), STATUS_OK);
+    cr_expect_eq(metrics.of[0], JOB_METRIC_R2);
     cr_expect(job_metric_falls(JOB_METRIC_RMSE) && job_metric_falls(JOB_METRIC_MAE) && !job_metric_falls(JOB_METRIC_R2));
 }

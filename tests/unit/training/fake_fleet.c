@@ -62,7 +62,8 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool is_trained, bo
             continue;
         }
         double n_correct = split == 2 ? fleet->valid_correct[epoch] : 10 * split;
-        memcpy(out->score[split], (double[7]){150.0, n_correct, 0, 0, 0, 100, 100}, sizeof out->score[split]);
+        double loss = split == 2 && fleet->valid_loss[epoch] > 0.0 ? 100.0 * fleet->valid_loss[epoch] : 150.0;
+        memcpy(out->score[split], (double[7]){loss, n_correct, 0, 0, 0, 100, 100}, sizeof out->score[split]);
     }
     return STATUS_OK;
 }

@@ -16,6 +16,7 @@ struct fleet {
     float kept[4];                 /* likewise of what parts keep */
     bool has_moments;
     int valid_correct[FAKE_N_CALL_MOST]; /* by epoch, of 100 */
+    double valid_loss[FAKE_N_CALL_MOST]; /* likewise the mean loss; 0: 1.5 */
     bool has_no_valid;                   /* the validation split is empty */
     int64_t fail_at;                     /* this epoch fails with STATUS_PEER; -1: none */
     int64_t nan_at;                      /* the loss of this epoch is not a number while the rate's factor is above … */

@@ -50,7 +50,7 @@ Test(training, no_epochs_means_one_evaluation_and_no_line)
     cr_assert_eq(run->output.n_metrics_bytes, 0);
     cr_assert_eq(run->training.state.best_epoch, -1);
     cr_assert_eq(run->training.state.last.loss, 1.5, "the training rows' mean loss");
-    cr_assert_eq(run->training.state.last.test, 0.30);
+    cr_assert_eq(run->training.state.last.of[0].test, 0.30);
     close_run(run);
 }
 
@@ -61,7 +61,7 @@ Test(training, the_earlier_of_equally_good_epochs_is_the_best)
     memcpy(run->fleet.valid_correct, valid, sizeof valid);
     expect_done(run);
     cr_assert_eq(run->training.state.best_epoch, 1);
-    cr_assert_eq(run->training.state.best.valid, 0.40);
+    cr_assert_eq(run->training.state.best.of[0].valid, 0.40);
     cr_assert_str_eq(run->fleet.said, "TkTkTTTT");
     close_run(run);
 }
@@ -71,7 +71,7 @@ Test(training, without_a_validation_split_the_last_weights_are_the_best)
     struct run *run = open_run("o", "epochs = 7\neval_every = 3\n");
     run->fleet.has_no_valid = true;
     expect_done(run);
-    cr_assert(isnan(run->training.state.best.valid));
+    cr_assert(isnan(run->training.state.best.of[0].valid));
     cr_assert_eq(run->training.state.best_epoch, 6);
     cr_assert_arr_eq(run->fleet.state[3], run->fleet.state[0], sizeof run->fleet.state[0]);
     cr_assert_eq(training_evaluate_best(&run->training), STATUS_OK);
@@ -370,16 +370,40 @@ Test(training, logits_come_back_in_the_datasets_order)
 Test(training, roc_auc_is_taken_from_all_parts_logits)
 {
     struct run *run = open_run("o", "epochs = 1\nmetric = \"roc_auc\"\n");
-    run->training.metric = JOB_METRIC_ROC_AUC;
     /* Class 1 minus class 0: nodes 0, 2, 4 of part 1 far below nodes 1, 3, 5. */
     int32_t labels[FAKE_N_NODE] = {0, 1, 0, 1, 0, 1};
     uint8_t split[FAKE_N_NODE] = {2, 2, 2, 2, 3, 3};
     run->training.labels = (struct score_labels){.n_node = FAKE_N_NODE, .n_class = 2, .labels = labels, .split = split};
     expect_done(run);
-    cr_assert_eq(run->training.state.last.valid, 1.0);
-    cr_assert_eq(run->training.state.last.test, 1.0);
-    cr_assert(isnan(run->training.state.last.train));
+    cr_assert_eq(run->training.state.last.of[0].valid, 1.0);
+    cr_assert_eq(run->training.state.last.of[0].test, 1.0);
+    cr_assert(isnan(run->training.state.last.of[0].train));
     close_run(run);
+}
+
+Test(training, of_several_metrics_the_first_chooses_and_all_are_in_the_lines)
+{
+    struct run *run = open_run("o", "epochs = 3\nmetrics = [\"roc_auc\", \"accuracy\"]\n");
+    int32_t labels[FAKE_N_NODE] = {0, 1, 0, 1, 0, 1};
+    uint8_t split[FAKE_N_NODE] = {2, 2, 2, 2, 3, 3};
+    run->training.labels = (struct score_labels){.n_node = FAKE_N_NODE, .n_class = 2, .labels = labels, .split = split};
+    expect_done(run);
+    cr_assert_eq(run->training.state.best_epoch, 0, "the area stays, the accuracy gets better");
+    json_t *metrics = metrics_of("o"), *last = json_array_get(metrics, 2);
+    cr_assert_str_eq(json_string_value(json_object_get(last, "metric")), "roc_auc");
+    cr_assert_eq(field(metrics, 2, "valid_metric"), 1.0);
+    cr_assert_eq(field(metrics, 2, "valid_roc_auc"), 1.0);
+    cr_assert_eq(field(metrics, 2, "valid_accuracy"), 0.02);
+    cr_assert_eq(field(metrics, 2, "test_accuracy"), 0.30);
+    cr_assert_eq(field(metrics, 2, "train_accuracy"), 0.10);
+    cr_assert_eq(field(metrics, 2, "valid_loss"), 1.5);
+    json_decref(metrics);
+    close_run(run);
+}
+
+Test(training, interrupted_anywhere_and_resumed_all_metrics_are_those_of_the_best_epoch)
+{
+    expect_resumed_alike("epochs = 5\nmetrics = [\"accuracy\", \"micro_f1\"]\n");
 }
 
 /* --- the accuracy guard --- */

@@ -17,7 +17,7 @@
 #include <xxhash.h>
 
 #define CHECKPOINT_MAGIC 0x54504b4352540a89u /* "\x89\nTRCKPT" */
-#define CHECKPOINT_VERSION 4u
+#define CHECKPOINT_VERSION 5u
 #define N_CHECKPOINT_MOST 2
 #define ALIGNMENT 64
 
@@ -46,7 +46,7 @@ struct head {
     uint64_t hash;        /* of all before it */
 };
 _Static_assert(sizeof(struct head) == 3 * ALIGNMENT, "sections are aligned");
-_Static_assert(sizeof(struct checkpoint_state) == 256, "a new field is a new version");
+_Static_assert(sizeof(struct checkpoint_state) == 616, "a new field is a new version");
 
 static size_t to_border(size_t n)
 {

@@ -26,15 +26,19 @@ enum checkpoint_array {
     CHECKPOINT_ARRAY_N
 };
 
-/* Metrics of one epoch; NaN where not known. */
+/* Loss and metrics of one epoch; NaN where not known. */
 struct checkpoint_score {
-    double loss, train, valid, test;
+    double loss;       /* of the training step */
+    double valid_loss; /* of the evaluation behind it */
+    struct checkpoint_metric {
+        double train, valid, test;
+    } of[JOB_CHOICES_MOST]; /* the job's metrics, the one that chooses the best weights first */
 };
 
 /* The job's progress. Has the same layout in the file and in memory: 8-byte fields, little-endian. */
 struct checkpoint_state {
     int64_t n_epoch;    /* done: the next epoch's number */
-    int64_t n_stale;    /* evaluations since the best one */
+    int64_t n_stale;    /* patience.h: evaluations since one that was better than those before */
     int64_t best_epoch; /* -1: none yet */
     struct checkpoint_score best, last;
     double train_s;                               /* of the epochs done */
@@ -48,6 +52,7 @@ struct checkpoint_state {
     double guard_loss, guard_error, guard_cosine; /* what it found (struct fleet_guard); NaN: none yet */
     double plateau_lr, plateau_best;              /* plateau.h: the rate, the best value seen; NaN: none yet */
     int64_t plateau_n_bad;                        /* evaluations since that were no better */
+    double patience_best;                         /* patience.h: the value of that evaluation; NaN: none yet */
     uint64_t partition;                           /* training_partition_hash */
     char dataset[40];                             /* dataset_fingerprint, NUL-terminated */
 };

@@ -12,7 +12,7 @@ static bool is_setting(const struct job *job, enum job_key_id key)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         is_other = is_other || strcmp(job_keys[key].section, others[i]) == 0;
     }
-    return !is_other && job_key_applies(job, key);
+    return !is_other && job_keys[key].type != JOB_TYPE_CHOICES && job_key_applies(job, key); /* a column has no lists */
 }
 
 static struct tensorboard_hparam hparam_of(const struct job *job, const struct job_key *key, const char *name)
@@ -38,6 +38,7 @@ static struct tensorboard_hparam hparam_of(const struct job *job, const struct j
         break;
     case JOB_TYPE_TEXT:
     case JOB_TYPE_CHOICE:
+    case JOB_TYPE_CHOICES:
         out.kind = TENSORBOARD_TEXT;
         out.text = key->type == JOB_TYPE_TEXT ? at : key->choice[*(const int *)at];
         break;

@@ -2,13 +2,15 @@
 
 #include "protocol/clock.h"
 #include "protocol/log.h"
+#include "trainerd/coordinator/score.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define N_NUMBER 10
+#define N_NUMBER 11
+#define NAME_BYTES 64
 
 static void put_number(FILE *file, const char *name, double value)
 {
@@ -56,17 +58,53 @@ static void put_guard(FILE *file, const struct checkpoint_state *state)
     put_number(file, "guard_cosine", state->guard_cosine);
 }
 
+/* Scalars under way to TensorBoard; it borrows their names. */
+struct scalars {
+    int n;
+    struct tensorboard_scalar of[TENSORBOARD_MOST];
+    char name[TENSORBOARD_MOST][NAME_BYTES];
+};
+
+static void put_scalar(struct scalars *scalars, const char *tag, double value)
+{
+    char *name = scalars->name[scalars->n];
+    snprintf(name, NAME_BYTES, "%s", tag);
+    scalars->of[scalars->n++] = (struct tensorboard_scalar){name, value};
+}
+
+/* The metrics of train.metrics by their names. */
+static void put_named(FILE *file, const struct metrics_epoch *epoch, struct scalars *scalars)
+{
+    for (int i = 0; i < epoch->metrics->n && epoch->job->train.metrics.n > 0; i++) {
+        const char *name = score_name(epoch->metrics->of[i]);
+        const struct checkpoint_metric *of = &epoch->score.of[i];
+        const struct {
+            const char *split;
+            double value;
+        } splits[] = {{"train", of->train}, {"valid", of->valid}, {"test", of->test}};
+        for (size_t k = 0; k < sizeof splits / sizeof *splits; k++) {
+            char key[NAME_BYTES], tag[NAME_BYTES];
+            snprintf(key, sizeof key, "%s_%s", splits[k].split, name);
+            snprintf(tag, sizeof tag, "%s/%s", name, splits[k].split);
+            put_number(file, key, splits[k].value);
+            put_scalar(scalars, tag, splits[k].value);
+        }
+    }
+}
+
 enum status metrics_write(struct output *output, struct tensorboard *tensorboard, const struct metrics_epoch *epoch)
 {
     const struct fleet_report *report = epoch->report;
+    const struct checkpoint_score *score = &epoch->score;
     const struct {
         const char *key, *tag;
         double value;
     } numbers[N_NUMBER] = {
-        {"loss", "loss/train", epoch->score.loss},
-        {"train_metric", "metric/train", epoch->score.train},
-        {"valid_metric", "metric/valid", epoch->score.valid},
-        {"test_metric", "metric/test", epoch->score.test},
+        {"loss", "loss/train", score->loss},
+        {"valid_loss", "loss/valid", score->valid_loss},
+        {"train_metric", "metric/train", score->of[0].train},
+        {"valid_metric", "metric/valid", score->of[0].valid},
+        {"test_metric", "metric/test", score->of[0].test},
         {"lr", "lr", epoch->lr},
         {"epoch_s", "seconds/epoch", report->epoch_s},
         {"compute_s", "seconds/compute", report->compute_s},
@@ -77,25 +115,26 @@ enum status metrics_write(struct output *output, struct tensorboard *tensorboard
     char *line = NULL;
     size_t n_line = 0;
     double time = clock_wall_s();
-    struct tensorboard_scalar scalars[N_NUMBER + 1];
+    struct scalars scalars = {0};
     FILE *file = open_memstream(&line, &n_line);
     ASSERT(file != NULL);
-    fprintf(file, "{\"epoch\":%lld", (long long)epoch->epoch);
+    fprintf(file, "{\"epoch\":%lld,\"metric\":\"%s\"", (long long)epoch->epoch, score_name(epoch->metrics->of[0]));
     for (int i = 0; i < N_NUMBER; i++) {
         put_number(file, numbers[i].key, numbers[i].value);
-        scalars[i] = (struct tensorboard_scalar){numbers[i].tag, numbers[i].value};
+        put_scalar(&scalars, numbers[i].tag, numbers[i].value);
     }
-    scalars[N_NUMBER] = (struct tensorboard_scalar){"bytes/received", (double)report->bytes_received};
+    put_scalar(&scalars, "bytes/received", (double)report->bytes_received);
+    put_named(file, epoch, &scalars);
     put_bytes(file, report);
-    if (epoch->clips) {
+    if (epoch->job->train.clip_norm > 0.0) {
         put_number(file, "grad_norm", report->grad_norm);
     }
-    if (epoch->guards) {
+    if (epoch->job->exchange.guard_every > 0) {
         put_guard(file, epoch->state);
     }
     fprintf(file, ",\"rollbacks\":%lld,\"time\":%.3f}\n", (long long)epoch->state->n_rollback, time);
     fclose(file);
     enum status status = output_metrics_append(output, line, n_line);
     free(line);
-    return status == STATUS_OK ? tensorboard_write(tensorboard, epoch->epoch, time, scalars, N_NUMBER + 1) : status;
+    return status == STATUS_OK ? tensorboard_write(tensorboard, epoch->epoch, time, scalars.of, scalars.n) : status;
 }

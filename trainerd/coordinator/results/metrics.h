@@ -16,9 +16,9 @@ struct metrics_epoch {
     struct checkpoint_score score; /* NaN where not evaluated */
     double lr;
     const struct checkpoint_state *state; /* before it: rollbacks; what the guard has found, up to it */
-    bool guards;                          /* exchange.guard_every */
-    bool clips;                           /* train.clip_norm */
-    const struct fleet_report *report;    /* times and traffic */
+    const struct job *job;
+    const struct job_choices *metrics; /* the job's, as score_metrics gives them */
+    const struct fleet_report *report; /* times and traffic */
 };
 
 /* tensorboard: NULL for none. errors  STATUS_IO */

@@ -20,6 +20,15 @@ json_t *report_number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+static json_t *choices_value(const struct job_key *key, const struct job_choices *choices)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < choices->n; i++) {
+        json_array_append_new(all, json_string(key->choice[choices->of[i]]));
+    }
+    return all;
+}
+
 static json_t *key_value(const struct job *job, const struct job_key *key)
 {
     const void *at = (const char *)job + key->offset;
@@ -36,6 +45,8 @@ static json_t *key_value(const struct job *job, const struct job_key *key)
         return json_boolean(*(const bool *)at);
     case JOB_TYPE_CHOICE:
         return json_string(key->choice[*(const int *)at]);
+    case JOB_TYPE_CHOICES:
+        return choices_value(key, at);
     }
     return NULL;
 }

@@ -3,6 +3,7 @@
 #include "protocol/file.h"
 #include "protocol/version.h"
 #include "trainerd/coordinator/guard.h"
+#include "trainerd/coordinator/patience.h"
 #include "trainerd/coordinator/results/report.h"
 
 #include <limits.h>
@@ -11,20 +12,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *score_json(int64_t epoch, const struct checkpoint_score *score)
+/* "valid_roc_auc": value. */
+static void put_named(json_t *all, const char *split, int metric, double value)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s_%s", split, score_name(metric));
+    json_object_set_new(all, key, report_number(value));
+}
+
+static json_t *score_json(const struct training *training, int64_t epoch, const struct checkpoint_score *score)
 {
     json_t *all = json_object();
     json_object_set_new(all, "epoch", epoch >= 0 ? json_integer(epoch) : json_null());
     json_object_set_new(all, "loss", report_number(score->loss));
-    json_object_set_new(all, "train_metric", report_number(score->train));
-    json_object_set_new(all, "valid_metric", report_number(score->valid));
-    json_object_set_new(all, "test_metric", report_number(score->test));
+    json_object_set_new(all, "valid_loss", report_number(score->valid_loss));
+    json_object_set_new(all, "train_metric", report_number(score->of[0].train));
+    json_object_set_new(all, "valid_metric", report_number(score->of[0].valid));
+    json_object_set_new(all, "test_metric", report_number(score->of[0].test));
+    for (int i = 0; i < training->metrics.n && training->job->train.metrics.n > 0; i++) {
+        put_named(all, "train", training->metrics.of[i], score->of[i].train);
+        put_named(all, "valid", training->metrics.of[i], score->of[i].valid);
+        put_named(all, "test", training->metrics.of[i], score->of[i].test);
+    }
     return all;
 }
 
 bool result_is_chosen(const struct training *training)
 {
-    return training->state.best_epoch >= 0 && !isnan(training->state.best.valid);
+    return training->state.best_epoch >= 0 && !isnan(training->state.best.of[0].valid);
 }
 
 const char *result_no_choice(const struct dataset *dataset)
@@ -38,7 +53,7 @@ static json_t *best_json(const struct result *result)
 {
     const struct checkpoint_state *state = &result->training->state;
     bool is_chosen = result_is_chosen(result->training);
-    json_t *all = score_json(state->best_epoch, &state->best);
+    json_t *all = score_json(result->training, state->best_epoch, &state->best);
     char reason[160];
     if (state->n_epoch == 0) {
         snprintf(reason, sizeof reason, "there was no epoch: best.safetensors holds the initial weights");
@@ -147,7 +162,9 @@ static void put_end(json_t *all, const struct result *result)
     if (result->source != NULL) {
         snprintf(reason, sizeof reason, "all %lld nodes are predicted", (long long)result->dataset->n_node);
     } else if (training->end == TRAINING_END_PATIENCE) {
-        snprintf(reason, sizeof reason, "no better metric in %lld evaluation%s, after %lld of %lld epochs",
+        char what[PATIENCE_TEXT_BYTES];
+        patience_text(training, what);
+        snprintf(reason, sizeof reason, "no better %s in %lld evaluation%s, after %lld of %lld epochs", what,
                  (long long)training->state.n_stale, training->state.n_stale == 1 ? "" : "s",
                  (long long)training->state.n_epoch, (long long)training->job->train.epochs);
     } else {
@@ -193,11 +210,14 @@ static json_t *dataset_json(const struct result *result)
 
 static void put_prediction(json_t *all, const struct result *result)
 {
-    static const char *const names[] = {"other", "train", "valid", "test"};
+    static const char *const names[SCORE_N_SPLIT] = {"other", "train", "valid", "test", "all"};
+    const struct training *training = result->training;
     json_t *metrics = json_object();
-    json_object_set_new(metrics, "all", report_number(result->scores.all));
-    for (int split = 0; split < 4; split++) {
-        json_object_set_new(metrics, names[split], report_number(result->scores.of[split]));
+    for (int split = 0; split < SCORE_N_SPLIT; split++) {
+        json_object_set_new(metrics, names[split], report_number(result->scores.of[0][split]));
+        for (int i = 0; i < training->metrics.n && training->job->train.metrics.n > 0; i++) {
+            put_named(metrics, names[split], training->metrics.of[i], result->scores.of[i][split]);
+        }
     }
     json_object_set_new(all, "metrics", metrics);
     /* The folder itself: a link to the newest run may lead elsewhere tomorrow. */
@@ -219,7 +239,7 @@ static void put_training(json_t *all, const struct result *result)
     json_object_set_new(all, "epochs", json_integer(state->n_epoch));
     json_object_set_new(all, "rollbacks", json_integer(state->n_rollback));
     json_object_set_new(all, "guard", guard_json(training));
-    json_object_set_new(all, "last", score_json(state->n_epoch - 1, &state->last));
+    json_object_set_new(all, "last", score_json(training, state->n_epoch - 1, &state->last));
     json_object_set_new(all, "best", best_json(result));
     json_object_set_new(traffic, "sent", report_number((double)state->n_sent / n));
     json_object_set_new(traffic, "received", report_number((double)state->n_received / n));
@@ -238,7 +258,7 @@ static json_t *result_json(const struct result *result)
     json_object_set_new(all, "device", json_string(job_choice_text("workers", "device", job->workers.device)));
     put_libraries(all, result);
     json_object_set_new(all, "seed", json_integer(job->train.seed));
-    json_object_set_new(all, "metric", json_string(job_choice_text("train", "metric", (int)training->metric)));
+    json_object_set_new(all, "metric", json_string(score_name(training->metrics.of[0])));
     (result->source != NULL ? put_prediction : put_training)(all, result);
     json_object_set_new(all, "confusion", report_confusion(&result->confusion));
     json_object_set_new(all, "seconds", seconds_json(result));

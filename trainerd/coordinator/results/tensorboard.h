@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TENSORBOARD_MOST 16 /* scalars of one record */
+#define TENSORBOARD_MOST 40 /* scalars of one record */
 
 struct tensorboard;
 

@@ -5,6 +5,7 @@
 #include "trainerd/ctl/text.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +21,8 @@
 #define BEST_TEXT "best valid"
 
 static const uint32_t colours[CURVE_N] = {
-    [CURVE_LOSS] = 0xd62728,  [CURVE_TRAIN] = 0x1f77b4,   [CURVE_VALID] = 0x2ca02c, [CURVE_TEST] = 0x17becf,
-    [CURVE_EPOCH] = 0xbbbbbb, [CURVE_COMPUTE] = 0x4c78a8, [CURVE_WAIT] = 0xf58518};
+    [CURVE_LOSS] = 0xd62728, [CURVE_VALID_LOSS] = 0x2ca02c, [CURVE_TRAIN] = 0x1f77b4,   [CURVE_VALID] = 0x2ca02c,
+    [CURVE_TEST] = 0x17becf, [CURVE_EPOCH] = 0xbbbbbb,      [CURVE_COMPUTE] = 0x4c78a8, [CURVE_WAIT] = 0xf58518};
 
 static const uint32_t job_colours[CHART_JOBS_MOST] = {0x1f77b4, 0xd62728, 0x2ca02c, 0xff7f0e,
                                                       0x9467bd, 0x8c564b, 0xe377c2, 0x17becf};
@@ -164,17 +165,28 @@ static void next_panel(struct panel *panel)
     panel->y1 += down;
 }
 
+/* "valid accuracy": what an axis is of. "valid metric" where jobs have different ones, or it is not known. */
+#define UNIT_BYTES 64
+static void name_metric(enum job_metric metric, const char *split, char unit[UNIT_BYTES])
+{
+    const char *name = metric != JOB_METRIC_AUTO ? job_choice_text("train", "metric", (int)metric) : "metric";
+    snprintf(unit, UNIT_BYTES, "%s%s%s", split, split[0] != '\0' ? " " : "", name);
+}
+
 void chart_draw(struct canvas *canvas, const char *title, const struct curves *curves)
 {
-    static const enum curve loss[] = {CURVE_LOSS}, metrics[] = {CURVE_TRAIN, CURVE_VALID, CURVE_TEST};
+    static const enum curve loss[] = {CURVE_LOSS, CURVE_VALID_LOSS}, metrics[] = {CURVE_TRAIN, CURVE_VALID, CURVE_TEST};
     struct panel panel = begin_chart(canvas, title, curves->axis, 0);
     bool from_zero = curves->n == 0 || curves->axis != CURVES_AXIS_EPOCH;
     panel.begin = from_zero ? 0 : curves->at[0];
     panel.end = curves->n > 0 ? curves->at[curves->n - 1] : 0;
     panel.end = panel.end > panel.begin ? panel.end : panel.begin + 1;
-    draw_lines(&panel, curves, loss, 1, "loss", false);
+    double least = INFINITY, most = -INFINITY;
+    draw_lines(&panel, curves, loss, curves_range(curves, CURVE_VALID_LOSS, &least, &most) ? 2 : 1, "loss", false);
     next_panel(&panel);
-    draw_lines(&panel, curves, metrics, 3, "metric", true);
+    char unit[UNIT_BYTES];
+    name_metric(curves->metric, "", unit);
+    draw_lines(&panel, curves, metrics, 3, unit, job_metric_is_fraction(curves->metric));
     next_panel(&panel);
     draw_time(&panel, curves);
     panel_axis_name(&panel, CHART_HEIGHT - 10);
@@ -216,8 +228,12 @@ void chart_compare(struct canvas *canvas, const char *title, const struct chart_
 {
     static const struct {
         enum curve curve;
-        const char *unit;
-    } panels[N_PANEL] = {{CURVE_LOSS, "loss"}, {CURVE_VALID, "valid metric"}, {CURVE_TEST, "test metric"}};
+        const char *split;
+    } panels[N_PANEL] = {{CURVE_LOSS, ""}, {CURVE_VALID, "valid"}, {CURVE_TEST, "test"}};
+    enum job_metric metric = job[0].curves->metric;
+    for (int j = 1; j < n; j++) {
+        metric = job[j].curves->metric == metric ? metric : JOB_METRIC_AUTO;
+    }
     struct legend_item item[CHART_JOBS_MOST + 1];
     bool has_best = false;
     for (int j = 0; j < n; j++) {
@@ -238,7 +254,11 @@ void chart_compare(struct canvas *canvas, const char *title, const struct chart_
         }
         if (found) {
             panel_range_end(&panel);
-            panel_axes(&panel, panels[p].unit, panels[p].curve != CURVE_LOSS);
+            char unit[UNIT_BYTES] = "loss";
+            if (panels[p].curve != CURVE_LOSS) {
+                name_metric(metric, panels[p].split, unit);
+            }
+            panel_axes(&panel, unit, panels[p].curve != CURVE_LOSS && job_metric_is_fraction(metric));
         } else {
             panel_empty(&panel);
         }

@@ -11,6 +11,7 @@
 /*         name     key of an event       label */
 #define CURVE_LIST(X)                                                                                                          \
     X(LOSS, "loss", "loss")                                                                                                    \
+    X(VALID_LOSS, "valid_loss", "valid")                                                                                       \
     X(TRAIN, "train_metric", "train")                                                                                          \
     X(VALID, "valid_metric", "valid")                                                                                          \
     X(TEST, "test_metric", "test")                                                                                             \
