@@ -4,6 +4,7 @@
 #include "protocol/file.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "protocol/program.h"
 #include "protocol/version.h"
 
 #include <getopt.h>
@@ -273,6 +274,7 @@ static enum status count_splits(const char *path)
 
 int main(int argc, char **argv)
 {
+    program_begin();
     log_init("trainer-partition", -1, LOG_LEVEL_WARN);
     struct request request = {.set = memory_alloc((size_t)argc, sizeof *request.set)};
     enum status status = arguments_read(argc, argv, &request);

@@ -2,6 +2,7 @@
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "protocol/program.h"
 #include "protocol/version.h"
 #include "trainerd/coordinator/coordinator.h"
 #include "trainerd/coordinator/events.h"
@@ -194,6 +195,7 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
 
 int main(int argc, char **argv)
 {
+    program_begin();
     log_init("coordinator", -1, LOG_LEVEL_WARN);
     interrupt_install(events_end_at_once);
     struct coordinator_options request;

@@ -1,6 +1,7 @@
 /* The command line of trainer-worker: one process, one device, one job. */
 #include "models/cuda/module.h"
 #include "protocol/log.h"
+#include "protocol/program.h"
 #include "protocol/status.h"
 #include "protocol/transport/transport.h"
 #include "protocol/version.h"
@@ -297,6 +298,7 @@ static int signals_open(void)
 
 int main(int argc, char **argv)
 {
+    program_begin();
     struct request request = {.token_fd = -1, .join_timeout_s = 60, .rank = SESSION_ANY_RANK};
     char token[TOKEN_BYTES];
     log_init("trainer-worker", -1, LOG_LEVEL_WARN);

@@ -132,6 +132,12 @@ Test(trainerd, a_coordinator_that_dies_of_a_signal_is_our_bug_unless_it_was_kill
     EXPECT(69, "trainer-coordinator was killed (signal 9), by a user or because memory ran out", "--config", "job.toml");
 }
 
+Test(trainerd, a_coordinator_ended_from_outside_is_no_bug_of_ours)
+{
+    coordinator_write("#!/bin/sh\nkill -QUIT $$\n");
+    EXPECT(69, "trainer-coordinator was ended by signal 3 (Quit)", "--config", "job.toml");
+}
+
 /* Start with a coordinator that says "ready" into a pipe, wait for that, and send the signal. */
 static int signal_when_ready(const char *script, int signal_number)
 {
