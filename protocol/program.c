@@ -20,6 +20,7 @@ void program_begin(void)
     signal(SIGCHLD, SIG_DFL);
     signal(SIGUSR1, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 

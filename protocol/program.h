@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 /* Put right what a process inherits from whoever starts it: descriptors 0, 1 and 2 that are closed are opened on /dev/null, else the first files
- * opened have these numbers; no signal is blocked; ends of children are seen. USR1 and USR2 are ignored, until a program takes them.
- * The first call of each main. */
+ * opened have these numbers; no signal is blocked; ends of children are seen. USR1 and USR2 are ignored, until a program takes them,
+ * and XFSZ, since the write reports a file that may not grow. The first call of each main. */
 void program_begin(void);
 
 /* Is this a HUP that whoever started us ignores, as nohup does? It keeps its effect: no handler takes it. */

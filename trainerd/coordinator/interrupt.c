@@ -49,7 +49,6 @@ void interrupt_install(void (*before_exit)(void))
     sigemptyset(&save.sa_mask);
     sigaction(SIGUSR1, &save, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
 }
 
 void interrupt_mode(enum interrupt_mode mode)

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -104,6 +105,38 @@ Test(inherited, a_daemon_runs_jobs_with_its_three_descriptors_closed)
     EXPECT_CLOSED("trainctl", 7, "status");
     cr_assert_eq(kill(daemon, SIGTERM), 0);
     cr_assert_eq(finish(daemon), 0);
+}
+
+Test(inherited, a_limit_of_file_sizes_is_an_error_and_no_signal)
+{
+    struct rlimit before;
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const struct rlimit little = {1024, before.rlim_max};
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &little), 0);
+    int got = finish(
+        start_closed("trainer-partition", 0, (const char *const[]){"--config", "job.toml", "--out", "parts", NULL}));
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+    cr_assert_eq(got, 74, "exit %d: %s", got, output);
+    cr_assert_not_null(strstr(output, "File too large"), "%s", output);
+}
+
+Test(inherited, a_worker_whose_standard_error_nobody_reads_ends_as_it_would)
+{
+    int ends[2], status = 0;
+    char program[PATH_MAX];
+    program_find("trainer-worker", program, sizeof program);
+    cr_assert_eq(pipe(ends), 0);
+    close(ends[0]);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        signal(SIGPIPE, SIG_DFL);
+        execl(program, "trainer-worker", "--none", NULL);
+        _exit(99);
+    }
+    close(ends[1]);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 2, "%x", (unsigned)status);
 }
 
 /* Run the job while all signals are blocked and the ends of children ignored. */
