@@ -1,6 +1,7 @@
 /* Loading: which format a path is in, and the questions that any loaded dataset answers. */
 #include "partition/dataset.h"
 
+#include "partition/files/mapped.h"
 #include "partition/formats/dataset_npy_splits.h"
 #include "partition/formats/dataset_path.h"
 #include "partition/formats/dataset_store.h"
@@ -134,6 +135,7 @@ enum status dataset_load(const struct job *job, struct dataset *out)
     }
     status = status == STATUS_OK ? (generates ? generator_build : folder_load)(job, &dataset) : status;
     status = status == STATUS_OK ? class_weights_build(job, &dataset) : status;
+    status = mapped_check(status);
     if (status != STATUS_OK) {
         dataset_store_close(dataset.store);
         return status;

@@ -1,9 +1,12 @@
 /* The command line of trainer-partition: cut a data set once, see how good that is, keep what comes out. */
+#include "partition/files/mapped.h"
 #include "partition/part/part.h"
 #include "partition/partition.h"
 #include "protocol/file.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "protocol/program.h"
+#include "protocol/transport/transport.h"
 #include "protocol/version.h"
 
 #include <getopt.h>
@@ -258,7 +261,7 @@ static enum status run(const struct request *request)
         partition_release(&cut.partition);
     }
     dataset_release(&cut.dataset);
-    return status;
+    return mapped_check(status);
 }
 
 static enum status count_splits(const char *path)
@@ -271,8 +274,16 @@ static enum status count_splits(const char *path)
     return status;
 }
 
+static void print_failure(enum status status)
+{
+    fprintf(stderr, "trainer-partition: %s: %s\n", status_text(status), status_reason());
+}
+
 int main(int argc, char **argv)
 {
+    program_begin();
+    transport_calm();
+    mapped_install(print_failure);
     log_init("trainer-partition", -1, LOG_LEVEL_WARN);
     struct request request = {.set = memory_alloc((size_t)argc, sizeof *request.set)};
     enum status status = arguments_read(argc, argv, &request);
@@ -281,7 +292,7 @@ int main(int argc, char **argv)
     }
     free(request.set);
     if (status != STATUS_OK) {
-        fprintf(stderr, "trainer-partition: %s: %s\n", status_text(status), status_reason());
+        print_failure(status);
     }
     return status_exit_code(status);
 }

@@ -1,8 +1,45 @@
 #include "protocol/program.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+void program_begin(void)
+{
+    /* The lowest free number is taken, which is `number`: those below are open by then. */
+    for (int number = STDIN_FILENO; number <= STDERR_FILENO; number++) {
+        if (fcntl(number, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) != number) {
+            _exit(status_exit_code(STATUS_IO)); /* there is no place for a message */
+        }
+    }
+    sigset_t none;
+    sigemptyset(&none);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+bool program_ignores(int signal_number)
+{
+    struct sigaction now;
+    return signal_number == SIGHUP && sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+bool program_is_fault(int signal_number)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGTRAP, SIGABRT};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        if (faults[i] == signal_number) {
+            return true;
+        }
+    }
+    return false;
+}
 
 enum status program_beside(const char *name, char out[PATH_MAX])
 {

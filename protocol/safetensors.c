@@ -57,7 +57,11 @@ static float f16_read(const unsigned char *at)
     return half_to_float((uint16_t)(at[0] | at[1] << 8));
 }
 
-static const struct dtype dtypes[] = {{"F32", 4, f32_read}, {"F16", 2, f16_read}, {"BF16", 2, bf16_read}, {"F64", 8, f64_read}};
+/* Integers are not read. */
+static const struct dtype dtypes[] = {{"F32", 4, f32_read}, {"F16", 2, f16_read}, {"BF16", 2, bf16_read}, {"F64", 8, f64_read},
+                                      {"I64", 8, NULL},     {"U64", 8, NULL},     {"I32", 4, NULL},       {"U32", 4, NULL},
+                                      {"I16", 2, NULL},     {"U16", 2, NULL},     {"I8", 1, NULL},        {"U8", 1, NULL},
+                                      {"BOOL", 1, NULL}};
 
 /* --- save --- */
 
@@ -310,6 +314,10 @@ static enum status entry_match(const struct entry *entry, const unsigned char *d
                                const struct safetensor *want)
 {
     char is[128], expected[128];
+    if (entry->dtype->read == NULL) {
+        return status_fail(STATUS_DATA, "%s: tensor '%s': dtype is %s, expected F32, F16, BF16 or F64", origin, want->name,
+                           entry->dtype->name);
+    }
     if (entry->n_dim != want->n_dim || memcmp(entry->shape, want->shape, (size_t)want->n_dim * sizeof *want->shape) != 0) {
         return status_fail(STATUS_DATA, "%s: tensor '%s' has shape %s, expected %s", origin, want->name,
                            shape_print(entry->n_dim, entry->shape, is, sizeof is),
@@ -325,7 +333,16 @@ static enum status entry_match(const struct entry *entry, const unsigned char *d
     return STATUS_OK;
 }
 
-/* Every wanted tensor is there as wanted, and no other. */
+/* Does PyTorch's batch norm keep it besides the numbers of a model? How many batches it has seen. */
+static bool is_count(const struct entry *entry)
+{
+    static const char count[] = "num_batches_tracked";
+    size_t n = strlen(entry->name), n_count = sizeof count - 1;
+    return n >= n_count && strcmp(entry->name + n - n_count, count) == 0 &&
+           (n == n_count || entry->name[n - n_count - 1] == '.');
+}
+
+/* Every wanted tensor is there as wanted, and no other but counts. */
 static enum status entries_match(const struct entry *entry, size_t n_entry, const unsigned char *data, const char *origin,
                                  const struct safetensor *want, size_t n_want)
 {
@@ -341,16 +358,15 @@ static enum status entries_match(const struct entry *entry, size_t n_entry, cons
             return status;
         }
     }
-    if (n_entry == n_want) {
-        return STATUS_OK;
-    }
-    for (size_t i = 0; i < n_entry; i++) {
-        bool wanted = false;
+    for (size_t i = 0; i < n_entry && n_entry > n_want; i++) {
+        bool wanted = is_count(&entry[i]);
         for (size_t k = 0; k < n_want && !wanted; k++) {
             wanted = strcmp(entry[i].name, want[k].name) == 0;
         }
         if (!wanted) {
-            return status_fail(STATUS_DATA, "%s: tensor '%.100s' belongs to nothing in this model", origin, entry[i].name);
+            return status_fail(STATUS_DATA, "%s: tensor '%.100s' belongs to nothing in this model%s%s", origin, entry[i].name,
+                               entry[i].dtype->read == NULL ? ": it holds integers, of dtype " : "",
+                               entry[i].dtype->read == NULL ? entry[i].dtype->name : "");
         }
     }
     return STATUS_OK;

@@ -11,14 +11,14 @@
 #include <unistd.h>
 #include <uv.h>
 
-static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP};
+static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 enum { N_PASSED_ON = sizeof passed_on / sizeof *passed_on };
 
 struct launch {
     uv_loop_t loop;
     uv_process_t process;
     uv_signal_t signals[N_PASSED_ON];
-    int last_signal; /* forwarded; 0: none */
+    int last_signal; /* forwarded, to end it; 0: none */
     int exit_code;
     int end_signal;
 };
@@ -31,11 +31,30 @@ static void find_program(const char *name, char out[PATH_MAX])
     }
 }
 
+/* Has the process a handler for this signal? */
+static bool catches(int pid, int signal_number)
+{
+    char path[32], line[256];
+    unsigned long long caught = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL && sscanf(line, "SigCgt: %llx", &caught) != 1) {
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return (caught >> (signal_number - 1) & 1) != 0;
+}
+
+/* USR1 asks for a checkpoint. It would end a program that has no handler for it yet, and nothing to save. */
 static void on_signal(uv_signal_t *handle, int signal_number)
 {
     struct launch *launch = handle->data;
-    launch->last_signal = signal_number;
-    uv_process_kill(&launch->process, signal_number);
+    bool ends = signal_number != SIGUSR1;
+    launch->last_signal = ends ? signal_number : launch->last_signal;
+    if (ends || catches(launch->process.pid, signal_number)) {
+        uv_process_kill(&launch->process, signal_number);
+    }
 }
 
 static void close_handle(uv_handle_t *handle, void *arg)
@@ -70,6 +89,9 @@ static int start(struct launch *launch, char *const argv[])
                                     .stdio_count = 3};
     /* Signals are watched before the start: one in between waits in the loop. */
     for (int i = 0; i < N_PASSED_ON; i++) {
+        if (program_ignores(passed_on[i])) {
+            continue;
+        }
         launch->signals[i].data = launch;
         int error = uv_signal_init(&launch->loop, &launch->signals[i]);
         if (error == 0) {
@@ -113,8 +135,8 @@ enum status launch_run(char *const argv[], int *exit_code_out)
         return status_fail(STATUS_PEER, "%s was killed (signal %d), by a user or because memory ran out", argv[0], SIGKILL);
     }
     if (launch.end_signal != 0) {
-        return status_fail(STATUS_BUG, "%s was ended by signal %d (%s)", argv[0], launch.end_signal,
-                           strsignal(launch.end_signal));
+        return status_fail(program_is_fault(launch.end_signal) ? STATUS_BUG : STATUS_PEER, "%s was ended by signal %d (%s)",
+                           argv[0], launch.end_signal, strsignal(launch.end_signal));
     }
     *exit_code_out = launch.exit_code;
     return STATUS_OK;

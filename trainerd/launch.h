@@ -9,9 +9,10 @@
 
 /* Start argv[0], a bare name, from the folder of this executable, else from PATH, and wait for its end.
  *
- *   notes   INT, TERM and HUP are forwarded. The program has its own session, so that a terminal's Ctrl-C does not reach it twice
- *   errors  STATUS_PEER it cannot be started, or was killed · STATUS_BUG another signal ended it (its name is in the reason) ·
- *           STATUS_INTERRUPTED a forwarded signal ended it
+ *   notes   INT, TERM and HUP are forwarded, but for a HUP that whoever started us ignores (nohup); and USR1, once the program takes it. The
+ *           program has its own session, so that a terminal's Ctrl-C does not reach it twice
+ *   errors  STATUS_PEER it cannot be started, or was killed or ended by another signal from outside · STATUS_BUG a fault of its own ended it
+ *           (the signal's name is in the reason) · STATUS_INTERRUPTED a forwarded signal ended it
  */
 enum status launch_run(char *const argv[], int *exit_code_out);
 

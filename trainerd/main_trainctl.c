@@ -1,4 +1,5 @@
 /* The command line of trainctl: the table lists the commands, ctl/run.h their functions. */
+#include "protocol/program.h"
 #include "protocol/status.h"
 #include "protocol/version.h"
 #include "trainerd/ctl/reference.h"
@@ -85,6 +86,7 @@ static enum status run_reference(const struct ctl_arguments *arguments)
 
 int main(int argc, char **argv)
 {
+    program_begin();
     struct ctl_arguments arguments;
     int exit_code = 0;
     enum status status = ctl_arguments_read(argc, argv, &arguments);

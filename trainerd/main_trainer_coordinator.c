@@ -1,7 +1,10 @@
 /* trainer-coordinator: arguments in, exit code out. */
+#include "partition/files/mapped.h"
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "protocol/program.h"
+#include "protocol/transport/transport.h"
 #include "protocol/version.h"
 #include "trainerd/coordinator/coordinator.h"
 #include "trainerd/coordinator/events.h"
@@ -192,8 +195,17 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
     }
 }
 
+static void data_lost(enum status status)
+{
+    fprintf(stderr, "trainerd: %s\n", status_reason());
+    events_end_open(status);
+}
+
 int main(int argc, char **argv)
 {
+    program_begin();
+    transport_calm();
+    mapped_install(data_lost);
     log_init("coordinator", -1, LOG_LEVEL_WARN);
     interrupt_install(events_end_at_once);
     struct coordinator_options request;

@@ -1,6 +1,7 @@
 /* The command line of trainerd. A job runs in the coordinator, another process. */
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
+#include "protocol/program.h"
 #include "protocol/status.h"
 #include "protocol/version.h"
 #include "trainerd/daemon/daemon.h"
@@ -290,6 +291,7 @@ static enum status run(const struct request *request, int *exit_code_out)
 
 int main(int argc, char **argv)
 {
+    program_begin();
     struct request request = {.set = memory_alloc((size_t)argc, sizeof *request.set)};
     int exit_code = 0;
     enum status status = read_arguments(argc, argv, &request);

@@ -1,6 +1,7 @@
 /* The command line of trainer-worker: one process, one device, one job. */
 #include "models/cuda/module.h"
 #include "protocol/log.h"
+#include "protocol/program.h"
 #include "protocol/status.h"
 #include "protocol/transport/transport.h"
 #include "protocol/version.h"
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,7 +29,9 @@ static const char help_text[] =
     "\n"
     "  --join HOST:PORT        the coordinator's control socket, as it prints it (workers.launcher = \"manual\")\n"
     "  --token-file FILE       file with the job's token\n"
-    "  --token-fd N            open descriptor to read the token from; the worker then ends with whoever started it\n"
+    "  --token-fd N            open descriptor to read the token from; the worker then ends with whoever started it, and "
+    "writes why\n"
+    "                          to it, where it is a socket\n"
     "  --join-timeout SECONDS  how long to try to reach the coordinator (60)\n"
     "  --host NAME             the machine's name, at most 63 bytes (its host name): workers that say the same share a "
     "machine\n"
@@ -231,7 +235,6 @@ static enum status arguments_read(int argc, char **argv, struct request *request
     return request->is_slurm ? slurm_apply(request) : STATUS_OK;
 }
 
-/* The first word of the file, or of what the descriptor gives. */
 /* As the coordinator: whoever can read the token can be a worker of the job. */
 static enum status token_open(const char *path, int *file_out)
 {
@@ -250,6 +253,7 @@ static enum status token_open(const char *path, int *file_out)
     return STATUS_OK;
 }
 
+/* The first word of the file, or of what the descriptor gives, which stays open for last words. */
 static enum status token_read(const struct request *request, char token[TOKEN_BYTES])
 {
     int file = request->token_fd;
@@ -263,7 +267,9 @@ static enum status token_read(const struct request *request, char token[TOKEN_BY
         n = read(file, token + n_token, TOKEN_BYTES - 1 - n_token);
         n_token += n > 0 ? (size_t)n : 0;
     }
-    close(file);
+    if (request->token_file != NULL) {
+        close(file);
+    }
     token[n_token] = '\0';
     token[strcspn(token, " \t\r\n")] = '\0';
     if (n < 0 || token[0] == '\0') {
@@ -297,6 +303,8 @@ static int signals_open(void)
 
 int main(int argc, char **argv)
 {
+    program_begin();
+    signal(SIGPIPE, SIG_IGN); /* that nobody reads its warnings is no reason to end */
     struct request request = {.token_fd = -1, .join_timeout_s = 60, .rank = SESSION_ANY_RANK};
     char token[TOKEN_BYTES];
     log_init("trainer-worker", -1, LOG_LEVEL_WARN);
@@ -325,7 +333,8 @@ int main(int argc, char **argv)
         if (status == STATUS_OK) {
             return 0;
         }
-        if (!setup.talks) { /* the coordinator was told, and tells the user */
+        if (!setup.talks) { /* the coordinator was told, or is here, and tells the user */
+            send(request.token_fd, status_reason(), strlen(status_reason()), MSG_NOSIGNAL | MSG_DONTWAIT);
             _exit(status_exit_code(status));
         }
     }

@@ -283,6 +283,13 @@ static enum status table_count(const char *path, int64_t *n_row_io, int64_t *n_c
     return status;
 }
 
+enum status csv_gz_count(const char *path, int64_t *out)
+{
+    int64_t n_column;
+    *out = -1;
+    return table_count(path, out, &n_column);
+}
+
 static enum status table_fill(struct csv_gz *csv, struct npy *table)
 {
     int64_t n_row = table->shape[0], n_column = table->shape[1];

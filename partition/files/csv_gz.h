@@ -36,6 +36,9 @@ enum status csv_gz_integers(struct csv_gz *csv, int n_column, int64_t *out);
 /* The next line as exactly n_column numbers; an empty field is NaN. errors  as csv_gz_integers */
 enum status csv_gz_reals(struct csv_gz *csv, int64_t n_column, float *out);
 
+/* How many lines a file has, and nothing else of it. errors  as csv_gz_line */
+enum status csv_gz_count(const char *path, int64_t *out);
+
 /* A whole file as an array [lines, columns] of NPY_TYPE_F32 or NPY_TYPE_I64 (one column: [lines]). An empty field is NaN.
  *
  *   n_row   lines expected; below 0 any, counted in a first pass

@@ -4,6 +4,7 @@
  */
 #include "partition/files/npy.h"
 
+#include "partition/files/mapped.h"
 #include "partition/files/npy_header.h"
 #include "protocol/file.h"
 #include "protocol/half.h"
@@ -13,7 +14,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,7 +54,7 @@ static enum status align(struct npy *npy)
         return status;
     }
     if (npy->map != NULL) {
-        munmap(npy->map, npy->n_map);
+        mapped_close(npy->map, npy->n_map);
     }
     npy->map = copy.map;
     npy->n_map = copy.n_map;
@@ -96,9 +96,8 @@ enum status npy_open(const char *path, struct npy *out)
         goto close_file;
     }
     npy.n_map = (size_t)info.st_size;
-    npy.map = mmap(NULL, npy.n_map, PROT_READ, MAP_PRIVATE, file, 0);
-    if (npy.map == MAP_FAILED) {
-        status = status_fail(STATUS_IO, "%s: cannot map %zu bytes: %s", path, npy.n_map, strerror(errno));
+    status = mapped_open(file, path, npy.n_map, &npy.map);
+    if (status != STATUS_OK) {
         goto close_file;
     }
     status = npy_header_read(npy.map, npy.n_map, &npy);
@@ -106,7 +105,7 @@ enum status npy_open(const char *path, struct npy *out)
         status = align(&npy);
     }
     if (status != STATUS_OK) {
-        munmap(npy.map, npy.n_map);
+        mapped_close(npy.map, npy.n_map);
         goto close_file;
     }
     *out = npy;
@@ -120,7 +119,7 @@ void npy_close(struct npy *npy)
     if (npy->map != NULL && npy->is_block) {
         memory_release(MEMORY_OTHER, npy->map, npy->n_map, 1);
     } else if (npy->map != NULL) {
-        munmap(npy->map, npy->n_map);
+        mapped_close(npy->map, npy->n_map);
     }
     *npy = (struct npy){0};
 }

@@ -93,9 +93,31 @@ static enum status feature_table_choose(const struct job *job, const char *folde
     bool use = false;
     enum status status = edge_features_choose(job, path.text, npy_exists(path.text), &use);
     if (status == STATUS_OK && use) {
+        const char *count = dataset_path_join(folder, "raw/num-edge-list.csv.gz").text;
+        status = dataset_ogb_agree(count, 1, source->n_edge, "edges", path.text);
+    }
+    if (status == STATUS_OK && use) {
         status = csv_gz_table(path.text, NPY_TYPE_F32, source->n_edge, features);
     }
     return status == STATUS_OK && use ? edge_features_attach(features, source) : status;
+}
+
+/* The counts, held against tables. That of the edges, but for 0, is held against their table while it is read. */
+static enum status table_counts(const char *folder, int64_t *n_node, int64_t *n_edge)
+{
+    struct dataset_path nodes = dataset_path_join(folder, "raw/num-node-list.csv.gz");
+    struct dataset_path edges = dataset_path_join(folder, "raw/num-edge-list.csv.gz");
+    const char *const tables[] = {"raw/node-label.csv.gz", "raw/node-feat.csv.gz"};
+    enum status status = dataset_ogb_count(nodes.text, n_node);
+    status = status == STATUS_OK ? dataset_nodes_check(*n_node, nodes.text) : status;
+    int t = dataset_path_exists(folder, tables[0]) ? 0 : 1;
+    if (status == STATUS_OK && dataset_path_exists(folder, tables[t])) {
+        status = dataset_ogb_agree(nodes.text, 1, *n_node, "nodes", dataset_path_join(folder, tables[t]).text);
+    }
+    status = status == STATUS_OK ? dataset_ogb_count(edges.text, n_edge) : status;
+    return status == STATUS_OK && *n_edge == 0
+               ? dataset_ogb_agree(edges.text, 1, 0, "edges", dataset_path_join(folder, "raw/edge.csv.gz").text)
+               : status;
 }
 
 static enum status table_graph(const struct job *job, const char *folder, struct dataset *out)
@@ -105,13 +127,7 @@ static enum status table_graph(const struct job *job, const char *folder, struct
     struct edge_table table = {path.text, NULL}, weights = {weight_path.text, NULL};
     struct edge_source source = {.file = path.text, .unit = "edge", .self = &table, .read = table_read};
     struct npy features = {0};
-    enum status status = dataset_ogb_count(dataset_path_join(folder, "raw/num-node-list.csv.gz").text, &out->n_node);
-    if (status == STATUS_OK) {
-        status = dataset_nodes_check(out->n_node, "raw/num-node-list.csv.gz");
-    }
-    if (status == STATUS_OK) {
-        status = dataset_ogb_count(dataset_path_join(folder, "raw/num-edge-list.csv.gz").text, &source.n_edge);
-    }
+    enum status status = table_counts(folder, &out->n_node, &source.n_edge);
     if (status == STATUS_OK) {
         status = weight_table_choose(job, &weights, &source);
     }
@@ -181,7 +197,25 @@ static enum status feature_member_choose(const struct job *job, const struct npz
     return status == STATUS_OK && use ? edge_features_attach(features, source) : status;
 }
 
-static enum status array_graph(const struct job *job, const struct npz *npz, const char *file, struct dataset *out)
+/* Hold the count of nodes against the rows of labels, or where there are none (of `labels`: rank 0) of features, before memory is taken for
+ * so many nodes. */
+static enum status rows_agree(const struct npz *npz, const struct npy *n_node, const struct npy *labels)
+{
+    struct npy rows = *labels;
+    bool reads = labels->rank == 0 && npz_has(npz, "node_feat");
+    enum status status = reads ? npz_member(npz, "node_feat", &rows) : STATUS_OK;
+    if (status == STATUS_OK && rows.rank > 0 && rows.shape[0] != npy_int(n_node, 0)) {
+        status = status_fail(STATUS_DATA, "%s: entry 0: %" PRId64 " nodes, and %s has %" PRId64 " rows, expected as many",
+                             n_node->name, npy_int(n_node, 0), rows.name, rows.shape[0]);
+    }
+    if (reads) {
+        npy_close(&rows);
+    }
+    return status;
+}
+
+static enum status array_graph(const struct job *job, const struct npz *npz, const char *file, const struct npy *labels,
+                               struct dataset *out)
 {
     struct npy n_node = {0}, edges = {0}, weights = {0}, features = {0};
     struct edge_source source;
@@ -193,6 +227,7 @@ static enum status array_graph(const struct job *job, const struct npz *npz, con
         out->n_node = npy_int(&n_node, 0);
         status = dataset_nodes_check(out->n_node, n_node.name);
     }
+    status = status == STATUS_OK ? rows_agree(npz, &n_node, labels) : status;
     if (status == STATUS_OK) {
         status = npz_member(npz, "edge_index", &edges);
     }
@@ -233,11 +268,14 @@ static enum status array_load(const struct job *job, const char *folder, struct 
     struct dataset_path path = dataset_path_join(folder, "raw/data.npz");
     struct npz *npz;
     struct npy features = {0}, labels = {0};
-    enum status status = npz_open(path.text, &npz);
+    bool lacks_labels = out->predicts && !dataset_path_exists(folder, "raw/node-label.npz");
+    enum status status = lacks_labels ? STATUS_OK : member_load(folder, "raw/node-label.npz", "node_label", &labels);
+    status = status == STATUS_OK ? npz_open(path.text, &npz) : status;
     if (status != STATUS_OK) {
+        npy_close(&labels);
         return status;
     }
-    status = array_graph(job, npz, path.text, out);
+    status = array_graph(job, npz, path.text, &labels, out);
     if (status == STATUS_OK && npz_has(npz, "node_feat")) {
         status = npz_member(npz, "node_feat", &features);
         if (status == STATUS_OK) {
@@ -246,13 +284,9 @@ static enum status array_load(const struct job *job, const char *folder, struct 
         npy_close(&features);
     }
     npz_close(npz);
-    if (status == STATUS_OK && out->predicts && !dataset_path_exists(folder, "raw/node-label.npz")) {
-        return STATUS_OK;
-    }
-    if (status == STATUS_OK) {
-        status = member_load(folder, "raw/node-label.npz", "node_label", &labels);
-    }
-    return status == STATUS_OK ? dataset_labels(&labels, true, 0, out) : status;
+    status = status == STATUS_OK && !lacks_labels ? dataset_labels(&labels, true, 0, out) : status;
+    npy_close(&labels);
+    return status;
 }
 
 static enum status splits_load(const char *folder, struct dataset *out)

@@ -6,6 +6,8 @@
 #include <dirent.h>
 #include <inttypes.h>
 
+#define COUNT_MOST (INT64_C(1) << 47) /* so that sums over relations stay in range */
+
 enum status dataset_ogb_count(const char *path, int64_t *out)
 {
     struct npy table;
@@ -16,10 +18,20 @@ enum status dataset_ogb_count(const char *path, int64_t *out)
     status = npy_expect(&table, NPY_KIND_INTEGER, 1, 1, 0);
     *out = npy_int(&table, 0);
     npy_close(&table);
-    if (status == STATUS_OK && *out < 0) {
+    if (status == STATUS_OK && (*out < 0 || *out > COUNT_MOST)) {
         status = status_fail(STATUS_DATA, "%s: line 1: %" PRId64 ", expected a count", path, *out);
     }
     return status;
+}
+
+enum status dataset_ogb_agree(const char *path, int line, int64_t n, const char *what, const char *table)
+{
+    int64_t n_line;
+    enum status status = csv_gz_count(table, &n_line);
+    return status != STATUS_OK || n_line == n
+               ? status
+               : status_fail(STATUS_DATA, "%s: line %d: %" PRId64 " %s, and %s has %" PRId64 " lines, expected as many", path,
+                             line, n, what, table, n_line);
 }
 
 enum status dataset_ogb_split_folder(const char *folder, const char *name, struct dataset_path *out)

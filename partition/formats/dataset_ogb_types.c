@@ -150,7 +150,11 @@ static enum status relation_read(struct typed *typed, const char *path, char *li
     }
     snprintf(out->name, sizeof out->name, "%s", name);
     out->first = typed->n_edge;
-    return dataset_ogb_count(relation_path(typed, out, "num-edge-list.csv.gz").text, &out->n_edge);
+    const struct dataset_path count = relation_path(typed, out, "num-edge-list.csv.gz");
+    enum status status = dataset_ogb_count(count.text, &out->n_edge);
+    return status == STATUS_OK && out->n_edge == 0
+               ? dataset_ogb_agree(count.text, 1, 0, "edges", relation_path(typed, out, "edge.csv.gz").text)
+               : status;
 }
 
 /* Room for one more relation: twice as many each time. */
@@ -324,6 +328,25 @@ static struct dataset_path type_path(const struct typed *typed, const char *what
     return dataset_path_join(typed->folder, name);
 }
 
+/* Hold the counts of nodes against tables, of the types that have any. */
+static enum status types_agree(const struct typed *typed)
+{
+    struct dataset_path path = dataset_path_join(typed->folder, "raw/num-node-dict.csv.gz");
+    enum status status = STATUS_OK;
+    for (int k = 0; k < typed->n_type && status == STATUS_OK; k++) {
+        struct dataset_path table = type_path(typed, "raw/node-label", k, "node-label.csv.gz");
+        if (!npy_exists(table.text)) {
+            table = type_path(typed, "raw/node-feat", k, "node-feat.csv.gz");
+        }
+        if (npy_exists(table.text)) {
+            char what[NAME_BYTES + 32];
+            snprintf(what, sizeof what, "nodes of type '%s'", typed->type[k].name);
+            status = dataset_ogb_agree(path.text, 2, typed->type[k].n_node, what, table.text);
+        }
+    }
+    return status;
+}
+
 static enum status features_fill(const struct job *job, const struct typed *typed, struct node_types *types,
                                  struct dataset *out)
 {
@@ -466,6 +489,7 @@ enum status dataset_ogb_typed_load(const struct job *job, const char *folder, st
 {
     struct typed typed = {.folder = folder, .reading = -1};
     enum status status = types_read(&typed);
+    status = status == STATUS_OK ? types_agree(&typed) : status;
     if (status == STATUS_OK) {
         status = relations_read(&typed);
     }

@@ -12,6 +12,7 @@
 #include "protocol/cgroup.h"
 #include "protocol/file.h"
 #include "protocol/memory.h"
+#include "protocol/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,6 +71,11 @@ struct call {
     int32_t *weight;
 };
 
+/* What the process of METIS writes to: owners to its parent, errors to a file in memory. */
+struct child {
+    int to_parent, words;
+};
+
 /* METIS's own return code. */
 static int metis(const struct call *call, int32_t *owner)
 {
@@ -84,9 +91,22 @@ static int metis(const struct call *call, int32_t *owner)
                                &parts, NULL, NULL, options, &value, owner);
 }
 
+void metis_obey(int code)
+{
+    static off_t n_seen;
+    off_t n_printed = lseek(STDERR_FILENO, 0, SEEK_END);
+    if (code != METIS_OK && n_printed == n_seen) {
+        int number = code == METIS_ERROR_MEMORY ? SIGABRT : SIGTERM;
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    n_seen = n_printed;
+}
+
 /* The process METIS runs in. It ends with its parent, and by the signals that end a process: what the parent does about
- * them (save, say so) is not for here. METIS's remarks go nowhere: stdout belongs to results, stderr to the reason. */
-_Noreturn static void child_run(const struct call *call, pid_t parent, int to_parent, const sigset_t *mask, int32_t *owner)
+ * them (save, say so) is not for here. METIS's remarks go nowhere: stdout belongs to results. Its errors go to `words`. */
+_Noreturn static void child_run(const struct call *call, const struct child *child, pid_t parent, const sigset_t *mask,
+                                int32_t *owner)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
@@ -98,49 +118,63 @@ _Noreturn static void child_run(const struct call *call, pid_t parent, int to_pa
     }
     sigprocmask(SIG_SETMASK, mask, NULL);
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0) {
+    if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(child->words, STDERR_FILENO) < 0) {
         _exit(CHILD_FAILED);
     }
     int code = metis(call, owner);
+    metis_obey(code);
     if (code == METIS_OK) {
         metis_parts_number(call->graph, call->n_part, (int32_t)call->job->partition.seed, owner);
     }
-    if (code == METIS_OK && file_write(to_parent, owner, (size_t)call->graph->n_node * sizeof *owner) == 0) {
+    if (code == METIS_OK && file_write(child->to_parent, owner, (size_t)call->graph->n_node * sizeof *owner) == 0) {
         _exit(CHILD_DONE);
     }
     _exit(code == METIS_ERROR_MEMORY ? CHILD_NOMEM : CHILD_FAILED);
 }
 
-/* What a child that gave no owners died of. A KILL is the system's when it has killed for memory meanwhile; else anybody's,
- * and the next attempt may be spared it. */
-static enum status child_failed(const struct undirected *graph, int status, int64_t n_killed_before)
+/* The last line of what a child has printed; "" where it has printed nothing. */
+static const char *last_words(int words, char out[256])
 {
-    long long n_node = graph->n_node, n_entry = graph->n_entry;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_NOMEM) {
-        return status_fail(STATUS_NOMEM, "METIS has not enough memory for %lld nodes and %lld edge entries", n_node, n_entry);
-    }
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-        bool for_memory = cgroup_oom_kills("") > n_killed_before;
-        return for_memory ? status_fail(STATUS_NOMEM, "METIS was killed at %lld nodes and %lld edge entries: memory ran out",
-                                        n_node, n_entry)
-                          : status_fail(STATUS_PEER,
-                                        "METIS was killed (signal 9) at %lld nodes and %lld edge entries; if "
-                                        "the machine ran out of memory, partition.method = \"block\" takes less",
-                                        n_node, n_entry);
-    }
-    if (WIFSIGNALED(status)) {
-        return status_fail(STATUS_BUG, "METIS was ended by signal %d (%s) at %lld nodes and %lld edge entries",
-                           WTERMSIG(status), strsignal(WTERMSIG(status)), n_node, n_entry);
-    }
-    return status_fail(STATUS_BUG, "METIS gave up on %lld nodes and %lld edge entries", n_node, n_entry);
+    off_t n_all = lseek(words, 0, SEEK_END);
+    ssize_t n = pread(words, out, 255, n_all > 255 ? n_all - 255 : 0);
+    n -= n > 0 && out[n - 1] == '\n';
+    out[n > 0 ? n : 0] = '\0';
+    const char *newline = strrchr(out, '\n');
+    return newline != NULL ? newline + 1 : out;
 }
 
-static enum status call_metis(const struct call *call, int32_t *owner)
+/* What a child that gave no owners died of. A KILL is the system's when it has killed for memory meanwhile. That and any other signal but
+ * those of a fault is else anybody's, and the next attempt may be spared it. */
+static enum status child_failed(const struct undirected *graph, int status, int words, int64_t n_killed_before)
 {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        return status_fail(STATUS_IO, "cannot start METIS: %s", strerror(errno));
+    char text[256], at[96];
+    const char *last = last_words(words, text), *colon = last[0] != '\0' ? ": " : "";
+    snprintf(at, sizeof at, "%lld nodes and %lld edge entries", (long long)graph->n_node, (long long)graph->n_entry);
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == CHILD_NOMEM || WEXITSTATUS(status) == status_exit_code(STATUS_NOMEM))) {
+        return status_fail(STATUS_NOMEM, "METIS has not enough memory for %s%s%s", at, colon, last);
     }
+    if (WIFEXITED(status)) {
+        return status_fail(STATUS_BUG, "METIS gave up on %s%s%s", at, colon, last);
+    }
+    int number = WTERMSIG(status);
+    if (number == SIGKILL && cgroup_oom_kills("") > n_killed_before) {
+        return status_fail(STATUS_NOMEM, "METIS was killed at %s: memory ran out", at);
+    }
+    if (number == SIGKILL) {
+        return status_fail(STATUS_PEER,
+                           "METIS was killed (signal 9) at %s; if the machine ran out of memory, partition.method = \"block\" "
+                           "takes less",
+                           at);
+    }
+    /* METIS and the C library print why they abort. */
+    bool is_fault = program_is_fault(number) && (number != SIGABRT || last[0] != '\0');
+    return status_fail(is_fault ? STATUS_BUG : STATUS_PEER, "METIS was ended by signal %d (%s) at %s%s%s", number,
+                       strsignal(number), at, colon, last);
+}
+
+/* Run METIS in a child whose ends are `ends`, read its owners, and reap it. */
+static enum status child_wait(const struct call *call, const int ends[2], int words, int32_t *owner)
+{
     int64_t n_killed = cgroup_oom_kills("");
     /* Held back until the child has put aside its parent's handlers. */
     sigset_t all, mask;
@@ -148,21 +182,32 @@ static enum status call_metis(const struct call *call, int32_t *owner)
     sigprocmask(SIG_SETMASK, &all, &mask);
     pid_t parent = getpid(), child = fork();
     if (child == 0) {
-        child_run(call, parent, ends[1], &mask, owner);
+        child_run(call, &(struct child){.to_parent = ends[1], .words = words}, parent, &mask, owner);
     }
-    int error = errno;
+    int error = errno, status = 0;
     sigprocmask(SIG_SETMASK, &mask, NULL);
     close(ends[1]);
     if (child < 0) {
-        close(ends[0]);
         return status_fail(STATUS_NOMEM, "cannot start METIS: %s", strerror(error));
     }
     error = file_read(ends[0], owner, (size_t)call->graph->n_node * sizeof *owner);
-    close(ends[0]);
-    int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    return error == 0 ? STATUS_OK : child_failed(call->graph, status, n_killed);
+    return error == 0 ? STATUS_OK : child_failed(call->graph, status, words, n_killed);
+}
+
+static enum status call_metis(const struct call *call, int32_t *owner)
+{
+    int ends[2], words = memfd_create("metis", MFD_CLOEXEC);
+    if (words < 0 || pipe2(ends, O_CLOEXEC) != 0) {
+        enum status status = status_fail(STATUS_IO, "cannot start METIS: %s", strerror(errno));
+        close(words);
+        return status;
+    }
+    enum status status = child_wait(call, ends, words, owner);
+    close(ends[0]);
+    close(words);
+    return status;
 }
 
 /* Give every empty part the node with the fewest neighbours out of the part that then has most nodes. */

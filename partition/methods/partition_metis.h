@@ -6,6 +6,10 @@
 
 #include <stdint.h>
 
+/* End this process as a signal from outside was to end it, should `code`, which METIS has just returned, be what METIS made of that: it traps
+ * TERM and ABRT, and takes them for errors of its own. Those it prints, to what is stderr where METIS may run. */
+void metis_obey(int code);
+
 /* Number the parts anew so that any run of numbers has few edges with the others: the parts of a worker are such a run (place.c).
  * Called where METIS may run.
  *

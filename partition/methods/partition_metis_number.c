@@ -167,6 +167,7 @@ static int32_t halve(int32_t seed, const struct quotient *all, int32_t *part, in
     options[METIS_OPTION_SEED] = seed;
     int code = METIS_PartGraphRecursive(&n_node, &n_constraint, half.indptr, half.indices, NULL, NULL, half.weight, &two, NULL,
                                         NULL, options, &cut, side);
+    metis_obey(code);
     for (int32_t i = 0; i < n && code != METIS_OK; i++) {
         side[i] = i < n / 2 ? 0 : 1;
     }

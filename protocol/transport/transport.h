@@ -52,6 +52,10 @@ struct transport_events {
 
 struct transport;
 
+/* Undo what UCX does to a process unasked, when it is loaded: handlers of SEGV, BUS, ILL and FPE, which keep others from taking these, and
+ * warnings. transport_open does it, too. */
+void transport_calm(void);
+
 /* Start UCX in this process (crash handlers off, host memory).
  *
  *   n_peer       most peers; self the own number; attempt fences messages

@@ -26,9 +26,13 @@ static enum status fail_ucx(const char *what, ucs_status_t status)
     return status_fail(STATUS_PEER, "UCX cannot %s: %s%s", what, ucs_status_string(status), file_limit_text());
 }
 
-/* What UCX does to a process unasked. */
-static void ucx_calm(void)
+void transport_calm(void)
 {
+    static bool is_calm;
+    if (is_calm) {
+        return;
+    }
+    is_calm = true;
     /* UCX warns of requests that a dead peer left behind, which is reported elsewhere; a user may still turn warnings on. */
     if (getenv("UCX_LOG_LEVEL") == NULL) {
         ucs_global_opts_set_value("LOG_LEVEL", "error");
@@ -55,7 +59,7 @@ static bool reaches_gpus(ucp_context_h context)
 
 static enum status ucx_open(struct transport *transport, uint32_t n_peer)
 {
-    ucx_calm();
+    transport_calm();
     ucp_params_t context = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
         .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,

@@ -1,6 +1,7 @@
 /* An attempt at a job, up to its last epoch: workers, training, and restarts in the foreground. */
 #include "trainerd/coordinator/coordinator.h"
 
+#include "partition/files/mapped.h"
 #include "protocol/clock.h"
 #include "protocol/memory.h"
 #include "trainerd/coordinator/coordinator_state.h"
@@ -146,7 +147,7 @@ static enum status start_fleet(struct coordinator *c)
         return status;
     }
     coordinator_phase_end(c, RESULT_PHASE_START);
-    status = ship(c);
+    status = mapped_check(ship(c));
     if (status != STATUS_OK) {
         return status;
     }
@@ -157,6 +158,7 @@ static enum status start_fleet(struct coordinator *c)
     if (score_any_takes_rows(&c->training.metrics) || coordinator_counts_classes(c)) {
         status = score_labels_copy(&c->dataset, &c->training.labels);
     }
+    status = mapped_check(status);
     dataset_release(&c->dataset);
     status = status == STATUS_OK ? fleet_ready(c->fleet, c->memory, &c->training.n_weight, c->libraries) : status;
     if (status != STATUS_OK) {

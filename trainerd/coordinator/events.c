@@ -306,6 +306,11 @@ void events_end(struct events *events, enum status status)
     fsync(events->file);
 }
 
+void events_end_open(enum status status)
+{
+    events_end(open_events, status);
+}
+
 void events_end_at_once(void)
 {
     if (open_events == NULL) {

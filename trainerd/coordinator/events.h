@@ -74,6 +74,9 @@ void events_back_off(struct events *events, const struct events_back_off *what);
 /* The end of the attempt, with status_reason. */
 void events_end(struct events *events, enum status status);
 
+/* The same of the events that are open, if any, where they are not at hand. */
+void events_end_open(enum status status);
+
 /* The end with STATUS_INTERRUPTED, from a signal handler that exits before training begins. Async-signal-safe. */
 void events_end_at_once(void);
 

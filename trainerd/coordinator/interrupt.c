@@ -1,5 +1,6 @@
 #include "trainerd/coordinator/interrupt.h"
 
+#include "protocol/program.h"
 #include "protocol/status.h"
 
 #include <stddef.h>
@@ -41,12 +42,13 @@ void interrupt_install(void (*before_exit)(void))
         sigaddset(&action.sa_mask, signals[i]);
     }
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        sigaction(signals[i], &action, NULL);
+        if (!program_ignores(signals[i])) {
+            sigaction(signals[i], &action, NULL);
+        }
     }
     sigemptyset(&save.sa_mask);
     sigaction(SIGUSR1, &save, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
 }
 
 void interrupt_mode(enum interrupt_mode mode)

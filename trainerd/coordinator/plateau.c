@@ -15,7 +15,7 @@ void plateau_begin(const struct job *job, struct checkpoint_state *state)
 double plateau_factor(const struct job *job, const struct checkpoint_state *state)
 {
     bool falls = job->train.lr_schedule == JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU && job->train.lr > 0.0;
-    return falls ? state->plateau_lr / job->train.lr : 1.0;
+    return ldexp(falls ? state->plateau_lr / job->train.lr : 1.0, -(int)state->n_rollback);
 }
 
 static bool is_better(const struct job_train *train, bool falls, double value, double best)

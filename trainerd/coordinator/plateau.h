@@ -12,7 +12,7 @@
 /* Nothing seen yet. */
 void plateau_begin(const struct job *job, struct checkpoint_state *state);
 
-/* What the job's learning rate is multiplied by, as things stand; 1 with other schedules. */
+/* What the job's learning rate is multiplied by, as things stand: 1 at first and with other schedules, halved by each rollback. */
 double plateau_factor(const struct job *job, const struct checkpoint_state *state);
 
 /* What the evaluation after this epoch found: into the state. true: the rate is another from the next epoch on. */

@@ -47,7 +47,7 @@ void training_begin(struct training *training, const char *dataset, uint64_t par
 
 static double rate_factor(const struct training *training)
 {
-    return ldexp(plateau_factor(training->job, &training->state), -(int)training->state.n_rollback);
+    return plateau_factor(training->job, &training->state);
 }
 
 /* State and arrays of a checkpoint of this job. */

@@ -202,7 +202,6 @@ static void watch_signals(struct daemon *daemon)
         uv_signal_start(&daemon->signals[i], on_signal, numbers[i]);
     }
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* the write reports an exceeded file size limit */
 }
 
 /* --- its life --- */

@@ -149,21 +149,38 @@ static void highest_first(struct life **life, int n, int64_t end)
     ASSERT(k < n);
 }
 
+/* Where lives begin, and where they are over. */
+struct change {
+    int time;
+    int64_t n_bytes;
+};
+
+/* Of one time, what is over first. */
+static int change_compare(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+    return x->time != y->time ? (x->time > y->time ? 1 : -1) : (x->n_bytes > y->n_bytes) - (x->n_bytes < y->n_bytes);
+}
+
 /* Bytes that are alive at one time, at most: no placing needs less. */
 static int64_t alive_most(struct life *const *life, int n)
 {
-    int64_t most = 0;
+    struct change *change = memory_alloc((size_t)n * 2 * LIFE_N_SPAN, sizeof *change);
+    size_t n_change = 0;
     for (int i = 0; i < n; i++) {
         for (int s = 0; s < life[i]->n_span; s++) {
-            const int first = life[i]->span[s].first;
-            const struct life moment = {.n_span = 1, .span = {{first, first}}};
-            int64_t sum = 0;
-            for (int k = 0; k < n; k++) {
-                sum += life_meets(life[k], &moment) ? life[k]->n_bytes : 0;
-            }
-            most = sum > most ? sum : most;
+            ASSERT(s == 0 || life[i]->span[s].first > life[i]->span[s - 1].last);
+            change[n_change++] = (struct change){life[i]->span[s].first, life[i]->n_bytes};
+            change[n_change++] = (struct change){life[i]->span[s].last + 1, -life[i]->n_bytes};
         }
     }
+    qsort(change, n_change, sizeof *change, change_compare);
+    int64_t most = 0, sum = 0;
+    for (size_t i = 0; i < n_change; i++) {
+        sum += change[i].n_bytes;
+        most = sum > most ? sum : most;
+    }
+    free(change);
     return most;
 }
 

@@ -11,6 +11,9 @@
 /* Ops between a value made again and what it is made from. It bounds the work: residuals would lead back to the first layer. */
 #define DEPTH_MOST 12
 
+#define GROUPS_MOST 64
+#define GROUPS_THEN 8
+
 /* --- the rewritten list --- */
 
 struct rewrite {
@@ -175,16 +178,17 @@ struct choice {
     const struct step_list *lowered;
     struct memory_plan *plan;
     bool *needed, *dropped; /* n_value */
-    int64_t unit;           /* the peak when everything is saved */
-    struct peak peak;       /* of the steps as they are */
+    int *group;             /* n_value: those of the present group */
+    int n_group;
+    int64_t unit;     /* the peak when everything is saved */
+    struct peak peak; /* of the steps as they are */
 };
 
-/* Drop one more value if that makes the plan better. */
-static bool value_drop(struct choice *c, int value)
+/* Drop n more values, marked already, if that makes the plan better. */
+static bool group_drop(struct choice *c, int n)
 {
     struct step_list *train = &c->plan->steps.phase[STEP_PHASE_TRAIN], before = *train;
     *train = (struct step_list){0};
-    c->dropped[value] = true;
     if (recompute_steps(c->program, c->lowered, c->dropped, c->plan)) {
         struct peak peak = peak_of(c->program, c->plan, c->unit);
         if (peak.weight < (1.0 - PEAK_GAIN_LEAST) * c->peak.weight) {
@@ -193,35 +197,58 @@ static bool value_drop(struct choice *c, int value)
             return true;
         }
     }
-    c->dropped[value] = false;
+    for (int i = 0; i < n; i++) {
+        c->dropped[c->group[i]] = false;
+    }
     free(train->step);
     *train = before;
     step_lists_finish(c->program, &c->plan->steps);
     return false;
 }
 
-/* Is making this one again a matter of pointwise ops, as things are dropped now? */
-static bool is_light(const struct choice *c, int value)
+static bool is_candidate(const struct choice *c, int op)
 {
-    struct rewrite w;
-    rewrite_open(c->program, c->dropped, &w);
-    bool light = !w.heavy[value];
-    rewrite_close(&w);
-    return light;
+    return c->needed[c->program->op[op].out] && can_run_again(&c->program->op[op]);
 }
 
-/* Value after value, from the input on, until it fits. */
+/* Mark the values of one group that are to be dropped; returns how many. `light`: those that pointwise ops make again, as things are dropped now. */
+static int group_mark(struct choice *c, int group, bool light)
+{
+    struct rewrite w;
+    int n = 0, at = 0;
+    rewrite_open(c->program, c->dropped, &w);
+    for (int i = 0; i < c->program->n_op; i++) {
+        int value = c->program->op[i].out;
+        bool is_in = is_candidate(c, i) && at++ % c->n_group == group && !c->dropped[value];
+        if (is_in && !(light && w.heavy[value])) {
+            c->dropped[value] = true;
+            c->group[n++] = value;
+        }
+    }
+    rewrite_close(&w);
+    return n;
+}
+
+/* Group after group, from the input on, until it fits. */
 static bool values_drop(struct choice *c, bool light, int64_t n_arena_most)
 {
-    for (int i = 0; i < c->program->n_op; i++) {
-        const struct op *op = &c->program->op[i];
-        bool candidate = c->needed[op->out] && !c->dropped[op->out] && can_run_again(op);
-        if (candidate && (!light || is_light(c, op->out)) && value_drop(c, op->out) &&
-            peak_fits(c->program, c->plan, &c->peak, n_arena_most)) {
+    for (int group = 0; group < c->n_group; group++) {
+        int n = group_mark(c, group, light);
+        if (n > 0 && group_drop(c, n) && peak_fits(c->program, c->plan, &c->peak, n_arena_most)) {
             return true;
         }
     }
     return false;
+}
+
+/* Each value is a group of its own; of more values than GROUPS_MOST, every GROUPS_THEN-th is in one: looking at a group takes as long as looking
+ * at the whole plan. */
+static void groups_choose(struct choice *c)
+{
+    for (int i = 0; i < c->program->n_op; i++) {
+        c->n_group += is_candidate(c, i);
+    }
+    c->n_group = c->n_group > GROUPS_MOST ? GROUPS_THEN : c->n_group;
 }
 
 /* Drop values until the plan fits, or is as small as it gets. */
@@ -233,9 +260,11 @@ static void values_choose(const struct program *program, const struct step_list 
                        .lowered = lowered,
                        .plan = plan,
                        .needed = memory_alloc(n_value, sizeof *c.needed),
-                       .dropped = memory_alloc(n_value, sizeof *c.dropped)};
+                       .dropped = memory_alloc(n_value, sizeof *c.dropped),
+                       .group = memory_alloc(n_value, sizeof *c.group)};
     int64_t saved = plan->n_arena_bytes;
     needed_find(program, c.needed);
+    groups_choose(&c);
     c.unit = peak_of(program, plan, 0).n_bytes;
     c.peak = peak_of(program, plan, c.unit);
     bool done = values_drop(&c, true, enough) || values_drop(&c, false, enough) || values_drop(&c, false, enough);
@@ -246,6 +275,7 @@ static void values_choose(const struct program *program, const struct step_list 
         recompute_steps(program, lowered, NULL, plan);
         liveness_place(program, plan);
     }
+    free(c.group);
     free(c.dropped);
     free(c.needed);
 }

@@ -132,6 +132,25 @@ Test(trainerd, a_coordinator_that_dies_of_a_signal_is_our_bug_unless_it_was_kill
     EXPECT(69, "trainer-coordinator was killed (signal 9), by a user or because memory ran out", "--config", "job.toml");
 }
 
+Test(trainerd, a_worker_that_ends_before_it_joins_says_why_in_the_jobs_reason)
+{
+    char worker[PATH_MAX], script[2 * PATH_MAX];
+    copy_program("trainer-coordinator");
+    program_find("trainer-worker", worker, sizeof worker);
+    snprintf(script, sizeof script, "#!/bin/sh\nexec '%s' --join 127.0.0.1:1 --token-fd 3 --join-timeout 0\n", worker);
+    folder_write("trainer-worker", script);
+    cr_assert_eq(chmod(folder_path("trainer-worker"), 0700), 0);
+    EXPECT(69, "ended with exit code 69 (peer or service unavailable) before all had joined: cannot ", "--config", "job.toml",
+           "--set", "workers.count=1", "--set", "workers.max_restarts=0");
+    cr_assert_not_null(strstr(output, "127.0.0.1:1"), "%s", output);
+}
+
+Test(trainerd, a_coordinator_ended_from_outside_is_no_bug_of_ours)
+{
+    coordinator_write("#!/bin/sh\nkill -QUIT $$\n");
+    EXPECT(69, "trainer-coordinator was ended by signal 3 (Quit)", "--config", "job.toml");
+}
+
 /* Start with a coordinator that says "ready" into a pipe, wait for that, and send the signal. */
 static int signal_when_ready(const char *script, int signal_number)
 {

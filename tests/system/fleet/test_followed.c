@@ -1,4 +1,5 @@
 /* A coordinator that a supervisor follows: what it leaves in the job's folder, and what its signals do. */
+#include "partition/files/npy.h"
 #include "protocol/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"
@@ -180,6 +181,74 @@ Test(followed, a_signal_while_the_graph_is_loaded_ends_with_a_line_too)
         }
     }
     expect_end(75, "INTERRUPTED", "interrupted before training began", true);
+}
+
+/* A ring of N_NODE nodes with wide features, which stay mapped until the workers have their parts. */
+enum { N_NODE = 1000, WIDTH = 64 };
+
+static void ring_save(void)
+{
+    static int64_t edges[2 * N_NODE], labels[N_NODE];
+    static float features[N_NODE * WIDTH];
+    for (int v = 0; v < N_NODE; v++) {
+        edges[v] = v;
+        edges[N_NODE + v] = (v + 1) % N_NODE;
+        labels[v] = v % 2;
+    }
+    for (int i = 0; i < N_NODE * WIDTH; i++) {
+        features[i] = (float)(i % 7) + 1.0f;
+    }
+    const int64_t pairs[] = {2, N_NODE}, rows[] = {N_NODE, WIDTH}, four = 4;
+    cr_assert_eq(mkdir(folder_path("data"), 0700), 0);
+    cr_assert_eq(npy_save(folder_path("data/edges.npy"), NPY_TYPE_I64, 2, pairs, edges), STATUS_OK);
+    cr_assert_eq(npy_save(folder_path("data/features.npy"), NPY_TYPE_F32, 2, rows, features), STATUS_OK);
+    cr_assert_eq(npy_save(folder_path("data/labels.npy"), NPY_TYPE_I64, 1, rows, labels), STATUS_OK);
+    cr_assert_eq(npy_save(folder_path("data/train_idx.npy"), NPY_TYPE_I64, 1, &four, edges), STATUS_OK);
+    folder_write("job.toml",
+                 "[dataset]\npath = \"data\"\n[partition]\ncache = \"off\"\nmethod = \"block\"\nparts = 2\n[model]\n"
+                 "hidden = 8\n[workers]\ncount = 2\nthreads = 1\n[output]\ndir = \"o\"\n");
+}
+
+/* Run a job until its data set is loaded. */
+static void start_and_load(struct process *run)
+{
+    siginfo_t info;
+    ring_save();
+    setenv("TRAINERD_FAULTS", "coordinator.load=stop", 1);
+    start(run, "1", "train.epochs=3");
+    cr_assert_eq(waitid(P_PID, (id_t)run->pid, &info, WSTOPPED), 0);
+}
+
+/* Cut features.npy to so many bytes then. */
+static void cut_when_loaded(off_t n_byte)
+{
+    struct process run = {0};
+    start_and_load(&run);
+    cr_assert_eq(truncate(folder_path("data/features.npy"), n_byte), 0);
+    cr_assert_eq(kill(run.pid, SIGCONT), 0);
+    expect_exit(&run, 65);
+    cr_assert_not_null(strstr(run.words, "data/features.npy: has "), "%s", run.words);
+    expect_end(65, "DATA", "data/features.npy: has ", false);
+}
+
+Test(followed, data_cut_while_they_are_read_end_the_job_with_the_files_name)
+{
+    cut_when_loaded(8192);
+}
+
+Test(followed, data_cut_by_less_than_a_page_are_noticed_too)
+{
+    cut_when_loaded(128 + N_NODE * WIDTH * 4 - 4);
+}
+
+Test(followed, data_replaced_by_another_file_of_that_name_stay_as_they_were)
+{
+    struct process run = {0};
+    start_and_load(&run);
+    folder_write("data/new.npy", "short");
+    cr_assert_eq(rename(folder_path("data/new.npy"), folder_path("data/features.npy")), 0);
+    cr_assert_eq(kill(run.pid, SIGCONT), 0);
+    expect_exit(&run, 0);
 }
 
 Test(followed, a_lost_worker_is_the_reason_of_the_end)

@@ -214,6 +214,49 @@ Test(dataset_ogb, tables_that_do_not_fit_are_refused)
     bad(STATUS_DATA, "has no training nodes", "expected at least one");
 }
 
+/* The most that was alive since `before` is less than a byte for each of the nodes or edges that a count claims. */
+static void bad_and_small(int64_t claimed, const char *where, const char *expected)
+{
+    int64_t before = memory_now(MEMORY_N);
+    bad(STATUS_DATA, where, expected);
+    cr_assert_lt(memory_peak(MEMORY_N) - before, claimed, "%s", where);
+}
+
+Test(dataset_ogb, counts_that_tables_contradict_are_refused_before_memory_is_taken_for_them)
+{
+    fixture_gz("arxiv/raw/num-node-list.csv.gz", "2147483648\n");
+    bad_and_small(1 << 24, "arxiv/raw/num-node-list.csv.gz: line 1: 2147483648 nodes",
+                  "arxiv/raw/node-label.csv.gz has 4 lines, expected as many");
+    fixture_remove("arxiv/raw/node-label.csv.gz");
+    bad_and_small(1 << 24, "arxiv/raw/num-node-list.csv.gz: line 1: 2147483648 nodes",
+                  "arxiv/raw/node-feat.csv.gz has 4 lines, expected as many");
+    tables("arxiv");
+    fixture_gz("arxiv/raw/num-edge-list.csv.gz", "0\n");
+    bad(STATUS_DATA, "arxiv/raw/num-edge-list.csv.gz: line 1: 0 edges", "arxiv/raw/edge.csv.gz has 3 lines, expected as many");
+    fixture_gz("arxiv/raw/num-edge-list.csv.gz", "2147483648\n");
+    fixture_gz("arxiv/raw/edge-feat.csv.gz", "0.5,1\n2,-1\n3,4\n");
+    struct job job = job_of("arxiv");
+    job.model.kind = JOB_KIND_TRANSFORMER;
+    fixture_refused(&job, STATUS_DATA, "num-edge-list.csv.gz: line 1: 2147483648 edges", "edge-feat.csv.gz has 3 lines");
+    cr_assert_lt(memory_peak(MEMORY_N), 1 << 24);
+}
+
+Test(dataset_ogb, a_count_of_nodes_that_arrays_contradict_is_refused_before_memory_is_taken_for_it)
+{
+    static const char *const data[][2] = {
+        {"edges.npy", "edge_index.npy"}, {"nodes.npy", "num_nodes_list.npy"}, {"features.npy", "node_feat.npy"}};
+    static const char *const label[][2] = {{"labels.npy", "node_label.npy"}};
+    fixture_i64("edges.npy", 2, (int64_t[]){2, 3}, (int64_t[]){0, 1, 2, 1, 2, 3});
+    fixture_i64("nodes.npy", 1, (int64_t[]){1}, (int64_t[]){2147483648});
+    fixture_f32("features.npy", 2, (int64_t[]){4, 2}, (float[]){.5f, 1, 2, 3, -4, 50, 6, 7});
+    fixture_f32("labels.npy", 2, (int64_t[]){4, 1}, (float[]){2, 0, NAN, 1});
+    fixture_remove("arxiv/raw/edge.csv.gz");
+    fixture_zip("arxiv/raw/data.npz", data, 3);
+    fixture_zip("arxiv/raw/node-label.npz", label, 1);
+    bad_and_small(1 << 24, "data.npz:num_nodes_list.npy: entry 0: 2147483648 nodes",
+                  "node-label.npz:node_label.npy has 4 rows, expected as many");
+}
+
 Test(dataset_ogb, any_table_cut_at_any_byte_is_refused)
 {
     static const char *const names[] = {"arxiv/raw/edge.csv.gz", "arxiv/raw/node-feat.csv.gz", "arxiv/split/time/valid.csv.gz"};
@@ -360,8 +403,12 @@ Test(dataset_ogb, tables_of_types_that_do_not_fit_are_refused)
         {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2\n0,4\n", "node-feat.csv.gz: line 2: '2'", "expected 2 numbers",
          STATUS_DATA},
         {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,inf\n0,4\n", "row 1, column 1 is inf", "finite", STATUS_DATA},
-        {"raw/node-label/paper/node-label.csv.gz", "1\n0\n", "node-label.csv.gz: ends after 2 lines", "expected 3",
-         STATUS_DATA},
+        {"raw/node-label/paper/node-label.csv.gz", "1\n0\n", "num-node-dict.csv.gz: line 2: 3 nodes of type 'paper'",
+         "paper/node-label.csv.gz has 2 lines, expected as many", STATUS_DATA},
+        {"raw/relations/paper___has___field/num-edge-list.csv.gz", "0\n",
+         "paper___has___field/num-edge-list.csv.gz: line 1: 0 edges", "edge.csv.gz has 2 lines, expected as many", STATUS_DATA},
+        {"raw/relations/paper___has___field/num-edge-list.csv.gz", "9223372036854775807\n", "num-edge-list.csv.gz: line 1",
+         "expected a count", STATUS_DATA},
         {"split/time/paper/test.csv.gz", "3\n", "test.csv.gz: entry 0: node 3", "the nodes of type 'paper'", STATUS_DATA},
         {"split/time/paper/test.csv.gz", "0\n", "node 0 is in the train split already", "disjoint", STATUS_DATA},
     };
@@ -382,7 +429,8 @@ Test(dataset_ogb, tables_of_types_that_do_not_fit_are_refused)
     fixture_refused(&job, STATUS_NO_INPUT, "split: has 0 folders with paper/train.csv.gz", "expected one");
     mag_make();
     fixture_gz("mag/raw/node-feat/author/node-feat.csv.gz", "");
-    fixture_refused(&job, STATUS_DATA, "author/node-feat.csv.gz: ends after 0 lines", "expected more");
+    fixture_refused(&job, STATUS_DATA, "num-node-dict.csv.gz: line 2: 2 nodes of type 'author'",
+                    "author/node-feat.csv.gz has 0 lines, expected as many");
 }
 
 Test(dataset_ogb, a_graph_without_types_is_refused_for_a_model_of_relations)

@@ -5,6 +5,7 @@
 #include "tests/support/process/patience.h"
 
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -261,55 +262,81 @@ Test(partition, an_order_to_stop_is_obeyed_while_metis_runs, .timeout = 900)
     }
 }
 
-/* Kill the first child that our parent has besides us. */
-_Noreturn static void kill_a_sibling(void)
+/* Send every child that our parent has besides us a signal, until we are killed. */
+_Noreturn static void signal_siblings(pid_t parent, int number)
 {
-    char path[64], text[256] = "";
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)getppid(), (int)getppid());
-    for (double since = clock_s(); patience_left(since);) {
+    char path[64], text[256];
+    die_with(parent);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    for (;;) {
         FILE *file = fopen(path, "r");
+        text[0] = '\0';
         bool any = file != NULL && fgets(text, sizeof text, file) != NULL;
         for (char *at = text, *end; any; at = end) {
             pid_t pid = (pid_t)strtol(at, &end, 10);
             if (end == at) {
                 break;
             }
-            if (pid != getpid() && kill(pid, SIGKILL) == 0) {
-                _exit(0);
+            if (pid != getpid()) {
+                kill(pid, number);
             }
         }
         if (file != NULL) {
             fclose(file);
         }
+        sched_yield();
     }
-    _exit(1);
 }
 
-Test(partition, metis_killed_while_memory_was_plentiful_is_a_loss_that_another_attempt_may_be_spared, .timeout = 900)
+/* METIS's process alone is sent the signal: a loss, which the next attempt may be spared. */
+static void expect_loss(const struct dataset *dataset, const struct job *job, int number, const char *words)
 {
-    struct job job = job_of(8, JOB_METHOD_METIS);
-    struct dataset dataset;
     struct partition partition;
-    job.dataset.generator = JOB_GENERATOR_RMAT;
-    job.dataset.nodes = 1 << 14;
-    job.dataset.features = 1;
-    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK);
-    pid_t killer = fork();
-    if (killer == 0) {
-        kill_a_sibling();
+    pid_t self = getpid(), sender = fork();
+    if (sender == 0) {
+        signal_siblings(self, number);
     }
     enum status status = STATUS_OK;
     for (double since = clock_s(); status == STATUS_OK && patience_left(since);) {
-        status = partition_build(&dataset, &job, &partition);
+        status = partition_build(dataset, job, &partition);
         if (status == STATUS_OK) {
             partition_release(&partition);
         }
     }
-    cr_assert_eq(status, STATUS_PEER, "%s", status_reason());
-    cr_assert(strstr(status_reason(), "METIS was killed (signal 9) at 16384 nodes") &&
-                  strstr(status_reason(), "if the machine ran out of memory"),
-              "%s", status_reason());
-    waitpid(killer, NULL, 0);
+    kill(sender, SIGKILL);
+    waitpid(sender, NULL, 0);
+    cr_assert_eq(status, STATUS_PEER, "signal %d: %s", number, status_reason());
+    cr_assert_not_null(strstr(status_reason(), words), "%s", status_reason());
+    cr_assert_not_null(strstr(status_reason(), "at 16384 nodes"), "%s", status_reason());
+}
+
+static struct job metis_job(struct dataset *dataset)
+{
+    struct job job = job_of(8, JOB_METHOD_METIS);
+    job.dataset.generator = JOB_GENERATOR_RMAT;
+    job.dataset.nodes = 1 << 14;
+    job.dataset.features = 1;
+    cr_assert_eq(dataset_load(&job, dataset), STATUS_OK);
+    return job;
+}
+
+Test(partition, metis_killed_while_memory_was_plentiful_is_a_loss_that_another_attempt_may_be_spared, .timeout = 900)
+{
+    struct dataset dataset;
+    struct job job = metis_job(&dataset);
+    expect_loss(&dataset, &job, SIGKILL, "METIS was killed (signal 9)");
+    cr_assert_not_null(strstr(status_reason(), "if the machine ran out of memory"), "%s", status_reason());
+    dataset_release(&dataset);
+}
+
+Test(partition, metis_ended_by_a_signal_from_outside_is_a_loss_with_the_signals_name, .timeout = 900)
+{
+    struct dataset dataset;
+    struct job job = metis_job(&dataset);
+    expect_loss(&dataset, &job, SIGTERM, "METIS was ended by signal 15 (Terminated)");
+    expect_loss(&dataset, &job, SIGINT, "METIS was ended by signal 2 (Interrupt)");
+    expect_loss(&dataset, &job, SIGHUP, "METIS was ended by signal 1 (Hangup)");
+    expect_loss(&dataset, &job, SIGABRT, "METIS was ended by signal 6 (Aborted)");
     dataset_release(&dataset);
 }
 

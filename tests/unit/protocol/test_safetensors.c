@@ -133,6 +133,20 @@ Test(safetensors, a_header_that_breaks_the_format_is_refused_by_name)
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "[0, 4]");
 }
 
+Test(safetensors, counts_of_batches_are_passed_over_and_other_integers_are_named)
+{
+    cr_assert_eq(load_w("{\"norm.num_batches_tracked\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[8,16]},"
+                        "\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+                        16),
+                 STATUS_OK, "%s", status_reason());
+    refused("{\"norm.steps\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[8,16]},"
+            "\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+            16, "tensor 'norm.steps' belongs to nothing in this model: it holds integers, of dtype I64");
+    refused("{\"not_num_batches_tracked\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[8,16]},"
+            "\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+            16, "'not_num_batches_tracked' belongs to nothing");
+}
+
 Test(safetensors, holes_overlaps_and_missing_bytes_are_refused)
 {
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 12, "expected 0");

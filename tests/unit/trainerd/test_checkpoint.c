@@ -4,11 +4,14 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define N_WEIGHT 21
 #define N_KEPT 5
@@ -28,6 +31,8 @@ static struct job job_of(const char *text)
     cr_assert_eq(job_load_text(text, strlen(text), "job", NULL, 0, &job), STATUS_OK, "%s", status_reason());
     return job;
 }
+
+#define KARATE "[dataset]\ngenerator = \"karate\"\n"
 
 #define JOB_OF_TEST                                                                                                            \
     "[dataset]\ngenerator = \"karate\"\n[model]\nhidden = 16\n[partition]\nparts = 2\n[workers]\ncount = 2\n[train]\nepochs "  \
@@ -342,6 +347,59 @@ Test(checkpoint, damage_is_named_by_file_and_section)
     free(bytes);
 }
 
+/* The state of checkpoint 7 with one number changed and its checksums made anew. */
+static void expect_damaged(size_t at, uint64_t bits, const char *reason)
+{
+    size_t n;
+    char *bytes = bytes_of_checkpoint(&n);
+    struct checkpoint read;
+    memcpy(bytes + 192 + at, &bits, sizeof bits);
+    uint64_t hash = XXH3_64bits(bytes + 192, sizeof(struct checkpoint_state));
+    memcpy(bytes + 24, &hash, sizeof hash);
+    hash = XXH3_64bits(bytes, 184);
+    memcpy(bytes + 184, &hash, sizeof hash);
+    cr_assert_eq(checkpoint_decode(bytes, n, "it", &read), STATUS_DATA, "%s", reason);
+    cr_assert_not_null(strstr(status_reason(), reason), "%s", status_reason());
+    free(bytes);
+}
+
+#define EXPECT_DAMAGED(field, bits, is)                                                                                        \
+    expect_damaged(offsetof(struct checkpoint_state, field), bits, "state: " #field " is " is)
+
+Test(checkpoint, a_number_that_no_job_has_is_named_by_its_field)
+{
+    const uint64_t infinite = 0x7ff0000000000000u, undefined = 0x7ff8000000000000u;
+    EXPECT_DAMAGED(plateau_lr, infinite, "inf, expected a finite number from 0 on");
+    EXPECT_DAMAGED(plateau_lr, undefined, "nan, expected a finite number");
+    EXPECT_DAMAGED(train_s, infinite, "inf, expected a finite number");
+    EXPECT_DAMAGED(n_epoch, UINT64_MAX, "-1, expected 0 to 4294967295");
+    EXPECT_DAMAGED(best_epoch, 7, "7, expected -1 to 6");
+    EXPECT_DAMAGED(n_stale, 8, "8, expected 0 to 7");
+    EXPECT_DAMAGED(n_sent, INT64_MAX, "9223372036854775807, expected 0 to 4611686018427387903");
+    EXPECT_DAMAGED(n_rollback, 1001, "1001, expected 0 to 1000");
+    EXPECT_DAMAGED(n_back_off, 4, "4, expected 0 to 3");
+    EXPECT_DAMAGED(plateau_n_bad, 8, "8, expected 0 to 7");
+}
+
+Test(checkpoint, a_rate_that_is_not_the_jobs_times_at_most_1_is_named_by_its_fields)
+{
+    struct job job = job_of(KARATE
+                            "[partition]\nparts = 2\n[train]\nepochs = 50\nlr = 0.25\nlr_schedule = \"reduce_on_plateau\"\n");
+    char *text = job_print(&job);
+    struct checkpoint checkpoint = {
+        .job = text, .n_job = strlen(text), .state = {.n_epoch = 20, .plateau_lr = 0.25}, .path = "it"};
+    cr_assert_eq(checkpoint_match(&checkpoint, &job), STATUS_OK, "%s", status_reason());
+    checkpoint.state.plateau_lr = 1e308; /* the factor is infinite */
+    cr_assert_eq(checkpoint_match(&checkpoint, &job), STATUS_DATA);
+    cr_assert_not_null(strstr(status_reason(), "checkpoint 'it' is damaged: state: plateau_lr is 1e+308"), "%s",
+                       status_reason());
+    checkpoint.state.plateau_lr = 1e-300;
+    checkpoint.state.n_rollback = 1000;
+    cr_assert_eq(checkpoint_match(&checkpoint, &job), STATUS_DATA);
+    cr_assert_not_null(strstr(status_reason(), "n_rollback 1000"), "%s", status_reason());
+    free(text);
+}
+
 static void expect_match(const char *text, enum status wanted, const char *word)
 {
     save(20);
@@ -352,8 +410,6 @@ static void expect_match(const char *text, enum status wanted, const char *word)
     cr_assert(wanted == STATUS_OK || strstr(status_reason(), word), "%s in: %s", word, status_reason());
     checkpoint_release(&read);
 }
-
-#define KARATE "[dataset]\ngenerator = \"karate\"\n"
 
 Test(checkpoint, another_job_is_refused_with_the_key_and_both_values)
 {

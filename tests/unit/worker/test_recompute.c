@@ -1,5 +1,6 @@
 #include "worker/plan/recompute.h"
 
+#include "protocol/memory.h"
 #include "tests/support/model/lowered.h"
 
 #include <criterion/criterion.h>
@@ -111,6 +112,22 @@ Test(recompute, a_deep_residual_model_makes_each_value_again_a_few_times_at_most
     cr_expect_gt(n, 0);
     cr_expect_leq(n, 4 * w.program.n_op, "%d ops run again in a program of %d", n, w.program.n_op);
     world_close(&w);
+}
+
+/* Looking at a plan takes some thirty allocations: as many plans are looked at as a clock would not say on a busy machine. */
+Test(recompute, of_256_layers_few_plans_are_looked_at_and_most_values_are_dropped)
+{
+    static const char deep[] = "kind = \"gat\"\nlayers = 256\nhidden = 16\nheads = 4\ndropout = 0.5";
+    struct world never, w;
+    world_open(&never, deep, JOB_RECOMPUTE_NEVER, 0);
+    int64_t before = memory_n_call();
+    world_open(&w, deep, JOB_RECOMPUTE_ALWAYS, 0);
+    int64_t n_call = memory_n_call() - before;
+    cr_expect_lt(n_call, 2500, "%lld allocations", (long long)n_call);
+    cr_expect_lt((double)w.plan.n_arena_bytes, 0.75 * (double)never.plan.n_arena_bytes, "%lld of %lld bytes",
+                 (long long)w.plan.n_arena_bytes, (long long)never.plan.n_arena_bytes);
+    world_close(&w);
+    world_close(&never);
 }
 
 /* Every value that a dense op makes anew in an epoch. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #define TICK_MS 50
 #define CLOSE_MS 2000
@@ -122,6 +123,7 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         fleet->workers[rank].fleet = fleet;
         fleet->workers[rank].rank = rank;
+        fleet->workers[rank].last_words = -1;
     }
     enum status status = loop_open(fleet);
     if (status != STATUS_OK) {
@@ -218,6 +220,9 @@ void fleet_close(struct fleet *fleet)
     transport_close(fleet->transport);
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         free(fleet->workers[rank].address);
+        if (fleet->workers[rank].last_words >= 0) {
+            close(fleet->workers[rank].last_words);
+        }
     }
     free(fleet->rank_of_part);
     free(fleet->workers);

@@ -268,7 +268,8 @@ void fleet_tick(uv_timer_t *tick)
     }
     const struct fleet_worker *lost = culprit(fleet, now);
     if (lost != NULL) {
-        fleet_fail(fleet, lost, lost->suspect_status, "%s %s", lost->suspect, fleet->doing);
+        fleet_fail(fleet, lost, lost->suspect_status, "%s %s%s%s", lost->suspect, fleet->doing,
+                   lost->words[0] != '\0' ? ": " : "", lost->words);
     }
     if (fleet->transport_failed_ms > 0 && now - fleet->transport_failed_ms > SUSPECT_MS) {
         fleet_fail(fleet, NULL, STATUS_PEER, "%s %s", fleet->transport_failure, fleet->doing);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -84,6 +85,8 @@ static void process_exited(uv_process_t *process, int64_t exit_code, int signal)
     struct fleet *fleet = worker->fleet;
     worker->is_child = false;
     uv_close((uv_handle_t *)process, NULL);
+    ssize_t n_word = recv(worker->last_words, worker->words, sizeof worker->words - 1, MSG_DONTWAIT);
+    worker->words[n_word > 0 ? n_word : 0] = '\0';
     char sentence[128];
     if (signal != 0) {
         const char *name = sigabbrev_np(signal);
@@ -108,17 +111,22 @@ static void process_exited(uv_process_t *process, int64_t exit_code, int signal)
     fleet_suspect(worker, FLEET_SUSPICION_EXIT, status, sentence);
 }
 
-/* The reading end of a pipe that holds the token. */
-static enum status token_pipe(const char *token, int *end_out)
+/* What the token is read from: the end of a pipe, or where own_out is given of a socket, whose other end that becomes. */
+static enum status token_give(const char *token, int *end_out, int *own_out)
 {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) {
+    if ((own_out != NULL ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) : pipe2(ends, O_CLOEXEC)) != 0) {
         return status_fail(STATUS_PEER, "cannot make a pipe for a worker's token: %s", strerror(errno));
     }
     ssize_t n = (ssize_t)strlen(token);
     bool written = write(ends[1], token, (size_t)n) == n;
-    close(ends[1]);
-    ASSERT(written); /* a fresh pipe holds a page */
+    ASSERT(written); /* a fresh pipe or socket holds a page */
+    if (own_out != NULL) {
+        shutdown(ends[1], SHUT_WR);
+        *own_out = ends[1];
+    } else {
+        close(ends[1]);
+    }
     *end_out = ends[0];
     return STATUS_OK;
 }
@@ -127,7 +135,7 @@ enum status fleet_child_start(struct fleet *fleet, const struct fleet_child *chi
 {
     int token = -1, log = -1, log_made = -1, error = 0;
     enum status status = events_rank_log(fleet->setup.events, child->rank, &log, &log_made);
-    status = status == STATUS_OK ? token_pipe(fleet->token, &token) : status;
+    status = status == STATUS_OK ? token_give(fleet->token, &token, child->last_words) : status;
     if (status != STATUS_OK) {
         goto out;
     }
@@ -170,6 +178,7 @@ static enum status worker_start(struct fleet_worker *worker, const char *program
                                       .environment = environment,
                                       .token_at = 3,
                                       .rank = worker->rank,
+                                      .last_words = &worker->last_words,
                                       .ended = process_exited,
                                       .data = worker};
     worker->was_started = true;

@@ -44,6 +44,8 @@ struct fleet_worker {
     uv_process_t process;
     bool is_child; /* a child process, its own or its ssh, running or not yet reaped */
     bool was_started;
+    int last_words;  /* struct fleet_child; -1: none */
+    char words[320]; /* why it ended, as it has written there; "" */
     char host[64], machine[FLEET_MACHINE_BYTES];
     struct neighbour neighbour;
     uint32_t n_core, ciphers;
@@ -144,6 +146,7 @@ enum status fleet_launch(struct fleet *fleet);
  *   program    a path, or a name in PATH
  *   arguments  end in NULL
  *   token_at   0, standard input, or 3
+ *   last_words gets a socket, the caller's to close, which has what the child writes to where it has read the token; NULL: nobody asks
  *   errors     STATUS_PEER it cannot be started; STATUS_CREATE its log
  */
 struct fleet_child {
@@ -151,6 +154,7 @@ struct fleet_child {
     char **arguments, **environment;
     int token_at;
     uint32_t rank;
+    int *last_words;
     uv_exit_cb ended;
     void *data;
 };

@@ -1,5 +1,6 @@
 #include "trainerd/coordinator/results/checkpoint.h"
 
+#include "models/level.h"
 #include "protocol/file.h"
 #include "protocol/memory.h"
 #include "protocol/version.h"
@@ -152,25 +153,55 @@ static enum status damaged(const char *origin, const char *where, const char *ex
     return status_fail(STATUS_DATA, "checkpoint '%s' is damaged: %s: expected %s", origin, where, expected);
 }
 
-static enum status state_check(const struct checkpoint_state *state, const char *origin)
+/* Sums beyond this are no job's, and leave room for what is added. */
+#define COUNT_MOST (INT64_MAX / 2)
+
+static enum status counts_check(const struct checkpoint_state *s, const char *origin)
 {
-    if (state->n_epoch < 0 || state->n_epoch > UINT32_MAX || state->best_epoch < -1 ||
-        state->best_epoch >= (state->n_epoch > 0 ? state->n_epoch : 1)) {
-        return damaged(origin, "state", "epochs from 0 on, the best one among those done");
-    }
-    if (state->n_stale < 0 || state->n_sent < 0 || state->n_received < 0 || state->n_call < 0 || state->n_metrics_bytes < 0 ||
-        state->n_rollback < 0 || state->n_rollback > 1000 || memchr(state->dataset, '\0', sizeof state->dataset) == NULL) {
-        return damaged(origin, "state", "counts from 0 on and a dataset's fingerprint");
-    }
-    if (state->n_guard < 0 || state->n_guard > state->n_epoch || state->n_back_off < 0 || state->n_back_off > state->n_guard ||
-        state->guard_epoch < -1 || state->guard_epoch >= (state->n_epoch > 0 ? state->n_epoch : 1)) {
-        return damaged(origin, "state", "as many back-offs as comparisons at most, in epochs that are done");
-    }
-    if (!(state->plateau_lr >= 0.0 && state->plateau_lr <= DBL_MAX) || state->plateau_n_bad < 0 ||
-        state->plateau_n_bad > state->n_epoch) {
-        return damaged(origin, "state", "a learning rate from 0 on, and no more evaluations than epochs");
+    const int64_t last = s->n_epoch > 0 ? s->n_epoch - 1 : 0;
+    const int64_t back_offs = s->n_guard < LEVEL_BACK_OFFS_MOST ? s->n_guard : LEVEL_BACK_OFFS_MOST;
+    const struct {
+        const char *name;
+        int64_t is, least, most;
+    } fields[] = {
+        {"n_epoch", s->n_epoch, 0, UINT32_MAX},
+        {"best_epoch", s->best_epoch, -1, last},
+        {"n_stale", s->n_stale, 0, s->n_epoch},
+        {"n_sent", s->n_sent, 0, COUNT_MOST},
+        {"n_received", s->n_received, 0, COUNT_MOST},
+        {"n_call", s->n_call, 0, COUNT_MOST},
+        {"n_metrics_bytes", s->n_metrics_bytes, 0, COUNT_MOST},
+        {"n_rollback", s->n_rollback, 0, CHECKPOINT_ROLLBACK_MOST},
+        {"n_guard", s->n_guard, 0, s->n_epoch},
+        {"n_back_off", s->n_back_off, 0, back_offs},
+        {"guard_epoch", s->guard_epoch, -1, last},
+        {"plateau_n_bad", s->plateau_n_bad, 0, s->n_epoch},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        if (fields[i].is < fields[i].least || fields[i].is > fields[i].most) {
+            return status_fail(STATUS_DATA, "checkpoint '%s' is damaged: state: %s is %lld, expected %lld to %lld", origin,
+                               fields[i].name, (long long)fields[i].is, (long long)fields[i].least, (long long)fields[i].most);
+        }
     }
     return STATUS_OK;
+}
+
+static enum status state_check(const struct checkpoint_state *s, const char *origin)
+{
+    const struct {
+        const char *name;
+        double is;
+    } fields[] = {{"train_s", s->train_s}, {"plateau_lr", s->plateau_lr}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        if (!(fields[i].is >= 0.0 && fields[i].is <= DBL_MAX)) {
+            return status_fail(STATUS_DATA, "checkpoint '%s' is damaged: state: %s is %g, expected a finite number from 0 on",
+                               origin, fields[i].name, fields[i].is);
+        }
+    }
+    if (memchr(s->dataset, '\0', sizeof s->dataset) == NULL) {
+        return damaged(origin, "state", "a dataset's fingerprint");
+    }
+    return counts_check(s, origin);
 }
 
 static bool are_ranges(const struct library_ranges *libraries)

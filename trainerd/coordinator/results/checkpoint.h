@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define CHECKPOINT_ROLLBACK_MOST 1000
+
 /* Arrays of n_weight floats, in the order of enum trainer_state; those that the optimiser does not use are absent. */
 enum checkpoint_array {
     CHECKPOINT_ARRAY_WEIGHTS,
@@ -99,7 +101,8 @@ void checkpoint_release(struct checkpoint *checkpoint);
 /* Check bytes and point a checkpoint into them; `origin` stands for the file in messages.
  *
  *   owns    *out borrows `bytes`, 8-byte aligned
- *   errors  STATUS_DATA: too short, too long, not a checkpoint, another version, which section is damaged
+ *   errors  STATUS_DATA: too short, too long, not a checkpoint, another version, which section is damaged, which number of the state
+ *   notes   arrays may hold any number: they are the trainer's
  */
 enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *origin, struct checkpoint *out);
 
@@ -108,7 +111,7 @@ enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *ori
  * partition.parts out gets the checkpoint's.
  *
  *   errors  STATUS_CONFIG names the key with both values; train.epochs below the epochs done. STATUS_DATA the job in the
- *           checkpoint cannot be read
+ *           checkpoint cannot be read, or its state is none of this job
  */
 enum status checkpoint_match(const struct checkpoint *checkpoint, struct job *job_io);
 

@@ -4,6 +4,7 @@
 #include "protocol/job/job_keys.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "trainerd/coordinator/plateau.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -109,6 +110,20 @@ bool checkpoint_library_differs(const struct checkpoint *checkpoint, enum librar
     return true;
 }
 
+/* Workers multiply the learning rate by what these say. */
+static enum status rate_match(const struct checkpoint *checkpoint, const struct job *job)
+{
+    const struct checkpoint_state *state = &checkpoint->state;
+    double factor = plateau_factor(job, state);
+    return factor > 0.0 && factor <= 1.0
+               ? STATUS_OK
+               : status_fail(
+                     STATUS_DATA,
+                     "checkpoint '%s' is damaged: state: plateau_lr is %g and n_rollback %lld, which makes the learning "
+                     "rate %g times train.lr = %g: expected a factor above 0 and at most 1",
+                     checkpoint->path, state->plateau_lr, (long long)state->n_rollback, factor, job->train.lr);
+}
+
 enum status checkpoint_match(const struct checkpoint *checkpoint, struct job *job)
 {
     struct job *then = memory_alloc(1, sizeof *then);
@@ -118,6 +133,7 @@ enum status checkpoint_match(const struct checkpoint *checkpoint, struct job *jo
     } else {
         status = compare(job, then, checkpoint->path);
         status = status == STATUS_OK ? parts_match(then, checkpoint->path, job) : status;
+        status = status == STATUS_OK ? rate_match(checkpoint, job) : status;
     }
     if (status == STATUS_OK && job->train.epochs < checkpoint->state.n_epoch) {
         status = status_fail(STATUS_CONFIG, "cannot resume: train.epochs is %lld, checkpoint '%s' has %lld epochs done",

@@ -1,0 +1,26 @@
+/* Files mapped to be read. One that becomes shorter, or that the disk does not give, raises SIGBUS where its bytes are used: the process ends
+ * with the file's name then, since what uses them cannot be left at any place.
+ */
+#ifndef PARTITION_MAPPED_H
+#define PARTITION_MAPPED_H
+
+#include "protocol/status.h"
+
+#include <stddef.h>
+
+/* Take SIGBUS: `end` is called with the status and status_reason, says so, and the process ends with the status's exit code.
+ *
+ *   errors  of `end`: STATUS_DATA the file has become shorter · STATUS_IO it cannot be read
+ *   notes   after transport_calm. A SIGBUS of other memory ends the process as ever
+ */
+void mapped_install(void (*end)(enum status status));
+
+/* Map n_byte bytes of an open file, read-only, with the name for messages. errors  STATUS_IO */
+enum status mapped_open(int file, const char *name, size_t n_byte, void **out);
+void mapped_close(void *map, size_t n_byte);
+
+/* `status`, unless one of these files has become shorter since it was opened: of its last page, what is missing reads as zeros, without a signal.
+ * errors  STATUS_DATA with the file, in the place of what was made of the zeros */
+enum status mapped_check(enum status status);
+
+#endif
