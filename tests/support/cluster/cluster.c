@@ -271,7 +271,7 @@ static void rank_begin(struct rank *r)
     for (int p = 0; p < program->n_param && cluster_stirs; p++) {
         const struct parameter *param = &program->param[p];
         for (int64_t i = 0; i < param->n_shared; i++) {
-            weights[param->offset + i] += (float)((29 * p + 73 * i) % 41 - 20) / 200.0f;
+            weights[param->offset + i] += ((float)((29 * p + 73 * i) % 40) - 19.5f) / 200.0f;
         }
     }
     check(trainer_set(r->trainer, TRAINER_STATE_WEIGHTS, weights));
