@@ -66,26 +66,32 @@ static bool is_own(const struct connection *connection, const struct job_record 
     return record->uid == connection_uid(connection) || connection_is_admin(connection);
 }
 
-/* What a request asks of a job: to be of a group, to have a tag. Groups are their owner's: a name is another group for another user. */
-static bool is_asked(const struct connection *connection, const json_t *request, const struct job_record *record)
+/* What a request asks of jobs: to be of a group, to have a tag. Groups are their owner's: a name is another group for another user. */
+static struct job_ask ask_of(const struct commands *commands, const struct connection *connection, const json_t *request)
 {
+    const struct job_index *index = jobs_index(commands->jobs);
     const char *group = json_string_value(json_object_get(request, "group"));
     const char *tag = json_string_value(json_object_get(request, "tag"));
-    return (group == NULL && tag == NULL) ||
-           (record->uid == connection_uid(connection) && (group == NULL || job_has_group(record, group)) &&
-            (tag == NULL || job_has_tag(record, tag)));
+    const json_t *before = json_object_get(request, "before");
+    uid_t uid = connection_uid(connection);
+    struct job_ask ask = {.one = &index->all,
+                          .is_open = json_is_true(json_object_get(request, "active")),
+                          .before = before != NULL ? json_integer_value(before) : INT64_MAX};
+    ask.one = group != NULL ? job_index_find(index, JOB_KEY_GROUP, uid, group) : ask.one;
+    if (tag != NULL) {
+        ask.other = group != NULL ? ask.one : NULL;
+        ask.one = job_index_find(index, JOB_KEY_TAG, uid, tag);
+    }
+    return ask;
 }
 
-static json_t *count_states(const struct connection *connection, const json_t *request, const struct job_record *const *all,
-                            size_t n)
+static json_t *counts_json(const struct job_ask *ask)
 {
-    json_int_t count[JOB_STATE_N] = {0};
-    for (size_t i = 0; i < n; i++) {
-        count[all[i]->state] += is_asked(connection, request, all[i]);
-    }
+    int64_t n_of_state[JOB_STATE_N];
     json_t *counts = json_object();
+    job_index_count(ask, n_of_state);
     for (int state = 0; state < JOB_STATE_N; state++) {
-        json_object_set_new(counts, job_state_name((enum job_state)state), json_integer(count[state]));
+        json_object_set_new(counts, job_state_name((enum job_state)state), json_integer((json_int_t)n_of_state[state]));
     }
     return counts;
 }
@@ -113,28 +119,24 @@ static enum status answer_status(struct commands *commands, struct connection *c
     if (json_object_get(request, "job") != NULL) {
         return answer_one(commands, connection, request);
     }
-    const json_t *limit = json_object_get(request, "limit"), *before = json_object_get(request, "before");
+    const json_t *limit = json_object_get(request, "limit");
     json_int_t n_most = limit != NULL ? json_integer_value(limit) : STATUS_JOBS_DEFAULT;
-    json_int_t below = before != NULL ? json_integer_value(before) : INT64_MAX;
-    bool active = json_is_true(json_object_get(request, "active"));
+    const struct job_record *found[STATUS_JOBS_MOST + 1];
     enum status status = commands_check_range("limit", (double)n_most, 1, STATUS_JOBS_MOST);
     if (status != STATUS_OK) {
         return status;
     }
-    size_t n;
-    const struct job_record *const *all = jobs_all(commands->jobs, &n);
+    const struct job_ask ask = ask_of(commands, connection, request);
+    size_t n_looked, n = job_index_select(jobs_index(commands->jobs), &ask, (size_t)n_most + 1, found, &n_looked);
     json_t *answer = answer_new(request), *jobs = json_array();
-    json_object_set_new(answer, "counts", count_states(connection, request, all, n));
+    json_object_set_new(answer, "counts", counts_json(&ask));
     json_object_set_new(answer, "draining", json_boolean(jobs_drain(commands->jobs)));
-    for (size_t i = n; i-- > 0;) {
-        if (all[i]->id >= below || (active && job_state_ended(all[i]->state)) || !is_asked(connection, request, all[i])) {
-            continue;
-        }
-        if (json_array_size(jobs) == (size_t)n_most) {
-            json_object_set_new(answer, "before", json_integer(all[i]->id + 1));
-            break;
-        }
-        json_array_append_new(jobs, job_json(all[i], is_own(connection, all[i])));
+    if (n > (size_t)n_most) {
+        n = (size_t)n_most;
+        json_object_set_new(answer, "before", json_integer(found[n]->id + 1));
+    }
+    for (size_t i = 0; i < n; i++) {
+        json_array_append_new(jobs, job_json(found[i], is_own(connection, found[i])));
     }
     json_object_set_new(answer, "jobs", jobs);
     connection_send(connection, answer);
@@ -149,94 +151,6 @@ static enum status answer_job(struct connection *connection, const json_t *reque
     json_object_set_new(answer, "job", json_integer(id));
     connection_send(connection, answer);
     return STATUS_OK;
-}
-
-static enum status ask_supervisor(struct commands *commands, struct connection *connection, const json_t *request,
-                                  enum status (*ask)(struct supervisor *supervisor, int64_t id))
-{
-    const struct job_record *record;
-    enum status status = pending_find_job(commands, connection, request, &record);
-    int64_t id = status == STATUS_OK ? record->id : 0;
-    status = status == STATUS_OK ? ask(commands->supervisor, id) : status;
-    return status == STATUS_OK ? answer_job(connection, request, id) : status;
-}
-
-/* Is this job of the group one that can be cancelled, or resumed? */
-static bool is_standing(const struct job_record *record, bool of_ended)
-{
-    bool ended = job_state_ended(record->state);
-    return of_ended ? ended && record->state != JOB_STATE_SUCCEEDED : !ended;
-}
-
-/* Jobs of a group that are resumed wait again, all of them or none. */
-static enum status check_resumed(const struct commands *commands, const struct connection *connection, const json_t *request)
-{
-    size_t n, n_resumed = 0;
-    const struct job_record *const *all = jobs_all(commands->jobs, &n);
-    for (size_t i = 0; i < n; i++) {
-        n_resumed += is_asked(connection, request, all[i]) && is_standing(all[i], true);
-    }
-    return n_resumed > 0 ? jobs_check_queued(commands->jobs, connection_uid(connection), n_resumed) : STATUS_OK;
-}
-
-/* The jobs of a group that can be cancelled, or resumed: from the newest, so that none that waits takes the place of one that ends. */
-static enum status ask_group(struct commands *commands, struct connection *connection, const json_t *request, bool of_ended,
-                             enum status (*ask)(struct supervisor *supervisor, int64_t id))
-{
-    size_t n, n_known = 0;
-    const struct job_record *const *all = jobs_all(commands->jobs, &n);
-    const char *group = json_string_value(json_object_get(request, "group"));
-    enum status status = of_ended ? check_resumed(commands, connection, request) : STATUS_OK;
-    json_t *numbers = json_array();
-    for (size_t i = n; i-- > 0 && status == STATUS_OK;) {
-        bool is_one = is_asked(connection, request, all[i]);
-        n_known += is_one;
-        if (is_one && is_standing(all[i], of_ended)) {
-            status = ask(commands->supervisor, all[i]->id);
-            json_array_insert_new(numbers, 0, json_integer(all[i]->id));
-        }
-    }
-    if (status == STATUS_OK && n_known == 0) {
-        status = status_fail(STATUS_NO_INPUT, "there is no group '%.64s'", group);
-    }
-    if (status != STATUS_OK) {
-        json_decref(numbers);
-        return status;
-    }
-    json_t *answer = answer_new(request);
-    json_object_set_new(answer, "jobs", numbers);
-    connection_send(connection, answer);
-    return STATUS_OK;
-}
-
-static enum status ask_job_or_group(struct commands *commands, struct connection *connection, const json_t *request,
-                                    bool of_ended, enum status (*ask)(struct supervisor *supervisor, int64_t id))
-{
-    bool has_job = json_object_get(request, "job") != NULL, has_group = json_object_get(request, "group") != NULL;
-    if (has_job == has_group) {
-        return status_fail(STATUS_USAGE, "%s takes either job or group", json_string_value(json_object_get(request, "cmd")));
-    }
-    return has_job ? ask_supervisor(commands, connection, request, ask)
-                   : ask_group(commands, connection, request, of_ended, ask);
-}
-
-static enum status cancel(struct commands *commands, struct connection *connection, const json_t *request)
-{
-    return ask_job_or_group(commands, connection, request, false, supervisor_cancel);
-}
-
-static enum status resume(struct commands *commands, struct connection *connection, const json_t *request)
-{
-    enum status status = commands_check_submitter(commands, connection);
-    return status != STATUS_OK
-               ? status
-               : ask_job_or_group(commands, connection, request, true,
-                                  connection_is_admin(connection) ? supervisor_resume_by_admin : supervisor_resume);
-}
-
-static enum status checkpoint(struct commands *commands, struct connection *connection, const json_t *request)
-{
-    return ask_supervisor(commands, connection, request, supervisor_checkpoint);
 }
 
 static enum status scale(struct commands *commands, struct connection *connection, const json_t *request)
@@ -285,11 +199,8 @@ static enum status drain_set(struct commands *commands, struct connection *conne
     log_info("jobs %s, asked for by user %u", drains ? "are not started any more" : "are started again",
              (unsigned)connection_uid(connection));
     supervisor_schedule(commands->supervisor);
-    size_t n, n_run = 0;
-    const struct job_record *const *all = jobs_all(commands->jobs, &n);
-    for (size_t i = 0; i < n; i++) {
-        n_run += !job_state_ended(all[i]->state) && all[i]->state != JOB_STATE_QUEUED;
-    }
+    const struct job_index *index = jobs_index(commands->jobs);
+    int64_t n_run = (int64_t)index->open.n - index->all.n_of_state[JOB_STATE_QUEUED];
     json_t *answer = answer_new(request);
     json_object_set_new(answer, "draining", json_boolean(drains));
     json_object_set_new(answer, "running", json_integer((json_int_t)n_run));
@@ -310,15 +221,24 @@ static enum status undrain(struct commands *commands, struct connection *connect
 /* --- the table, and callbacks of server and jobs --- */
 
 static request_handler *const handlers[REQUEST_N] = {
-    [REQUEST_hello] = answer_hello,     [REQUEST_submit] = submit_jobs,
-    [REQUEST_status] = answer_status,   [REQUEST_show] = show_job,
-    [REQUEST_logs] = follow_logs,       [REQUEST_watch] = follow_events,
-    [REQUEST_metrics] = follow_metrics, [REQUEST_workers] = show_workers,
-    [REQUEST_cancel] = cancel,          [REQUEST_resume] = resume,
-    [REQUEST_checkpoint] = checkpoint,  [REQUEST_scale] = scale,
-    [REQUEST_version] = answer_version, [REQUEST_gpus] = show_gpus,
-    [REQUEST_backup] = backup,          [REQUEST_drain] = drain,
-    [REQUEST_undrain] = undrain,        [REQUEST_audit] = audit_show,
+    [REQUEST_hello] = answer_hello,
+    [REQUEST_submit] = submit_jobs,
+    [REQUEST_status] = answer_status,
+    [REQUEST_show] = show_job,
+    [REQUEST_logs] = follow_logs,
+    [REQUEST_watch] = follow_events,
+    [REQUEST_metrics] = follow_metrics,
+    [REQUEST_workers] = show_workers,
+    [REQUEST_cancel] = orders_cancel,
+    [REQUEST_resume] = orders_resume,
+    [REQUEST_checkpoint] = orders_checkpoint,
+    [REQUEST_scale] = scale,
+    [REQUEST_version] = answer_version,
+    [REQUEST_gpus] = show_gpus,
+    [REQUEST_backup] = backup,
+    [REQUEST_drain] = drain,
+    [REQUEST_undrain] = undrain,
+    [REQUEST_audit] = audit_show,
     [REQUEST_users] = show_users,
 };
 
@@ -339,7 +259,7 @@ static void handle_request(void *context, struct connection *connection, json_t 
         audit_begin(context, connection, request, which);
         status = check_role(connection, request, which);
         status = status == STATUS_OK ? handlers[which](context, connection, request) : status;
-        status = audit_end(context, connection, which, status);
+        status = audit_end(context, connection_uid(connection), which, status);
     }
     if (status != STATUS_OK) {
         connection_send(connection, answer_failure(request, status));
@@ -353,7 +273,7 @@ static void drop_connection(void *context, struct connection *connection)
         next = at->next;
         if (at->connection == connection) {
             at->connection = NULL;
-            if (!at->is_reading) {
+            if (!at->is_reading && !at->is_work) {
                 pending_end(at);
             }
         }

@@ -19,6 +19,7 @@ struct pending {
     struct connection *connection; /* NULL: gone */
     json_t *id;                    /* of the request; NULL: none */
     bool is_reading;               /* a file */
+    bool is_work;                  /* it goes on without its client, in its user's turns */
     struct pending *next;
     /* Each of these may be NULL. */
     void (*proceed)(struct pending *pending); /* its client has read all, or some time has passed */
@@ -80,9 +81,14 @@ bool audit_is_change(enum request which);
 /* Around the handler of a request that changes something: its changes are saved with who asked for them. end: also a refusal; returns `status`, with
  * its reason as it was. */
 void audit_begin(struct commands *commands, const struct connection *connection, const json_t *request, enum request which);
-enum status audit_end(struct commands *commands, const struct connection *connection, enum request which, enum status status);
+enum status audit_end(struct commands *commands, uid_t uid, enum request which, enum status status);
 /* The server's. */
 void audit_login_failed(void *context, const struct connection *connection, const char *reason);
+
+/* orders.c: cancel, resume, checkpoint */
+enum status orders_cancel(struct commands *commands, struct connection *connection, const json_t *request);
+enum status orders_resume(struct commands *commands, struct connection *connection, const json_t *request);
+enum status orders_checkpoint(struct commands *commands, struct connection *connection, const json_t *request);
 
 /* submit.c: submit */
 /* May this client submit jobs, and resume them? errors  STATUS_USAGE with the keys that say who may */

@@ -7,6 +7,7 @@
 
 #include "protocol/status.h"
 #include "trainerd/daemon/jobs/job_record.h"
+#include "trainerd/daemon/slice.h"
 
 #include <stddef.h>
 
@@ -60,6 +61,9 @@ struct store_use {
 /* Save a changed record, and one line of its history when its state, reason or attempt has changed; with it what its user has used (NULL: that is as
  * before). */
 enum status store_update(struct store *store, const struct job_record *record, const struct store_use *use);
+/* The same of the first of n records, at least one and as many as fit into the slice: all *n_out of them or none. cost  one wait for the disk */
+enum status store_update_some(struct store *store, const struct job_record *record, size_t n, const struct slice *slice,
+                              size_t *n_out);
 
 /* Call `each` for every user of whom something is saved. What cannot be one's use is passed over, with a line in the log. */
 enum status store_uses(struct store *store, void (*each)(void *context, const struct store_use *use), void *context);
