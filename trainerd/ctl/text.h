@@ -37,10 +37,11 @@ enum status text_read_duration(const char *text, const char *what, double *out);
 char *text_printable(const char *text);
 /* "0, 2, 3": the numbers of an array; "" of an empty or missing one. owns  the caller frees it */
 char *text_numbers(const json_t *array);
-/* Print lines: newlines and tabs stay, other control characters are left out. */
+/* Print lines: newlines and tabs stay, other control characters of ASCII are left out, all else that is not printable becomes \xNN. */
 void text_print_lines(FILE *file, const char *text);
 
-/* One JSON line on standard output. */
+/* One JSON line, in which what is not printable is escaped as JSON does it: the same value / on standard output. */
+void text_write_json(FILE *file, const json_t *value);
 void text_print_json(const json_t *value);
 
 /* A table: cells are collected, then printed, each column as wide as its widest cell. */

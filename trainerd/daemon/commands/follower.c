@@ -107,7 +107,7 @@ static json_t *clean_text(const char *bytes, size_t n)
     size_t at = 0;
     for (size_t i = 0; i < n;) {
         unsigned char c = (unsigned char)bytes[i];
-        size_t n_char = c > 0 && c < 0x80 ? 1 : c == 0 ? 0 : printable_length(bytes + i);
+        size_t n_char = c > 0 ? printable_character(bytes + i) : 0;
         memcpy(text + at, n_char > 0 ? bytes + i : "\xef\xbf\xbd", n_char > 0 ? n_char : 3);
         at += n_char > 0 ? n_char : 3;
         i += n_char > 0 ? n_char : 1;

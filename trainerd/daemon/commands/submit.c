@@ -2,8 +2,8 @@
 #include "protocol/job/job.h"
 #include "protocol/job/toml.h"
 #include "protocol/memory.h"
-#include "protocol/printable.h"
 #include "trainerd/daemon/commands/pending.h"
+#include "trainerd/daemon/commands/submission.h"
 #include "trainerd/daemon/server/answer.h"
 
 #include <stdio.h>
@@ -26,12 +26,7 @@ static enum status check_text(const char *what, const char *text, size_t n_most)
     if (strlen(text) > n_most) {
         return status_fail(STATUS_USAGE, "%s has %zu bytes, expected at most %zu", what, strlen(text), n_most);
     }
-    for (const char *at = text; *at != '\0'; at += printable_length(at)) {
-        if (printable_length(at) == 0) {
-            return status_fail(STATUS_USAGE, "%s '%.64s' contains a control character", what, text);
-        }
-    }
-    return STATUS_OK;
+    return submission_check_seen(STATUS_USAGE, what, text);
 }
 
 /* A name must not be a number: requests identify jobs by either. */

@@ -47,6 +47,12 @@ static enum status fill(const struct jobs *jobs, struct job_record *record, cons
     if (record->name[0] == '\0') {
         submission_cut(job->job.name, record->name, sizeof record->name);
     }
+    char what[PATH_MAX];
+    snprintf(what, sizeof what, "%s: name", submission->file != NULL ? submission->file : "job.toml");
+    status = submission_check_seen(STATUS_CONFIG, what, record->name);
+    if (status != STATUS_OK) {
+        return status;
+    }
     record->state = JOB_STATE_QUEUED;
     record->reason = JOB_REASON_WAITING_TURN;
     record->submitted_at = record->changed_at = clock_wall_s();
