@@ -104,8 +104,10 @@ struct job_record {
 
     /* Its needs and limits. n_slot, n_gpu and memory are for all its workers together. */
     int32_t n_worker, n_slot, n_gpu;
-    int32_t n_part; /* of its graph: its job file says, or its first plan; 0: not known yet */
-    int64_t memory; /* bytes, from the plan; -1: not known yet */
+    int32_t n_part;         /* of its graph: its job file says, or its first plan; 0: not known yet */
+    int64_t memory;         /* bytes, from the plan; -1: not known yet */
+    int32_t n_worker_least; /* that its plan holds for, by memory.limit; 0: not known yet */
+    int64_t n_byte_fewer;   /* that one of fewer workers would need; 0: not known, or there are none fewer */
     /* Of its planning, in memory alone: what one that runs may take (0: none runs), and what it needs (0: not known to be more than it was given). */
     int64_t planning, planning_need;
     double time_limit_s; /* of running, over all attempts; 0: none */
