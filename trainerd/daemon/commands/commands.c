@@ -304,9 +304,9 @@ static void poll_files(uv_timer_t *timer)
 static void on_job_changed(void *context, const struct job_record *record)
 {
     const struct commands *commands = context;
-    for (struct pending *at = commands->pending, *next; at != NULL; at = next) {
-        next = at->next;
-        if (at->job_changed != NULL && at->connection != NULL) {
+    for (struct pending *at = commands->of_job[record->id % PENDING_BUCKETS], *next; at != NULL; at = next) {
+        next = at->next_of_job;
+        if (at->connection != NULL) {
             at->job_changed(at, record);
         }
     }

@@ -21,6 +21,8 @@ struct pending {
     bool is_reading;               /* a file */
     bool is_work;                  /* it goes on without its client, in its user's turns */
     struct pending *next;
+    int64_t job;                 /* whose changes it hears of */
+    struct pending *next_of_job; /* of those that hear of changes of jobs with such numbers */
     /* Each of these may be NULL. */
     void (*proceed)(struct pending *pending); /* its client has read all, or some time has passed */
     void (*job_changed)(struct pending *pending, const struct job_record *record);
@@ -28,6 +30,7 @@ struct pending {
 };
 
 #define AUDIT_LIMITS 256
+#define PENDING_BUCKETS 1024
 
 struct commands {
     uv_loop_t *loop;
@@ -38,11 +41,12 @@ struct commands {
     uint64_t began_ms;
     struct readers readers;
     struct pending *pending;
+    struct pending *of_job[PENDING_BUCKETS]; /* those with job_changed, by the last digits of their jobs' numbers */
     struct log_limit refusals[AUDIT_LIMITS]; /* of users, by the last digits of their numbers */
     uv_timer_t poll;                         /* files grow without notification */
 };
 
-/* Add an answer to a request; it was made with memory_alloc.
+/* Add an answer to a request; it was made with memory_alloc, and has its functions and its job.
  * errors  STATUS_USAGE its connection has too many; the caller still owns it */
 enum status pending_begin(struct pending *pending, struct commands *commands, struct connection *connection,
                           const json_t *request);

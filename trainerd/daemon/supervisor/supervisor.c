@@ -71,29 +71,54 @@ static bool apply_decision(struct supervisor *supervisor, const struct job_recor
     return status == STATUS_OK;
 }
 
-/* One pass over the queue. Its decisions hold until a job is added or ends, which causes another pass. */
-static void schedule(uv_timer_t *timer)
+/* The jobs that a pass looks at; the others wait, as they have done since they came. owns  the caller frees *out */
+static size_t find_front(struct supervisor *supervisor, const struct job_record ***out)
 {
-    struct supervisor *supervisor = timer->data;
-    uint64_t begun_ns = uv_hrtime();
-    size_t n;
-    const struct job_record *const *list = jobs_not_ended(supervisor->jobs, &n);
-    const struct job_record **open = memory_alloc(n + 1, sizeof *open);
-    memcpy(open, list, n * sizeof *open); /* the list changes where a job fails */
-    struct queue_decision *decision = memory_alloc(n + 1, sizeof *decision);
-    double now = job_clock_s(), wait_s = INFINITY;
-    struct queue_capacity capacity = supervisor->options.capacity;
-    capacity.drains = jobs_drain(supervisor->jobs);
-    capacity.quota = jobs_quota(supervisor->jobs);
-    capacity.shares = jobs_shares(supervisor->jobs);
-    queue_decide(open, n, &capacity, now, decision);
-    supervisor->is_scheduling = true;
+    size_t n, n_front = 0;
+    const struct job_record *const *open = jobs_not_ended(supervisor->jobs, &n);
+    bool *is_front = memory_alloc(n + 1, sizeof *is_front);
+    *out = memory_alloc(queue_front(open, n, is_front) + 1, sizeof **out);
+    for (size_t i = 0; i < n; i++) {
+        if (is_front[i]) {
+            (*out)[n_front++] = open[i];
+        } else if (open[i]->reason != JOB_REASON_BACKING_OFF) { /* its text says why */
+            jobs_wait(supervisor->jobs, open[i]->id, JOB_REASON_WAITING_TURN, "");
+        }
+    }
+    free(is_front);
+    return n_front;
+}
+
+/* Apply the decisions; the seconds after which there is another pass, INFINITY: only when a job is added or ends. */
+static double apply(struct supervisor *supervisor, const struct job_record *const *open, size_t n,
+                    const struct queue_decision *decision, double now)
+{
+    double wait_s = INFINITY;
     for (size_t i = 0; i < n; i++) {
         if (open[i]->state == JOB_STATE_QUEUED) {
             wait_s = open[i]->next_attempt_at > now ? fmin(wait_s, open[i]->next_attempt_at - now) : wait_s;
             wait_s = apply_decision(supervisor, open[i], &decision[i]) ? wait_s : fmin(wait_s, 1e-3 * SUPERVISOR_RETRY_MS);
         }
     }
+    return wait_s;
+}
+
+/* One pass over the queue. Its decisions hold until a job is added or ends, which causes another pass. */
+static void schedule(uv_timer_t *timer)
+{
+    struct supervisor *supervisor = timer->data;
+    uint64_t begun_ns = uv_hrtime();
+    const struct job_record **open;
+    supervisor->is_scheduling = true;
+    size_t n = find_front(supervisor, &open);
+    struct queue_decision *decision = memory_alloc(n + 1, sizeof *decision);
+    double now = job_clock_s();
+    struct queue_capacity capacity = supervisor->options.capacity;
+    capacity.drains = jobs_drain(supervisor->jobs);
+    capacity.quota = jobs_quota(supervisor->jobs);
+    capacity.shares = jobs_shares(supervisor->jobs);
+    queue_decide(open, n, &capacity, now, decision);
+    double wait_s = apply(supervisor, open, n, decision, now);
     supervisor->is_scheduling = false;
     if (!capacity.drains) {
         queue_keep_first(open, n, decision, now, jobs_shares(supervisor->jobs));
