@@ -164,28 +164,6 @@ static enum status scale(struct commands *commands, struct connection *connectio
     return status == STATUS_OK ? answer_job(connection, request, id) : status;
 }
 
-static enum status backup(struct commands *commands, struct connection *connection, const json_t *request)
-{
-    const char *path = json_string_value(json_object_get(request, "path"));
-    size_t n;
-    if (!connection_is_admin(connection)) {
-        return status_fail(STATUS_USAGE,
-                           "a backup has all users' jobs: expected root, or the daemon's user, or the role admin");
-    }
-    if (path[0] != '/' || strlen(path) >= PATH_MAX - 16) {
-        return status_fail(STATUS_USAGE, "path '%.100s' is not an absolute path", path);
-    }
-    enum status status = store_backup(jobs_store(commands->jobs), path);
-    if (status == STATUS_OK) {
-        jobs_all(commands->jobs, &n);
-        json_t *answer = answer_new(request);
-        json_object_set_new(answer, "path", json_string(path));
-        json_object_set_new(answer, "jobs", json_integer((json_int_t)n));
-        connection_send(connection, answer);
-    }
-    return status;
-}
-
 static enum status drain_set(struct commands *commands, struct connection *connection, const json_t *request, bool drains)
 {
     if (!connection_is_admin(connection)) {
@@ -235,7 +213,7 @@ static request_handler *const handlers[REQUEST_N] = {
     [REQUEST_scale] = scale,
     [REQUEST_version] = answer_version,
     [REQUEST_gpus] = show_gpus,
-    [REQUEST_backup] = backup,
+    [REQUEST_backup] = backup_begin,
     [REQUEST_drain] = drain,
     [REQUEST_undrain] = undrain,
     [REQUEST_audit] = audit_show,

@@ -94,6 +94,9 @@ enum status orders_cancel(struct commands *commands, struct connection *connecti
 enum status orders_resume(struct commands *commands, struct connection *connection, const json_t *request);
 enum status orders_checkpoint(struct commands *commands, struct connection *connection, const json_t *request);
 
+/* backup.c: backup */
+enum status backup_begin(struct commands *commands, struct connection *connection, const json_t *request);
+
 /* submit.c: submit */
 /* May this client submit jobs, and resume them? errors  STATUS_USAGE with the keys that say who may */
 enum status commands_check_submitter(const struct commands *commands, const struct connection *connection);

@@ -109,6 +109,15 @@ enum status store_fact_put(struct store *store, const char *name, const char *va
 /* Write a copy of the open store as a new file (mode 0600). errors  STATUS_CREATE there is a file of that name, …; STATUS_IO */
 enum status store_backup(struct store *store, const char *path);
 
+/* The same in slices, between which jobs may change: it has them as they are when it is done.
+ *
+ *   owns    the caller owns *out: store_copy_close, before the store is closed; unless it is whole, its file is removed
+ */
+struct store_copy;
+enum status store_copy_open(struct store *store, const char *path, struct store_copy **out);
+enum status store_copy_step(struct store_copy *copy, const struct slice *slice, bool *done_out);
+void store_copy_close(struct store_copy *copy, bool is_whole);
+
 /* What restore and repair have made. */
 struct store_repaired {
     int64_t n_job, n_aside; /* rows of jobs, and rows that cannot be a job's, which are in the table `aside` */
