@@ -21,7 +21,7 @@ struct gpus gpus = {.n = 2,
 
 static uint64_t now_ns(void)
 {
-    return supervisor.clock_ns;
+    return supervisor.clock_ns += supervisor.clock_step_ns;
 }
 
 struct commands_options talk_options = {.max_restarts = 3};

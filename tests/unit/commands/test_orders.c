@@ -99,6 +99,42 @@ Test(orders, jobs_that_are_about_to_wait_count_as_waiting)
     client_close(&second);
 }
 
+/* Their job files are read in slices: the clock goes on with each look at it. */
+Test(orders, another_user_is_answered_while_a_submission_is_read_which_is_saved_all_at_once_and_audited_once)
+{
+    struct client other_user, second;
+    if (!other_user_open(&other_user)) {
+        cr_skip_test("needs root");
+    }
+    client_open(&second, server_address(server));
+    json_decref(ask_by(&other_user, "{\"v\":1,\"cmd\":\"hello\"}"));
+    json_decref(ask_by(&second, "{\"v\":1,\"cmd\":\"hello\"}"));
+    for (int64_t id = 1; id <= N; id++) {
+        job_become(id, JOB_STATE_CANCELLED);
+    }
+    supervisor.clock_step_ns = SLICE_NS / 3;
+    client_send(&client, SUBMIT(",\"jobs\":[[],[],[],[],[],[],[],[],[],[\"name=\\\"last\\\"\"]]") "\n");
+    json_t *answer = ask_by(&other_user, "{\"v\":1,\"cmd\":\"version\"}");
+    cr_assert_eq(number(answer, "jobs"), N, "another user waited until all was saved, or a part is");
+    json_decref(answer);
+    answer = answer_of(&client);
+    expect_ok(answer);
+    cr_assert_eq(json_array_size(json_object_get(answer, "jobs")), 10);
+    json_decref(answer);
+    cr_assert_str_eq(jobs_get(jobs, N + 10)->name, "last");
+    client_send(&client, SUBMIT(",\"jobs\":[[],[],[],[],[],[],[],[\"train.lr=-1\"]]") "\n");
+    expect_failure(answer_of(&client), 69, "10 of your jobs wait, with 8 more they would be 18: expected at most 12");
+    client_send(&client, SUBMIT(",\"jobs\":[[],[\"train.lr=-1\"]]") "\n");
+    expect_failure(answer_of(&client), 78, "job 2 of 2: ");
+    supervisor.clock_step_ns = 0;
+    answer = ask("{\"v\":1,\"cmd\":\"audit\"}");
+    size_t n_row = json_array_size(json_object_get(answer, "rows"));
+    cr_assert_eq(n_row, N + 3, "%zu rows", n_row); /* each submission of one job, the one of ten, two refusals */
+    json_decref(answer);
+    client_close(&other_user);
+    client_close(&second);
+}
+
 Test(orders, a_daemon_that_ends_in_the_middle_does_not_wait_for_an_order)
 {
     client_send(&client, cancel);

@@ -47,6 +47,11 @@ void audit_begin(struct commands *commands, const struct connection *connection,
     }
 }
 
+void audit_leave(struct commands *commands)
+{
+    store_audit_leave(jobs_store(commands->jobs));
+}
+
 enum status audit_end(struct commands *commands, uid_t uid, enum request which, enum status status)
 {
     char reason[1024], text[1024 + LOG_LIMIT_NOTE_BYTES], note[LOG_LIMIT_NOTE_BYTES] = "";

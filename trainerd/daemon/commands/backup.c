@@ -27,6 +27,8 @@ static void release(struct pending *pending)
 static void finish(struct backup *backup, enum status status)
 {
     struct connection *connection = backup->pending.connection;
+    audit_begin(backup->pending.commands, connection, backup->request, REQUEST_backup);
+    status = audit_end(backup->pending.commands, connection_uid(connection), REQUEST_backup, status);
     json_t *answer = status == STATUS_OK ? answer_new(backup->request) : answer_failure(backup->request, status);
     backup->is_whole = status == STATUS_OK;
     if (status == STATUS_OK) {
@@ -78,6 +80,7 @@ enum status backup_begin(struct commands *commands, struct connection *connectio
         return status;
     }
     backup->request = json_incref((json_t *)request);
+    audit_leave(commands);
     connection_block(connection, true);
     turns_join(backup->turns, connection_uid(connection), &backup->turn);
     turns_wait(backup->turns, &backup->turn);

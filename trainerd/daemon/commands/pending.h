@@ -86,6 +86,8 @@ bool audit_is_change(enum request which);
  * its reason as it was. */
 void audit_begin(struct commands *commands, const struct connection *connection, const json_t *request, enum request which);
 enum status audit_end(struct commands *commands, uid_t uid, enum request which, enum status status);
+/* It has changed nothing yet and goes on in later turns: audit_begin comes again, and audit_end does nothing. */
+void audit_leave(struct commands *commands);
 /* The server's. */
 void audit_login_failed(void *context, const struct connection *connection, const char *reason);
 

@@ -46,6 +46,17 @@ void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
 enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
                         int64_t *existing_out);
 
+/* The same in steps: open it, read job files, as many in each slice as fit into it (NULL: all), and save all of them at once.
+ *
+ *   owns  borrows jobs, record and submission; the caller owns *out: jobs_draft_close
+ */
+struct jobs_draft;
+enum status jobs_draft_open(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
+                            struct jobs_draft **out);
+enum status jobs_draft_read(struct jobs_draft *draft, const struct slice *slice, bool *done_out);
+enum status jobs_draft_save(struct jobs_draft *draft, int64_t *existing_out);
+void jobs_draft_close(struct jobs_draft *draft);
+
 /* Borrowed until the next change; NULL: none, or none any more (jobs_retain). find: by number, or by the newest of that name, of this user unless
  * sees_all. */
 const struct job_record *jobs_get(const struct jobs *jobs, int64_t id);
