@@ -130,10 +130,6 @@ struct job_record {
     struct job_progress progress;
 };
 
-/* Is it of this group / has it this tag? */
-bool job_has_group(const struct job_record *record, const char *group);
-bool job_has_tag(const struct job_record *record, const char *tag);
-
 /* Is its present attempt, if it has one, a job of Slurm's? */
 bool job_is_in_slurm(const struct job_record *record);
 
