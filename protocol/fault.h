@@ -41,6 +41,7 @@
     X(UPGRADE,    "upgrade")    /* daemon: before and after each step that brings an older store up to date */ \
     X(ADMIT,      "admit")      /* daemon: one more job of a submission is written, none is saved */ \
     X(ADMITTED,   "admitted")   /* daemon: a submission is saved, and not acknowledged */           \
+    X(CHANGE,     "change")     /* daemon: one more changed job is written, none is saved */        \
     X(GATE,       "gate")       /* daemon: an attempt is saved, its coordinator not yet started */      \
     X(SBATCH,     "sbatch")     /* daemon: Slurm has made an attempt's job, its number is not saved */ \
     X(HELD,       "held")       /* daemon: the number is saved, the job not released */             \

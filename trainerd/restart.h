@@ -23,7 +23,8 @@ struct restart_failure {
     enum status status; /* how it ended; INTERRUPTED for a coordinator that died without a report */
     int64_t n_restart;  /* restarts of the job before this failure */
     int64_t n_restart_most;
-    int32_t n_worker;
+    int32_t n_worker, n_worker_least; /* that its memory holds for; 0: not known */
+    bool is_local;                    /* its workers are on the runner's machine, which is still there */
 };
 
 struct restart_decision {
@@ -34,8 +35,8 @@ struct restart_decision {
 
 /* Decide about the next attempt.
  *
- *   notes   The daemon reduces the workers by one at every lost worker but the first: the machine that it ran on may be gone. A
- *           job in the foreground keeps its workers and starts again at once
+ *   notes   The daemon reduces the workers by one at every lost worker but the first, where they are on other machines: the one that it ran on may be
+ *           gone. They are never fewer than memory holds for. A job in the foreground keeps its workers and starts again at once
  */
 struct restart_decision restart_decide(enum restart_runner runner, const struct restart_backoff *backoff,
                                        const struct restart_failure *failure);

@@ -274,12 +274,16 @@ static enum status run(struct coordinator *c)
     }
     if (c->options->plan) {
         struct plan_exact exact[PLAN_N_EXACT];
-        status = job_predicts(&c->job) ? STATUS_OK : coordinator_exact(c, exact);
+        struct plan_fewest fewest;
+        bool trains = !job_predicts(&c->job); /* else the model decides */
+        status = trains ? coordinator_exact(c, exact) : STATUS_OK;
+        status = status == STATUS_OK && trains ? coordinator_fewest(c, &fewest) : status;
         if (status != STATUS_OK) {
             return status;
         }
         struct plan_input input = coordinator_plan_input(c);
-        input.exact = job_predicts(&c->job) ? NULL : exact; /* the model decides */
+        input.exact = trains ? exact : NULL;
+        input.fewest = trains ? &fewest : NULL;
         return c->options->json ? plan_print_json(&input, &c->plan, stdout) : plan_print(&input, &c->plan, stderr);
     }
     status = plan_check_limit(&c->plan, &c->job);

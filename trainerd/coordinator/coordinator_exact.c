@@ -1,4 +1,5 @@
-/* What a job would receive if its exchange were exact, in every way that there is: the same parts, counted again for each. */
+/* The plans of jobs that are this one but for some keys, of the same parts, counted again for each: what it would receive if its exchange were exact,
+ * in every way that there is, and on how few workers it fits. */
 #include "protocol/memory.h"
 #include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/results/report.h"
@@ -61,8 +62,8 @@ static enum status partition_copy(const struct partition *from, struct partition
     return status;
 }
 
-/* Count the bytes of the same job with another exchange. */
-static enum status count(const struct coordinator *c, const struct job *job, struct plan_exact *exact)
+/* Plan the same parts for another job. owns  the caller: plan_release */
+static enum status plan_other(const struct coordinator *c, const struct job *job, struct plan *out)
 {
     struct coordinator *other = memory_alloc(1, sizeof *other);
     double share;
@@ -78,17 +79,25 @@ static enum status count(const struct coordinator *c, const struct job *job, str
     if (status == STATUS_OK) {
         struct plan_input input = coordinator_plan_input(other);
         input.steps = false;
-        status = plan_build(&input, &other->plan);
-        exact->n_wire = other->plan.n_wire;
-        exact->n_wire_evaluate = other->plan.n_wire_evaluate;
+        status = plan_build(&input, out);
     }
-    plan_release(&other->plan);
     part_shared_release(&other->shared);
     part_sizes_release(other->sizes, other->partition.n_part);
     partition_release(&other->partition);
     program_release(&other->program);
     free(other->rank_of_part);
     free(other);
+    return status;
+}
+
+/* Count the bytes of the same job with another exchange. */
+static enum status count(const struct coordinator *c, const struct job *job, struct plan_exact *exact)
+{
+    struct plan plan = {0};
+    enum status status = plan_other(c, job, &plan);
+    exact->n_wire = plan.n_wire;
+    exact->n_wire_evaluate = plan.n_wire_evaluate;
+    plan_release(&plan);
     return status;
 }
 
@@ -112,4 +121,37 @@ enum status coordinator_exact(const struct coordinator *c, struct plan_exact out
     }
     out[best].is_cheapest = true;
     return status;
+}
+
+enum status coordinator_fewest(const struct coordinator *c, struct plan_fewest *out)
+{
+    *out = (struct plan_fewest){.n_worker = 1};
+    if (c->job.memory.limit == 0) {
+        return STATUS_OK;
+    }
+    int64_t most = plan_limited_most(&c->plan);
+    bool fits = most <= c->job.memory.limit;
+    int32_t few = fits ? 0 : (int32_t)c->job.workers.count; /* for so many it is too little */
+    int32_t enough = fits ? (int32_t)c->job.workers.count : few + 1;
+    out->n_byte_below = fits ? 0 : most;
+    while (enough - few > 1) {
+        int32_t n_worker = few + (enough - few) / 2;
+        struct job job = c->job;
+        struct plan plan = {0};
+        job.workers.count = n_worker;
+        enum status status = plan_other(c, &job, &plan);
+        int64_t n_byte = status == STATUS_OK ? plan_limited_most(&plan) : 0;
+        plan_release(&plan);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (n_byte <= c->job.memory.limit) {
+            enough = n_worker;
+        } else {
+            few = n_worker;
+            out->n_byte_below = n_byte;
+        }
+    }
+    out->n_worker = enough;
+    return STATUS_OK;
 }

@@ -67,6 +67,8 @@ struct plan_input coordinator_plan_input(const struct coordinator *c);
 
 /* What the job would receive with every exact exchange, while the dataset is there. In coordinator_exact.c. errors  STATUS_NOMEM */
 enum status coordinator_exact(const struct coordinator *c, struct plan_exact out[PLAN_N_EXACT]);
+/* On how few workers its plan is within memory.limit: of each number of parts it has, more are taken to need no more. The same. */
+enum status coordinator_fewest(const struct coordinator *c, struct plan_fewest *out);
 
 /* Add the time since the end of the last phase to this phase. Returns it. */
 double coordinator_phase_end(struct coordinator *c, enum result_phase phase);

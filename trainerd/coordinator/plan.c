@@ -227,13 +227,24 @@ static int64_t limited(const struct plan_worker *worker)
     return worker->total - worker->bytes[MEMORY_CONTEXT];
 }
 
-enum status plan_check_limit(const struct plan *plan, const struct job *job)
+static int32_t rank_with_most(const struct plan *plan)
 {
-    const char *hint = job->memory.recompute == JOB_RECOMPUTE_NEVER ? "memory.recompute = \"auto\", " : "";
     int32_t most = 0;
     for (int32_t rank = 1; rank < plan->n_worker; rank++) {
         most = limited(&plan->worker[rank]) > limited(&plan->worker[most]) ? rank : most;
     }
+    return most;
+}
+
+int64_t plan_limited_most(const struct plan *plan)
+{
+    return limited(&plan->worker[rank_with_most(plan)]);
+}
+
+enum status plan_check_limit(const struct plan *plan, const struct job *job)
+{
+    const char *hint = job->memory.recompute == JOB_RECOMPUTE_NEVER ? "memory.recompute = \"auto\", " : "";
+    int32_t most = rank_with_most(plan);
     enum status status = job->workers.launcher == JOB_LAUNCHER_LOCAL ? machine_check(plan, job, hint) : STATUS_OK;
     if (status != STATUS_OK || job->memory.limit == 0) {
         return status;

@@ -37,6 +37,12 @@ struct plan_exact {
     int64_t n_wire, n_wire_evaluate; /* per epoch, and per evaluation on top */
 };
 
+/* The fewest workers whose plan is within memory.limit; where the job's own number is too few, one more. */
+struct plan_fewest {
+    int32_t n_worker;
+    int64_t n_byte_below; /* that the worker with most would need on fewer; 0: there are none fewer */
+};
+
 struct plan_input {
     const struct job *job;
     const struct dataset *dataset; /* sizes only */
@@ -51,6 +57,7 @@ struct plan_input {
     const struct part_shared *shared; /* where memory_plan_shares; else NULL */
     bool steps;                       /* list the steps, too */
     const struct plan_exact *exact;   /* PLAN_N_EXACT, to be printed; NULL: none */
+    const struct plan_fewest *fewest; /* to be printed; NULL: it is not known */
 };
 
 /* One step of the static phase or of the training epoch behind it, or the evaluation of a prediction, as a worker's plan has it. */
@@ -114,6 +121,9 @@ void plan_release(struct plan *plan);
 /* Bytes of this machine's memory that the job's processes take together: coordinator, the workers that the local launcher starts, and what each
  * process takes besides its plan (MEMORY_PROCESS_FLOOR). */
 int64_t plan_machine_bytes(const struct plan *plan, const struct job *job);
+
+/* Bytes of the worker that has most of what memory.limit limits. */
+int64_t plan_limited_most(const struct plan *plan);
 
 /* The largest worker against memory.limit, and all processes against this machine, when workers are started on it. Of a device with memory
  * of its own workers know how much there is, and what opening it takes: these two are for them to compare.

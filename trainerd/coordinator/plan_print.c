@@ -183,6 +183,17 @@ static void print_training(const struct plan_input *in, const struct plan *plan,
             job_choice_text("train", "prune", in->job->train.prune));
 }
 
+/* How few workers memory.limit allows. */
+static void print_fewest(const struct plan_input *in, FILE *file)
+{
+    char below[PROGRESS_TEXT_BYTES];
+    if (in->fewest != NULL && in->fewest->n_byte_below > 0) {
+        progress_bytes((double)in->fewest->n_byte_below, below);
+        fprintf(file, "workers    %" PRId32 " at least, by memory.limit: on fewer one of them would need %s\n",
+                in->fewest->n_worker, below);
+    }
+}
+
 static enum status flushed(FILE *file)
 {
     return fflush(file) == 0 && !ferror(file) ? STATUS_OK : status_fail(STATUS_IO, "cannot write the plan");
@@ -212,6 +223,7 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
         print_training(in, plan, file);
     }
     print_spill(in, plan, file);
+    print_fewest(in, file);
     print_parts(in, file);
     print_workers(plan, file);
     print_host(plan, file);
@@ -327,6 +339,8 @@ enum status plan_print_json(const struct plan_input *in, const struct plan *plan
     json_object_set_new(all, "machines", json_integer(plan->n_machine));
     json_object_set_new(all, "machine_bytes", json_integer((json_int_t)plan_machine_bytes(plan, in->job)));
     json_object_set_new(all, "partition_bytes", json_integer((json_int_t)in->partition_bytes));
+    json_object_set_new(all, "workers_least", in->fewest != NULL ? json_integer(in->fewest->n_worker) : json_null());
+    json_object_set_new(all, "bytes_on_fewer", in->fewest != NULL ? json_integer(in->fewest->n_byte_below) : json_null());
     json_object_set_new(all, "stages", stages_json(plan));
     json_object_set_new(all, "bytes_per_comparison", json_integer((json_int_t)plan->n_wire_guard));
     int failed = json_dumpf(all, file, JSON_COMPACT);

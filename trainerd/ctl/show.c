@@ -8,8 +8,9 @@
 
 static void print_line(const char *name, const char *content)
 {
-    char *printable = text_printable(content);
-    printf("  %-14s %s\n", name, printable);
+    char *printable = text_printable(content), *printable_name = text_printable(name);
+    printf("  %-14s %s\n", printable_name, printable);
+    free(printable_name);
     free(printable);
 }
 

@@ -219,15 +219,49 @@ void text_print_lines(FILE *file, const char *text)
         size_t n = printable_length(text);
         if (n > 0 || *text == '\n' || *text == '\t') {
             fwrite(text, 1, n > 0 ? n : 1, file);
+        } else if ((unsigned char)*text >= 0x80) {
+            fprintf(file, "\\x%02x", (unsigned char)*text);
         }
         text += n > 0 ? n : 1;
     }
 }
 
+/* A character of a JSON text that is not printable, as JSON writes it: only its strings have such. */
+static void print_escaped(const char *text, size_t n, FILE *file)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    unsigned character = n == 1 ? at[0] : at[0] & (0xffu >> (n + 1));
+    for (size_t i = 1; i < n; i++) {
+        character = character << 6 | (at[i] & 0x3fu);
+    }
+    if (character < 0x10000) {
+        fprintf(file, "\\u%04x", character);
+    } else {
+        fprintf(file, "\\u%04x\\u%04x", 0xd800u + ((character - 0x10000u) >> 10), 0xdc00u + (character & 0x3ffu));
+    }
+}
+
+void text_write_json(FILE *file, const json_t *value)
+{
+    char *text = json_dumps(value, JSON_COMPACT);
+    ASSERT(text != NULL);
+    for (const char *at = text; *at != '\0';) {
+        size_t n = printable_character(at);
+        ASSERT(n > 0); /* JSON is UTF-8 */
+        if (printable_length(at) > 0) {
+            fwrite(at, 1, n, file);
+        } else {
+            print_escaped(at, n, file);
+        }
+        at += n;
+    }
+    free(text);
+    fputc('\n', file);
+}
+
 void text_print_json(const json_t *value)
 {
-    json_dumpf(value, stdout, JSON_COMPACT);
-    fputc('\n', stdout);
+    text_write_json(stdout, value);
     fflush(stdout);
 }
 

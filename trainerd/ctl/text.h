@@ -43,10 +43,11 @@ char *text_printable(const char *text);
 char *text_cut(const char *text, int n_most, bool keeps_end);
 /* "0, 2, 3": the numbers of an array; "" of an empty or missing one. owns  the caller frees it */
 char *text_numbers(const json_t *array);
-/* Print lines: newlines and tabs stay, other control characters are left out. */
+/* Print lines: newlines and tabs stay, other control characters of ASCII are left out, all else that is not printable becomes \xNN. */
 void text_print_lines(FILE *file, const char *text);
 
-/* One JSON line on standard output. */
+/* One JSON line, in which what is not printable is escaped as JSON does it: the same value / on standard output. */
+void text_write_json(FILE *file, const json_t *value);
 void text_print_json(const json_t *value);
 
 #define TABLE_COLUMNS_MOST 16

@@ -530,20 +530,30 @@ Test(supervisor, roots_daemon_runs_a_users_job_with_that_users_rights)
     daemon_expect_nobody();
 }
 
-Test(supervisor, a_job_that_loses_workers_again_and_again_ends_on_fewer_with_the_same_bits)
+/* Its plan is within the limit on two workers, and on one above it. */
+#define FOR_TWO_WORKERS "[memory]\nlimit = 200000\n"
+
+Test(supervisor, a_local_job_that_loses_workers_again_and_again_keeps_their_number_and_its_memory_allows_no_fewer)
 {
+    char lines[1024];
+    snprintf(lines, sizeof lines, "%s%s", kept, FOR_TWO_WORKERS);
     start_stopping(2);
-    int64_t id = submit(kept);
+    int64_t id = submit(lines);
     for (int attempt = 1; attempt <= 2; attempt++) {
         daemon_await_stopped(id, attempt);
+        cr_assert_eq(daemon_command('s', id, 1), STATUS_USAGE);
+        static const char refused[] = "job 1 cannot run on 1 worker: by its plan one of fewer than 2 would need 2";
+        cr_assert_eq(strncmp(daemon_reason, refused, strlen(refused)), 0, "%s", daemon_reason);
+        cr_assert_not_null(strstr(daemon_reason, "and memory.limit is 200000; expected 2 or more"), "%s", daemon_reason);
         cr_assert(daemon_kill_worker(id, 1));
         daemon_continue(id);
     }
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     cr_assert_eq(daemon_job(id)->attempt, 3);
-    cr_assert_eq(daemon_job(id)->n_worker, 1);
-    cr_assert_eq(daemon_job(id)->n_slot, 1);
-    run_plain(kept);
+    cr_assert_eq(daemon_job(id)->n_worker, 2);
+    cr_assert_eq(daemon_job(id)->n_slot, 2);
+    cr_assert_eq(daemon_job(id)->n_worker_least, 2);
+    run_plain(lines);
     expect_same_as_plain("o");
     daemon_end();
     daemon_expect_nobody();

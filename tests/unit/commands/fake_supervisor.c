@@ -1,5 +1,6 @@
 #include "tests/unit/commands/fake_supervisor.h"
 
+#include <criterion/criterion.h>
 #include <stdio.h>
 
 static enum status ask(struct supervisor *supervisor, const char *what, int64_t id)
@@ -25,6 +26,21 @@ enum status supervisor_resume(struct supervisor *supervisor, int64_t id)
 enum status supervisor_resume_by_admin(struct supervisor *supervisor, int64_t id)
 {
     return ask(supervisor, "resume", id);
+}
+
+enum status supervisor_order(struct supervisor *supervisor, enum supervisor_order order, const int64_t *ids, size_t n,
+                             const struct slice *slice, size_t *n_out)
+{
+    static const char *const what[] = {"cancel", "resume without priority", "resume"};
+    size_t n_slice = supervisor->n_slice_most > 0 && supervisor->n_slice_most < n ? supervisor->n_slice_most : n;
+    for (size_t i = 0; i < n_slice; i++) {
+        ask(supervisor, what[order], ids[i]);
+    }
+    supervisor->n_slice++;
+    supervisor->clock_ns += SLICE_NS;
+    *n_out = supervisor->fails_in_slice == supervisor->n_slice ? 0 : n_slice;
+    cr_assert_not(slice_has_time(slice));
+    return supervisor->fails_in_slice == supervisor->n_slice ? status_fail(STATUS_IO, "the disk is full") : STATUS_OK;
 }
 
 enum status supervisor_checkpoint(struct supervisor *supervisor, int64_t id)

@@ -19,6 +19,11 @@ struct gpus gpus = {.n = 2,
                     .gpu = {{.number = 0, .n_bytes = 1000, .name = "H100", .uuid = "GPU-a", .visible = "GPU-a"},
                             {.number = 3, .n_bytes = -1, .visible = "3"}}};
 
+static uint64_t now_ns(void)
+{
+    return supervisor.clock_ns += supervisor.clock_step_ns;
+}
+
 struct commands_options talk_options = {.max_restarts = 3};
 
 void talk_begin(void)
@@ -38,7 +43,8 @@ void talk_begin(void)
                                      .n_most_frame = 1u << 21,
                                      .n_most_unread = 1u << 20,
                                      .hello_s = 100,
-                                     .idle_s = 100};
+                                     .idle_s = 100,
+                                     .now_ns = now_ns};
     struct server_handler handler = commands_handler(commands);
     cr_assert_eq(server_open(&loop, &options, &handler, &server), STATUS_OK, "%s", status_reason());
     client_open(&client, server_address(server));

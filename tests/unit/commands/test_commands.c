@@ -55,10 +55,16 @@ Test(commands, what_is_wrong_with_a_submission_is_said_and_nothing_is_kept)
     expect_failure(ask(SUBMIT(",\"set\":\"train.lr=1\"")), 2, "submit: set is not an array of texts");
     expect_failure(ask(SUBMIT(",\"set\":[1]")), 2, "submit: set is not an array of texts");
     expect_failure(ask(SUBMIT(",\"name\":\"12\"")), 2, "name '12' is a number");
-    expect_failure(ask(SUBMIT(",\"name\":\"a\\nb\"")), 2, "contains a control character");
+    expect_failure(ask(SUBMIT(",\"name\":\"a\\nb\"")), 2, "contains a character that is not seen");
+    static const char not_seen[] = "contains a character that is not seen";
+    expect_failure(ask(SUBMIT(",\"name\":\"a\\u202eb\"")), 2, "name 'a\\xe2\\x80\\xaeb' contains a character that is not seen");
+    expect_failure(ask(SUBMIT(",\"group\":\"a\\u200bb\"")), 2, not_seen);
+    expect_failure(ask(SUBMIT(",\"tags\":[\"a\\u2066b\"]")), 2, not_seen);
+    expect_failure(ask(SUBMIT(",\"submission_id\":\"a\\u0085b\"")), 2, not_seen);
+    expect_failure(ask(SUBMIT(",\"set\":[\"name=\\\"a\\u2028b\\\"\"]")), 78, "job.toml: name 'a\\xe2\\x80\\xa8b' contains");
     expect_failure(ask(SUBMIT(",\"name\":\"0123456789012345678901234567890123456789012345678901234567890123x\"")), 2,
                    "name has 65 bytes, expected at most 63");
-    expect_failure(ask(SUBMIT(",\"file\":\"a\\nb\"")), 2, "file 'a\\x0ab' contains a control character");
+    expect_failure(ask(SUBMIT(",\"file\":\"a\\nb\"")), 2, "file 'a\\x0ab' contains a character that is not seen");
     expect_failure(ask(SUBMIT(",\"file\":\"my.toml\",\"set\":[\"a\"]")), 2, "expected section.key=value");
     expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\",\"file\":\"my.toml\",\"config\":\"lr = 1\"}"), 78,
                    "my.toml:1:1: unknown key 'lr'");

@@ -253,7 +253,8 @@ Test(streams, a_stream_of_a_job_that_is_kept_no_longer_ends)
     next = *jobs_get(jobs, 2);
     next.state = JOB_STATE_CANCELLED;
     cr_assert_eq(jobs_change(jobs, &next), STATUS_OK);
-    jobs_retain(jobs, &one);
+    const struct slice slice = slice_begin(uv_hrtime);
+    jobs_retain(jobs, &one, &slice);
     cr_assert_null(jobs_get(jobs, 1));
     expect_end(&client);
 }

@@ -196,6 +196,23 @@ Test(text, control_characters_of_others_reach_no_terminal)
     text_print_lines(file, "one\n\ttwo\x1b[2J\x07 \xc2\x9b"
                            "31m\xff.\n");
     fclose(file);
-    cr_assert_str_eq(lines, "one\n\ttwo[2J 31m.\n");
+    cr_assert_str_eq(lines, "one\n\ttwo[2J \\xc2\\x9b31m\\xff.\n");
     free(lines);
+}
+
+Test(text, json_has_no_character_that_is_not_seen_and_the_same_value)
+{
+    static const char name[] = "gr\xc3\xbc\xc3\x9f \xe2\x80\xaegnp \x7f \xf3\xa0\x81\x81";
+    json_t *value = json_pack("{s:s}", "name", name);
+    char *out = NULL;
+    size_t n;
+    FILE *file = open_memstream(&out, &n);
+    text_write_json(file, value);
+    fclose(file);
+    cr_assert_str_eq(out, "{\"name\":\"gr\xc3\xbc\xc3\x9f \\u202egnp \\u007f \\udb40\\udc41\"}\n");
+    json_t *again = json_loads(out, 0, NULL);
+    cr_assert_str_eq(json_string_value(json_object_get(again, "name")), name);
+    json_decref(again);
+    json_decref(value);
+    free(out);
 }

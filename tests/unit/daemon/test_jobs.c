@@ -1,12 +1,16 @@
+#include "protocol/fault.h"
 #include "tests/support/process/folder.h"
 #include "trainerd/daemon/jobs/jobs.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct jobs *jobs;
@@ -343,6 +347,20 @@ static bool count_change(void *context, const struct store_change *change)
     return true;
 }
 
+/* A clock that goes on by this with each look at it. */
+static uint64_t clock_at_ns, clock_step_ns;
+
+static uint64_t clock_now_ns(void)
+{
+    return clock_at_ns += clock_step_ns;
+}
+
+static bool retain(const struct retention *retention)
+{
+    const struct slice slice = slice_begin(clock_now_ns);
+    return jobs_retain(jobs, retention, &slice);
+}
+
 Test(jobs, one_that_is_kept_no_longer_is_gone_with_its_folder_and_its_number_is_not_used_again)
 {
     static const struct retention one = {.n_job = 1};
@@ -356,7 +374,7 @@ Test(jobs, one_that_is_kept_no_longer_is_gone_with_its_folder_and_its_number_is_
     cr_assert_eq(symlink("/home/ann/runs/x", folder_path("jobs/1/run")), 0);
     end_job(old);
     end_job(newer);
-    jobs_retain(jobs, &one);
+    retain(&one);
     cr_assert_null(jobs_get(jobs, old));
     cr_assert_not(folder_has("jobs/1"));
     cr_assert_eq(store_history(jobs_store(jobs), old, count_change, &n_change), STATUS_OK);
@@ -368,7 +386,7 @@ Test(jobs, one_that_is_kept_no_longer_is_gone_with_its_folder_and_its_number_is_
         reopen();
     }
     end_job(runs);
-    jobs_retain(jobs, &one);
+    retain(&one);
     cr_assert_null(jobs_get(jobs, newer));
     cr_assert_eq(good("next", geteuid()), newer + 1);
 }
@@ -382,8 +400,87 @@ Test(jobs, a_folder_with_a_file_of_another_kind_stays_when_its_job_does_not)
     folder_write("jobs/1/notes", "of a person");
     end_job(first);
     end_job(good("b", geteuid()));
-    jobs_retain(jobs, &one);
+    retain(&one);
     cr_assert_null(jobs_get(jobs, first));
     cr_assert(folder_has("jobs/1/notes"));
     cr_assert_not(folder_has("jobs/1/log"));
+}
+
+Test(jobs, those_that_are_kept_no_longer_are_removed_in_slices_and_one_that_begins_again_meanwhile_stays)
+{
+    static const struct retention one = {.n_job = 1};
+    for (int i = 0; i < 11; i++) {
+        end_job(good("a", geteuid()));
+    }
+    clock_step_ns = SLICE_NS / 3;
+    cr_assert(retain(&one));
+    cr_assert(jobs_get(jobs, 3) == NULL && jobs_get(jobs, 4) != NULL, "a slice is not a slice");
+    struct job_record next = *jobs_get(jobs, 10);
+    next.state = JOB_STATE_QUEUED;
+    cr_assert_eq(jobs_change(jobs, &next), STATUS_OK);
+    int n = 1;
+    while (retain(&one)) {
+        n++;
+    }
+    cr_assert_eq(n, 3);
+    size_t n_left;
+    const struct job_record *const *left = jobs_all(jobs, &n_left);
+    cr_assert(n_left == 2 && left[0]->id == 10 && left[1]->id == 11);
+}
+
+Test(jobs, many_are_changed_in_slices_each_of_which_is_saved_as_a_whole)
+{
+    struct job_record next[7];
+    size_t n;
+    for (int i = 0; i < 7; i++) {
+        next[i] = *jobs_get(jobs, good("a", 1000));
+        next[i].state = JOB_STATE_CANCELLED;
+    }
+    next[6].state = JOB_STATE_RUNNING;
+    clock_step_ns = SLICE_NS / 3;
+    struct slice slice = slice_begin(clock_now_ns);
+    cr_assert_eq(jobs_change_some(jobs, next, 7, &slice, &n), STATUS_USAGE);
+    cr_assert(n == 0 && jobs_get(jobs, 1)->state == JOB_STATE_QUEUED, "a part of those that cannot be is changed");
+    slice = slice_begin(clock_now_ns);
+    cr_assert_eq(jobs_change_some(jobs, next, 6, &slice, &n), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(n, 3);
+    reopen();
+    for (int64_t id = 1; id <= 7; id++) {
+        cr_assert_eq(jobs_get(jobs, id)->state, id <= 3 ? JOB_STATE_CANCELLED : JOB_STATE_QUEUED);
+    }
+    cr_assert_eq(jobs_index(jobs)->all.n_of_state[JOB_STATE_CANCELLED], 3);
+}
+
+Test(jobs, a_daemon_that_is_killed_within_a_slice_has_changed_those_of_the_slices_before_and_loses_none)
+{
+    struct job_record next[7];
+    for (int i = 0; i < 7; i++) {
+        next[i] = *jobs_get(jobs, good("a", 1000));
+        next[i].state = JOB_STATE_CANCELLED;
+    }
+    jobs_close(jobs);
+    jobs = NULL;
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("TRAINERD_FAULTS", "daemon.change=kill@5", 1);
+        clock_step_ns = SLICE_NS / 3;
+        size_t n = 0;
+        if (fault_arm("daemon", 0) != STATUS_OK || jobs_open(folder, NULL, &jobs) != STATUS_OK) {
+            _exit(1);
+        }
+        for (size_t at = 0; at < 7; at += n) {
+            const struct slice slice = slice_begin(clock_now_ns);
+            if (jobs_change_some(jobs, &next[at], 7 - at, &slice, &n) != STATUS_OK) {
+                _exit(2);
+            }
+        }
+        _exit(3);
+    }
+    int status = 0;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%d", status);
+    cr_assert_eq(jobs_open(folder, NULL, &jobs), STATUS_OK, "%s", status_reason());
+    for (int64_t id = 1; id <= 7; id++) {
+        cr_assert_eq(jobs_get(jobs, id)->state, id <= 3 ? JOB_STATE_CANCELLED : JOB_STATE_QUEUED);
+    }
 }

@@ -26,13 +26,18 @@ static struct jobs *open_state(const char *state)
     return jobs;
 }
 
-static int64_t submit(struct jobs *jobs, uid_t uid)
+static int64_t submit_file(struct jobs *jobs, uid_t uid, const char *config)
 {
-    const struct store_submission submission = {.submission_id = "", .config = GOOD, .folder = folder, .output = ""};
+    const struct store_submission submission = {.submission_id = "", .config = config, .folder = folder, .output = ""};
     struct job_record record = {.uid = uid, .gid = 100};
     int64_t existing;
     cr_assert_eq(jobs_submit(jobs, &record, &submission, 1, &existing), STATUS_OK, "%s", status_reason());
     return record.id;
+}
+
+static int64_t submit(struct jobs *jobs, uid_t uid)
+{
+    return submit_file(jobs, uid, GOOD);
 }
 
 /* n jobs, the first n_folder of which have folders. */
@@ -185,6 +190,51 @@ Test(lost_store, a_backup_is_restored_and_numbers_go_on_above_all_that_were_give
     expect_next("state", 3, 6);
     cr_assert_eq(jobs_restore(folder_path("new"), NULL, folder_path("backup"), &done), STATUS_OK, "on another machine");
     expect_next("new", 3, 4);
+}
+
+/* A clock that goes on by a slice with each look at it. */
+static uint64_t clock_now_ns(void)
+{
+    static uint64_t at_ns;
+    return at_ns += SLICE_NS;
+}
+
+static enum status copy_some(struct store_copy *copy, bool *done_out)
+{
+    const struct slice slice = slice_begin(clock_now_ns);
+    return store_copy_step(copy, &slice, done_out);
+}
+
+Test(lost_store, a_backup_in_slices_has_what_changed_meanwhile_and_one_that_is_given_up_leaves_no_file)
+{
+    static char config[1 << 19];
+    memset(config, '#', sizeof config - sizeof "\n" GOOD);
+    strcat(config, "\n" GOOD);
+    struct jobs *jobs = open_state("state");
+    submit_file(jobs, geteuid(), config);
+    struct store_copy *copy;
+    bool is_done;
+    cr_assert_eq(store_copy_open(jobs_store(jobs), folder_path("backup"), &copy), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(copy_some(copy, &is_done), STATUS_OK, "%s", status_reason());
+    cr_assert_not(is_done, "a slice is the whole store");
+    struct job_record next = *jobs_get(jobs, 1);
+    next.state = JOB_STATE_CANCELLED;
+    cr_assert_eq(jobs_change(jobs, &next), STATUS_OK, "%s", status_reason());
+    while (!is_done) {
+        cr_assert_eq(copy_some(copy, &is_done), STATUS_OK, "%s", status_reason());
+    }
+    store_copy_close(copy, true);
+    cr_assert_eq(store_copy_open(jobs_store(jobs), folder_path("other"), &copy), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(copy_some(copy, &is_done), STATUS_OK, "%s", status_reason());
+    store_copy_close(copy, false);
+    jobs_close(jobs);
+    cr_assert_not(folder_has("other"));
+    struct store_repaired done;
+    cr_assert_eq(jobs_restore(folder_path("new"), NULL, folder_path("backup"), &done), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(done.n_job, 1);
+    jobs = open_state("new");
+    cr_assert_eq(jobs_get(jobs, 1)->state, JOB_STATE_CANCELLED);
+    jobs_close(jobs);
 }
 
 Test(lost_store, what_is_no_backup_is_refused_and_the_store_stays)

@@ -79,6 +79,17 @@ Test(outcome, a_job_that_loses_a_worker_again_goes_on_with_one_less)
     }
     running();
     job.n_restart = 2;
+    outcome_decide(
+        &(struct ending){.status = STATUS_PEER, .restartable = true, .is_local = true, .text = "worker 1 was killed"}, &backoff,
+        110.0, &job);
+    cr_assert_eq(job.n_worker, 2, "the machine that it ran on is still there");
+    running();
+    job.n_restart = 2;
+    job.n_worker_least = 2;
+    end_with(STATUS_PEER, true, "worker 1 was killed");
+    cr_assert_eq(job.n_worker, 2, "one alone has not enough memory");
+    running();
+    job.n_restart = 2;
     end_with(STATUS_IO, true, "the disk is full");
     cr_assert_eq(job.n_worker, 2, "it is not its workers that it lost");
 }

@@ -51,6 +51,18 @@ Test(restart, the_daemon_takes_one_worker_less_from_the_second_lost_worker_on)
     }
 }
 
+Test(restart, workers_stay_where_they_are_on_the_daemons_machine_and_are_never_fewer_than_memory_holds_for)
+{
+    struct restart_failure failure = {
+        .status = STATUS_PEER, .n_restart = 2, .n_restart_most = 4, .n_worker = 3, .is_local = true};
+    cr_assert_eq(restart_decide(RESTART_RUNNER_DAEMON, &backoff, &failure).n_worker, 3);
+    failure.is_local = false;
+    failure.n_worker_least = 3;
+    cr_assert_eq(restart_decide(RESTART_RUNNER_DAEMON, &backoff, &failure).n_worker, 3);
+    failure.n_worker_least = 2;
+    cr_assert_eq(restart_decide(RESTART_RUNNER_DAEMON, &backoff, &failure).n_worker, 2);
+}
+
 Test(restart, workers_stay_after_other_failures_and_in_the_foreground)
 {
     struct restart_failure failure = {.status = STATUS_IO, .n_restart = 2, .n_restart_most = 4, .n_worker = 3};

@@ -19,13 +19,15 @@
 
 static struct server *server;
 static int n_request, n_closed, n_drained;
-static struct connection *follower; /* the one that "follow" came from */
+static uint64_t moved_ns, request_ns; /* of a clock that goes on with each request alone */
+static struct connection *follower;   /* the one that "follow" came from */
 
 /* hello: an answer · big: one of 100 kB · follow: nothing yet, held · flood: more than may wait. */
 static void take_request(void *context, struct connection *connection, json_t *request)
 {
     (void)context;
     n_request++;
+    moved_ns += request_ns;
     const char *command = json_string_value(json_object_get(request, "cmd"));
     json_t *answer = answer_new(request);
     if (command != NULL && strcmp(command, "follow") == 0) {
@@ -362,6 +364,45 @@ Test(server, users_who_take_all_connections_keep_no_other_out)
     client_close(&third);
     for (int i = 0; i < N_MOST; i++) {
         client_close(&greedy[i]);
+    }
+}
+
+static uint64_t now_ns(void)
+{
+    return moved_ns;
+}
+
+Test(server, a_user_who_pipelines_on_many_connections_delays_another_by_one_slice_of_time)
+{
+    enum { N_BUSY = 100, N_PIPELINED = 20 };
+    if (geteuid() != 0) {
+        cr_skip_test("only root can connect as others");
+    }
+    struct server_options options = usual();
+    options.n_most_connection = options.n_most_of_uid = 2 * N_BUSY;
+    options.now_ns = now_ns;
+    request_ns = 1000000;
+    open_with(options, NULL);
+    cr_assert_eq(chmod(folder, 0777), 0);
+    struct client busy[N_BUSY], root;
+    open_as(&root, 0);
+    ASK(&root, "{\"v\":1}", "true");
+    for (int i = 0; i < N_BUSY; i++) {
+        open_as(&busy[i], 1001);
+        ASK(&busy[i], "{\"v\":1}", "true");
+    }
+    for (int i = 0; i < N_BUSY * N_PIPELINED; i++) {
+        client_send(&busy[i % N_BUSY], "{\"v\":1}\n");
+    }
+    while (n_request < N_BUSY * 4) { /* it has more to do than there is time for */
+        turn(clock_s());
+    }
+    n_request = 0;
+    ASK(&root, "{\"v\":1}", "\"admin\":true");
+    cr_assert_leq(n_request, 4 * TURNS_SLICE_NS / 1000000, "root waited for %d requests", n_request);
+    client_close(&root);
+    for (int i = 0; i < N_BUSY; i++) {
+        client_close(&busy[i]);
     }
 }
 

@@ -62,6 +62,8 @@ static const struct job_record every_field = {.name = "other",
                                               .n_gpu = 2,
                                               .n_part = 16,
                                               .memory = INT64_C(1) << 40,
+                                              .n_worker_least = 3,
+                                              .n_byte_fewer = INT64_C(1) << 35,
                                               .time_limit_s = 0.5,
                                               .max_restarts = 3,
                                               .gpus = UINT64_C(1) << 63 | 1,
@@ -140,6 +142,8 @@ static void expect_same_record(const struct job_record *got, const struct job_re
     SAME(n_part);
     SAME(gpus);
     SAME(memory);
+    SAME(n_worker_least);
+    SAME(n_byte_fewer);
     SAME(time_limit_s);
     SAME(max_restarts);
     SAME(attempt);

@@ -99,7 +99,7 @@ Test(store_file, a_newer_version_is_refused_with_both_numbers)
     run_sql("PRAGMA user_version = 99");
     struct store *store;
     cr_assert_eq(store_open(folder, &store), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 6"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 7"), "%s", status_reason());
 }
 
 /* The tables of version 1, and jobs of its daemon: one that runs on two GPUs, one on none, one that waits and one that has ended. */
@@ -155,7 +155,8 @@ Test(store_file, version_3_is_brought_up_to_date_and_its_submissions_are_still_k
             "job_group;"
             "ALTER TABLE jobs DROP COLUMN tags; ALTER TABLE jobs DROP COLUMN n_part; ALTER TABLE jobs DROP COLUMN metric;"
             "ALTER TABLE jobs DROP COLUMN best_valid_metric; ALTER TABLE jobs DROP COLUMN best_test_metric;"
-            "ALTER TABLE jobs DROP COLUMN slurm;"
+            "ALTER TABLE jobs DROP COLUMN slurm; ALTER TABLE jobs DROP COLUMN n_worker_least; ALTER TABLE jobs DROP COLUMN "
+            "n_byte_fewer;"
             "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id) WHERE submission_id <> '';"
             "CREATE TABLE aside AS SELECT * FROM jobs; PRAGMA user_version = 3;");
     for (int opened = 0; opened < 2; opened++) {

@@ -51,6 +51,8 @@ TestSuite(store_versions, .init = folder_make, .fini = folder_remove);
     X(best_test_metric, "REAL", "45.5")
 #define COLUMNS_6(X) \
     X(slurm, "INTEGER", "46")
+#define COLUMNS_7(X) \
+    X(n_worker_least, "INTEGER", "47") X(n_byte_fewer, "INTEGER", "48000000000")
 
 #define DECLARED(name, type, value) ", " #name " " type
 #define NAMED(name, type, value) ", " #name
@@ -65,6 +67,7 @@ TestSuite(store_versions, .init = folder_make, .fini = folder_remove);
 #define UP_TO_2(X) COLUMNS_1(X) COLUMNS_2(X)
 #define UP_TO_4(X) UP_TO_2(X) COLUMNS_4(X)
 #define UP_TO_6(X) UP_TO_4(X) COLUMNS_6(X)
+#define UP_TO_7(X) UP_TO_6(X) COLUMNS_7(X)
 
 #define HISTORY                                                                                                                \
     "CREATE TABLE history (job INTEGER, at REAL, state TEXT, reason TEXT, attempt INTEGER, text TEXT);"                        \
@@ -88,6 +91,7 @@ static const char *const stores[] = {
     [1] = JOBS(COLUMNS_1) UNIQUE_1 HISTORY END(1),           [2] = JOBS(UP_TO_2) UNIQUE_1 HISTORY END(2),
     [3] = JOBS(UP_TO_2) UNIQUE_1 HISTORY FACTS END(3),       [4] = JOBS(UP_TO_4) UNIQUE_4 HISTORY FACTS END(4),
     [5] = JOBS(UP_TO_4) UNIQUE_4 HISTORY FACTS AUDIT END(5), [6] = JOBS(UP_TO_6) UNIQUE_4 HISTORY FACTS AUDIT END(6),
+    [7] = JOBS(UP_TO_7) UNIQUE_4 HISTORY FACTS AUDIT END(7),
 };
 enum { N_STORE = sizeof stores / sizeof *stores };
 
@@ -213,6 +217,8 @@ static void expect_job(const struct job_record *job, int version)
     cr_assert(version >= 4 ? progress->best_valid_metric == 44.5 && progress->best_test_metric == 45.5
                            : isnan(progress->best_valid_metric) && isnan(progress->best_test_metric));
     cr_assert_eq(job->slurm, version >= 6 ? 46 : 0);
+    cr_assert_eq(job->n_worker_least, version >= 7 ? 47 : 0);
+    cr_assert_eq(job->n_byte_fewer, version >= 7 ? 48000000000 : 0);
 }
 
 static void expect_submission(struct store *store)
@@ -280,7 +286,11 @@ Test(store_versions, every_row_of_every_version_arrives_and_new_ones_are_taken)
         store_close(store);
         cr_assert_eq(file_version("jobs.sqlite"), STORE_VERSION);
         char kept[64];
-        snprintf(kept, sizeof kept, "SELECT name FROM aside%s", version == 3 ? "_3" : version < 6 ? "_5" : "");
+        snprintf(kept, sizeof kept, "SELECT name FROM aside%s",
+                 version == 3  ? "_3"
+                 : version < 6 ? "_5"
+                 : version < 7 ? "_6"
+                               : "");
         if (version >= 3) { /* rows that a repair has set aside are still to be found */
             file_run("jobs.sqlite", kept);
         }
@@ -307,7 +317,7 @@ Test(store_versions, a_copy_of_an_older_store_stays_and_its_trainerd_can_take_it
     }
     file_put("jobs.sqlite", STORE_VERSION);
     store_close(store_case_open());
-    cr_assert_neq(access(folder_path("jobs.sqlite.version-6"), F_OK), 0, "a store of this version needs no copy");
+    cr_assert_neq(access(folder_path("jobs.sqlite.version-7"), F_OK), 0, "a store of this version needs no copy");
 }
 
 /* Open the store in a process that is killed at the n-th place of the upgrade; false: there are fewer. */
@@ -375,7 +385,7 @@ Test(store_versions, a_newer_store_is_refused_with_its_trainerd_and_the_ways_out
     store_close(store_case_open());
     file_run("jobs.sqlite", "PRAGMA user_version = 99;");
     EXPECT_REFUSED("jobs.sqlite' has version 99, written by trainerd " TRAINERD_VERSION, "this is trainerd " TRAINERD_VERSION,
-                   "expected version 6 or older", "trainctl restore FILE");
+                   "expected version 7 or older", "trainctl restore FILE");
     file_run("jobs.sqlite", "UPDATE facts SET value = '9.8.7' WHERE name = 'trainerd'");
     EXPECT_REFUSED("version 99, written by trainerd 9.8.7; this is trainerd " TRAINERD_VERSION, "Start trainerd 9.8.7 again");
     file_run("jobs.sqlite", "UPDATE facts SET value = 'a\nb' WHERE name = 'trainerd'");
@@ -388,7 +398,7 @@ Test(store_versions, the_copy_from_before_the_upgrade_is_named_to_a_trainerd_tha
 {
     file_put("jobs.sqlite", 4);
     store_close(store_case_open());
-    file_run("jobs.sqlite", "PRAGMA user_version = 7; UPDATE facts SET value = '0.2.0' WHERE name = 'trainerd'");
+    file_run("jobs.sqlite", "PRAGMA user_version = 8; UPDATE facts SET value = '0.2.0' WHERE name = 'trainerd'");
     char way[512];
     snprintf(way, sizeof way, "trainctl restore %s", folder_path("jobs.sqlite.version-4"));
     EXPECT_REFUSED("written by trainerd 0.2.0", way);
@@ -402,12 +412,12 @@ Test(store_versions, the_copy_from_before_the_upgrade_is_named_to_a_trainerd_tha
 Test(store_versions, a_backup_of_a_newer_store_is_refused_before_anything_is_replaced)
 {
     file_put("backup", STORE_VERSION);
-    file_run("backup", "PRAGMA user_version = 7; INSERT INTO facts VALUES ('trainerd', '0.2.0')");
+    file_run("backup", "PRAGMA user_version = 8; INSERT INTO facts VALUES ('trainerd', '0.2.0')");
     file_put("jobs.sqlite", STORE_VERSION);
     char *before = file_text("jobs.sqlite");
     struct store_repaired restored;
     cr_assert_eq(store_restore(folder, folder_path("backup"), 0, &restored), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "has version 7, written by trainerd 0.2.0"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "has version 8, written by trainerd 0.2.0"), "%s", status_reason());
     char *after = file_text("jobs.sqlite");
     cr_assert_str_eq(before, after);
     free(before);

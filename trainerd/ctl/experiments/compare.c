@@ -223,17 +223,16 @@ static void print_runs(const struct settings *settings)
 /* --- CSV --- */
 
 /* A field, in quotes where it has to be (RFC 4180). */
-static void csv_text(const char *text)
+static void csv_text(const char *raw)
 {
-    if (strpbrk(text, ",\"\r\n") == NULL) {
-        fputs(text, stdout);
-        return;
+    char *text = text_printable(raw);
+    bool is_quoted = strpbrk(text, ",\"") != NULL;
+    fputs(is_quoted ? "\"" : "", stdout);
+    for (const char *at = text; *at != '\0'; at++) {
+        fputs(*at == '"' ? "\"\"" : (char[2]){*at, '\0'}, stdout);
     }
-    putchar('"');
-    for (; *text != '\0'; text++) {
-        fputs(*text == '"' ? "\"\"" : (char[2]){*text, '\0'}, stdout);
-    }
-    putchar('"');
+    fputs(is_quoted ? "\"" : "", stdout);
+    free(text);
 }
 
 /* Empty where it is not known. */

@@ -47,15 +47,19 @@ void audit_begin(struct commands *commands, const struct connection *connection,
     }
 }
 
-enum status audit_end(struct commands *commands, const struct connection *connection, enum request which, enum status status)
+void audit_leave(struct commands *commands)
+{
+    store_audit_leave(jobs_store(commands->jobs));
+}
+
+enum status audit_end(struct commands *commands, uid_t uid, enum request which, enum status status)
 {
     char reason[1024], text[1024 + LOG_LIMIT_NOTE_BYTES], note[LOG_LIMIT_NOTE_BYTES] = "";
     if (!audit_is_change(which)) {
         return status;
     }
     snprintf(reason, sizeof reason, "%s", status == STATUS_OK ? "" : status_reason());
-    bool is_kept = status == STATUS_OK ||
-                   log_limit_passes(&commands->refusals[connection_uid(connection) % AUDIT_LIMITS], clock_ms(), note);
+    bool is_kept = status == STATUS_OK || log_limit_passes(&commands->refusals[uid % AUDIT_LIMITS], clock_ms(), note);
     snprintf(text, sizeof text, "%s%s", reason, note);
     enum status saved = store_audit_end(jobs_store(commands->jobs), status, is_kept ? text : NULL);
     if (saved != STATUS_OK) { /* the change, if there was one, is made */

@@ -67,26 +67,32 @@ static bool is_own(const struct connection *connection, const struct job_record 
     return record->uid == connection_uid(connection) || connection_is_admin(connection);
 }
 
-/* What a request asks of a job: to be of a group, to have a tag. Groups are their owner's: a name is another group for another user. */
-static bool is_asked(const struct connection *connection, const json_t *request, const struct job_record *record)
+/* What a request asks of jobs: to be of a group, to have a tag. Groups are their owner's: a name is another group for another user. */
+static struct job_ask ask_of(const struct commands *commands, const struct connection *connection, const json_t *request)
 {
+    const struct job_index *index = jobs_index(commands->jobs);
     const char *group = json_string_value(json_object_get(request, "group"));
     const char *tag = json_string_value(json_object_get(request, "tag"));
-    return (group == NULL && tag == NULL) ||
-           (record->uid == connection_uid(connection) && (group == NULL || job_has_group(record, group)) &&
-            (tag == NULL || job_has_tag(record, tag)));
+    const json_t *before = json_object_get(request, "before");
+    uid_t uid = connection_uid(connection);
+    struct job_ask ask = {.one = &index->all,
+                          .is_open = json_is_true(json_object_get(request, "active")),
+                          .before = before != NULL ? json_integer_value(before) : INT64_MAX};
+    ask.one = group != NULL ? job_index_find(index, JOB_KEY_GROUP, uid, group) : ask.one;
+    if (tag != NULL) {
+        ask.other = group != NULL ? ask.one : NULL;
+        ask.one = job_index_find(index, JOB_KEY_TAG, uid, tag);
+    }
+    return ask;
 }
 
-static json_t *count_states(const struct connection *connection, const json_t *request, const struct job_record *const *all,
-                            size_t n)
+static json_t *counts_json(const struct job_ask *ask)
 {
-    json_int_t count[JOB_STATE_N] = {0};
-    for (size_t i = 0; i < n; i++) {
-        count[all[i]->state] += is_asked(connection, request, all[i]);
-    }
+    int64_t n_of_state[JOB_STATE_N];
     json_t *counts = json_object();
+    job_index_count(ask, n_of_state);
     for (int state = 0; state < JOB_STATE_N; state++) {
-        json_object_set_new(counts, job_state_name((enum job_state)state), json_integer(count[state]));
+        json_object_set_new(counts, job_state_name((enum job_state)state), json_integer((json_int_t)n_of_state[state]));
     }
     return counts;
 }
@@ -109,29 +115,49 @@ static enum status answer_one(struct commands *commands, struct connection *conn
     return STATUS_OK;
 }
 
-/* The jobs that are asked for, by their turn, without the first `skip`: of those that have ended, the newest are first. */
-static void add_by_turn(const struct connection *connection, const json_t *request, const struct job_record *const *all,
-                        size_t n, json_int_t n_most, json_t *answer)
+/* Add ended jobs, the newest first, until there are n_most jobs. */
+static size_t add_ended(const struct job_index *index, struct job_ask ask, size_t n, size_t n_most,
+                        const struct job_record **asked)
 {
-    const struct job_record **asked = memory_alloc(n + 1, sizeof *asked);
-    size_t skip = (size_t)json_integer_value(json_object_get(request, "skip")), end = skip + (size_t)n_most, n_asked = 0;
-    bool active = json_is_true(json_object_get(request, "active"));
+    const struct job_record *page[STATUS_JOBS_MOST];
+    size_t n_page = STATUS_JOBS_MOST, n_looked;
+    while (n < n_most && n_page == STATUS_JOBS_MOST) {
+        n_page = job_index_select(index, &ask, STATUS_JOBS_MOST, page, &n_looked);
+        for (size_t i = 0; i < n_page && n < n_most; i++) {
+            asked[n] = page[i];
+            n += job_state_ended(page[i]->state);
+        }
+        ask.before = n_page > 0 ? page[n_page - 1]->id : 0;
+    }
+    return n;
+}
+
+/* The jobs that are asked for, by their turn, without the first `skip`: of those that have ended, the newest are first. */
+static void add_by_turn(const struct commands *commands, const struct connection *connection, const json_t *request,
+                        struct job_ask ask, size_t n_most, json_t *answer)
+{
+    const struct job_index *index = jobs_index(commands->jobs);
+    size_t skip = (size_t)json_integer_value(json_object_get(request, "skip")), end = skip + n_most, n_open = 0, n_all = 0, n,
+           n_looked;
+    int64_t n_of_state[JOB_STATE_N];
+    bool active = ask.is_open;
     json_t *jobs = json_array();
-    for (size_t i = 0; i < n; i++) {
-        if (!job_state_ended(all[i]->state) && is_asked(connection, request, all[i])) {
-            asked[n_asked++] = all[i];
-        }
+    job_index_count(&ask, n_of_state);
+    for (int state = 0; state < JOB_STATE_N; state++) {
+        n_open += job_state_ended((enum job_state)state) ? 0 : (size_t)n_of_state[state];
+        n_all += (size_t)n_of_state[state];
     }
-    standing_sort(asked, n_asked);
-    for (size_t i = n; i-- > 0 && !active && n_asked <= end;) {
-        if (job_state_ended(all[i]->state) && is_asked(connection, request, all[i])) {
-            asked[n_asked++] = all[i];
-        }
-    }
-    for (size_t i = skip; i < n_asked && i < end; i++) {
+    const struct job_record **asked = memory_alloc(n_all + 1, sizeof *asked);
+    ask.is_open = true;
+    ask.before = INT64_MAX;
+    n = job_index_select(index, &ask, n_open, asked, &n_looked);
+    standing_sort(asked, n);
+    ask.is_open = false;
+    n = active ? n : add_ended(index, ask, n, end + 1, asked);
+    for (size_t i = skip; i < n && i < end; i++) {
         json_array_append_new(jobs, job_json(asked[i], is_own(connection, asked[i])));
     }
-    if (n_asked > end) {
+    if (n > end) {
         json_object_set_new(answer, "skip", json_integer((json_int_t)end));
     }
     json_object_set_new(answer, "jobs", jobs);
@@ -143,10 +169,9 @@ static enum status answer_status(struct commands *commands, struct connection *c
     if (json_object_get(request, "job") != NULL) {
         return answer_one(commands, connection, request);
     }
-    const json_t *limit = json_object_get(request, "limit"), *before = json_object_get(request, "before");
+    const json_t *limit = json_object_get(request, "limit");
     json_int_t n_most = limit != NULL ? json_integer_value(limit) : STATUS_JOBS_DEFAULT;
-    json_int_t below = before != NULL ? json_integer_value(before) : INT64_MAX;
-    bool active = json_is_true(json_object_get(request, "active"));
+    const struct job_record *found[STATUS_JOBS_MOST + 1];
     enum status status = commands_check_range("limit", (double)n_most, 1, STATUS_JOBS_MOST);
     status = status == STATUS_OK
                  ? commands_check_range("skip", (double)json_integer_value(json_object_get(request, "skip")), 0, 1e9)
@@ -154,26 +179,23 @@ static enum status answer_status(struct commands *commands, struct connection *c
     if (status != STATUS_OK) {
         return status;
     }
-    size_t n;
-    const struct job_record *const *all = jobs_all(commands->jobs, &n);
+    const struct job_ask ask = ask_of(commands, connection, request);
     json_t *answer = answer_new(request);
-    json_object_set_new(answer, "counts", count_states(connection, request, all, n));
+    json_object_set_new(answer, "counts", counts_json(&ask));
     json_object_set_new(answer, "draining", json_boolean(jobs_drain(commands->jobs)));
     if (json_is_true(json_object_get(request, "by_turn"))) {
-        add_by_turn(connection, request, all, n, n_most, answer);
+        add_by_turn(commands, connection, request, ask, (size_t)n_most, answer);
         connection_send(connection, answer);
         return STATUS_OK;
     }
     json_t *jobs = json_array();
-    for (size_t i = n; i-- > 0;) {
-        if (all[i]->id >= below || (active && job_state_ended(all[i]->state)) || !is_asked(connection, request, all[i])) {
-            continue;
-        }
-        if (json_array_size(jobs) == (size_t)n_most) {
-            json_object_set_new(answer, "before", json_integer(all[i]->id + 1));
-            break;
-        }
-        json_array_append_new(jobs, job_json(all[i], is_own(connection, all[i])));
+    size_t n_looked, n = job_index_select(jobs_index(commands->jobs), &ask, (size_t)n_most + 1, found, &n_looked);
+    if (n > (size_t)n_most) {
+        n = (size_t)n_most;
+        json_object_set_new(answer, "before", json_integer(found[n]->id + 1));
+    }
+    for (size_t i = 0; i < n; i++) {
+        json_array_append_new(jobs, job_json(found[i], is_own(connection, found[i])));
     }
     json_object_set_new(answer, "jobs", jobs);
     connection_send(connection, answer);
@@ -190,94 +212,6 @@ static enum status answer_job(struct connection *connection, const json_t *reque
     return STATUS_OK;
 }
 
-static enum status ask_supervisor(struct commands *commands, struct connection *connection, const json_t *request,
-                                  enum status (*ask)(struct supervisor *supervisor, int64_t id))
-{
-    const struct job_record *record;
-    enum status status = pending_find_job(commands, connection, request, &record);
-    int64_t id = status == STATUS_OK ? record->id : 0;
-    status = status == STATUS_OK ? ask(commands->supervisor, id) : status;
-    return status == STATUS_OK ? answer_job(connection, request, id) : status;
-}
-
-/* Is this job of the group one that can be cancelled, or resumed? */
-static bool is_standing(const struct job_record *record, bool of_ended)
-{
-    bool ended = job_state_ended(record->state);
-    return of_ended ? ended && record->state != JOB_STATE_SUCCEEDED : !ended;
-}
-
-/* Jobs of a group that are resumed wait again, all of them or none. */
-static enum status check_resumed(const struct commands *commands, const struct connection *connection, const json_t *request)
-{
-    size_t n, n_resumed = 0;
-    const struct job_record *const *all = jobs_all(commands->jobs, &n);
-    for (size_t i = 0; i < n; i++) {
-        n_resumed += is_asked(connection, request, all[i]) && is_standing(all[i], true);
-    }
-    return n_resumed > 0 ? jobs_check_queued(commands->jobs, connection_uid(connection), n_resumed) : STATUS_OK;
-}
-
-/* The jobs of a group that can be cancelled, or resumed: from the newest, so that none that waits takes the place of one that ends. */
-static enum status ask_group(struct commands *commands, struct connection *connection, const json_t *request, bool of_ended,
-                             enum status (*ask)(struct supervisor *supervisor, int64_t id))
-{
-    size_t n, n_known = 0;
-    const struct job_record *const *all = jobs_all(commands->jobs, &n);
-    const char *group = json_string_value(json_object_get(request, "group"));
-    enum status status = of_ended ? check_resumed(commands, connection, request) : STATUS_OK;
-    json_t *numbers = json_array();
-    for (size_t i = n; i-- > 0 && status == STATUS_OK;) {
-        bool is_one = is_asked(connection, request, all[i]);
-        n_known += is_one;
-        if (is_one && is_standing(all[i], of_ended)) {
-            status = ask(commands->supervisor, all[i]->id);
-            json_array_insert_new(numbers, 0, json_integer(all[i]->id));
-        }
-    }
-    if (status == STATUS_OK && n_known == 0) {
-        status = status_fail(STATUS_NO_INPUT, "there is no group '%.64s'", group);
-    }
-    if (status != STATUS_OK) {
-        json_decref(numbers);
-        return status;
-    }
-    json_t *answer = answer_new(request);
-    json_object_set_new(answer, "jobs", numbers);
-    connection_send(connection, answer);
-    return STATUS_OK;
-}
-
-static enum status ask_job_or_group(struct commands *commands, struct connection *connection, const json_t *request,
-                                    bool of_ended, enum status (*ask)(struct supervisor *supervisor, int64_t id))
-{
-    bool has_job = json_object_get(request, "job") != NULL, has_group = json_object_get(request, "group") != NULL;
-    if (has_job == has_group) {
-        return status_fail(STATUS_USAGE, "%s takes either job or group", json_string_value(json_object_get(request, "cmd")));
-    }
-    return has_job ? ask_supervisor(commands, connection, request, ask)
-                   : ask_group(commands, connection, request, of_ended, ask);
-}
-
-static enum status cancel(struct commands *commands, struct connection *connection, const json_t *request)
-{
-    return ask_job_or_group(commands, connection, request, false, supervisor_cancel);
-}
-
-static enum status resume(struct commands *commands, struct connection *connection, const json_t *request)
-{
-    enum status status = commands_check_submitter(commands, connection);
-    return status != STATUS_OK
-               ? status
-               : ask_job_or_group(commands, connection, request, true,
-                                  connection_is_admin(connection) ? supervisor_resume_by_admin : supervisor_resume);
-}
-
-static enum status checkpoint(struct commands *commands, struct connection *connection, const json_t *request)
-{
-    return ask_supervisor(commands, connection, request, supervisor_checkpoint);
-}
-
 static enum status scale(struct commands *commands, struct connection *connection, const json_t *request)
 {
     json_int_t n_worker = json_integer_value(json_object_get(request, "workers"));
@@ -287,28 +221,6 @@ static enum status scale(struct commands *commands, struct connection *connectio
     int64_t id = status == STATUS_OK ? record->id : 0;
     status = status == STATUS_OK ? supervisor_scale(commands->supervisor, id, (int32_t)n_worker) : status;
     return status == STATUS_OK ? answer_job(connection, request, id) : status;
-}
-
-static enum status backup(struct commands *commands, struct connection *connection, const json_t *request)
-{
-    const char *path = json_string_value(json_object_get(request, "path"));
-    size_t n;
-    if (!connection_is_admin(connection)) {
-        return status_fail(STATUS_USAGE,
-                           "a backup has all users' jobs: expected root, or the daemon's user, or the role admin");
-    }
-    if (path[0] != '/' || strlen(path) >= PATH_MAX - 16) {
-        return status_fail(STATUS_USAGE, "path '%.100s' is not an absolute path", path);
-    }
-    enum status status = store_backup(jobs_store(commands->jobs), path);
-    if (status == STATUS_OK) {
-        jobs_all(commands->jobs, &n);
-        json_t *answer = answer_new(request);
-        json_object_set_new(answer, "path", json_string(path));
-        json_object_set_new(answer, "jobs", json_integer((json_int_t)n));
-        connection_send(connection, answer);
-    }
-    return status;
 }
 
 static enum status drain_set(struct commands *commands, struct connection *connection, const json_t *request, bool drains)
@@ -324,11 +236,8 @@ static enum status drain_set(struct commands *commands, struct connection *conne
     log_info("jobs %s, asked for by user %u", drains ? "are not started any more" : "are started again",
              (unsigned)connection_uid(connection));
     supervisor_schedule(commands->supervisor);
-    size_t n, n_run = 0;
-    const struct job_record *const *all = jobs_all(commands->jobs, &n);
-    for (size_t i = 0; i < n; i++) {
-        n_run += !job_state_ended(all[i]->state) && all[i]->state != JOB_STATE_QUEUED;
-    }
+    const struct job_index *index = jobs_index(commands->jobs);
+    int64_t n_run = (int64_t)index->open.n - index->all.n_of_state[JOB_STATE_QUEUED];
     json_t *answer = answer_new(request);
     json_object_set_new(answer, "draining", json_boolean(drains));
     json_object_set_new(answer, "running", json_integer((json_int_t)n_run));
@@ -349,15 +258,24 @@ static enum status undrain(struct commands *commands, struct connection *connect
 /* --- the table, and callbacks of server and jobs --- */
 
 static request_handler *const handlers[REQUEST_N] = {
-    [REQUEST_hello] = answer_hello,     [REQUEST_submit] = submit_jobs,
-    [REQUEST_status] = answer_status,   [REQUEST_show] = show_job,
-    [REQUEST_logs] = follow_logs,       [REQUEST_watch] = follow_events,
-    [REQUEST_metrics] = follow_metrics, [REQUEST_workers] = show_workers,
-    [REQUEST_cancel] = cancel,          [REQUEST_resume] = resume,
-    [REQUEST_checkpoint] = checkpoint,  [REQUEST_scale] = scale,
-    [REQUEST_version] = answer_version, [REQUEST_gpus] = show_gpus,
-    [REQUEST_backup] = backup,          [REQUEST_drain] = drain,
-    [REQUEST_undrain] = undrain,        [REQUEST_audit] = audit_show,
+    [REQUEST_hello] = answer_hello,
+    [REQUEST_submit] = submit_jobs,
+    [REQUEST_status] = answer_status,
+    [REQUEST_show] = show_job,
+    [REQUEST_logs] = follow_logs,
+    [REQUEST_watch] = follow_events,
+    [REQUEST_metrics] = follow_metrics,
+    [REQUEST_workers] = show_workers,
+    [REQUEST_cancel] = orders_cancel,
+    [REQUEST_resume] = orders_resume,
+    [REQUEST_checkpoint] = orders_checkpoint,
+    [REQUEST_scale] = scale,
+    [REQUEST_version] = answer_version,
+    [REQUEST_gpus] = show_gpus,
+    [REQUEST_backup] = backup_begin,
+    [REQUEST_drain] = drain,
+    [REQUEST_undrain] = undrain,
+    [REQUEST_audit] = audit_show,
     [REQUEST_users] = show_users,
 };
 
@@ -378,7 +296,7 @@ static void handle_request(void *context, struct connection *connection, json_t 
         audit_begin(context, connection, request, which);
         status = check_role(connection, request, which);
         status = status == STATUS_OK ? handlers[which](context, connection, request) : status;
-        status = audit_end(context, connection, which, status);
+        status = audit_end(context, connection_uid(connection), which, status);
     }
     if (status != STATUS_OK) {
         connection_send(connection, answer_failure(request, status));
@@ -392,7 +310,7 @@ static void drop_connection(void *context, struct connection *connection)
         next = at->next;
         if (at->connection == connection) {
             at->connection = NULL;
-            if (!at->is_reading) {
+            if (!at->is_reading && !at->is_work) {
                 pending_end(at);
             }
         }
@@ -423,9 +341,9 @@ static void poll_files(uv_timer_t *timer)
 static void on_job_changed(void *context, const struct job_record *record)
 {
     const struct commands *commands = context;
-    for (struct pending *at = commands->pending, *next; at != NULL; at = next) {
-        next = at->next;
-        if (at->job_changed != NULL && at->connection != NULL) {
+    for (struct pending *at = commands->of_job[record->id % PENDING_BUCKETS], *next; at != NULL; at = next) {
+        next = at->next_of_job;
+        if (at->connection != NULL) {
             at->job_changed(at, record);
         }
     }

@@ -25,7 +25,6 @@ struct reported {
 struct follower {
     struct pending pending; /* first member: pointers to both are equal */
     enum follower_kind kind;
-    int64_t job;
     struct job_file_ask ask;
     char output[PATH_MAX]; /* metrics: the job's output folder */
     bool is_following;
@@ -37,7 +36,7 @@ static void on_piece(void *context, const struct job_file_piece *piece);
 
 static const struct job_record *job_of(const struct follower *follower)
 {
-    return jobs_get(follower->pending.commands->jobs, follower->job);
+    return jobs_get(follower->pending.commands->jobs, follower->pending.job);
 }
 
 static void send_job(struct follower *follower)
@@ -95,7 +94,7 @@ static void proceed(struct pending *pending)
 static void job_changed(struct pending *pending, const struct job_record *record)
 {
     struct follower *follower = (struct follower *)pending;
-    if (record->id == follower->job && (job_state_ended(record->state) || is_new(follower, record))) {
+    if (record->id == pending->job && (job_state_ended(record->state) || is_new(follower, record))) {
         proceed(pending);
     }
 }
@@ -107,7 +106,7 @@ static json_t *clean_text(const char *bytes, size_t n)
     size_t at = 0;
     for (size_t i = 0; i < n;) {
         unsigned char c = (unsigned char)bytes[i];
-        size_t n_char = c > 0 && c < 0x80 ? 1 : c == 0 ? 0 : printable_length(bytes + i);
+        size_t n_char = c > 0 ? printable_character(bytes + i) : 0;
         memcpy(text + at, n_char > 0 ? bytes + i : "\xef\xbf\xbd", n_char > 0 ? n_char : 3);
         at += n_char > 0 ? n_char : 3;
         i += n_char > 0 ? n_char : 1;
@@ -222,7 +221,7 @@ static void on_piece(void *context, const struct job_file_piece *piece)
 static enum status begin(struct commands *commands, struct connection *connection, const json_t *request,
                          struct follower *follower, const struct job_record *record)
 {
-    follower->job = record->id;
+    follower->pending.job = record->id;
     follower->pending.proceed = proceed;
     follower->pending.job_changed = job_changed;
     enum status status = pending_begin(&follower->pending, commands, connection, request);

@@ -27,14 +27,25 @@ enum status pending_begin(struct pending *pending, struct commands *commands, st
     pending->id = json_incref(json_object_get(request, "id"));
     pending->next = commands->pending;
     commands->pending = pending;
+    if (pending->job_changed != NULL) {
+        struct pending **head = &commands->of_job[pending->job % PENDING_BUCKETS];
+        pending->next_of_job = *head;
+        *head = pending;
+    }
     connection_hold(connection, true);
     return STATUS_OK;
 }
 
 void pending_end(struct pending *pending)
 {
-    struct pending **at = &pending->commands->pending;
+    struct pending **at = &pending->commands->pending, **of_job = &pending->commands->of_job[pending->job % PENDING_BUCKETS];
     bool is_last = true;
+    while (pending->job_changed != NULL && *of_job != pending) {
+        of_job = &(*of_job)->next_of_job;
+    }
+    if (pending->job_changed != NULL) {
+        *of_job = pending->next_of_job;
+    }
     while (*at != pending) {
         at = &(*at)->next;
     }

@@ -19,7 +19,10 @@ struct pending {
     struct connection *connection; /* NULL: gone */
     json_t *id;                    /* of the request; NULL: none */
     bool is_reading;               /* a file */
+    bool is_work;                  /* it goes on without its client, in its user's turns */
     struct pending *next;
+    int64_t job;                 /* whose changes it hears of */
+    struct pending *next_of_job; /* of those that hear of changes of jobs with such numbers */
     /* Each of these may be NULL. */
     void (*proceed)(struct pending *pending); /* its client has read all, or some time has passed */
     void (*job_changed)(struct pending *pending, const struct job_record *record);
@@ -27,6 +30,7 @@ struct pending {
 };
 
 #define AUDIT_LIMITS 256
+#define PENDING_BUCKETS 1024
 
 struct commands {
     uv_loop_t *loop;
@@ -37,11 +41,12 @@ struct commands {
     uint64_t began_ms;
     struct readers readers;
     struct pending *pending;
+    struct pending *of_job[PENDING_BUCKETS]; /* those with job_changed, by the last digits of their jobs' numbers */
     struct log_limit refusals[AUDIT_LIMITS]; /* of users, by the last digits of their numbers */
     uv_timer_t poll;                         /* files grow without notification */
 };
 
-/* Add an answer to a request; it was made with memory_alloc.
+/* Add an answer to a request; it was made with memory_alloc, and has its functions and its job.
  * errors  STATUS_USAGE its connection has too many; the caller still owns it */
 enum status pending_begin(struct pending *pending, struct commands *commands, struct connection *connection,
                           const json_t *request);
@@ -80,9 +85,19 @@ bool audit_is_change(enum request which);
 /* Around the handler of a request that changes something: its changes are saved with who asked for them. end: also a refusal; returns `status`, with
  * its reason as it was. */
 void audit_begin(struct commands *commands, const struct connection *connection, const json_t *request, enum request which);
-enum status audit_end(struct commands *commands, const struct connection *connection, enum request which, enum status status);
+enum status audit_end(struct commands *commands, uid_t uid, enum request which, enum status status);
+/* It has changed nothing yet and goes on in later turns: audit_begin comes again, and audit_end does nothing. */
+void audit_leave(struct commands *commands);
 /* The server's. */
 void audit_login_failed(void *context, const struct connection *connection, const char *reason);
+
+/* orders.c: cancel, resume, checkpoint */
+enum status orders_cancel(struct commands *commands, struct connection *connection, const json_t *request);
+enum status orders_resume(struct commands *commands, struct connection *connection, const json_t *request);
+enum status orders_checkpoint(struct commands *commands, struct connection *connection, const json_t *request);
+
+/* backup.c: backup */
+enum status backup_begin(struct commands *commands, struct connection *connection, const json_t *request);
 
 /* submit.c: submit */
 /* May this client submit jobs, and resume them? errors  STATUS_USAGE with the keys that say who may */

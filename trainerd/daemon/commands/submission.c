@@ -1,5 +1,7 @@
 #include "trainerd/daemon/commands/submission.h"
 
+#include "protocol/printable.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,6 +72,15 @@ enum status submission_check_launcher(const char *file, bool in_slurm, struct jo
                      "%s: workers.count is 0, the slots of workers.hosts, and the daemon has to know how many workers to "
                      "wait for: expected a number",
                      file);
+}
+
+enum status submission_check_seen(enum status wrong, const char *what, const char *text)
+{
+    return printable_is(text) ? STATUS_OK
+                              : status_fail(wrong,
+                                            "%s '%.64s' contains a character that is not seen: expected none of control, of "
+                                            "direction, of no width, or that ends a line",
+                                            what, text);
 }
 
 void submission_cut(const char *text, char *out, size_t capacity)

@@ -26,6 +26,9 @@ enum status submission_check_gpus(const char *file, const struct job_record *rec
  * Slurm's tasks, and it is another. A number that is Slurm's to say is set to 1 */
 enum status submission_check_launcher(const char *file, bool in_slurm, struct job *job_io);
 
+/* Names, groups and tags are shown to people, who must see what they are. errors  `wrong`, with `what` and the text */
+enum status submission_check_seen(enum status wrong, const char *what, const char *text);
+
 /* Copy at most capacity - 1 bytes of a text, whole UTF-8 characters only. */
 void submission_cut(const char *text, char *out, size_t capacity);
 

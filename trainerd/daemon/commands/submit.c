@@ -2,10 +2,11 @@
 #include "protocol/job/job.h"
 #include "protocol/job/toml.h"
 #include "protocol/memory.h"
-#include "protocol/printable.h"
 #include "trainerd/daemon/commands/pending.h"
+#include "trainerd/daemon/commands/submission.h"
 #include "trainerd/daemon/server/answer.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #define RESTARTS_MOST 1000
 #define SUBMISSION_ID_MOST 128
 #define FILE_NAME_MOST 255
-/* Of one submission. Their job files are read and saved before another client is served. */
+/* Of one submission. They are saved before another client is served. */
 #define JOBS_MOST 1000
 #define JOBS_BYTES_MOST (16 << 20)
 
@@ -26,12 +27,7 @@ static enum status check_text(const char *what, const char *text, size_t n_most)
     if (strlen(text) > n_most) {
         return status_fail(STATUS_USAGE, "%s has %zu bytes, expected at most %zu", what, strlen(text), n_most);
     }
-    for (const char *at = text; *at != '\0'; at += printable_length(at)) {
-        if (printable_length(at) == 0) {
-            return status_fail(STATUS_USAGE, "%s '%.64s' contains a control character", what, text);
-        }
-    }
-    return STATUS_OK;
+    return submission_check_seen(STATUS_USAGE, what, text);
 }
 
 /* A name must not be a number: requests identify jobs by either. */
@@ -192,8 +188,7 @@ static void add_number(void *context, int64_t id)
     json_array_append_new(context, json_integer(id));
 }
 
-static enum status answer_submit(struct commands *commands, struct connection *connection, const json_t *request,
-                                 const struct job_record *first, json_t *numbers, bool existing)
+static json_t *answer_of(const json_t *request, const struct job_record *first, json_t *numbers, bool existing)
 {
     json_t *answer = answer_new(request);
     json_object_set_new(answer, "job", json_integer(first->id));
@@ -202,28 +197,58 @@ static enum status answer_submit(struct commands *commands, struct connection *c
     json_object_set_new(answer, "group", first->group[0] != '\0' ? json_string(first->group) : json_null());
     json_object_set_new(answer, "jobs", numbers);
     json_object_set_new(answer, "existing", json_boolean(existing));
-    connection_send(connection, answer);
-    supervisor_schedule(commands->supervisor);
-    return STATUS_OK;
+    return answer;
 }
 
-/* record, submission: n, filled with what is common to all */
-static enum status create_jobs(struct commands *commands, struct connection *connection, const json_t *request,
-                               struct job_record *record, const struct store_submission *submission, size_t n)
+/* A submission under way: its job files are read in slices, in the turns of its user, then all of it is saved. It ends with its client, unless it is
+ * saved by then. */
+struct submit {
+    struct pending pending; /* first member: pointers to both are equal */
+    struct turn turn;
+    struct turns *turns;
+    json_t *request;
+    struct job_record *record;           /* n */
+    struct store_submission *submission; /* n; their texts are the request's, but for … */
+    const char ***settings;              /* n */
+    char *named;
+    struct jobs_draft *draft;
+    size_t n;
+};
+
+static void release(struct pending *pending)
+{
+    struct submit *submit = (struct submit *)pending;
+    turns_leave(submit->turns, &submit->turn);
+    if (submit->draft != NULL) {
+        jobs_draft_close(submit->draft);
+    }
+    for (size_t i = 0; i < submit->n; i++) {
+        free(submit->settings[i]);
+    }
+    free(submit->settings);
+    free(submit->submission);
+    free(submit->record);
+    free(submit->named);
+    json_decref(submit->request);
+}
+
+/* Save what has been read. *answer_out: where it is saved */
+static enum status save(struct commands *commands, struct submit *submit, json_t **answer_out)
 {
     int64_t existing = 0;
-    enum status status = jobs_submit(commands->jobs, record, submission, n, &existing);
+    enum status status = jobs_draft_save(submit->draft, &existing);
     if (status != STATUS_OK) {
         return status;
     }
     json_t *numbers = json_array();
-    for (size_t i = 0; i < n && existing == 0; i++) {
-        add_number(numbers, record[i].id);
+    for (size_t i = 0; i < submit->n && existing == 0; i++) {
+        add_number(numbers, submit->record[i].id);
     }
     if (existing != 0) {
-        status = store_submitted(jobs_store(commands->jobs), record->uid, submission->submission_id, add_number, numbers);
+        status = store_submitted(jobs_store(commands->jobs), submit->record->uid, submit->submission->submission_id, add_number,
+                                 numbers);
     }
-    const struct job_record *first = jobs_get(commands->jobs, existing != 0 ? existing : record->id);
+    const struct job_record *first = jobs_get(commands->jobs, existing != 0 ? existing : submit->record->id);
     if (status == STATUS_OK && first == NULL) {
         status = status_fail(STATUS_DATA, "job %lld was made by this submission, but its record cannot be read",
                              (long long)existing);
@@ -232,37 +257,92 @@ static enum status create_jobs(struct commands *commands, struct connection *con
         json_decref(numbers);
         return status;
     }
-    return answer_submit(commands, connection, request, first, numbers, existing != 0);
+    *answer_out = answer_of(submit->request, first, numbers, existing != 0);
+    supervisor_schedule(commands->supervisor);
+    return STATUS_OK;
 }
 
-static enum status make_jobs(struct commands *commands, struct connection *connection, const json_t *request,
-                             const struct job_record *common)
+/* One slice. *answer_out: NULL, it is not done yet */
+static enum status step(struct commands *commands, struct submit *submit, json_t **answer_out)
+{
+    const struct slice slice = slice_begin(submit->turns->now_ns);
+    bool is_read;
+    *answer_out = NULL;
+    enum status status = jobs_draft_read(submit->draft, &slice, &is_read);
+    return status == STATUS_OK && is_read ? save(commands, submit, answer_out) : status;
+}
+
+static void take_turn(struct turn *turn)
+{
+    struct submit *submit = (struct submit *)((char *)turn - offsetof(struct submit, turn));
+    struct connection *connection = submit->pending.connection;
+    struct commands *commands = submit->pending.commands;
+    json_t *answer;
+    audit_begin(commands, connection, submit->request, REQUEST_submit);
+    enum status status = step(commands, submit, &answer);
+    if (status == STATUS_OK && answer == NULL) { /* nothing has changed yet */
+        audit_leave(commands);
+        turns_wait(submit->turns, turn);
+        return;
+    }
+    status = audit_end(commands, connection_uid(connection), REQUEST_submit, status);
+    connection_block(connection, false);
+    connection_send(connection, status == STATUS_OK ? answer : answer_failure(submit->request, status));
+    pending_end(&submit->pending);
+}
+
+/* With what its jobs have in common. */
+static struct submit *submit_open(struct connection *connection, const json_t *request, const struct job_record *common)
 {
     const char *submission_id = json_string_value(json_object_get(request, "submission_id"));
     const json_t *jobs = json_object_get(request, "jobs"), *set = json_object_get(request, "set");
-    size_t n = jobs != NULL ? json_array_size(jobs) : 1;
-    struct job_record *record = memory_alloc(n, sizeof *record);
-    struct store_submission *submission = memory_alloc(n, sizeof *submission);
-    const char ***settings = memory_alloc(n, sizeof *settings);
-    char *named = name_setting(request);
-    for (size_t i = 0; i < n; i++) {
-        record[i] = *common;
-        submission[i] = (struct store_submission){.submission_id = submission_id != NULL ? submission_id : "",
-                                                  .config = json_string_value(json_object_get(request, "config")),
-                                                  .file = json_string_value(json_object_get(request, "file")),
-                                                  .folder = json_string_value(json_object_get(request, "folder")),
-                                                  .output = ""};
-        read_settings(set, json_array_get(jobs, i), named, &settings[i], &submission[i].n_set);
-        submission[i].set = settings[i];
+    struct submit *submit = memory_alloc(1, sizeof *submit);
+    submit->pending.release = release;
+    submit->turn.take = take_turn;
+    submit->turns = connection_turns(connection);
+    submit->request = json_incref((json_t *)request);
+    submit->n = jobs != NULL ? json_array_size(jobs) : 1;
+    submit->record = memory_alloc(submit->n, sizeof *submit->record);
+    submit->submission = memory_alloc(submit->n, sizeof *submit->submission);
+    submit->settings = memory_alloc(submit->n, sizeof *submit->settings);
+    submit->named = name_setting(request);
+    for (size_t i = 0; i < submit->n; i++) {
+        struct store_submission *one = &submit->submission[i];
+        submit->record[i] = *common;
+        *one = (struct store_submission){.submission_id = submission_id != NULL ? submission_id : "",
+                                         .config = json_string_value(json_object_get(request, "config")),
+                                         .file = json_string_value(json_object_get(request, "file")),
+                                         .folder = json_string_value(json_object_get(request, "folder")),
+                                         .output = ""};
+        read_settings(set, json_array_get(jobs, i), submit->named, &submit->settings[i], &one->n_set);
+        one->set = submit->settings[i];
     }
-    enum status status = create_jobs(commands, connection, request, record, submission, n);
-    for (size_t i = 0; i < n; i++) {
-        free(settings[i]);
+    return submit;
+}
+
+/* The first slice is a part of the request: most submissions are done with it. */
+static enum status make_jobs(struct commands *commands, struct connection *connection, const json_t *request,
+                             const struct job_record *common)
+{
+    struct submit *submit = submit_open(connection, request, common);
+    json_t *answer = NULL;
+    enum status status = jobs_draft_open(commands->jobs, submit->record, submit->submission, submit->n, &submit->draft);
+    status = status == STATUS_OK ? step(commands, submit, &answer) : status;
+    if (status == STATUS_OK && answer == NULL) {
+        status = pending_begin(&submit->pending, commands, connection, request);
+        if (status == STATUS_OK) {
+            audit_leave(commands);
+            connection_block(connection, true);
+            turns_join(submit->turns, connection_uid(connection), &submit->turn);
+            turns_wait(submit->turns, &submit->turn);
+            return STATUS_OK;
+        }
     }
-    free(settings);
-    free(submission);
-    free(record);
-    free(named);
+    if (status == STATUS_OK) {
+        connection_send(connection, answer);
+    }
+    release(&submit->pending);
+    free(submit);
     return status;
 }
 

@@ -20,23 +20,6 @@ static const struct {
 #undef X
 };
 
-bool job_has_group(const struct job_record *record, const char *group)
-{
-    return group[0] != '\0' && strcmp(record->group, group) == 0;
-}
-
-bool job_has_tag(const struct job_record *record, const char *tag)
-{
-    size_t n = strlen(tag), n_one;
-    for (const char *at = record->tags; n > 0 && *at != '\0'; at += n_one + (at[n_one] == ',')) {
-        n_one = strcspn(at, ",");
-        if (n_one == n && memcmp(at, tag, n) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool job_is_in_slurm(const struct job_record *record)
 {
     return record->state == JOB_STATE_SUBMITTED || record->slurm != 0;

@@ -104,8 +104,10 @@ struct job_record {
 
     /* Its needs and limits. n_slot, n_gpu and memory are for all its workers together. */
     int32_t n_worker, n_slot, n_gpu;
-    int32_t n_part; /* of its graph: its job file says, or its first plan; 0: not known yet */
-    int64_t memory; /* bytes, from the plan; -1: not known yet */
+    int32_t n_part;         /* of its graph: its job file says, or its first plan; 0: not known yet */
+    int64_t memory;         /* bytes, from the plan; -1: not known yet */
+    int32_t n_worker_least; /* that its plan holds for, by memory.limit; 0: not known yet */
+    int64_t n_byte_fewer;   /* that one of fewer workers would need; 0: not known, or there are none fewer */
     /* Of its planning, in memory alone: what one that runs may take (0: none runs), and what it needs (0: not known to be more than it was given). */
     int64_t planning, planning_need;
     int64_t place;       /* while it is QUEUED: 1 is the next, as the queue found last; 0: not found yet. In memory alone */
@@ -128,10 +130,6 @@ struct job_record {
 
     struct job_progress progress;
 };
-
-/* Is it of this group / has it this tag? */
-bool job_has_group(const struct job_record *record, const char *group);
-bool job_has_tag(const struct job_record *record, const char *tag);
 
 /* Is its present attempt, if it has one, a job of Slurm's? */
 bool job_is_in_slurm(const struct job_record *record);

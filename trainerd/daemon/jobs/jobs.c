@@ -19,29 +19,16 @@
 
 void jobs_add(struct jobs *jobs, const struct job_record *record)
 {
-    if (jobs->n == jobs->capacity) {
-        jobs->capacity = jobs->capacity == 0 ? 64 : 2 * jobs->capacity;
-        struct job_record **more = memory_alloc(jobs->capacity, sizeof *more);
-        if (jobs->n > 0) {
-            memcpy(more, jobs->all, jobs->n * sizeof *more);
-        }
-        free(jobs->all);
-        jobs->all = more;
-    }
     struct job_record *copy = memory_alloc(1, sizeof *copy);
     *copy = *record;
-    jobs->all[jobs->n++] = copy;
+    job_index_add(&jobs->index, copy);
 }
 
 static void forget(struct jobs *jobs, int64_t id)
 {
-    size_t at = 0;
-    while (jobs->all[at]->id != id) {
-        at++;
-    }
-    free(jobs->all[at]);
-    jobs->n--;
-    memmove(&jobs->all[at], &jobs->all[at + 1], (jobs->n - at) * sizeof *jobs->all);
+    struct job_record *record = jobs_record(jobs, id);
+    job_index_remove(&jobs->index, record);
+    free(record);
 }
 
 static bool add_each(void *context, const struct job_record *record)
@@ -52,16 +39,9 @@ static bool add_each(void *context, const struct job_record *record)
 
 struct job_record *jobs_record(const struct jobs *jobs, int64_t id)
 {
-    size_t low = 0, high = jobs->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (jobs->all[middle]->id < id) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < jobs->n && jobs->all[low]->id == id ? jobs->all[low] : NULL;
+    const struct job_list *all = &jobs->index.all.jobs;
+    size_t place = job_list_place(all, id);
+    return place < all->n && all->at[place]->id == id ? all->at[place] : NULL;
 }
 
 void jobs_notify(const struct jobs *jobs, const struct job_record *record)
@@ -151,15 +131,16 @@ void jobs_close(struct jobs *jobs)
     if (jobs == NULL) {
         return;
     }
-    for (size_t i = 0; i < jobs->n; i++) {
-        free(jobs->all[i]);
+    for (size_t i = 0; i < jobs->index.all.jobs.n; i++) {
+        free(jobs->index.all.jobs.at[i]);
     }
     while (jobs->listeners != NULL) {
         struct listener *next = jobs->listeners->next;
         free(jobs->listeners);
         jobs->listeners = next;
     }
-    free(jobs->all);
+    job_index_release(&jobs->index);
+    free(jobs->expired.ids);
     shares_release(&jobs->shares);
     store_close(jobs->store);
     free(jobs);
@@ -199,18 +180,26 @@ const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_
     if (name_or_number[0] >= '0' && name_or_number[0] <= '9' && *end == '\0' && errno == 0) {
         return jobs_record(jobs, id);
     }
-    for (size_t i = jobs->n; i-- > 0;) {
-        if ((sees_all || jobs->all[i]->uid == uid) && strcmp(jobs->all[i]->name, name_or_number) == 0) {
-            return jobs->all[i];
-        }
-    }
-    return NULL;
+    const struct job_set *named = sees_all ? job_index_find(&jobs->index, JOB_KEY_NAME, 0, name_or_number)
+                                           : job_index_find(&jobs->index, JOB_KEY_NAME_OF_OWNER, uid, name_or_number);
+    return named->jobs.n > 0 ? named->jobs.at[named->jobs.n - 1] : NULL;
 }
 
 const struct job_record *const *jobs_all(const struct jobs *jobs, size_t *n_out)
 {
-    *n_out = jobs->n;
-    return (const struct job_record *const *)jobs->all;
+    *n_out = jobs->index.all.jobs.n;
+    return (const struct job_record *const *)jobs->index.all.jobs.at;
+}
+
+const struct job_record *const *jobs_not_ended(const struct jobs *jobs, size_t *n_out)
+{
+    *n_out = jobs->index.open.n;
+    return (const struct job_record *const *)jobs->index.open.at;
+}
+
+const struct job_index *jobs_index(const struct jobs *jobs)
+{
+    return &jobs->index;
 }
 
 struct store *jobs_store(const struct jobs *jobs)
@@ -247,7 +236,13 @@ struct shares *jobs_shares(struct jobs *jobs)
 
 enum status jobs_check_queued(const struct jobs *jobs, uid_t uid, size_t n_more)
 {
-    return quota_check_queued(&jobs->quota, (const struct job_record *const *)jobs->all, jobs->n, uid, n_more);
+    const struct job_set *own = job_index_find(&jobs->index, JOB_KEY_OWNER, uid, "");
+    return quota_check_queued(&jobs->quota, own->n_of_state[JOB_STATE_QUEUED] + own->n_promised, uid, n_more);
+}
+
+void jobs_promise(struct jobs *jobs, uid_t uid, int64_t n)
+{
+    job_index_promise(&jobs->index, uid, n);
 }
 
 enum status jobs_check_quota(const struct jobs *jobs, const char *file, const struct job_record *record)
@@ -279,9 +274,10 @@ void jobs_keep_time(struct jobs *jobs)
     }
 }
 
-enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
+/* What the record becomes. errors  STATUS_USAGE its state may not follow the present one */
+static enum status next_of(const struct jobs *jobs, const struct job_record *changed, struct job_record *out)
 {
-    struct job_record *record = jobs_record(jobs, changed->id);
+    const struct job_record *record = jobs_record(jobs, changed->id);
     if (record == NULL) {
         return status_fail(STATUS_USAGE, "there is no job %lld", (long long)changed->id);
     }
@@ -289,21 +285,58 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
         return status_fail(STATUS_USAGE, "job %lld is %s: it cannot become %s", (long long)record->id,
                            job_state_name(record->state), job_state_name(changed->state));
     }
-    struct job_record next = *changed;
-    next.changed_at = clock_wall_s();
-    if (job_state_ended(next.state) && !job_state_ended(record->state)) {
-        next.ended_at = next.changed_at;
+    *out = *changed;
+    out->changed_at = clock_wall_s();
+    if (job_state_ended(out->state) && !job_state_ended(record->state)) {
+        out->ended_at = out->changed_at;
+    }
+    return STATUS_OK;
+}
+
+/* It is saved. */
+static void take_over(struct jobs *jobs, const struct job_record *next)
+{
+    struct job_record *record = jobs_record(jobs, next->id);
+    enum job_state before = record->state;
+    *record = *next;
+    job_index_changed(&jobs->index, record, before);
+    jobs_notify(jobs, record);
+}
+
+enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
+{
+    struct job_record next;
+    enum status status = next_of(jobs, changed, &next);
+    if (status != STATUS_OK) {
+        return status;
     }
     struct store_use use;
-    const struct store_use *more = shares_after(&jobs->shares, record, &next, job_clock_s(), &use) ? &use : NULL;
-    enum status status = store_update(jobs->store, &next, more);
+    const struct job_record *before = jobs_record(jobs, changed->id);
+    const struct store_use *more = shares_after(&jobs->shares, before, &next, job_clock_s(), &use) ? &use : NULL;
+    status = store_update(jobs->store, &next, more);
     status = jobs_has_space_now(jobs, status) ? store_update(jobs->store, &next, more) : status;
     if (status == STATUS_OK) {
         if (more != NULL) {
             shares_set(&jobs->shares, more);
         }
-        *record = next;
-        jobs_notify(jobs, record);
+        take_over(jobs, &next);
+    }
+    return status;
+}
+
+enum status jobs_change_some(struct jobs *jobs, struct job_record *changed, size_t n, const struct slice *slice, size_t *n_out)
+{
+    enum status status = STATUS_OK;
+    *n_out = 0;
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+        bool ends_attempt = jobs_get(jobs, changed[i].id)->attempt_at > 0.0 && changed[i].attempt_at <= 0.0;
+        ASSERT(!ends_attempt); /* what its user has used would have to be saved, too */
+        status = next_of(jobs, &changed[i], &changed[i]);
+    }
+    status = status == STATUS_OK ? store_update_some(jobs->store, changed, n, slice, n_out) : status;
+    status = jobs_has_space_now(jobs, status) ? store_update_some(jobs->store, changed, n, slice, n_out) : status;
+    for (size_t i = 0; i < *n_out; i++) {
+        take_over(jobs, &changed[i]);
     }
     return status;
 }
@@ -344,21 +377,49 @@ void jobs_plans(struct jobs *jobs, int64_t id, int64_t n_bytes)
 
 /* --- jobs that are kept no longer --- */
 
-#define N_REMOVED_MOST 200 /* at once, while other requests wait */
+#define N_REMOVED_MOST 200 /* in one transaction */
 
-void jobs_retain(struct jobs *jobs, const struct retention *retention)
+/* Look for those that are kept no longer. */
+static void find_expired(struct jobs *jobs, const struct retention *retention)
 {
+    struct expired *expired = &jobs->expired;
+    const struct job_list *all = &jobs->index.all.jobs;
+    free(expired->ids);
+    *expired = (struct expired){.ids = memory_alloc(all->n + 1, sizeof *expired->ids), .found_at = clock_wall_s()};
+    expired->n = retention_find(retention, (const struct job_record *const *)all->at, all->n, expired->found_at, expired->ids,
+                                all->n);
+}
+
+/* Not begun again since it was found. */
+static bool is_expired(const struct jobs *jobs, int64_t id)
+{
+    const struct job_record *record = jobs_record(jobs, id);
+    return record != NULL && job_state_ended(record->state) && record->planning == 0 &&
+           record->ended_at <= jobs->expired.found_at;
+}
+
+bool jobs_retain(struct jobs *jobs, const struct retention *retention, const struct slice *slice)
+{
+    struct expired *expired = &jobs->expired;
     int64_t ids[N_REMOVED_MOST];
     char folder[PATH_MAX];
-    size_t n = retention_find(retention, (const struct job_record *const *)jobs->all, jobs->n, clock_wall_s(), ids,
-                              N_REMOVED_MOST);
-    for (size_t i = 0; i < n; i++) { /* first: a record without a folder is found again, a folder without a record is not */
-        jobs_folder(jobs, ids[i], folder);
-        folders_remove(folder);
+    size_t n = 0;
+    if (expired->done == expired->n) {
+        find_expired(jobs, retention);
+    }
+    /* Folders first: a record without a folder is found again, a folder without a record is not. */
+    for (bool has_time = true; expired->done < expired->n && n < N_REMOVED_MOST && has_time; has_time = slice_has_time(slice)) {
+        int64_t id = expired->ids[expired->done++];
+        if (is_expired(jobs, id)) {
+            jobs_folder(jobs, id, folder);
+            folders_remove(folder);
+            ids[n++] = id;
+        }
     }
     if (n > 0 && store_remove(jobs->store, ids, n) != STATUS_OK) {
         log_warn("%s; it is tried again", status_reason());
-        return;
+        expired->done = expired->n;
+        return false;
     }
     for (size_t i = 0; i < n; i++) {
         forget(jobs, ids[i]);
@@ -367,6 +428,7 @@ void jobs_retain(struct jobs *jobs, const struct retention *retention)
         log_info("%zu jobs, the first of them %lld, are kept no longer (daemon.retain_days, daemon.retain_jobs)", n,
                  (long long)ids[0]);
     }
+    return expired->done < expired->n;
 }
 
 /* --- their folders --- */

@@ -6,11 +6,12 @@
 #define TRAINERD_DAEMON_JOBS_H
 
 #include "trainerd/daemon/jobs/gpus.h"
-#include "trainerd/daemon/jobs/job_record.h"
+#include "trainerd/daemon/jobs/job_index.h"
 #include "trainerd/daemon/jobs/quota.h"
 #include "trainerd/daemon/jobs/retention.h"
 #include "trainerd/daemon/jobs/shares.h"
 #include "trainerd/daemon/jobs/store.h"
+#include "trainerd/daemon/slice.h"
 
 struct jobs;
 
@@ -45,21 +46,40 @@ void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
 enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
                         int64_t *existing_out);
 
+/* The same in steps: open it, read job files, as many in each slice as fit into it (NULL: all), and save all of them at once.
+ *
+ *   owns  borrows jobs, record and submission; the caller owns *out: jobs_draft_close
+ */
+struct jobs_draft;
+enum status jobs_draft_open(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
+                            struct jobs_draft **out);
+enum status jobs_draft_read(struct jobs_draft *draft, const struct slice *slice, bool *done_out);
+enum status jobs_draft_save(struct jobs_draft *draft, int64_t *existing_out);
+void jobs_draft_close(struct jobs_draft *draft);
+
 /* Borrowed until the next change; NULL: none, or none any more (jobs_retain). find: by number, or by the newest of that name, of this user unless
  * sees_all. */
 const struct job_record *jobs_get(const struct jobs *jobs, int64_t id);
 const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_number, uid_t uid, bool sees_all);
-/* All records, ids ascending; borrowed until the next submit. */
+/* All records / those that have not ended, ids ascending; borrowed until the next submit or change. */
 const struct job_record *const *jobs_all(const struct jobs *jobs, size_t *n_out);
+const struct job_record *const *jobs_not_ended(const struct jobs *jobs, size_t *n_out);
+/* By owner, name, group and tags. Borrowed, as its sets are, until the next submit or change. */
+const struct job_index *jobs_index(const struct jobs *jobs);
 
 /* Change a record, and when it ended: saved if the state machine allows the step from its present state, else STATUS_USAGE with both states' names.
  *
  *   errors  STATUS_IO, STATUS_CREATE: the disk; the record in memory is as before
  */
 enum status jobs_change(struct jobs *jobs, const struct job_record *changed);
+/* The same of the first of n records, none of which ends an attempt: at least one and as many as fit into the slice, all *n_out of them or none. cost
+ * one wait for the disk */
+enum status jobs_change_some(struct jobs *jobs, struct job_record *changed, size_t n, const struct slice *slice, size_t *n_out);
 
-/* May n_more jobs of this user be QUEUED beside those that are? errors  STATUS_PEER with the number, the limit and the key */
+/* May n_more jobs of this user be QUEUED beside those that are, or are about to be? errors  STATUS_PEER with the number, the limit and the key */
 enum status jobs_check_queued(const struct jobs *jobs, uid_t uid, size_t n_more);
+/* So many more are about to be, in slices; less than 0: fewer, since they are by now, or will not be. */
+void jobs_promise(struct jobs *jobs, uid_t uid, int64_t n);
 
 /* Could the job ever run within its owner's quota? errors  STATUS_CONFIG */
 enum status jobs_check_quota(const struct jobs *jobs, const char *file, const struct job_record *record);
@@ -72,8 +92,9 @@ struct shares *jobs_shares(struct jobs *jobs);
 bool jobs_drain(const struct jobs *jobs);
 enum status jobs_drain_set(struct jobs *jobs, bool drains);
 
-/* Remove the records and folders of some ended jobs that are kept no longer, if there are any: to be called again and again. Output folders stay. */
-void jobs_retain(struct jobs *jobs, const struct retention *retention);
+/* Remove the records and folders of ended jobs that are kept no longer, at least one of them and as many as fit into the slice. Output folders stay.
+ * true: there are more */
+bool jobs_retain(struct jobs *jobs, const struct retention *retention, const struct slice *slice);
 
 /* Keep this much space on the state folder's disk, so that changes can be saved when jobs have filled it (reserve.h). 0: none */
 void jobs_reserve(struct jobs *jobs, const char *state_folder, int64_t n_bytes);

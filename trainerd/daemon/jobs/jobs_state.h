@@ -16,22 +16,29 @@ struct listener {
     struct listener *next;
 };
 
+/* Jobs that are kept no longer, of which the first `done` are removed. */
+struct expired {
+    int64_t *ids;
+    size_t n, done;
+    double found_at;
+};
+
 struct jobs {
     struct store *store;
     const struct gpus *gpus;
     bool in_slurm;
     char folder[PATH_MAX - 64]; /* STATE/jobs or SHARED/jobs, absolute; shorter than PATH_MAX for the names in it */
-    struct job_record **all;    /* ids ascending */
-    size_t n, capacity;
+    struct job_index index;     /* of all records */
     struct listener *listeners;
     struct reserve reserve;
     struct quota quota;
     struct need whole; /* the machine */
     struct shares shares;
+    struct expired expired;
     bool drains;
 };
 
-/* Take a record into memory, behind those that are there. */
+/* Take a record into memory. */
 void jobs_add(struct jobs *jobs, const struct job_record *record);
 /* The record, to be changed; NULL: none. */
 struct job_record *jobs_record(const struct jobs *jobs, int64_t id);

@@ -47,6 +47,12 @@ static enum status fill(const struct jobs *jobs, struct job_record *record, cons
     if (record->name[0] == '\0') {
         submission_cut(job->job.name, record->name, sizeof record->name);
     }
+    char what[PATH_MAX];
+    snprintf(what, sizeof what, "%s: name", submission->file != NULL ? submission->file : "job.toml");
+    status = submission_check_seen(STATUS_CONFIG, what, record->name);
+    if (status != STATUS_OK) {
+        return status;
+    }
     record->state = JOB_STATE_QUEUED;
     record->reason = JOB_REASON_WAITING_TURN;
     record->submitted_at = record->changed_at = clock_wall_s();
@@ -96,34 +102,82 @@ static enum status check_queued(const struct jobs *jobs, uid_t uid, const char *
     return status;
 }
 
-enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
-                        int64_t *existing_out)
+/* --- drafts --- */
+
+struct jobs_draft {
+    struct jobs *jobs;
+    struct job_record *record;           /* n, borrowed */
+    const struct store_submission *from; /* n, borrowed */
+    struct store_submission *whole;      /* n, with their output folders */
+    char **output;                       /* n */
+    struct job *job;                     /* the last that was read */
+    size_t n, n_read;
+};
+
+enum status jobs_draft_open(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
+                            struct jobs_draft **out)
 {
-    struct job *job = memory_alloc(1, sizeof *job);
-    struct store_submission *whole = memory_alloc(n, sizeof *whole);
-    char path[PATH_MAX], **output = memory_alloc(n, sizeof *output);
     enum status status = check_queued(jobs, record->uid, submission->submission_id, n);
-    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
-        status = fill(jobs, &record[i], &submission[i], job, path);
-        if (status == STATUS_OK) {
-            output[i] = strdup(path);
-            ASSERT(output[i] != NULL);
-            whole[i] = submission[i];
-            whole[i].output = output[i];
-            status = check_output(job, output, i);
-        }
-        status = status != STATUS_OK ? fail_at(status, i, n) : status;
+    if (status != STATUS_OK) {
+        return status;
     }
+    *out = memory_alloc(1, sizeof **out);
+    **out = (struct jobs_draft){.jobs = jobs,
+                                .record = record,
+                                .from = submission,
+                                .whole = memory_alloc(n, sizeof *(*out)->whole),
+                                .output = memory_alloc(n, sizeof *(*out)->output),
+                                .job = memory_alloc(1, sizeof *(*out)->job),
+                                .n = n};
+    return STATUS_OK;
+}
+
+void jobs_draft_close(struct jobs_draft *draft)
+{
+    for (size_t i = 0; i < draft->n; i++) {
+        free(draft->output[i]);
+    }
+    free(draft->output);
+    free(draft->whole);
+    free(draft->job);
+    free(draft);
+}
+
+static enum status read_one(struct jobs_draft *draft, size_t i)
+{
+    char path[PATH_MAX];
+    enum status status = fill(draft->jobs, &draft->record[i], &draft->from[i], draft->job, path);
     if (status == STATUS_OK) {
-        status = store_insert(jobs->store, record, whole, n, existing_out);
-        status = jobs_has_space_now(jobs, status) ? store_insert(jobs->store, record, whole, n, existing_out) : status;
+        draft->output[i] = strdup(path);
+        ASSERT(draft->output[i] != NULL);
+        draft->whole[i] = draft->from[i];
+        draft->whole[i].output = draft->output[i];
+        status = check_output(draft->job, draft->output, i);
     }
-    for (size_t i = 0; i < n; i++) {
-        free(output[i]);
+    return status == STATUS_OK ? status : fail_at(status, i, draft->n);
+}
+
+enum status jobs_draft_read(struct jobs_draft *draft, const struct slice *slice, bool *done_out)
+{
+    enum status status = STATUS_OK;
+    do {
+        status = read_one(draft, draft->n_read);
+        draft->n_read += status == STATUS_OK;
+    } while (status == STATUS_OK && draft->n_read < draft->n && (slice == NULL || slice_has_time(slice)));
+    *done_out = draft->n_read == draft->n;
+    return status;
+}
+
+enum status jobs_draft_save(struct jobs_draft *draft, int64_t *existing_out)
+{
+    struct jobs *jobs = draft->jobs;
+    struct job_record *record = draft->record;
+    size_t n = draft->n;
+    enum status status = check_queued(jobs, record->uid, draft->from->submission_id, n); /* others may have come meanwhile */
+    if (status == STATUS_OK) {
+        status = store_insert(jobs->store, record, draft->whole, n, existing_out);
+        status = jobs_has_space_now(jobs, status) ? store_insert(jobs->store, record, draft->whole, n, existing_out) : status;
     }
-    free(output);
-    free(whole);
-    free(job);
     if (status == STATUS_OK && *existing_out == 0) {
         for (size_t i = 0; i < n; i++) {
             jobs_add(jobs, &record[i]);
@@ -132,5 +186,20 @@ enum status jobs_submit(struct jobs *jobs, struct job_record *record, const stru
             jobs_notify(jobs, jobs_record(jobs, record[i].id));
         }
     }
+    return status;
+}
+
+enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
+                        int64_t *existing_out)
+{
+    struct jobs_draft *draft;
+    bool is_done;
+    enum status status = jobs_draft_open(jobs, record, submission, n, &draft);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = jobs_draft_read(draft, NULL, &is_done);
+    status = status == STATUS_OK ? jobs_draft_save(draft, existing_out) : status;
+    jobs_draft_close(draft);
     return status;
 }

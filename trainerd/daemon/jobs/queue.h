@@ -47,6 +47,16 @@ struct queue_decision {
 /* The whole machine as jobs need it. */
 struct need queue_whole(const struct queue_capacity *capacity);
 
+/* Choose the records that one pass over the queue looks at: of each user's jobs that wait the first ones in their order, QUEUE_FRONT_MOST of all users
+ * together or QUEUE_FRONT_LEAST of each, and all that do not wait or are planned. So a pass takes no longer when a user adds to very many jobs.
+ *
+ *   shapes  jobs n · is_front_out n
+ *   Returns how many are chosen.
+ */
+#define QUEUE_FRONT_MOST 8192
+#define QUEUE_FRONT_LEAST 256
+size_t queue_front(const struct job_record *const *jobs, size_t n, bool *is_front_out);
+
 /* Decide for every QUEUED record; the others count as running, or have ended.
  *
  *   shapes  jobs n · decision n

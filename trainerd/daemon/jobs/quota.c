@@ -91,13 +91,9 @@ int64_t quota_queued(const struct quota *quota, uid_t uid)
     return holds(quota, uid) ? quota->n_queued : 0;
 }
 
-enum status quota_check_queued(const struct quota *quota, const struct job_record *const *jobs, size_t n, uid_t uid,
-                               size_t n_more)
+enum status quota_check_queued(const struct quota *quota, int64_t n_queued, uid_t uid, size_t n_more)
 {
-    int64_t most = quota_queued(quota, uid), n_queued = 0;
-    for (size_t i = 0; i < n && most > 0; i++) {
-        n_queued += jobs[i]->uid == uid && jobs[i]->state == JOB_STATE_QUEUED;
-    }
+    int64_t most = quota_queued(quota, uid);
     if (most == 0 || n_queued + (int64_t)n_more <= most) {
         return STATUS_OK;
     }

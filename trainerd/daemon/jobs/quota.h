@@ -26,9 +26,8 @@ struct need quota_of(const struct quota *quota, uid_t uid);
 /* The user's most jobs that wait; 0: no limit. */
 int64_t quota_queued(const struct quota *quota, uid_t uid);
 
-/* May n_more jobs of this user wait beside those that do? errors  STATUS_PEER with the number, the limit and the key */
-enum status quota_check_queued(const struct quota *quota, const struct job_record *const *jobs, size_t n, uid_t uid,
-                               size_t n_more);
+/* May n_more jobs of this user wait beside n_queued that do? errors  STATUS_PEER with the number, the limit and the key */
+enum status quota_check_queued(const struct quota *quota, int64_t n_queued, uid_t uid, size_t n_more);
 
 /* Could a job ever run within its user's quota, as far as its needs are known? whole: the machine. errors  STATUS_CONFIG "FILE: …" */
 enum status quota_check_job(const struct quota *quota, const struct need *whole, const char *file,

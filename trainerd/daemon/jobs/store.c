@@ -142,23 +142,44 @@ enum status store_submitted(struct store *store, uid_t uid, const char *submissi
     return status;
 }
 
+static enum status update(struct store *store, const struct job_record *record)
+{
+    enum status status = is_recorded(store, record) ? STATUS_OK : save_history(store, record);
+    if (status == STATUS_OK) {
+        sqlite3_stmt *statement = store->statement[STORE_UPDATE];
+        int bound = store_row_bind(statement, 1, record) | sqlite3_bind_int64(statement, store_row_n + 1, record->id);
+        status = step(store, statement, bound, "save a change of a job");
+    }
+    return status == STATUS_OK ? store_audit_change(store, record->id) : status;
+}
+
 enum status store_update(struct store *store, const struct job_record *record, const struct store_use *use)
 {
     enum status status = store_run(store, "BEGIN IMMEDIATE", "save a change of a job");
     if (status != STATUS_OK) {
         return status;
     }
-    if (!is_recorded(store, record)) {
-        status = save_history(store, record);
-    }
-    if (status == STATUS_OK) {
-        sqlite3_stmt *statement = store->statement[STORE_UPDATE];
-        int bound = store_row_bind(statement, 1, record) | sqlite3_bind_int64(statement, store_row_n + 1, record->id);
-        status = step(store, statement, bound, "save a change of a job");
-    }
+    status = update(store, record);
     status = status == STATUS_OK && use != NULL ? store_use_save(store, use) : status;
-    status = status == STATUS_OK ? store_audit_change(store, record->id) : status;
     return store_finish(store, status, "save a change of a job");
+}
+
+enum status store_update_some(struct store *store, const struct job_record *record, size_t n, const struct slice *slice,
+                              size_t *n_out)
+{
+    enum status status = store_run(store, "BEGIN IMMEDIATE", "save changes of jobs");
+    *n_out = 0;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    size_t at = 0;
+    while (at < n && status == STATUS_OK && (at == 0 || slice_has_time(slice))) {
+        status = update(store, &record[at++]);
+        FAULT(CHANGE);
+    }
+    status = store_finish(store, status, "save changes of jobs");
+    *n_out = status == STATUS_OK ? at : 0;
+    return status;
 }
 
 enum status store_remove(struct store *store, const int64_t *ids, size_t n)

@@ -7,6 +7,7 @@
 
 #include "protocol/status.h"
 #include "trainerd/daemon/jobs/job_record.h"
+#include "trainerd/daemon/slice.h"
 
 #include <stddef.h>
 
@@ -60,6 +61,9 @@ struct store_use {
 /* Save a changed record, and one line of its history when its state, reason or attempt has changed; with it what its user has used (NULL: that is as
  * before). */
 enum status store_update(struct store *store, const struct job_record *record, const struct store_use *use);
+/* The same of the first of n records, at least one and as many as fit into the slice: all *n_out of them or none. cost  one wait for the disk */
+enum status store_update_some(struct store *store, const struct job_record *record, size_t n, const struct slice *slice,
+                              size_t *n_out);
 
 /* Call `each` for every user of whom something is saved. What cannot be one's use is passed over, with a line in the log. */
 enum status store_uses(struct store *store, void (*each)(void *context, const struct store_use *use), void *context);
@@ -104,6 +108,15 @@ enum status store_fact_put(struct store *store, const char *name, const char *va
 
 /* Write a copy of the open store as a new file (mode 0600). errors  STATUS_CREATE there is a file of that name, …; STATUS_IO */
 enum status store_backup(struct store *store, const char *path);
+
+/* The same in slices, between which jobs may change: it has them as they are when it is done.
+ *
+ *   owns    the caller owns *out: store_copy_close, before the store is closed; unless it is whole, its file is removed
+ */
+struct store_copy;
+enum status store_copy_open(struct store *store, const char *path, struct store_copy **out);
+enum status store_copy_step(struct store_copy *copy, const struct slice *slice, bool *done_out);
+void store_copy_close(struct store_copy *copy, bool is_whole);
 
 /* What restore and repair have made. */
 struct store_repaired {

@@ -54,9 +54,17 @@ enum status store_audit_change(struct store *store, int64_t job)
     return save(store, &row);
 }
 
+void store_audit_leave(struct store *store)
+{
+    store->request.is_open = false;
+}
+
 enum status store_audit_end(struct store *store, enum status status, const char *text)
 {
     struct store_request *own = &store->request;
+    if (!own->is_open) {
+        return STATUS_OK;
+    }
     struct store_audit row = own->row;
     bool is_saved = own->is_saved;
     own->is_open = false;

@@ -23,6 +23,8 @@ struct store_audit {
 
 /* From here to store_audit_end changes of jobs and facts are this request's, and each is saved with a row. Copies the row's texts. */
 void store_audit_begin(struct store *store, const struct store_audit *request);
+/* The request has changed nothing yet, and goes on later: no row, until it begins again. */
+void store_audit_leave(struct store *store);
 /* The request has ended: a row of its own, unless one was saved with a change. text: of a failure; NULL: one too many to be recorded. errors  STATUS_IO */
 enum status store_audit_end(struct store *store, enum status status, const char *text);
 /* A row of its own. errors  STATUS_IO */

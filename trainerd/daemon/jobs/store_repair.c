@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define NEW ".new"
+#define PAGES_AT_ONCE 64 /* of a copy that is made in slices, between two looks at the time */
 
 /* --- copying pages --- */
 
@@ -31,25 +32,61 @@ static enum status file_make(const char *path)
     return STATUS_OK;
 }
 
+struct store_copy {
+    struct store *from;
+    sqlite3 *to;
+    sqlite3_backup *pages;
+    char path[PATH_MAX];
+};
+
+static enum status copy_fail(const struct store_copy *copy)
+{
+    return status_fail(STATUS_IO, "cannot copy '%s' to '%s': %s", copy->from->path, copy->path, sqlite3_errmsg(copy->to));
+}
+
+/* To an empty file. owns  the caller owns *out, also after an error: copy_close */
+static enum status copy_open(struct store *from, const char *path, struct store_copy *out)
+{
+    *out = (struct store_copy){.from = from};
+    snprintf(out->path, sizeof out->path, "%s", path);
+    if (sqlite3_open_v2(path, &out->to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
+        return status_fail(STATUS_CREATE, "cannot open '%s': %s", path, sqlite3_errmsg(out->to));
+    }
+    out->pages = sqlite3_backup_init(out->to, "main", from->base, "main");
+    return out->pages != NULL ? STATUS_OK : copy_fail(out);
+}
+
+/* n_page -1: all that are left. Once it is done, it is on the disk. */
+static enum status copy_step(struct store_copy *copy, int n_page, bool *done_out)
+{
+    int code = sqlite3_backup_step(copy->pages, n_page);
+    *done_out = code == SQLITE_DONE;
+    if (code == SQLITE_OK) {
+        return STATUS_OK;
+    }
+    code = sqlite3_backup_finish(copy->pages) == SQLITE_OK && *done_out
+               ? sqlite3_exec(copy->to, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL)
+               : SQLITE_ERROR;
+    copy->pages = NULL;
+    return code == SQLITE_OK ? STATUS_OK : copy_fail(copy);
+}
+
+static void copy_close(struct store_copy *copy)
+{
+    if (copy->pages != NULL) {
+        sqlite3_backup_finish(copy->pages);
+    }
+    sqlite3_close(copy->to);
+}
+
 /* Copy a whole store to an empty file, which is then one file without a log beside it. */
 static enum status copy_pages(struct store *from, const char *path)
 {
-    sqlite3 *to = NULL;
-    enum status status = STATUS_OK;
-    if (sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
-        status = status_fail(STATUS_CREATE, "cannot open '%s': %s", path, sqlite3_errmsg(to));
-    }
-    sqlite3_backup *copy = status == STATUS_OK ? sqlite3_backup_init(to, "main", from->base, "main") : NULL;
-    if (status == STATUS_OK) {
-        int code = copy != NULL ? sqlite3_backup_step(copy, -1) : SQLITE_ERROR;
-        code = sqlite3_backup_finish(copy) == SQLITE_OK && code == SQLITE_DONE
-                   ? sqlite3_exec(to, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL)
-                   : SQLITE_ERROR;
-        status = code == SQLITE_OK
-                     ? STATUS_OK
-                     : status_fail(STATUS_IO, "cannot copy '%s' to '%s': %s", from->path, path, sqlite3_errmsg(to));
-    }
-    sqlite3_close(to);
+    struct store_copy copy;
+    bool is_done;
+    enum status status = copy_open(from, path, &copy);
+    status = status == STATUS_OK ? copy_step(&copy, -1, &is_done) : status;
+    copy_close(&copy);
     return status;
 }
 
@@ -64,6 +101,39 @@ enum status store_backup(struct store *store, const char *path)
         unlink(path);
     }
     return status;
+}
+
+enum status store_copy_open(struct store *store, const char *path, struct store_copy **out)
+{
+    enum status status = file_make(path);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    *out = memory_alloc(1, sizeof **out);
+    status = copy_open(store, path, *out);
+    if (status != STATUS_OK) {
+        store_copy_close(*out, false);
+    }
+    return status;
+}
+
+enum status store_copy_step(struct store_copy *copy, const struct slice *slice, bool *done_out)
+{
+    enum status status = STATUS_OK;
+    *done_out = false;
+    do {
+        status = copy_step(copy, PAGES_AT_ONCE, done_out);
+    } while (status == STATUS_OK && !*done_out && slice_has_time(slice));
+    return status;
+}
+
+void store_copy_close(struct store_copy *copy, bool is_whole)
+{
+    copy_close(copy);
+    if (!is_whole) {
+        unlink(copy->path);
+    }
+    free(copy);
 }
 
 /* --- putting a store in its place --- */

@@ -67,6 +67,8 @@ static const struct column {
     COLUMN(REAL, "best_valid_metric", progress.best_valid_metric)
     COLUMN(REAL, "best_test_metric", progress.best_test_metric)
     COLUMN(INT, "slurm", slurm)
+    COLUMN(INT, "n_worker_least", n_worker_least)
+    COLUMN(INT, "n_byte_fewer", n_byte_fewer)
 #undef COLUMN
 #undef SIZE_OF
 };

@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <sqlite3.h>
 
-#define STORE_VERSION 6
+#define STORE_VERSION 7
 #define STORE_OLD ".version-%lld" /* after the store's name: a copy of it as an older trainerd had it */
 #define STORE_SQL_BYTES (3 * STORE_ROW_BYTES)
 

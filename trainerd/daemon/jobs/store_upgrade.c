@@ -37,6 +37,9 @@ static const struct change changes[STORE_VERSION + 1] = {
     [5] = {STORE_AUDIT_TABLE, false},
     /* The numbers of Slurm's jobs. */
     [6] = {"ALTER TABLE jobs ADD COLUMN slurm INTEGER NOT NULL DEFAULT 0;", true},
+    /* How few workers a plan holds for. */
+    [7] = {"ALTER TABLE jobs ADD COLUMN n_worker_least INTEGER NOT NULL DEFAULT 0;"
+           "ALTER TABLE jobs ADD COLUMN n_byte_fewer INTEGER NOT NULL DEFAULT 0;", true},
 };
 /* clang-format on */
 

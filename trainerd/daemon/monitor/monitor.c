@@ -1,6 +1,7 @@
 #include "trainerd/daemon/monitor/monitor.h"
 
 #include "protocol/clock.h"
+#include "protocol/log.h"
 #include "protocol/memory.h"
 #include "trainerd/daemon/monitor/http.h"
 #include "trainerd/daemon/monitor/metrics.h"
@@ -8,30 +9,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBE_PERIOD_S 1.0 /* more frequent requests get the last result, so that they cost no disk time */
+#define PERIOD_S 1.0 /* more frequent requests get the last result, so that they cost no time */
 #define HEALTH_BYTES 512
 
 struct monitor {
     const struct jobs *jobs;
     const struct queue_capacity *whole;
     struct http *http;
-    double probed_s;
+    char *metrics; /* as they were at printed_s; NULL: not yet */
+    size_t n_metrics;
+    double printed_s, probed_s;
     enum status probed;
     char health[HEALTH_BYTES]; /* why the store cannot be written */
 };
 
-/* All metrics as they are now. */
-static void monitor_print(FILE *file, const struct jobs *jobs, const struct queue_capacity *whole)
+/* All metrics as they are now: all jobs are counted. */
+static void update(struct monitor *monitor)
 {
     size_t n;
-    const struct job_record *const *all = jobs_all(jobs, &n);
-    metrics_print(file, all, n, whole, clock_wall_s());
+    const struct job_record *const *all = jobs_all(monitor->jobs, &n);
+    free(monitor->metrics);
+    FILE *file = open_memstream(&monitor->metrics, &monitor->n_metrics);
+    ASSERT(file != NULL);
+    metrics_print(file, all, n, monitor->whole, clock_wall_s());
+    fclose(file);
+    monitor->printed_s = clock_s();
 }
 
 static enum status print_metrics(void *context, FILE *file)
 {
     struct monitor *monitor = context;
-    monitor_print(file, monitor->jobs, monitor->whole);
+    if (monitor->metrics == NULL || clock_s() - monitor->printed_s >= PERIOD_S) {
+        update(monitor);
+    }
+    fwrite(monitor->metrics, 1, monitor->n_metrics, file);
     return STATUS_OK;
 }
 
@@ -39,7 +50,7 @@ static enum status print_health(void *context, FILE *file)
 {
     struct monitor *monitor = context;
     double now_s = clock_s();
-    if (monitor->probed_s == 0 || now_s - monitor->probed_s >= PROBE_PERIOD_S) {
+    if (monitor->probed_s == 0 || now_s - monitor->probed_s >= PERIOD_S) {
         monitor->probed = store_probe(jobs_store(monitor->jobs));
         monitor->probed_s = now_s;
         snprintf(monitor->health, sizeof monitor->health, "%s", monitor->probed == STATUS_OK ? "ok" : status_reason());
@@ -74,6 +85,7 @@ void monitor_close(struct monitor *monitor)
 {
     if (monitor != NULL) {
         http_close(monitor->http);
+        free(monitor->metrics);
         free(monitor); /* http_close prints no page any more */
     }
 }

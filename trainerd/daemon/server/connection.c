@@ -53,6 +53,19 @@ void connection_hold(struct connection *connection, bool held)
     }
 }
 
+void connection_block(struct connection *connection, bool is_blocked)
+{
+    connection->is_blocked = is_blocked;
+    if (!is_blocked) {
+        server_ready(connection);
+    }
+}
+
+struct turns *connection_turns(const struct connection *connection)
+{
+    return &connection->server->turns;
+}
+
 bool connection_ended(const struct connection *connection)
 {
     return connection->is_ended;
@@ -206,6 +219,7 @@ void connection_close(struct connection *connection)
         return;
     }
     connection->state = CONNECTION_STATE_CLOSING;
+    turns_leave(&server->turns, &connection->turn);
     connection->closing_ms = uv_now(server->loop);
     lines_release(connection);
     if (connection->is_announced && !server->is_closing && server->handler.closed != NULL) {

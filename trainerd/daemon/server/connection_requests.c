@@ -1,7 +1,9 @@
-/* A client's turn: at most one request is handled in a turn of the loop, and none while the client has many answers unread.
- * A client that floods or never reads delays only itself. */
+/* A client's turn: one request is handled, and none while the client has many answers unread, or work for one is under way. A client that
+ * floods or never reads delays only its own user. */
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/server/server_state.h"
+
+#include <stddef.h>
 
 #define BEHIND_BYTES 65536u /* with more unread, a client's next request waits */
 #define N_LONG_MOST 8       /* requests of the greatest length that all clients together may have under way */
@@ -41,7 +43,7 @@ static void await_rest(struct connection *connection)
     }
 }
 
-void connection_handle_next(struct connection *connection)
+static void handle_next(struct connection *connection)
 {
     const char *line;
     size_t n;
@@ -51,6 +53,9 @@ void connection_handle_next(struct connection *connection)
     }
     if (connection->has_failed) {
         connection_abort(connection);
+        return;
+    }
+    if (connection->is_blocked) {
         return;
     }
     if (is_behind(connection)) {
@@ -68,4 +73,11 @@ void connection_handle_next(struct connection *connection)
     } else if (!connection->is_held) {
         connection_close(connection);
     }
+}
+
+void connection_take_turn(struct turn *turn)
+{
+    struct connection *connection = (struct connection *)((char *)turn - offsetof(struct connection, turn));
+    connection->waited_ms += uv_now(connection->server->loop) - connection->ready_ms;
+    handle_next(connection);
 }

@@ -91,6 +91,7 @@ static void take_user(struct connection *connection, const struct user *user)
     connection->has_requested = true;
     connection->uid = user != NULL ? user->uid : options->tcp_uid;
     connection->gid = user != NULL ? user->gid : options->tcp_gid;
+    server_join(connection);
     connection->role = user != NULL ? user->role : server_role_of(connection->uid);
     snprintf(connection->user, sizeof connection->user, "%s", user != NULL ? user->name : "");
     connection->frames.n_most = options->n_most_frame;
@@ -117,7 +118,7 @@ static void check_proof(struct connection *connection, const json_t *request)
         return;
     }
     take_user(connection, user);
-    if (server_n_of_uid(server, connection->uid) > server->options.n_most_of_uid) {
+    if (turns_n(&server->turns, connection->uid) > server->options.n_most_of_uid) {
         connection_refuse(connection, request,
                           status_fail(STATUS_PEER, "user %u has %d connections, the most that are accepted",
                                       (unsigned)connection->uid, (int)server->options.n_most_of_uid));

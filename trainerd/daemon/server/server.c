@@ -22,26 +22,6 @@
 #define TICK_MOST_MS 500.0
 #define UNAUTHENTICATED_FRAME_BYTES 1024u /* of a request before the secret is proved */
 
-/* Handle one request of each ready connection; those that become ready meanwhile are next. */
-static void take_turns(uv_idle_t *idle)
-{
-    struct server *server = idle->data;
-    size_t n = 0;
-    for (const struct connection *at = server->first_ready; at != NULL; at = at->next_ready) {
-        n++;
-    }
-    for (; n > 0; n--) {
-        struct connection *connection = server_take_ready(server);
-        if (connection == NULL) {
-            break;
-        }
-        connection_handle_next(connection);
-    }
-    if (server->first_ready == NULL) {
-        uv_idle_stop(idle);
-    }
-}
-
 static void check_deadline(struct connection *connection, uint64_t now_ms)
 {
     const struct server_options *options = &connection->server->options;
@@ -55,8 +35,9 @@ static void check_deadline(struct connection *connection, uint64_t now_ms)
             log_warn("disconnected a client of user %u: it has read nothing for %g s", (unsigned)connection->uid, silent_s);
             connection_abort(connection);
         }
-    } else if (!connection->has_requested) {
-        if ((double)(now_ms - connection->since_ms) / 1000.0 > options->hello_s) {
+    } else if (!connection->has_requested) { /* what it waits for its turn is not its own time */
+        uint64_t waited_ms = connection->waited_ms + (connection->turn.waits ? now_ms - connection->ready_ms : 0);
+        if ((double)(now_ms - connection->since_ms - waited_ms) / 1000.0 > options->hello_s) {
             connection_refuse(connection, NULL, status_fail(STATUS_PEER, "no valid request within %g s", options->hello_s));
         }
     } else if (!connection->is_held && silent_s > options->idle_s) {
@@ -106,15 +87,12 @@ static struct connection *oldest_silent(const struct server *server, uid_t uid, 
  * news, last. NULL: no user has more. */
 static struct connection *greediest_idle(const struct server *server, const struct connection *newcomer)
 {
-    int n_most = server_n_of_uid(server, newcomer->uid);
     uid_t greedy = newcomer->uid;
-    for (const struct connection *at = server->connections; at != NULL; at = at->next) {
-        int n = at->uid != greedy ? server_n_of_uid(server, at->uid) : 0;
-        greedy = n > n_most ? at->uid : greedy;
-        n_most = n > n_most ? n : n_most;
+    if (turns_most(&server->turns, &greedy) <= turns_n(&server->turns, newcomer->uid)) {
+        return NULL;
     }
     struct connection *found = NULL;
-    for (struct connection *at = server->connections; at != NULL && greedy != newcomer->uid; at = at->next) {
+    for (struct connection *at = server->connections; at != NULL; at = at->next) {
         bool is_his = at->uid == greedy && at->state < CONNECTION_STATE_CLOSING;
         bool is_earlier = found == NULL || at->is_held < found->is_held ||
                           (at->is_held == found->is_held && at->active_ms <= found->active_ms); /* newest first */
@@ -129,7 +107,7 @@ static void enforce_limits(struct connection *newcomer)
 {
     struct server *server = newcomer->server;
     bool too_many = server->n_connection > server->options.n_most_connection;
-    if (!too_many && server_n_of_uid(server, newcomer->uid) <= server->options.n_most_of_uid) {
+    if (!too_many && turns_n(&server->turns, newcomer->uid) <= server->options.n_most_of_uid) {
         return;
     }
     struct connection *silent = oldest_silent(server, too_many ? UID_UNKNOWN : newcomer->uid, newcomer);
@@ -169,6 +147,7 @@ static void arrived(uv_stream_t *listener, int error)
     }
     struct connection *connection = memory_alloc(1, sizeof *connection);
     connection->server = server;
+    connection->turn.take = connection_take_turn;
     connection->state = server->endpoint.is_unix ? CONNECTION_STATE_OPEN : CONNECTION_STATE_UNAUTHENTICATED;
     connection->since_ms = connection->active_ms = uv_now(server->loop);
     bool is_open = connection->state == CONNECTION_STATE_OPEN;
@@ -189,6 +168,7 @@ static void arrived(uv_stream_t *listener, int error)
         return;
     }
     find_peer(connection);
+    server_join(connection);
     connection->tls = server->identity != NULL ? tls_open(server->identity) : NULL;
     connection_begin(connection);
     enforce_limits(connection);
@@ -357,11 +337,9 @@ enum status server_open(uv_loop_t *loop, const struct server_options *options, c
     server->options = *options;
     server->options.address = server->options.secret_file = server->options.users_file = server->options.tls_folder = NULL;
     server->handler = *handler;
-    server->last_ready = &server->first_ready;
-    server->on_turn = take_turns;
     uv_timer_init(loop, &server->tick);
-    uv_idle_init(loop, &server->turn);
-    server->tick.data = server->turn.data = server;
+    server->tick.data = server;
+    turns_init(loop, options->now_ns, &server->turns);
     server->n_handle = 2;
     enum status status = listen_start(server, options);
     if (status != STATUS_OK) {

@@ -7,6 +7,7 @@
 #define TRAINERD_DAEMON_SERVER_H
 
 #include "protocol/status.h"
+#include "trainerd/daemon/server/turns.h"
 #include "trainerd/daemon/server/users.h"
 
 #include <jansson.h>
@@ -28,9 +29,10 @@ struct server_options {
     const char *users_file; /* tcp: users.h; NULL or "": none. One of the two files must be given, owner-only */
     const char *tls_folder; /* tcp: where the certificate is, or is made; NULL: without TLS */
     int32_t n_most_connection, n_most_of_uid;
-    size_t n_most_frame;    /* bytes of one line */
-    size_t n_most_unread;   /* bytes that a peer has not read yet; with more, it is disconnected */
-    double hello_s, idle_s; /* until the first request, between requests */
+    size_t n_most_frame;      /* bytes of one line */
+    size_t n_most_unread;     /* bytes that a peer has not read yet; with more, it is disconnected */
+    double hello_s, idle_s;   /* until the first request, between requests */
+    uint64_t (*now_ns)(void); /* of turns.h; NULL: the machine's clock */
 };
 
 struct server_handler {
@@ -82,6 +84,10 @@ bool connection_is_admin(const struct connection *connection);
 /* An answer is under way: while held, idle_s does not apply, and the connection stays open after its peer has sent its last
  * request. */
 void connection_hold(struct connection *connection, bool held);
+/* Work for a request takes several turns: the connection's next request waits until it is done. */
+void connection_block(struct connection *connection, bool is_blocked);
+/* The turns of its server's users: for work that goes on in its user's turns. They end with server_close. */
+struct turns *connection_turns(const struct connection *connection);
 /* Its peer has sent its last request; it may still read. */
 bool connection_ended(const struct connection *connection);
 

@@ -12,6 +12,7 @@
 #include "trainerd/daemon/server/frame.h"
 #include "trainerd/daemon/server/server.h"
 #include "trainerd/daemon/server/tls.h"
+#include "trainerd/daemon/server/turns.h"
 #include "trainerd/daemon/server/users.h"
 
 #define UID_UNKNOWN ((uid_t)-1)
@@ -27,7 +28,7 @@ enum connection_state {
 struct connection {
     struct server *server;
     struct connection *next; /* of the server's, newest first */
-    struct connection *next_ready;
+    struct turn turn;        /* of its user, while it is open: to look at what has come */
     union {
         uv_handle_t handle;
         uv_stream_t stream;
@@ -41,13 +42,15 @@ struct connection {
     enum connection_state state;
     bool is_announced;  /* the handler knows it */
     bool has_requested; /* made its first request */
-    bool is_held, is_ready, has_failed;
+    bool is_held, has_failed;
+    bool is_blocked;        /* its next request waits until work for this one is done */
     bool is_ended, is_shut; /* its peer sends no more; we do not */
     bool is_paused;         /* its next request waits until its peer has read */
     uid_t uid;
     gid_t gid;
     pid_t pid;                    /* of a Unix socket's peer, when it connected; 0: not known */
     uint64_t since_ms, active_ms; /* accepted; last request, or last bytes that left */
+    uint64_t ready_ms, waited_ms; /* since when its turn waits; how long its turns have waited before */
     uint64_t closing_ms;
     char nonce[AUTH_TEXT_BYTES]; /* for its peer to answer; "": none sent yet, or used */
     char user[AUTH_USER_BYTES];  /* that it has logged in as; "": none */
@@ -72,10 +75,8 @@ struct server {
         uv_tcp_t tcp;
     } listener;
     uv_timer_t tick;
-    uv_idle_t turn;     /* runs while a connection is ready */
-    uv_idle_cb on_turn; /* server.c's */
+    struct turns turns;
     struct connection *connections;
-    struct connection *first_ready, **last_ready;
     int n_connection, n_handle;
     size_t n_buffered; /* bytes of all frame readers together */
     struct log_limit failed_logins;
@@ -85,13 +86,12 @@ struct server {
 };
 
 /* server_state.c */
-void server_ready(struct connection *connection);            /* its turn comes with the loop's next turn */
-struct connection *server_take_ready(struct server *server); /* the next whose turn it is; NULL: none */
-void server_forget(struct connection *connection);           /* remove it from all lists */
-int server_n_of_uid(const struct server *server, uid_t uid); /* open connections of a user */
-enum user_role server_role_of(uid_t uid);                    /* without a name */
-void server_handle_closed(struct server *server);            /* the last one frees the server */
-void server_close_timers(struct server *server);             /* while closing, once no connection is left */
+void server_ready(struct connection *connection);  /* its turn comes, among those of its user */
+void server_join(struct connection *connection);   /* it is its user's from here on */
+void server_forget(struct connection *connection); /* remove it from all lists */
+enum user_role server_role_of(uid_t uid);          /* without a name */
+void server_handle_closed(struct server *server);  /* the last one frees the server */
+void server_close_timers(struct server *server);   /* while closing, once no connection is left */
 
 /* connection.c */
 void connection_begin(struct connection *connection);                  /* read on; its socket is connected */
@@ -103,7 +103,7 @@ void connection_abort(struct connection *connection);                           
 /* handshake.c: handle a request of an unauthenticated client */
 void handshake_request(struct connection *connection, const json_t *request);
 
-/* connection_handle_next.c: handle one request, or a failure */
-void connection_handle_next(struct connection *connection);
+/* connection_requests.c: handle one request, or a failure */
+void connection_take_turn(struct turn *turn);
 
 #endif

@@ -264,7 +264,8 @@ static void settle(struct attempt *attempt)
     struct job_record next = *jobs_get(supervisor->jobs, attempt->id);
     int32_t n_worker = next.n_worker;
     char text[JOB_REASON_BYTES];
-    const struct ending ending = ending_of(attempt, &next, text, sizeof text);
+    struct ending ending = ending_of(attempt, &next, text, sizeof text);
+    ending.is_local = supervisor_is_local(supervisor, next.id);
     outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), &next);
     bool asks_again = next.reason == JOB_REASON_RESCALING || next.n_worker != n_worker;
     enum status status = asks_again ? supervisor_needs(supervisor, next.n_worker, &next) : STATUS_OK;

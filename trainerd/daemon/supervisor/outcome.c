@@ -45,7 +45,9 @@ static struct restart_decision restart_of(const struct ending *ending, const str
                                                                                              : ending->status,
                                             .n_restart = record->n_restart,
                                             .n_restart_most = record->max_restarts,
-                                            .n_worker = record->n_worker};
+                                            .n_worker = record->n_worker,
+                                            .n_worker_least = record->n_worker_least,
+                                            .is_local = ending->is_local};
     return restart_decide(RESTART_RUNNER_DAEMON, backoff, &failure);
 }
 

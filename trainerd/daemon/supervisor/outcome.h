@@ -14,6 +14,7 @@ struct ending {
     bool has_not_begun; /* the daemon died before it opened the attempt's gate: nothing was tried */
     bool was_refused;   /* Slurm took no job for it: status does not count */
     bool was_preempted; /* Slurm ended it for another job, or at the end of a partition's time: no failure */
+    bool is_local;      /* its workers are on this machine */
     bool restartable;   /* the coordinator reported that another attempt may help */
     enum job_reason
         stopping;     /* why it was told to stop: CANCELLING, RESCALING, TIME_LIMIT, BAD_DATA, LOG_LIMIT; NONE: it was not */

@@ -25,14 +25,16 @@ static int64_t need_of(const struct planning *planning)
 }
 
 /* Bytes of all workers together, with the coordinator and what each process takes besides, or of cutting the graph, where that is more; -1: not in the
- * plan. And the graph's parts. */
-static int64_t memory_of(const struct planning *planning, int32_t *n_part_out)
+ * plan. And the graph's parts, and how few workers there may be. */
+static int64_t memory_of(const struct planning *planning, int32_t *n_part_out, struct job_record *record)
 {
     size_t n, i;
     char *text = tool_printed(planning->tool, &n);
     json_t *plan = json_loadb(text, n, 0, NULL), *worker;
     int64_t all = 0, most = 0;
     *n_part_out = (int32_t)json_integer_value(json_object_get(json_object_get(plan, "partition"), "parts"));
+    record->n_worker_least = (int32_t)json_integer_value(json_object_get(plan, "workers_least"));
+    record->n_byte_fewer = json_integer_value(json_object_get(plan, "bytes_on_fewer"));
     json_array_foreach(json_object_get(plan, "workers"), i, worker)
     {
         int64_t one = json_integer_value(json_object_get(json_object_get(worker, "memory"), "all"));
@@ -110,7 +112,7 @@ static void settle(const struct planning *planning)
     struct job_record next = *record;
     bool is_good = tool_exit_code(planning->tool) == 0;
     int32_t n_part = 0;
-    next.memory = is_good ? memory_of(planning, &n_part) : -1;
+    next.memory = is_good ? memory_of(planning, &n_part, &next) : -1;
     next.n_part = next.attempt == 0 && n_part > 0 ? n_part : next.n_part; /* later plans are told */
     next.planning_need = is_good ? 0 : need_of(planning);
     if (next.planning_need > 0 && !planning->tool->is_late) {

@@ -12,6 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#define ORDERS_MOST 256   /* jobs that are changed in one transaction */
+#define RETAIN_REST_MS 50 /* between two slices of removing jobs */
+
 /* --- the queue --- */
 
 /* A coordinator or a plan could not be started: the job waits, or has failed when no later start can help. */
@@ -68,27 +71,32 @@ static bool apply_decision(struct supervisor *supervisor, const struct job_recor
     return status == STATUS_OK;
 }
 
-/* One pass over the queue. Its decisions hold until a job is added or ends, which causes another pass. */
-static void schedule(uv_timer_t *timer)
+/* The jobs that a pass looks at; the others wait, as they have done since they came. owns  the caller frees *out */
+static size_t find_front(struct supervisor *supervisor, const struct job_record ***out)
 {
-    struct supervisor *supervisor = timer->data;
-    uint64_t begun_ns = uv_hrtime();
-    size_t n_all, n = 0;
-    const struct job_record *const *all = jobs_all(supervisor->jobs, &n_all);
-    const struct job_record **open = memory_alloc(n_all + 1, sizeof *open);
-    for (size_t i = 0; i < n_all; i++) {
-        if (!job_state_ended(all[i]->state)) {
-            open[n++] = all[i];
+    size_t n, n_front = 0;
+    const struct job_record *const *open = jobs_not_ended(supervisor->jobs, &n);
+    bool *is_front = memory_alloc(n + 1, sizeof *is_front);
+    *out = memory_alloc(queue_front(open, n, is_front) + 1, sizeof **out);
+    for (size_t i = 0; i < n; i++) {
+        if (is_front[i]) {
+            (*out)[n_front++] = open[i];
+            continue;
+        }
+        jobs_place(supervisor->jobs, open[i]->id, 0);
+        if (open[i]->reason != JOB_REASON_BACKING_OFF) { /* its text says why */
+            jobs_wait(supervisor->jobs, open[i]->id, JOB_REASON_WAITING_TURN, "");
         }
     }
-    struct queue_decision *decision = memory_alloc(n + 1, sizeof *decision);
-    double now = job_clock_s(), wait_s = INFINITY;
-    struct queue_capacity capacity = supervisor->options.capacity;
-    capacity.drains = jobs_drain(supervisor->jobs);
-    capacity.quota = jobs_quota(supervisor->jobs);
-    capacity.shares = jobs_shares(supervisor->jobs);
-    queue_decide(open, n, &capacity, now, decision);
-    supervisor->is_scheduling = true;
+    free(is_front);
+    return n_front;
+}
+
+/* Apply the decisions; the seconds after which there is another pass, INFINITY: only when a job is added or ends. */
+static double apply(struct supervisor *supervisor, const struct job_record *const *open, size_t n,
+                    const struct queue_decision *decision, double now)
+{
+    double wait_s = INFINITY;
     for (size_t i = 0; i < n; i++) {
         if (open[i]->state == JOB_STATE_QUEUED) {
             jobs_place(supervisor->jobs, open[i]->id, decision[i].place);
@@ -96,6 +104,25 @@ static void schedule(uv_timer_t *timer)
             wait_s = apply_decision(supervisor, open[i], &decision[i]) ? wait_s : fmin(wait_s, 1e-3 * SUPERVISOR_RETRY_MS);
         }
     }
+    return wait_s;
+}
+
+/* One pass over the queue. Its decisions hold until a job is added or ends, which causes another pass. */
+static void schedule(uv_timer_t *timer)
+{
+    struct supervisor *supervisor = timer->data;
+    uint64_t begun_ns = uv_hrtime();
+    const struct job_record **open;
+    supervisor->is_scheduling = true;
+    size_t n = find_front(supervisor, &open);
+    struct queue_decision *decision = memory_alloc(n + 1, sizeof *decision);
+    double now = job_clock_s();
+    struct queue_capacity capacity = supervisor->options.capacity;
+    capacity.drains = jobs_drain(supervisor->jobs);
+    capacity.quota = jobs_quota(supervisor->jobs);
+    capacity.shares = jobs_shares(supervisor->jobs);
+    queue_decide(open, n, &capacity, now, decision);
+    double wait_s = apply(supervisor, open, n, decision, now);
     supervisor->is_scheduling = false;
     if (!capacity.drains) {
         queue_keep_first(open, n, decision, now, jobs_shares(supervisor->jobs));
@@ -118,11 +145,22 @@ static void on_job_changed(void *context, const struct job_record *record)
     }
 }
 
+static void on_minute(uv_timer_t *minute);
+
+/* Remove some of the jobs that are kept no longer; the others after a rest, and when all are gone it is looked again in a minute. */
+static void retain(uv_timer_t *minute)
+{
+    const struct supervisor *supervisor = minute->data;
+    const struct slice slice = slice_begin(uv_hrtime);
+    bool has_more = jobs_retain(supervisor->jobs, &supervisor->options.retention, &slice);
+    uv_timer_start(minute, has_more ? retain : on_minute, has_more ? RETAIN_REST_MS : 1000 * JOB_CLOCK_KEEP_S, 0);
+}
+
 static void on_minute(uv_timer_t *minute)
 {
     const struct supervisor *supervisor = minute->data;
     jobs_keep_time(supervisor->jobs);
-    jobs_retain(supervisor->jobs, &supervisor->options.retention);
+    retain(minute);
     for (struct attempt *attempt = supervisor->attempts; attempt != NULL; attempt = attempt->next) {
         attempt_files_check(attempt); /* where their folders cannot be watched */
     }
@@ -134,10 +172,10 @@ static void on_minute(uv_timer_t *minute)
 static bool uses_slurm(const struct jobs *jobs)
 {
     size_t n;
-    const struct job_record *const *all = jobs_all(jobs, &n);
+    const struct job_record *const *open = jobs_not_ended(jobs, &n);
     bool any = jobs_are_in_slurm(jobs);
     for (size_t i = 0; i < n && !any; i++) {
-        any = !job_state_ended(all[i]->state) && job_is_in_slurm(all[i]);
+        any = job_is_in_slurm(open[i]);
     }
     return any;
 }
@@ -158,7 +196,6 @@ enum status supervisor_open(uv_loop_t *loop, struct jobs *jobs, const struct sup
     supervisor->timer.data = supervisor->minute.data = supervisor;
     error = uv_timer_init(loop, &supervisor->minute);
     ASSERT(error == 0);
-    uv_timer_start(&supervisor->minute, on_minute, 1000 * JOB_CLOCK_KEEP_S, 1000 * JOB_CLOCK_KEEP_S);
     jobs_listen(jobs, on_job_changed, supervisor);
     supervisor_settled(supervisor);
     FAULT(CLOCK);
@@ -170,7 +207,7 @@ enum status supervisor_open(uv_loop_t *loop, struct jobs *jobs, const struct sup
         }
     }
     cgroups_sweep(supervisor);
-    jobs_retain(jobs, &supervisor->options.retention);
+    retain(&supervisor->minute);
     supervisor_schedule(supervisor);
     *out = supervisor;
     return STATUS_OK;
@@ -226,6 +263,29 @@ static void cancel_planning(struct supervisor *supervisor, int64_t id)
     planning_stop(planning_of(supervisor, id));
 }
 
+/* What a job becomes that is told to stop: one that waits has ended. */
+static void cancelled(const struct supervisor *supervisor, struct job_record *next)
+{
+    next->cancel = true;
+    if (next->state == JOB_STATE_QUEUED) {
+        const struct ending ending = {.status = STATUS_INTERRUPTED, .text = ""};
+        outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), next);
+        return;
+    }
+    next->reason = JOB_REASON_CANCELLING;
+    snprintf(next->reason_text, sizeof next->reason_text, "%s", job_reason_text(JOB_REASON_CANCELLING));
+}
+
+/* It is saved. */
+static void cancel_saved(struct supervisor *supervisor, const struct job_record *next)
+{
+    if (job_state_ended(next->state)) {
+        cancel_planning(supervisor, next->id);
+    } else {
+        attempt_stop(attempt_of(supervisor, next->id), JOB_REASON_CANCELLING);
+    }
+}
+
 enum status supervisor_cancel(struct supervisor *supervisor, int64_t id)
 {
     struct job_record next;
@@ -233,23 +293,32 @@ enum status supervisor_cancel(struct supervisor *supervisor, int64_t id)
     if (status != STATUS_OK || next.cancel) {
         return status;
     }
-    next.cancel = true;
-    if (next.state == JOB_STATE_QUEUED) {
-        const struct ending ending = {.status = STATUS_INTERRUPTED, .text = ""};
-        outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), &next);
-        status = jobs_change(supervisor->jobs, &next);
-        if (status == STATUS_OK) {
-            cancel_planning(supervisor, id);
-        }
-        return status;
-    }
-    next.reason = JOB_REASON_CANCELLING;
-    snprintf(next.reason_text, sizeof next.reason_text, "%s", job_reason_text(JOB_REASON_CANCELLING));
+    cancelled(supervisor, &next);
     status = jobs_change(supervisor->jobs, &next);
     if (status == STATUS_OK) {
-        attempt_stop(attempt_of(supervisor, id), JOB_REASON_CANCELLING);
+        cancel_saved(supervisor, &next);
     }
     return status;
+}
+
+static bool can_resume(const struct job_record *record)
+{
+    return record->state == JOB_STATE_FAILED || record->state == JOB_STATE_CANCELLED;
+}
+
+static void resumed(int32_t priority_most, struct job_record *next)
+{
+    next->priority = next->priority > priority_most ? priority_most : next->priority;
+    next->state = JOB_STATE_QUEUED;
+    next->reason = JOB_REASON_WAITING_TURN;
+    next->reason_text[0] = '\0';
+    next->cancel = false;
+    next->n_restart = 0;
+    next->ran_s = 0.0;
+    next->ended_at = 0.0;
+    next->exit_code = -1;
+    next->memory = -1; /* the input may have changed since: the job is planned again */
+    next->planning_need = 0;
 }
 
 static enum status resume(struct supervisor *supervisor, int64_t id, int32_t priority_most)
@@ -259,7 +328,7 @@ static enum status resume(struct supervisor *supervisor, int64_t id, int32_t pri
     if (status != STATUS_OK) {
         return status;
     }
-    if (next.state != JOB_STATE_FAILED && next.state != JOB_STATE_CANCELLED) {
+    if (!can_resume(&next)) {
         return status_fail(STATUS_USAGE, "job %lld is %s; expected one that is FAILED or CANCELLED", (long long)id,
                            job_state_name(next.state));
     }
@@ -267,17 +336,7 @@ static enum status resume(struct supervisor *supervisor, int64_t id, int32_t pri
     if (status != STATUS_OK) {
         return status;
     }
-    next.priority = next.priority > priority_most ? priority_most : next.priority;
-    next.state = JOB_STATE_QUEUED;
-    next.reason = JOB_REASON_WAITING_TURN;
-    next.reason_text[0] = '\0';
-    next.cancel = false;
-    next.n_restart = 0;
-    next.ran_s = 0.0;
-    next.ended_at = 0.0;
-    next.exit_code = -1;
-    next.memory = -1; /* the input may have changed since: the job is planned again */
-    next.planning_need = 0;
+    resumed(priority_most, &next);
     return jobs_change(supervisor->jobs, &next);
 }
 
@@ -289,6 +348,44 @@ enum status supervisor_resume(struct supervisor *supervisor, int64_t id)
 enum status supervisor_resume_by_admin(struct supervisor *supervisor, int64_t id)
 {
     return resume(supervisor, id, INT32_MAX);
+}
+
+/* What the job becomes; false: nothing, since it has ended, or is told to stop, or cannot be resumed. */
+static bool ordered(const struct supervisor *supervisor, enum supervisor_order order, struct job_record *next)
+{
+    bool is_cancel = order == SUPERVISOR_ORDER_CANCEL;
+    if (is_cancel ? job_state_ended(next->state) || next->cancel : !can_resume(next)) {
+        return false;
+    }
+    if (is_cancel) {
+        cancelled(supervisor, next);
+    } else {
+        resumed(order == SUPERVISOR_ORDER_RESUME_BY_ADMIN ? INT32_MAX : 0, next);
+    }
+    return true;
+}
+
+enum status supervisor_order(struct supervisor *supervisor, enum supervisor_order order, const int64_t *ids, size_t n,
+                             const struct slice *slice, size_t *n_out)
+{
+    struct job_record *next = memory_alloc(ORDERS_MOST, sizeof *next);
+    size_t at = 0, n_next = 0, n_saved = 0, place[ORDERS_MOST];
+    for (; at < n && n_next < ORDERS_MOST; at++) {
+        const struct job_record *record = jobs_get(supervisor->jobs, ids[at]);
+        if (record == NULL) {
+            continue;
+        }
+        next[n_next] = *record;
+        place[n_next] = at;
+        n_next += ordered(supervisor, order, &next[n_next]);
+    }
+    enum status status = n_next > 0 ? jobs_change_some(supervisor->jobs, next, n_next, slice, &n_saved) : STATUS_OK;
+    for (size_t i = 0; i < n_saved && order == SUPERVISOR_ORDER_CANCEL; i++) {
+        cancel_saved(supervisor, &next[i]);
+    }
+    *n_out = status != STATUS_OK ? 0 : n_saved < n_next ? place[n_saved] : at;
+    free(next);
+    return status;
 }
 
 enum status supervisor_checkpoint(struct supervisor *supervisor, int64_t id)

@@ -44,23 +44,52 @@ void supervisor_settled(struct supervisor *supervisor)
     supervisor->n_oom_kill = cgroup_oom_kills("");
 }
 
-enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, struct job_record *record)
+/* The job as it was submitted. */
+static enum status load_job(const struct supervisor *supervisor, int64_t id, struct job *out)
 {
     struct store_submission submission;
-    enum status status = store_submission_get(jobs_store(supervisor->jobs), record->id, &submission);
-    if (status != STATUS_OK) {
-        return status;
+    enum status status = store_submission_get(jobs_store(supervisor->jobs), id, &submission);
+    if (status == STATUS_OK) {
+        status = submission_job(&submission, out);
+        store_submission_release(&submission);
     }
+    return status;
+}
+
+bool supervisor_is_local(const struct supervisor *supervisor, int64_t id)
+{
     struct job *job = memory_alloc(1, sizeof *job);
-    status = submission_job(&submission, job);
-    if (status == STATUS_OK && record->n_part > 0 && n_worker > record->n_part) {
-        status = status_fail(STATUS_USAGE, "job %lld cannot run on %d workers; expected 1 to %d, a part for each",
-                             (long long)record->id, (int)n_worker, (int)record->n_part);
+    bool is_local = !jobs_are_in_slurm(supervisor->jobs) && load_job(supervisor, id, job) == STATUS_OK &&
+                    job->workers.launcher == JOB_LAUNCHER_LOCAL;
+    free(job);
+    return is_local;
+}
+
+static enum status check_number(const struct job_record *record, const struct job *job, int32_t n_worker)
+{
+    int32_t n_least = record->n_worker_least > 1 ? record->n_worker_least : 1;
+    if (n_worker < n_least && job->memory.limit > 0) {
+        return status_fail(STATUS_USAGE,
+                           "job %lld cannot run on %d worker%s: by its plan one of fewer than %d would need %lld bytes, and "
+                           "memory.limit is %lld; expected %d or more",
+                           (long long)record->id, (int)n_worker, n_worker == 1 ? "" : "s", (int)n_least,
+                           (long long)record->n_byte_fewer, (long long)job->memory.limit, (int)n_least);
     }
+    if (record->n_part > 0 && n_worker > record->n_part) {
+        return status_fail(STATUS_USAGE, "job %lld cannot run on %d workers; expected %d to %d, a part for each",
+                           (long long)record->id, (int)n_worker, (int)n_least, (int)record->n_part);
+    }
+    return STATUS_OK;
+}
+
+enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, struct job_record *record)
+{
+    struct job *job = memory_alloc(1, sizeof *job);
+    enum status status = load_job(supervisor, record->id, job);
+    status = status == STATUS_OK ? check_number(record, job, n_worker) : status;
     if (status == STATUS_OK) {
         submission_ask(job, n_worker, record);
     }
     free(job);
-    store_submission_release(&submission);
     return status;
 }

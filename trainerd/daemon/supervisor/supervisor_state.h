@@ -146,7 +146,10 @@ void supervisor_schedule_after(struct supervisor *supervisor, double wait_s);
  * settled, after which supervisor_settled is called. */
 bool supervisor_memory_ran_out(const struct supervisor *supervisor, int wait_status);
 void supervisor_settled(struct supervisor *supervisor);
-/* Set n_worker, n_slot and n_gpu of the record for this many workers. errors  STATUS_USAGE it has fewer parts; STATUS_IO */
+/* Are the job's workers processes of this machine? */
+bool supervisor_is_local(const struct supervisor *supervisor, int64_t id);
+/* Set n_worker, n_slot and n_gpu of the record for this many workers. errors  STATUS_USAGE it has fewer parts, or memory for more workers alone;
+ * STATUS_IO */
 enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, struct job_record *record);
 
 /* --- supervisor_cgroups.c --- */
