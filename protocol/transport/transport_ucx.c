@@ -10,6 +10,7 @@
 #include "protocol/file.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "protocol/transport/wakeup.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -67,7 +68,9 @@ static enum status ucx_open(struct transport *transport, uint32_t n_peer)
     }
     transport->reaches_gpus = reaches_gpus(transport->context);
     ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SINGLE};
+    wakeup_guard(true);
     status = ucp_worker_create(transport->context, &worker, &transport->worker);
+    wakeup_guard(false);
     if (status != UCS_OK) {
         return fail_ucx("open a worker", status);
     }
