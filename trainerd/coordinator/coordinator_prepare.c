@@ -324,7 +324,15 @@ static enum status read_job(struct coordinator *c)
     if (status != STATUS_OK) {
         return status;
     }
-    return c->run.home[0] != '\0' ? STATUS_OK : run_folder_init(&c->run, &c->job, options->folder, options->files);
+    if (c->run.home[0] != '\0') {
+        return STATUS_OK;
+    }
+    status = run_folder_init(&c->run, &c->job, options->folder, options->files);
+    if (options->memo != NULL) { /* of a coordinator that has died */
+        memcpy(c->run.dir, options->memo->dir, sizeof c->run.dir);
+        memcpy(c->run.base, options->memo->base, sizeof c->run.base);
+    }
+    return status;
 }
 
 /* What a checkpoint has of each part, where epochs keep payloads, or what was lost of them. */
