@@ -26,6 +26,9 @@ struct link;
 enum status link_open(const char *join, double join_timeout_s, bool talks, struct link **out);
 void link_close(struct link *link);
 
+/* Has the coordinator ended the connection without a word? */
+bool link_is_cut(const struct link *link);
+
 /* Send a frame that was allocated, and free it. errors  STATUS_PEER */
 enum status link_send(struct link *link, void *frame, size_t n_bytes);
 

@@ -17,6 +17,7 @@
 
 /* Sends under way at once; more wait for their turn inside transport_send. */
 #define N_SEND 256
+#define AGAIN_MOST_NS 60000000000ll /* a worker joins again and again for no longer than this */
 
 /* A worker's end of the proof. */
 struct join {
@@ -110,11 +111,44 @@ static enum status seal_start(struct session *session, const struct join *join, 
     return transport_seal(session->transport, &secret, welcome->near.at);
 }
 
-static enum status welcome_take(struct session *session, const struct join *join)
+/* Say who this is, and wait to be welcomed. */
+static enum status greet(struct session *session, const struct session_setup *setup, struct join *join, bool says,
+                         struct control_frame *out)
+{
+    enum status status = challenge_take(session, join);
+    status = status == STATUS_OK ? hello_send(session, setup, join) : status;
+    if (status == STATUS_OK && says) {
+        session_say(session, "connected to %s, waiting until the job's other workers are, too", setup->join);
+    }
+    return status == STATUS_OK ? proven_expect(session, join, MESSAGE_ID_welcome, out) : status;
+}
+
+/* A coordinator that many connect to closes connections that have proved nothing yet, the oldest first, without a word. This one may be among them:
+ * try again, as long as something listens there. */
+static enum status welcome_await(struct session *session, const struct session_setup *setup, struct join *join,
+                                 struct control_frame *out)
+{
+    const int64_t by = clock_ns() + AGAIN_MOST_NS;
+    enum status status = greet(session, setup, join, true, out);
+    while (status != STATUS_OK && link_is_cut(session->link) && clock_ns() < by) {
+        struct link *next;
+        char reason[256];
+        snprintf(reason, sizeof reason, "%s", status_reason());
+        if (link_open(setup->join, 0, false, &next) != STATUS_OK) {
+            return status_fail(status, "%s", reason); /* it is gone, which is why it closed */
+        }
+        link_close(session->link);
+        session->link = next;
+        status = greet(session, setup, join, false, out);
+    }
+    return status;
+}
+
+static enum status welcome_take(struct session *session, const struct session_setup *setup, struct join *join)
 {
     struct control_frame frame;
     struct message_welcome welcome;
-    enum status status = proven_expect(session, join, MESSAGE_ID_welcome, &frame);
+    enum status status = welcome_await(session, setup, join, &frame);
     if (status == STATUS_OK) {
         status = message_decode_welcome(frame.body, frame.n_bytes, &welcome);
     }
@@ -182,12 +216,7 @@ enum status session_join(struct session *session, const struct session_setup *se
     if (status == STATUS_OK) {
         neighbour_self(transport_shares_memory(session->transport), &join.neighbour);
     }
-    status = status == STATUS_OK ? challenge_take(session, &join) : status;
-    status = status == STATUS_OK ? hello_send(session, setup, &join) : status;
-    if (status == STATUS_OK) {
-        session_say(session, "connected to %s, waiting until the job's other workers are, too", setup->join);
-    }
-    status = status == STATUS_OK ? welcome_take(session, &join) : status;
+    status = status == STATUS_OK ? welcome_take(session, setup, &join) : status;
     status = status == STATUS_OK ? peers_take(session, &join) : status;
     if (status == STATUS_OK) {
         status = link_watch(session->link, session->job.workers.heartbeat_timeout, setup->signals);
