@@ -54,15 +54,30 @@ static bool reaches_gpus(ucp_context_h context)
     return ucp_context_query(context, &has) == UCS_OK && (has.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
 }
 
-static enum status ucx_open(struct transport *transport, uint32_t n_peer)
+static ucs_status_t context_open(struct transport *transport, uint32_t n_peer, const char *devices)
 {
-    ucx_calm();
     ucp_params_t context = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
         .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
         .estimated_num_eps = n_peer,
     };
-    ucs_status_t status = ucp_init(&context, NULL, &transport->context);
+    ucp_config_t *config;
+    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (devices != NULL && devices[0] != '\0' && getenv("UCX_NET_DEVICES") == NULL) {
+        status = ucp_config_modify(config, "NET_DEVICES", devices);
+    }
+    status = status == UCS_OK ? ucp_init(&context, config, &transport->context) : status;
+    ucp_config_release(config);
+    return status;
+}
+
+static enum status ucx_open(struct transport *transport, uint32_t n_peer, const char *devices)
+{
+    ucx_calm();
+    ucs_status_t status = context_open(transport, n_peer, devices);
     if (status != UCS_OK) {
         return fail_ucx("start", status);
     }
@@ -82,18 +97,25 @@ static enum status ucx_open(struct transport *transport, uint32_t n_peer)
     if (status != UCS_OK) {
         return fail_ucx("give an event descriptor", status);
     }
+    transport->far = (ucp_worker_attr_t){.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS,
+                                         .address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY};
+    status = ucp_worker_query(transport->worker, &transport->far);
+    if (status != UCS_OK) {
+        transport->far.address = NULL;
+        return fail_ucx("name an address of its networks", status);
+    }
     status = ucp_worker_get_address(transport->worker, &transport->address, &transport->n_address);
     return status == UCS_OK ? STATUS_OK : fail_ucx("name an address", status);
 }
 
-enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int n_send_most,
+enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int n_send_most, const char *devices,
                            const struct transport_events *events, struct transport **out)
 {
     struct transport *transport = memory_alloc(1, sizeof *transport);
     transport->events = *events;
     transport_records_make(transport, n_send_most);
     transport_identify(transport, self, n_peer, attempt);
-    enum status status = ucx_open(transport, n_peer);
+    enum status status = ucx_open(transport, n_peer, devices);
     if (status != STATUS_OK) {
         transport_close(transport);
         return status;
@@ -166,6 +188,9 @@ void transport_close(struct transport *transport)
         if (transport->address != NULL) {
             ucp_worker_release_address(transport->worker, transport->address);
         }
+        if (transport->far.address != NULL) {
+            ucp_worker_release_address(transport->worker, transport->far.address);
+        }
         ucp_worker_destroy(transport->worker);
     }
     if (transport->context != NULL) {
@@ -181,6 +206,12 @@ const void *transport_address(const struct transport *transport, size_t *n_bytes
 {
     *n_bytes_out = transport->n_address;
     return transport->address;
+}
+
+const void *transport_far_address(const struct transport *transport, size_t *n_bytes_out)
+{
+    *n_bytes_out = transport->far.address_length;
+    return transport->far.address;
 }
 
 enum status transport_seal(struct transport *transport, const struct seal_secret *secret, const uint8_t *near)
@@ -221,20 +252,6 @@ int transport_event_fd(const struct transport *transport)
 bool transport_reaches_gpus(const struct transport *transport)
 {
     return transport->reaches_gpus;
-}
-
-/* UCX 1.13 names the transports of a context in a text alone. */
-bool transport_shares_memory(const struct transport *transport)
-{
-    char *text = NULL;
-    size_t n;
-    FILE *file = open_memstream(&text, &n);
-    ASSERT(file != NULL);
-    ucp_context_print_info(transport->context, file);
-    fclose(file);
-    bool shares = strstr(text, "posix/") != NULL || strstr(text, "sysv/") != NULL;
-    free(text);
-    return shares;
 }
 
 bool transport_seals(const struct transport *transport)

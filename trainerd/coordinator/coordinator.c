@@ -75,22 +75,22 @@ static void report_workers(struct coordinator *c)
     free(workers);
 }
 
-/* Processes in network namespaces of their own on one machine, as containers are and `ip netns` makes them. */
-static void report_sleepers(struct coordinator *c)
+/* Processes in namespaces of their own on one machine, as those of containers are. */
+static void report_apart(struct coordinator *c)
 {
     uint32_t one, other;
     char who[32] = "the coordinator";
-    if (!fleet_sleepers(c->fleet, &one, &other)) {
+    if (!fleet_apart(c->fleet, &one, &other)) {
         return;
     }
     if (other < (uint32_t)c->job.workers.count) {
         snprintf(who, sizeof who, "worker %u", other);
     }
-    progress_print(&c->progress,
-                   "warning: worker %u and %s are on one machine in different network namespaces, where UCX shares memory and "
-                   "cannot wake a process that waits: epochs take several times as long. Start trainerd and every worker with "
-                   "UCX_TLS=tcp in the environment",
-                   one, who);
+    progress_print(
+        &c->progress,
+        "worker %u and %s are on one machine in different namespaces, as containers have them: what they exchange goes "
+        "over the network, not through shared memory",
+        one, who);
 }
 
 static void report_machines(struct coordinator *c)
@@ -101,7 +101,7 @@ static void report_machines(struct coordinator *c)
     if (fleet_cipher(c->fleet) != SEAL_NONE) {
         progress_print(&c->progress, "messages of workers and coordinator are sealed: %s", c->cipher);
     }
-    report_sleepers(c);
+    report_apart(c);
     if (job_sampling_is_placed(&c->job)) {
         progress_print(&c->progress,
                        "%lld worker%s on %u machine%s: exchange.sampling_local makes results depend on which parts share one",

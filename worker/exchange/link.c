@@ -209,6 +209,11 @@ static enum status bytes_receive(struct link *link)
     return STATUS_OK;
 }
 
+void link_route(const struct link *link, struct route *out)
+{
+    route_of(link->socket, out);
+}
+
 bool link_is_cut(const struct link *link)
 {
     return link->is_cut;

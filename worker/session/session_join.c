@@ -24,7 +24,8 @@ struct join {
     const char *token;
     struct join_nonces nonces;
     char boot[CLOCK_BOOT_BYTES]; /* the machine */
-    struct neighbour neighbour;
+    char namespaces[NEIGHBOUR_BYTES];
+    char at[ROUTE_TEXT_BYTES];
 };
 
 static enum status hello_send(struct session *session, const struct session_setup *setup, const struct join *join)
@@ -32,20 +33,22 @@ static enum status hello_send(struct session *session, const struct session_setu
     char host[64] = "";
     gethostname(host, sizeof host - 1);
     cpu_set_t cores;
-    size_t n_address, n;
+    size_t n_address, n_far, n;
     const void *address = transport_address(session->transport, &n_address);
+    const void *far = transport_far_address(session->transport, &n_far);
     struct message_hello hello = {
         .version = MESSAGE_VERSION,
         .nonce = {join->nonces.worker, JOIN_NONCE_BYTES},
         .host = message_text(setup->host != NULL ? setup->host : host),
         .machine = message_text(join->boot),
-        .memory = message_text(join->neighbour.memory),
-        .network = message_text(join->neighbour.network),
+        .namespaces = message_text(join->namespaces),
+        .at = message_text(join->at),
         .pid = (uint32_t)getpid(),
         .rank = setup->rank,
         .n_core = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint32_t)CPU_COUNT(&cores) : 1,
         .ciphers = seal_ciphers(),
         .address = {address, (uint32_t)n_address},
+        .far_address = {far, (uint32_t)n_far},
         .proof = join_proof_blank(),
     };
     void *frame = control_frame_hello(&hello, &n);
@@ -88,6 +91,21 @@ static enum status proven_expect(struct session *session, const struct join *joi
                            message_name(id));
     }
     return status;
+}
+
+static enum status peer_connect(struct session *session, const struct join *join, uint32_t peer, const struct message_span *at,
+                                const struct message_span *address)
+{
+    enum status status = transport_connect(session->transport, peer, address->at, address->n_bytes);
+    if (status != STATUS_OK) {
+        char who[24] = "the coordinator", where[ROUTE_TEXT_BYTES];
+        if (peer < session->n_rank) {
+            snprintf(who, sizeof who, "worker %u", peer);
+        }
+        snprintf(where, sizeof where, "%.*s", (int)(at->n_bytes < 90 ? at->n_bytes : 90), (const char *)at->at);
+        return route_fail(status, who, where, join->at);
+    }
+    return STATUS_OK;
 }
 
 /* From now on messages are sealed, where the coordinator says so. */
@@ -184,7 +202,7 @@ static enum status welcome_take(struct session *session, const struct session_se
     if (session->spill != NULL) {
         spill_limit(session->spill, 0); /* one part after another, until there is a plan */
     }
-    return transport_connect(session->transport, session->n_rank, welcome.address.at, welcome.address.n_bytes);
+    return peer_connect(session, join, session->n_rank, &welcome.at, &welcome.address);
 }
 
 static enum status peers_take(struct session *session, const struct join *join)
@@ -198,7 +216,7 @@ static enum status peers_take(struct session *session, const struct join *join)
             status = message_decode_peer(frame.body, frame.n_bytes, &peer);
         }
         if (status == STATUS_OK) {
-            status = transport_connect(session->transport, peer.rank, peer.address.at, peer.address.n_bytes);
+            status = peer_connect(session, join, peer.rank, &peer.at, &peer.address);
         }
     }
     return status;
@@ -207,14 +225,17 @@ static enum status peers_take(struct session *session, const struct join *join)
 enum status session_join(struct session *session, const struct session_setup *setup)
 {
     const struct transport_events events = {session, session_place, session_arrived};
-    enum status status = transport_open(0, 0, 0, N_SEND, &events, &session->transport);
-    if (status == STATUS_OK) {
-        status = link_open(setup->join, setup->join_timeout_s, setup->talks, &session->link);
-    }
     struct join join = {.token = setup->token};
     clock_boot_id(join.boot);
+    neighbour_self(join.namespaces);
+    enum status status = link_open(setup->join, setup->join_timeout_s, setup->talks, &session->link);
     if (status == STATUS_OK) {
-        neighbour_self(transport_shares_memory(session->transport), &join.neighbour);
+        struct route route;
+        char devices[ROUTE_DEVICES_BYTES];
+        link_route(session->link, &route);
+        route_print(&route, join.at);
+        route_devices(&route, 1, devices);
+        status = transport_open(0, 0, 0, N_SEND, devices, &events, &session->transport);
     }
     status = status == STATUS_OK ? welcome_take(session, setup, &join) : status;
     status = status == STATUS_OK ? peers_take(session, &join) : status;

@@ -158,24 +158,55 @@ Test(hosts, workers_on_two_machines_leave_the_same_files_as_one_worker_here)
     results_expect_same(folder_path("alone"), folder_path("apart"), false);
 }
 
-/* UCX takes both machines for one, and shares memory where it cannot wake a process. */
-Test(hosts, workers_that_share_memory_and_no_network_are_told_to_use_tcp)
+/* UCX takes both machines for one, and would share memory where it cannot wake a process. */
+Test(hosts, workers_that_share_memory_and_no_network_exchange_rows_over_the_network)
 {
-    for (int tcp = 0; tcp <= 1; tcp++) {
-        setenv("UCX_TLS", tcp ? "tcp" : "all", 1);
-        COORDINATE("--set", "train.epochs=2", "--set", "workers.count=2");
-        join(0, north, token);
-        process_await(&coordinator, "worker 0 joined: ");
-        join(1, south, token);
-        expect_end(&coordinator, 0, "results in ");
-        bool warned = strstr(coordinator.words, "warning: worker 0 and worker 1 are on one machine in different network "
-                                                "namespaces") != NULL &&
-                      strstr(coordinator.words, "with UCX_TLS=tcp in the environment") != NULL;
-        cr_assert_eq(warned, !tcp, "%s", coordinator.words);
-        expect_end(&workers[0], 0, "");
-        expect_end(&workers[1], 0, "");
-    }
+    setenv("UCX_TLS", "all", 1);
+    COORDINATE("--set", "train.epochs=2", "--set", "workers.count=2", "--set", "output.dir=o");
+    join(0, north, token);
+    process_await(&coordinator, "worker 0 joined: ");
+    join(1, south, token);
+    expect_end(&coordinator, 0, "worker 0 and worker 1 are on one machine in different namespaces");
+    expect_end(&workers[0], 0, "");
+    expect_end(&workers[1], 0, "");
     unsetenv("UCX_TLS");
+}
+
+/* On each machine an interface with the address that all machines have there, and one of a network that leads elsewhere. */
+static void networks_make(void)
+{
+    char command[512];
+    for (int i = 0; i < 2; i++) {
+        snprintf(command, sizeof command,
+                 "ip link add docker0 type veth peer name inner && ip addr add 172.17.0.1/16 dev docker0 && "
+                 "ip link add storage type veth peer name disk && ip addr add 192.168.%d.9/24 dev storage && "
+                 "for i in docker0 inner storage disk; do ip link set $i up; done && "
+                 "until [ $(ip -br link show up | grep -c LOWER_UP) -ge 6 ]; do sleep 0.01; done",
+                 i);
+        cr_assert_eq(machine_run(&machines[i], command), 0);
+    }
+}
+
+Test(hosts, rows_take_the_network_by_which_a_worker_joined)
+{
+    networks_make();
+    COORDINATE("--set", "output.dir=o", "--set", "workers.count=2");
+    join(0, north, token);
+    join(1, south, token);
+    expect_end(&coordinator, 0, "results in o");
+    expect_end(&workers[0], 0, "");
+    expect_end(&workers[1], 0, "");
+}
+
+Test(hosts, a_network_that_leads_nowhere_is_named_with_both_addresses_and_the_setting)
+{
+    networks_make();
+    COORDINATE("--set", "output.dir=o", "--set", "workers.count=1");
+    setenv("UCX_NET_DEVICES", "storage", 1);
+    join(0, south, token);
+    expect_end(&coordinator, 69,
+               ": worker 0 on south is at 10.77.0.2 (wire), this process at 10.77.0.1 (wire). UCX_NET_DEVICES=INTERFACE");
+    expect_end(&workers[0], 69, "the coordinator ended the job: ");
 }
 
 Test(hosts, a_worker_with_the_wrong_token_is_told_so_and_the_job_goes_on)

@@ -390,13 +390,15 @@ static void mute_run(int port)
     size_t n_address;
     int file = stranger(port);
     token_await(secret, sizeof secret);
-    if (transport_open(0, 0, 0, 4, &events, &transport) != STATUS_OK) {
+    if (transport_open(0, 0, 0, 4, NULL, &events, &transport) != STATUS_OK) {
         _exit(95);
     }
     const void *address = transport_address(transport, &n_address);
     hello_send(file,
-               (struct message_hello){
-                   .version = MESSAGE_VERSION, .pid = (uint32_t)getpid(), .address = {address, (uint32_t)n_address}},
+               (struct message_hello){.version = MESSAGE_VERSION,
+                                      .pid = (uint32_t)getpid(),
+                                      .address = {address, (uint32_t)n_address},
+                                      .far_address = {address, (uint32_t)n_address}},
                secret);
     _exit(is_closed(file) ? 0 : 93);
 }

@@ -75,7 +75,7 @@ Test(wakeup, each_socket_of_a_transport_is_guarded)
 {
     const struct transport_events events = {0};
     struct transport *transport;
-    cr_assert_eq(transport_open(0, 2, 1, 4, &events, &transport), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(transport_open(0, 2, 1, 4, NULL, &events, &transport), STATUS_OK, "%s", status_reason());
     DIR *files = opendir("/proc/self/fd");
     int n = 0;
     for (struct dirent *entry; (entry = readdir(files)) != NULL;) {
