@@ -52,6 +52,10 @@ struct transport_events {
 
 struct transport;
 
+/* What a process takes of each kind of shared memory: UCX 1.13 4.3 MB before the first message, and more where messages wait. */
+#define TRANSPORT_SHARED_BYTES ((int64_t)8 << 20)
+#define TRANSPORT_SHARED "/dev/shm"
+
 /* Start UCX in this process (crash handlers off, host memory).
  *
  *   devices      UCX_NET_DEVICES, where the environment has none (route_devices); NULL, "": all

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <ucs/config/global_opts.h>
 #include <ucs/debug/debug.h>
 
@@ -25,6 +26,21 @@
 static enum status fail_ucx(const char *what, ucs_status_t status)
 {
     return status_fail(STATUS_PEER, "UCX cannot %s: %s%s", what, ucs_status_string(status), file_limit_text());
+}
+
+/* Without a worker for want of shared memory, perhaps. */
+static enum status fail_worker(ucs_status_t status)
+{
+    struct statvfs about;
+    int64_t has = statvfs(TRANSPORT_SHARED, &about) == 0 ? (int64_t)(about.f_bavail * about.f_bsize) : TRANSPORT_SHARED_BYTES;
+    if (has >= TRANSPORT_SHARED_BYTES) {
+        return fail_ucx("open a worker", status);
+    }
+    return status_fail(STATUS_PEER,
+                       "UCX cannot open a worker: %s: " TRANSPORT_SHARED
+                       " has %.1f MiB free, and each process needs %.0f MiB of it "
+                       "(docker run --shm-size)",
+                       ucs_status_string(status), (double)has / 0x1p20, (double)TRANSPORT_SHARED_BYTES / 0x1p20);
 }
 
 /* What UCX does to a process unasked. */
@@ -87,7 +103,7 @@ static enum status ucx_open(struct transport *transport, uint32_t n_peer, const 
     status = ucp_worker_create(transport->context, &worker, &transport->worker);
     wakeup_guard(false);
     if (status != UCS_OK) {
-        return fail_ucx("open a worker", status);
+        return fail_worker(status);
     }
     status = transport_hear(transport);
     if (status != UCS_OK) {

@@ -4,6 +4,7 @@
 #include "protocol/memory.h"
 #include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/device_choice.h"
+#include "trainerd/coordinator/fleet/room.h"
 #include "trainerd/coordinator/launcher.h"
 #include "trainerd/coordinator/results/report.h"
 #include "worker/plan/memory_plan.h"
@@ -395,6 +396,7 @@ enum status coordinator_prepare(struct coordinator *c)
     status = options->resume ? load_checkpoint(c) : status;
     status = status == STATUS_OK ? device_choose(options->resume ? &c->checkpoint : NULL, !options->plan, &c->job) : status;
     status = status == STATUS_OK ? launcher_limit(&c->job) : status;
+    status = status == STATUS_OK && !options->plan ? room_check(&c->job) : status;
     status = status == STATUS_OK ? load(c) : status;
     status = status == STATUS_OK ? cut(c) : status;
     if (status == STATUS_OK) {

@@ -1,6 +1,7 @@
 /* Wire-up over the control socket: coordinator and worker prove the token to each other, addresses of the transport are swapped. */
 #include "protocol/clock.h"
 #include "protocol/fault.h"
+#include "protocol/file.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "protocol/printable.h"
@@ -17,6 +18,8 @@
 
 /* Sends under way at once; more wait for their turn inside transport_send. */
 #define N_SEND 256
+#define FILES_OWN 24 /* a worker's open files: 17, and its device's and the spill's */
+#define FILES_EACH 2 /* for each other process, over TCP */
 #define AGAIN_MOST_NS 60000000000ll /* a worker joins again and again for no longer than this */
 
 /* A worker's end of the proof. */
@@ -180,6 +183,13 @@ static enum status welcome_take(struct session *session, const struct session_se
         return status_fail(STATUS_PEER, "the coordinator makes this worker %u of %u, expected one of %lld", welcome.rank,
                            welcome.n_rank, (long long)session->job.workers.count);
     }
+    char what[64];
+    snprintf(what, sizeof what, "a worker of %u", welcome.n_rank);
+    bool is_local = session->job.workers.launcher == JOB_LAUNCHER_LOCAL;
+    status = is_local ? STATUS_OK : file_room(FILES_OWN + FILES_EACH * (int64_t)welcome.n_rank, what);
+    if (status != STATUS_OK) {
+        return status;
+    }
     transport_identify(session->transport, welcome.rank, welcome.n_rank + 1, welcome.attempt);
     status = seal_start(session, join, &welcome);
     if (status != STATUS_OK) {
@@ -228,7 +238,8 @@ enum status session_join(struct session *session, const struct session_setup *se
     struct join join = {.token = setup->token};
     clock_boot_id(join.boot);
     neighbour_self(join.namespaces);
-    enum status status = link_open(setup->join, setup->join_timeout_s, setup->talks, &session->link);
+    enum status status = file_room(FILES_OWN, "a worker");
+    status = status == STATUS_OK ? link_open(setup->join, setup->join_timeout_s, setup->talks, &session->link) : status;
     if (status == STATUS_OK) {
         struct route route;
         char devices[ROUTE_DEVICES_BYTES];

@@ -4,6 +4,7 @@
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
+#include "trainerd/coordinator/fleet/room.h"
 #include "trainerd/coordinator/fleet/segments.h"
 
 #include <stdio.h>
@@ -121,6 +122,10 @@ static enum status workers_join(struct fleet *fleet)
 
 enum status fleet_open(const struct job *job, const struct fleet_setup *setup, struct fleet **out)
 {
+    enum status status = room_check(job);
+    if (status != STATUS_OK) {
+        return status;
+    }
     struct fleet *fleet = memory_alloc(1, sizeof *fleet);
     fleet->job = job;
     fleet->setup = setup != NULL ? *setup : (struct fleet_setup){0};
@@ -131,7 +136,7 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
         fleet->workers[rank].fleet = fleet;
         fleet->workers[rank].rank = rank;
     }
-    enum status status = loop_open(fleet);
+    status = loop_open(fleet);
     if (status != STATUS_OK) {
         free(fleet->workers);
         free(fleet);
