@@ -8,9 +8,11 @@
 
 #include <criterion/criterion.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #define JOIN "10.77.0.1:7700"
@@ -352,4 +354,27 @@ Test(hosts, after_a_cut_cable_the_next_attempt_ends_with_the_same_bits)
     workers[0] = (struct process){0};
     go_on(50);
     expect_undisturbed();
+}
+
+/* --- names that are the machine's own --- */
+
+/* In namespaces of the test's own: as Debian writes /etc/hosts. */
+Test(hosts, a_name_that_is_a_loopback_address_here_is_warned_of_with_the_line_that_says_so)
+{
+    folder_write("hosts", "127.0.0.1\tlocalhost\n# 10.77.0.1 node1\n127.0.1.1\tnode1.example node1\n");
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount(folder_path("hosts"), "/etc/hosts", NULL, MS_BIND, NULL) != 0) {
+        cr_skip_test("/etc/hosts cannot be replaced");
+    }
+    static const char *const listens[] = {"workers.listen=NODE1:0", "workers.listen=localhost:0", "workers.listen=127.0.1.1:0"};
+    for (int i = 0; i < 3; i++) {
+        process_start(&coordinator, NULL, folder, NULL,
+                      (const char *const[]){coordinator_path, "--config", "job.toml", "--set", "workers.launcher=manual",
+                                            "--set", "workers.token_file=secret", "--set", listens[i], NULL});
+        process_await(&coordinator, "waiting for ");
+        cr_assert_eq(kill(coordinator.pid, SIGTERM), 0);
+        expect_end(&coordinator, 75, "");
+        bool warned = strstr(coordinator.words, "workers.listen: 'NODE1' is 127.0.1.1 here, by line 3 of /etc/hosts: ") != NULL;
+        cr_expect_eq(warned, i == 0, "%s: %s", listens[i], coordinator.words);
+    }
 }
