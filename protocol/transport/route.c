@@ -29,6 +29,9 @@ void route_of(int socket, struct route *out)
         getifaddrs(&all) != 0) {
         return;
     }
+    if (strncmp(out->address, "::ffff:", 7) == 0) { /* IPv4, to a listener of both */
+        memmove(out->address, out->address + 7, strlen(out->address + 7) + 1);
+    }
     for (const struct ifaddrs *at = all; at != NULL; at = at->ifa_next) {
         char address[64];
         if (at->ifa_addr != NULL && text_of(at->ifa_addr, address) && strcmp(address, out->address) == 0) {

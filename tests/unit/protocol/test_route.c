@@ -28,6 +28,20 @@ Test(route, a_connection_is_by_the_interface_that_has_its_address)
     cr_expect_str_eq(text, "an unknown address");
 }
 
+/* As a coordinator that listens on [::] has workers of IPv4. */
+Test(route, an_address_of_ipv4_in_one_of_ipv6_is_found)
+{
+    struct sockaddr_in6 where = {.sin6_family = AF_INET6, .sin6_port = htons(9)};
+    struct route route;
+    int file = socket(AF_INET6, SOCK_DGRAM, 0);
+    cr_assert_eq(inet_pton(AF_INET6, "::ffff:127.0.0.1", &where.sin6_addr), 1);
+    cr_assert_eq(connect(file, (struct sockaddr *)&where, sizeof where), 0);
+    route_of(file, &route);
+    close(file);
+    cr_expect_str_eq(route.address, "127.0.0.1");
+    cr_expect_str_eq(route.interface, "lo");
+}
+
 Test(route, devices_are_each_interface_once_then_those_of_rdma)
 {
     const struct route routes[] = {{"lo", "127.0.0.1"}, {"eth0", "10.0.0.1"}, {"", ""},

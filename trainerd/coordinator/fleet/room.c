@@ -14,7 +14,8 @@
 #define FILES_OWN 40    /* of a coordinator without workers: 26, and its data, results and pipes */
 #define FILES_EACH 2    /* of a worker: its connection, and its log while it starts; as many of UCX's where it is elsewhere */
 #define SEGMENTS_EACH 4 /* of System V: a process's queue and its buffers, and as many again */
-#define MIB(n) ((n) >> 20) /* whole ones, for people */
+#define LEAST_BYTES ((int64_t)5 << 20) /* of shared memory for a process that no message waits in */
+#define MIB(n) ((n) >> 20)             /* whole ones, for people */
 
 static int64_t posix_free(void)
 {
@@ -41,22 +42,22 @@ static enum status segments_choose(int64_t n_process)
         return STATUS_OK;
     }
     int64_t has = posix_free(), needs = n_process * TRANSPORT_SHARED_BYTES;
-    bool is_short = has < needs;
-    if (is_short && !sysv_has_room(n_process)) {
+    bool is_short = has < needs, has_other = is_short && sysv_has_room(n_process);
+    if (is_short && !has_other && has < n_process * LEAST_BYTES) {
         return status_fail(STATUS_NOMEM,
                            TRANSPORT_SHARED
                            " has %lld MiB free, and %lld processes need %lld MiB of shared memory, which System V's has no "
                            "room for either (ipcs -lmu): docker run --shm-size=%lldm, or fewer workers (workers.count)",
                            (long long)MIB(has), (long long)n_process, (long long)MIB(needs), (long long)MIB(needs));
     }
-    if (is_short) {
+    if (has_other) {
         fprintf(stderr,
                 TRANSPORT_SHARED
                 " has %lld MiB free, and %lld processes need %lld MiB of shared memory: they share System V's instead "
                 "(docker run --shm-size=%lldm)\n",
                 (long long)MIB(has), (long long)n_process, (long long)MIB(needs), (long long)MIB(needs));
     }
-    setenv("UCX_TLS", is_short ? "sysv,cma,self" : "sm,self", 0);
+    setenv("UCX_TLS", has_other ? "sysv,cma,self" : "sm,self", 0);
     return STATUS_OK;
 }
 
