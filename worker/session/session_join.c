@@ -18,8 +18,8 @@
 
 /* Sends under way at once; more wait for their turn inside transport_send. */
 #define N_SEND 256
-#define FILES_OWN 24 /* a worker's open files: 17, and its device's and the spill's */
-#define FILES_EACH 2 /* for each other process, over TCP */
+#define FILES_OWN 24                /* a worker's open files: 17, and its device's and the spill's */
+#define FILES_EACH 2                /* for each other process, over TCP */
 #define AGAIN_MOST_NS 60000000000ll /* a worker joins again and again for no longer than this */
 
 /* A worker's end of the proof. */
