@@ -110,6 +110,22 @@ enum status file_open(const char *path, int *file_out)
     return STATUS_OK;
 }
 
+enum status file_room(int64_t n, const char *what)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= (rlim_t)n) {
+        return STATUS_OK;
+    }
+    rlim_t may = limit.rlim_max;
+    limit.rlim_cur = may < (rlim_t)n ? may : (rlim_t)n;
+    if (may < (rlim_t)n || setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return status_fail(STATUS_NOMEM,
+                           "%s may have %llu files open, and needs %lld: raise ulimit -n (LimitNOFILE of a service)", what,
+                           (unsigned long long)may, (long long)n);
+    }
+    return STATUS_OK;
+}
+
 const char *file_limit_text(void)
 {
     static _Thread_local char text[80];

@@ -6,6 +6,7 @@
 #include "protocol/status.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/uio.h>
 
 /* Write the pieces, one after another, as the file `path`, beneath its folder as protocol/dir.h does; links in the folder's path are followed.
@@ -32,6 +33,13 @@ int file_read(int file, void *bytes, size_t n_bytes);
  *   errors  STATUS_NO_INPUT when it is not there; STATUS_DATA when it is no plain file; STATUS_IO
  */
 enum status file_open(const char *path, int *file_out);
+
+/* See that this process may have n files open, raising its limit as far as it may.
+ *
+ *   what    "a worker", for the reason
+ *   errors  STATUS_NOMEM with both numbers
+ */
+enum status file_room(int64_t n, const char *what);
 
 /* For the end of a reason that names none, where files may not grow as they need: " (files may have at most 4096 bytes: ulimit -f)"; "" without a limit.
  * Borrowed: the thread's own. */

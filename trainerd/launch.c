@@ -73,20 +73,20 @@ static void on_exit(uv_process_t *process, int64_t exit_code, int end_signal)
     uv_walk(&launch->loop, close_handle, NULL);
 }
 
-static int start(struct launch *launch, char *const argv[])
+static int start(struct launch *launch, char *const argv[], int file)
 {
     char program[PATH_MAX];
     find_program(argv[0], program);
-    uv_stdio_container_t stdio[3];
-    for (int fd = 0; fd < 3; fd++) {
-        stdio[fd] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = fd};
+    uv_stdio_container_t stdio[LAUNCH_FILE + 1];
+    for (int fd = 0; fd <= LAUNCH_FILE; fd++) {
+        stdio[fd] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = fd < LAUNCH_FILE ? fd : file};
     }
     uv_process_options_t options = {.file = program,
                                     .args = (char **)argv,
                                     .exit_cb = on_exit,
                                     .flags = UV_PROCESS_DETACHED,
                                     .stdio = stdio,
-                                    .stdio_count = 3};
+                                    .stdio_count = file >= 0 ? LAUNCH_FILE + 1 : LAUNCH_FILE};
     /* Signals are watched before the start: one in between waits in the loop. */
     for (int i = 0; i < N_PASSED_ON; i++) {
         if (program_ignores(passed_on[i])) {
@@ -105,7 +105,7 @@ static int start(struct launch *launch, char *const argv[])
     return uv_spawn(&launch->loop, &launch->process, &options);
 }
 
-enum status launch_run(char *const argv[], int *exit_code_out)
+enum status launch_run(char *const argv[], int file, int *exit_code_out, bool *died_out)
 {
     struct launch launch = {0};
     int error = uv_loop_init(&launch.loop);
@@ -113,7 +113,7 @@ enum status launch_run(char *const argv[], int *exit_code_out)
         return status_fail(STATUS_PEER, "cannot start %s: %s", argv[0], uv_strerror(error));
     }
     int64_t n_oom_kill = cgroup_oom_kills("");
-    error = start(&launch, argv);
+    error = start(&launch, argv, file);
     if (error != 0) {
         uv_walk(&launch.loop, close_handle, NULL);
     }
@@ -131,6 +131,7 @@ enum status launch_run(char *const argv[], int *exit_code_out)
         return status_fail(STATUS_NOMEM, "%s was killed (signal %d), since memory ran out: %s is %lld bytes", argv[0], SIGKILL,
                            memory_machine_name(), (long long)memory_machine());
     }
+    *died_out = launch.end_signal != 0 && launch.last_signal == 0;
     if (launch.end_signal == SIGKILL) { /* from outside */
         return status_fail(STATUS_PEER, "%s was killed (signal %d), by a user or because memory ran out", argv[0], SIGKILL);
     }

@@ -39,6 +39,7 @@ static const char help_text[] =
     "                   that this program inherits\n"
     "  --attempt N      the number of this attempt at the job, from 1\n"
     "  --wait           wait while another attempt of the job has the lock\n"
+    "  --memo FD        of trainerd: a file in memory that coordinators of a job leave to the next, should they die\n"
     "  --version, --help\n";
 
 enum {
@@ -54,6 +55,7 @@ enum {
     OPTION_PLAN_MOST = 'm',
     OPTION_ATTEMPT = 'a',
     OPTION_WAIT = 'w',
+    OPTION_MEMO = 'M',
     OPTION_VERSION = 'v',
     OPTION_HELP = 'h'
 };
@@ -70,6 +72,7 @@ static const struct option options[] = {{"config", required_argument, NULL, OPTI
                                         {"job-files", required_argument, NULL, OPTION_FILES},
                                         {"attempt", required_argument, NULL, OPTION_ATTEMPT},
                                         {"wait", no_argument, NULL, OPTION_WAIT},
+                                        {"memo", required_argument, NULL, OPTION_MEMO},
                                         {"version", no_argument, NULL, OPTION_VERSION},
                                         {"help", no_argument, NULL, OPTION_HELP},
                                         {NULL, 0, NULL, 0}};
@@ -171,6 +174,12 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
         case OPTION_FILES:
             out->files = files;
             status = job_files_read(optarg, files);
+            if (status != STATUS_OK) {
+                return status;
+            }
+            break;
+        case OPTION_MEMO:
+            status = restart_memo_take(atoi(optarg), &out->memo);
             if (status != STATUS_OK) {
                 return status;
             }

@@ -7,11 +7,15 @@
 #include "trainerd/daemon/daemon.h"
 #include "trainerd/daemon/daemon_config.h"
 #include "trainerd/launch.h"
+#include "trainerd/restart.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#define TEXT(value) #value
+#define TEXT_OF(value) TEXT(value)
 
 static const char help_text[] =
     "usage: trainerd --config FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
@@ -221,16 +225,44 @@ static enum status check_job(const struct request *request)
     return status;
 }
 
+/* Run the program; where it dies, another follows, as often as the job allows. What ends an attempt of it alone it sees to itself. */
+static enum status run_again(char *const argv[], struct restart_memo *memo, int file, int *exit_code_out)
+{
+    const struct restart_backoff at_once = {0};
+    for (;;) {
+        bool died = false;
+        enum status status = launch_run(argv, file, exit_code_out, &died);
+        const struct restart_failure failure = {
+            .status = STATUS_PEER, .n_restart = memo->n_restart, .n_restart_most = memo->n_restart_most};
+        if (!died || !restart_decide(RESTART_RUNNER_FOREGROUND, &at_once, &failure).restarts) {
+            return status;
+        }
+        memo->n_restart++;
+        fprintf(stderr, "lost: %s; restart %lld of %lld\n", status_reason(), (long long)memo->n_restart,
+                (long long)memo->n_restart_most);
+    }
+}
+
 /* Run a coordinator for the job and exit with its exit code. */
 static enum status run_coordinator(const struct request *request, int *exit_code_out)
 {
-    const char **argv = memory_alloc(9 + 2 * request->n_set, sizeof *argv);
+    struct restart_memo none = {0}, *memo = &none;
+    int file = -1;
+    enum status status = request->command == COMMAND_PLAN ? STATUS_OK : restart_memo_make(&memo, &file);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const char **argv = memory_alloc(11 + 2 * request->n_set, sizeof *argv);
     char self[16];
     size_t n = 0;
     snprintf(self, sizeof self, "%d", (int)getpid());
     argv[n++] = "trainer-coordinator";
     argv[n++] = "--parent";
     argv[n++] = self;
+    if (file >= 0) {
+        argv[n++] = "--memo";
+        argv[n++] = TEXT_OF(LAUNCH_FILE);
+    }
     argv[n++] = "--config";
     argv[n++] = request->file;
     for (size_t i = 0; i < request->n_set; i++) {
@@ -249,7 +281,7 @@ static enum status run_coordinator(const struct request *request, int *exit_code
     if (request->json) {
         argv[n++] = "--json";
     }
-    enum status status = launch_run((char *const *)argv, exit_code_out);
+    status = run_again((char *const *)argv, memo, file, exit_code_out);
     free(argv);
     return status;
 }

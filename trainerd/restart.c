@@ -1,6 +1,14 @@
 #include "trainerd/restart.h"
 
+#include "protocol/file.h"
+
+#include <errno.h>
+#include <signal.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define ALWAYS INT64_MAX
 
@@ -67,4 +75,32 @@ bool restart_is_possible(enum status status)
 bool restart_can_start_later(enum status status)
 {
     return rule_of(status)->can_start_later;
+}
+
+static enum status memo_map(int file, struct restart_memo **out)
+{
+    *out = mmap(NULL, sizeof **out, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return *out != MAP_FAILED
+               ? STATUS_OK
+               : status_fail(STATUS_NOMEM, "cannot share what is known of the job's restarts: %s", strerror(errno));
+}
+
+enum status restart_memo_make(struct restart_memo **out, int *file_out)
+{
+    signal(SIGXFSZ, SIG_IGN); /* a limit of files is an error like others */
+    *file_out = memfd_create("restarts", MFD_CLOEXEC);
+    if (*file_out < 0 || ftruncate(*file_out, sizeof **out) != 0) {
+        return status_fail(STATUS_PEER, "cannot make a file in memory for the job's restarts: %s%s", strerror(errno),
+                           file_limit_text());
+    }
+    return memo_map(*file_out, out);
+}
+
+enum status restart_memo_take(int file, struct restart_memo **out)
+{
+    struct stat about;
+    if (fstat(file, &about) != 0 || about.st_size != (off_t)sizeof **out) {
+        return status_fail(STATUS_USAGE, "--memo is %d, expected a file that trainerd has made", file);
+    }
+    return memo_map(file, out);
 }

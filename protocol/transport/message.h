@@ -8,11 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MESSAGE_VERSION 5u
+#define MESSAGE_VERSION 6u
 #define MESSAGE_HELLO_1 1u /* the ids of older versions' hello */
 #define MESSAGE_HELLO_2 9u
 #define MESSAGE_HELLO_3 12u
 #define MESSAGE_HELLO_4 15u
+#define MESSAGE_HELLO_5 17u
 #define MESSAGE_ADDRESS_MOST_BYTES 16384u             /* of a transport's address */
 #define MESSAGE_NO_RANK UINT32_MAX                    /* message hello: any rank */
 #define MESSAGE_FRAME_MOST_BYTES ((uint32_t)16 << 20) /* of a control-socket frame's body */

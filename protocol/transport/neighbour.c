@@ -1,25 +1,19 @@
 #include "protocol/transport/neighbour.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-static void namespace_name(const char *path, char out[NEIGHBOUR_BYTES])
+void neighbour_self(char out[NEIGHBOUR_BYTES])
 {
-    ssize_t n = readlink(path, out, NEIGHBOUR_BYTES - 1);
-    out[n > 0 ? n : 0] = '\0';
-}
-
-void neighbour_self(bool shares_memory, struct neighbour *out)
-{
-    *out = (struct neighbour){0};
-    if (shares_memory) {
-        namespace_name("/proc/self/ns/ipc", out->memory);
+    static const char *const kinds[] = {"/proc/self/ns/ipc", "/proc/self/ns/net", "/proc/self/ns/pid"};
+    out[0] = '\0';
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char name[NEIGHBOUR_BYTES];
+        ssize_t n_name = readlink(kinds[i], name, sizeof name - 1);
+        name[n_name > 0 ? n_name : 0] = '\0';
+        size_t n = strlen(out);
+        snprintf(out + n, NEIGHBOUR_BYTES - n, "%s%s", n > 0 ? " " : "", name);
     }
-    namespace_name("/proc/self/ns/net", out->network);
-}
-
-bool neighbour_sleeps(const struct neighbour *one, const struct neighbour *other)
-{
-    return one->memory[0] != '\0' && strcmp(one->memory, other->memory) == 0 && strcmp(one->network, other->network) != 0;
 }

@@ -55,15 +55,19 @@ struct transport;
 /* Undo what UCX does to a process unasked, when it is loaded: handlers of SEGV, BUS, ILL and FPE, which keep others from taking these, and
  * warnings. transport_open does it, too. */
 void transport_calm(void);
+/* What a process takes of each kind of shared memory: UCX 1.13 4.3 MB before the first message, and more where messages wait. */
+#define TRANSPORT_SHARED_BYTES ((int64_t)8 << 20)
+#define TRANSPORT_SHARED "/dev/shm"
 
 /* Start UCX in this process (crash handlers off, host memory).
  *
+ *   devices      UCX_NET_DEVICES, where the environment has none (route_devices); NULL, "": all
  *   n_peer       most peers; self the own number; attempt fences messages
  *   n_send_most  most sends under way at once; transport_send waits (progressing) when they are all taken
  *   owns         the caller owns *out: transport_close
  *   errors       STATUS_PEER with UCX's own message
  */
-enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int n_send_most,
+enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int n_send_most, const char *devices,
                            const struct transport_events *events, struct transport **out);
 
 /* Flush what is under way (bounded to a few seconds), close the endpoints, stop UCX. NULL is allowed. */
@@ -73,8 +77,10 @@ void transport_close(struct transport *transport);
  * wait for them. */
 void transport_abandon(struct transport *transport);
 
-/* Own address, to be given to others. Borrowed for the transport's life. */
+/* Own address, to be given to others; the same without what processes of this machine share, for those that do not (neighbour.h). Borrowed for the
+ * transport's life. */
 const void *transport_address(const struct transport *transport, size_t *n_bytes_out);
+const void *transport_far_address(const struct transport *transport, size_t *n_bytes_out);
 
 /* The number and attempt become known only at wire-up: set before the first connect (open with n_peer 0 until then). */
 void transport_identify(struct transport *transport, uint32_t self, uint32_t n_peer, uint32_t attempt);
@@ -122,9 +128,6 @@ struct transport_traffic transport_traffic(const struct transport *transport);
 
 /* May bodies of payloads lie in a GPU's memory? Where this UCX was built for CUDA and finds it. */
 bool transport_reaches_gpus(const struct transport *transport);
-
-/* May it share memory with other processes of this machine? As UCX_TLS and the system allow. Before the first epoch: it allocates. */
-bool transport_shares_memory(const struct transport *transport);
 
 /* "UCX 1.13.1" */
 const char *transport_library(void);

@@ -10,12 +10,14 @@
 #include "protocol/file.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
+#include "protocol/transport/wakeup.h"
 
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <ucs/config/global_opts.h>
 #include <ucs/debug/debug.h>
 
@@ -24,6 +26,21 @@
 static enum status fail_ucx(const char *what, ucs_status_t status)
 {
     return status_fail(STATUS_PEER, "UCX cannot %s: %s%s", what, ucs_status_string(status), file_limit_text());
+}
+
+/* Without a worker for want of shared memory, perhaps. */
+static enum status fail_worker(ucs_status_t status)
+{
+    struct statvfs about;
+    int64_t has = statvfs(TRANSPORT_SHARED, &about) == 0 ? (int64_t)(about.f_bavail * about.f_bsize) : TRANSPORT_SHARED_BYTES;
+    if (has >= TRANSPORT_SHARED_BYTES) {
+        return fail_ucx("open a worker", status);
+    }
+    return status_fail(STATUS_PEER,
+                       "UCX cannot open a worker: %s: " TRANSPORT_SHARED
+                       " has %.1f MiB free, and each process needs %.0f MiB of it "
+                       "(docker run --shm-size)",
+                       ucs_status_string(status), (double)has / 0x1p20, (double)TRANSPORT_SHARED_BYTES / 0x1p20);
 }
 
 void transport_calm(void)
@@ -57,23 +74,40 @@ static bool reaches_gpus(ucp_context_h context)
     return ucp_context_query(context, &has) == UCS_OK && (has.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
 }
 
-static enum status ucx_open(struct transport *transport, uint32_t n_peer)
+static ucs_status_t context_open(struct transport *transport, uint32_t n_peer, const char *devices)
 {
-    transport_calm();
     ucp_params_t context = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
         .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
         .estimated_num_eps = n_peer,
     };
-    ucs_status_t status = ucp_init(&context, NULL, &transport->context);
+    ucp_config_t *config;
+    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (devices != NULL && devices[0] != '\0' && getenv("UCX_NET_DEVICES") == NULL) {
+        status = ucp_config_modify(config, "NET_DEVICES", devices);
+    }
+    status = status == UCS_OK ? ucp_init(&context, config, &transport->context) : status;
+    ucp_config_release(config);
+    return status;
+}
+
+static enum status ucx_open(struct transport *transport, uint32_t n_peer, const char *devices)
+{
+    transport_calm();
+    ucs_status_t status = context_open(transport, n_peer, devices);
     if (status != UCS_OK) {
         return fail_ucx("start", status);
     }
     transport->reaches_gpus = reaches_gpus(transport->context);
     ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SINGLE};
+    wakeup_guard(true);
     status = ucp_worker_create(transport->context, &worker, &transport->worker);
+    wakeup_guard(false);
     if (status != UCS_OK) {
-        return fail_ucx("open a worker", status);
+        return fail_worker(status);
     }
     status = transport_hear(transport);
     if (status != UCS_OK) {
@@ -83,18 +117,25 @@ static enum status ucx_open(struct transport *transport, uint32_t n_peer)
     if (status != UCS_OK) {
         return fail_ucx("give an event descriptor", status);
     }
+    transport->far = (ucp_worker_attr_t){.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS,
+                                         .address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY};
+    status = ucp_worker_query(transport->worker, &transport->far);
+    if (status != UCS_OK) {
+        transport->far.address = NULL;
+        return fail_ucx("name an address of its networks", status);
+    }
     status = ucp_worker_get_address(transport->worker, &transport->address, &transport->n_address);
     return status == UCS_OK ? STATUS_OK : fail_ucx("name an address", status);
 }
 
-enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int n_send_most,
+enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int n_send_most, const char *devices,
                            const struct transport_events *events, struct transport **out)
 {
     struct transport *transport = memory_alloc(1, sizeof *transport);
     transport->events = *events;
     transport_records_make(transport, n_send_most);
     transport_identify(transport, self, n_peer, attempt);
-    enum status status = ucx_open(transport, n_peer);
+    enum status status = ucx_open(transport, n_peer, devices);
     if (status != STATUS_OK) {
         transport_close(transport);
         return status;
@@ -167,6 +208,9 @@ void transport_close(struct transport *transport)
         if (transport->address != NULL) {
             ucp_worker_release_address(transport->worker, transport->address);
         }
+        if (transport->far.address != NULL) {
+            ucp_worker_release_address(transport->worker, transport->far.address);
+        }
         ucp_worker_destroy(transport->worker);
     }
     if (transport->context != NULL) {
@@ -182,6 +226,12 @@ const void *transport_address(const struct transport *transport, size_t *n_bytes
 {
     *n_bytes_out = transport->n_address;
     return transport->address;
+}
+
+const void *transport_far_address(const struct transport *transport, size_t *n_bytes_out)
+{
+    *n_bytes_out = transport->far.address_length;
+    return transport->far.address;
 }
 
 enum status transport_seal(struct transport *transport, const struct seal_secret *secret, const uint8_t *near)
@@ -222,20 +272,6 @@ int transport_event_fd(const struct transport *transport)
 bool transport_reaches_gpus(const struct transport *transport)
 {
     return transport->reaches_gpus;
-}
-
-/* UCX 1.13 names the transports of a context in a text alone. */
-bool transport_shares_memory(const struct transport *transport)
-{
-    char *text = NULL;
-    size_t n;
-    FILE *file = open_memstream(&text, &n);
-    ASSERT(file != NULL);
-    ucp_context_print_info(transport->context, file);
-    fclose(file);
-    bool shares = strstr(text, "posix/") != NULL || strstr(text, "sysv/") != NULL;
-    free(text);
-    return shares;
 }
 
 bool transport_seals(const struct transport *transport)

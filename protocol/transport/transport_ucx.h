@@ -38,6 +38,7 @@ struct transport {
     ucp_worker_h worker;
     ucp_address_t *address;
     size_t n_address;
+    ucp_worker_attr_t far; /* its address */
     int event_fd;
     ucp_ep_h *endpoints; /* n_peer; NULL where not connected */
     uint32_t self, n_peer, attempt;

@@ -69,7 +69,7 @@ static void side_open(struct side *side, uint32_t self, char *buffers, int socke
     size_t n;
     *side = (struct side){.buffers = buffers};
     memset(side->buffers, 1, N_BUFFER * PIECE_BYTES);
-    check(transport_open(self, 3, 1, 64, &events, &side->transport));
+    check(transport_open(self, 3, 1, 64, NULL, &events, &side->transport));
     if (cipher != SEAL_NONE) {
         check(transport_seal(side->transport, &secret, near));
     }

@@ -354,9 +354,10 @@ static void ends_close(void)
 
 /* --- the transport, and the heartbeats' count --- */
 
-enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int n_send_most,
+enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int n_send_most, const char *devices,
                            const struct transport_events *events, struct transport **out)
 {
+    (void)devices;
     ASSERT(n_peer == N_RANK + 1 && attempt == ATTEMPT && n_send_most > 0);
     ends[1] = (struct transport){.events = *events, .self = self};
     *out = &ends[1];
@@ -397,6 +398,11 @@ const void *transport_address(const struct transport *transport, size_t *n_bytes
     return transport;
 }
 
+const void *transport_far_address(const struct transport *transport, size_t *n_bytes_out)
+{
+    return transport_address(transport, n_bytes_out);
+}
+
 enum status transport_connect(struct transport *transport, uint32_t peer, const void *address, size_t n_bytes)
 {
     (void)transport;
@@ -421,12 +427,6 @@ bool transport_seals(const struct transport *transport)
 }
 
 bool transport_reaches_gpus(const struct transport *transport)
-{
-    (void)transport;
-    return false;
-}
-
-bool transport_shares_memory(const struct transport *transport)
 {
     (void)transport;
     return false;

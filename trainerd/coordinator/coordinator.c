@@ -76,22 +76,22 @@ static void report_workers(struct coordinator *c)
     free(workers);
 }
 
-/* Processes in network namespaces of their own on one machine, as containers are and `ip netns` makes them. */
-static void report_sleepers(struct coordinator *c)
+/* Processes in namespaces of their own on one machine, as those of containers are. */
+static void report_apart(struct coordinator *c)
 {
     uint32_t one, other;
     char who[32] = "the coordinator";
-    if (!fleet_sleepers(c->fleet, &one, &other)) {
+    if (!fleet_apart(c->fleet, &one, &other)) {
         return;
     }
     if (other < (uint32_t)c->job.workers.count) {
         snprintf(who, sizeof who, "worker %u", other);
     }
-    progress_print(&c->progress,
-                   "warning: worker %u and %s are on one machine in different network namespaces, where UCX shares memory and "
-                   "cannot wake a process that waits: epochs take several times as long. Start trainerd and every worker with "
-                   "UCX_TLS=tcp in the environment",
-                   one, who);
+    progress_print(
+        &c->progress,
+        "worker %u and %s are on one machine in different namespaces, as containers have them: what they exchange goes "
+        "over the network, not through shared memory",
+        one, who);
 }
 
 static void report_machines(struct coordinator *c)
@@ -102,7 +102,7 @@ static void report_machines(struct coordinator *c)
     if (fleet_cipher(c->fleet) != SEAL_NONE) {
         progress_print(&c->progress, "messages of workers and coordinator are sealed: %s", c->cipher);
     }
-    report_sleepers(c);
+    report_apart(c);
     if (job_sampling_is_placed(&c->job)) {
         progress_print(&c->progress,
                        "%lld worker%s on %u machine%s: exchange.sampling_local makes results depend on which parts share one",
@@ -261,6 +261,25 @@ static enum status train(struct coordinator *c)
 
 /* --- attempts --- */
 
+/* What the next coordinator needs, should this one die. */
+static void remember(const struct coordinator *c)
+{
+    struct restart_memo *memo = c->options->memo;
+    if (memo != NULL) {
+        memo->n_restart_most = c->job.workers.max_restarts;
+        memcpy(memo->dir, c->run.dir, sizeof memo->dir);
+        memcpy(memo->base, c->run.base, sizeof memo->base);
+    }
+}
+
+/* Has an earlier coordinator of the job saved anything? */
+static bool has_saved(const struct restart_memo *memo)
+{
+    char path[PATH_MAX];
+    return memo->dir[0] != '\0' && snprintf(path, sizeof path, "%s/checkpoint", memo->dir) < PATH_MAX &&
+           checkpoint_exists(path);
+}
+
 static enum status run(struct coordinator *c)
 {
     events_state(c->events, "PREPARING");
@@ -291,6 +310,7 @@ static enum status run(struct coordinator *c)
     if (status != STATUS_OK) {
         return status;
     }
+    remember(c);
     c->memory = memory_alloc((size_t)c->job.workers.count, sizeof *c->memory);
     c->libraries = memory_alloc((size_t)c->job.workers.count, sizeof *c->libraries);
     status = train(c);
@@ -337,8 +357,7 @@ static void release(struct coordinator *c, enum status status)
 /* The facts of an attempt that decide about the next one. */
 struct attempt_end {
     struct run_folder run; /* a restart in the foreground goes on in it */
-    int64_t max_restarts;
-    bool has_saved; /* a checkpoint of this job exists */
+    bool has_saved;        /* a checkpoint of this job exists */
 };
 
 static enum status attempt(const struct coordinator_options *options, struct events *events, struct attempt_end *end)
@@ -355,7 +374,6 @@ static enum status attempt(const struct coordinator_options *options, struct eve
     }
     enum status status = run(c);
     progress_end(&c->progress);
-    end->max_restarts = c->job.workers.max_restarts;
     end->has_saved = end->has_saved || c->training.has_saved;
     /* Closing may fail, too; the first reason is reported. */
     char reason[1024];
@@ -369,19 +387,23 @@ static enum status attempt(const struct coordinator_options *options, struct eve
 /* A job without a supervisor: begin again as often as the restart policy allows. */
 static enum status attempts(const struct coordinator_options *options)
 {
+    struct restart_memo own = {0}, *memo = options->memo != NULL ? options->memo : &own;
     struct coordinator_options now = *options;
-    struct attempt_end end = {.has_saved = options->resume};
+    struct attempt_end end = {.has_saved = options->resume || has_saved(memo)};
     const struct restart_backoff at_once = {0};
-    for (int64_t n = 0;; n++) {
+    now.memo = memo;
+    for (;;) {
+        now.resume = end.has_saved;
         enum status status = attempt(&now, NULL, &end);
-        const struct restart_failure failure = {.status = status, .n_restart = n, .n_restart_most = end.max_restarts};
+        const struct restart_failure failure = {
+            .status = status, .n_restart = memo->n_restart, .n_restart_most = memo->n_restart_most};
         if (interrupt_asked != 0 || !restart_decide(RESTART_RUNNER_FOREGROUND, &at_once, &failure).restarts) {
             return status;
         }
-        fprintf(stderr, "lost: %s; restart %lld of %lld, from %s\n", status_reason(), (long long)n + 1,
-                (long long)end.max_restarts, end.has_saved ? "the last checkpoint" : "the beginning");
+        memo->n_restart++;
+        fprintf(stderr, "lost: %s; restart %lld of %lld, from %s\n", status_reason(), (long long)memo->n_restart,
+                (long long)memo->n_restart_most, end.has_saved ? "the last checkpoint" : "the beginning");
         interrupt_mode(INTERRUPT_MODE_EXIT);
-        now.resume = end.has_saved;
     }
 }
 

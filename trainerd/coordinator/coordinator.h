@@ -7,6 +7,7 @@
 #include "protocol/status.h"
 
 #include "protocol/job_files.h"
+#include "trainerd/restart.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,6 +26,7 @@ struct coordinator_options {
     const struct job_files *files; /* those of that folder, inherited; NULL: they are opened by name */
     uint32_t attempt;              /* at this job, counted by the supervisor; 0: none */
     bool waits;                    /* until another attempt of the job has ended */
+    struct restart_memo *memo;     /* of earlier coordinators of the job, and for later ones; NULL: there are none */
 };
 
 /* Run the job to its end. Progress goes to stderr; the caller prints the reason of a failure, status_reason.

@@ -4,6 +4,7 @@
 #include "protocol/memory.h"
 #include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/device_choice.h"
+#include "trainerd/coordinator/fleet/room.h"
 #include "trainerd/coordinator/launcher.h"
 #include "trainerd/coordinator/results/report.h"
 #include "worker/plan/memory_plan.h"
@@ -352,7 +353,15 @@ static enum status read_job(struct coordinator *c)
     if (status != STATUS_OK) {
         return status;
     }
-    return c->run.home[0] != '\0' ? STATUS_OK : run_folder_init(&c->run, &c->job, options->folder, options->files);
+    if (c->run.home[0] != '\0') {
+        return STATUS_OK;
+    }
+    status = run_folder_init(&c->run, &c->job, options->folder, options->files);
+    if (options->memo != NULL) { /* of a coordinator that has died */
+        memcpy(c->run.dir, options->memo->dir, sizeof c->run.dir);
+        memcpy(c->run.base, options->memo->base, sizeof c->run.base);
+    }
+    return status;
 }
 
 /* What a checkpoint has of each part, where epochs keep payloads, or what was lost of them. */
@@ -415,6 +424,7 @@ enum status coordinator_prepare(struct coordinator *c)
     status = options->resume ? load_checkpoint(c) : status;
     status = status == STATUS_OK ? device_choose(options->resume ? &c->checkpoint : NULL, !options->plan, &c->job) : status;
     status = status == STATUS_OK ? launcher_limit(&c->job) : status;
+    status = status == STATUS_OK && !options->plan ? room_check(&c->job) : status;
     status = status == STATUS_OK ? load(c) : status;
     status = status == STATUS_OK ? cut(c) : status;
     if (status == STATUS_OK) {

@@ -28,6 +28,7 @@
 struct link {
     int socket;
     bool talks;
+    bool is_cut;
     struct control_decoder decoder;
     pthread_mutex_t sending; /* the socket's other direction, and numbers of sealed frames */
     struct control_seal seal;
@@ -154,8 +155,8 @@ static bool bytes_send(struct link *link, char *bytes, size_t n)
 
 static enum status frame_send(struct link *link, void *frame, size_t n_bytes)
 {
-    return bytes_send(link, frame, n_bytes) ? STATUS_OK
-                                            : status_fail(STATUS_PEER, "cannot send to the coordinator: %s", strerror(errno));
+    link->is_cut = !bytes_send(link, frame, n_bytes);
+    return link->is_cut ? status_fail(STATUS_PEER, "cannot send to the coordinator: %s", strerror(errno)) : STATUS_OK;
 }
 
 enum status link_send(struct link *link, void *frame, size_t n_bytes)
@@ -201,10 +202,21 @@ static enum status bytes_receive(struct link *link)
         n = recv(link->socket, buffer, capacity, 0);
     } while (n < 0 && errno == EINTR);
     if (n <= 0) {
+        link->is_cut = true;
         return status_fail(STATUS_PEER, "lost the coordinator: %s", n == 0 ? "it closed the connection" : strerror(errno));
     }
     control_decoder_fill(&link->decoder, (size_t)n);
     return STATUS_OK;
+}
+
+void link_route(const struct link *link, struct route *out)
+{
+    route_of(link->socket, out);
+}
+
+bool link_is_cut(const struct link *link)
+{
+    return link->is_cut;
 }
 
 enum status link_receive(struct link *link, struct control_frame *out)

@@ -9,6 +9,7 @@
 
 #include "protocol/status.h"
 #include "protocol/transport/control.h"
+#include "protocol/transport/route.h"
 #include "protocol/transport/seal.h"
 
 #include <stdbool.h>
@@ -25,6 +26,12 @@ struct link;
  */
 enum status link_open(const char *join, double join_timeout_s, bool talks, struct link **out);
 void link_close(struct link *link);
+
+/* The way to the coordinator. */
+void link_route(const struct link *link, struct route *out);
+
+/* Has the coordinator ended the connection without a word? */
+bool link_is_cut(const struct link *link);
 
 /* Send a frame that was allocated, and free it. errors  STATUS_PEER */
 enum status link_send(struct link *link, void *frame, size_t n_bytes);

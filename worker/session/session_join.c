@@ -1,6 +1,7 @@
 /* Wire-up over the control socket: coordinator and worker prove the token to each other, addresses of the transport are swapped. */
 #include "protocol/clock.h"
 #include "protocol/fault.h"
+#include "protocol/file.h"
 #include "protocol/log.h"
 #include "protocol/memory.h"
 #include "protocol/printable.h"
@@ -17,13 +18,17 @@
 
 /* Sends under way at once; more wait for their turn inside transport_send. */
 #define N_SEND 256
+#define FILES_OWN 24                /* a worker's open files: 17, and its device's and the spill's */
+#define FILES_EACH 2                /* for each other process, over TCP */
+#define AGAIN_MOST_NS 60000000000ll /* a worker joins again and again for no longer than this */
 
 /* A worker's end of the proof. */
 struct join {
     const char *token;
     struct join_nonces nonces;
     char boot[CLOCK_BOOT_BYTES]; /* the machine */
-    struct neighbour neighbour;
+    char namespaces[NEIGHBOUR_BYTES];
+    char at[ROUTE_TEXT_BYTES];
 };
 
 static enum status hello_send(struct session *session, const struct session_setup *setup, const struct join *join)
@@ -31,20 +36,22 @@ static enum status hello_send(struct session *session, const struct session_setu
     char host[64] = "";
     gethostname(host, sizeof host - 1);
     cpu_set_t cores;
-    size_t n_address, n;
+    size_t n_address, n_far, n;
     const void *address = transport_address(session->transport, &n_address);
+    const void *far = transport_far_address(session->transport, &n_far);
     struct message_hello hello = {
         .version = MESSAGE_VERSION,
         .nonce = {join->nonces.worker, JOIN_NONCE_BYTES},
         .host = message_text(setup->host != NULL ? setup->host : host),
         .machine = message_text(join->boot),
-        .memory = message_text(join->neighbour.memory),
-        .network = message_text(join->neighbour.network),
+        .namespaces = message_text(join->namespaces),
+        .at = message_text(join->at),
         .pid = (uint32_t)getpid(),
         .rank = setup->rank,
         .n_core = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint32_t)CPU_COUNT(&cores) : 1,
         .ciphers = seal_ciphers(),
         .address = {address, (uint32_t)n_address},
+        .far_address = {far, (uint32_t)n_far},
         .proof = join_proof_blank(),
     };
     void *frame = control_frame_hello(&hello, &n);
@@ -89,6 +96,21 @@ static enum status proven_expect(struct session *session, const struct join *joi
     return status;
 }
 
+static enum status peer_connect(struct session *session, const struct join *join, uint32_t peer, const struct message_span *at,
+                                const struct message_span *address)
+{
+    enum status status = transport_connect(session->transport, peer, address->at, address->n_bytes);
+    if (status != STATUS_OK) {
+        char who[24] = "the coordinator", where[ROUTE_TEXT_BYTES];
+        if (peer < session->n_rank) {
+            snprintf(who, sizeof who, "worker %u", peer);
+        }
+        snprintf(where, sizeof where, "%.*s", (int)(at->n_bytes < 90 ? at->n_bytes : 90), (const char *)at->at);
+        return route_fail(status, who, where, join->at);
+    }
+    return STATUS_OK;
+}
+
 /* From now on messages are sealed, where the coordinator says so. */
 static enum status seal_start(struct session *session, const struct join *join, const struct message_welcome *welcome)
 {
@@ -110,11 +132,44 @@ static enum status seal_start(struct session *session, const struct join *join, 
     return transport_seal(session->transport, &secret, welcome->near.at);
 }
 
-static enum status welcome_take(struct session *session, const struct join *join)
+/* Say who this is, and wait to be welcomed. */
+static enum status greet(struct session *session, const struct session_setup *setup, struct join *join, bool says,
+                         struct control_frame *out)
+{
+    enum status status = challenge_take(session, join);
+    status = status == STATUS_OK ? hello_send(session, setup, join) : status;
+    if (status == STATUS_OK && says) {
+        session_say(session, "connected to %s, waiting until the job's other workers are, too", setup->join);
+    }
+    return status == STATUS_OK ? proven_expect(session, join, MESSAGE_ID_welcome, out) : status;
+}
+
+/* A coordinator that many connect to closes connections that have proved nothing yet, the oldest first, without a word. This one may be among them:
+ * try again, as long as something listens there. */
+static enum status welcome_await(struct session *session, const struct session_setup *setup, struct join *join,
+                                 struct control_frame *out)
+{
+    const int64_t by = clock_ns() + AGAIN_MOST_NS;
+    enum status status = greet(session, setup, join, true, out);
+    while (status != STATUS_OK && link_is_cut(session->link) && clock_ns() < by) {
+        struct link *next;
+        char reason[256];
+        snprintf(reason, sizeof reason, "%s", status_reason());
+        if (link_open(setup->join, 0, false, &next) != STATUS_OK) {
+            return status_fail(status, "%s", reason); /* it is gone, which is why it closed */
+        }
+        link_close(session->link);
+        session->link = next;
+        status = greet(session, setup, join, false, out);
+    }
+    return status;
+}
+
+static enum status welcome_take(struct session *session, const struct session_setup *setup, struct join *join)
 {
     struct control_frame frame;
     struct message_welcome welcome;
-    enum status status = proven_expect(session, join, MESSAGE_ID_welcome, &frame);
+    enum status status = welcome_await(session, setup, join, &frame);
     if (status == STATUS_OK) {
         status = message_decode_welcome(frame.body, frame.n_bytes, &welcome);
     }
@@ -127,6 +182,13 @@ static enum status welcome_take(struct session *session, const struct join *join
     if (welcome.n_rank != session->job.workers.count || welcome.rank >= welcome.n_rank) {
         return status_fail(STATUS_PEER, "the coordinator makes this worker %u of %u, expected one of %lld", welcome.rank,
                            welcome.n_rank, (long long)session->job.workers.count);
+    }
+    char what[64];
+    snprintf(what, sizeof what, "a worker of %u", welcome.n_rank);
+    bool is_local = session->job.workers.launcher == JOB_LAUNCHER_LOCAL;
+    status = is_local ? STATUS_OK : file_room(FILES_OWN + FILES_EACH * (int64_t)welcome.n_rank, what);
+    if (status != STATUS_OK) {
+        return status;
     }
     transport_identify(session->transport, welcome.rank, welcome.n_rank + 1, welcome.attempt);
     status = seal_start(session, join, &welcome);
@@ -150,7 +212,7 @@ static enum status welcome_take(struct session *session, const struct join *join
     if (session->spill != NULL) {
         spill_limit(session->spill, 0); /* one part after another, until there is a plan */
     }
-    return transport_connect(session->transport, session->n_rank, welcome.address.at, welcome.address.n_bytes);
+    return peer_connect(session, join, session->n_rank, &welcome.at, &welcome.address);
 }
 
 static enum status peers_take(struct session *session, const struct join *join)
@@ -164,7 +226,7 @@ static enum status peers_take(struct session *session, const struct join *join)
             status = message_decode_peer(frame.body, frame.n_bytes, &peer);
         }
         if (status == STATUS_OK) {
-            status = transport_connect(session->transport, peer.rank, peer.address.at, peer.address.n_bytes);
+            status = peer_connect(session, join, peer.rank, &peer.at, &peer.address);
         }
     }
     return status;
@@ -173,21 +235,20 @@ static enum status peers_take(struct session *session, const struct join *join)
 enum status session_join(struct session *session, const struct session_setup *setup)
 {
     const struct transport_events events = {session, session_place, session_arrived};
-    enum status status = transport_open(0, 0, 0, N_SEND, &events, &session->transport);
-    if (status == STATUS_OK) {
-        status = link_open(setup->join, setup->join_timeout_s, setup->talks, &session->link);
-    }
     struct join join = {.token = setup->token};
     clock_boot_id(join.boot);
+    neighbour_self(join.namespaces);
+    enum status status = file_room(FILES_OWN, "a worker");
+    status = status == STATUS_OK ? link_open(setup->join, setup->join_timeout_s, setup->talks, &session->link) : status;
     if (status == STATUS_OK) {
-        neighbour_self(transport_shares_memory(session->transport), &join.neighbour);
+        struct route route;
+        char devices[ROUTE_DEVICES_BYTES];
+        link_route(session->link, &route);
+        route_print(&route, join.at);
+        route_devices(&route, 1, devices);
+        status = transport_open(0, 0, 0, N_SEND, devices, &events, &session->transport);
     }
-    status = status == STATUS_OK ? challenge_take(session, &join) : status;
-    status = status == STATUS_OK ? hello_send(session, setup, &join) : status;
-    if (status == STATUS_OK) {
-        session_say(session, "connected to %s, waiting until the job's other workers are, too", setup->join);
-    }
-    status = status == STATUS_OK ? welcome_take(session, &join) : status;
+    status = status == STATUS_OK ? welcome_take(session, setup, &join) : status;
     status = status == STATUS_OK ? peers_take(session, &join) : status;
     if (status == STATUS_OK) {
         status = link_watch(session->link, session->job.workers.heartbeat_timeout, setup->signals);

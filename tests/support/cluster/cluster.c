@@ -75,7 +75,7 @@ static void rank_connect(struct rank *r)
     int n_part = (int)r->job.partition.parts;
     int n_kept = KEPT_N_FLIGHT * (int)r->n_rank;
     check(exchange_open(n_part * n_part + n_kept + 16, n_part * n_part + KEPT_N_FLIGHT + 2, &r->exchange));
-    check(transport_open(r->rank, r->n_rank, 1, 64, &events, &r->transport));
+    check(transport_open(r->rank, r->n_rank, 1, 64, NULL, &events, &r->transport));
     size_t n_bytes;
     const void *address = transport_address(r->transport, &n_bytes);
     r->board->address[r->rank].n_bytes = n_bytes;

@@ -170,7 +170,6 @@ void process_start(struct process *process, const struct machine *machine, const
         if (machine != NULL) {
             /* UCX takes both machines for one host; between hosts there is no shared memory. A test may say otherwise. */
             setenv("UCX_TLS", "tcp", 0);
-            setenv("UCX_NET_DEVICES", "wire", 1);
         }
         if ((machine == NULL || machine_enter(machine)) && (alone == NULL || files_hide(folder, alone)) && chdir(folder) == 0) {
             execv(arguments[0], (char *const *)arguments);

@@ -107,7 +107,8 @@ Test(trainerd, wrong_usage_leaves_with_2_and_says_what_was_wrong)
 
 Test(trainerd, a_job_is_handed_to_the_coordinator_beside_it_with_its_settings)
 {
-    coordinator_write("#!/bin/sh\n[ $1 = --parent ] && [ $2 = $PPID ] && shift 2\nfor a; do echo \"<$a>\"; done\n"
+    coordinator_write("#!/bin/sh\n[ $1 = --parent ] && [ $2 = $PPID ] && shift 2\n"
+                      "[ $1 = --memo ] && [ -e /proc/self/fd/$2 ] && shift 2\nfor a; do echo \"<$a>\"; done\n"
                       "echo progress >&2\nexit 65\n");
     EXPECT(65, "progress", "--config", "job.toml", "--set", "name=a b", "--resume", "--set", "train.epochs=3");
     cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--set>\n<name=a b>\n<--set>\n<train.epochs=3>\n<--resume>\n");
@@ -149,6 +150,19 @@ Test(trainerd, a_coordinator_ended_from_outside_is_no_bug_of_ours)
 {
     coordinator_write("#!/bin/sh\nkill -QUIT $$\n");
     EXPECT(69, "trainer-coordinator was ended by signal 3 (Quit)", "--config", "job.toml");
+}
+
+/* As workers.max_restarts allows, which the coordinator writes down; one that is stopped by its user is not followed by another. */
+Test(trainerd, a_coordinator_that_dies_is_followed_by_another_as_often_as_the_job_allows)
+{
+    coordinator_write("#!/bin/sh\nfile=/proc/self/fd/$4\necho \"starts $(od -An -tu1 -N1 $file)\"\n"
+                      "printf '\\002' | dd of=$file bs=1 seek=8 conv=notrunc status=none\nkill -ABRT $$\n");
+    EXPECT(70, "lost: trainer-coordinator was ended by signal 6 (Aborted); restart 2 of 2", "--config", "job.toml");
+    cr_assert_str_eq(printed, "starts    0\nstarts    1\nstarts    2\n");
+    coordinator_write("#!/bin/sh\nprintf '\\002' | dd of=/proc/self/fd/$4 bs=1 seek=8 conv=notrunc status=none\n"
+                      "echo starts\nkill -TERM $PPID\nwhile :; do sleep 0.01; done\n");
+    EXPECT(75, "trainer-coordinator was ended by signal 15", "--config", "job.toml");
+    cr_assert_str_eq(printed, "starts\n");
 }
 
 /* Start with a coordinator that says "ready" into a pipe, wait for that, and send the signal. */

@@ -8,9 +8,11 @@
 
 #include <criterion/criterion.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #define JOIN "10.77.0.1:7700"
@@ -158,24 +160,55 @@ Test(hosts, workers_on_two_machines_leave_the_same_files_as_one_worker_here)
     results_expect_same(folder_path("alone"), folder_path("apart"), false);
 }
 
-/* UCX takes both machines for one, and shares memory where it cannot wake a process. */
-Test(hosts, workers_that_share_memory_and_no_network_are_told_to_use_tcp)
+/* UCX takes both machines for one, and would share memory where it cannot wake a process. */
+Test(hosts, workers_that_share_memory_and_no_network_exchange_rows_over_the_network)
 {
-    for (int tcp = 0; tcp <= 1; tcp++) {
-        setenv("UCX_TLS", tcp ? "tcp" : "all", 1);
-        COORDINATE("--set", "train.epochs=2", "--set", "workers.count=2");
-        join(0, north, token);
-        process_await(&coordinator, "worker 0 joined: ");
-        join(1, south, token);
-        expect_end(&coordinator, 0, "results in ");
-        bool warned = strstr(coordinator.words, "warning: worker 0 and worker 1 are on one machine in different network "
-                                                "namespaces") != NULL &&
-                      strstr(coordinator.words, "with UCX_TLS=tcp in the environment") != NULL;
-        cr_assert_eq(warned, !tcp, "%s", coordinator.words);
-        expect_end(&workers[0], 0, "");
-        expect_end(&workers[1], 0, "");
-    }
+    setenv("UCX_TLS", "all", 1);
+    COORDINATE("--set", "train.epochs=2", "--set", "workers.count=2", "--set", "output.dir=o");
+    join(0, north, token);
+    process_await(&coordinator, "worker 0 joined: ");
+    join(1, south, token);
+    expect_end(&coordinator, 0, "worker 0 and worker 1 are on one machine in different namespaces");
+    expect_end(&workers[0], 0, "");
+    expect_end(&workers[1], 0, "");
     unsetenv("UCX_TLS");
+}
+
+/* On each machine an interface with the address that all machines have there, and one of a network that leads elsewhere. */
+static void networks_make(void)
+{
+    char command[512];
+    for (int i = 0; i < 2; i++) {
+        snprintf(command, sizeof command,
+                 "ip link add docker0 type veth peer name inner && ip addr add 172.17.0.1/16 dev docker0 && "
+                 "ip link add storage type veth peer name disk && ip addr add 192.168.%d.9/24 dev storage && "
+                 "for i in docker0 inner storage disk; do ip link set $i up; done && "
+                 "until [ $(ip -br link show up | grep -c LOWER_UP) -ge 6 ]; do sleep 0.01; done",
+                 i);
+        cr_assert_eq(machine_run(&machines[i], command), 0);
+    }
+}
+
+Test(hosts, rows_take_the_network_by_which_a_worker_joined)
+{
+    networks_make();
+    COORDINATE("--set", "output.dir=o", "--set", "workers.count=2");
+    join(0, north, token);
+    join(1, south, token);
+    expect_end(&coordinator, 0, "results in o");
+    expect_end(&workers[0], 0, "");
+    expect_end(&workers[1], 0, "");
+}
+
+Test(hosts, a_network_that_leads_nowhere_is_named_with_both_addresses_and_the_setting)
+{
+    networks_make();
+    COORDINATE("--set", "output.dir=o", "--set", "workers.count=1");
+    setenv("UCX_NET_DEVICES", "storage", 1);
+    join(0, south, token);
+    expect_end(&coordinator, 69,
+               ": worker 0 on south is at 10.77.0.2 (wire), this process at 10.77.0.1 (wire). UCX_NET_DEVICES=INTERFACE");
+    expect_end(&workers[0], 69, "the coordinator ended the job: ");
 }
 
 Test(hosts, a_worker_with_the_wrong_token_is_told_so_and_the_job_goes_on)
@@ -321,4 +354,27 @@ Test(hosts, after_a_cut_cable_the_next_attempt_ends_with_the_same_bits)
     workers[0] = (struct process){0};
     go_on(50);
     expect_undisturbed();
+}
+
+/* --- names that are the machine's own --- */
+
+/* In namespaces of the test's own: as Debian writes /etc/hosts. */
+Test(hosts, a_name_that_is_a_loopback_address_here_is_warned_of_with_the_line_that_says_so)
+{
+    folder_write("hosts", "127.0.0.1\tlocalhost\n# 10.77.0.1 node1\n127.0.1.1\tnode1.example node1\n");
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount(folder_path("hosts"), "/etc/hosts", NULL, MS_BIND, NULL) != 0) {
+        cr_skip_test("/etc/hosts cannot be replaced");
+    }
+    static const char *const listens[] = {"workers.listen=NODE1:0", "workers.listen=localhost:0", "workers.listen=127.0.1.1:0"};
+    for (int i = 0; i < 3; i++) {
+        process_start(&coordinator, NULL, folder, NULL,
+                      (const char *const[]){coordinator_path, "--config", "job.toml", "--set", "workers.launcher=manual",
+                                            "--set", "workers.token_file=secret", "--set", listens[i], NULL});
+        process_await(&coordinator, "waiting for ");
+        cr_assert_eq(kill(coordinator.pid, SIGTERM), 0);
+        expect_end(&coordinator, 75, "");
+        bool warned = strstr(coordinator.words, "workers.listen: 'NODE1' is 127.0.1.1 here, by line 3 of /etc/hosts: ") != NULL;
+        cr_expect_eq(warned, i == 0, "%s: %s", listens[i], coordinator.words);
+    }
 }

@@ -12,6 +12,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -287,6 +288,99 @@ Test(join, strangers_who_say_nothing_keep_no_worker_out)
     expect_exit(pid, 0);
 }
 
+/* 40 connections that say nothing, closed and made again without end. */
+static void flood_run(int port)
+{
+    enum { N = 40 };
+    struct sockaddr_in where = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+    int silent[N];
+    close(stranger(port));
+    for (;;) {
+        for (int i = 0; i < N; i++) {
+            silent[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+            if (connect(silent[i], (struct sockaddr *)&where, sizeof where) != 0) {
+                _exit(errno == ECONNREFUSED ? 0 : 95); /* all have joined */
+            }
+        }
+        for (int i = 0; i < N; i++) {
+            close(silent[i]);
+        }
+    }
+}
+
+static void joiner_run(int port)
+{
+    char secret[256];
+    freopen("/dev/null", "w", stderr);
+    token_await(secret, sizeof secret);
+    worker_exec(port, "token");
+}
+
+Test(join, connections_that_come_and_go_keep_no_worker_out)
+{
+    enum { N_WORKER = 8 };
+    int port;
+    struct job job = manual(N_WORKER, &port);
+    pid_t flood = beside(flood_run, port), workers[N_WORKER];
+    for (int i = 0; i < N_WORKER; i++) {
+        workers[i] = beside(joiner_run, port);
+    }
+    struct fleet *fleet;
+    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_OK, "%s", status_reason());
+    fleet_close(fleet);
+    for (int i = 0; i < N_WORKER; i++) {
+        expect_exit(workers[i], 0);
+    }
+    expect_exit(flood, 0);
+}
+
+static int relay; /* listens, before the coordinator */
+
+/* Close the first connections, as a coordinator does that has too many; then pass on what both say. */
+static void relay_run(int port)
+{
+    char bytes[4096];
+    struct pollfd sides[2] = {{.events = POLLIN}, {.events = POLLIN}};
+    for (int i = 0; i < 4; i++) {
+        close(sides[0].fd > 0 ? sides[0].fd : -1);
+        sides[0].fd = accept(relay, NULL, NULL);
+    }
+    sides[1].fd = stranger(port);
+    close(relay);
+    for (;;) {
+        poll(sides, 2, -1);
+        for (int i = 0; i < 2; i++) {
+            ssize_t n = sides[i].revents != 0 ? recv(sides[i].fd, bytes, sizeof bytes, 0) : -1;
+            if (n == 0) {
+                _exit(0);
+            }
+            if (n > 0) {
+                send_all(sides[1 - i].fd, bytes, (size_t)n);
+            }
+        }
+    }
+}
+
+Test(join, a_worker_whose_connection_is_closed_before_it_is_welcomed_joins_again)
+{
+    int port;
+    struct job job = manual(1, &port);
+    struct sockaddr_in where = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof where;
+    relay = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(relay, (struct sockaddr *)&where, n), 0);
+    cr_assert_eq(listen(relay, 8), 0);
+    cr_assert_eq(getsockname(relay, (struct sockaddr *)&where, &n), 0);
+    pid_t between = beside(relay_run, port), worker = beside(joiner_run, ntohs(where.sin_port));
+    close(relay);
+    struct fleet *fleet;
+    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_OK, "%s", status_reason());
+    fleet_close(fleet);
+    expect_exit(worker, 0);
+    expect_exit(between, 0);
+}
+
 /* A worker's hello with its job's token, from a process that says no more. */
 static void mute_run(int port)
 {
@@ -296,13 +390,15 @@ static void mute_run(int port)
     size_t n_address;
     int file = stranger(port);
     token_await(secret, sizeof secret);
-    if (transport_open(0, 0, 0, 4, &events, &transport) != STATUS_OK) {
+    if (transport_open(0, 0, 0, 4, NULL, &events, &transport) != STATUS_OK) {
         _exit(95);
     }
     const void *address = transport_address(transport, &n_address);
     hello_send(file,
-               (struct message_hello){
-                   .version = MESSAGE_VERSION, .pid = (uint32_t)getpid(), .address = {address, (uint32_t)n_address}},
+               (struct message_hello){.version = MESSAGE_VERSION,
+                                      .pid = (uint32_t)getpid(),
+                                      .address = {address, (uint32_t)n_address},
+                                      .far_address = {address, (uint32_t)n_address}},
                secret);
     _exit(is_closed(file) ? 0 : 93);
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SHARES "--set", "exchange.sampling=0.1", "--set", "exchange.sampling_local=0.6"
 enum { N_EPOCH = 20, WORKERS_MOST = 4 };
@@ -136,6 +137,31 @@ static void start_worker(struct process *worker, const char *join, const char *r
 {
     process_start(worker, NULL, folder, NULL,
                   (const char *const[]){worker_path, "--join", join, "--token-file", "token", "--rank", rank, NULL});
+}
+
+/* As containers that share a network and nothing else: UCX misreads the addresses of processes that it cannot see. */
+Test(machines, workers_that_see_other_processes_train)
+{
+    char join[64];
+    if (geteuid() != 0) {
+        cr_skip_test("namespaces need root");
+    }
+    process_start(&coordinator, NULL, folder, NULL,
+                  (const char *const[]){coordinator_path, "--config", "job.toml", "--set", "output.dir=out", "--set",
+                                        "workers.count=2", "--set", "workers.launcher=manual", "--set",
+                                        "workers.token_file=token", NULL});
+    process_await(&coordinator, "waiting for ");
+    const char *at = strstr(coordinator.words, "--join ");
+    cr_assert(at != NULL && sscanf(at, "--join %63s", join) == 1, "%s", coordinator.words);
+    for (int i = 0; i < 2; i++) {
+        process_start(&workers[i], NULL, folder, NULL,
+                      (const char *const[]){"/usr/bin/unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+                                            i == 0 ? "--ipc" : "--mount", worker_path, "--join", join, "--token-file", "token",
+                                            NULL});
+    }
+    expect_end(&coordinator, "are on one machine in different namespaces");
+    expect_end(&workers[0], "");
+    expect_end(&workers[1], "");
 }
 
 /* What starts workers again where they fail, as a Job of Kubernetes, is not to take them for done. */

@@ -10,7 +10,7 @@ static size_t encoded_hello(uint8_t *room, size_t capacity)
         .version = MESSAGE_VERSION,
         .nonce = message_text("0123456789abcdef"),
         .host = message_text("node-7"),
-        .network = message_text("net:[1]"),
+        .at = message_text("10.0.0.1"),
         .pid = 4711,
         .n_core = 96,
         .address = {"\x00\xff\x10", 3},
@@ -49,8 +49,8 @@ Test(message, every_field_comes_back_as_it_was_sent)
     cr_assert_eq(hello.nonce.n_bytes, 16u);
     cr_assert_eq(memcmp(hello.nonce.at, "0123456789abcdef", 16), 0);
     cr_assert_eq(memcmp(hello.host.at, "node-7", 6), 0);
-    cr_assert_eq(hello.memory.n_bytes, 0u);
-    cr_assert_eq(memcmp(hello.network.at, "net:[1]", 7), 0);
+    cr_assert_eq(hello.namespaces.n_bytes, 0u);
+    cr_assert_eq(memcmp(hello.at.at, "10.0.0.1", 8), 0);
     cr_assert_eq(hello.pid, 4711u);
     cr_assert_eq(hello.n_core, 96u);
     cr_assert_eq(hello.address.n_bytes, 3u);

@@ -54,7 +54,7 @@ static bool side_open(struct side *side, uint32_t self, uint32_t attempt)
     memset(side, 0, sizeof *side);
     side->room = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const struct transport_events events = {side, side_place, side_arrived};
-    if (transport_open(self, N_PEER, attempt, N_SEND, &events, &side->transport) != STATUS_OK) {
+    if (transport_open(self, N_PEER, attempt, N_SEND, NULL, &events, &side->transport) != STATUS_OK) {
         return false;
     }
     const struct seal_secret secret = {.cipher = seal_cipher_choose(seal_ciphers()), .token = "token", .attempt = attempt};

@@ -81,8 +81,8 @@ static void transports_open(void)
     const struct transport_events own = {NULL, asked_place, asked_arrived}, peer = {NULL, peer_place, peer_arrived};
     size_t n;
     cr_assert_eq(exchange_open(64, 64, &asked.exchange), STATUS_OK);
-    cr_assert_eq(transport_open(0, 2, ATTEMPT, 64, &own, &asked.transport), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(transport_open(1, 2, ATTEMPT, 64, &peer, &asked.peer), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(transport_open(0, 2, ATTEMPT, 64, NULL, &own, &asked.transport), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(transport_open(1, 2, ATTEMPT, 64, NULL, &peer, &asked.peer), STATUS_OK, "%s", status_reason());
     const void *address = transport_address(asked.peer, &n);
     cr_assert_eq(transport_connect(asked.transport, 1, address, n), STATUS_OK, "%s", status_reason());
     exchange_attach(asked.exchange, asked.transport);

@@ -4,6 +4,7 @@
 #include "protocol/fault.h"
 #include "protocol/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
+#include "trainerd/coordinator/fleet/room.h"
 #include "trainerd/coordinator/fleet/segments.h"
 
 #include <stdio.h>
@@ -82,6 +83,17 @@ static enum status workers_start(struct fleet *fleet)
     return status;
 }
 
+static enum status transport_begin(struct fleet *fleet)
+{
+    enum status status = fleet_transport_open(fleet);
+    if (status == STATUS_OK) {
+        uv_poll_init(&fleet->loop, &fleet->transport_poll, transport_event_fd(fleet->transport));
+        uv_poll_start(&fleet->transport_poll, UV_READABLE, transport_readable);
+        fleet->is_polling = true;
+    }
+    return status;
+}
+
 static enum status workers_join(struct fleet *fleet)
 {
     enum status status = workers_start(fleet);
@@ -89,14 +101,11 @@ static enum status workers_join(struct fleet *fleet)
         return status;
     }
     FAULT(LAUNCH);
-    status = fleet_transport_open(fleet);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    uv_poll_init(&fleet->loop, &fleet->transport_poll, transport_event_fd(fleet->transport));
-    uv_poll_start(&fleet->transport_poll, UV_READABLE, transport_readable);
-    fleet->is_polling = true;
-    status = fleet_await(fleet, all_joined);
+    /* Workers of this machine start meanwhile; by which networks others come is known once they have joined. */
+    bool is_local = fleet->job->workers.launcher == JOB_LAUNCHER_LOCAL;
+    status = is_local ? transport_begin(fleet) : STATUS_OK;
+    status = status == STATUS_OK ? fleet_await(fleet, all_joined) : status;
+    status = status == STATUS_OK && !is_local ? transport_begin(fleet) : status;
     if (status != STATUS_OK) {
         return status;
     }
@@ -114,6 +123,10 @@ static enum status workers_join(struct fleet *fleet)
 
 enum status fleet_open(const struct job *job, const struct fleet_setup *setup, struct fleet **out)
 {
+    enum status status = room_check(job);
+    if (status != STATUS_OK) {
+        return status;
+    }
     struct fleet *fleet = memory_alloc(1, sizeof *fleet);
     fleet->job = job;
     fleet->setup = setup != NULL ? *setup : (struct fleet_setup){0};
@@ -125,7 +138,7 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
         fleet->workers[rank].rank = rank;
         fleet->workers[rank].last_words = -1;
     }
-    enum status status = loop_open(fleet);
+    status = loop_open(fleet);
     if (status != STATUS_OK) {
         free(fleet->workers);
         free(fleet);
@@ -219,7 +232,8 @@ void fleet_close(struct fleet *fleet)
     uv_loop_close(&fleet->loop);
     transport_close(fleet->transport);
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
-        free(fleet->workers[rank].address);
+        free(fleet->workers[rank].address.bytes);
+        free(fleet->workers[rank].far_address.bytes);
         if (fleet->workers[rank].last_words >= 0) {
             close(fleet->workers[rank].last_words);
         }

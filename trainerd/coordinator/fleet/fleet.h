@@ -80,9 +80,9 @@ void fleet_interrupt(struct fleet *fleet);
 /* Number the machines by their host names, from 0 in the order of ranks. machine_out n_worker; returns how many there are. */
 uint32_t fleet_machines(const struct fleet *fleet, uint32_t *machine_out);
 
-/* Two of the job's processes on one machine that share memory and cannot wake each other (protocol/transport/neighbour.h): a rank, and
- * another or n_worker, the coordinator. False: there are none. */
-bool fleet_sleepers(const struct fleet *fleet, uint32_t *one_out, uint32_t *other_out);
+/* Two of the job's processes that are on one machine and share no memory (protocol/transport/neighbour.h): a rank, and another or n_worker, the
+ * coordinator. False: there are none. */
+bool fleet_apart(const struct fleet *fleet, uint32_t *one_out, uint32_t *other_out);
 
 /* What messages are sealed with; SEAL_NONE: they are plain. */
 enum seal_cipher fleet_cipher(const struct fleet *fleet);

@@ -60,7 +60,14 @@ enum status fleet_transport_open(struct fleet *fleet)
 {
     const struct transport_events events = {fleet, fleet_place_body, fleet_body_arrived};
     int n_send = (WINDOW + 2) * (int)fleet->n_worker + 16;
-    return transport_open(fleet->n_worker, fleet->n_worker + 1, fleet->attempt, n_send, &events, &fleet->transport);
+    char devices[ROUTE_DEVICES_BYTES];
+    struct route *routes = memory_alloc(fleet->n_worker, sizeof *routes);
+    for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
+        routes[rank] = fleet->workers[rank].route;
+    }
+    route_devices(routes, fleet->n_worker, devices);
+    free(routes);
+    return transport_open(fleet->n_worker, fleet->n_worker + 1, fleet->attempt, n_send, devices, &events, &fleet->transport);
 }
 
 /* --- conditions to wait for, and sends --- */

@@ -1,5 +1,5 @@
 /* The control socket: connections, frames, and liveness. An unauthenticated client may send one short frame within a short time;
- * over the limit, the oldest one is evicted, so that such clients cannot keep workers out for long. */
+ * over the limit, the oldest one is evicted, so that such clients cannot keep workers out for long. A worker that is evicted joins again. */
 #include "protocol/clock.h"
 #include "protocol/log.h"
 #include "protocol/transport/address.h"
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 #define SUSPECT_MS                                                                                                             \
     500 /* a lost worker or a failed transport is reported after this time, in which a better reason may arrive */
 #define BACKLOG 128
+#define HOSTS "/etc/hosts"
 
 static void closed_note(struct fleet_client *client, const char *why)
 {
@@ -294,6 +296,47 @@ void fleet_tick(uv_timer_t *tick)
     }
 }
 
+/* The line of /etc/hosts that has a name, from 1; 0: none has. */
+static int hosts_line(const char *name)
+{
+    char line[1024];
+    int number = 0, found = 0;
+    FILE *file = fopen(HOSTS, "re");
+    while (file != NULL && found == 0 && fgets(line, sizeof line, file) != NULL) {
+        char *rest = NULL, *word = strtok_r(line, " \t\n", &rest);
+        number++;
+        while (word != NULL && word[0] != '#' && found == 0) {
+            found = strcasecmp(word, name) == 0 ? number : 0;
+            word = strtok_r(NULL, " \t\n", &rest);
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
+/* Debian gives a machine's own name the address 127.0.1.1, which is another machine's own as well. */
+static void loopback_warn(const struct address *where, const struct sockaddr *found)
+{
+    char address[64], line[64] = "as this machine's resolver says";
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)found;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)found;
+    bool is_v6 = found->sa_family == AF_INET6;
+    bool is_loopback = is_v6 ? IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) : ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    inet_ntop(found->sa_family, is_v6 ? (const void *)&v6->sin6_addr : &v4->sin_addr, address, sizeof address);
+    if (!is_loopback || strcmp(where->host, address) == 0 || strcmp(where->host, "localhost") == 0) {
+        return;
+    }
+    int number = hosts_line(where->host);
+    if (number > 0) {
+        snprintf(line, sizeof line, "by line %d of " HOSTS, number);
+    }
+    log_warn("workers.listen: '%s' is %s here, %s: workers of other machines cannot join there; give the address by which they "
+             "reach this machine, or correct that line",
+             where->host, address, line);
+}
+
 static enum status listener_bind(struct fleet *fleet, const struct address *where)
 {
     struct addrinfo wish = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
@@ -301,6 +344,7 @@ static enum status listener_bind(struct fleet *fleet, const struct address *wher
     if (error != 0) {
         return status_fail(STATUS_CONFIG, "workers.listen: cannot find '%s': %s", where->host, gai_strerror(error));
     }
+    loopback_warn(where, found->ai_addr);
     error = uv_tcp_bind(&fleet->listener, found->ai_addr, 0);
     freeaddrinfo(found);
     if (error == 0) {

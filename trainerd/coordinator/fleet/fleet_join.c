@@ -37,10 +37,21 @@ static struct fleet_worker *rank_find(struct fleet *fleet, uint32_t wish, uint32
     return NULL;
 }
 
+static bool address_check(struct fleet_client *client, const struct message_span *address)
+{
+    if (address->n_bytes > 0 && address->n_bytes <= MESSAGE_ADDRESS_MOST_BYTES) {
+        return true;
+    }
+    char why[96];
+    snprintf(why, sizeof why, "its address has %u bytes, expected 1 to %u", address->n_bytes, MESSAGE_ADDRESS_MOST_BYTES);
+    refuse(client, why);
+    return false;
+}
+
 static bool hello_read(struct fleet_client *client, const struct control_frame *frame, struct message_hello *out)
 {
     if (frame->id == MESSAGE_HELLO_1 || frame->id == MESSAGE_HELLO_2 || frame->id == MESSAGE_HELLO_3 ||
-        frame->id == MESSAGE_HELLO_4) {
+        frame->id == MESSAGE_HELLO_4 || frame->id == MESSAGE_HELLO_5) {
         refuse(client, "the worker is of an older version of trainerd than its coordinator: install trainerd " TRAINERD_VERSION
                        " on its machine");
         return false;
@@ -70,14 +81,7 @@ static bool hello_read(struct fleet_client *client, const struct control_frame *
         refuse(client, "the token is not this job's");
         return false;
     }
-    if (out->address.n_bytes == 0 || out->address.n_bytes > MESSAGE_ADDRESS_MOST_BYTES) {
-        char why[96];
-        snprintf(why, sizeof why, "its address has %u bytes, expected 1 to %u", out->address.n_bytes,
-                 MESSAGE_ADDRESS_MOST_BYTES);
-        refuse(client, why);
-        return false;
-    }
-    return true;
+    return address_check(client, &out->address) && address_check(client, &out->far_address);
 }
 
 void fleet_challenge(struct fleet_client *client)
@@ -93,6 +97,28 @@ void fleet_challenge(struct fleet_client *client)
 static void text_take(char out[64], const struct message_span *text)
 {
     snprintf(out, 64, "%.*s", (int)(text->n_bytes < 63 ? text->n_bytes : 63), (const char *)text->at);
+}
+
+static struct fleet_address address_take(const struct message_span *address)
+{
+    struct fleet_address copy = {memory_alloc(address->n_bytes, 1), address->n_bytes};
+    memcpy(copy.bytes, address->at, copy.n);
+    return copy;
+}
+
+/* Where a worker is, and the way by which it came. */
+static void place_take(struct fleet_worker *worker, const struct message_hello *hello)
+{
+    uv_os_fd_t file;
+    text_take(worker->host, &hello->host);
+    text_take(worker->machine, &hello->machine);
+    text_take(worker->namespaces, &hello->namespaces);
+    text_take(worker->at, &hello->at);
+    worker->address = address_take(&hello->address);
+    worker->far_address = address_take(&hello->far_address);
+    if (uv_fileno((uv_handle_t *)&worker->client->tcp, &file) == 0) {
+        route_of(file, &worker->route);
+    }
 }
 
 void fleet_hello(struct fleet_client *client, const struct control_frame *frame)
@@ -118,13 +144,7 @@ void fleet_hello(struct fleet_client *client, const struct control_frame *frame)
     worker->n_core = hello.n_core;
     worker->ciphers = hello.ciphers;
     worker->last_seen_ms = clock_ms();
-    text_take(worker->host, &hello.host);
-    text_take(worker->machine, &hello.machine);
-    text_take(worker->neighbour.memory, &hello.memory);
-    text_take(worker->neighbour.network, &hello.network);
-    worker->n_address = hello.address.n_bytes;
-    worker->address = memory_alloc(worker->n_address, 1);
-    memcpy(worker->address, hello.address.at, worker->n_address);
+    place_take(worker, &hello);
     if (!worker->was_started) {
         fprintf(stderr, "worker %u joined: pid %u on %s, %u cores\n", worker->rank, worker->pid, worker->host, worker->n_core);
     }
@@ -139,10 +159,11 @@ static uint32_t n_on_host(const struct fleet *fleet, const char *host)
     return n;
 }
 
-/* The coordinator's own machine, as a worker names its own. */
-static void machine_own(struct fleet_worker *out)
+/* The coordinator's own place, as a worker names its own. */
+static void place_own(struct fleet_worker *out)
 {
     char boot[CLOCK_BOOT_BYTES];
+    neighbour_self(out->namespaces);
     gethostname(out->host, sizeof out->host - 1);
     clock_boot_id(boot);
     snprintf(out->machine, sizeof out->machine, "%s", boot);
@@ -157,22 +178,33 @@ static bool is_near(const struct fleet_worker *one, const struct fleet_worker *o
 static void near_find(const struct fleet *fleet, const struct fleet_worker *worker, uint8_t *near)
 {
     struct fleet_worker own = {0};
-    machine_own(&own);
+    place_own(&own);
     for (uint32_t peer = 0; peer <= fleet->n_worker; peer++) {
         const struct fleet_worker *other = peer < fleet->n_worker ? &fleet->workers[peer] : &own;
         near[peer] = fleet->job->workers.encryption != JOB_ENCRYPTION_ON && is_near(worker != NULL ? worker : &own, other);
     }
 }
 
-bool fleet_sleepers(const struct fleet *fleet, uint32_t *one_out, uint32_t *other_out)
+/* May they share memory? */
+static bool shares_memory(const struct fleet_worker *one, const struct fleet_worker *other)
+{
+    return strcmp(one->machine, other->machine) == 0 && strcmp(one->namespaces, other->namespaces) == 0;
+}
+
+/* The address of a worker for another process. */
+static const struct fleet_address *address_for(const struct fleet_worker *worker, const struct fleet_worker *other)
+{
+    return shares_memory(worker, other) ? &worker->address : &worker->far_address;
+}
+
+bool fleet_apart(const struct fleet *fleet, uint32_t *one_out, uint32_t *other_out)
 {
     struct fleet_worker own = {0};
-    machine_own(&own);
-    neighbour_self(transport_shares_memory(fleet->transport), &own.neighbour);
+    place_own(&own);
     for (uint32_t i = 0; i < fleet->n_worker; i++) {
         for (uint32_t k = i + 1; k <= fleet->n_worker; k++) {
             const struct fleet_worker *one = &fleet->workers[i], *other = k < fleet->n_worker ? &fleet->workers[k] : &own;
-            if (strcmp(one->machine, other->machine) == 0 && neighbour_sleeps(&one->neighbour, &other->neighbour)) {
+            if (strcmp(one->machine, other->machine) == 0 && !shares_memory(one, other)) {
                 *one_out = i;
                 *other_out = k;
                 return true;
@@ -209,8 +241,13 @@ static enum status cipher_choose(struct fleet *fleet)
 
 static void welcome_send(struct fleet *fleet, struct fleet_worker *worker, const char *job)
 {
+    struct fleet_worker own = {0};
+    char at[ROUTE_TEXT_BYTES];
     size_t n_address, n;
-    const void *address = transport_address(fleet->transport, &n_address);
+    place_own(&own);
+    route_print(&worker->route, at);
+    const void *address = shares_memory(&own, worker) ? transport_address(fleet->transport, &n_address)
+                                                      : transport_far_address(fleet->transport, &n_address);
     uint8_t *near = memory_alloc(fleet->n_worker + 1, 1);
     near_find(fleet, worker, near);
     struct message_welcome welcome = {
@@ -222,6 +259,7 @@ static void welcome_send(struct fleet *fleet, struct fleet_worker *worker, const
         .cipher = fleet->secret.cipher,
         .session = {fleet->secret.session, SEAL_SESSION_BYTES},
         .near = {near, fleet->n_worker + 1},
+        .at = message_text(at),
         .address = {address, (uint32_t)n_address},
         .proof = join_proof_blank(),
     };
@@ -235,8 +273,11 @@ static void welcome_send(struct fleet *fleet, struct fleet_worker *worker, const
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         if (rank != worker->rank) {
             struct fleet_worker *other = &fleet->workers[rank];
-            struct message_peer peer = {
-                .rank = rank, .address = {other->address, (uint32_t)other->n_address}, .proof = join_proof_blank()};
+            const struct fleet_address *to = address_for(other, worker);
+            struct message_peer peer = {.rank = rank,
+                                        .at = message_text(other->at),
+                                        .address = {to->bytes, (uint32_t)to->n},
+                                        .proof = join_proof_blank()};
             frame = control_frame_peer(&peer, &n);
             join_prove(fleet->token, &worker->client->nonces, frame, n);
             fleet_client_send(worker->client, frame, n);
@@ -250,9 +291,16 @@ enum status fleet_welcome(struct fleet *fleet)
     if (chosen != STATUS_OK) {
         return chosen;
     }
+    struct fleet_worker own = {0};
+    place_own(&own);
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
-        if (transport_connect(fleet->transport, rank, worker->address, worker->n_address) != STATUS_OK) {
+        const struct fleet_address *to = address_for(worker, &own);
+        if (transport_connect(fleet->transport, rank, to->bytes, to->n) != STATUS_OK) {
+            char who[96], at[ROUTE_TEXT_BYTES];
+            snprintf(who, sizeof who, "worker %u on %s", rank, worker->host);
+            route_print(&worker->route, at);
+            route_fail(STATUS_PEER, who, worker->at, at);
             fleet_transport_failed(fleet); /* it may have died since it joined, which is soon seen and says more */
             return STATUS_OK;
         }

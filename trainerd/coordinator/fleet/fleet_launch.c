@@ -200,8 +200,6 @@ enum status fleet_launch(struct fleet *fleet)
     if (status != STATUS_OK) {
         return status;
     }
-    /* All on one host: without TCP, UCX opens no port to the network, in this process and in the workers. */
-    setenv("UCX_TLS", "sm,self", 0);
     struct fleet_environment environment;
     fleet_environment_init(fleet_n_thread(fleet->job, cores(), fleet->n_worker), &environment);
     for (uint32_t rank = 0; status == STATUS_OK && rank < fleet->n_worker; rank++) {

@@ -11,6 +11,7 @@
 #include "protocol/transport/control_seal.h"
 #include "protocol/transport/join_proof.h"
 #include "protocol/transport/neighbour.h"
+#include "protocol/transport/route.h"
 #include "protocol/transport/transport.h"
 #include "trainerd/coordinator/fleet/fleet.h"
 
@@ -37,6 +38,11 @@ struct fleet_client {
 /* Why a worker looks lost, in the order of how much it tells. */
 enum fleet_suspicion { FLEET_SUSPICION_NONE, FLEET_SUSPICION_CONNECTION, FLEET_SUSPICION_EXIT, FLEET_SUSPICION_REPORT };
 
+struct fleet_address {
+    void *bytes;
+    size_t n;
+};
+
 struct fleet_worker {
     struct fleet *fleet;
     uint32_t rank;
@@ -47,10 +53,10 @@ struct fleet_worker {
     int last_words;  /* struct fleet_child; -1: none */
     char words[320]; /* why it ended, as it has written there; "" */
     char host[64], machine[FLEET_MACHINE_BYTES];
-    struct neighbour neighbour;
+    char namespaces[NEIGHBOUR_BYTES], at[ROUTE_TEXT_BYTES];
+    struct route route; /* this machine's end of its connection */
     uint32_t n_core, ciphers;
-    void *address; /* of its transport */
-    size_t n_address;
+    struct fleet_address address, far_address; /* of its transport */
     struct fleet_client *client;
     bool has_joined, is_connected;
     uint64_t last_seen_ms;
