@@ -36,7 +36,7 @@ static const char help_text[] =
     "                   that this program inherits\n"
     "  --attempt N      the number of this attempt at the job, from 1\n"
     "  --wait           wait while another attempt of the job has the lock\n"
-    "  --version, --help\n";
+    "  --version, --help, -h\n";
 
 enum {
     OPTION_CONFIG = 'c',
@@ -134,7 +134,7 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
     opterr = 0;
     for (;;) {
         /* optind is the argument that getopt_long reads next: the one it fails on. */
-        int at = optind, option = getopt_long(argc, argv, "+:", options, NULL);
+        int at = optind, option = getopt_long(argc, argv, "+:h", options, NULL);
         switch (option) {
         case -1:
             return check_arguments(argc, argv, out);
@@ -211,7 +211,7 @@ int main(int argc, char **argv)
     }
     free(set);
     if (status != STATUS_OK) {
-        fprintf(stderr, "trainerd: %s\n", status_reason());
+        status_print("trainerd");
     }
     return status_exit_code(status);
 }

@@ -34,8 +34,8 @@ const struct job_key job_keys[JOB_KEY_N] = {
 #define JOB_SIZE(section_, key_, default_, help_)                                                                              \
     {ROW(section_, key_, SIZE, help_), AT(section_, key_), .int_default = default_, .int_least = 0, .int_most = INT64_MAX},
 #define JOB_CHOICE(section_, key_, list_, default_, help_)                                                                     \
-    {ROW(section_, key_, CHOICE, help_), AT(section_, key_), .int_default = JOB_##list_##_##default_,                          \
-     .choice = choices_##list_, .n_choice = JOB_##list_##_N},
+    {ROW(section_, key_, CHOICE, help_), AT(section_, key_),        .int_default = JOB_##list_##_##default_,                   \
+     .list = JOB_LIST_##list_,           .choice = choices_##list_, .n_choice = JOB_##list_##_N},
 #include "protocol/job/job_keys.def"
 };
 
@@ -201,7 +201,7 @@ int job_name_distance(const char *a, const char *b)
 int job_name_slip(const char *name)
 {
     size_t n = strlen(name);
-    return n < 3 ? 1 : n < 6 ? 2 : 3;
+    return n < 6 ? 1 : n < 9 ? 2 : 3;
 }
 
 const char *job_choice_text(const char *section, const char *key, int value)

@@ -6,6 +6,7 @@
 #define PROTOCOL_JOB_KEYS_H
 
 #include "protocol/job/job.h"
+#include "protocol/mistakes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,6 +37,14 @@ enum job_key_id {
     JOB_KEY_N
 };
 
+/* JOB_LIST_KIND, …: the lists of choices. */
+enum job_list {
+    JOB_LIST_NONE,
+#define JOB_LIST_ROW(lower, LIST) JOB_LIST_##LIST,
+    JOB_LISTS(JOB_LIST_ROW)
+#undef JOB_LIST_ROW
+};
+
 struct job_key {
     const char *section, *name, *help;
     enum job_type type;
@@ -43,7 +52,8 @@ struct job_key {
     int64_t int_default, int_least, int_most;   /* INT, SIZE; the default also of BOOL and CHOICE */
     double real_default, real_least, real_most; /* REAL, REAL_OR_SAME */
     const char *text_default;                   /* TEXT */
-    const char *const *choice;                  /* CHOICE: by value */
+    enum job_list list;                         /* CHOICE */
+    const char *const *choice;                  /* by value */
     int n_choice;
 };
 
@@ -115,6 +125,7 @@ struct job_place {
 
 struct job_places {
     const char *origin;
+    uint32_t doubted; /* sections of which something is mistaken, bit i for job_sections[i] */
     struct job_place of[JOB_KEY_N];
 };
 
@@ -122,7 +133,7 @@ struct job_places {
 #define JOB_WHERE_BYTES 384
 void job_where(const struct job_places *places, enum job_key_id key, char out[JOB_WHERE_BYTES]);
 
-/* Rules across keys (job_rules.c). errors  STATUS_CONFIG */
-enum status job_check_rules(const struct job *job, const struct job_places *places);
+/* Rules across keys (job_rules.c). A rule that names a key of a doubted section is left for later: the mistake may be what breaks it. */
+void job_check_rules(const struct job *job, const struct job_places *places, struct mistakes *mistakes);
 
 #endif

@@ -49,19 +49,20 @@ void audit_begin(struct commands *commands, const struct connection *connection,
 
 enum status audit_end(struct commands *commands, const struct connection *connection, enum request which, enum status status)
 {
-    char reason[1024], text[1024 + LOG_LIMIT_NOTE_BYTES], note[LOG_LIMIT_NOTE_BYTES] = "";
+    char reason[STATUS_REASON_BYTES], text[1024 + LOG_LIMIT_NOTE_BYTES], note[LOG_LIMIT_NOTE_BYTES] = "";
     if (!audit_is_change(which)) {
         return status;
     }
     snprintf(reason, sizeof reason, "%s", status == STATUS_OK ? "" : status_reason());
     bool is_kept = status == STATUS_OK ||
                    log_limit_passes(&commands->refusals[connection_uid(connection) % AUDIT_LIMITS], clock_ms(), note);
-    snprintf(text, sizeof text, "%s%s", reason, note);
+    snprintf(text, sizeof text, "%.*s%s", (int)strcspn(reason, "\n"), reason,
+             note); /* a row of a table: of several lines the first */
     enum status saved = store_audit_end(jobs_store(commands->jobs), status, is_kept ? text : NULL);
     if (saved != STATUS_OK) { /* the change, if there was one, is made */
         log_warn("%s", status_reason());
     }
-    return status == STATUS_OK ? STATUS_OK : status_fail(status, "%s", reason);
+    return status == STATUS_OK ? STATUS_OK : status_fail_lines(status, reason);
 }
 
 void audit_login_failed(void *context, const struct connection *connection, const char *reason)
