@@ -137,6 +137,7 @@ enum status dataset_load(const struct job *job, struct dataset *out)
     if (status != STATUS_OK) {
         dataset_store_close(dataset.store);
         return status;
+    status = status == STATUS_OK && job_makes_features(job) ? dataset_features_make(job, &dataset) : status;
     }
     *out = dataset;
     return STATUS_OK;

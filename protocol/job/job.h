@@ -22,6 +22,7 @@
     ;
 #define JOB_TEXT(section, key, default_, help) char key[JOB_TEXT_BYTES];
 #define JOB_INT(section, key, default_, least, most, help) int64_t key;
+#define JOB_INT_OR(section, key, list, default_, least, most, help) int64_t key;
 #define JOB_REAL(section, key, default_, least, most, help) double key;
 #define JOB_REAL_OR_SAME(section, key, least, most, help) double key;
 #define JOB_BOOL(section, key, default_, help) bool key;
@@ -34,8 +35,9 @@
 #define JOB_ENUM(lower, LIST) enum job_##lower{JOB_##LIST##_LIST(JOB_ENUM_ROW, LIST) JOB_##LIST##_N};
 JOB_LISTS(JOB_ENUM)
 
-/* The value of a JOB_REAL_OR_SAME key that is "same". */
+/* The value of a JOB_REAL_OR_SAME key that is "same"; that of a JOB_INT_OR key which is a choice of its list. */
 #define JOB_SAME (-1.0)
+#define JOB_WORD(choice) (-1 - (int64_t)(choice))
 
 /* The checked job. Text values end in NUL; choices hold a JOB_<LIST>_<NAME>. */
 struct job {
@@ -43,6 +45,7 @@ struct job {
 #define JOB_SECTION_END(section)
 #define JOB_TEXT(section, key, default_, help)
 #define JOB_INT(section, key, default_, least, most, help)
+#define JOB_INT_OR(section, key, list, default_, least, most, help)
 #define JOB_REAL(section, key, default_, least, most, help)
 #define JOB_REAL_OR_SAME(section, key, least, most, help)
 #define JOB_BOOL(section, key, default_, help)
@@ -92,6 +95,9 @@ bool job_metric_find(const char *name, enum job_metric *out);
 
 /* Does the job's model take weights of edges, unasked or with dataset.edge_weights = "yes"? */
 bool job_takes_edge_weights(const struct job *job);
+
+/* Does the job have features made of the graph (dataset.features is a word) in place of the data's own? */
+bool job_makes_features(const struct job *job);
 
 /* Text of a choice: job_choice_text("model", "kind", job->model.kind) is "gcn". */
 const char *job_choice_text(const char *section, const char *key, int value);

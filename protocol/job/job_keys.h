@@ -15,6 +15,7 @@
 enum job_type {
     JOB_TYPE_TEXT,
     JOB_TYPE_INT,
+    JOB_TYPE_INT_OR,
     JOB_TYPE_REAL,
     JOB_TYPE_REAL_OR_SAME,
     JOB_TYPE_BOOL,
@@ -28,6 +29,7 @@ enum job_key_id {
 #define JOB_SECTION_END(section)
 #define JOB_TEXT(section, key, default_, help) JOB_KEY_##section##_##key,
 #define JOB_INT(section, key, default_, least, most, help) JOB_KEY_##section##_##key,
+#define JOB_INT_OR(section, key, list, default_, least, most, help) JOB_KEY_##section##_##key,
 #define JOB_REAL(section, key, default_, least, most, help) JOB_KEY_##section##_##key,
 #define JOB_REAL_OR_SAME(section, key, least, most, help) JOB_KEY_##section##_##key,
 #define JOB_BOOL(section, key, default_, help) JOB_KEY_##section##_##key,
@@ -49,10 +51,10 @@ struct job_key {
     const char *section, *name, *help;
     enum job_type type;
     size_t offset;                              /* of the value in struct job */
-    int64_t int_default, int_least, int_most;   /* INT, SIZE; the default also of BOOL and CHOICE */
+    int64_t int_default, int_least, int_most;   /* INT, INT_OR, SIZE; the default also of BOOL and CHOICE */
     double real_default, real_least, real_most; /* REAL, REAL_OR_SAME */
     const char *text_default;                   /* TEXT */
-    enum job_list list;                         /* CHOICE */
+    enum job_list list;                         /* CHOICE, INT_OR */
     const char *const *choice;                  /* by value */
     int n_choice;
 };
@@ -95,6 +97,9 @@ void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES]);
 /* "train.lr", or "name" for a key of the top section. */
 #define JOB_LABEL_BYTES 64
 void job_key_label(const struct job_key *key, char out[JOB_LABEL_BYTES]);
+
+/* The choice that an INT_OR key's value is; NULL: it is a number. */
+const char *job_word(const struct job_key *key, int64_t value);
 
 /* What a REAL_OR_SAME key takes instead of a number. */
 #define JOB_SAME_TEXT "same"

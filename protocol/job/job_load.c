@@ -65,6 +65,16 @@ static enum status read_choice(const struct job_key *key, const char *where, con
     return status_fail(status, "%s%s", status_reason(), hint);
 }
 
+static enum status read_word(const struct job_key *key, const char *where, const char *text, int64_t *out)
+{
+    int choice = 0;
+    enum status status = read_choice(key, where, text, &choice);
+    if (status == STATUS_OK) {
+        *out = JOB_WORD(choice);
+    }
+    return status;
+}
+
 bool job_size_read(const char *text, int64_t *out)
 {
     static const struct {
@@ -140,6 +150,11 @@ static enum status read_value(struct job *job, const struct job_key *key, const 
             return read_choice(key, where, entry->boolean ? "true" : "false", at);
         }
         return type == TOML_TYPE_TEXT ? read_choice(key, where, entry->text, at) : wrong_type(key, where, entry);
+    case JOB_TYPE_INT_OR:
+        if (type == TOML_TYPE_TEXT) {
+            return read_word(key, where, entry->text, at);
+        }
+        /* fallthrough */
     case JOB_TYPE_INT:
         return type == TOML_TYPE_INT ? read_int(key, where, entry->integer, at) : wrong_type(key, where, entry);
     case JOB_TYPE_REAL:
@@ -181,6 +196,7 @@ static enum status refuse_word(struct job *job, const struct job_key *key, const
         return status_fail(STATUS_CONFIG, "%s: %s is %.80s; expected it written as %s", where, label, entry->text, number);
     }
     bool is_text = key->type == JOB_TYPE_TEXT || key->type == JOB_TYPE_CHOICE || key->type == JOB_TYPE_SIZE ||
+                   key->type == JOB_TYPE_INT_OR ||
                    (key->type == JOB_TYPE_REAL_OR_SAME && strcmp(entry->text, JOB_SAME_TEXT) == 0);
     if (!is_text) {
         return wrong_type(key, where, entry);
@@ -350,6 +366,7 @@ static void defaults_set(struct job *out)
             snprintf(at, JOB_TEXT_BYTES, "%s", key->text_default);
             break;
         case JOB_TYPE_INT:
+        case JOB_TYPE_INT_OR:
         case JOB_TYPE_SIZE:
             *(int64_t *)at = key->int_default;
             break;

@@ -133,9 +133,18 @@ static void check_model(const struct job *job, const struct check *check)
     if (job->model.bases > 0 && job->model.blocks > 0) {
         BROKEN(model_blocks, "model.bases and model.blocks are both given; expected one of them");
     }
+    bool is_one_hot = job->dataset.features == JOB_WORD(JOB_FEATURES_ONE_HOT);
+    if (model_kind_of(job)->needs_types && is_one_hot && job->model.blocks > 0) {
+        BROKEN(dataset_features,
+               "dataset.features = \"one_hot\" does not go with model.blocks: a node's own row is not cut into blocks");
+    }
     if (!job->model.embedding && job->model.blocks > 0) {
         BROKEN(model_embedding,
                "model.embedding = false does not go with model.blocks: a node's own row is not cut into blocks");
+    }
+    if (!job->model.embedding && job->dataset.features == JOB_WORD(JOB_FEATURES_LEARNED)) {
+        BROKEN(model_embedding,
+               "model.embedding = false does not go with dataset.features = \"learned\": expected \"one_hot\"");
     }
     if (job->model.linear_layers >= job->model.layers) {
         BROKEN(model_linear_layers, "model.linear_layers must be less than model.layers");

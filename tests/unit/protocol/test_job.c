@@ -367,3 +367,29 @@ Test(job, more_mistakes_than_there_is_room_for_are_counted)
     REFUSED(text, "'no_such_0'", " more mistakes");
     cr_assert_lt(strlen(status_reason()), STATUS_REASON_BYTES);
 }
+
+Test(job, features_are_a_number_or_a_word)
+{
+    struct job job, again;
+    cr_assert_eq(job_case_load("[dataset]\npath = \"x\"\nfeatures = \"one_hot\"\n", &job), STATUS_OK, "%s", status_reason());
+    cr_expect(job_makes_features(&job) && job.dataset.features == JOB_WORD(JOB_FEATURES_ONE_HOT));
+    cr_expect_str_eq(job_remarks(), "");
+    char *text = job_print(&job);
+    cr_expect_not_null(strstr(text, "features = \"one_hot\"\n"), "%s", text);
+    cr_assert_eq(job_case_load(text, &again), STATUS_OK, "%s", status_reason());
+    cr_expect_eq(memcmp(&job, &again, sizeof job), 0);
+    free(text);
+    cr_assert_eq(job_case_load_set(GRAPH, "dataset.features=degree", &job), STATUS_OK, "%s", status_reason());
+    cr_expect_eq(job.dataset.features, JOB_WORD(JOB_FEATURES_DEGREE));
+    cr_assert_eq(job_case_load("[dataset]\ngenerator = \"sbm\"\nfeatures = 5\n", &job), STATUS_OK, "%s", status_reason());
+    cr_expect(job.dataset.features == 5 && !job_makes_features(&job));
+    REFUSED("[dataset]\npath = \"x\"\nfeatures = \"degrees\"\n", "job.toml:3:12: dataset.features is \"degrees\"",
+            "a whole number from 1 to 1048576, or one of degree, one_hot, learned", "did you mean \"degree\"?");
+    REFUSED("[dataset]\npath = \"x\"\nfeatures = 0\n", "dataset.features is 0");
+    REFUSED("[dataset]\npath = \"x\"\nfeatures = -1\n", "dataset.features is -1");
+    REFUSED("[dataset]\npath = \"x\"\nfeatures = learned\n", "dataset.features is learned without quotes");
+    REFUSED("[dataset]\npath = \"x\"\nfeatures = \"learned\"\n[model]\nkind = \"rgcn\"\nembedding = false\n",
+            "job.toml:6:13: model.embedding = false does not go with dataset.features = \"learned\"");
+    REFUSED("[dataset]\npath = \"x\"\nfeatures = \"one_hot\"\n[model]\nkind = \"rgcn\"\nblocks = 2\n",
+            "job.toml:3:12: dataset.features = \"one_hot\" does not go with model.blocks");
+}

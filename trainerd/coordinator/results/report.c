@@ -26,6 +26,11 @@ static json_t *key_value(const struct job *job, const struct job_key *key)
     switch (key->type) {
     case JOB_TYPE_TEXT:
         return json_string(at);
+    case JOB_TYPE_INT_OR:
+        if (job_word(key, *(const int64_t *)at) != NULL) {
+            return json_string(job_word(key, *(const int64_t *)at));
+        }
+        /* fallthrough */
     case JOB_TYPE_INT:
     case JOB_TYPE_SIZE:
         return json_integer(*(const int64_t *)at);
