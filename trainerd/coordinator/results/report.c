@@ -107,7 +107,8 @@ void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTE
     const int64_t *n = dataset->n_split;
     char origin[192] = "no split";
     if (splits->origin == DATASET_ORIGIN_GIVEN && splits->n > 1) {
-        snprintf(origin, sizeof origin, "split %" PRId64 " of 0 to %" PRId64 ", given", splits->index, splits->n - 1);
+        snprintf(origin, sizeof origin, "split %" PRId64 " of %" PRId64 " given with the data, counted from 0", splits->index,
+                 splits->n);
     } else if (splits->origin == DATASET_ORIGIN_GIVEN) {
         snprintf(origin, sizeof origin, "split given with the data");
     } else if (splits->origin == DATASET_ORIGIN_DRAWN) {
