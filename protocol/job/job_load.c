@@ -182,13 +182,18 @@ static enum status read_value(struct job *job, const struct job_key *key, const 
     return wrong_type(key, where, entry);
 }
 
-/* A value without quotes: what it would be in quotes, as a text or as a number with a digit on both sides of the point, is said. */
+/* A value without quotes, or none: what the key takes is said, and how TOML writes what was meant. */
 static enum status refuse_word(struct job *job, const struct job_key *key, const char *where, const struct toml_entry *entry)
 {
     char label[JOB_LABEL_BYTES], number[JOB_REAL_BYTES], *end;
     struct toml_entry quoted = *entry;
     quoted.type = TOML_TYPE_TEXT;
     job_key_label(key, label);
+    if (entry->text[0] == '\0') {
+        char expect[JOB_EXPECT_BYTES];
+        job_key_expect(key, expect);
+        return status_fail(STATUS_CONFIG, "%s: %s has no value; expected %s", where, label, expect);
+    }
     double value = strtod(entry->text, &end);
     bool is_real = key->type == JOB_TYPE_REAL || key->type == JOB_TYPE_REAL_OR_SAME;
     if (is_real && end != entry->text && *end == '\0' && isfinite(value)) {

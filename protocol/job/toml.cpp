@@ -285,7 +285,7 @@ struct recovery {
         std::fill(text.begin() + static_cast<ptrdiff_t>(begin), text.begin() + static_cast<ptrdiff_t>(end), ' ');
     }
 
-    /* Put the value of "key = value" in quotes, where it has none and no other signs of TOML; false: it is nothing like that. */
+    /* Put the value of "key = value" in quotes, or what is missing, where it has no signs of TOML; false: it is nothing like that. */
     bool quote(uint32_t number)
     {
         static constexpr std::string_view blanks = " \t\r",
@@ -298,12 +298,11 @@ struct recovery {
         }
         size_t first = std::min(text.find_first_not_of(blanks, equals + 1), end);
         end = std::min(text.find('#', first), end);
-        size_t last = end > first ? text.find_last_not_of(blanks, end - 1) : first;
-        std::string_view value = std::string_view(text).substr(first, end > first ? last + 1 - first : 0);
-        if (value.empty() || value.find_first_of("\"'=[]{}\\") != value.npos) {
+        size_t n = end > first ? text.find_last_not_of(blanks, end - 1) + 1 - first : 0;
+        if (std::string_view(text).substr(first, n).find_first_of("\"'=[]{}\\") != text.npos) {
             return false;
         }
-        text.insert(last + 1, 1, '"').insert(first, 1, '"');
+        text.insert(first + n, 1, '"').insert(first, 1, '"');
         words.push_back(number);
         return true;
     }
@@ -435,10 +434,9 @@ extern "C" enum status toml_read(const char *text, size_t n_bytes, const char *o
         if (entry.type == TOML_TYPE_FAULT) {
             status = status_fail(STATUS_CONFIG, "%s:%u:%u: %s", origin, entry.key_at.line, entry.key_at.column, entry.text);
         } else if (entry.type == TOML_TYPE_WORD) {
-            status = status_fail(
-                STATUS_CONFIG,
-                "%s:%u:%u: %.80s stands without quotes; expected a text as \"%.80s\", a number, or true or false", origin,
-                entry.value_at.line, entry.value_at.column, entry.text, entry.text);
+            const char *what = entry.text[0] != '\0' ? entry.text : "nothing";
+            status = status_fail(STATUS_CONFIG, "%s:%u:%u: found %.80s; expected a text in quotes, a number, or true or false",
+                                 origin, entry.value_at.line, entry.value_at.column, what);
         }
     }
     if (status != STATUS_OK) {

@@ -66,7 +66,7 @@ struct toml_list {
 enum status toml_read(const char *text, size_t n_bytes, const char *origin, struct toml_list *out);
 
 /* The same, and go on after a syntax error where the rest of the text can be read without it. The error is an entry FAULT, with no
- * section or key; a value that lacks quotes, alone in its line, is a WORD.
+ * section or key; a value that lacks quotes, alone in its line, is a WORD, and so is one that is missing.
  *
  *   errors  as toml_read, but for syntax errors
  *   cost    a text of at most 64 KiB is parsed twice for each error, up to 16 of them; a longer one ends at its first

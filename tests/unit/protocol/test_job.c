@@ -349,6 +349,9 @@ Test(job, a_value_without_quotes_is_told_by_what_its_key_takes)
     REFUSED(GRAPH "[train]\nlr = fast # or so\n", "job.toml:4:6: train.lr is fast; expected a number from 0.0 to");
     REFUSED(GRAPH "[train]\nepochs = many\n", "job.toml:4:10: train.epochs is many; expected a whole number from 0");
     REFUSED(GRAPH "[train]\nlr = .5\n", "train.lr is .5; expected it written as 0.5");
+    REFUSED(GRAPH "[train]\nepochs = # later\nlr =\n", "job.toml:4:10: train.epochs has no value; expected a whole number",
+            "\njob.toml:5:5: train.lr has no value; expected a number");
+    REFUSED(GRAPH "[train]\nepochs = 99999999999999999999\n", "train.epochs is 99999999999999999999; expected a whole number");
     REFUSED(GRAPH "[model]\nkind = gat\n", "job.toml:4:8: model.kind is gat without quotes; expected \"gat\"");
     REFUSED(GRAPH "[model]\nkind = gatt\n", "model.kind is \"gatt\"; expected one of", "did you mean \"gat\"?");
     REFUSED(GRAPH "[model]\nresidual = True\n", "model.residual is True; expected true or false");

@@ -228,7 +228,7 @@ Test(toml, the_rest_of_a_text_is_read_past_its_mistakes)
     cr_expect_str_eq(list.entry[3].text, "fast");
     toml_release(&list);
     refused(text, "x.toml:2:5: ");
-    refused("[s]\nc = fast\n", "x.toml:2:5: fast stands without quotes");
+    refused("[s]\nc = fast\n", "x.toml:2:5: found fast; expected a text in quotes");
 }
 
 Test(toml, what_follows_a_mistake_that_may_go_on_is_left_alone)
