@@ -60,8 +60,8 @@ void job_defaults(struct job *out);
 /* Read a job file, apply `section.key=value` settings in order, check every key and the rules across keys.
  *
  *   owns    borrows all; *out written only on success
- *   errors  STATUS_CONFIG "FILE:LINE:COLUMN: …" with the nearest valid name or the range; STATUS_NO_INPUT no such file;
- *           STATUS_CONFIG also for a folder, a file past JOB_FILE_MOST_BYTES, bytes that are not UTF-8; settings are named
+ *   errors  STATUS_CONFIG "FILE:LINE:COLUMN: …" with the nearest valid name or the range, a line for each mistake; STATUS_NO_INPUT no
+ *           such file; STATUS_CONFIG also for a folder, a file past JOB_FILE_MOST_BYTES, bytes that are not UTF-8; settings are named
  *           "--set section.key"
  */
 enum status job_load(const char *path, const char *const *set, size_t n_set, struct job *out);

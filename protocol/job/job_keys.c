@@ -16,6 +16,7 @@ JOB_LISTS(CHOICES)
 
 #define ROW(section_, key_, type_, help_) .section = #section_, .name = #key_, .help = help_, .type = JOB_TYPE_##type_
 #define AT(section_, key_) .offset = offsetof(struct job, section_.key_)
+#define OF(list_) .list = JOB_LIST_##list_, .choice = choices_##list_, .n_choice = JOB_##list_##_N
 
 const struct job_key job_keys[JOB_KEY_N] = {
 #define JOB_SECTION_BEGIN(section_, help_)
@@ -27,12 +28,10 @@ const struct job_key job_keys[JOB_KEY_N] = {
 #define JOB_INT_OR(section_, key_, list_, default_, least_, most_, help_)                                                      \
     {ROW(section_, key_, INT_OR, help_),                                                                                       \
      AT(section_, key_),                                                                                                       \
+     OF(list_),                                                                                                                \
      .int_default = default_,                                                                                                  \
      .int_least = least_,                                                                                                      \
-     .int_most = most_,                                                                                                        \
-     .list = JOB_LIST_##list_,                                                                                                 \
-     .choice = choices_##list_,                                                                                                \
-     .n_choice = JOB_##list_##_N},
+     .int_most = most_},
 #define JOB_REAL(section_, key_, default_, least_, most_, help_)                                                               \
     {ROW(section_, key_, REAL, help_), AT(section_, key_), .real_default = default_, .real_least = least_, .real_most = most_},
 #define JOB_REAL_OR_SAME(section_, key_, least_, most_, help_)                                                                 \
@@ -43,8 +42,7 @@ const struct job_key job_keys[JOB_KEY_N] = {
 #define JOB_SIZE(section_, key_, default_, help_)                                                                              \
     {ROW(section_, key_, SIZE, help_), AT(section_, key_), .int_default = default_, .int_least = 0, .int_most = INT64_MAX},
 #define JOB_CHOICE(section_, key_, list_, default_, help_)                                                                     \
-    {ROW(section_, key_, CHOICE, help_), AT(section_, key_),        .int_default = JOB_##list_##_##default_,                   \
-     .list = JOB_LIST_##list_,           .choice = choices_##list_, .n_choice = JOB_##list_##_N},
+    {ROW(section_, key_, CHOICE, help_), AT(section_, key_), OF(list_), .int_default = JOB_##list_##_##default_},
 #include "protocol/job/job_keys.def"
 };
 
