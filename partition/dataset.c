@@ -5,6 +5,7 @@
 #include "partition/formats/dataset_npy_splits.h"
 #include "partition/formats/dataset_path.h"
 #include "partition/formats/dataset_store.h"
+#include "partition/formats/dataset_unread.h"
 #include "partition/graph/class_weights.h"
 #include "partition/graph/dataset_build.h"
 #include "protocol/half.h"
@@ -71,12 +72,15 @@ static enum status format_of(const char *path, enum job_format *format_io)
     if (*format_io == JOB_FORMAT_AUTO) {
         *format_io = format_find(path, S_ISDIR(info.st_mode));
     }
-    return *format_io != JOB_FORMAT_AUTO
-               ? STATUS_OK
-               : status_fail(STATUS_DATA,
-                             "dataset.path: %s: no known format, expected a folder with edges.npy or indptr.npy "
-                             "(npy), with raw/edge.csv.gz, raw/triplet-type-list.csv.gz or raw/data.npz (ogb), or a .npz file",
-                             path);
+    if (*format_io != JOB_FORMAT_AUTO) {
+        return STATUS_OK;
+    }
+    char like[DATASET_UNREAD_BYTES];
+    dataset_unread_like(path, like);
+    return status_fail(STATUS_DATA,
+                       "dataset.path: %s: no known format, expected a folder with edges.npy or indptr.npy "
+                       "(npy), with raw/edge.csv.gz, raw/triplet-type-list.csv.gz or raw/data.npz (ogb), or a .npz file%s%s",
+                       path, like[0] != '\0' ? "; found " : "", like);
 }
 
 enum status dataset_count_splits(const char *path, int64_t *out)
@@ -134,6 +138,7 @@ enum status dataset_load(const struct job *job, struct dataset *out)
             job_choice_text("train", "loss", job->train.loss));
     }
     status = status == STATUS_OK ? (generates ? generator_build : folder_load)(job, &dataset) : status;
+    status = status == STATUS_OK && job_makes_features(job) ? dataset_features_make(job, &dataset) : status;
     status = status == STATUS_OK ? class_weights_build(job, &dataset) : status;
     status = mapped_check(status);
     if (status != STATUS_OK) {

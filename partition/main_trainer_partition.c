@@ -30,7 +30,7 @@ static const char help_text[] =
     "                  DIR/part.0 ... DIR/part.K-1, the parts as workers get them\n"
     "  --json          print the figures as JSON on stdout\n"
     "  --count-splits PATH  print how many splits a data set has (dataset.split), and nothing else\n"
-    "  --version, --help\n"
+    "  --version, --help, -h\n"
     "\n"
     "Train on it with --set partition.method=file --set partition.file=DIR/partition.txt, or just again with the\n"
     "same job: partition.cache keeps it. Exit codes as trainerd's.\n";
@@ -94,7 +94,7 @@ static enum status arguments_read(int argc, char **argv, struct request *request
 {
     opterr = 0;
     while (!request->prints) {
-        int at = optind, option = getopt_long(argc, argv, "+:", options, NULL);
+        int at = optind, option = getopt_long(argc, argv, "+:h", options, NULL);
         if (option == -1) {
             break;
         }

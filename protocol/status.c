@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 struct status_row {
     enum status code;
@@ -19,7 +20,9 @@ static const struct status_row status_rows[] = {
 #undef X
 };
 
-static _Thread_local char reason[1024];
+#define LINE_BYTES 1024
+
+static _Thread_local char reason[STATUS_REASON_BYTES];
 
 static const struct status_row *row_find(enum status code)
 {
@@ -38,18 +41,47 @@ static const struct status_row *row_find(enum status code)
 enum status status_fail(enum status code, const char *format, ...)
 {
     /* The arguments may point into the old reason, so the new one is built aside. */
-    char fresh[sizeof reason];
+    char fresh[LINE_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(fresh, sizeof fresh, format, arguments);
     va_end(arguments);
-    printable_copy(fresh, reason, sizeof reason);
+    printable_copy(fresh, reason, LINE_BYTES);
+    return code;
+}
+
+enum status status_fail_lines(enum status code, const char *lines)
+{
+    char fresh[STATUS_REASON_BYTES], line[STATUS_REASON_BYTES];
+    size_t at = 0;
+    while (*lines != '\0' && at + 1 < sizeof fresh) {
+        size_t n = strcspn(lines, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)n, lines);
+        printable_copy(line, fresh + at, sizeof fresh - 1 - at);
+        at += strlen(fresh + at);
+        lines += n + (lines[n] == '\n');
+        if (*lines != '\0') {
+            fresh[at++] = '\n';
+        }
+    }
+    fresh[at] = '\0';
+    memcpy(reason, fresh, at + 1);
     return code;
 }
 
 const char *status_reason(void)
 {
     return reason;
+}
+
+void status_print(const char *program)
+{
+    const char *line = reason;
+    do {
+        size_t n = strcspn(line, "\n");
+        fprintf(stderr, "%s: %.*s\n", program, (int)n, line);
+        line += n + (line[n] == '\n');
+    } while (*line != '\0');
 }
 
 const char *status_name(enum status code)

@@ -37,8 +37,15 @@ enum status {
  */
 enum status status_fail(enum status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The sentence of this thread's last failure; "" before the first. */
+/* The same with a text of several sentences, each a line; `lines` may be an older reason of this thread. */
+#define STATUS_REASON_BYTES 4096
+enum status status_fail_lines(enum status code, const char *lines);
+
+/* The sentence of this thread's last failure, or its lines; "" before the first. */
 const char *status_reason(void);
+
+/* Print the reason to standard error, each line behind "PROGRAM: ". */
+void status_print(const char *program);
 
 /* Name ("DATA"), text ("bad data") and process exit code of a status; unknown codes read as BUG. */
 const char *status_name(enum status code);

@@ -99,7 +99,7 @@ int main(int argc, char **argv)
     }
     ctl_arguments_release(&arguments);
     if (status != STATUS_OK) {
-        fprintf(stderr, "trainctl: %s\n", status_reason());
+        status_print("trainctl");
         return status_exit_code(status);
     }
     return exit_code;

@@ -40,7 +40,7 @@ static const char help_text[] =
     "  --attempt N      the number of this attempt at the job, from 1\n"
     "  --wait           wait while another attempt of the job has the lock\n"
     "  --memo FD        of trainerd: a file in memory that coordinators of a job leave to the next, should they die\n"
-    "  --version, --help\n";
+    "  --version, --help, -h\n";
 
 enum {
     OPTION_CONFIG = 'c',
@@ -140,7 +140,7 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
     opterr = 0;
     for (;;) {
         /* optind is the argument that getopt_long reads next: the one it fails on. */
-        int at = optind, option = getopt_long(argc, argv, "+:", options, NULL);
+        int at = optind, option = getopt_long(argc, argv, "+:h", options, NULL);
         switch (option) {
         case -1:
             return check_arguments(argc, argv, out);
@@ -232,7 +232,7 @@ int main(int argc, char **argv)
     }
     free(set);
     if (status != STATUS_OK) {
-        fprintf(stderr, "trainerd: %s\n", status_reason());
+        status_print("trainerd");
     }
     return status_exit_code(status);
 }

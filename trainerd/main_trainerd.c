@@ -18,7 +18,7 @@
 #define TEXT_OF(value) TEXT(value)
 
 static const char help_text[] =
-    "usage: trainerd --config FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
+    "usage: trainerd [--config] FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
     "       trainerd --predict MODEL --config FILE [--set ...]\n"
     "       trainerd --check FILE [--set ...]\n"
     "       trainerd --plan FILE [--predict MODEL] [--steps] [--json] [--set ...]\n"
@@ -46,7 +46,7 @@ static const char help_text[] =
     "  --describe-config  every key of a job file: meaning, range, default\n"
     "  --describe-daemon  the daemon's configuration with every key at its default\n"
     "  --markdown         the same as markdown\n"
-    "  --version, --help\n"
+    "  --version, --help, -h\n"
     "\n"
     "exit codes: 0 done, 1 training failed, 2 usage, 65 bad data, 66 missing input, 69 peer or service unavailable,\n"
     "            70 internal error, 71 out of memory, 73 cannot create output, 74 I/O error,\n"
@@ -67,6 +67,7 @@ enum command {
     COMMAND_HELP = 'h'
 };
 enum {
+    OPTION_OPERAND = 1, /* getopt's number of an argument that is no option, for letters that begin with '-' */
     OPTION_SET = 's',
     OPTION_PREDICT = 'P',
     OPTION_RESUME = 'r',
@@ -145,6 +146,12 @@ static enum status read_option(struct request *request, int option)
     case OPTION_DAEMON_CONFIG:
         request->daemon_config = optarg;
         return STATUS_OK;
+    case OPTION_OPERAND:
+        if (request->command != COMMAND_NONE) {
+            return status_fail(STATUS_USAGE, "unexpected argument '%s'; see trainerd --help", optarg);
+        }
+        option = COMMAND_CONFIG;
+        /* fallthrough */
     default:
         if (request->command != COMMAND_NONE) {
             return status_fail(STATUS_USAGE, "more than one command is given; see trainerd --help");
@@ -193,7 +200,7 @@ static enum status read_arguments(int argc, char **argv, struct request *request
     opterr = 0;
     for (;;) {
         /* optind is the argument that getopt_long reads next: the one it fails on. */
-        int at = optind, option = getopt_long(argc, argv, "+:", options, NULL);
+        int at = optind, option = getopt_long(argc, argv, "-:h", options, NULL);
         if (option == -1) {
             break;
         }
@@ -333,7 +340,7 @@ int main(int argc, char **argv)
     free(request.predict);
     free(request.set);
     if (status != STATUS_OK) {
-        fprintf(stderr, "trainerd: %s\n", status_reason());
+        status_print("trainerd");
         return status_exit_code(status);
     }
     return exit_code;

@@ -40,7 +40,7 @@ static const char help_text[] =
     "which\n"
     "                          Slurm sends to tasks, are passed on to the coordinator, which saves a checkpoint\n"
     "  --gpus [--json]         print the GPUs that workers of this machine can use, one a line, or all as JSON\n"
-    "  --version, --help\n"
+    "  --version, --help, -h\n"
     "\n"
     "Trains what the coordinator sends, and writes no files. Exit codes as trainerd's.\n";
 
@@ -203,7 +203,7 @@ static enum status arguments_read(int argc, char **argv, struct request *request
 {
     opterr = 0;
     for (;;) {
-        int at = optind, option = getopt_long(argc, argv, "+:", options, NULL);
+        int at = optind, option = getopt_long(argc, argv, "+:h", options, NULL);
         if (option == -1) {
             break;
         }

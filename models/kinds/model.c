@@ -39,10 +39,16 @@ static enum status check_data(const struct job *job, const struct program_input 
 {
     const char *kind = job_choice_text("model", "kind", job->model.kind);
     if (input->n_feature <= 0) {
-        return status_fail(STATUS_DATA, "the data set has no features; model.kind = \"%s\" needs them", kind);
+        return status_fail(
+            STATUS_DATA,
+            "the data set has no features, and model.kind = \"%s\" needs some: expected a file of them, or "
+            "dataset.features = \"degree\" (made of the nodes' degrees), \"one_hot\" (a row of the first layer's "
+            "weights for each node) or \"learned\" (a vector for each node, trained with the model)",
+            kind);
     }
     if (job->model.label_input && input->is_typed) {
-        return status_fail(STATUS_CONFIG, "model.label_input = true does not go with features of several node types");
+        return status_fail(STATUS_CONFIG, "model.label_input = true does not go with features of several node types, or with "
+                                          "dataset.features = \"one_hot\" or \"learned\"");
     }
     if (input->n_class <= 0) {
         return status_fail(STATUS_DATA, "the data set has no labels; there is nothing to train for");

@@ -39,11 +39,19 @@ enum status model_stack(struct model *model, int (*conv)(const struct model *mod
 
 /* The same in two steps, for a kind that puts something between them. stack_layers ends each layer but the last as layer_end does;
  * under jumping knowledge it ends the last layer likewise, and a linear map of all outputs follows. */
-int stack_features(const struct model *model, const struct stack *stack);
+int stack_features(struct model *model, const struct stack *stack);
 int stack_layers(struct model *model, const struct stack *stack, int x);
 
-/* The input features with known labels (model.label_input) and dropout: where every model begins. */
-int model_features(const struct model *model);
+/* The input features with known labels (model.label_input) and dropout, or the vectors that are learned in their place: where every model
+ * begins. */
+int model_features(struct model *model);
+
+/* Do the features, of several node types or a column for each node, go through a linear map to model.hidden columns first? Nodes without
+ * features have a learned vector then. */
+bool model_embeds(const struct model *model);
+
+/* Are the features a column for each node and nothing else, and does the first layer read them? Its weights have a row for each node. */
+bool model_is_one_hot(const struct model *model);
 
 /* Make the features dense before anything reads them. Sparse rows can only be multiplied: an aggregate that is not linear, or a sum
  * with other rows, needs them dense. */

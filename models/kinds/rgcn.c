@@ -1,5 +1,6 @@
 /* RGCNConv: y_i = Σ_r mean_{j→i of relation r} x_j · W_r + x_i · root + b; W_r = Σ_b comp_rb V_b where model.bases > 0;
- * W_r is block diagonal where model.blocks > 0. With model.embedding = false nodes have no features, and x is the identity in the first layer.
+ * W_r is block diagonal where model.blocks > 0. With model.embedding = false, or one-hot features, nodes have no others, and x is the identity
+ * in the first layer.
  * Schlichtkrull et al., ESWC 2018
  */
 #include "models/kinds/model.h"
@@ -35,7 +36,7 @@ static enum status check_rows(const struct model *model)
 {
     const struct job_model *options = &model->job->model;
     int64_t n_feature = model->input->n_feature, n_other = program_n_shared(model->program);
-    if (options->embedding) {
+    if (options->embedding && !model_is_one_hot(model)) {
         return STATUS_OK;
     }
     if (!model->input->is_typed || n_other > 0) {
@@ -71,7 +72,7 @@ static int rows_layer(const struct model *model, int x, int64_t f_out)
 
 static int rgcn_layer(const struct model *model, int layer, int x, int64_t f_out)
 {
-    if (layer == 0 && !model->job->model.embedding) {
+    if (layer == 0 && model_is_one_hot(model)) {
         return rows_layer(model, x, f_out);
     }
     struct program *program = model->program;
@@ -106,12 +107,6 @@ enum status rgcn_model(struct model *model)
     if (!model->input->is_typed) {
         model_features_dense(model);
     }
-    int x = stack_features(model, &stack);
-    if (model->input->is_typed && options->embedding) {
-        int64_t f_in = model->input->n_feature, f_out = options->hidden;
-        int weight = program_param(model->program, "embedding.weight", f_out, f_in, glorot_bound(f_in, f_out));
-        x = layer_output(model, "embedding", -1, program_linear(model->program, x, weight, -1));
-    }
-    stack_layers(model, &stack, x);
+    stack_layers(model, &stack, stack_features(model, &stack));
     return STATUS_OK;
 }

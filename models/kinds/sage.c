@@ -23,6 +23,9 @@ static int sage_layer(const struct model *model, int layer, int x, int64_t f_out
 {
     struct program *program = model->program;
     enum aggregate_kind kind = aggregate_of(model->job);
+    if (program->value[x].is_sparse && !aggregate_defs[kind]->is_linear) {
+        kind = AGGREGATE_KIND_SUM; /* of columns of which no two rows have the same, the maximum is the sum */
+    }
     int64_t f_in = program->value[x].width;
     double bound = linear_bound(f_in);
     int weight_l = named_param(program, f_out, f_in, bound, "convs.%d.lin_l.weight", layer);
@@ -41,7 +44,7 @@ static int sage_layer(const struct model *model, int layer, int x, int64_t f_out
 
 enum status sage_model(struct model *model)
 {
-    if (!aggregate_defs[aggregate_of(model->job)]->is_linear) {
+    if (!aggregate_defs[aggregate_of(model->job)]->is_linear && !model_embeds(model) && !model_is_one_hot(model)) {
         model_features_dense(model);
     }
     return model_stack(model, sage_layer);

@@ -88,7 +88,20 @@ void model_features_dense(const struct model *model)
     model->program->value[0].is_sparse = false;
 }
 
-int model_features(const struct model *model)
+bool model_embeds(const struct model *model)
+{
+    const struct job *job = model->job;
+    bool asked = job_key_applies(job, JOB_KEY_model_embedding) && job->model.embedding &&
+                 job->dataset.features != JOB_WORD(JOB_FEATURES_ONE_HOT);
+    return model->input->is_typed && (asked || job->dataset.features == JOB_WORD(JOB_FEATURES_LEARNED));
+}
+
+bool model_is_one_hot(const struct model *model)
+{
+    return model->input->is_typed && program_n_shared(model->program) == 0 && !model_embeds(model);
+}
+
+int model_features(struct model *model)
 {
     const struct job_model *options = &model->job->model;
     int x = 0;
@@ -96,7 +109,13 @@ int model_features(const struct model *model)
         model_features_dense(model);
         x = program_labels(model->program, x, model->input->n_class, 1.0 - options->label_rate);
     }
-    return model_dropout(model, x, options->input_dropout);
+    x = model_dropout(model, x, options->input_dropout);
+    if (!model_embeds(model)) {
+        return x;
+    }
+    int64_t f_in = model->input->n_feature, f_out = options->hidden;
+    int weight = program_param(model->program, "embedding.weight", f_out, f_in, glorot_bound(f_in, f_out));
+    return layer_output(model, "embedding", -1, program_linear(model->program, x, weight, -1));
 }
 
 static int activate(struct program *program, int x, enum device_activation activation, double dropout)
@@ -195,13 +214,14 @@ static int jump(struct model *model, const int *output, int n_layer)
     return layer_output(model, "lin", -1, program_linear(program, x, weight, bias));
 }
 
-int stack_features(const struct model *model, const struct stack *stack)
+int stack_features(struct model *model, const struct stack *stack)
 {
     const struct job_model *options = &model->job->model;
     bool is_hidden = stack->n_conv + stack->n_linear > 1 || jumps(model);
     bool has_heads = job_key_applies(model->job, JOB_KEY_model_heads);
     int64_t width = options->hidden * (has_heads ? options->heads : 1);
-    if (is_hidden && options->residual && !options->residual_linear && model->input->n_feature == width) {
+    if (is_hidden && options->residual && !options->residual_linear && model->input->n_feature == width &&
+        !model_embeds(model)) {
         model_features_dense(model); /* the first layer's residual adds them as they are */
     }
     return model_features(model);

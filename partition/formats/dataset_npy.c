@@ -250,6 +250,9 @@ static enum status features_load(const struct job *job, const char *folder, cons
                                  struct dataset *out)
 {
     bool is_dense = dataset_path_exists(folder, "features.npy");
+    if (job_makes_features(job)) {
+        return STATUS_OK;
+    }
     if (is_dense || dataset_path_exists(folder, "feat_indptr.npy")) {
         enum status status = dataset_npy_types_check(folder, out->n_node);
         return status != STATUS_OK ? status

@@ -116,6 +116,9 @@ static enum status graph_load(const struct job *job, const struct npz *npz, stru
 
 static enum status features_load(const struct job *job, const struct npz *npz, struct dataset *out)
 {
+    if (job_makes_features(job)) {
+        return STATUS_OK;
+    }
     if (npz_has(npz, "attr_matrix")) {
         struct npy dense = {0};
         enum status status = npz_member(npz, "attr_matrix", &dense);

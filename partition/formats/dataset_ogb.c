@@ -153,7 +153,7 @@ static enum status table_load(const struct job *job, const char *folder, struct 
 {
     enum status status = table_graph(job, folder, out);
     struct npy features = {0}, labels = {0};
-    if (status == STATUS_OK && dataset_path_exists(folder, "raw/node-feat.csv.gz")) {
+    if (status == STATUS_OK && !job_makes_features(job) && dataset_path_exists(folder, "raw/node-feat.csv.gz")) {
         struct dataset_path path = dataset_path_join(folder, "raw/node-feat.csv.gz");
         status = csv_gz_table(path.text, NPY_TYPE_F32, out->n_node, &features);
         if (status == STATUS_OK) {
@@ -276,7 +276,7 @@ static enum status array_load(const struct job *job, const char *folder, struct 
         return status;
     }
     status = array_graph(job, npz, path.text, &labels, out);
-    if (status == STATUS_OK && npz_has(npz, "node_feat")) {
+    if (status == STATUS_OK && !job_makes_features(job) && npz_has(npz, "node_feat")) {
         status = npz_member(npz, "node_feat", &features);
         if (status == STATUS_OK) {
             status = dataset_features_dense(job, &features, out);

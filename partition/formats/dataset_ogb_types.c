@@ -496,7 +496,7 @@ enum status dataset_ogb_typed_load(const struct job *job, const char *folder, st
     if (status == STATUS_OK) {
         status = graph_build(job, &typed, out);
     }
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && !job_makes_features(job)) {
         status = features_build(job, &typed, out);
     }
     if (status == STATUS_OK) {

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +16,15 @@ static const struct {
     const char *name, *instead;
 } hints[] = {
     {"edge_index.npy", "edges.npy"},
+    {"edge_list.npy", "edges.npy"},
+    {"edgelist.npy", "edges.npy"},
+    {"edge.npy", "edges.npy"},
     {"x.npy", "features.npy"},
+    {"feat.npy", "features.npy"},
+    {"node_feat.npy", "features.npy"},
     {"y.npy", "labels.npy"},
+    {"label.npy", "labels.npy"},
+    {"node_label.npy", "labels.npy"},
     {"train_mask.npy", "train_idx.npy, which is there, too"},
     {"val_mask.npy", "valid_idx.npy, which is there, too"},
     {"valid_mask.npy", "valid_idx.npy, or val_mask.npy, which is there, too"},
@@ -62,15 +70,25 @@ static int is_unread(const struct dirent *entry)
     return n > n_end && strcmp(entry->d_name + n - n_end, ".npy") == 0 && !is_read(entry->d_name);
 }
 
-static void warn(const char *folder, const char *name)
+/* What is read in its place; NULL: it is not known. */
+static const char *instead_of(const char *name)
 {
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
         if (strcmp(name, hints[i].name) == 0) {
-            log_warn("%s/%s is not read: what is read is %s", folder, name, hints[i].instead);
-            return;
+            return hints[i].instead;
         }
     }
-    log_warn("%s/%s is not read: it is none of the names that a data folder has", folder, name);
+    return NULL;
+}
+
+static void warn(const char *folder, const char *name)
+{
+    const char *instead = instead_of(name);
+    if (instead != NULL) {
+        log_warn("%s/%s is not read: what is read is %s", folder, name, instead);
+    } else {
+        log_warn("%s/%s is not read: it is none of the names that a data folder has", folder, name);
+    }
 }
 
 void dataset_unread_npy(const char *folder)
@@ -86,6 +104,36 @@ void dataset_unread_npy(const char *folder)
     }
     if (n_unread > MOST) {
         log_warn("%s: %d more arrays are not read", folder, n_unread - MOST);
+    }
+    if (n >= 0) {
+        free(entry);
+    }
+}
+
+static int is_like_graph(const struct dirent *entry)
+{
+    static const char *const parts[] = {"edge", "adj", "graph", "node", "label", "feat", ".npy", ".npz", ".pt", ".csv"};
+    bool any = instead_of(entry->d_name) != NULL;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        any = any || strcasestr(entry->d_name, parts[i]) != NULL;
+    }
+    return any && entry->d_name[0] != '.';
+}
+
+void dataset_unread_like(const char *folder, char out[DATASET_UNREAD_BYTES])
+{
+    struct dirent **entry;
+    int n = scandir(folder, &entry, is_like_graph, alphasort);
+    size_t at = 0;
+    out[0] = '\0';
+    for (int i = 0; i < n; i++) {
+        const char *instead = instead_of(entry[i]->d_name);
+        if (i < MOST && at < DATASET_UNREAD_BYTES) {
+            at += (size_t)snprintf(out + at, DATASET_UNREAD_BYTES - at, "%s%.64s%s%s%s", i > 0 ? ", " : "", entry[i]->d_name,
+                                   instead != NULL ? " (here it is " : "", instead != NULL ? instead : "",
+                                   instead != NULL ? ")" : "");
+        }
+        free(entry[i]);
     }
     if (n >= 0) {
         free(entry);

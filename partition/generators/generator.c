@@ -1,7 +1,11 @@
 /* The table of built-in graphs. */
 #include "partition/generators/generator.h"
 
+#include "protocol/job/job_keys.h"
+#include "protocol/memory.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 
 struct generator_row {
     const char *name;
@@ -18,5 +22,13 @@ enum status generator_build(const struct job *job, struct dataset *out)
 {
     const struct generator_row *row = &generators[job->dataset.generator];
     snprintf(out->name, sizeof out->name, "%s", row->name);
-    return row->build(job, out);
+    if (!job_makes_features(job)) {
+        return row->build(job, out);
+    }
+    struct job *own = memory_alloc(1, sizeof *own); /* labels may be of the features that others take the place of */
+    *own = *job;
+    own->dataset.features = job_keys[JOB_KEY_dataset_features].int_default;
+    enum status status = row->build(own, out);
+    free(own);
+    return status;
 }

@@ -77,6 +77,10 @@ enum status dataset_features_dense(const struct job *job, struct npy *npy, struc
 enum status dataset_features_sparse(const struct job *job, struct npy *indptr, struct npy *indices, struct npy *data,
                                     int64_t n_column, struct dataset *out);
 
+/* Features made of the graph, which is built, in place of any that are there (dataset.features is a word): columns of degrees, without
+ * loops, or a column for each node (dataset->embedded). errors  STATUS_NOMEM */
+enum status dataset_features_make(const struct job *job, struct dataset *out);
+
 /* Divide each dense row by the sum of its absolute values; rows of zeros stay. */
 void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column);
 

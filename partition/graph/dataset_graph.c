@@ -7,6 +7,7 @@
 #include "partition/graph/relations.h"
 #include "partition/graph/row_pairs.h"
 #include "partition/graph/weights.h"
+#include "protocol/log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -261,27 +262,54 @@ static int64_t rows_unique(struct build *build)
     return n_loop;
 }
 
-/* Walked by ascending destination, the k-th time u is a source must be row u's k-th entry: out-edges equal in-edges. */
-static enum status symmetric_find(struct dataset *out)
+/* What edges and their reverses say; loops, which are their own, are not among them. */
+struct reverses {
+    int64_t n_edge;    /* all of them, */
+    int64_t n_missing; /* and those without a reverse */
+    bool differ;       /* a reverse has another weight */
+};
+
+/* Walked by ascending destination, the times that u is a source ascend as row u's entries do: the two lists are merged. */
+static enum status reverses_find(const struct dataset *dataset, struct reverses *out)
 {
     uint32_t *seen;
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)out->n_node, sizeof *seen, &seen);
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)dataset->n_node, sizeof *seen, &seen);
     if (status != STATUS_OK) {
         return status;
     }
-    out->symmetric = true;
-    for (int64_t row = 0; row < out->n_node && out->symmetric; row++) {
-        for (int64_t i = out->indptr[row]; i < out->indptr[row + 1]; i++) {
-            uint32_t from = out->indices[i];
-            int64_t at = out->indptr[from] + seen[from]++;
-            bool same = at < out->indptr[from + 1] && out->indices[at] == row;
-            if (!same || (out->weighted && out->edge_weight[at] != out->edge_weight[i])) {
-                out->symmetric = false;
-                break;
+    *out = (struct reverses){0};
+    for (int64_t row = 0; row < dataset->n_node; row++) {
+        for (int64_t i = dataset->indptr[row]; i < dataset->indptr[row + 1]; i++) {
+            uint32_t from = dataset->indices[i];
+            int64_t at = dataset->indptr[from] + seen[from], end = dataset->indptr[from + (int64_t)1];
+            while (at < end && dataset->indices[at] < row) {
+                at++;
             }
+            seen[from] = (uint32_t)(at - dataset->indptr[from]);
+            bool there = at < end && dataset->indices[at] == row;
+            out->n_edge += from != row;
+            out->n_missing += !there;
+            out->differ = out->differ || (there && dataset->weighted && dataset->edge_weight[at] != dataset->edge_weight[i]);
         }
     }
-    memory_release(MEMORY_OTHER, seen, (size_t)out->n_node, sizeof *seen);
+    memory_release(MEMORY_OTHER, seen, (size_t)dataset->n_node, sizeof *seen);
+    return STATUS_OK;
+}
+
+/* Are out-edges the in-edges? Where they are not, and the job does not say that this is meant, a remark says what is done. */
+static enum status symmetric_find(const struct job *job, const struct edge_source *source, struct dataset *out)
+{
+    struct reverses found;
+    enum status status = reverses_find(out, &found);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    out->symmetric = found.n_missing == 0 && !found.differ && out->edge_row == NULL;
+    if (found.n_missing > 0 && job->dataset.undirected == JOB_SWITCH_AUTO && !out->predicts) {
+        log_warn("%s: %.1f %% of the edges have no reverse, so that rows pass one way along them: "
+                 "dataset.undirected = \"yes\" adds the reverse edges, \"no\" says that they are not wanted",
+                 source->file, 100.0 * (double)found.n_missing / (double)found.n_edge);
+    }
     return STATUS_OK;
 }
 
@@ -463,9 +491,9 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     if (status == STATUS_OK && build.featured && adds_loops) {
         status = edge_features_loops(out);
     }
-    if (status != STATUS_OK || typed || build.featured) {
+    if (status != STATUS_OK || typed) {
         return status;
     }
-    out->symmetric = true;
-    return build.undirected ? STATUS_OK : symmetric_find(out);
+    out->symmetric = !build.featured;
+    return build.undirected ? STATUS_OK : symmetric_find(job, source, out);
 }

@@ -38,9 +38,10 @@ static enum status classes_set(const struct npy *npy, int64_t n_class, struct da
     for (int64_t node = 0; node < out->n_node; node++) {
         int64_t label = class_at(npy, node);
         if (label < -1 || label >= most) {
-            return status_fail(STATUS_DATA,
-                               "%s: node %" PRId64 " has label %g, expected -1 (none) or a class from 0 to %" PRId64, npy->name,
-                               node, npy_real(npy, node), most - 1);
+            return status_fail(
+                STATUS_DATA, "%s: node %" PRId64 " has label %g, expected -1 (none) or a class from 0 to %" PRId64 "%s",
+                npy->name, node, npy_real(npy, node), most - 1,
+                npy_real(npy, node) < -1 ? "; numbers to be predicted need train.loss = \"mse\", \"mae\" or \"huber\"" : "");
         }
         out->labels[node] = (int32_t)label;
         largest = label > largest ? label : largest;
@@ -73,9 +74,12 @@ static enum status rows_set(const struct npy *npy, int64_t n_class, struct datas
             label = NAN;
         }
         if (label != 0 && label != 1 && !isnan(label)) {
-            return status_fail(STATUS_DATA, "%s: row %" PRId64 ", column %" PRId64 " is %g, expected 0, 1 or %s (unknown)",
-                               npy->name, i / npy->shape[1], i % npy->shape[1], label,
-                               npy_is_integer(npy) ? "-1" : "NaN or -1");
+            return status_fail(STATUS_DATA,
+                               "%s: row %" PRId64 ", column %" PRId64
+                               " is %g, expected 0, 1 or %s (unknown), of several labels a node; "
+                               "classes, one a node, are integers%s",
+                               npy->name, i / npy->shape[1], i % npy->shape[1], label, npy_is_integer(npy) ? "-1" : "NaN or -1",
+                               npy_is_integer(npy) ? " in one column" : ", as labels.astype(\"int64\") makes them");
         }
         out->label_rows[i] = (float)label;
     }

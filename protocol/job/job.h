@@ -28,6 +28,7 @@ struct job_choices {
     ;
 #define JOB_TEXT(section, key, default_, help) char key[JOB_TEXT_BYTES];
 #define JOB_INT(section, key, default_, least, most, help) int64_t key;
+#define JOB_INT_OR(section, key, list, default_, least, most, help) int64_t key;
 #define JOB_REAL(section, key, default_, least, most, help) double key;
 #define JOB_REAL_OR_SAME(section, key, least, most, help) double key;
 #define JOB_BOOL(section, key, default_, help) bool key;
@@ -41,8 +42,9 @@ struct job_choices {
 #define JOB_ENUM(lower, LIST) enum job_##lower{JOB_##LIST##_LIST(JOB_ENUM_ROW, LIST) JOB_##LIST##_N};
 JOB_LISTS(JOB_ENUM)
 
-/* The value of a JOB_REAL_OR_SAME key that is "same". */
+/* The value of a JOB_REAL_OR_SAME key that is "same"; that of a JOB_INT_OR key which is a choice of its list. */
 #define JOB_SAME (-1.0)
+#define JOB_WORD(choice) (-1 - (int64_t)(choice))
 
 /* The checked job. Text values end in NUL; choices hold a JOB_<LIST>_<NAME>. */
 struct job {
@@ -50,6 +52,7 @@ struct job {
 #define JOB_SECTION_END(section)
 #define JOB_TEXT(section, key, default_, help)
 #define JOB_INT(section, key, default_, least, most, help)
+#define JOB_INT_OR(section, key, list, default_, least, most, help)
 #define JOB_REAL(section, key, default_, least, most, help)
 #define JOB_REAL_OR_SAME(section, key, least, most, help)
 #define JOB_BOOL(section, key, default_, help)
@@ -65,8 +68,8 @@ void job_defaults(struct job *out);
 /* Read a job file, apply `section.key=value` settings in order, check every key and the rules across keys.
  *
  *   owns    borrows all; *out written only on success
- *   errors  STATUS_CONFIG "FILE:LINE:COLUMN: …" with the nearest valid name or the range; STATUS_NO_INPUT no such file;
- *           STATUS_CONFIG also for a folder, a file past JOB_FILE_MOST_BYTES, bytes that are not UTF-8; settings are named
+ *   errors  STATUS_CONFIG "FILE:LINE:COLUMN: …" with the nearest valid name or the range, a line for each mistake; STATUS_NO_INPUT no
+ *           such file; STATUS_CONFIG also for a folder, a file past JOB_FILE_MOST_BYTES, bytes that are not UTF-8; settings are named
  *           "--set section.key"
  */
 enum status job_load(const char *path, const char *const *set, size_t n_set, struct job *out);
@@ -103,6 +106,9 @@ bool job_metric_find(const char *name, enum job_metric *out);
 
 /* Does the job's model take weights of edges, unasked or with dataset.edge_weights = "yes"? */
 bool job_takes_edge_weights(const struct job *job);
+
+/* Does the job have features made of the graph (dataset.features is a word) in place of the data's own? */
+bool job_makes_features(const struct job *job);
 
 /* Text of a choice: job_choice_text("model", "kind", job->model.kind) is "gcn". */
 const char *job_choice_text(const char *section, const char *key, int value);

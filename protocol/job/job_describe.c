@@ -16,6 +16,7 @@ static void default_text(const struct job_key *key, char out[JOB_EXPECT_BYTES])
         free(quoted);
         break;
     case JOB_TYPE_INT:
+    case JOB_TYPE_INT_OR:
     case JOB_TYPE_SIZE:
         snprintf(out, JOB_EXPECT_BYTES, "%lld", (long long)key->int_default);
         break;

@@ -45,6 +45,11 @@ bool job_takes_edge_weights(const struct job *job)
     return model_is_sum(job);
 }
 
+bool job_makes_features(const struct job *job)
+{
+    return job->dataset.features < 0;
+}
+
 bool job_predicts(const struct job *job)
 {
     return job->predict.model[0] != '\0';

@@ -16,6 +16,7 @@ JOB_LISTS(CHOICES)
 
 #define ROW(section_, key_, type_, help_) .section = #section_, .name = #key_, .help = help_, .type = JOB_TYPE_##type_
 #define AT(section_, key_) .offset = offsetof(struct job, section_.key_)
+#define OF(list_) .list = JOB_LIST_##list_, .choice = choices_##list_, .n_choice = JOB_##list_##_N
 
 const struct job_key job_keys[JOB_KEY_N] = {
 #define JOB_SECTION_BEGIN(section_, help_)
@@ -24,6 +25,13 @@ const struct job_key job_keys[JOB_KEY_N] = {
     {ROW(section_, key_, TEXT, help_), AT(section_, key_), .text_default = default_},
 #define JOB_INT(section_, key_, default_, least_, most_, help_)                                                                \
     {ROW(section_, key_, INT, help_), AT(section_, key_), .int_default = default_, .int_least = least_, .int_most = most_},
+#define JOB_INT_OR(section_, key_, list_, default_, least_, most_, help_)                                                      \
+    {ROW(section_, key_, INT_OR, help_),                                                                                       \
+     AT(section_, key_),                                                                                                       \
+     OF(list_),                                                                                                                \
+     .int_default = default_,                                                                                                  \
+     .int_least = least_,                                                                                                      \
+     .int_most = most_},
 #define JOB_REAL(section_, key_, default_, least_, most_, help_)                                                               \
     {ROW(section_, key_, REAL, help_), AT(section_, key_), .real_default = default_, .real_least = least_, .real_most = most_},
 #define JOB_REAL_OR_SAME(section_, key_, least_, most_, help_)                                                                 \
@@ -34,10 +42,8 @@ const struct job_key job_keys[JOB_KEY_N] = {
 #define JOB_SIZE(section_, key_, default_, help_)                                                                              \
     {ROW(section_, key_, SIZE, help_), AT(section_, key_), .int_default = default_, .int_least = 0, .int_most = INT64_MAX},
 #define JOB_CHOICE(section_, key_, list_, default_, help_)                                                                     \
-    {ROW(section_, key_, CHOICE, help_), AT(section_, key_), .int_default = JOB_##list_##_##default_,                          \
-     .choice = choices_##list_, .n_choice = JOB_##list_##_N},
-#define JOB_CHOICES(section_, key_, list_, help_)                                                                              \
-    {ROW(section_, key_, CHOICES, help_), AT(section_, key_), .choice = choices_##list_, .n_choice = JOB_##list_##_N},
+    {ROW(section_, key_, CHOICE, help_), AT(section_, key_), OF(list_), .int_default = JOB_##list_##_##default_},
+#define JOB_CHOICES(section_, key_, list_, help_) {ROW(section_, key_, CHOICES, help_), AT(section_, key_), OF(list_)},
 #include "protocol/job/job_keys.def"
 };
 
@@ -46,6 +52,7 @@ const struct job_section job_sections[] = {
 #define JOB_SECTION_END(section_)
 #define JOB_TEXT(section_, key_, default_, help_)
 #define JOB_INT(section_, key_, default_, least_, most_, help_)
+#define JOB_INT_OR(section_, key_, list_, default_, least_, most_, help_)
 #define JOB_REAL(section_, key_, default_, least_, most_, help_)
 #define JOB_REAL_OR_SAME(section_, key_, least_, most_, help_)
 #define JOB_BOOL(section_, key_, default_, help_)
@@ -93,6 +100,10 @@ bool job_only_find(enum job_key_id key, struct job_only *out)
 bool job_key_applies(const struct job *job, enum job_key_id key)
 {
     struct job_only only;
+    const struct job_key *row = &job_keys[key];
+    if (row->type == JOB_TYPE_INT_OR && job_word(row, *(const int64_t *)((const char *)job + row->offset)) != NULL) {
+        return true; /* numbers alone are of some choices */
+    }
     return !job_only_find(key, &only) || (only.with >> *(const int *)((const char *)job + job_keys[only.by].offset) & 1) != 0;
 }
 
@@ -109,9 +120,25 @@ void job_key_help(enum job_key_id key, char out[JOB_HELP_BYTES])
     snprintf(out + at, JOB_HELP_BYTES - at, "%s%s", at > 0 ? ": " : "", job_keys[key].help);
 }
 
+const char *job_word(const struct job_key *key, int64_t value)
+{
+    return key->type == JOB_TYPE_INT_OR && value < 0 ? key->choice[-1 - value] : NULL;
+}
+
 bool job_is_same(const struct job_key *key, double value)
 {
     return key->type == JOB_TYPE_REAL_OR_SAME && value == JOB_SAME;
+}
+
+/* "gcn, sage" behind what is there already */
+static void choices_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES])
+{
+    size_t at = strlen(out);
+    const char *comma = "";
+    for (int i = 0; i < key->n_choice && at < JOB_EXPECT_BYTES; i++) {
+        at += (size_t)snprintf(out + at, JOB_EXPECT_BYTES - at, "%s%s", comma, key->choice[i]);
+        comma = ", ";
+    }
 }
 
 void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES])
@@ -138,16 +165,19 @@ void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES])
     case JOB_TYPE_SIZE:
         snprintf(out, JOB_EXPECT_BYTES, "a size in bytes as 1048576 or \"20GiB\"");
         break;
-    case JOB_TYPE_CHOICE:
-    case JOB_TYPE_CHOICES: {
-        size_t at = (size_t)snprintf(out, JOB_EXPECT_BYTES, key->type == JOB_TYPE_CHOICE ? "one of " : "a list of any of ");
-        const char *comma = "";
-        for (int i = 0; i < key->n_choice && at < JOB_EXPECT_BYTES; i++) {
-            at += (size_t)snprintf(out + at, JOB_EXPECT_BYTES - at, "%s%s", comma, key->choice[i]);
-            comma = ", ";
-        }
+    case JOB_TYPE_INT_OR:
+        snprintf(out, JOB_EXPECT_BYTES, "a whole number from %lld to %lld, or one of ", (long long)key->int_least,
+                 (long long)key->int_most);
+        choices_expect(key, out);
         break;
-    }
+    case JOB_TYPE_CHOICE:
+        snprintf(out, JOB_EXPECT_BYTES, "one of ");
+        choices_expect(key, out);
+        break;
+    case JOB_TYPE_CHOICES:
+        snprintf(out, JOB_EXPECT_BYTES, "a list of any of ");
+        choices_expect(key, out);
+        break;
     }
 }
 
@@ -205,7 +235,7 @@ int job_name_distance(const char *a, const char *b)
 int job_name_slip(const char *name)
 {
     size_t n = strlen(name);
-    return n < 3 ? 1 : n < 6 ? 2 : 3;
+    return n < 6 ? 1 : n < 9 ? 2 : 3;
 }
 
 const char *job_choice_text(const char *section, const char *key, int value)

@@ -6,6 +6,7 @@
 #define PROTOCOL_JOB_KEYS_H
 
 #include "protocol/job/job.h"
+#include "protocol/mistakes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 enum job_type {
     JOB_TYPE_TEXT,
     JOB_TYPE_INT,
+    JOB_TYPE_INT_OR,
     JOB_TYPE_REAL,
     JOB_TYPE_REAL_OR_SAME,
     JOB_TYPE_BOOL,
@@ -28,6 +30,7 @@ enum job_key_id {
 #define JOB_SECTION_END(section)
 #define JOB_TEXT(section, key, default_, help) JOB_KEY_##section##_##key,
 #define JOB_INT(section, key, default_, least, most, help) JOB_KEY_##section##_##key,
+#define JOB_INT_OR(section, key, list, default_, least, most, help) JOB_KEY_##section##_##key,
 #define JOB_REAL(section, key, default_, least, most, help) JOB_KEY_##section##_##key,
 #define JOB_REAL_OR_SAME(section, key, least, most, help) JOB_KEY_##section##_##key,
 #define JOB_BOOL(section, key, default_, help) JOB_KEY_##section##_##key,
@@ -38,14 +41,23 @@ enum job_key_id {
     JOB_KEY_N
 };
 
+/* JOB_LIST_KIND, …: the lists of choices. */
+enum job_list {
+    JOB_LIST_NONE,
+#define JOB_LIST_ROW(lower, LIST) JOB_LIST_##LIST,
+    JOB_LISTS(JOB_LIST_ROW)
+#undef JOB_LIST_ROW
+};
+
 struct job_key {
     const char *section, *name, *help;
     enum job_type type;
     size_t offset;                              /* of the value in struct job */
-    int64_t int_default, int_least, int_most;   /* INT, SIZE; the default also of BOOL and CHOICE */
+    int64_t int_default, int_least, int_most;   /* INT, INT_OR, SIZE; the default also of BOOL and CHOICE */
     double real_default, real_least, real_most; /* REAL, REAL_OR_SAME */
     const char *text_default;                   /* TEXT */
-    const char *const *choice;                  /* CHOICE, CHOICES: by value */
+    enum job_list list;                         /* CHOICE, CHOICES, INT_OR */
+    const char *const *choice;                  /* by value */
     int n_choice;
 };
 
@@ -88,6 +100,9 @@ void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES]);
 #define JOB_LABEL_BYTES 64
 void job_key_label(const struct job_key *key, char out[JOB_LABEL_BYTES]);
 
+/* The choice that an INT_OR key's value is; NULL: it is a number. */
+const char *job_word(const struct job_key *key, int64_t value);
+
 /* What a REAL_OR_SAME key takes instead of a number. */
 #define JOB_SAME_TEXT "same"
 bool job_is_same(const struct job_key *key, double value);
@@ -117,6 +132,7 @@ struct job_place {
 
 struct job_places {
     const char *origin;
+    uint32_t doubted; /* sections of which something is mistaken, bit i for job_sections[i] */
     struct job_place of[JOB_KEY_N];
 };
 
@@ -124,8 +140,8 @@ struct job_places {
 #define JOB_WHERE_BYTES 384
 void job_where(const struct job_places *places, enum job_key_id key, char out[JOB_WHERE_BYTES]);
 
-/* Rules across keys (job_rules.c), those of metrics among them (job_rules_metrics.c). errors  STATUS_CONFIG */
-enum status job_check_rules(const struct job *job, const struct job_places *places);
+/* Rules across keys (job_rules.c), those of metrics among them (job_rules_metrics.c). A rule that names a key of a doubted section is left for later: the mistake may be what breaks it. */
+void job_check_rules(const struct job *job, const struct job_places *places, struct mistakes *mistakes);
 enum status job_check_metrics(const struct job *job, const struct job_places *places);
 
 #endif

@@ -3,9 +3,11 @@
  * Errors name the place and the nearest valid name. Rules across keys are job_rules.c's.
  */
 #include "protocol/job/job.h"
+#include "protocol/job/job_hints.h"
 #include "protocol/job/job_keys.h"
 #include "protocol/job/toml.h"
 #include "protocol/memory.h"
+#include "protocol/mistakes.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -16,76 +18,14 @@
 struct reader {
     struct job job;
     struct job_places places;
+    struct mistakes mistakes;
 };
 
-/* The name nearest to a mistaken key, in words: " (did you mean 'lr'?)"; the section's keys when none is near. */
-#define HINT_BYTES 512
-static void key_hint(const char *section, const char *name, char out[HINT_BYTES])
+/* A mistake is in this section, or of one of its keys: a rule that asks for its keys may be broken by that alone. */
+static void doubt(struct reader *reader, const char *section)
 {
-    /* A key of the same section wins over one as near elsewhere. */
-    int best = 2 * job_name_slip(name) + 2;
-    const struct job_key *nearest = NULL;
-    for (int i = 0; i < JOB_KEY_N; i++) {
-        bool here = strcmp(job_keys[i].section, section) == 0;
-        int distance = 2 * job_name_distance(name, job_keys[i].name) + (here ? 0 : 1);
-        if (distance < best) {
-            best = distance;
-            nearest = &job_keys[i];
-        }
-    }
-    if (nearest != NULL) {
-        char label[JOB_LABEL_BYTES];
-        job_key_label(nearest, label);
-        snprintf(out, HINT_BYTES, "did you mean '%s'?", label);
-        return;
-    }
-    size_t at = (size_t)snprintf(out, HINT_BYTES, "expected one of");
-    const char *comma = " ";
-    for (int i = 0; i < JOB_KEY_N && at < HINT_BYTES; i++) {
-        if (strcmp(job_keys[i].section, section) == 0) {
-            at += (size_t)snprintf(out + at, HINT_BYTES - at, "%s%s", comma, job_keys[i].name);
-            comma = ", ";
-        }
-    }
-}
-
-/* What a name from elsewhere means here (job_aliases.def); false: it is none of these. */
-static bool alias_hint(const char *name, char out[HINT_BYTES])
-{
-#define JOB_ALIAS(name, section, key) {#name, "did you mean '" #section "." #key "'?"},
-#define JOB_FOREIGN(name, words) {#name, words},
-    static const struct {
-        const char *name, *hint;
-    } aliases[] = {
-#include "protocol/job/job_aliases.def"
-    };
-    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
-        if (strcasecmp(aliases[i].name, name) == 0) {
-            snprintf(out, HINT_BYTES, "%s", aliases[i].hint);
-            return true;
-        }
-    }
-    return false;
-}
-
-static void section_hint(const char *name, char out[HINT_BYTES])
-{
-    int best = job_name_slip(name) + 1;
-    const char *nearest = NULL;
-    size_t at = (size_t)snprintf(out, HINT_BYTES, "expected one of");
-    for (int i = 0; i < job_n_section; i++) {
-        if (strcmp(job_sections[i].name, JOB_TOP_SECTION) == 0) {
-            continue;
-        }
-        at += (size_t)snprintf(out + at, HINT_BYTES - at, " [%s]", job_sections[i].name);
-        int distance = job_name_distance(name, job_sections[i].name);
-        if (distance < best) {
-            best = distance;
-            nearest = job_sections[i].name;
-        }
-    }
-    if (nearest != NULL) {
-        snprintf(out, HINT_BYTES, "did you mean [%s]?", nearest);
+    for (int i = 0; i < job_n_section && section != NULL; i++) {
+        reader->places.doubted |= strcmp(job_sections[i].name, section) == 0 ? 1u << i : 0;
     }
 }
 
@@ -102,6 +42,8 @@ static enum status wrong_type(const struct job_key *key, const char *where, cons
     char found[128];
     if (entry->type == TOML_TYPE_TEXT) {
         snprintf(found, sizeof found, "the text \"%.80s\"", entry->text);
+    } else if (entry->type == TOML_TYPE_WORD) {
+        snprintf(found, sizeof found, "%.80s", entry->text);
     } else {
         snprintf(found, sizeof found, "%s", toml_type_text(entry->type));
     }
@@ -110,25 +52,27 @@ static enum status wrong_type(const struct job_key *key, const char *where, cons
 
 static enum status read_choice(const struct job_key *key, const char *where, const char *text, int *out)
 {
-    int best = job_name_slip(text) + 1;
-    const char *nearest = NULL;
-    char label[JOB_LABEL_BYTES];
-    job_key_label(key, label);
     for (int i = 0; i < key->n_choice; i++) {
         if (strcmp(key->choice[i], text) == 0) {
             *out = i;
             return STATUS_OK;
         }
-        int distance = job_name_distance(text, key->choice[i]);
-        if (distance < best) {
-            best = distance;
-            nearest = key->choice[i];
-        }
     }
-    char found[256];
+    char found[256], hint[JOB_HINT_BYTES];
     snprintf(found, sizeof found, "\"%.80s\"", text);
+    job_hint_choice(key, text, hint);
     enum status status = wrong_value(key, where, found);
-    return nearest == NULL ? status : status_fail(status, "%s (did you mean \"%s\"?)", status_reason(), nearest);
+    return status_fail(status, "%s%s", status_reason(), hint);
+}
+
+static enum status read_word(const struct job_key *key, const char *where, const char *text, int64_t *out)
+{
+    int choice = 0;
+    enum status status = read_choice(key, where, text, &choice);
+    if (status == STATUS_OK) {
+        *out = JOB_WORD(choice);
+    }
+    return status;
 }
 
 bool job_size_read(const char *text, int64_t *out)
@@ -197,7 +141,7 @@ static enum status read_int(const struct job_key *key, const char *where, int64_
 /* One more choice of a list. */
 static enum status choices_add(const struct job_key *key, const char *where, const char *text, struct job_choices *out)
 {
-    int choice;
+    int choice = 0;
     enum status status = read_choice(key, where, text, &choice);
     for (int i = 0; i < out->n && status == STATUS_OK; i++) {
         if (out->of[i] == choice) {
@@ -250,9 +194,17 @@ static enum status read_value(struct job *job, const struct job_key *key, const 
     case JOB_TYPE_TEXT:
         return type == TOML_TYPE_TEXT ? read_text(key, where, entry, at) : wrong_type(key, where, entry);
     case JOB_TYPE_CHOICE:
+        if (type == TOML_TYPE_BOOL) {
+            return read_choice(key, where, entry->boolean ? "true" : "false", at);
+        }
         return type == TOML_TYPE_TEXT ? read_choice(key, where, entry->text, at) : wrong_type(key, where, entry);
     case JOB_TYPE_CHOICES:
         return read_choices(key, where, entry, at);
+    case JOB_TYPE_INT_OR:
+        if (type == TOML_TYPE_TEXT) {
+            return read_word(key, where, entry->text, at);
+        }
+        /* fallthrough */
     case JOB_TYPE_INT:
         return type == TOML_TYPE_INT ? read_int(key, where, entry->integer, at) : wrong_type(key, where, entry);
     case JOB_TYPE_REAL:
@@ -280,21 +232,52 @@ static enum status read_value(struct job *job, const struct job_key *key, const 
     return wrong_type(key, where, entry);
 }
 
-static enum status unknown_key(const char *where, const char *section, const char *name)
+/* A value without quotes, or none: what the key takes is said, and how TOML writes what was meant. */
+static enum status refuse_word(struct job *job, const struct job_key *key, const char *where, const struct toml_entry *entry)
 {
-    char hint[HINT_BYTES], place[JOB_LABEL_BYTES] = "before the first section";
+    char label[JOB_LABEL_BYTES], number[JOB_REAL_BYTES], *end;
+    struct toml_entry quoted = *entry;
+    quoted.type = TOML_TYPE_TEXT;
+    job_key_label(key, label);
+    if (entry->text[0] == '\0') {
+        char expect[JOB_EXPECT_BYTES];
+        job_key_expect(key, expect);
+        return status_fail(STATUS_CONFIG, "%s: %s has no value; expected %s", where, label, expect);
+    }
+    double value = strtod(entry->text, &end);
+    bool is_real = key->type == JOB_TYPE_REAL || key->type == JOB_TYPE_REAL_OR_SAME;
+    if (is_real && end != entry->text && *end == '\0' && isfinite(value)) {
+        job_real_text(value, number);
+        return status_fail(STATUS_CONFIG, "%s: %s is %.80s; expected it written as %s", where, label, entry->text, number);
+    }
+    bool is_text = key->type == JOB_TYPE_TEXT || key->type == JOB_TYPE_CHOICE || key->type == JOB_TYPE_SIZE ||
+                   key->type == JOB_TYPE_INT_OR ||
+                   (key->type == JOB_TYPE_REAL_OR_SAME && strcmp(entry->text, JOB_SAME_TEXT) == 0);
+    if (!is_text) {
+        return wrong_type(key, where, entry);
+    }
+    enum status status = read_value(job, key, where, &quoted);
+    return status != STATUS_OK ? status
+                               : status_fail(STATUS_CONFIG, "%s: %s is %.80s without quotes; expected \"%.80s\"", where, label,
+                                             entry->text, entry->text);
+}
+
+static enum status unknown_key(struct reader *reader, const char *where, const char *section, const char *name)
+{
+    char hint[JOB_HINT_BYTES], place[JOB_LABEL_BYTES] = "before the first section";
+    const struct job_key *meant;
     if (strcmp(section, JOB_TOP_SECTION) != 0) {
-        snprintf(place, sizeof place, "in [%s]", section);
+        snprintf(place, sizeof place, "in [%.32s]", section);
     }
-    if (!alias_hint(name, hint)) {
-        key_hint(section, name, hint);
-    }
+    job_hint_key(section, name, hint, &meant);
+    doubt(reader, section);
+    doubt(reader, meant != NULL ? meant->section : NULL);
     return status_fail(STATUS_CONFIG, "%s: unknown key '%.64s' %s; %s", where, name, place, hint);
 }
 
-static enum status check_section(const char *where, const struct toml_entry *entry)
+static enum status check_section(struct reader *reader, const char *where, const struct toml_entry *entry)
 {
-    char hint[HINT_BYTES];
+    char hint[JOB_HINT_BYTES];
     if (strcmp(entry->key, JOB_TOP_SECTION) == 0) {
         return status_fail(STATUS_CONFIG, "%s: there is no section [%s]: its keys stand before the first section", where,
                            JOB_TOP_SECTION);
@@ -302,8 +285,21 @@ static enum status check_section(const char *where, const struct toml_entry *ent
     if (job_section_known(entry->key)) {
         return STATUS_OK;
     }
-    section_hint(entry->key, hint);
+    doubt(reader, job_hint_section(entry->key, hint));
     return status_fail(STATUS_CONFIG, "%s: unknown section [%.64s]; %s", where, entry->key, hint);
+}
+
+/* A key of a section that there is none of: what it is elsewhere; nothing where the section or the key means none, which the section's
+ * mistake says. */
+static enum status stray_key(struct reader *reader, const char *where, const struct toml_entry *entry)
+{
+    char hint[JOB_HINT_BYTES];
+    const struct job_key *meant;
+    if (strcmp(entry->section, JOB_TOP_SECTION) == 0 || job_hint_section(entry->section, hint) != NULL) {
+        return STATUS_OK;
+    }
+    job_hint_key(entry->section, entry->key, hint, &meant);
+    return meant != NULL ? unknown_key(reader, where, entry->section, entry->key) : STATUS_OK;
 }
 
 static enum status read_entry(struct reader *reader, const struct toml_entry *entry)
@@ -314,20 +310,29 @@ static enum status read_entry(struct reader *reader, const struct toml_entry *en
     snprintf(where, sizeof where, "%s:%u:%u", origin, entry->key_at.line, entry->key_at.column);
     const char *section = top ? JOB_TOP_SECTION : entry->section;
     const struct job_key *key = job_key_find(section, entry->key);
+    if (entry->type == TOML_TYPE_FAULT) {
+        reader->places.doubted = UINT32_MAX; /* of which key it is is not known */
+        return status_fail(STATUS_CONFIG, "%s: %s", where, entry->text);
+    }
     if (top && entry->type == TOML_TYPE_TABLE && key == NULL) {
-        return check_section(where, entry);
+        return check_section(reader, where, entry);
+    }
+    if (!top && (!job_section_known(section) || strcmp(section, JOB_TOP_SECTION) == 0)) {
+        return stray_key(reader, where, entry);
     }
     if (key == NULL && top && job_section_known(entry->key)) {
         return status_fail(STATUS_CONFIG, "%s: '%s' is %s; expected the section [%s]", where, entry->key,
                            toml_type_text(entry->type), entry->key);
     }
     if (key == NULL) {
-        return unknown_key(where, section, entry->key);
+        return unknown_key(reader, where, section, entry->key);
     }
     struct toml_position at = entry->value_at.line > 0 ? entry->value_at : entry->key_at;
     reader->places.of[key - job_keys] = (struct job_place){.line = at.line, .column = at.column};
     snprintf(where, sizeof where, "%s:%u:%u", origin, at.line, at.column);
-    return read_value(&reader->job, key, where, entry);
+    enum status status = (entry->type == TOML_TYPE_WORD ? refuse_word : read_value)(&reader->job, key, where, entry);
+    doubt(reader, status != STATUS_OK ? section : NULL);
+    return status;
 }
 
 /* A setting's value as TOML; a word that is no TOML, or no text where a text is wanted, is taken as it stands. */
@@ -381,18 +386,28 @@ static enum status read_setting(struct reader *reader, const char *setting)
     if (dot != NULL) {
         *dot = '\0';
         if (!job_section_known(section) || strcmp(section, JOB_TOP_SECTION) == 0) {
-            char hint[HINT_BYTES];
-            section_hint(section, hint);
+            char hint[JOB_HINT_BYTES];
+            const struct job_key *meant = NULL;
+            const char *section_meant = job_hint_section(section, hint);
+            if (section_meant == NULL) {
+                job_hint_key(section, key_name, hint, &meant);
+            }
+            if (section_meant == NULL && meant == NULL) {
+                job_hint_section(section, hint);
+            }
+            doubt(reader, meant != NULL ? meant->section : section_meant);
             return status_fail(STATUS_CONFIG, "%s: unknown section [%s]; %s", where, section, hint);
         }
     }
     const struct job_key *key = job_key_find(section, key_name);
     if (key == NULL) {
-        return unknown_key(where, section, key_name);
+        return unknown_key(reader, where, section, key_name);
     }
     reader->places.of[key - job_keys] = (struct job_place){.set = true};
     const char *value = equals + 1;
-    return read_setting_value(&reader->job, key, where, value + strspn(value, " \t"));
+    enum status status = read_setting_value(&reader->job, key, where, value + strspn(value, " \t"));
+    doubt(reader, status != STATUS_OK ? section : NULL);
+    return status;
 }
 
 static void defaults_set(struct job *out)
@@ -406,6 +421,7 @@ static void defaults_set(struct job *out)
             snprintf(at, JOB_TEXT_BYTES, "%s", key->text_default);
             break;
         case JOB_TYPE_INT:
+        case JOB_TYPE_INT_OR:
         case JOB_TYPE_SIZE:
             *(int64_t *)at = key->int_default;
             break;
@@ -447,23 +463,22 @@ enum status job_load_text(const char *text, size_t n_bytes, const char *origin, 
     size_t n_origin = strlen(origin);
     const char *shown = n_origin > 255 ? origin + n_origin - 255 : origin;
     struct toml_list list = {0};
-    enum status status = toml_read(text, n_bytes, shown, &list);
+    enum status status = toml_read_all(text, n_bytes, shown, &list);
     if (status != STATUS_OK) {
         return status;
     }
     struct reader *reader = memory_alloc(1, sizeof *reader);
     reader->places.origin = shown;
     defaults_set(&reader->job);
-    for (size_t i = 0; i < list.n_entry && status == STATUS_OK; i++) {
-        status = read_entry(reader, &list.entry[i]);
+    for (size_t i = 0; i < list.n_entry; i++) {
+        mistakes_take(&reader->mistakes, read_entry(reader, &list.entry[i]));
     }
-    for (size_t i = 0; i < n_set && status == STATUS_OK; i++) {
-        status = read_setting(reader, set[i]);
+    for (size_t i = 0; i < n_set; i++) {
+        mistakes_take(&reader->mistakes, read_setting(reader, set[i]));
     }
-    if (status == STATUS_OK) {
-        defaults_settle(&reader->job);
-        status = job_check_rules(&reader->job, &reader->places);
-    }
+    defaults_settle(&reader->job);
+    job_check_rules(&reader->job, &reader->places, &reader->mistakes);
+    status = mistakes_end(&reader->mistakes);
     if (status == STATUS_OK) {
         *out = reader->job;
     }

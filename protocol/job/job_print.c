@@ -29,6 +29,12 @@ void job_print_value(FILE *file, const struct job *job, const struct job_key *ke
         fputs(text, file);
         free(text);
         break;
+    case JOB_TYPE_INT_OR:
+        if (job_word(key, *(const int64_t *)at) != NULL) {
+            fprintf(file, "\"%s\"", job_word(key, *(const int64_t *)at));
+            break;
+        }
+        /* fallthrough */
     case JOB_TYPE_INT:
     case JOB_TYPE_SIZE:
         fprintf(file, "%lld", (long long)*(const int64_t *)at);

@@ -42,6 +42,7 @@ constexpr bool is_refused_later(std::string_view condition)
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 extern "C" {
@@ -272,11 +273,142 @@ toml_position find_parser_bug(std::string_view text)
     return c.place;
 }
 
+/* A text with what breaks the parser put aside, so that the rest of it can be read. */
+struct recovery {
+    static constexpr size_t text_most = 1 << 16, fault_most = 16;
+    struct fault {
+        toml_position at;
+        std::string what;
+    };
+    std::string text;
+    std::vector<fault> faults;
+    std::vector<uint32_t> words; /* lines whose value is now in quotes */
+
+    /* Begin and end of a line, without its end of line. */
+    std::pair<size_t, size_t> line(uint32_t number) const
+    {
+        size_t begin = 0;
+        for (uint32_t i = 1; i < number && begin < text.size(); i++) {
+            size_t end = text.find('\n', begin);
+            begin = end == text.npos ? text.size() : end + 1;
+        }
+        return {begin, std::min(text.find('\n', begin), text.size())};
+    }
+
+    void blank(uint32_t number)
+    {
+        auto [begin, end] = line(number);
+        std::fill(text.begin() + static_cast<ptrdiff_t>(begin), text.begin() + static_cast<ptrdiff_t>(end), ' ');
+    }
+
+    /* Put the value of "key = value" in quotes, or what is missing, where it has no signs of TOML; false: it is nothing like that. */
+    bool quote(uint32_t number)
+    {
+        static constexpr std::string_view blanks = " \t\r",
+                                          of_key = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+        auto [begin, end] = line(number);
+        size_t key = std::min(text.find_first_not_of(blanks, begin), end);
+        size_t equals = text.find_first_not_of(blanks, std::min(text.find_first_not_of(of_key, key), end));
+        if (equals >= end || text[equals] != '=') {
+            return false;
+        }
+        size_t first = std::min(text.find_first_not_of(blanks, equals + 1), end);
+        end = std::min(text.find('#', first), end);
+        size_t n = end > first ? text.find_last_not_of(blanks, end - 1) + 1 - first : 0;
+        if (std::string_view(text).substr(first, n).find_first_of("\"'=[]{}\\") != text.npos) {
+            return false;
+        }
+        text.insert(first + n, 1, '"').insert(first, 1, '"');
+        words.push_back(number);
+        return true;
+    }
+
+    bool is_header(uint32_t number) const
+    {
+        auto [begin, end] = line(number);
+        size_t first = text.find_first_not_of(" \t", begin);
+        return first < end && text[first] == '[';
+    }
+
+    /* What stands above a line, where that is whole; an error in the line is then of a statement that begins there. */
+    bool above(uint32_t number, toml::table &out) const
+    {
+        try {
+            out = toml::parse(std::string_view(text).substr(0, line(number).first));
+            return true;
+        } catch (const toml::parse_error &) {
+            return false;
+        }
+    }
+
+    /* Put what is wrong in this line aside. False: nothing below it can be read, *out is what stands above. */
+    bool step_over(const fault &now, toml::table &out)
+    {
+        uint32_t number = now.at.line;
+        if (!words.empty() && words.back() == number) { /* quotes do not help, the fault is known */
+            words.pop_back();
+            blank(number);
+            return true;
+        }
+        bool reads_on = text.size() <= text_most && faults.size() + words.size() < fault_most && above(number, out);
+        bool is_word = reads_on && quote(number);
+        faults.push_back(now);
+        if (!is_word && reads_on && !is_header(number)) {
+            blank(number);
+            return true;
+        }
+        return is_word;
+    }
+
+    toml::table parse()
+    {
+        for (;;) {
+            toml::table out;
+            try {
+                return toml::parse(text);
+            } catch (const toml::parse_error &error) {
+                if (!step_over({position(error.source()), std::string(error.description())}, out)) {
+                    return out;
+                }
+            }
+        }
+    }
+
+    bool is_word(const toml_entry &entry) const
+    {
+        return entry.type == TOML_TYPE_TEXT && std::find(words.begin(), words.end(), entry.value_at.line) != words.end();
+    }
+
+    /* The entries of the text, words marked, faults among them. */
+    void finish(store &store) const
+    {
+        for (auto &entry : store.entries) {
+            entry.type = is_word(entry) ? TOML_TYPE_WORD : entry.type;
+        }
+        for (auto &one : faults) {
+            if (std::find(words.begin(), words.end(), one.at.line) == words.end()) {
+                toml_entry entry{};
+                entry.section = entry.key = "";
+                entry.type = TOML_TYPE_FAULT;
+                entry.key_at = entry.value_at = one.at;
+                entry.text = store.keep(one.what);
+                store.entries.push_back(entry);
+            }
+        }
+    }
+};
+
 status parse(std::string_view text, const char *origin, toml_list *out)
 {
-    toml::table table = toml::parse(text);
+    recovery recovery{std::string(text), {}, {}};
     auto kept = std::make_unique<store>();
-    collect(*kept, "", table);
+    try {
+        toml::table table = recovery.parse();
+        collect(*kept, "", table);
+    } catch (const parser_bug &) {
+        recovery.faults.push_back({find_parser_bug(recovery.text), "unexpected character"});
+    }
+    recovery.finish(*kept);
     if (kept->nul_at.line > 0) {
         return status_fail(STATUS_CONFIG, "%s:%u:%u: a NUL character inside a text", origin, kept->nul_at.line,
                            kept->nul_at.column);
@@ -292,7 +424,7 @@ status parse(std::string_view text, const char *origin, toml_list *out)
 
 } // namespace
 
-extern "C" enum status toml_read(const char *text, size_t n_bytes, const char *origin, struct toml_list *out)
+extern "C" enum status toml_read_all(const char *text, size_t n_bytes, const char *origin, struct toml_list *out)
 {
     std::string_view view(text, n_bytes);
     status failure = check_encoding(view, origin);
@@ -304,16 +436,31 @@ extern "C" enum status toml_read(const char *text, size_t n_bytes, const char *o
     }
     try {
         return parse(view, origin, out);
-    } catch (const toml::parse_error &error) {
-        std::string_view what = error.description();
-        return status_fail(STATUS_CONFIG, "%s:%u:%u: %.*s", origin, error.source().begin.line, error.source().begin.column,
-                           static_cast<int>(what.size()), what.data());
     } catch (const std::bad_alloc &) {
         return status_fail(STATUS_NOMEM, "%s: no memory for %zu bytes of TOML", origin, n_bytes);
-    } catch (const parser_bug &) {
-        toml_position at = find_parser_bug(view);
-        return status_fail(STATUS_CONFIG, "%s:%u:%u: unexpected character", origin, at.line, at.column);
     }
+}
+
+extern "C" enum status toml_read(const char *text, size_t n_bytes, const char *origin, struct toml_list *out)
+{
+    toml_list list{};
+    status status = toml_read_all(text, n_bytes, origin, &list);
+    for (size_t i = 0; i < list.n_entry && status == STATUS_OK; i++) {
+        const toml_entry &entry = list.entry[i];
+        if (entry.type == TOML_TYPE_FAULT) {
+            status = status_fail(STATUS_CONFIG, "%s:%u:%u: %s", origin, entry.key_at.line, entry.key_at.column, entry.text);
+        } else if (entry.type == TOML_TYPE_WORD) {
+            const char *what = entry.text[0] != '\0' ? entry.text : "nothing";
+            status = status_fail(STATUS_CONFIG, "%s:%u:%u: found %.80s; expected a text in quotes, a number, or true or false",
+                                 origin, entry.value_at.line, entry.value_at.column, what);
+        }
+    }
+    if (status != STATUS_OK) {
+        toml_release(&list);
+        return status;
+    }
+    *out = list;
+    return STATUS_OK;
 }
 
 extern "C" void toml_release(struct toml_list *list)

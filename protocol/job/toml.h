@@ -24,7 +24,9 @@
     X(BOOL,  "true or false")  \
     X(TIME,  "a date or time") \
     X(ARRAY, "an array")       \
-    X(TABLE, "a table")
+    X(TABLE, "a table")        \
+    X(WORD,  "a word without quotes") \
+    X(FAULT, "a mistake")
 /* clang-format on */
 
 enum toml_type {
@@ -42,10 +44,10 @@ struct toml_entry {
     const char *key;
     enum toml_type type;
     struct toml_position key_at, value_at;
-    const char *text;        /* TEXT; "" otherwise */
-    int64_t integer;         /* INT */
-    double real;             /* REAL; may be nan or infinite */
-    bool boolean;            /* BOOL */
+    const char *text; /* TEXT, WORD; FAULT: what is wrong at key_at; else "" */
+    int64_t integer;  /* INT */
+    double real;      /* REAL; may be nan or infinite */
+    bool boolean;     /* BOOL */
     const char *const *item; /* ARRAY: n_item texts; NULL where it has something else */
     size_t n_item;
 };
@@ -64,6 +66,14 @@ struct toml_list {
  *   cost    a few times the text in memory; the depth is checked before the parser, whose tables end recursively
  */
 enum status toml_read(const char *text, size_t n_bytes, const char *origin, struct toml_list *out);
+
+/* The same, and go on after a syntax error where the rest of the text can be read without it. The error is an entry FAULT, with no
+ * section or key; a value that lacks quotes, alone in its line, is a WORD, and so is one that is missing.
+ *
+ *   errors  as toml_read, but for syntax errors
+ *   cost    a text of at most 64 KiB is parsed twice for each error, up to 16 of them; a longer one ends at its first
+ */
+enum status toml_read_all(const char *text, size_t n_bytes, const char *origin, struct toml_list *out);
 
 void toml_release(struct toml_list *list);
 

@@ -153,7 +153,8 @@ def _labels(labels: Array, numbers: bool) -> Array:
         return labels.astype(np.float32)
     known = labels[~np.isnan(labels)] if labels.dtype.kind == "f" else labels
     if known.size and (known.min() < -1 or known.max() > CLASSES_MOST):
-        raise DataError(f"labels are {known.min()} to {known.max()}, expected classes from 0 to {CLASSES_MOST}, -1 for none")
+        raise DataError(f"labels are {known.min()} to {known.max()}, expected classes from 0 to {CLASSES_MOST}, -1 for none"
+                        + ("; numbers=True (--numbers) writes numbers to be predicted" if known.min() < -1 else ""))
     if labels.dtype.kind != "f":
         return labels.astype(np.int32)
     if (known % 1 != 0).any():

@@ -92,12 +92,13 @@ class Net(torch.nn.Module):
         if self.initial:
             n_layer, n_linear = n_layer + 1, 1
         heads = model["heads"] if model["kind"] in ATTENTIONS else 1  # model.hidden is per head
-        # Typed nodes' features, side by side: a projection for each type, or a vector for each node. Without features, and with
-        # model.embedding = false, there is none: the first layer is RGCNConv(num_nodes, ...), which takes no x.
-        self.embedding = Embedding(f_in, model["hidden"]) if typed and model["kind"] == "rgcn" else None
+        # Typed nodes' features, side by side: a projection for each type, or a vector for each node (dataset.features = "learned"). Without
+        # features, and with model.embedding = false, there is none: the first layer is RGCNConv(num_nodes, ...), which takes no x.
+        self.embedding = Embedding(f_in, model["hidden"]) if typed else None
+        f_in = model["hidden"] if self.embedding else f_in
         self.jump = model["jumping_knowledge"]
         n_hidden = n_layer if self.jump != "none" else n_layer - 1
-        widths = [model["hidden"] if self.embedding or self.initial else f_in]
+        widths = [model["hidden"] if self.initial else f_in]
         for layer in range(n_hidden):
             widths.append(model["hidden"] * (heads if layer < n_layer - n_linear else 1))
         widths += [n_class] * (n_layer - n_hidden)
@@ -193,16 +194,16 @@ def read_typed_features(folder, n_node, counts):
 
 
 def read_features(folder, n_node):
-    """x, and whether its columns are several node types'."""
+    """x: of all nodes, or of node types, a sparse tensor."""
     counts = None
     if os.path.exists(os.path.join(folder, "meta.json")):
         with open(os.path.join(folder, "meta.json"), encoding="utf-8") as file:
             counts = json.load(file).get("features")
     if os.path.exists(os.path.join(folder, "features.npy")):
-        return load(folder, "features.npy", np.float32), False
+        return load(folder, "features.npy", np.float32)
     if os.path.exists(os.path.join(folder, "feat_indptr.npy")):
-        return read_rows(folder, "feat_", counts), False
-    return read_typed_features(folder, n_node, counts if isinstance(counts, dict) else {}), True
+        return read_rows(folder, "feat_", counts)
+    return read_typed_features(folder, n_node, counts if isinstance(counts, dict) else {})
 
 
 def read_typed_edges(folder, options):
@@ -282,26 +283,42 @@ def normalized(x):
     return torch.sparse_coo_tensor(x.indices(), x.values() / sums[x.indices()[0]].clamp(min=1e-30), x.shape).coalesce()
 
 
+def made_features(word, edge_index, n_node):
+    """Features made of the graph (dataset.features): columns of degrees, without loops, or a column for each node."""
+    if word != "degree":
+        own = torch.arange(n_node)
+        return torch.sparse_coo_tensor(torch.stack([own, own]), torch.ones(n_node), (n_node, n_node)).coalesce()
+    source, target = edge_index[:, edge_index[0] != edge_index[1]]
+    return torch.stack([torch.ones(n_node), *(torch.bincount(ends, minlength=n_node).float().log1p() for ends in (target, source))], 1)
+
+
 def read_inputs(folder, job, shape):
     """x, edge_index and types, weights or features of edges (or None), as the job's Net takes them. shape: of its logits. x is sparse where nodes
     without features have embeddings."""
-    x, typed = read_features(folder, shape[0])
+    edge_index, of_edge = read_graph(folder, job, shape[0])
+    word = job["dataset"].get("features")
+    x = made_features(word, edge_index, shape[0]) if isinstance(word, str) else read_features(folder, shape[0])
     if job["dataset"]["normalize_features"] == "row":
         x = normalized(x)
     if job["model"]["label_input"]:
         known = known_labels(folder, job["dataset"]["split"], shape)
         x = torch.cat([x, known.to_sparse() if x.is_sparse else known], 1)
-    has_embedding = job["model"]["kind"] == "rgcn" and job["model"].get("embedding", True)
+    has_embedding = word == "learned" or job["model"]["kind"] == "rgcn" and job["model"].get("embedding", True) and word != "one_hot"
     if x.is_sparse and not has_embedding:  # layers take dense rows, or RGCNConv(num_nodes, ...) nothing for each node's own
         x = None if job["model"]["kind"] == "rgcn" and not job["model"]["residual"] else x.to_dense()
+    return x, edge_index, of_edge
+
+
+def read_graph(folder, job, n_node):
+    """edge_index and types, weights or features of edges (or None), as the job's Net takes them."""
     if job["model"]["kind"] == "rgcn":
         edge_index, of_edge = read_typed_edges(folder, job["dataset"])
     elif (job["model"]["kind"] in ATTENTIONS and job["dataset"].get("edge_features", "no") != "no"
           and os.path.exists(os.path.join(folder, "edge_attr.npy"))):
-        edge_index, of_edge = read_featured_edges(folder, job["dataset"], len(x))
+        edge_index, of_edge = read_featured_edges(folder, job["dataset"], n_node)
     elif (job["model"]["kind"] in (WEIGHABLE if job["dataset"]["edge_weights"] == "yes" else WEIGHTED)
           and job["dataset"]["edge_weights"] != "no" and os.path.exists(os.path.join(folder, "edge_weight.npy"))):
-        edge_index, of_edge = read_weighted_edges(folder, job["dataset"], len(x))
+        edge_index, of_edge = read_weighted_edges(folder, job["dataset"], n_node)
     else:
-        edge_index, of_edge = read_edges(folder, job["dataset"], len(x))
-    return x, edge_index, of_edge
+        edge_index, of_edge = read_edges(folder, job["dataset"], n_node)
+    return edge_index, of_edge

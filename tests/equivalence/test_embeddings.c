@@ -63,6 +63,64 @@ Test(embeddings, give_the_bits_of_a_weight_that_every_worker_stores)
     expect_as_given("kind = \"sage\"\nhidden = 16\nlayers = 3\nnorm = \"batch\"", "");
 }
 
+static const char *const kinds[] = {"gcn",   "sage",        "gin",  "appnp", "sgc",  "gat",
+                                    "gatv2", "transformer", "agnn", "rgcn",  "gcnii"};
+
+static void run_karate(const char *features, const char *model, int n_worker, struct cluster_result *out)
+{
+    char text[1024];
+    snprintf(text, sizeof text,
+             "[dataset]\ngenerator = \"karate\"\n%s[partition]\nparts = 3\nmethod = \"block\"\n[model]\nhidden = 8\nsteps = 2\n"
+             "%s[train]\nepochs = 3\n[workers]\ncount = %d\nthreads = 1\n"
+             "[exchange]\nstore_inputs = false\n",
+             features, model, n_worker);
+    cluster_run(text, out);
+    cr_assert_eq(out->exit_code, 0, "%s, %s: exit %d", features, model, out->exit_code);
+}
+
+/* The club's features are one-hot already, as ordinary columns. A bias is added before or after the one value of a row, and R-GCN's means
+ * read rows of weights in place of dense features, so that losses are the same up to rounding. */
+Test(embeddings, one_hot_features_give_the_losses_of_an_identity_matrix_under_every_kind)
+{
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        struct cluster_result given, made;
+        char model[64];
+        snprintf(model, sizeof model, "kind = \"%s\"\n", kinds[k]);
+        run_karate("", model, 1, &given);
+        run_karate("features = \"one_hot\"\n", model, 2, &made);
+        cr_expect(given.n_embedding == 0 && made.n_embedding > 0, "%s", kinds[k]);
+        for (int epoch = 0; epoch < 3; epoch++) {
+            cr_expect_leq(fabs(made.loss[epoch] - given.loss[epoch]), TOLERANCE_LOSS * given.loss[epoch],
+                          "%s, epoch %d: %.9g, expected %.9g", kinds[k], epoch, made.loss[epoch], given.loss[epoch]);
+        }
+        cr_expect_neq(made.loss[2], made.loss[0], "%s", kinds[k]);
+        cluster_release(&given);
+        cluster_release(&made);
+    }
+}
+
+Test(embeddings, features_made_of_the_graph_are_the_same_on_any_number_of_workers_under_every_kind)
+{
+    static const char *const words[] = {"features = \"learned\"\n", "features = \"degree\"\n", "features = \"one_hot\"\n"};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        for (size_t w = 0; w < 3; w++) {
+            if (ways_skip(3 * k + w, 3 * sizeof kinds / sizeof *kinds)) {
+                continue;
+            }
+            struct cluster_result one, other;
+            char model[128];
+            snprintf(model, sizeof model, "kind = \"%s\"\ndropout = 0.3\ninput_dropout = 0.4\n%s", kinds[k],
+                     k == 1 ? "aggregator = \"max\"\n" : "");
+            run_karate(words[w], model, 1, &one);
+            run_karate(words[w], model, 3, &other);
+            compare_expect_same(&one, &other, "%s, %s", kinds[k], words[w]);
+            compare_expect_planned(&other, "%s, %s", kinds[k], words[w]);
+            cluster_release(&one);
+            cluster_release(&other);
+        }
+    }
+}
+
 /* A maximum over neighbours needs dense feature rows. */
 Test(embeddings, are_ordinary_weight_columns_where_features_are_made_dense)
 {

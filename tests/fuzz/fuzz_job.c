@@ -16,6 +16,7 @@ static const char *const seeds[] = {
     "[dataset]\ngenerator = \"karate\"\n[memory]\nlimit = \"20GiB\"\n",
     "name = 'x'\ndataset.path = \"\"\"a\\u00e9\"\"\"\n[model]\nkind = \"gat\"\nheads = [1, {a.b = 2}]\n",
     "[[train]]\nlr = nan\n[.x]\n",
+    "[train]\nlr = fast\nlr = 2 # twice\n[x\n[dataset]\nfeatures = \"one_hot\"\n",
 };
 
 static void write_seed(const char *folder, int number, const char *text)

@@ -25,17 +25,10 @@ static void end(void)
 
 TestSuite(model, .init = begin, .fini = end);
 
-static void check_embedded(const char *what, int64_t n_feature, bool sparse, struct embedded embedded)
+static void check_input(const char *what, bool sparse, const struct program_input *input)
 {
     struct program program;
-    const struct program_input input = {.n_feature = n_feature,
-                                        .n_class = N_CLASS,
-                                        .is_sparse = sparse,
-                                        .is_typed = sparse && graph.n_relation > 0,
-                                        .n_relation = graph.n_relation,
-                                        .n_edge_feature = graph.n_feature,
-                                        .embedded = embedded};
-    cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(program_build(&job, input, &program), STATUS_OK, "%s", status_reason());
     struct gradient_case one = {.what = what,
                                 .program = &program,
                                 .graph = &graph,
@@ -45,6 +38,30 @@ static void check_embedded(const char *what, int64_t n_feature, bool sparse, str
                                 .training = true};
     gradient_check(&one);
     program_release(&program);
+}
+
+static void check_embedded(const char *what, int64_t n_feature, bool sparse, struct embedded embedded)
+{
+    const struct program_input input = {.n_feature = n_feature,
+                                        .n_class = N_CLASS,
+                                        .is_sparse = sparse,
+                                        .is_typed = sparse && graph.n_relation > 0,
+                                        .n_relation = graph.n_relation,
+                                        .n_edge_feature = graph.n_feature,
+                                        .embedded = embedded};
+    check_input(what, sparse, &input);
+}
+
+/* Features with columns of nodes' own, whether edges have types or not. */
+static void check_typed(const char *what, int64_t n_feature, struct embedded embedded)
+{
+    const struct program_input input = {.n_feature = n_feature,
+                                        .n_class = N_CLASS,
+                                        .is_sparse = true,
+                                        .is_typed = true,
+                                        .n_relation = graph.n_relation,
+                                        .embedded = embedded};
+    check_input(what, true, &input);
 }
 
 static void check_features(const char *what, int64_t n_feature, bool sparse)
@@ -253,6 +270,30 @@ Test(model, nodes_without_features_give_the_gradients_of_their_embeddings)
     job.model.kind = JOB_KIND_GCN;
     job.model.residual = job.model.residual_linear = true;
     check_embedded("two weights over the features", 13, true, (struct embedded){2, between});
+}
+
+Test(model, vectors_of_nodes_are_learned_in_front_of_every_kind)
+{
+    const struct embedded_run all = {0, 8};
+    job.dataset.features = JOB_WORD(JOB_FEATURES_LEARNED);
+    job.model.layers = 2;
+    for (int kind = 0; kind < JOB_KIND_N; kind++) {
+        if (kind == JOB_KIND_RGCN) {
+            test_graph_types(&graph, 5, 3);
+        }
+        job.model.kind = kind;
+        check_typed(job_choice_text("model", "kind", kind), 8, (struct embedded){1, &all});
+    }
+}
+
+/* The first layer's maximum is a sum; the second one's is over what it made. */
+Test(model, a_maximum_of_one_hot_rows_gives_the_gradients_of_a_sum)
+{
+    const struct embedded_run all = {0, 8};
+    job.dataset.features = JOB_WORD(JOB_FEATURES_ONE_HOT);
+    job.model.kind = JOB_KIND_SAGE;
+    job.model.aggregator = JOB_AGGREGATOR_MAX;
+    check_typed("one-hot rows, maximum", 8, (struct embedded){1, &all});
 }
 
 Test(model, rows_of_nodes_own_in_the_first_layers_weights_give_their_gradients)

@@ -376,12 +376,12 @@ static enum status attempt(const struct coordinator_options *options, struct eve
     progress_end(&c->progress);
     end->has_saved = end->has_saved || c->training.has_saved;
     /* Closing may fail, too; the first reason is reported. */
-    char reason[1024];
+    char reason[STATUS_REASON_BYTES];
     snprintf(reason, sizeof reason, "%s", status_reason());
     end->run = c->run;
     release(c, status);
     run_folder_close(&end->run);
-    return status == STATUS_OK ? STATUS_OK : status_fail(status, "%s", reason);
+    return status == STATUS_OK ? STATUS_OK : status_fail_lines(status, reason);
 }
 
 /* A job without a supervisor: begin again as often as the restart policy allows. */

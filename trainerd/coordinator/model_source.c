@@ -176,6 +176,9 @@ static void dataset_apply(const struct model_source *source, struct job_dataset 
     dataset->undirected = source->job.dataset.undirected;
     dataset->self_loops = source->job.dataset.self_loops;
     dataset->normalize_features = source->job.dataset.normalize_features;
+    if (dataset->features < 0 || job_makes_features(&source->job)) {
+        dataset->features = source->job.dataset.features;
+    }
     if (dataset->generator == JOB_GENERATOR_NONE) {
         dataset->edge_weights = source->weighted ? JOB_SWITCH_YES : JOB_SWITCH_NO;
         dataset->edge_features = source->model.n_edge_feature > 0 ? JOB_SWITCH_YES : JOB_SWITCH_NO;

@@ -233,8 +233,8 @@ static enum status parse_line(const struct client *client, const char *line, siz
         const char *error = json_string_value(json_object_get(answer, "error"));
         int exit_code = (int)json_integer_value(json_object_get(answer, "exit_code"));
         enum status status = status_from_exit_code(exit_code);
-        status = status_fail(status == STATUS_OK ? STATUS_PEER : status, "%s",
-                             error != NULL ? error : "the daemon gives no reason");
+        status = status_fail_lines(status == STATUS_OK ? STATUS_PEER : status,
+                                   error != NULL ? error : "the daemon gives no reason");
         json_decref(answer);
         return status;
     }

@@ -3,6 +3,7 @@
 #include "protocol/job/job_keys.h"
 #include "protocol/job/toml.h"
 #include "protocol/memory.h"
+#include "protocol/mistakes.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -154,6 +155,9 @@ static enum status read_entry(struct daemon_config *config, const char *origin, 
     char where[JOB_WHERE_BYTES];
     const struct key *key = NULL;
     snprintf(where, sizeof where, "%.300s:%u:%u", origin, entry->key_at.line, entry->key_at.column);
+    if (entry->type == TOML_TYPE_FAULT) {
+        return status_fail(STATUS_CONFIG, "%s: %s", where, entry->text);
+    }
     bool is_section = entry->section[0] == '\0' && entry->type == TOML_TYPE_TABLE && strcmp(entry->key, SECTION) == 0;
     if (is_section) {
         return STATUS_OK;
@@ -166,18 +170,19 @@ static enum status read_entry(struct daemon_config *config, const char *origin, 
     return status == STATUS_OK ? read_value(config, key, where, entry) : status;
 }
 
-static enum status read_text(const char *text, size_t n, const char *origin, struct daemon_config *config)
+static enum status read_text(const char *text, size_t n, const char *origin, struct daemon_config *config,
+                             struct mistakes *mistakes)
 {
     struct toml_list list = {0};
-    enum status status = toml_read(text, n, origin, &list);
+    enum status status = toml_read_all(text, n, origin, &list);
     for (size_t i = 0; i < list.n_entry && status == STATUS_OK; i++) {
-        status = read_entry(config, origin, &list.entry[i]);
+        mistakes_take(mistakes, read_entry(config, origin, &list.entry[i]));
     }
     toml_release(&list);
     return status;
 }
 
-static enum status read_file(const char *path, bool must_be_there, struct daemon_config *config)
+static enum status read_file(const char *path, bool must_be_there, struct daemon_config *config, struct mistakes *mistakes)
 {
     FILE *file = fopen(path, "re");
     if (file == NULL) {
@@ -194,7 +199,7 @@ static enum status read_file(const char *path, bool must_be_there, struct daemon
         status = status_fail(STATUS_CONFIG, "'%s' has more than %d bytes; expected a daemon's file", path, FILE_MOST_BYTES);
     }
     fclose(file);
-    status = status == STATUS_OK ? read_text(text, n, path, config) : status;
+    status = status == STATUS_OK ? read_text(text, n, path, config, mistakes) : status;
     free(text);
     return status;
 }
@@ -240,10 +245,12 @@ enum status daemon_config_load(const char *path, const char *const *set, size_t 
 {
     struct daemon_config *config = memory_alloc(1, sizeof *config);
     daemon_config_defaults(config);
-    enum status status = read_file(path != NULL ? path : DAEMON_FILE, path != NULL, config);
+    struct mistakes mistakes = {0};
+    enum status status = read_file(path != NULL ? path : DAEMON_FILE, path != NULL, config, &mistakes);
     for (size_t i = 0; i < n_set && status == STATUS_OK; i++) {
-        status = read_setting(config, set[i]);
+        mistakes_take(&mistakes, read_setting(config, set[i]));
     }
+    status = status == STATUS_OK ? mistakes_end(&mistakes) : status;
     if (status == STATUS_OK) {
         *out = *config;
     }

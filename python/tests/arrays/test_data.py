@@ -293,7 +293,7 @@ class Arrays(FolderCase):
                 ({"labels": [0, 0.5, 1]}, "the labels are no whole numbers"),
                 ({"labels": ["a", "b", "c"]}, "labels have shape [3] and type <U1"),
                 ({"labels": [0, 1, 2**40]}, "labels are 0 to 1099511627776, expected classes from 0 to 2147483646, -1 for none"),
-                ({"labels": [0, 1, -2]}, "labels are -2 to 1"),
+                ({"labels": [0, 1, -2]}, "labels are -2 to 1, expected classes from 0 to 2147483646, -1 for none; numbers=True (--numbers) writes"),
                 ({"labels": [0.0, np.nan, 1e300]}, "labels are 0.0 to 1e+300"),
                 ({"labels": None}, "the graph has no labels"),
                 ({"features": np.eye(2)}, "features have shape [2, 2], expected [3, any]"),

@@ -107,6 +107,21 @@ class NodesWithoutFeatures(FolderCase):
         self.expect(trainerd.pyg_model(self.run_folder)(*trainerd.pyg_inputs(self.run_folder, path)))
 
 
+class FeaturesMadeOfTheGraph(FolderCase):
+    def test_give_the_logits_of_the_job_in_its_model(self) -> None:
+        rng = np.random.default_rng(3)
+        n = 60
+        edges = np.concatenate([rng.integers(0, n, (2, 200)), [[7, 8, 8], [7, 9, 9]]], axis=1)  # one way, a loop, an edge twice
+        path = trainerd.from_arrays(self.folder / "data", edges=edges, labels=rng.integers(0, C, n), train=np.arange(0, n, 3), nodes=n)
+        for kind, word, model in (("gcnii", "learned", {}), ("gat", "learned", {"heads": 2}), ("sage", "one_hot", {"aggregator": "max"}),
+                                  ("sage", "degree", {}), ("gcn", "degree", {})):
+            with self.subTest(kind=kind, word=word):
+                run = self.train(path, kind, dataset={"features": word, "normalize_features": "row"}, model=model)
+                with torch.no_grad():
+                    logits, expected = trainerd.pyg_model(run)(*trainerd.pyg_inputs(run, path)), run.logits()
+                np.testing.assert_allclose(logits.numpy(), expected, rtol=0, atol=1e-5 * float(np.abs(expected).max()))
+
+
 class TheCommand(FolderCase):
     def load(self, code: int, words: str, *arguments: object) -> None:
         done = subprocess.run([sys.executable, "-m", "trainerd", "load-into-pyg", *map(str, arguments)], cwd=self.folder, capture_output=True,

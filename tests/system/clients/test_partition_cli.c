@@ -99,6 +99,13 @@ Test(partition_cli, splits_are_counted_without_a_graph_that_is_whole)
     cr_assert_eq(run("--count-splits nowhere"), 66);
     cr_assert_eq(run("--count-splits ."), 65);
     cr_assert_not_null(strstr(said, "no known format, expected a folder with edges.npy"), "%s", said);
+    cr_assert_eq(rename(folder_path("data/edges.npy"), folder_path("data/edge_index.npy")), 0);
+    folder_write("data/graph.pt", "");
+    folder_write("data/notes.txt", "");
+    cr_assert_eq(run("--count-splits data"), 65);
+    cr_assert_not_null(strstr(said, "; found edge_index.npy (here it is edges.npy), graph.pt, "), "%s", said);
+    cr_assert_null(strstr(said, "notes"), "%s", said);
+    cr_assert_eq(rename(folder_path("data/edge_index.npy"), folder_path("data/edges.npy")), 0);
     cr_assert_eq(run("--count-splits data --config job.toml"), 2);
 }
 

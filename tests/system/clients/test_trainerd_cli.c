@@ -66,6 +66,13 @@ Test(trainerd, a_bad_job_file_leaves_with_78_and_its_place)
     EXPECT(78, "'.' is a folder", "--check", ".");
 }
 
+Test(trainerd, every_mistake_of_a_job_file_has_a_line)
+{
+    folder_write("bad.toml", GOOD_JOB "[train]\nepoch = 3\nlr = fast\n");
+    EXPECT(78, "trainerd: bad.toml:4:1: unknown key 'epoch'", "--check", "bad.toml");
+    cr_assert_not_null(strstr(output, "\ntrainerd: bad.toml:5:6: train.lr is fast; expected a number"), "%s", output);
+}
+
 Test(trainerd, a_missing_job_file_leaves_with_66)
 {
     EXPECT(66, "cannot open job file 'none.toml': No such file", "--check", "none.toml");
@@ -73,13 +80,26 @@ Test(trainerd, a_missing_job_file_leaves_with_66)
 
 Test(trainerd, help_version_and_reference_go_to_standard_output)
 {
-    EXPECT(0, "usage: trainerd --config FILE", "--help");
+    EXPECT(0, "usage: trainerd [--config] FILE", "--help");
     cr_assert_not_null(strstr(printed, "exit codes:"));
+    EXPECT(0, "usage: trainerd [--config] FILE", "-h");
     EXPECT(0, "trainerd 0", "--version");
     EXPECT(0, "weight_decay", "--describe-config");
     cr_assert_not_null(strstr(printed, "\n[train]  "));
     EXPECT(0, "| `weight_decay` |", "--describe-config", "--markdown");
     cr_assert_eq(strncmp(printed, "# Job files\n", 12), 0);
+}
+
+Test(trainerd, every_program_has_a_short_option_for_help)
+{
+    static const char *const names[] = {"trainerd", "trainer-coordinator", "trainer-worker", "trainer-partition", "trainctl"};
+    for (int i = 0; i < 5; i++) {
+        char path[PATH_MAX], usage[64];
+        program_find(names[i], path, sizeof path);
+        snprintf(usage, sizeof usage, "usage: %s", names[i]);
+        cr_expect_eq(command_finish(command_start(path, (const char *const[]){"-h", NULL})), 0, "%s", names[i]);
+        cr_expect_not_null(strstr(printed, usage), "%s: %s", names[i], printed);
+    }
 }
 
 Test(trainerd, wrong_usage_leaves_with_2_and_says_what_was_wrong)
@@ -88,6 +108,9 @@ Test(trainerd, wrong_usage_leaves_with_2_and_says_what_was_wrong)
     EXPECT(2, "--config needs a value", "--config");
     EXPECT(2, "--set needs a value", "--check", "job.toml", "--set");
     EXPECT(2, "unexpected argument 'more'", "--check", "job.toml", "more");
+    EXPECT(2, "unexpected argument 'more'", "job.toml", "more");
+    EXPECT(2, "unknown option '-x'", "-x");
+    EXPECT(2, "more than one command", "job.toml", "--plan", "job.toml");
     EXPECT(2, "more than one command", "--check", "job.toml", "--plan", "job.toml");
     EXPECT(2, "--json does not go with this command", "--check", "job.toml", "--json");
     EXPECT(2, "--steps goes with --plan", "--check", "job.toml", "--steps");
@@ -112,6 +135,8 @@ Test(trainerd, a_job_is_handed_to_the_coordinator_beside_it_with_its_settings)
                       "echo progress >&2\nexit 65\n");
     EXPECT(65, "progress", "--config", "job.toml", "--set", "name=a b", "--resume", "--set", "train.epochs=3");
     cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--set>\n<name=a b>\n<--set>\n<train.epochs=3>\n<--resume>\n");
+    EXPECT(65, "progress", "job.toml", "--set", "name=x");
+    cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--set>\n<name=x>\n");
     EXPECT(65, "progress", "--plan", "job.toml", "--json");
     cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--plan>\n<--json>\n");
     EXPECT(65, "progress", "--plan", "job.toml", "--steps");

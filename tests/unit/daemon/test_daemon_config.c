@@ -106,6 +106,16 @@ Test(daemon_config, a_mistake_is_named_with_its_place_and_what_was_expected)
     }
 }
 
+Test(daemon_config, all_mistakes_are_told_at_once)
+{
+    cr_assert_eq(load("[daemon]\nslot = 1\nkill_s = soon\nlisten = = 1\ngpus = -1\n"), STATUS_CONFIG);
+    static const char *const words[] = {"trainerd.toml:2:1: unknown key 'slot'", "\n", "trainerd.toml:3:1: daemon.kill_s",
+                                        "trainerd.toml:4:10: ", "trainerd.toml:5:1: daemon.gpus"};
+    for (int i = 0; i < 5; i++) {
+        cr_expect_not_null(strstr(status_reason(), words[i]), "%s: %s", words[i], status_reason());
+    }
+}
+
 Test(daemon_config, a_bad_setting_is_named)
 {
     static const char *const settings[] = {"slots", "slot=1", "slots=x", "slots=1\nkill_s=1"};

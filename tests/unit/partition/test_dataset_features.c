@@ -136,3 +136,83 @@ Test(dataset_features, features_that_do_not_fit_are_refused)
     fixture_f32("features.npy", 2, (int64_t[]){6, 0}, features);
     bad("features.npy: has 0 columns", "expected at least one");
 }
+
+/* Six nodes, edges 0-1, 1-2 and so on both ways, and 5 -> 0 one way. */
+static struct job without_features(int word)
+{
+    const int64_t edges[] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 2, /* sources */
+                             1, 0, 2, 1, 3, 2, 4, 3, 5, 4, 0, 2};
+    fixture_small();
+    fixture_i64("edges.npy", 2, (int64_t[]){2, 12}, edges);
+    fixture_remove("features.npy");
+    struct job job = fixture_job();
+    job.dataset.features = word;
+    return job;
+}
+
+Test(dataset_features, degrees_make_columns_loops_left_out)
+{
+    struct job job = without_features(JOB_WORD(JOB_FEATURES_DEGREE));
+    struct dataset dataset = fixture_loaded(&job);
+    const float in[] = {2, 2, 2, 2, 2, 1}, out[] = {1, 2, 2, 2, 2, 2};
+    float rows[18];
+    cr_assert_eq(dataset.n_feature, 3);
+    dataset_feature_rows(&dataset, (uint32_t[]){0, 1, 2, 3, 4, 5}, 6, rows);
+    for (int i = 0; i < 6; i++) {
+        cr_expect_eq(rows[3 * i], 1.0f);
+        cr_expect_float_eq(rows[3 * i + 1], logf(1 + in[i]), 1e-6f, "node %d", i);
+        cr_expect_float_eq(rows[3 * i + 2], logf(1 + out[i]), 1e-6f, "node %d", i);
+    }
+    dataset_release(&dataset);
+    job.dataset.normalize_features = JOB_NORMALIZE_ROW;
+    dataset = fixture_loaded(&job);
+    dataset_feature_rows(&dataset, (uint32_t[]){5}, 1, rows);
+    cr_expect_float_eq(rows[0] + rows[1] + rows[2], 1.0f, 1e-6f);
+    dataset_release(&dataset);
+}
+
+Test(dataset_features, a_column_for_each_node_is_one_entry_for_each_node)
+{
+    static const int words[] = {JOB_FEATURES_ONE_HOT, JOB_FEATURES_LEARNED};
+    for (int w = 0; w < 2; w++) {
+        struct job job = without_features(JOB_WORD(words[w]));
+        struct dataset dataset = fixture_loaded(&job);
+        cr_assert_eq(dataset.n_feature, 6);
+        cr_assert_null(dataset.features_f32);
+        cr_assert_eq(dataset.feature_indptr[6], 6);
+        cr_assert_eq(embedded_count(&dataset.embedded), 6);
+        for (int64_t node = 0; node < 6; node++) {
+            cr_expect_eq(dataset.feature_indices[node], node);
+            cr_expect_eq(dataset.feature_data[node], 1.0f);
+            cr_expect(dataset_is_embedded(&dataset, node));
+        }
+        dataset_release(&dataset);
+    }
+}
+
+Test(dataset_features, features_made_of_the_graph_take_the_place_of_those_of_the_data_and_of_generators)
+{
+    float bad_values[18] = {NAN};
+    fixture_small();
+    fixture_f32("features.npy", 2, (int64_t[]){6, 3}, bad_values);
+    struct job job = fixture_job();
+    job.dataset.features = JOB_WORD(JOB_FEATURES_DEGREE);
+    struct dataset dataset = fixture_loaded(&job);
+    cr_expect_eq(dataset.n_feature, 3);
+    dataset_release(&dataset);
+    static const int generators[] = {JOB_GENERATOR_KARATE, JOB_GENERATOR_SBM, JOB_GENERATOR_RMAT};
+    for (int g = 0; g < 3; g++) {
+        struct dataset own;
+        job_defaults(&job);
+        job.dataset.generator = generators[g];
+        job.dataset.nodes = 64;
+        own = fixture_loaded(&job);
+        job.dataset.features = JOB_WORD(JOB_FEATURES_ONE_HOT);
+        dataset = fixture_loaded(&job);
+        cr_expect_eq(dataset.n_feature, dataset.n_node);
+        cr_expect_eq(embedded_count(&dataset.embedded), dataset.n_node);
+        cr_expect_arr_eq(dataset.labels, own.labels, (size_t)own.n_node * sizeof *own.labels); /* which are of features */
+        dataset_release(&dataset);
+        dataset_release(&own);
+    }
+}

@@ -29,6 +29,7 @@ Test(dataset_labels, labels_that_do_not_fit_are_refused)
     fixture_small();
     fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){0, 1, -2, 1, 0, 0});
     bad("labels.npy: node 2 has label -2", "expected -1 (none) or a class");
+    bad("labels.npy: node 2", "; numbers to be predicted need train.loss = \"mse\"");
     fixture_f32("labels.npy", 1, (int64_t[]){6}, (float[]){0, 1, 0, 1, 0, 1});
     bad("labels.npy: holds float32", "expected integers, a class for each node; numbers to be predicted need train.loss");
     fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){-1, -1, -1, -1, -1, -1});
@@ -105,6 +106,8 @@ Test(dataset_labels, rows_of_labels_are_multi_label)
     rows[7] = 0.5f;
     fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, rows);
     bad("labels.npy: row 3, column 1 is 0.5", "expected 0, 1 or NaN");
+    fixture_f32("labels.npy", 2, (int64_t[]){6, 1}, (float[]){0, 1, 2, 1, 0, 1});
+    bad("labels.npy: row 2, column 0 is 2", "classes, one a node, are integers, as labels.astype(\"int64\") makes them");
     rows[7] = 0;
     rows[0] = rows[1] = NAN;
     fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, rows);

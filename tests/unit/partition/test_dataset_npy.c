@@ -1,5 +1,6 @@
 /* Edges, names and missing files of npy folders: what is loaded and what is refused. */
 #include "fixture.h"
+#include "protocol/log.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -126,6 +127,42 @@ Test(dataset_npy, undirected_adds_the_reverse_edges_once)
     cr_assert_arr_eq(dataset.indptr, indptr, sizeof indptr);
     cr_assert_arr_eq(dataset.indices, indices, sizeof indices);
     dataset_release(&dataset);
+}
+
+/* What the log says of the fixture. */
+static const char *remark_of(const struct job *job)
+{
+    static char said[4096];
+    cr_assert_eq(log_to(folder_path("log")), STATUS_OK, "%s", status_reason());
+    struct dataset dataset = fixture_loaded(job);
+    dataset_release(&dataset);
+    folder_read("log", said, sizeof said);
+    fixture_remove("log");
+    return said;
+}
+
+Test(dataset_npy, one_way_edges_are_remarked_on_with_their_share_and_the_key)
+{
+    static const char words[] = "edges.npy: 50.0 % of the edges have no reverse";
+    struct job job = fixture_job();
+    fixture_small();
+    cr_expect_str_eq(remark_of(&job), "");
+    edges_are(6, (int64_t[]){0, 1, 2, 4, 5, 5, /**/ 1, 0, 3, 5, 5, 5}); /* 0-1 both ways, two one way, a loop twice */
+    const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE};                  /* loops are left out, or stored */
+    for (int k = 0; k < 2; k++) {
+        job.model.kind = kinds[k];
+        const char *said = remark_of(&job);
+        cr_expect(strstr(said, words) != NULL && strstr(said, "dataset.undirected") != NULL, "%s", said);
+    }
+    job.dataset.undirected = JOB_SWITCH_YES;
+    cr_expect_str_eq(remark_of(&job), "");
+    job.dataset.undirected = JOB_SWITCH_NO;
+    cr_expect_str_eq(remark_of(&job), "");
+    const float attributes[6] = {1, 2, 3, 4, 5, 5};
+    fixture_f32("edge_attr.npy", 2, (int64_t[]){6, 1}, attributes);
+    job.dataset.undirected = JOB_SWITCH_AUTO;
+    job.model.kind = JOB_KIND_GAT;
+    cr_expect_not_null(strstr(remark_of(&job), words), "of edges with features, too");
 }
 
 Test(dataset_npy, in_edges_by_destination_load_like_an_edge_list)

@@ -282,10 +282,149 @@ Test(job, names_from_elsewhere_suggest_the_keys_that_they_mean)
         const char *section, *key;
     } aliases[] = {
 #define JOB_ALIAS(name, section, key) {#section, #key},
-#define JOB_FOREIGN(name, words)
 #include "protocol/job/job_aliases.def"
     };
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
         cr_expect_not_null(job_key_find(aliases[i].section, aliases[i].key), "%s.%s", aliases[i].section, aliases[i].key);
     }
+}
+
+Test(job, names_of_keys_of_other_tools_suggest_ours_whatever_their_section)
+{
+    REFUSED("seed = 3\n" GRAPH, "job.toml:1:1:", "did you mean 'train.seed'?");
+    REFUSED(GRAPH "[workers]\ngpus = 2\n", "job.toml:4:1:", "a worker has one GPU: did you mean 'workers.count'");
+    REFUSED(GRAPH "[train]\ngradient_clip = 1.0\n", "did you mean 'train.clip_norm'?");
+    REFUSED(GRAPH "[model]\ntype = \"gcn\"\n", "did you mean 'model.kind'?");
+    REFUSED("task = \"regression\"\n" GRAPH, "whole numbers as labels are classes");
+    REFUSED(GRAPH "[output]\ncount = 3\n", "did you mean 'workers.count'?");
+    REFUSED(GRAPH "[output]\nrun_name = \"x\"\n", "did you mean 'name'?");
+    REFUSED(GRAPH "[output]\nabc = 3\n", "expected one of dir");
+}
+
+Test(job, sections_of_other_tools_suggest_ours)
+{
+    REFUSED("[data]\npath = \"x\"\n", "job.toml:1:2: unknown section [data]; did you mean [dataset]?");
+    REFUSED(GRAPH "[optimizer]\nlr = 0.1\n", "job.toml:3:2: unknown section [optimizer]; did you mean [train]?");
+    REFUSED(GRAPH "[nowhere]\nlr = 0.1\n", "job.toml:3:2: unknown section [nowhere]; expected one of [dataset]",
+            "job.toml:4:1: unknown key 'lr' in [nowhere]; did you mean 'train.lr'?");
+    SETTING_REFUSED("nowhere.lr=1", "--set nowhere.lr: unknown section [nowhere]; did you mean 'train.lr'?");
+    SETTING_REFUSED("nowhere.xyz=1", "--set nowhere.xyz: unknown section [nowhere]; expected one of [dataset]");
+}
+
+Test(job, choices_of_other_tools_suggest_ours)
+{
+    REFUSED(GRAPH "[workers]\ndevice = \"gpu\"\n", "workers.device is \"gpu\"; expected one of auto, cpu",
+            "(did you mean \"cuda\"?)");
+    REFUSED(GRAPH "[model]\nkind = \"GraphSAGE\"\n", "(did you mean \"sage\"?)");
+    REFUSED(GRAPH "[model]\nkind = \"Graph-Sage\"\n", "(did you mean \"sage\"?)");
+    REFUSED(GRAPH "[model]\nkind = \"GCN\"\n", "(did you mean \"gcn\"?)");
+    REFUSED(GRAPH "[train]\nmetric = \"auc\"\n", "(did you mean \"roc_auc\"?)");
+    REFUSED(GRAPH "[dataset.undirected]\n", "dataset.undirected is a table");
+    SETTING_REFUSED("dataset.undirected=true", "expected one of auto, yes, no", "(did you mean \"yes\"?)");
+    REFUSED("[dataset]\ngenerator = \"karate\"\nundirected = true\n", "dataset.undirected is \"true\"",
+            "(did you mean \"yes\"?)");
+}
+
+Test(job, a_short_name_that_is_far_off_suggests_nothing)
+{
+    REFUSED(GRAPH "[model]\nkind = \"hgt\"\n", "expected one of gcn, sage, gin", "\"rgcn\" is the kind that takes types");
+    cr_expect_null(strstr(status_reason(), "did you mean"), "%s", status_reason());
+    REFUSED(GRAPH "[model]\nkind = \"abc\"\n", "expected one of gcn, sage, gin");
+    cr_expect_null(strstr(status_reason(), "did you mean"), "%s", status_reason());
+}
+
+/* The reason has as many lines. */
+static size_t lines(void)
+{
+    size_t n = 1;
+    for (const char *at = status_reason(); *at != '\0'; at++) {
+        n += *at == '\n';
+    }
+    return n;
+}
+
+Test(job, all_mistakes_are_told_at_once_a_line_each)
+{
+    REFUSED("seed = 1\n" GRAPH
+            "[model]\nkind = \"gnc\"\nhidden = 0\n[train]\nlr = fast\nepoch = 3\n[workers]\nlisten = \"here\"\n",
+            "job.toml:1:1: unknown key 'seed'", "\njob.toml:5:8: model.kind is \"gnc\"", "\njob.toml:6:10: model.hidden is 0",
+            "\njob.toml:8:6: train.lr is fast; expected a number from 0.0",
+            "\njob.toml:9:1: unknown key 'epoch' in [train]; did you mean 'train.epochs'?",
+            "\njob.toml:11:10: workers.listen must be HOST:PORT");
+    cr_expect_eq(lines(), 6, "%s", status_reason());
+    REFUSED(GRAPH "[partition]\nmethod = \"file\"\n[train]\npatience = 3\neval_every = 0\nmetric = \"mae\"\n[model]\nbases = "
+                  "1\nblocks = 1\n",
+            "needs partition.file", "train.patience counts", "the metric \"mae\" is of numbers", "model.bases and model.blocks");
+    cr_expect_eq(lines(), 4, "%s", status_reason());
+    const char *set[] = {"train.lr=-1", "train.epoch=2", "name"};
+    cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set, 3, &job_case_scratch), STATUS_CONFIG);
+    cr_expect_eq(lines(), 3, "%s", status_reason());
+}
+
+Test(job, a_mistake_does_not_make_others)
+{
+    static const char *const texts[] = {
+        "[dataset]\npth = \"x\"\n", /* no "neither path nor generator" */
+        "[data]\npath = \"x\"\n",
+        "path = \"x\"\n",
+        "[dataset]\npath = \"x\n",
+        "[dataset]\npath = \"x\"\nedge_features = \"yes\"\n[model]\nkind = \"gatt\"\n", /* not that gcn takes none */
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        cr_assert_eq(job_case_load(texts[i], &job_case_scratch), STATUS_CONFIG);
+        cr_expect_eq(lines(), 1, "%s", status_reason());
+    }
+}
+
+Test(job, a_value_without_quotes_is_told_by_what_its_key_takes)
+{
+    REFUSED(GRAPH "[train]\nlr = fast # or so\n", "job.toml:4:6: train.lr is fast; expected a number from 0.0 to");
+    REFUSED(GRAPH "[train]\nepochs = many\n", "job.toml:4:10: train.epochs is many; expected a whole number from 0");
+    REFUSED(GRAPH "[train]\nlr = .5\n", "train.lr is .5; expected it written as 0.5");
+    REFUSED(GRAPH "[train]\nepochs = # later\nlr =\n", "job.toml:4:10: train.epochs has no value; expected a whole number",
+            "\njob.toml:5:5: train.lr has no value; expected a number");
+    REFUSED(GRAPH "[train]\nepochs = 99999999999999999999\n", "train.epochs is 99999999999999999999; expected a whole number");
+    REFUSED(GRAPH "[model]\nkind = gat\n", "job.toml:4:8: model.kind is gat without quotes; expected \"gat\"");
+    REFUSED(GRAPH "[model]\nkind = gatt\n", "model.kind is \"gatt\"; expected one of", "did you mean \"gat\"?");
+    REFUSED(GRAPH "[model]\nresidual = True\n", "model.residual is True; expected true or false");
+    REFUSED("[dataset]\npath = data/cora\n", "dataset.path is data/cora without quotes; expected \"data/cora\"");
+    REFUSED(GRAPH "[memory]\nlimit = 20GiB\n", "memory.limit is 20GiB without quotes; expected \"20GiB\"");
+    REFUSED(GRAPH "[exchange]\nsampling_local = same\n", "without quotes; expected \"same\"");
+    REFUSED("train.lr = fast\n" GRAPH, "job.toml:1:12: train.lr is fast");
+}
+
+Test(job, more_mistakes_than_there_is_room_for_are_counted)
+{
+    char text[12000] = GRAPH "[train]\n";
+    for (int i = 0; i < 300; i++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), "no_such_%d = 1\n", i);
+    }
+    REFUSED(text, "'no_such_0'", " more mistakes");
+    cr_assert_lt(strlen(status_reason()), STATUS_REASON_BYTES);
+}
+
+Test(job, features_are_a_number_or_a_word)
+{
+    struct job job, again;
+    cr_assert_eq(job_case_load("[dataset]\npath = \"x\"\nfeatures = \"one_hot\"\n", &job), STATUS_OK, "%s", status_reason());
+    cr_expect(job_makes_features(&job) && job.dataset.features == JOB_WORD(JOB_FEATURES_ONE_HOT));
+    cr_expect_str_eq(job_remarks(), "");
+    char *text = job_print(&job);
+    cr_expect_not_null(strstr(text, "features = \"one_hot\"\n"), "%s", text);
+    cr_assert_eq(job_case_load(text, &again), STATUS_OK, "%s", status_reason());
+    cr_expect_eq(memcmp(&job, &again, sizeof job), 0);
+    free(text);
+    cr_assert_eq(job_case_load_set(GRAPH, "dataset.features=degree", &job), STATUS_OK, "%s", status_reason());
+    cr_expect_eq(job.dataset.features, JOB_WORD(JOB_FEATURES_DEGREE));
+    cr_assert_eq(job_case_load("[dataset]\ngenerator = \"sbm\"\nfeatures = 5\n", &job), STATUS_OK, "%s", status_reason());
+    cr_expect(job.dataset.features == 5 && !job_makes_features(&job));
+    REFUSED("[dataset]\npath = \"x\"\nfeatures = \"degrees\"\n", "job.toml:3:12: dataset.features is \"degrees\"",
+            "a whole number from 1 to 1048576, or one of degree, one_hot, learned", "did you mean \"degree\"?");
+    REFUSED("[dataset]\npath = \"x\"\nfeatures = 0\n", "dataset.features is 0");
+    REFUSED("[dataset]\npath = \"x\"\nfeatures = -1\n", "dataset.features is -1");
+    REFUSED("[dataset]\npath = \"x\"\nfeatures = learned\n", "dataset.features is learned without quotes");
+    REFUSED("[dataset]\npath = \"x\"\nfeatures = \"learned\"\n[model]\nkind = \"rgcn\"\nembedding = false\n",
+            "job.toml:6:13: model.embedding = false does not go with dataset.features = \"learned\"");
+    REFUSED("[dataset]\npath = \"x\"\nfeatures = \"one_hot\"\n[model]\nkind = \"rgcn\"\nblocks = 2\n",
+            "job.toml:3:12: dataset.features = \"one_hot\" does not go with model.blocks");
 }

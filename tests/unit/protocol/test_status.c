@@ -25,3 +25,16 @@ Test(status, a_reason_is_kept_word_for_word_with_what_is_not_printable_escaped)
     cr_assert_eq(strlen(status_reason()), 1020);
     cr_assert_str_eq(status_reason() + 1016, "\\xff");
 }
+
+Test(status, lines_of_a_reason_stay_lines)
+{
+    cr_assert_eq(status_fail_lines(STATUS_CONFIG, "a\x01\nb\n"), STATUS_CONFIG);
+    cr_assert_str_eq(status_reason(), "a\\x01\nb");
+    cr_assert_eq(status_fail_lines(STATUS_CONFIG, status_reason()), STATUS_CONFIG);
+    cr_assert_str_eq(status_reason(), "a\\x01\nb");
+    static char text[3 * STATUS_REASON_BYTES];
+    memset(text, '\xff', sizeof text - 1);
+    status_fail_lines(STATUS_DATA, text);
+    cr_assert_lt(strlen(status_reason()), STATUS_REASON_BYTES);
+    cr_assert_str_eq(status_reason() + strlen(status_reason()) - 4, "\\xff");
+}

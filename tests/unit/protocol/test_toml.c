@@ -204,3 +204,60 @@ Test(toml, a_quoted_text_reads_back_as_itself)
     toml_release(&list);
     free(quoted);
 }
+
+Test(toml, the_rest_of_a_text_is_read_past_its_mistakes)
+{
+    static const char text[] = "a = 1\nb = = 2\n[s]\nc = fast # so\nd = 1\nd = 2\ne = \"x\"\n";
+    cr_assert_eq(toml_read_all(text, strlen(text), "x.toml", &list), STATUS_OK, "%s", status_reason());
+    static const struct {
+        const char *key;
+        enum toml_type type;
+        uint32_t line, column;
+    } want[] = {{"a", TOML_TYPE_INT, 1, 5},  {"", TOML_TYPE_FAULT, 2, 5}, {"s", TOML_TYPE_TABLE, 3, 0},
+                {"c", TOML_TYPE_WORD, 4, 5}, {"d", TOML_TYPE_INT, 5, 5},  {"", TOML_TYPE_FAULT, 6, 0},
+                {"e", TOML_TYPE_TEXT, 7, 5}};
+    cr_assert_eq(list.n_entry, sizeof want / sizeof *want);
+    for (size_t i = 0; i < list.n_entry; i++) {
+        const struct toml_entry *entry = &list.entry[i];
+        cr_expect_str_eq(entry->key, want[i].key);
+        cr_expect_eq(entry->type, want[i].type, "%s", want[i].key);
+        cr_expect_eq(entry->key_at.line, want[i].line, "%s", want[i].key);
+        cr_expect(want[i].column == 0 || entry->value_at.column == want[i].column, "%s %u", want[i].key,
+                  entry->value_at.column);
+    }
+    cr_expect_str_eq(list.entry[3].text, "fast");
+    toml_release(&list);
+    refused(text, "x.toml:2:5: ");
+    refused("[s]\nc = fast\n", "x.toml:2:5: found fast; expected a text in quotes");
+}
+
+Test(toml, what_follows_a_mistake_that_may_go_on_is_left_alone)
+{
+    static const struct {
+        const char *text;
+        size_t n_entry, n_fault;
+    } cases[] = {{"a = [1,\nb = 2\nc = 3\n", 1, 1},        /* an array that does not end */
+                 {"a = \"\"\"x\nb = 1\n", 1, 1},           /* a text that does not end */
+                 {"a = 1\n[b\nc = 2\n[d]\ne = 3\n", 2, 1}, /* keys below a broken header would be another section's */
+                 {"# \xc3\xa9\nme = [[} = fo\n[b]\n", 1, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t n_fault = 0;
+        cr_assert_eq(toml_read_all(cases[i].text, strlen(cases[i].text), "x.toml", &list), STATUS_OK, "%s", status_reason());
+        for (size_t k = 0; k < list.n_entry; k++) {
+            n_fault += list.entry[k].type == TOML_TYPE_FAULT;
+        }
+        cr_expect_eq(list.n_entry, cases[i].n_entry, "%s: %zu", cases[i].text, list.n_entry);
+        cr_expect_eq(n_fault, cases[i].n_fault, "%s: %zu", cases[i].text, n_fault);
+        toml_release(&list);
+    }
+}
+
+Test(toml, a_thousand_mistakes_are_not_all_looked_for)
+{
+    char *text = repeat("", "a = = 1\n", 1000, "");
+    size_t n = strlen(text);
+    cr_assert_eq(toml_read_all(text, n, "x.toml", &list), STATUS_OK, "%s", status_reason());
+    cr_expect_leq(list.n_entry, 20);
+    toml_release(&list);
+    free(text);
+}

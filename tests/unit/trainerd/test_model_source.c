@@ -96,9 +96,9 @@ static void job_of(const char *text, struct job *out)
 Test(model_source, the_models_keys_hold_but_those_of_data_parts_workers_memory_and_output)
 {
     static struct job job;
-    leave_model(DATASET,
-                "undirected = \\\"yes\\\"\\nnormalize_features = \\\"row\\\"\\n[model]\\nhidden = 5\\n[train]\\nseed = 9\\n"
-                "epochs = 40\\n[exchange]\\nprefetch = 3");
+    leave_model(DATASET, "features = \\\"degree\\\"\\nundirected = \\\"yes\\\"\\nnormalize_features = "
+                         "\\\"row\\\"\\n[model]\\nhidden = 5\\n[train]\\nseed = 9\\n"
+                         "epochs = 40\\n[exchange]\\nprefetch = 3");
     cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
     job_of("name = \"n\"\n[dataset]\npath = \"other\"\nundirected = \"no\"\n[partition]\nparts = 6\n[model]\nhidden = "
            "32\n[train]\n"
@@ -111,6 +111,7 @@ Test(model_source, the_models_keys_hold_but_those_of_data_parts_workers_memory_a
     cr_assert_eq(job.dataset.normalize_features, JOB_NORMALIZE_ROW);
     cr_assert_eq(job.dataset.edge_weights, JOB_SWITCH_YES, "the model's graph had weights");
     cr_assert_eq(job.dataset.edge_features, JOB_SWITCH_YES, "and features of edges");
+    cr_assert_eq(job.dataset.features, JOB_WORD(JOB_FEATURES_DEGREE));
     cr_assert_str_eq(job.dataset.path, "other");
     cr_assert_str_eq(job.job.name, "n");
     cr_assert_str_eq(job.output.dir, "o");

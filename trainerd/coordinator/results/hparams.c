@@ -21,8 +21,11 @@ static struct tensorboard_hparam hparam_of(const struct job *job, const struct j
     struct tensorboard_hparam out = {.name = name, .kind = TENSORBOARD_NUMBER};
     switch (key->type) {
     case JOB_TYPE_INT:
+    case JOB_TYPE_INT_OR:
     case JOB_TYPE_SIZE:
         out.number = (double)*(const int64_t *)at;
+        out.text = job_word(key, *(const int64_t *)at);
+        out.kind = out.text != NULL ? TENSORBOARD_TEXT : TENSORBOARD_NUMBER;
         break;
     case JOB_TYPE_REAL:
         out.number = *(const double *)at;

@@ -35,6 +35,11 @@ static json_t *key_value(const struct job *job, const struct job_key *key)
     switch (key->type) {
     case JOB_TYPE_TEXT:
         return json_string(at);
+    case JOB_TYPE_INT_OR:
+        if (job_word(key, *(const int64_t *)at) != NULL) {
+            return json_string(job_word(key, *(const int64_t *)at));
+        }
+        /* fallthrough */
     case JOB_TYPE_INT:
     case JOB_TYPE_SIZE:
         return json_integer(*(const int64_t *)at);
@@ -113,7 +118,8 @@ void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTE
     const int64_t *n = dataset->n_split;
     char origin[192] = "no split";
     if (splits->origin == DATASET_ORIGIN_GIVEN && splits->n > 1) {
-        snprintf(origin, sizeof origin, "split %" PRId64 " of 0 to %" PRId64 ", given", splits->index, splits->n - 1);
+        snprintf(origin, sizeof origin, "split %" PRId64 " of %" PRId64 " given with the data, counted from 0", splits->index,
+                 splits->n);
     } else if (splits->origin == DATASET_ORIGIN_GIVEN) {
         snprintf(origin, sizeof origin, "split given with the data");
     } else if (splits->origin == DATASET_ORIGIN_DRAWN) {

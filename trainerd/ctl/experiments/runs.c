@@ -261,8 +261,11 @@ char *run_value(const struct run *run, enum job_key_id key)
         ASSERT(text != NULL);
         return text;
     }
-    if (row->type == JOB_TYPE_REAL_OR_SAME && job_is_same(row, *(const double *)at)) {
-        text = strdup(JOB_SAME_TEXT);
+    const char *word = row->type == JOB_TYPE_INT_OR ? job_word(row, *(const int64_t *)at)
+                       : row->type == JOB_TYPE_REAL_OR_SAME && job_is_same(row, *(const double *)at) ? JOB_SAME_TEXT
+                                                                                                     : NULL;
+    if (word != NULL) {
+        text = strdup(word);
         ASSERT(text != NULL);
         return text;
     }

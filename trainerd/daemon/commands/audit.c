@@ -54,18 +54,19 @@ void audit_leave(struct commands *commands)
 
 enum status audit_end(struct commands *commands, uid_t uid, enum request which, enum status status)
 {
-    char reason[1024], text[1024 + LOG_LIMIT_NOTE_BYTES], note[LOG_LIMIT_NOTE_BYTES] = "";
+    char reason[STATUS_REASON_BYTES], text[1024 + LOG_LIMIT_NOTE_BYTES], note[LOG_LIMIT_NOTE_BYTES] = "";
     if (!audit_is_change(which)) {
         return status;
     }
     snprintf(reason, sizeof reason, "%s", status == STATUS_OK ? "" : status_reason());
     bool is_kept = status == STATUS_OK || log_limit_passes(&commands->refusals[uid % AUDIT_LIMITS], clock_ms(), note);
-    snprintf(text, sizeof text, "%s%s", reason, note);
+    /* A row of a table: of several lines the first. */
+    snprintf(text, sizeof text, "%.*s%s", (int)strcspn(reason, "\n"), reason, note);
     enum status saved = store_audit_end(jobs_store(commands->jobs), status, is_kept ? text : NULL);
     if (saved != STATUS_OK) { /* the change, if there was one, is made */
         log_warn("%s", status_reason());
     }
-    return status == STATUS_OK ? STATUS_OK : status_fail(status, "%s", reason);
+    return status == STATUS_OK ? STATUS_OK : status_fail_lines(status, reason);
 }
 
 void audit_login_failed(void *context, const struct connection *connection, const char *reason)

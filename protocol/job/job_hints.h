@@ -1,0 +1,23 @@
+/* What a mistaken name of a job file may mean: the nearest names, and those of other tools (job_aliases.def), in words for a message.
+ *
+ * Knows names alone, neither values nor places.
+ */
+#ifndef PROTOCOL_JOB_HINTS_H
+#define PROTOCOL_JOB_HINTS_H
+
+#include "protocol/job/job_keys.h"
+
+#include <stdbool.h>
+
+#define JOB_HINT_BYTES 512
+
+/* Of an unknown key: "did you mean 'train.lr'?". *meant_out: the key; NULL: it may be any, and the hint is the list of the section's keys. */
+void job_hint_key(const char *section, const char *name, char out[JOB_HINT_BYTES], const struct job_key **meant_out);
+
+/* Of an unknown section: "did you mean [train]?". Returns it; NULL: it may be any, and the hint is their list. */
+const char *job_hint_section(const char *name, char out[JOB_HINT_BYTES]);
+
+/* Of a text that is no choice of this key: " (did you mean \"gcn\"?)", or "". */
+void job_hint_choice(const struct job_key *key, const char *text, char out[JOB_HINT_BYTES]);
+
+#endif
