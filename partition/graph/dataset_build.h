@@ -89,7 +89,10 @@ void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column);
  */
 enum status dataset_labels(struct npy *npy, bool real_classes, int64_t n_class, struct dataset *out);
 
-/* Put the nodes listed in `npy` (integers [any]) into one split; borrows *npy.
+/* Are these numbers of nodes, of this rank? errors  STATUS_DATA shape or dtype, booleans too */
+enum status dataset_split_check(const struct npy *npy, int rank);
+
+/* Put the nodes listed in `npy` (integers [any] or [any, 1]) into one split; borrows *npy.
  *
  *   errors  STATUS_DATA a node out of range, named twice, or in another split already
  */

@@ -179,12 +179,18 @@ enum status dataset_split_node(const char *name, int64_t entry, int64_t node, en
     return STATUS_OK;
 }
 
-enum status dataset_split_add(const struct npy *npy, enum dataset_split split, struct dataset *out)
+enum status dataset_split_check(const struct npy *npy, int rank)
 {
-    enum status status = npy_expect(npy, NPY_KIND_INTEGER, 1, -1, 0);
-    if (status == STATUS_OK && npy->type == NPY_TYPE_BOOL) {
+    if (npy->type == NPY_TYPE_BOOL) {
         return status_fail(STATUS_DATA, "%s: holds bool, expected node numbers (numpy.nonzero of a mask)", npy->name);
     }
+    return npy_expect(npy, NPY_KIND_INTEGER, rank, -1, -1);
+}
+
+enum status dataset_split_add(const struct npy *npy, enum dataset_split split, struct dataset *out)
+{
+    bool is_column = npy->rank == 2 && npy->shape[1] == 1;
+    enum status status = dataset_split_check(npy, is_column ? 2 : 1);
     status = status == STATUS_OK ? dataset_split_begin(out) : status;
     for (int64_t i = 0; i < npy->n_value && status == STATUS_OK; i++) {
         status = dataset_split_node(npy->name, i, npy_int(npy, i), split, out);

@@ -278,6 +278,7 @@ class Arrays(FolderCase):
     def test_are_written_and_train(self) -> None:
         folder = self.make(edge_weight=[0.5, 1, 2], train=np.array([True, False, False]))
         np.testing.assert_array_equal(arrays_in(folder)["train_idx"], [0])
+        np.testing.assert_array_equal(arrays_in(self.make("column", train=torch.tensor([[0], [2]])))["train_idx"], [0, 2])
         self.assertEqual(self.train(folder).json["dataset"]["nodes"], 3)
         sparse = self.make("sparse", features=scipy.sparse.csr_matrix(np.eye(3)), node_type=None)
         self.assertEqual(meta_in(sparse)["features"], 3)
