@@ -104,7 +104,7 @@ enum status class_weights_build(const struct job *job, struct dataset *dataset)
     } else {
         status = read_weights(job, dataset);
     }
-    /* The weights of positives leave the mean over all labels as it is. */
+    /* The weights of positives leave the mean over the labels as it is. */
     status = status == STATUS_OK && !dataset->multi_label ? loss_weigh(&counts, dataset) : status;
     memory_release(MEMORY_OTHER, count, 2 * n_class, sizeof *count);
     return status;

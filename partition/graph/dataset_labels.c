@@ -211,8 +211,8 @@ bool dataset_has_label(const struct dataset *dataset, int64_t node)
     return false;
 }
 
-/* The loss of numbers is a mean over those that are there. */
-static double numbers_known(const struct dataset *dataset, int64_t node)
+/* The loss of rows of labels is a mean over those that are there. */
+static double labels_known(const struct dataset *dataset, int64_t node)
 {
     double n = 0.0;
     for (int32_t c = 0; c < dataset->n_class; c++) {
@@ -233,8 +233,8 @@ enum status dataset_split_finish(struct dataset *out)
             return status_fail(STATUS_DATA, "dataset '%s': training node %" PRId64 " has no label, expected one", out->name,
                                node);
         }
-        if (out->regression && !out->predicts && out->split[node] == DATASET_SPLIT_TRAIN) {
-            out->loss_weight += numbers_known(out, node);
+        if (out->multi_label && !out->predicts && out->split[node] == DATASET_SPLIT_TRAIN) {
+            out->loss_weight += labels_known(out, node);
         }
     }
     if (!out->predicts && out->n_split[DATASET_SPLIT_TRAIN] == 0) {

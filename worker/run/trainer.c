@@ -173,7 +173,7 @@ static enum device_loss loss_of(const struct trainer *t)
 double trainer_loss(const struct trainer *t)
 {
     double n = t->shared->n_loss_row;
-    return t->shared->loss / ((n > 0.0 ? n : 1.0) * (loss_of(t) == DEVICE_LOSS_BCE ? t->n_class : 1));
+    return t->shared->loss / (n > 0.0 ? n : 1.0);
 }
 
 /* What operations read of this epoch; the number of loss rows until a LABELS op has counted them. */
