@@ -36,8 +36,20 @@ struct dataset_splits {
     char how[96];     /* … so: "20 training and 30 validation nodes per class" */
 };
 
+/* Arrays of a dataset that a resumed job must have the same, beside its edges (dataset_fingerprint). */
+enum dataset_content {
+    DATASET_CONTENT_LABELS,
+    DATASET_CONTENT_FEATURES,
+    DATASET_CONTENT_TRAIN, /* the splits, in the order of enum dataset_split */
+    DATASET_CONTENT_VALID,
+    DATASET_CONTENT_TEST,
+    DATASET_CONTENT_CLASS_WEIGHTS,
+    DATASET_CONTENT_N
+};
+
 struct dataset {
     char name[128];
+    char file[DATASET_CONTENT_N][256]; /* that each was read from; "": none, or several */
     bool predicts; /* for a prediction: labels and splits may be missing (dataset_fit_model puts something in their place) */
     int64_t n_node;
     int64_t n_edge;           /* stored, after symmetrising, de-duplicating and taking loops out */
@@ -142,6 +154,10 @@ void dataset_feature_rows(const struct dataset *dataset, const uint32_t *node, i
 
 /* Does this node's one entry of the sparse features stand in a column of its own? */
 bool dataset_is_embedded(const struct dataset *dataset, int64_t node);
+
+/* A hash of each of these, never 0: the same for the same values in files of the same form, wherever they lie.
+ * cost  reads them once */
+void dataset_contents(const struct dataset *dataset, uint64_t out[DATASET_CONTENT_N]);
 
 /* A 128-bit name of the graph's structure (nodes, edges, types; not features), as 32 hex digits and a NUL: the partition
  * cache's key. With `values` also of the edges' weights and features: a resumed job must have the same. */

@@ -118,7 +118,7 @@ enum status dataset_npy_splits_count(const char *folder, int64_t *out)
 static enum status row_add(const struct npy *npy, int64_t row, enum dataset_split split, struct dataset *out)
 {
     int64_t n = 0;
-    enum status status = dataset_split_begin(out);
+    enum status status = dataset_split_begin(npy->name, split, out);
     for (int64_t i = row * npy->shape[1]; i < (row + 1) * npy->shape[1] && status == STATUS_OK; i++) {
         int64_t node = npy_int(npy, i);
         n += node != -1;
@@ -136,7 +136,7 @@ static enum status row_add(const struct npy *npy, int64_t row, enum dataset_spli
 static enum status mask_add(const struct npy *npy, int64_t column, enum dataset_split split, struct dataset *out)
 {
     int64_t n_column = npy->rank == 2 ? npy->shape[1] : 1;
-    enum status status = dataset_split_begin(out);
+    enum status status = dataset_split_begin(npy->name, split, out);
     for (int64_t node = 0; node < out->n_node && status == STATUS_OK; node++) {
         int64_t value = npy_int(npy, node * n_column + column);
         if (value == 1) {

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Loops over fewer elements than this stay on one thread: waking others costs more. */
 #define DATASET_PARALLEL_LEAST 65536
@@ -42,6 +43,12 @@ struct edge_source {
     /* What only edges with features have: their rows, checked (edge_features_attach), which the graph takes over. NULL: none */
     struct npy *features;
 };
+
+/* Keep the name of a file, for messages. */
+static inline void dataset_file_note(struct dataset *out, enum dataset_content content, const char *name)
+{
+    snprintf(out->file[content], sizeof out->file[content], "%s", name);
+}
 
 /* Does the job's model read the types of edges? */
 static inline bool dataset_wants_types(const struct job *job)
@@ -99,7 +106,7 @@ enum status dataset_split_check(const struct npy *npy, int rank);
 enum status dataset_split_add(const struct npy *npy, enum dataset_split split, struct dataset *out);
 
 /* The same node by node: first dataset_split_begin; `entry` is the place in the file `name`, for messages. */
-enum status dataset_split_begin(struct dataset *out);
+enum status dataset_split_begin(const char *name, enum dataset_split split, struct dataset *out);
 enum status dataset_split_node(const char *name, int64_t entry, int64_t node, enum dataset_split split, struct dataset *out);
 
 /* Has the node a label, or of several one that is known? */

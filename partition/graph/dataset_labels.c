@@ -118,6 +118,7 @@ static enum status numbers_set(const struct npy *npy, int64_t n_class, struct da
 
 enum status dataset_labels(struct npy *npy, bool real_classes, int64_t n_class, struct dataset *out)
 {
+    dataset_file_note(out, DATASET_CONTENT_LABELS, npy->name);
     if (out->regression) {
         enum status numbers = numbers_set(npy, n_class, out);
         npy_close(npy);
@@ -154,8 +155,9 @@ static enum status split_open(struct dataset *out)
     return dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->split, &out->split);
 }
 
-enum status dataset_split_begin(struct dataset *out)
+enum status dataset_split_begin(const char *name, enum dataset_split split, struct dataset *out)
 {
+    dataset_file_note(out, (enum dataset_content)(DATASET_CONTENT_TRAIN + split - DATASET_SPLIT_TRAIN), name);
     out->splits.origin = DATASET_ORIGIN_GIVEN;
     return split_open(out);
 }
@@ -191,7 +193,7 @@ enum status dataset_split_add(const struct npy *npy, enum dataset_split split, s
 {
     bool is_column = npy->rank == 2 && npy->shape[1] == 1;
     enum status status = dataset_split_check(npy, is_column ? 2 : 1);
-    status = status == STATUS_OK ? dataset_split_begin(out) : status;
+    status = status == STATUS_OK ? dataset_split_begin(npy->name, split, out) : status;
     for (int64_t i = 0; i < npy->n_value && status == STATUS_OK; i++) {
         status = dataset_split_node(npy->name, i, npy_int(npy, i), split, out);
     }
