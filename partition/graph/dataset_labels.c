@@ -1,6 +1,7 @@
 /* Labels and splits into place: classes or multi-label rows, who trains, who validates, who tests. */
 #include "partition/formats/dataset_store.h"
 #include "partition/graph/dataset_build.h"
+#include "protocol/log.h"
 #include "protocol/random.h"
 
 #include <float.h>
@@ -28,6 +29,26 @@ static int64_t class_at(const struct npy *npy, int64_t i)
     return label >= -1 && label < CLASS_MOST && label == floor(label) ? (int64_t)label : -2;
 }
 
+/* A large number that stands for "no label" elsewhere makes a class, and empty ones below it. */
+static enum status empty_classes_remark(const struct npy *npy, const struct dataset *out)
+{
+    uint8_t *is_used = NULL;
+    int32_t n_used = 0;
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)out->n_class, sizeof *is_used, &is_used);
+    for (int64_t node = 0; status == STATUS_OK && node < out->n_node; node++) {
+        int32_t label = out->labels[node];
+        n_used += label >= 0 && !is_used[label];
+        is_used[label >= 0 ? label : 0] |= label >= 0;
+    }
+    if (status == STATUS_OK && n_used < out->n_class) {
+        log_warn("%s: the largest label is %" PRId32 ", which makes %" PRId32 " classes, %" PRId32
+                 " of them without a node; a node without a label has -1",
+                 npy->name, out->n_class - 1, out->n_class, out->n_class - n_used);
+    }
+    memory_release(MEMORY_OTHER, is_used, (size_t)out->n_class, sizeof *is_used);
+    return status;
+}
+
 static enum status classes_set(const struct npy *npy, int64_t n_class, struct dataset *out)
 {
     enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->labels, &out->labels);
@@ -49,7 +70,24 @@ static enum status classes_set(const struct npy *npy, int64_t n_class, struct da
         return status_fail(STATUS_DATA, "%s: no node has a label, expected at least one class", npy->name);
     }
     out->n_class = (int32_t)(n_class > 0 ? n_class : largest + 1);
-    return STATUS_OK;
+    return n_class > 0 || out->predicts ? STATUS_OK : empty_classes_remark(npy, out);
+}
+
+/* Has each node with labels one 1, and otherwise zeros? */
+static bool is_one_hot(const struct dataset *out)
+{
+    bool is = out->n_class > 1, any = false;
+    for (int64_t node = 0; node < out->n_node && is; node++) {
+        const float *row = out->label_rows + node * out->n_class;
+        int32_t n_one = 0, n_unknown = 0;
+        for (int32_t c = 0; c < out->n_class; c++) {
+            n_one += row[c] == 1.0f;
+            n_unknown += isnan(row[c]);
+        }
+        is = n_unknown == out->n_class || (n_unknown == 0 && n_one == 1);
+        any = any || n_one == 1;
+    }
+    return is && any;
 }
 
 static enum status rows_set(const struct npy *npy, int64_t n_class, struct dataset *out)
@@ -81,6 +119,12 @@ static enum status rows_set(const struct npy *npy, int64_t n_class, struct datas
     }
     out->n_class = (int32_t)npy->shape[1];
     out->multi_label = true;
+    if (!out->predicts && is_one_hot(out)) {
+        log_warn("%s: each row with labels has one 1, as one-hot labels have, and is taken for %" PRId32
+                 " labels of a node, each 0 or 1 (train.loss = \"bce\"); one label a node is an array of [%" PRId64
+                 "] integers, numpy.argmax(labels, 1)",
+                 npy->name, out->n_class, out->n_node);
+    }
     return STATUS_OK;
 }
 
