@@ -1,7 +1,7 @@
 /* A dataset in memory: in-edges by destination, features, labels, splits; checked, de-duplicated, as the job asks.
  *
  * Comes from a folder (npy, ogb, npz: one file each) or a generator. After dataset_load everything in it is
- * valid: indices in range, rows sorted and unique, features finite, splits disjoint. Knows nothing of parts.
+ * valid: indices in range, rows sorted and unique, features finite, training nodes in no other split. Knows nothing of parts.
  */
 #ifndef PARTITION_DATASET_H
 #define PARTITION_DATASET_H
@@ -13,7 +13,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum dataset_split { DATASET_SPLIT_NONE, DATASET_SPLIT_TRAIN, DATASET_SPLIT_VALID, DATASET_SPLIT_TEST };
+/* A node's splits. Validation and test nodes may be the same ones; training nodes are no others. */
+enum dataset_split {
+    DATASET_SPLIT_NONE,
+    DATASET_SPLIT_TRAIN,
+    DATASET_SPLIT_VALID,
+    DATASET_SPLIT_TEST,
+    DATASET_SPLIT_VALID_TEST,
+    DATASET_SPLIT_N
+};
+
+/* Is a node with these splits in this one? */
+static inline bool dataset_split_has(uint8_t of_node, int split)
+{
+    return of_node == split ||
+           (of_node == DATASET_SPLIT_VALID_TEST && (split == DATASET_SPLIT_VALID || split == DATASET_SPLIT_TEST));
+}
 
 /* What the stored edges mean where a node meets itself. */
 enum dataset_loops {
@@ -86,12 +101,12 @@ struct dataset {
     uint32_t *feature_indices;    /* columns, ascending and unique in a row */
     float *feature_data;
 
-    int32_t *labels;     /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
-    float *label_rows;   /* n_node × n_class, NaN: unknown; NULL unless multi_label */
-    uint8_t *split;      /* n_node: enum dataset_split */
-    int64_t n_split[4];  /* nodes by enum dataset_split */
-    float *class_weight; /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
-    double loss_weight;  /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
+    int32_t *labels;                  /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
+    float *label_rows;                /* n_node × n_class, NaN: unknown; NULL unless multi_label */
+    uint8_t *split;                   /* n_node: enum dataset_split */
+    int64_t n_split[DATASET_SPLIT_N]; /* nodes that are in each (dataset_split_has): nodes of VALID_TEST count in three */
+    float *class_weight;              /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
+    double loss_weight; /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
     struct dataset_splits splits;
 
     int64_t n_duplicate; /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */

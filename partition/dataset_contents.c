@@ -59,7 +59,7 @@ static uint64_t split_hash(const struct dataset *dataset, enum dataset_split spl
     ASSERT(state != NULL);
     XXH3_64bits_reset(state);
     for (int64_t v = 0; v < dataset->n_node; v++) {
-        if (dataset->split[v] == split) {
+        if (dataset_split_has(dataset->split[v], split)) {
             node[n++] = v;
         }
         if (n == N_NODE_MOST || v == dataset->n_node - 1) {

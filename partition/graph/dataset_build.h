@@ -101,7 +101,7 @@ enum status dataset_split_check(const struct npy *npy, int rank);
 
 /* Put the nodes listed in `npy` (integers [any] or [any, 1]) into one split; borrows *npy.
  *
- *   errors  STATUS_DATA a node out of range, named twice, or in another split already
+ *   errors  STATUS_DATA a node out of range, named twice, or in the training and another split
  */
 enum status dataset_split_add(const struct npy *npy, enum dataset_split split, struct dataset *out);
 
@@ -112,7 +112,7 @@ enum status dataset_split_node(const char *name, int64_t entry, int64_t node, en
 /* Has the node a label, or of several one that is known? */
 bool dataset_has_label(const struct dataset *dataset, int64_t node);
 
-/* Count the splits and refuse a dataset that is to be trained on and cannot be: no training node, or one without a label. */
+/* Count the splits, remark on nodes in two of them, and refuse a dataset that is to be trained on and cannot be: no training node, or one without a label. */
 enum status dataset_split_finish(struct dataset *out);
 
 /* Draw splits of `n_train` and `n_valid` nodes per class, the rest test (Shchur et al., 2018), keyed by seed. */

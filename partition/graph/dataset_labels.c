@@ -13,7 +13,7 @@
 
 #define CLASS_MOST (1 << 24) /* above it float class numbers are not exact, and logits do not fit anywhere */
 
-static const char *const split_names[] = {"none", "train", "valid", "test"};
+static const char *const split_names[] = {"none", "train", "valid", "test", "valid and test"};
 
 /* A class number, or -1 for none; -2 for what is neither. */
 static int64_t class_at(const struct npy *npy, int64_t i)
@@ -212,16 +212,18 @@ enum status dataset_split_node(const char *name, int64_t entry, int64_t node, en
         return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": node %" PRId64 " is out of range, expected 0 to %" PRId64, name,
                            entry, node, out->n_node - 1);
     }
-    if (out->split[node] == split) {
+    enum dataset_split before = (enum dataset_split)out->split[node];
+    if (dataset_split_has(out->split[node], split)) {
         return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": node %" PRId64 " is listed twice, expected once", name, entry,
                            node);
     }
-    if (out->split[node] != DATASET_SPLIT_NONE) {
+    if (before != DATASET_SPLIT_NONE && (before == DATASET_SPLIT_TRAIN || split == DATASET_SPLIT_TRAIN)) {
         return status_fail(STATUS_DATA,
-                           "%s: entry %" PRId64 ": node %" PRId64 " is in the %s split already, expected disjoint splits", name,
-                           entry, node, split_names[out->split[node]]);
+                           "%s: entry %" PRId64 ": node %" PRId64
+                           " is in the %s split already, expected training nodes to be in no other split",
+                           name, entry, node, split_names[before]);
     }
-    out->split[node] = (uint8_t)split;
+    out->split[node] = (uint8_t)(before == DATASET_SPLIT_NONE ? split : DATASET_SPLIT_VALID_TEST);
     return STATUS_OK;
 }
 
@@ -274,7 +276,9 @@ enum status dataset_split_finish(struct dataset *out)
         return status;
     }
     for (int64_t node = 0; node < out->n_node; node++) {
-        out->n_split[out->split[node]]++;
+        for (int s = 0; s < DATASET_SPLIT_N; s++) {
+            out->n_split[s] += dataset_split_has(out->split[node], s);
+        }
         if (!out->predicts && out->split[node] == DATASET_SPLIT_TRAIN && !dataset_has_label(out, node)) {
             return status_fail(STATUS_DATA, "dataset '%s': training node %" PRId64 " has no label, expected one", out->name,
                                node);
@@ -285,6 +289,12 @@ enum status dataset_split_finish(struct dataset *out)
     }
     if (!out->predicts && out->n_split[DATASET_SPLIT_TRAIN] == 0) {
         return status_fail(STATUS_DATA, "dataset '%s': has no training nodes, expected at least one", out->name);
+    }
+    if (out->n_split[DATASET_SPLIT_VALID_TEST] > 0 && !out->predicts) {
+        log_warn("dataset '%s': of %" PRId64 " validation and %" PRId64 " test nodes %" PRId64
+                 " are both: a test metric of nodes that choose the best weights is too good",
+                 out->name, out->n_split[DATASET_SPLIT_VALID], out->n_split[DATASET_SPLIT_TEST],
+                 out->n_split[DATASET_SPLIT_VALID_TEST]);
     }
     return STATUS_OK;
 }

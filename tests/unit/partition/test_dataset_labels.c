@@ -154,7 +154,7 @@ Test(dataset_labels, splits_that_do_not_fit_are_refused)
 {
     fixture_small();
     fixture_i64("test_idx.npy", 1, (int64_t[]){2}, (int64_t[]){3, 1});
-    bad("test_idx.npy: entry 1: node 1 is in the train split already", "expected disjoint splits");
+    bad("test_idx.npy: entry 1: node 1 is in the train split already", "expected training nodes to be in no other split");
     fixture_i64("test_idx.npy", 1, (int64_t[]){2}, (int64_t[]){3, 3});
     bad("test_idx.npy: entry 1: node 3 is listed twice", "expected once");
     fixture_i64("test_idx.npy", 1, (int64_t[]){2}, (int64_t[]){3, 6});

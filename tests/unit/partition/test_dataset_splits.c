@@ -143,7 +143,32 @@ Test(dataset_splits, masks_that_do_not_fit_are_refused)
     fixture_i64("train_mask.npy", 1, (int64_t[]){6}, (int64_t[]){0, 1, 4, 0, 0, 0});
     bad(0, STATUS_DATA, "train_mask.npy: node 2 has 4", "expected 0 or 1 in a mask");
     mask_write("train_mask.npy", "(6,)", "\1\1\1\0\0\0", 6);
-    bad(0, STATUS_DATA, "valid_idx.npy: entry 0: node 2 is in the train split already", "expected disjoint splits");
+    bad(0, STATUS_DATA, "valid_idx.npy: entry 0: node 2 is in the train split already",
+        "expected training nodes to be in no other split");
+}
+
+Test(dataset_splits, nodes_may_be_validation_and_test_nodes_at_once_with_a_remark)
+{
+    static const uint8_t both[] = {1, 1, 4, 4, 2, 3};
+    struct job job = fixture_job();
+    fixture_small();
+    fixture_i64("valid_idx.npy", 1, (int64_t[]){3}, (int64_t[]){4, 2, 3});
+    fixture_remove("test_idx.npy");
+    mask_write("test_mask.npy", "(6,)", "\0\0\1\1\0\1", 6);
+    expect_split(0, both, 1);
+    struct dataset dataset = fixture_loaded(&job);
+    const int64_t n[] = {0, 2, 3, 3, 2};
+    cr_assert_arr_eq(dataset.n_split, n, sizeof n);
+    dataset_release(&dataset);
+    const char *log = fixture_remarks(&job);
+    cr_assert(strstr(log,
+                     "of 3 validation and 3 test nodes 2 are both: a test metric of nodes that choose the best weights is too "
+                     "good") != NULL,
+              "%s", log);
+    fixture_i64("valid_idx.npy", 1, (int64_t[]){2}, (int64_t[]){2, 2});
+    bad(0, STATUS_DATA, "valid_idx.npy: entry 1: node 2 is listed twice", "expected once");
+    fixture_i64("valid_idx.npy", 1, (int64_t[]){2}, (int64_t[]){2, 1});
+    bad(0, STATUS_DATA, "valid_idx.npy: entry 1: node 1 is in the train split already", "in no other split");
 }
 
 Test(dataset_splits, files_with_different_numbers_of_splits_are_refused)
