@@ -302,7 +302,7 @@ struct device_ops {
     size_t (*score_scratch)(int64_t n);
     /* out n × (f + c) = x | the labels of rows of the split that are not drawn, one column per class, 0 on all other rows */
     void (*labels_append)(struct device *device, const struct device_labels *how, int64_t f, const float *x, float *out);
-    /* Rows of the split that are drawn. */
+    /* Rows of the split that are drawn; of rows of labels, the labels in these that are there. */
     void (*draw_count)(struct device *device, const struct device_labels *how, double *count);
     /* to[i] += from[i] */
     void (*doubles_add)(struct device *device, int64_t n, const double *from, double *to);

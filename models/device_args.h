@@ -64,7 +64,7 @@ struct device_csr {
 struct device_now {
     double lr;                         /* of the optimiser's step */
     double correction_1, correction_2; /* 1 − β₁ᵗ and 1 − β₂ᵗ for step t = 1, 2, … */
-    double n_loss_row;                 /* rows that the training loss is a mean over, or the sum of their weights; or labels */
+    double n_loss_row; /* that the training loss is a mean over: rows, the sum of their weights, or of rows of labels these */
     double grad_norm, clip; /* of all gradients together, and what the step multiplies them by: clip_factor makes both */
     uint32_t epoch;         /* of all random draws */
 };
@@ -231,11 +231,11 @@ enum device_loss { DEVICE_LOSS_CROSS_ENTROPY, DEVICE_LOSS_BCE, DEVICE_LOSS_MSE, 
 
 /* Sums over one part's rows of one split, in device memory. Doubles: loss; counts are exact whole numbers. */
 struct device_score {
-    double loss;      /* Σ over the split's rows (bce: and classes) */
+    double loss;      /* Σ over the split's rows (of rows of labels: and those that are there) */
     double n_correct; /* single label: argmax equals the label (first of equals) · multi: unused */
     double n_true_positive, n_false_positive, n_false_negative; /* multi label: logit > 0 */
     double n_row;                                               /* labelled rows of the split */
-    double weight; /* of these rows, that the mean loss is over (bce: n_row · c; of numbers: labels that are there) */
+    double weight; /* of these rows, that the mean loss is over (of rows of labels: those that are there) */
 };
 
 enum device_optimizer { DEVICE_OPTIMIZER_SGD, DEVICE_OPTIMIZER_ADAM, DEVICE_OPTIMIZER_ADAMW };
@@ -257,8 +257,8 @@ struct device_scoring {
     uint8_t split;
     struct device_draw drawn; /* p > 0: over its rows alone */
     const struct device_now *now;
-    float *grad;   /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row, 0 as 1
-                  * (bce: times c classes). NULL: scores only, and now is unused */
+    float *grad; /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row, 0 as 1.
+                  * NULL: scores only, and now is unused */
     void *scratch; /* score_scratch(n) bytes */
 };
 

@@ -4,6 +4,8 @@
 
 #include "models/device.h"
 
+#include <math.h>
+
 /* clang-format off */
 /* Of these, bytes that operations take: a plan needs them where the device itself is not. */
 #define DEVICE_SIZE_LIST(X)                                                                     \
@@ -47,8 +49,17 @@ static inline struct random_key device_key(const struct random_key *key, const s
 /* d mean loss / d loss: what gradients of single rows are multiplied by. */
 static inline float device_loss_scale(const struct device_scoring *how)
 {
-    double n_row = how->now->n_loss_row > 0.0 ? how->now->n_loss_row : 1.0;
-    return (float)(1.0 / (n_row * (how->loss == DEVICE_LOSS_BCE ? (double)how->c : 1.0)));
+    return (float)(1.0 / (how->now->n_loss_row > 0.0 ? how->now->n_loss_row : 1.0));
+}
+
+/* Labels of a row that are there. */
+static inline int64_t device_labels_known(const struct device_labels *how, int64_t r)
+{
+    int64_t n = how->labels != NULL;
+    for (int64_t k = 0; how->labels == NULL && k < how->c; k++) {
+        n += !isnan(how->label_rows[r * how->c + k]);
+    }
+    return n;
 }
 
 /* Declares <device>_<op> with the type of the table's field. */

@@ -1,7 +1,7 @@
 /* A dataset in memory: in-edges by destination, features, labels, splits; checked, de-duplicated, as the job asks.
  *
  * Comes from a folder (npy, ogb, npz: one file each) or a generator. After dataset_load everything in it is
- * valid: indices in range, rows sorted and unique, features finite, splits disjoint. Knows nothing of parts.
+ * valid: indices in range, rows sorted and unique, features finite, training nodes in no other split. Knows nothing of parts.
  */
 #ifndef PARTITION_DATASET_H
 #define PARTITION_DATASET_H
@@ -13,7 +13,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum dataset_split { DATASET_SPLIT_NONE, DATASET_SPLIT_TRAIN, DATASET_SPLIT_VALID, DATASET_SPLIT_TEST };
+/* A node's splits. Validation and test nodes may be the same ones; training nodes are no others. */
+enum dataset_split {
+    DATASET_SPLIT_NONE,
+    DATASET_SPLIT_TRAIN,
+    DATASET_SPLIT_VALID,
+    DATASET_SPLIT_TEST,
+    DATASET_SPLIT_VALID_TEST,
+    DATASET_SPLIT_N
+};
+
+/* Is a node with these splits in this one? */
+static inline bool dataset_split_has(uint8_t of_node, int split)
+{
+    return of_node == split ||
+           (of_node == DATASET_SPLIT_VALID_TEST && (split == DATASET_SPLIT_VALID || split == DATASET_SPLIT_TEST));
+}
 
 /* What the stored edges mean where a node meets itself. */
 enum dataset_loops {
@@ -36,8 +51,20 @@ struct dataset_splits {
     char how[96];     /* … so: "20 training and 30 validation nodes per class" */
 };
 
+/* Arrays of a dataset that a resumed job must have the same, beside its edges (dataset_fingerprint). */
+enum dataset_content {
+    DATASET_CONTENT_LABELS,
+    DATASET_CONTENT_FEATURES,
+    DATASET_CONTENT_TRAIN, /* the splits, in the order of enum dataset_split */
+    DATASET_CONTENT_VALID,
+    DATASET_CONTENT_TEST,
+    DATASET_CONTENT_CLASS_WEIGHTS,
+    DATASET_CONTENT_N
+};
+
 struct dataset {
     char name[128];
+    char file[DATASET_CONTENT_N][256]; /* that each was read from; "": none, or several */
     bool predicts; /* for a prediction: labels and splits may be missing (dataset_fit_model puts something in their place) */
     int64_t n_node;
     int64_t n_edge;           /* stored, after symmetrising, de-duplicating and taking loops out */
@@ -74,12 +101,12 @@ struct dataset {
     uint32_t *feature_indices;    /* columns, ascending and unique in a row */
     float *feature_data;
 
-    int32_t *labels;     /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
-    float *label_rows;   /* n_node × n_class, NaN: unknown; NULL unless multi_label */
-    uint8_t *split;      /* n_node: enum dataset_split */
-    int64_t n_split[4];  /* nodes by enum dataset_split */
-    float *class_weight; /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
-    double loss_weight;  /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
+    int32_t *labels;                  /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
+    float *label_rows;                /* n_node × n_class, NaN: unknown; NULL unless multi_label */
+    uint8_t *split;                   /* n_node: enum dataset_split */
+    int64_t n_split[DATASET_SPLIT_N]; /* nodes that are in each (dataset_split_has): nodes of VALID_TEST count in three */
+    float *class_weight;              /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
+    double loss_weight; /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
     struct dataset_splits splits;
 
     int64_t n_duplicate; /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */
@@ -142,6 +169,10 @@ void dataset_feature_rows(const struct dataset *dataset, const uint32_t *node, i
 
 /* Does this node's one entry of the sparse features stand in a column of its own? */
 bool dataset_is_embedded(const struct dataset *dataset, int64_t node);
+
+/* A hash of each of these, never 0: the same for the same values in files of the same form, wherever they lie.
+ * cost  reads them once */
+void dataset_contents(const struct dataset *dataset, uint64_t out[DATASET_CONTENT_N]);
 
 /* A 128-bit name of the graph's structure (nodes, edges, types; not features), as 32 hex digits and a NUL: the partition
  * cache's key. With `values` also of the edges' weights and features: a resumed job must have the same. */

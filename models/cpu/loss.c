@@ -67,14 +67,14 @@ static void bce_row(const struct device_scoring *how, int64_t r, float scale, fl
 {
     const int64_t c = how->c;
     const float *z = how->logits + r * c, *target = (const float *)how->labels + r * c;
-    bool known = false;
+    double n_known = 0.0;
     for (int64_t k = 0; k < c; k++) {
         if (isnan(target[k])) {
             continue;
         }
         double logit = z[k], small = exp(-fabs(logit)), more = how->weights != NULL ? (how->weights[k] - 1.0) * target[k] : 0.0;
         bool truth = target[k] > 0.5f;
-        known = true;
+        n_known += 1.0;
         score->loss += fmax(logit, 0.0) - logit * target[k] + log1p(small);
         if (more != 0.0) {
             score->loss += more * (fmax(-logit, 0.0) + log1p(small));
@@ -87,8 +87,8 @@ static void bce_row(const struct device_scoring *how, int64_t r, float scale, fl
             grad[k] = (float)(scale * (sigmoid - target[k] - more * (1.0 - sigmoid)));
         }
     }
-    score->n_row += known;
-    score->weight += known ? (double)c : 0.0;
+    score->n_row += n_known > 0.0;
+    score->weight += n_known;
 }
 
 /* Loss and its derivative for an error e. */
@@ -206,12 +206,12 @@ void cpu_labels_append(struct device *device, const struct device_labels *how, i
 void cpu_draw_count(struct device *device, const struct device_labels *how, double *count)
 {
     const struct random_key key = device_key(&how->drawn.key, how->drawn.now);
-    int64_t n_drawn = 0; /* whole numbers: their order does not matter */
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) reduction(+ : n_drawn) if (how->n >= CPU_PARALLEL_MIN)
+    int64_t n_label = 0; /* whole numbers: their order does not matter */
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) reduction(+ : n_label) if (how->n >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < how->n; r++) {
-        n_drawn += how->row_split[r] == how->split && is_drawn(&how->drawn, &key, r);
+        n_label += how->row_split[r] == how->split && is_drawn(&how->drawn, &key, r) ? device_labels_known(how, r) : 0;
     }
-    *count = (double)n_drawn;
+    *count = (double)n_label;
 }
 
 void cpu_doubles_add(struct device *device, int64_t n, const double *from, double *to)

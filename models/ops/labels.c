@@ -7,7 +7,7 @@ struct device_draw op_labels_hidden(const struct op_call *call)
         .p = call->training ? call->op->dropout : 0.0, .key = call->key, .now = call->now, .node = call->node};
 }
 
-/* How many rows the loss is over. */
+/* What the loss is a mean over: hidden rows, or of rows of labels those that are there. */
 static int64_t one(const struct program *program, const struct op *op)
 {
     (void)program;

@@ -42,14 +42,14 @@ static void bce_row(const struct device_scoring *how, int64_t r, double scale, f
 {
     const int64_t c = how->c;
     const float *z = how->logits + r * c, *target = (const float *)how->labels + r * c;
-    bool known = false;
+    double n_known = 0.0;
     for (int64_t k = 0; k < c; k++) {
         if (isnan(target[k])) {
             continue;
         }
         double logit = z[k], small = log1p(exp(-fabs(logit))), weight = how->weights != NULL ? how->weights[k] : 1.0;
         bool truth = target[k] > 0.5f;
-        known = true;
+        n_known += 1.0;
         score->loss += weight * target[k] * (fmax(-logit, 0.0) + small) + (1.0 - target[k]) * (fmax(logit, 0.0) + small);
         score->n_true_positive += logit > 0.0 && truth;
         score->n_false_positive += logit > 0.0 && !truth;
@@ -58,8 +58,8 @@ static void bce_row(const struct device_scoring *how, int64_t r, double scale, f
             grad[k] = (float)(scale * ((1.0 - target[k]) / (1.0 + exp(-logit)) - weight * target[k] / (1.0 + exp(logit))));
         }
     }
-    score->n_row += known;
-    score->weight += known ? (double)c : 0.0;
+    score->n_row += n_known > 0.0;
+    score->weight += n_known;
 }
 
 /* Numbers: Σ over labels that are there of what the error counts; gradient its slope. */
@@ -137,11 +137,11 @@ void reference_labels_append(struct device *device, const struct device_labels *
 void reference_draw_count(struct device *device, const struct device_labels *how, double *count)
 {
     (void)device;
-    int64_t n_drawn = 0;
+    int64_t n_label = 0;
     for (int64_t r = 0; r < how->n; r++) {
-        n_drawn += how->row_split[r] == how->split && is_drawn(&how->drawn, r);
+        n_label += how->row_split[r] == how->split && is_drawn(&how->drawn, r) ? device_labels_known(how, r) : 0;
     }
-    *count = (double)n_drawn;
+    *count = (double)n_label;
 }
 
 void reference_doubles_add(struct device *device, int64_t n, const double *from, double *to)

@@ -42,6 +42,13 @@ bool dataset_npy_splits_read(const char *folder, const char *name)
     return any;
 }
 
+/* Does the file have a split for each column (masks) or row (numbers of nodes)? A column of numbers is one split, as numpy.argwhere and
+ * torch.nonzero give it. */
+static bool is_of_several(const struct npy *npy, bool is_mask)
+{
+    return npy->rank == 2 && (is_mask || npy->shape[1] != 1);
+}
+
 /* A mask has a row for each node, and with several splits a column for each; numbers of nodes have a row for each split. */
 static enum status shape_check(const struct npy *npy, bool is_mask, const struct dataset *dataset)
 {
@@ -52,31 +59,36 @@ static enum status shape_check(const struct npy *npy, bool is_mask, const struct
                            "transpose it",
                            npy->name, npy->shape[0], npy->shape[1]);
     }
-    if (is_mask) {
-        return npy_expect(npy, NPY_KIND_INTEGER, npy->rank == 2 ? 2 : 1, dataset->n_node, -1);
-    }
-    return npy_expect(npy, NPY_KIND_INTEGER, npy->rank == 2 ? 2 : 1, -1, -1);
+    return is_mask ? npy_expect(npy, NPY_KIND_INTEGER, npy->rank == 2 ? 2 : 1, dataset->n_node, -1)
+                   : dataset_split_check(npy, npy->rank == 2 ? 2 : 1);
 }
 
 /* How many splits there are, as far as this file says and those before it, *n_io; one that has no second dimension is of all of them. */
 static enum status count_more(const struct npy *npy, bool is_mask, int64_t *n_io)
 {
-    int64_t n = npy->rank == 2 ? npy->shape[is_mask ? 1 : 0] : 1;
+    bool several = is_of_several(npy, is_mask);
+    int64_t n = several ? npy->shape[is_mask ? 1 : 0] : 1;
     if (n < 1) {
         return status_fail(STATUS_DATA, "%s: has no split, expected at least one", npy->name);
     }
-    if (npy->rank == 2 && *n_io > 1 && n != *n_io) {
+    if (several && !is_mask && n > npy->shape[1]) {
+        return status_fail(STATUS_DATA,
+                           "%s: has shape [%" PRId64 ", %" PRId64 "], which is %" PRId64 " splits of %" PRId64
+                           " nodes at most: expected no more splits than nodes, as [splits, nodes], or [nodes] for one split",
+                           npy->name, n, npy->shape[1], n, npy->shape[1]);
+    }
+    if (several && *n_io > 1 && n != *n_io) {
         return status_fail(STATUS_DATA, "%s: has %" PRId64 " splits, expected %" PRId64 ", as many as the file before it",
                            npy->name, n, *n_io);
     }
-    *n_io = npy->rank == 2 ? n : *n_io;
+    *n_io = several ? n : *n_io;
     return STATUS_OK;
 }
 
 static enum status count_check(const struct npy *npy, bool is_mask, const struct job *job, struct dataset *out)
 {
     enum status status = count_more(npy, is_mask, &out->splits.n);
-    if (status == STATUS_OK && npy->rank == 2 && job->dataset.split >= out->splits.n) {
+    if (status == STATUS_OK && is_of_several(npy, is_mask) && job->dataset.split >= out->splits.n) {
         return status_fail(STATUS_CONFIG, "dataset.split = %" PRId64 ": %s has %" PRId64 " splits, expected 0 to %" PRId64,
                            job->dataset.split, npy->name, out->splits.n, out->splits.n - 1);
     }
@@ -105,10 +117,18 @@ enum status dataset_npy_splits_count(const char *folder, int64_t *out)
 /* Row `row` of numbers of nodes; where splits have different sizes, -1 fills up the shorter ones. */
 static enum status row_add(const struct npy *npy, int64_t row, enum dataset_split split, struct dataset *out)
 {
-    enum status status = dataset_split_begin(out);
+    int64_t n = 0;
+    enum status status = dataset_split_begin(npy->name, split, out);
     for (int64_t i = row * npy->shape[1]; i < (row + 1) * npy->shape[1] && status == STATUS_OK; i++) {
         int64_t node = npy_int(npy, i);
+        n += node != -1;
         status = node != -1 ? dataset_split_node(npy->name, i, node, split, out) : STATUS_OK;
+    }
+    if (status == STATUS_OK && split == DATASET_SPLIT_TRAIN && npy->shape[0] > 1 && n < 2) {
+        status = status_fail(STATUS_DATA,
+                             "%s: has shape [%" PRId64 ", %" PRId64 "], and split %" PRId64 " of these has %" PRId64
+                             " training node%s: expected two at least, as [splits, nodes]",
+                             npy->name, npy->shape[0], npy->shape[1], row, n, n == 1 ? "" : "s");
     }
     return status;
 }
@@ -116,7 +136,7 @@ static enum status row_add(const struct npy *npy, int64_t row, enum dataset_spli
 static enum status mask_add(const struct npy *npy, int64_t column, enum dataset_split split, struct dataset *out)
 {
     int64_t n_column = npy->rank == 2 ? npy->shape[1] : 1;
-    enum status status = dataset_split_begin(out);
+    enum status status = dataset_split_begin(npy->name, split, out);
     for (int64_t node = 0; node < out->n_node && status == STATUS_OK; node++) {
         int64_t value = npy_int(npy, node * n_column + column);
         if (value == 1) {
@@ -142,10 +162,11 @@ static enum status split_load(const struct job *job, const char *folder, const s
     status = status == STATUS_OK ? shape_check(&npy, is_mask, out) : status;
     status = status == STATUS_OK ? count_check(&npy, is_mask, job, out) : status;
     if (status == STATUS_OK) {
-        int64_t at = npy.rank == 2 ? job->dataset.split : 0;
-        status = is_mask         ? mask_add(&npy, at, files->split, out)
-                 : npy.rank == 2 ? row_add(&npy, at, files->split, out)
-                                 : dataset_split_add(&npy, files->split, out);
+        bool several = is_of_several(&npy, is_mask);
+        int64_t at = several ? job->dataset.split : 0;
+        status = is_mask   ? mask_add(&npy, at, files->split, out)
+                 : several ? row_add(&npy, at, files->split, out)
+                           : dataset_split_add(&npy, files->split, out);
     }
     npy_close(&npy);
     return status;

@@ -2,6 +2,7 @@
 
 #include "partition/files/npy.h"
 #include "partition/formats/dataset_store.h"
+#include "partition/graph/dataset_build.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -40,13 +41,14 @@ static void balance(const struct dataset *dataset, const struct counts *counts)
     }
 }
 
-static enum status read_weights(const struct job *job, const struct dataset *dataset)
+static enum status read_weights(const struct job *job, struct dataset *dataset)
 {
     struct npy npy;
     enum status status = npy_open(job->train.class_weights, &npy);
     if (status != STATUS_OK) {
         return status;
     }
+    dataset_file_note(dataset, DATASET_CONTENT_CLASS_WEIGHTS, npy.name);
     status = npy_expect(&npy, NPY_KIND_NUMBER, 1, dataset->n_class, 0);
     for (int32_t c = 0; status == STATUS_OK && c < dataset->n_class; c++) {
         double weight = npy_real(&npy, c);
@@ -104,7 +106,7 @@ enum status class_weights_build(const struct job *job, struct dataset *dataset)
     } else {
         status = read_weights(job, dataset);
     }
-    /* The weights of positives leave the mean over all labels as it is. */
+    /* The weights of positives leave the mean over the labels as it is. */
     status = status == STATUS_OK && !dataset->multi_label ? loss_weigh(&counts, dataset) : status;
     memory_release(MEMORY_OTHER, count, 2 * n_class, sizeof *count);
     return status;

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Loops over fewer elements than this stay on one thread: waking others costs more. */
 #define DATASET_PARALLEL_LEAST 65536
@@ -42,6 +43,12 @@ struct edge_source {
     /* What only edges with features have: their rows, checked (edge_features_attach), which the graph takes over. NULL: none */
     struct npy *features;
 };
+
+/* Keep the name of a file, for messages. */
+static inline void dataset_file_note(struct dataset *out, enum dataset_content content, const char *name)
+{
+    snprintf(out->file[content], sizeof out->file[content], "%s", name);
+}
 
 /* Does the job's model read the types of edges? */
 static inline bool dataset_wants_types(const struct job *job)
@@ -93,20 +100,23 @@ void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column);
  */
 enum status dataset_labels(struct npy *npy, bool real_classes, int64_t n_class, struct dataset *out);
 
-/* Put the nodes listed in `npy` (integers [any]) into one split; borrows *npy.
+/* Are these numbers of nodes, of this rank? errors  STATUS_DATA shape or dtype, booleans too */
+enum status dataset_split_check(const struct npy *npy, int rank);
+
+/* Put the nodes listed in `npy` (integers [any] or [any, 1]) into one split; borrows *npy.
  *
- *   errors  STATUS_DATA a node out of range, named twice, or in another split already
+ *   errors  STATUS_DATA a node out of range, named twice, or in the training and another split
  */
 enum status dataset_split_add(const struct npy *npy, enum dataset_split split, struct dataset *out);
 
 /* The same node by node: first dataset_split_begin; `entry` is the place in the file `name`, for messages. */
-enum status dataset_split_begin(struct dataset *out);
+enum status dataset_split_begin(const char *name, enum dataset_split split, struct dataset *out);
 enum status dataset_split_node(const char *name, int64_t entry, int64_t node, enum dataset_split split, struct dataset *out);
 
 /* Has the node a label, or of several one that is known? */
 bool dataset_has_label(const struct dataset *dataset, int64_t node);
 
-/* Count the splits and refuse a dataset that is to be trained on and cannot be: no training node, or one without a label. */
+/* Count the splits, remark on nodes in two of them, and refuse a dataset that is to be trained on and cannot be: no training node, or one without a label. */
 enum status dataset_split_finish(struct dataset *out);
 
 /* Draw splits of `n_train` and `n_valid` nodes per class, the rest test (Shchur et al., 2018), keyed by seed. */

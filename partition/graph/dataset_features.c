@@ -41,6 +41,7 @@ static enum status dense_to_sparse(const struct npy *npy, int64_t n_value, struc
 enum status dataset_features_dense(const struct job *job, struct npy *npy, struct dataset *out)
 {
     enum status status = npy_expect(npy, NPY_KIND_NUMBER, 2, out->n_node, -1);
+    dataset_file_note(out, DATASET_CONTENT_FEATURES, npy->name);
     if (status != STATUS_OK) {
         return status;
     }
@@ -102,6 +103,7 @@ enum status dataset_features_sparse(const struct job *job, struct npy *indptr, s
 {
     bool sorted = false;
     out->n_feature = n_column;
+    dataset_file_note(out, DATASET_CONTENT_FEATURES, data->name);
     enum status status = features_csr_check(indptr, indices, data, out->n_node, n_column, &sorted);
     if (status != STATUS_OK) {
         return status;

@@ -34,6 +34,7 @@ struct build {
     int64_t n_loop_in;  /* loops put in */
     int64_t n_room;     /* entries counted in the first pass */
     int64_t n_loop_out; /* loops left out */
+    struct weights_mirror mirror;
 };
 
 enum status dataset_nodes_check(int64_t n_node, const char *file)
@@ -134,6 +135,9 @@ static enum status put_batch(struct build *build, const struct edge_source *sour
             return status;
         }
         values.weight = build->filling && build->weighted ? batch->weight[i] : 0.0f;
+        if (build->filling && build->weighted && build->undirected) {
+            weights_mirror_add(&build->mirror, from[i], to[i], values.weight);
+        }
         if (!put_both(build, to[i], from[i], values)) {
             return status_fail(STATUS_DATA, "%s: changed while it was read", source->file);
         }
@@ -484,6 +488,7 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     out->n_relation = typed ? (int32_t)(relations.n * (build.undirected ? 2 : 1)) : 0;
     out->n_edge = build.indptr[out->n_node];
     out->n_duplicate = source->n_edge - build.n_loop_out - n_kept;
+    weights_mirror_remark(&build.mirror, source);
     status = rows_shrink(&build, out);
     if (status == STATUS_OK && out->weighted) {
         status = strength_build(&build, source, out);

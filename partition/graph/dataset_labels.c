@@ -1,6 +1,7 @@
 /* Labels and splits into place: classes or multi-label rows, who trains, who validates, who tests. */
 #include "partition/formats/dataset_store.h"
 #include "partition/graph/dataset_build.h"
+#include "protocol/log.h"
 #include "protocol/random.h"
 
 #include <float.h>
@@ -12,7 +13,7 @@
 
 #define CLASS_MOST (1 << 24) /* above it float class numbers are not exact, and logits do not fit anywhere */
 
-static const char *const split_names[] = {"none", "train", "valid", "test"};
+static const char *const split_names[] = {"none", "train", "valid", "test", "valid and test"};
 
 /* A class number, or -1 for none; -2 for what is neither. */
 static int64_t class_at(const struct npy *npy, int64_t i)
@@ -26,6 +27,26 @@ static int64_t class_at(const struct npy *npy, int64_t i)
         return -1;
     }
     return label >= -1 && label < CLASS_MOST && label == floor(label) ? (int64_t)label : -2;
+}
+
+/* A large number that stands for "no label" elsewhere makes a class, and empty ones below it. */
+static enum status empty_classes_remark(const struct npy *npy, const struct dataset *out)
+{
+    uint8_t *is_used = NULL;
+    int32_t n_used = 0;
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)out->n_class, sizeof *is_used, &is_used);
+    for (int64_t node = 0; status == STATUS_OK && node < out->n_node; node++) {
+        int32_t label = out->labels[node];
+        n_used += label >= 0 && !is_used[label];
+        is_used[label >= 0 ? label : 0] |= label >= 0;
+    }
+    if (status == STATUS_OK && n_used < out->n_class) {
+        log_warn("%s: the largest label is %" PRId32 ", which makes %" PRId32 " classes, %" PRId32
+                 " of them without a node; a node without a label has -1",
+                 npy->name, out->n_class - 1, out->n_class, out->n_class - n_used);
+    }
+    memory_release(MEMORY_OTHER, is_used, (size_t)out->n_class, sizeof *is_used);
+    return status;
 }
 
 static enum status classes_set(const struct npy *npy, int64_t n_class, struct dataset *out)
@@ -50,7 +71,24 @@ static enum status classes_set(const struct npy *npy, int64_t n_class, struct da
         return status_fail(STATUS_DATA, "%s: no node has a label, expected at least one class", npy->name);
     }
     out->n_class = (int32_t)(n_class > 0 ? n_class : largest + 1);
-    return STATUS_OK;
+    return n_class > 0 || out->predicts ? STATUS_OK : empty_classes_remark(npy, out);
+}
+
+/* Has each node with labels one 1, and otherwise zeros? */
+static bool is_one_hot(const struct dataset *out)
+{
+    bool is = out->n_class > 1, any = false;
+    for (int64_t node = 0; node < out->n_node && is; node++) {
+        const float *row = out->label_rows + node * out->n_class;
+        int32_t n_one = 0, n_unknown = 0;
+        for (int32_t c = 0; c < out->n_class; c++) {
+            n_one += row[c] == 1.0f;
+            n_unknown += isnan(row[c]);
+        }
+        is = n_unknown == out->n_class || (n_unknown == 0 && n_one == 1);
+        any = any || n_one == 1;
+    }
+    return is && any;
 }
 
 static enum status rows_set(const struct npy *npy, int64_t n_class, struct dataset *out)
@@ -85,6 +123,12 @@ static enum status rows_set(const struct npy *npy, int64_t n_class, struct datas
     }
     out->n_class = (int32_t)npy->shape[1];
     out->multi_label = true;
+    if (!out->predicts && is_one_hot(out)) {
+        log_warn("%s: each row with labels has one 1, as one-hot labels have, and is taken for %" PRId32
+                 " labels of a node, each 0 or 1 (train.loss = \"bce\"); one label a node is an array of [%" PRId64
+                 "] integers, numpy.argmax(labels, 1)",
+                 npy->name, out->n_class, out->n_node);
+    }
     return STATUS_OK;
 }
 
@@ -122,6 +166,7 @@ static enum status numbers_set(const struct npy *npy, int64_t n_class, struct da
 
 enum status dataset_labels(struct npy *npy, bool real_classes, int64_t n_class, struct dataset *out)
 {
+    dataset_file_note(out, DATASET_CONTENT_LABELS, npy->name);
     if (out->regression) {
         enum status numbers = numbers_set(npy, n_class, out);
         npy_close(npy);
@@ -158,8 +203,9 @@ static enum status split_open(struct dataset *out)
     return dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->split, &out->split);
 }
 
-enum status dataset_split_begin(struct dataset *out)
+enum status dataset_split_begin(const char *name, enum dataset_split split, struct dataset *out)
 {
+    dataset_file_note(out, (enum dataset_content)(DATASET_CONTENT_TRAIN + split - DATASET_SPLIT_TRAIN), name);
     out->splits.origin = DATASET_ORIGIN_GIVEN;
     return split_open(out);
 }
@@ -170,26 +216,34 @@ enum status dataset_split_node(const char *name, int64_t entry, int64_t node, en
         return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": node %" PRId64 " is out of range, expected 0 to %" PRId64, name,
                            entry, node, out->n_node - 1);
     }
-    if (out->split[node] == split) {
+    enum dataset_split before = (enum dataset_split)out->split[node];
+    if (dataset_split_has(out->split[node], split)) {
         return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": node %" PRId64 " is listed twice, expected once", name, entry,
                            node);
     }
-    if (out->split[node] != DATASET_SPLIT_NONE) {
+    if (before != DATASET_SPLIT_NONE && (before == DATASET_SPLIT_TRAIN || split == DATASET_SPLIT_TRAIN)) {
         return status_fail(STATUS_DATA,
-                           "%s: entry %" PRId64 ": node %" PRId64 " is in the %s split already, expected disjoint splits", name,
-                           entry, node, split_names[out->split[node]]);
+                           "%s: entry %" PRId64 ": node %" PRId64
+                           " is in the %s split already, expected training nodes to be in no other split",
+                           name, entry, node, split_names[before]);
     }
-    out->split[node] = (uint8_t)split;
+    out->split[node] = (uint8_t)(before == DATASET_SPLIT_NONE ? split : DATASET_SPLIT_VALID_TEST);
     return STATUS_OK;
+}
+
+enum status dataset_split_check(const struct npy *npy, int rank)
+{
+    if (npy->type == NPY_TYPE_BOOL) {
+        return status_fail(STATUS_DATA, "%s: holds bool, expected node numbers (numpy.nonzero of a mask)", npy->name);
+    }
+    return npy_expect(npy, NPY_KIND_INTEGER, rank, -1, -1);
 }
 
 enum status dataset_split_add(const struct npy *npy, enum dataset_split split, struct dataset *out)
 {
-    enum status status = npy_expect(npy, NPY_KIND_INTEGER, 1, -1, 0);
-    if (status == STATUS_OK && npy->type == NPY_TYPE_BOOL) {
-        return status_fail(STATUS_DATA, "%s: holds bool, expected node numbers (numpy.nonzero of a mask)", npy->name);
-    }
-    status = status == STATUS_OK ? dataset_split_begin(out) : status;
+    bool is_column = npy->rank == 2 && npy->shape[1] == 1;
+    enum status status = dataset_split_check(npy, is_column ? 2 : 1);
+    status = status == STATUS_OK ? dataset_split_begin(npy->name, split, out) : status;
     for (int64_t i = 0; i < npy->n_value && status == STATUS_OK; i++) {
         status = dataset_split_node(npy->name, i, npy_int(npy, i), split, out);
     }
@@ -209,8 +263,8 @@ bool dataset_has_label(const struct dataset *dataset, int64_t node)
     return false;
 }
 
-/* The loss of numbers is a mean over those that are there. */
-static double numbers_known(const struct dataset *dataset, int64_t node)
+/* The loss of rows of labels is a mean over those that are there. */
+static double labels_known(const struct dataset *dataset, int64_t node)
 {
     double n = 0.0;
     for (int32_t c = 0; c < dataset->n_class; c++) {
@@ -226,17 +280,25 @@ enum status dataset_split_finish(struct dataset *out)
         return status;
     }
     for (int64_t node = 0; node < out->n_node; node++) {
-        out->n_split[out->split[node]]++;
+        for (int s = 0; s < DATASET_SPLIT_N; s++) {
+            out->n_split[s] += dataset_split_has(out->split[node], s);
+        }
         if (!out->predicts && out->split[node] == DATASET_SPLIT_TRAIN && !dataset_has_label(out, node)) {
             return status_fail(STATUS_DATA, "dataset '%s': training node %" PRId64 " has no label, expected one", out->name,
                                node);
         }
-        if (out->regression && !out->predicts && out->split[node] == DATASET_SPLIT_TRAIN) {
-            out->loss_weight += numbers_known(out, node);
+        if (out->multi_label && !out->predicts && out->split[node] == DATASET_SPLIT_TRAIN) {
+            out->loss_weight += labels_known(out, node);
         }
     }
     if (!out->predicts && out->n_split[DATASET_SPLIT_TRAIN] == 0) {
         return status_fail(STATUS_DATA, "dataset '%s': has no training nodes, expected at least one", out->name);
+    }
+    if (out->n_split[DATASET_SPLIT_VALID_TEST] > 0 && !out->predicts) {
+        log_warn("dataset '%s': of %" PRId64 " validation and %" PRId64 " test nodes %" PRId64
+                 " are both: a test metric of nodes that choose the best weights is too good",
+                 out->name, out->n_split[DATASET_SPLIT_VALID], out->n_split[DATASET_SPLIT_TEST],
+                 out->n_split[DATASET_SPLIT_VALID_TEST]);
     }
     return STATUS_OK;
 }

@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
 
 enum status weights_choose(const struct job *job, const char *file, bool there, bool *use_out)
 {
@@ -73,6 +75,31 @@ enum status weights_read(const struct edge_source *source, int64_t first, int64_
     }
     free(value);
     return status;
+}
+
+static uint64_t edge_hash(int64_t from, int64_t to, float weight)
+{
+    uint32_t key[3] = {(uint32_t)from, (uint32_t)to, 0};
+    memcpy(&key[2], &weight, sizeof weight);
+    return XXH3_64bits(key, sizeof key);
+}
+
+void weights_mirror_add(struct weights_mirror *mirror, int64_t from, int64_t to, float weight)
+{
+    if (from != to) {
+        mirror->n++;
+        mirror->apart += edge_hash(from, to, weight) - edge_hash(to, from, weight);
+    }
+}
+
+void weights_mirror_remark(const struct weights_mirror *mirror, const struct edge_source *source)
+{
+    if (mirror->n > 0 && mirror->apart == 0) {
+        log_warn(
+            "%s: edges have the same weights in both directions already, and the reverse edges that are added double them: "
+            "dataset.undirected = \"no\" leaves them as they are",
+            source->weight_file);
+    }
 }
 
 int64_t weights_rows_unique(int64_t n_node, int64_t *indptr, uint32_t *indices, float *weights)

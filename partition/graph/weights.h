@@ -27,6 +27,16 @@ enum status weights_attach(const struct npy *weights, struct edge_source *source
  * errors  STATUS_DATA one that is not finite there, or negative (file, entry, value) */
 enum status weights_read(const struct edge_source *source, int64_t first, int64_t n, float *out);
 
+/* Edges that are to be made undirected: do those in one direction have the same weights as those in the other already? */
+struct weights_mirror {
+    int64_t n;      /* edges that are no loops */
+    uint64_t apart; /* Σ hash(from, to, weight) − hash(to, from, weight): 0 where they do */
+};
+void weights_mirror_add(struct weights_mirror *mirror, int64_t from, int64_t to, float weight);
+
+/* A log line where they do, so that the reverse edges double all weights. */
+void weights_mirror_remark(const struct weights_mirror *mirror, const struct edge_source *source);
+
 /* Close the gaps that repeats of a source leave in sorted rows: their weights are added up, the least first, so that
  * both directions of an edge add alike. Returns the number of loops stored. */
 int64_t weights_rows_unique(int64_t n_node, int64_t *indptr, uint32_t *indices, float *weights);

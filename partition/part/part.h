@@ -76,10 +76,10 @@ struct part {
     int64_t n_halo;       /* these: payload rows of in-edges, pair after pair, behind own rows in `node` and in the features */
     int64_t n_halo_value; /* stored values of their sparse features */
     enum dataset_loops loops;
-    int64_t n_split[4]; /* of the whole graph, by enum dataset_split */
-    double loss_weight; /* that its training loss is a mean over */
-    int64_t n_bytes;    /* of the encoded part */
-    const void *bytes;  /* n_bytes: itself, where all arrays below lie */
+    int64_t n_split[DATASET_SPLIT_N]; /* of the whole graph, as the dataset's */
+    double loss_weight;               /* that its training loss is a mean over */
+    int64_t n_bytes;                  /* of the encoded part */
+    const void *bytes;                /* n_bytes: itself, where all arrays below lie */
 
     bool turned; /* columns of some blocks were turned into the other part's own rows, once, by the worker that has both */
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 12u
+#define PART_VERSION 13u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -117,7 +117,7 @@ struct part_header {
     int64_t n_feature_value; /* stored values of sparse features */
     int64_t n_embedded;      /* own rows with a column of their own */
     int64_t n_embedded_run;
-    int64_t n_split[4];
+    int64_t n_split[DATASET_SPLIT_N];
     int64_t n_relation; /* 0: untyped */
     int64_t n_hop;      /* 0: own rows are not ordered by hop */
     int64_t n_halo; /* rows behind own ones in "node" and the features: where it stores them, all payload rows of in-edges */

@@ -170,8 +170,8 @@ static enum status check_rows(const struct reader *in)
         status = check_not_negative(PART_SECTION_STRENGTH, p->strength, p->n_own);
     }
     for (int64_t r = 0; r < p->n_own && status == STATUS_OK; r++) {
-        if (p->split[r] > DATASET_SPLIT_TEST) {
-            status = fail_at(PART_SECTION_SPLIT, r, "a split number of 0 to 3");
+        if (p->split[r] >= DATASET_SPLIT_N) {
+            status = fail_at(PART_SECTION_SPLIT, r, "a split number of 0 to 4");
         }
     }
     if (status == STATUS_OK) {

@@ -61,14 +61,15 @@ static enum status check_scalars(const struct part_header *h)
     if (!(h->loss_weight >= 0.0 && h->loss_weight <= DBL_MAX)) {
         return fail("header: expected a finite weight of the training rows that is not negative");
     }
-    int64_t n_split = 0;
-    for (int s = 0; s < 4; s++) {
+    int64_t n_split = 0, n_both = h->n_split[DATASET_SPLIT_VALID_TEST];
+    for (int s = 0; s < DATASET_SPLIT_N; s++) {
         if (h->n_split[s] < 0 || h->n_split[s] > h->n_node) {
             return fail("header: expected split sizes that add up to the nodes");
         }
-        n_split += h->n_split[s];
+        n_split += s != DATASET_SPLIT_VALID_TEST ? h->n_split[s] : 0;
     }
-    return n_split == h->n_node ? STATUS_OK : fail("header: expected split sizes that add up to the nodes");
+    bool fits = n_both <= h->n_split[DATASET_SPLIT_VALID] && n_both <= h->n_split[DATASET_SPLIT_TEST];
+    return fits && n_split - n_both == h->n_node ? STATUS_OK : fail("header: expected split sizes that add up to the nodes");
 }
 
 /* The section table against the layout that the counts ask for, zeros between sections, and their checksums. */

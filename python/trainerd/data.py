@@ -30,6 +30,10 @@ class Options(TypedDict, total=False):
     overwrite: bool
 
 
+# Names of masks, of which the first that is there is read.
+MASKS = {"train": ("train_mask",), "valid": ("val_mask", "valid_mask"), "test": ("test_mask",)}
+
+
 def _mask(values: Any) -> Array:
     """A mask as booleans; one of a single split as a vector."""
     mask = array_of(values).astype(bool)
@@ -37,8 +41,15 @@ def _mask(values: Any) -> Array:
 
 
 def _masks(store: Any, get: Any) -> dict[str, Array]:
-    found = {split: get(store, mask) for split, mask in SPLITS.items()}
-    return {split: _mask(values) for split, values in found.items() if values is not None}
+    """The masks of the splits; a warning names what looks like a split and is not read."""
+    found = {split: next((name for name in names if get(store, name) is not None), None) for split, names in MASKS.items()}
+    keys = getattr(store, "keys", ())  # a method, of older PyG a list
+    left = sorted(str(key) for key in (keys() if callable(keys) else keys)
+                  if str(key).endswith(("_mask", "_idx")) and key not in found.values() and get(store, key) is not None)
+    if left:
+        known = ", ".join(name for names in MASKS.values() for name in names)
+        warnings.warn(f"not read: {', '.join(left)}; splits are read from {known}", stacklevel=4)
+    return {split: _mask(get(store, name)) for split, name in found.items() if name is not None}
 
 
 def _typed_rows(relations: list[tuple[str, str, Array]], rows: list[Any]) -> Array | None:
@@ -172,19 +183,19 @@ def dgl_graph(graph: Any) -> Graph:
         made.features = features_of(graph.ndata["feat"])
     if "label" in graph.ndata:
         made.labels = array_of(graph.ndata["label"])
-        made.splits = {split: _mask(graph.ndata[mask]) for split, mask in SPLITS.items() if mask in graph.ndata}
+        made.splits = _masks(graph.ndata, lambda s, key: s.get(key))
     return made
 
 
 def from_pyg(data: Any, folder: Folder, **options: Unpack[Options]) -> Path:
-    """torch_geometric.data.Data: x (also sparse), edge_index, edge_weight and edge_attr, or adj_t; edge_type, y, train_mask, val_mask,
-    test_mask (of several splits, a column each); or HeteroData."""
+    """torch_geometric.data.Data: x (also sparse), edge_index, edge_weight and edge_attr, or adj_t; edge_type, y, train_mask, val_mask or
+    valid_mask, test_mask (of several splits, a column each); or HeteroData."""
     return write_graph(pyg_graph(data), folder, **options)
 
 
 def from_dgl(graph: Any, folder: Folder, **options: Unpack[Options]) -> Path:
-    """dgl.DGLGraph: ndata feat, label, train_mask, val_mask, test_mask; edata weight or w, feat, and _TYPE or etype; or one of several
-    node types."""
+    """dgl.DGLGraph: ndata feat, label, train_mask, val_mask or valid_mask, test_mask; edata weight or w, feat, and _TYPE or etype; or
+    one of several node types."""
     return write_graph(dgl_graph(graph), folder, **options)
 
 

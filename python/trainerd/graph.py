@@ -189,6 +189,8 @@ def _split(values: Array, n: int, name: str) -> dict[str, Array]:
         if values.ndim == 2 and values.shape[1] > 1:
             return {SPLITS[name]: values}
         values = np.flatnonzero(values)
+    if values.ndim == 2 and values.shape[1] == 1:  # numpy.argwhere, torch.nonzero
+        values = values[:, 0]
     if values.ndim != 1 or (values.size and (_integers(values, f"{name} nodes").min() < 0 or values.max() >= n)):
         raise DataError(f"{name} nodes have shape {list(values.shape)}"
                         + (f" and are {values.min()} to {values.max()}" if values.size else "") + f", expected numbers from 0 to {n - 1}")

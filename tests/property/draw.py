@@ -180,6 +180,7 @@ def draw_nodes(rng, case):
         case.labels[rng.random((n, n_class)) < 0.1] = np.nan
     elif name == "bce":
         case.labels = (rng.random((n, n_class)) < 0.4).astype(np.float32)
+        case.labels[:, 1:][rng.random((n, n_class - 1)) < 0.2] = np.nan
     else:
         case.labels = rng.integers(0, n_class, n).astype(np.int32)
         case.labels[int(rng.integers(0, n))] = n_class - 1

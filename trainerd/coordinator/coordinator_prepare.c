@@ -2,6 +2,7 @@
 #include "partition/part/cover_cache.h"
 #include "protocol/fault.h"
 #include "protocol/memory.h"
+#include "trainerd/coordinator/contents.h"
 #include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/device_choice.h"
 #include "trainerd/coordinator/fleet/room.h"
@@ -118,6 +119,17 @@ static enum status choose_parts(struct coordinator *c)
     return status;
 }
 
+/* Before any worker is started: other data than a checkpoint's are refused. */
+static enum status find_contents(struct coordinator *c)
+{
+    if (c->options->plan || job_predicts(&c->job)) {
+        return STATUS_OK;
+    }
+    contents_find(&c->job, &c->dataset, c->content);
+    c->training.content = c->content;
+    return c->options->resume ? contents_match(&c->checkpoint, &c->job, &c->dataset, c->content) : STATUS_OK;
+}
+
 static enum status load(struct coordinator *c)
 {
     char text[PROGRESS_TEXT_BYTES], splits[REPORT_SPLIT_BYTES];
@@ -126,6 +138,10 @@ static enum status load(struct coordinator *c)
         return status;
     }
     FAULT(LOAD);
+    status = find_contents(c);
+    if (status != STATUS_OK) {
+        return status;
+    }
     const struct dataset *dataset = &c->dataset;
     c->sparse_features = dataset->feature_indptr != NULL;
     c->facts = sizes_of(dataset);

@@ -62,12 +62,12 @@ enum status score_labels_copy(const struct dataset *dataset, struct score_labels
 void score_labels_release(struct score_labels *labels);
 
 /* By enum dataset_split; behind them all labelled nodes. */
-#define SCORE_SPLIT_ALL 4
-#define SCORE_N_SPLIT 5
+#define SCORE_SPLIT_ALL DATASET_SPLIT_N
+#define SCORE_N_SPLIT (DATASET_SPLIT_N + 1)
 
 static inline bool score_counts(const struct score_labels *labels, int64_t node, int split)
 {
-    return split == SCORE_SPLIT_ALL || labels->split[node] == split;
+    return split == SCORE_SPLIT_ALL || dataset_split_has(labels->split[node], split);
 }
 
 /* Does the metric, or one of them, come from logits, as sums cannot give it? */

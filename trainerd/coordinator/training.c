@@ -34,6 +34,14 @@ static struct checkpoint_score score_none(void)
     return score;
 }
 
+/* Those that a checkpoint does not know are those of now. */
+static void contents_put(struct training *training)
+{
+    if (training->content != NULL && !checkpoint_knows_contents(&training->state)) {
+        memcpy(training->state.content, training->content, sizeof training->state.content);
+    }
+}
+
 void training_begin(struct training *training, const char *dataset, uint64_t partition)
 {
     const struct checkpoint_score none = score_none();
@@ -42,6 +50,7 @@ void training_begin(struct training *training, const char *dataset, uint64_t par
     patience_begin(&training->state);
     plateau_begin(training->job, &training->state);
     snprintf(training->state.dataset, sizeof training->state.dataset, "%s", dataset);
+    contents_put(training);
     training->is_scored = false;
 }
 
@@ -71,6 +80,7 @@ static enum status restore(struct training *training, const struct checkpoint *c
                            (long long)checkpoint->n_weight, (long long)training_n_weight(training));
     }
     training->state = *state;
+    contents_put(training);
     for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
         if (!training_has_array(training, (enum checkpoint_array)i)) {
             continue;

@@ -32,6 +32,7 @@ struct training {
     struct progress *progress;
     struct events *events; /* NULL: no supervisor */
     const struct partition *partition;
+    const uint64_t *content;           /* CHECKPOINT_N_CONTENT, contents_find; NULL: no checkpoints */
     const volatile sig_atomic_t *stop; /* not 0: stop after the running epoch */
     volatile sig_atomic_t *save;       /* not 0: write a checkpoint after the running epoch, and set to 0. NULL: never */
     int32_t n_class;

@@ -8,7 +8,8 @@ static void sums_score(const struct training *training, const struct fleet_repor
     double all[SCORE_N_SUM] = {0};
     for (int split = DATASET_SPLIT_NONE; split <= DATASET_SPLIT_TEST; split++) {
         for (int k = 0; k < SCORE_N_SUM; k++) {
-            all[k] += report->score[split][k];
+            all[k] += report->score[split][k] -
+                      (split == DATASET_SPLIT_TEST ? report->score[DATASET_SPLIT_VALID_TEST][k] : 0.0);
         }
     }
     for (int i = 0; i < training->metrics.n; i++) {

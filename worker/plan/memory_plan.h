@@ -8,6 +8,7 @@
 #define WORKER_MEMORY_PLAN_H
 
 #include "models/chain.h"
+#include "partition/dataset.h"
 #include "protocol/job/job.h"
 #include "protocol/memory.h"
 #include "worker/exchange/traffic.h"
@@ -86,10 +87,10 @@ struct memory_home {
 /* What host and device tell each other once an epoch, in SHARED memory. */
 struct trainer_shared {
     struct device_now now;
-    double loss, n_loss_row; /* over all parts' rows */
-    struct device_score score[4];
-    double compared[3]; /* of gradients: floats_compare's sums */
-    double grad_norm;   /* train.clip_norm */
+    double loss, n_loss_row;                    /* over all parts' rows */
+    struct device_score score[DATASET_SPLIT_N]; /* of the nodes with exactly these splits */
+    double compared[3];                         /* of gradients: floats_compare's sums */
+    double grad_norm;                           /* train.clip_norm */
 };
 
 /* On a device with memory of its own a plan's bytes lie on the device alone, but those that lie on the host alone, on the host with a copy
@@ -329,8 +330,8 @@ struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, cons
 /* Bytes of everything that lies where operations' arrays do: on the device, or on the host. */
 int64_t memory_plan_total(const struct memory_plan *plan);
 
-/* Doubles behind each part's gradients: the loss, and the scores of four splits. */
-#define MEMORY_PLAN_N_SUM (1 + 4 * (int64_t)(sizeof(struct device_score) / sizeof(double)))
+/* Doubles behind each part's gradients: the loss, and the scores of the nodes with the same splits. */
+#define MEMORY_PLAN_N_SUM (1 + DATASET_SPLIT_N * (int64_t)(sizeof(struct device_score) / sizeof(double)))
 /* Of them in training, behind the loss's own: squares of the gradients (train.clip_norm). */
 #define MEMORY_PLAN_SUM_SQUARES (sizeof(struct device_score) / sizeof(double))
 

@@ -173,7 +173,7 @@ static enum device_loss loss_of(const struct trainer *t)
 double trainer_loss(const struct trainer *t)
 {
     double n = t->shared->n_loss_row;
-    return t->shared->loss / ((n > 0.0 ? n : 1.0) * (loss_of(t) == DEVICE_LOSS_BCE ? t->n_class : 1));
+    return t->shared->loss / (n > 0.0 ? n : 1.0);
 }
 
 /* What operations read of this epoch; the number of loss rows until a LABELS op has counted them. */
@@ -240,14 +240,25 @@ static enum status score_run(struct trainer *t, const struct step *step)
         double *sums = trainer_sums(t, pin.part);
         t->ops->fill_zero(t->device, sums, MEMORY_PLAN_N_SUM * sizeof *sums);
         /* A prediction is scored wherever there are labels. */
-        for (int split = t->program.forward_only ? DATASET_SPLIT_NONE : DATASET_SPLIT_TRAIN; split <= DATASET_SPLIT_TEST;
-             split++) {
+        for (int split = t->program.forward_only ? DATASET_SPLIT_NONE : DATASET_SPLIT_TRAIN; split < DATASET_SPLIT_N; split++) {
             if (t->n_split[split] > 0) {
                 part_score(t, step, pin.part, (enum dataset_split)split, sums + 1 + split * n);
             }
         }
     }
     return pin.status;
+}
+
+/* Nodes with two splits count in both. */
+static void score_join(struct device_score score[DATASET_SPLIT_N])
+{
+    const double *both = (const double *)&score[DATASET_SPLIT_VALID_TEST];
+    for (int split = DATASET_SPLIT_VALID; split <= DATASET_SPLIT_TEST; split++) {
+        double *to = (double *)&score[split];
+        for (size_t k = 0; k < sizeof *score / sizeof *to; k++) {
+            to[k] += both[k];
+        }
+    }
 }
 
 /* --- reduction and update --- */
@@ -413,6 +424,7 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
         double trained = clock_s();
         status = trainer_run(t, STEP_PHASE_EVALUATE);
         memcpy(out->score, t->shared->score, sizeof out->score);
+        score_join(out->score);
         out->evaluate_s = clock_s() - trained;
     }
     status = status == STATUS_OK && t->kept != NULL ? kept_settle(t) : status;

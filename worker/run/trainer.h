@@ -43,12 +43,12 @@ enum trainer_state {
 };
 
 struct trainer_report {
-    double loss;                               /* mean over the training rows, before the step; the same on every rank */
-    double grad_norm;                          /* of its gradients, before they are clipped; 0 without train.clip_norm */
-    struct device_score score[4];              /* by enum dataset_split, after the step; zero where not evaluated */
-    double epoch_s, compute_s, pack_s, wait_s; /* the three are epoch_s */
-    double evaluate_s;                         /* of epoch_s, too */
-    int64_t n_call;                            /* allocations made during the epoch: 0 */
+    double loss;                                /* mean over the training rows, before the step; the same on every rank */
+    double grad_norm;                           /* of its gradients, before they are clipped; 0 without train.clip_norm */
+    struct device_score score[DATASET_SPLIT_N]; /* of the nodes in each split, after the step; zero where not evaluated */
+    double epoch_s, compute_s, pack_s, wait_s;  /* the three are epoch_s */
+    double evaluate_s;                          /* of epoch_s, too */
+    int64_t n_call;                             /* allocations made during the epoch: 0 */
     int64_t n_wait, n_fetched, n_sent; /* of its training: waits for the device, payloads fetched, pieces of payloads sent */
     int64_t n_replay;                  /* of its training: recordings replayed, 1 or 0 */
 };

@@ -47,12 +47,12 @@ struct trainer {
     struct level level_before; /* exchange.stale: what those lost that the epoch before kept */
     int64_t n_back_off;        /* of the guard, so far */
     struct trainer_guard guard;
-    double rate;          /* factor of the schedule's learning rate */
-    bool training;        /* dropout on */
-    bool tentative;       /* an epoch's gradients are made, and no step */
-    int64_t n_split[4];   /* of the whole graph */
-    double loss_weight;   /* that the training loss is a mean over */
-    float *class_weights; /* n_class; NULL: 1 each */
+    double rate;                      /* factor of the schedule's learning rate */
+    bool training;                    /* dropout on */
+    bool tentative;                   /* an epoch's gradients are made, and no step */
+    int64_t n_split[DATASET_SPLIT_N]; /* of the whole graph */
+    double loss_weight;               /* that the training loss is a mean over */
+    float *class_weights;             /* n_class; NULL: 1 each */
     int32_t n_class;
     struct sample *sample;     /* where a pair's share of rows is below 1: this epoch's; else NULL */
     struct kept *kept;         /* exchange.stale: payloads of the epoch before; else NULL */

@@ -41,8 +41,7 @@ struct scoring {
 /* d mean loss / d loss, as device_loss_scale has it. */
 static __device__ __forceinline__ float loss_scale(const scoring &how)
 {
-    const double n_row = how.now->n_loss_row > 0.0 ? how.now->n_loss_row : 1.0;
-    return (float)(1.0 / (n_row * (how.loss == DEVICE_LOSS_BCE ? (double)how.c : 1.0)));
+    return (float)(1.0 / (how.now->n_loss_row > 0.0 ? how.now->n_loss_row : 1.0));
 }
 
 template <int LANES> static __device__ __forceinline__ double lanes_sum(double x)
@@ -147,14 +146,14 @@ static __device__ __forceinline__ void bce_row(const scoring &how, int64_t r, bo
 {
     const int lane = (int)threadIdx.x % LANES;
     const float *z = how.logits + r * how.c, *target = (const float *)how.labels + r * how.c;
-    bool known = false;
+    double n_own = 0.0;
     for (int64_t k = lane; there && k < how.c; k += LANES) {
         if (isnan(target[k])) {
             continue;
         }
         const double logit = z[k], small = exp_of_negative(-fabs(logit));
         const bool truth = target[k] > 0.5F;
-        known = true;
+        n_own += 1.0;
         const double more = how.weights != nullptr ? ((double)how.weights[k] - 1.0) * target[k] : 0.0;
         score->loss += fmax(logit, 0.0) - logit * target[k] + log_of_one_and(small);
         if (more != 0.0) {
@@ -168,10 +167,10 @@ static __device__ __forceinline__ void bce_row(const scoring &how, int64_t r, bo
             how.grad[r * how.c + k] = (float)(loss_scale(how) * (sigmoid - target[k] - more * (1.0 - sigmoid)));
         }
     }
-    const double n_known = lanes_sum<LANES>(known ? 1.0 : 0.0);
+    const double n_known = lanes_sum<LANES>(n_own);
     if (lane == 0) {
         score->n_row += n_known > 0.0 ? 1.0 : 0.0;
-        score->weight += n_known > 0.0 ? (double)how.c : 0.0;
+        score->weight += n_known;
     }
 }
 
@@ -372,16 +371,21 @@ extern "C" void cuda_labels_append(struct device *device, const struct device_la
     }
 }
 
-/* Whole numbers, whose order does not matter: the sum is one while it is added up, … */
-__global__ void __launch_bounds__(BLOCK_THREADS) drawn_rows(const label_rows how, unsigned long long *count)
+/* Whole numbers, whose order does not matter: the sum is one while it is added up, … A warp a row. */
+__global__ void __launch_bounds__(BLOCK_THREADS) drawn_labels(const label_rows how, unsigned long long *count)
 {
-    for (int64_t first = (int64_t)blockIdx.x * BLOCK_THREADS; first < how.n; first += (int64_t)gridDim.x * BLOCK_THREADS) {
-        const int64_t r = first + threadIdx.x;
-        const bool drawn = r < how.n && how.row_split[r] == how.split && is_drawn(how.drawn, r);
-        const unsigned lanes = __ballot_sync(ALL_LANES, drawn);
-        if (threadIdx.x % WARP == 0 && lanes != 0) {
-            atomicAdd(count, (unsigned long long)__popc((int)lanes));
+    const int lane = (int)threadIdx.x % WARP;
+    double n_own = 0.0;
+    for (int64_t r = grid_thread() / WARP; r < how.n; r += grid_threads() / WARP) {
+        const bool drawn = how.row_split[r] == how.split && is_drawn(how.drawn, r);
+        n_own += drawn && how.labels != nullptr && lane == 0 ? 1.0 : 0.0;
+        for (int64_t k = lane; drawn && how.labels == nullptr && k < how.c; k += WARP) {
+            n_own += isnan(how.label_rows[r * how.c + k]) ? 0.0 : 1.0;
         }
+    }
+    const double n = lanes_sum<WARP>(n_own);
+    if (lane == 0 && n > 0.0) {
+        atomicAdd(count, (unsigned long long)n);
     }
 }
 
@@ -396,6 +400,7 @@ extern "C" void cuda_draw_count(struct device *device, const struct device_label
 {
     unsigned long long *whole = (unsigned long long *)(void *)count;
     cuda_fill_zero(device, count, sizeof *count);
-    LAUNCH(drawn_rows, dim3(grid_of(how->n, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), labels_of(how), whole);
+    LAUNCH(drawn_labels, dim3(grid_of(how->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device), labels_of(how),
+           whole);
     LAUNCH(count_finish, dim3(1), dim3(1), cuda_stream(device), whole, count);
 }

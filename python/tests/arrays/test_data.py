@@ -2,6 +2,7 @@
 import os
 import types
 import unittest.mock
+import warnings
 from typing import Any
 
 os.environ.setdefault("DGLBACKEND", "pytorch")
@@ -11,7 +12,7 @@ import networkx
 import numpy as np
 import scipy.sparse
 import torch
-from torch_geometric.data import HeteroData
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.transforms import ToSparseTensor
 
 import trainerd
@@ -30,6 +31,30 @@ class DataOfPyG(FolderCase):
         np.testing.assert_array_equal(found["train_idx"], np.flatnonzero(data.train_mask.numpy()))
         self.assertEqual(meta_in(folder), {"name": "mine", "nodes": N, "features": 12})
         self.assertEqual(self.train(folder).json["dataset"]["name"], "mine")
+
+    def test_may_have_its_validation_split_as_valid_mask(self) -> None:
+        for name, make in (("pyg", self.pyg_with), ("dgl", self.dgl_with)):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("error", "not read")
+                found = arrays_in(make(self.folder / name, "train_mask", "valid_mask", "test_mask"))
+            np.testing.assert_array_equal(found["valid_idx"], np.flatnonzero(random_data().val_mask.numpy()))
+            with self.assertWarnsRegex(UserWarning, "not read: valid_mask; splits are read from train_mask, val_mask, valid_mask, test_mask"):
+                make(self.folder / f"{name}-both", "train_mask", "val_mask", "valid_mask")
+            with self.assertWarnsRegex(UserWarning, "not read: dev_mask, val_idx; splits"):
+                self.assertNotIn("valid_idx", arrays_in(make(self.folder / f"{name}-others", "train_mask", "dev_mask", "val_idx")))
+
+    def pyg_with(self, folder: Any, *masks: str) -> Any:
+        data = random_data()
+        kept = Data(x=data.x, edge_index=data.edge_index, y=data.y)
+        for name in masks:
+            kept[name] = getattr(data, name, data.val_mask)
+        return trainerd.from_pyg(kept, folder)
+
+    def dgl_with(self, folder: Any, *masks: str) -> Any:
+        data = random_data()
+        graph = dgl.graph(tuple(data.edge_index), num_nodes=N)
+        graph.ndata.update(feat=data.x, label=data.y, **{name: getattr(data, name, data.val_mask) for name in masks})
+        return trainerd.from_dgl(graph, folder)
 
     def test_with_sparse_features_and_a_sparse_adjacency_trains_to_the_same_bits(self) -> None:
         data = random_data()
@@ -278,6 +303,7 @@ class Arrays(FolderCase):
     def test_are_written_and_train(self) -> None:
         folder = self.make(edge_weight=[0.5, 1, 2], train=np.array([True, False, False]))
         np.testing.assert_array_equal(arrays_in(folder)["train_idx"], [0])
+        np.testing.assert_array_equal(arrays_in(self.make("column", train=torch.tensor([[0], [2]])))["train_idx"], [0, 2])
         self.assertEqual(self.train(folder).json["dataset"]["nodes"], 3)
         sparse = self.make("sparse", features=scipy.sparse.csr_matrix(np.eye(3)), node_type=None)
         self.assertEqual(meta_in(sparse)["features"], 3)

@@ -8,6 +8,7 @@
 
 #include "models/device.h"
 #include "models/program.h"
+#include "partition/dataset.h"
 #include "protocol/memory.h"
 
 #include <stdint.h>
@@ -27,7 +28,7 @@ struct cluster_result {
     double loss[CLUSTER_MOST_EPOCHS];              /* before each step */
     double error[CLUSTER_MOST_EPOCHS];             /* of its gradient, where the guard compared it; else 0 */
     int64_t n_back_off;                            /* of the guard */
-    struct device_score score[4];                  /* after the last epoch */
+    struct device_score score[DATASET_SPLIT_N];    /* after the last epoch */
     double left_out;                               /* share of an epoch's work that train.prune leaves out */
     int64_t n_call;                                /* allocations during all epochs but the first, all ranks */
     uint64_t payload_sent;                         /* bytes of all payloads, all ranks */

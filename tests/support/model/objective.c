@@ -30,7 +30,7 @@ static double binary(const struct objective *o, int64_t n_class, const double *z
     for (int64_t k = 0; k < n_class; k++) {
         if (!isnan(t[k])) {
             loss += weight_of(o, k) * t[k] * log1p(exp(-z[k])) + (1.0 - t[k]) * log1p(exp(z[k]));
-            *weight_out = (double)n_class;
+            *weight_out += 1.0;
         }
     }
     return loss;
@@ -77,11 +77,9 @@ double objective_weight(const struct objective *o, int64_t n_node, int64_t n_cla
             sum += labels[r] < 0 ? 0.0 : o != NULL ? weight_of(o, labels[r]) : 1.0;
             continue;
         }
-        double n_known = 0.0;
         for (int64_t k = 0; k < n_class; k++) {
-            n_known += isnan(o->label_rows[r * n_class + k]) ? 0.0 : 1.0;
+            sum += isnan(o->label_rows[r * n_class + k]) ? 0.0 : 1.0;
         }
-        sum += o->loss == DEVICE_LOSS_BCE ? fmin(n_known, 1.0) : n_known;
     }
     return sum;
 }

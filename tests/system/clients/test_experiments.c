@@ -284,26 +284,24 @@ static void save(const char *name, int rank, const int64_t *shape, const int64_t
     cr_assert_eq(npy_save(folder_path(name), NPY_TYPE_I64, rank, shape, values), STATUS_OK, "%s", status_reason());
 }
 
-/* A ring of eight nodes in two classes, with three splits: row k of train_idx is {2k, 2k + 1}. */
+/* A ring of twelve nodes in two classes, with three splits: row k of train_idx is {3k, 3k + 1, 3k + 2}. */
 static void make_data(void)
 {
-    enum { N = 8, K = 3 };
-    int64_t edges[2 * 2 * N], labels[N], train[K * 2], valid[K];
+    enum { N = 12, K = 3 };
+    int64_t edges[2 * 2 * N], labels[N], train[K * K], valid = 11;
     for (int i = 0; i < N; i++) {
         labels[i] = i % 2;
         edges[2 * i] = edges[2 * N + 2 * i + 1] = i;
         edges[2 * i + 1] = edges[2 * N + 2 * i] = (i + 1) % N;
     }
-    for (int k = 0; k < K; k++) {
-        train[2 * k] = 2 * k;
-        train[2 * k + 1] = 2 * k + 1;
-        valid[k] = 7;
+    for (int i = 0; i < K * K; i++) {
+        train[i] = i;
     }
     cr_assert_eq(mkdir(folder_path("data"), 0755), 0);
     save("data/edges.npy", 2, (const int64_t[]){2, 2 * N}, edges);
     save("data/labels.npy", 1, (const int64_t[]){N}, labels);
-    save("data/train_idx.npy", 2, (const int64_t[]){K, 2}, train);
-    save("data/valid_idx.npy", 2, (const int64_t[]){K, 1}, valid);
+    save("data/train_idx.npy", 2, (const int64_t[]){K, K}, train);
+    save("data/valid_idx.npy", 1, (const int64_t[]){1}, &valid);
     save("data/features.npy", 2, (const int64_t[]){N, 1}, labels);
 }
 

@@ -83,10 +83,13 @@ Test(partition_cli, splits_are_counted_without_a_graph_that_is_whole)
     cr_assert_eq(run("--count-splits data"), 0, "%s", said);
     cr_assert_str_eq(printed, "1\n", "no file of splits");
     int64_t values[12] = {0};
-    const int64_t rows[] = {3, 4}, masks[] = {6, 2}, one[] = {5};
+    const int64_t rows[] = {3, 4}, masks[] = {6, 2}, one[] = {5}, column[] = {5, 1};
     cr_assert_eq(npy_save(folder_path("data/valid_idx.npy"), NPY_TYPE_I64, 1, one, values), STATUS_OK);
     cr_assert_eq(run("--count-splits data"), 0, "%s", said);
     cr_assert_str_eq(printed, "1\n");
+    cr_assert_eq(npy_save(folder_path("data/train_idx.npy"), NPY_TYPE_I64, 2, column, values), STATUS_OK);
+    cr_assert_eq(run("--count-splits data"), 0, "%s", said);
+    cr_assert_str_eq(printed, "1\n", "a column is one split");
     cr_assert_eq(npy_save(folder_path("data/train_idx.npy"), NPY_TYPE_I64, 2, rows, values), STATUS_OK);
     cr_assert_eq(run("--count-splits data"), 0, "%s", said);
     cr_assert_str_eq(printed, "3\n", "a row for each");

@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static void make_all(void)
 {
@@ -77,6 +78,106 @@ Test(splits, given_ones_are_named_and_not_written)
     cr_assert(results_number(split, "index") == 0 && results_number(split, "of") == 1);
     cr_assert(json_is_null(json_object_get(split, "seed")));
     json_decref(result);
+}
+
+/* --- validation and test nodes that are the same ones --- */
+
+enum { N_NODE = 90 };
+
+static void save(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *values)
+{
+    cr_assert_eq(npy_save(folder_path(name), type, rank, shape, values), STATUS_OK, "%s", status_reason());
+}
+
+/* Nodes first … first + n - 1; n 0: no file. */
+static void save_nodes(const char *name, int64_t first, int64_t n)
+{
+    int64_t nodes[N_NODE];
+    for (int64_t i = 0; i < n; i++) {
+        nodes[i] = first + i;
+    }
+    remove(folder_path(name));
+    if (n > 0) {
+        save(name, NPY_TYPE_I64, 1, &n, nodes);
+    }
+}
+
+static void write_data(int64_t first_valid, int64_t n_valid, int64_t first_test, int64_t n_test)
+{
+    static int64_t edges[2][4 * N_NODE], labels[N_NODE];
+    static float features[N_NODE][4];
+    for (int i = 0; i < 4 * N_NODE; i++) {
+        edges[0][i] = i * 7 % N_NODE;
+        edges[1][i] = (i * 11 + i / N_NODE) % N_NODE;
+    }
+    for (int i = 0; i < N_NODE; i++) {
+        labels[i] = i % 8 == 0 ? -1 : i * 5 % 7 % 2;
+        features[i][i * 3 % 4] = (float)(i % 5);
+    }
+    for (int i = 0; i < 30; i++) {
+        labels[i] = i % 2;
+    }
+    mkdir(folder_path("data"), 0700); /* the first time */
+    save("data/edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, 4 * N_NODE}, edges);
+    save("data/labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE}, labels);
+    save("data/features.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, 4}, features);
+    save_nodes("data/train_idx.npy", 0, 30);
+    save_nodes("data/valid_idx.npy", first_valid, n_valid);
+    save_nodes("data/test_idx.npy", first_test, n_test);
+}
+
+#define OVERLAP "--set dataset.generator=none --set dataset.path=data --set train.epochs=3 --set workers.count=2"
+
+/* The same in all epochs of two runs. */
+static void expect_metric(const char *run, const char *other, const char *name)
+{
+    json_t *one = results_epochs(folder_path(run)), *two = results_epochs(folder_path(other)), *epoch;
+    size_t i;
+    cr_assert_eq(json_array_size(one), 3);
+    json_array_foreach(one, i, epoch)
+    {
+        double found = results_number(epoch, name), expected = results_number(json_array_get(two, i), name);
+        cr_expect(found == expected, "epoch %zu: %s is %.17g in %s, %.17g in %s", i, name, found, run, expected, other);
+    }
+    json_decref(one);
+    json_decref(two);
+}
+
+Test(splits, nodes_that_are_validation_and_test_nodes_count_in_both)
+{
+    static const char *const metrics[] = {"accuracy", "macro_f1"}; /* of the workers' sums, and of logits */
+    for (int m = 0; m < 2; m++) {
+        write_data(30, 40, 50, 40);
+        job_run(OVERLAP " --set train.metric=%s --set output.dir=both", metrics[m]);
+        cr_assert_not_null(strstr(job_run_log, "of 40 validation and 40 test nodes 20 are both"), "%s", job_run_log);
+        cr_assert_not_null(strstr(job_run_log, "30 train, 40 valid, 40 test, 0 in none"), "%s", job_run_log);
+        write_data(30, 40, 0, 0);
+        job_run(OVERLAP " --set train.metric=%s --set output.dir=valid", metrics[m]);
+        write_data(0, 0, 50, 40);
+        job_run(OVERLAP " --set train.metric=%s --set output.dir=test", metrics[m]);
+        expect_metric("both", "valid", "valid_metric");
+        expect_metric("both", "test", "test_metric");
+    }
+    write_data(30, 40, 30, 40);
+    job_run(OVERLAP " --set train.metric=macro_f1 --set output.dir=same --set train.patience=2");
+    expect_metric("same", "valid", "valid_metric");
+}
+
+/* Each labelled node once in the metric of all. */
+Test(splits, a_prediction_counts_nodes_of_two_splits_once_among_all)
+{
+    write_data(30, 40, 50, 40);
+    job_run(OVERLAP " --set output.dir=o");
+    job_run("--set predict.model=o --set dataset.generator=none --set dataset.path=data --set output.dir=two");
+    write_data(30, 20, 50, 40);
+    job_run("--set predict.model=o --set dataset.generator=none --set dataset.path=data --set output.dir=one");
+    json_t *one = results_json(folder_path("one/result.json")), *two = results_json(folder_path("two/result.json"));
+    json_t *of_one = json_object_get(one, "metrics"), *of_two = json_object_get(two, "metrics");
+    cr_assert_not_null(json_object_get(of_one, "all"));
+    cr_expect_eq(results_number(of_one, "all"), results_number(of_two, "all"));
+    cr_expect_eq(results_number(of_one, "test"), results_number(of_two, "test"));
+    json_decref(one);
+    json_decref(two);
 }
 
 Test(splits, results_of_a_given_split_do_not_have_the_files_of_a_drawn_one_before)

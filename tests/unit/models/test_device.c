@@ -159,7 +159,7 @@ Test(reference, binary_cross_entropy_skips_unknown_labels_and_counts_signs)
     const uint8_t split[] = {1, 1};
     float grad[4];
     struct device_score score;
-    const struct device_now now = {.n_loss_row = 2.0};
+    const struct device_now now = {.n_loss_row = 3.0};
     const struct device_scoring how = {.loss = DEVICE_LOSS_BCE,
                                        .n = 2,
                                        .c = 2,
@@ -171,7 +171,7 @@ Test(reference, binary_cross_entropy_skips_unknown_labels_and_counts_signs)
                                        .grad = grad};
     device_reference.loss(device, &how, &score);
     assert_near((float)score.loss, log(2) + log(4) + log1p(exp(-2)));
-    const double expected[] = {-0.125, 0.1875, 0, (1 / (1 + exp(-2)) - 1) / 4}; /* of 2 rows of 2 classes */
+    const double expected[] = {-0.5 / 3, 0.75 / 3, 0, (1 / (1 + exp(-2)) - 1) / 3}; /* of the three labels that are known */
     for (int i = 0; i < 4; i++) {
         assert_near(grad[i], expected[i]);
     }
@@ -179,6 +179,7 @@ Test(reference, binary_cross_entropy_skips_unknown_labels_and_counts_signs)
     cr_assert_eq(score.n_false_positive, 1);
     cr_assert_eq(score.n_false_negative, 1);
     cr_assert_eq(score.n_row, 2);
+    cr_assert_eq(score.weight, 3);
     device_reference.close(device);
 }
 

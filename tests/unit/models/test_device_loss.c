@@ -284,6 +284,16 @@ Test(loss, rows_show_their_labels_or_count_in_the_loss_but_never_both)
         n_lost += lost > 0;
     }
     cr_expect(n_lost == (int)score.n_row && abs(n_lost - 257) < 60, "%d rows in the loss, %d shown", n_lost, n_shown);
+
+    /* Of several labels the mean is over those of hidden rows that are there. */
+    double n_label;
+    const struct device_labels hidden_rows = {N, C, NULL, rows, split, 2, k.draw};
+    struct device_scoring of_rows = how;
+    of_rows.loss = DEVICE_LOSS_BCE;
+    of_rows.labels = rows;
+    device_cpu.draw_count(device, &hidden_rows, &n_label);
+    device_cpu.loss(device, &of_rows, &score);
+    cr_expect(n_label == score.weight && n_label < C * score.n_row, "%g labels, %g in the loss", n_label, score.weight);
     device_cpu.close(device);
     free(scratch);
 }

@@ -1,5 +1,6 @@
 /* See fixture.h. */
 #include "fixture.h"
+#include "protocol/log.h"
 #include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
@@ -106,6 +107,18 @@ struct dataset fixture_loaded(const struct job *job)
     struct dataset dataset;
     cr_assert_eq(dataset_load(job, &dataset), STATUS_OK, "%s", status_reason());
     return dataset;
+}
+
+const char *fixture_remarks(const struct job *job)
+{
+    static char log[8192];
+    log_init("test", -1, LOG_LEVEL_WARN);
+    cr_assert_eq(log_to(folder_path("log")), STATUS_OK, "%s", status_reason());
+    struct dataset dataset = fixture_loaded(job);
+    dataset_release(&dataset);
+    folder_read("log", log, sizeof log);
+    fixture_remove("log");
+    return log;
 }
 
 void fixture_refused(const struct job *job, enum status status, const char *where, const char *expected)

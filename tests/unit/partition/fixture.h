@@ -31,6 +31,9 @@ void fixture_small(void);
 /* Load the job and expect it to go well; dataset_release. */
 struct dataset fixture_loaded(const struct job *job);
 
+/* The same, for what the loader says of it: lines of the log, valid until the next call; the dataset is released. */
+const char *fixture_remarks(const struct job *job);
+
 /* Load the job and expect failure: `status`, and a reason that holds both texts. */
 void fixture_refused(const struct job *job, enum status status, const char *where, const char *expected);
 

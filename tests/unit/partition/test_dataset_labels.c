@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 TestSuite(dataset_labels, .init = folder_make, .fini = folder_remove);
 
@@ -114,11 +115,49 @@ Test(dataset_labels, rows_of_labels_are_multi_label)
     bad("training node 0 has no label", "expected one");
 }
 
+Test(dataset_labels, one_hot_rows_are_several_labels_with_a_remark)
+{
+    const float rows[] = {0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0, NAN, NAN, NAN};
+    float others[18];
+    fixture_small();
+    struct job job = fixture_job();
+    fixture_f32("labels.npy", 2, (int64_t[]){6, 3}, rows);
+    const char *log = fixture_remarks(&job);
+    cr_assert(strstr(log, "labels.npy: each row with labels has one 1, as one-hot labels have, and is taken for 3 labels") !=
+                      NULL &&
+                  strstr(log, "one label a node is an array of [6] integers, numpy.argmax(labels, 1)") != NULL,
+              "%s", log);
+    const float changed[] = {1, NAN, 0}; /* a second 1; not known; none */
+    for (int i = 0; i < 3; i++) {
+        memcpy(others, rows, sizeof rows);
+        others[i == 2 ? 1 : 2] = changed[i];
+        fixture_f32("labels.npy", 2, (int64_t[]){6, 3}, others);
+        cr_assert_str_eq(fixture_remarks(&job), "");
+    }
+}
+
+Test(dataset_labels, classes_without_a_node_are_remarked_on)
+{
+    fixture_small();
+    struct job job = fixture_job();
+    cr_assert_str_eq(fixture_remarks(&job), "");
+    fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){0, 1, 255, 1, 2, -1});
+    const char *log = fixture_remarks(&job);
+    cr_assert(strstr(log, "labels.npy: the largest label is 255, which makes 256 classes, 252 of them without a node; a node "
+                          "without a label has -1") != NULL,
+              "%s", log);
+    fixture_bytes("meta.json", "{\"classes\": 256}", 16);
+    cr_assert_str_eq(fixture_remarks(&job), "", "as many as are meant");
+    snprintf(job.predict.model, sizeof job.predict.model, "model");
+    fixture_remove("meta.json");
+    cr_assert_str_eq(fixture_remarks(&job), "", "a model says how many there are");
+}
+
 Test(dataset_labels, splits_that_do_not_fit_are_refused)
 {
     fixture_small();
     fixture_i64("test_idx.npy", 1, (int64_t[]){2}, (int64_t[]){3, 1});
-    bad("test_idx.npy: entry 1: node 1 is in the train split already", "expected disjoint splits");
+    bad("test_idx.npy: entry 1: node 1 is in the train split already", "expected training nodes to be in no other split");
     fixture_i64("test_idx.npy", 1, (int64_t[]){2}, (int64_t[]){3, 3});
     bad("test_idx.npy: entry 1: node 3 is listed twice", "expected once");
     fixture_i64("test_idx.npy", 1, (int64_t[]){2}, (int64_t[]){3, 6});

@@ -209,7 +209,7 @@ Test(dataset_ogb, tables_that_do_not_fit_are_refused)
     bad(STATUS_DATA, "num-node-list.csv.gz: has no nodes", "expected at least one");
     tables("arxiv");
     fixture_gz("arxiv/split/time/test.csv.gz", "0\n");
-    bad(STATUS_DATA, "test.csv.gz: entry 0: node 0 is in the train split already", "expected disjoint");
+    bad(STATUS_DATA, "test.csv.gz: entry 0: node 0 is in the train split already", "training nodes to be in no other split");
     fixture_gz("arxiv/split/time/train.csv.gz", "");
     bad(STATUS_DATA, "has no training nodes", "expected at least one");
 }
@@ -410,7 +410,7 @@ Test(dataset_ogb, tables_of_types_that_do_not_fit_are_refused)
         {"raw/relations/paper___has___field/num-edge-list.csv.gz", "9223372036854775807\n", "num-edge-list.csv.gz: line 1",
          "expected a count", STATUS_DATA},
         {"split/time/paper/test.csv.gz", "3\n", "test.csv.gz: entry 0: node 3", "the nodes of type 'paper'", STATUS_DATA},
-        {"split/time/paper/test.csv.gz", "0\n", "node 0 is in the train split already", "disjoint", STATUS_DATA},
+        {"split/time/paper/test.csv.gz", "0\n", "node 0 is in the train split already", "in no other split", STATUS_DATA},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[128];

@@ -159,7 +159,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &one, 4, "version 1 with 37 sections, expected version 12 with 37");
+    broken_at(HEADER(version), &one, 4, "version 1 with 37 sections, expected version 13 with 37");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
@@ -169,6 +169,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     broken_i64(HEADER(n_feature_value), INT64_MIN, "not negative");
     broken_i64(HEADER(n_feature_value), INT64_MAX, "counts that fit the bytes");
     broken_i64(HEADER(n_split[2]), 29, "split sizes that add up to the nodes");
+    broken_i64(HEADER(n_split[4]), 1, "split sizes that add up to the nodes");
     broken_at(HEADER(n_class), &ff, 4, "not negative");
     broken_at(HEADER(loops), &three, 1, "known values");
     broken_at(HEADER(features), &three, 1, "known values");
@@ -200,11 +201,11 @@ Test(part_open, a_section_whose_checksum_does_not_fit_is_named)
 
 Test(part_open, rows_out_of_range_are_refused_by_section_and_entry)
 {
-    const uint8_t four = 4;
+    const uint8_t five = 5;
     broken_u32(PART_SECTION_NODE, 2, 30, "section 'node', entry 2: expected a node number below n_node");
     broken_u32(PART_SECTION_DEGREE, 1, 31, "section 'degree', entry 1: expected at most n_node neighbours");
     broken_u32(PART_SECTION_DEGREE, 1, 29, "entry 1: expected the number of edges of that row in all blocks");
-    broken_at(entry(PART_SECTION_SPLIT, 3), &four, 1, "section 'split', entry 3: expected a split number of 0 to 3");
+    broken_at(entry(PART_SECTION_SPLIT, 3), &five, 1, "section 'split', entry 3: expected a split number of 0 to 4");
     broken_u32(PART_SECTION_LABELS, 0, 4, "section 'labels', entry 0: expected -1 or a class below n_class");
     broken_u32(PART_SECTION_LABELS, 0, (uint32_t)-2, "section 'labels', entry 0: expected -1");
     broken_i64(entry(PART_SECTION_FEATURE_INDPTR, 0), 1, "section 'feature indptr', entry 0: expected 0 first");

@@ -186,18 +186,37 @@ Test(weights, that_are_left_out_are_remarked_on_with_the_reason)
                  {JOB_KIND_GAT, JOB_AGGREGATOR_MEAN, "model.kind = \\\"gat\\\" takes no weights of edges"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct job job = fixture_job();
-        char log[4096];
         job.model.kind = cases[i].kind;
         job.model.aggregator = cases[i].aggregator;
-        log_init("test", -1, LOG_LEVEL_WARN);
-        cr_assert_eq(log_to(folder_path("log")), STATUS_OK, "%s", status_reason());
-        struct dataset d = fixture_loaded(&job);
-        cr_assert(!d.weighted);
-        dataset_release(&d);
-        folder_read("log", log, sizeof log);
-        fixture_remove("log");
+        const char *log = fixture_remarks(&job);
         cr_assert(strstr(log, "edge_weight.npy is not used") != NULL && strstr(log, cases[i].reason) != NULL, "%s", log);
     }
+}
+
+Test(weights, that_are_symmetric_already_and_double_with_reverse_edges_are_remarked_on)
+{
+    /* 0 – 1 twice, 1 – 2, and a loop, which is its own reverse */
+    const int64_t both[] = {0, 1, 0, 1, 1, 2, 3, 1, 0, 1, 0, 2, 1, 3};
+    float each[] = {0.5f, 2.0f, 2.0f, 0.5f, 3.0f, 3.0f, 1.0f};
+    struct job job = fixture_job();
+    const char *remark = "edge_weight.npy: edges have the same weights in both directions already";
+    job.dataset.undirected = JOB_SWITCH_YES;
+    cr_assert_str_eq(fixture_remarks(&job), "", "weights that are not");
+    fixture_i64("edges.npy", 2, (int64_t[]){2, 7}, both);
+    fixture_f32("edge_weight.npy", 1, (int64_t[]){7}, each);
+    const char *log = fixture_remarks(&job);
+    cr_assert(strstr(log, remark) != NULL && strstr(log, "dataset.undirected = \\\"no\\\" leaves them") != NULL, "%s", log);
+    each[5] = 4.0f;
+    fixture_f32("edge_weight.npy", 1, (int64_t[]){7}, each);
+    cr_assert_str_eq(fixture_remarks(&job), "", "one weight differs");
+    each[5] = 3.0f;
+    fixture_f32("edge_weight.npy", 1, (int64_t[]){7}, each);
+    job.dataset.undirected = JOB_SWITCH_NO;
+    cr_assert_str_eq(fixture_remarks(&job), "");
+    fixture_i64("edges.npy", 2, (int64_t[]){2, 2}, (int64_t[]){0, 0, 1, 1});
+    fixture_f32("edge_weight.npy", 1, (int64_t[]){2}, (float[]){2.0f, 2.0f});
+    job.dataset.undirected = JOB_SWITCH_YES;
+    cr_assert_str_eq(fixture_remarks(&job), "", "repeats are no reverses");
 }
 
 Test(weights, that_do_not_fit_the_edges_are_refused)

@@ -1,5 +1,6 @@
 #include "protocol/version.h"
 #include "tests/support/process/folder.h"
+#include "trainerd/coordinator/contents.h"
 #include "trainerd/coordinator/results/checkpoint.h"
 
 #include <criterion/criterion.h>
@@ -327,6 +328,74 @@ Test(checkpoint, damage_of_any_byte_or_a_cut_at_any_border_goes_back_to_the_prev
         expect_previous(bytes, at + 63, "cut at", at + 63);
     }
     free(bytes);
+}
+
+/* A file of version 4 has the same sections, but a shorter state. */
+static char *bytes_of_version_4(size_t *n_io)
+{
+    enum { HEAD = 192, STATE = 256, STATE_NOW = 704, STATE_SIZE_AT = 16, STATE_HASH_AT = 24, HASH_AT = HEAD - 8 };
+    char *bytes = bytes_of_checkpoint(n_io);
+    memmove(bytes + HEAD + STATE, bytes + HEAD + STATE_NOW, *n_io - HEAD - STATE_NOW);
+    *n_io -= STATE_NOW - STATE;
+    /* epochs, stale, the best one · best · last · train_s and 14 fields more, plateau_lr the 13th · partition · dataset */
+    int64_t words[STATE / 8] = {7, 3, 6};
+    const double best[] = {0.5, 0.9, 0.8, 0.7}, plateau_lr = 0.125;
+    memcpy(&words[3], best, sizeof best);
+    words[11 + 4] = 1234;
+    memcpy(&words[11 + 12], &plateau_lr, sizeof plateau_lr);
+    memcpy(&words[27], "fingerprint", sizeof "fingerprint");
+    memcpy(bytes + HEAD, words, STATE);
+    uint64_t size = STATE, hash = XXH3_64bits(bytes + HEAD, STATE);
+    bytes[8] = 4;
+    memcpy(bytes + STATE_SIZE_AT, &size, sizeof size);
+    memcpy(bytes + STATE_HASH_AT, &hash, sizeof hash);
+    hash = XXH3_64bits(bytes, HASH_AT);
+    memcpy(bytes + HASH_AT, &hash, sizeof hash);
+    return bytes;
+}
+
+Test(checkpoint, of_a_version_without_hashes_of_contents_is_read_and_knows_none)
+{
+    const uint64_t now[CHECKPOINT_N_CONTENT] = {1, 2, 3, 4, 5, 6, 7};
+    static const struct dataset dataset;
+    size_t n;
+    char *bytes = bytes_of_version_4(&n);
+    struct checkpoint read;
+    struct job job = job_of(JOB_OF_TEST);
+    cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_OK, "%s", status_reason());
+    cr_assert(read.state.n_epoch == 7 && read.state.n_stale == 3 && read.state.best_epoch == 6);
+    cr_assert(read.state.best.loss == 0.5 && read.state.best.of[0].train == 0.9 && read.state.best.of[0].test == 0.7);
+    cr_assert(read.state.patience_best == 0.8 && isnan(read.state.best.of[1].valid) && read.state.last.of[0].valid == 0.0);
+    cr_assert(read.state.n_metrics_bytes == 1234 && read.state.plateau_lr == 0.125);
+    cr_assert_str_eq(read.state.dataset, "fingerprint");
+    cr_assert(!checkpoint_knows_contents(&read.state) && read.n_weight == N_WEIGHT && read.n_kept == N_KEPT);
+    cr_assert_eq(checkpoint_match(&read, &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(contents_match(&read, &job, &dataset, now), STATUS_OK, "%s", status_reason());
+    free(bytes);
+}
+
+Test(checkpoint, contents_that_differ_are_named_by_their_file)
+{
+    static const char *const words[] = {"'data/labels.npy' has other labels than checkpoint 'x.ckpt' was made with",
+                                        "'the/folder' has other features",
+                                        "'the/folder' has other training nodes",
+                                        "'the/folder' has other validation nodes",
+                                        "'the/folder' has other test nodes",
+                                        "'the/folder' has other class weights",
+                                        "'first.safetensors' has other weights"};
+    static struct dataset dataset = {.file = {[DATASET_CONTENT_LABELS] = "data/labels.npy"}};
+    struct job job = job_of("[dataset]\npath = \"the/folder\"\n[model]\ninit = \"first.safetensors\"\n");
+    for (int i = 0; i < CHECKPOINT_N_CONTENT; i++) {
+        struct checkpoint then = {.state = {.content = {1, 2, 3, 4, 5, 6, 7}}, .path = "x.ckpt"};
+        uint64_t now[CHECKPOINT_N_CONTENT] = {1, 2, 3, 4, 5, 6, 7};
+        cr_assert_eq(contents_match(&then, &job, &dataset, now), STATUS_OK);
+        now[i] = 9;
+        cr_assert_eq(contents_match(&then, &job, &dataset, now), STATUS_DATA);
+        cr_assert(strstr(status_reason(), words[i]) != NULL, "'%s' is not in: %s", words[i], status_reason());
+        now[i] = 0;
+        bool needs = i != CHECKPOINT_CONTENT_INIT;
+        cr_assert_eq(contents_match(&then, &job, &dataset, now) != STATUS_OK, needs, "%d: a resume reads no first weights", i);
+    }
 }
 
 Test(checkpoint, damage_is_named_by_file_and_section)

@@ -8,6 +8,7 @@
 #ifndef TRAINERD_FLEET_H
 #define TRAINERD_FLEET_H
 
+#include "partition/dataset.h"
 #include "protocol/job/job.h"
 #include "protocol/libraries.h"
 #include "protocol/memory.h"
@@ -38,8 +39,8 @@ static inline struct fleet_waits fleet_waits_most(const struct fleet_waits *a, c
 /* The workers' reports of an epoch: loss and scores of rank 0, times of the slowest, bytes of all. */
 struct fleet_report {
     double loss;
-    double grad_norm;   /* of rank 0; 0 without train.clip_norm */
-    double score[4][7]; /* by enum dataset_split: loss, n_correct, tp, fp, fn, n_row, weight (struct device_score) */
+    double grad_norm;                          /* of rank 0; 0 without train.clip_norm */
+    double score[DATASET_SPLIT_N][7];          /* of the nodes in each split, as struct device_score */
     double epoch_s, compute_s, pack_s, wait_s; /* each the maximum over workers */
     double evaluate_s;                         /* of epoch_s: the evaluation at its end */
     uint64_t bytes_sent, bytes_received;       /* payload bodies, summed over workers */

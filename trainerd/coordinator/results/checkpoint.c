@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 
 #define CHECKPOINT_MAGIC 0x54504b4352540a89u /* "\x89\nTRCKPT" */
 #define CHECKPOINT_VERSION 5u
+#define CHECKPOINT_VERSION_LEAST 4u /* struct state_4 */
 #define N_CHECKPOINT_MOST 2
 #define ALIGNMENT 64
 
@@ -47,7 +49,57 @@ struct head {
     uint64_t hash;        /* of all before it */
 };
 _Static_assert(sizeof(struct head) == 3 * ALIGNMENT, "sections are aligned");
-_Static_assert(sizeof(struct checkpoint_state) == 616, "a new field is a new version");
+_Static_assert(sizeof(struct checkpoint_state) == 672, "a new field is a new version");
+
+#define STATE_SAME_BYTES (offsetof(struct checkpoint_state, patience_best) - offsetof(struct checkpoint_state, train_s))
+
+struct score_4 {
+    double loss, train, valid, test;
+};
+
+/* The state in files of version 4: one metric, no value that patience compares with, no hashes of contents. */
+struct state_4 {
+    int64_t n_epoch, n_stale, best_epoch;
+    struct score_4 best, last;
+    char same[STATE_SAME_BYTES]; /* fields from train_s on, as they are now */
+    uint64_t partition;
+    char dataset[40];
+};
+_Static_assert(sizeof(struct state_4) == 256, "it has no holes");
+
+static size_t state_bytes(uint32_t version)
+{
+    return version == CHECKPOINT_VERSION ? sizeof(struct checkpoint_state) : sizeof(struct state_4);
+}
+
+static struct checkpoint_score score_of_4(const struct score_4 *from)
+{
+    struct checkpoint_score score = {.loss = from->loss, .valid_loss = NAN};
+    for (int i = 0; i < JOB_CHOICES_MOST; i++) {
+        score.of[i] = (struct checkpoint_metric){NAN, NAN, NAN};
+    }
+    score.of[0] = (struct checkpoint_metric){from->train, from->valid, from->test};
+    return score;
+}
+
+static void state_read(uint32_t version, const char *from, struct checkpoint_state *out)
+{
+    struct state_4 old;
+    if (version == CHECKPOINT_VERSION) {
+        memcpy(out, from, sizeof *out);
+        return;
+    }
+    memcpy(&old, from, sizeof old);
+    *out = (struct checkpoint_state){.n_epoch = old.n_epoch,
+                                     .n_stale = old.n_stale,
+                                     .best_epoch = old.best_epoch,
+                                     .best = score_of_4(&old.best),
+                                     .last = score_of_4(&old.last),
+                                     .patience_best = old.best.valid,
+                                     .partition = old.partition};
+    memcpy(&out->train_s, old.same, sizeof old.same);
+    memcpy(out->dataset, old.dataset, sizeof old.dataset);
+}
 
 static size_t to_border(size_t n)
 {
@@ -223,7 +275,7 @@ static enum status head_check(const struct head *head, size_t n_bytes, const cha
     if (head->magic != CHECKPOINT_MAGIC) {
         return status_fail(STATUS_DATA, "'%s' is not a checkpoint of trainerd", origin);
     }
-    if (head->version != CHECKPOINT_VERSION) {
+    if (head->version < CHECKPOINT_VERSION_LEAST || head->version > CHECKPOINT_VERSION) {
         return status_fail(STATUS_DATA,
                            "checkpoint '%s' has version %u, expected %u, that of trainerd " TRAINERD_VERSION
                            ": resume it with the trainerd that wrote it, or start the job anew",
@@ -285,11 +337,11 @@ enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *ori
     }
     read.n_kept = (int64_t)(n_kept_bytes / sizeof(float));
     read.kept = n_kept_bytes > 0 ? (const float *)(const void *)(from + at[SECTION_KEPT]) : NULL;
-    if (head->section[SECTION_STATE].n_bytes != sizeof read.state) {
+    if (head->section[SECTION_STATE].n_bytes != state_bytes(head->version)) {
         return damaged(origin, section_names[SECTION_STATE], "another length");
     }
     read.n_weight = (int64_t)(n_weight_bytes / sizeof(float));
-    memcpy(&read.state, from + at[SECTION_STATE], sizeof read.state);
+    state_read(head->version, from + at[SECTION_STATE], &read.state);
     status = state_check(&read.state, origin);
     if (status == STATUS_OK) {
         *out = read;

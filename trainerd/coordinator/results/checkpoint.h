@@ -7,6 +7,7 @@
 #ifndef TRAINERD_CHECKPOINT_H
 #define TRAINERD_CHECKPOINT_H
 
+#include "partition/dataset.h"
 #include "protocol/dir.h"
 #include "protocol/job/job.h"
 #include "protocol/libraries.h"
@@ -37,6 +38,9 @@ struct checkpoint_score {
     } of[JOB_CHOICES_MOST]; /* the job's metrics, the one that chooses the best weights first */
 };
 
+/* What contents.h has hashes of: the dataset's, then the file of model.init. */
+enum { CHECKPOINT_CONTENT_INIT = DATASET_CONTENT_N, CHECKPOINT_N_CONTENT };
+
 /* The job's progress. Has the same layout in the file and in memory: 8-byte fields, little-endian. */
 struct checkpoint_state {
     int64_t n_epoch;    /* done: the next epoch's number */
@@ -57,7 +61,14 @@ struct checkpoint_state {
     double patience_best;                         /* patience.h: the value of that evaluation; NaN: none yet */
     uint64_t partition;                           /* training_partition_hash */
     char dataset[40];                             /* dataset_fingerprint, NUL-terminated */
+    uint64_t content[CHECKPOINT_N_CONTENT];       /* contents_find; all 0 in files of version 4 */
 };
+
+/* Has it the hashes? Files of version 4 have not. */
+static inline bool checkpoint_knows_contents(const struct checkpoint_state *state)
+{
+    return state->content[DATASET_CONTENT_LABELS] != 0;
+}
 
 struct checkpoint {
     struct checkpoint_state state;
@@ -108,7 +119,8 @@ enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *ori
 
 /* Is this the checkpoint of this job? All keys that change the computed numbers must be equal: not workers, exchange, memory, output,
  * nor train.epochs (unless the learning rate depends on it), train.checkpoint_every and the handling of divergence. A job that leaves
- * partition.parts out gets the checkpoint's.
+ * partition.parts out gets the checkpoint's. Of data only the contents count where the checkpoint knows them (contents_match): their files may
+ * lie elsewhere.
  *
  *   errors  STATUS_CONFIG names the key with both values; train.epochs below the epochs done. STATUS_DATA the job in the
  *           checkpoint cannot be read, or its state is none of this job

@@ -30,6 +30,24 @@ static bool is_free(const struct job_key *key, const struct job *job)
     return strcmp(name, "train.epochs") == 0 && job->train.lr_schedule != JOB_LR_SCHEDULE_COSINE;
 }
 
+/* Is it the path of a file? */
+static bool is_file(const struct job *job, enum job_key_id key)
+{
+    const char *weights = job->train.class_weights;
+    switch (key) {
+    case JOB_KEY_dataset_path:
+        return job->dataset.path[0] != '\0';
+    case JOB_KEY_partition_file:
+        return job->partition.file[0] != '\0';
+    case JOB_KEY_model_init:
+        return job->model.init[0] != '\0';
+    case JOB_KEY_train_class_weights:
+        return strcmp(weights, "none") != 0 && strcmp(weights, "balanced") != 0;
+    default:
+        return false;
+    }
+}
+
 /* The caller frees the text. */
 static char *value_text(const struct job *job, const struct job_key *key)
 {
@@ -57,14 +75,18 @@ static enum status compare_key(const struct job *now, const struct job *then, co
     return status;
 }
 
-static enum status compare(const struct job *now, const struct job *then, const char *path)
+static enum status compare(const struct job *now, const struct job *then, const struct checkpoint *checkpoint)
 {
+    bool knows_contents = checkpoint_knows_contents(&checkpoint->state);
     for (int i = 0; i < JOB_KEY_N; i++) {
         const struct job_key *key = &job_keys[i];
-        if (is_free(key, now)) {
+        /* A file's contents count, and not where it lies: contents.h compares them; partitions are compared themselves. */
+        bool by_contents = (knows_contents || i == JOB_KEY_partition_file) && is_file(now, (enum job_key_id)i) &&
+                           is_file(then, (enum job_key_id)i);
+        if (is_free(key, now) || by_contents) {
             continue;
         }
-        enum status status = compare_key(now, then, key, path);
+        enum status status = compare_key(now, then, key, checkpoint->path);
         if (status != STATUS_OK) {
             return status;
         }
@@ -131,7 +153,7 @@ enum status checkpoint_match(const struct checkpoint *checkpoint, struct job *jo
     if (status != STATUS_OK) {
         status = status_fail(STATUS_DATA, "cannot resume: the job inside the checkpoint cannot be read: %s", status_reason());
     } else {
-        status = compare(job, then, checkpoint->path);
+        status = compare(job, then, checkpoint);
         status = status == STATUS_OK ? parts_match(then, checkpoint->path, job) : status;
         status = status == STATUS_OK ? rate_match(checkpoint, job) : status;
     }

@@ -210,10 +210,13 @@ static json_t *dataset_json(const struct result *result)
 
 static void put_prediction(json_t *all, const struct result *result)
 {
-    static const char *const names[SCORE_N_SPLIT] = {"other", "train", "valid", "test", "all"};
+    static const char *const names[SCORE_N_SPLIT] = {"other", "train", "valid", "test", [SCORE_SPLIT_ALL] = "all"};
     const struct training *training = result->training;
     json_t *metrics = json_object();
     for (int split = 0; split < SCORE_N_SPLIT; split++) {
+        if (names[split] == NULL) {
+            continue; /* they are in valid and in test */
+        }
         json_object_set_new(metrics, names[split], report_number(result->scores.of[0][split]));
         for (int i = 0; i < training->metrics.n && training->job->train.metrics.n > 0; i++) {
             put_named(metrics, names[split], training->metrics.of[i], result->scores.of[i][split]);

@@ -1,0 +1,87 @@
+/* What a dataset holds beside its edges, as hashes: of arrays as they were loaded, so that only their contents count. */
+#include "partition/dataset.h"
+
+#include "protocol/log.h"
+#include "protocol/memory.h"
+
+#include <stdlib.h>
+#include <xxhash.h>
+
+#define BLOCK_BYTES ((size_t)1 << 24)
+#define N_NODE_MOST 512 /* node numbers hashed at once */
+
+/* A hash of the bytes' blocks, which several threads make. Of no array: of its number of bytes alone. */
+static uint64_t bytes_hash(const void *bytes, int64_t n_value, size_t size, uint64_t seed)
+{
+    size_t n = bytes != NULL ? (size_t)n_value * size : 0;
+    int64_t n_block = (int64_t)((n + BLOCK_BYTES - 1) / BLOCK_BYTES);
+    uint64_t *of_block = memory_alloc((size_t)n_block + 1, sizeof *of_block);
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t b = 0; b < n_block; b++) {
+        size_t at = (size_t)b * BLOCK_BYTES;
+        of_block[b] = XXH3_64bits((const char *)bytes + at, n - at < BLOCK_BYTES ? n - at : BLOCK_BYTES);
+    }
+    of_block[n_block] = n;
+    uint64_t hash = XXH3_64bits_withSeed(of_block, ((size_t)n_block + 1) * sizeof *of_block, seed);
+    free(of_block);
+    return hash;
+}
+
+static uint64_t labels_hash(const struct dataset *dataset)
+{
+    int64_t n = dataset->n_node;
+    return dataset->multi_label
+               ? bytes_hash(dataset->label_rows, n * dataset->n_class, sizeof *dataset->label_rows, (uint64_t)dataset->n_class)
+               : bytes_hash(dataset->labels, n, sizeof *dataset->labels, (uint64_t)dataset->n_class);
+}
+
+static uint64_t features_hash(const struct dataset *dataset)
+{
+    int64_t n_node = dataset->n_node, n = n_node * dataset->n_feature;
+    if (dataset->feature_indptr == NULL) {
+        return dataset->features_f16 != NULL
+                   ? bytes_hash(dataset->features_f16, n, sizeof *dataset->features_f16, (uint64_t)dataset->n_feature)
+                   : bytes_hash(dataset->features_f32, n, sizeof *dataset->features_f32, (uint64_t)dataset->n_feature);
+    }
+    int64_t n_value = dataset->feature_indptr[n_node];
+    uint64_t hash = bytes_hash(dataset->feature_indptr, n_node + 1, sizeof *dataset->feature_indptr,
+                               (uint64_t)dataset->n_feature);
+    hash = bytes_hash(dataset->feature_indices, n_value, sizeof *dataset->feature_indices, hash);
+    return bytes_hash(dataset->feature_data, n_value, sizeof *dataset->feature_data, hash);
+}
+
+/* Of the numbers of its nodes. */
+static uint64_t split_hash(const struct dataset *dataset, enum dataset_split split)
+{
+    int64_t node[N_NODE_MOST];
+    int n = 0;
+    XXH3_state_t *state = XXH3_createState();
+    ASSERT(state != NULL);
+    XXH3_64bits_reset(state);
+    for (int64_t v = 0; v < dataset->n_node; v++) {
+        if (dataset_split_has(dataset->split[v], split)) {
+            node[n++] = v;
+        }
+        if (n == N_NODE_MOST || v == dataset->n_node - 1) {
+            XXH3_64bits_update(state, node, (size_t)n * sizeof *node);
+            n = 0;
+        }
+    }
+    uint64_t hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return hash;
+}
+
+void dataset_contents(const struct dataset *dataset, uint64_t out[DATASET_CONTENT_N])
+{
+    out[DATASET_CONTENT_LABELS] = labels_hash(dataset);
+    out[DATASET_CONTENT_FEATURES] = features_hash(dataset);
+    for (int s = 0; s < 3; s++) {
+        out[DATASET_CONTENT_TRAIN + s] = split_hash(dataset, (enum dataset_split)(DATASET_SPLIT_TRAIN + s));
+    }
+    out[DATASET_CONTENT_CLASS_WEIGHTS] = bytes_hash(dataset->class_weight, dataset->n_class, sizeof *dataset->class_weight,
+                                                    (uint64_t)dataset->n_class);
+    for (int i = 0; i < DATASET_CONTENT_N; i++) {
+        out[i] = out[i] != 0 ? out[i] : 1;
+    }
+}
