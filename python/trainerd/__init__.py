@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from .client import Client
+from .connection import Lost
 from .errors import (CannotCreate, DataError, InternalError, Interrupted, IOFailed, JobFileError, MissingInput, OutOfMemory, TrainerdError,
                      TrainingFailed, Unavailable, UsageError)
 from .job import Job
@@ -25,10 +26,14 @@ _LATER = {"from_arrays": "data", "from_dgl": "data", "from_networkx": "data", "f
           "load_into_pyg": "pyg", "pyg_inputs": "pyg", "pyg_model": "pyg"}
 
 __all__ = [
-    "CannotCreate", "Client", "DataError", "IOFailed", "InternalError", "Interrupted", "Job", "JobFileError", "MissingInput",
-    "OutOfMemory", "Result", "TrainerdError", "TrainingFailed", "Unavailable", "UsageError", "__version__", "from_arrays", "from_dgl",
+    "CannotCreate", "Client", "DataError", "IOFailed", "InternalError", "Interrupted", "Job", "JobFileError", "Lost",
+    "MissingInput", "OutOfMemory", "Result", "TrainerdError", "TrainingFailed", "Unavailable", "UsageError", "__version__", "from_arrays", "from_dgl",
     "from_networkx", "from_ogb", "from_pyg", "from_yandex", "job_text", "load_into_pyg", "predict", "pyg_inputs", "pyg_model",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, TypedDict, Unpack, cast
 
 from .connection import Connection, Login, Lost
 from .errors import JobFileError, MissingInput, Unavailable, UsageError
-from .fields import AuditRow, Event, Gpu, JobFields, Shown, User, Version, Workers
+from .fields import ENDED, AuditRow, Event, Gpu, JobFields, Shown, User, Version, Workers
 from .job import Job
 from .toml_text import job_text, settings_of
 
@@ -185,8 +185,12 @@ class Client:
         return cast(Version, self.ask_again("version"))
 
     def cancel(self, job: int | str) -> None:
-        """Stop a job: it saves a checkpoint and ends. The stop is under way when this returns."""
-        self.ask("cancel", job=job)
+        """Stop a job: it saves a checkpoint and ends. The stop is under way when this returns. A job that has ended stays as it is."""
+        try:
+            self.ask("cancel", job=job)
+        except UsageError:
+            if self.status(job)["state"] not in ENDED:
+                raise
 
     def resume(self, job: int | str) -> None:
         """Continue a job that failed or was cancelled, from its checkpoint if there is one."""
