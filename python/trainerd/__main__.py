@@ -5,6 +5,8 @@
     python3 -m trainerd convert ogb ogbn-arxiv data/arxiv        ogb.nodeproppred.NodePropPredDataset(name)
     python3 -m trainerd convert yandex chameleon_filtered.npz data/chameleon
                                                                  an archive of github.com/yandex-research/heterophilous-graphs
+    python3 -m trainerd convert csv edges.csv:nodes.csv data/mine --label club --draw 0.6,0.2,0.2
+                                                                 two tables with a line of headings each
 
     python3 -m trainerd load-into-pyg runs/cora data/cora        a job's folder, its npy folder
 
@@ -51,12 +53,31 @@ def _open(of: Any, **given: str | None) -> Any:
         raise UsageError(f"{of.__name__}: {error}; expected CLASS:NAME") from error
 
 
+def _list(text: str) -> list[str]:
+    return text.split(",")
+
+
+def _label(text: str) -> str | list[str]:
+    return _list(text) if "," in text else text
+
+
+def _shares(text: str) -> list[float]:
+    return [float(share) for share in _list(text)]
+
+
 def convert(asked: argparse.Namespace) -> None:
     from . import data
+    from .graph import Options
+    from .tables import Columns, from_csv
 
-    options = data.Options(numbers=asked.numbers, predict_only=asked.predict_only, overwrite=asked.overwrite)
+    options = Options(numbers=asked.numbers, draw=asked.draw, seed=asked.seed, predict_only=asked.predict_only, overwrite=asked.overwrite)
     kind, _, name = asked.dataset.partition(":")
-    if asked.package == "pyg":
+    columns = {key: getattr(asked, key) for key in Columns.__annotations__ if getattr(asked, key) is not None}
+    if columns and asked.package != "csv":
+        raise UsageError(f"--{next(iter(columns))} names a column of tables, expected csv")
+    if asked.package == "csv":
+        from_csv(kind, name, asked.folder, separator=asked.separator, **{**options, **columns})
+    elif asked.package == "pyg":
         of = _class_of(_package("torch_geometric.datasets", "torch torch_geometric"), kind)
         data.from_pyg(_open(of, root=asked.root, name=name or None)[0], asked.folder, **options)
     elif asked.package == "dgl":
@@ -82,13 +103,22 @@ def parser_make() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"trainerd {VERSION} (Python package)")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     one = commands.add_parser("convert", help="write a data set of another library as an npy folder")
-    one.add_argument("package", choices=("pyg", "dgl", "ogb", "yandex"))
-    one.add_argument("dataset", help="class, or class:name; for ogb the data set's name, for yandex the file")
+    one.add_argument("package", choices=("pyg", "dgl", "ogb", "yandex", "csv"))
+    one.add_argument("dataset", help="class, or class:name; for ogb the data set's name, for yandex the file, for csv EDGES:NODES, two files")
     one.add_argument("folder", help="npy folder to write")
     one.add_argument("--root", default="data/downloads", help="where the package keeps its downloads (data/downloads)")
     one.add_argument("--numbers", action="store_true", help="labels are numbers to be predicted, not classes")
+    one.add_argument("--draw", type=_shares, metavar="TRAIN,VALID,TEST", help="draw the splits: shares of the labelled nodes (0.6,0.2,0.2)")
+    one.add_argument("--seed", type=int, default=1, help="of what is drawn (1)")
     one.add_argument("--predict-only", action="store_true", help="labels and training nodes may be missing")
     one.add_argument("--overwrite", action="store_true", help="replace an older conversion")
+    for key, help in (("source", "of the edges (source)"), ("target", "of the edges (target)"), ("id", "of the nodes, their names (id)"),
+                      ("split", "of the nodes: train, valid, test (split, where there is one)"), ("weight", "of the edges"),
+                      ("relation", "of the edges")):
+        one.add_argument(f"--{key}", metavar="COLUMN", help=f"csv: column {help}")
+    one.add_argument("--label", type=_label, metavar="COLUMN", help="csv: column of the nodes; several, with commas: several labels a node (label)")
+    one.add_argument("--features", type=_list, metavar="COLUMN,...", help="csv: columns of the nodes (all other columns of numbers)")
+    one.add_argument("--separator", default=",", help="csv: between values (,)")
     one.set_defaults(run=convert)
     two = commands.add_parser("load-into-pyg", help="load a job's weights into PyTorch Geometric's modules, and compare logits")
     two.add_argument("run_folder", metavar="run", help="a job's output folder")
