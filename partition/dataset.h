@@ -36,6 +36,8 @@ struct dataset_splits {
     char how[96];     /* … so: "20 training and 30 validation nodes per class" */
 };
 
+#define DATASET_CLASS_NAMES_BYTES 65536 /* of class names in JSON, which results have, too */
+
 struct dataset {
     char name[128];
     bool predicts; /* for a prediction: labels and splits may be missing (dataset_fit_model puts something in their place) */
@@ -76,6 +78,7 @@ struct dataset {
 
     int32_t *labels;     /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
     float *label_rows;   /* n_node × n_class, NaN: unknown; NULL unless multi_label */
+    char *class_names;   /* a JSON list of n_class texts below DATASET_CLASS_NAMES_BYTES; NULL: classes have numbers alone */
     uint8_t *split;      /* n_node: enum dataset_split */
     int64_t n_split[4];  /* nodes by enum dataset_split */
     float *class_weight; /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
@@ -128,10 +131,11 @@ struct dataset_model {
     bool label_input;   /* labels of training nodes are among its input */
     int64_t n_embedded; /* nodes of its graph with a feature column of their own, whose weights are theirs alone; 0: none */
     const char *graph;  /* dataset_fingerprint of its graph; "": not known */
+    const char *class_names; /* as of a dataset; NULL: not known */
 };
 
-/* Make the dataset of a prediction one of the model's classes or outputs: labels that are there are checked, and where there are none, no node
- * has one. errors  STATUS_DATA what the model asks for and what there is · STATUS_NOMEM */
+/* Make the dataset of a prediction one of the model's classes or outputs, with their names (borrowed): labels that are there are checked,
+ * and where there are none, no node has one. errors  STATUS_DATA what the model asks for and what there is · STATUS_NOMEM */
 enum status dataset_fit_model(struct dataset *dataset, const struct dataset_model *model);
 
 /* Copy feature rows as float32: out[r] = features of node[r].
