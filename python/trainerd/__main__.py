@@ -17,15 +17,19 @@ weights, and compares its logits with those of the job.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import inspect
+import os
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from .errors import MissingInput, TrainerdError, TrainingFailed, UsageError
 from .version import VERSION
 
+WHY_MOST = 300  # letters of another library's error
 DIFFERENCE_MOST = 1e-5  # of float32 sums in another order
 
 
@@ -42,15 +46,27 @@ def _class_of(module: ModuleType, name: str) -> Any:
     return getattr(module, name)
 
 
-def _open(of: Any, **given: str | None) -> Any:
-    """Make a data set with those arguments that its class takes."""
+def _open(of: Any, downloads: str, **given: str | None) -> Any:
+    """Make a data set with those arguments that its class takes. Where it cannot be had, no empty folder is left below `downloads`."""
     taken = inspect.signature(of).parameters
     if given["name"] is not None and "name" not in taken:
         raise UsageError(f"{of.__name__} takes no name, expected {of.__name__} alone")
+    made = [folder for folder in (Path(downloads), *Path(downloads).parents) if not folder.exists()]
     try:
         return of(**{key: value for key, value in given.items() if value is not None and key in taken})
     except TypeError as error:
         raise UsageError(f"{of.__name__}: {error}; expected CLASS:NAME") from error
+    except Exception as error:  # of any of the libraries that download, unpack and build
+        _remove_empty(downloads, made)
+        why = " ".join(str(error).split())[:WHY_MOST] or type(error).__name__
+        raise MissingInput(f"{of.__name__} cannot be had: {why}; expected internet, or an earlier download in '{downloads}' (--root)") from error
+
+
+def _remove_empty(root: str, made: list[Path]) -> None:
+    below = [Path(folder) for folder, _, _ in os.walk(root, topdown=False)][:-1]
+    for folder in (*below, *made):
+        with contextlib.suppress(OSError):  # not empty
+            folder.rmdir()
 
 
 def _list(text: str) -> list[str]:
@@ -79,12 +95,13 @@ def convert(asked: argparse.Namespace) -> None:
         from_csv(kind, name, asked.folder, separator=asked.separator, **{**options, **columns})
     elif asked.package == "pyg":
         of = _class_of(_package("torch_geometric.datasets", "torch torch_geometric"), kind)
-        data.from_pyg(_open(of, root=asked.root, name=name or None)[0], asked.folder, **options)
+        data.from_pyg(_open(of, asked.root, root=asked.root, name=name or None)[0], asked.folder, **options)
     elif asked.package == "dgl":
         of = _class_of(_package("dgl.data", "dgl"), kind)
-        data.from_dgl(_open(of, raw_dir=asked.root, name=name or None)[0], asked.folder, **options)
+        data.from_dgl(_open(of, asked.root, raw_dir=asked.root, name=name or None)[0], asked.folder, **options)
     elif asked.package == "ogb":
-        data.from_ogb(_package("ogb.nodeproppred", "ogb").NodePropPredDataset(kind, root=asked.root), asked.folder, **options)
+        of = _package("ogb.nodeproppred", "ogb").NodePropPredDataset
+        data.from_ogb(_open(of, asked.root, name=kind, root=asked.root), asked.folder, **options)
     else:
         data.from_yandex(asked.dataset, asked.folder, **options)
 
@@ -106,7 +123,7 @@ def parser_make() -> argparse.ArgumentParser:
     one.add_argument("package", choices=("pyg", "dgl", "ogb", "yandex", "csv"))
     one.add_argument("dataset", help="class, or class:name; for ogb the data set's name, for yandex the file, for csv EDGES:NODES, two files")
     one.add_argument("folder", help="npy folder to write")
-    one.add_argument("--root", default="data/downloads", help="where the package keeps its downloads (data/downloads)")
+    one.add_argument("--root", default="data/downloads", type=os.path.expanduser, help="where the package keeps its downloads (data/downloads)")
     one.add_argument("--numbers", action="store_true", help="labels are numbers to be predicted, not classes")
     one.add_argument("--draw", type=_shares, metavar="TRAIN,VALID,TEST", help="draw the splits: shares of the labelled nodes (0.6,0.2,0.2)")
     one.add_argument("--seed", type=int, default=1, help="of what is drawn (1)")

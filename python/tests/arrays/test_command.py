@@ -1,6 +1,8 @@
 """python3 -m trainerd convert."""
+import os
 import subprocess
 import sys
+import unittest.mock
 
 import numpy as np
 
@@ -8,11 +10,12 @@ from folders import FolderCase, arrays_in
 
 
 class Convert(FolderCase):
-    def convert(self, code: int, words: str, *arguments: object) -> None:
+    def convert(self, code: int, words: str, *arguments: object) -> str:
         done = subprocess.run([sys.executable, "-m", "trainerd", "convert", *map(str, arguments)], cwd=self.folder, capture_output=True,
                               text=True, check=False)
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertIn(words, done.stderr)
+        return done.stderr
 
     def test_writes_an_archive_with_all_its_splits(self) -> None:
         masks = {"train_masks": [[1, 0, 0], [0, 1, 0]], "val_masks": [[0, 1, 0], [0, 0, 1]], "test_masks": [[0, 0, 1], [1, 0, 0]]}
@@ -34,6 +37,16 @@ class Convert(FolderCase):
         self.convert(2, "KarateClub takes no name", "pyg", "KarateClub:Cora", "x")
         self.convert(2, "expected CLASS:NAME", "pyg", "Planetoid", "x")
         self.convert(2, "invalid choice: 'spektral'", "spektral", "x", "y")
+        self.convert(2, "--weight names a column of tables, expected csv", "pyg", "KarateClub", "x", "--weight", "w")
+        self.convert(2, "argument --draw: invalid", "pyg", "KarateClub", "x", "--draw", "a,b")
+
+    def test_without_internet_says_so_in_a_line_and_leaves_no_folder(self) -> None:
+        nowhere = {"https_proxy": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
+        with unittest.mock.patch.dict(os.environ, nowhere):
+            said = self.convert(66, "trainerd: CoraGraphDataset cannot be had: HTTPSConnectionPool", "dgl", "CoraGraphDataset", "data/cora")
+        self.assertNotIn("Traceback", said)
+        self.assertIn("expected internet, or an earlier download in 'data/downloads' (--root)\n", said)
+        self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_writes_a_data_set_of_pyg_and_one_of_dgl(self) -> None:
         self.convert(0, "", "pyg", "KarateClub", "data/pyg")
