@@ -8,6 +8,7 @@
     python3 -m trainerd convert csv edges.csv:nodes.csv data/mine --label club --draw 0.6,0.2,0.2
                                                                  two tables with a line of headings each
 
+    python3 -m trainerd table runs/cora                          each node's id, class and probabilities as CSV
     python3 -m trainerd load-into-pyg runs/cora data/cora        a job's folder, its npy folder
 
 convert writes a data set of another library as an npy folder; only the package that is named is imported. Where there are several
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import importlib
 import inspect
 import os
@@ -27,6 +29,7 @@ from types import ModuleType
 from typing import Any
 
 from .errors import MissingInput, TrainerdError, TrainingFailed, UsageError
+from .results import Result
 from .version import VERSION
 
 WHY_MOST = 300  # letters of another library's error
@@ -90,7 +93,7 @@ def convert(asked: argparse.Namespace) -> None:
     kind, _, name = asked.dataset.partition(":")
     columns = {key: getattr(asked, key) for key in Columns.__annotations__ if getattr(asked, key) is not None}
     if columns and asked.package != "csv":
-        raise UsageError(f"--{next(iter(columns))} names a column of tables, expected csv")
+        raise UsageError(f"--{next(iter(columns)).replace('_', '-')} names a column of tables, expected csv")
     if asked.package == "csv":
         from_csv(kind, name, asked.folder, separator=asked.separator, **{**options, **columns})
     elif asked.package == "pyg":
@@ -104,6 +107,13 @@ def convert(asked: argparse.Namespace) -> None:
         data.from_ogb(_open(of, asked.root, name=kind, root=asked.root), asked.folder, **options)
     else:
         data.from_yandex(asked.dataset, asked.folder, **options)
+
+
+def table(asked: argparse.Namespace) -> None:
+    columns = Result(asked.run_folder).columns(asked.data)
+    rows = csv.writer(sys.stdout, lineterminator="\n")
+    rows.writerow(columns)
+    rows.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
 def load(asked: argparse.Namespace) -> None:
@@ -135,8 +145,13 @@ def parser_make() -> argparse.ArgumentParser:
         one.add_argument(f"--{key}", metavar="COLUMN", help=f"csv: column {help}")
     one.add_argument("--label", type=_label, metavar="COLUMN", help="csv: column of the nodes; several, with commas: several labels a node (label)")
     one.add_argument("--features", type=_list, metavar="COLUMN,...", help="csv: columns of the nodes (all other columns of numbers)")
+    one.add_argument("--one-hot", type=_list, metavar="COLUMN,...", help="csv: columns of the nodes whose values become a feature each")
     one.add_argument("--separator", default=",", help="csv: between values (,)")
     one.set_defaults(run=convert)
+    table_of = commands.add_parser("table", help="print a row for each node, by names: id, class, probabilities")
+    table_of.add_argument("run_folder", metavar="run", help="a job's output folder")
+    table_of.add_argument("--data", help="the data folder, where it lies elsewhere than when the job ran")
+    table_of.set_defaults(run=table)
     two = commands.add_parser("load-into-pyg", help="load a job's weights into PyTorch Geometric's modules, and compare logits")
     two.add_argument("run_folder", metavar="run", help="a job's output folder")
     two.add_argument("data", help="its npy folder, with edges.npy")
@@ -149,6 +164,9 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser_make().parse_args(arguments)
     try:
         asked.run(asked)
+        sys.stdout.flush()
+    except BrokenPipeError:  # as of `table | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except TrainerdError as error:
         print(f"trainerd: {error}", file=sys.stderr)
         return error.exit_code

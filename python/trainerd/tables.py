@@ -20,7 +20,7 @@ from .arrays import Array, np
 from .errors import DataError, MissingInput, UsageError
 from .graph import Graph, Options, write_graph
 from .names import is_missing, names_of, numbers_of, objects_of
-from .tensors import array_of
+from .tensors import Entries, Rows, array_of, rows_of
 
 Folder = str | os.PathLike[str]
 SPLIT_OF = {"train": "train", "valid": "valid", "val": "valid", "validation": "valid", "test": "test"}
@@ -34,6 +34,7 @@ class Columns(TypedDict, total=False):
     label           of the nodes: classes, as numbers or texts, or numbers to be predicted ("label"); a list of columns: several labels.
                     A node without one has none
     features        of the nodes: a list; default: all other columns that are numbers
+    one_hot         of the nodes: a list of columns, whose values become a feature each: texts, or the id, where nodes have nothing else
     split           of the nodes: 'train', 'valid', 'test' or nothing (default: "split", where there is such a column)
     weight          of the edges
     relation        of the edges: its texts or numbers are relations in their order, for model.kind = "rgcn"
@@ -44,6 +45,7 @@ class Columns(TypedDict, total=False):
     id: str
     label: str | Sequence[str]
     features: Sequence[str] | None
+    one_hot: Sequence[str]
     split: str | None
     weight: str | None
     relation: str | None
@@ -81,16 +83,34 @@ def _are_numbers(column: Array) -> bool:
                                               for value in column.tolist())
 
 
-def _features_of(nodes: Any, given: Sequence[str] | None, others: set[str]) -> Array | None:
+def _dense_of(nodes: Any, given: Sequence[str] | None, others: set[str]) -> Array:
     """Columns of numbers, side by side; without a list all but the others."""
     names = list(given) if given is not None else [name for name in _columns(nodes) if name not in others]
     columns = {name: _column(nodes, name, "nodes", "features") for name in names}
-    if given is None:
-        left_out = [name for name, column in columns.items() if not _are_numbers(column)]
-        columns = {name: column for name, column in columns.items() if name not in left_out}
-        if left_out:
-            warnings.warn(f"columns of the nodes that are no numbers are left out: {', '.join(map(repr, left_out))}", stacklevel=4)
-    return np.stack([_numbers(column, name, "nodes").astype(np.float32) for name, column in columns.items()], 1) if columns else None
+    left_out = [name for name, column in columns.items() if given is None and not _are_numbers(column)]
+    if left_out:
+        warnings.warn(f"columns of the nodes that are no numbers are left out: {', '.join(map(repr, left_out))}; one_hot=[...] (--one-hot) "
+                      "makes a feature of each value", stacklevel=5)
+    found = [_numbers(column, name, "nodes").astype(np.float32) for name, column in columns.items() if name not in left_out]
+    return np.stack(found, 1) if found else np.zeros((len(_column(nodes, _columns(nodes)[0], "nodes", "id")), 0), np.float32)
+
+
+def _features_of(nodes: Any, columns: Columns, others: set[str]) -> Array | Rows | None:
+    """Numbers, and behind them a feature of each value of the columns that are one-hot; None: no features."""
+    one_hot = list(columns.get("one_hot", []))
+    dense = _dense_of(nodes, columns.get("features"), others | set(one_hot))
+    if not one_hot:
+        return dense if dense.shape[1] else None
+    (rows, places), width = np.nonzero(dense), dense.shape[1]
+    entries = [(rows, places, dense[rows, places])]
+    for name in one_hot:
+        values = _column(nodes, name, "nodes", "one-hot").tolist()
+        number = {value: k for k, value in enumerate(dict.fromkeys(value for value in values if not is_missing(value)))}
+        there = np.array([row for row, value in enumerate(values) if not is_missing(value)], np.int64)
+        entries.append((there, np.array([width + number[values[row]] for row in there], np.int64), np.ones(len(there), np.float32)))
+        width += len(number)
+    rows, places, weights = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+    return rows_of(Entries(rows, places, weights, (len(dense), width)))
 
 
 def _splits_of(column: Array, name: str) -> dict[str, Array]:
@@ -127,7 +147,7 @@ def _graph_of(edges: Any, nodes: Any, columns: Columns, options: Options) -> Gra
     split = "split" if split is None and "split" in _columns(nodes) else split
     if split is not None:
         graph.splits = _splits_of(_column(nodes, split, "nodes", "split"), split)
-    graph.features = _features_of(nodes, columns.get("features"), {id, *several, split or id})
+    graph.features = _features_of(nodes, columns, {id, *several, split or id})
     weight, relation = columns.get("weight"), columns.get("relation")
     if weight is not None:
         graph.edge_weight = _numbers(_column(edges, weight, "edges", "weight"), weight, "edges")

@@ -6,6 +6,7 @@ import unittest.mock
 
 import numpy as np
 
+import trainerd
 from folders import FolderCase, arrays_in
 
 
@@ -55,3 +56,19 @@ class Convert(FolderCase):
         self.convert(65, "the graph has no training nodes", "dgl", "KarateClubDataset", "data/dgl")
         self.convert(0, "", "dgl", "KarateClubDataset", "data/dgl", "--predict-only")
         self.assertEqual(arrays_in(self.folder / "data/dgl")["edges"].shape, arrays_in(self.folder / "data/pyg")["edges"].shape)
+
+
+class Table(FolderCase):
+    def test_prints_a_row_for_each_node_by_names(self) -> None:
+        data = trainerd.from_arrays(self.folder / "data", ids=["a", "b", "c"], edges=[["a", "b"], ["b", "c"]], labels=["x", "y, z", "x"],
+                                    features=np.eye(3), train=["a", "b"])
+        done = self.train(data)
+        said = subprocess.run([sys.executable, "-m", "trainerd", "table", str(done.folder)], capture_output=True, text=True, check=True).stdout
+        lines = said.splitlines()
+        self.assertEqual((len(lines), lines[0]), (4, 'id,class,probability,p_x,"p_y, z"'))
+        table = done.table()
+        self.assertEqual(lines[2].split(",")[0], "b")
+        self.assertEqual(float(lines[3].split(",")[-1]), table["p_y, z"][2])
+        ended = subprocess.run(f"{sys.executable} -m trainerd table {done.folder} | true", shell=True, capture_output=True, text=True, check=False)
+        self.assertEqual(ended.stderr, "")
+        self.assertEqual(subprocess.run([sys.executable, "-m", "trainerd", "table", "none"], capture_output=True, check=False).returncode, 66)

@@ -55,6 +55,16 @@ class Tables(FolderCase):
         np.testing.assert_array_equal(ids["node_names"], [5, 6, 7, 2**40])
         np.testing.assert_array_equal(ids["edges"], [[0, 1, 2, 3], [1, 2, 0, 0]])
 
+    def test_may_have_a_feature_of_each_value_of_a_column(self) -> None:
+        folder = self.make(one_hot=["city", "id"], features=["age"])
+        found = arrays_in(folder)
+        self.assertEqual(meta_in(folder)["features"], 1 + 3 + 4)
+        np.testing.assert_array_equal(found["feat_indices"], [0, 1, 4, 0, 2, 5, 0, 1, 6, 0, 3, 7])
+        np.testing.assert_array_equal(found["feat_data"], [30, 1, 1, 41, 1, 1, 25, 1, 1, 19, 1, 1])
+        self.assertEqual(self.train(folder).json["dataset"]["features"], 8)
+        missing = arrays_in(self.make("missing", nodes={"city": ["Rome", None, "Rome", ""]}, one_hot=["city"], features=[]))
+        np.testing.assert_array_equal(missing["feat_indptr"], [0, 1, 1, 2, 2])
+
     def test_that_are_wrong_are_refused_by_their_columns(self) -> None:
         for changed, words in (
                 ({"source": "from"}, "the edges have no column 'from' for source (--source), expected one of 'source', 'target', 'sum', 'how'"),
