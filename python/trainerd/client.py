@@ -129,7 +129,7 @@ class Client:
         given: dict[str, Any] = dict(options)
         given["time_limit_s"] = given.pop("time_limit", None)
         given["submission_id"] = given.get("submission_id") or secrets.token_hex(16)
-        return self.ask_again("submit", config=text, file=file, folder=os.path.abspath(folder if folder is not None else os.getcwd()),
+        return self.ask_again("submit", config=text, file=file, folder=os.path.abspath(os.path.expanduser(folder or os.getcwd())),
                               set=settings, jobs=each, **given)
 
     def job(self, job: int | str) -> Job:
@@ -264,7 +264,7 @@ def _job_of(job: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str]:
     elif isinstance(job, str) and "\n" in job:
         text = job
     else:
-        path = os.fspath(job)
+        path = os.path.expanduser(job)
         file = path[-255:]
         try:
             with open(path, encoding="utf-8", newline="") as opened:

@@ -316,6 +316,7 @@ static enum status read_job(struct coordinator *c)
     } else {
         status = job_load(options->config, options->set, options->n_set, &c->job);
     }
+    status = status == STATUS_OK ? job_home(&c->job) : status;
     if (status != STATUS_OK) {
         return status;
     }

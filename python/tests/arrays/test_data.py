@@ -1,5 +1,6 @@
 """Graphs of other libraries as folders: what is written is what they have, and trainerd trains on it."""
 import os
+import pathlib
 import types
 import unittest.mock
 from typing import Any
@@ -15,6 +16,7 @@ from torch_geometric.data import HeteroData
 from torch_geometric.transforms import ToSparseTensor
 
 import trainerd
+from daemon import PROGRAMS
 from folders import N, FolderCase, arrays_in, json_in, meta_in, random_data
 
 
@@ -292,9 +294,9 @@ class AGraphOfNetworkX(FolderCase):
 
 
 class Arrays(FolderCase):
-    def make(self, folder: str = "made", **changed: Any) -> Any:
+    def make(self, folder: str | pathlib.Path = "made", **changed: Any) -> Any:
         given: dict[str, Any] = {"edges": [[0, 1, 2], [1, 2, 0]], "labels": [0, 1, 0], "features": np.eye(3), "train": [0], "valid": [1], "test": [2]}
-        return trainerd.from_arrays(self.folder / folder, **{**given, **changed})
+        return trainerd.from_arrays(folder if isinstance(folder, pathlib.Path) else self.folder / folder, **{**given, **changed})
 
     def test_are_written_and_train(self) -> None:
         folder = self.make(edge_weight=[0.5, 1, 2], train=np.array([True, False, False]))
@@ -348,7 +350,14 @@ class Arrays(FolderCase):
 
     def test_of_a_home_folder_are_written_there(self) -> None:
         with unittest.mock.patch.dict(os.environ, {"HOME": str(self.folder)}):
-            self.assertEqual(trainerd.from_arrays("~/home", edges=[[0], [0]], labels=[0], train=[0]), self.folder / "home")
+            folder = self.make(pathlib.Path("~/home"))
+            self.assertEqual(folder, self.folder / "home")
+            trained = self.train(folder, dataset={"path": "~/home"})
+            self.assertEqual(trained.json["dataset"]["path"], str(folder.resolve()))
+            program = PROGRAMS / "trainerd"
+            result = trainerd.predict(f"~/runs/{trained.folder.name}", "~/home", program=program, set={"partition.parts": 2}, output="~/out")
+            self.assertEqual(result.folder.resolve(), (self.folder / "out").resolve())
+            np.testing.assert_array_equal(trainerd.Result("~/out").logits(), trained.logits())
 
     def test_that_are_wrong_are_refused_and_leave_nothing(self) -> None:
         for changed, words in (
