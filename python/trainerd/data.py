@@ -256,6 +256,8 @@ def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any
     if names is not None:
         splits = {name: values if values.dtype == bool else numbers_of(values, names, name) for name, values in splits.items()}
         nodes = len(names) if nodes is None else nodes
+    if isinstance(labels, (list, tuple)) and any(isinstance(label, str) for label in labels):
+        labels = objects_of(labels)  # NumPy would make texts of None and NaN
     graph = Graph(ends, _given(labels), None if features is None else features_of(features), weights if edge_weight is None else _given(edge_weight),
                   _given(edge_attr), _given(edge_type), _given(node_type), splits=splits, nodes=nodes, node_names=names)
     return write_graph(graph, folder, **options)

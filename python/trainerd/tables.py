@@ -68,19 +68,26 @@ def _column(table: Any, name: str, what: str, key: str) -> Array:
     return array_of(column.to_numpy() if hasattr(column, "to_numpy") else column)
 
 
-def _numbers(column: Array, name: str, what: str) -> Array:
-    """A column of numbers as float64."""
-    for row, value in enumerate(column.tolist()) if column.dtype.kind not in "iub" else ():
-        if is_missing(value):
-            raise DataError(f"column {name!r} of the {what}: row {row} is empty, expected a number")
-        if not isinstance(value, (int, float)) and not hasattr(value, "__float__"):
-            raise DataError(f"column {name!r} of the {what}: row {row} is {value!r}, expected a number")
-    return column.astype(np.float64)
+def _is_number(value: Any) -> bool:
+    return is_missing(value) or isinstance(value, (int, float)) or hasattr(value, "__float__")
 
 
 def _are_numbers(column: Array) -> bool:
-    return column.dtype.kind in "iufb" or all(is_missing(value) or isinstance(value, (int, float)) or hasattr(value, "__float__")
-                                              for value in column.tolist())
+    """Numbers or missing; times are none."""
+    return column.dtype.kind in "iufb" or (column.dtype.kind not in "mM" and all(map(_is_number, column.tolist())))
+
+
+def _numbers(column: Array, name: str, what: str, *, missing: bool = False) -> Array:
+    """A column of numbers as float64; where they may be `missing`, NaN stands for those."""
+    if column.dtype.kind in "iub":
+        return column.astype(np.float64)
+    values = column.astype(object)
+    for row, value in enumerate(values):
+        if is_missing(value) and not missing:
+            raise DataError(f"column {name!r} of the {what}: row {row} is empty, expected a number")
+        if not _is_number(value) or column.dtype.kind in "mM":
+            raise DataError(f"column {name!r} of the {what}: row {row} is {str(column[row])!r}, expected a number")
+    return np.array([np.nan if is_missing(value) else float(value) for value in values], np.float64)
 
 
 def _dense_of(nodes: Any, given: Sequence[str] | None, others: set[str]) -> Array:
@@ -142,8 +149,9 @@ def _graph_of(edges: Any, nodes: Any, columns: Columns, options: Options) -> Gra
     graph.node_names = names
     several = [label] if isinstance(label, str) else list(label)
     if not options.get("predict_only") or several[0] in _columns(nodes):
-        found = [_column(nodes, name, "nodes", "label") for name in several]
-        graph.labels = found[0] if isinstance(label, str) else np.stack([column.astype(np.float64) for column in found], 1)
+        found = {name: _column(nodes, name, "nodes", "label") for name in several}
+        graph.labels = found[label] if isinstance(label, str) else np.stack([_numbers(column, name, "nodes", missing=True)
+                                                                             for name, column in found.items()], 1)
     split = "split" if split is None and "split" in _columns(nodes) else split
     if split is not None:
         graph.splits = _splits_of(_column(nodes, split, "nodes", "split"), split)

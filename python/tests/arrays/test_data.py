@@ -327,9 +327,10 @@ class Arrays(FolderCase):
             self.assertEqual(json_in(folder, "class_names"), ["x", "y"])
         done = self.train(folder)
         self.assertEqual(done.json["dataset"]["classes"], 2)
-        mixed = self.make("mixed", ids=["1", "b", "c"], edges=np.array([[1], [1]]), train=[1], valid=None, test=None, labels=["x", None, ""])
+        mixed = self.make("mixed", ids=["1", "b", "c"], edges=np.array([[1], [1]]), train=[1], valid=None, test=None, labels=["x", None, float("nan")])
         np.testing.assert_array_equal(arrays_in(mixed)["edges"], [[0], [0]])
         np.testing.assert_array_equal(arrays_in(mixed)["labels"], [0, -1, -1])
+        self.assertEqual(json_in(mixed, "class_names"), ["x"])
         self.make("known", labels=["y", "y", "y"], classes=["z", "y"])
         np.testing.assert_array_equal(arrays_in(self.folder / "known")["labels"], [1, 1, 1])
 

@@ -44,6 +44,8 @@ class Tables(FolderCase):
         found = arrays_in(trainerd.from_pandas(edges, nodes, self.folder / "x", source="from", target="to", id="account", label="kind", split="part",
                                                features=["age"]))
         self.assertEqual((found["features"].tolist(), found["train_idx"].tolist()), ([[30], [41], [25], [19]], [0, 1]))
+        with self.assertWarnsRegex(UserWarning, "no numbers are left out: 'city', 'since'; one_hot="):
+            trainerd.from_pandas(pandas.DataFrame(EDGES), pandas.DataFrame(NODES).assign(since=pandas.Timestamp(0)), self.folder / "times")
         several = arrays_in(self.make("several", nodes={"p": [0, 1, 0, 1], "q": [1.0, None, 0, 1]}, label=["p", "q"], features=["age"]))
         np.testing.assert_array_equal(several["labels"], np.array([[0, 1], [1, np.nan], [0, 0], [1, 1]], np.float32))
         self.assertEqual(json_in(self.folder / "several", "class_names"), ["p", "q"])
@@ -76,6 +78,8 @@ class Tables(FolderCase):
                 ({"features": ["city"]}, "column 'city' of the nodes: row 0 is 'Rome', expected a number"),
                 ({"nodes": {"split": ["train", "dev", None, None]}}, "column 'split' of the nodes: row 1 is 'dev', expected 'train', 'valid', 'test' or"),
                 ({"edges": {"how": ["cash", None, "card", "cash"]}, "relation": "how"}, "column 'how' of the edges: row 1 is empty, expected a relation"),
+                ({"label": ["city", "age"]}, "column 'city' of the nodes: row 0 is 'Rome', expected a number"),
+                ({"nodes": {"age": pandas.to_datetime(["2020-01-01"] * 4)}, "features": ["age"]}, "column 'age' of the nodes: row 0 is '2020-01-01T00"),
                 ({"weight": "how"}, "column 'how' of the edges: row 0 is 'cash', expected a number"),
                 ({"nodes": {"split": [None] * 4}}, "the graph has no training nodes, expected a train mask or split; draw=(0.6, 0.2, 0.2)")):
             with self.subTest(words):
