@@ -143,7 +143,7 @@ def parser_make() -> argparse.ArgumentParser:
                       ("split", "of the nodes: train, valid, test (split, where there is one)"), ("weight", "of the edges"),
                       ("relation", "of the edges")):
         one.add_argument(f"--{key}", metavar="COLUMN", help=f"csv: column {help}")
-    one.add_argument("--label", type=_label, metavar="COLUMN", help="csv: column of the nodes; several, with commas: several labels a node (label)")
+    one.add_argument("--label", type=_label, metavar="COLUMN", help="csv: column of the nodes (label); several, with commas: several labels")
     one.add_argument("--features", type=_list, metavar="COLUMN,...", help="csv: columns of the nodes (all other columns of numbers)")
     one.add_argument("--one-hot", type=_list, metavar="COLUMN,...", help="csv: columns of the nodes whose values become a feature each")
     one.add_argument("--separator", default=",", help="csv: between values (,)")

@@ -72,7 +72,8 @@ def _typed(counts: Mapping[str, int], features: Mapping[str, Any], relations: Re
     graph = Graph(np.concatenate([edges.astype(np.int64) + [[first[head]], [first[tail]]] for (head, _, tail), edges in relations.items()], 1),
                   edge_weight=_typed_weights(relations, weights), edge_attr=_typed_rows(relations, edge_rows),
                   edge_type=np.concatenate([np.full(edges.shape[1], r) for r, edges in enumerate(relations.values())]),
-                  type_names=list(counts), relation_names=["__".join(names) for names in relations], relations=len(relations), nodes=n, node_type=np.repeat(np.arange(len(counts)), list(counts.values())),
+                  type_names=list(counts), relation_names=["__".join(names) for names in relations], relations=len(relations),
+                  nodes=n, node_type=np.repeat(np.arange(len(counts)), list(counts.values())),
                   type_features={k: features_of(features[t]) for k, t in enumerate(counts) if features.get(t) is not None})
     for labelled, given in labels.items():
         values, begin = array_of(given), first[labelled]
@@ -258,8 +259,9 @@ def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any
         nodes = len(names) if nodes is None else nodes
     if isinstance(labels, (list, tuple)) and any(isinstance(label, str) for label in labels):
         labels = objects_of(labels)  # NumPy would make texts of None and NaN
-    graph = Graph(ends, _given(labels), None if features is None else features_of(features), weights if edge_weight is None else _given(edge_weight),
-                  _given(edge_attr), _given(edge_type), _given(node_type), splits=splits, nodes=nodes, node_names=names)
+    weights = weights if edge_weight is None else array_of(edge_weight)
+    graph = Graph(ends, _given(labels), None if features is None else features_of(features), weights, _given(edge_attr),
+                  _given(edge_type), _given(node_type), splits=splits, nodes=nodes, node_names=names)
     return write_graph(graph, folder, **options)
 
 

@@ -30,8 +30,8 @@ _OURS = re.compile(r"(edges|labels|(feat_(t\d+_)?(indptr|indices|data))|feat_t\d
 class Graph:
     """Arrays of one graph. Several node types are numbered one after another.
 
-    edges [2, E] · labels [N] or [N, C], None: none; texts are classes · features [N, F] · edge_attr [E, D] or [E]: features of edges · type_features {type:
-    rows of its nodes} · splits {"train": node numbers, or a mask [N] or [N, splits]} · nodes: N, where neither labels nor features say it
+    edges [2, E] · labels [N] or [N, C], None: none; texts are classes · features [N, F] · edge_attr [E, D] or [E]: features of
+    edges · type_features {type: rows of its nodes} · splits {"train": node numbers, or a mask [N] or [N, splits]} · nodes: N, where neither labels nor features say it
     node_names, relation_names, type_names: of nodes, relations and node types in the order of their numbers
     """
 
@@ -268,7 +268,7 @@ def _edge_arrays(graph: Graph, n_edge: int) -> dict[str, Array]:
 def _drawn(labels: Array | None, shares: Sequence[float], seed: int) -> dict[str, Array]:
     """Splits of the nodes that have a label: of each class these shares, in an order that the seed draws."""
     if len(shares) != len(SPLITS) or min(shares) < 0 or not 0 < shares[0] or sum(shares) > 1 + 1e-9:
-        raise UsageError(f"draw is {tuple(shares)}, expected shares of training, validation and test nodes whose sum is at most 1: (0.6, 0.2, 0.2)")
+        raise UsageError(f"draw is {tuple(shares)}, expected shares of training, validation and test nodes, at most 1 in all: (0.6, 0.2, 0.2)")
     if labels is None:
         raise DataError("draw takes nodes that have a label, and the graph has no labels")
     of_classes = labels.ndim == 1 and labels.dtype.kind == "i"
@@ -292,8 +292,8 @@ def _split_arrays(graph: Graph, n: int, labels: Array | None, options: Options) 
         arrays |= _split(values, n, name)
     if not options.get("predict_only") and not any(arrays[file].any() if file == "train_mask" else arrays[file].size
                                                    for file in ("train_idx", "train_mask") if file in arrays):
-        raise DataError("the graph has no training nodes, expected a train mask or split; draw=(0.6, 0.2, 0.2) (--draw 0.6,0.2,0.2) draws one; "
-                        "predict_only (--predict-only) writes a graph for predictions")
+        raise DataError("the graph has no training nodes, expected a train mask or split; draw=(0.6, 0.2, 0.2) (--draw 0.6,0.2,0.2) draws "
+                        "one; predict_only (--predict-only) writes a graph for predictions")
     return arrays
 
 

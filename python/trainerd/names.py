@@ -29,7 +29,8 @@ def objects_of(values: Iterable[Any]) -> Array:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, (Integral, float)) and not isinstance(value, bool) and value % 1 == 0 and abs(value) < 2**63  # type: ignore[operator]
+    is_number = isinstance(value, (Integral, float)) and not isinstance(value, bool)
+    return is_number and bool(value % 1 == 0 and abs(value) < 2**63)
 
 
 def _plain(values: Any, what: str) -> Array:

@@ -11,9 +11,11 @@ import pandas
 import trainerd
 from folders import FolderCase, arrays_in, json_in, meta_in
 
-EDGES: dict[str, Any] = {"source": ["a1", "b2", "b2", "007"], "target": ["b2", "007", "a1", "a1"], "sum": [1.5, 2.0, 3.0, 0.5], "how": ["cash", "card", "card", "cash"]}
-NODES: dict[str, Any] = {"id": ["a1", "b2", "007", "z"], "age": [30, 41, 25, 19], "city": ["Rome", "Oslo", "Rome", "Bern"], "rich": [True, False, False, True],
-         "label": ["honest", "fraud", "honest", None], "split": ["train", "train", "val", None]}
+EDGES: dict[str, Any] = {"source": ["a1", "b2", "b2", "007"], "target": ["b2", "007", "a1", "a1"],
+                         "sum": [1.5, 2.0, 3.0, 0.5], "how": ["cash", "card", "card", "cash"]}
+NODES: dict[str, Any] = {"id": ["a1", "b2", "007", "z"], "age": [30, 41, 25, 19],
+                         "city": ["Rome", "Oslo", "Rome", "Bern"], "rich": [True, False, False, True],
+                         "label": ["honest", "fraud", "honest", None], "split": ["train", "train", "val", None]}
 
 
 class Tables(FolderCase):
