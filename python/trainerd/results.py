@@ -94,13 +94,16 @@ class Result:
 
     def class_names(self) -> list[str] | None:
         """The classes' names in the order of their numbers, where the data of the training has them."""
-        return cast("list[str] | None", self.json["dataset"].get("class_names"))
+        return cast("list[str] | None", self.json.get("dataset", {}).get("class_names"))
 
     def columns(self, data: str | os.PathLike[str] | None = None) -> dict[str, Array]:
         """The columns of `table`, without pandas."""
         from .nodes import node_columns
-        folder = self.json["dataset"].get("path") if data is None else os.path.expanduser(data)
-        return node_columns(self.logits(), self.json["dataset"], folder if folder is not None and os.path.isdir(folder) else None)
+        dataset = self.json.get("dataset", {})
+        folder = dataset.get("path") if data is None else os.path.expanduser(data)
+        if data is not None and not os.path.isdir(folder):
+            raise MissingInput(f"'{folder}' is not there, expected the data folder")
+        return node_columns(self.logits(), dataset, folder if folder is not None and os.path.isdir(folder) else None)
 
     def table(self, data: str | os.PathLike[str] | None = None) -> Any:
         """A pandas.DataFrame with a row for each node: id, class, probability, and p_<class> of each class; of several labels <label>,

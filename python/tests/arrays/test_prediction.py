@@ -76,6 +76,7 @@ class APrediction(FolderCase):
         self.assertEqual(list(result.table()["id"]), ids)
         self.assertEqual(list(trained.columns()["id"]), list(range(N)))  # its data are gone
         self.assertEqual(list(trained.columns("new")["id"]), ids)
+        self.refused(trainerd.MissingInput, "'gone' is not there, expected the data folder", trained.columns, "gone")
         trainerd.from_arrays("other", labels=["bee"] * N, **arrays)
         self.refused(trainerd.DataError, 'class_names.json has ["bee"], expected ["ant","bee","cow"] as in the training of the model',
                      trainerd.predict, trained.folder, "other", program=PROGRAMS / "trainerd")
