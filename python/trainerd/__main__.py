@@ -89,7 +89,9 @@ def convert(asked: argparse.Namespace) -> None:
     from .graph import Options
     from .tables import Columns, from_csv
 
-    options = Options(numbers=asked.numbers, draw=asked.draw, seed=asked.seed, predict_only=asked.predict_only, overwrite=asked.overwrite)
+    classes = None if asked.classes_of is None else Result(asked.classes_of).class_names()
+    options = Options(numbers=asked.numbers, classes=classes, draw=asked.draw, seed=asked.seed, predict_only=asked.predict_only,
+                      overwrite=asked.overwrite)
     kind, _, name = asked.dataset.partition(":")
     columns = {key: getattr(asked, key) for key in Columns.__annotations__ if getattr(asked, key) is not None}
     if columns and asked.package != "csv":
@@ -137,6 +139,7 @@ def parser_make() -> argparse.ArgumentParser:
     one.add_argument("--numbers", action="store_true", help="labels are numbers to be predicted, not classes")
     one.add_argument("--draw", type=_shares, metavar="TRAIN,VALID,TEST", help="draw the splits: shares of the labelled nodes (0.6,0.2,0.2)")
     one.add_argument("--seed", type=int, default=1, help="of what is drawn (1)")
+    one.add_argument("--classes-of", metavar="RUN", help="labels are the classes of this training's results, which is to predict for the graph")
     one.add_argument("--predict-only", action="store_true", help="labels and training nodes may be missing")
     one.add_argument("--overwrite", action="store_true", help="replace an older conversion")
     for key, help in (("source", "of the edges (source)"), ("target", "of the edges (target)"), ("id", "of the nodes, their names (id)"),

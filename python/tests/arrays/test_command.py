@@ -7,7 +7,7 @@ import unittest.mock
 import numpy as np
 
 import trainerd
-from folders import FolderCase, arrays_in
+from folders import FolderCase, arrays_in, json_in
 
 
 class Convert(FolderCase):
@@ -69,6 +69,11 @@ class Table(FolderCase):
         table = done.table()
         self.assertEqual(lines[2].split(",")[0], "b")
         self.assertEqual(float(lines[3].split(",")[-1]), table["p_y, z"][2])
+        (self.folder / "e.csv").write_text("source,target\n7,8\n", encoding="ascii")
+        (self.folder / "n.csv").write_text("id,label\n7,x\n8,\n", encoding="ascii")
+        subprocess.run([sys.executable, "-m", "trainerd", "convert", "csv", "e.csv:n.csv", "new", "--classes-of", str(done.folder), "--predict-only"],
+                       cwd=self.folder, check=True)
+        self.assertEqual(json_in(self.folder / "new", "class_names"), ["x", "y, z"])
         ended = subprocess.run(f"{sys.executable} -m trainerd table {done.folder} | true", shell=True, capture_output=True, text=True, check=False)
         self.assertEqual(ended.stderr, "")
         self.assertEqual(subprocess.run([sys.executable, "-m", "trainerd", "table", "none"], capture_output=True, check=False).returncode, 66)
