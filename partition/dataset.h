@@ -61,6 +61,7 @@ enum dataset_content {
     DATASET_CONTENT_CLASS_WEIGHTS,
     DATASET_CONTENT_N
 };
+#define DATASET_CLASS_NAMES_BYTES 65536 /* of class names in JSON, which results have, too */
 
 struct dataset {
     char name[128];
@@ -101,9 +102,10 @@ struct dataset {
     uint32_t *feature_indices;    /* columns, ascending and unique in a row */
     float *feature_data;
 
-    int32_t *labels;                  /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
-    float *label_rows;                /* n_node × n_class, NaN: unknown; NULL unless multi_label */
-    uint8_t *split;                   /* n_node: enum dataset_split */
+    int32_t *labels;   /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
+    float *label_rows; /* n_node × n_class, NaN: unknown; NULL unless multi_label */
+    char *class_names; /* a JSON list of n_class texts below DATASET_CLASS_NAMES_BYTES; NULL: classes have numbers alone */
+    uint8_t *split;    /* n_node: enum dataset_split */
     int64_t n_split[DATASET_SPLIT_N]; /* nodes that are in each (dataset_split_has): nodes of VALID_TEST count in three */
     float *class_weight;              /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
     double loss_weight; /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
@@ -155,10 +157,11 @@ struct dataset_model {
     bool label_input;   /* labels of training nodes are among its input */
     int64_t n_embedded; /* nodes of its graph with a feature column of their own, whose weights are theirs alone; 0: none */
     const char *graph;  /* dataset_fingerprint of its graph; "": not known */
+    const char *class_names; /* as of a dataset; NULL: not known */
 };
 
-/* Make the dataset of a prediction one of the model's classes or outputs: labels that are there are checked, and where there are none, no node
- * has one. errors  STATUS_DATA what the model asks for and what there is · STATUS_NOMEM */
+/* Make the dataset of a prediction one of the model's classes or outputs, with their names (borrowed): labels that are there are checked,
+ * and where there are none, no node has one. errors  STATUS_DATA what the model asks for and what there is · STATUS_NOMEM */
 enum status dataset_fit_model(struct dataset *dataset, const struct dataset_model *model);
 
 /* Copy feature rows as float32: out[r] = features of node[r].

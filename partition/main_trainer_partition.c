@@ -231,6 +231,7 @@ static enum status run(const struct request *request)
 {
     struct cut cut = {0};
     enum status status = job_load(request->config, request->set, request->n_set, &cut.job);
+    status = status == STATUS_OK ? job_home(&cut.job) : status;
     if (status == STATUS_OK && cut.job.workers.count == 0) {
         status = cut.job.partition.parts > 0
                      ? STATUS_OK
@@ -264,10 +265,15 @@ static enum status run(const struct request *request)
     return mapped_check(status);
 }
 
-static enum status count_splits(const char *path)
+static enum status count_splits(const char *given)
 {
     int64_t n = 0;
-    enum status status = dataset_count_splits(path, &n);
+    char path[JOB_TEXT_BYTES];
+    bool fits = snprintf(path, sizeof path, "%s", given) < (int)sizeof path;
+    enum status status = fits ? job_home_path("--splits", path)
+                              : status_fail(STATUS_USAGE, "--splits: the path is too long, expected at most %d bytes",
+                                            JOB_TEXT_BYTES - 1);
+    status = status == STATUS_OK ? dataset_count_splits(path, &n) : status;
     if (status == STATUS_OK && (printf("%lld\n", (long long)n) < 0 || fflush(stdout) != 0)) {
         status = status_fail(STATUS_IO, "cannot write to stdout");
     }

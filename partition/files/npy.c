@@ -154,33 +154,41 @@ enum status npy_expect(const struct npy *npy, enum npy_kind kind, int rank, int6
         shape_print(rank, want, wanted, sizeof wanted);
         return status_fail(STATUS_DATA, "%s: has shape %s, expected %s", npy->name, has, wanted);
     }
-    if (npy->by_columns) {
-        return status_fail(STATUS_DATA, "%s: is in Fortran order, expected C order (numpy.ascontiguousarray)", npy->name);
-    }
     return STATUS_OK;
 }
 
-int64_t npy_int(const struct npy *npy, int64_t i)
+/* Where value i lies. */
+static int64_t place(const struct npy *npy, int64_t i)
+{
+    int64_t at = 0;
+    for (int d = npy->rank - 1; d >= 0 && npy->by_columns; d--) {
+        at = at * npy->shape[d] + i % npy->shape[d];
+        i /= npy->shape[d];
+    }
+    return npy->by_columns ? at : i;
+}
+
+int64_t npy_int_stored(const struct npy *npy, int64_t at)
 {
     switch (npy->type) {
     case NPY_TYPE_BOOL:
-        return ((const uint8_t *)npy->data)[i] != 0;
+        return ((const uint8_t *)npy->data)[at] != 0;
     case NPY_TYPE_I8:
-        return ((const int8_t *)npy->data)[i];
+        return ((const int8_t *)npy->data)[at];
     case NPY_TYPE_I16:
-        return ((const int16_t *)npy->data)[i];
+        return ((const int16_t *)npy->data)[at];
     case NPY_TYPE_I32:
-        return ((const int32_t *)npy->data)[i];
+        return ((const int32_t *)npy->data)[at];
     case NPY_TYPE_I64:
-        return ((const int64_t *)npy->data)[i];
+        return ((const int64_t *)npy->data)[at];
     case NPY_TYPE_U8:
-        return ((const uint8_t *)npy->data)[i];
+        return ((const uint8_t *)npy->data)[at];
     case NPY_TYPE_U16:
-        return ((const uint16_t *)npy->data)[i];
+        return ((const uint16_t *)npy->data)[at];
     case NPY_TYPE_U32:
-        return ((const uint32_t *)npy->data)[i];
+        return ((const uint32_t *)npy->data)[at];
     case NPY_TYPE_U64: {
-        uint64_t value = ((const uint64_t *)npy->data)[i];
+        uint64_t value = ((const uint64_t *)npy->data)[at];
         return value > INT64_MAX ? INT64_MAX : (int64_t)value;
     }
     default:
@@ -188,8 +196,14 @@ int64_t npy_int(const struct npy *npy, int64_t i)
     }
 }
 
+int64_t npy_int(const struct npy *npy, int64_t i)
+{
+    return npy_int_stored(npy, place(npy, i));
+}
+
 double npy_real(const struct npy *npy, int64_t i)
 {
+    i = place(npy, i);
     switch (npy->type) {
     case NPY_TYPE_F16:
         return half_to_float(((const uint16_t *)npy->data)[i]);
@@ -198,7 +212,7 @@ double npy_real(const struct npy *npy, int64_t i)
     case NPY_TYPE_F64:
         return ((const double *)npy->data)[i];
     default:
-        return (double)npy_int(npy, i);
+        return (double)npy_int_stored(npy, i);
     }
 }
 

@@ -1,7 +1,7 @@
 /* NumPy's .npy files: a strict header reader over mapped files or bytes in memory, and a writer.
  *
- * Formats 1.0, 2.0 and 3.0, little-endian numbers and booleans, C order. Knows nothing of graphs: readers check
- * shapes with npy_expect.
+ * Formats 1.0, 2.0 and 3.0, little-endian numbers and booleans, C and Fortran order. Knows nothing of graphs: readers
+ * check shapes with npy_expect.
  * source  numpy.lib.format, "NPY format"
  */
 #ifndef PARTITION_NPY_H
@@ -24,7 +24,7 @@ struct npy {
     int rank;
     int64_t shape[NPY_RANK_MOST]; /* 1 past the rank */
     int64_t n_value;
-    bool by_columns; /* Fortran order, and more than one row and column: npy_expect refuses it */
+    bool by_columns; /* Fortran order, and more than one row and column: `data` is not in the order of npy_int and npy_real */
     const void *data;
     void *map; /* what npy_close gives back: a mapping of n_map bytes, or a block (MEMORY_OTHER); NULL: nothing */
     size_t n_map;
@@ -51,16 +51,19 @@ void npy_close(struct npy *npy);
 /* Does the file exist? Any error but "no such file" counts as yes, so that opening it reports the error. */
 bool npy_exists(const char *path);
 
-/* What an array must be, row after row at that. A size below 0 takes any. */
+/* What an array must be. A size below 0 takes any. */
 enum npy_kind { NPY_KIND_INTEGER, NPY_KIND_NUMBER };
 enum status npy_expect(const struct npy *npy, enum npy_kind kind, int rank, int64_t rows, int64_t columns);
 
 bool npy_is_integer(const struct npy *npy); /* booleans count */
 
-/* Value i of the flat array. npy_int on integers and booleans only (uint64 past int64's range reads as INT64_MAX);
- * npy_real on any. */
+/* Value i of the flat array, row after row in either order of the file. npy_int on integers and booleans only (uint64
+ * past int64's range reads as INT64_MAX); npy_real on any. */
 int64_t npy_int(const struct npy *npy, int64_t i);
 double npy_real(const struct npy *npy, int64_t i);
+
+/* npy_int in the file's own order, which takes no division where it is by columns. */
+int64_t npy_int_stored(const struct npy *npy, int64_t at);
 
 /* Write an array in format 1.0.
  *

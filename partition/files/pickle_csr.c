@@ -101,8 +101,9 @@ static enum status matrix_read(const char *name, const struct pickle_tree *tree,
     /* An object array of no dimensions: its state's list has the one object. */
     uint32_t list = is_array(tree, tree->top) ? pickle_item(tree, tree->nodes[tree->top].state, 4) : 0;
     uint32_t matrix = pickle_item(tree, list, 0);
-    if (!made_by(tree, matrix, "scipy.sparse.csr", "scipy.sparse._csr", "csr_matrix")) {
-        return status_fail(STATUS_DATA, "%s: expected one pickled scipy.sparse.csr_matrix", name);
+    if (!made_by(tree, matrix, "scipy.sparse.csr", "scipy.sparse._csr", "csr_matrix") &&
+        !made_by(tree, matrix, "scipy.sparse._arrays", "scipy.sparse._csr", "csr_array")) {
+        return status_fail(STATUS_DATA, "%s: expected one pickled scipy.sparse.csr_matrix or csr_array", name);
     }
     uint32_t shape = member(tree, tree->nodes[matrix].state, "_shape");
     const struct pickle_node *rows = &tree->nodes[pickle_item(tree, shape, 0)];

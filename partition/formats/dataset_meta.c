@@ -1,7 +1,9 @@
 /* See dataset_meta.h. */
 #include "partition/formats/dataset_meta.h"
 
+#include "partition/dataset.h"
 #include "protocol/file.h"
+#include "protocol/log.h"
 #include "protocol/memory.h"
 #include "protocol/printable.h"
 
@@ -98,36 +100,81 @@ static enum status counts_read(struct dataset_meta *meta)
     return status;
 }
 
-enum status dataset_meta_open(const char *folder, struct dataset_meta *out)
+/* A JSON file; *out NULL: it is not there. */
+static enum status json_open(const char *path, const char *expected, json_t **out)
 {
-    struct dataset_meta meta = {0};
     char *text = NULL;
     size_t n = 0;
-    snprintf(meta.path, sizeof meta.path, "%s/meta.json", folder);
-    enum status status = bytes_read(meta.path, &text, &n);
+    *out = NULL;
+    enum status status = bytes_read(path, &text, &n);
     if (status != STATUS_OK) {
-        *out = meta;
         return status == STATUS_NO_INPUT ? STATUS_OK : status;
     }
     json_error_t error;
     if (strlen(text) == n) {
         words_blank(text);
     }
-    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
+    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
     free(text);
-    if (!json_is_object(root)) {
-        json_decref(root);
-        return status_fail(STATUS_DATA, "%s:%d:%d: %s, expected a JSON object", meta.path, error.line, error.column,
-                           root == NULL ? error.text : "not an object");
+    return *out != NULL
+               ? STATUS_OK
+               : status_fail(STATUS_DATA, "%s:%d:%d: %s, expected %s", path, error.line, error.column, error.text, expected);
+}
+
+/* Names of the classes, of which there are as many as meta.json says, where it does. */
+static enum status class_names_read(const char *folder, struct dataset_meta *meta)
+{
+    static const char expected[] = "a JSON list of texts, a name for each class";
+    char path[sizeof meta->path];
+    json_t *names, *name;
+    size_t i;
+    snprintf(path, sizeof path, "%s/class_names.json", folder);
+    enum status status = json_open(path, expected, &names);
+    if (status != STATUS_OK || names == NULL) {
+        return status;
+    }
+    bool fits = json_array_size(names) > 0;
+    json_array_foreach(names, i, name)
+    {
+        fits = fits && json_is_string(name);
+    }
+    int64_t n = (int64_t)json_array_size(names);
+    if (!fits) {
+        status = status_fail(STATUS_DATA, "%s: expected %s", path, expected);
+    } else if (meta->n_class > 0 && meta->n_class != n) {
+        status = status_fail(STATUS_DATA, "%s: has %" PRId64 " names, expected %" PRId64 ", the \"classes\" of meta.json", path,
+                             n, meta->n_class);
+    } else {
+        meta->n_class = n;
+        meta->class_names = json_dumps(names, JSON_COMPACT);
+        ASSERT(meta->class_names != NULL);
+        if (strlen(meta->class_names) >= DATASET_CLASS_NAMES_BYTES) {
+            free(meta->class_names);
+            meta->class_names = NULL;
+        }
+    }
+    json_decref(names);
+    return status;
+}
+
+enum status dataset_meta_open(const char *folder, struct dataset_meta *out)
+{
+    struct dataset_meta meta = {0};
+    json_t *root;
+    snprintf(meta.path, sizeof meta.path, "%s/meta.json", folder);
+    enum status status = json_open(meta.path, "a JSON object", &root);
+    if (status == STATUS_OK && root != NULL && !json_is_object(root)) {
+        status = status_fail(STATUS_DATA, "%s: is not an object, expected a JSON object", meta.path);
     }
     meta.root = root;
     const char *name = json_string_value(json_object_get(root, "name"));
     if (name != NULL) {
         printable_copy(name, meta.name, sizeof meta.name);
     }
-    status = counts_read(&meta);
+    status = status == STATUS_OK ? counts_read(&meta) : status;
+    status = status == STATUS_OK ? class_names_read(folder, &meta) : status;
     if (status != STATUS_OK) {
-        json_decref(root);
+        dataset_meta_close(&meta);
         return status;
     }
     *out = meta;
@@ -137,7 +184,8 @@ enum status dataset_meta_open(const char *folder, struct dataset_meta *out)
 void dataset_meta_close(struct dataset_meta *meta)
 {
     json_decref(meta->root);
-    meta->root = NULL;
+    free(meta->class_names);
+    *meta = (struct dataset_meta){0};
 }
 
 enum status dataset_meta_type_features(const struct dataset_meta *meta, int64_t type, int64_t *out)

@@ -1,4 +1,4 @@
-/* meta.json beside a folder of arrays: what it may tell of their sizes. Anything else in it is free text. */
+/* meta.json beside a folder of arrays: what it may tell of their sizes. Anything else in it is free text. And class_names.json. */
 #ifndef PARTITION_DATASET_META_H
 #define PARTITION_DATASET_META_H
 
@@ -13,13 +13,14 @@ struct dataset_meta {
     int64_t n_relation; /* relations, also such as have no edge; inverse ones that the job adds not counted */
     char name[128];     /* "" for none */
     char path[2048];    /* of the file, for messages */
+    char *class_names;  /* a JSON list of n_class texts; NULL: there are none, or more than DATASET_CLASS_NAMES_BYTES */
     void *root;
 };
 
-/* Read folder/meta.json; NaN and Infinity, which Python writes, stand for nothing.
+/* Read folder/meta.json and folder/class_names.json; NaN and Infinity, which Python writes, stand for nothing.
  *
  *   owns    the caller owns *out: dataset_meta_close
- *   errors  STATUS_DATA not a JSON object (line, column), a count out of range · STATUS_IO
+ *   errors  STATUS_DATA not a JSON object, or list of texts (line, column), a count out of range, other numbers of classes · STATUS_IO
  */
 enum status dataset_meta_open(const char *folder, struct dataset_meta *out);
 void dataset_meta_close(struct dataset_meta *meta);

@@ -262,6 +262,19 @@ static enum status features_load(const struct job *job, const char *folder, cons
     return dataset_npy_is_typed(folder) ? dataset_npy_types_load(job, folder, meta, out) : STATUS_OK;
 }
 
+static enum status class_names_keep(const struct dataset_meta *meta, struct dataset *out)
+{
+    if (meta->class_names == NULL) {
+        return STATUS_OK;
+    }
+    size_t n = strlen(meta->class_names) + 1;
+    enum status status = dataset_store_block(out->store, MEMORY_OTHER, n, 1, &out->class_names);
+    if (status == STATUS_OK) {
+        memcpy(out->class_names, meta->class_names, n);
+    }
+    return status;
+}
+
 enum status dataset_npy_load(const struct job *job, const char *path, struct dataset *out)
 {
     struct dataset_meta meta;
@@ -288,6 +301,7 @@ enum status dataset_npy_load(const struct job *job, const char *path, struct dat
     if (status == STATUS_OK && has_labels) {
         status = dataset_labels(&labels, false, meta.n_class, out);
     }
+    status = status == STATUS_OK ? class_names_keep(&meta, out) : status;
     npy_close(&labels);
     dataset_meta_close(&meta);
     return status == STATUS_OK ? dataset_npy_splits_load(job, path, out) : status;

@@ -56,7 +56,8 @@ static bool is_read(const char *name)
 {
     static const char *const names[] = {"edges.npy",     "indptr.npy",      "indices.npy",   "edge_type.npy",
                                         "edge_attr.npy", "edge_weight.npy", "features.npy",  "feat_indptr.npy",
-                                        "feat_data.npy", "labels.npy",      "node_type.npy", "feat_indices.npy"};
+                                        "feat_data.npy", "labels.npy",      "node_type.npy", "feat_indices.npy",
+                                        "node_names.npy"}; /* of those who look at predictions */
     bool any = is_of_type(name);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         any = any || strcmp(name, names[i]) == 0;

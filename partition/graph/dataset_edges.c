@@ -19,17 +19,15 @@ static enum status pairs_read(void *self, int64_t first, int64_t n, int64_t *sou
 {
     const struct npy *edges = self;
     for (int64_t i = 0; i < n; i++) {
-        source[i] = npy_int(edges, 2 * (first + i));
-        destination[i] = npy_int(edges, 2 * (first + i) + 1);
+        source[i] = npy_int_stored(edges, 2 * (first + i));
+        destination[i] = npy_int_stored(edges, 2 * (first + i) + 1);
     }
     return STATUS_OK;
 }
 
 enum status edge_source_list(const struct npy *edges, struct edge_source *out)
 {
-    struct npy either_order = *edges;
-    either_order.by_columns = false;
-    enum status status = npy_expect(&either_order, NPY_KIND_INTEGER, 2, 2, -1);
+    enum status status = npy_expect(edges, NPY_KIND_INTEGER, 2, 2, -1);
     if (status != STATUS_OK && edges->rank == 2 && edges->shape[0] != 2 && edges->shape[1] == 2) {
         status = status_fail(status, "%s; it has a row for each edge: transpose it", status_reason());
     }

@@ -54,7 +54,7 @@ enum status dataset_features_dense(const struct job *job, struct npy *npy, struc
         return features_fail_not_finite(npy, bad / out->n_feature, bad % out->n_feature, bad);
     }
     bool normalize = job->dataset.normalize_features == JOB_NORMALIZE_ROW;
-    bool half = npy->type == NPY_TYPE_F16 && !normalize;
+    bool as_it_lies = !normalize && !npy->by_columns, half = npy->type == NPY_TYPE_F16 && as_it_lies;
     int64_t dense_bytes = npy->n_value * (half ? 2 : 4);
     int64_t sparse_bytes = 8 * (out->n_node + 1) + 8 * n_nonzero;
     if (sparse_bytes <= dense_bytes / 2) {
@@ -63,7 +63,7 @@ enum status dataset_features_dense(const struct job *job, struct npy *npy, struc
             features_csr_normalize(out);
         }
         npy_close(npy);
-    } else if (half || (npy->type == NPY_TYPE_F32 && !normalize)) {
+    } else if (half || (npy->type == NPY_TYPE_F32 && as_it_lies)) {
         out->features_f16 = half ? npy->data : NULL;
         out->features_f32 = half ? NULL : npy->data;
         dataset_store_keep(out->store, npy);

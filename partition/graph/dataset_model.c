@@ -118,13 +118,26 @@ static enum status label_input_check(const struct dataset *dataset, const struct
                      dataset->name, model->folder);
 }
 
+/* Classes are numbers in both: another order of the names would be another meaning. */
+static enum status names_check(const struct dataset *dataset, const struct dataset_model *model)
+{
+    if (dataset->class_names == NULL || model->class_names == NULL || strcmp(dataset->class_names, model->class_names) == 0) {
+        return STATUS_OK;
+    }
+    return status_fail(STATUS_DATA,
+                       "dataset '%s': class_names.json has %.200s, expected %.200s as in the training of the model in '%s'",
+                       dataset->name, dataset->class_names, model->class_names, model->folder);
+}
+
 enum status dataset_fit_model(struct dataset *dataset, const struct dataset_model *model)
 {
     bool has_labels = dataset->labels != NULL || dataset->label_rows != NULL;
     enum status status = features_check(dataset, model);
     status = status == STATUS_OK ? embeddings_check(dataset, model) : status;
+    status = status == STATUS_OK ? names_check(dataset, model) : status;
     status = status == STATUS_OK && has_labels ? labels_check(dataset, model) : status;
     status = status == STATUS_OK && !has_labels ? labels_make(dataset, model) : status;
     dataset->n_class = model->n_class;
+    dataset->class_names = model->class_names != NULL ? (char *)model->class_names : dataset->class_names;
     return status == STATUS_OK ? label_input_check(dataset, model) : status;
 }

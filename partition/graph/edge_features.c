@@ -54,7 +54,7 @@ enum status edge_features_take(struct npy *npy, struct dataset *out)
                            "%s: has %" PRId64 " rows, expected at most %" PRId64 " where there are %" PRId64 " nodes",
                            npy->name, out->n_edge_row, (int64_t)UINT32_MAX - out->n_node, out->n_node);
     }
-    if (npy->type == NPY_TYPE_F32) {
+    if (npy->type == NPY_TYPE_F32 && !npy->by_columns) {
         out->edge_features = npy->data;
         dataset_store_keep(out->store, npy);
         return STATUS_OK;

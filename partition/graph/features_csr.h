@@ -14,7 +14,8 @@
 /* Every value as float; the common type first. */
 static inline float features_value(const struct npy *npy, int64_t i)
 {
-    return npy->type == NPY_TYPE_F32 ? ((const float *)npy->data)[i] : (float)npy_real(npy, i);
+    bool as_it_lies = npy->type == NPY_TYPE_F32 && !npy->by_columns;
+    return as_it_lies ? ((const float *)npy->data)[i] : (float)npy_real(npy, i);
 }
 
 /* All values as floats, in a block of the store. errors  STATUS_NOMEM */

@@ -79,6 +79,12 @@ enum status job_load_file(int file, const char *origin, const char *const *set, 
 enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
                           struct job *out);
 
+/* Put this process's home folder ($HOME) in the place of "~" and "~/" where paths of files and folders begin with it: all but output.dir,
+ * which the daemon has to know, and workers.program, which is another machine's. job_home_path: in one path; `key` names it in messages.
+ * errors  STATUS_CONFIG no home folder, a path that is too long */
+enum status job_home(struct job *job);
+enum status job_home_path(const char *key, char path[JOB_TEXT_BYTES]);
+
 /* Remarks of the last load on this thread that are no errors: whole lines, "FILE:LINE:COLUMN: KEY is not used: …"; "" for nothing. */
 const char *job_remarks(void);
 

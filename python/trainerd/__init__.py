@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from .client import Client
+from .connection import Lost
 from .errors import (CannotCreate, DataError, InternalError, Interrupted, IOFailed, JobFileError, MissingInput, OutOfMemory, TrainerdError,
                      TrainingFailed, Unavailable, UsageError)
 from .job import Job
@@ -19,16 +20,22 @@ from .version import VERSION as __version__
 if TYPE_CHECKING:
     from .data import from_arrays, from_dgl, from_networkx, from_ogb, from_pyg, from_yandex
     from .pyg import load_into_pyg, pyg_inputs, pyg_model
+    from .tables import from_csv, from_pandas
 
 # Imported when they are first used.
-_LATER = {"from_arrays": "data", "from_dgl": "data", "from_networkx": "data", "from_ogb": "data", "from_pyg": "data", "from_yandex": "data",
-          "load_into_pyg": "pyg", "pyg_inputs": "pyg", "pyg_model": "pyg"}
+_LATER = {"from_arrays": "data", "from_csv": "tables", "from_dgl": "data", "from_networkx": "data", "from_ogb": "data",
+          "from_pandas": "tables", "from_pyg": "data", "from_yandex": "data", "load_into_pyg": "pyg", "pyg_inputs": "pyg", "pyg_model": "pyg"}
 
 __all__ = [
-    "CannotCreate", "Client", "DataError", "IOFailed", "InternalError", "Interrupted", "Job", "JobFileError", "MissingInput",
-    "OutOfMemory", "Result", "TrainerdError", "TrainingFailed", "Unavailable", "UsageError", "__version__", "from_arrays", "from_dgl",
-    "from_networkx", "from_ogb", "from_pyg", "from_yandex", "job_text", "load_into_pyg", "predict", "pyg_inputs", "pyg_model",
+    "CannotCreate", "Client", "DataError", "IOFailed", "InternalError", "Interrupted", "Job", "JobFileError", "Lost",
+    "MissingInput", "OutOfMemory", "Result", "TrainerdError", "TrainingFailed", "Unavailable", "UsageError", "__version__",
+    "from_arrays", "from_csv", "from_dgl", "from_networkx", "from_ogb", "from_pandas", "from_pyg", "from_yandex", "job_text",
+    "load_into_pyg", "predict", "pyg_inputs", "pyg_model",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,10 @@
     python3 -m trainerd convert ogb ogbn-arxiv data/arxiv        ogb.nodeproppred.NodePropPredDataset(name)
     python3 -m trainerd convert yandex chameleon_filtered.npz data/chameleon
                                                                  an archive of github.com/yandex-research/heterophilous-graphs
+    python3 -m trainerd convert csv edges.csv:nodes.csv data/mine --label club --draw 0.6,0.2,0.2
+                                                                 two tables with a line of headings each
 
+    python3 -m trainerd table runs/cora                          each node's id, class and probabilities as CSV
     python3 -m trainerd load-into-pyg runs/cora data/cora        a job's folder, its npy folder
 
 convert writes a data set of another library as an npy folder; only the package that is named is imported. Where there are several
@@ -15,15 +18,21 @@ weights, and compares its logits with those of the job.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import csv
 import importlib
 import inspect
+import os
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from .errors import MissingInput, TrainerdError, TrainingFailed, UsageError
+from .results import Result
 from .version import VERSION
 
+WHY_MOST = 300  # letters of another library's error
 DIFFERENCE_MOST = 1e-5  # of float32 sums in another order
 
 
@@ -40,32 +49,73 @@ def _class_of(module: ModuleType, name: str) -> Any:
     return getattr(module, name)
 
 
-def _open(of: Any, **given: str | None) -> Any:
-    """Make a data set with those arguments that its class takes."""
+def _open(of: Any, downloads: str, **given: str | None) -> Any:
+    """Make a data set with those arguments that its class takes. Where it cannot be had, no empty folder is left below `downloads`."""
     taken = inspect.signature(of).parameters
     if given["name"] is not None and "name" not in taken:
         raise UsageError(f"{of.__name__} takes no name, expected {of.__name__} alone")
+    made = [folder for folder in (Path(downloads), *Path(downloads).parents) if not folder.exists()]
     try:
         return of(**{key: value for key, value in given.items() if value is not None and key in taken})
     except TypeError as error:
         raise UsageError(f"{of.__name__}: {error}; expected CLASS:NAME") from error
+    except Exception as error:  # of any of the libraries that download, unpack and build
+        _remove_empty(downloads, made)
+        why = " ".join(str(error).split())[:WHY_MOST] or type(error).__name__
+        raise MissingInput(f"{of.__name__} cannot be had: {why}; expected internet, or an earlier download in '{downloads}' (--root)") from error
+
+
+def _remove_empty(root: str, made: list[Path]) -> None:
+    below = [Path(folder) for folder, _, _ in os.walk(root, topdown=False)][:-1]
+    for folder in (*below, *made):
+        with contextlib.suppress(OSError):  # not empty
+            folder.rmdir()
+
+
+def _list(text: str) -> list[str]:
+    return text.split(",")
+
+
+def _label(text: str) -> str | list[str]:
+    return _list(text) if "," in text else text
+
+
+def _shares(text: str) -> list[float]:
+    return [float(share) for share in _list(text)]
 
 
 def convert(asked: argparse.Namespace) -> None:
     from . import data
+    from .graph import Options
+    from .tables import Columns, from_csv
 
-    options = data.Options(numbers=asked.numbers, predict_only=asked.predict_only, overwrite=asked.overwrite)
+    classes = None if asked.classes_of is None else Result(asked.classes_of).class_names()
+    options = Options(numbers=asked.numbers, classes=classes, draw=asked.draw, seed=asked.seed, predict_only=asked.predict_only,
+                      overwrite=asked.overwrite)
     kind, _, name = asked.dataset.partition(":")
-    if asked.package == "pyg":
+    columns = {key: getattr(asked, key) for key in Columns.__annotations__ if getattr(asked, key) is not None}
+    if columns and asked.package != "csv":
+        raise UsageError(f"--{next(iter(columns)).replace('_', '-')} names a column of tables, expected csv")
+    if asked.package == "csv":
+        from_csv(kind, name, asked.folder, separator=asked.separator, **{**options, **columns})
+    elif asked.package == "pyg":
         of = _class_of(_package("torch_geometric.datasets", "torch torch_geometric"), kind)
-        data.from_pyg(_open(of, root=asked.root, name=name or None)[0], asked.folder, **options)
+        data.from_pyg(_open(of, asked.root, root=asked.root, name=name or None)[0], asked.folder, **options)
     elif asked.package == "dgl":
         of = _class_of(_package("dgl.data", "dgl"), kind)
-        data.from_dgl(_open(of, raw_dir=asked.root, name=name or None)[0], asked.folder, **options)
+        data.from_dgl(_open(of, asked.root, raw_dir=asked.root, name=name or None)[0], asked.folder, **options)
     elif asked.package == "ogb":
-        data.from_ogb(_package("ogb.nodeproppred", "ogb").NodePropPredDataset(kind, root=asked.root), asked.folder, **options)
+        of = _package("ogb.nodeproppred", "ogb").NodePropPredDataset
+        data.from_ogb(_open(of, asked.root, name=kind, root=asked.root), asked.folder, **options)
     else:
         data.from_yandex(asked.dataset, asked.folder, **options)
+
+
+def table(asked: argparse.Namespace) -> None:
+    columns = Result(asked.run_folder).columns(asked.data)
+    rows = csv.writer(sys.stdout, lineterminator="\n")
+    rows.writerow(columns)
+    rows.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
 def load(asked: argparse.Namespace) -> None:
@@ -82,14 +132,29 @@ def parser_make() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"trainerd {VERSION} (Python package)")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     one = commands.add_parser("convert", help="write a data set of another library as an npy folder")
-    one.add_argument("package", choices=("pyg", "dgl", "ogb", "yandex"))
-    one.add_argument("dataset", help="class, or class:name; for ogb the data set's name, for yandex the file")
+    one.add_argument("package", choices=("pyg", "dgl", "ogb", "yandex", "csv"))
+    one.add_argument("dataset", help="class, or class:name; for ogb the data set's name, for yandex the file, for csv EDGES:NODES, two files")
     one.add_argument("folder", help="npy folder to write")
-    one.add_argument("--root", default="data/downloads", help="where the package keeps its downloads (data/downloads)")
+    one.add_argument("--root", default="data/downloads", type=os.path.expanduser, help="where the package keeps its downloads (data/downloads)")
     one.add_argument("--numbers", action="store_true", help="labels are numbers to be predicted, not classes")
+    one.add_argument("--draw", type=_shares, metavar="TRAIN,VALID,TEST", help="draw the splits: shares of the labelled nodes (0.6,0.2,0.2)")
+    one.add_argument("--seed", type=int, default=1, help="of what is drawn (1)")
+    one.add_argument("--classes-of", metavar="RUN", help="labels are the classes of this training's results, which is to predict for the graph")
     one.add_argument("--predict-only", action="store_true", help="labels and training nodes may be missing")
     one.add_argument("--overwrite", action="store_true", help="replace an older conversion")
+    for key, help in (("source", "of the edges (source)"), ("target", "of the edges (target)"), ("id", "of the nodes, their names (id)"),
+                      ("split", "of the nodes: train, valid, test (split, where there is one)"), ("weight", "of the edges"),
+                      ("relation", "of the edges")):
+        one.add_argument(f"--{key}", metavar="COLUMN", help=f"csv: column {help}")
+    one.add_argument("--label", type=_label, metavar="COLUMN", help="csv: column of the nodes (label); several, with commas: several labels")
+    one.add_argument("--features", type=_list, metavar="COLUMN,...", help="csv: columns of the nodes (all other columns of numbers)")
+    one.add_argument("--one-hot", type=_list, metavar="COLUMN,...", help="csv: columns of the nodes whose values become a feature each")
+    one.add_argument("--separator", default=",", help="csv: between values (,)")
     one.set_defaults(run=convert)
+    table_of = commands.add_parser("table", help="print a row for each node, by names: id, class, probabilities")
+    table_of.add_argument("run_folder", metavar="run", help="a job's output folder")
+    table_of.add_argument("--data", help="the data folder, where it lies elsewhere than when the job ran")
+    table_of.set_defaults(run=table)
     two = commands.add_parser("load-into-pyg", help="load a job's weights into PyTorch Geometric's modules, and compare logits")
     two.add_argument("run_folder", metavar="run", help="a job's output folder")
     two.add_argument("data", help="its npy folder, with edges.npy")
@@ -102,6 +167,9 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser_make().parse_args(arguments)
     try:
         asked.run(asked)
+        sys.stdout.flush()
+    except BrokenPipeError:  # as of `table | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except TrainerdError as error:
         print(f"trainerd: {error}", file=sys.stderr)
         return error.exit_code

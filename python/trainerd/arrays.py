@@ -11,7 +11,7 @@ try:
     import numpy as np
     import numpy.typing as npt
 except ImportError as missing:
-    raise MissingInput("arrays need NumPy: pip install numpy") from missing
+    raise MissingInput("arrays need NumPy: pip install numpy, or on Debian apt install python3-numpy") from missing
 
 Array = npt.NDArray[Any]
 

@@ -14,7 +14,7 @@ from typing import Any, TypedDict, Unpack, cast
 
 from .connection import Connection, Login, Lost
 from .errors import JobFileError, MissingInput, Unavailable, UsageError
-from .fields import AuditRow, Event, Gpu, JobFields, Shown, User, Version, Workers
+from .fields import ENDED, AuditRow, Event, Gpu, JobFields, Shown, User, Version, Workers
 from .job import Job
 from .toml_text import job_text, settings_of
 
@@ -129,7 +129,7 @@ class Client:
         given: dict[str, Any] = dict(options)
         given["time_limit_s"] = given.pop("time_limit", None)
         given["submission_id"] = given.get("submission_id") or secrets.token_hex(16)
-        return self.ask_again("submit", config=text, file=file, folder=os.path.abspath(folder if folder is not None else os.getcwd()),
+        return self.ask_again("submit", config=text, file=file, folder=os.path.abspath(os.path.expanduser(folder or os.getcwd())),
                               set=settings, jobs=each, **given)
 
     def job(self, job: int | str) -> Job:
@@ -185,8 +185,12 @@ class Client:
         return cast(Version, self.ask_again("version"))
 
     def cancel(self, job: int | str) -> None:
-        """Stop a job: it saves a checkpoint and ends. The stop is under way when this returns."""
-        self.ask("cancel", job=job)
+        """Stop a job: it saves a checkpoint and ends. The stop is under way when this returns. A job that has ended stays as it is."""
+        try:
+            self.ask("cancel", job=job)
+        except UsageError:
+            if self.status(job)["state"] not in ENDED:
+                raise
 
     def resume(self, job: int | str) -> None:
         """Continue a job that failed or was cancelled, from its checkpoint if there is one."""
@@ -260,7 +264,7 @@ def _job_of(job: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str]:
     elif isinstance(job, str) and "\n" in job:
         text = job
     else:
-        path = os.fspath(job)
+        path = os.path.expanduser(job)
         file = path[-255:]
         try:
             with open(path, encoding="utf-8", newline="") as opened:

@@ -10,24 +10,15 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from .arrays import Array, np
 from .errors import DataError, MissingInput
-from .graph import SPLITS, Graph, write_graph
-from .tensors import adjacent_edges, array_of, features_of
+from .graph import SPLITS, Graph, Options, write_graph
+from .names import names_of, numbers_of, objects_of
+from .tensors import adjacent_edges, array_of, features_of, is_sparse, matrix_edges
 
 Folder = str | os.PathLike[str]
-
-
-class Options(TypedDict, total=False):
-    """Of every conversion. name: the data set's, by default the folder's. numbers: labels are numbers to be predicted, not classes.
-    predict_only: labels and training nodes may be missing. overwrite: replace an older conversion."""
-
-    name: str | None
-    numbers: bool
-    predict_only: bool
-    overwrite: bool
 
 
 # Names of masks, of which the first that is there is read.
@@ -52,32 +43,36 @@ def _masks(store: Any, get: Any) -> dict[str, Array]:
     return {split: _mask(get(store, name)) for split, name in found.items() if name is not None}
 
 
-def _typed_rows(relations: list[tuple[str, str, Array]], rows: list[Any]) -> Array | None:
+# (head, relation, tail): edges [2, E].
+Relations = dict[tuple[str, str, str], Array]
+
+
+def _typed_rows(relations: Relations, rows: list[Any]) -> Array | None:
     """Features of edges, one relation's behind another's: of graphs in which all relations have them, as many columns each."""
     found = [_given(of) for of in rows]
     widths = {None if of is None else of.shape[1:] for of in found}
     if len(widths) > 1:
         lacks = next((r for r, of in zip(relations, found, strict=True) if of is None), None)
-        why = "they have different columns" if lacks is None else f"the edges from {lacks[0]} to {lacks[1]} have none"
+        why = "they have different columns" if lacks is None else f"the edges from {lacks[0]} to {lacks[2]} have none"
         warnings.warn(f"features of edges are not kept: expected some of each relation, as many columns, and {why}", stacklevel=4)
     return np.concatenate([of for of in found if of is not None]) if len(widths) == 1 and None not in widths else None
 
 
-def _typed_weights(relations: list[tuple[str, str, Array]], weights: list[Any]) -> Array | None:
+def _typed_weights(relations: Relations, weights: list[Any]) -> Array | None:
     """Weights of edges, one relation's behind another's: 1 for those of relations without. None where no relation has any."""
     found = [_given(of) for of in weights]
     if all(of is None for of in found):
         return None
     all_weights: Array = np.concatenate([np.ones(edges.shape[1], np.float32) if of is None else of.reshape(-1)
-                                         for (_, _, edges), of in zip(relations, found, strict=True)])
+                                         for edges, of in zip(relations.values(), found, strict=True)])
     return all_weights
 
 
-def _typed(counts: Mapping[str, int], features: Mapping[str, Any], relations: list[tuple[str, str, Array]], labels: Mapping[str, Any],
+def _typed(counts: Mapping[str, int], features: Mapping[str, Any], relations: Relations, labels: Mapping[str, Any],
            splits: Mapping[str, Mapping[str, Array]], edge_rows: list[Any], weights: list[Any]) -> Graph:
     """One graph of several node types, numbered one after another in the order of counts.
 
-    counts {type: nodes}, features {type: rows or None}, relations [(head, tail, edges [2, E])], labels {type: labels} of at most one
+    counts {type: nodes}, features {type: rows or None}, relations {(head, relation, tail): edges [2, E]}, labels {type: labels} of at most one
     type, splits {"train": {type: nodes or mask}, ...}, edge_rows [features of a relation's edges, or None],
     weights [of a relation's edges, or None]
     """
@@ -85,9 +80,11 @@ def _typed(counts: Mapping[str, int], features: Mapping[str, Any], relations: li
     first = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
     if len(labels) > 1:
         raise DataError(f"{len(labels)} node types have labels ({', '.join(labels)}), expected one")
-    graph = Graph(np.concatenate([edges.astype(np.int64) + [[first[head]], [first[tail]]] for head, tail, edges in relations], 1),
-                  edge_weight=_typed_weights(relations, weights), edge_attr=_typed_rows(relations, edge_rows), edge_type=np.concatenate([np.full(edges.shape[1], r) for r, (_, _, edges) in enumerate(relations)]),
-                  relations=len(relations), nodes=n, node_type=np.repeat(np.arange(len(counts)), list(counts.values())),
+    graph = Graph(np.concatenate([edges.astype(np.int64) + [[first[head]], [first[tail]]] for (head, _, tail), edges in relations.items()], 1),
+                  edge_weight=_typed_weights(relations, weights), edge_attr=_typed_rows(relations, edge_rows),
+                  edge_type=np.concatenate([np.full(edges.shape[1], r) for r, edges in enumerate(relations.values())]),
+                  type_names=list(counts), relation_names=["__".join(names) for names in relations], relations=len(relations),
+                  nodes=n, node_type=np.repeat(np.arange(len(counts)), list(counts.values())),
                   type_features={k: features_of(features[t]) for k, t in enumerate(counts) if features.get(t) is not None})
     for labelled, given in labels.items():
         values, begin = array_of(given), first[labelled]
@@ -128,7 +125,7 @@ def pyg_graph(data: Any) -> Graph:
             for name, mask in _masks(store, _get).items():
                 splits[name][t] = mask
         edges_of = [_pyg_edges(data[e]) for e in data.edge_types]
-        relations = [(e[0], e[2], edges) for e, (edges, _) in zip(data.edge_types, edges_of, strict=True)]
+        relations = {tuple(e): edges for e, (edges, _) in zip(data.edge_types, edges_of, strict=True)}
         return _typed({t: int(s.num_nodes) for t, s in stores.items()}, {t: _get(s, "x") for t, s in stores.items()}, relations,
                       {t: s.y for t, s in stores.items() if _get(s, "y") is not None}, splits,
                       [_get(data[e], "edge_attr") for e in data.edge_types], [weights for _, weights in edges_of])
@@ -163,7 +160,7 @@ def dgl_graph(graph: Any) -> Graph:
         for t, store in stores.items():
             for name, values in _masks(store, lambda s, key: s.get(key)).items():
                 splits[name][t] = values
-        relations = [(e[0], e[2], np.stack([array_of(end) for end in graph.edges(etype=e)])) for e in graph.canonical_etypes]
+        relations = {tuple(e): np.stack([array_of(end) for end in graph.edges(etype=e)]) for e in graph.canonical_etypes}
         return _typed({t: int(graph.num_nodes(t)) for t in graph.ntypes}, {t: s.get("feat") for t, s in stores.items()}, relations,
                       {t: s["label"] for t, s in stores.items() if "label" in s}, splits,
                       [graph.edges[e].data.get("feat") for e in graph.canonical_etypes],
@@ -208,7 +205,7 @@ def from_ogb(dataset: Any, folder: Folder, **options: Unpack[Options]) -> Path:
         return write_graph(graph, folder, **options)
     data, labels = first
     if "edge_index" not in data:
-        relations = [(e[0], e[2], array_of(edges)) for e, edges in data["edge_index_dict"].items()]
+        relations = {tuple(e): array_of(edges) for e, edges in data["edge_index_dict"].items()}
         named = {name: {t: array_of(of) for t, of in nodes.items()} for name, nodes in splits.items()}
         rows = data.get("edge_feat_dict") or {}
         typed = _typed(data["num_nodes_dict"], data.get("node_feat_dict") or {}, relations, labels, named,
@@ -227,7 +224,7 @@ def from_yandex(file: Folder, folder: Folder, **options: Unpack[Options]) -> Pat
     """A .npz archive of github.com/yandex-research/heterophilous-graphs: edges [E, 2], node_features, node_labels, and train_masks,
     val_masks, test_masks [splits, N]. Both directions of each edge are written."""
     try:
-        with np.load(file, allow_pickle=False) as arrays:
+        with np.load(os.path.expanduser(file), allow_pickle=False) as arrays:
             edges = arrays["edges"].T
             graph = Graph(np.unique(np.concatenate([edges, edges[::-1]], 1), axis=1), arrays["node_labels"], arrays["node_features"],
                           splits={split: _mask(arrays[mask + "s"].T) for split, mask in SPLITS.items()})
@@ -242,69 +239,103 @@ def _given(value: Any) -> Array | None:
     return None if value is None else array_of(value)
 
 
+def _list_edges(edges: Any, names: Array | None) -> tuple[Array, Array | None]:
+    """Edges [2, E] by numbers, and their weights or None: of [2, E], of [E, 2], or of a sparse matrix whose row u has the nodes that u
+    points to."""
+    if is_sparse(edges):
+        return matrix_edges(edges)
+    ends = array_of(edges)
+    if ends.ndim == 2 and ends.shape[0] != 2 and ends.shape[1] == 2:
+        ends = ends.T
+    if names is not None:
+        return numbers_of(ends, names, "edges"), None
+    if ends.dtype.kind in "OUS":
+        raise DataError(f"edges have type {ends.dtype}, expected numbers of nodes, or ids=[...]: the nodes' names in the order of their rows")
+    return ends, None
+
+
 def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any = None, train: Any = None, valid: Any = None,
-                test: Any = None, edge_weight: Any = None, edge_attr: Any = None, edge_type: Any = None, node_type: Any = None,
-                nodes: int | None = None, **options: Unpack[Options]) -> Path:
-    """Arrays or tensors: edges [2, E], labels [N] or [N, C], features [N, F] (also sparse), edge_attr [E, D] or [E]: features of edges;
-    train, valid, test are node numbers or masks ([N], or [N, splits])."""
+                test: Any = None, ids: Any = None, edge_weight: Any = None, edge_attr: Any = None, edge_type: Any = None,
+                node_type: Any = None, nodes: int | None = None, **options: Unpack[Options]) -> Path:
+    """Arrays or tensors: edges [2, E] or [E, 2], or a sparse matrix [N, N]; labels [N], also texts, or [N, C]; features [N, F] (also
+    sparse), edge_attr [E, D] or [E]: features of edges; train, valid, test are node numbers or masks ([N], or [N, splits]).
+
+    ids: the names of the nodes, whole numbers or texts, in the order of their rows: edges, train, valid and test have names, then.
+    """
+    names = None if ids is None else names_of(ids, "ids")
+    ends, weights = _list_edges(edges, names)
     splits = {name: array_of(values) for name, values in (("train", train), ("valid", valid), ("test", test)) if values is not None}
-    graph = Graph(array_of(edges), _given(labels), None if features is None else features_of(features), _given(edge_weight),
-                  _given(edge_attr), _given(edge_type), _given(node_type), splits=splits, nodes=nodes)
+    if names is not None:
+        splits = {name: values if values.dtype == bool else numbers_of(values, names, name) for name, values in splits.items()}
+        nodes = len(names) if nodes is None else nodes
+    if isinstance(labels, (list, tuple)) and any(isinstance(label, str) for label in labels):
+        labels = objects_of(labels)  # NumPy would make texts of None and NaN
+    weights = weights if edge_weight is None else array_of(edge_weight)
+    graph = Graph(ends, _given(labels), None if features is None else features_of(features), weights, _given(edge_attr),
+                  _given(edge_type), _given(node_type), splits=splits, nodes=nodes, node_names=names)
     return write_graph(graph, folder, **options)
+
+
+def _rows_of(values: list[Any], nodes: list[Any], what: str) -> Array:
+    """One number, or one vector as long as the others, of each node."""
+    shape = np.shape(values[0]) if values else ()
+    for node, value in zip(nodes, values, strict=True):
+        try:
+            row = np.asarray(float("") if value is None else value, np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"{what} of node {node!r} is {value!r}, expected a number or a vector of numbers") from None
+        if row.shape != shape or row.ndim > 1:
+            raise DataError(f"{what} of node {node!r} has shape {list(row.shape)}, expected {list(shape)} as of node {nodes[0]!r}")
+    rows: Array = np.array(values)
+    return rows[:, None] if rows.ndim == 1 else rows
+
+
+def _edge_numbers(edges: Iterable[tuple[Any, Any, Any]], weight: str) -> Array:
+    found = list(edges)
+    for u, v, value in found:
+        if not isinstance(value, (int, float)) and not hasattr(value, "__float__"):
+            raise DataError(f"{weight!r} of the edge from {u!r} to {v!r} is {value!r}, expected a number")
+    return np.array([float(value) for _, _, value in found], np.float64)
 
 
 def from_networkx(graph: Any, folder: Folder, *, labels: str | Mapping[Any, Any] | None = None, features: str | Any = None,
                   train: Iterable[Any] | None = None, valid: Iterable[Any] | None = None, test: Iterable[Any] | None = None,
                   weight: str | None = None, **options: Unpack[Options]) -> Path:
-    """A networkx graph: its nodes are numbered in their order; an undirected graph's edges are written in both directions.
+    """A networkx graph: its nodes are numbered in their order, and their names kept; an undirected graph's edges are written in both
+    directions.
 
-    labels              a node attribute, or {node: label}; a node without one has none. Texts are classes in alphabetical order, whose
-                        names are in meta.json (class_names)
-    features            a node attribute (numbers, or a vector), or rows in the order of the nodes
+    labels              a node attribute, or {node: label}; a node without one has none. Texts are classes in alphabetical order
+    features            a node attribute (numbers, or vectors of one length), or rows in the order of the nodes
     train, valid, test  nodes
     weight              an edge attribute; edges without it count 1
     """
-    number = {node: i for i, node in enumerate(graph)}
+    nodes = list(graph)
+    number = {node: i for i, node in enumerate(nodes)}
 
-    def split_of(nodes: Iterable[Any]) -> Array:
-        nodes = list(nodes)
-        missing = [node for node in nodes if node not in number]
+    def split_of(of: Iterable[Any]) -> Array:
+        of = list(of)
+        missing = [node for node in of if node not in number]
         if missing:
             raise DataError(f"{missing[0]!r} is not a node of the graph")
-        return np.array([number[node] for node in nodes], np.int64)
+        return np.array([number[node] for node in of], np.int64)
 
     ends = [(number[u], number[v]) for u, v in graph.edges()]
     edges = np.array(ends, np.int64).reshape(-1, 2).T
-    weights = None
-    if weight is not None:
-        weights = np.array([w for _, _, w in graph.edges(data=weight, default=1.0)], np.float64)
+    weights = None if weight is None else _edge_numbers(graph.edges(data=weight, default=1.0), weight)
     if not graph.is_directed():
         back = edges[0] != edges[1]  # a loop is its own reverse
         edges = np.concatenate([edges, edges[::-1, back]], 1)
         weights = None if weights is None else np.concatenate([weights, weights[back]])
-    made = Graph(edges, edge_weight=weights, nodes=len(number))
+    made = Graph(edges, edge_weight=weights, nodes=len(nodes))
+    made.node_names = None if nodes == list(range(len(nodes))) else names_of(nodes, "nodes")
     made.splits = {name: split_of(of) for name, of in (("train", train), ("valid", valid), ("test", test)) if of is not None}
     if labels is not None:
-        found = [graph.nodes[node].get(labels) if isinstance(labels, str) else labels.get(node) for node in graph]
-        made.labels, made.class_names = _named_classes(found)
+        made.labels = objects_of(graph.nodes[node].get(labels) if isinstance(labels, str) else labels.get(node) for node in nodes)
     if isinstance(features, str):
-        absent = [node for node in graph if features not in graph.nodes[node]]
+        absent = [node for node in nodes if features not in graph.nodes[node]]
         if absent:
             raise DataError(f"node {absent[0]!r} has no attribute '{features}'")
-        rows = np.array([graph.nodes[node][features] for node in graph])
-        made.features = rows[:, None] if rows.ndim == 1 else rows
+        made.features = _rows_of([graph.nodes[node][features] for node in nodes], nodes, f"'{features}'")
     elif features is not None:
         made.features = features_of(features)
     return write_graph(made, folder, **options)
-
-
-def _named_classes(labels: list[Any]) -> tuple[Array, list[str] | None]:
-    """Labels as an array, NaN for None; texts as numbers of their alphabetical order, with the names."""
-    texts = sorted({label for label in labels if isinstance(label, str)})
-    if not texts:
-        return np.array([np.nan if label is None else label for label in labels], np.float64), None
-    wrong = [label for label in labels if label is not None and not isinstance(label, str)]
-    if wrong:
-        raise DataError(f"labels are texts ({texts[0]!r}) and others ({wrong[0]!r}), expected one kind")
-    order = {text: i for i, text in enumerate(texts)}
-    return np.array([-1 if label is None else order[label] for label in labels], np.int64), texts

@@ -6,12 +6,14 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from .arrays import Array, np
-from .errors import CannotCreate, DataError
+from .errors import CannotCreate, DataError, UsageError
+from .names import CLASS_NAMES, NODE_NAMES, RELATION_NAMES, TYPE_NAMES, classes_of
 from .tensors import Rows
 
 # The splits by trainerd's names, and PyG's and DGL's masks of them.
@@ -21,15 +23,16 @@ CLASSES_MOST = 2**31 - 2
 
 # What conversions write: a folder that has nothing else may be replaced.
 _OURS = re.compile(r"(edges|labels|(feat_(t\d+_)?(indptr|indices|data))|feat_t\d+|features|edge_weight|edge_attr|edge_type|node_type"
-                   r"|(train|valid|test)_idx|(train|val|test)_mask)\.npy|meta\.json")
+                   r"|(train|valid|test)_idx|(train|val|test)_mask|node_names)\.npy|(meta|class_names|relation_names|type_names)\.json")
 
 
 @dataclass
 class Graph:
     """Arrays of one graph. Several node types are numbered one after another.
 
-    edges [2, E] · labels [N] or [N, C], None: none · features [N, F] · edge_attr [E, D] or [E]: features of edges · type_features {type:
-    rows of its nodes} · splits {"train": node numbers, or a mask [N] or [N, splits]} · nodes: N, where neither labels nor features say it
+    edges [2, E] · labels [N] or [N, C], None: none; texts are classes · features [N, F] · edge_attr [E, D] or [E]: features of
+    edges · type_features {type: rows of its nodes} · splits {"train": node numbers, or a mask [N] or [N, splits]} · nodes: N, where neither labels nor features say it
+    node_names, relation_names, type_names: of nodes, relations and node types in the order of their numbers
     """
 
     edges: Array
@@ -43,22 +46,42 @@ class Graph:
     type_features: dict[int, Array | Rows] = field(default_factory=dict)
     splits: dict[str, Array] = field(default_factory=dict)
     nodes: int | None = None
-    class_names: list[str] | None = None
+    node_names: Array | None = None
+    relation_names: list[str] | None = None
+    type_names: list[str] | None = None
 
 
-def write_graph(graph: Graph, folder: str | os.PathLike[str], *, name: str | None = None, numbers: bool = False,
-                predict_only: bool = False, overwrite: bool = False) -> Path:
-    """Check the graph and write its folder: complete, or not there. Returns its path.
+class Options(TypedDict, total=False):
+    """Of every conversion.
 
     name          the data set's, in messages and results; default: the folder's
     numbers       labels are numbers to be predicted (train.loss = "mse", "mae", "huber"), not classes
+    classes       names of the classes in the order of their numbers; default: labels that are texts, in alphabetical order. A graph that
+                  a trained model predicts for has the model's: `Result(run).class_names()`
+    draw          shares of the labelled nodes, (0.6, 0.2, 0.2), that are drawn for training, validation and test: of each class
+    seed          of what is drawn; default: 1
     predict_only  labels and training nodes may be missing: the graph is for predictions
     overwrite     replace a folder that has nothing but what conversions write
     """
-    target = Path(os.path.realpath(folder))
-    _check_target(target, overwrite)
-    arrays, meta = _arrays_of(graph, numbers, predict_only)
-    meta = {"name": name or target.name, **meta}
+
+    name: str | None
+    numbers: bool
+    classes: Sequence[str] | None
+    draw: Sequence[float] | None
+    seed: int
+    predict_only: bool
+    overwrite: bool
+
+
+def write_graph(graph: Graph, folder: str | os.PathLike[str], **options: Unpack[Options]) -> Path:
+    """Check the graph and write its folder: complete, or not there. Returns its path."""
+    unknown = sorted(options.keys() - Options.__annotations__.keys())
+    if unknown:
+        raise UsageError(f"'{unknown[0]}' is not an option, expected one of {', '.join(Options.__annotations__)}")
+    target = Path(os.path.realpath(os.path.expanduser(folder)))
+    _check_target(target, bool(options.get("overwrite")))
+    arrays, objects = _files_of(graph, options)
+    objects["meta"] = {"name": options.get("name") or target.name, **objects["meta"]}
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -69,17 +92,18 @@ def write_graph(graph: Graph, folder: str | os.PathLike[str], *, name: str | Non
             with open(aside / f"{file}.npy", "wb") as opened:
                 np.save(opened, np.ascontiguousarray(values))
                 _sync(opened)
-        with open(aside / "meta.json", "w", encoding="utf-8") as text:
-            json.dump(meta, text, indent=1)
-            text.write("\n")
-            _sync(text)
+        for file, value in objects.items():
+            with open(aside / f"{file}.json", "w", encoding="utf-8") as text:
+                json.dump(value, text, indent=1, ensure_ascii=False)
+                text.write("\n")
+                _sync(text)
         aside.chmod(0o777 & ~_umask())
         _rename(aside, target)
     except OSError as error:
         raise CannotCreate(f"cannot create '{target}': {error.strerror or error}") from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    return Path(folder)
+    return Path(os.path.expanduser(folder))
 
 
 def _sync(file: Any) -> None:
@@ -144,6 +168,9 @@ def _edges(edges: Array, n: int) -> Array:
     return edges.astype(np.int32 if n < 2**31 else np.int64)
 
 
+_HINT = "numbers=True (--numbers) writes numbers to be predicted (train.loss = mse, mae, huber)"
+
+
 def _labels(labels: Array, numbers: bool) -> Array:
     """Classes as int32 [N], -1 for none; several columns as float32 rows; numbers to be predicted as float32."""
     if labels.ndim not in (1, 2) or labels.dtype.kind not in "fiub":
@@ -153,13 +180,11 @@ def _labels(labels: Array, numbers: bool) -> Array:
         return labels.astype(np.float32)
     known = labels[~np.isnan(labels)] if labels.dtype.kind == "f" else labels
     if known.size and (known.min() < -1 or known.max() > CLASSES_MOST):
-        raise DataError(f"labels are {known.min()} to {known.max()}, expected classes from 0 to {CLASSES_MOST}, -1 for none"
-                        + ("; numbers=True (--numbers) writes numbers to be predicted" if known.min() < -1 else ""))
+        raise DataError(f"labels are {known.min()} to {known.max()}, expected classes from 0 to {CLASSES_MOST}, -1 for none; {_HINT}")
     if labels.dtype.kind != "f":
         return labels.astype(np.int32)
     if (known % 1 != 0).any():
-        raise DataError("the labels are no whole numbers, expected classes; numbers (--numbers) writes numbers to be predicted "
-                        "(train.loss = mse, mae, huber)")
+        raise DataError(f"the labels are no whole numbers, expected classes; {_HINT}")
     return np.where(np.isnan(labels), -1, labels).astype(np.int32)
 
 
@@ -189,8 +214,7 @@ def _split(values: Array, n: int, name: str) -> dict[str, Array]:
         if values.ndim == 2 and values.shape[1] > 1:
             return {SPLITS[name]: values}
         values = np.flatnonzero(values)
-    if values.ndim == 2 and values.shape[1] == 1:  # numpy.argwhere, torch.nonzero
-        values = values[:, 0]
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values  # of np.argwhere, torch.nonzero
     if values.ndim != 1 or (values.size and (_integers(values, f"{name} nodes").min() < 0 or values.max() >= n)):
         raise DataError(f"{name} nodes have shape {list(values.shape)}"
                         + (f" and are {values.min()} to {values.max()}" if values.size else "") + f", expected numbers from 0 to {n - 1}")
@@ -206,21 +230,24 @@ def _node_count(graph: Graph) -> int:
     return graph.nodes
 
 
-def _arrays_of(graph: Graph, numbers: bool, predict_only: bool) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Every array by the name of its file, and meta.json."""
-    n = _node_count(graph)
-    if graph.nodes is not None and graph.nodes != n:
-        raise DataError(f"the graph has {graph.nodes} nodes, but labels or features of {n}")
-    arrays = {"edges": _edges(graph.edges, n)}
-    n_edge = graph.edges.shape[1]
-    meta: dict[str, Any] = {"nodes": n}
-    if graph.labels is not None:
-        arrays["labels"] = _labels(graph.labels, numbers)
-    elif not predict_only:
-        raise DataError("the graph has no labels; predict_only (--predict-only) writes a graph for predictions")
-    if graph.features is not None:
-        arrays |= _features(graph.features, n, "features", "feat")
-        meta["features"] = int(graph.features.shape[1])
+def _labels_of(graph: Graph, options: Options) -> tuple[Array | None, list[str] | None]:
+    """Labels as they are written, and the classes' names, which there are where the labels are texts or `classes` gives them."""
+    given = options.get("classes")
+    if graph.labels is None:
+        if not options.get("predict_only"):
+            raise DataError("the graph has no labels; predict_only (--predict-only) writes a graph for predictions")
+        return None, None if given is None else list(given)
+    labels, names = classes_of(graph.labels, given)
+    written = _labels(labels, bool(options.get("numbers")))
+    n_class = written.shape[1] if written.ndim == 2 else 0 if written.dtype.kind == "f" else int(written.max(initial=-1)) + 1
+    if names is not None and (n_class > len(names) or (written.ndim == 2 and n_class < len(names))):
+        raise DataError(f"there are {len(names)} names of classes, and labels of {n_class}")
+    return written, names
+
+
+def _edge_arrays(graph: Graph, n_edge: int) -> dict[str, Array]:
+    """What edges have besides their ends."""
+    arrays = {}
     if graph.edge_weight is not None:
         weights = graph.edge_weight
         if weights.size != n_edge:
@@ -235,6 +262,57 @@ def _arrays_of(graph: Graph, numbers: bool, predict_only: bool) -> tuple[dict[st
         arrays["edge_attr"] = _floats(graph.edge_attr, "features of edges").astype(np.float32)
     if graph.edge_type is not None:
         arrays["edge_type"] = _types(graph.edge_type.reshape(-1), n_edge, "edge")
+    return arrays
+
+
+def _drawn(labels: Array | None, shares: Sequence[float], seed: int) -> dict[str, Array]:
+    """Splits of the nodes that have a label: of each class these shares, in an order that the seed draws."""
+    if len(shares) != len(SPLITS) or min(shares) < 0 or not 0 < shares[0] or sum(shares) > 1 + 1e-9:
+        raise UsageError(f"draw is {tuple(shares)}, expected shares of training, validation and test nodes, at most 1 in all: (0.6, 0.2, 0.2)")
+    if labels is None:
+        raise DataError("draw takes nodes that have a label, and the graph has no labels")
+    of_classes = labels.ndim == 1 and labels.dtype.kind == "i"
+    known = labels >= 0 if of_classes else ~np.isnan(labels).all(1) if labels.ndim == 2 else ~np.isnan(labels)
+    nodes = np.random.default_rng(seed).permutation(np.flatnonzero(known))
+    kind = labels[nodes] if of_classes else np.zeros(len(nodes), np.int64)
+    order = np.argsort(kind, kind="stable")
+    counts = np.bincount(kind)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    place = (np.arange(len(nodes)) - first + 0.5) / np.repeat(counts, counts)  # of a node among those of its class, 0 to 1
+    until = np.cumsum(shares)
+    splits = np.searchsorted(until, place)
+    return {name: np.sort(nodes[order[splits == k]]) for k, name in enumerate(SPLITS)}
+
+
+def _split_arrays(graph: Graph, n: int, labels: Array | None, options: Options) -> dict[str, Array]:
+    shares = options.get("draw")
+    splits = graph.splits if shares is None else _drawn(labels, shares, options.get("seed", 1))
+    arrays: dict[str, Array] = {}
+    for name, values in splits.items():
+        arrays |= _split(values, n, name)
+    if not options.get("predict_only") and not any(arrays[file].any() if file == "train_mask" else arrays[file].size
+                                                   for file in ("train_idx", "train_mask") if file in arrays):
+        raise DataError("the graph has no training nodes, expected a train mask or split; draw=(0.6, 0.2, 0.2) (--draw 0.6,0.2,0.2) draws "
+                        "one; predict_only (--predict-only) writes a graph for predictions")
+    return arrays
+
+
+def _files_of(graph: Graph, options: Options) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Every array by the name of its file, and every JSON file's contents."""
+    n = _node_count(graph)
+    if graph.nodes is not None and graph.nodes != n:
+        raise DataError(f"the graph has {graph.nodes} nodes, but labels or features of {n}")
+    arrays = {"edges": _edges(graph.edges, n)}
+    meta: dict[str, Any] = {"nodes": n}
+    labels, class_names = _labels_of(graph, options)
+    if labels is not None:
+        arrays["labels"] = labels
+    if class_names is not None:
+        meta["classes"] = len(class_names)
+    if graph.features is not None:
+        arrays |= _features(graph.features, n, "features", "feat")
+        meta["features"] = int(graph.features.shape[1])
+    arrays |= _edge_arrays(graph, graph.edges.shape[1])
     if graph.relations is not None:
         meta["relations"] = graph.relations
     if graph.node_type is not None:
@@ -246,12 +324,8 @@ def _arrays_of(graph: Graph, numbers: bool, predict_only: bool) -> tuple[dict[st
                 sparse[str(k)] = {"features": rows.shape[1]}
         if sparse:
             meta["features"] = sparse
-    for name, values in graph.splits.items():
-        arrays |= _split(values, n, name)
-    if not predict_only and not any(arrays[file].any() if file == "train_mask" else arrays[file].size
-                                    for file in ("train_idx", "train_mask") if file in arrays):
-        raise DataError("the graph has no training nodes, expected a train mask or split; predict_only (--predict-only) writes a graph for "
-                        "predictions")
-    if graph.class_names is not None:
-        meta["class_names"] = graph.class_names
-    return arrays, meta
+    arrays |= _split_arrays(graph, n, labels, options)
+    if graph.node_names is not None:
+        arrays[NODE_NAMES] = graph.node_names
+    names = {CLASS_NAMES: class_names, RELATION_NAMES: graph.relation_names, TYPE_NAMES: graph.type_names}
+    return arrays, {"meta": meta, **{file: of for file, of in names.items() if of is not None}}

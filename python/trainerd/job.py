@@ -41,7 +41,8 @@ class Job:
         return self.client.workers(self.id)
 
     def cancel(self) -> None:
-        """Stop it: it saves a checkpoint and ends. The stop is under way when this returns; `wait(check=False)` awaits the end."""
+        """Stop it: it saves a checkpoint and ends. The stop is under way when this returns; `wait(check=False)` awaits the end. A job that has
+        ended stays as it is."""
         self.client.cancel(self.id)
 
     def resume(self) -> None:

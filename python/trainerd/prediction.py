@@ -32,13 +32,14 @@ def predict(run: str | os.PathLike[str], data: Any, *, client: Client | None = N
     program     of the program trainerd; default: the one on PATH
     timeout     seconds, after which the prediction is stopped and TimeoutError raised
     """
-    model = os.path.abspath(run)
+    model = os.path.abspath(os.path.expanduser(run))
     if not os.path.exists(model):
         raise MissingInput(f"'{model}': No such file or directory, expected the folder of a training's results, or a file of weights in it")
     folder = Path(model if os.path.isdir(model) else os.path.dirname(model))
     job: dict[str, Any] = {"name": name or Result(folder).json.get("name", "model")}
     if output is not None or embeddings is not None:
-        job["output"] = {key: value for key, value in (("dir", output), ("embeddings", embeddings)) if value is not None}
+        given = (("dir", None if output is None else os.path.expanduser(output)), ("embeddings", embeddings))
+        job["output"] = {key: value for key, value in given if value is not None}
     with tempfile.TemporaryDirectory(prefix="trainerd-predict-") as temporary:
         job["dataset"] = _dataset_of(data, Path(temporary, "data"))
         if client is None:
@@ -57,7 +58,7 @@ def _dataset_of(data: Any, folder: Path) -> dict[str, Any]:
     if isinstance(data, Mapping):
         return dict(data)
     if isinstance(data, (str, os.PathLike)):
-        return {"path": os.path.abspath(data)}
+        return {"path": os.path.abspath(os.path.expanduser(data))}
     from .data import from_dgl, from_pyg
     if hasattr(data, "canonical_etypes"):
         return {"path": from_dgl(data, folder, predict_only=True)}
@@ -68,7 +69,7 @@ def _dataset_of(data: Any, folder: Path) -> dict[str, Any]:
 
 def _predict_here(model: str, job: dict[str, Any], settings: list[str], program: str | os.PathLike[str] | None, timeout: float | None,
                   temporary: Path) -> Result:
-    found = os.fspath(program) if program is not None else shutil.which("trainerd")
+    found = os.path.expanduser(program) if program is not None else shutil.which("trainerd")
     if found is None:
         raise MissingInput("the program trainerd is not on PATH: expected program=PATH, or client=Client() for a daemon")
     file = temporary / "predict.toml"

@@ -81,10 +81,11 @@ def pyg_model(run: Folder | Result, weights: str = "best.safetensors") -> Any:
 def pyg_inputs(run: Folder | Result, data: Folder) -> tuple[Any, Any, Any]:
     """What `pyg_model(run)` takes, from an npy folder with edges.npy: x, edge_index, and types, weights or features of edges, or None."""
     result = run if isinstance(run, Result) else Result(run)
+    data = os.path.expanduser(data)
     if not os.path.exists(os.path.join(data, "edges.npy")):
         raise MissingInput(f"'{os.path.join(data, 'edges.npy')}' is not there, expected an npy folder with it")
     n_node, n_class = result.logits().shape
-    inputs: tuple[Any, Any, Any] = read_inputs(os.fspath(data), result.json["job"], (n_node, n_class))
+    inputs: tuple[Any, Any, Any] = read_inputs(data, result.json["job"], (n_node, n_class))
     return inputs
 
 

@@ -30,7 +30,7 @@ class Result:
 
     def __init__(self, folder: str | os.PathLike[str], json: dict[str, Any] | None = None) -> None:
         """Read `folder`/result.json, or take its contents as they are given (as for a job that ran on another machine)."""
-        self.folder = Path(folder)
+        self.folder = Path(folder).expanduser()
         self.json = _object_of(self.folder / "result.json") if json is None else json
 
     def __repr__(self) -> str:
@@ -92,6 +92,32 @@ class Result:
     def predictions(self) -> Array:
         """Of a prediction: each node's class, int64 [N]; of several labels uint8 [N, C]; numbers float32."""
         return self.array("predictions.npy")
+
+    def class_names(self) -> list[str] | None:
+        """The classes' names in the order of their numbers, where the data of the training has them."""
+        return cast("list[str] | None", self.json.get("dataset", {}).get("class_names"))
+
+    def columns(self, data: str | os.PathLike[str] | None = None) -> dict[str, Array]:
+        """The columns of `table`, without pandas."""
+        from .nodes import node_columns
+        dataset = self.json.get("dataset", {})
+        folder = dataset.get("path") if data is None else os.path.expanduser(data)
+        if data is not None and not os.path.isdir(folder):
+            raise MissingInput(f"'{folder}' is not there, expected the data folder")
+        return node_columns(self.logits(), dataset, folder if folder is not None and os.path.isdir(folder) else None)
+
+    def table(self, data: str | os.PathLike[str] | None = None) -> Any:
+        """A pandas.DataFrame with a row for each node: id, class, probability, and p_<class> of each class; of several labels <label>,
+        which is there or not, and p_<label>; of numbers value.
+
+        id is the node's name where the data folder has names, else its number, of several node types the number in its `type`.
+        data: the data folder, where it lies elsewhere than when the job ran.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingInput("a table needs pandas: pip install pandas; Result.columns() does without") from error
+        return pandas.DataFrame(self.columns(data))
 
     def embeddings(self) -> Array:
         """float32 [N, columns], where output.embeddings named a layer."""

@@ -84,6 +84,12 @@ def features_of(value: Any) -> Array | Rows:
     return rows_of(entries_of(value)) if is_sparse(value) else array_of(value)
 
 
+def matrix_edges(matrix: Any) -> tuple[Array, Array | None]:
+    """Edges [2, E] and their weights or None of an adjacency matrix whose row u has the nodes that u points to."""
+    edges, weights = adjacent_edges(matrix)
+    return edges[::-1], weights
+
+
 def adjacent_edges(adj_t: Any) -> tuple[Array, Array | None]:
     """Edges [2, E], from sources to destinations, and their weights or None, of a transposed adjacency matrix as PyG keeps it: a row
     has the sources of the edges into its node."""

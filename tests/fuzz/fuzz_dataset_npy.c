@@ -7,11 +7,13 @@ enum { N_NODE = 6, N_EDGE = 8 };
 
 static const char *const names[] = {"meta.json",        "edges.npy",   "edge_type.npy",      "edge_weight.npy",
                                     "node_type.npy",    "feat_t0.npy", "feat_t1_indptr.npy", "feat_t1_indices.npy",
-                                    "feat_t1_data.npy", "labels.npy",  "train_idx.npy",      "edge_attr.npy"};
+                                    "feat_t1_data.npy", "labels.npy",  "train_idx.npy",      "edge_attr.npy",
+                                    "class_names.json"};
 
 #define N_FILE (sizeof names / sizeof *names)
 
 static const char meta[] = "{\"name\": \"six\", \"nodes\": 6, \"relations\": 2, \"features\": {\"1\": {\"features\": 3}}}";
+static const char class_names[] = "[\"a\", \"b \\n\"]";
 static const int64_t edges[] = {0, 1, 2, 3, 4, 5, 0, 3, 1, 0, 3, 2, 5, 4, 2, 3}, types[] = {0, 0, 1, 1, 0, 1, 0, 1};
 static const float weights[] = {1, 0.5f, 2, 0, 3, 1, 1, 4}, dense[] = {1, 0, 2, 3, 0, 4}, data[] = {1, 2, 3};
 static const float rows[2 * N_EDGE] = {1, 0.5f, 2, 0, 3, 1, 1, 4, -1, -2, 0, 0, 5, 6, 7, 8};
@@ -51,13 +53,18 @@ static void array_encode(size_t i)
     unlink(path);
 }
 
+static void text_keep(size_t i, const char *text)
+{
+    good[i] = strdup(text);
+    ASSERT(good[i] != NULL);
+    n_good[i] = strlen(text);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    good[0] = malloc(sizeof meta);
-    ASSERT(good[0] != NULL);
-    memcpy(good[0], meta, sizeof meta);
-    n_good[0] = sizeof meta - 1;
-    for (size_t i = 1; i < N_FILE; i++) {
+    text_keep(0, meta);
+    text_keep(N_FILE - 1, class_names);
+    for (size_t i = 1; i < N_FILE - 1; i++) {
         array_encode(i);
     }
     input_folder = (struct input_folder){

@@ -145,6 +145,9 @@ static enum status load(struct coordinator *c)
     const struct dataset *dataset = &c->dataset;
     c->sparse_features = dataset->feature_indptr != NULL;
     c->facts = sizes_of(dataset);
+    if (dataset->class_names != NULL) {
+        c->facts.class_names = memcpy(c->class_names, dataset->class_names, strlen(dataset->class_names) + 1);
+    }
     c->progress.is_of_numbers = dataset->regression;
     progress_duration(coordinator_phase_end(c, RESULT_PHASE_LOAD), text);
     progress_print(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
@@ -358,6 +361,7 @@ static enum status read_job(struct coordinator *c)
     } else {
         status = job_load(options->config, options->set, options->n_set, &c->job);
     }
+    status = status == STATUS_OK ? job_home(&c->job) : status;
     if (status != STATUS_OK) {
         return status;
     }

@@ -102,6 +102,17 @@ static bool number_may_take(const json_t *dataset, const char *name, int64_t mos
     return json_object_get(dataset, name) == NULL || number_take(dataset, name, 0, most, out);
 }
 
+/* Classes may have no names. */
+static void class_names_take(const json_t *dataset, int64_t n_class, struct model_source *out)
+{
+    const json_t *names = json_object_get(dataset, "class_names");
+    char *text = json_is_array(names) && (int64_t)json_array_size(names) == n_class ? json_dumps(names, JSON_COMPACT) : NULL;
+    if (text != NULL && strlen(text) < sizeof out->class_names) {
+        out->model.class_names = memcpy(out->class_names, text, strlen(text) + 1);
+    }
+    free(text);
+}
+
 static enum status graph_take(const char *path, const json_t *dataset, struct model_source *out)
 {
     const json_t *multi = json_object_get(dataset, "multi_label"), *graph = json_object_get(dataset, "fingerprint");
@@ -125,6 +136,7 @@ static enum status graph_take(const char *path, const json_t *dataset, struct mo
     out->model.regression = regresses;
     out->weighted = json_is_true(json_object_get(dataset, "edge_weights"));
     snprintf(out->graph, sizeof out->graph, "%s", json_is_string(graph) ? json_string_value(graph) : "");
+    class_names_take(dataset, n_class, out);
     return STATUS_OK;
 }
 

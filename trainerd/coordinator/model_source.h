@@ -16,14 +16,15 @@ struct model_source {
     char weights[PATH_MAX]; /* the .safetensors file in it */
     struct job job;         /* that trained it */
     struct dataset_model model;
-    char graph[33]; /* model.graph */
-    bool weighted;  /* its graph's edges had weights */
+    char graph[33];                              /* model.graph */
+    char class_names[DATASET_CLASS_NAMES_BYTES]; /* model.class_names */
+    bool weighted;                               /* its graph's edges had weights */
 };
 
 /* Find the model that predict.model names: a folder of results, of which the best weights are taken, or one of the two files of weights
  * in such a folder.
  *
- *   owns    *out is plain; model.folder and model.graph point into it: it must not be moved
+ *   owns    *out is plain; model.folder, model.graph and model.class_names point into it: it must not be moved
  *   errors  STATUS_NO_INPUT nothing is there, or no weights, or no result.json · STATUS_DATA a result.json that is none
  */
 enum status model_source_open(const char *model, struct model_source *out);

@@ -1,4 +1,5 @@
 /* The command show: a job's record, submission, history, and the time, traffic and memory of its last epoch. */
+#include "trainerd/ctl/confusion.h"
 #include "trainerd/ctl/run.h"
 #include "trainerd/ctl/text.h"
 
@@ -321,6 +322,7 @@ enum status run_show(const struct ctl_arguments *arguments, int *exit_code_out)
             print_epoch(job, json_object_get(answer, "last"));
             print_guard(result, json_object_get(answer, "last"));
         }
+        confusion_print(result, stdout);
         print_memory(result);
         print_traffic(result);
         print_seconds(result);

@@ -33,8 +33,12 @@ def arrays_in(folder: pathlib.Path) -> dict[str, Any]:
     return {path.stem: np.load(path) for path in sorted(folder.glob("*.npy"))}
 
 
+def json_in(folder: pathlib.Path, name: str) -> Any:
+    return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+
+
 def meta_in(folder: pathlib.Path) -> dict[str, Any]:
-    meta: dict[str, Any] = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    meta: dict[str, Any] = json_in(folder, "meta")
     return meta
 
 

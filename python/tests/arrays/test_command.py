@@ -1,18 +1,22 @@
 """python3 -m trainerd convert."""
+import os
 import subprocess
 import sys
+import unittest.mock
 
 import numpy as np
 
-from folders import FolderCase, arrays_in
+import trainerd
+from folders import FolderCase, arrays_in, json_in
 
 
 class Convert(FolderCase):
-    def convert(self, code: int, words: str, *arguments: object) -> None:
+    def convert(self, code: int, words: str, *arguments: object) -> str:
         done = subprocess.run([sys.executable, "-m", "trainerd", "convert", *map(str, arguments)], cwd=self.folder, capture_output=True,
                               text=True, check=False)
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertIn(words, done.stderr)
+        return done.stderr
 
     def test_writes_an_archive_with_all_its_splits(self) -> None:
         masks = {"train_masks": [[1, 0, 0], [0, 1, 0]], "val_masks": [[0, 1, 0], [0, 0, 1]], "test_masks": [[0, 0, 1], [1, 0, 0]]}
@@ -34,6 +38,16 @@ class Convert(FolderCase):
         self.convert(2, "KarateClub takes no name", "pyg", "KarateClub:Cora", "x")
         self.convert(2, "expected CLASS:NAME", "pyg", "Planetoid", "x")
         self.convert(2, "invalid choice: 'spektral'", "spektral", "x", "y")
+        self.convert(2, "--weight names a column of tables, expected csv", "pyg", "KarateClub", "x", "--weight", "w")
+        self.convert(2, "argument --draw: invalid", "pyg", "KarateClub", "x", "--draw", "a,b")
+
+    def test_without_internet_says_so_in_a_line_and_leaves_no_folder(self) -> None:
+        nowhere = {"https_proxy": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
+        with unittest.mock.patch.dict(os.environ, nowhere):
+            said = self.convert(66, "trainerd: CoraGraphDataset cannot be had: HTTPSConnectionPool", "dgl", "CoraGraphDataset", "data/cora")
+        self.assertNotIn("Traceback", said)
+        self.assertIn("expected internet, or an earlier download in 'data/downloads' (--root)\n", said)
+        self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_writes_a_data_set_of_pyg_and_one_of_dgl(self) -> None:
         self.convert(0, "", "pyg", "KarateClub", "data/pyg")
@@ -42,3 +56,24 @@ class Convert(FolderCase):
         self.convert(65, "the graph has no training nodes", "dgl", "KarateClubDataset", "data/dgl")
         self.convert(0, "", "dgl", "KarateClubDataset", "data/dgl", "--predict-only")
         self.assertEqual(arrays_in(self.folder / "data/dgl")["edges"].shape, arrays_in(self.folder / "data/pyg")["edges"].shape)
+
+
+class Table(FolderCase):
+    def test_prints_a_row_for_each_node_by_names(self) -> None:
+        data = trainerd.from_arrays(self.folder / "data", ids=["a", "b", "c"], edges=[["a", "b"], ["b", "c"]], labels=["x", "y, z", "x"],
+                                    features=np.eye(3), train=["a", "b"])
+        done = self.train(data)
+        said = subprocess.run([sys.executable, "-m", "trainerd", "table", str(done.folder)], capture_output=True, text=True, check=True).stdout
+        lines = said.splitlines()
+        self.assertEqual((len(lines), lines[0]), (4, 'id,class,probability,p_x,"p_y, z"'))
+        table = done.table()
+        self.assertEqual(lines[2].split(",")[0], "b")
+        self.assertEqual(float(lines[3].split(",")[-1]), table["p_y, z"][2])
+        (self.folder / "e.csv").write_text("source,target\n7,8\n", encoding="ascii")
+        (self.folder / "n.csv").write_text("id,label\n7,x\n8,\n", encoding="ascii")
+        subprocess.run([sys.executable, "-m", "trainerd", "convert", "csv", "e.csv:n.csv", "new", "--classes-of", str(done.folder), "--predict-only"],
+                       cwd=self.folder, check=True)
+        self.assertEqual(json_in(self.folder / "new", "class_names"), ["x", "y, z"])
+        ended = subprocess.run(f"{sys.executable} -m trainerd table {done.folder} | true", shell=True, capture_output=True, text=True, check=False)
+        self.assertEqual(ended.stderr, "")
+        self.assertEqual(subprocess.run([sys.executable, "-m", "trainerd", "table", "none"], capture_output=True, check=False).returncode, 66)

@@ -1,5 +1,6 @@
 """Graphs of other libraries as folders: what is written is what they have, and trainerd trains on it."""
 import os
+import pathlib
 import types
 import unittest.mock
 import warnings
@@ -16,7 +17,8 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.transforms import ToSparseTensor
 
 import trainerd
-from folders import N, FolderCase, arrays_in, meta_in, random_data
+from daemon import PROGRAMS
+from folders import N, FolderCase, arrays_in, json_in, meta_in, random_data
 
 
 class DataOfPyG(FolderCase):
@@ -167,6 +169,8 @@ class AGraphOfSeveralTypes(FolderCase):
         np.testing.assert_array_equal(found["train_idx"], [3, 4])
         np.testing.assert_array_equal(found["feat_t1"], np.arange(8, dtype=np.float32).reshape(4, 2))
         self.assertEqual(meta_in(folder)["relations"], 2)
+        self.assertEqual(json_in(folder, "type_names"), ["author", "paper"])
+        self.assertEqual(json_in(folder, "relation_names"), ["author__writes__paper", "paper__cites__paper"])
         self.assertEqual(self.train(folder, "rgcn").json["dataset"]["embedded_nodes"], 3)
 
     def test_of_dgl_is_the_same_folder(self) -> None:
@@ -274,7 +278,8 @@ class AGraphOfNetworkX(FolderCase):
         self.assertEqual(set(zip(*found["edges"].tolist())), {pair for u, v in graph.edges for pair in ((u, v), (v, u))})
         for (u, v), w in zip(found["edges"].T.tolist(), found["edge_weight"].tolist()):
             self.assertEqual(w, graph.edges[u, v]["weight"])
-        self.assertEqual(meta_in(folder)["class_names"], ["Mr. Hi", "Officer"])
+        self.assertEqual((json_in(folder, "class_names"), meta_in(folder)["classes"]), (["Mr. Hi", "Officer"], 2))
+        self.assertNotIn("node_names", found)
         np.testing.assert_array_equal(found["labels"], [graph.nodes[v]["club"] == "Officer" for v in graph])
         self.assertEqual(self.train(folder).json["dataset"]["edge_weights"], True)
 
@@ -286,6 +291,15 @@ class AGraphOfNetworkX(FolderCase):
         np.testing.assert_array_equal(found["edges"], [[0, 2], [1, 1]])
         np.testing.assert_array_equal(found["labels"], [1, -1, 0])
         np.testing.assert_array_equal(found["features"], [[97], [98], [99]])
+        np.testing.assert_array_equal(found["node_names"], ["a", "b", "c"])
+
+    def test_with_any_nodes_keeps_their_names(self) -> None:
+        grid = networkx.grid_2d_graph(2, 2)
+        found = arrays_in(trainerd.from_networkx(grid, self.folder / "grid", labels=dict.fromkeys(grid, 0), train=[(0, 0)]))
+        np.testing.assert_array_equal(found["node_names"], ["(0, 0)", "(0, 1)", "(1, 0)", "(1, 1)"])
+        graph = networkx.Graph([(1007, 2003)])
+        found = arrays_in(trainerd.from_networkx(graph, self.folder / "numbers", labels={1007: 0}, train=[1007]))
+        np.testing.assert_array_equal(found["node_names"], [1007, 2003])
 
     def test_that_does_not_fit_is_refused(self) -> None:
         graph = networkx.Graph([(0, 1)])
@@ -293,12 +307,21 @@ class AGraphOfNetworkX(FolderCase):
         self.refused(trainerd.DataError, "node 0 has no attribute 'none'", trainerd.from_networkx, graph, self.folder / "x", features="none")
         self.refused(trainerd.DataError, "labels are texts ('a') and others (1)", trainerd.from_networkx, graph, self.folder / "x",
                      labels={0: "a", 1: 1})
+        for ragged, words in (([1.0], "'x' of node 1 has shape [1], expected [2] as of node 0"), ("b", "'x' of node 1 is 'b', expected a number or a"),
+                              (None, "'x' of node 1 is None"), ([[1.0], [2.0]], "'x' of node 1 has shape [2, 1]")):
+            networkx.set_node_attributes(graph, {0: [1.0, 2.0], 1: ragged}, "x")
+            self.refused(trainerd.DataError, words, trainerd.from_networkx, graph, self.folder / "x", features="x")
+        self.refused(trainerd.DataError, "the label [1, 2] is a list, expected a number or a text", trainerd.from_networkx, graph, self.folder / "x",
+                     labels={0: [1, 2], 1: [1]})
+        networkx.set_edge_attributes(graph, "far", "w")
+        self.refused(trainerd.DataError, "'w' of the edge from 0 to 1 is 'far', expected a number", trainerd.from_networkx, graph,
+                     self.folder / "x", weight="w")
 
 
 class Arrays(FolderCase):
-    def make(self, folder: str = "made", **changed: Any) -> Any:
+    def make(self, folder: str | pathlib.Path = "made", **changed: Any) -> Any:
         given: dict[str, Any] = {"edges": [[0, 1, 2], [1, 2, 0]], "labels": [0, 1, 0], "features": np.eye(3), "train": [0], "valid": [1], "test": [2]}
-        return trainerd.from_arrays(self.folder / folder, **{**given, **changed})
+        return trainerd.from_arrays(folder if isinstance(folder, pathlib.Path) else self.folder / folder, **{**given, **changed})
 
     def test_are_written_and_train(self) -> None:
         folder = self.make(edge_weight=[0.5, 1, 2], train=np.array([True, False, False]))
@@ -310,14 +333,76 @@ class Arrays(FolderCase):
         added = self.make("added", features=scipy.sparse.coo_matrix(([1.0, 2.0], ([0, 0], [1, 1])), (3, 2)))
         np.testing.assert_array_equal(arrays_in(added)["feat_data"], [3])
 
+    def test_of_edges_may_be_rows_or_a_sparse_matrix(self) -> None:
+        expected = arrays_in(self.make())
+        self.assert_same_arrays(arrays_in(self.make("rows", edges=np.array([[0, 1], [1, 2], [2, 0]]))), expected)
+        matrix = scipy.sparse.csr_array(([1.0, 1.0, 1.0], ([0, 1, 2], [1, 2, 0])))
+        self.assert_same_arrays(arrays_in(self.make("matrix", edges=matrix)), expected)
+        found = arrays_in(self.make("weights", edges=2 * matrix, features=scipy.sparse.csr_array(np.eye(3)), train=[[0]]))
+        np.testing.assert_array_equal(found["edge_weight"], [2, 2, 2])
+        np.testing.assert_array_equal(found["feat_indices"], [0, 1, 2])
+
+    def test_with_names_are_numbered_and_the_names_kept(self) -> None:
+        expected = arrays_in(self.make())
+        for name, ids in (("texts", ["ada", "bo", "cy"]), ("numbers", [70, 9, 2**40])):
+            a, b, c = ids
+            folder = self.make(name, ids=ids, edges=[[a, b, c], [b, c, a]], labels=["x", "y", "x"], train=[a], valid=[b], test=[False, False, True])
+            found = arrays_in(folder)
+            np.testing.assert_array_equal(found.pop("node_names"), ids)
+            self.assert_same_arrays(found, expected)
+            self.assertEqual(json_in(folder, "class_names"), ["x", "y"])
+        done = self.train(folder)
+        self.assertEqual(done.json["dataset"]["classes"], 2)
+        mixed = self.make("mixed", ids=["1", "b", "c"], edges=np.array([[1], [1]]), train=[1], valid=None, test=None, labels=["x", None, float("nan")])
+        np.testing.assert_array_equal(arrays_in(mixed)["edges"], [[0], [0]])
+        np.testing.assert_array_equal(arrays_in(mixed)["labels"], [0, -1, -1])
+        self.assertEqual(json_in(mixed, "class_names"), ["x"])
+        self.make("known", labels=["y", "y", "y"], classes=["z", "y"])
+        np.testing.assert_array_equal(arrays_in(self.folder / "known")["labels"], [1, 1, 1])
+
+    def test_without_splits_have_some_drawn_of_each_class(self) -> None:
+        n, labels = 1000, np.repeat([0, 1, 2, -1], [900, 88, 2, 10])
+        given: dict[str, Any] = {"edges": np.zeros((2, 0), int), "features": np.ones((n, 1)), "train": None, "valid": None, "test": None}
+        found = arrays_in(self.make(labels=labels, draw=(0.6, 0.2, 0.2), **given))
+        drawn = [found[f"{split}_idx"] for split in ("train", "valid", "test")]
+        self.assertEqual([[int((labels[nodes] == k).sum()) for k in (0, 1, 2, -1)] for nodes in drawn],
+                         [[540, 53, 1, 0], [180, 17, 1, 0], [180, 18, 0, 0]])
+        self.assertEqual(len(set(np.concatenate(drawn))), 990)
+        again = arrays_in(self.make("again", labels=labels, draw=(0.6, 0.2, 0.2), **given))
+        self.assert_same_arrays(again, found)
+        other = arrays_in(self.make("other", labels=labels, draw=(0.6, 0.2, 0.2), seed=2, **given))
+        self.assertFalse(np.array_equal(other["train_idx"], found["train_idx"]))
+        numbers = arrays_in(self.make("numbers", labels=np.where(labels < 0, np.nan, labels), numbers=True, draw=(0.5, 0, 0.25), **given))
+        self.assertEqual([len(numbers[f"{split}_idx"]) for split in ("train", "valid", "test")], [495, 0, 248])
+
+    def test_of_a_home_folder_are_written_there(self) -> None:
+        with unittest.mock.patch.dict(os.environ, {"HOME": str(self.folder)}):
+            folder = self.make(pathlib.Path("~/home"))
+            self.assertEqual(folder, self.folder / "home")
+            trained = self.train(folder, dataset={"path": "~/home"})
+            self.assertEqual(trained.json["dataset"]["path"], str(folder.resolve()))
+            program = PROGRAMS / "trainerd"
+            result = trainerd.predict(f"~/runs/{trained.folder.name}", "~/home", program=program, set={"partition.parts": 2}, output="~/out")
+            self.assertEqual(result.folder.resolve(), (self.folder / "out").resolve())
+            np.testing.assert_array_equal(trainerd.Result("~/out").logits(), trained.logits())
+
     def test_that_are_wrong_are_refused_and_leave_nothing(self) -> None:
         for changed, words in (
                 ({"edges": [[0, 3], [1, 1]]}, "edges name nodes 0 to 3, expected 0 to 2"),
                 ({"edges": [[0, -1], [1, 1]]}, "edges name nodes -1 to 1"),
                 ({"edges": [[0.5], [1.0]]}, "edges have type float64, expected whole numbers"),
-                ({"edges": [[0, 1]]}, "edges have shape [1, 2], expected [2, any]"),
+                ({"edges": [[0, 1, 2]]}, "edges have shape [1, 3], expected [2, any]"),
+                ({"edges": [["a"], ["b"]]}, "edges have type <U1, expected numbers of nodes, or ids=[...]: the nodes' names"),
                 ({"labels": [0, 0.5, 1]}, "the labels are no whole numbers"),
-                ({"labels": ["a", "b", "c"]}, "labels have shape [3] and type <U1"),
+                ({"labels": [["a"], ["b"], ["c"]]}, "labels have shape [3, 1] and type <U1"),
+                ({"labels": ["a", "b", "c"], "classes": ["a", "b"]}, "the label 'c' is none of the classes 'a', 'b'"),
+                ({"classes": ["a"]}, "there are 1 names of classes, and labels of 2"),
+                ({"labels": [-5, 7, 0]}, "expected classes from 0 to 2147483646, -1 for none; numbers=True (--numbers) writes numbers"),
+                ({"ids": ["a", "b", "a"], "edges": [["a"], ["b"]]}, "ids: 'a' is there twice, in rows 0 and 2"),
+                ({"ids": ["a", None, "c"], "edges": [["a"], ["c"]]}, "ids: row 1 has none, expected one in each row"),
+                ({"ids": ["a", "b", "c"], "edges": [["a", "d"], ["b", "a"]]}, "edges: 'd' (row 1) is not the name of a node"),
+                ({"ids": [7, 8, 9], "edges": [[7], [8]], "train": [0]}, "train: 0 (row 0) is not the name of a node"),
+                ({"ids": [7, 8], "edges": [[7], [8]], "train": [7], "valid": None, "test": None}, "the graph has 2 nodes, but labels or"),
                 ({"labels": [0, 1, 2**40]}, "labels are 0 to 1099511627776, expected classes from 0 to 2147483646, -1 for none"),
                 ({"labels": [0, 1, -2]}, "labels are -2 to 1, expected classes from 0 to 2147483646, -1 for none; numbers=True (--numbers) writes"),
                 ({"labels": [0.0, np.nan, 1e300]}, "labels are 0.0 to 1e+300"),
@@ -342,6 +427,8 @@ class Arrays(FolderCase):
             with self.subTest(words):
                 self.refused(trainerd.DataError, words, self.make, **changed)
         self.assertEqual(list(self.folder.iterdir()), [])
+        self.refused(trainerd.UsageError, "draw is (0.6,), expected shares of training, validation and test", self.make, draw=(0.6,))
+        self.refused(trainerd.UsageError, "'colour' is not an option, expected one of name, numbers, classes", self.make, colour=1)
         self.refused(trainerd.DataError, "neither labels nor features nor a number of nodes", self.make, labels=None, features=None)
 
     def test_of_a_graph_for_predictions_may_be_edges_alone(self) -> None:

@@ -1,6 +1,7 @@
 """Predictions, by `trainerd --predict` and by a daemon."""
 import os
 import pathlib
+import shutil
 import unittest.mock
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import trainerd
 from daemon import LONG, PATIENCE_S, PROGRAMS, Daemon
 from folders import N, FolderCase, random_data
+from trainerd.nodes import node_columns
 
 
 class APrediction(FolderCase):
@@ -53,6 +55,45 @@ class APrediction(FolderCase):
     def test_has_embeddings_of_a_layer(self) -> None:
         self.assertEqual(self.predict("data", embeddings="convs.0").embeddings().shape, (N, 8))
         self.refused(trainerd.JobFileError, "the model has no layer of that name", self.predict, "data", embeddings="convs.7")
+
+    def test_has_the_names_of_nodes_and_of_the_training_s_classes(self) -> None:
+        ids = [f"account {i}" for i in range(N)]
+        arrays: dict[str, Any] = {"edges": np.array(ids)[self.data.edge_index.numpy()], "features": self.data.x, "ids": ids, "train": ids[::3]}
+        trainerd.from_arrays("named", labels=np.array(["ant", "bee", "cow"])[self.data.y.numpy()], **arrays)
+        trained = self.train(pathlib.Path("named"))
+        self.assertEqual(trained.class_names(), ["ant", "bee", "cow"])
+        table = trained.table()
+        self.assertEqual(list(table), ["id", "class", "probability", "p_ant", "p_bee", "p_cow"])
+        self.assertEqual(list(table["id"]), ids)
+        powers = np.exp(trained.logits().astype(np.float64))
+        np.testing.assert_allclose(table[["p_ant", "p_bee", "p_cow"]], powers / powers.sum(1, keepdims=True))
+        np.testing.assert_array_equal(table["class"], np.array(trained.class_names())[trained.logits().argmax(1)])
+        np.testing.assert_array_equal(table["probability"], table[["p_ant", "p_bee", "p_cow"]].max(axis=1))
+        shutil.rmtree("named")
+        trainerd.from_arrays("new", **arrays, predict_only=True)
+        result = trainerd.predict(trained.folder, "new", program=PROGRAMS / "trainerd", set={"partition.parts": 2})
+        self.assertEqual(result.class_names(), ["ant", "bee", "cow"])
+        self.assertEqual(list(result.table()["id"]), ids)
+        self.assertEqual(list(trained.columns()["id"]), list(range(N)))  # its data are gone
+        self.assertEqual(list(trained.columns("new")["id"]), ids)
+        self.refused(trainerd.MissingInput, "'gone' is not there, expected the data folder", trained.columns, "gone")
+        trainerd.from_arrays("other", labels=["bee"] * N, **arrays)
+        self.refused(trainerd.DataError, 'class_names.json has ["bee"], expected ["ant","bee","cow"] as in the training of the model',
+                     trainerd.predict, trained.folder, "other", program=PROGRAMS / "trainerd")
+        trainerd.from_arrays("same", labels=["bee"] * N, classes=trained.class_names(), **arrays)
+        trainerd.predict(trained.folder, "same", program=PROGRAMS / "trainerd")
+        self.refused(trainerd.DataError, "'other/node_names.npy' has shape [40], expected [2]", node_columns, np.zeros((2, 1)), {}, "other")
+
+    def test_has_columns_for_several_labels_for_numbers_and_for_types(self) -> None:
+        several = node_columns(np.array([[0.0, -800.0], [2.0, 800.0]]), {"multi_label": True, "class_names": ["a", "b"]}, None)
+        self.assertEqual({name: column.tolist() for name, column in several.items()},
+                         {"id": [0, 1], "a": [False, True], "b": [False, True], "p_a": [0.5, 1 / (1 + np.exp(-2))], "p_b": [0, 1]})
+        numbers = node_columns(np.array([[0.5], [2.0]]), {"outputs": 1}, None)
+        self.assertEqual({name: column.tolist() for name, column in numbers.items()}, {"id": [0, 1], "value": [0.5, 2]})
+        trainerd.from_arrays("plain", edges=[[0], [1]], nodes=4, node_type=[1, 0, 1, 1], predict_only=True)
+        pathlib.Path("plain/type_names.json").write_text('["paper", "author"]', encoding="ascii")
+        typed = node_columns(np.zeros((4, 1)), {}, "plain")
+        self.assertEqual((typed["type"].tolist(), typed["id"].tolist()), (["author", "paper", "author", "author"], [0, 0, 1, 2]))
 
     def test_by_a_daemon_is_the_same(self) -> None:
         daemon = Daemon(self.folder)

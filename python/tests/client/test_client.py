@@ -132,10 +132,19 @@ class AClient(DaemonCase):
         job.cancel()
         self.expect(trainerd.Interrupted, "CANCELLED", job.wait, PATIENCE_S)
         self.assertIsNone(job.wait(PATIENCE_S, check=False))
-        self.expect(trainerd.UsageError, "has ended: it is CANCELLED", job.cancel)
+        job.cancel()
+        self.assertEqual(job.state, "CANCELLED")
         job.resume()
         self.assertEqual(job.wait(PATIENCE_S).json["epochs"], 1000)
         self.assertEqual(job.status()["workers"], 1)
+
+    def test_cancels_a_job_that_has_ended_without_an_error(self) -> None:
+        job = self.client.submit(SHORT, name="quick")
+        job.wait(PATIENCE_S)
+        job.cancel()
+        self.client.cancel("quick")
+        self.assertEqual(job.state, "SUCCEEDED")
+        self.expect(trainerd.UsageError, "is SUCCEEDED; expected one that is RUNNING", job.checkpoint)
 
     def test_follows_a_log_to_the_end_of_its_job(self) -> None:
         job = self.client.submit(SHORT)

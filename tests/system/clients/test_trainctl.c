@@ -163,6 +163,7 @@ Test(trainctl, every_answer_is_there_as_json)
     json_decref(epoch);
     EXPECT(0, "done in", "logs", "1");
     EXPECT(0, "time of all", "show", "k");
+    EXPECT(0, "classes of the test nodes, and in columns what was predicted\n", "show", "k");
     EXPECT(0, "  LOSS ", "metrics", "1");
 }
 

@@ -117,6 +117,21 @@ Test(dataset_features, other_number_types_become_float)
                                  .2f, .6f, 1 / 3.f, 1 / 3.f, 1 / 3.f});
 }
 
+/* As pandas' to_numpy() and numpy.asfortranarray give them. */
+Test(dataset_features, columns_may_lie_one_after_another)
+{
+    fixture_small();
+    const float expected[18] = {2, 1, 1, 1, -2, 1, 1, 1, 4, 1, 1, 1, 1, 1, 3, 1, 1, 1};
+    const float floats[18] = {2, 1, 1, 1, 1, 1, 1, -2, 1, 1, 1, 1, 1, 1, 4, 1, 3, 1};
+    const uint16_t halves[18] = {0x4000, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0xc000, 0x3c00,
+                                 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x4400, 0x3c00, 0x4200, 0x3c00};
+    struct job job = fixture_job();
+    fixture_header("features.npy", "{'descr': '<f4', 'fortran_order': True, 'shape': (6, 3)}\n  ", floats, sizeof floats);
+    features_are(&job, expected);
+    fixture_header("features.npy", "{'descr': '<f2', 'fortran_order': True, 'shape': (6, 3)}\n  ", halves, sizeof halves);
+    features_are(&job, expected);
+}
+
 Test(dataset_features, features_that_do_not_fit_are_refused)
 {
     float features[18] = {0};

@@ -109,6 +109,25 @@ Test(dataset_model, what_does_not_fit_the_model_is_named_with_both_numbers)
             "meta.json says how many there are)");
 }
 
+Test(dataset_model, classes_have_the_names_and_the_order_of_the_training)
+{
+    fixture_small();
+    struct job job = predicting();
+    model.class_names = "[\"a\",\"b\",\"c\",\"d\"]";
+    struct dataset dataset = fixture_loaded(&job);
+    cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_OK, "%s", status_reason());
+    cr_assert_str_eq(dataset.class_names, model.class_names);
+    dataset_release(&dataset);
+    folder_write("class_names.json", "[\"b\", \"a\"]");
+    refused("dataset 'small': class_names.json has [\"b\",\"a\"], expected [\"a\",\"b\",\"c\",\"d\"] as in the training of the "
+            "model in 'runs/m'");
+    model.class_names = NULL;
+    dataset = fixture_loaded(&job);
+    cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_OK, "%s", status_reason());
+    cr_assert_str_eq(dataset.class_names, "[\"b\",\"a\"]");
+    dataset_release(&dataset);
+}
+
 Test(dataset_model, embeddings_of_nodes_ask_for_the_same_graph)
 {
     fixture_small();

@@ -312,3 +312,28 @@ Test(dataset_npy, no_nodes_is_an_error_and_one_node_is_not)
     cr_assert(dataset.n_node == 1 && dataset.n_edge == 0 && dataset.symmetric);
     dataset_release(&dataset);
 }
+
+Test(dataset_npy, class_names_say_how_many_classes_there_are)
+{
+    fixture_small();
+    struct job job = fixture_job();
+    struct dataset dataset = fixture_loaded(&job);
+    cr_assert(dataset.class_names == NULL && dataset.n_class == 2);
+    dataset_release(&dataset);
+    folder_write("class_names.json", "[\"NaN\", \"b \\n\",\n \"c\"]");
+    dataset = fixture_loaded(&job);
+    cr_assert_str_eq(dataset.class_names, "[\"NaN\",\"b \\n\",\"c\"]");
+    cr_assert_eq(dataset.n_class, 3);
+    dataset_release(&dataset);
+    folder_write("class_names.json", "[\"a\"]");
+    fixture_refused(&job, STATUS_DATA, "labels.npy: node 1", "has label 1, expected -1 (none) or a class from 0 to 0");
+    folder_write("meta.json", "{\"classes\": 2}");
+    fixture_refused(&job, STATUS_DATA, "class_names.json", "has 1 names, expected 2, the \"classes\" of meta.json");
+    static const char *const wrong[] = {"{}", "[]", "[\"a\", 3]", "\"a\""};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        folder_write("class_names.json", wrong[i]);
+        fixture_refused(&job, STATUS_DATA, "class_names.json", "expected a JSON list of texts, a name for each class");
+    }
+    folder_write("class_names.json", "[\"a\"\n");
+    fixture_refused(&job, STATUS_DATA, "class_names.json:2:0", "expected a JSON list of texts");
+}

@@ -54,6 +54,16 @@ Test(edge_features, repeats_with_the_same_row_are_one_edge_and_stored_loops_keep
     dataset_release(&d);
 }
 
+Test(edge_features, columns_may_lie_one_after_another)
+{
+    const float columns[] = {0.5f, 3.0f, 0.5f, 2.0f, 4.0f, -0.25f, -1.0f, 0.0f, -1.0f, 7.0f, 4.0f, 0.125f};
+    fixture_header("edge_attr.npy", "{'descr': '<f4', 'fortran_order': True, 'shape': (6, 2)}\n  ", columns, sizeof columns);
+    struct job job = job_of(JOB_KIND_TRANSFORMER);
+    struct dataset d = fixture_loaded(&job);
+    cr_assert(has_row(&d, 0, 1, 0.5f, -1.0f) && has_row(&d, 1, 0, 2.0f, 7.0f) && has_row(&d, 5, 4, -0.25f, 0.125f));
+    dataset_release(&d);
+}
+
 /* As add_self_loops with fill_value = "mean", behind remove_self_loops. */
 Test(edge_features, loops_of_a_definition_get_the_mean_of_the_other_in_edges)
 {

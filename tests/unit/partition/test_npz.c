@@ -231,6 +231,19 @@ Test(pickle_csr, a_pickled_matrix_reads_as_its_arrays)
     csr_release(&csr);
 }
 
+Test(pickle_csr, a_csr_array_is_read_as_a_matrix)
+{
+    static const char *const names[] = {"scipy.sparse._arrays\ncsr_array", "scipy.sparse._csr\ncsr_array"};
+    for (int i = 0; i < 2; i++) {
+        char bytes[2048];
+        size_t n = pickle_write(bytes, names[i], 1);
+        struct csr csr;
+        cr_assert_eq(pickle_csr_read("m", bytes, n, &csr), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(csr.n_column, 3);
+        csr_release(&csr);
+    }
+}
+
 Test(pickle_csr, a_pickle_cut_at_any_byte_is_refused)
 {
     char bytes[2048];

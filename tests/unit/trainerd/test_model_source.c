@@ -86,6 +86,17 @@ Test(model_source, a_result_of_an_older_trainerd_has_neither_relations_nor_embed
     cr_assert(source.model.n_relation == 0 && source.model.n_embedded == 0 && source.model.multi_label && !source.weighted);
     cr_assert_eq(source.model.n_edge_feature, 0);
     cr_assert_str_eq(source.model.graph, "");
+    cr_assert_null(source.model.class_names);
+}
+
+Test(model_source, classes_may_have_names_as_many_as_there_are)
+{
+    leave_model("{\"features\": 7, \"classes\": 2, \"multi_label\": false, \"class_names\": [\"a\", \"b\"]}", "");
+    cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
+    cr_assert_str_eq(source.model.class_names, "[\"a\",\"b\"]");
+    leave_model("{\"features\": 7, \"classes\": 3, \"multi_label\": false, \"class_names\": [\"a\", \"b\"]}", "");
+    cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
+    cr_assert_null(source.model.class_names);
 }
 
 static void job_of(const char *text, struct job *out)

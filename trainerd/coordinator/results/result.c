@@ -205,6 +205,11 @@ static json_t *dataset_json(const struct result *result)
     json_t *all = report_dataset(result->dataset);
     json_object_set_new(all, "fingerprint", json_string(result->training->state.dataset));
     json_object_set_new(all, "embedded_nodes", json_integer(embedded->n_run > 0 ? embedded_count(embedded) : 0));
+    const char *names = result->dataset->class_names;
+    json_object_set_new(all, "class_names", names != NULL ? json_loads(names, 0, NULL) : json_null());
+    char *path = result->job->dataset.path[0] != '\0' ? realpath(result->job->dataset.path, NULL) : NULL;
+    json_object_set_new(all, "path", path != NULL ? json_string(path) : json_null());
+    free(path);
     return all;
 }
 
