@@ -44,10 +44,10 @@ struct toml_entry {
     const char *key;
     enum toml_type type;
     struct toml_position key_at, value_at;
-    const char *text; /* TEXT, WORD; FAULT: what is wrong at key_at; else "" */
-    int64_t integer;  /* INT */
-    double real;      /* REAL; may be nan or infinite */
-    bool boolean;     /* BOOL */
+    const char *text;        /* TEXT, WORD; FAULT: what is wrong at key_at; else "" */
+    int64_t integer;         /* INT */
+    double real;             /* REAL; may be nan or infinite */
+    bool boolean;            /* BOOL */
     const char *const *item; /* ARRAY: n_item texts; NULL where it has something else */
     size_t n_item;
 };

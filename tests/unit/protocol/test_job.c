@@ -354,7 +354,8 @@ Test(job, all_mistakes_are_told_at_once_a_line_each)
     cr_expect_eq(lines(), 6, "%s", status_reason());
     REFUSED(GRAPH "[partition]\nmethod = \"file\"\n[train]\npatience = 3\neval_every = 0\nmetric = \"mae\"\n[model]\nbases = "
                   "1\nblocks = 1\n",
-            "needs partition.file", "train.patience counts", "the metric \"mae\" is of numbers", "model.bases and model.blocks");
+            "needs partition.file", "train.patience counts", "the metric \"mae\" is of numbers",
+            "model.bases and model.blocks");
     cr_expect_eq(lines(), 4, "%s", status_reason());
     const char *set[] = {"train.lr=-1", "train.epoch=2", "name"};
     cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set, 3, &job_case_scratch), STATUS_CONFIG);
