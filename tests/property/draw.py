@@ -274,6 +274,11 @@ def draw_dataset(rng, case):
             del d["self_loops"]
     if rng.random() < 0.1:
         d["normalize_features"] = "row"
+    if kind != "rgcn" and rng.random() < 0.15:
+        d["features"] = pick(rng, "degree", "one_hot", "learned")
+        case.features = None
+        if d["features"] == "one_hot" and case.model.get("residual"):
+            case.model["residual"] = case.model["residual_linear"] = False
     case.dataset = d
 
 

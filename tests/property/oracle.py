@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 ACTIVATIONS = {"relu": torch.relu, "elu": F.elu, "leaky_relu": F.leaky_relu, "gelu": F.gelu, "none": lambda x: x}
+ROUNDING = 6e-8
 ADDS_LOOPS = ("gcn", "gat", "gatv2", "agnn", "appnp", "sgc", "gcnii")
 
 
@@ -65,8 +66,9 @@ class Graph:
 
 
 class Model:
-    def __init__(self, case, dtype):
+    def __init__(self, case, dtype, seed):
         self.case, self.dtype, self.options = case, dtype, case.model
+        self.random = None if seed is None else torch.Generator().manual_seed(seed)
         self.graph = Graph(case, dtype)
         adjacency = self.graph.weight[0]
         degree = adjacency.sum(1)
@@ -75,13 +77,21 @@ class Model:
         self.x = self.features()
 
     def features(self):
-        if self.case.features is None:
+        if self.case.dataset.get("features") == "degree":
+            others = (self.graph.there & ~torch.eye(self.case.n, dtype=torch.bool)).sum(0)
+            x = torch.stack([torch.ones(self.case.n), others.sum(1).log1p(), others.sum(0).log1p()], 1).to(self.dtype)
+        elif self.case.features is None:
             return torch.eye(self.case.n, dtype=self.dtype)
-        x = torch.tensor(self.case.features.astype(np.float64)).to(self.dtype)
+        else:
+            x = torch.tensor(self.case.features.astype(np.float64)).to(self.dtype)
         if self.case.dataset.get("normalize_features") == "row":
             total = x.abs().sum(1, keepdim=True)
             x = torch.where(total > 0, x / total.clamp(min=1e-30), x)
         return x
+
+    def rounded(self, y):
+        """y, or where there is a seed each number of it as far away as a float32 may be."""
+        return y if self.random is None else y * (1 + ROUNDING * (2 * torch.rand(y.shape, generator=self.random, dtype=y.dtype) - 1))
 
     # Layers: p has their parameters by PyTorch Geometric's names.
 
@@ -162,6 +172,7 @@ class Model:
     # What surrounds a layer.
 
     def end(self, p, layer, x, y, training):
+        y = self.rounded(y)
         if self.options.get("residual"):
             name = f"residuals.{layer}.weight"
             y = y + (x @ p[name].T if name in p else x)
@@ -244,17 +255,23 @@ class Model:
         return {"mse": F.mse_loss, "mae": F.l1_loss, "huber": F.huber_loss}[name](z, target)
 
 
-def gradients(case, weights, dtype=torch.float64):
-    """The training loss at these weights and its gradient: a number and {name: array}."""
-    p = {k: torch.tensor(v.astype(np.float64)).to(dtype).requires_grad_() for k, v in weights.items()}
-    model = Model(case, dtype)
-    loss = model.loss(model.logits(p, True), case.splits["train"])
+def parameters(weights, dtype, seed):
+    """The weights as tensors; with a seed they are roundings away."""
+    random = np.random.default_rng(seed)
+    away = lambda w: 1 if seed is None else 1 + ROUNDING * random.choice([-1.0, 1.0], w.shape)
+    return {k: torch.tensor(w.astype(np.float64) * away(w)).to(dtype) for k, w in weights.items()}
+
+
+def gradients(case, weights, dtype=torch.float64, seed=None):
+    """The training loss at these weights and its gradient: a number and {name: array}. With a seed, those that rounding may give."""
+    p = {k: w.requires_grad_() for k, w in parameters(weights, dtype, seed).items()}
+    model = Model(case, dtype, seed)
+    loss = model.loss(model.rounded(model.logits(p, True)), case.splits["train"])
     loss.backward()
     return loss.item(), {k: (v.grad if v.grad is not None else torch.zeros_like(v)).double().numpy() for k, v in p.items()}
 
 
-def logits(case, weights, dtype=torch.float64):
-    """The logits of an evaluation with these weights."""
-    p = {k: torch.tensor(v.astype(np.float64)).to(dtype) for k, v in weights.items()}
+def logits(case, weights, dtype=torch.float64, seed=None):
+    """The logits of an evaluation with these weights, likewise."""
     with torch.no_grad():
-        return Model(case, dtype).logits(p, False).double().numpy()
+        return Model(case, dtype, seed).logits(parameters(weights, dtype, seed), False).double().numpy()
