@@ -181,7 +181,7 @@ static void make_title(const struct curves *curves, const char *name, char *titl
     size_t best = curves_best(curves);
     double valid = best < curves->n ? curves->value[CURVE_VALID][best] : NAN;
     text_value(curves->n > 0 ? curves->value[CURVE_LOSS][curves->n - 1] : NAN, loss);
-    (job_metric_is_fraction(curves->metric) || curves->metric == JOB_METRIC_AUTO ? text_percent : text_value)(valid, best_text);
+    (job_metric_is_fraction(curves->metric) ? text_percent : text_value)(valid, best_text);
     text_count((int64_t)curves->n, "epoch", epochs);
     int n = snprintf(title, TITLE_BYTES, "%s: %s, loss %s, best valid %s", cut, epochs, loss, best_text);
     if (best < curves->n && curves->axis == CURVES_AXIS_EPOCH) {

@@ -385,7 +385,7 @@ Test(experiments, compare_ranks_runs_of_different_data_where_it_is_told_to_alone
     EXPECT(0, "", "submit", "job.toml", "--name", "other", "--wait");
     EXPECT(2, " is of karate (34 nodes): runs of different data cannot be ranked; --all ranks them\n", "compare", "same",
            "other");
-    cr_assert_not_null(strstr(output, "data (8 nodes), and '"), "%s", output);
+    cr_assert_not_null(strstr(output, "data (12 nodes), and '"), "%s", output);
     EXPECT(2, "cannot be ranked", "compare", "same", "other", "--json");
     EXPECT(0, "karate", "compare", "same", "other", "--all");
 }

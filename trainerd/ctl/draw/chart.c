@@ -231,8 +231,10 @@ void chart_compare(struct canvas *canvas, const char *title, const struct chart_
         const char *split;
     } panels[N_PANEL] = {{CURVE_LOSS, ""}, {CURVE_VALID, "valid"}, {CURVE_TEST, "test"}};
     enum job_metric metric = job[0].curves->metric;
-    for (int j = 1; j < n; j++) {
+    bool are_fractions = true;
+    for (int j = 0; j < n; j++) {
         metric = job[j].curves->metric == metric ? metric : JOB_METRIC_AUTO;
+        are_fractions = are_fractions && job_metric_is_fraction(job[j].curves->metric);
     }
     struct legend_item item[CHART_JOBS_MOST + 1];
     bool has_best = false;
@@ -258,7 +260,7 @@ void chart_compare(struct canvas *canvas, const char *title, const struct chart_
             if (panels[p].curve != CURVE_LOSS) {
                 name_metric(metric, panels[p].split, unit);
             }
-            panel_axes(&panel, unit, panels[p].curve != CURVE_LOSS && job_metric_is_fraction(metric));
+            panel_axes(&panel, unit, panels[p].curve != CURVE_LOSS && are_fractions);
         } else {
             panel_empty(&panel);
         }
