@@ -31,7 +31,7 @@ LOSS, ROWS = 1e-6, 1e-5  # relative, as in tests/support/tolerance.h
 SPREAD = 8  # a result may be as many times as far from float64 as PyTorch's float32 is, or as float64 whose layers are rounded at random
 N_NEAR = 2  # of the latter
 FLOOR = 1e-5  # of all gradients together: one that cancels out to nothing keeps their rounding
-HUGE = 1e30  # not far from the greatest float32
+DIVERGED = 100.0  # a weight beyond it: what float32 computes of such says nothing
 MOST_SHRINKS = 400
 
 
@@ -123,12 +123,11 @@ def check_gradients(run, case, way):
 
 
 def check_logits(result, case):
-    if case.model.get("label_input"):
+    stays = all(np.abs(w).max(initial=0.0) <= DIVERGED for w in result["last"].values())
+    if case.model.get("label_input") or not stays:
         return
     right, *near = nearly(oracle.logits, case, result["last"])
     found = result["rows"].reshape(right.shape).astype(np.float64)
-    if not np.abs(right).max(initial=0.0) < HUGE:
-        return  # it has diverged
     most = ROWS * np.linalg.norm(right) + SPREAD * max(far(other, right) for other in near)
     if not far(found, right) <= most:
         raise Failed("logits of an evaluation", f"{far(found, right):.3g} off, of {np.linalg.norm(right):.3g}, at most {most:.3g}")
