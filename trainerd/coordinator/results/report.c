@@ -221,11 +221,14 @@ enum status report_files(const struct dir *dir, json_t **out)
 {
     struct result_files files = {0};
     enum status status = result_files_list(dir->file, &files);
-    json_t *all = json_object(), *one;
+    json_t *all = json_object();
     for (int i = 0; i < files.n && status == STATUS_OK; i++) {
         bool is_whole = strchr(files.path[i], '/') == NULL && strcmp(files.path[i], "result.json") != 0;
+        json_t *one = NULL;
         if (is_whole) {
             status = hash_file(dir, files.path[i], &one);
+        }
+        if (one != NULL) {
             json_object_set_new(all, files.path[i], one);
         }
     }
