@@ -145,7 +145,7 @@ static void walk(const struct part *p)
         }
     }
     for (int64_t r = 0; r < p->n_own + p->n_halo; r++) {
-        ASSERT(p->node[r] < p->n_node && (r >= p->n_own || p->split[r] < 4));
+        ASSERT(p->node[r] < p->n_node && (r >= p->n_own || p->split[r] < DATASET_SPLIT_N));
         ASSERT(p->multi_label || r >= p->n_own || (p->labels[r] >= -1 && p->labels[r] < p->n_class));
         int64_t n_value = p->feature_indptr != NULL ? p->feature_indptr[r + 1] - p->feature_indptr[r] : 0;
         for (int64_t i = 0; i < n_value; i++) {
