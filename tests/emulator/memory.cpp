@@ -106,13 +106,20 @@ static const uintptr_t first_address = 0x10007fff8000;
 static const uintptr_t first_address = 0x10000;
 #endif
 
+/* An array of no elements may lie where its memory ends. */
+static bool is_reached(uintptr_t word)
+{
+    void *at = (void *)word, *before = (void *)(word - 1);
+    return on_device(at) || on_device(before) || is_in(pinned, at) || is_in(pinned, before);
+}
+
 /* Any word that could be an address of this process, and neither of device nor of pinned memory. */
 void argument_check(const char *kernel, int index, const void *bytes, size_t n_bytes)
 {
     for (size_t at = 0; at + sizeof(uintptr_t) <= n_bytes; at += sizeof(uintptr_t)) {
         uintptr_t word;
         memcpy(&word, (const char *)bytes + at, sizeof word);
-        if (word < first_address || word >> 47 != 0 || on_device((void *)word) || is_in(pinned, (void *)word)) {
+        if (word < first_address || word >> 47 != 0 || is_reached(word)) {
             continue;
         }
         if (msync((void *)(word & ~(uintptr_t)(PAGE - 1)), 1, MS_ASYNC) == 0) {

@@ -32,7 +32,7 @@ SPREAD = 8  # a result may be as many times as far from float64 as PyTorch's flo
 N_NEAR = 2  # of the latter
 FLOOR = 1e-5  # of all gradients together: one that cancels out to nothing keeps their rounding
 DIVERGED = 100.0  # a weight beyond it: what float32 computes of such says nothing
-MOST_SHRINKS = 400
+MOST_SHRINKS, SHRINK_S = 400, 120.0
 
 
 class Failed(Exception):
@@ -212,12 +212,12 @@ def smaller(case):
 
 def shrink(run, case, ways, way, whole, failed):
     """The smallest case that still fails in the same way, and how it does."""
-    n_left, found = MOST_SHRINKS, True
+    n_left, found, end = MOST_SHRINKS, True, time.monotonic() + SHRINK_S
     while found and n_left > 0:
         found = False
         for other in smaller(case):
             n_left -= 1
-            if other is None or not other.trains() or n_left < 0:
+            if other is None or not other.trains() or n_left < 0 or time.monotonic() > end:
                 continue
             try:
                 check_case(run, other, ways, way, whole)
