@@ -15,6 +15,13 @@ ROUNDING = 6e-8
 ADDS_LOOPS = ("gcn", "gat", "gatv2", "agnn", "appnp", "sgc", "gcnii")
 
 
+VARIANCE_LEAST = 1e-4
+
+
+class IllConditioned(Exception):
+    """A norm divides by next to nothing: what is computed says more of rounding than of the job."""
+
+
 class Graph:
     """The job's graph as docs/data.md defines it: repeats dropped or added up, reverse edges, loops."""
 
@@ -177,6 +184,8 @@ class Model:
             name = f"residuals.{layer}.weight"
             y = y + (x @ p[name].T if name in p else x)
         norm = self.options.get("norm", "none")
+        if norm != "none" and training and y.var(0 if norm == "batch" else 1, unbiased=False).min() < VARIANCE_LEAST:
+            raise IllConditioned
         if norm == "layer":
             y = F.layer_norm(y, y.shape[1:], p[f"norms.{layer}.weight"], p[f"norms.{layer}.bias"])
         if norm == "batch":

@@ -105,7 +105,10 @@ def nearly(compute, case, weights):
 def check_gradients(run, case, way):
     result = run.run(case, way, SGD)
     initial = result["initial"]
-    (loss, right), *near = nearly(oracle.gradients, case, initial)
+    try:
+        (loss, right), *near = nearly(oracle.gradients, case, initial)
+    except oracle.IllConditioned:
+        return
     found, spread = float.fromhex(result["loss"][0]), max(far(other, loss) for other, _ in near)
     if not abs(found - loss) <= LOSS * abs(loss) + SPREAD * spread:
         raise Failed("the loss", f"{found:.9g}, expected {loss:.9g}: {way}")
