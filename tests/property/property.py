@@ -46,6 +46,7 @@ class Failed(Exception):
 class Runner:
     def __init__(self, program, folder):
         self.program, self.folder, self.process = program, folder, None
+        self.n_uncompared = 0  # cases whose gradients say more of rounding than of the job
 
     def run(self, case, way, train=None):
         job, out = os.path.join(self.folder, "job.toml"), os.path.join(self.folder, "out")
@@ -108,6 +109,7 @@ def check_gradients(run, case, way):
     try:
         (loss, right), *near = nearly(oracle.gradients, case, initial)
     except oracle.IllConditioned:
+        run.n_uncompared += 1
         return
     found, spread = float.fromhex(result["loss"][0]), max(far(other, loss) for other, _ in near)
     if not abs(found - loss) <= LOSS * abs(loss) + SPREAD * spread:
@@ -284,6 +286,7 @@ def main():
                 case, failure = shrink(run, case, ways, way, whole, failure)
                 kept = os.path.abspath(os.path.join(said.keep, f"{said.seed}-{number}"))
                 report(f"{number} of seed {said.seed}", case, ways, way, failure, kept)
+    print(f"property: the bits alone of {run.n_uncompared} cases, in which a norm divides by next to nothing")
     print(f"tests: {passed} passed, {failed} failed, 0 skipped")
     return failed > 0
 
