@@ -304,7 +304,7 @@ static int signals_open(void)
 int main(int argc, char **argv)
 {
     program_begin();
-    signal(SIGPIPE, SIG_IGN); /* that nobody reads its warnings is no reason to end */
+    signal(SIGPIPE, SIG_IGN); /* a worker does not end because its warnings have no reader */
     struct request request = {.token_fd = -1, .join_timeout_s = 60, .rank = SESSION_ANY_RANK};
     char token[TOKEN_BYTES];
     log_init("trainer-worker", -1, LOG_LEVEL_WARN);

@@ -24,7 +24,7 @@ static int sage_layer(const struct model *model, int layer, int x, int64_t f_out
     struct program *program = model->program;
     enum aggregate_kind kind = aggregate_of(model->job);
     if (program->value[x].is_sparse && !aggregate_defs[kind]->is_linear) {
-        kind = AGGREGATE_KIND_SUM; /* of columns of which no two rows have the same, the maximum is the sum */
+        kind = AGGREGATE_KIND_SUM; /* each column has one row with an entry, so that maximum and sum are equal */
     }
     int64_t f_in = program->value[x].width;
     double bound = linear_bound(f_in);

@@ -78,9 +78,8 @@ static void param_print(const struct parameter *param)
 
 static void result_print(const struct cluster_result *result)
 {
-    printf("{\"exit\": %d, \"unplanned\": %" PRId64 ", \"allocations\": %" PRId64 ", \"sent\": %" PRIu64
-           ", \"left_out\": %.17g",
-           result->exit_code, result->n_unplanned, result->n_call, result->payload_sent, result->left_out);
+    printf("{\"exit\": %d, \"unplanned\": %" PRId64 ", \"allocations\": %" PRId64, result->exit_code, result->n_unplanned,
+           result->n_call);
     printf(", \"weights\": %" PRId64 ", \"embeddings\": %" PRId64 ", \"logits\": %" PRId64 ", \"param\": [", result->n_weight,
            result->n_embedding, result->n_logit);
     for (int p = 0; p < result->n_param; p++) {
