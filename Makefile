@@ -61,10 +61,7 @@ BELOW_partition := partition protocol
 BELOW_models    := models protocol
 BELOW_worker    := worker models partition protocol
 BELOW_trainerd  := trainerd worker models partition protocol
-BELOW_training  := $(BELOW_trainerd)
 BELOW_daemon    := trainerd protocol
-BELOW_commands  := $(BELOW_daemon)
-BELOW_ctl       := $(BELOW_daemon)
 LIB_protocol  := -ljansson -lxxhash -lucp -lucs -lsodium
 LIB_partition := -lmetis -lzip -lz
 LIB_models    := -ldnnl
@@ -90,11 +87,16 @@ archive = $(foreach module,$(1),$(BUILD)/lib/$(module).a)
 # A program is the file <module>/main_<name>.c; '_' becomes '-': main_trainer_worker.c is build/bin/trainer-worker.
 # It links the modules that its own may use; the daemon and its client link fewer (scripts/check-links checks them).
 program = $(BUILD)/bin/$(subst _,-,$(patsubst main_%.c,%,$(notdir $(1))))
-program_modules = $(if $(filter trainerd/main_trainerd.c trainerd/main_trainctl.c,$(1)),trainerd protocol,$(BELOW_$(patsubst %/,%,$(dir $(1)))))
+program_modules = $(if $(filter trainerd/main_trainerd.c trainerd/main_trainctl.c,$(1)),$(BELOW_daemon),$(BELOW_$(patsubst %/,%,$(dir $(1)))))
 PROGRAMS := $(foreach m,$(MAINS),$(call program,$(m)))
-# One test program per folder below tests/unit (test-FOLDER) and tests/system (test-system-FOLDER), and one per other kind of test.
+# One test program per folder below tests/system (test-system-FOLDER), one per other kind of test, and of unit tests one for each of these
+# folders (test- and its last name), with the tests in folders below it that are not listed. Programs of their own: tests that replace functions.
 folders_in = $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard $(1)/*/*.c)))))
-TEST_MODULES := $(call folders_in,tests/unit)
+UNIT_FOLDERS := protocol partition models worker trainerd trainerd/coordinator trainerd/coordinator/epochs trainerd/daemon trainerd/daemon/commands trainerd/ctl
+SEES_DAEMON := trainerd trainerd/daemon trainerd/daemon/commands trainerd/ctl
+TEST_MODULES := $(notdir $(UNIT_FOLDERS))
+unit_sources = $(filter-out $(foreach f,$(filter $(1)/%,$(UNIT_FOLDERS)),tests/unit/$(f)/%),$(shell find tests/unit/$(1) -name '*.c'))
+unit_modules = $(if $(filter $(1),$(SEES_DAEMON)),$(BELOW_daemon),$(BELOW_$(firstword $(subst /, ,$(1)))))
 SYSTEM_FOLDERS := $(call folders_in,tests/system)
 TEST_KINDS := $(foreach k,equivalence golden gradient,$(if $(wildcard tests/$(k)/*.c),$(k)))
 UNIT_TESTS := $(patsubst %,$(BUILD)/bin/test-%,$(TEST_MODULES))
@@ -177,7 +179,7 @@ tests_in = $(call object,$(wildcard $(1)) tests/support/report.c) $(BUILD)/lib/s
 $(foreach m,$(MAINS),$(eval $(call link_rule,$(call program,$(m)),$(call object,$(m)),$(call program_modules,$(m)))))
 test_rule = $(eval $(call link_rule,$(BUILD)/bin/test-$(1),$(call tests_in,$(2)),$(3),-lcriterion -Wl$(comma)--wrap=criterion_internal_test_setup)) \
     $(eval $(call members_rule,$(BUILD)/bin/test-$(1),$(call tests_in,$(2))))
-$(foreach t,$(TEST_MODULES),$(call test_rule,$(t),tests/unit/$(t)/*.c,$(BELOW_$(t))))
+$(foreach f,$(UNIT_FOLDERS),$(call test_rule,$(notdir $(f)),$(call unit_sources,$(f)),$(call unit_modules,$(f))))
 $(foreach t,$(TEST_KINDS),$(call test_rule,$(t),tests/$(t)/*.c,$(BELOW_trainerd)))
 $(foreach t,$(SYSTEM_FOLDERS),$(call test_rule,system-$(t),tests/system/$(t)/*.c,$(BELOW_trainerd)))
 $(foreach b,$(notdir $(BENCHES)),$(eval $(call link_rule,$(BUILD)/bin/$(b),$(call object,tests/bench/$(b).c) $(BUILD)/lib/support.a,$(BELOW_trainerd))))

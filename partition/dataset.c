@@ -1,16 +1,16 @@
 /* Loading: which format a path is in, and the questions that any loaded dataset answers. */
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
 
+#include "partition/files/dataset_path.h"
+#include "partition/files/dataset_store.h"
 #include "partition/files/mapped.h"
 #include "partition/formats/dataset_npy_splits.h"
-#include "partition/formats/dataset_path.h"
-#include "partition/formats/dataset_store.h"
 #include "partition/formats/dataset_unread.h"
 #include "partition/graph/class_weights.h"
 #include "partition/graph/dataset_build.h"
-#include "protocol/half.h"
-#include "protocol/log.h"
-#include "protocol/printable.h"
+#include "protocol/base/half.h"
+#include "protocol/base/log.h"
+#include "protocol/base/printable.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* What a dataset holds beside its edges, as hashes: of arrays as they were loaded, so that only their contents count. */
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <stdlib.h>
 #include <xxhash.h>

@@ -1,13 +1,13 @@
 /* The command line of trainer-partition: cut a data set once, see how good that is, keep what comes out. */
 #include "partition/files/mapped.h"
 #include "partition/part/part.h"
-#include "partition/partition.h"
-#include "protocol/file.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "protocol/program.h"
+#include "partition/part/partition.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/program.h"
+#include "protocol/base/version.h"
+#include "protocol/files/file.h"
 #include "protocol/transport/transport.h"
-#include "protocol/version.h"
 
 #include <getopt.h>
 #include <jansson.h>

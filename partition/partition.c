@@ -1,11 +1,11 @@
 /* From a dataset to who owns which node: the table of methods, the order, the cache around them, and the figures. */
-#include "partition/partition.h"
+#include "partition/part/partition.h"
 
 #include "partition/methods/order.h"
 #include "partition/methods/partition_cache.h"
 #include "partition/methods/partition_method.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #include "trainerd/launch.h"
 
-#include "protocol/cgroup.h"
-#include "protocol/memory.h"
-#include "protocol/program.h"
+#include "protocol/base/cgroup.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/program.h"
 
 #include <limits.h>
 #include <signal.h>

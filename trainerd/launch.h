@@ -5,7 +5,7 @@
 #ifndef TRAINERD_LAUNCH_H
 #define TRAINERD_LAUNCH_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stdbool.h>
 

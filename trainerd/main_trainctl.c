@@ -1,11 +1,11 @@
-/* The command line of trainctl: the table lists the commands, ctl/run.h their functions. */
-#include "protocol/program.h"
-#include "protocol/status.h"
-#include "protocol/version.h"
+/* The command line of trainctl: the table lists the commands, ctl/base/run.h their functions. */
+#include "protocol/base/program.h"
+#include "protocol/base/status.h"
+#include "protocol/base/version.h"
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 #include "trainerd/ctl/reference.h"
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
-#include "trainerd/daemon/server/requests.h"
+#include "trainerd/socket/requests.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* trainer-coordinator: arguments in, exit code out. */
 #include "partition/files/mapped.h"
-#include "protocol/fault.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "protocol/program.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/program.h"
+#include "protocol/base/version.h"
 #include "protocol/transport/transport.h"
-#include "protocol/version.h"
 #include "trainerd/coordinator/coordinator.h"
-#include "trainerd/coordinator/events.h"
-#include "trainerd/coordinator/interrupt.h"
+#include "trainerd/coordinator/epochs/interrupt.h"
+#include "trainerd/coordinator/folder/events.h"
 
 #include <errno.h>
 #include <getopt.h>

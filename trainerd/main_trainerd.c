@@ -1,13 +1,13 @@
 /* The command line of trainerd. A job runs in the coordinator, another process. */
+#include "protocol/base/memory.h"
+#include "protocol/base/program.h"
+#include "protocol/base/status.h"
+#include "protocol/base/version.h"
 #include "protocol/job/job.h"
-#include "protocol/memory.h"
-#include "protocol/program.h"
-#include "protocol/status.h"
-#include "protocol/version.h"
+#include "trainerd/base/restart.h"
 #include "trainerd/daemon/daemon.h"
 #include "trainerd/daemon/daemon_config.h"
 #include "trainerd/launch.h"
-#include "trainerd/restart.h"
 
 #include <getopt.h>
 #include <stdio.h>

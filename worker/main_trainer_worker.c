@@ -1,10 +1,10 @@
 /* The command line of trainer-worker: one process, one device, one job. */
 #include "models/cuda/module.h"
-#include "protocol/log.h"
-#include "protocol/program.h"
-#include "protocol/status.h"
+#include "protocol/base/log.h"
+#include "protocol/base/program.h"
+#include "protocol/base/status.h"
+#include "protocol/base/version.h"
 #include "protocol/transport/transport.h"
-#include "protocol/version.h"
 #include "worker/session/session.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* Batch norm over the rows of all parts: sums in double over fixed chunks of rows, merged in the order of the chunks. */
 #include "models/cpu/cpu.h"
 
-#include "models/statistics.h"
+#include "models/device/statistics.h"
 
 #include <math.h>
 #include <string.h>

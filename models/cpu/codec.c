@@ -1,5 +1,5 @@
 /* Payload rows in low precision: a row is one thread's. */
-#include "models/codec.h"
+#include "models/device/codec.h"
 #include "models/cpu/cpu.h"
 
 void cpu_rows_encode(struct device *device, const struct device_coding *how, void *out)

@@ -8,8 +8,8 @@
 #define MODELS_CPU_CPU_H
 
 #include "models/cpu/kernels/kernels.h"
-#include "models/device_list.h"
-#include "models/row_chunks.h"
+#include "models/device/device_list.h"
+#include "models/device/row_chunks.h"
 
 #include <omp.h>
 

@@ -85,7 +85,7 @@ void cuda_gpu_unlock(int lock);
 /* --- dense/blas.c --- */
 /* `blas` stays NULL where the machine has no cuBLAS. errors  kept for `wait`. Closed also after a failure */
 void cuda_blas_open(struct cuda_device *cuda);
-/* Its version, as protocol/libraries.h numbers it. */
+/* Its version, as protocol/base/libraries.h numbers it. */
 uint32_t cuda_blas_version(struct cuda_device *cuda);
 void cuda_blas_close(struct cuda_device *cuda);
 

@@ -1,6 +1,6 @@
 /* The table of the cuda device, and what its shared object shows. */
 #include "models/cuda/cuda.h"
-#include "protocol/version.h"
+#include "protocol/base/version.h"
 
 const struct device_ops device_cuda = {
     .name = CUDA_NAME,

@@ -46,7 +46,7 @@ static __device__ __forceinline__ int64_t grid_threads()
     return (int64_t)gridDim.x * blockDim.x;
 }
 
-/* Philox4x32-10, four draws of one quad of columns: protocol/random.h's. */
+/* Philox4x32-10, four draws of one quad of columns: protocol/base/random.h's. */
 static __device__ __forceinline__ uint4 philox(uint4 c, unsigned k0, unsigned k1)
 {
     for (int round = 0; round < RANDOM_PHILOX_ROUNDS; round++) {

@@ -1,7 +1,7 @@
 /* Life of the device, memory, copies, and the order of work. */
 #include "models/cuda/cuda.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #include "models/cuda/module.h"
 
 #include "models/cuda/sizes.h"
-#include "protocol/program.h"
-#include "protocol/version.h"
+#include "protocol/base/program.h"
+#include "protocol/base/version.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef MODELS_CUDA_MODULE_H
 #define MODELS_CUDA_MODULE_H
 
-#include "models/device.h"
+#include "models/device/device.h"
 
 /* GPUs of one machine at most. */
 #define CUDA_GPUS_MOST 64

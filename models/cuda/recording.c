@@ -1,7 +1,7 @@
 /* Work that repeats, as CUDA graphs: launched as one, where each launch of a small kernel takes longer than the kernel. */
 #include "models/cuda/cuda.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 void cuda_record(struct device *device)
 {

@@ -1,8 +1,8 @@
 #include "models/cuda/sizes.h"
 
-#include "models/cuda/aggregate/schedule.h"
-#include "models/row_chunks.h"
-#include "models/statistics.h"
+#include "models/cuda/schedule.h"
+#include "models/device/row_chunks.h"
+#include "models/device/statistics.h"
 
 static size_t aligned(size_t n)
 {

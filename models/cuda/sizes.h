@@ -5,7 +5,7 @@
 #ifndef MODELS_CUDA_SIZES_H
 #define MODELS_CUDA_SIZES_H
 
-#include "models/device_list.h"
+#include "models/device/device_list.h"
 
 #define X(op) DEVICE_OP_PROTOTYPE(cuda, op);
 DEVICE_SIZE_LIST(X)
@@ -60,7 +60,7 @@ int64_t cuda_attention_edge_floats(const struct device_attention *how);
 int64_t cuda_score_chunk_rows(int64_t n);
 int64_t cuda_relation_chunks_most(int64_t n);
 
-/* --- a schedule's memory (aggregate/schedule.h): bytes from its first --- */
+/* --- a schedule's memory (schedule.h): bytes from its first --- */
 /* Rows whose units one block of threads counts and puts. */
 #define CUDA_SCHEDULE_ROWS 4096
 

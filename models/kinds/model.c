@@ -1,7 +1,7 @@
 /* program_build: what every kind asks of job and data, the builder of the job's kind, the reach of weight decay. */
 #include "models/kinds/model.h"
 
-#include "models/level.h"
+#include "models/program/level.h"
 #include "protocol/job/model_kinds.h"
 
 #include <inttypes.h>

@@ -1,12 +1,12 @@
 /* A model under construction, and the pieces that builders make it from.
  *
  * model.c begins a program and calls the builder of the job's kind, <kind>.c. The builder emits the whole model with the functions
- * below (stack.c, heads.c) and those of models/program.h. Calls go in this direction only.
+ * below (stack.c, heads.c) and those of models/program/program.h. Calls go in this direction only.
  */
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
 
-#include "models/program.h"
+#include "models/program/program.h"
 #include "protocol/job/job.h"
 
 #include <stdbool.h>

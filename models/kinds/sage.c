@@ -3,7 +3,7 @@
  */
 #include "models/kinds/model.h"
 
-#include "models/op.h"
+#include "models/program/op.h"
 
 static enum aggregate_kind aggregate_of(const struct job *job)
 {

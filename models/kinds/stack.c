@@ -3,8 +3,8 @@
  */
 #include "models/kinds/model.h"
 
+#include "protocol/base/memory.h"
 #include "protocol/job/job_keys.h"
-#include "protocol/memory.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -11,7 +11,7 @@
  *         Thekumparampil, Wang, Oh & Li, arXiv 1803.03735, eq. 5
  */
 #include "models/ops/ops.h"
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * those of the evaluation's own rows where training sees samples, or rows of the epoch before. */
 #include "models/ops/ops.h"
 
-#include "models/statistics.h"
+#include "models/device/statistics.h"
 
 /* torch.nn.BatchNorm1d's default */
 #define MOMENTUM 0.1

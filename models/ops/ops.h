@@ -2,7 +2,7 @@
 #ifndef MODELS_OPS_OPS_H
 #define MODELS_OPS_OPS_H
 
-#include "models/op.h"
+#include "models/program/op.h"
 
 extern const struct op_def op_linear;
 extern const struct op_def op_bias;

@@ -1,7 +1,7 @@
 /* Batch norm: each column normalised over the rows of all parts. */
 #include "models/reference/reference.h"
 
-#include "models/statistics.h"
+#include "models/device/statistics.h"
 
 #include <math.h>
 

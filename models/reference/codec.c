@@ -1,5 +1,5 @@
 /* Payload rows in low precision. */
-#include "models/codec.h"
+#include "models/device/codec.h"
 #include "models/reference/reference.h"
 
 static uint16_t draw_of(const struct random_key *key, uint64_t node, int64_t c)

@@ -6,7 +6,7 @@
 #ifndef MODELS_REFERENCE_REFERENCE_H
 #define MODELS_REFERENCE_REFERENCE_H
 
-#include "models/device_list.h"
+#include "models/device/device_list.h"
 
 #define X(op) DEVICE_OP_PROTOTYPE(reference, op);
 DEVICE_OP_LIST(X)

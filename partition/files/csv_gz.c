@@ -3,8 +3,8 @@
  */
 #include "partition/files/csv_gz.h"
 
-#include "protocol/file.h"
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #define PARTITION_CSV_GZ_H
 
 #include "partition/files/npy.h"
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 #ifndef PARTITION_CSV_ROWS_H
 #define PARTITION_CSV_ROWS_H
 
-#include "partition/formats/dataset_path.h"
-#include "protocol/status.h"
+#include "partition/files/dataset_path.h"
+#include "protocol/base/status.h"
 
 #include <stdint.h>
 

@@ -4,7 +4,7 @@
  */
 #include "partition/files/mapped.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <errno.h>
 #include <limits.h>

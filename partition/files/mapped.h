@@ -4,7 +4,7 @@
 #ifndef PARTITION_MAPPED_H
 #define PARTITION_MAPPED_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stddef.h>
 

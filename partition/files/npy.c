@@ -6,9 +6,9 @@
 
 #include "partition/files/mapped.h"
 #include "partition/files/npy_header.h"
-#include "protocol/file.h"
-#include "protocol/half.h"
-#include "protocol/memory.h"
+#include "protocol/base/half.h"
+#include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

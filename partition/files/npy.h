@@ -8,7 +8,7 @@
 #define PARTITION_NPY_H
 
 #include "partition/files/npy_type.h"
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

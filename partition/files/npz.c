@@ -3,9 +3,9 @@
  */
 #include "partition/files/npz.h"
 
-#include "protocol/file.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

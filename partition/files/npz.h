@@ -3,7 +3,7 @@
 #define PARTITION_NPZ_H
 
 #include "partition/files/npy.h"
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
 
 #include "partition/files/npy_header.h"
 #include "partition/files/pickle_tree.h"
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * is ever called. */
 #include "partition/files/pickle_tree.h"
 
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef PARTITION_PICKLE_TREE_H
 #define PARTITION_PICKLE_TREE_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>

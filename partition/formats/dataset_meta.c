@@ -1,11 +1,11 @@
 /* See dataset_meta.h. */
 #include "partition/formats/dataset_meta.h"
 
-#include "partition/dataset.h"
-#include "protocol/file.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "protocol/printable.h"
+#include "partition/graph/dataset.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/printable.h"
+#include "protocol/files/file.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef PARTITION_DATASET_META_H
 #define PARTITION_DATASET_META_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stdint.h>
 

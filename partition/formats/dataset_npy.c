@@ -1,11 +1,11 @@
 /* Format npy: a folder of arrays, mapped. The graph comes as an edge list or as in-edges by destination; what is not
  * there (features, valid_idx, test_idx, meta.json) is left out, what is there must fit.
  */
+#include "partition/files/dataset_path.h"
+#include "partition/files/dataset_store.h"
 #include "partition/formats/dataset_meta.h"
 #include "partition/formats/dataset_npy_splits.h"
 #include "partition/formats/dataset_npy_types.h"
-#include "partition/formats/dataset_path.h"
-#include "partition/formats/dataset_store.h"
 #include "partition/formats/dataset_unread.h"
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/dataset_edges.h"

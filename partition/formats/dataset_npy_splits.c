@@ -1,7 +1,7 @@
 /* Splits of an npy folder: numbers of nodes, or masks; one split, or several in each file, of which dataset.split says the one. */
 #include "partition/formats/dataset_npy_splits.h"
 
-#include "partition/formats/dataset_path.h"
+#include "partition/files/dataset_path.h"
 #include "partition/graph/dataset_build.h"
 
 #include <inttypes.h>

@@ -2,9 +2,9 @@
 #ifndef PARTITION_DATASET_NPY_SPLITS_H
 #define PARTITION_DATASET_NPY_SPLITS_H
 
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
+#include "protocol/base/status.h"
 #include "protocol/job/job.h"
-#include "protocol/status.h"
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* See dataset_npy_types.h. Finds the arrays; node_types.c checks them and puts them together. */
 #include "partition/formats/dataset_npy_types.h"
 
-#include "partition/formats/dataset_path.h"
+#include "partition/files/dataset_path.h"
 #include "partition/graph/node_types.h"
 
 #include <dirent.h>

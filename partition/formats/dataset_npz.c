@@ -5,14 +5,14 @@
  * Splits come from an archive beside it, NAME_split.npz or NAME-split.npz with train, valid and test; without one,
  * the paper's protocol draws them.
  */
+#include "partition/files/dataset_path.h"
 #include "partition/files/npz.h"
 #include "partition/files/pickle_csr.h"
-#include "partition/formats/dataset_path.h"
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/dataset_edges.h"
 #include "partition/graph/weights.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <dirent.h>
 #include <inttypes.h>

@@ -6,10 +6,10 @@
  * source  Hu et al., "Open Graph Benchmark", NeurIPS 2020
  */
 #include "partition/files/csv_gz.h"
+#include "partition/files/dataset_path.h"
 #include "partition/files/npz.h"
 #include "partition/formats/dataset_ogb_files.h"
 #include "partition/formats/dataset_ogb_types.h"
-#include "partition/formats/dataset_path.h"
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/dataset_edges.h"
 #include "partition/graph/edge_features.h"

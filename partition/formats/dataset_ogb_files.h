@@ -2,8 +2,8 @@
 #ifndef PARTITION_DATASET_OGB_FILES_H
 #define PARTITION_DATASET_OGB_FILES_H
 
-#include "partition/formats/dataset_path.h"
-#include "protocol/status.h"
+#include "partition/files/dataset_path.h"
+#include "protocol/base/status.h"
 
 #include <stdint.h>
 

@@ -11,7 +11,7 @@
 #include "partition/graph/node_types.h"
 #include "partition/graph/relations.h"
 #include "partition/graph/weights.h"
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,8 +2,8 @@
 #ifndef PARTITION_DATASET_OGB_TYPES_H
 #define PARTITION_DATASET_OGB_TYPES_H
 
+#include "protocol/base/status.h"
 #include "protocol/job/job.h"
-#include "protocol/status.h"
 
 #include <stdbool.h>
 

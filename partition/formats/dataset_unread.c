@@ -1,7 +1,7 @@
 #include "partition/formats/dataset_unread.h"
 
 #include "partition/formats/dataset_npy_splits.h"
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <dirent.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* The table of built-in graphs. */
 #include "partition/generators/generator.h"
 
+#include "protocol/base/memory.h"
 #include "protocol/job/job_keys.h"
-#include "protocol/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

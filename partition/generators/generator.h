@@ -7,7 +7,7 @@
 #define PARTITION_GENERATOR_H
 
 #include "partition/graph/dataset_build.h"
-#include "protocol/random.h"
+#include "protocol/base/random.h"
 
 #include <stdint.h>
 

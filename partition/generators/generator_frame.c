@@ -1,7 +1,7 @@
 /* What all built-in graphs are made with: keys of draws, sizes that are checked, features' rows, splits. */
 #include "partition/generators/generator.h"
 
-#include "partition/formats/dataset_store.h"
+#include "partition/files/dataset_store.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,7 @@
  * per member, as in Kipf & Welling's example; four members' clubs are known (two leaders, two of their friends).
  * source  Zachary, Journal of Anthropological Research 33 (1977)
  */
-#include "partition/formats/dataset_store.h"
+#include "partition/files/dataset_store.h"
 #include "partition/generators/generator.h"
 
 #define N_MEMBER 34

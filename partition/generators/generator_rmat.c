@@ -4,7 +4,7 @@
  * its in-neighbours' rows: the row alone does not determine it, one layer of mean aggregation can learn it.
  * source  Chakrabarti, Zhan & Faloutsos, SDM 2004; Graph500 specification (A = .57, B = C = .19)
  */
-#include "partition/formats/dataset_store.h"
+#include "partition/files/dataset_store.h"
 #include "partition/generators/generator.h"
 #include "partition/generators/permutation.h"
 

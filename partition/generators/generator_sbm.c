@@ -6,7 +6,7 @@
  * centres of a node's classes plus noise. Node numbers carry no information: a range of them is a random set.
  * source  Holland, Laskey & Leinhardt, Social Networks 5 (1983)
  */
-#include "partition/formats/dataset_store.h"
+#include "partition/files/dataset_store.h"
 #include "partition/generators/generator.h"
 #include "partition/generators/permutation.h"
 

@@ -1,7 +1,7 @@
 #include "partition/graph/class_weights.h"
 
+#include "partition/files/dataset_store.h"
 #include "partition/files/npy.h"
-#include "partition/formats/dataset_store.h"
 #include "partition/graph/dataset_build.h"
 
 #include <float.h>

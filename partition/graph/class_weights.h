@@ -1,11 +1,11 @@
 /* What a row counts in the loss by its class (train.class_weights): balanced, or from a file.
  *
- * Knows labels and training nodes; what the weights do is the loss's (models/device.h).
+ * Knows labels and training nodes; what the weights do is the loss's (models/device/device.h).
  */
 #ifndef PARTITION_CLASS_WEIGHTS_H
 #define PARTITION_CLASS_WEIGHTS_H
 
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
 
 /* Fill in class_weight and loss_weight of an otherwise loaded dataset, as the job says; nothing for a prediction.
  *

@@ -6,8 +6,8 @@
 #ifndef PARTITION_DATASET_BUILD_H
 #define PARTITION_DATASET_BUILD_H
 
-#include "partition/dataset.h"
 #include "partition/files/npy.h"
+#include "partition/graph/dataset.h"
 #include "protocol/job/job.h"
 #include "protocol/job/model_kinds.h"
 

@@ -1,13 +1,13 @@
 /* Edges to in-edges by destination: counting sort in two passes over the stream, then rows sorted and freed of repeats
  * in place. Nothing but the result is stored, so a graph of any size loads in the memory that it needs afterwards.
  */
-#include "partition/formats/dataset_store.h"
+#include "partition/files/dataset_store.h"
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/edge_features.h"
 #include "partition/graph/relations.h"
 #include "partition/graph/row_pairs.h"
 #include "partition/graph/weights.h"
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

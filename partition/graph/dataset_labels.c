@@ -1,8 +1,8 @@
 /* Labels and splits into place: classes or multi-label rows, who trains, who validates, who tests. */
-#include "partition/formats/dataset_store.h"
+#include "partition/files/dataset_store.h"
 #include "partition/graph/dataset_build.h"
-#include "protocol/log.h"
-#include "protocol/random.h"
+#include "protocol/base/log.h"
+#include "protocol/base/random.h"
 
 #include <float.h>
 #include <inttypes.h>

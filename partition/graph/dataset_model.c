@@ -1,6 +1,6 @@
 /* A dataset that a trained model predicts for: its features, relations and labels against the model's. */
-#include "partition/dataset.h"
-#include "partition/formats/dataset_store.h"
+#include "partition/files/dataset_store.h"
+#include "partition/graph/dataset.h"
 #include "partition/graph/dataset_build.h"
 
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /* See edge_features.h. */
 #include "partition/graph/edge_features.h"
 
-#include "partition/formats/dataset_store.h"
+#include "partition/files/dataset_store.h"
 #include "partition/graph/features_csr.h"
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <inttypes.h>
 #include <string.h>

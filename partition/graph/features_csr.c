@@ -1,7 +1,7 @@
 /* See features_csr.h. */
 #include "partition/graph/features_csr.h"
 
-#include "partition/formats/dataset_store.h"
+#include "partition/files/dataset_store.h"
 #include "partition/graph/dataset_build.h"
 
 #include <inttypes.h>

@@ -5,8 +5,8 @@
 #ifndef PARTITION_FEATURES_CSR_H
 #define PARTITION_FEATURES_CSR_H
 
-#include "partition/dataset.h"
 #include "partition/files/npy.h"
+#include "partition/graph/dataset.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Features of a graph that has none: made of its degrees, or one column for each node, which is never stored as a matrix: a node has one
- * entry, and what a model learns of its column lies with the node (protocol/embedded.h).
+ * entry, and what a model learns of its column lies with the node (protocol/wire/embedded.h).
  */
-#include "partition/formats/dataset_store.h"
+#include "partition/files/dataset_store.h"
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/node_types.h"
 

@@ -1,9 +1,9 @@
 /* See node_types.h. */
 #include "partition/graph/node_types.h"
 
-#include "partition/formats/dataset_store.h"
+#include "partition/files/dataset_store.h"
 #include "partition/graph/features_csr.h"
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "partition/graph/relations.h"
 
 #include "partition/graph/row_pairs.h"
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

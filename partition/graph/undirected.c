@@ -1,7 +1,7 @@
 /* A symmetric graph is copied without its loops; any other is merged with its transpose, row by row. */
 #include "partition/graph/undirected.h"
 
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #ifndef PARTITION_UNDIRECTED_H
 #define PARTITION_UNDIRECTED_H
 
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
 
 #include <stdint.h>
 

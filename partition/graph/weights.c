@@ -2,9 +2,9 @@
 #include "partition/graph/weights.h"
 
 #include "partition/graph/row_pairs.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "protocol/job/model_kinds.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* Makes the candidates, measures them and keeps the best; the dataset's own order is the one to beat. */
 #include "partition/methods/order.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

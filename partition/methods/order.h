@@ -6,7 +6,7 @@
 #ifndef PARTITION_ORDER_H
 #define PARTITION_ORDER_H
 
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
 
 #include <stdint.h>
 

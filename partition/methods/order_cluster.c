@@ -4,7 +4,7 @@
  * cap keeps a label from flooding the graph, and a cluster's rows within a cache.
  */
 #include "partition/methods/order.h"
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <stdlib.h>
 

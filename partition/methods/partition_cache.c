@@ -1,8 +1,8 @@
 #include "partition/methods/partition_cache.h"
 
-#include "protocol/file.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

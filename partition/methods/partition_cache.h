@@ -6,7 +6,7 @@
 #ifndef PARTITION_PARTITION_CACHE_H
 #define PARTITION_PARTITION_CACHE_H
 
-#include "partition/partition.h"
+#include "partition/part/partition.h"
 
 #include <limits.h>
 #include <stdbool.h>

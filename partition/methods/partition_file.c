@@ -1,8 +1,8 @@
 /* A partition that somebody else made: one part number per line, line i for node i. */
 #include "partition/methods/partition_method.h"
 #include "partition/part/part_format.h"
-#include "protocol/file.h"
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 
 #include <errno.h>
 #include <stdbool.h>

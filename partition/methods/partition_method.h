@@ -5,7 +5,7 @@
 #ifndef PARTITION_PARTITION_METHOD_H
 #define PARTITION_PARTITION_METHOD_H
 
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
 #include "protocol/job/job.h"
 
 #include <stdint.h>

@@ -8,11 +8,11 @@
 #include "partition/methods/partition_metis.h"
 #include "partition/graph/undirected.h"
 #include "partition/methods/partition_method.h"
-#include "partition/partition.h"
-#include "protocol/cgroup.h"
-#include "protocol/file.h"
-#include "protocol/memory.h"
-#include "protocol/program.h"
+#include "partition/part/partition.h"
+#include "protocol/base/cgroup.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/program.h"
+#include "protocol/files/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* Numbers of METIS's parts: the graph of parts is halved again and again, so that what is near in number is near in the graph. */
 #include "partition/methods/partition_metis.h"
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <metis.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* How many parts a graph is cut into where the job does not say. */
 #include "partition/methods/partition_method.h"
-#include "partition/partition.h"
+#include "partition/part/partition.h"
 #include "protocol/job/job_keys.h"
 
 #define PARTS_LEAST 8

@@ -1,7 +1,7 @@
 /* A seeded shuffle in pieces of even size: the worst case to measure others against. */
 #include "partition/methods/partition_method.h"
-#include "protocol/memory.h"
-#include "protocol/random.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/random.h"
 
 enum status partition_random(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner)
 {

@@ -6,8 +6,8 @@
  * (part_shared.h) then travels once rather than twice, and METIS's parts are numbered so that neighbours in number are neighbours.
  */
 #include "partition/part/part.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "partition/part/out_edges.h"
 
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

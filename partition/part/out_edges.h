@@ -6,8 +6,8 @@
 #ifndef PARTITION_OUT_EDGES_H
 #define PARTITION_OUT_EDGES_H
 
-#include "partition/dataset.h"
-#include "partition/partition.h"
+#include "partition/graph/dataset.h"
+#include "partition/part/partition.h"
 
 #include <stdint.h>
 

@@ -7,9 +7,9 @@
 #ifndef PARTITION_PART_H
 #define PARTITION_PART_H
 
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
 #include "partition/part/part_halo.h"
-#include "partition/partition.h"
+#include "partition/part/partition.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 #ifndef PARTITION_PART_COLUMNS_H
 #define PARTITION_PART_COLUMNS_H
 
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 #include "partition/part/part_cover.h"
 
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

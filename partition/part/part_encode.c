@@ -7,7 +7,7 @@
 #include "partition/part/part.h"
 #include "partition/part/part_format.h"
 #include "partition/part/part_side.h"
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "partition/part/part_halo.h"
 
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 static size_t n_hop_entry(const struct part_pairs *pairs, int32_t n_hop)
 {

@@ -6,7 +6,7 @@
 #ifndef PARTITION_PART_HALO_H
 #define PARTITION_PART_HALO_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  */
 #include "partition/part/part.h"
 #include "partition/part/part_format.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

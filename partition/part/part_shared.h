@@ -8,9 +8,9 @@
 #ifndef PARTITION_PART_SHARED_H
 #define PARTITION_PART_SHARED_H
 
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
 #include "partition/part/part_halo.h"
-#include "partition/partition.h"
+#include "partition/part/partition.h"
 
 #include <stdint.h>
 

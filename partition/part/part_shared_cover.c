@@ -2,7 +2,7 @@
  * from. Over the same edges gradients travel the other way. */
 #include "partition/part/part_cover.h"
 #include "partition/part/part_shared.h"
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "partition/part/part_side.h"
 
 #include "partition/part/part_columns.h"
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "partition/part/part.h"
 #include "partition/part/part_columns.h"
 #include "partition/part/part_format.h"
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

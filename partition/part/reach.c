@@ -1,7 +1,7 @@
 #include "partition/part/reach.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "protocol/job/codecs.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <inttypes.h>
 #include <stdio.h>

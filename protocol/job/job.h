@@ -6,7 +6,7 @@
 #ifndef PROTOCOL_JOB_H
 #define PROTOCOL_JOB_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

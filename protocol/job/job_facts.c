@@ -1,8 +1,8 @@
 /* What follows from a checked job's keys. */
+#include "protocol/base/memory.h"
 #include "protocol/job/job.h"
 #include "protocol/job/model_kinds.h"
 #include "protocol/job/toml.h"
-#include "protocol/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

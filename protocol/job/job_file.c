@@ -1,6 +1,6 @@
 /* The bytes of a job file, read whole: only from a regular file of bounded size. */
+#include "protocol/base/memory.h"
 #include "protocol/job/job.h"
-#include "protocol/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,8 +5,8 @@
 #ifndef PROTOCOL_JOB_KEYS_H
 #define PROTOCOL_JOB_KEYS_H
 
+#include "protocol/base/mistakes.h"
 #include "protocol/job/job.h"
-#include "protocol/mistakes.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,12 +2,12 @@
  *
  * Errors name the place and the nearest valid name. Rules across keys are job_rules.c's.
  */
+#include "protocol/base/memory.h"
+#include "protocol/base/mistakes.h"
 #include "protocol/job/job.h"
 #include "protocol/job/job_hints.h"
 #include "protocol/job/job_keys.h"
 #include "protocol/job/toml.h"
-#include "protocol/memory.h"
-#include "protocol/mistakes.h"
 
 #include <ctype.h>
 #include <math.h>

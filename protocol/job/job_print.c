@@ -1,8 +1,8 @@
 /* A job as canonical TOML: every key that applies, in the list's order. Equal jobs give equal text. */
+#include "protocol/base/log.h"
 #include "protocol/job/job.h"
 #include "protocol/job/job_keys.h"
 #include "protocol/job/toml.h"
-#include "protocol/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

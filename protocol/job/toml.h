@@ -7,7 +7,7 @@
 #ifndef PROTOCOL_TOML_H
 #define PROTOCOL_TOML_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

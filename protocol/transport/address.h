@@ -2,7 +2,7 @@
 #ifndef PROTOCOL_ADDRESS_H
 #define PROTOCOL_ADDRESS_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 struct address {
     char host[256]; /* name or number, without brackets */

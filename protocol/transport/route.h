@@ -7,7 +7,7 @@
 #ifndef PROTOCOL_ROUTE_H
 #define PROTOCOL_ROUTE_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <net/if.h>
 #include <stdint.h>

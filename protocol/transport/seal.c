@@ -1,8 +1,8 @@
 #include "protocol/transport/seal.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "protocol/transport/bytes.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/files/bytes.h"
 
 #include <sodium.h>
 #include <stdlib.h>

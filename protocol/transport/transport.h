@@ -8,7 +8,7 @@
 #ifndef PROTOCOL_TRANSPORT_H
 #define PROTOCOL_TRANSPORT_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 #include "protocol/transport/seal.h"
 
 #include <stdbool.h>

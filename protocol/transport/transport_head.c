@@ -1,6 +1,6 @@
 #include "protocol/transport/transport_head.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <string.h>
 

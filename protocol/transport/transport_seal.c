@@ -1,6 +1,6 @@
 #include "protocol/transport/transport_seal.h"
 
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 #include "protocol/transport/transport_head.h"
 
 #include <stddef.h>

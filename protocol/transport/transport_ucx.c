@@ -6,10 +6,10 @@
  */
 #include "protocol/transport/transport_ucx.h"
 
-#include "protocol/clock.h"
-#include "protocol/file.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 #include "protocol/transport/wakeup.h"
 
 #include <sched.h>

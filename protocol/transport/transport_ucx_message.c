@@ -1,8 +1,8 @@
 /* What a transport carries: heads and bodies out and in, and the turns in which they move. All records of sends and receives
  * are taken at open.
  */
-#include "protocol/clock.h"
-#include "protocol/memory.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/memory.h"
 #include "protocol/transport/transport_head.h"
 #include "protocol/transport/transport_ucx.h"
 

@@ -1,4 +1,4 @@
-"""The version of this package: that of the programs it was released with (protocol/version.h)."""
+"""The version of this package: that of the programs it was released with (protocol/base/version.h)."""
 
 VERSION = "0.1.0"
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
 
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>

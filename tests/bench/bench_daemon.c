@@ -4,7 +4,7 @@
  *
  *   usage: bench_daemon [JOBS [REQUESTS]]      10000 and 100000 when not given
  */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/bench/bench.h"
 
 #include <errno.h>

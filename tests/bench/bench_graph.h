@@ -2,7 +2,7 @@
 #ifndef TESTS_BENCH_BENCH_GRAPH_H
 #define TESTS_BENCH_BENCH_GRAPH_H
 
-#include "models/device.h"
+#include "models/device/device.h"
 #include "partition/part/part.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  *
  *   usage: bench_many_jobs [JOBS]      50000 when not given
  */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/bench/bench.h"
 
 #include <errno.h>

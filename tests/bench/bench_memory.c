@@ -3,8 +3,8 @@
  * Plans are exact (tests compare them with the memory that is allocated), so nothing is trained here. A ratio with an upper bar is
  * printed as that bar over the ratio.
  */
-#include "partition/dataset.h"
-#include "partition/partition.h"
+#include "partition/graph/dataset.h"
+#include "partition/part/partition.h"
 #include "protocol/job/job.h"
 #include "tests/bench/bench.h"
 #include "tests/support/model/memory_need.h"

@@ -2,7 +2,7 @@
  * with chances by edges (exchange.sampling_weights) against chances alike, as many rows travelling. And what finding the chances costs.
  */
 #include "tests/bench/bench.h"
-#include "worker/run/sample_weights.h"
+#include "worker/route/sample_weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>

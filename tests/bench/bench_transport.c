@@ -5,7 +5,7 @@
  * between the same buffers of the same processes (process_vm_readv, which UCX uses here). Runs of both sides alternate; the best of each
  * counts. Also what sealing leaves of the first, and what it takes of a job's epoch.
  */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "protocol/transport/transport.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_job.h"

@@ -1,6 +1,6 @@
 /* Attention that reads features of edges gives the same bits however it is run, in the memory that is planned. */
 #include "partition/files/npy.h"
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 #include "tests/equivalence/compare.h"
 #include "tests/support/graphs/graph.h"
 #include "tests/support/process/folder.h"

@@ -1,6 +1,6 @@
 /* Error feedback: the same bits however a job is run, residuals that epochs in fp32 and exact runs leave alone, and gradients that are nearer
  * to the exact ones over many epochs. */
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
 #include "tests/equivalence/compare.h"
 #include "tests/support/device/strict.h"
 #include "tests/support/sanitized.h"

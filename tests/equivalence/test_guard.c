@@ -1,5 +1,5 @@
 /* The accuracy guard: the same bits and back-offs however a job is run, and epochs that step by the exact gradient. */
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
 #include "tests/equivalence/compare.h"
 #include "tests/support/device/strict.h"
 #include "tests/support/graphs/typed_folder.h"

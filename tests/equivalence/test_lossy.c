@@ -1,6 +1,6 @@
 /* Sampled and low-precision payloads: the same bits however a job is run, on the very rows that were drawn, and traffic that falls. */
-#include "partition/dataset.h"
-#include "partition/partition.h"
+#include "partition/graph/dataset.h"
+#include "partition/part/partition.h"
 #include "tests/equivalence/compare.h"
 #include "tests/support/device/strict.h"
 #include "tests/support/model/thresholds.h"

@@ -1,6 +1,6 @@
 /* Rows and gradients of the epoch before: the same bits however a job is run, epoch 0 exact, and no more bytes than rows and gradients once. */
-#include "partition/dataset.h"
-#include "partition/partition.h"
+#include "partition/graph/dataset.h"
+#include "partition/part/partition.h"
 #include "tests/equivalence/compare.h"
 #include "tests/support/device/strict.h"
 #include "tests/support/model/truth.h"

@@ -1,7 +1,7 @@
 /* Any bytes as a checkpoint: refused, or decoded to pointers inside the bytes. Tried as they are, and with valid checksums, since
  * hardly any input would pass them. */
-#include "protocol/log.h"
-#include "trainerd/coordinator/results/checkpoint.h"
+#include "protocol/base/log.h"
+#include "trainerd/coordinator/folder/checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Any bytes from a control socket, in two pieces: frames lie inside the bytes received, and their messages are refused or decoded. */
-#include "protocol/log.h"
-#include "protocol/transport/control.h"
+#include "protocol/base/log.h"
+#include "protocol/wire/control.h"
 
 #include <string.h>
 
@@ -36,7 +36,7 @@ static bool frames_take(struct control_decoder *decoder)
         message_decode_##name(frame.body, frame.n_bytes, &message);                                                            \
         break;                                                                                                                 \
     }
-#include "protocol/transport/messages.def"
+#include "protocol/wire/messages.def"
 #undef MESSAGE
 #undef FIELD
         default:

@@ -2,7 +2,7 @@
 #include "tests/fuzz/input_file.h"
 
 #include "partition/files/csv_gz.h"
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <zlib.h>
 

@@ -1,7 +1,7 @@
 /* Any bytes as a job's events.jsonl, which the job's owner may write to: read to the end or the first fault, with every event within its bounds, and
  * without a fault with the same events in two halves as in one. In a real file, since event_log_read follows no links, those below /proc included.
  */
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 #include "trainerd/daemon/supervisor/event_log.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Any bytes from a client, in two pieces: lines lie inside the bytes received, and their requests are refused, or in the table. */
-#include "protocol/log.h"
-#include "trainerd/daemon/server/frame.h"
-#include "trainerd/daemon/server/requests.h"
+#include "protocol/base/log.h"
+#include "trainerd/socket/frame.h"
+#include "trainerd/socket/requests.h"
 
 #include <stdint.h>
 #include <string.h>

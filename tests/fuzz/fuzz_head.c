@@ -2,14 +2,14 @@
  * body is placed inside the buffer of its head, where it may arrive while that buffer is waited for. The transport is a fake in this
  * file: it delivers the messages of the input (head_input.h), and sends nothing.
  */
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "protocol/transport/transport_head.h"
 #include "tests/fuzz/head_input.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 #include "worker/exchange/exchange.h"
-#include "worker/run/trainer_state.h"
 #include "worker/session/session_state.h"
+#include "worker/state/trainer_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

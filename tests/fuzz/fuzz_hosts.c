@@ -1,6 +1,6 @@
 /* Any bytes as a file of hosts. */
-#include "protocol/log.h"
-#include "trainerd/coordinator/fleet/hosts.h"
+#include "protocol/base/log.h"
+#include "trainerd/coordinator/machines/hosts.h"
 
 #include <string.h>
 

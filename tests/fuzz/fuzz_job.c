@@ -1,7 +1,7 @@
 /* Any bytes as a job file, and those after a NUL as a setting over it: refused with a reason, or a job that is the same after it is
  * printed and loaded again. Seeds (written into the corpus folder, the last argument) hold every key and section once. */
+#include "protocol/base/log.h"
 #include "protocol/job/job.h"
-#include "protocol/log.h"
 
 #include <dirent.h>
 #include <stdint.h>

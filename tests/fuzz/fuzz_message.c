@@ -1,6 +1,6 @@
 /* Any bytes as any message: refused, or decoded to a message that encodes to the same bytes. The first byte selects the message. */
-#include "protocol/log.h"
-#include "protocol/transport/message.h"
+#include "protocol/base/log.h"
+#include "protocol/wire/message.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +17,12 @@
         ASSERT(message_encode_##name(&message, buffer, n, &n_again) == STATUS_OK);                                             \
         ASSERT(n_again == n && memcmp(buffer, bytes, n) == 0);                                                                 \
     }
-#include "protocol/transport/messages.def"
+#include "protocol/wire/messages.def"
 #undef MESSAGE
 
 static void (*const tries[])(const uint8_t *, size_t, uint8_t *) = {
 #define MESSAGE(id, name, fields) try_##name,
-#include "protocol/transport/messages.def"
+#include "protocol/wire/messages.def"
 #undef MESSAGE
 #undef FIELD
 };

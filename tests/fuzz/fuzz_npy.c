@@ -1,7 +1,7 @@
 /* Any bytes as a .npy array: refused, or every value is readable. At an odd address, too, where values have to be copied to aligned
  * memory. */
 #include "partition/files/npy.h"
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  */
 #include "partition/part/part_format.h"
 #include "partition/part/reach.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Any bytes as a pickled matrix, behind a .npy head: refused, or three arrays of the lengths that they claim. */
 #include "partition/files/pickle_csr.h"
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <stdlib.h>
 #include <string.h>

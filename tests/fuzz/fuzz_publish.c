@@ -1,7 +1,7 @@
 /* Any bytes as the journal of an output folder: refused, or paths of result files alone, result.json the last, and a run's folder in its
  * home. */
-#include "protocol/log.h"
-#include "trainerd/coordinator/results/publish.h"
+#include "protocol/base/log.h"
+#include "trainerd/coordinator/folder/publish.h"
 
 #include <stdint.h>
 #include <stdlib.h>

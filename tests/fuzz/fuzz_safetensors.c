@@ -1,5 +1,5 @@
 /* Any bytes as a .safetensors file, from which two tensors are read: refused, or both are read in bounds. */
-#include "protocol/safetensors.h"
+#include "protocol/files/safetensors.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,9 +2,9 @@
  *
  * Input: a byte that chooses, then bytes that are taken as they are, or laid over a good message by exclusive or.
  */
-#include "protocol/log.h"
-#include "protocol/transport/control_seal.h"
+#include "protocol/base/log.h"
 #include "protocol/transport/transport_seal.h"
+#include "protocol/wire/control_seal.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Any bytes as Slurm's environment: a line for each variable that is read, in the order of `names`. */
-#include "protocol/log.h"
-#include "trainerd/coordinator/fleet/slurm.h"
+#include "protocol/base/log.h"
+#include "trainerd/coordinator/machines/slurm.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Any bytes as what squeue and sbatch print, and as daemon.slurm_options. */
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 #include "trainerd/daemon/slurm/slurm_text.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* Any bytes from a TCP client: in the place of its handshake, or after it in the place of records, or inside them as lines. Whatever comes, an end
  * that fails says so and reads no bytes that were not written.
  */
-#include "protocol/log.h"
-#include "trainerd/daemon/server/frame.h"
-#include "trainerd/daemon/server/tls.h"
+#include "protocol/base/log.h"
+#include "trainerd/socket/frame.h"
+#include "trainerd/socket/tls.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Any bytes as a file of users, and as a user's file of known hosts. */
-#include "protocol/log.h"
-#include "trainerd/ctl/known_hosts.h"
+#include "protocol/base/log.h"
+#include "trainerd/ctl/base/known_hosts.h"
 #include "trainerd/daemon/server/users.h"
 
 #include <stdint.h>

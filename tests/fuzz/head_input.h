@@ -2,9 +2,9 @@
 #ifndef TESTS_FUZZ_HEAD_INPUT_H
 #define TESTS_FUZZ_HEAD_INPUT_H
 
-#include "protocol/log.h"
-#include "protocol/transport/message.h"
+#include "protocol/base/log.h"
 #include "protocol/transport/transport_head.h"
+#include "protocol/wire/message.h"
 #include "worker/exchange/exchange.h"
 
 #include <stdint.h>

@@ -4,8 +4,8 @@
 #ifndef TESTS_FUZZ_INPUT_FOLDER_H
 #define TESTS_FUZZ_INPUT_FOLDER_H
 
-#include "partition/dataset.h"
-#include "protocol/log.h"
+#include "partition/graph/dataset.h"
+#include "protocol/base/log.h"
 
 #include <dirent.h>
 #include <ftw.h>

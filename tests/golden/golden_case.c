@@ -1,7 +1,7 @@
 #include "tests/golden/golden_case.h"
 
 #include "partition/files/npy.h"
-#include "protocol/safetensors.h"
+#include "protocol/files/safetensors.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>

@@ -2,7 +2,7 @@
 #ifndef TESTS_GOLDEN_GOLDEN_CASE_H
 #define TESTS_GOLDEN_GOLDEN_CASE_H
 
-#include "models/program.h"
+#include "models/program/program.h"
 #include "tests/support/graphs/graph.h"
 
 #include <stdbool.h>

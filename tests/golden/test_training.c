@@ -2,8 +2,8 @@
  * (training.json, which make_training.py makes), what layers can read besides features (layers.json, make_layers.py), and every kind of
  * layer where edges lead one way (directed.json, make_directed.py). By job file and metrics.jsonl, on several parts and workers. */
 #include "partition/files/npy.h"
-#include "protocol/dir.h"
-#include "protocol/safetensors.h"
+#include "protocol/files/dir.h"
+#include "protocol/files/safetensors.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"

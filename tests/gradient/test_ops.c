@@ -1,7 +1,7 @@
 /* Every op alone, between a linear map and the loss, against central differences in double. */
 #include "tests/support/model/gradient.h"
 
-#include "models/op.h"
+#include "models/program/op.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

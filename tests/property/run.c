@@ -12,7 +12,7 @@
 #include "tests/support/cluster/cluster.h"
 #include "tests/support/device/strict.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <inttypes.h>
 #include <stdio.h>

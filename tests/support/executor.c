@@ -1,6 +1,6 @@
 #include "tests/support/executor.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 #include "tests/support/device/strict.h"
 #include "tests/support/executor_parts.h"
 

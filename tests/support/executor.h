@@ -4,7 +4,7 @@
 #ifndef TESTS_SUPPORT_EXECUTOR_H
 #define TESTS_SUPPORT_EXECUTOR_H
 
-#include "models/step.h"
+#include "models/steps/step.h"
 #include "tests/support/graphs/graph.h"
 #include "tests/support/model/objective.h"
 

@@ -1,6 +1,6 @@
 #include "tests/support/executor_parts.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <stdlib.h>
 #include <string.h>

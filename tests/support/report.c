@@ -1,7 +1,7 @@
 /* What test programs say for scripts/run-tests: at the end one line that sums the tests up (Criterion's own leaves skipped ones out), and for
  * each test a line in the file that TEST_TIMES names, where it is set: seconds of processor time, seconds of the clock, suite::name.
  */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 
 #include <criterion/criterion.h>
 #include <criterion/hooks.h>

@@ -1,6 +1,6 @@
 #include "trainerd/coordinator/contents.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <stdio.h>
 #include <xxhash.h>

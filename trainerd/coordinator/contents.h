@@ -3,9 +3,9 @@
 #ifndef TRAINERD_CONTENTS_H
 #define TRAINERD_CONTENTS_H
 
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
 #include "protocol/job/job.h"
-#include "trainerd/coordinator/results/checkpoint.h"
+#include "trainerd/coordinator/folder/checkpoint.h"
 
 #include <stdint.h>
 

@@ -2,13 +2,13 @@
 #include "trainerd/coordinator/coordinator.h"
 
 #include "partition/files/mapped.h"
-#include "protocol/clock.h"
-#include "protocol/memory.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/memory.h"
+#include "trainerd/base/restart.h"
 #include "trainerd/coordinator/coordinator_state.h"
-#include "trainerd/coordinator/interrupt.h"
-#include "trainerd/coordinator/results/hparams.h"
-#include "trainerd/coordinator/results/weights.h"
-#include "trainerd/restart.h"
+#include "trainerd/coordinator/epochs/interrupt.h"
+#include "trainerd/coordinator/records/hparams.h"
+#include "trainerd/coordinator/records/weights.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,10 +4,10 @@
 #ifndef TRAINERD_COORDINATOR_H
 #define TRAINERD_COORDINATOR_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
-#include "protocol/job_files.h"
-#include "trainerd/restart.h"
+#include "protocol/files/job_files.h"
+#include "trainerd/base/restart.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* The plans of jobs that are this one but for some keys, of the same parts, counted again for each: what it would receive if its exchange were exact,
  * in every way that there is, and on how few workers it fits. */
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 #include "trainerd/coordinator/coordinator_state.h"
-#include "trainerd/coordinator/results/report.h"
+#include "trainerd/coordinator/folder/report.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /* What a job needs no workers for: its file, its run's folder, its graph, parts and plan. */
-#include "partition/part/cover_cache.h"
-#include "protocol/fault.h"
-#include "protocol/memory.h"
+#include "partition/methods/cover_cache.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/memory.h"
 #include "trainerd/coordinator/contents.h"
 #include "trainerd/coordinator/coordinator_state.h"
-#include "trainerd/coordinator/device_choice.h"
-#include "trainerd/coordinator/fleet/room.h"
-#include "trainerd/coordinator/launcher.h"
-#include "trainerd/coordinator/results/report.h"
+#include "trainerd/coordinator/folder/report.h"
+#include "trainerd/coordinator/machines/device_choice.h"
+#include "trainerd/coordinator/machines/launcher.h"
+#include "trainerd/coordinator/machines/room.h"
 #include "worker/plan/memory_plan.h"
 
 #include <stdio.h>

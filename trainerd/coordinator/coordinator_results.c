@@ -1,14 +1,14 @@
 /* The end of a job: result files and the closing lines; and the clock of its phases. */
 #include "trainerd/coordinator/coordinator_state.h"
-#include "trainerd/coordinator/patience.h"
+#include "trainerd/coordinator/epochs/patience.h"
 
 #include "partition/files/npy_header.h"
-#include "protocol/clock.h"
-#include "protocol/fault.h"
-#include "protocol/memory.h"
-#include "protocol/transport/message.h"
-#include "trainerd/coordinator/results/trace.h"
-#include "trainerd/coordinator/results/weights.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/memory.h"
+#include "protocol/wire/message.h"
+#include "trainerd/coordinator/records/trace.h"
+#include "trainerd/coordinator/records/weights.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,17 +3,17 @@
 #ifndef TRAINERD_COORDINATOR_STATE_H
 #define TRAINERD_COORDINATOR_STATE_H
 
-#include "partition/dataset.h"
-#include "partition/partition.h"
+#include "partition/graph/dataset.h"
+#include "partition/part/partition.h"
 #include "trainerd/coordinator/coordinator.h"
-#include "trainerd/coordinator/events.h"
+#include "trainerd/coordinator/epochs/training.h"
+#include "trainerd/coordinator/folder/events.h"
+#include "trainerd/coordinator/folder/run_folder.h"
+#include "trainerd/coordinator/folder/splits.h"
 #include "trainerd/coordinator/model_source.h"
-#include "trainerd/coordinator/plan.h"
-#include "trainerd/coordinator/results/embeddings.h"
-#include "trainerd/coordinator/results/result.h"
-#include "trainerd/coordinator/results/run_folder.h"
-#include "trainerd/coordinator/results/splits.h"
-#include "trainerd/coordinator/training.h"
+#include "trainerd/coordinator/plan/plan.h"
+#include "trainerd/coordinator/records/embeddings.h"
+#include "trainerd/coordinator/result.h"
 
 #include <stdbool.h>
 

@@ -1,8 +1,8 @@
 #include "trainerd/coordinator/model_source.h"
 
-#include "models/level.h"
-#include "protocol/file.h"
-#include "protocol/memory.h"
+#include "models/program/level.h"
+#include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -4,9 +4,9 @@
 #ifndef TRAINERD_MODEL_SOURCE_H
 #define TRAINERD_MODEL_SOURCE_H
 
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
+#include "protocol/base/status.h"
 #include "protocol/job/job.h"
-#include "protocol/status.h"
 
 #include <limits.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* Who changed what, for administrators. */
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Completion scripts, made from the table. Names of jobs are requested from the daemon at completion time. */
-#include "trainerd/ctl/arguments.h"
+#include "trainerd/ctl/base/arguments.h"
 #include "trainerd/ctl/reference.h"
 
 #include <string.h>

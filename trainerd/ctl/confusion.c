@@ -1,7 +1,7 @@
 /* See confusion.h. */
 #include "trainerd/ctl/confusion.h"
 
-#include "trainerd/ctl/text.h"
+#include "trainerd/ctl/base/text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Commands that control jobs and have one answer: cancel, resume, checkpoint, scale, drain; and the connection of all commands. */
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 
 #include <stdlib.h>
 

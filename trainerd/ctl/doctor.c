@@ -1,11 +1,11 @@
 /* Checks of this machine: each reports its finding, and advice where it is not enough. Versions of libraries that trainctl does not
  * link come from the programs that do. */
-#include "protocol/capture.h"
-#include "protocol/memory.h"
-#include "protocol/program.h"
-#include "protocol/version.h"
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/program.h"
+#include "protocol/base/version.h"
+#include "protocol/files/capture.h"
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 
 #include <dirent.h>
 #include <sched.h>

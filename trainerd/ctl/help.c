@@ -1,4 +1,4 @@
-#include "protocol/version.h"
+#include "protocol/base/version.h"
 #include "trainerd/ctl/reference.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* Daemons on TCP ports: which one is meant, who logs in there, and how both are remembered. */
-#include "trainerd/ctl/known_hosts.h"
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
+#include "trainerd/ctl/base/known_hosts.h"
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The man page. No line of troff begins with text of the table, since a point or quote there would be a request. */
-#include "protocol/version.h"
+#include "protocol/base/version.h"
 #include "trainerd/ctl/reference.h"
 
 /* Text with hyphens and backslashes escaped. */

@@ -1,10 +1,10 @@
 /* The command plot: charts of jobs and groups, from the daemon or from an output folder. */
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 #include "trainerd/ctl/draw/chart.h"
 #include "trainerd/ctl/experiments/settings.h"
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
 
 #include <dirent.h>
 #include <errno.h>

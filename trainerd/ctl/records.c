@@ -1,7 +1,7 @@
 /* The daemon's records as a whole: a copy from the daemon that runs; restored and repaired by trainerd itself, while none does. */
-#include "protocol/program.h"
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
+#include "protocol/base/program.h"
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 
 #include <errno.h>
 #include <limits.h>

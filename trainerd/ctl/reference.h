@@ -2,8 +2,8 @@
 #ifndef TRAINERD_CTL_REFERENCE_H
 #define TRAINERD_CTL_REFERENCE_H
 
-#include "protocol/status.h"
-#include "trainerd/ctl/table.h"
+#include "protocol/base/status.h"
+#include "trainerd/ctl/base/table.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The command show: a job's record, submission, history, and the time, traffic and memory of its last epoch. */
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 #include "trainerd/ctl/confusion.h"
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
 
 #include <math.h>
 #include <stdlib.h>

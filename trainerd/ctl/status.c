@@ -1,9 +1,9 @@
 /* Tables of jobs, and versions. */
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 
-#include "protocol/clock.h"
-#include "protocol/version.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/version.h"
 
 #include <math.h>
 #include <stdlib.h>

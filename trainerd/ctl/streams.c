@@ -1,6 +1,6 @@
 /* Streams of a job: logs and metrics. */
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 
 #include <string.h>
 

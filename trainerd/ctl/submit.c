@@ -1,11 +1,11 @@
 /* Submit a job, or those of a sweep, and with --wait follow them to their end, also over restarts of the daemon. */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/printable.h"
 #include "protocol/job/job.h"
-#include "protocol/memory.h"
-#include "protocol/printable.h"
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 #include "trainerd/ctl/experiments/submit_sweep.h"
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* A table of users: their jobs, what these have of the machine, and what was used of it. */
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 /* Watch a job: on a terminal a live screen, elsewhere a line per event. */
 #include "trainerd/ctl/draw/screen.h"
 
-#include "protocol/clock.h"
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
+#include "protocol/base/clock.h"
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 
 #include <poll.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Tables of a job's workers and of the daemon's GPUs. */
-#include "protocol/capture.h"
-#include "protocol/program.h"
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
+#include "protocol/base/program.h"
+#include "protocol/files/capture.h"
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

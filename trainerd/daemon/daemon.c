@@ -1,15 +1,15 @@
 #include "trainerd/daemon/daemon.h"
 
-#include "protocol/fault.h"
-#include "protocol/file.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 #include "trainerd/daemon/commands/commands.h"
 #include "trainerd/daemon/daemon_config.h"
 #include "trainerd/daemon/monitor/monitor.h"
 #include "trainerd/daemon/monitor/notify.h"
-#include "trainerd/daemon/server/endpoint.h"
-#include "trainerd/daemon/server/tls.h"
+#include "trainerd/socket/endpoint.h"
+#include "trainerd/socket/tls.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -2,7 +2,7 @@
 #ifndef TRAINERD_DAEMON_DAEMON_H
 #define TRAINERD_DAEMON_DAEMON_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 #include "trainerd/daemon/daemon_config.h"
 
+#include "protocol/base/memory.h"
+#include "protocol/base/mistakes.h"
 #include "protocol/job/job_keys.h"
 #include "protocol/job/toml.h"
-#include "protocol/memory.h"
-#include "protocol/mistakes.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef TRAINERD_DAEMON_DAEMON_CONFIG_H
 #define TRAINERD_DAEMON_DAEMON_CONFIG_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>

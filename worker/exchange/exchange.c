@@ -2,9 +2,9 @@
  * are searched from the front. */
 #include "worker/exchange/exchange.h"
 
-#include "protocol/clock.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "worker/exchange/traffic.h"
 #include "worker/trace/trace.h"
 

@@ -7,7 +7,7 @@
 #ifndef WORKER_EXCHANGE_H
 #define WORKER_EXCHANGE_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 #include "protocol/transport/transport.h"
 
 #include <stdbool.h>

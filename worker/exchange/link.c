@@ -1,10 +1,10 @@
 #include "worker/exchange/link.h"
 
-#include "protocol/clock.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "protocol/transport/address.h"
-#include "protocol/transport/control_seal.h"
+#include "protocol/wire/control_seal.h"
 
 #include <errno.h>
 #include <netdb.h>

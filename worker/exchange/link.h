@@ -7,10 +7,10 @@
 #ifndef WORKER_LINK_H
 #define WORKER_LINK_H
 
-#include "protocol/status.h"
-#include "protocol/transport/control.h"
+#include "protocol/base/status.h"
 #include "protocol/transport/route.h"
 #include "protocol/transport/seal.h"
+#include "protocol/wire/control.h"
 
 #include <stdbool.h>
 #include <stddef.h>

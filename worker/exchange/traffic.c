@@ -1,7 +1,7 @@
 #include "worker/exchange/traffic.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "worker/exchange/exchange.h"
 
 #include <stdlib.h>

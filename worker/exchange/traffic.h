@@ -1,4 +1,4 @@
-/* Bytes of payloads that arrived here, by layer, what they are for, and sender (protocol/traffic.h): of the present epoch, and of all.
+/* Bytes of payloads that arrived here, by layer, what they are for, and sender (protocol/wire/traffic.h): of the present epoch, and of all.
  *
  * The exchange adds each piece as it arrives, the trainer says which phase runs. What arrives before epoch 0 is not counted. The tables
  * are taken once; nothing is allocated in an epoch. Knows neither rows nor parts.
@@ -6,10 +6,10 @@
 #ifndef WORKER_TRAFFIC_H
 #define WORKER_TRAFFIC_H
 
-#include "models/program.h"
-#include "models/step.h"
-#include "protocol/status.h"
-#include "protocol/traffic.h"
+#include "models/program/program.h"
+#include "models/steps/step.h"
+#include "protocol/base/status.h"
+#include "protocol/wire/traffic.h"
 
 #include <stdbool.h>
 #include <stddef.h>

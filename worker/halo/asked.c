@@ -1,6 +1,6 @@
 /* Gradients that return are made of rows that their owner has: these are asked for when the gradients are. */
 #include "worker/halo/halo_state.h"
-#include "worker/run/staging.h"
+#include "worker/state/staging.h"
 
 static struct halo_asked *asked_find(const struct halo *h, int32_t i, int32_t k)
 {

@@ -1,7 +1,7 @@
 #include "worker/halo/feedback.h"
 
-#include "protocol/log.h"
-#include "worker/run/sample.h"
+#include "protocol/base/log.h"
+#include "worker/route/sample.h"
 
 #include <stdlib.h>
 

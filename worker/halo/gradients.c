@@ -1,6 +1,6 @@
 /* What becomes of the gradients that an aggregate's passes made: fresh ones join others, short ones go on as zeros. */
 #include "worker/halo/halo_state.h"
-#include "worker/spill/pin.h"
+#include "worker/state/pin.h"
 
 /* Rows of its k-th input to which an aggregate gives a gradient: sources, or the rows themselves. */
 static int64_t rows_made(const struct trainer *t, const struct op *op, int k, int32_t i)

@@ -2,10 +2,10 @@
 
 #include "worker/halo/kept.h"
 #include "worker/halo/source.h"
-#include "worker/run/joined.h"
-#include "worker/run/sample.h"
-#include "worker/run/sample_shared.h"
-#include "worker/spill/pin.h"
+#include "worker/route/joined.h"
+#include "worker/route/sample.h"
+#include "worker/route/sample_shared.h"
+#include "worker/state/pin.h"
 
 #include <math.h>
 #include <stdlib.h>

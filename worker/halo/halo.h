@@ -9,7 +9,7 @@
 #ifndef WORKER_HALO_H
 #define WORKER_HALO_H
 
-#include "worker/run/trainer_state.h"
+#include "worker/state/trainer_state.h"
 
 /* Slots and lists, once. Released with halo_close. */
 struct halo *halo_open(struct trainer *trainer);

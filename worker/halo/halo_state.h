@@ -53,7 +53,7 @@ struct halo {
     const struct part_halo **own_sample; /* n_own: payloads as they are sampled; NULL: they never are */
     bool sampled;                        /* by this pass */
     bool keeps;                          /* this pass reads payloads of the epoch before (kept.h) */
-    bool shares;                         /* other ranks' rows come once for all own parts (run/shared_rows.h) */
+    bool shares;                         /* other ranks' rows come once for all own parts (route/shared_rows.h) */
     bool spreads;                        /* and each own part's are picked out of what came */
     struct halo_walk *walk;              /* n_own */
     const struct step *step;

@@ -1,10 +1,10 @@
 #include "worker/halo/kept.h"
 
-#include "protocol/fault.h"
-#include "protocol/log.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/log.h"
 #include "worker/halo/feedback.h"
 #include "worker/halo/source.h"
-#include "worker/run/staging.h"
+#include "worker/state/staging.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #ifndef WORKER_KEPT_H
 #define WORKER_KEPT_H
 
-#include "worker/run/trainer_state.h"
+#include "worker/state/trainer_state.h"
 
 /* Where the program keeps payloads; else trainer->kept stays NULL. errors  STATUS_NOMEM. Closed also after a failure */
 enum status kept_open(struct trainer *trainer);

@@ -1,10 +1,10 @@
 /* Making payloads: rows gathered as they lie, or finished gradients. */
-#include "models/codec.h"
-#include "protocol/clock.h"
-#include "protocol/log.h"
+#include "models/device/codec.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
 #include "worker/halo/feedback.h"
-#include "worker/run/sample.h"
-#include "worker/run/sample_shared.h"
+#include "worker/route/sample.h"
+#include "worker/route/sample_shared.h"
 
 /* The list of shared rows that own part i gives to taker k. */
 static struct shared_list list_of(const struct halo *h, int32_t i, int32_t k)

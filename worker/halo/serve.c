@@ -1,6 +1,6 @@
 /* Other ranks' requests in a halo pass: checked, packed into a free slot, sent piece by piece. */
 #include "worker/halo/source.h"
-#include "worker/run/staging.h"
+#include "worker/state/staging.h"
 
 /* A free place for a piece, of how many bytes; NULL when all are taken. */
 static struct halo_packed *slot_take(struct halo *h, int64_t n_left, int64_t *n_most_out)

@@ -1,9 +1,9 @@
 /* Rows of parts of other ranks: fetched over the exchange, as many ahead as the credit allows. */
-#include "protocol/fault.h"
-#include "protocol/log.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/log.h"
 #include "worker/halo/source.h"
-#include "worker/run/sample_shared.h"
-#include "worker/run/staging.h"
+#include "worker/route/sample_shared.h"
+#include "worker/state/staging.h"
 
 enum status source_fetch_ahead(struct halo *h)
 {

@@ -1,7 +1,7 @@
 /* Rows of parts in the same process: read in place, or packed in scratch where the aggregate wants payload rows. */
 #include "worker/halo/source.h"
-#include "worker/run/sample.h"
-#include "worker/run/shared_rows.h"
+#include "worker/route/sample.h"
+#include "worker/route/shared_rows.h"
 
 /* Own rows on the diagonal; else the other part's rows where they lie, through blocks whose columns are those rows. */
 static enum status in_place_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)

@@ -3,7 +3,7 @@
  * the spill, and discarded; no payload moves, but rows are read for each part that takes some.
  */
 #include "worker/halo/source.h"
-#include "worker/spill/pin.h"
+#include "worker/state/pin.h"
 
 /* The payload that own part i gives to its pair k. */
 static struct spill_range spilled(const struct halo *h, int32_t i, int32_t k, enum spill_access access)

@@ -1,7 +1,7 @@
 /* Rows of other parts that the own part makes for itself, of inputs that are stored with it: halo rows of the value, behind own rows. So are
  * the gradients that it makes of them, which add to the part's own gradients of parameters: nothing travels. */
 #include "worker/halo/source.h"
-#include "worker/run/stored.h"
+#include "worker/route/stored.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* The walk over blocks: part after part, or where rows are shared all own parts together around the circle of parts. */
 #include "worker/halo/source.h"
-#include "worker/spill/pin.h"
+#include "worker/state/pin.h"
 
 static const struct payload_source *source_of(const struct halo *h, int32_t i, int32_t j)
 {

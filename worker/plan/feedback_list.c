@@ -1,6 +1,6 @@
 #include "worker/plan/feedback_list.h"
 
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <stdlib.h>
 

@@ -8,8 +8,8 @@
 #ifndef WORKER_FEEDBACK_LIST_H
 #define WORKER_FEEDBACK_LIST_H
 
-#include "models/step.h"
-#include "worker/plan/halo_rows.h"
+#include "models/steps/step.h"
+#include "worker/rows/halo_rows.h"
 
 #include <stdint.h>
 

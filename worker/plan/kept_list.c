@@ -1,7 +1,7 @@
 #include "worker/plan/kept_list.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <stdlib.h>
 

@@ -8,9 +8,9 @@
 #ifndef WORKER_KEPT_LIST_H
 #define WORKER_KEPT_LIST_H
 
-#include "models/step.h"
+#include "models/steps/step.h"
 #include "protocol/job/job.h"
-#include "worker/plan/halo_rows.h"
+#include "worker/rows/halo_rows.h"
 
 #include <stdint.h>
 

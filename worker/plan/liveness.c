@@ -1,7 +1,7 @@
 #include "worker/plan/liveness.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "worker/plan/arena.h"
 
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #ifndef WORKER_LIVENESS_H
 #define WORKER_LIVENESS_H
 
-#include "models/step.h"
+#include "models/steps/step.h"
 #include "worker/plan/memory_plan.h"
 
 /* Fill plan->at and n_arena_bytes from n_row, n_sparse_value, the workspaces' sizes and the steps; and plan->ending. May be called

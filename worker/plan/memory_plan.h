@@ -7,14 +7,14 @@
 #ifndef WORKER_MEMORY_PLAN_H
 #define WORKER_MEMORY_PLAN_H
 
-#include "models/chain.h"
-#include "partition/dataset.h"
+#include "models/steps/chain.h"
+#include "partition/graph/dataset.h"
+#include "protocol/base/memory.h"
 #include "protocol/job/job.h"
-#include "protocol/memory.h"
 #include "worker/exchange/traffic.h"
 #include "worker/plan/feedback_list.h"
-#include "worker/plan/halo_rows.h"
 #include "worker/plan/kept_list.h"
+#include "worker/rows/halo_rows.h"
 #include "worker/trace/trace.h"
 
 #include <stdint.h>
@@ -175,7 +175,7 @@ struct memory_plan {
     int32_t n_fetch_slot;                       /* of the halo pass that has most */
     int32_t n_pack_slot, n_ask_slot;
 
-    int64_t *traffic; /* protocol/traffic.h's table: received per (mean) epoch, and per evaluation, by sender */
+    int64_t *traffic; /* protocol/wire/traffic.h's table: received per (mean) epoch, and per evaluation, by sender */
     int n_stage;
     struct memory_stage *stage; /* n_stage: of the job's epochs */
     int64_t n_wire_bytes;       /* payload bytes received per training epoch, forward and backward: of the mean epoch */

@@ -1,7 +1,7 @@
 /* Payloads of halo passes: which jobs send lists that are not a pair's own, how many payloads each pass has, and their slots. */
-#include "worker/plan/amounts.h"
 #include "worker/plan/memory_plan.h"
-#include "worker/run/part_hop.h"
+#include "worker/rows/amounts.h"
+#include "worker/rows/part_hop.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* What boundary-node sampling adds to a plan: scratch for a block's sample. */
-#include "worker/plan/amounts.h"
 #include "worker/plan/memory_plan.h"
+#include "worker/rows/amounts.h"
 
 #define WORKSPACE_ALIGN 64
 

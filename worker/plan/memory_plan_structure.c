@@ -1,7 +1,7 @@
 /* What of a plan comes from the parts themselves: their bytes and features, and what is made of their blocks. */
-#include "worker/plan/amounts.h"
 #include "worker/plan/memory_plan.h"
-#include "worker/run/part_hop.h"
+#include "worker/rows/amounts.h"
+#include "worker/rows/part_hop.h"
 
 int64_t memory_plan_features(const struct memory_plan_input *in, int32_t i)
 {

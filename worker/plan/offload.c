@@ -1,9 +1,9 @@
 #include "worker/plan/offload.h"
 
-#include "protocol/log.h"
-#include "worker/plan/amounts.h"
+#include "protocol/base/log.h"
 #include "worker/plan/liveness.h"
 #include "worker/plan/peak.h"
+#include "worker/rows/amounts.h"
 
 #include <stdlib.h>
 

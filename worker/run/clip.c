@@ -1,6 +1,6 @@
 #include "worker/run/clip.h"
 
-#include "worker/run/embeddings.h"
+#include "worker/state/embeddings.h"
 
 void clip_begin(struct trainer *t)
 {

@@ -7,7 +7,7 @@
 #ifndef WORKER_CLIP_H
 #define WORKER_CLIP_H
 
-#include "worker/run/trainer_state.h"
+#include "worker/state/trainer_state.h"
 
 /* Before gradients are reduced: squares of each own part's embeddings, among its sums. */
 void clip_begin(struct trainer *trainer);

@@ -1,7 +1,7 @@
 #include "worker/run/guard.h"
 
-#include "worker/run/embeddings.h"
 #include "worker/run/reduce.h"
+#include "worker/state/embeddings.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 #ifndef WORKER_GUARD_H
 #define WORKER_GUARD_H
 
-#include "worker/run/trainer_state.h"
+#include "worker/state/trainer_state.h"
 
 /* Is this epoch one that compares? Not where it loses nothing anyway. */
 bool guard_is_due(const struct trainer *trainer);

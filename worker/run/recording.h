@@ -6,7 +6,7 @@
 #ifndef WORKER_RECORDING_H
 #define WORKER_RECORDING_H
 
-#include "worker/run/trainer_state.h"
+#include "worker/state/trainer_state.h"
 
 struct recording {
     int n_run;  /* of the phase, so far */

@@ -1,7 +1,7 @@
 #include "worker/run/reduce.h"
 
-#include "protocol/fault.h"
-#include "worker/run/staging.h"
+#include "protocol/base/fault.h"
+#include "worker/state/staging.h"
 
 struct reduction {
     struct trainer *trainer;

@@ -6,7 +6,7 @@
 #ifndef WORKER_REDUCE_H
 #define WORKER_REDUCE_H
 
-#include "worker/run/trainer_state.h"
+#include "worker/state/trainer_state.h"
 
 /* What is reduced: everything, or only the doubles behind the gradients. */
 enum reduce_what { REDUCE_GRADIENTS, REDUCE_SUMS, REDUCE_N };

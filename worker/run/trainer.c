@@ -1,20 +1,20 @@
-#include "worker/run/trainer.h"
+#include "worker/state/trainer.h"
 
-#include "protocol/clock.h"
-#include "protocol/fault.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/log.h"
 #include "protocol/job/schedule.h"
-#include "protocol/log.h"
 #include "worker/halo/feedback.h"
 #include "worker/halo/halo.h"
 #include "worker/halo/kept.h"
+#include "worker/route/sample.h"
 #include "worker/run/clip.h"
-#include "worker/run/embeddings.h"
 #include "worker/run/guard.h"
-#include "worker/run/homes.h"
 #include "worker/run/recording.h"
 #include "worker/run/reduce.h"
-#include "worker/run/sample.h"
-#include "worker/spill/pin.h"
+#include "worker/state/embeddings.h"
+#include "worker/state/homes.h"
+#include "worker/state/pin.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,17 +1,17 @@
 /* Opening and closing a trainer: the program, the plan, every array taken once. */
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 #include "worker/halo/feedback.h"
 #include "worker/halo/halo.h"
 #include "worker/halo/kept.h"
-#include "worker/run/embeddings.h"
-#include "worker/run/homes.h"
-#include "worker/run/joined.h"
+#include "worker/route/joined.h"
+#include "worker/route/sample.h"
+#include "worker/route/shared_rows.h"
+#include "worker/route/stored.h"
 #include "worker/run/recording.h"
-#include "worker/run/sample.h"
-#include "worker/run/shared_rows.h"
-#include "worker/run/staging.h"
-#include "worker/run/stored.h"
-#include "worker/run/trainer_state.h"
+#include "worker/state/embeddings.h"
+#include "worker/state/homes.h"
+#include "worker/state/staging.h"
+#include "worker/state/trainer_state.h"
 
 #include <stdlib.h>
 #include <string.h>

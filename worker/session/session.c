@@ -1,10 +1,10 @@
 #include "worker/session/session.h"
 
 #include "models/cuda/module.h"
-#include "protocol/clock.h"
-#include "protocol/fault.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "worker/session/session_state.h"
 
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #ifndef WORKER_SESSION_H
 #define WORKER_SESSION_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>

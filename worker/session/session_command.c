@@ -1,7 +1,7 @@
 /* Handling commands, one at a time; separate from receiving messages, because commands use the transport themselves. */
-#include "protocol/clock.h"
-#include "protocol/fault.h"
-#include "protocol/memory.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/memory.h"
 #include "worker/plan/kept_list.h"
 #include "worker/session/session_state.h"
 

@@ -1,13 +1,13 @@
 /* Wire-up over the control socket: coordinator and worker prove the token to each other, addresses of the transport are swapped. */
-#include "protocol/clock.h"
-#include "protocol/fault.h"
-#include "protocol/file.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "protocol/printable.h"
-#include "protocol/transport/join_proof.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/printable.h"
+#include "protocol/base/version.h"
+#include "protocol/files/file.h"
 #include "protocol/transport/neighbour.h"
-#include "protocol/version.h"
+#include "protocol/wire/join_proof.h"
 #include "worker/session/session_state.h"
 
 #include <sched.h>

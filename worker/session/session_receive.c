@@ -1,7 +1,7 @@
 /* Messages that a worker receives: pieces of parts and weights go to their places, a command waits for session_handle. Lengths,
  * offsets and order are unchecked until they are checked here. */
-#include "protocol/fault.h"
-#include "protocol/memory.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/memory.h"
 #include "worker/session/session_state.h"
 
 #include <stdio.h>

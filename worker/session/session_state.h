@@ -3,12 +3,12 @@
 #define WORKER_SESSION_STATE_H
 
 #include "protocol/job/job.h"
-#include "protocol/transport/message.h"
 #include "protocol/transport/transport.h"
+#include "protocol/wire/message.h"
 #include "worker/exchange/link.h"
-#include "worker/run/trainer.h"
 #include "worker/session/session.h"
 #include "worker/spill/spill.h"
+#include "worker/state/trainer.h"
 
 #include <stdbool.h>
 #include <stddef.h>

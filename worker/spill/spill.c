@@ -1,8 +1,8 @@
 #include "worker/spill/spill.h"
 
-#include "protocol/clock.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "worker/spill/spill_file.h"
 #include "worker/trace/trace.h"
 

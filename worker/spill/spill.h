@@ -7,7 +7,7 @@
 #ifndef WORKER_SPILL_H
 #define WORKER_SPILL_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>

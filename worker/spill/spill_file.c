@@ -1,7 +1,7 @@
 #include "worker/spill/spill_file.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #ifndef WORKER_SPILL_FILE_H
 #define WORKER_SPILL_FILE_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #include "worker/trace/trace.h"
 
-#include "protocol/clock.h"
-#include "protocol/memory.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,9 +7,9 @@
 #ifndef WORKER_TRACE_H
 #define WORKER_TRACE_H
 
-#include "models/step.h"
-#include "protocol/status.h"
-#include "protocol/trace.h"
+#include "models/steps/step.h"
+#include "protocol/base/status.h"
+#include "protocol/wire/trace.h"
 
 #include <stdint.h>
 

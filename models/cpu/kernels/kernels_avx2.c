@@ -1,6 +1,6 @@
 /* The set of kernels compiled for AVX2 with FMA. */
-#include "models/codec.h"
 #include "models/cpu/kernels/kernels.h"
+#include "models/device/codec.h"
 
 #if defined(__x86_64__)
 #include "models/cpu/kernels/vector_avx2.h"

@@ -1,6 +1,6 @@
 /* Random draws, activation with dropout, and column sums, over the vector alphabet or left to the compiler's vectors. */
 
-/* Philox of protocol/random.h on WORD_LANES counters at once; a lane's upper word is never read by the product. */
+/* Philox of protocol/base/random.h on WORD_LANES counters at once; a lane's upper word is never read by the product. */
 INLINE void draw_lanes(words c[4], const uint32_t key[2])
 {
     uint32_t k0 = key[0], k1 = key[1];

@@ -1,6 +1,6 @@
 /* The set of kernels compiled for plain C. */
-#include "models/codec.h"
 #include "models/cpu/kernels/kernels.h"
+#include "models/device/codec.h"
 
 #include "models/cpu/kernels/vector_portable.h"
 

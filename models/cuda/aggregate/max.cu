@@ -2,7 +2,7 @@
 #include "models/cuda/vector.h"
 
 extern "C" {
-#include "models/cuda/aggregate/schedule.h"
+#include "models/cuda/schedule.h"
 }
 
 /* Edges whose rows are on their way at a time, and columns of a lane. */

@@ -2,9 +2,9 @@
 #include "models/cuda/block/block_scan.h"
 
 extern "C" {
-#include "models/cuda/aggregate/schedule.h"
 #include "models/cuda/aggregate/spmm.h"
 #include "models/cuda/block/scan.h"
+#include "models/cuda/schedule.h"
 }
 
 /* Counts of units and, in the high half, of pieces: one scan for both. */

@@ -1,7 +1,7 @@
 #include "models/cuda/aggregate/spmm.h"
 
 #include "models/cuda/aggregate/spmm_library.h"
-#include "protocol/libraries.h"
+#include "protocol/base/libraries.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef MODELS_CUDA_SPMM_LIBRARY_H
 #define MODELS_CUDA_SPMM_LIBRARY_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <cusparse.h>
 

@@ -5,7 +5,7 @@
 #include "models/cuda/vector.h"
 
 extern "C" {
-#include "models/cuda/aggregate/schedule.h"
+#include "models/cuda/schedule.h"
 }
 
 /* out[row] = row_scale · (start + Σ weight · x[col]), start: self_scale · self, or out[row], or 0. */

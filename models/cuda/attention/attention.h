@@ -16,7 +16,7 @@
 #include "models/cuda/vector.h"
 
 extern "C" {
-#include "models/cuda/aggregate/schedule.h"
+#include "models/cuda/schedule.h"
 }
 
 /* One pass over a block, whose rows are destinations or sources. */

@@ -5,9 +5,9 @@
 #include "models/cuda/kernel.h"
 
 extern "C" {
-#include "models/cuda/aggregate/schedule.h"
 #include "models/cuda/block/sample.h"
 #include "models/cuda/block/scan.h"
+#include "models/cuda/schedule.h"
 }
 
 #define NOT_KEPT UINT32_MAX

@@ -1,8 +1,8 @@
 #include "models/cuda/dense/blas.h"
 
 #include "models/cuda/library.h"
-#include "protocol/libraries.h"
-#include "protocol/log.h"
+#include "protocol/base/libraries.h"
+#include "protocol/base/log.h"
 
 #include <cublas_v2.h>
 #include <stdio.h>

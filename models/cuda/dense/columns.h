@@ -1,4 +1,4 @@
-/* Sums over rows, column by column, in the chunks of models/row_chunks.h: in each the rows are added one after another, in double, and
+/* Sums over rows, column by column, in the chunks of models/device/row_chunks.h: in each the rows are added one after another, in double, and
  * then the chunks. These are the cpu device's bits.
  *
  * A block takes a chunk of 32 columns: all of its threads compute terms of many rows, which one thread for each sum then adds up. Terms
@@ -10,7 +10,7 @@
 #define MODELS_CUDA_COLUMNS_H
 
 #include "models/cuda/kernel.h"
-#include "models/row_chunks.h"
+#include "models/device/row_chunks.h"
 
 #define COLUMNS_TILE 32
 /* Terms that a block keeps: 32 KiB of them. */

@@ -2,7 +2,7 @@
  * a transpose that the host makes once. */
 #include "models/cuda/dense/sparse.h"
 
-#include "models/cuda/aggregate/schedule.h"
+#include "models/cuda/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>

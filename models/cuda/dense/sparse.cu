@@ -175,7 +175,7 @@ static stored stored_of(const struct device_csr *csr)
     return stored_with(csr, ((const struct cuda_columns *)csr->by_column)->run);
 }
 
-/* The number of a shared column among all: protocol/embedded.c's. */
+/* The number of a shared column among all: protocol/wire/embedded.c's. */
 static __device__ __forceinline__ uint32_t column_of(const stored &csr, uint32_t shared)
 {
     int64_t column = shared;

@@ -4,7 +4,7 @@
 #include "models/cuda/quads.h"
 
 extern "C" {
-#include "models/statistics.h"
+#include "models/device/statistics.h"
 }
 
 #define EPSILON 1e-5
@@ -28,7 +28,7 @@ struct spread {
     double n, mean, squares;
 };
 
-/* models/statistics.c's, of one column */
+/* models/device/statistics.c's, of one column */
 static __device__ __forceinline__ void spread_merge(spread *left, const spread &right)
 {
     if (right.n == 0.0) {

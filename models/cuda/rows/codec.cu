@@ -1,8 +1,8 @@
-/* Payload rows in low precision: the arithmetic is models/codec.h's; sixteen threads take a row. */
+/* Payload rows in low precision: the arithmetic is models/device/codec.h's; sixteen threads take a row. */
 #include "models/cuda/quads.h"
 
 extern "C" {
-#include "models/codec.h"
+#include "models/device/codec.h"
 }
 
 #define LANES 16

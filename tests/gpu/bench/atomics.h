@@ -7,7 +7,7 @@
 
 #include "tests/gpu/bench/figure.h"
 
-#include "models/cuda/aggregate/schedule.h"
+#include "models/cuda/schedule.h"
 
 /* A piece of a long row. */
 struct atomics_piece {

@@ -1,6 +1,6 @@
 #include "tests/gpu/bench/figure.h"
 
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #ifndef TESTS_GPU_OPERATION_H
 #define TESTS_GPU_OPERATION_H
 
-#include "models/device.h"
+#include "models/device/device.h"
 
 /* What a case's results are the same as. */
 enum operation_same {

@@ -1,5 +1,5 @@
 /* Rows packed, written down and added again; blocks made of others for one halo pass. */
-#include "models/codec.h"
+#include "models/device/codec.h"
 #include "tests/gpu/operations/operation.h"
 
 /* n, f */

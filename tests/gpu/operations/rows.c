@@ -1,5 +1,5 @@
 /* What a row's elements alone say: maps, norms, optimisers. */
-#include "models/statistics.h"
+#include "models/device/statistics.h"
 #include "tests/gpu/operations/operation.h"
 #include "tests/support/tolerance.h"
 

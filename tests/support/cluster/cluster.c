@@ -1,10 +1,10 @@
 #include "tests/support/cluster/cluster.h"
 
 #include "partition/part/part.h"
+#include "protocol/base/log.h"
 #include "protocol/job/job.h"
-#include "protocol/log.h"
-#include "trainerd/coordinator/prune.h"
-#include "worker/run/trainer_state.h"
+#include "trainerd/coordinator/plan/prune.h"
+#include "worker/state/trainer_state.h"
 
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>

@@ -6,10 +6,10 @@
 #ifndef TESTS_EQUIVALENCE_CLUSTER_H
 #define TESTS_EQUIVALENCE_CLUSTER_H
 
-#include "models/device.h"
-#include "models/program.h"
-#include "partition/dataset.h"
-#include "protocol/memory.h"
+#include "models/device/device.h"
+#include "models/program/program.h"
+#include "partition/graph/dataset.h"
+#include "protocol/base/memory.h"
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 #include "tests/support/daemon/client.h"
 
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/patience.h"
-#include "trainerd/daemon/server/endpoint.h"
+#include "trainerd/socket/endpoint.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

@@ -2,7 +2,7 @@
 #ifndef TESTS_SUPPORT_STORE_CASE_H
 #define TESTS_SUPPORT_STORE_CASE_H
 
-#include "trainerd/daemon/jobs/store.h"
+#include "trainerd/daemon/store/store.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
 #ifndef TESTS_SUPPORT_ATTENTION_CASE_H
 #define TESTS_SUPPORT_ATTENTION_CASE_H
 
-#include "models/device.h"
+#include "models/device/device.h"
 
 /* Tensors by name; sizes depend on the kind of score, and are 0 for tensors that it does not have. */
 enum attention_tensor {

@@ -8,7 +8,7 @@
 #ifndef TESTS_SUPPORT_DEVICE_CASE_H
 #define TESTS_SUPPORT_DEVICE_CASE_H
 
-#include "models/device.h"
+#include "models/device/device.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 #include "tests/support/device/strict_state.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "tests/support/graphs/cut_graph.h"
 
 #include "partition/part/reach.h"
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

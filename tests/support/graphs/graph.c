@@ -1,7 +1,7 @@
 #include "tests/support/graphs/graph.h"
 
-#include "protocol/memory.h"
-#include "protocol/random.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/random.h"
 
 #include <stdlib.h>
 

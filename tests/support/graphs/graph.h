@@ -2,7 +2,7 @@
 #ifndef TESTS_SUPPORT_GRAPH_H
 #define TESTS_SUPPORT_GRAPH_H
 
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 #include "tests/support/graphs/tiny_graph.h"
 
-#include "protocol/random.h"
+#include "protocol/base/random.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "tests/support/graphs/typed_folder.h"
 
 #include "partition/files/npy.h"
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 #include "tests/support/graphs/graph.h"
 
 #include <criterion/criterion.h>

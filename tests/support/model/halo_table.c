@@ -1,6 +1,6 @@
 #include "tests/support/model/halo_table.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 static bool is_listed(int32_t n_part, const int64_t *in, const int64_t *out, int32_t p, int32_t q)
 {

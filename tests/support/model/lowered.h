@@ -2,7 +2,7 @@
 #ifndef TESTS_SUPPORT_LOWERED_H
 #define TESTS_SUPPORT_LOWERED_H
 
-#include "models/step.h"
+#include "models/steps/step.h"
 
 struct lowered {
     struct program program;

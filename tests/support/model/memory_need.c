@@ -1,6 +1,6 @@
 #include "tests/support/model/memory_need.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 #include "worker/plan/memory_plan.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "tests/support/model/objective.h"
 
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_SUPPORT_OBJECTIVE_H
 #define TESTS_SUPPORT_OBJECTIVE_H
 
-#include "models/device.h"
+#include "models/device/device.h"
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 #include "tests/support/model/thresholds.h"
 
-#include "models/op.h"
-#include "protocol/memory.h"
-#include "worker/run/sample_weights.h"
+#include "models/program/op.h"
+#include "protocol/base/memory.h"
+#include "worker/route/sample_weights.h"
 
 #include <math.h>
 #include <stdlib.h>

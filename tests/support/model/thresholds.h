@@ -2,7 +2,7 @@
 #ifndef TESTS_SUPPORT_THRESHOLDS_H
 #define TESTS_SUPPORT_THRESHOLDS_H
 
-#include "models/program.h"
+#include "models/program/program.h"
 #include "tests/support/graphs/graph.h"
 
 /* Of each node's row for each part: out n_node × n_part, 0 where that part takes no such row. The program's aggregates are sums, of one

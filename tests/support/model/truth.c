@@ -1,7 +1,7 @@
 #include "tests/support/model/truth.h"
 
-#include "protocol/memory.h"
-#include "protocol/random.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/random.h"
 #include "tests/support/tolerance.h"
 
 #include <math.h>

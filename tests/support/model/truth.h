@@ -4,7 +4,7 @@
 #ifndef TESTS_SUPPORT_TRUTH_H
 #define TESTS_SUPPORT_TRUTH_H
 
-#include "models/program.h"
+#include "models/program/program.h"
 #include "tests/support/graphs/graph.h"
 #include "tests/support/model/objective.h"
 

@@ -1,6 +1,6 @@
 #include "tests/support/process/fleet_case.h"
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

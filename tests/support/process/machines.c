@@ -1,6 +1,6 @@
 #include "tests/support/process/machines.h"
 
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/patience.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 #include "tests/support/process/patience.h"
 
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 #include "tests/support/process/terminal.h"
 
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/command.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"

@@ -1,6 +1,6 @@
 #include "tests/system/attack/campaign.h"
 
-#include "protocol/random.h"
+#include "protocol/base/random.h"
 #include "tests/system/attack/user.h"
 
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "protocol/random.h"
+#include "protocol/base/random.h"
 #include "tests/support/process/folder.h"
 #include "tests/system/attack/campaign.h"
 #include "tests/system/attack/door.h"

@@ -1,6 +1,6 @@
 #include "tests/system/attack/inherited.h"
 
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/system/attack/campaign.h"
 #include "tests/system/attack/talk.h"
 

@@ -1,4 +1,4 @@
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/system/attack/campaign.h"

@@ -1,6 +1,6 @@
 #include "tests/system/attack/invocation.h"
 
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/support/sanitized.h"

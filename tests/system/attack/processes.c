@@ -1,6 +1,6 @@
 #include "tests/system/attack/processes.h"
 
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/patience.h"
 #include "tests/support/process/process_look.h"
 #include "tests/system/attack/campaign.h"

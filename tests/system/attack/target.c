@@ -1,6 +1,6 @@
 #include "tests/system/attack/target.h"
 
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/system/attack/campaign.h"

@@ -3,7 +3,7 @@
  *
  * ATTACK_SEED gives another seed; TEST_THOROUGH makes 500 injections and more.
  */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"
 #include "tests/system/attack/campaign.h"

@@ -1,5 +1,5 @@
 /* What one user can have of a shared daemon at most, and what is left for others: single attacks of the greatest size. */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/system/attack/campaign.h"
 #include "tests/system/attack/inherited.h"

@@ -1,5 +1,5 @@
 /* Another user sends datagrams to the sockets by which a job's processes wake each other (protocol/transport/wakeup.h). */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/fleet_case.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"

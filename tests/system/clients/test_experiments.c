@@ -1,6 +1,6 @@
 /* Sweeps as their users meet them: groups of jobs that are accepted whole or not at all, also where the daemon dies meanwhile. */
 #include "partition/files/npy.h"
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/command.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"

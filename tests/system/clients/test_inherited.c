@@ -1,5 +1,5 @@
 /* What a program gets from whoever starts it: closed descriptors, blocked and ignored signals. None of it is its business. */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/command.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"

@@ -1,6 +1,6 @@
 /* trainctl and a daemon as their users meet them: what is printed, how it leaves. */
-#include "protocol/clock.h"
-#include "protocol/version.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/version.h"
 #include "tests/support/process/command.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"

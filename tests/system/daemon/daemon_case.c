@@ -1,7 +1,7 @@
 #include "tests/system/daemon/daemon_case.h"
 
-#include "protocol/clock.h"
-#include "protocol/fault.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/fault.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/support/process/process_look.h"

@@ -1,5 +1,5 @@
 /* Jobs in control groups of their own, of version 1 on this machine: each has its memory, and none outlives its job. */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/system/daemon/daemon_case.h"

@@ -1,5 +1,5 @@
 /* The machine's wall clock is set by an hour while the daemon has jobs: what they may use and have to wait stays what it was. */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/system/daemon/daemon_case.h"
 

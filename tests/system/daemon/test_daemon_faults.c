@@ -1,7 +1,7 @@
 /* Deaths of the daemon, a coordinator or a worker in every phase of a job that the daemon supervises: the job ends
  * with the bits of an undisturbed one, and nobody is left. tests/system/fleet/test_faults.c does the same without a daemon.
  */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/support/process/results.h"

@@ -1,6 +1,6 @@
 /* A daemon's GPUs as its users meet them, on a machine that need have none: in a folder of the daemon's own lie a worker that lists GPUs and
  * a coordinator that says which ones it sees, and then trains on the cpu. */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/command.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"

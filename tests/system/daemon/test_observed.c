@@ -1,5 +1,5 @@
 /* A daemon as its machine sees it: what it tells the service manager, its log file, its metrics. */
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 #include "tests/support/daemon/exposition.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"

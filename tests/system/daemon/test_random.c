@@ -4,8 +4,8 @@
  * was full: from that follows which ends are allowed, which answers a request may get, and which changes may be heard
  * of. TEST_SEED gives one seed instead of the kept ones; TEST_THOROUGH makes 1000 steps.
  */
-#include "protocol/clock.h"
-#include "protocol/random.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/random.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/support/process/results.h"

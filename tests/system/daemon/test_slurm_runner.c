@@ -1,6 +1,6 @@
 /* Jobs of a daemon that run in Slurm, and commands of the test's folder in place of Slurm's: submitted, run, cancelled, found again. Deaths of the
  * daemon at each step are at the end. scripts/check-slurm has a real Slurm. */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/command.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"

@@ -1,7 +1,7 @@
 /* Jobs under the daemon's supervisor, with real coordinators and workers: what ends, who dies, and what is the same
  * afterwards. */
-#include "protocol/clock.h"
-#include "protocol/file.h"
+#include "protocol/base/clock.h"
+#include "protocol/files/file.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/support/process/results.h"

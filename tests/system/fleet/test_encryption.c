@@ -1,6 +1,6 @@
 /* Jobs whose messages are sealed: the same bits, nothing of a row on the wire, and strangers' bytes at most end an attempt. */
 #include "partition/files/npy.h"
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/machines.h"

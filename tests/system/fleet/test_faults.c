@@ -1,6 +1,6 @@
 /* Deaths in every phase of a job: what dies takes the rest of its attempt along, nothing is left behind, and the next attempt ends
  * with the bits of a job that was never disturbed. */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/fleet_case.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"

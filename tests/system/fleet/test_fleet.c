@@ -1,5 +1,5 @@
 #include "partition/part/part.h"
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/fleet_case.h"
 #include "tests/support/process/patience.h"
 #include "trainerd/coordinator/fleet/fleet.h"

@@ -1,6 +1,6 @@
 /* A job on two machines, its workers started by hand: they share a cable, and no file but the programs. */
 #include "partition/files/npy.h"
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"
 #include "tests/support/process/patience.h"

@@ -1,5 +1,5 @@
 /* Jobs in a control group that has too little memory for all their processes: on the machine's own groups, version 1. */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/fleet_case.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"

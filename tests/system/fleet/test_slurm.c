@@ -1,6 +1,6 @@
 /* Jobs with workers.launcher = "slurm", and an srun of the test's folder in place of Slurm's: it starts the tasks on this machine as two
  * nodes, passes its standard input on to all, and answers TERM with KILL to its tasks. scripts/check-slurm has a real Slurm. */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/machines.h"

@@ -2,7 +2,7 @@
  * logits that the job wrote. The graph is directed, has loops, repeated edges and nodes nothing points at.
  */
 #include "partition/files/npy.h"
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 #include "tests/support/graphs/graph.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"

@@ -1,5 +1,5 @@
 /* Whole jobs as their users run them: a job file in, exit code and output folder out, with real workers on this machine. */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "tests/support/process/fleet_case.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"

@@ -1,7 +1,7 @@
 /* Predictions with trained models, from their job files to their files: bits, memory, other graphs, what is refused. */
 #include "partition/files/npy.h"
 #include "partition/files/npy_header.h"
-#include "protocol/safetensors.h"
+#include "protocol/files/safetensors.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"

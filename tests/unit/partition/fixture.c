@@ -1,6 +1,6 @@
 /* See fixture.h. */
 #include "fixture.h"
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 #include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>

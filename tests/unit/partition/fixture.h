@@ -2,8 +2,8 @@
 #ifndef TESTS_UNIT_PARTITION_FIXTURE_H
 #define TESTS_UNIT_PARTITION_FIXTURE_H
 
-#include "partition/dataset.h"
 #include "partition/files/npy.h"
+#include "partition/graph/dataset.h"
 #include "tests/support/process/folder.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
-#include "partition/partition.h"
-#include "protocol/clock.h"
+#include "partition/part/partition.h"
+#include "protocol/base/clock.h"
 #include "tests/support/graphs/tiny_graph.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"

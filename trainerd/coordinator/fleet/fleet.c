@@ -1,11 +1,11 @@
 /* Opening and closing of a fleet. */
 #include "trainerd/coordinator/fleet/fleet.h"
 
-#include "protocol/fault.h"
-#include "protocol/log.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
-#include "trainerd/coordinator/fleet/room.h"
 #include "trainerd/coordinator/fleet/segments.h"
+#include "trainerd/coordinator/machines/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>

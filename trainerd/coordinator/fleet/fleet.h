@@ -8,16 +8,16 @@
 #ifndef TRAINERD_FLEET_H
 #define TRAINERD_FLEET_H
 
-#include "partition/dataset.h"
+#include "partition/graph/dataset.h"
+#include "protocol/base/libraries.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/status.h"
 #include "protocol/job/job.h"
-#include "protocol/libraries.h"
-#include "protocol/memory.h"
-#include "protocol/status.h"
-#include "protocol/trace.h"
-#include "protocol/traffic.h"
-#include "protocol/transport/message.h"
 #include "protocol/transport/seal.h"
-#include "trainerd/coordinator/events.h"
+#include "protocol/wire/message.h"
+#include "protocol/wire/trace.h"
+#include "protocol/wire/traffic.h"
+#include "trainerd/coordinator/folder/events.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -157,7 +157,7 @@ struct fleet_trace {
 enum status fleet_trace(struct fleet *fleet, uint32_t rank, struct fleet_trace *out);
 void fleet_trace_release(struct fleet_trace *trace);
 
-/* What a worker received in all epochs since it was started: the table of protocol/traffic.h, to n_row × workers.count numbers.
+/* What a worker received in all epochs since it was started: the table of protocol/wire/traffic.h, to n_row × workers.count numbers.
  * errors  STATUS_PEER */
 enum status fleet_traffic(struct fleet *fleet, uint32_t rank, int n_row, struct traffic_head *head_out, uint64_t *table_out);
 

@@ -1,7 +1,7 @@
 /* Commands and bytes over the transport. One command is under way at a time: all its sends leave, all its reports arrive, then the
  * next. An unexpected report or piece ends the job. */
-#include "protocol/fault.h"
-#include "protocol/log.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* The control socket: connections, frames, and liveness. An unauthenticated client may send one short frame within a short time;
  * over the limit, the oldest one is evicted, so that such clients cannot keep workers out for long. A worker that is evicted joins again. */
-#include "protocol/clock.h"
-#include "protocol/log.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
 #include "protocol/transport/address.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 

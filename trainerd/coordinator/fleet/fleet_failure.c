@@ -1,7 +1,7 @@
 /* The first failure of a fleet, and what looks like one. */
 #include "trainerd/coordinator/fleet/fleet_state.h"
 
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 
 #include <stdarg.h>
 #include <stdio.h>

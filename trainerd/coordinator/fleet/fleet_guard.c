@@ -1,5 +1,5 @@
 /* The workers' accuracy guard: what it found, which is the same on all of them, and where it stands after a resume. */
-#include "models/level.h"
+#include "models/program/level.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* How a client becomes a worker: the proof of the token, the version, a rank; and how all workers get each other's addresses. */
-#include "protocol/clock.h"
-#include "protocol/log.h"
-#include "protocol/version.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/version.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* Worker processes on this machine: their start, and the reason of their end. Their environment is set here, before exec, because UCX
  * and OpenMP read it when they are loaded. */
-#include "protocol/cgroup.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "protocol/program.h"
+#include "protocol/base/cgroup.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/program.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 
 #include <errno.h>

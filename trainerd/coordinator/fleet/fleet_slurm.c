@@ -1,9 +1,9 @@
 /* Workers as tasks of Slurm: one srun for all, which passes the token on to each task's standard input. A worker says its rank, the
  * number of its task, when it joins; it is watched over its connection as any worker of another machine is. */
 #include "trainerd/coordinator/fleet/fleet_state.h"
-#include "trainerd/coordinator/fleet/slurm.h"
+#include "trainerd/coordinator/machines/slurm.h"
 
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* Workers on other hosts: an ssh for each, whose standard input has the token. A worker says its rank when it joins, is then watched over
  * its connection, and ends without it, as without its ssh. */
 #include "trainerd/coordinator/fleet/fleet_state.h"
-#include "trainerd/coordinator/fleet/hosts.h"
+#include "trainerd/coordinator/machines/hosts.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

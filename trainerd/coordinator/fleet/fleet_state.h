@@ -7,12 +7,12 @@
 #ifndef TRAINERD_FLEET_STATE_H
 #define TRAINERD_FLEET_STATE_H
 
-#include "protocol/log_limit.h"
-#include "protocol/transport/control_seal.h"
-#include "protocol/transport/join_proof.h"
+#include "protocol/base/log_limit.h"
 #include "protocol/transport/neighbour.h"
 #include "protocol/transport/route.h"
 #include "protocol/transport/transport.h"
+#include "protocol/wire/control_seal.h"
+#include "protocol/wire/join_proof.h"
 #include "trainerd/coordinator/fleet/fleet.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* A worker's trace: its size, its clock against this one, and its events, which are checked before anyone follows them. */
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 
 #include <math.h>

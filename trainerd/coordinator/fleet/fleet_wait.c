@@ -1,7 +1,7 @@
 /* The one loop of control socket, processes and transport, which runs until the condition of a call holds; after a failure, it ends
  * all workers. */
-#include "protocol/clock.h"
-#include "protocol/log.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 #include "trainerd/coordinator/fleet/segments.h"
 

@@ -1,6 +1,6 @@
 #include "trainerd/ctl/draw/braille.h"
 
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>

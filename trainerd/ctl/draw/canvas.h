@@ -2,7 +2,7 @@
 #ifndef TRAINERD_CTL_CANVAS_H
 #define TRAINERD_CTL_CANVAS_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

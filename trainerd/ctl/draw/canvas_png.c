@@ -1,6 +1,6 @@
-#include "protocol/file.h"
-#include "protocol/memory.h"
-#include "protocol/printable.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/printable.h"
+#include "protocol/files/file.h"
 #include "trainerd/ctl/draw/canvas.h"
 
 #include <cairo/cairo.h>

@@ -1,8 +1,8 @@
 #include "trainerd/ctl/draw/chart.h"
 
+#include "trainerd/ctl/base/text.h"
 #include "trainerd/ctl/draw/legend.h"
 #include "trainerd/ctl/draw/panel.h"
-#include "trainerd/ctl/text.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #include "trainerd/ctl/draw/curves.h"
 
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
+#include "trainerd/ctl/base/text.h"
 #include "trainerd/ctl/experiments/settings.h"
-#include "trainerd/ctl/text.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "trainerd/ctl/draw/legend.h"
 
-#include "trainerd/ctl/text.h"
+#include "trainerd/ctl/base/text.h"
 
 #include <math.h>
 #include <stdlib.h>

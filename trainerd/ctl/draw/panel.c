@@ -1,8 +1,8 @@
 #include "trainerd/ctl/draw/panel.h"
 
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
+#include "trainerd/ctl/base/text.h"
 #include "trainerd/ctl/draw/legend.h"
-#include "trainerd/ctl/text.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #include "trainerd/ctl/draw/screen.h"
 
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
+#include "trainerd/ctl/base/text.h"
 #include "trainerd/ctl/draw/braille.h"
-#include "trainerd/ctl/text.h"
 
 #include <math.h>
 #include <poll.h>

@@ -1,9 +1,9 @@
 /* The command compare: runs by their settings, best first, as a table, CSV or JSON. */
-#include "protocol/memory.h"
-#include "protocol/printable.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/printable.h"
+#include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 #include "trainerd/ctl/experiments/settings.h"
-#include "trainerd/ctl/run.h"
-#include "trainerd/ctl/text.h"
 
 #include <math.h>
 #include <stdlib.h>

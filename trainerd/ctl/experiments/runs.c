@@ -1,8 +1,8 @@
 #include "trainerd/ctl/experiments/runs.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "trainerd/ctl/text.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "trainerd/ctl/base/text.h"
 
 #include <errno.h>
 #include <limits.h>

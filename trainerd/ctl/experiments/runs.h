@@ -4,7 +4,7 @@
 
 #include "protocol/job/job.h"
 #include "protocol/job/job_keys.h"
-#include "trainerd/ctl/client.h"
+#include "trainerd/ctl/base/client.h"
 
 #include <stdbool.h>
 #include <stddef.h>

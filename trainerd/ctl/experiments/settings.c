@@ -1,7 +1,7 @@
 #include "trainerd/ctl/experiments/settings.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <math.h>
 #include <stdio.h>

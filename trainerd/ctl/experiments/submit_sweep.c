@@ -1,13 +1,13 @@
 #include "trainerd/ctl/experiments/submit_sweep.h"
 
-#include "protocol/capture.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/printable.h"
+#include "protocol/base/program.h"
+#include "protocol/files/capture.h"
 #include "protocol/job/job.h"
 #include "protocol/job/toml.h"
-#include "protocol/memory.h"
-#include "protocol/printable.h"
-#include "protocol/program.h"
+#include "trainerd/ctl/base/text.h"
 #include "trainerd/ctl/experiments/sweep.h"
-#include "trainerd/ctl/text.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef TRAINERD_CTL_SUBMIT_SWEEP_H
 #define TRAINERD_CTL_SUBMIT_SWEEP_H
 
-#include "trainerd/ctl/arguments.h"
+#include "trainerd/ctl/base/arguments.h"
 
 #include <jansson.h>
 

@@ -2,7 +2,7 @@
 #ifndef TRAINERD_CTL_SWEEP_H
 #define TRAINERD_CTL_SWEEP_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <jansson.h>
 #include <stddef.h>

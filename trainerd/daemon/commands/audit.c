@@ -1,10 +1,10 @@
 /* Audit records: written around requests that change something, and read by administrators. */
-#include "protocol/clock.h"
-#include "protocol/log.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
 #include "trainerd/daemon/commands/job_json.h"
 #include "trainerd/daemon/commands/pending.h"
-#include "trainerd/daemon/jobs/store_audit.h"
 #include "trainerd/daemon/server/answer.h"
+#include "trainerd/daemon/store/store_audit.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 #include "trainerd/daemon/commands/commands.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "protocol/version.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/version.h"
 #include "trainerd/daemon/commands/job_json.h"
 #include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/jobs/standing.h"
 #include "trainerd/daemon/server/answer.h"
-#include "trainerd/daemon/server/requests.h"
+#include "trainerd/socket/requests.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Streams of a job's files: log, events, metrics. A piece of the file is read once the client has read the piece before, so that a
  * slow client takes no memory. At the end of the file, the follower polls until the job has ended. */
-#include "protocol/memory.h"
-#include "protocol/printable.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/printable.h"
 #include "trainerd/daemon/commands/job_json.h"
 #include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/server/answer.h"

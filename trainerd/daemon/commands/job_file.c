@@ -1,9 +1,9 @@
 #include "trainerd/daemon/commands/job_file.h"
 
-#include "protocol/clock.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "trainerd/daemon/rights.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "trainerd/base/rights.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #ifndef TRAINERD_DAEMON_JOB_FILE_H
 #define TRAINERD_DAEMON_JOB_FILE_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 #include "trainerd/daemon/commands/readers.h"
 
 #include <limits.h>

@@ -1,8 +1,8 @@
 #include "trainerd/daemon/commands/job_json.h"
 
-#include "trainerd/daemon/jobs/gpus.h"
-#include "trainerd/daemon/jobs/job_clock.h"
 #include "trainerd/daemon/server/answer.h"
+#include "trainerd/daemon/store/gpus.h"
+#include "trainerd/daemon/store/job_clock.h"
 
 #include <pwd.h>
 #include <stdio.h>

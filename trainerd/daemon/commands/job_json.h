@@ -2,7 +2,7 @@
 #ifndef TRAINERD_DAEMON_JOB_JSON_H
 #define TRAINERD_DAEMON_JOB_JSON_H
 
-#include "trainerd/daemon/jobs/job_record.h"
+#include "trainerd/daemon/store/job_record.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -2,11 +2,11 @@
  * the next begins, in the turns of the user, and the answer follows the last. The work goes on when the client leaves; what has not been done when
  * the daemon ends is not acknowledged, and the same order does the rest.
  */
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "trainerd/daemon/commands/pending.h"
-#include "trainerd/daemon/jobs/store_audit.h"
 #include "trainerd/daemon/server/answer.h"
+#include "trainerd/daemon/store/store_audit.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #include "trainerd/daemon/commands/pending.h"
 
-#include "protocol/job_files.h"
-#include "protocol/memory.h"
-#include "trainerd/daemon/jobs/own_files.h"
+#include "protocol/base/memory.h"
+#include "protocol/files/job_files.h"
+#include "trainerd/daemon/store/own_files.h"
 
 #include <fcntl.h>
 #include <stdio.h>

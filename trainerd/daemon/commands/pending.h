@@ -6,11 +6,11 @@
 #ifndef TRAINERD_DAEMON_PENDING_H
 #define TRAINERD_DAEMON_PENDING_H
 
-#include "protocol/log_limit.h"
+#include "protocol/base/log_limit.h"
 #include "trainerd/daemon/commands/commands.h"
 #include "trainerd/daemon/commands/job_file.h"
 #include "trainerd/daemon/commands/submitters.h"
-#include "trainerd/daemon/server/requests.h"
+#include "trainerd/socket/requests.h"
 
 #include <stdbool.h>
 

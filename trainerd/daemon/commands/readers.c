@@ -1,6 +1,6 @@
 #include "trainerd/daemon/commands/readers.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

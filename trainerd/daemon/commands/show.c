@@ -1,5 +1,5 @@
 /* A job in full (its record, submission, history, last epoch and result), and its processes. */
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 #include "trainerd/daemon/commands/job_json.h"
 #include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/server/answer.h"

@@ -1,9 +1,9 @@
 /* Users with jobs, what they have of the machine and may have, and what they have used of it. */
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 #include "trainerd/daemon/commands/job_json.h"
 #include "trainerd/daemon/commands/pending.h"
-#include "trainerd/daemon/jobs/job_clock.h"
 #include "trainerd/daemon/server/answer.h"
+#include "trainerd/daemon/store/job_clock.h"
 
 #include <stdlib.h>
 

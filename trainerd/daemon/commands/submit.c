@@ -1,9 +1,9 @@
 /* The request submit: one job, or several, all or none. */
+#include "protocol/base/memory.h"
 #include "protocol/job/job.h"
 #include "protocol/job/toml.h"
-#include "protocol/memory.h"
 #include "trainerd/daemon/commands/pending.h"
-#include "trainerd/daemon/commands/submission.h"
+#include "trainerd/daemon/jobs/submission.h"
 #include "trainerd/daemon/server/answer.h"
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
 #include "trainerd/daemon/commands/submitters.h"
 
-#include "protocol/log.h"
-#include "trainerd/daemon/rights.h"
+#include "protocol/base/log.h"
+#include "trainerd/base/rights.h"
 
 #include <grp.h>
 #include <pwd.h>

@@ -5,7 +5,7 @@
 #ifndef TRAINERD_DAEMON_SUBMITTERS_H
 #define TRAINERD_DAEMON_SUBMITTERS_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
 #include "trainerd/daemon/jobs/job_index.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

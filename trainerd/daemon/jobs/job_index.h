@@ -6,7 +6,7 @@
 #ifndef TRAINERD_DAEMON_JOB_INDEX_H
 #define TRAINERD_DAEMON_JOB_INDEX_H
 
-#include "trainerd/daemon/jobs/job_record.h"
+#include "trainerd/daemon/store/job_record.h"
 
 #include <stddef.h>
 

@@ -1,13 +1,13 @@
 #include "trainerd/daemon/jobs/jobs.h"
 
-#include "protocol/clock.h"
-#include "protocol/file.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "trainerd/daemon/commands/submission.h"
-#include "trainerd/daemon/jobs/folders.h"
-#include "trainerd/daemon/jobs/job_clock.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 #include "trainerd/daemon/jobs/jobs_state.h"
+#include "trainerd/daemon/jobs/submission.h"
+#include "trainerd/daemon/store/folders.h"
+#include "trainerd/daemon/store/job_clock.h"
 
 #include <errno.h>
 #include <limits.h>

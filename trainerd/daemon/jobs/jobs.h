@@ -5,13 +5,13 @@
 #ifndef TRAINERD_DAEMON_JOBS_H
 #define TRAINERD_DAEMON_JOBS_H
 
-#include "trainerd/daemon/jobs/gpus.h"
+#include "trainerd/base/slice.h"
 #include "trainerd/daemon/jobs/job_index.h"
 #include "trainerd/daemon/jobs/quota.h"
 #include "trainerd/daemon/jobs/retention.h"
 #include "trainerd/daemon/jobs/shares.h"
-#include "trainerd/daemon/jobs/store.h"
-#include "trainerd/daemon/slice.h"
+#include "trainerd/daemon/store/gpus.h"
+#include "trainerd/daemon/store/store.h"
 
 struct jobs;
 
@@ -115,7 +115,7 @@ void jobs_place(struct jobs *jobs, int64_t id, int64_t place);
 /* Note what the job's planning, which begins, may take; 0: it has ended. In memory alone. */
 void jobs_plans(struct jobs *jobs, int64_t id, int64_t n_bytes);
 
-/* STATE/jobs/<id>, or SHARED/jobs/<id>, with the files of protocol/job_files.h and the job's log. out PATH_MAX */
+/* STATE/jobs/<id>, or SHARED/jobs/<id>, with the files of protocol/files/job_files.h and the job's log. out PATH_MAX */
 void jobs_folder(const struct jobs *jobs, int64_t id, char *out);
 /* Make the folder, which only the daemon can enter, or, where jobs are in Slurm, only the owner, unless it exists. errors  those of folders_make,
  * folders_give */

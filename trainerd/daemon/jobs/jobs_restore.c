@@ -1,7 +1,7 @@
 /* Another store for the jobs of a state folder, while no daemon has it open. */
-#include "protocol/file.h"
-#include "trainerd/daemon/jobs/folders.h"
+#include "protocol/files/file.h"
 #include "trainerd/daemon/jobs/jobs.h"
+#include "trainerd/daemon/store/folders.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* Jobs that are made: their records, from their job files. */
-#include "protocol/clock.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "trainerd/daemon/commands/submission.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "trainerd/daemon/jobs/jobs_state.h"
+#include "trainerd/daemon/jobs/submission.h"
 
 #include <math.h>
 #include <stdio.h>

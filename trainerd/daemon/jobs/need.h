@@ -2,7 +2,7 @@
 #ifndef TRAINERD_DAEMON_NEED_H
 #define TRAINERD_DAEMON_NEED_H
 
-#include "trainerd/daemon/jobs/job_record.h"
+#include "trainerd/daemon/store/job_record.h"
 
 #define NEED_UNLIMITED INT64_MAX
 

@@ -1,6 +1,6 @@
 #include "trainerd/daemon/jobs/queue.h"
 
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>

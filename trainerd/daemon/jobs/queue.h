@@ -13,10 +13,10 @@
 #ifndef TRAINERD_DAEMON_QUEUE_H
 #define TRAINERD_DAEMON_QUEUE_H
 
-#include "trainerd/daemon/jobs/gpus.h"
-#include "trainerd/daemon/jobs/job_record.h"
 #include "trainerd/daemon/jobs/quota.h"
 #include "trainerd/daemon/jobs/shares.h"
+#include "trainerd/daemon/store/gpus.h"
+#include "trainerd/daemon/store/job_record.h"
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* Which jobs one pass over the queue looks at, so that no user makes passes long. */
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "trainerd/daemon/jobs/queue.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "trainerd/daemon/jobs/reserve.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

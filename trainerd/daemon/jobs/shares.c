@@ -1,6 +1,6 @@
 #include "trainerd/daemon/jobs/shares.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 
 #include <math.h>
 #include <stdlib.h>

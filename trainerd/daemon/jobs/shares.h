@@ -8,7 +8,7 @@
 #define TRAINERD_DAEMON_SHARES_H
 
 #include "trainerd/daemon/jobs/need.h"
-#include "trainerd/daemon/jobs/store.h"
+#include "trainerd/daemon/store/store.h"
 
 /* A user. */
 struct share {

@@ -2,7 +2,7 @@
 #ifndef TRAINERD_DAEMON_STANDING_H
 #define TRAINERD_DAEMON_STANDING_H
 
-#include "trainerd/daemon/jobs/job_record.h"
+#include "trainerd/daemon/store/job_record.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 #include "trainerd/daemon/monitor/http.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "protocol/transport/address.h"
 
 #include <arpa/inet.h>

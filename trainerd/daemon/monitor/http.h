@@ -7,7 +7,7 @@
 #ifndef TRAINERD_DAEMON_HTTP_H
 #define TRAINERD_DAEMON_HTTP_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #include "trainerd/daemon/monitor/metrics.h"
 
-#include "protocol/memory.h"
-#include "protocol/printable.h"
-#include "protocol/version.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/printable.h"
+#include "protocol/base/version.h"
 
 #include <math.h>
 #include <stdint.h>

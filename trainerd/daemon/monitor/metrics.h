@@ -6,8 +6,8 @@
 #ifndef TRAINERD_DAEMON_METRICS_H
 #define TRAINERD_DAEMON_METRICS_H
 
-#include "trainerd/daemon/jobs/job_record.h"
 #include "trainerd/daemon/jobs/queue.h"
+#include "trainerd/daemon/store/job_record.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #include "trainerd/daemon/monitor/monitor.h"
 
-#include "protocol/clock.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "trainerd/daemon/monitor/http.h"
 #include "trainerd/daemon/monitor/metrics.h"
 

@@ -1,8 +1,8 @@
 #include "trainerd/daemon/monitor/notify.h"
 
-#include "protocol/clock.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* One client's socket: bytes into its frame reader, through TLS where it has that, answers out, and how it ends. */
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/server/server_state.h"
 

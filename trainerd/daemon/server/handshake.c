@@ -1,8 +1,8 @@
 /* The two requests of an unauthenticated client: "hello", answered with a nonce, and "auth" with the proof of a user's secret. */
-#include "protocol/clock.h"
-#include "protocol/log.h"
-#include "protocol/printable.h"
-#include "protocol/version.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/printable.h"
+#include "protocol/base/version.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/server/server_state.h"
 

@@ -1,8 +1,8 @@
 /* The listening side: who may connect, how many, how long they may be silent, and whose turn it is. */
 #include "trainerd/daemon/server/server.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "trainerd/daemon/server/server_state.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #ifndef TRAINERD_DAEMON_SERVER_H
 #define TRAINERD_DAEMON_SERVER_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 #include "trainerd/daemon/server/turns.h"
 #include "trainerd/daemon/server/users.h"
 

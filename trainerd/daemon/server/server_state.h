@@ -6,14 +6,14 @@
 #ifndef TRAINERD_DAEMON_SERVER_STATE_H
 #define TRAINERD_DAEMON_SERVER_STATE_H
 
-#include "protocol/log_limit.h"
-#include "trainerd/daemon/server/auth.h"
-#include "trainerd/daemon/server/endpoint.h"
-#include "trainerd/daemon/server/frame.h"
+#include "protocol/base/log_limit.h"
 #include "trainerd/daemon/server/server.h"
-#include "trainerd/daemon/server/tls.h"
 #include "trainerd/daemon/server/turns.h"
 #include "trainerd/daemon/server/users.h"
+#include "trainerd/socket/auth.h"
+#include "trainerd/socket/endpoint.h"
+#include "trainerd/socket/frame.h"
+#include "trainerd/socket/tls.h"
 
 #define UID_UNKNOWN ((uid_t)-1)
 #define CONNECTION_READ_BYTES 65536u

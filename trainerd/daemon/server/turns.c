@@ -1,6 +1,6 @@
 #include "trainerd/daemon/server/turns.h"
 
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 
 #include <stdlib.h>
 

@@ -10,8 +10,8 @@
 #ifndef TRAINERD_DAEMON_USERS_H
 #define TRAINERD_DAEMON_USERS_H
 
-#include "protocol/status.h"
-#include "trainerd/daemon/server/auth.h"
+#include "protocol/base/status.h"
+#include "trainerd/socket/auth.h"
 
 #include <stddef.h>
 #include <sys/types.h>

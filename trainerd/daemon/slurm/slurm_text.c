@@ -1,8 +1,8 @@
 #include "trainerd/daemon/slurm/slurm_text.h"
 
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "protocol/printable.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/printable.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #ifndef TRAINERD_DAEMON_SLURM_TEXT_H
 #define TRAINERD_DAEMON_SLURM_TEXT_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 /* One attempt, wherever it runs: its events update the job's record, its deadlines are enforced, its end decides the job's next state. A change
  * that cannot be saved is tried again until it is.
  */
-#include "protocol/clock.h"
-#include "protocol/fault.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <math.h>

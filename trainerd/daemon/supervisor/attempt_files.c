@@ -1,6 +1,6 @@
 /* The files of an attempt's job: opened for its coordinator, held to daemon.max_log while it runs, cut to it when it has ended. */
-#include "protocol/log.h"
-#include "trainerd/daemon/jobs/own_files.h"
+#include "protocol/base/log.h"
+#include "trainerd/daemon/store/own_files.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <stdio.h>

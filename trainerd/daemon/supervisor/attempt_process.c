@@ -1,9 +1,9 @@
 /* An attempt that is a process of this machine: a coordinator that is forked, put into a control group, saved and let go (D23), found again by pid and
  * start time, and killed with its session and its group. */
-#include "protocol/clock.h"
-#include "protocol/fault.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <signal.h>

@@ -2,10 +2,10 @@
  * is released (D23's gate): each attempt has one job, whenever the daemon dies. Its coordinator writes events as any other, to a folder
  * that the nodes share; whether it is gone Slurm alone says. What is wanted of Slurm is kept as wishes, and tried until it is done.
  */
-#include "protocol/fault.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "protocol/program.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/program.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 #include "trainerd/daemon/supervisor/event_log.h"
 
+#include "protocol/base/memory.h"
+#include "protocol/base/printable.h"
 #include "protocol/job/job.h"
-#include "protocol/memory.h"
-#include "protocol/printable.h"
 
 #include <errno.h>
 #include <fcntl.h>

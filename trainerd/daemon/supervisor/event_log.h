@@ -1,4 +1,4 @@
-/* A job's events.jsonl (trainerd/coordinator/events.h), read line by line from where the last read ended.
+/* A job's events.jsonl (trainerd/coordinator/folder/events.h), read line by line from where the last read ended.
  *
  * A job's processes write it: it is never opened through a link, and nothing in it is trusted. The event "plan" is not
  * read, since the queue's own planning found the job's needs before. Knows no jobs.
@@ -6,8 +6,8 @@
 #ifndef TRAINERD_DAEMON_EVENT_LOG_H
 #define TRAINERD_DAEMON_EVENT_LOG_H
 
-#include "protocol/status.h"
-#include "trainerd/daemon/jobs/job_record.h"
+#include "protocol/base/status.h"
+#include "trainerd/daemon/store/job_record.h"
 
 #include <stdbool.h>
 #include <stddef.h>

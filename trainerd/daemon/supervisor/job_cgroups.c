@@ -1,6 +1,6 @@
 #include "trainerd/daemon/supervisor/job_cgroups.h"
 
-#include "protocol/log.h"
+#include "protocol/base/log.h"
 #include "trainerd/daemon/supervisor/job_scope.h"
 
 #include <ctype.h>

@@ -7,7 +7,7 @@
 #ifndef TRAINERD_DAEMON_JOB_CGROUPS_H
 #define TRAINERD_DAEMON_JOB_CGROUPS_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <limits.h>
 #include <stdbool.h>

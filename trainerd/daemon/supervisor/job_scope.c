@@ -1,6 +1,6 @@
 #include "trainerd/daemon/supervisor/job_scope.h"
 
-#include "protocol/clock.h"
+#include "protocol/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

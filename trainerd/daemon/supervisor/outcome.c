@@ -1,6 +1,6 @@
 #include "trainerd/daemon/supervisor/outcome.h"
 
-#include "trainerd/daemon/commands/submission.h"
+#include "trainerd/daemon/jobs/submission.h"
 
 #include <math.h>
 #include <stdarg.h>

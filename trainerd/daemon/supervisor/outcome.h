@@ -5,8 +5,8 @@
 #ifndef TRAINERD_DAEMON_OUTCOME_H
 #define TRAINERD_DAEMON_OUTCOME_H
 
-#include "trainerd/daemon/jobs/job_record.h"
-#include "trainerd/restart.h"
+#include "trainerd/base/restart.h"
+#include "trainerd/daemon/store/job_record.h"
 
 struct ending {
     enum status status;
@@ -21,7 +21,7 @@ struct ending {
     const char *text; /* the sentence for people */
 };
 
-/* Update the record after an attempt has ended, or planning has failed; now: job_clock_s. Restarts follow trainerd/restart.h; when they reduce
+/* Update the record after an attempt has ended, or planning has failed; now: job_clock_s. Restarts follow trainerd/base/restart.h; when they reduce
  * record->n_worker, the caller finds what that many workers need. */
 void outcome_decide(const struct ending *ending, const struct restart_backoff *backoff, double now, struct job_record *record);
 

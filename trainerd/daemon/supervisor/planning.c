@@ -2,8 +2,8 @@
  *
  * It ends with the daemon.
  */
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <jansson.h>

@@ -1,10 +1,10 @@
 #include "trainerd/daemon/supervisor/process.h"
 
-#include "protocol/file.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "protocol/program.h"
-#include "trainerd/daemon/rights.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/program.h"
+#include "protocol/files/file.h"
+#include "trainerd/base/rights.h"
 
 #include <ctype.h>
 #include <dirent.h>

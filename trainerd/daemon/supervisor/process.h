@@ -6,7 +6,7 @@
 #ifndef TRAINERD_DAEMON_PROCESS_H
 #define TRAINERD_DAEMON_PROCESS_H
 
-#include "protocol/status.h"
+#include "protocol/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* A user's jobs in Slurm's queue: one squeue at a time, run as that user, looks at all of them, and every attempt is told what it shows. So no
  * user can write a line about another's job. A job with this store's comment that no attempt has is cancelled.
  */
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 #include "trainerd/daemon/supervisor/supervisor.h"
 
-#include "protocol/fault.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
-#include "trainerd/daemon/commands/submission.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "trainerd/daemon/jobs/submission.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <math.h>

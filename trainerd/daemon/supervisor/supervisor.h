@@ -6,10 +6,10 @@
 #ifndef TRAINERD_DAEMON_SUPERVISOR_H
 #define TRAINERD_DAEMON_SUPERVISOR_H
 
+#include "trainerd/base/restart.h"
 #include "trainerd/daemon/jobs/jobs.h"
 #include "trainerd/daemon/jobs/queue.h"
 #include "trainerd/daemon/supervisor/job_cgroups.h"
-#include "trainerd/restart.h"
 
 #include <uv.h>
 

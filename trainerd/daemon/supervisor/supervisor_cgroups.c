@@ -1,7 +1,7 @@
 /* Control groups of attempts and plannings: how much memory each may have, what is left in it at the end, and what it says of that end. */
-#include "protocol/clock.h"
-#include "protocol/log.h"
-#include "protocol/memory.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <inttypes.h>

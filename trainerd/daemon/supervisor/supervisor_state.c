@@ -1,9 +1,9 @@
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
-#include "protocol/cgroup.h"
+#include "protocol/base/cgroup.h"
+#include "protocol/base/memory.h"
 #include "protocol/job/job.h"
-#include "protocol/memory.h"
-#include "trainerd/daemon/commands/submission.h"
+#include "trainerd/daemon/jobs/submission.h"
 
 #include <math.h>
 #include <signal.h>

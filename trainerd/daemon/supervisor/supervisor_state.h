@@ -7,9 +7,9 @@
 #ifndef TRAINERD_DAEMON_SUPERVISOR_STATE_H
 #define TRAINERD_DAEMON_SUPERVISOR_STATE_H
 
-#include "protocol/job_files.h"
-#include "trainerd/daemon/jobs/job_clock.h"
+#include "protocol/files/job_files.h"
 #include "trainerd/daemon/slurm/slurm_text.h"
+#include "trainerd/daemon/store/job_clock.h"
 #include "trainerd/daemon/supervisor/event_log.h"
 #include "trainerd/daemon/supervisor/outcome.h"
 #include "trainerd/daemon/supervisor/process.h"

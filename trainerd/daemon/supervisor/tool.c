@@ -1,6 +1,6 @@
 #include "trainerd/daemon/supervisor/tool.h"
 
-#include "protocol/memory.h"
+#include "protocol/base/memory.h"
 #include "trainerd/daemon/supervisor/event_log.h"
 
 #include <errno.h>

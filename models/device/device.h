@@ -1,0 +1,359 @@
+/* The device table: memory, copies, order of work, and every arithmetic operation a program needs.
+ *
+ * `reference` is the slow clear truth (plain C, one thread, sums in double), `cpu` the fast one; both must give results
+ * that do not depend on thread count: sums over rows go in fixed chunks combined in a fixed order, a row's neighbours are
+ * added in the block's order. Pointers named in this file are device pointers (of `acquire` or `borrow`) unless they say
+ * host; the structs that describe an operation (device_args.h) are host memory, read before the call returns. Compute sticks: operations
+ * return nothing, the first failure stays on the device, later operations do nothing, `wait` returns it. Knows nothing of
+ * files, parts' numbers or the network.
+ */
+#ifndef MODELS_DEVICE_H
+#define MODELS_DEVICE_H
+
+#include "models/device/device_args.h"
+#include "protocol/base/libraries.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct device; /* one open device */
+
+/* Where bytes lie. */
+enum device_place {
+    DEVICE_PLACE_DEVICE, /* operations read and write it, the host never (but see `unified`) */
+    DEVICE_PLACE_SHARED  /* host memory that operations and moves may use, too; host and device take turns (mark, wait) */
+};
+
+/* Work of one lane goes in the order of the calls, lanes go at their own pace. All operations are of COMPUTE; the others are for moves:
+ * of payloads (IN, OUT) and of arrays that lie in host memory for a while (FETCH, STORE). */
+enum device_lane { DEVICE_LANE_COMPUTE, DEVICE_LANE_IN, DEVICE_LANE_OUT, DEVICE_LANE_FETCH, DEVICE_LANE_STORE, DEVICE_LANE_N };
+
+/* A point in a lane: everything that was called there before it. 0 has always passed. Nothing is allocated. */
+typedef uint64_t device_mark;
+
+struct device_ops {
+    const char *name; /* "reference", "cpu" */
+
+    bool unified;           /* all memory is the host's, DEVICE memory too, and operations are done when they return */
+    int64_t n_window_float; /* of one array of a window of rows: some such arrays fit in the cache of one core */
+    uint32_t codecs;        /* that rows_encode has: bit c for enum device_codec c */
+    int64_t n_context;      /* of its own memory: what opening takes, about, before it is opened */
+    int64_t n_context_sums; /* likewise what sums_open does besides */
+    /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none. */
+    int64_t joined_edges;
+
+    /* --- life and memory: failures are returned at once --- */
+    enum status (*open)(int n_thread, struct device **out); /* n_thread 0: all cores */
+    void (*close)(struct device *device);
+    /* Zeroed bytes, 64-byte aligned at least (2 MiB pages asked for when large); owned by the caller. */
+    enum status (*acquire)(struct device *device, enum device_place place, enum memory_category category, size_t n_bytes,
+                           void *out);
+    void (*release)(struct device *device, enum device_place place, enum memory_category category, void *block, size_t n_bytes);
+    /* A host array as operations may read it: a copy, or the array itself. Until giveback it stays where it is and unchanged. */
+    enum status (*borrow)(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *out);
+    void (*giveback)(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *borrowed);
+
+    /* --- copies, and the order of work --- */
+    /* Any host memory; done when the call returns, after all that COMPUTE was given before. */
+    void (*upload)(struct device *device, void *to, const void *from_host, size_t n_bytes);
+    void (*download)(struct device *device, void *to_host, const void *from, size_t n_bytes);
+    /* DEVICE or SHARED memory either way; to == from: nothing to do */
+    void (*move)(struct device *device, enum device_lane lane, void *to, const void *from, size_t n_bytes);
+    void (*fill_zero)(struct device *device, void *to, size_t n_bytes);
+    device_mark (*mark)(struct device *device, enum device_lane lane);
+    void (*follow)(struct device *device, enum device_lane lane, device_mark mark); /* the lane goes on after the mark */
+    bool (*passed)(struct device *device, device_mark mark);                        /* never waits */
+    enum status (*wait)(struct device *device, device_mark mark);                   /* the first failure since open, or OK */
+    /* While the calling thread itself runs an operation, it calls poll(context) every millisecond or so, between two pieces of it; poll
+     * may call operations. Until the next call, NULL: none. Devices that run operations behind the caller's back need none. */
+    void (*poll)(struct device *device, void (*poll)(void *context), void *context);
+    /* Call run(context, chunk, slot) for each chunk, in any order and at the same time: it calls operations that no other chunk's
+     * touch the results of. slot < n_chunk; no two calls at one time have the same */
+    void (*chunks_run)(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot), void *context);
+
+    /* --- recordings: what COMPUTE is given between record and recorded is kept and not done; replay does it, with what memory holds
+     * then. All four NULL: the device has none --- */
+    void (*record)(struct device *device);
+    /* NULL: it could not be recorded, for which the log has the reason. The caller owns what it returns: forget */
+    void *(*recorded)(struct device *device);
+    void (*replay)(struct device *device, void *recording);
+    void (*forget)(struct device *device, void *recording);
+
+    /* --- sums over neighbours by a library of the vendor's, which must give the same bits in each run. All four NULL: the device has none --- */
+    /* From now on blocks that are opened have a matrix, by which aggregate_sum goes. After open, before any block.
+     * errors  STATUS_PEER the machine lacks the library */
+    enum status (*sums_open)(struct device *device, const struct device_sums *sums);
+    /* Memory for the largest of the blocks, as planned and as they are open now; before the first sum. errors  STATUS_NOMEM */
+    enum status (*sums_take)(struct device *device, const struct device_sum_sizes *planned);
+    /* Bytes of the library's buffer for sums of f columns over a block of this size: as it says; device NULL, or without sums_open: at most, about. */
+    size_t (*sums_buffer)(struct device *device, int64_t n_col, int64_t n_row, int64_t n_edge, int64_t f);
+    /* Bytes that sums_take takes. */
+    size_t (*sums_bytes)(const struct device_sums *sums, const struct device_sum_sizes *most);
+
+    /* --- structure, made once --- */
+    enum status (*block_open)(struct device *device, struct device_block *block); /* fills schedule; arrays set by the caller */
+    void (*block_close)(struct device *device, struct device_block *block);
+    enum status (*csr_open)(struct device *device, struct device_csr *csr);
+    void (*csr_close)(struct device *device, struct device_csr *csr);
+    /* Bytes that block_open takes for n_block blocks of n_row rows and n_edge edges in sum (within a few per cent, for the
+     * memory plan), and csr_open for one matrix. */
+    size_t (*block_bytes)(int64_t n_block, int64_t n_row, int64_t n_edge);
+    size_t (*csr_bytes)(int64_t n_row, int64_t n_col, int64_t n_value);
+    /* Bytes of host memory that csr_open takes until it returns, of category OTHER. */
+    size_t (*csr_host_bytes)(int64_t n_row, int64_t n_col, int64_t n_value);
+
+    /* --- dense: w is f_out × f_in, as torch.nn.Linear --- */
+    /* y (+)= x · wᵀ (+ bias).  x n × f_in · y n × f_out · bias f_out or NULL */
+    void (*linear_forward)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
+                           const float *bias, bool add, float *y);
+    /* grad_x (+)= grad_y · w */
+    void (*linear_backward_input)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *grad_y,
+                                  const float *w, bool add, float *grad_x);
+    /* grad_w (+)= grad_yᵀ · x over fixed chunks of rows, combined in a fixed order.
+     * scratch: linear_scratch(n, f_in, f_out) bytes */
+    void (*linear_backward_weight)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
+                                   const float *grad_y, void *scratch, bool add, float *grad_w);
+    size_t (*linear_scratch)(int64_t n, int64_t f_in, int64_t f_out);
+    /* out[c] (+)= Σ_r x[r, c], double sums in fixed chunks (bias gradients). scratch: column_sum_scratch(n, f) bytes */
+    void (*column_sum)(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, bool add, float *out);
+    size_t (*column_sum_scratch)(int64_t n, int64_t f);
+    /* out[0] (+)= Σ_rc x·y, double, fixed chunks (gin's epsilon). scratch as column_sum with f */
+    void (*dot)(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, bool add,
+                float *out);
+    /* out[i] = Σ_c chunk[c · n_value + i], chunks added one after another */
+    void (*chunks_add)(struct device *device, int64_t n_value, int64_t n_chunk, const float *chunk, float *out);
+
+    /* --- sparse feature rows; values NULL in the call: the csr's own values --- */
+    void (*csr_linear_forward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
+                               const float *w, const float *bias, void *scratch, float *y);
+    void (*csr_linear_backward_weight)(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
+                                       const float *grad_y, void *scratch, float *grad_w);
+    size_t (*csr_linear_scratch)(int64_t n_col, int64_t f_out); /* for wᵀ and grad_wᵀ */
+    /* y[row] += value · table[k] for the k-th row with a column of its own. table n_embedded × f · y n_row × f */
+    void (*csr_embed_forward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
+                              const float *table, float *y);
+    /* grad_table[k] = value · grad_y[row] */
+    void (*csr_embed_backward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
+                               const float *grad_y, float *grad_table);
+    /* out[e] = dropout of the stored value at (row, column): the same mask as on a dense row. out n_value + n_embedded */
+    void (*csr_dropout)(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
+                        float *out);
+    /* Dense rows of the csr, all columns: out n_row × (n_col + the embedded ones). The csr need not be open; may take memory and give it
+     * back: not for epochs */
+    void (*csr_dense)(struct device *device, const struct device_csr *csr, float *out);
+
+    /* --- pointwise; x and y may be the same array --- */
+    void (*activate_forward)(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
+                             const float *x, float *y);
+    /* grad_x (+)= grad_y · dropout'·act'; from `y` (the saved output) but gelu, which needs `x` (else NULL). */
+    void (*activate_backward)(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
+                              const float *x, const float *y, const float *grad_y, bool add, float *grad_x);
+    void (*bias_add)(struct device *device, int64_t n, int64_t f, const float *x, const float *bias, float *y);
+    /* out = a·x + b·y; y may be NULL when b is 0. out may be x or y */
+    void (*axpby)(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y, float *out);
+    /* out = y + (1 + eps[0])·x, eps on the device (gin); y NULL: 0. out may be x or y */
+    void (*eps_add)(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y, float *out);
+
+    /* to[r, c] (+)= from[r, c] for f columns of rows that are from_width and to_width long: pointers at the first of them */
+    void (*columns_copy)(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width, float *to,
+                         int64_t to_width, bool add);
+    /* out = the greater of x and y; NaN where either is */
+    void (*max_forward)(struct device *device, int64_t n_value, const float *x, const float *y, float *out);
+    /* grad goes to x where x is out, else to y, and 0 to the other; grad_x, grad_y NULL: not wanted */
+    void (*max_backward)(struct device *device, int64_t n_value, const float *x, const float *out, const float *grad_out,
+                         bool add_x, float *grad_x, bool add_y, float *grad_y);
+
+    /* --- one number per row --- */
+    /* out[r] = 1 / max(‖x[r]‖, 1e-12); out n */
+    void (*inverse_norm)(struct device *device, int64_t n, int64_t f, const float *x, float *out);
+    /* grad_x (+)= -grad · out³ · x, 0 where ‖x[r]‖ is below 1e-12; grad, out n */
+    void (*inverse_norm_backward)(struct device *device, int64_t n, int64_t f, const float *x, const float *out,
+                                  const float *grad, bool add, float *grad_x);
+    /* y[r] (+)= scale[r] · x[r]; scale n. y may be x */
+    void (*rows_multiply)(struct device *device, int64_t n, int64_t f, const float *scale, const float *x, bool add, float *y);
+    /* out[r] (+)= ⟨x[r], y[r]⟩; out n */
+    void (*rows_dot)(struct device *device, int64_t n, int64_t f, const float *x, const float *y, bool add, float *out);
+
+    /* --- layer norm over each row's f columns, epsilon 1e-5; mean_rstd n × 2 is saved for backward --- */
+    void (*layer_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
+                               const float *bias, float *mean_rstd, float *y);
+    void (*layer_norm_backward)(struct device *device, const struct device_norm_backward *how);
+    size_t (*layer_norm_scratch)(int64_t n, int64_t f);
+
+    /* --- batch norm of each column over all parts' rows, epsilon 1e-5. Parts' sums are 1 + 2f doubles: the rows they are over,
+     * then two per column. mean_rstd: f means, then f times 1/√(variance + epsilon), double --- */
+    /* One part's statistics.h: rows, means, Σ (x - mean)². scratch: batch_norm_scratch(n, f) bytes */
+    void (*batch_norm_statistics)(struct device *device, int64_t n, int64_t f, const float *x, void *scratch,
+                                  double *statistics);
+    /* left = the statistics of left's and right's rows together (statistics.h) */
+    void (*statistics_merge)(struct device *device, int64_t f, double *left, const double *right);
+    /* Fill in mean_rstd from all rows' statistics, which move the running ones on by `momentum` (the variance unbiased),
+     * where there are any (else NULL); statistics NULL: from the running ones as they are. */
+    void (*batch_norm_begin)(struct device *device, int64_t f, const double *statistics, double momentum, float *running_mean,
+                             float *running_var, double *mean_rstd);
+    /* y = x̂ · weight + bias, x̂ = (x - mean) · rstd */
+    void (*batch_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
+                               const float *weight, const float *bias, float *y);
+    /* One part's rows, Σ grad_y, Σ grad_y · x̂; these are its grad_bias and grad_weight. grad_x is not touched */
+    void (*batch_norm_sums)(struct device *device, const struct device_norm_backward *how, double *sums);
+    /* grad_x (+)= weight · rstd · (grad_y - mean(grad_y) - x̂ · mean(grad_y · x̂)), means from all parts' sums.
+     * grad_x may be grad_y */
+    void (*batch_norm_backward)(struct device *device, const struct device_norm_backward *how, const double *sums);
+    size_t (*batch_norm_scratch)(int64_t n, int64_t f);
+
+    /* --- aggregation: payload x is n_col × f --- */
+    /* out[row] (+)= Σ weight · x[col], edges of a row added one after another with fused multiply-add in ascending column
+     * order (a hub row in pieces of DEVICE_HUB_EDGES, each from 0, added to the start in order). */
+    void (*aggregate_sum)(struct device *device, const struct device_block *block, const struct device_aggregate *how,
+                          int64_t f, const float *x, float *out);
+    /* Running maximum with its place: arg[row, c] = arg_base + col of the first greatest element so far.
+     * begin: rows of the block start empty (out -inf, arg UINT32_MAX) or, where `self` (n_own × f) is there, as their own
+     * row of it with place arg_base + row; self is NULL without begin. */
+    void (*aggregate_max)(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
+                          const float *self, int64_t f, const float *x, float *out, uint32_t *arg);
+    /* Rows that had no neighbour (arg UINT32_MAX) become 0. */
+    void (*aggregate_max_finish)(struct device *device, int64_t n, int64_t f, const uint32_t *arg, float *out);
+    /* grad_x n_col × f = Σ over the block's rows, in order, of grad_out where arg is arg_base + col (overwrites);
+     * by `arg` alone: a row's own place need not be among its edges. */
+    void (*aggregate_max_backward)(struct device *device, const struct device_block *block, uint32_t arg_base, int64_t f,
+                                   const uint32_t *arg, const float *grad_out, float *grad_x);
+    /* --- attention over in-neighbours, block after block; no array of edges × heads, ever --- */
+    /* Add a block's edges to the rows' running softmax; out (n_own × n_head·n_column) holds Σ μ exp(score - m) · value until
+     * attention_finish. A row's edges in ascending column order, the maximum raised once per run of 32 of them.
+     * Of the target its query is read. */
+    void (*attention_forward)(struct device *device, const struct device_attention_rows *rows,
+                              const struct device_attention_state *state, float *out);
+    /* Divide out, positive and positive_weight by Σ; rows without edges become 0. */
+    void (*attention_finish)(struct device *device, int64_t n, const struct device_attention *how,
+                             const struct device_attention_state *state, float *out);
+    /* Fill in D. ADD where there is positive: grad_query (+)= (1 - slope) · (⟨grad_out, positive⟩ - D · positive_weight), no edge read. */
+    void (*attention_backward_begin)(struct device *device, int64_t n, const struct device_attention *how,
+                                     const float *grad_out, const float *out, const struct device_attention_state *state,
+                                     bool add, float *grad_query);
+    /* All but ADD without features of edges: gradients of own rows' queries from one block of in-edges (begin overwrites, else adds).
+     * MLP: grad_att likewise, n_head × n_column, over fixed chunks of rows (NULL: not wanted).
+     * ADD, MLP with features of edges: grad_edge, shaped as how->edge, of this block's edges alone (NULL: not wanted).
+     * scratch: attention_scratch(n_row of the block, how) bytes */
+    void (*attention_backward_query)(struct device *device, const struct device_attention_rows *rows, void *scratch,
+                                     float *grad_query, float *grad_att, float *grad_edge);
+    size_t (*attention_scratch)(int64_t n_row, const struct device_attention *how);
+    /* Gradients of own rows as sources, from one block of the transposed graph, whose columns are their destinations (begin
+     * overwrites, else adds). grad_key: shaped as the source's key, NULL for MLP. */
+    void (*attention_backward_source)(struct device *device, const struct device_attention_rows *rows, float *grad_value,
+                                      float *grad_key);
+    /* out[r, h] = Σ_c x[r, h, c] · w[h, c]; x n × n_head·n_column, w n_head × n_column */
+    void (*head_dot)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, const float *w,
+                     float *out);
+    /* grad_x[r, h, c] (+)= grad[r, h] · w[h, c] */
+    void (*head_dot_backward_input)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *w,
+                                    const float *grad, bool add, float *grad_x);
+    /* grad_w[h, c] (+)= Σ_r grad[r, h] · x[r, h, c], double sums in fixed chunks. scratch: column_sum_scratch(n,
+     * n_head·n_column) bytes */
+    void (*head_dot_backward_weight)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
+                                     const float *grad, void *scratch, bool add, float *grad_w);
+    /* out[r, c] = (1/n_head) Σ_h x[r, h, c], heads in ascending order; and grad_x[r, h, c] (+)= grad[r, c] / n_head */
+    void (*head_mean)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, float *out);
+    void (*head_mean_backward)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad, bool add,
+                               float *grad_x);
+
+    /* --- sums by relation, of blocks with types; a row's edges of one type are added up first, in the block's order --- */
+    /* out[row, b] += Σ_e comp[type, b] · weight · x[col]; out n_own × n_base × f */
+    void (*relation_sum)(struct device *device, const struct device_relation *how, float *out);
+    /* out[row] += Σ_b comp[type, b] · Σ_e of type weight · x[col, b]; a row of x is n_base × f, stride n_base · f · out n_own × f */
+    void (*relation_pick)(struct device *device, const struct device_relation *how, float *out);
+    /* grad_comp[t, b] (+)= Σ_row ⟨Σ_e of type t weight · x[col], y[row, b]⟩, in double over fixed chunks of rows.
+     * y n_own × n_base × f · scratch: relation_dot_scratch(n_relation, n_base) bytes; comp is not read */
+    void (*relation_dot)(struct device *device, const struct device_relation *how, const float *y, bool add, void *scratch,
+                         float *grad_comp);
+    size_t (*relation_dot_scratch)(int64_t n_relation, int64_t n_base);
+    /* out[j, i] = x[i, j]: rows of c columns.  x a × b × c · out b × a × c */
+    void (*swap_axes)(struct device *device, int64_t a, int64_t b, int64_t c, const float *x, float *out);
+
+    /* out[r] = factor · x[rows[r]], with factor 1 bit for bit, whatever the elements of 4 bytes are: pack a payload.
+     * rows n_row (device) */
+    void (*rows_gather)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
+                        float *out);
+    /* out[rows[r]] += factor · x[r]; rows distinct (NULL: all n_row rows in place) */
+    void (*rows_add)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
+                     float *out);
+
+    /* Write rows down, n_row × codec_row_bytes(codec, f) bytes, and read them again: out n_row × f. */
+    void (*rows_encode)(struct device *device, const struct device_coding *how, void *out);
+    void (*rows_decode)(struct device *device, enum device_codec codec, int64_t n_row, int64_t f, const void *from, float *out);
+
+    /* --- blocks made of others for one halo pass: `out` is filled in when the call returns, its arrays, which lie in scratch, when
+     * COMPUTE comes to it; they hold until scratch is written again. out->n_edge: the most that there can be --- */
+    /* The edges whose column is listed in kept (n_kept, ascending; device): its place there is their column in out, which has the
+     * block's rows. scratch: block_scratch(n_row, n_col, n_edge, bytes of an edge) */
+    void (*block_sample)(struct device *device, const struct device_block *block, int64_t n_kept, const uint32_t *kept,
+                         void *scratch, struct device_block *out);
+    /* All edges from their other ends: row c of out has the block's rows (where it lists them, those that it lists) with an edge to
+     * column c, of n_own rows. scratch: block_scratch(n_col, n_row, n_edge, bytes of an edge) */
+    void (*block_transpose)(struct device *device, const struct device_block *block, int64_t n_own, void *scratch,
+                            struct device_block *out);
+    size_t (*block_scratch)(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes);
+
+    /* --- loss and scores --- */
+    /* The gradient, where it is wanted, and in `score` (device) the sums over the rows. */
+    void (*loss)(struct device *device, const struct device_scoring *how, struct device_score *score);
+    size_t (*score_scratch)(int64_t n);
+    /* out n × (f + c) = x | the labels of rows of the split that are not drawn, one column per class, 0 on all other rows */
+    void (*labels_append)(struct device *device, const struct device_labels *how, int64_t f, const float *x, float *out);
+    /* Rows of the split that are drawn; of rows of labels, the labels in these that are there. */
+    void (*draw_count)(struct device *device, const struct device_labels *how, double *count);
+    /* to[i] += from[i] */
+    void (*doubles_add)(struct device *device, int64_t n, const double *from, double *to);
+    /* sums[0 … 2] += Σ a², Σ b², Σ (a − b)²: one element after another, in double */
+    void (*floats_compare)(struct device *device, int64_t n, const float *a, const float *b, double *sums);
+    /* sum[0] += Σ x², in double, in an order that depends on n alone */
+    void (*squares_add)(struct device *device, int64_t n, const float *x, double *sum);
+    /* now's grad_norm = √squares[0], and clip = most / (grad_norm + 1e-6), at most 1: as torch.nn.utils.clip_grad_norm_ */
+    void (*clip_factor)(struct device *device, double most, const double *squares, struct device_now *now);
+
+    /* --- optimiser: w, grad, m, v n_value each (sgd: m only, and only with momentum) --- */
+    void (*step)(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w, float *m,
+                 float *v);
+};
+
+/* Memory of a device that is not the host's. */
+struct device_capacity {
+    char name[96];                     /* of the device, for messages: "GPU 0 (NVIDIA H100)" */
+    int64_t n_bytes;                   /* all of it; 0: not known, or the host's */
+    int64_t n_context;                 /* what opening took: the context, modules, workspaces of libraries */
+    uint32_t n_sharing;                /* workers that it is split between, this one included */
+    struct library_versions libraries; /* of what it uses */
+};
+
+/* What one worker may take of it; 0: not known. */
+static inline int64_t device_share(const struct device_capacity *capacity)
+{
+    return capacity->n_sharing > 1 ? capacity->n_bytes / capacity->n_sharing : capacity->n_bytes;
+}
+
+/* Every device in the list starts with its table. */
+struct device {
+    const struct device_ops *ops;
+    struct device_capacity capacity;
+    int64_t n_wait;   /* how often the host has waited for work; 0 where operations are done when they return */
+    int64_t n_replay; /* recordings replayed */
+};
+
+/* Wait for all that COMPUTE was given. errors  the first failure since open */
+static inline enum status device_sync(struct device *device)
+{
+    return device->ops->wait(device, device->ops->mark(device, DEVICE_LANE_COMPUTE));
+}
+
+extern const struct device_ops device_reference;
+extern const struct device_ops device_cpu;
+extern const struct device_ops device_cuda; /* in trainer-cuda.so; emulated (tests/emulator), in programs of tests, too */
+extern const struct device_ops
+    device_cuda_module; /* its name and sizes, and `open`: of the rest only what is opened has a table */
+
+/* The table called `name` ("auto": the cpu's). errors  STATUS_CONFIG no such device */
+enum status device_find(const char *name, const struct device_ops **out);
+
+#endif

@@ -1,0 +1,296 @@
+/* What operations of the device table (models/device/device.h) are told: edges, features, rows of payloads, and how to work on them.
+ *
+ * Pointers are device pointers unless they say host; the structs themselves are host memory.
+ */
+#ifndef MODELS_DEVICE_ARGS_H
+#define MODELS_DEVICE_ARGS_H
+
+#include "protocol/base/random.h"
+#include "protocol/wire/embedded.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* In a column of joined blocks: here the next one begins. Columns are below it. */
+#define DEVICE_BORDER 0x80000000U
+
+/* A row of more edges than these in one block is a hub row: aggregate_sum adds it in pieces of as many. */
+#define DEVICE_HUB_EDGES ((int64_t)1 << 16)
+
+/* Edges of one block on the device: row r of the block adds payload rows cols[indptr[r] … indptr[r+1]) to row rows[r]
+ * (row r where rows is NULL) of the output, in the order of a row's edges: that of the sources' rows, whatever their columns. */
+struct device_block {
+    int64_t n_row;
+    int64_t n_col;
+    int64_t n_edge;
+    const uint32_t *rows;
+    const int64_t *indptr;
+    const uint32_t *cols;
+    const uint16_t *types; /* n_edge: relations, ascending in a row; columns ascend in each run of one. NULL: untyped */
+    union {
+        const float *weights; /* n_edge: what sums multiply an edge's row by (maxima and attention do not; with types relation
+                                    * sums alone do). NULL: 1 */
+        const uint32_t
+            *edge_rows; /* with edge_table n_edge: each edge's row of it. A block made of another takes 4 bytes an edge
+                                    * over, whichever they are */
+    };
+    const float
+        *edge_table; /* features of edges, which attention alone reads (device_attention.n_edge_column): all blocks that are
+                              * made of a part's have its table. NULL: edges have none */
+    bool bordered;  /* several blocks joined whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
+    void *schedule; /* the device's own: row ranges of even work, hub rows; made by block_open */
+    void *matrix;   /* the device's own, where sums_open was called: the block as a library takes it; made by block_open */
+};
+
+/* Sparse feature rows: n_row × n_col, CSR. `by_column` is the device's own transpose for weight gradients (made by csr_open).
+ * Some rows may instead have a column of their own, beside the n_col that are shared, and in it a one and nothing else: an
+ * embedding. Values given for a csr's own are n_value, and behind them n_embedded, one for each such row. */
+struct device_csr {
+    int64_t n_row;
+    int64_t n_col;
+    int64_t n_value;
+    const int64_t *indptr;
+    const uint32_t *cols;
+    const float *values;
+    const struct embedded *embedded; /* which of all columns are single rows' own (host); NULL: none */
+    int64_t n_embedded;
+    const uint32_t *embedded_rows;    /* n_embedded: ascending */
+    const uint32_t *embedded_columns; /* n_embedded: among all columns */
+    void *by_column;
+};
+
+/* What changes from epoch to epoch, in device memory: operations take it by pointer, so that their arguments stay the same. */
+struct device_now {
+    double lr;                         /* of the optimiser's step */
+    double correction_1, correction_2; /* 1 − β₁ᵗ and 1 − β₂ᵗ for step t = 1, 2, … */
+    double n_loss_row; /* that the training loss is a mean over: rows, the sum of their weights, or of rows of labels these */
+    double grad_norm, clip; /* of all gradients together, and what the step multiplies them by: clip_factor makes both */
+    uint32_t epoch;         /* of all random draws */
+};
+
+/* How payload rows are written down: an element in 32, 16, 8, 4 or 2 bits. */
+enum device_codec { DEVICE_CODEC_FP32, DEVICE_CODEC_BF16, DEVICE_CODEC_INT8, DEVICE_CODEC_INT4, DEVICE_CODEC_INT2 };
+#define DEVICE_CODECS_ALL ((2U << DEVICE_CODEC_INT2) - 1)
+
+/* Rows to be written down, each by itself: row r of out is factor · factors[r] · x[rows[r]], its elements rounded up or down at random, so that
+ * their mean is what they were (models/device/codec.h). */
+struct device_coding {
+    enum device_codec codec; /* not FP32 */
+    int64_t n_row, f;
+    const uint32_t *rows; /* n_row; NULL: row r */
+    float factor;
+    const float *factors; /* n_row; NULL: 1 */
+    const float *x;
+    struct random_key key;        /* element (r, c) is rounded by the draw of (node[rows[r]], c) */
+    const struct device_now *now; /* as device_activate */
+    const uint32_t *node;         /* dataset node ids of x's rows */
+
+    /* Error feedback, with no factors: what was lost of row r before, at residual_rows[r], is added to it, and residual_out gets what is lost
+     * of the sum: it less what is read again, 0 where that is not finite. residual_out may be residual; both NULL: none */
+    const float *residual;
+    float *residual_out;
+    const uint32_t *residual_rows; /* n_row; NULL: as rows */
+};
+
+enum device_activation {
+    DEVICE_ACTIVATION_NONE,
+    DEVICE_ACTIVATION_RELU,
+    DEVICE_ACTIVATION_ELU,        /* alpha 1 */
+    DEVICE_ACTIVATION_LEAKY_RELU, /* slope 0.01, as torch's default */
+    DEVICE_ACTIVATION_GELU        /* exact, with erf */
+};
+
+/* y = dropout_p(act(x)): element (r, c) is dropped when random_u32(key, node[r], c) < random_drop_threshold(p), else × 1/(1-p). */
+struct device_activate {
+    enum device_activation activation;
+    double p; /* 0: no dropout, key and node unused */
+    struct random_key key;
+    const struct device_now *now; /* the key's epoch; NULL: its own */
+    const uint32_t *node;         /* n_row: dataset node ids */
+};
+
+/* Row r is drawn when random_u32(key, node[r], 0) < random_drop_threshold(p). */
+struct device_draw {
+    double p;
+    struct random_key key;
+    const struct device_now *now; /* as device_activate */
+    const uint32_t *node;         /* n_row: dataset node ids */
+};
+
+/* What surrounds the sum of one aggregate: out = row_scale · (self_scale · self + Σ weight · col_scale · x).
+ * A NULL scale is 1; a NULL self adds nothing. */
+struct device_aggregate {
+    const float *col_scale;  /* n_col of the block */
+    const float *self;       /* n_own × f; read only when begin */
+    const float *self_scale; /* n_own */
+    const float *row_scale;  /* n_own; applied only when finish */
+    bool begin;              /* start from the self term; the block must list every row (rows NULL) */
+    bool apart;              /* not with begin: the block's edges are summed alone, from 0, and then added */
+    bool finish;             /* apply row_scale at the end; likewise */
+};
+
+/* Sums over neighbours by a library of the vendor's in place of the device's own kernels: what there will be. */
+#define DEVICE_SUM_WIDTHS 8
+struct device_sums {
+    int64_t n_node; /* of the graph: columns of all blocks are below it */
+    int n_width;
+    int64_t width[DEVICE_SUM_WIDTHS]; /* columns of the rows that are summed, each once */
+    bool plain, scaled;               /* some sums have no col_scale; some have one */
+};
+
+/* The most that one block has: they take the same memory in turn. */
+struct device_sum_sizes {
+    int64_t n_row, n_edge;
+    int64_t n_listed;     /* rows of blocks that list rows */
+    int64_t n_anywhere;   /* edges of blocks whose columns and weights may begin at any multiple of 4 bytes, … */
+    int64_t n_col;        /* … and rows of x that may */
+    int64_t n_unweighted; /* edges of blocks without weights */
+    int64_t n_buffer;     /* bytes that the library uses besides */
+};
+
+/* How an edge from row j to row i is scored, head by head; a softmax over i's in-edges then weighs the values of the j. */
+enum device_score_kind {
+    DEVICE_SCORE_ADD, /* leaky(key_j + query_i [+ ⟨v, f_ij⟩]): one number per head each (GAT) */
+    DEVICE_SCORE_MLP, /* Σ_c att_c · leaky(value_j + query_i [+ W f_ij]): there are no keys (GATv2) */
+    DEVICE_SCORE_DOT, /* scale · ⟨key_j | f_ij, query_i⟩, and values are value_j | f_ij: keys are as wide as values, queries and
+                         * outputs by D columns wider (transformer) */
+    DEVICE_SCORE_COSINE /* key_j · ⟨value_j, query_i⟩: a key is one number per head, 1 / ‖value_j‖ for a cosine (AGNN) */
+};
+
+/* One attention: n_head heads of n_column value columns each; leaky is the leaky relu of slope `slope`. */
+struct device_attention {
+    enum device_score_kind score;
+    int64_t n_head, n_column;
+    int64_t
+        n_edge_column; /* D: columns of edges' features f; 0: scores read none. Else every edge has a row of its block's edge_table,
+                            * loops too: with_self is not set */
+    const float *edge; /* ADD: v, n_head × D · MLP: Wᵀ, D × n_head·n_column · DOT: NULL */
+    float slope;
+    float scale;      /* DOT */
+    float shift;      /* added to the score of every edge of the block */
+    const float *att; /* MLP: n_head × n_column */
+    double p;         /* a coefficient is dropped when random_edge_u32(key, i, j, head) < random_drop_threshold(p), …
+                               * … else × 1/(1-p), after the softmax; 0: no dropout, key and node ids unused */
+    struct random_key key;
+    const struct device_now *now; /* as device_activate */
+    const uint32_t *row_node;     /* n_own: dataset ids of own rows */
+    const uint32_t *col_node;     /* n_col: of payload rows */
+};
+
+/* Columns per head of outputs, and of queries that are as wide. */
+static inline int64_t device_attention_columns(const struct device_attention *how)
+{
+    return how->n_column + (how->score == DEVICE_SCORE_DOT ? how->n_edge_column : 0);
+}
+
+/* Rows at the source end of edges. */
+struct device_attention_source {
+    const float *value; /* n × n_head·n_column */
+    const float *key;   /* ADD, COSINE: n × n_head · DOT: n × n_head·n_column · MLP: NULL */
+};
+
+/* Rows at the destination end. */
+struct device_attention_target {
+    const float *query;    /* ADD: n × n_head · DOT: as wide as outputs · else n × n_head·n_column */
+    const float *softmax;  /* n × n_head × 2: (L, D) */
+    const float *grad_out; /* as wide as outputs: n × n_head·n_column, DOT n × n_head·(n_column + n_edge_column) */
+};
+
+/* What forward saves of own rows for backward, besides the output. */
+struct device_attention_state {
+    float *softmax;  /* n_own × n_head × 2, in three stages. While blocks are added: row max m, sum Σ exp(score - m).
+                             * After finish: log-sum-exp L = m + ln Σ (+inf for a row without edges), 0.
+                             * After backward_begin: L, D = ⟨grad_out, out⟩ */
+    float *positive; /* n_own × n_head·n_column, ADD in training without features of edges, else NULL: out's sum over the edges
+                             * with key_j + query_i > 0 alone */
+    float *positive_weight; /* n_own × n_head: the softmax's sum over the same edges */
+};
+
+/* One attention over one block, whose rows are destinations (forward and gradients of queries) or sources. */
+struct device_attention_rows {
+    const struct device_attention *how;
+    const struct device_block *block;
+    bool begin;     /* rows start empty, … */
+    bool with_self; /* … or with the edge between them and their own row; the block then lists every row (rows NULL) */
+    struct device_attention_source source,
+        self_source; /* one end: own rows, or the payload's and for own edges own rows again */
+    struct device_attention_target target, self_target; /* the other end, likewise */
+};
+
+/* Sums by relation over one block with types. */
+struct device_relation {
+    const struct device_block *block;
+    int64_t n_relation, n_base;
+    int64_t f, stride; /* columns of a payload row that count; floats from one row to the next */
+    const float *x;    /* n_col rows */
+    const float *comp; /* n_relation × n_base; NULL: base b is relation b */
+};
+
+enum device_loss { DEVICE_LOSS_CROSS_ENTROPY, DEVICE_LOSS_BCE, DEVICE_LOSS_MSE, DEVICE_LOSS_MAE, DEVICE_LOSS_HUBER };
+
+/* Sums over one part's rows of one split, in device memory. Doubles: loss; counts are exact whole numbers. */
+struct device_score {
+    double loss;      /* Σ over the split's rows (of rows of labels: and those that are there) */
+    double n_correct; /* single label: argmax equals the label (first of equals) · multi: unused */
+    double n_true_positive, n_false_positive, n_false_negative; /* multi label: logit > 0 */
+    double n_row;                                               /* labelled rows of the split */
+    double weight; /* of these rows, that the mean loss is over (of rows of labels: those that are there) */
+};
+
+enum device_optimizer { DEVICE_OPTIMIZER_SGD, DEVICE_OPTIMIZER_ADAM, DEVICE_OPTIMIZER_ADAMW };
+
+/* A loss over the rows of one split. Labels: int32 n (-1 none) for cross entropy, float n × c for all others (NaN: unknown).
+ * With weights w and smoothing ε the loss of a row of class y is (1 - ε) w_y · -log p_y + ε/c Σ_k w_k · -log p_k, and its weight w_y; bce's
+ * of a label with w is -w t log σ(z) - (1 - t) log(1 - σ(z)), and its weight 1. Of numbers, with e = z - t for each label that is there: mse
+ * e², mae |e|, huber e²/2 where |e| ≤ δ, else δ (|e| - δ/2).
+ * source  torch.nn.CrossEntropyLoss (weight, label_smoothing), BCEWithLogitsLoss (pos_weight), MSELoss, L1Loss, HuberLoss */
+struct device_scoring {
+    enum device_loss loss;
+    int64_t n, c;
+    const float *logits; /* n × c */
+    const void *labels;
+    const float *weights;     /* c; NULL: 1 */
+    double smoothing;         /* cross entropy */
+    double delta;             /* huber */
+    const uint8_t *row_split; /* n */
+    uint8_t split;
+    struct device_draw drawn; /* p > 0: over its rows alone */
+    const struct device_now *now;
+    float *grad; /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row, 0 as 1.
+                  * NULL: scores only, and now is unused */
+    void *scratch; /* score_scratch(n) bytes */
+};
+
+/* Known labels of rows as input: columns of rows of `split` that are not drawn. One of labels (n) and label_rows (n × c; NaN is 0)
+ * is NULL. */
+struct device_labels {
+    int64_t n, c;
+    const int32_t *labels;
+    const float *label_rows;
+    const uint8_t *row_split; /* n */
+    uint8_t split;
+    struct device_draw drawn;
+};
+
+/* Backward of a layer norm (mean_rstd float, n × 2) or a batch norm (double, 2f). */
+struct device_norm_backward {
+    int64_t n, f;
+    const float *x, *weight;
+    const void *mean_rstd;
+    const float *grad_y;
+    bool add;       /* to grad_x */
+    bool add_param; /* layer norm: to grad_weight and grad_bias */
+    float *grad_x, *grad_weight, *grad_bias;
+    void *scratch; /* layer_norm_scratch or batch_norm_scratch bytes */
+};
+
+struct device_step {
+    enum device_optimizer optimizer;
+    double weight_decay, beta1, beta2, epsilon, momentum;
+    const struct device_now *now;
+    const double *loss; /* device; where it is not finite nothing is stepped. NULL: step in any case */
+    const double *clip; /* device: factor of the gradient, before weight decay. NULL: 1 */
+};
+
+#endif

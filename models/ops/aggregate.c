@@ -1,0 +1,239 @@
+/* The table of aggregates, and what follows from a row. The rows are in models/ops/aggregate_*.c. */
+#include "models/device/codec.h"
+#include "models/ops/ops.h"
+#include "protocol/base/log.h"
+
+const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N] = {
+    [AGGREGATE_KIND_SUM] = &aggregate_sum,
+    [AGGREGATE_KIND_MEAN] = &aggregate_mean,
+    [AGGREGATE_KIND_GCN] = &aggregate_gcn,
+    [AGGREGATE_KIND_MAX] = &aggregate_max,
+    [AGGREGATE_KIND_GAT] = &aggregate_gat,
+    [AGGREGATE_KIND_GAT_EDGES] = &aggregate_gat_edges,
+    [AGGREGATE_KIND_GATV2] = &aggregate_gatv2,
+    [AGGREGATE_KIND_DOT] = &aggregate_dot,
+    [AGGREGATE_KIND_COSINE] = &aggregate_cosine,
+    [AGGREGATE_KIND_RELATION] = &aggregate_relation,
+    [AGGREGATE_KIND_RELATION_ROWS] = &aggregate_relation_rows,
+    [AGGREGATE_KIND_RELATION_ROWS_MIXED] = &aggregate_relation_rows_mixed,
+};
+
+/* Is there a codec among these? */
+static bool codes(uint32_t codecs)
+{
+    return (codecs & ~(1U << DEVICE_CODEC_FP32)) != 0;
+}
+
+bool program_is_lossy(const struct program *program)
+{
+    return program->samples || program->stale || program_codes(program);
+}
+
+bool program_codes(const struct program *program)
+{
+    return codes(program->codecs) || codes(program->codecs_backward);
+}
+
+bool program_rows_differ(const struct program *program)
+{
+    return program->samples || program->stale;
+}
+
+const struct halo_pass *aggregate_backward(const struct program *program, enum aggregate_kind kind)
+{
+    const struct aggregate_def *def = aggregate_defs[kind];
+    /* Attention makes gradients of the rows as they were used. */
+    bool returns = program_rows_differ(program) || (codes(program->codecs) && def->attends);
+    return returns && def->sampled_backward[0].run != NULL ? def->sampled_backward : def->backward;
+}
+
+bool aggregate_returns(const struct program *program, enum aggregate_kind kind)
+{
+    const struct halo_pass *backward = aggregate_backward(program, kind);
+    bool any = false;
+    for (int k = 0; k < OP_N_BACKWARD; k++) {
+        any = any || (backward[k].run != NULL && backward[k].direction == HALO_DIRECTION_RETURN);
+    }
+    return any;
+}
+
+bool aggregate_walks_out(const struct program *program, enum aggregate_kind kind)
+{
+    const struct halo_pass *backward = aggregate_backward(program, kind);
+    bool any = false;
+    for (int k = 0; k < OP_N_BACKWARD; k++) {
+        any = any || (backward[k].run != NULL && (backward[k].direction == HALO_DIRECTION_OUT || backward[k].transposed));
+    }
+    return any;
+}
+
+int32_t halo_pass_hop(const struct program *program, const struct op *op, const struct halo_pass *pass)
+{
+    int32_t hop = program->value[op->out].hop;
+    return pass->direction == HALO_DIRECTION_OUT ? hop : program_hop_before(hop);
+}
+
+static int64_t role_width(const struct program *program, const struct op *op, enum op_role role)
+{
+    switch (role) {
+    case OP_ROLE_IN_0:
+    case OP_ROLE_IN_1:
+    case OP_ROLE_IN_2: {
+        int in = op->in[role - OP_ROLE_IN_0];
+        return in >= 0 ? program->value[in].width : 0;
+    }
+    case OP_ROLE_GRAD_IN_0:
+    case OP_ROLE_GRAD_IN_1:
+        return role_width(program, op, (enum op_role)(OP_ROLE_IN_0 + (role - OP_ROLE_GRAD_IN_0)));
+    case OP_ROLE_GRAD_OUT:
+        return program->value[op->out].width;
+    default:
+        return op_saved_width(program, op, (int)role - OP_ROLE_SAVED_0);
+    }
+}
+
+int64_t halo_piece_width(const struct program *program, const struct op *op, const struct halo_pass *pass, int k)
+{
+    return k < pass->n_piece ? role_width(program, op, pass->piece[k]) : 0;
+}
+
+int64_t halo_ask_width(const struct program *program, const struct op *op, const struct halo_pass *pass, int k)
+{
+    return k < pass->n_ask ? role_width(program, op, pass->ask[k]) : 0;
+}
+
+static bool role_is_gradient(enum op_role role)
+{
+    return role == OP_ROLE_GRAD_OUT || role == OP_ROLE_GRAD_IN_0 || role == OP_ROLE_GRAD_IN_1;
+}
+
+/* Rows in this role in this codec; one number per head, and what would not become shorter, in FP32. */
+static enum device_codec role_codec(const struct program *program, const struct op *op, enum op_role role,
+                                    enum device_codec codec)
+{
+    int64_t width = role_width(program, op, role), n_bytes = width * (int64_t)sizeof(float);
+    bool is_row = role == OP_ROLE_GRAD_OUT || width == program->value[op->in[0]].width;
+    return is_row && codec_row_bytes(codec, width) < n_bytes ? codec : DEVICE_CODEC_FP32;
+}
+
+enum device_codec halo_codec(const struct program *program, const struct op *op, enum op_role role, const struct level *level)
+{
+    return role_codec(program, op, role, role_is_gradient(role) ? level->codec_backward : level->codec);
+}
+
+bool halo_codes(const struct program *program, const struct op *op, enum op_role role)
+{
+    uint32_t codecs = role_is_gradient(role) ? program->codecs_backward : program->codecs, any = 0;
+    for (int c = DEVICE_CODEC_FP32; c <= DEVICE_CODEC_INT2; c++) {
+        any |= (codecs >> c & 1) << role_codec(program, op, role, (enum device_codec)c);
+    }
+    return codes(any);
+}
+
+static int64_t role_bytes(const struct program *program, const struct op *op, enum op_role role, const struct level *level)
+{
+    enum device_codec codec = level != NULL ? halo_codec(program, op, role, level) : DEVICE_CODEC_FP32;
+    return codec_row_bytes(codec, role_width(program, op, role));
+}
+
+static int64_t role_bytes_most(const struct program *program, const struct op *op, enum op_role role, bool lossy)
+{
+    uint32_t codecs = role_is_gradient(role) ? program->codecs_backward : program->codecs;
+    int64_t width = role_width(program, op, role), most = lossy ? 0 : codec_row_bytes(DEVICE_CODEC_FP32, width);
+    for (int c = DEVICE_CODEC_FP32; lossy && c <= DEVICE_CODEC_INT2; c++) {
+        if ((codecs >> c & 1) != 0) {
+            int64_t n_bytes = codec_row_bytes(role_codec(program, op, role, (enum device_codec)c), width);
+            most = n_bytes > most ? n_bytes : most;
+        }
+    }
+    return most;
+}
+
+int64_t halo_piece_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass, int k,
+                         const struct level *level)
+{
+    return k < pass->n_piece ? role_bytes(program, op, pass->piece[k], level) : 0;
+}
+
+int64_t halo_row_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass,
+                       const struct level *level)
+{
+    int64_t n_bytes = 0;
+    for (int k = 0; k < pass->n_piece; k++) {
+        n_bytes += role_bytes(program, op, pass->piece[k], level);
+    }
+    return n_bytes;
+}
+
+int64_t halo_ask_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass,
+                       const struct level *level)
+{
+    int64_t n_bytes = 0;
+    for (int k = 0; k < pass->n_ask; k++) {
+        n_bytes += role_bytes(program, op, pass->ask[k], level);
+    }
+    return n_bytes;
+}
+
+int64_t halo_row_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy)
+{
+    int64_t n_bytes = 0;
+    for (int k = 0; k < pass->n_piece; k++) {
+        n_bytes += role_bytes_most(program, op, pass->piece[k], lossy);
+    }
+    return n_bytes;
+}
+
+int64_t halo_ask_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy)
+{
+    int64_t n_bytes = 0;
+    for (int k = 0; k < pass->n_ask; k++) {
+        n_bytes += role_bytes_most(program, op, pass->ask[k], lossy);
+    }
+    return n_bytes;
+}
+
+int64_t halo_payload_width(const struct program *program, const struct op *op, const struct halo_pass *pass)
+{
+    int64_t width = 0;
+    for (int k = 0; k < HALO_N_PIECE; k++) {
+        width += halo_piece_width(program, op, pass, k);
+    }
+    return width;
+}
+
+void aggregate_return(const struct op_call *call, void (*own)(const struct op_call *call))
+{
+    if (call->first) {
+        struct op_call diagonal = *call;
+        diagonal.last = diagonal.only = true;
+        diagonal.own[0] = diagonal.payload[0] = call->grad_out;
+        own(&diagonal);
+        return;
+    }
+    call->device->ops->rows_add(call->device, call->n_row, call->f, call->rows, call->factor, call->payload[0], call->to);
+}
+
+/* A mean's backward scales what it sums, its forward the sum. */
+void program_sums(const struct program *program, int64_t n_node, struct device_sums *out)
+{
+    *out = (struct device_sums){.n_node = n_node};
+    for (int i = 0; i < program->n_op; i++) {
+        const struct op *op = &program->op[i];
+        if (op->kind != OP_KIND_AGGREGATE || !aggregate_defs[op->aggregate]->is_linear) {
+            continue;
+        }
+        const struct aggregate_def *def = aggregate_defs[op->aggregate];
+        int64_t width = program->value[op->in[0]].width;
+        int k = 0;
+        while (k < out->n_width && out->width[k] != width) {
+            k++;
+        }
+        if (k == out->n_width) {
+            ASSERT(k < DEVICE_SUM_WIDTHS);
+            out->width[out->n_width++] = width;
+        }
+        out->plain = out->plain || !def->scales_sources;
+        out->scaled = out->scaled || (def->scale != NULL && (def->scales_sources || !program->forward_only));
+    }
+}

@@ -1,0 +1,266 @@
+#include "models/steps/chain.h"
+
+#include "protocol/base/log.h"
+
+/* Of a part at most: as many threads can share a chain, and as many sets of gradients it takes. */
+#define CHUNK_MIN 4
+#define CHUNK_MAX 16
+#define WINDOW_ROWS_MIN 32
+#define WINDOW_ROWS_SHARED 256 /* windows are not made smaller than this so that there are more of them */
+#define ROW_ALIGN 16
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* --- which steps --- */
+
+/* Sparse rows are cut by column too, known labels come with the part, and halo rows lie behind a part's own. */
+bool chain_takes_op(const struct program *program, const struct op *op)
+{
+    bool sparse = program->value[op->in[0]].is_sparse || program->value[op->out].is_sparse;
+    bool labels = op_defs[op->kind]->also_reads & OP_ROLES(LABELS);
+    bool halo = program->value[op->out].hop == PROGRAM_HOP_HALO;
+    return op->kind != OP_KIND_AGGREGATE && !labels && !op->is_static && !sparse && !halo;
+}
+
+bool chain_takes_scratch(const struct program *program, const struct op *op)
+{
+    return chain_takes_op(program, op) && op_defs[op->kind]->global == NULL;
+}
+
+static bool is_taken(const struct program *program, const struct step *step)
+{
+    return (step->kind == STEP_KIND_FORWARD || step->kind == STEP_KIND_BACKWARD) &&
+           chain_takes_op(program, &program->op[step->op]);
+}
+
+static void windows_drop(struct step *step)
+{
+    const struct step_operand *windows = step_operand(step, OP_ROLE_WINDOWS);
+    if (windows != NULL) { /* the last one */
+        step->n_operand--;
+    }
+}
+
+static void windows_add(struct step *step)
+{
+    ASSERT(step->n_operand < STEP_N_OPERAND);
+    step->operand[step->n_operand++] = (struct step_operand){.array = STEP_ARRAY_WORKSPACE,
+                                                             .element = STEP_ELEMENT_BYTES,
+                                                             .role = OP_ROLE_WINDOWS,
+                                                             .access = STEP_ACCESS_WRITE,
+                                                             .index = step->op,
+                                                             .k = STEP_WORKSPACE_CHAIN,
+                                                             .running = true};
+}
+
+void chains_mark(const struct program *program, struct step_list *list)
+{
+    int first = 0; /* of the chain at work */
+    for (int s = 0; s < list->n_step; s++) {
+        struct step *step = &list->step[s];
+        step->n_chain = 0;
+        windows_drop(step);
+        if (!is_taken(program, step)) {
+            first = s + 1;
+            continue;
+        }
+        first = s - first == CHAIN_N_STEP ? s : first;
+        list->step[first].n_chain = s + 1 - first;
+    }
+    for (int s = 0; s < list->n_step; s++) {
+        if (list->step[s].n_chain > 0) {
+            windows_add(&list->step[s]);
+        }
+    }
+}
+
+/* --- windows and chunks --- */
+
+/* Columns of the widest dense value; `passing`: of those that pass between steps, which features and their sums do not. */
+static int64_t widest(const struct program *program, bool passing)
+{
+    int64_t width = 1;
+    for (int v = 0; v < program->n_value; v++) {
+        const struct value *value = &program->value[v];
+        bool counts = !value->is_sparse && !(passing && value->is_static);
+        width = counts && value->width > width ? value->width : width;
+    }
+    return width;
+}
+
+/* As many rows as fit the cache, but windows for all chunks where they are not too small for a product. */
+static int64_t window_rows(const struct program *program, const struct device_ops *ops, int64_t n_own)
+{
+    int64_t rows = ops->n_window_float / widest(program, true) / ROW_ALIGN * ROW_ALIGN;
+    int64_t share = (n_own + CHUNK_MAX - 1) / CHUNK_MAX;
+    share = larger((share + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN, WINDOW_ROWS_SHARED);
+    return smaller(larger(rows, WINDOW_ROWS_MIN), share);
+}
+
+struct chain_rows chain_rows(const struct program *program, const struct device_ops *ops, int64_t n_own)
+{
+    int64_t rows = window_rows(program, ops, n_own), n_window = (n_own + rows - 1) / rows;
+    /* Their gradients and windows take half an array of the part at most, but for the least of chunks. */
+    int64_t n_most = n_own * widest(program, false) / 2 / (program->n_weight + rows * widest(program, true));
+    int64_t n_chunk = smaller(smaller(n_window, CHUNK_MAX), larger(n_most, CHUNK_MIN));
+    return (struct chain_rows){.n_window = rows, .n_chunk = (int)larger(n_chunk, 1)};
+}
+
+/* Floats of a gradient of a parameter; 0: the operand is another array. */
+static int64_t sum_floats(const struct program *program, const struct step_operand *operand)
+{
+    return operand->array == STEP_ARRAY_GRAD_PARAMETER ? program->param[operand->index].n_shared : 0;
+}
+
+/* A gradient's chunks lie one behind another; the first of them begins on a cache line. */
+static int64_t sum_place(int64_t n_float)
+{
+    return (n_float + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
+}
+
+static int64_t chain_sum_floats(const struct program *program, const struct step *first)
+{
+    int64_t n = 0;
+    for (int s = 0; s < first->n_chain; s++) {
+        for (int k = 0; k < first[s].n_operand; k++) {
+            n += sum_place(sum_floats(program, &first[s].operand[k]));
+        }
+    }
+    return n;
+}
+
+int64_t chain_windows_bytes(const struct program *program, const struct step *first, int n_chunk, int64_t n_slot_bytes)
+{
+    int64_t sums = n_chunk > 1 ? chain_sum_floats(program, first) * (int64_t)sizeof(float) : 0;
+    return n_chunk * (n_slot_bytes + sums);
+}
+
+/* --- a window --- */
+
+struct window {
+    int64_t first, n; /* rows of the part */
+    int chunk, slot;
+    bool begins; /* the chunk's first */
+};
+
+/* Where this link's first gradient lies among the chunks' sums, and each chunk's own floats of it. */
+static float *sum_of(const struct chain *chain, int64_t at, int64_t n, int chunk)
+{
+    char *sums = (char *)chain->link[0].call.windows + chain->rows.n_chunk * chain->n_slot_bytes;
+    return (float *)(void *)sums + at * chain->rows.n_chunk + chunk * n;
+}
+
+/* The call's gradients of parameters become those of the chunk; *at: floats of the links before. */
+static bool sums_point(const struct chain *chain, const struct chain_link *link, int chunk, int64_t *at, struct op_call *call)
+{
+    bool any = false;
+    for (int k = 0; k < link->step->n_operand; k++) {
+        const struct step_operand *o = &link->step->operand[k];
+        int64_t n = sum_floats(link->call.program, o);
+        if (n > 0 && chain->rows.n_chunk > 1) {
+            call->array[o->role] = sum_of(chain, *at, n, chunk);
+        }
+        any = any || n > 0;
+        *at += sum_place(n);
+    }
+    return any;
+}
+
+static void rows_point(const struct chain *chain, const struct chain_link *link, const struct window *w, struct op_call *call)
+{
+    char *slot = (char *)chain->link[0].call.windows + w->slot * chain->n_slot_bytes;
+    for (int role = 0; role < OP_ROLE_N; role++) {
+        if (link->window_at[role] >= 0) {
+            call->array[role] = slot + link->window_at[role];
+        } else if (link->row_bytes[role] > 0 && call->array[role] != NULL) {
+            call->array[role] = (char *)call->array[role] + w->first * link->row_bytes[role];
+        }
+    }
+}
+
+/* Rows of the window among the first n of the part. */
+static int64_t rows_within(const struct window *w, int64_t n)
+{
+    return n > w->first ? smaller(n - w->first, w->n) : 0;
+}
+
+static void grads_end(const struct chain_link *link, const struct window *w, const struct op_call *call)
+{
+    for (int k = 0; k < OP_N_IN; k++) {
+        int64_t n_rest = rows_within(w, link->n_grad_row[k]) - call->n, n_bytes = link->row_bytes[OP_ROLE_GRAD_IN_0 + k];
+        if (n_rest > 0) {
+            call->device->ops->fill_zero(call->device, (char *)call->grad_in[k] + call->n * n_bytes,
+                                         (size_t)(n_rest * n_bytes));
+        }
+    }
+}
+
+static void window_run(const struct chain *chain, const struct window *w)
+{
+    int64_t sum_at = 0;
+    for (int i = 0; i < chain->n_link; i++) {
+        const struct chain_link *link = &chain->link[i];
+        const struct op_def *def = op_defs[link->call.op->kind];
+        struct op_call call = link->call;
+        call.n = rows_within(w, link->call.n);
+        call.add_param = !w->begins || (chain->rows.n_chunk == 1 && link->call.add_param);
+        bool sums = sums_point(chain, link, w->chunk, &sum_at, &call);
+        rows_point(chain, link, w, &call);
+        if (call.n > 0 || (sums && !call.add_param)) { /* sums over no rows are 0 */
+            (link->step->backward ? def->backward : def->forward)(&call);
+        }
+        grads_end(link, w, &call);
+    }
+}
+
+static void chunk_run(void *context, int chunk, int slot)
+{
+    const struct chain *chain = context;
+    int64_t rows = chain->rows.n_window, first = chunk * rows;
+    struct window w = {.first = first, .n = smaller(rows, chain->n_row - first), .chunk = chunk, .slot = slot, .begins = true};
+    do {
+        window_run(chain, &w);
+        w.first += chain->rows.n_chunk * rows;
+        w.n = smaller(rows, chain->n_row - w.first);
+        w.begins = false;
+    } while (w.n > 0);
+}
+
+/* Each parameter's gradient: the chunks' in their order, behind what ops before have made of it. */
+static void sums_combine(const struct chain *chain)
+{
+    int64_t at = 0;
+    for (int i = 0; i < chain->n_link; i++) {
+        const struct chain_link *link = &chain->link[i];
+        for (int k = 0; k < link->step->n_operand; k++) {
+            const struct step_operand *o = &link->step->operand[k];
+            int64_t n = sum_floats(link->call.program, o);
+            if (n > 0) {
+                const struct device_ops *ops = link->call.device->ops;
+                float *sum = sum_of(chain, at, n, 0), *grad = link->call.array[o->role];
+                ops->chunks_add(link->call.device, n, chain->rows.n_chunk, sum, link->call.add_param ? sum : grad);
+                if (link->call.add_param) {
+                    ops->axpby(link->call.device, n, 1.0F, grad, 1.0F, sum, grad);
+                }
+            }
+            at += sum_place(n);
+        }
+    }
+}
+
+void chain_run(struct chain *chain)
+{
+    struct device *device = chain->link[0].call.device;
+    device->ops->chunks_run(device, chain->rows.n_chunk, chunk_run, chain);
+    if (chain->rows.n_chunk > 1) {
+        sums_combine(chain);
+    }
+}

@@ -1,0 +1,184 @@
+/* A dataset in memory: in-edges by destination, features, labels, splits; checked, de-duplicated, as the job asks.
+ *
+ * Comes from a folder (npy, ogb, npz: one file each) or a generator. After dataset_load everything in it is
+ * valid: indices in range, rows sorted and unique, features finite, training nodes in no other split. Knows nothing of parts.
+ */
+#ifndef PARTITION_DATASET_H
+#define PARTITION_DATASET_H
+
+#include "protocol/base/status.h"
+#include "protocol/job/job.h"
+#include "protocol/wire/embedded.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A node's splits. Validation and test nodes may be the same ones; training nodes are no others. */
+enum dataset_split {
+    DATASET_SPLIT_NONE,
+    DATASET_SPLIT_TRAIN,
+    DATASET_SPLIT_VALID,
+    DATASET_SPLIT_TEST,
+    DATASET_SPLIT_VALID_TEST,
+    DATASET_SPLIT_N
+};
+
+/* Is a node with these splits in this one? */
+static inline bool dataset_split_has(uint8_t of_node, int split)
+{
+    return of_node == split ||
+           (of_node == DATASET_SPLIT_VALID_TEST && (split == DATASET_SPLIT_VALID || split == DATASET_SPLIT_TEST));
+}
+
+/* What the stored edges mean where a node meets itself. */
+enum dataset_loops {
+    DATASET_LOOPS_STORED,   /* as stored: a loop is an edge like any other */
+    DATASET_LOOPS_IMPLICIT, /* every node has exactly one, none of them stored */
+    DATASET_LOOPS_NONE      /* none stored, none implied */
+};
+
+/* Where the splits come from. */
+enum dataset_origin {
+    DATASET_ORIGIN_NONE,  /* there are none: every node is outside */
+    DATASET_ORIGIN_GIVEN, /* with the data */
+    DATASET_ORIGIN_DRAWN
+};
+
+struct dataset_splits {
+    enum dataset_origin origin;
+    int64_t index, n; /* GIVEN: which one, from 0, of how many */
+    int64_t seed;     /* DRAWN: by this seed, … */
+    char how[96];     /* … so: "20 training and 30 validation nodes per class" */
+};
+
+/* Arrays of a dataset that a resumed job must have the same, beside its edges (dataset_fingerprint). */
+enum dataset_content {
+    DATASET_CONTENT_LABELS,
+    DATASET_CONTENT_FEATURES,
+    DATASET_CONTENT_TRAIN, /* the splits, in the order of enum dataset_split */
+    DATASET_CONTENT_VALID,
+    DATASET_CONTENT_TEST,
+    DATASET_CONTENT_CLASS_WEIGHTS,
+    DATASET_CONTENT_N
+};
+#define DATASET_CLASS_NAMES_BYTES 65536 /* of class names in JSON, which results have, too */
+
+struct dataset {
+    char name[128];
+    char file[DATASET_CONTENT_N][256]; /* that each was read from; "": none, or several */
+    bool predicts; /* for a prediction: labels and splits may be missing (dataset_fit_model puts something in their place) */
+    int64_t n_node;
+    int64_t n_edge;           /* stored, after symmetrising, de-duplicating and taking loops out */
+    int64_t n_feature;        /* columns */
+    bool features_typed;      /* of several node types side by side, or a column per node where there are none */
+    struct embedded embedded; /* columns of nodes without features: a one at its own column is such a node's only entry */
+    int32_t n_class;          /* classes, or label columns when multi_label */
+    bool multi_label;         /* a row of labels each: 0 and 1, or where the job regresses numbers */
+    bool regression;          /* job_regresses */
+    bool
+        symmetric; /* (u,v) is stored whenever (v,u) is, with the same weight; never true of edges that have types or features */
+    int32_t n_relation;     /* typed edges: relations, inverse ones included; 0: untyped */
+    bool weighted;          /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
+    int64_t n_edge_feature; /* columns of the edges' features; 0: none. Loops that a definition adds are then stored */
+    enum dataset_loops loops;
+
+    int64_t *indptr;     /* n_node + 1: row = destination */
+    uint32_t *indices;   /* n_edge: sources, ascending and unique in a row; typed: in each run of one type */
+    uint16_t *edge_type; /* n_edge: relations, ascending in a row; NULL when untyped */
+    float *edge_weight;  /* n_edge: finite, not negative; NULL unless weighted */
+    float *strength;     /* n_node: sum of the weights of a node's in-edges, finite; NULL unless weighted */
+
+    /* Features of edges; all NULL without. An edge and its reverse that was added have the same row. */
+    uint32_t *edge_row;         /* n_edge: a row of edge_features, or n_edge_row + v: row v of loop_features */
+    int64_t n_edge_row;         /* rows of the file */
+    const float *edge_features; /* n_edge_row × n_edge_feature: as in the file, finite */
+    float *loop_features;       /* n_node × n_edge_feature: of loops that a definition adds; NULL where it adds none */
+
+    /* Exactly one of the three holds the features (none when n_feature is 0); values as in the file,
+     * row-normalised when the job asks. */
+    const float *features_f32;    /* n_node × n_feature */
+    const uint16_t *features_f16; /* the same, IEEE half */
+    int64_t *feature_indptr;      /* n_node + 1, with feature_indices and feature_data */
+    uint32_t *feature_indices;    /* columns, ascending and unique in a row */
+    float *feature_data;
+
+    int32_t *labels;   /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
+    float *label_rows; /* n_node × n_class, NaN: unknown; NULL unless multi_label */
+    char *class_names; /* a JSON list of n_class texts below DATASET_CLASS_NAMES_BYTES; NULL: classes have numbers alone */
+    uint8_t *split;    /* n_node: enum dataset_split */
+    int64_t n_split[DATASET_SPLIT_N]; /* nodes that are in each (dataset_split_has): nodes of VALID_TEST count in three */
+    float *class_weight;              /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
+    double loss_weight; /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
+    struct dataset_splits splits;
+
+    int64_t n_duplicate; /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */
+    struct dataset_store *store; /* owns what the pointers above point to: mappings and blocks */
+};
+
+/* Load what job->dataset names: a folder in any known format, or a generator's graph.
+ *
+ *   notes   edges keep their types for model.kind = "rgcn" alone; any other model gets the same edges without them, each
+ *           pair of nodes once. A generator's edges are of one relation. undirected adds to typed edges their inverse,
+ *           type t + R. Weights of edges are read for models that take them (weights_choose): reverse edges get the
+ *           same, repeats are added up, as PyTorch Geometric's to_undirected and coalesce do. Node types' features become one sparse matrix, the types' columns side by side; a type without
+ *           features has a column of ones, one for each of its nodes. Features of edges are read for kinds that take them
+ *           (edge_features_choose): repeats are one edge, and loops that a definition adds have the mean of the node's other
+ *           in-edges, as PyTorch Geometric's add_self_loops with fill_value = "mean"
+ *   units   memory at most 1.3 × the bytes of the arrays that stay, mapped files not counted; on top of that entries
+ *           that repeats waste until the rows are sorted, and members of .npz archives, which are inflated in memory
+ *   owns    the caller owns *out and gives it back with dataset_release; files are mapped where they allow
+ *   errors  STATUS_NO_INPUT a file or folder that is not there · STATUS_DATA contents that break a rule (file,
+ *           position, what was expected) · STATUS_NOMEM; *out untouched then
+ *   cost    reads the edges twice, everything else once; sorts the edges by counting, each row in place
+ */
+enum status dataset_load(const struct job *job, struct dataset *out);
+
+void dataset_release(struct dataset *dataset);
+
+/* The features of an edge, by its edge_row: n_edge_feature of them. */
+static inline const float *dataset_edge_features(const struct dataset *dataset, int64_t edge_row)
+{
+    return edge_row < dataset->n_edge_row ? dataset->edge_features + edge_row * dataset->n_edge_feature
+                                          : dataset->loop_features + (edge_row - dataset->n_edge_row) * dataset->n_edge_feature;
+}
+
+/* How many splits there are to choose from at a path (dataset.split), without reading the graph.
+ * errors  STATUS_NO_INPUT, STATUS_DATA it is no data set; files of splits that do not have as many */
+enum status dataset_count_splits(const char *path, int64_t *out);
+
+/* What a trained model asks of a graph that it is to predict for. */
+struct dataset_model {
+    const char *folder; /* for messages: where the model is */
+    int64_t n_feature;
+    int32_t n_class;
+    bool multi_label, regression;
+    int32_t n_relation; /* 0: untyped */
+    int64_t n_edge_feature;
+    bool label_input;   /* labels of training nodes are among its input */
+    int64_t n_embedded; /* nodes of its graph with a feature column of their own, whose weights are theirs alone; 0: none */
+    const char *graph;  /* dataset_fingerprint of its graph; "": not known */
+    const char *class_names; /* as of a dataset; NULL: not known */
+};
+
+/* Make the dataset of a prediction one of the model's classes or outputs, with their names (borrowed): labels that are there are checked,
+ * and where there are none, no node has one. errors  STATUS_DATA what the model asks for and what there is · STATUS_NOMEM */
+enum status dataset_fit_model(struct dataset *dataset, const struct dataset_model *model);
+
+/* Copy feature rows as float32: out[r] = features of node[r].
+ *
+ *   shapes  node n_row · out n_row × n_feature, dense also where the features are sparse
+ */
+void dataset_feature_rows(const struct dataset *dataset, const uint32_t *node, int64_t n_row, float *out);
+
+/* Does this node's one entry of the sparse features stand in a column of its own? */
+bool dataset_is_embedded(const struct dataset *dataset, int64_t node);
+
+/* A hash of each of these, never 0: the same for the same values in files of the same form, wherever they lie.
+ * cost  reads them once */
+void dataset_contents(const struct dataset *dataset, uint64_t out[DATASET_CONTENT_N]);
+
+/* A 128-bit name of the graph's structure (nodes, edges, types; not features), as 32 hex digits and a NUL: the partition
+ * cache's key. With `values` also of the edges' weights and features: a resumed job must have the same. */
+void dataset_fingerprint(const struct dataset *dataset, bool values, char out[33]);
+
+#endif

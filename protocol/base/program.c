@@ -1,0 +1,68 @@
+#include "protocol/base/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void program_begin(void)
+{
+    /* The lowest free number is taken, which is `number`: those below are open by then. */
+    for (int number = STDIN_FILENO; number <= STDERR_FILENO; number++) {
+        if (fcntl(number, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) != number) {
+            _exit(status_exit_code(STATUS_IO)); /* there is no place for a message */
+        }
+    }
+    sigset_t none;
+    sigemptyset(&none);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+bool program_ignores(int signal_number)
+{
+    struct sigaction now;
+    return signal_number == SIGHUP && sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+bool program_is_fault(int signal_number)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGTRAP, SIGABRT};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        if (faults[i] == signal_number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum status program_beside(const char *name, char out[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+    const char *slash = n > 0 ? memrchr(out, '/', (size_t)n) : NULL;
+    size_t n_folder = slash == NULL ? 0 : (size_t)(slash + 1 - out);
+    if (slash == NULL || n_folder + strlen(name) >= PATH_MAX) {
+        return status_fail(STATUS_PEER, "cannot find this program's own path, expected to start %s from its folder", name);
+    }
+    strcpy(out + n_folder, name);
+    return STATUS_OK;
+}
+
+enum status program_module(const char *name, char out[PATH_MAX])
+{
+    static const char *const folders[] = {"../lib/", "../lib/trainerd/"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        char beside[64];
+        snprintf(beside, sizeof beside, "%s%s", folders[i], name);
+        enum status status = program_beside(beside, out);
+        if (status != STATUS_OK || access(out, R_OK) == 0) {
+            return status;
+        }
+    }
+    return status_fail(STATUS_PEER, "there is no %s beside this program", name);
+}

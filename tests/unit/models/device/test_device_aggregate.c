@@ -1,0 +1,438 @@
+#include "models/device/device.h"
+#include "tests/support/device/device_case.h"
+#include "tests/support/tolerance.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct aggregate {
+    struct device_block block;
+    struct device_aggregate how;
+    int64_t f;
+    const float *x, *self;
+    uint32_t arg_base;
+    float factor; /* of packed rows */
+    bool begin;
+};
+
+static const int64_t widths[] = {1, 3, 7, 16, 17, 33, 64, 100, 128, 200, 256, 300};
+
+static void open_block(struct device *device, const struct aggregate *a, struct device_block *block)
+{
+    *block = a->block;
+    cr_assert_eq(device->ops->block_open(device, block), STATUS_OK);
+}
+
+static void sum(struct device *device, const void *context, float *out)
+{
+    const struct aggregate *a = context;
+    struct device_block block;
+    open_block(device, a, &block);
+    device->ops->aggregate_sum(device, &block, &a->how, a->f, a->x, out);
+    device->ops->block_close(device, &block);
+}
+
+/* All ways of surrounding a sum. Sums that do not begin add to what out holds. */
+static void check_sum(const struct device_block *block, int64_t f, double tolerance)
+{
+    char what[64];
+    snprintf(what, sizeof what, "sum of %d rows, f = %d", (int)block->n_row, (int)f);
+    size_t n_own = (size_t)block->n_row;
+    float *x = device_random((size_t)(block->n_col * f), 1), *self = device_random(n_own * (size_t)f, 2);
+    float *col_scale = device_random((size_t)block->n_col, 3), *row_scale = device_random(n_own, 4);
+    struct aggregate a = {.block = *block, .f = f, .x = x};
+    const struct device_aggregate ways[] = {
+        {.begin = true},
+        {.begin = true, .self = self, .finish = true},
+        {.begin = true, .self = self, .self_scale = row_scale, .col_scale = col_scale, .row_scale = row_scale, .finish = true},
+        {.col_scale = col_scale, .self = self},
+        {.apart = true, .col_scale = col_scale},
+        {.row_scale = row_scale, .finish = true},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        a.how = ways[i];
+        device_check(what, sum, &a, n_own * (size_t)f, tolerance);
+    }
+    free(x);
+    free(self);
+    free(col_scale);
+    free(row_scale);
+}
+
+Test(aggregate, sums_over_neighbours_agree_with_the_reference_for_every_width)
+{
+    struct device_block block = device_graph(500, 400, degree_mixed);
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        check_sum(&block, widths[i], TOLERANCE_SUM);
+    }
+    device_graph_free(&block);
+}
+
+Test(aggregate, weighted_sums_agree_with_the_reference_for_every_width)
+{
+    struct device_block block = device_graph(500, 400, degree_mixed);
+    float *weights = device_random((size_t)block.n_edge, 9);
+    block.weights = weights;
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        check_sum(&block, widths[i], TOLERANCE_SUM);
+    }
+    device_graph_free(&block);
+    free(weights);
+}
+
+Test(aggregate, no_rows_and_one_row_are_sums_too)
+{
+    struct device_block none = device_graph(0, 5, degree_mixed), one = device_graph(1, 5, degree_mixed);
+    check_sum(&none, 16, TOLERANCE_SUM);
+    check_sum(&one, 33, TOLERANCE_SUM);
+    device_graph_free(&none);
+    device_graph_free(&one);
+}
+
+static int64_t degree_hub(int64_t row, int64_t n_row)
+{
+    return row == 2 ? 200000 : row == n_row - 1 ? 70000 : row % 5;
+}
+
+Test(aggregate, a_row_of_200000_edges_is_summed_in_pieces)
+{
+    struct device_block block = device_graph(20, 250000, degree_hub);
+    check_sum(&block, 7, TOLERANCE_LONG_SUM);
+    check_sum(&block, 16, TOLERANCE_LONG_SUM);
+    float *weights = device_random((size_t)block.n_edge, 9);
+    block.weights = weights;
+    check_sum(&block, 7, TOLERANCE_LONG_SUM);
+    device_graph_free(&block);
+    free(weights);
+    struct device_block narrow = device_graph(20, 200000, degree_hub);
+    struct aggregate a = {.block = narrow, .how = {.begin = true}, .f = 300};
+    float *x = device_scratch(200000 * 300 * sizeof *x);
+    for (uint32_t i = 0; i < 200000 * 300; i++) {
+        x[i] = (float)(i * 2654435761u >> 16) / 32768.0f - 1.0f;
+    }
+    a.x = x;
+    struct device *device = NULL;
+    float *got = device_scratch(20 * 300 * sizeof(float)), *expected = device_scratch(20 * 300 * sizeof(float));
+    cr_assert_eq(device_cpu.open(2, &device), STATUS_OK);
+    sum(device, &a, got);
+    device_cpu.close(device);
+    cr_assert_eq(device_reference.open(1, &device), STATUS_OK);
+    sum(device, &a, expected);
+    device_reference.close(device);
+    for (int i = 0; i < 20 * 300; i++) {
+        cr_assert(fabs((double)got[i] - expected[i]) <= 1e-2, "column %d of row %d", i % 300, i / 300);
+    }
+    free(x);
+    free(got);
+    free(expected);
+    device_graph_free(&narrow);
+}
+
+static int64_t degree_10000(int64_t row, int64_t n_row)
+{
+    (void)row;
+    (void)n_row;
+    return 10000;
+}
+
+Test(aggregate, ten_thousand_ones_make_ten_thousand)
+{
+    struct device_block block = device_graph(3, 10000, degree_10000);
+    float *ones = device_scratch(10000 * 17 * sizeof *ones), out[3 * 17];
+    for (int i = 0; i < 10000 * 17; i++) {
+        ones[i] = 1.0f;
+    }
+    struct aggregate a = {.block = block, .how = {.begin = true}, .f = 17, .x = ones};
+    struct device *device = NULL;
+    cr_assert_eq(device_cpu.open(2, &device), STATUS_OK);
+    sum(device, &a, out);
+    for (int i = 0; i < 3 * 17; i++) {
+        cr_assert_eq(out[i], 10000.0f);
+    }
+    device_cpu.close(device);
+    free(ones);
+    device_graph_free(&block);
+}
+
+Test(aggregate, a_block_writes_only_the_rows_it_lists)
+{
+    const uint32_t listed[] = {1, 4, 5};
+    const int64_t indptr[] = {0, 2, 2, 3};
+    const uint32_t cols[] = {0, 2, 1};
+    float *x = device_random(3 * 33, 1);
+    struct aggregate a = {
+        .block = {.n_row = 3, .n_col = 3, .n_edge = 3, .rows = listed, .indptr = indptr, .cols = cols}, .f = 33, .x = x};
+    device_check("listed rows", sum, &a, 7 * 33, TOLERANCE_ELEMENT);
+    free(x);
+}
+
+Test(aggregate, a_large_output_that_goes_past_the_caches_has_the_same_values)
+{
+    int64_t n = 270000, f = 64; /* 69 MB: stores are streamed from 64 MiB on */
+    struct device_block block = device_graph(n, n, degree_mixed);
+    float *x = device_random((size_t)(n * f), 1), *streamed = NULL, *expected = device_scratch((size_t)(n * f) * sizeof *x);
+    cr_assert_eq(memory_acquire(MEMORY_OTHER, (size_t)(n * f), sizeof *streamed, &streamed), STATUS_OK);
+    struct aggregate a = {.block = block, .how = {.begin = true}, .f = f, .x = x};
+    struct device *device = NULL;
+    cr_assert_eq(device_cpu.open(2, &device), STATUS_OK);
+    sum(device, &a, streamed);
+    device_cpu.close(device);
+    cr_assert_eq(device_reference.open(1, &device), STATUS_OK);
+    sum(device, &a, expected);
+    device_reference.close(device);
+    for (int64_t i = 0; i < n * f; i++) {
+        cr_assert(fabs((double)streamed[i] - expected[i]) <= 1e-5);
+    }
+    memory_release(MEMORY_OTHER, streamed, (size_t)(n * f), sizeof *streamed);
+    free(x);
+    free(expected);
+    device_graph_free(&block);
+}
+
+static void row_scale(struct device *device, const void *context, float *out)
+{
+    const struct aggregate *a = context;
+    device->ops->rows_multiply(device, a->block.n_row, a->f, a->x, out, false, out);
+}
+
+Test(aggregate, rows_are_scaled_in_place)
+{
+    float *scale = device_random(700, 1);
+    struct aggregate a = {.block = {.n_row = 700}, .f = 33, .x = scale};
+    device_check("row_scale", row_scale, &a, 700 * 33, TOLERANCE_ELEMENT);
+    free(scale);
+}
+
+/* --- maxima: values, places and their gradients are equal to the last bit --- */
+
+/* out: maxima, places as floats, gradients of the columns */
+static void max(struct device *device, const void *context, float *out)
+{
+    const struct aggregate *a = context;
+    struct device_block block;
+    size_t n = (size_t)(a->block.n_row * a->f);
+    uint32_t *arg = device_scratch(n * sizeof *arg);
+    open_block(device, a, &block);
+    for (size_t i = 0; i < n; i++) {
+        arg[i] = UINT32_MAX;
+        out[i] = a->begin ? 7.0f : -INFINITY;
+    }
+    device->ops->aggregate_max(device, &block, a->arg_base, a->begin, a->self, a->f, a->x, out, arg);
+    for (size_t i = 0; i < n; i++) {
+        out[n + i] = arg[i] == UINT32_MAX ? -1.0f : (float)arg[i];
+    }
+    device->ops->aggregate_max_backward(device, &block, a->arg_base, a->f, arg, a->x, out + 2 * n);
+    device->ops->aggregate_max_finish(device, block.n_row, a->f, arg, out);
+    device->ops->block_close(device, &block);
+    free(arg);
+}
+
+static void check_max(const struct device_block *block, int64_t f)
+{
+    size_t n = (size_t)((block->n_row > block->n_col ? block->n_row : block->n_col) * f);
+    float *x = device_random(n, 1), *self = device_random(n, 2);
+    for (size_t i = 0; i < n; i++) {
+        x[i] = roundf(x[i] * 4.0f) / 4.0f; /* many equals: the first must win */
+    }
+    struct aggregate a = {.block = *block, .f = f, .x = x, .arg_base = 1000};
+    size_t n_out = (size_t)(2 * block->n_row + block->n_col) * (size_t)f;
+    device_check("max going on", max, &a, n_out, TOLERANCE_ELEMENT);
+    a.begin = true;
+    device_check("max", max, &a, n_out, TOLERANCE_ELEMENT);
+    if (block->n_row == block->n_col) {
+        a.self = self;
+        device_check("max from the row itself", max, &a, n_out, TOLERANCE_ELEMENT);
+    }
+    free(x);
+    free(self);
+}
+
+Test(aggregate, maxima_with_their_places_and_gradients_agree_with_the_reference_for_every_width)
+{
+    struct device_block block = device_graph(300, 300, degree_mixed);
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        check_max(&block, widths[i]);
+    }
+    device_graph_free(&block);
+    struct device_block hub = device_graph(20, 250000, degree_hub);
+    check_max(&hub, 3);
+    device_graph_free(&hub);
+}
+
+Test(aggregate, rows_without_neighbours_have_a_maximum_of_zero)
+{
+    const int64_t indptr[] = {0, 0, 1};
+    const uint32_t cols[] = {0};
+    const float x[] = {-5.0f};
+    struct device_block block = {.n_row = 2, .n_col = 1, .n_edge = 1, .indptr = indptr, .cols = cols};
+    struct device *device = NULL;
+    float out[2];
+    uint32_t arg[2];
+    cr_assert_eq(device_cpu.open(1, &device), STATUS_OK);
+    cr_assert_eq(device_cpu.block_open(device, &block), STATUS_OK);
+    device_cpu.aggregate_max(device, &block, 3, true, NULL, 1, x, out, arg);
+    device_cpu.aggregate_max_finish(device, 2, 1, arg, out);
+    cr_assert_eq(out[0], 0.0f);
+    cr_assert_eq(arg[0], UINT32_MAX);
+    cr_assert_eq(out[1], -5.0f);
+    cr_assert_eq(arg[1], 3);
+    device_cpu.block_close(device, &block);
+    device_cpu.close(device);
+}
+
+/* --- payload rows --- */
+
+static void gather(struct device *device, const void *context, float *out)
+{
+    const struct aggregate *a = context;
+    device->ops->rows_gather(device, a->block.n_row, a->f, a->block.rows, a->factor, a->x, out);
+}
+
+static void add(struct device *device, const void *context, float *out)
+{
+    const struct aggregate *a = context;
+    device->ops->rows_add(device, a->block.n_row, a->f, a->block.rows, a->factor, a->x, out);
+}
+
+Test(aggregate, payload_rows_are_packed_and_added_back_by_row)
+{
+    uint32_t listed[900];
+    for (uint32_t i = 0; i < 900; i++) {
+        listed[i] = 999 - i;
+    }
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        size_t n = 1000 * (size_t)widths[i];
+        float *x = device_random(n, 1);
+        struct aggregate a = {.block = {.n_row = 900, .rows = listed}, .f = widths[i], .x = x, .factor = 1.0F};
+        device_check("rows_gather", gather, &a, n, 0.0);
+        device_check("rows_add", add, &a, n, TOLERANCE_ELEMENT);
+        a.factor = 10.0F;
+        device_check("rows_gather, ten times", gather, &a, n, TOLERANCE_ELEMENT);
+        device_check("rows_add, ten times", add, &a, n, TOLERANCE_ELEMENT);
+        a.block.rows = NULL;
+        device_check("rows_add of all rows", add, &a, n, TOLERANCE_ELEMENT);
+        free(x);
+    }
+}
+
+/* --- joined blocks --- */
+
+/* Two blocks over the same rows and columns, and both in one: row r has n_edge[r] edges in the first and as many less one in the other,
+ * which come behind. */
+static void joined_blocks(int64_t n_row, const int64_t *n_edge, int64_t n_col, struct device_block out[3])
+{
+    static const uint32_t step = 7919;
+    for (int b = 0; b < 3; b++) {
+        int64_t *indptr = calloc((size_t)n_row + 1, sizeof *indptr), n = 0;
+        for (int64_t r = 0; r < n_row; r++) {
+            indptr[r + 1] = indptr[r] + (b == 0 ? n_edge[r] : b == 1 ? n_edge[r] - 1 : 2 * n_edge[r] - 1);
+        }
+        uint32_t *cols = calloc((size_t)indptr[n_row], sizeof *cols);
+        for (int64_t r = 0; r < n_row; r++) {
+            for (int64_t e = 0; e < 2 * n_edge[r] - 1; e++) {
+                if (b == 2 || (e < n_edge[r]) == (b == 0)) {
+                    cols[n++] = (uint32_t)((e * step + r) % n_col);
+                }
+            }
+        }
+        out[b] = (struct device_block){.n_row = n_row, .n_col = n_col, .n_edge = n, .indptr = indptr, .cols = cols};
+    }
+}
+
+/* The second block's sums apart, and a border before its first edge in the joined one; rows begin with an edge of the first. */
+static void borders_set(int64_t n_row, const int64_t *n_edge, struct device_block *joined)
+{
+    for (int64_t r = 0; r < n_row; r++) {
+        if (joined->indptr[r] + n_edge[r] < joined->indptr[r + 1]) {
+            ((uint32_t *)(uintptr_t)joined->cols)[joined->indptr[r] + n_edge[r]] |= DEVICE_BORDER;
+        }
+    }
+    joined->bordered = true;
+}
+
+static void joined_agrees(const struct device_ops *ops, int64_t f, bool apart)
+{
+    enum { N_ROW = 3, N_COL = 5000 };
+    const int64_t n_edge[N_ROW] = {(ops->joined_edges + 1) / 2, 1, 40};
+    struct device_block block[3];
+    struct device *device;
+    float *x = device_random((size_t)(N_COL * f), 1), *scale = device_random(N_COL, 2), *out[2];
+    joined_blocks(N_ROW, n_edge, N_COL, block);
+    if (apart) {
+        borders_set(N_ROW, n_edge, &block[2]);
+    }
+    cr_assert_eq(ops->open(2, &device), STATUS_OK);
+    for (int b = 0; b < 3; b++) {
+        cr_assert_eq(ops->block_open(device, &block[b]), STATUS_OK);
+    }
+    for (int k = 0; k < 2; k++) {
+        struct device_aggregate how = {.col_scale = k > 0 ? scale : NULL, .self = x, .self_scale = scale, .begin = true};
+        out[0] = device_scratch((size_t)(N_ROW * f) * sizeof *out[0]);
+        out[1] = device_scratch((size_t)(N_ROW * f) * sizeof *out[1]);
+        ops->aggregate_sum(device, &block[2], &how, f, x, out[0]);
+        ops->aggregate_sum(device, &block[0], &how, f, x, out[1]);
+        how.begin = false;
+        how.apart = apart;
+        ops->aggregate_sum(device, &block[1], &how, f, x, out[1]);
+        cr_expect_arr_eq(out[0], out[1], (size_t)(N_ROW * f) * sizeof *out[0], "f = %d, apart %d", (int)f, apart);
+        free(out[0]);
+        free(out[1]);
+    }
+    for (int b = 0; b < 3; b++) {
+        ops->block_close(device, &block[b]);
+        device_graph_free(&block[b]);
+    }
+    ops->close(device);
+    free(x);
+    free(scale);
+}
+
+Test(aggregate, rows_of_as_many_edges_as_may_be_joined_have_the_same_bits_in_one_block_as_in_two)
+{
+    cr_assert_gt(device_cpu.joined_edges, 0);
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i += 3) {
+        joined_agrees(&device_cpu, widths[i], false);
+        joined_agrees(&device_cpu, widths[i], true);
+    }
+}
+
+/* As a sum that another part makes and sends: from 0, and then added. */
+static void apart_agrees(struct device *device, const struct device_block *block, int64_t f)
+{
+    size_t n = (size_t)(block->n_row * f);
+    float *x = device_random((size_t)(block->n_col * f), 1), *scale = device_random((size_t)block->n_col, 2);
+    float *out = device_random(n, 3), *expected = device_random(n, 3), *alone = device_scratch(n * sizeof *alone);
+    const struct device_aggregate apart = {.col_scale = scale, .apart = true}, begin = {.col_scale = scale, .begin = true};
+    device->ops->aggregate_sum(device, block, &begin, f, x, alone);
+    device->ops->aggregate_sum(device, block, &apart, f, x, out);
+    for (size_t k = 0; k < n; k++) {
+        expected[k] += alone[k];
+    }
+    cr_expect_arr_eq(out, expected, n * sizeof *out, "%d rows, f = %d", (int)block->n_row, (int)f);
+    free(alone);
+    free(expected);
+    free(out);
+    free(scale);
+    free(x);
+}
+
+Test(aggregate, a_sum_apart_has_the_bits_of_a_sum_of_its_own_that_is_added)
+{
+    struct device_block mixed = device_graph(700, 400, degree_mixed), hub = device_graph(20, 250000, degree_hub);
+    struct device *device;
+    cr_assert_eq(device_cpu.open(2, &device), STATUS_OK);
+    cr_assert_eq(device_cpu.block_open(device, &mixed), STATUS_OK);
+    cr_assert_eq(device_cpu.block_open(device, &hub), STATUS_OK);
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        apart_agrees(device, &mixed, widths[i]);
+    }
+    apart_agrees(device, &hub, 17);
+    device_cpu.block_close(device, &hub);
+    device_cpu.block_close(device, &mixed);
+    device_cpu.close(device);
+    device_graph_free(&hub);
+    device_graph_free(&mixed);
+}

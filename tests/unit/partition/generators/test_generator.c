@@ -1,0 +1,278 @@
+#include "partition/generators/generator.h"
+#include "partition/generators/permutation.h"
+#include "partition/graph/dataset.h"
+#include "protocol/base/memory.h"
+#include "tests/support/graphs/tiny_graph.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct job job_of(enum job_generator generator, int64_t nodes)
+{
+    struct job job;
+    job_defaults(&job);
+    job.dataset.generator = generator;
+    job.dataset.nodes = nodes;
+    return job;
+}
+
+static struct dataset loaded(const struct job *job)
+{
+    struct dataset dataset;
+    cr_assert_eq(dataset_load(job, &dataset), STATUS_OK, "%s", status_reason());
+    return dataset;
+}
+
+/* Share of edges whose ends have the same label. */
+static double homophily(const struct dataset *dataset)
+{
+    int64_t same = 0;
+    for (int64_t node = 0; node < dataset->n_node; node++) {
+        for (int64_t i = dataset->indptr[node]; i < dataset->indptr[node + 1]; i++) {
+            same += dataset->labels[node] == dataset->labels[dataset->indices[i]];
+        }
+    }
+    return (double)same / (double)dataset->n_edge;
+}
+
+Test(generator, the_karate_club_is_the_published_one)
+{
+    struct job job = job_of(JOB_GENERATOR_KARATE, 1);
+    struct dataset dataset = loaded(&job);
+    cr_assert(dataset.n_node == 34 && dataset.n_edge == 156 && dataset.n_class == 2 && dataset.symmetric);
+    static const int64_t degrees[34] = {16, 9, 10, 6, 3, 4, 4, 4, 5, 2, 3, 1, 2, 5, 2, 2,  2,
+                                        2,  2, 3,  2, 2, 2, 5, 3, 3, 2, 4, 3, 4, 4, 6, 12, 17};
+    int64_t n_triangle = 0; /* each six times */
+    for (uint32_t a = 0; a < 34; a++) {
+        cr_assert_eq(dataset.indptr[a + 1] - dataset.indptr[a], degrees[a], "member %u", a);
+        for (int64_t i = dataset.indptr[a]; i < dataset.indptr[a + 1]; i++) {
+            for (int64_t j = dataset.indptr[a]; j < dataset.indptr[a + 1]; j++) {
+                n_triangle += tiny_edge(&dataset, dataset.indices[i], dataset.indices[j]) >= 0;
+            }
+        }
+    }
+    cr_assert_eq(n_triangle, 6 * 45);
+    cr_assert_eq(dataset.n_duplicate, 0);
+    int64_t officers = 0;
+    for (int i = 0; i < 34; i++) {
+        officers += dataset.labels[i];
+    }
+    cr_assert(officers == 17 && dataset.labels[0] == 0 && dataset.labels[33] == 1 && dataset.labels[9] == 1);
+    cr_assert(dataset.n_split[0] == 0 && dataset.n_split[1] == 4);
+    cr_assert(dataset.split[0] == 1 && dataset.split[1] == 1 && dataset.split[32] == 1 && dataset.split[33] == 1);
+    float rows[2 * 34];
+    dataset_feature_rows(&dataset, (uint32_t[]){0, 33}, 2, rows);
+    cr_assert(rows[0] == 1 && rows[33] == 0 && rows[34] == 0 && rows[67] == 1);
+    dataset_release(&dataset);
+}
+
+Test(generator, the_same_seed_gives_the_same_bits_for_any_number_of_threads)
+{
+    static const enum job_generator kinds[] = {JOB_GENERATOR_SBM, JOB_GENERATOR_RMAT};
+    for (int k = 0; k < 2; k++) {
+        struct job job = job_of(kinds[k], 3000);
+        omp_set_num_threads(1);
+        struct dataset one = loaded(&job);
+        omp_set_num_threads(3);
+        struct dataset three = loaded(&job);
+        job.dataset.seed = 2;
+        struct dataset other = loaded(&job);
+        char prints[3][33];
+        dataset_fingerprint(&one, true, prints[0]);
+        dataset_fingerprint(&three, true, prints[1]);
+        dataset_fingerprint(&other, true, prints[2]);
+        cr_assert_str_eq(prints[0], prints[1]);
+        cr_assert_str_neq(prints[0], prints[2]);
+        size_t n_node = (size_t)one.n_node;
+        cr_assert_arr_eq(one.features_f32, three.features_f32, n_node * 32 * sizeof(float));
+        cr_assert_arr_eq(one.labels, three.labels, n_node * sizeof(int32_t));
+        cr_assert_arr_eq(one.split, three.split, n_node);
+        dataset_release(&one);
+        dataset_release(&three);
+        dataset_release(&other);
+    }
+}
+
+Test(generator, planted_communities_have_the_homophily_and_degree_asked_for)
+{
+    struct job job = job_of(JOB_GENERATOR_SBM, 20000);
+    job.dataset.homophily = 0.7;
+    struct dataset dataset = loaded(&job);
+    cr_assert_float_eq(homophily(&dataset), 0.7, 0.01);
+    cr_assert_float_eq((double)dataset.n_edge / 20000, 32, 0.5);
+    cr_assert(dataset.symmetric && dataset.n_class == 8 && dataset.n_feature == 32);
+    cr_assert_float_eq((double)dataset.n_split[DATASET_SPLIT_TRAIN] / 20000, 0.6, 0.02);
+    cr_assert_float_eq((double)dataset.n_split[DATASET_SPLIT_VALID] / 20000, 0.2, 0.02);
+    int64_t first_half[8] = {0}, n_class[8] = {0};
+    for (int64_t node = 0; node < 20000; node++) {
+        n_class[dataset.labels[node]]++;
+        first_half[dataset.labels[node]] += node < 10000;
+    }
+    for (int c = 0; c < 8; c++) {
+        cr_assert_eq(n_class[c], 2500);
+        cr_assert_float_eq((double)first_half[c], 1250, 150, "node numbers must not tell the class");
+    }
+    dataset_release(&dataset);
+}
+
+Test(generator, features_lie_around_their_classes_centre)
+{
+    struct job job = job_of(JOB_GENERATOR_SBM, 4000);
+    job.dataset.noise = 0;
+    struct dataset exact = loaded(&job);
+    job.dataset.noise = 2;
+    struct dataset noisy = loaded(&job);
+    double square = 0, sum = 0, together = 0, before = 0;
+    for (int64_t i = 0; i < 4000 * 32; i++) {
+        double noise = (double)(noisy.features_f32[i] - exact.features_f32[i]);
+        square += noise * noise;
+        together += noise * before;
+        before = noise;
+        sum += noise;
+    }
+    cr_assert_float_eq(sqrt(square / (4000 * 32)), 2, 0.02);
+    cr_assert_float_eq(together / (4000 * 32), 0, 0.06, "neighbouring columns are drawn apart");
+    cr_assert_float_eq(sum / (4000 * 32), 0, 0.03);
+    int64_t other = -1;
+    for (int64_t node = 1; node < 4000; node++) {
+        bool same = memcmp(exact.features_f32, exact.features_f32 + node * 32, 32 * sizeof(float)) == 0;
+        cr_assert_eq(same, exact.labels[node] == exact.labels[0]);
+        other = same ? other : node;
+    }
+    cr_assert_geq(other, 0);
+    dataset_release(&exact);
+    dataset_release(&noisy);
+}
+
+Test(generator, several_labels_per_node_are_rows_that_the_edges_follow)
+{
+    struct job job = job_of(JOB_GENERATOR_SBM, 5000);
+    job.dataset.labels_per_node = 3;
+    job.dataset.homophily = 1;
+    struct dataset dataset = loaded(&job);
+    cr_assert(dataset.multi_label && dataset.n_class == 8 && dataset.labels == NULL);
+    double n_both = 0;
+    for (int64_t node = 0; node < 5000; node++) {
+        float n_label = 0;
+        n_both += (double)(dataset.label_rows[node * 8] * dataset.label_rows[node * 8 + 1]);
+        for (int c = 0; c < 8; c++) {
+            n_label += dataset.label_rows[node * 8 + c];
+        }
+        cr_assert_eq(n_label, 3);
+        for (int64_t i = dataset.indptr[node]; i < dataset.indptr[node + 1]; i++) {
+            float shared = 0;
+            for (int c = 0; c < 8; c++) {
+                shared += dataset.label_rows[node * 8 + c] * dataset.label_rows[(int64_t)dataset.indices[i] * 8 + c];
+            }
+            cr_assert_geq(shared, 1);
+        }
+    }
+    cr_assert_float_eq(n_both, 5000.0 / 9, 100, "a label of one layer tells nothing of those of others");
+    dataset_release(&dataset);
+    job.dataset.labels_per_node = 9;
+    struct dataset none;
+    cr_assert_eq(dataset_load(&job, &none), STATUS_CONFIG);
+    cr_assert(strstr(status_reason(), "dataset.labels_per_node is 9, expected at most dataset.classes, 8") != NULL);
+}
+
+Test(generator, rmat_has_few_nodes_of_very_high_degree)
+{
+    struct job job = job_of(JOB_GENERATOR_RMAT, 3000);
+    struct dataset dataset = loaded(&job);
+    cr_assert_eq(dataset.n_node, 4096);
+    int64_t most = 0, n_lonely = 0;
+    for (int64_t node = 0; node < 4096; node++) {
+        int64_t degree = dataset.indptr[node + 1] - dataset.indptr[node];
+        most = degree > most ? degree : most;
+        n_lonely += degree == 0;
+    }
+    cr_assert_gt(most, 20 * dataset.n_edge / 4096);
+    cr_assert_gt(n_lonely, 100);
+    cr_assert_gt(dataset.n_duplicate, 0);
+    int64_t n_label[8] = {0};
+    for (int64_t node = 0; node < 4096; node++) {
+        n_label[dataset.labels[node]]++;
+    }
+    for (int c = 0; c < 8; c++) {
+        cr_assert_gt(n_label[c], 0, "class %d has no node", c);
+    }
+    dataset_release(&dataset);
+}
+
+Test(generator, a_graph_of_one_node_trains_on_it)
+{
+    static const enum job_generator kinds[] = {JOB_GENERATOR_SBM, JOB_GENERATOR_RMAT};
+    for (int k = 0; k < 2; k++) {
+        struct job job = job_of(kinds[k], 1);
+        struct dataset dataset = loaded(&job);
+        cr_assert(dataset.n_node == 1 && dataset.n_edge == 0 && dataset.n_split[DATASET_SPLIT_TRAIN] == 1);
+        dataset_release(&dataset);
+    }
+}
+
+Test(generator, too_many_edges_are_refused_at_once)
+{
+    struct job job = job_of(JOB_GENERATOR_SBM, 4294967294);
+    job.dataset.degree = 1e6;
+    struct dataset dataset;
+    cr_assert_eq(dataset_load(&job, &dataset), STATUS_CONFIG);
+    cr_assert(strstr(status_reason(), "dataset.degree: 4294967294 nodes") != NULL, "%s", status_reason());
+    job = job_of(JOB_GENERATOR_RMAT, 4294967294);
+    cr_assert_eq(dataset_load(&job, &dataset), STATUS_CONFIG);
+    cr_assert(strstr(status_reason(), "rounded up to 2^32, expected at most 2^31") != NULL, "%s", status_reason());
+}
+
+Test(generator, a_permutation_hits_every_number_once_and_goes_back)
+{
+    struct job job = job_of(JOB_GENERATOR_SBM, 1);
+    static const int64_t sizes[] = {1, 2, 3, 5, 64, 65, 1000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct permutation permutation = permutation_make(&job, 0, sizes[i]);
+        bool seen[1000] = {false};
+        for (int64_t x = 0; x < sizes[i]; x++) {
+            int64_t y = permutation_at(&permutation, x);
+            cr_assert(y >= 0 && y < sizes[i] && !seen[y]);
+            seen[y] = true;
+            cr_assert_eq(permutation_inverse(&permutation, y), x);
+        }
+    }
+}
+
+Test(generator, loading_takes_little_more_memory_than_what_stays)
+{
+    struct job job = job_of(JOB_GENERATOR_SBM, 50000);
+    int64_t before = memory_now(MEMORY_N);
+    struct dataset dataset = loaded(&job);
+    int64_t stays = memory_now(MEMORY_N) - before;
+    cr_assert_geq(stays, 4 * dataset.n_edge + 8 * 50000 + 4 * 32 * 50000);
+    cr_assert_lt((double)(memory_peak(MEMORY_N) - before), 1.3 * (double)stays);
+    dataset_release(&dataset);
+    cr_assert_eq(memory_now(MEMORY_N), before);
+}
+
+Test(generator, a_graph_that_fits_nowhere_is_refused_before_it_is_drawn, .timeout = 60)
+{
+    static const enum job_generator kinds[] = {JOB_GENERATOR_SBM, JOB_GENERATOR_RMAT};
+    for (int i = 0; i < 2; i++) {
+        struct dataset dataset;
+        struct job job = job_of(kinds[i], (int64_t)1 << 31);
+        job.dataset.degree = 60;
+        job.dataset.features = 1 << 20;
+        cr_assert_eq(dataset_load(&job, &dataset), STATUS_NOMEM);
+        cr_assert_not_null(strstr(status_reason(), "dataset.generator: 2147483648 nodes with 128849018880 edges and 1048576 "
+                                                   "features take 9008255816695808 bytes, more than "),
+                           "%s", status_reason());
+        cr_assert_not_null(strstr(status_reason(), memory_machine_name()), "%s", status_reason());
+        job = job_of(kinds[i], 1 << 16);
+        job.dataset.features = 15;
+        job.workers.count = 4;
+        job.memory.limit = (1 << 20) - 1;
+        cr_assert_eq(dataset_load(&job, &dataset), STATUS_NOMEM);
+        cr_assert_not_null(strstr(status_reason(), "features and labels of 65536 nodes take 4194304 bytes, shared by "
+                                                   "workers.count = 4 more than memory.limit = 1048575"),
+                           "%s", status_reason());
+    }
+}

@@ -1,0 +1,396 @@
+/* Rules that see more than one key of a job, and remarks on keys that mean nothing. */
+#include "protocol/job/codecs.h"
+#include "tests/unit/protocol/job/job_case.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+Test(job_rules, rows_of_the_epoch_before_are_refused_with_what_they_do_not_go_with)
+{
+    REFUSED(GRAPH "[exchange]\nstale = 2\n", "job.toml:4:9: exchange.stale is 2", "from 0 to 1");
+    REFUSED(GRAPH "[exchange]\nstale = -1\n", "exchange.stale is -1");
+    REFUSED(GRAPH "[exchange]\nstale_smoothing = 1.0\n", "exchange.stale_smoothing is 1.0", "from 0.0 to 0.999");
+    REFUSED(GRAPH "[exchange]\nstale = 1\nsampling = 0.5\n", "job.toml:4:9: exchange.stale = 1", "exchange.sampling < 1",
+            "another sample");
+    REFUSED(GRAPH "[exchange]\nstale = 1\nsampling_local = 0.5\n", "job.toml:4:9: exchange.stale = 1",
+            "exchange.sampling_local < 1");
+    REFUSED(GRAPH "[exchange]\nstale = 1\nplain = true\n", "exchange.stale = 1 does not go with exchange.plain");
+    REFUSED(GRAPH "[exchange]\nstale = 1\n[memory]\nspill = \"/tmp\"\n", "exchange.stale = 1 does not go with memory.spill");
+    REFUSED(GRAPH "[model]\nkind = \"sage\"\naggregator = \"max\"\n[exchange]\nstale = 1\n",
+            "exchange.stale = 1 does not go with model.aggregator = \"max\"");
+    struct job job;
+    cr_expect_eq(
+        job_case_load(GRAPH "[model]\nkind = \"gat\"\naggregator = \"max\"\n[exchange]\nstale = 1\ncodec = \"int8\"\n", &job),
+        STATUS_OK, "%s", status_reason());
+    cr_expect_eq(job.exchange.stale, 1);
+}
+
+Test(job_rules, values_of_exchange_are_checked)
+{
+    REFUSED(GRAPH "[exchange]\ncodec = \"int3\"\n", "job.toml:4:9: exchange.codec is \"int3\"", "fp32, bf16, int8, int4");
+    REFUSED(GRAPH "[exchange]\ncodec_backward = \"none\"\n", "job.toml:4:18: exchange.codec_backward is \"none\"",
+            "or \"same\"");
+    REFUSED(GRAPH "[exchange]\nsampling = -0.5\n", "job.toml:4:12: exchange.sampling is -0.5", "from 0.0 to 1.0");
+    REFUSED(GRAPH "[exchange]\nsampling = 1.5\n", "job.toml:4:12: exchange.sampling is 1.5");
+}
+
+Test(job_rules, arrays_of_a_gpu_do_not_lie_in_files)
+{
+    REFUSED(GRAPH "[workers]\ndevice = \"cuda\"\n[memory]\nspill = \"x\"\n",
+            "job.toml:6:9: memory.spill is for workers.device = \"cpu\", and does not go with \"cuda\"", "memory.offload");
+    REFUSED(GRAPH "[memory]\noffload = true\n", "job.toml:4:11: memory.offload", "expected one of auto, always, never");
+}
+
+Test(job_rules, a_share_for_one_machine_is_that_of_all_pairs_unless_it_is_given)
+{
+    struct job job;
+    cr_assert_eq(job_case_load(GRAPH "[exchange]\nsampling = 0.25\n", &job), STATUS_OK, "%s", status_reason());
+    cr_expect(job.exchange.sampling_local == JOB_SAME && job_sampling(&job, true) == 0.25 && job_samples(&job));
+    cr_expect_not(job_sampling_is_placed(&job));
+    cr_assert_eq(job_case_load(GRAPH "[exchange]\nsampling = 0.25\nsampling_local = \"same\"\n", &job), STATUS_OK);
+    cr_expect_eq(job.exchange.sampling_local, JOB_SAME);
+    cr_assert_eq(job_case_load(GRAPH "[exchange]\nsampling = 0.25\nsampling_local = 1\n", &job), STATUS_OK, "%s",
+                 status_reason());
+    cr_expect(job_sampling(&job, true) == 1.0 && job_sampling(&job, false) == 0.25 && job_sampling_is_placed(&job));
+    cr_assert_eq(job_case_load(GRAPH "[exchange]\nsampling_local = 0.5\n", &job), STATUS_OK);
+    cr_expect(job_samples(&job) && job_sampling(&job, false) == 1.0);
+    const char *set[] = {"exchange.sampling_local=0.5", "exchange.sampling_local=same"};
+    cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set, 2, &job), STATUS_OK, "%s", status_reason());
+    cr_expect_not(job_samples(&job));
+    REFUSED(GRAPH "[exchange]\nsampling_local = 1.5\n", "job.toml:4:18: exchange.sampling_local is 1.5", "\"same\"");
+    REFUSED(GRAPH "[exchange]\nsampling_local = \"none\"\n", "exchange.sampling_local is", "a number from 0.0 to 1.0, or");
+}
+
+Test(job_rules, chances_by_edges_are_for_sums)
+{
+#define BY_EDGES "[exchange]\nsampling = 0.1\nsampling_weights = \"edges\"\n"
+    struct job job;
+    static const char *const good[] = {"gcn", "sage", "gin", "appnp", "sgc", "gcnii"}, *const bad[] = {"gat", "gatv2",
+                                                                                                       "transformer", "agnn",
+                                                                                                       "rgcn"};
+    char text[512];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        snprintf(text, sizeof text, GRAPH BY_EDGES "[model]\nkind = \"%s\"\n", good[i]);
+        cr_expect_eq(job_case_load(text, &job), STATUS_OK, "%s", status_reason());
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(text, sizeof text, GRAPH BY_EDGES "[model]\nkind = \"%s\"\n", bad[i]);
+        REFUSED(text, "job.toml:5:20: exchange.sampling_weights = \"edges\" is for sums", "or \"gcnii\"");
+    }
+    REFUSED(GRAPH BY_EDGES "[model]\nkind = \"sage\"\naggregator = \"max\"\n", "and no model.aggregator = \"max\"");
+    REFUSED(GRAPH "[exchange]\nsampling_weights = \"nodes\"\n", "uniform, edges");
+}
+
+Test(job_rules, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
+{
+    REFUSED("", "job.toml: ", "neither dataset.path nor dataset.generator");
+    REFUSED("[dataset]\npath = \"x\"\ngenerator = \"sbm\"\n", "job.toml:3:13:", "both given");
+    REFUSED(GRAPH "[partition]\nmethod = \"file\"\n", "job.toml:4:10:", "needs partition.file");
+    REFUSED(GRAPH "[partition]\nparts = 2\n[workers]\ncount = 3\n", "job.toml:6:9:", "workers.count = 3",
+            "partition.parts = 2");
+    REFUSED(GRAPH "[model]\nlayers = 2\nlinear_layers = 2\n", "job.toml:5:17:", "less than model.layers");
+    REFUSED(GRAPH "[model]\nbases = 2\nblocks = 2\n", "job.toml:5:10:", "both given");
+    REFUSED("[dataset]\npath = \"x\"\nself_loops = \"yes\"\n[model]\nkind = \"rgcn\"\n", "job.toml:3:14:", "has no relation");
+    REFUSED(GRAPH "[train]\npatience = 3\neval_every = 0\n", "job.toml:4:12:", "train.patience");
+    REFUSED(GRAPH "[workers]\nlisten = \"here\"\n", "job.toml:4:10:", "HOST:PORT");
+    REFUSED(GRAPH "[workers]\nlisten = \"here:65536\"\n", "HOST:PORT");
+    REFUSED("name = \"a/b\"\n" GRAPH, "job.toml:1:8:", "fit for a folder");
+    REFUSED("name = \"..\"\n" GRAPH, "fit for a folder");
+    REFUSED("name = \"\"\n" GRAPH, "fit for a folder");
+    REFUSED("name = \"a\\nb\"\n" GRAPH, "fit for a folder");
+    REFUSED("[dataset]\ngenerator = \"sbm\"\nclasses = 3\nlabels_per_node = 4\n", "job.toml:4:19:", "dataset.classes");
+    SETTING_REFUSED("dataset.path=x", "job.toml:2:13:", "both given");
+    SETTING_REFUSED("name=a/b", "--set name: ", "fit for a folder");
+    REFUSED(GRAPH "[model]\nkind = \"rgcn\"\nblocks = 2\nembedding = false\n",
+            "job.toml:6:13:", "does not go with model.blocks");
+    REFUSED("[model]\nkind = \"gat\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n", "job.toml:5:16:",
+            "expected model.kind = \"gcn\", \"sage\", \"gin\", \"appnp\", \"sgc\" or \"gcnii\", and no model.aggregator");
+    REFUSED("[model]\nkind = \"gcn\"\n[dataset]\npath = \"x\"\nedge_features = \"yes\"\n", "job.toml:5:17:",
+            "attention that reads the features of an edge: expected model.kind = \"gat\", \"gatv2\" or \"transformer\"");
+    REFUSED("[model]\nkind = \"sage\"\naggregator = \"max\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n",
+            "job.toml:6:16:", "dataset.edge_weights = \"yes\" is for sums of neighbours' rows",
+            "no model.aggregator = \"max\"");
+}
+
+#define REMARKED(text, ...)                                                                                                    \
+    do {                                                                                                                       \
+        cr_assert_eq(job_case_load(text, &job_case_scratch), STATUS_OK, "%s", status_reason());                                \
+        cr_assert_str_eq(job_remarks(), __VA_ARGS__);                                                                          \
+    } while (0)
+
+Test(job_rules, weights_and_smoothing_are_refused_where_the_loss_has_no_place_for_them)
+{
+    struct job job;
+    cr_assert_eq(job_case_load(GRAPH "[train]\nclass_weights = \"balanced\"\nlabel_smoothing = 0.1\n", &job), STATUS_OK);
+    cr_assert_str_eq(job.train.class_weights, "balanced");
+    cr_assert_eq(job.train.label_smoothing, 0.1);
+    REFUSED(GRAPH "[train]\nlabel_smoothing = 1.5\n", "job.toml:4:", "train.label_smoothing", "from 0.0 to 1.0");
+    REFUSED(GRAPH "[train]\nclass_weights = \"\"\n", "job.toml:4:", "\"none\", \"balanced\" or a .npy file");
+    REFUSED(GRAPH "[train]\nloss = \"bce\"\nlabel_smoothing = 0.1\n", "job.toml:5:", "no other classes");
+    REFUSED(GRAPH "[model]\nlabel_input = true\n[train]\nclass_weights = \"balanced\"\n",
+            "job.toml:6:", "does not go with model.label_input");
+    cr_assert_eq(job_case_load(GRAPH "[model]\nlabel_input = true\n[train]\nlabel_smoothing = 0.1\n", &job), STATUS_OK);
+}
+
+#define NUMBERS "[dataset]\npath = \"x\"\n[train]\nloss = \"huber\"\n"
+
+Test(job_rules, a_loss_of_numbers_is_refused_with_what_is_made_of_classes)
+{
+    struct job job;
+    cr_assert_eq(job_case_load(NUMBERS "huber_delta = 2.0\nmetric = \"rmse\"\n", &job), STATUS_OK, "%s", status_reason());
+    cr_assert(job_regresses(&job));
+    cr_assert_eq(job.train.huber_delta, 2.0);
+    REFUSED(NUMBERS "huber_delta = 0.0\n", "train.huber_delta");
+    REFUSED(NUMBERS "metric = \"accuracy\"\n", "job.toml:5:", "expected \"r2\", \"rmse\" or \"mae\"");
+    REFUSED(GRAPH "[train]\nmetric = \"mae\"\n", "job.toml:4:", "expected train.loss = \"mse\", \"mae\" or \"huber\"");
+    REFUSED(GRAPH "[train]\nloss = \"mse\"\n", "job.toml:4:", "those of a generator are classes");
+    REFUSED("[dataset]\npath = \"x\"\nformat = \"ogb\"\n[train]\nloss = \"mse\"\n",
+            "job.toml:5:", "are classes: expected \"npy\"");
+    REFUSED(NUMBERS "[model]\nlabel_input = true\n", "job.toml:6:", "model.label_input does not go with");
+    REFUSED(NUMBERS "class_weights = \"balanced\"\n", "job.toml:5:", "numbers have no classes");
+    REFUSED(NUMBERS "label_smoothing = 0.1\n", "job.toml:5:", "numbers have no classes");
+    cr_assert_eq(job_case_load("[dataset]\npath = \"x\"\n[train]\nhuber_delta = 2.0\n", &job), STATUS_OK);
+    cr_assert(!job_regresses(&job));
+    cr_assert_not_null(strstr(job_remarks(), "train.huber_delta is not used"), "%s", job_remarks());
+}
+
+Test(job_rules, the_metrics_of_a_job_are_all_of_classes_or_all_of_numbers)
+{
+    struct job job;
+    cr_assert_eq(job_case_load(NUMBERS "metrics = [\"rmse\", \"mae\"]\n", &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job_case_load(GRAPH "[train]\nmetric = \"roc_auc\"\nmetrics = [\"roc_auc\", \"accuracy\"]\n", &job), STATUS_OK,
+                 "%s", status_reason());
+    REFUSED(NUMBERS "metrics = [\"rmse\", \"accuracy\"]\n", "job.toml:5:11: the metric \"accuracy\" is of classes");
+    REFUSED(GRAPH "[train]\nmetrics = [\"accuracy\", \"r2\"]\n", "job.toml:4:11: the metric \"r2\" is of numbers");
+    REFUSED(GRAPH "[train]\nmetric = \"accuracy\"\nmetrics = [\"roc_auc\", \"accuracy\"]\n",
+            "job.toml:5:11: train.metrics begins with \"roc_auc\"", "train.metric is \"accuracy\"", "train.metrics alone");
+}
+
+Test(job_rules, keys_of_patience_are_not_used_without_it)
+{
+    struct job job;
+    cr_assert_eq(job_case_load(GRAPH "[train]\npatience = 3\npatience_monitor = \"loss\"\nmin_delta = 1e-4\n", &job),
+                 STATUS_OK);
+    cr_assert(job.train.patience_monitor == JOB_MONITOR_LOSS && job.train.min_delta == 1e-4);
+    cr_assert_str_eq(job_remarks(), "");
+    cr_assert_eq(job_case_load(GRAPH "[train]\npatience_monitor = \"loss\"\nmin_delta = 1e-4\n", &job), STATUS_OK);
+    cr_assert_str_eq(job_remarks(), "job.toml:4:20: train.patience_monitor is not used: train.patience is 0\n"
+                                    "job.toml:5:13: train.min_delta is not used: train.patience is 0\n");
+    REFUSED(GRAPH "[train]\npatience = 3\nmin_delta = -0.1\n", "job.toml:5:13: train.min_delta is -0.1", "from 0.0");
+    REFUSED(GRAPH "[train]\nmonitor = \"loss\"\n", "did you mean 'train.patience_monitor'?");
+}
+
+#define PLATEAU GRAPH "[train]\nlr_schedule = \"reduce_on_plateau\"\n"
+
+Test(job_rules, a_rate_that_falls_by_evaluations_wants_some_and_room_to_fall)
+{
+    struct job job;
+    cr_assert_eq(job_case_load(PLATEAU "lr_patience = 3\nlr_min = 1e-4\n", &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job.train.lr_schedule, JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU);
+    cr_assert_eq(job.train.lr_monitor, JOB_MONITOR_LOSS);
+    cr_assert_eq(job.train.lr_patience, 3);
+    REFUSED(PLATEAU "eval_every = 0\n", "job.toml:4:", "asks for none");
+    REFUSED(PLATEAU "lr_gamma = 1.0\n", "job.toml:5:", "between 0 and 1");
+    REFUSED(PLATEAU "lr_gamma = 0.0\n", "job.toml:5:", "between 0 and 1");
+    REFUSED(PLATEAU "lr = 0.1\nlr_min = 0.2\n", "job.toml:6:", "train.lr_min is more than train.lr");
+    cr_assert_eq(job_case_load(GRAPH "[train]\nlr_min = 1e-4\n", &job), STATUS_OK);
+    cr_assert_not_null(strstr(job_remarks(), "train.lr_min is not used: train.lr_schedule is \"constant\""), "%s",
+                       job_remarks());
+}
+
+Test(job_rules, the_reference_says_of_unused_keys_what_holds)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *file = open_memstream(&text, &n);
+    job_describe(file, true);
+    fclose(file);
+    cr_assert_not_null(
+        strstr(text, "A key that means nothing beside another (`model.alpha` with `model.kind = \"gcn\"`) is not used,"));
+    free(text);
+    REMARKED(GRAPH "[model]\nkind = \"gcn\"\nalpha = 0.5\n",
+             "job.toml:5:9: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\" or \"gcnii\"\n");
+}
+
+Test(job_rules, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)
+{
+    REMARKED(GRAPH "[partition]\nfile = \"x\"\n",
+             "job.toml:4:8: partition.file is not used: partition.method is \"metis\", and "
+             "it goes with \"file\"\n");
+    REMARKED(
+        GRAPH "[partition]\nmethod = \"block\"\nseed = 1\n",
+        "job.toml:5:8: partition.seed is not used: partition.method is \"block\", and it goes with \"metis\" or \"random\"\n");
+    REMARKED(GRAPH "[model]\naggregator = \"mean\"\nalpha = 0.5\n",
+             "job.toml:4:14: model.aggregator is not used: model.kind is \"gcn\", and it goes with \"sage\"\n"
+             "job.toml:5:9: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\" or \"gcnii\"\n");
+    REMARKED("[dataset]\npath = \"x\"\nnodes = 5\n",
+             "job.toml:3:9: dataset.nodes is not used: dataset.generator is \"none\", and "
+             "it goes with \"sbm\" or \"rmat\"\n");
+    REMARKED("[dataset]\ngenerator = \"karate\"\nedge_weights = \"yes\"\n",
+             "job.toml:3:16: dataset.edge_weights is not used: dataset.generator is \"karate\", and it goes with \"none\"\n");
+    REMARKED(GRAPH "[train]\nmomentum = 0.9\nlr_step = 9\n",
+             "job.toml:4:12: train.momentum is not used: train.optimizer is \"adam\", and it goes with \"sgd\"\n"
+             "job.toml:5:11: train.lr_step is not used: train.lr_schedule is \"constant\", and it goes with \"step\"\n");
+    cr_assert_eq(job_case_load_set(GRAPH, "model.alpha=0.5", &job_case_scratch), STATUS_OK);
+    cr_assert_str_eq(
+        job_remarks(),
+        "--set model.alpha: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\" or \"gcnii\"\n");
+    REMARKED(GRAPH "[model]\nbases = 2\n",
+             "job.toml:4:9: model.bases is not used: model.kind is \"gcn\", and it goes with \"rgcn\"\n");
+    REMARKED(GRAPH "[model]\nsteps = 2\n",
+             "job.toml:4:9: model.steps is not used: model.kind is \"gcn\", and it goes with \"appnp\", \"sgc\" or \"agnn\"\n");
+    REMARKED(GRAPH "[model]\nkind = \"sgc\"\nsteps = 2\n", "");
+    REMARKED(GRAPH "[workers]\ndevice = \"cpu\"\n[memory]\noffload = \"always\"\n",
+             "job.toml:6:11: memory.offload is not used: workers.device has no memory of its own\n");
+    REMARKED(GRAPH "[memory]\nspill = \"x\"\noffload = \"auto\"\n",
+             "job.toml:5:11: memory.offload is not used: memory.spill is for workers.device = \"cpu\"\n");
+    REMARKED(GRAPH "[memory]\noffload = \"always\"\n", "");
+}
+
+Test(job_rules, a_key_of_an_exchange_that_means_nothing_beside_another_is_remarked_on_with_both)
+{
+    REMARKED(GRAPH "[exchange]\nstale_smoothing = 0.5\n",
+             "job.toml:4:19: exchange.stale_smoothing is not used: exchange.stale is 0\n");
+    REMARKED(GRAPH "[exchange]\nguard_limit = 0.5\nsampling_weights = \"edges\"\n",
+             "job.toml:5:20: exchange.sampling_weights is not used: exchange.sampling is 1, and all rows travel\n"
+             "job.toml:4:15: exchange.guard_limit is not used: exchange.guard_every is 0\n");
+    REMARKED(GRAPH "[exchange]\nplain = true\ncover = true\nstore_inputs = true\n",
+             "job.toml:5:9: exchange.cover is not used: exchange.plain is true\n"
+             "job.toml:6:16: exchange.store_inputs is not used: exchange.plain is true\n");
+    REMARKED(GRAPH "[exchange]\nstale = 1\nstale_smoothing = 0.5\n", "");
+    REMARKED(GRAPH "[exchange]\nsampling_local = 0.5\nsampling_weights = \"edges\"\nplain = true\ncover = false\n", "");
+    REMARKED(GRAPH "[exchange]\ncodec = \"int8\"\nguard_every = 5\nguard_limit = 0.5\n", "");
+}
+
+Test(job_rules, sums_by_cusparse_are_refused_without_a_gpu_or_sums)
+{
+    struct job job;
+    cr_assert_eq(job_case_load(GRAPH "[model]\nkernel = \"cusparse\"\n", &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job.model.kernel, JOB_KERNEL_CUSPARSE);
+    REMARKED(GRAPH "[model]\nkernel = \"cusparse\"\n[exchange]\ncover = true\n",
+             "job.toml:6:9: exchange.cover is not used: model.kernel is \"cusparse\"\n");
+    REFUSED(GRAPH "[model]\nkernel = \"cusparse\"\n[workers]\ndevice = \"cpu\"\n",
+            "job.toml:4:10: model.kernel = \"cusparse\" is for GPUs, and does not go with workers.device = \"cpu\"");
+    REFUSED(GRAPH "[model]\nkernel = \"cusparse\"\n[workers]\ndevice = \"reference\"\n",
+            "job.toml:4:10: model.kernel = \"cusparse\" is for GPUs, and does not go with workers.device = \"reference\"");
+    static const char *const others[] = {"kind = \"gat\"", "kind = \"rgcn\"", "kind = \"sage\"\naggregator = \"max\""};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char text[256];
+        snprintf(text, sizeof text, GRAPH "[model]\nkernel = \"cusparse\"\n%s\n", others[i]);
+        REFUSED(text, "job.toml:4:10: model.kernel = \"cusparse\" is for sums over neighbours: expected model.kind = \"gcn\", "
+                      "\"sage\", \"gin\", \"appnp\", \"sgc\" or \"gcnii\", and no model.aggregator = \"max\"");
+    }
+    cr_assert_eq(job_case_load(GRAPH "[model]\nkernel = \"cusparse\"\nkind = \"gat\"\n[predict]\nmodel = \"x\"\n", &job),
+                 STATUS_OK, "the kind is the trained model's");
+}
+
+Test(job_rules, a_guard_wants_something_to_compare)
+{
+    struct job job;
+    REFUSED(GRAPH "[exchange]\nguard_every = 5\n", "job.toml:4:15: exchange.guard_every", "expected exchange.sampling below 1");
+    REFUSED(GRAPH "[exchange]\nguard_every = 5\ncodec = \"fp32, fp32@7\"\n", "job.toml:4:15: exchange.guard_every");
+    REFUSED(GRAPH "[exchange]\nguard_every = -1\n", "job.toml:4:15: exchange.guard_every is -1");
+    REFUSED(GRAPH "[exchange]\nguard_limit = -0.5\n", "job.toml:4:15: exchange.guard_limit is -0.5");
+    REFUSED(GRAPH "[exchange]\nguard_limit = nan\n", "job.toml:4:15: exchange.guard_limit is nan");
+    static const char *const good[] = {"sampling = 0.5",
+                                       "sampling = 0.5\nsampling_weights = \"edges\"",
+                                       "codec = \"fp32, int8@7\"",
+                                       "codec_backward = \"bf16\"",
+                                       "stale = 1",
+                                       "stale = 1\ncodec = \"int8, fp32@7\""};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        char text[256];
+        snprintf(text, sizeof text, GRAPH "[exchange]\nguard_every = 5\n%s\n", good[i]);
+        cr_expect_eq(job_case_load(text, &job), STATUS_OK, "%s", status_reason());
+    }
+}
+
+Test(job_rules, error_feedback_wants_something_that_is_rounded_and_used_at_once)
+{
+    struct job job;
+    REFUSED(GRAPH "[exchange]\nerror_feedback = true\n", "job.toml:4:18: exchange.error_feedback",
+            "expected an exchange.codec other than fp32");
+    REFUSED(GRAPH "[exchange]\nerror_feedback = true\nsampling = 0.5\ncodec = \"fp32, fp32@7\"\n",
+            "job.toml:4:18: exchange.error_feedback");
+    REFUSED(GRAPH "[exchange]\nerror_feedback = true\nstale = 1\ncodec = \"int8\"\n", "job.toml:4:18: exchange.error_feedback",
+            "exchange.stale = 1");
+    REFUSED(GRAPH "[exchange]\nerror_feedback = 1\n", "job.toml:4:18: exchange.error_feedback is a whole number");
+    static const char *const good[] = {"codec = \"fp32, int8@7\"", "codec_backward = \"bf16\"",
+                                       "codec = \"int4\"\nsampling = 0.5\nsampling_weights = \"edges\"",
+                                       "codec = \"int2\"\nguard_every = 5", "codec = \"int2\"\n[memory]\nspill = \"/tmp\""};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        char text[256];
+        snprintf(text, sizeof text, GRAPH "[exchange]\nerror_feedback = true\n%s\n", good[i]);
+        cr_expect_eq(job_case_load(text, &job), STATUS_OK, "%s", status_reason());
+        cr_expect(job.exchange.error_feedback);
+    }
+}
+
+/* --- codecs over epochs --- */
+
+static enum job_codec codec_at(const char *text, bool backward, int64_t epoch)
+{
+    char all[512];
+    struct job job;
+    snprintf(all, sizeof all, GRAPH "[exchange]\n%s\n", text);
+    cr_assert_eq(job_case_load(all, &job), STATUS_OK, "%s: %s", text, status_reason());
+    const struct job_codecs codecs = job_codecs(&job, backward);
+    return job_codecs_at(&codecs, epoch);
+}
+
+Test(job_rules, a_codec_holds_from_its_epoch_on)
+{
+    static const char text[] = "codec = \" int4 ,int8@50,  fp32@150\"";
+    static const struct {
+        int64_t epoch;
+        enum job_codec codec;
+    } want[] = {{0, JOB_CODEC_INT4},   {49, JOB_CODEC_INT4},  {50, JOB_CODEC_INT8},
+                {149, JOB_CODEC_INT8}, {150, JOB_CODEC_FP32}, {100000000, JOB_CODEC_FP32}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        cr_expect_eq(codec_at(text, false, want[i].epoch), want[i].codec, "epoch %ld", (long)want[i].epoch);
+        cr_expect_eq(codec_at(text, true, want[i].epoch), want[i].codec, "gradients, epoch %ld", (long)want[i].epoch);
+    }
+    cr_expect_eq(codec_at("codec = \"bf16\"", true, 7), JOB_CODEC_BF16);
+    cr_expect_eq(codec_at("codec = \"int4\"\ncodec_backward = \"int8, bf16@3\"", true, 2), JOB_CODEC_INT8);
+    cr_expect_eq(codec_at("codec = \"int4\"\ncodec_backward = \"int8, bf16@3\"", true, 3), JOB_CODEC_BF16);
+    cr_expect_eq(codec_at("codec = \"int4\"\ncodec_backward = \"int8, bf16@3\"", false, 3), JOB_CODEC_INT4);
+}
+
+Test(job_rules, codecs_that_make_no_schedule_are_refused_with_what_was_expected)
+{
+#define CODEC_REFUSED(text, ...)                                                                                               \
+    REFUSED(GRAPH "[exchange]\ncodec = \"" text "\"\n", "job.toml:4:9: exchange.codec " __VA_ARGS__)
+    CODEC_REFUSED("int4, int8@50, fp32@50", "has \"fp32@50\" behind epoch 50", "epochs that ascend");
+    CODEC_REFUSED("int4, int8@50, fp32@20", "has \"fp32@20\" behind epoch 50", "epochs that ascend");
+    CODEC_REFUSED("int4, int8@0", "has \"int8@0\" behind epoch 0", "epochs that ascend");
+    CODEC_REFUSED("int4@10, int8@50", "has \"int4@10\" first", "without @, as \"fp32, int8@50\"");
+    CODEC_REFUSED("int4, int8", "has \"int8\" behind another", "int8@50");
+    CODEC_REFUSED("int4, int8@", "has \"int8@\"", "first epoch");
+    CODEC_REFUSED("int4, int8@-5", "has \"int8@-5\"", "first epoch");
+    CODEC_REFUSED("int4, int8@5.5", "has \"int8@5.5\"", "first epoch");
+    CODEC_REFUSED("int4, int8@100000001", "has \"int8@100000001\"", "at most 100000000");
+    CODEC_REFUSED("int4, int8@99999999999999999999", "has ", "first epoch");
+    CODEC_REFUSED("int4, int3@5", "has \"int3@5\"", "fp32, bf16, int8, int4, int2");
+    CODEC_REFUSED("int4,, int8@5", "has an empty entry", "fp32, bf16");
+    CODEC_REFUSED("int4,", "has an empty entry");
+    CODEC_REFUSED(",int4", "has an empty entry");
+    CODEC_REFUSED("int4, int8 @5", "has \"int8 @5\"");
+    CODEC_REFUSED("int4@0", "is \"int4@0\" first");
+    CODEC_REFUSED("", "is \"\"");
+    CODEC_REFUSED("same", "is \"same\"");
+#undef CODEC_REFUSED
+    REFUSED(GRAPH "[exchange]\ncodec_backward = \"int8, same@5\"\n", "job.toml:4:18: exchange.codec_backward has \"same@5\"",
+            "or \"same\" alone");
+    REFUSED(GRAPH "[exchange]\ncodec_backward = \"same, int8@5\"\n", "exchange.codec_backward has \"same\"",
+            "or \"same\" alone");
+    REFUSED(GRAPH "[exchange]\ncodec_backward = \" same\"\n", "exchange.codec_backward is \" same\"", "or \"same\" alone");
+    REFUSED(GRAPH "[exchange]\ncodec = 8\n", "job.toml:4:9: exchange.codec is a whole number");
+    char text[1024] = GRAPH "[exchange]\ncodec = \"int2";
+    for (int k = 1; k <= JOB_CODECS_MOST; k++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), ", int4@%d", k);
+    }
+    strcat(text, "\"\n");
+    REFUSED(text, "job.toml:4:9:", "exchange.codec has more than 32 codecs");
+}

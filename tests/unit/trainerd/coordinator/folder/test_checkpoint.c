@@ -1,0 +1,530 @@
+#include "protocol/base/version.h"
+#include "tests/support/process/folder.h"
+#include "trainerd/coordinator/contents.h"
+#include "trainerd/coordinator/folder/checkpoint.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define N_WEIGHT 21
+#define N_KEPT 5
+
+TestSuite(checkpoint, .init = folder_make, .fini = folder_remove);
+
+static const char *path_of(int64_t n_epoch)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/epoch-%lld.ckpt", folder, (long long)n_epoch);
+    return path;
+}
+
+static struct job job_of(const char *text)
+{
+    struct job job;
+    cr_assert_eq(job_load_text(text, strlen(text), "job", NULL, 0, &job), STATUS_OK, "%s", status_reason());
+    return job;
+}
+
+#define KARATE "[dataset]\ngenerator = \"karate\"\n"
+
+#define JOB_OF_TEST                                                                                                            \
+    "[dataset]\ngenerator = \"karate\"\n[model]\nhidden = 16\n[partition]\nparts = 2\n[workers]\ncount = 2\n[train]\nepochs "  \
+    "= 50\n"
+
+/* Weights, one moment and the best weights: an optimiser without a second moment. */
+static void save(int64_t n_epoch)
+{
+    static float weights[N_WEIGHT], moment[N_WEIGHT], best[N_WEIGHT], kept[N_KEPT];
+    for (int i = 0; i < N_WEIGHT; i++) {
+        weights[i] = (float)(n_epoch * 100 + i);
+        moment[i] = -weights[i];
+        best[i] = 0.5f * weights[i];
+    }
+    for (int i = 0; i < N_KEPT; i++) {
+        kept[i] = (float)(n_epoch + i);
+    }
+    struct job job = job_of(JOB_OF_TEST);
+    char *text = job_print(&job);
+    struct checkpoint checkpoint = {.job = text, .n_job = strlen(text), .n_weight = N_WEIGHT};
+    checkpoint.state = (struct checkpoint_state){.n_epoch = n_epoch,
+                                                 .best_epoch = n_epoch - 1,
+                                                 .n_stale = 3,
+                                                 .best = {0.5, 0.6, {{0.9, 0.8, 0.7}, {0.3, 0.2, 0.1}}},
+                                                 .last = {0.4, NAN, {{0.9, NAN, NAN}}},
+                                                 .n_metrics_bytes = 1234,
+                                                 .n_guard = 3,
+                                                 .plateau_lr = 0.125,
+                                                 .plateau_best = -2.5,
+                                                 .plateau_n_bad = 2,
+                                                 .patience_best = 0.8,
+                                                 .n_back_off = 2,
+                                                 .guard_epoch = n_epoch - 2,
+                                                 .guard_error = 0.75,
+                                                 .dataset = "fingerprint"};
+    checkpoint.array[CHECKPOINT_ARRAY_WEIGHTS] = weights;
+    checkpoint.array[CHECKPOINT_ARRAY_MOMENT_1] = moment;
+    checkpoint.array[CHECKPOINT_ARRAY_BEST] = best;
+    checkpoint.kept = kept;
+    checkpoint.n_kept = N_KEPT;
+    checkpoint.libraries = (struct library_ranges){.of = {{120103, 120103}, {120602, 120603}}};
+    struct dir dir;
+    cr_assert_eq(dir_open(folder, DIR_LAST_NO_LINK, &dir), STATUS_OK);
+    cr_assert_eq(checkpoint_save(&dir, &checkpoint, -1), STATUS_OK, "%s", status_reason());
+    dir_close(&dir);
+    free(text);
+}
+
+/* The file of checkpoint 7, in 64-byte aligned memory of its own size. */
+static char *bytes_of_checkpoint(size_t *n_out)
+{
+    save(7);
+    FILE *file = fopen(path_of(7), "rb");
+    cr_assert_not_null(file);
+    struct stat stat_of;
+    cr_assert_eq(fstat(fileno(file), &stat_of), 0);
+    *n_out = (size_t)stat_of.st_size;
+    char *bytes = malloc(*n_out);
+    cr_assert_eq(fread(bytes, 1, *n_out, file), *n_out);
+    fclose(file);
+    return bytes;
+}
+
+static void put_file(int64_t n_epoch, const void *bytes, size_t n_bytes)
+{
+    FILE *file = fopen(path_of(n_epoch), "wb");
+    cr_assert_not_null(file);
+    cr_assert_eq(fwrite(bytes, 1, n_bytes, file), n_bytes);
+    fclose(file);
+}
+
+Test(checkpoint, what_was_saved_is_loaded_bit_for_bit)
+{
+    save(12);
+    struct checkpoint read;
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(read.state.n_epoch, 12);
+    cr_assert_eq(read.state.best_epoch, 11);
+    cr_assert_eq(read.state.n_stale, 3);
+    cr_assert_eq(read.state.best.valid_loss, 0.6);
+    cr_assert_eq(read.state.best.of[0].test, 0.7);
+    cr_assert_eq(read.state.best.of[1].valid, 0.2);
+    cr_assert(isnan(read.state.last.of[0].test));
+    cr_assert_eq(read.state.n_metrics_bytes, 1234);
+    cr_assert_eq(read.state.n_guard, 3);
+    cr_assert_eq(read.state.plateau_lr, 0.125);
+    cr_assert_eq(read.state.plateau_best, -2.5);
+    cr_assert_eq(read.state.patience_best, 0.8);
+    cr_assert_eq(read.state.plateau_n_bad, 2);
+    cr_assert_eq(read.state.n_back_off, 2);
+    cr_assert_eq(read.state.guard_epoch, 10);
+    cr_assert_eq(read.state.guard_error, 0.75);
+    cr_assert_str_eq(read.state.dataset, "fingerprint");
+    cr_assert_eq(read.n_weight, N_WEIGHT);
+    for (int i = 0; i < N_WEIGHT; i++) {
+        cr_assert_eq(read.array[CHECKPOINT_ARRAY_WEIGHTS][i], 1200.0f + (float)i);
+        cr_assert_eq(read.array[CHECKPOINT_ARRAY_MOMENT_1][i], -1200.0f - (float)i);
+        cr_assert_eq(read.array[CHECKPOINT_ARRAY_BEST][i], 600.0f + 0.5f * (float)i);
+    }
+    cr_assert_null(read.array[CHECKPOINT_ARRAY_MOMENT_2]);
+    cr_assert_eq(read.libraries.of[LIBRARY_BLAS].least, 120103);
+    cr_assert_eq(read.libraries.of[LIBRARY_BLAS].most, 120103);
+    cr_assert_eq(read.libraries.of[LIBRARY_SPARSE].least, 120602);
+    cr_assert_eq(read.libraries.of[LIBRARY_SPARSE].most, 120603);
+    cr_assert_eq(read.n_kept, N_KEPT);
+    for (int i = 0; i < N_KEPT; i++) {
+        cr_assert_eq(read.kept[i], 12.0f + (float)i);
+    }
+    cr_assert_str_eq(read.warning, "");
+    struct job job = job_of(JOB_OF_TEST);
+    cr_assert_eq(checkpoint_match(&read, &job), STATUS_OK, "%s", status_reason());
+    checkpoint_release(&read);
+}
+
+static bool differs(const struct checkpoint *checkpoint, uint32_t least, uint32_t most, char *said, size_t n)
+{
+    return checkpoint_library_differs(checkpoint, LIBRARY_BLAS, (struct library_range){least, most}, said, n);
+}
+
+Test(checkpoint, another_cublas_or_none_is_told_where_both_are_known)
+{
+    struct checkpoint read = {.libraries = {{{120103, 120103}}}, .path = "x.ckpt"};
+    char said[PATH_MAX + 256] = "";
+    cr_assert(differs(&read, 1, 1, said, sizeof said));
+    cr_assert_str_eq(
+        said, "checkpoint 'x.ckpt' was computed with cuBLAS 12.1.3, it is none here: results have other bits than without "
+              "a stop");
+    cr_assert(differs(&read, 130002, 130002, said, sizeof said));
+    cr_assert_not_null(strstr(said, "it is 13.0.2 here"), "%s", said);
+    cr_assert_not(differs(&read, 120103, 120103, said, sizeof said));
+    cr_assert_not(differs(&read, 0, 0, said, sizeof said));
+    read.libraries.of[LIBRARY_BLAS] = (struct library_range){0, 0};
+    cr_assert_not(differs(&read, 120103, 120103, said, sizeof said));
+}
+
+Test(checkpoint, workers_that_differ_in_a_library_differ_from_those_that_do_not)
+{
+    struct checkpoint read = {.libraries = {{{1, 120103}}}, .path = "x.ckpt"};
+    char said[PATH_MAX + 256] = "";
+    cr_assert(differs(&read, 120103, 120103, said, sizeof said));
+    cr_assert_not_null(strstr(said, "with cuBLAS none to 12.1.3, it is 12.1.3 here"), "%s", said);
+    cr_assert_not(differs(&read, 1, 120103, said, sizeof said));
+    read.libraries.of[LIBRARY_BLAS] = (struct library_range){120103, 120103};
+    cr_assert(differs(&read, 1, 120103, said, sizeof said));
+}
+
+Test(checkpoint, the_last_two_are_kept_and_half_written_ones_removed)
+{
+    char aside[160], other[160];
+    snprintf(aside, sizeof aside, "%s.01234abc.tmp", path_of(3));
+    snprintf(other, sizeof other, "%s/notes.01234abc.tmp", folder);
+    folder_write("notes.01234abc.tmp", "mine");
+    put_file(3, "", 0);
+    cr_assert_eq(rename(path_of(3), aside), 0);
+    save(9);
+    save(10);
+    save(100);
+    cr_assert_neq(access(path_of(9), F_OK), 0);
+    cr_assert_eq(access(path_of(10), F_OK), 0);
+    cr_assert_eq(access(path_of(100), F_OK), 0);
+    cr_assert_neq(access(aside, F_OK), 0);
+    cr_assert_eq(access(other, F_OK), 0, "it is no checkpoint");
+    /* Going on from 10 by another way gives 100 up. */
+    save(11);
+    cr_assert_neq(access(path_of(100), F_OK), 0);
+    cr_assert_eq(access(path_of(10), F_OK), 0);
+}
+
+Test(checkpoint, one_more_is_kept_when_asked_for)
+{
+    for (int64_t n_epoch = 4; n_epoch < 10; n_epoch++) {
+        put_file(n_epoch, "", 0);
+    }
+    struct dir dir;
+    cr_assert_eq(dir_open(folder, DIR_LAST_NO_LINK, &dir), STATUS_OK);
+    checkpoint_prune(&dir, 8, 5);
+    dir_close(&dir);
+    for (int64_t n_epoch = 4; n_epoch < 10; n_epoch++) {
+        bool is_kept = n_epoch == 5 || n_epoch == 7 || n_epoch == 8;
+        cr_assert_eq(access(path_of(n_epoch), F_OK) == 0, is_kept, "%d", (int)n_epoch);
+    }
+}
+
+Test(checkpoint, the_newest_of_at_most_so_many_epochs_is_found)
+{
+    save(7);
+    save(8);
+    struct checkpoint read;
+    cr_assert_eq(checkpoint_load(folder, 7, &read), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(read.state.n_epoch, 7);
+    checkpoint_release(&read);
+    cr_assert_eq(checkpoint_load(folder, 6, &read), STATUS_NO_INPUT);
+    cr_assert(strstr(status_reason(), "holds no checkpoint of at most 6 epochs"), "%s", status_reason());
+}
+
+Test(checkpoint, a_broken_newest_one_is_passed_over_with_a_warning)
+{
+    save(5);
+    save(6);
+    cr_assert_eq(truncate(path_of(6), 200), 0);
+    struct checkpoint read;
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_OK);
+    cr_assert_eq(read.state.n_epoch, 5);
+    cr_assert(strstr(read.warning, "epoch-6.ckpt' is damaged"), "%s", read.warning);
+    checkpoint_release(&read);
+}
+
+Test(checkpoint, no_checkpoint_and_only_broken_ones_are_told_apart)
+{
+    struct checkpoint read;
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_NO_INPUT);
+    cr_assert(strstr(status_reason(), folder), "%s", status_reason());
+    cr_assert_eq(checkpoint_load("/tmp/no/such/folder", INT64_MAX, &read), STATUS_NO_INPUT);
+    put_file(4, "hello", 5);
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "epoch-4.ckpt"), "%s", status_reason());
+    cr_assert_eq(mkdir(path_of(8), 0777), 0);
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "epoch-8.ckpt': not a plain file"), "%s", status_reason());
+}
+
+Test(checkpoint, a_pipe_in_its_place_is_passed_over, .timeout = 60)
+{
+    save(10);
+    cr_assert_eq(mkfifo(path_of(20), 0600), 0);
+    struct checkpoint checkpoint;
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &checkpoint), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(checkpoint.state.n_epoch, 10);
+    cr_assert_not_null(strstr(checkpoint.warning, "epoch-20.ckpt': not a plain file"), "%s", checkpoint.warning);
+    checkpoint_release(&checkpoint);
+}
+
+Test(checkpoint, a_file_cut_anywhere_is_refused)
+{
+    size_t n;
+    char *bytes = bytes_of_checkpoint(&n);
+    struct checkpoint read;
+    cr_assert_eq(checkpoint_decode(bytes, n, "it", &read), STATUS_OK);
+    /* Every length: all section borders, and one byte to each side of them. */
+    for (size_t cut = 0; cut < n; cut++) {
+        char *copy = malloc(cut > 0 ? cut : 1);
+        memcpy(copy, bytes, cut);
+        cr_assert_eq(checkpoint_decode(copy, cut, "it", &read), STATUS_DATA, "%zu bytes", cut);
+        free(copy);
+    }
+    char *longer = calloc(n + 64, 1);
+    memcpy(longer, bytes, n);
+    cr_assert_eq(checkpoint_decode(longer, n + 64, "it", &read), STATUS_DATA);
+    free(longer);
+    free(bytes);
+}
+
+Test(checkpoint, every_single_flipped_bit_is_noticed)
+{
+    size_t n;
+    char *bytes = bytes_of_checkpoint(&n);
+    struct checkpoint read;
+    for (size_t bit = 0; bit < 8 * n; bit++) {
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+        cr_assert_eq(checkpoint_decode(bytes, n, "it", &read), STATUS_DATA, "bit %zu", bit);
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    cr_assert_eq(checkpoint_decode(bytes, n, "it", &read), STATUS_OK);
+    free(bytes);
+}
+
+/* Checkpoint 7 is damaged: the one before it is loaded, and the warning names what is wrong. */
+static void expect_previous(const char *bytes, size_t n_bytes, const char *how, size_t at)
+{
+    struct checkpoint read;
+    put_file(7, bytes, n_bytes);
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_OK, "%s %zu: %s", how, at, status_reason());
+    cr_assert_eq(read.state.n_epoch, 6, "%s %zu", how, at);
+    cr_assert_eq(read.array[CHECKPOINT_ARRAY_WEIGHTS][1], 601.0f, "%s %zu", how, at);
+    cr_assert_not_null(strstr(read.warning, "epoch-7.ckpt'"), "%s %zu: %s", how, at, read.warning);
+    checkpoint_release(&read);
+}
+
+Test(checkpoint, damage_of_any_byte_or_a_cut_at_any_border_goes_back_to_the_previous_one)
+{
+    size_t n;
+    char *bytes = bytes_of_checkpoint(&n);
+    save(6);
+    for (size_t at = 0; at < n; at++) {
+        bytes[at] ^= (char)(1 << at % 8);
+        expect_previous(bytes, n, "flipped byte", at);
+        bytes[at] ^= (char)(1 << at % 8);
+    }
+    for (size_t at = 0; at < n; at += 64) {
+        expect_previous(bytes, at, "cut at", at);
+        expect_previous(bytes, at + 1, "cut at", at + 1);
+        expect_previous(bytes, at + 63, "cut at", at + 63);
+    }
+    free(bytes);
+}
+
+/* A file of version 4 has the same sections, but a shorter state. */
+static char *bytes_of_version_4(size_t *n_io)
+{
+    enum { HEAD = 192, STATE = 256, STATE_NOW = 704, STATE_SIZE_AT = 16, STATE_HASH_AT = 24, HASH_AT = HEAD - 8 };
+    char *bytes = bytes_of_checkpoint(n_io);
+    memmove(bytes + HEAD + STATE, bytes + HEAD + STATE_NOW, *n_io - HEAD - STATE_NOW);
+    *n_io -= STATE_NOW - STATE;
+    /* epochs, stale, the best one · best · last · train_s and 14 fields more, plateau_lr the 13th · partition · dataset */
+    int64_t words[STATE / 8] = {7, 3, 6};
+    const double best[] = {0.5, 0.9, 0.8, 0.7}, plateau_lr = 0.125;
+    memcpy(&words[3], best, sizeof best);
+    words[11 + 4] = 1234;
+    memcpy(&words[11 + 12], &plateau_lr, sizeof plateau_lr);
+    memcpy(&words[27], "fingerprint", sizeof "fingerprint");
+    memcpy(bytes + HEAD, words, STATE);
+    uint64_t size = STATE, hash = XXH3_64bits(bytes + HEAD, STATE);
+    bytes[8] = 4;
+    memcpy(bytes + STATE_SIZE_AT, &size, sizeof size);
+    memcpy(bytes + STATE_HASH_AT, &hash, sizeof hash);
+    hash = XXH3_64bits(bytes, HASH_AT);
+    memcpy(bytes + HASH_AT, &hash, sizeof hash);
+    return bytes;
+}
+
+Test(checkpoint, of_a_version_without_hashes_of_contents_is_read_and_knows_none)
+{
+    const uint64_t now[CHECKPOINT_N_CONTENT] = {1, 2, 3, 4, 5, 6, 7};
+    static const struct dataset dataset;
+    size_t n;
+    char *bytes = bytes_of_version_4(&n);
+    struct checkpoint read;
+    struct job job = job_of(JOB_OF_TEST);
+    cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_OK, "%s", status_reason());
+    cr_assert(read.state.n_epoch == 7 && read.state.n_stale == 3 && read.state.best_epoch == 6);
+    cr_assert(read.state.best.loss == 0.5 && read.state.best.of[0].train == 0.9 && read.state.best.of[0].test == 0.7);
+    cr_assert(read.state.patience_best == 0.8 && isnan(read.state.best.of[1].valid) && read.state.last.of[0].valid == 0.0);
+    cr_assert(read.state.n_metrics_bytes == 1234 && read.state.plateau_lr == 0.125);
+    cr_assert_str_eq(read.state.dataset, "fingerprint");
+    cr_assert(!checkpoint_knows_contents(&read.state) && read.n_weight == N_WEIGHT && read.n_kept == N_KEPT);
+    cr_assert_eq(checkpoint_match(&read, &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(contents_match(&read, &job, &dataset, now), STATUS_OK, "%s", status_reason());
+    free(bytes);
+}
+
+Test(checkpoint, contents_that_differ_are_named_by_their_file)
+{
+    static const char *const words[] = {"'data/labels.npy' has other labels than checkpoint 'x.ckpt' was made with",
+                                        "'the/folder' has other features",
+                                        "'the/folder' has other training nodes",
+                                        "'the/folder' has other validation nodes",
+                                        "'the/folder' has other test nodes",
+                                        "'the/folder' has other class weights",
+                                        "'first.safetensors' has other weights"};
+    static struct dataset dataset = {.file = {[DATASET_CONTENT_LABELS] = "data/labels.npy"}};
+    struct job job = job_of("[dataset]\npath = \"the/folder\"\n[model]\ninit = \"first.safetensors\"\n");
+    for (int i = 0; i < CHECKPOINT_N_CONTENT; i++) {
+        struct checkpoint then = {.state = {.content = {1, 2, 3, 4, 5, 6, 7}}, .path = "x.ckpt"};
+        uint64_t now[CHECKPOINT_N_CONTENT] = {1, 2, 3, 4, 5, 6, 7};
+        cr_assert_eq(contents_match(&then, &job, &dataset, now), STATUS_OK);
+        now[i] = 9;
+        cr_assert_eq(contents_match(&then, &job, &dataset, now), STATUS_DATA);
+        cr_assert(strstr(status_reason(), words[i]) != NULL, "'%s' is not in: %s", words[i], status_reason());
+        now[i] = 0;
+        bool needs = i != CHECKPOINT_CONTENT_INIT;
+        cr_assert_eq(contents_match(&then, &job, &dataset, now) != STATUS_OK, needs, "%d: a resume reads no first weights", i);
+    }
+}
+
+Test(checkpoint, damage_is_named_by_file_and_section)
+{
+    size_t n;
+    char *bytes = bytes_of_checkpoint(&n);
+    struct checkpoint read;
+    bytes[n - 64] ^= 1;
+    cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
+    cr_assert(strstr(status_reason(), "'the/file'") && strstr(status_reason(), "kept payloads") &&
+                  strstr(status_reason(), "checksum"),
+              "%s", status_reason());
+    bytes[8] = 9;
+    cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
+    cr_assert(strstr(status_reason(),
+                     "version 9, expected 5, that of trainerd " TRAINERD_VERSION ": resume it with the trainerd that wrote it"),
+              "%s", status_reason());
+    free(bytes);
+}
+
+/* The state of checkpoint 7 with one number changed and its checksums made anew. */
+static void expect_damaged(size_t at, uint64_t bits, const char *reason)
+{
+    size_t n;
+    char *bytes = bytes_of_checkpoint(&n);
+    struct checkpoint read;
+    memcpy(bytes + 192 + at, &bits, sizeof bits);
+    uint64_t hash = XXH3_64bits(bytes + 192, sizeof(struct checkpoint_state));
+    memcpy(bytes + 24, &hash, sizeof hash);
+    hash = XXH3_64bits(bytes, 184);
+    memcpy(bytes + 184, &hash, sizeof hash);
+    cr_assert_eq(checkpoint_decode(bytes, n, "it", &read), STATUS_DATA, "%s", reason);
+    cr_assert_not_null(strstr(status_reason(), reason), "%s", status_reason());
+    free(bytes);
+}
+
+#define EXPECT_DAMAGED(field, bits, is)                                                                                        \
+    expect_damaged(offsetof(struct checkpoint_state, field), bits, "state: " #field " is " is)
+
+Test(checkpoint, a_number_that_no_job_has_is_named_by_its_field)
+{
+    const uint64_t infinite = 0x7ff0000000000000u, undefined = 0x7ff8000000000000u;
+    EXPECT_DAMAGED(plateau_lr, infinite, "inf, expected a finite number from 0 on");
+    EXPECT_DAMAGED(plateau_lr, undefined, "nan, expected a finite number");
+    EXPECT_DAMAGED(train_s, infinite, "inf, expected a finite number");
+    EXPECT_DAMAGED(n_epoch, UINT64_MAX, "-1, expected 0 to 4294967295");
+    EXPECT_DAMAGED(best_epoch, 7, "7, expected -1 to 6");
+    EXPECT_DAMAGED(n_stale, 8, "8, expected 0 to 7");
+    EXPECT_DAMAGED(n_sent, INT64_MAX, "9223372036854775807, expected 0 to 4611686018427387903");
+    EXPECT_DAMAGED(n_rollback, 1001, "1001, expected 0 to 1000");
+    EXPECT_DAMAGED(n_back_off, 4, "4, expected 0 to 3");
+    EXPECT_DAMAGED(plateau_n_bad, 8, "8, expected 0 to 7");
+}
+
+Test(checkpoint, a_rate_that_is_not_the_jobs_times_at_most_1_is_named_by_its_fields)
+{
+    struct job job = job_of(KARATE
+                            "[partition]\nparts = 2\n[train]\nepochs = 50\nlr = 0.25\nlr_schedule = \"reduce_on_plateau\"\n");
+    char *text = job_print(&job);
+    struct checkpoint checkpoint = {
+        .job = text, .n_job = strlen(text), .state = {.n_epoch = 20, .plateau_lr = 0.25}, .path = "it"};
+    cr_assert_eq(checkpoint_match(&checkpoint, &job), STATUS_OK, "%s", status_reason());
+    checkpoint.state.plateau_lr = 1e308; /* the factor is infinite */
+    cr_assert_eq(checkpoint_match(&checkpoint, &job), STATUS_DATA);
+    cr_assert_not_null(strstr(status_reason(), "checkpoint 'it' is damaged: state: plateau_lr is 1e+308"), "%s",
+                       status_reason());
+    checkpoint.state.plateau_lr = 1e-300;
+    checkpoint.state.n_rollback = 1000;
+    cr_assert_eq(checkpoint_match(&checkpoint, &job), STATUS_DATA);
+    cr_assert_not_null(strstr(status_reason(), "n_rollback 1000"), "%s", status_reason());
+    free(text);
+}
+
+static void expect_match(const char *text, enum status wanted, const char *word)
+{
+    save(20);
+    struct checkpoint read;
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_OK);
+    struct job job = job_of(text);
+    cr_assert_eq(checkpoint_match(&read, &job), wanted, "%s: %s", text, status_reason());
+    cr_assert(wanted == STATUS_OK || strstr(status_reason(), word), "%s in: %s", word, status_reason());
+    checkpoint_release(&read);
+}
+
+Test(checkpoint, another_job_is_refused_with_the_key_and_both_values)
+{
+    expect_match(KARATE "[model]\nhidden = 32\n[workers]\ncount = 2\n", STATUS_CONFIG, "model.hidden is 32");
+    expect_match(KARATE "[model]\nhidden = 32\n[workers]\ncount = 2\n", STATUS_CONFIG, "it is 16");
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nlr = 0.5\n", STATUS_CONFIG, "train.lr is 0.5");
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nseed = 2\n", STATUS_CONFIG, "train.seed");
+    expect_match("[dataset]\npath = \"x\"\n[model]\nhidden = 16\n[workers]\ncount = 2\n", STATUS_CONFIG, "dataset.");
+    expect_match(KARATE "[model]\nhidden = 16\n[partition]\nparts = 4\n", STATUS_CONFIG, "partition.parts is 4");
+}
+
+Test(checkpoint, a_job_without_parts_goes_on_with_the_checkpoints)
+{
+    save(20);
+    struct checkpoint read;
+    cr_assert_eq(checkpoint_load(folder, INT64_MAX, &read), STATUS_OK);
+    struct job job = job_of(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n");
+    cr_assert_eq(checkpoint_match(&read, &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job.partition.parts, 2);
+    checkpoint_release(&read);
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 4\n", STATUS_CONFIG,
+                 "workers.count = 4 is more than the 2 parts of checkpoint");
+}
+
+Test(checkpoint, workers_exchange_output_and_more_epochs_may_change)
+{
+    expect_match("name = \"other\"\n" KARATE "[model]\nhidden = 16\n[partition]\nparts = 2\n[workers]\ncount = 1\nthreads = 3\n"
+                 "[exchange]\nschedule = \"halo\"\n[output]\ndir = \"elsewhere\"\n[train]\nepochs = 90\ncheckpoint_every = 7\n",
+                 STATUS_OK, NULL);
+}
+
+Test(checkpoint, fewer_epochs_than_are_done_are_refused)
+{
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nepochs = 19\n", STATUS_CONFIG, "20 epochs done");
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nepochs = 20\n", STATUS_OK, NULL);
+}
+
+Test(checkpoint, a_rate_that_stretches_to_the_last_epoch_fixes_their_number)
+{
+    struct job then = job_of(KARATE "[partition]\nparts = 2\n[train]\nepochs = 50\nlr_schedule = \"cosine\"\n");
+    char *text = job_print(&then);
+    struct checkpoint checkpoint = {.job = text, .n_job = strlen(text), .state.n_epoch = 20, .path = "it"};
+    cr_assert_eq(checkpoint_match(&checkpoint, &then), STATUS_OK);
+    struct job now = then;
+    now.train.epochs = 60;
+    cr_assert_eq(checkpoint_match(&checkpoint, &now), STATUS_CONFIG);
+    cr_assert(strstr(status_reason(), "train.epochs is 60"), "%s", status_reason());
+    free(text);
+}

@@ -1,0 +1,189 @@
+#include "trainerd/coordinator/folder/progress.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *text;
+static size_t n_text;
+
+/* What `file` has got so far. */
+static const char *seen(FILE *file)
+{
+    fflush(file);
+    return text;
+}
+
+static int count(const char *in, const char *word)
+{
+    int n = 0;
+    for (const char *at = strstr(in, word); at != NULL; at = strstr(at + 1, word)) {
+        n++;
+    }
+    return n;
+}
+
+static struct progress_epoch epoch_of(int64_t n_done, bool is_evaluated)
+{
+    double known = is_evaluated ? 0.815 : NAN;
+    return (struct progress_epoch){.n_done = n_done,
+                                   .is_evaluated = is_evaluated,
+                                   .loss = 0.5,
+                                   .train = known,
+                                   .valid = known,
+                                   .test = known,
+                                   .epoch_s = 0.02,
+                                   .n_bytes = 1500000};
+}
+
+Test(progress, durations_bytes_and_fractions_are_written_for_people)
+{
+    char out[PROGRESS_TEXT_BYTES];
+    const struct {
+        double seconds;
+        const char *wanted;
+    } durations[] = {{0.0012, "0.0012 s"}, {0.25, "0.250 s"},   {3.14, "3.1 s"},
+                     {60, "60 s"},         {200, "3 min 20 s"}, {7500, "2 h 5 min"}};
+    for (size_t i = 0; i < sizeof durations / sizeof *durations; i++) {
+        progress_duration(durations[i].seconds, out);
+        cr_assert_str_eq(out, durations[i].wanted);
+    }
+    const struct {
+        double n;
+        const char *wanted;
+    } sizes[] = {{0, "0 B"}, {640, "640 B"}, {1500000, "1.5 MB"}, {999600, "1.0 MB"}, {123e9, "123 GB"}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        progress_bytes(sizes[i].n, out);
+        cr_assert_str_eq(out, sizes[i].wanted);
+    }
+    progress_metric(&(struct progress){.n_epoch = 1}, 0.815, out);
+    cr_assert_str_eq(out, "81.50 %");
+    progress_metric(&(struct progress){.n_epoch = 1}, NAN, out);
+    cr_assert_str_eq(out, "-");
+}
+
+Test(progress, a_name_in_a_message_cannot_write_to_the_terminal)
+{
+    FILE *file = open_memstream(&text, &n_text);
+    struct progress progress;
+    progress_init(&progress, file, false);
+    progress_print(&progress, "loaded %s", "caf\xc3\xa9\x1b[2J\n\xff");
+    cr_assert_str_eq(seen(file), "loaded caf\xc3\xa9\\x1b[2J\\x0a\\xff\n");
+    fclose(file);
+    free(text);
+}
+
+Test(progress, without_a_terminal_each_evaluation_is_one_plain_line)
+{
+    FILE *file = open_memstream(&text, &n_text);
+    struct progress progress;
+    progress_init(&progress, file, false);
+    progress_print(&progress, "loaded %d nodes", 34);
+    progress_begin(&progress, 0, 10, 5, 0.0);
+    for (int64_t i = 1; i <= 10; i++) {
+        struct progress_epoch epoch = epoch_of(i, i % 5 == 0);
+        progress_epoch(&progress, &epoch, 0.5 * (double)i);
+    }
+    progress_end(&progress);
+    cr_assert_str_eq(seen(file),
+                     "loaded 34 nodes\n"
+                     "epoch 5/10  loss 0.5  2.5 s left  train 81.5 %  valid 81.5 %  test 81.5 %  0.020 s/epoch  1.5 MB/epoch\n"
+                     "epoch 10/10  loss 0.5  train 81.5 %  valid 81.5 %  test 81.5 %  0.020 s/epoch  1.5 MB/epoch\n");
+    fclose(file);
+}
+
+Test(progress, metrics_have_their_names_and_others_their_validation)
+{
+    FILE *file = open_memstream(&text, &n_text);
+    struct progress progress;
+    progress_init(&progress, file, false);
+    progress.n_metric = 2;
+    progress.metric[0] = "roc_auc";
+    progress.metric[1] = "accuracy";
+    progress_begin(&progress, 0, 2, 1, 0.0);
+    struct progress_epoch epoch = epoch_of(1, true);
+    epoch.n_bytes = 0;
+    epoch.train = NAN;
+    epoch.valid_of[1] = 0.25;
+    progress_epoch(&progress, &epoch, 1.0);
+    progress_end(&progress);
+    cr_assert_str_eq(seen(file), "epoch 1/2  loss 0.5  1.0 s left  roc_auc: valid 81.5 %  test 81.5 %  accuracy: valid 25.0 %  "
+                                 "0.020 s/epoch\n");
+    fclose(file);
+}
+
+Test(progress, ten_thousand_quick_evaluations_are_about_a_hundred_lines)
+{
+    FILE *file = open_memstream(&text, &n_text);
+    struct progress progress;
+    progress_init(&progress, file, false);
+    progress_begin(&progress, 0, 10000, 1, 0.0);
+    for (int64_t i = 1; i <= 10000; i++) {
+        struct progress_epoch epoch = epoch_of(i, true);
+        progress_epoch(&progress, &epoch, 0.001 * (double)i);
+    }
+    int n = count(seen(file), "\n");
+    cr_assert(n >= 100 && n <= 102, "%d lines", n);
+    cr_assert_eq(count(text, "epoch 1/10000 "), 1);
+    cr_assert_eq(count(text, "epoch 10000/10000 "), 1);
+    fclose(file);
+}
+
+Test(progress, slow_evaluations_are_all_shown)
+{
+    FILE *file = open_memstream(&text, &n_text);
+    struct progress progress;
+    progress_init(&progress, file, false);
+    progress_begin(&progress, 0, 1000, 1, 0.0);
+    for (int64_t i = 1; i <= 50; i++) {
+        struct progress_epoch epoch = epoch_of(i, true);
+        progress_epoch(&progress, &epoch, 30.0 * (double)i);
+    }
+    cr_assert_eq(count(seen(file), "\n"), 50);
+    fclose(file);
+}
+
+Test(progress, a_live_line_is_redrawn_ten_times_a_second_at_most_and_cleared)
+{
+    FILE *file = tmpfile();
+    struct progress progress;
+    progress_init(&progress, file, true);
+    progress_begin(&progress, 0, 1000000, 1, 0.0);
+    for (int64_t i = 1; i <= 1000; i++) {
+        struct progress_epoch epoch = epoch_of(i, true);
+        progress_epoch(&progress, &epoch, 0.001 * (double)i);
+    }
+    progress_print(&progress, "done");
+    progress_end(&progress);
+    static char bytes[8192];
+    rewind(file);
+    size_t n = fread(bytes, 1, sizeof bytes - 1, file);
+    cr_assert_gt(n, 0);
+    int n_drawn = count(bytes, "\repoch ");
+    cr_assert(n_drawn >= 9 && n_drawn <= 11, "%d times", n_drawn);
+    cr_assert_eq(count(bytes, "\n"), 1);
+    cr_assert(strstr(bytes, "\x1b[K\r\x1b[Kdone\n"), "the line is gone before other words come");
+    /* No window behind a plain file: 79 columns. */
+    char *line = strtok(bytes, "\r");
+    for (int i = 0; i < n_drawn; i++, line = strtok(NULL, "\r")) {
+        cr_assert_leq(strlen(line) - strlen("\x1b[K"), 79, "%s", line);
+        cr_assert(strstr(line, "valid 81.5 %"), "%s", line);
+        cr_assert(i == n_drawn - 1 || strstr(line, " left  "), "%s", line);
+    }
+    fclose(file);
+}
+
+Test(progress, a_live_line_between_evaluations_keeps_the_last_metrics)
+{
+    FILE *file = open_memstream(&text, &n_text);
+    struct progress progress;
+    progress_init(&progress, file, false);
+    progress_begin(&progress, 0, 4, 1, 0.0);
+    struct progress_epoch first = epoch_of(1, true), second = epoch_of(2, false);
+    progress_epoch(&progress, &first, 1.0);
+    progress_epoch(&progress, &second, 2.0);
+    cr_assert_eq(progress.last.n_done, 2);
+    cr_assert_eq(progress.last.valid, 0.815);
+    fclose(file);
+}

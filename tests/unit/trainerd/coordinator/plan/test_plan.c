@@ -1,0 +1,239 @@
+#include "trainerd/coordinator/plan/plan_steps.h"
+
+#include "worker/plan/liveness.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct job job_of(enum job_launcher launcher, int64_t limit)
+{
+    struct job job;
+    job_defaults(&job);
+    job.workers.launcher = launcher;
+    job.memory.limit = limit;
+    return job;
+}
+
+Test(plan, workers_that_share_this_machine_are_held_against_its_memory_together)
+{
+    int64_t half = memory_machine() / 2 - 3 * MEMORY_PROCESS_FLOOR / 2;
+    struct plan_worker workers[3] = {{.total = half}, {.total = half}, {.total = half}};
+    struct plan plan = {.n_worker = 2, .worker = workers};
+    struct job job = job_of(JOB_LAUNCHER_LOCAL, 0), manual = job_of(JOB_LAUNCHER_MANUAL, 0);
+    cr_assert_eq(plan_check_limit(&plan, &job), STATUS_OK);
+    plan.coordinator = 2;
+    cr_assert_eq(plan_check_limit(&plan, &job), STATUS_NOMEM, "the coordinator is one of the processes");
+    plan.n_worker = 3;
+    char needs[128];
+    snprintf(needs, sizeof needs, "needs %lld bytes by plan, with workers.count = 3 on one machine, more than %s of %lld",
+             (long long)(3 * half + 4 * MEMORY_PROCESS_FLOOR + 2), memory_machine_name(), (long long)memory_machine());
+    cr_assert_eq(plan_check_limit(&plan, &job), STATUS_NOMEM);
+    cr_assert_not_null(strstr(status_reason(), needs), "%s", status_reason());
+    cr_assert_eq(plan_check_limit(&plan, &manual), STATUS_OK);
+}
+
+Test(plan, each_worker_is_held_against_a_limit_that_is_given)
+{
+    struct plan_worker workers[3] = {{.total = 100}, {.total = 101}, {.total = 7}};
+    struct plan plan = {.n_worker = 3, .worker = workers};
+    struct job job = job_of(JOB_LAUNCHER_MANUAL, 101);
+    cr_assert_eq(plan_check_limit(&plan, &job), STATUS_OK);
+    job.memory.limit = 100;
+    cr_assert_eq(plan_check_limit(&plan, &job), STATUS_NOMEM);
+    cr_assert_not_null(strstr(status_reason(), "worker 1 needs 101 bytes, memory.limit is 100"), "%s", status_reason());
+}
+
+/* --- steps --- */
+
+/* A small job on two workers of two parts each, planned with its steps. */
+struct world {
+    struct job job;
+    struct dataset dataset;
+    struct partition partition;
+    struct partition_quality quality;
+    struct program program;
+    struct prune prune;
+    struct part_sizes *sizes;
+    struct plan_input input;
+    struct plan plan;
+};
+
+static const int32_t ranks[] = {0, 0, 1, 1};
+
+#define OK(call) cr_assert_eq(call, STATUS_OK, "%s", status_reason())
+
+static void world_open(struct world *w, const char *model)
+{
+    char text[512];
+    *w = (struct world){.prune = {0}};
+    snprintf(text, sizeof text,
+             "[dataset]\ngenerator = \"sbm\"\nnodes = 400\ndegree = 3\n[partition]\nparts = 4\nmethod = \"block\"\n"
+             "cache = \"off\"\n[workers]\ncount = 2\n[model]\n%s\n",
+             model);
+    OK(job_load_text(text, strlen(text), "test", NULL, 0, &w->job));
+    OK(dataset_load(&w->job, &w->dataset));
+    const struct program_input input = {.n_feature = w->dataset.n_feature, .n_class = w->dataset.n_class};
+    OK(program_build(&w->job, &input, &w->program));
+    OK(partition_build(&w->dataset, &w->job, &w->partition));
+    OK(prune_build(&w->job, &w->dataset, &w->program, &w->partition, &w->prune));
+    OK(partition_measure(&w->dataset, &w->partition, &w->quality));
+    OK(part_sizes_build(&w->dataset, &w->partition, &w->sizes));
+    w->input = (struct plan_input){.job = &w->job,
+                                   .dataset = &w->dataset,
+                                   .n_part = 4,
+                                   .quality = &w->quality,
+                                   .sizes = w->sizes,
+                                   .program = &w->program,
+                                   .prune = &w->prune,
+                                   .rank_of_part = ranks,
+                                   .steps = true};
+    OK(plan_build(&w->input, &w->plan));
+}
+
+static void world_close(struct world *w)
+{
+    plan_release(&w->plan);
+    part_sizes_release(w->sizes, 4);
+    partition_release(&w->partition);
+    program_release(&w->program);
+    dataset_release(&w->dataset);
+}
+
+/* Rank 0's memory plan, made from the same sizes. */
+static void memory_plan_of(const struct world *w, struct memory_plan *out)
+{
+    static const uint32_t rank_of_part[] = {0, 0, 1, 1};
+    struct memory_plan_part own[2];
+    const struct device_ops *ops;
+    OK(device_find("auto", &ops));
+    for (int32_t part = 0; part < 2; part++) {
+        const struct part_sizes *sizes = &w->sizes[part];
+        own[part] = (struct memory_plan_part){.n_own = sizes->n_own,
+                                              .n_edge = sizes->n_edge,
+                                              .n_bytes = sizes->n_bytes,
+                                              .implied_loops = w->dataset.loops == DATASET_LOOPS_IMPLICIT,
+                                              .weighted = w->dataset.weighted,
+                                              .halo = &sizes->halo};
+    }
+    const struct memory_plan_input input = {.job = &w->job,
+                                            .program = &w->program,
+                                            .ops = ops,
+                                            .n_part = 4,
+                                            .rank_of_part = rank_of_part,
+                                            .n_rank = 2,
+                                            .n_own_part = 2,
+                                            .own = own};
+    memory_plan_build(&input, out);
+}
+
+static const char *const models[] = {
+    "kind = \"gcn\"\nlayers = 2\nhidden = 16",
+    "kind = \"gat\"\nlayers = 3\nhidden = 4\nheads = 2\ndropout = 0.5\n[memory]\nrecompute = \"always\"",
+    "kind = \"gin\"\nlayers = 2\nhidden = 16\nnorm = \"batch\"\n[memory]\nrecompute = \"never\"",
+};
+
+/* Is this step in a fused chain that begins before it? */
+static bool is_fused(const struct step_list *list, int step)
+{
+    bool fused = false;
+    for (int s = 0; s < step; s++) {
+        fused = fused || s + list->step[s].n_chain > step;
+    }
+    return fused;
+}
+
+Test(plan, its_steps_are_those_of_the_memory_plan_with_its_bytes)
+{
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        struct world w;
+        struct memory_plan memory;
+        world_open(&w, models[m]);
+        memory_plan_of(&w, &memory);
+        const struct plan_worker *worker = &w.plan.worker[0];
+        int n_static = memory.steps.phase[STEP_PHASE_STATIC].n_step;
+        cr_expect_eq(worker->n_step, n_static + memory.steps.phase[STEP_PHASE_TRAIN].n_step);
+        int64_t *alive = calloc((size_t)memory.steps.n_time, sizeof *alive), n_received = 0;
+        cr_expect_eq(worker->step[worker->peak].n_alive, liveness_load(&w.program, &memory, alive));
+        cr_expect_eq(worker->n_arena, memory.n_arena_bytes);
+        for (int s = 0; s < worker->n_step; s++) {
+            const struct plan_step *step = &worker->step[s];
+            cr_expect_eq(step->n_alive, alive[s]);
+            cr_expect_eq(step->is_static, s < n_static);
+            cr_expect_eq(step->is_fused, is_fused(&memory.steps.phase[STEP_PHASE_TRAIN], s - n_static));
+            cr_expect_leq(step->n_workspace, step->n_alive);
+            n_received += step->is_static ? 0 : step->n_received;
+        }
+        cr_expect_eq(n_received, memory.n_wire_bytes);
+        free(alive);
+        memory_plan_release(&memory);
+        world_close(&w);
+    }
+}
+
+Test(plan, without_recomputed_ops_its_steps_are_the_lowered_ones)
+{
+    struct world w;
+    struct step_lists lists;
+    world_open(&w, models[2]);
+    step_lists_lower(&w.program, &lists);
+    for (int32_t rank = 0; rank < 2; rank++) {
+        cr_expect_eq(w.plan.worker[rank].n_step, lists.phase[STEP_PHASE_STATIC].n_step + lists.phase[STEP_PHASE_TRAIN].n_step);
+    }
+    step_lists_release(&lists);
+    world_close(&w);
+}
+
+Test(plan, steps_are_printed_one_a_line_with_one_peak)
+{
+    struct world w;
+    char *text = NULL;
+    size_t n;
+    world_open(&w, models[1]);
+    FILE *file = open_memstream(&text, &n);
+    plan_steps_print(&w.plan, file);
+    fclose(file);
+    int32_t most = w.plan.worker[1].total > w.plan.worker[0].total ? 1 : 0;
+    const struct plan_worker *worker = &w.plan.worker[most];
+    int n_line = 0, n_peak = 0;
+    char *rest = text, title[64], number[16];
+    snprintf(title, sizeof title, "steps of worker %d,", (int)most);
+    cr_expect_not_null(strstr(text, title), "%s", text);
+    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        snprintf(number, sizeof number, "%6d ", n_line);
+        if (strncmp(line, number, strlen(number)) == 0) {
+            cr_expect_not_null(strstr(line, worker->step[n_line].text), "%s", line);
+            bool peak = strstr(line, "<- peak") != NULL;
+            cr_expect_eq(peak, n_line == worker->peak, "%s", line);
+            n_peak += peak;
+            n_line++;
+        }
+    }
+    cr_expect_eq(n_line, worker->n_step);
+    cr_expect_eq(n_peak, 1);
+    free(text);
+    world_close(&w);
+}
+
+Test(plan, steps_in_json_are_every_workers)
+{
+    struct world w;
+    world_open(&w, models[0]);
+    for (int32_t rank = 0; rank < 2; rank++) {
+        const struct plan_worker *worker = &w.plan.worker[rank];
+        json_t *all = plan_steps_json(worker);
+        cr_assert_eq(json_array_size(all), (size_t)worker->n_step);
+        for (int s = 0; s < worker->n_step; s++) {
+            const json_t *one = json_array_get(all, (size_t)s);
+            cr_expect_eq(json_integer_value(json_object_get(one, "step")), s);
+            cr_expect_str_eq(json_string_value(json_object_get(one, "what")), worker->step[s].text);
+            cr_expect_eq(json_integer_value(json_object_get(one, "alive")), worker->step[s].n_alive);
+            cr_expect_eq(json_integer_value(json_object_get(one, "rows")), worker->step[s].n_row);
+            cr_expect_eq(json_is_true(json_object_get(one, "fused")), worker->step[s].is_fused);
+            cr_expect_eq(json_integer_value(json_object_get(one, "received")), worker->step[s].n_received);
+            cr_expect_eq(json_is_true(json_object_get(one, "peak")), s == worker->peak);
+        }
+        json_decref(all);
+    }
+    world_close(&w);
+}

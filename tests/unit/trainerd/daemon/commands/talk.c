@@ -1,0 +1,156 @@
+#include "tests/unit/trainerd/daemon/commands/talk.h"
+
+#include "tests/support/process/folder.h"
+
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct server *server;
+static struct commands *commands;
+struct jobs *jobs;
+struct jobs_options talk_jobs = {.gpus = &gpus};
+struct supervisor supervisor;
+struct client client;
+struct gpus gpus = {.n = 2,
+                    .gpu = {{.number = 0, .n_bytes = 1000, .name = "H100", .uuid = "GPU-a", .visible = "GPU-a"},
+                            {.number = 3, .n_bytes = -1, .visible = "3"}}};
+
+static uint64_t now_ns(void)
+{
+    return supervisor.clock_ns += supervisor.clock_step_ns;
+}
+
+struct commands_options talk_options = {.max_restarts = 3};
+
+void talk_begin(void)
+{
+    folder_make();
+    cr_assert_eq(chmod(folder, 0755), 0);
+    cr_assert_eq(uv_loop_init(&loop), 0);
+    cr_assert_eq(mkdir(folder_path("state"), 0700), 0);
+    cr_assert_eq(jobs_open(folder_path("state"), &talk_jobs, &jobs), STATUS_OK, "%s", status_reason());
+    supervisor.jobs = jobs;
+    cr_assert_eq(commands_open(&loop, jobs, &supervisor, &talk_options, &commands), STATUS_OK);
+    char address[128];
+    snprintf(address, sizeof address, "unix:%s/socket", folder);
+    struct server_options options = {.address = address,
+                                     .n_most_connection = 100,
+                                     .n_most_of_uid = 50,
+                                     .n_most_frame = 1u << 21,
+                                     .n_most_unread = 1u << 20,
+                                     .hello_s = 100,
+                                     .idle_s = 100,
+                                     .now_ns = now_ns};
+    struct server_handler handler = commands_handler(commands);
+    cr_assert_eq(server_open(&loop, &options, &handler, &server), STATUS_OK, "%s", status_reason());
+    client_open(&client, server_address(server));
+}
+
+void talk_end(void)
+{
+    client_close(&client);
+    server_close(server);
+    commands_close(commands);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    cr_assert_eq(uv_loop_close(&loop), 0);
+    jobs_close(jobs);
+    folder_remove();
+}
+
+json_t *answer_of(struct client *from)
+{
+    const char *line = client_line(from);
+    json_t *answer = line == NULL ? NULL : json_loads(line, 0, NULL);
+    cr_assert_not_null(answer, "%s", line != NULL ? line : "no answer");
+    return answer;
+}
+
+json_t *ask_by(struct client *from, const char *request)
+{
+    client_send(from, request);
+    client_send(from, "\n");
+    return answer_of(from);
+}
+
+json_t *ask(const char *request)
+{
+    return ask_by(&client, request);
+}
+
+void expect_failure(json_t *answer, int exit_code, const char *part)
+{
+    const char *error = json_string_value(json_object_get(answer, "error"));
+    cr_assert(json_is_false(json_object_get(answer, "ok")), "%s", json_dumps(answer, 0));
+    cr_assert(error != NULL && strstr(error, part) != NULL, "'%s' is not in: %s", part, error != NULL ? error : "-");
+    cr_assert_eq(json_integer_value(json_object_get(answer, "exit_code")), exit_code);
+    json_decref(answer);
+}
+
+int64_t number(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+const char *text(const json_t *object, const char *key)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+    return value != NULL ? value : "";
+}
+
+void expect_ok(json_t *answer)
+{
+    cr_assert(json_is_true(json_object_get(answer, "ok")), "%s", text(answer, "error"));
+}
+
+int64_t submit(const char *request)
+{
+    json_t *answer = ask(request);
+    expect_ok(answer);
+    int64_t id = number(answer, "job");
+    json_decref(answer);
+    return id;
+}
+
+bool other_user_open(struct client *other_user)
+{
+    if (geteuid() != 0) {
+        return false;
+    }
+    cr_assert_eq(seteuid(STRANGER), 0);
+    client_open(other_user, server_address(server));
+    cr_assert_eq(seteuid(0), 0);
+    return true;
+}
+
+void job_become(int64_t id, enum job_state state)
+{
+    struct job_record record = *jobs_get(jobs, id);
+    record.state = state;
+    record.reason = JOB_REASON_NONE;
+    record.attempt = 1;
+    record.pid = state == JOB_STATE_RUNNING ? 4711 : 0;
+    cr_assert_eq(jobs_change(jobs, &record), STATUS_OK, "%s", status_reason());
+}
+
+void job_epochs(int64_t id, int64_t n)
+{
+    struct job_progress progress = jobs_get(jobs, id)->progress;
+    progress.epoch = n;
+    jobs_progress(jobs, id, &progress, 0);
+}
+
+void job_write(int64_t id, const char *name, const char *words)
+{
+    char path[PATH_MAX + 64];
+    jobs_folder(jobs, id, path);
+    mkdir(path, 0700);
+    strcat(strcat(path, "/"), name);
+    FILE *file = fopen(path, "a");
+    cr_assert_not_null(file, "%s", path);
+    fputs(words, file);
+    fclose(file);
+}

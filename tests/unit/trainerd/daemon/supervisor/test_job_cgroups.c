@@ -1,0 +1,300 @@
+/* Control groups of jobs: of version 1 and 2 on this machine, as far as it has them, and of version 2 with controllers on a folder that is laid out as one. */
+#include "trainerd/daemon/supervisor/job_cgroups.h"
+
+#include "protocol/base/clock.h"
+#include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STORE "0123456789abcdef0123456789abcdef"
+
+TestSuite(job_cgroups, .init = folder_make, .fini = folder_remove, .timeout = 600);
+
+/* --- on this machine --- */
+
+static struct job_cgroups groups;
+static char name[JOB_CGROUPS_NAME_BYTES];
+
+/* Groups below ours, of the version that this machine has, or the test is skipped. Each process has a store of its own: tests run beside each other. */
+static void need_groups(void)
+{
+    char store[33];
+    snprintf(store, sizeof store, "%032x", (unsigned)getpid());
+    bool is_first = access("/sys/fs/cgroup/memory", W_OK) == 0 && access("/sys/fs/cgroup/freezer", W_OK) == 0;
+    enum status status = job_cgroups_open("", "cgroup", true, store, &groups);
+    if (status != STATUS_OK && !is_first) {
+        cr_skip_test("needs root and control groups whose memory can be limited");
+    }
+    cr_assert_eq(status, STATUS_OK, "%s", status_reason());
+    cr_assert_eq(groups.kind, is_first ? JOB_CGROUPS_FIRST : JOB_CGROUPS_SECOND);
+    job_cgroup_name(&groups, 7, 2, name);
+}
+
+/* A process that waits for a byte before it runs `then`, in a group. */
+static pid_t member(int64_t memory, void (*then)(void), int *gate_out)
+{
+    int ends[2];
+    char byte;
+    cr_assert_eq(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[1]);
+        if (read(ends[0], &byte, 1) == 1) {
+            then();
+        }
+        _exit(0);
+    }
+    close(ends[0]);
+    *gate_out = ends[1];
+    cr_assert_eq(job_cgroup_begin(&groups, name, memory, 3, pid), STATUS_OK, "%s", status_reason());
+    return pid;
+}
+
+static void end_all(void)
+{
+    double since_s = clock_s();
+    while (job_cgroup_kill(&groups, name) || !job_cgroup_remove(&groups, name)) {
+        waitpid(-1, NULL, WNOHANG);
+        cr_assert(patience_left(since_s), "%s is not removed", name);
+    }
+}
+
+static void expect_killed(pid_t pid)
+{
+    int how = 0;
+    cr_assert_eq(waitpid(pid, &how, 0), pid);
+    cr_assert(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL, "%d", how);
+}
+
+static void take_too_much(void)
+{
+    size_t n = 64 << 20;
+    char *all = malloc(n);
+    for (size_t i = 0; i < n; i += 4096) {
+        ((volatile char *)all)[i] = 1;
+    }
+    _exit(0);
+}
+
+Test(job_cgroups, a_process_that_takes_more_than_its_group_may_have_is_killed_and_counted)
+{
+    int gate;
+    need_groups();
+    pid_t pid = member(16 << 20, take_too_much, &gate);
+    cr_assert_eq(job_cgroup_limit(&groups, name), 16 << 20);
+    cr_assert_eq(job_cgroup_oom_kills(&groups, name), 0);
+    cr_assert_eq(write(gate, "", 1), 1);
+    expect_killed(pid);
+    cr_assert_geq(job_cgroup_oom_kills(&groups, name), 1);
+    end_all();
+    cr_assert_eq(job_cgroup_oom_kills(&groups, name), 0);
+    cr_assert_eq(job_cgroup_limit(&groups, name), INT64_MAX);
+}
+
+static void leave(void)
+{
+    if (fork() != 0) {
+        _exit(0);
+    }
+    setsid();
+    for (;;) {
+        pause();
+    }
+}
+
+/* Its first process has ended; what it left is out of its session, and our child no more. */
+static void expect_left_is_killed(void)
+{
+    int gate, ends[2];
+    char byte;
+    cr_assert_eq(pipe(ends), 0);
+    pid_t pid = member(0, leave, &gate);
+    close(ends[1]);
+    cr_assert_eq(write(gate, "", 1), 1);
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+    cr_assert(job_cgroup_kill(&groups, name), "what has left the session is still in the group");
+    cr_assert_eq(read(ends[0], &byte, 1), 0); /* the last process that has the pipe is gone */
+    end_all();
+}
+
+Test(job_cgroups, a_process_that_has_left_the_session_is_killed_with_its_group)
+{
+    need_groups();
+    expect_left_is_killed();
+}
+
+Test(job_cgroups, of_version_2_the_kernel_kills_all_of_a_group_at_once)
+{
+    static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+    for (int i = 0; i < 2; i++) {
+        char events[128];
+        snprintf(events, sizeof events, "%s/cgroup.procs", mounts[i]);
+        if (access(events, W_OK) == 0) {
+            groups = (struct job_cgroups){.kind = JOB_CGROUPS_SECOND, .n_tree = 1, .tree = {{.controller = ""}}};
+            snprintf(groups.store, sizeof groups.store, "%032x", (unsigned)getpid());
+            snprintf(groups.tree[0].path, sizeof groups.tree[0].path, "%s", mounts[i]);
+            job_cgroup_name(&groups, 7, 2, name);
+            expect_left_is_killed();
+            return;
+        }
+    }
+    cr_skip_test("needs root and control groups of version 2");
+}
+
+static bool is_third(const void *context, int64_t job, int32_t attempt)
+{
+    (void)context;
+    return job == 3 && attempt == 1;
+}
+
+Test(job_cgroups, what_a_dead_daemon_left_is_ended_and_removed_and_nothing_else)
+{
+    int gate;
+    struct stat about;
+    char path[2 * PATH_MAX], used[JOB_CGROUPS_NAME_BYTES], left[JOB_CGROUPS_NAME_BYTES];
+    need_groups();
+    job_cgroup_name(&groups, 3, 1, name);
+    snprintf(used, sizeof used, "%s", name);
+    pid_t runs = member(0, leave, &gate);
+    job_cgroup_name(&groups, 3, JOB_CGROUPS_PLAN, name);
+    snprintf(left, sizeof left, "%s", name);
+    pid_t plans = member(0, leave, &gate);
+    job_cgroups_sweep(&groups, is_third, NULL);
+    expect_killed(plans);
+    job_cgroups_sweep(&groups, is_third, NULL); /* the next daemon: it is empty now */
+    snprintf(path, sizeof path, "%s/%s", groups.tree[0].path, left);
+    cr_assert_neq(stat(path, &about), 0);
+    cr_assert_eq(waitpid(runs, NULL, WNOHANG), 0, "the job that is followed runs on");
+    snprintf(name, sizeof name, "%s", used);
+    cr_assert(job_cgroup_kill(&groups, name));
+    expect_killed(runs); /* before end_all, which waits for any child */
+    end_all();
+}
+
+/* --- on a folder --- */
+
+static const char *machine(const char *path)
+{
+    static char all[2 * PATH_MAX];
+    snprintf(all, sizeof all, "m/%s", path);
+    return all;
+}
+
+static void make(const char *path)
+{
+    char command[2 * PATH_MAX];
+    snprintf(command, sizeof command, "mkdir -p '%s'", folder_path(machine(path)));
+    cr_assert_eq(system(command), 0);
+}
+
+static void put(const char *path, const char *text)
+{
+    folder_write(machine(path), text);
+}
+
+static void expect_file(const char *path, const char *text)
+{
+    char found[256];
+    folder_read(machine(path), found, sizeof found);
+    cr_assert_str_eq(found, text, "%s", path);
+}
+
+#define OWN "sys/fs/cgroup/system.slice/trainerd.service"
+#define JOB OWN "/trainerd-job-" STORE "-7-2"
+
+/* A machine with version 2, whose service has been given its groups; the group of job 7 is there, as the kernel would make it. */
+static void lay_out(const char *controllers)
+{
+    static const char *const files[] = {"cgroup.procs", "cgroup.kill", "memory.max", "memory.swap.max", "cpu.weight"};
+    char path[PATH_MAX];
+    make("proc/self");
+    put("proc/self/cgroup", "0::/system.slice/trainerd.service\n");
+    make(JOB);
+    put("sys/fs/cgroup/cgroup.procs", "");
+    put(OWN "/cgroup.controllers", controllers);
+    put(OWN "/cgroup.subtree_control", "");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, JOB "/%s", files[i]);
+        put(path, "");
+    }
+    put(JOB "/cgroup.events", "populated 1\nfrozen 0\n");
+    put(JOB "/memory.events", "low 0\nhigh 0\nmax 12\noom 2\noom_kill 1\noom_group_kill 0\n");
+}
+
+Test(job_cgroups, of_version_2_memory_cores_and_processes_are_written_where_the_kernel_looks)
+{
+    char number[32], text[PATH_MAX];
+    lay_out("cpuset cpu io memory pids\n");
+    cr_assert_eq(job_cgroups_open(folder_path("m"), "cgroup", true, STORE, &groups), STATUS_OK, "%s", status_reason());
+    cr_assert(groups.kind == JOB_CGROUPS_SECOND && groups.has_memory && groups.has_cores);
+    expect_file(OWN "/cgroup.subtree_control", "+memory +cpu");
+    job_cgroups_text(&groups, text, sizeof text);
+    cr_assert(strstr(text, "control groups of version 2 below ") && strstr(text, "memory enforced, cores shared by slots"),
+              "%s", text);
+    job_cgroup_name(&groups, 7, 2, name);
+    cr_assert_eq(job_cgroup_begin(&groups, name, 123456789, 3, 4711), STATUS_OK, "%s", status_reason());
+    snprintf(number, sizeof number, "%d", 4711);
+    expect_file(JOB "/cgroup.procs", number);
+    expect_file(JOB "/memory.max", "123456789");
+    expect_file(JOB "/memory.swap.max", "0");
+    expect_file(JOB "/cpu.weight", "300");
+    cr_assert_eq(job_cgroup_limit(&groups, name), 123456789);
+    cr_assert_eq(job_cgroup_oom_kills(&groups, name), 1);
+    cr_assert(job_cgroup_kill(&groups, name));
+    expect_file(JOB "/cgroup.kill", "1");
+    put(JOB "/cgroup.events", "populated 0\nfrozen 0\n");
+    cr_assert_not(job_cgroup_kill(&groups, name));
+}
+
+Test(job_cgroups, memory_is_enforced_only_where_it_is_wanted)
+{
+    lay_out("cpu memory\n");
+    cr_assert_eq(job_cgroups_open(folder_path("m"), "auto", false, STORE, &groups), STATUS_OK, "%s", status_reason());
+    cr_assert(groups.kind == JOB_CGROUPS_SECOND && !groups.has_memory && groups.has_cores);
+    job_cgroup_name(&groups, 7, 2, name);
+    cr_assert_eq(job_cgroup_begin(&groups, name, 123456789, 1, 4711), STATUS_OK, "%s", status_reason());
+    expect_file(JOB "/memory.max", "");
+    expect_file(JOB "/cpu.weight", "100");
+}
+
+static void expect_refused(const char *isolation, const char *words)
+{
+    cr_assert_eq(job_cgroups_open(folder_path("m"), isolation, true, STORE, &groups), STATUS_CONFIG);
+    cr_assert_not_null(strstr(status_reason(), words), "%s", status_reason());
+}
+
+Test(job_cgroups, what_is_asked_for_and_not_there_is_refused_and_auto_goes_without)
+{
+    lay_out("pids\n"); /* not delegated */
+    expect_refused("cgroup",
+                   "no group can be made below the daemon's own whose memory is limited; expected cgroup version 2, delegated");
+    expect_refused("scope",
+                   geteuid() == 0 ? "there is no /run/systemd/system; expected" : "the daemon is not root's; expected");
+    expect_refused("jail", "daemon.isolation is 'jail', expected \"auto\", \"scope\", \"cgroup\" or \"none\"");
+    cr_assert_eq(job_cgroups_open(folder_path("m"), "auto", true, STORE, &groups), STATUS_OK);
+    cr_assert_eq(groups.kind, JOB_CGROUPS_NONE);
+    cr_assert_eq(job_cgroups_open(folder_path("m"), "none", true, STORE, &groups), STATUS_OK);
+    cr_assert_eq(groups.kind, JOB_CGROUPS_NONE);
+    job_cgroup_name(&groups, 7, 2, name);
+    cr_assert(!job_cgroup_kill(&groups, name) && job_cgroup_remove(&groups, name));
+}
+
+Test(job_cgroups, a_group_that_cannot_be_made_is_named_with_the_reason)
+{
+    lay_out("cpu memory\n");
+    cr_assert_eq(job_cgroups_open(folder_path("m"), "cgroup", true, STORE, &groups), STATUS_OK, "%s", status_reason());
+    job_cgroup_name(&groups, 7, 2, name);
+    cr_assert_eq(unlink(folder_path(machine(JOB "/memory.max"))), 0);
+    cr_assert_eq(job_cgroup_begin(&groups, name, 1 << 30, 1, 4711), STATUS_IO);
+    cr_assert(strstr(status_reason(), "cannot make the control group 'trainerd-job-" STORE "-7-2': No such file"), "%s",
+              status_reason());
+}

@@ -1,0 +1,192 @@
+#include "worker/plan/recompute.h"
+
+#include "protocol/base/memory.h"
+#include "tests/support/model/lowered.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+struct world {
+    struct program program;
+    struct memory_plan plan;
+};
+
+static void world_open(struct world *w, const char *model, enum job_recompute how, int64_t n_arena_most)
+{
+    lowered_program(model, 64, &w->program);
+    w->plan = (struct memory_plan){.n_row = 16};
+    w->plan.workspace = calloc((size_t)w->program.n_op, sizeof *w->plan.workspace);
+    recompute_plan(&w->program, how, n_arena_most, &w->plan);
+}
+
+static void world_close(struct world *w)
+{
+    memory_plan_release(&w->plan);
+    program_release(&w->program);
+}
+
+/* How often ops of a kind run again. */
+static int n_again(const struct world *w, enum op_kind kind)
+{
+    int n = 0;
+    const struct step_list *train = &w->plan.steps.phase[STEP_PHASE_TRAIN];
+    for (int s = 0; s < train->n_step; s++) {
+        n += train->step[s].recomputed && w->program.op[train->step[s].op].kind == kind;
+    }
+    return n;
+}
+
+static int n_steps(const struct world *w)
+{
+    return w->plan.steps.phase[STEP_PHASE_TRAIN].n_step;
+}
+
+static int n_of(const struct world *w, enum op_kind kind)
+{
+    int n = 0;
+    for (int i = 0; i < w->program.n_op; i++) {
+        n += w->program.op[i].kind == kind;
+    }
+    return n;
+}
+
+static const char gat[] = "kind = \"gat\"\nhidden = 16\nheads = 4\nlayers = 3\ndropout = 0.5";
+
+Test(recompute, aggregates_never_run_again_and_linear_maps_at_most_once)
+{
+    static const char *const models[] = {
+        gat, "kind = \"gcn\"\nlayers = 6\nhidden = 64\nresidual = true\nnorm = \"layer\"\ndropout = 0.2",
+        "kind = \"sage\"\nlayers = 5\nhidden = 64\nresidual = true", "kind = \"gatv2\"\nhidden = 16\nheads = 4\nlayers = 3"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        struct world w;
+        world_open(&w, models[m], JOB_RECOMPUTE_ALWAYS, 0);
+        cr_expect_eq(n_again(&w, OP_KIND_AGGREGATE), 0, "%s", models[m]);
+        cr_expect_leq(n_again(&w, OP_KIND_LINEAR), n_of(&w, OP_KIND_LINEAR), "%s", models[m]);
+        world_close(&w);
+    }
+}
+
+Test(recompute, a_gat_layer_keeps_its_output_and_its_positive_sums_alone)
+{
+    struct world w;
+    world_open(&w, gat, JOB_RECOMPUTE_ALWAYS, 0);
+    int64_t array = w.plan.n_row * 64 * (int64_t)sizeof(float);
+    /* Two of each hidden layer; at the peak the second one's activation and its gradient; what is a few columns wide. */
+    cr_expect_lt(w.plan.n_arena_bytes, 2 * 2 * array + 2 * array + array, "%.2f arrays",
+                 (double)w.plan.n_arena_bytes / (double)array);
+    world_close(&w);
+}
+
+Test(recompute, auto_drops_nothing_that_fits_and_pointwise_ops_first)
+{
+    struct world never, all, w;
+    world_open(&never, gat, JOB_RECOMPUTE_NEVER, 0);
+    world_open(&all, gat, JOB_RECOMPUTE_ALWAYS, 0);
+    world_open(&w, gat, JOB_RECOMPUTE_AUTO, never.plan.n_arena_bytes);
+    cr_expect_eq(n_steps(&w), n_steps(&never));
+    world_close(&w);
+    world_open(&w, gat, JOB_RECOMPUTE_AUTO, never.plan.n_arena_bytes - 1);
+    cr_expect_lt(w.plan.n_arena_bytes, never.plan.n_arena_bytes);
+    cr_expect_gt(n_steps(&w), n_steps(&never));
+    cr_expect_eq(n_again(&w, OP_KIND_LINEAR), 0, "a linear map runs again where pointwise ops would do");
+    world_close(&w);
+    world_open(&w, gat, JOB_RECOMPUTE_AUTO, all.plan.n_arena_bytes);
+    cr_expect_leq(w.plan.n_arena_bytes, all.plan.n_arena_bytes);
+    world_close(&w);
+    world_open(&w, gat, JOB_RECOMPUTE_AUTO, 0);
+    cr_expect_eq(w.plan.n_arena_bytes, all.plan.n_arena_bytes, "what cannot fit is not the smallest plan");
+    world_close(&w);
+    world_close(&all);
+    world_close(&never);
+}
+
+/* Residuals lead from every layer back to the first: values are kept on the way, so that the work grows with the layers alone. */
+Test(recompute, a_deep_residual_model_makes_each_value_again_a_few_times_at_most)
+{
+    struct world w;
+    world_open(&w, "kind = \"gcn\"\nlayers = 64\nhidden = 64\nresidual = true\ndropout = 0.2", JOB_RECOMPUTE_ALWAYS, 0);
+    int n = 0;
+    for (int k = 0; k < OP_KIND_N; k++) {
+        n += n_again(&w, (enum op_kind)k);
+    }
+    cr_expect_gt(n, 0);
+    cr_expect_leq(n, 4 * w.program.n_op, "%d ops run again in a program of %d", n, w.program.n_op);
+    world_close(&w);
+}
+
+/* Looking at a plan takes some thirty allocations: as many plans are looked at as a clock would not say on a busy machine. */
+Test(recompute, of_256_layers_few_plans_are_looked_at_and_most_values_are_dropped)
+{
+    static const char deep[] = "kind = \"gat\"\nlayers = 256\nhidden = 16\nheads = 4\ndropout = 0.5";
+    struct world never, w;
+    world_open(&never, deep, JOB_RECOMPUTE_NEVER, 0);
+    int64_t before = memory_n_call();
+    world_open(&w, deep, JOB_RECOMPUTE_ALWAYS, 0);
+    int64_t n_call = memory_n_call() - before;
+    cr_expect_lt(n_call, 2500, "%lld allocations", (long long)n_call);
+    cr_expect_lt((double)w.plan.n_arena_bytes, 0.75 * (double)never.plan.n_arena_bytes, "%lld of %lld bytes",
+                 (long long)w.plan.n_arena_bytes, (long long)never.plan.n_arena_bytes);
+    world_close(&w);
+    world_close(&never);
+}
+
+/* Every value that a dense op makes anew in an epoch. */
+static bool *droppable(const struct program *program)
+{
+    bool *dropped = calloc((size_t)program->n_value, sizeof *dropped);
+    for (int i = 0; i < program->n_op; i++) {
+        const struct op *op = &program->op[i];
+        dropped[op->out] = op->kind != OP_KIND_AGGREGATE && !op->is_static;
+    }
+    return dropped;
+}
+
+/* Follow the training list, in which dropped values are gone after the loss. */
+static void expect_reads_there(const struct world *w, const bool *dropped, const char *model)
+{
+    const struct step_list *list = &w->plan.steps.phase[STEP_PHASE_TRAIN];
+    bool *there = calloc((size_t)w->program.n_value, sizeof *there);
+    for (int v = 0; v < w->program.n_value; v++) {
+        there[v] = v == 0 || w->program.value[v].is_static;
+    }
+    for (int s = 0; s < list->n_step; s++) {
+        const struct step *step = &list->step[s];
+        for (int k = 0; k < step->n_operand; k++) {
+            const struct step_operand *o = &step->operand[k];
+            bool reads = o->array == STEP_ARRAY_VALUE && o->access != STEP_ACCESS_WRITE;
+            cr_expect(!reads || there[o->index], "%s: step %d reads value %d", model, s, o->index);
+        }
+        for (int k = 0; k < step->n_operand; k++) {
+            const struct step_operand *o = &step->operand[k];
+            if (o->array == STEP_ARRAY_VALUE && o->access != STEP_ACCESS_READ) {
+                there[o->index] = true;
+            }
+        }
+        for (int v = 0; step->kind == STEP_KIND_LOSS && v < w->program.n_value; v++) {
+            there[v] = there[v] && !dropped[v];
+        }
+    }
+    free(there);
+}
+
+Test(recompute, a_rewritten_list_reads_nothing_that_is_not_there)
+{
+    static const char *const models[] = {
+        gat, "kind = \"gcn\"\nlayers = 4\nhidden = 64\nresidual = true\nnorm = \"layer\"\ndropout = 0.2",
+        "kind = \"gin\"\nlayers = 2\nhidden = 16\nnorm = \"batch\"", "kind = \"sage\"\nlayers = 3\naggregator = \"max\"",
+        "kind = \"gat\"\nlayers = 2\nhidden = 4\nheads = 2\nlabel_input = true"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        struct world w;
+        struct step_lists lowered;
+        world_open(&w, models[m], JOB_RECOMPUTE_NEVER, 0);
+        bool *dropped = droppable(&w.program);
+        step_lists_lower(&w.program, &lowered);
+        const struct step_list *train = &lowered.phase[STEP_PHASE_TRAIN];
+        cr_assert(recompute_steps(&w.program, train, dropped, &w.plan), "%s", models[m]);
+        cr_expect_gt(n_steps(&w), train->n_step, "%s", models[m]);
+        expect_reads_there(&w, dropped, models[m]);
+        step_lists_release(&lowered);
+        free(dropped);
+        world_close(&w);
+    }
+}

@@ -1,0 +1,231 @@
+#include "worker/spill/spill.h"
+
+#include "protocol/base/memory.h"
+#include "tests/support/process/folder.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHUNK SPILL_CHUNK
+
+TestSuite(spill, .init = folder_make, .fini = folder_remove);
+
+static struct spill *spill_in(const char *dir)
+{
+    struct spill *spill;
+    cr_assert_eq(spill_open(dir, &spill), STATUS_OK, "%s", status_reason());
+    return spill;
+}
+
+static unsigned char *take(struct spill *spill, int64_t n_bytes)
+{
+    unsigned char *at;
+    cr_assert_eq(spill_take(spill, n_bytes, &at), STATUS_OK, "%s", status_reason());
+    return at;
+}
+
+static void use(struct spill *spill, const struct spill_range *range, int n)
+{
+    cr_assert_eq(spill_pin(spill, range, n), STATUS_OK, "%s", status_reason());
+}
+
+static unsigned random_below(unsigned n)
+{
+    static unsigned state = 1;
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % n;
+}
+
+/* Ranges that overlap in any way, on borders of no chunk, read, changed and overwritten, some brought in ahead. */
+Test(spill, what_was_written_is_what_is_read_however_often_it_had_to_go)
+{
+    enum { N_BYTES = 20 * 65536 + 777 };
+    struct spill *spill = spill_in(folder);
+    unsigned char *at[2] = {take(spill, N_BYTES), take(spill, N_BYTES)}, *mirror[2];
+    for (int k = 0; k < 2; k++) {
+        mirror[k] = calloc(N_BYTES, 1);
+    }
+    spill_limit(spill, 9 * CHUNK);
+    for (int step = 0; step < 500; step++) {
+        struct spill_range range[2];
+        for (int i = 0; i < 2; i++) {
+            int64_t first = random_below(N_BYTES), n = 1 + random_below(3 * CHUNK);
+            range[i] = (struct spill_range){.at = at[i] + first,
+                                            .n_bytes = n < N_BYTES - first ? n : N_BYTES - first,
+                                            .access = (enum spill_access)random_below(3)};
+        }
+        if (random_below(2) == 0) {
+            spill_prefetch(spill, range, 2);
+        }
+        use(spill, range, 2);
+        for (int i = 0; i < 2; i++) {
+            unsigned char *bytes = at[i] + ((const unsigned char *)range[i].at - at[i]);
+            unsigned char *same = mirror[i] + (bytes - at[i]);
+            if (range[i].access != SPILL_WRITE) {
+                cr_assert_arr_eq(bytes, same, (size_t)range[i].n_bytes, "step %d", step);
+            }
+            if (range[i].access != SPILL_READ) {
+                memset(bytes, step, (size_t)range[i].n_bytes);
+                memset(same, step, (size_t)range[i].n_bytes);
+            }
+        }
+        spill_unpin(spill, range, 2);
+    }
+    cr_expect_leq(memory_peak(MEMORY_SPILL), 9 * CHUNK);
+    cr_expect_eq(spill_bytes(spill), 2 * 21 * CHUNK);
+    spill_close(spill);
+    cr_expect_eq(memory_now(MEMORY_SPILL), 0);
+    free(mirror[0]);
+    free(mirror[1]);
+}
+
+Test(spill, an_array_that_is_read_and_overwritten_in_one_step_is_read_first)
+{
+    struct spill *spill = spill_in(folder);
+    unsigned char *at = take(spill, 4 * CHUNK);
+    spill_limit(spill, 0);
+    struct spill_range range[] = {{at, 4 * CHUNK, SPILL_WRITE}, {at, 4 * CHUNK, SPILL_READ}};
+    use(spill, range, 1);
+    memset(at, 5, 4 * CHUNK);
+    spill_unpin(spill, range, 1);
+    spill_prefetch(spill, (struct spill_range[]){{take(spill, CHUNK), CHUNK, SPILL_READ}}, 1);
+    use(spill, range, 2);
+    cr_expect_eq(at[0] + at[4 * CHUNK - 1], 10);
+    spill_unpin(spill, range, 2);
+    spill_close(spill);
+}
+
+Test(spill, what_is_forgotten_is_not_written_and_its_neighbours_keep_their_bytes)
+{
+    struct spill *spill = spill_in(folder);
+    unsigned char *at = take(spill, 3 * CHUNK), *other = take(spill, 3 * CHUNK);
+    spill_limit(spill, 0);
+    const struct spill_range all = {at, 3 * CHUNK, SPILL_UPDATE};
+    use(spill, &all, 1);
+    memset(at, 1, 3 * CHUNK);
+    spill_unpin(spill, &all, 1);
+    const struct spill_range push = {other, 3 * CHUNK, SPILL_READ};
+    use(spill, &push, 1);
+    spill_unpin(spill, &push, 1);
+    /* The middle chunk lies in it whole; half of the others does not. */
+    const struct spill_range middle = {at + CHUNK / 2, 2 * CHUNK, SPILL_UPDATE};
+    use(spill, &middle, 1);
+    memset(at + CHUNK / 2, 2, 2 * CHUNK);
+    spill_unpin(spill, &middle, 1);
+    spill_discard(spill, middle.at, middle.n_bytes);
+    use(spill, &push, 1);
+    spill_unpin(spill, &push, 1);
+    use(spill, &all, 1);
+    cr_expect_eq(at[0], 1);
+    cr_expect_eq(at[CHUNK / 2], 2);
+    cr_expect_eq(at[CHUNK], 1, "what was forgotten was written all the same");
+    cr_expect_eq(at[3 * CHUNK - 1], 1);
+    spill_unpin(spill, &all, 1);
+    spill_close(spill);
+}
+
+Test(spill, ranges_of_no_spill_and_no_spill_at_all_are_passed_over)
+{
+    struct spill *spill = spill_in(folder);
+    char mine[10];
+    const struct spill_range range[] = {{mine, sizeof mine, SPILL_UPDATE}, {NULL, 7, SPILL_READ}};
+    use(spill, range, 2);
+    spill_unpin(spill, range, 2);
+    spill_prefetch(spill, range, 2);
+    use(NULL, range, 2);
+    spill_unpin(NULL, range, 2);
+    spill_prefetch(NULL, range, 2);
+    spill_discard(NULL, mine, sizeof mine);
+    spill_close(spill);
+}
+
+/* Touch bytes in a child: did it live? */
+static bool can_touch(const volatile unsigned char *at)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        close(STDERR_FILENO);
+        _exit(*at == 3 ? 0 : 1);
+    }
+    int how = 0;
+    cr_assert_eq(waitpid(child, &how, 0), child);
+    return WIFEXITED(how) && WEXITSTATUS(how) == 0;
+}
+
+Test(spill, what_is_not_in_memory_cannot_be_touched_by_mistake)
+{
+    struct spill *spill = spill_in(folder);
+    unsigned char *at = take(spill, CHUNK), *other = take(spill, CHUNK);
+    spill_limit(spill, 0);
+    const struct spill_range range = {at, CHUNK, SPILL_UPDATE}, push = {other, CHUNK, SPILL_READ};
+    cr_expect_not(can_touch(at));
+    use(spill, &range, 1);
+    at[0] = 3;
+    cr_expect(can_touch(at));
+    spill_unpin(spill, &range, 1);
+    use(spill, &push, 1);
+    cr_expect_not(can_touch(at));
+    spill_close(spill);
+}
+
+Test(spill, the_folder_holds_no_file_while_it_is_used)
+{
+    struct spill *spill = spill_in(folder);
+    take(spill, CHUNK);
+    cr_expect_eq(rmdir(folder), 0, "%s", strerror(errno));
+    spill_close(spill);
+    cr_assert_eq(mkdir(folder, 0700), 0);
+}
+
+Test(spill, a_folder_that_is_missing_or_is_a_file_is_refused_by_name)
+{
+    struct spill *spill;
+    cr_expect_eq(spill_open(folder_path("nowhere"), &spill), STATUS_IO);
+    cr_expect_not_null(strstr(status_reason(), folder_path("nowhere")), "%s", status_reason());
+    cr_expect_not_null(strstr(status_reason(), "No such file or directory; expected a folder"), "%s", status_reason());
+    folder_write("file", "x");
+    cr_expect_eq(spill_open(folder_path("file"), &spill), STATUS_IO);
+    cr_expect_not_null(strstr(status_reason(), "Not a directory"), "%s", status_reason());
+}
+
+/* A file system of `options` at small/, in a mount namespace of this test's own. */
+static void mount_small(const char *options, unsigned long flags)
+{
+    cr_assert_eq(mkdir(folder_path("small"), 0700), 0);
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", folder_path("small"), "tmpfs", flags, options) != 0) {
+        cr_skip_test("a small file system cannot be mounted: %s", strerror(errno));
+    }
+}
+
+Test(spill, a_full_disk_is_noticed_when_room_is_taken)
+{
+    mount_small("size=1m", 0);
+    struct spill *spill = spill_in(folder_path("small"));
+    unsigned char *at = take(spill, 8 * CHUNK), *none = NULL;
+    cr_expect_eq(spill_take(spill, 9 * CHUNK, &none), STATUS_IO);
+    cr_expect_null(none);
+    cr_expect_not_null(strstr(status_reason(), "small\", 589824 more than are there: No space left on device"), "%s",
+                       status_reason());
+    const struct spill_range range = {at, 8 * CHUNK, SPILL_UPDATE};
+    use(spill, &range, 1);
+    spill_unpin(spill, &range, 1);
+    spill_close(spill);
+    cr_assert_eq(umount(folder_path("small")), 0);
+}
+
+Test(spill, a_folder_that_may_not_be_written_to_is_refused_by_name)
+{
+    mount_small("size=1m", MS_RDONLY);
+    struct spill *spill;
+    cr_expect_eq(spill_open(folder_path("small"), &spill), STATUS_IO);
+    cr_expect_not_null(strstr(status_reason(), "Read-only file system"), "%s", status_reason());
+    cr_assert_eq(umount(folder_path("small")), 0);
+}

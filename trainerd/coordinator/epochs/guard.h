@@ -1,0 +1,30 @@
+/* The accuracy guard as the coordinator sees it: what the workers' comparisons of gradients found, in the job's state, log and events.
+ * It decides nothing: the workers back off by themselves, all alike.
+ */
+#ifndef TRAINERD_GUARD_H
+#define TRAINERD_GUARD_H
+
+#include "models/program/level.h"
+#include "trainerd/coordinator/epochs/training.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* No comparison yet. */
+void guard_begin(struct checkpoint_state *state);
+
+/* What the epoch that was just done found, where it is one that compares: into the state, and a back-off into log and events.
+ * errors  those of fleet_guard */
+enum status guard_note(struct training *training, int64_t epoch);
+
+/* Tell the workers where the state's guard stands. errors  those of fleet_back_off */
+enum status guard_restore(const struct training *training);
+
+/* What an epoch's payloads lose, as things stand. */
+struct level guard_level(const struct job *job, const struct checkpoint_state *state, int64_t epoch);
+
+/* "0.2 of the boundary rows, int8", or "exact epochs". */
+#define GUARD_LEVEL_BYTES 96
+void guard_level_text(const struct level *level, char out[GUARD_LEVEL_BYTES]);
+
+#endif

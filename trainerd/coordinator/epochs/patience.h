@@ -1,0 +1,24 @@
+/* train.patience: training ends when evaluations of the validation split no longer get better.
+ *
+ * As Keras' EarlyStopping(monitor, min_delta, patience): better is by more than train.min_delta than the best so far, of the metric or of the
+ * loss (train.patience_monitor). Which weights are the best is another question, which the metric answers (training.c). The count and the
+ * best value are part of the checkpoint's state.
+ */
+#ifndef TRAINERD_PATIENCE_H
+#define TRAINERD_PATIENCE_H
+
+#include "trainerd/coordinator/epochs/training.h"
+
+/* Nothing seen yet. */
+void patience_begin(struct checkpoint_state *state);
+
+/* What an evaluation found: into the state. */
+void patience_note(const struct training *training, const struct checkpoint_score *score, struct checkpoint_state *state);
+
+bool patience_is_over(const struct job *job, const struct checkpoint_state *state);
+
+/* "valid loss", "valid accuracy": what got no better. */
+#define PATIENCE_TEXT_BYTES 64
+void patience_text(const struct training *training, char out[PATIENCE_TEXT_BYTES]);
+
+#endif

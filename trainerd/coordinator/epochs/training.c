@@ -1,0 +1,484 @@
+#include "trainerd/coordinator/epochs/training.h"
+
+#include "protocol/base/clock.h"
+#include "protocol/base/fault.h"
+#include "protocol/base/memory.h"
+#include "protocol/job/schedule.h"
+#include "trainerd/coordinator/epochs/guard.h"
+#include "trainerd/coordinator/epochs/patience.h"
+#include "trainerd/coordinator/epochs/plateau.h"
+#include "trainerd/coordinator/epochs/training_arrays.h"
+#include "trainerd/coordinator/records/metrics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* fleet_get and fleet_put count from 1: enum trainer_state. */
+#define STATE_NUMBER(array) ((uint32_t)(array) + 1)
+
+uint64_t training_partition_hash(const struct partition *partition)
+{
+    uint64_t begin = XXH3_64bits(partition->part_begin, ((size_t)partition->n_part + 1) * sizeof *partition->part_begin);
+    return XXH3_64bits_withSeed(partition->order, (size_t)partition->n_node * sizeof *partition->order, begin);
+}
+
+/* Nothing is known. */
+static struct checkpoint_score score_none(void)
+{
+    struct checkpoint_score score = {.loss = NAN, .valid_loss = NAN};
+    for (int i = 0; i < JOB_CHOICES_MOST; i++) {
+        score.of[i] = (struct checkpoint_metric){NAN, NAN, NAN};
+    }
+    return score;
+}
+
+/* Those that a checkpoint does not know are those of now. */
+static void contents_put(struct training *training)
+{
+    if (training->content != NULL && !checkpoint_knows_contents(&training->state)) {
+        memcpy(training->state.content, training->content, sizeof training->state.content);
+    }
+}
+
+void training_begin(struct training *training, const char *dataset, uint64_t partition)
+{
+    const struct checkpoint_score none = score_none();
+    training->state = (struct checkpoint_state){.best_epoch = -1, .best = none, .last = none, .partition = partition};
+    guard_begin(&training->state);
+    patience_begin(&training->state);
+    plateau_begin(training->job, &training->state);
+    snprintf(training->state.dataset, sizeof training->state.dataset, "%s", dataset);
+    contents_put(training);
+    training->is_scored = false;
+}
+
+static double rate_factor(const struct training *training)
+{
+    return plateau_factor(training->job, &training->state);
+}
+
+/* State and arrays of a checkpoint of this job. */
+static enum status restore(struct training *training, const struct checkpoint *checkpoint)
+{
+    const struct checkpoint_state *state = &checkpoint->state;
+    if (strcmp(state->dataset, training->state.dataset) != 0) {
+        return status_fail(STATUS_DATA,
+                           "cannot resume: the graph in '%s' is not the one of checkpoint '%s': expected the "
+                           "same nodes and edges",
+                           training->job->dataset.path, checkpoint->path);
+    }
+    if (state->partition != training->state.partition) {
+        return status_fail(STATUS_DATA,
+                           "cannot resume: the graph is now cut into other parts than in checkpoint '%s': "
+                           "expected the same nodes in each",
+                           checkpoint->path);
+    }
+    if (checkpoint->n_weight != training_n_weight(training)) {
+        return status_fail(STATUS_DATA, "cannot resume: checkpoint '%s' has %lld weights: expected %lld", checkpoint->path,
+                           (long long)checkpoint->n_weight, (long long)training_n_weight(training));
+    }
+    training->state = *state;
+    contents_put(training);
+    for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
+        if (!training_has_array(training, (enum checkpoint_array)i)) {
+            continue;
+        }
+        if (checkpoint->array[i] == NULL) {
+            return status_fail(STATUS_DATA,
+                               "cannot resume: checkpoint '%s' lacks the array of state %d that this "
+                               "optimizer needs",
+                               checkpoint->path, i + 1);
+        }
+        enum status status = training_array_put(training, STATE_NUMBER(i), checkpoint->array[i]);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return training_kept_put(training, checkpoint);
+}
+
+enum status training_resume(struct training *training, const struct checkpoint *checkpoint)
+{
+    enum status status = restore(training, checkpoint);
+    status = status == STATUS_OK ? guard_restore(training) : status;
+    bool is_slowed = rate_factor(training) != 1.0;
+    return status == STATUS_OK && is_slowed ? fleet_rate(training->fleet, rate_factor(training)) : status;
+}
+
+/* --- scoring --- */
+
+static enum status score(struct training *training, const struct fleet_report *report, struct checkpoint_score *out)
+{
+    struct training_scores found;
+    enum status status = training_score(training, report, DATASET_SPLIT_TRAIN, DATASET_SPLIT_TEST, &found);
+    out->valid_loss = score_loss(report->score[DATASET_SPLIT_VALID]);
+    for (int i = 0; i < training->metrics.n && status == STATUS_OK; i++) {
+        const double *of = found.of[i];
+        out->of[i] = (struct checkpoint_metric){of[DATASET_SPLIT_TRAIN], of[DATASET_SPLIT_VALID], of[DATASET_SPLIT_TEST]};
+    }
+    return status;
+}
+
+/* The best model by the first metric of the validation split; of equals, the earlier one. Without such a split it is the last: the training split would
+ * choose the one that has learned it by heart. */
+static bool is_better(const struct training *training, const struct checkpoint_score *now)
+{
+    const struct checkpoint_state *state = &training->state;
+    double valid = now->of[0].valid, best = state->best.of[0].valid;
+    bool better = job_metric_falls((enum job_metric)training->metrics.of[0]) ? valid < best : valid > best;
+    return state->best_epoch < 0 || better || isnan(best);
+}
+
+/* The learning rate may fall after it. */
+static enum status note_plateau(struct training *training, int64_t epoch, const struct checkpoint_score *now)
+{
+    struct checkpoint_state *state = &training->state;
+    const struct job_train *train = &training->job->train;
+    if (!plateau_note(training, epoch, now, state)) {
+        return STATUS_OK;
+    }
+    progress_print(training->progress, "epoch %lld: no better valid %s in %lld evaluation%s; the learning rate falls to %g",
+                   (long long)epoch, job_choice_text("train", "lr_monitor", train->lr_monitor),
+                   (long long)train->lr_patience + 1, train->lr_patience == 0 ? "" : "s",
+                   schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training));
+    return fleet_rate(training->fleet, rate_factor(training));
+}
+
+static enum status note_evaluation(struct training *training, int64_t epoch, const struct checkpoint_score *now)
+{
+    struct checkpoint_state *state = &training->state;
+    training->is_scored = true;
+    patience_note(training, now, state);
+    if (!is_better(training, now)) {
+        return STATUS_OK;
+    }
+    state->best = *now;
+    state->best_epoch = epoch;
+    return fleet_keep_best(training->fleet);
+}
+
+static enum status diverged(const char *what, double value, int64_t epoch)
+{
+    return status_fail(STATUS_TRAINING, "%s is %s in epoch %lld: lower train.lr or look at the features", what,
+                       isnan(value) ? "not a number" : "infinite", (long long)epoch);
+}
+
+/* Workers make no step from a loss that is not finite; a step that broke the weights shows in the evaluation after it. */
+static enum status loss_check(const struct fleet_report *report, int64_t epoch, bool evaluate)
+{
+    double after = evaluate ? report->score[DATASET_SPLIT_TRAIN][SCORE_SUM_LOSS] : 0.0;
+    if (isfinite(report->loss) && isfinite(after)) {
+        return STATUS_OK;
+    }
+    return diverged("the loss", isfinite(report->loss) ? after : report->loss, epoch);
+}
+
+/* --- checkpoints --- */
+
+/* The last number of epochs up to n_epoch after which train.checkpoint_every writes one. */
+static int64_t regular_before(const struct training *training, int64_t n_epoch)
+{
+    int64_t every = training->job->train.checkpoint_every;
+    return every > 0 ? n_epoch - n_epoch % every : 0;
+}
+
+/* The epochs of the checkpoint that a diverging job returns to; -1: none. A checkpoint on request does not count, so that it does
+ * not change the job's numbers. */
+static int64_t rollback_target(const struct training *training)
+{
+    return training->job->train.on_nan == JOB_ON_NAN_ROLLBACK ? training->n_regular : -1;
+}
+
+/* A rollback must not return to weights that are not finite. */
+static enum status weights_check(const struct training *training, const float *weights)
+{
+    int64_t n = training_n_weight(training);
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(weights[i])) {
+            return diverged("a weight", weights[i], training->state.n_epoch - 1);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status save_arrays(struct training *training, struct checkpoint *checkpoint, float *buffer)
+{
+    enum status status = STATUS_OK;
+    for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
+        if (training_has_array(training, (enum checkpoint_array)i)) {
+            float *to = buffer + i * checkpoint->n_weight;
+            status = training_array_get(training, STATE_NUMBER(i), to);
+            if (status != STATUS_OK) {
+                return status;
+            }
+            checkpoint->array[i] = to;
+        }
+    }
+    float *kept = buffer + CHECKPOINT_ARRAY_N * checkpoint->n_weight;
+    checkpoint->kept = kept;
+    status = checkpoint->n_kept > 0 ? training_kept_get(training, kept) : STATUS_OK;
+    status = status == STATUS_OK ? weights_check(training, buffer) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    FAULT(CHECKPOINT);
+    struct dir folder = {.file = -1};
+    /* The lines that the checkpoint counts must be on the disk before it. */
+    status = output_metrics_sync(training->output);
+    status = status == STATUS_OK ? dir_inner(&training->output->dir, "checkpoint", true, &folder) : status;
+    status = status == STATUS_OK ? checkpoint_save(&folder, checkpoint, rollback_target(training)) : status;
+    dir_close(&folder);
+    return status;
+}
+
+static enum status save_checkpoint(struct training *training)
+{
+    double start = clock_s();
+    int64_t n_weight = training_n_weight(training);
+    size_t n = (size_t)n_weight * CHECKPOINT_ARRAY_N + (size_t)training_n_kept(training);
+    float *buffer;
+    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *buffer, &buffer);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    training->state.n_metrics_bytes = training->output->n_metrics_bytes;
+    char *job = job_print(training->job);
+    struct checkpoint checkpoint = {.state = training->state,
+                                    .job = job,
+                                    .n_job = strlen(job),
+                                    .libraries = training->libraries,
+                                    .n_weight = n_weight,
+                                    .n_kept = training_n_kept(training)};
+    status = save_arrays(training, &checkpoint, buffer);
+    free(job);
+    memory_release(MEMORY_OTHER, buffer, n, sizeof *buffer);
+    if (status == STATUS_OK) {
+        training->has_saved = true;
+        bool is_regular = regular_before(training, training->state.n_epoch) == training->state.n_epoch;
+        training->n_regular = is_regular ? training->state.n_epoch : training->n_regular;
+        events_checkpoint(training->events, training->state.n_epoch, training->output->dir.path);
+    }
+    training->checkpoint_s += clock_s() - start;
+    return status;
+}
+
+/* Every train.checkpoint_every epochs, at the end, and on request. */
+static bool is_checkpoint_due(struct training *training)
+{
+    const struct job_train *train = &training->job->train;
+    int64_t n_epoch = training->state.n_epoch;
+    bool is_regular = n_epoch == train->epochs || n_epoch == regular_before(training, n_epoch);
+    bool is_asked = training->save != NULL && *training->save != 0;
+    if (is_asked) {
+        *training->save = 0; /* before the state is read: a later request causes another checkpoint */
+    }
+    return is_asked || (train->checkpoint_every > 0 && is_regular);
+}
+
+/* --- the loop --- */
+
+/* After its numbers are in the state: on the console, and as an event. */
+static void show_epoch(struct training *training, const struct fleet_report *report, bool is_evaluated)
+{
+    const struct checkpoint_state *state = &training->state;
+    struct progress_epoch seen = {.n_done = state->n_epoch,
+                                  .is_evaluated = is_evaluated,
+                                  .loss = state->last.loss,
+                                  .train = state->last.of[0].train,
+                                  .valid = state->last.of[0].valid,
+                                  .test = state->last.of[0].test,
+                                  .best_valid = state->best_epoch >= 0 ? state->best.of[0].valid : NAN,
+                                  .best_test = state->best_epoch >= 0 ? state->best.of[0].test : NAN,
+                                  .epoch_s = report->epoch_s,
+                                  .compute_s = report->compute_s,
+                                  .pack_s = report->pack_s,
+                                  .wait_s = report->wait_s,
+                                  .evaluate_s = report->evaluate_s,
+                                  .n_sent = (int64_t)report->bytes_sent,
+                                  .n_bytes = (int64_t)report->bytes_received};
+    double now_s = clock_s();
+    for (int i = 0; i < training->metrics.n; i++) {
+        seen.valid_of[i] = state->last.of[i].valid;
+    }
+    progress_epoch(training->progress, &seen, now_s);
+    events_epoch(training->events, training->progress, (enum job_metric)training->metrics.of[0], training->memory, now_s);
+}
+
+static enum status run_epoch(struct training *training, int64_t epoch)
+{
+    const struct job_train *train = &training->job->train;
+    struct checkpoint_state *state = &training->state;
+    struct fleet_report report = {0};
+    bool is_last = epoch + 1 == train->epochs;
+    bool evaluate = is_last || (train->eval_every > 0 && (epoch + 1) % train->eval_every == 0);
+    struct checkpoint_score now = score_none();
+    double lr = schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training);
+
+    training->is_scored = false;
+    enum status status = fleet_epoch(training->fleet, (uint32_t)epoch, true, evaluate, &report);
+    status = status == STATUS_OK ? loss_check(&report, epoch, evaluate) : status;
+    status = status == STATUS_OK ? guard_note(training, epoch) : status;
+    if (status == STATUS_OK && evaluate) {
+        status = score(training, &report, &now);
+    }
+    now.loss = report.loss;
+    if (status == STATUS_OK && evaluate) {
+        status = note_evaluation(training, epoch, &now);
+        status = status == STATUS_OK ? note_plateau(training, epoch, &now) : status;
+    }
+    if (status == STATUS_OK) {
+        const struct metrics_epoch left = {.epoch = epoch,
+                                           .score = now,
+                                           .state = state,
+                                           .job = training->job,
+                                           .metrics = &training->metrics,
+                                           .report = &report,
+                                           .lr = lr};
+        status = metrics_write(training->output, training->tensorboard, &left);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    state->last = now;
+    state->n_epoch = epoch + 1;
+    state->train_s += report.epoch_s;
+    state->n_sent += (int64_t)report.bytes_sent;
+    state->n_received += (int64_t)report.bytes_received;
+    state->n_call += (int64_t)report.n_call;
+    training->waits = fleet_waits_most(&training->waits, &report.waits);
+    training->n_replay += report.n_replay;
+    show_epoch(training, &report, evaluate);
+    return is_checkpoint_due(training) ? save_checkpoint(training) : STATUS_OK;
+}
+
+/* The present weights were not evaluated in this run: there was no epoch to train. */
+static enum status evaluate_only(struct training *training)
+{
+    struct fleet_report report = {0};
+    double start = clock_s();
+    enum status status = fleet_epoch(training->fleet, (uint32_t)training->state.n_epoch, false, true, &report);
+    struct checkpoint_score now = score_none();
+    if (status == STATUS_OK) {
+        status = score(training, &report, &now);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    training->evaluate_s += clock_s() - start;
+    training->is_scored = true;
+    now.loss = training->state.n_epoch > 0 ? training->state.last.loss : score_loss(report.score[DATASET_SPLIT_TRAIN]);
+    training->state.last = now;
+    if (training->state.best_epoch >= 0 && !isnan(training->state.best.of[0].valid)) {
+        return STATUS_OK;
+    }
+    training->state.best = now;
+    training->state.best_epoch = training->state.n_epoch - 1;
+    return fleet_keep_best(training->fleet);
+}
+
+enum status training_evaluate_best(struct training *training)
+{
+    struct checkpoint_state *state = &training->state;
+    struct fleet_report report;
+    if (state->best_epoch < 0 || state->best_epoch == state->n_epoch - 1) {
+        return STATUS_OK;
+    }
+    double start = clock_s();
+    size_t n = (size_t)training_n_weight(training);
+    float *weights;
+    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *weights, &weights);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = training_array_get(training, STATE_NUMBER(CHECKPOINT_ARRAY_BEST), weights);
+    status = status == STATUS_OK ? training_array_put(training, STATE_NUMBER(CHECKPOINT_ARRAY_WEIGHTS), weights) : status;
+    memory_release(MEMORY_OTHER, weights, n, sizeof *weights);
+    status = status == STATUS_OK ? fleet_epoch(training->fleet, (uint32_t)state->n_epoch, false, true, &report) : status;
+    training->evaluate_s += clock_s() - start;
+    return status;
+}
+
+/* Return to the last checkpoint with half the learning rate, because of status_reason. */
+static enum status roll_back(struct training *training)
+{
+    const struct job_train *train = &training->job->train;
+    char reason[512], folder[PATH_MAX];
+    struct checkpoint checkpoint;
+    int64_t n_rollback = training->state.n_rollback + 1;
+    snprintf(reason, sizeof reason, "%s", status_reason());
+    if (n_rollback > train->max_rollbacks) {
+        return status_fail(STATUS_TRAINING, "%s; %lld rollbacks (train.max_rollbacks) did not help", reason,
+                           (long long)train->max_rollbacks);
+    }
+    enum status status = output_path(training->output, "checkpoint", folder);
+    status = status == STATUS_OK ? checkpoint_load(folder, training->n_regular, &checkpoint) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = restore(training, &checkpoint);
+    status = status == STATUS_OK ? guard_restore(training) : status;
+    checkpoint_release(&checkpoint);
+    training->state.n_rollback = n_rollback;
+    status = status == STATUS_OK ? fleet_rate(training->fleet, rate_factor(training)) : status;
+    status = status == STATUS_OK ? output_metrics_cut(training->output, training->state.n_metrics_bytes) : status;
+    status = status == STATUS_OK ? tensorboard_restart(training->tensorboard, training->state.n_epoch) : status;
+    if (status == STATUS_OK) {
+        progress_print(training->progress, "%s; back to %lld epoch%s with the learning rate times %g (%lld of %lld)", reason,
+                       (long long)training->state.n_epoch, training->state.n_epoch == 1 ? "" : "s", rate_factor(training),
+                       (long long)n_rollback, (long long)train->max_rollbacks);
+        events_rollback(training->events, training->state.n_epoch, n_rollback, reason);
+    }
+    return status;
+}
+
+static enum status interrupted(struct training *training)
+{
+    enum status status = save_checkpoint(training);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return status_fail(STATUS_INTERRUPTED,
+                       "interrupted after %lld of %lld epochs: checkpoint saved in '%s/checkpoint', "
+                       "--resume continues from there",
+                       (long long)training->state.n_epoch, (long long)training->job->train.epochs, training->output->dir.path);
+}
+
+/* Remove checkpoints that are not needed; a job with rollbacks needs one from its first epoch on. */
+static enum status begin_checkpoints(struct training *training)
+{
+    const struct checkpoint_state *state = &training->state;
+    struct dir folder;
+    training->n_regular = regular_before(training, state->n_epoch);
+    if (dir_inner(&training->output->dir, "checkpoint", false, &folder) == STATUS_OK) {
+        checkpoint_prune(&folder, state->n_epoch, rollback_target(training));
+        dir_close(&folder);
+    }
+    bool is_needed = training->job->train.on_nan == JOB_ON_NAN_ROLLBACK && state->n_epoch == 0;
+    return is_needed ? save_checkpoint(training) : STATUS_OK;
+}
+
+enum status training_run(struct training *training)
+{
+    const struct job_train *train = &training->job->train;
+    struct checkpoint_state *state = &training->state;
+    progress_begin(training->progress, state->n_epoch, train->epochs, train->eval_every, clock_s());
+    training->end = TRAINING_END_EPOCHS;
+    bool goes_back = train->on_nan == JOB_ON_NAN_ROLLBACK;
+    enum status status = begin_checkpoints(training);
+    while (status == STATUS_OK && state->n_epoch < train->epochs) {
+        if (patience_is_over(training->job, state)) {
+            training->end = TRAINING_END_PATIENCE;
+            break;
+        }
+        if (*training->stop != 0) {
+            return interrupted(training);
+        }
+        status = run_epoch(training, state->n_epoch);
+        if (status == STATUS_TRAINING && goes_back) {
+            status = roll_back(training);
+        }
+    }
+    return status != STATUS_OK || training->is_scored ? status : evaluate_only(training);
+}

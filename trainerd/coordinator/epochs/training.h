@@ -1,0 +1,117 @@
+/* The epochs of a job: command them, score them, save the best weights, write metrics and checkpoints, decide when to stop.
+ *
+ * Separate from the coordinator's flow, which prepares the workers before and writes the results after. Everything that a resume
+ * must restore is in struct checkpoint_state.
+ */
+#ifndef TRAINERD_TRAINING_H
+#define TRAINERD_TRAINING_H
+
+#include "partition/part/partition.h"
+#include "protocol/base/status.h"
+#include "protocol/job/job.h"
+#include "trainerd/coordinator/fleet/fleet.h"
+#include "trainerd/coordinator/folder/checkpoint.h"
+#include "trainerd/coordinator/folder/events.h"
+#include "trainerd/coordinator/folder/output.h"
+#include "trainerd/coordinator/folder/progress.h"
+#include "trainerd/coordinator/records/tensorboard.h"
+#include "trainerd/coordinator/score/score.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum training_end { TRAINING_END_EPOCHS, TRAINING_END_PATIENCE };
+
+struct training {
+    /* Set by the caller before training_run; all borrowed. */
+    const struct job *job;
+    struct fleet *fleet;
+    struct output *output;
+    struct tensorboard *tensorboard; /* NULL: none */
+    struct progress *progress;
+    struct events *events; /* NULL: no supervisor */
+    const struct partition *partition;
+    const uint64_t *content;           /* CHECKPOINT_N_CONTENT, contents_find; NULL: no checkpoints */
+    const volatile sig_atomic_t *stop; /* not 0: stop after the running epoch */
+    volatile sig_atomic_t *save;       /* not 0: write a checkpoint after the running epoch, and set to 0. NULL: never */
+    int32_t n_class;
+    bool multi_label;
+    struct job_choices metrics;      /* score_metrics; the first one chooses the best weights */
+    struct score_labels labels;      /* of the whole graph; filled where a metric, or the counts of the result, take logits */
+    int64_t n_weight;                /* floats that every worker has */
+    const int64_t *n_embedding;      /* n_part: floats of each part's embeddings; NULL: none */
+    const int64_t *n_kept;           /* n_part: floats that each part keeps from epoch to epoch; NULL: none */
+    struct library_ranges libraries; /* of all workers; for checkpoints */
+    int64_t memory;                  /* bytes of all workers together, measured; for events */
+
+    /* Progress, from training_begin or training_resume on. */
+    struct checkpoint_state state;
+    struct fleet_waits waits; /* of the epoch that waited most for a device (fleet_waits_most), in this run */
+    int64_t n_replay;         /* epochs whose training was replayed, in this run */
+    int64_t n_regular;        /* epochs of the last checkpoint that was written because of train.checkpoint_every, or 0 */
+    bool has_saved;           /* a checkpoint, in this run */
+    bool is_scored;           /* the workers' logits and state.last are of the present weights */
+    enum training_end end;
+    double evaluate_s; /* of evaluations without an epoch */
+    double checkpoint_s;
+};
+
+/* Start from epoch 0. `dataset` and `partition` are fingerprints that a resume compares. */
+void training_begin(struct training *training, const char *dataset, uint64_t partition);
+
+/* Continue from a checkpoint of this job: after training_begin; gives weights, moments and best weights to the workers.
+ *
+ *   errors  STATUS_DATA another graph, another partition, another number of weights; those of fleet_put
+ */
+enum status training_resume(struct training *training, const struct checkpoint *checkpoint);
+
+/* Epochs until the last one, or patience, or a signal; then an evaluation if the last weights had none.
+ *
+ *   errors  STATUS_INTERRUPTED a checkpoint is saved, the reason has its path · STATUS_TRAINING loss or weights are not finite, and
+ *           train.on_nan allows no (further) rollback · those of fleet, output and checkpoint
+ */
+enum status training_run(struct training *training);
+
+/* After training_run: evaluate the best weights, so that logits are theirs; the workers' last weights are lost. Nothing where the last
+ * ones are the best. errors  those of the fleet; STATUS_NOMEM */
+enum status training_evaluate_best(struct training *training);
+
+/* Rows that workers have since the last evaluation. */
+struct training_rows {
+    uint32_t what; /* fleet_rows */
+    int64_t width; /* columns */
+    /* Take n rows of these nodes; all nodes come once, part after part. */
+    void (*take)(void *context, const uint32_t *node, int64_t n, const float *rows);
+    void *context;
+};
+
+/* Hand over the rows. errors  those of the fleet; STATUS_NOMEM. cost  memory of the largest part's rows */
+enum status training_rows_each(struct training *training, const struct training_rows *rows);
+
+/* The same into the dataset's order. out n_node × width */
+enum status training_rows_place(struct training *training, uint32_t what, int64_t width, float *out);
+
+/* Logits of the last evaluation in the dataset's order. out n_node × n_class */
+enum status training_logits(struct training *training, float *out);
+
+/* The job's metrics by split; NaN: without labelled rows. */
+struct training_scores {
+    double of[JOB_CHOICES_MOST][SCORE_N_SPLIT]; /* DATASET_SPLIT_NONE: of labelled nodes outside of all splits */
+};
+
+/* The metrics of the splits from `first` to `last` of an evaluation, from its sums and where metrics take rows from the workers' logits. In
+ * training_score.c. errors  STATUS_NOMEM, STATUS_TRAINING, those of the fleet */
+enum status training_score(struct training *training, const struct fleet_report *report, int first, int last,
+                           struct training_scores *out);
+
+/* In place of training_run: evaluate the weights that the workers have been given. In training_score.c. errors  those of the fleet */
+enum status training_predict(struct training *training, struct training_scores *out);
+
+/* Floats of all weights, those that every worker has, then each part's embeddings: the length of a checkpoint's arrays. */
+int64_t training_n_weight(const struct training *training);
+
+/* A hash of the nodes' parts and order. */
+uint64_t training_partition_hash(const struct partition *partition);
+
+#endif

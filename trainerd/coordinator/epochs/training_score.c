@@ -1,0 +1,67 @@
+/* The metrics of an evaluation; and the one evaluation of a trained model, with its metrics wherever there are labels. */
+#include "protocol/base/clock.h"
+#include "protocol/base/memory.h"
+#include "trainerd/coordinator/epochs/training.h"
+
+static void sums_score(const struct training *training, const struct fleet_report *report, struct training_scores *out)
+{
+    double all[SCORE_N_SUM] = {0};
+    for (int split = DATASET_SPLIT_NONE; split <= DATASET_SPLIT_TEST; split++) {
+        for (int k = 0; k < SCORE_N_SUM; k++) {
+            all[k] += report->score[split][k] -
+                      (split == DATASET_SPLIT_TEST ? report->score[DATASET_SPLIT_VALID_TEST][k] : 0.0);
+        }
+    }
+    for (int i = 0; i < training->metrics.n; i++) {
+        for (int split = 0; split < SCORE_N_SPLIT; split++) {
+            const double *sums = split == SCORE_SPLIT_ALL ? all : report->score[split];
+            out->of[i][split] = score_from_sums((enum job_metric)training->metrics.of[i], training->multi_label, sums);
+        }
+    }
+}
+
+/* Metrics that take rows, from logits n_node × n_class. */
+static enum status rows_score(const struct training *training, const float *logits, int first, int last,
+                              struct training_scores *out)
+{
+    enum status status = STATUS_OK;
+    for (int i = 0; i < training->metrics.n; i++) {
+        enum job_metric metric = (enum job_metric)training->metrics.of[i];
+        for (int split = first; split <= last && score_takes_rows(metric) && status == STATUS_OK; split++) {
+            status = score_rows(metric, &training->labels, logits, split, &out->of[i][split]);
+        }
+    }
+    return status;
+}
+
+enum status training_score(struct training *training, const struct fleet_report *report, int first, int last,
+                           struct training_scores *out)
+{
+    size_t n = (size_t)training->labels.n_node * (size_t)training->n_class;
+    float *logits;
+    sums_score(training, report, out);
+    if (!score_any_takes_rows(&training->metrics)) {
+        return STATUS_OK;
+    }
+    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *logits, &logits);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = training_logits(training, logits);
+    status = status == STATUS_OK ? rows_score(training, logits, first, last, out) : status;
+    memory_release(MEMORY_OTHER, logits, n, sizeof *logits);
+    return status;
+}
+
+enum status training_predict(struct training *training, struct training_scores *out)
+{
+    struct fleet_report report = {0};
+    double start = clock_s();
+    enum status status = fleet_epoch(training->fleet, 0, false, true, &report);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    training->evaluate_s += clock_s() - start;
+    training->state.n_call = (int64_t)report.n_call;
+    return training_score(training, &report, DATASET_SPLIT_NONE, SCORE_SPLIT_ALL, out);
+}

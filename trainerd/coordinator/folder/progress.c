@@ -1,0 +1,245 @@
+#include "trainerd/coordinator/folder/progress.h"
+
+#include "protocol/base/printable.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define LINE_BYTES 512
+#define PRINT_BYTES 8192 /* a path and a sentence */
+#define N_LINE_MOST 100
+#define BAR_CELLS 20
+#define NAME_COLUMNS 100 /* in a narrower window, the metrics need the columns of their name; … */
+#define BAR_COLUMNS 125  /* … in one narrower than this, those of the bar */
+
+void progress_duration(double seconds, char out[PROGRESS_TEXT_BYTES])
+{
+    long long s = (long long)(seconds + 0.5);
+    if (seconds < 10.0) {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%.*f s", seconds < 0.01 ? 4 : seconds < 1.0 ? 3 : 1, seconds);
+    } else if (s < 120) {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%lld s", s);
+    } else if (s < 7200) {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%lld min %lld s", s / 60, s % 60);
+    } else {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%lld h %lld min", s / 3600, s / 60 % 60);
+    }
+}
+
+void progress_bytes(double n_bytes, char out[PROGRESS_TEXT_BYTES])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    size_t unit = 0;
+    for (; n_bytes >= 999.5 && unit + 1 < sizeof units / sizeof *units; unit++) {
+        n_bytes /= 1000.0;
+    }
+    snprintf(out, PROGRESS_TEXT_BYTES, "%.*f %s", unit > 0 && n_bytes < 99.95 ? 1 : 0, n_bytes, units[unit]);
+}
+
+void progress_metric(const struct progress *progress, double value, char out[PROGRESS_TEXT_BYTES])
+{
+    if (isnan(value)) {
+        snprintf(out, PROGRESS_TEXT_BYTES, "-");
+    } else if (progress->is_of_numbers) {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%.5g", value);
+    } else {
+        snprintf(out, PROGRESS_TEXT_BYTES, "%.2f %%", 100.0 * value);
+    }
+}
+
+bool progress_is_terminal(FILE *file)
+{
+    const char *term = getenv("TERM");
+    return isatty(fileno(file)) && (term == NULL || strcmp(term, "dumb") != 0);
+}
+
+void progress_init(struct progress *progress, FILE *file, bool is_live)
+{
+    *progress = (struct progress){.file = file, .is_live = is_live};
+}
+
+static void clear(struct progress *progress)
+{
+    if (progress->is_drawn) {
+        fputs("\r\x1b[K", progress->file);
+        progress->is_drawn = false;
+    }
+}
+
+void progress_print(struct progress *progress, const char *format, ...)
+{
+    clear(progress);
+    va_list arguments;
+    va_start(arguments, format);
+    char text[PRINT_BYTES], line[PRINT_BYTES];
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    printable_copy(text, line, sizeof line); /* it contains names of jobs, datasets and folders */
+    fprintf(progress->file, "%s\n", line);
+    fflush(progress->file);
+}
+
+void progress_begin(struct progress *progress, int64_t n_first, int64_t n_epoch, int64_t eval_every, double now_s)
+{
+    progress->n_first = n_first;
+    progress->n_epoch = n_epoch;
+    progress->start_s = progress->shown_s = now_s;
+    int64_t n = eval_every > 0 ? (n_epoch - n_first) / eval_every : 1;
+    progress->stride = (n + N_LINE_MOST - 1) / N_LINE_MOST;
+    progress->last = (struct progress_epoch){.train = NAN, .valid = NAN, .test = NAN, .best_valid = NAN, .best_test = NAN};
+    for (int i = 0; i < PROGRESS_METRICS_MOST; i++) {
+        progress->last.valid_of[i] = NAN;
+    }
+}
+
+/* Columns of the window, less one: a full line would wrap. */
+static size_t window_columns(const struct progress *progress)
+{
+    struct winsize size = {0};
+    if (ioctl(fileno(progress->file), TIOCGWINSZ, &size) != 0 || size.ws_col < 2) {
+        return 79;
+    }
+    return size.ws_col - 1u < LINE_BYTES - 8 ? size.ws_col - 1u : LINE_BYTES - 8;
+}
+
+/* A line under way: the first piece that does not fit ends it. All pieces are ASCII. */
+struct line {
+    char text[LINE_BYTES];
+    size_t columns;
+    bool is_full;
+};
+
+static void append(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void append(struct line *line, const char *format, ...)
+{
+    char piece[96];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(piece, sizeof piece, format, arguments);
+    va_end(arguments);
+    size_t n = strlen(line->text);
+    line->is_full = line->is_full || n + 2 + strlen(piece) > line->columns;
+    if (!line->is_full) {
+        snprintf(line->text + n, sizeof line->text - n, "%s%s", n > 0 ? "  " : "", piece);
+    }
+}
+
+/* "accuracy: valid 81.5 %"; metric "": without its name. */
+static void append_metric(const struct progress *progress, struct line *line, const char *metric, const char *split,
+                          double value)
+{
+    const char *colon = metric[0] != '\0' ? ": " : "";
+    if (progress->is_of_numbers) {
+        append(line, "%s%s%s %.4g", metric, colon, split, value);
+    } else {
+        append(line, "%s%s%s %.1f %%", metric, colon, split, 100.0 * value);
+    }
+}
+
+/* The first metric of all splits, named once, and the others of the validation split. */
+static void append_metrics(const struct progress *progress, struct line *line)
+{
+    const struct progress_epoch *now = &progress->last;
+    const struct {
+        const char *name;
+        double value;
+    } splits[] = {{"train", now->train}, {"valid", now->valid}, {"test", now->test}};
+    bool is_named = progress->n_metric > 0 && (!progress->is_live || line->columns >= NAME_COLUMNS);
+    const char *metric = is_named ? progress->metric[0] : "";
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+        if (!isnan(splits[i].value)) {
+            append_metric(progress, line, metric, splits[i].name, splits[i].value);
+            metric = "";
+        }
+    }
+    for (int i = 1; i < progress->n_metric; i++) {
+        if (!isnan(now->valid_of[i])) {
+            append_metric(progress, line, progress->metric[i], "valid", now->valid_of[i]);
+        }
+    }
+}
+
+static void append_bar(struct line *line, int64_t n_done, int64_t n_epoch)
+{
+    char bar[BAR_CELLS + 1] = "";
+    for (int i = 0; i < BAR_CELLS; i++) {
+        bar[i] = n_done * BAR_CELLS >= (i + 1) * n_epoch ? '#' : '.';
+    }
+    append(line, "[%s]", bar);
+}
+
+/* The most important pieces first: a narrow window loses the last ones, and the bar. */
+static void line_build(const struct progress *progress, struct line *line)
+{
+    char text[PROGRESS_TEXT_BYTES];
+    const struct progress_epoch *now = &progress->last;
+    append(line, "epoch %lld/%lld", (long long)now->n_done, (long long)progress->n_epoch);
+    if (progress->is_live && line->columns >= BAR_COLUMNS && progress->n_epoch > 0) {
+        append_bar(line, now->n_done, progress->n_epoch);
+    }
+    append(line, "loss %.4g", now->loss);
+    if (progress->left_s > 0.0) {
+        progress_duration(progress->left_s, text);
+        append(line, "%s left", text);
+    }
+    append_metrics(progress, line);
+    progress_duration(now->epoch_s, text);
+    append(line, "%s/epoch", text);
+    if (now->n_bytes > 0) {
+        progress_bytes((double)now->n_bytes, text);
+        append(line, "%s/epoch", text);
+    }
+}
+
+static double left_s(const struct progress *progress, double now_s)
+{
+    int64_t n_done = progress->last.n_done, n_here = n_done - progress->n_first;
+    if (n_here <= 0) {
+        return NAN;
+    }
+    double per_epoch = (now_s - progress->start_s) / (double)(n_here > 1 ? n_here - 1 : 1);
+    return n_done < progress->n_epoch ? per_epoch * (double)(progress->n_epoch - n_done) : 0.0;
+}
+
+void progress_epoch(struct progress *progress, const struct progress_epoch *epoch, double now_s)
+{
+    struct progress_epoch now = *epoch;
+    bool is_first = progress->n_evaluation == 0, is_last = now.n_done >= progress->n_epoch;
+    if (now.is_evaluated) {
+        progress->n_evaluation++;
+    } else {
+        now.train = progress->last.train;
+        now.valid = progress->last.valid;
+        now.test = progress->last.test;
+        memcpy(now.valid_of, progress->last.valid_of, sizeof now.valid_of);
+    }
+    progress->last = now;
+    progress->left_s = left_s(progress, now_s);
+    double since = now_s - progress->shown_s;
+    if (now.n_done - progress->n_first == 1) {
+        progress->start_s = now_s; /* estimates leave out the first epoch, which warms up caches */
+    }
+    bool show = progress->is_live ? !progress->is_drawn || since >= 0.1
+                                  : now.is_evaluated && (is_first || is_last || since >= 10.0 ||
+                                                         progress->n_evaluation % progress->stride == 0);
+    if (!show) {
+        return;
+    }
+    struct line line = {.columns = progress->is_live ? window_columns(progress) : LINE_BYTES - 8};
+    line_build(progress, &line);
+    fprintf(progress->file, progress->is_live ? "\r%s\x1b[K" : "%s\n", line.text);
+    fflush(progress->file);
+    progress->is_drawn = progress->is_live;
+    progress->shown_s = now_s;
+}
+
+void progress_end(struct progress *progress)
+{
+    clear(progress);
+    fflush(progress->file);
+}

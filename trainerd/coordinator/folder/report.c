@@ -1,0 +1,242 @@
+#include "trainerd/coordinator/folder/report.h"
+
+#include "protocol/base/log.h"
+#include "protocol/files/file.h"
+#include "protocol/job/job_keys.h"
+#include "trainerd/coordinator/folder/result_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+json_t *report_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *choices_value(const struct job_key *key, const struct job_choices *choices)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < choices->n; i++) {
+        json_array_append_new(all, json_string(key->choice[choices->of[i]]));
+    }
+    return all;
+}
+
+static json_t *key_value(const struct job *job, const struct job_key *key)
+{
+    const void *at = (const char *)job + key->offset;
+    switch (key->type) {
+    case JOB_TYPE_TEXT:
+        return json_string(at);
+    case JOB_TYPE_INT_OR:
+        if (job_word(key, *(const int64_t *)at) != NULL) {
+            return json_string(job_word(key, *(const int64_t *)at));
+        }
+        /* fallthrough */
+    case JOB_TYPE_INT:
+    case JOB_TYPE_SIZE:
+        return json_integer(*(const int64_t *)at);
+    case JOB_TYPE_REAL:
+    case JOB_TYPE_REAL_OR_SAME:
+        return job_is_same(key, *(const double *)at) ? json_string(JOB_SAME_TEXT) : json_real(*(const double *)at);
+    case JOB_TYPE_BOOL:
+        return json_boolean(*(const bool *)at);
+    case JOB_TYPE_CHOICE:
+        return json_string(key->choice[*(const int *)at]);
+    case JOB_TYPE_CHOICES:
+        return choices_value(key, at);
+    }
+    return NULL;
+}
+
+json_t *report_job(const struct job *job)
+{
+    json_t *all = json_object();
+    for (int i = 0; i < JOB_KEY_N; i++) {
+        const struct job_key *key = &job_keys[i];
+        json_t *value = key_value(job, key);
+        if (value == NULL) {
+            continue;
+        }
+        if (strcmp(key->section, JOB_TOP_SECTION) == 0) {
+            json_object_set_new(all, key->name, value);
+            continue;
+        }
+        if (json_object_get(all, key->section) == NULL) {
+            json_object_set_new(all, key->section, json_object());
+        }
+        json_object_set_new(json_object_get(all, key->section), key->name, value);
+    }
+    return all;
+}
+
+static const char *const origins[] = {
+    [DATASET_ORIGIN_NONE] = "none", [DATASET_ORIGIN_GIVEN] = "given", [DATASET_ORIGIN_DRAWN] = "drawn"};
+
+/* What a field of another origin would be is null. */
+static json_t *split_json(const struct dataset *dataset)
+{
+    const struct dataset_splits *splits = &dataset->splits;
+    bool given = splits->origin == DATASET_ORIGIN_GIVEN, drawn = splits->origin == DATASET_ORIGIN_DRAWN;
+    return json_pack("{s:s, s:o, s:o, s:o, s:o}", "origin", origins[splits->origin], "index",
+                     given ? json_integer(splits->index) : json_null(), "of", given ? json_integer(splits->n) : json_null(),
+                     "seed", drawn ? json_integer(splits->seed) : json_null(), "how",
+                     drawn ? json_string(splits->how) : json_null());
+}
+
+const char *report_outputs(const struct dataset *dataset)
+{
+    return dataset->regression ? "outputs" : dataset->multi_label ? "labels" : "classes";
+}
+
+json_t *report_dataset(const struct dataset *dataset)
+{
+    bool numbers = dataset->regression;
+    json_t *all = json_pack(
+        "{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:I, s:i, s:I, s:I, s:I, s:I, s:I}", "name", dataset->name, "nodes",
+        (json_int_t)dataset->n_node, "edges", (json_int_t)dataset->n_edge, "features", (json_int_t)dataset->n_feature,
+        numbers ? "outputs" : "classes", (int)dataset->n_class, "multi_label", (int)(dataset->multi_label && !numbers),
+        "symmetric", (int)dataset->symmetric, "edge_weights", (int)dataset->weighted, "edge_features",
+        (json_int_t)dataset->n_edge_feature, "relations", (int)dataset->n_relation, "duplicate_edges",
+        (json_int_t)dataset->n_duplicate, "train_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TRAIN], "valid_nodes",
+        (json_int_t)dataset->n_split[DATASET_SPLIT_VALID], "test_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TEST],
+        "other_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_NONE]);
+    json_object_set_new(all, "split", split_json(dataset));
+    return all;
+}
+
+void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTES])
+{
+    const struct dataset_splits *splits = &dataset->splits;
+    const int64_t *n = dataset->n_split;
+    char origin[192] = "no split";
+    if (splits->origin == DATASET_ORIGIN_GIVEN && splits->n > 1) {
+        snprintf(origin, sizeof origin, "split %" PRId64 " of %" PRId64 " given with the data, counted from 0", splits->index,
+                 splits->n);
+    } else if (splits->origin == DATASET_ORIGIN_GIVEN) {
+        snprintf(origin, sizeof origin, "split given with the data");
+    } else if (splits->origin == DATASET_ORIGIN_DRAWN) {
+        snprintf(origin, sizeof origin, "split drawn with dataset.seed = %" PRId64 ", %s", splits->seed, splits->how);
+    }
+    snprintf(out, REPORT_SPLIT_BYTES, "%s: %" PRId64 " train, %" PRId64 " valid, %" PRId64 " test, %" PRId64 " in none", origin,
+             n[DATASET_SPLIT_TRAIN], n[DATASET_SPLIT_VALID], n[DATASET_SPLIT_TEST], n[DATASET_SPLIT_NONE]);
+}
+
+json_t *report_partition(const struct job *job, const struct partition_quality *quality)
+{
+    json_t *all = json_pack("{s:i, s:s, s:I, s:I}", "parts", (int)job->partition.parts, "method",
+                            job_choice_text("partition", "method", job->partition.method), "cut_edges",
+                            (json_int_t)quality->n_cut, "halo_rows", (json_int_t)quality->n_halo);
+    json_object_set_new(all, "halo_ratio", report_number(quality->halo_ratio));
+    json_object_set_new(all, "imbalance_nodes", report_number(quality->imbalance_node));
+    json_object_set_new(all, "imbalance_edges", report_number(quality->imbalance_edge));
+    json_object_set_new(all, "imbalance_halo", report_number(quality->imbalance_halo));
+    return all;
+}
+
+static json_t *share(int64_t part, int64_t of)
+{
+    return of > 0 ? json_real((double)part / (double)of) : json_null();
+}
+
+json_t *report_confusion(const struct score_confusion *confusion)
+{
+    int32_t n = confusion->n_class;
+    if (confusion->n_row == 0) {
+        return json_null();
+    }
+    json_t *support = json_array(), *predicted = json_array(), *precision = json_array(), *recall = json_array(),
+           *matrix = n <= REPORT_MATRIX_CLASSES ? json_array() : json_null();
+    for (int32_t k = 0; k < n; k++) {
+        const int64_t *row = confusion->count + k * (int64_t)n;
+        int64_t n_label = 0, n_predicted = 0;
+        json_t *counts = json_array();
+        for (int32_t other = 0; other < n; other++) {
+            n_label += row[other];
+            n_predicted += confusion->count[other * (int64_t)n + k];
+            json_array_append_new(counts, json_integer(row[other]));
+        }
+        json_array_append_new(support, json_integer(n_label));
+        json_array_append_new(predicted, json_integer(n_predicted));
+        json_array_append_new(precision, share(row[k], n_predicted));
+        json_array_append_new(recall, share(row[k], n_label));
+        json_array_append(matrix, counts); /* does nothing where there is none */
+        json_decref(counts);
+    }
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "split", "test", "support", support, "predicted", predicted, "precision",
+                     precision, "recall", recall, "matrix", matrix);
+}
+
+json_t *report_memory(const int64_t bytes[MEMORY_N])
+{
+    json_t *all = json_object();
+    int64_t sum = 0;
+    for (int i = 0; i < MEMORY_N; i++) {
+        if (i != MEMORY_CONTEXT || bytes[i] > 0) {
+            json_object_set_new(all, memory_category_name((enum memory_category)i), json_integer(bytes[i]));
+        }
+        sum += bytes[i];
+    }
+    json_object_set_new(all, "all", json_integer(sum));
+    return all;
+}
+
+static enum status hash_file(const struct dir *dir, const char *name, json_t **out)
+{
+    int file;
+    char bytes[1 << 16], digits[17];
+    json_int_t n_bytes = 0;
+    ssize_t n = -1;
+    enum status status = dir_file_open(dir, name, &file);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    XXH3_state_t *state = XXH3_createState();
+    ASSERT(state != NULL);
+    XXH3_64bits_reset(state);
+    while ((n = read(file, bytes, sizeof bytes)) > 0 || (n < 0 && errno == EINTR)) {
+        if (n > 0) {
+            XXH3_64bits_update(state, bytes, (size_t)n);
+            n_bytes += n;
+        }
+    }
+    if (n < 0) {
+        status = status_fail(STATUS_IO, "cannot read '%s/%s': %s", dir->path, name, strerror(errno));
+    }
+    snprintf(digits, sizeof digits, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
+    *out = status == STATUS_OK ? json_pack("{s:I, s:s}", "bytes", n_bytes, "xxh3_64", digits) : NULL;
+    XXH3_freeState(state);
+    close(file);
+    return status;
+}
+
+enum status report_files(const struct dir *dir, json_t **out)
+{
+    struct result_files files = {0};
+    enum status status = result_files_list(dir->file, &files);
+    json_t *all = json_object();
+    for (int i = 0; i < files.n && status == STATUS_OK; i++) {
+        bool is_whole = strchr(files.path[i], '/') == NULL && strcmp(files.path[i], "result.json") != 0;
+        json_t *one = NULL;
+        if (is_whole) {
+            status = hash_file(dir, files.path[i], &one);
+        }
+        if (one != NULL) {
+            json_object_set_new(all, files.path[i], one);
+        }
+    }
+    result_files_release(&files);
+    if (status != STATUS_OK) {
+        json_decref(all);
+        return status;
+    }
+    *out = all;
+    return STATUS_OK;
+}

@@ -1,0 +1,39 @@
+/* The files that a run leaves in its folder: which names they have, and which of them a folder holds.
+ *
+ * One list for all that handles them as a whole. Knows names, not contents; other files of a folder are the user's.
+ */
+#ifndef TRAINERD_RESULT_FILES_H
+#define TRAINERD_RESULT_FILES_H
+
+#include "protocol/base/status.h"
+#include "protocol/files/dir.h"
+
+#include <limits.h>
+#include <stdbool.h>
+
+#define RESULT_FILE_BYTES (NAME_MAX + 16)
+
+/* Paths from the folder, as "model.safetensors" or "checkpoint/epoch-9.ckpt"; result.json, which stands for all, is the last. */
+struct result_files {
+    char (*path)[RESULT_FILE_BYTES];
+    int n;
+};
+
+/* The files of an open folder.
+ *
+ *   owns    the caller owns *out: result_files_release
+ *   errors  STATUS_IO a folder cannot be read
+ */
+enum status result_files_list(int folder, struct result_files *out);
+void result_files_add(struct result_files *files, const char *path);
+void result_files_release(struct result_files *files);
+bool result_files_have(const struct result_files *files, const char *path);
+
+/* Is this the path of a result file? The name of one of tb/'s? */
+bool result_file_is(const char *path);
+bool result_file_is_event(const char *name);
+
+/* Has the folder files where results are files, and folders where they are folders? errors  STATUS_CREATE what is something else, as a link */
+enum status result_files_check(const struct dir *dir);
+
+#endif

@@ -1,0 +1,40 @@
+/* A model's weights as a .safetensors file, with the program's names and shapes, which are PyTorch Geometric's.
+ *
+ * In a job, a tensor with embeddings is split: its shared columns are in the arena, the others with the parts. Here it is
+ * whole. Knows no workers.
+ */
+#ifndef TRAINERD_WEIGHTS_H
+#define TRAINERD_WEIGHTS_H
+
+#include "models/program/program.h"
+#include "protocol/base/status.h"
+#include "protocol/files/dir.h"
+
+/* Whole tensors. */
+struct weights {
+    const struct program *program;
+    float *arena;    /* program->n_weight, for the caller to fill and read */
+    float *embedded; /* tensors with embeddings, concatenated */
+    int64_t n_embedded;
+};
+
+/* owns  the caller owns *out: weights_close. errors  STATUS_NOMEM */
+enum status weights_open(const struct program *program, struct weights *out);
+void weights_close(struct weights *weights);
+
+/* Copy the arena's entries to the tensors with embeddings / the embeddings of n nodes with these columns, n × n_embedding floats in
+ * the layout of program_init_embeddings. */
+void weights_take(struct weights *weights);
+void weights_take_embeddings(struct weights *weights, int64_t n, const uint32_t *column, const float *from);
+
+/* Write the tensors, once all entries were copied to them. errors  STATUS_CREATE, STATUS_IO */
+enum status weights_save(const struct weights *weights, const struct dir *dir, const char *name);
+
+/* Read the tensors and the arena from a file that has every tensor with its shape; padding in the arena becomes 0.
+ * errors  those of safetensors_load */
+enum status weights_load(struct weights *weights, const char *path);
+
+/* Copy the embeddings of n nodes with these columns to `to`. */
+void weights_give_embeddings(const struct weights *weights, int64_t n, const uint32_t *column, float *to);
+
+#endif

@@ -1,0 +1,312 @@
+#include "trainerd/coordinator/result.h"
+
+#include "protocol/base/version.h"
+#include "protocol/files/file.h"
+#include "trainerd/coordinator/epochs/guard.h"
+#include "trainerd/coordinator/epochs/patience.h"
+#include "trainerd/coordinator/folder/report.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* "valid_roc_auc": value. */
+static void put_named(json_t *all, const char *split, int metric, double value)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s_%s", split, score_name(metric));
+    json_object_set_new(all, key, report_number(value));
+}
+
+static json_t *score_json(const struct training *training, int64_t epoch, const struct checkpoint_score *score)
+{
+    json_t *all = json_object();
+    json_object_set_new(all, "epoch", epoch >= 0 ? json_integer(epoch) : json_null());
+    json_object_set_new(all, "loss", report_number(score->loss));
+    json_object_set_new(all, "valid_loss", report_number(score->valid_loss));
+    json_object_set_new(all, "train_metric", report_number(score->of[0].train));
+    json_object_set_new(all, "valid_metric", report_number(score->of[0].valid));
+    json_object_set_new(all, "test_metric", report_number(score->of[0].test));
+    for (int i = 0; i < training->metrics.n && training->job->train.metrics.n > 0; i++) {
+        put_named(all, "train", training->metrics.of[i], score->of[i].train);
+        put_named(all, "valid", training->metrics.of[i], score->of[i].valid);
+        put_named(all, "test", training->metrics.of[i], score->of[i].test);
+    }
+    return all;
+}
+
+bool result_is_chosen(const struct training *training)
+{
+    return training->state.best_epoch >= 0 && !isnan(training->state.best.of[0].valid);
+}
+
+const char *result_no_choice(const struct dataset *dataset)
+{
+    return dataset->n_split[DATASET_SPLIT_VALID] == 0 ? "the data set has no validation split"
+                                                      : "the valid metric is not a number";
+}
+
+/* With what best.safetensors holds, and why. */
+static json_t *best_json(const struct result *result)
+{
+    const struct checkpoint_state *state = &result->training->state;
+    bool is_chosen = result_is_chosen(result->training);
+    json_t *all = score_json(result->training, state->best_epoch, &state->best);
+    char reason[160];
+    if (state->n_epoch == 0) {
+        snprintf(reason, sizeof reason, "there was no epoch: best.safetensors holds the initial weights");
+    } else if (is_chosen) {
+        snprintf(reason, sizeof reason, "best.safetensors holds the weights with the best valid metric, after %lld epoch%s",
+                 (long long)state->best_epoch + 1, state->best_epoch == 0 ? "" : "s");
+    } else {
+        snprintf(reason, sizeof reason, "%s to choose by: best.safetensors holds the last weights",
+                 result_no_choice(result->dataset));
+    }
+    json_object_set_new(all, "chosen_by", is_chosen ? json_string("valid_metric") : json_null());
+    json_object_set_new(all, "reason", json_string(reason));
+    return all;
+}
+
+static json_t *seconds_json(const struct result *result)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        RESULT_PHASE_LIST(X)
+#undef X
+    };
+    json_t *all = json_object();
+    json_object_set_new(all, "total", json_real(result->total_s));
+    for (int i = 0; i < RESULT_PHASE_N; i++) {
+        json_object_set_new(all, names[i], json_real(result->phase_s[i]));
+    }
+    const struct checkpoint_state *state = &result->training->state;
+    json_object_set_new(all, "epoch_mean", report_number(state->n_epoch > 0 ? state->train_s / (double)state->n_epoch : NAN));
+    return all;
+}
+
+static json_t *memory_place_json(const struct fleet_memory *memory, enum memory_place place)
+{
+    return json_pack("{s:o, s:o}", "planned", report_memory(memory->planned.bytes[place]), "measured",
+                     report_memory(memory->measured.bytes[place]));
+}
+
+/* With a device that has memory of its own planned and measured are of that. */
+static json_t *memory_json(const struct result *result)
+{
+    json_t *all = json_array();
+    for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
+        const struct fleet_memory *memory = &result->memory[rank];
+        const struct plan_worker *plan = &result->plan->worker[rank];
+        bool apart = result->plan->apart;
+        json_t *one = json_pack("{s:I}", "worker", (json_int_t)rank), *arrays;
+        arrays = memory_place_json(memory, apart ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_HOST);
+        json_object_update(one, arrays);
+        json_decref(arrays);
+        if (apart) {
+            json_object_set_new(one, "pinned", memory_place_json(memory, MEMORY_PLACE_PINNED));
+            json_object_set_new(one, "host", memory_place_json(memory, MEMORY_PLACE_HOST));
+        }
+        json_object_set_new(one, "resident_peak", json_integer((json_int_t)memory->resident_peak));
+        json_object_set_new(one, "spilled", json_integer((json_int_t)plan->n_spill));
+        json_object_set_new(one, "spill_least", json_integer((json_int_t)plan->n_spill_least));
+        json_array_append_new(all, one);
+    }
+    return all;
+}
+
+static json_t *machines_json(const struct result *result)
+{
+    json_t *of_worker = json_array();
+    for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
+        json_array_append_new(of_worker, json_integer(result->machine_of_rank[rank]));
+    }
+    return json_pack("{s:o, s:b, s:s}", "of_worker", of_worker, "change_results", (int)job_sampling_is_placed(result->job),
+                     "cipher", result->cipher);
+}
+
+/* Versions of libraries, where bits depend on them: of all workers, and of each. */
+static void put_libraries(json_t *all, const struct result *result)
+{
+    json_t *of_worker = json_array();
+    bool any = false, differ = false;
+    for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
+        json_array_append_new(of_worker, json_object());
+    }
+    for (int l = 0; l < LIBRARY_N; l++) {
+        const struct library_range range = result->training->libraries.of[l];
+        char text[LIBRARY_RANGE_BYTES];
+        if (range.most == LIBRARY_UNKNOWN) {
+            continue;
+        }
+        any = true;
+        differ = differ || range.least != range.most;
+        library_range_text(range, text);
+        json_object_set_new(all, library_key((enum library)l), json_string(text));
+        for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
+            library_text(result->libraries[rank].of[l], text);
+            json_object_set_new(json_array_get(of_worker, (size_t)rank), library_key((enum library)l), json_string(text));
+        }
+    }
+    if (any) {
+        json_object_set_new(all, "libraries", json_pack("{s:O, s:b}", "of_worker", of_worker, "change_results", (int)differ));
+    }
+    json_decref(of_worker);
+}
+
+static void put_end(json_t *all, const struct result *result)
+{
+    const struct training *training = result->training;
+    char reason[160];
+    if (result->source != NULL) {
+        snprintf(reason, sizeof reason, "all %lld nodes are predicted", (long long)result->dataset->n_node);
+    } else if (training->end == TRAINING_END_PATIENCE) {
+        char what[PATIENCE_TEXT_BYTES];
+        patience_text(training, what);
+        snprintf(reason, sizeof reason, "no better %s in %lld evaluation%s, after %lld of %lld epochs", what,
+                 (long long)training->state.n_stale, training->state.n_stale == 1 ? "" : "s",
+                 (long long)training->state.n_epoch, (long long)training->job->train.epochs);
+    } else {
+        int64_t n = training->state.n_epoch;
+        snprintf(reason, sizeof reason, n == 1 ? "the only epoch is done" : "all %lld epochs are done", (long long)n);
+    }
+    json_object_set_new(all, "state", json_string("SUCCEEDED"));
+    json_object_set_new(all, "reason", json_string(reason));
+}
+
+/* What exchange.guard_every found, and what the last epoch lost; null without. */
+static json_t *guard_json(const struct training *training)
+{
+    const struct checkpoint_state *state = &training->state;
+    if (training->job->exchange.guard_every == 0) {
+        return json_null();
+    }
+    const struct level level = guard_level(training->job, state, state->n_epoch - 1);
+    json_t *all = json_object(), *last = json_object();
+    json_object_set_new(last, "epoch", state->guard_epoch >= 0 ? json_integer(state->guard_epoch) : json_null());
+    json_object_set_new(last, "loss", report_number(state->guard_loss));
+    json_object_set_new(last, "error", report_number(state->guard_error));
+    json_object_set_new(last, "cosine", report_number(state->guard_cosine));
+    json_object_set_new(all, "comparisons", json_integer(state->n_guard));
+    json_object_set_new(all, "back_offs", json_integer(state->n_back_off));
+    json_object_set_new(all, "last", last);
+    json_object_set_new(all, "sampling", json_real(level.sampling));
+    json_object_set_new(all, "codec", json_string(level_codec_text(level.codec)));
+    json_object_set_new(all, "codec_backward", json_string(level_codec_text(level.codec_backward)));
+    json_object_set_new(all, "stale", json_integer(level.stale));
+    return all;
+}
+
+/* The graph, with what a prediction asks of another one. */
+static json_t *dataset_json(const struct result *result)
+{
+    const struct embedded *embedded = &result->program->embedded;
+    json_t *all = report_dataset(result->dataset);
+    json_object_set_new(all, "fingerprint", json_string(result->training->state.dataset));
+    json_object_set_new(all, "embedded_nodes", json_integer(embedded->n_run > 0 ? embedded_count(embedded) : 0));
+    const char *names = result->dataset->class_names;
+    json_object_set_new(all, "class_names", names != NULL ? json_loads(names, 0, NULL) : json_null());
+    char *path = result->job->dataset.path[0] != '\0' ? realpath(result->job->dataset.path, NULL) : NULL;
+    json_object_set_new(all, "path", path != NULL ? json_string(path) : json_null());
+    free(path);
+    return all;
+}
+
+static void put_prediction(json_t *all, const struct result *result)
+{
+    static const char *const names[SCORE_N_SPLIT] = {"other", "train", "valid", "test", [SCORE_SPLIT_ALL] = "all"};
+    const struct training *training = result->training;
+    json_t *metrics = json_object();
+    for (int split = 0; split < SCORE_N_SPLIT; split++) {
+        if (names[split] == NULL) {
+            continue; /* they are in valid and in test */
+        }
+        json_object_set_new(metrics, names[split], report_number(result->scores.of[0][split]));
+        for (int i = 0; i < training->metrics.n && training->job->train.metrics.n > 0; i++) {
+            put_named(metrics, names[split], training->metrics.of[i], result->scores.of[i][split]);
+        }
+    }
+    json_object_set_new(all, "metrics", metrics);
+    /* The folder itself: a link to the newest run may lead elsewhere tomorrow. */
+    const char *weights = strrchr(result->source->weights, '/');
+    char *folder = realpath(result->source->folder, NULL);
+    json_object_set_new(all, "model",
+                        json_pack("{s:s, s:s}", "folder", folder != NULL ? folder : result->source->folder, "weights",
+                                  weights != NULL ? weights + 1 : result->source->weights));
+    free(folder);
+}
+
+/* What epochs came to. */
+static void put_training(json_t *all, const struct result *result)
+{
+    const struct training *training = result->training;
+    const struct checkpoint_state *state = &training->state;
+    double n = state->n_epoch > 0 ? (double)state->n_epoch : NAN;
+    json_t *traffic = json_object();
+    json_object_set_new(all, "epochs", json_integer(state->n_epoch));
+    json_object_set_new(all, "rollbacks", json_integer(state->n_rollback));
+    json_object_set_new(all, "guard", guard_json(training));
+    json_object_set_new(all, "last", score_json(training, state->n_epoch - 1, &state->last));
+    json_object_set_new(all, "best", best_json(result));
+    json_object_set_new(traffic, "sent", report_number((double)state->n_sent / n));
+    json_object_set_new(traffic, "received", report_number((double)state->n_received / n));
+    json_object_set_new(all, "bytes_per_epoch", traffic);
+    json_object_set_new(all, "left_out", json_real(result->plan->left_out));
+}
+
+static json_t *result_json(const struct result *result)
+{
+    const struct job *job = result->job;
+    const struct training *training = result->training;
+    json_t *all = json_object();
+    put_end(all, result);
+    json_object_set_new(all, "name", json_string(job->job.name));
+    json_object_set_new(all, "versions", json_pack("{s:s}", "trainerd", TRAINERD_VERSION));
+    json_object_set_new(all, "device", json_string(job_choice_text("workers", "device", job->workers.device)));
+    put_libraries(all, result);
+    json_object_set_new(all, "seed", json_integer(job->train.seed));
+    json_object_set_new(all, "metric", json_string(score_name(training->metrics.of[0])));
+    (result->source != NULL ? put_prediction : put_training)(all, result);
+    json_object_set_new(all, "confusion", report_confusion(&result->confusion));
+    json_object_set_new(all, "seconds", seconds_json(result));
+    json_object_set_new(all, "traffic", plan_traffic_compared(result->program, result->plan, &result->traffic));
+    json_object_set_new(all, "allocations_in_epochs", json_integer(training->state.n_call));
+    json_object_set_new(all, "device_waits",
+                        json_pack("{s:I, s:I, s:I, s:I}", "waits", (json_int_t)training->waits.n_wait, "fetched",
+                                  (json_int_t)training->waits.n_fetched, "sent", (json_int_t)training->waits.n_sent, "replayed",
+                                  (json_int_t)training->n_replay));
+    json_object_set_new(all, "weights", json_integer(training_n_weight(training)));
+    json_object_set_new(all, "memory", memory_json(result));
+    json_object_set_new(all, "machines", machines_json(result));
+    json_object_set_new(all, "coordinator_resident_peak", json_integer(memory_resident_peak()));
+    json_object_set_new(all, "dataset", dataset_json(result));
+    json_object_set_new(all, "partition", report_partition(job, result->quality));
+    json_object_set_new(all, "job", report_job(job));
+    char *text = job_print(job);
+    json_object_set_new(all, "job_text", json_string(text));
+    free(text);
+    return all;
+}
+
+enum status result_save(const struct result *result, const struct dir *dir)
+{
+    json_t *files = NULL;
+    enum status status = report_files(dir, &files);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    json_t *all = result_json(result);
+    json_object_set_new(all, "files", files);
+    char *text = json_dumps(all, JSON_INDENT(2));
+    json_decref(all);
+    if (text == NULL) {
+        return status_fail(STATUS_BUG, "cannot write '%s/result.json': its values are not valid JSON", dir->path);
+    }
+    size_t n = strlen(text);
+    text[n] = '\n'; /* in place of the NUL: a file ends with a line */
+    struct iovec piece = {.iov_base = text, .iov_len = n + 1};
+    status = dir_replace(dir, "result.json", &piece, 1);
+    free(text);
+    return status;
+}

@@ -1,0 +1,64 @@
+/* result.json: the figures of a job that reached its end. Knows fields and layout; the figures are measured elsewhere. */
+#ifndef TRAINERD_RESULT_H
+#define TRAINERD_RESULT_H
+
+#include "partition/graph/dataset.h"
+#include "partition/part/partition.h"
+#include "protocol/base/status.h"
+#include "protocol/files/dir.h"
+#include "protocol/job/job.h"
+#include "trainerd/coordinator/epochs/training.h"
+#include "trainerd/coordinator/fleet/fleet.h"
+#include "trainerd/coordinator/model_source.h"
+#include "trainerd/coordinator/plan/plan.h"
+#include "trainerd/coordinator/plan/plan_traffic.h"
+
+#include <stdint.h>
+
+/* Phases with their seconds:   name        text in result.json */
+#define RESULT_PHASE_LIST(X)                                                                                                   \
+    X(LOAD, "load")             /* reading and checking the dataset */                                                         \
+    X(PARTITION, "partition")   /* parts, their quality, their sizes */                                                        \
+    X(START, "start")           /* starting the workers */                                                                     \
+    X(SHIP, "ship")             /* encoding parts and sending them */                                                          \
+    X(PREPARE, "prepare")       /* workers' memory, static operations */                                                       \
+    X(TRAIN, "train")           /* epochs, with their evaluations */                                                           \
+    X(EVALUATE, "evaluate")     /* evaluation without training */                                                              \
+    X(CHECKPOINT, "checkpoint") /* writing checkpoints */                                                                      \
+    X(WRITE, "write")           /* weights and logits */
+
+enum result_phase {
+#define X(name, text) RESULT_PHASE_##name,
+    RESULT_PHASE_LIST(X)
+#undef X
+        RESULT_PHASE_N
+};
+
+struct result {
+    const struct job *job;
+    const struct dataset *dataset; /* sizes only */
+    const struct partition_quality *quality;
+    const struct training *training;
+    const struct fleet_memory *memory;        /* job->workers.count */
+    const struct library_versions *libraries; /* likewise */
+    const struct plan *plan;
+    const struct program *program;
+    struct plan_measured traffic;
+    const struct model_source *source; /* of a prediction; NULL: a training */
+    struct training_scores scores;     /* of a prediction */
+    struct score_confusion confusion;  /* of test nodes, with the weights that logits.npy is of; n_class 0: not counted */
+    const uint32_t *machine_of_rank;   /* job->workers.count: equal where workers share a machine */
+    const char *cipher;                /* that seals their messages; "none" */
+    double phase_s[RESULT_PHASE_N];    /* PHASE_TRAIN without the two after it */
+    double total_s;
+};
+
+/* Was the best model chosen by the valid metric? / Why it was not. */
+bool result_is_chosen(const struct training *training);
+const char *result_no_choice(const struct dataset *dataset);
+
+/* Write DIR/result.json, complete or not at all, with checksums of the other result files there, which are complete.
+ * errors  STATUS_CREATE, STATUS_IO */
+enum status result_save(const struct result *result, const struct dir *dir);
+
+#endif

@@ -1,0 +1,166 @@
+#include "trainerd/ctl/base/arguments.h"
+
+#include "protocol/base/memory.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LONG_ONLY 256 /* above all letters */
+
+/* getopt's tables. letters 3 · CTL_OPTION_N */
+static void make_tables(struct option longs[CTL_OPTION_N + 1], char *letters)
+{
+    *letters++ = ':';
+    for (int i = 0; i < CTL_OPTION_N; i++) {
+        const struct ctl_option_row *row = &ctl_options[i];
+        bool takes = row->value[0] != '\0';
+        longs[i] = (struct option){row->name, takes ? required_argument : no_argument, NULL, LONG_ONLY + i};
+        if (row->letter != 0) {
+            *letters++ = row->letter;
+            *letters = ':';
+            letters += takes;
+        }
+    }
+    longs[CTL_OPTION_N] = (struct option){NULL, 0, NULL, 0};
+    *letters = '\0';
+}
+
+static enum ctl_option option_of(int found)
+{
+    int i = found - LONG_ONLY;
+    if (found < LONG_ONLY) {
+        for (i = 0; ctl_options[i].letter != found; i++) {
+        }
+    }
+    return (enum ctl_option)i;
+}
+
+bool ctl_repeats(enum ctl_option option)
+{
+    return option == CTL_OPTION_SET || option == CTL_OPTION_FROM || option == CTL_OPTION_SWEEP || option == CTL_OPTION_TAG;
+}
+
+/* The value of an option that may be repeated. */
+static void keep_value(struct ctl_arguments *out, enum ctl_option option, const char *value)
+{
+    if (option == CTL_OPTION_SET) {
+        out->set[out->n_set++] = value;
+    } else if (option == CTL_OPTION_FROM) {
+        out->from[out->n_from++] = value;
+    } else if (option == CTL_OPTION_SWEEP) {
+        out->sweep[out->n_sweep++] = value;
+    } else if (option == CTL_OPTION_TAG) {
+        out->tag[out->n_tag++] = value;
+    }
+}
+
+static enum status read_options(int argc, char **argv, struct ctl_arguments *out)
+{
+    struct option longs[CTL_OPTION_N + 1];
+    char letters[3 * CTL_OPTION_N + 2];
+    make_tables(longs, letters);
+    opterr = 0;
+    optind = 0; /* restart getopt */
+    for (;;) {
+        int found = getopt_long(argc, argv, letters, longs, NULL);
+        if (found == -1) {
+            break;
+        }
+        if (found == ':') {
+            return status_fail(STATUS_USAGE, "%s needs a value; see trainctl --help", argv[optind - 1]);
+        }
+        if (found == '?') {
+            return status_fail(STATUS_USAGE, "unknown option '%s'; see trainctl --help", argv[optind - 1]);
+        }
+        enum ctl_option option = option_of(found);
+        out->value[option] = optarg != NULL ? optarg : "";
+        keep_value(out, option, optarg);
+    }
+    out->operand = argv + optind;
+    out->n_operand = argc - optind;
+    return STATUS_OK;
+}
+
+static enum status find_command(struct ctl_arguments *out)
+{
+    bool wants_help = out->value[CTL_OPTION_HELP] != NULL || out->value[CTL_OPTION_VERSION] != NULL;
+    if (out->n_operand == 0) {
+        out->command = CTL_COMMAND_help;
+        return wants_help ? STATUS_OK : status_fail(STATUS_USAGE, "no command is given; see trainctl --help");
+    }
+    for (int i = 0; i < CTL_COMMAND_N; i++) {
+        if (strcmp(ctl_commands[i].name, out->operand[0]) == 0) {
+            out->command = (enum ctl_command)i;
+            if (out->value[CTL_OPTION_HELP] != NULL) { /* trainctl submit --help is trainctl help submit */
+                out->command = CTL_COMMAND_help;
+                out->n_operand = 1;
+                return STATUS_OK;
+            }
+            out->operand++;
+            out->n_operand--;
+            return STATUS_OK;
+        }
+    }
+    return status_fail(STATUS_USAGE, "there is no command '%s'; see trainctl --help", out->operand[0]);
+}
+
+static enum status check(const struct ctl_arguments *arguments)
+{
+    const struct ctl_command_row *row = &ctl_commands[arguments->command];
+    for (int i = 0; i < CTL_OPTION_N; i++) {
+        if (arguments->value[i] != NULL && !ctl_takes(arguments->command, (enum ctl_option)i)) {
+            return status_fail(STATUS_USAGE, "--%s does not go with %s; see trainctl %s --help", ctl_options[i].name, row->name,
+                               row->name);
+        }
+    }
+    if (arguments->n_operand < row->n_least || arguments->n_operand > row->n_most) {
+        return status_fail(STATUS_USAGE, "%s takes %s, %d given; see trainctl %s --help", row->name,
+                           row->operands[0] != '\0' ? row->operands : "nothing more", arguments->n_operand, row->name);
+    }
+    return STATUS_OK;
+}
+
+enum status ctl_arguments_read(int argc, char **argv, struct ctl_arguments *out)
+{
+    *out = (struct ctl_arguments){.set = memory_alloc((size_t)argc, sizeof *out->set),
+                                  .from = memory_alloc((size_t)argc, sizeof *out->from),
+                                  .sweep = memory_alloc((size_t)argc, sizeof *out->sweep),
+                                  .tag = memory_alloc((size_t)argc, sizeof *out->tag)};
+    enum status status = read_options(argc, argv, out);
+    status = status == STATUS_OK ? find_command(out) : status;
+    return status == STATUS_OK ? check(out) : status;
+}
+
+void ctl_arguments_release(struct ctl_arguments *arguments)
+{
+    free(arguments->set);
+    free(arguments->from);
+    free(arguments->sweep);
+    free(arguments->tag);
+}
+
+bool ctl_given(const struct ctl_arguments *arguments, enum ctl_option option)
+{
+    return arguments->value[option] != NULL;
+}
+
+enum status ctl_int(const struct ctl_arguments *arguments, enum ctl_option option, long long least, long long most,
+                    long long otherwise, long long *out)
+{
+    const char *text = arguments->value[option];
+    *out = otherwise;
+    if (text == NULL) {
+        return STATUS_OK;
+    }
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || *out < least || *out > most) {
+        return status_fail(STATUS_USAGE, "--%s is '%s', expected a whole number from %lld to %lld", ctl_options[option].name,
+                           text, least, most);
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,43 @@
+/* trainctl's command line, parsed by the table. */
+#ifndef TRAINERD_CTL_ARGUMENTS_H
+#define TRAINERD_CTL_ARGUMENTS_H
+
+#include "protocol/base/status.h"
+#include "trainerd/ctl/base/table.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct ctl_arguments {
+    enum ctl_command command;
+    const char *value[CTL_OPTION_N]; /* "" for an option that takes none; NULL: not given */
+    const char **set;                /* n_set values of --set */
+    size_t n_set;
+    const char **from; /* n_from values of --from */
+    size_t n_from;
+    const char **sweep; /* n_sweep values of --sweep */
+    size_t n_sweep;
+    const char **tag; /* n_tag values of --tag */
+    size_t n_tag;
+    char **operand; /* n_operand, of argv */
+    int n_operand;
+};
+
+/* Parse the command line; options and operands may be mixed.
+ *
+ *   owns    borrows argv, whose order it changes; the caller owns *out: ctl_arguments_release, also after an error
+ *   errors  STATUS_USAGE
+ */
+enum status ctl_arguments_read(int argc, char **argv, struct ctl_arguments *out);
+void ctl_arguments_release(struct ctl_arguments *arguments);
+
+/* May the option be repeated? */
+bool ctl_repeats(enum ctl_option option);
+
+/* Was the option given? */
+bool ctl_given(const struct ctl_arguments *arguments, enum ctl_option option);
+/* The option's value as a whole number; `otherwise` when it was not given. errors  STATUS_USAGE not a number of this range */
+enum status ctl_int(const struct ctl_arguments *arguments, enum ctl_option option, long long least, long long most,
+                    long long otherwise, long long *out);
+
+#endif

@@ -1,0 +1,35 @@
+/* The commands of trainctl. Each prints its answer on standard output, or fails with a sentence. */
+#ifndef TRAINERD_CTL_RUN_H
+#define TRAINERD_CTL_RUN_H
+
+#include "trainerd/ctl/base/arguments.h"
+#include "trainerd/ctl/base/client.h"
+#include "trainerd/ctl/base/known_hosts.h"
+
+/* *exit_code_out is 0 at the call; a command that does not fail may set another exit code. */
+typedef enum status ctl_run(const struct ctl_arguments *arguments, int *exit_code_out);
+
+ctl_run run_submit, run_predict, run_sweep, run_status, run_show, run_logs, run_watch, run_control, run_scale, run_workers,
+    run_gpus, run_metrics, run_plot, run_compare, run_audit, run_backup, run_login, run_logout, run_fingerprint, run_drain,
+    run_restore, run_doctor, run_users, run_version;
+
+/* Connect to the daemon of --to, $TRAINERD_TO, or the default. */
+enum status ctl_connect(const struct ctl_arguments *arguments, struct client *out);
+
+/* The login that options and environment say, and otherwise the user's file of hosts. The texts are the arguments', the environment's, or `known`'s. */
+enum status ctl_login(const struct ctl_arguments *arguments, const char *address, struct known_host *known,
+                      struct client_login *out);
+
+/* Become trainerd, which does what concerns its own files: `flag`, the operand after it (NULL: none), --state and --json. */
+enum status ctl_become_trainerd(const struct ctl_arguments *arguments, const char *flag, const char *operand);
+
+/* Connect, send one request (its reference is taken) and return its answer. owns  *out: json_decref */
+enum status ctl_ask(const struct ctl_arguments *arguments, json_t *request, json_t **out);
+
+/* Add --group and --tag to a request. */
+void ctl_ask_group(const struct ctl_arguments *arguments, json_t *request);
+
+/* A request that names the first operand as its job. */
+json_t *ctl_job_request(const struct ctl_arguments *arguments, const char *command);
+
+#endif

@@ -1,0 +1,390 @@
+#include "trainerd/ctl/base/text.h"
+
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "protocol/base/printable.h"
+#include "protocol/job/job.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+/* --- fields --- */
+
+const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "";
+}
+
+double number_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+int64_t integer_of(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+/* --- units --- */
+
+void text_duration(double seconds, char *out)
+{
+    long long s = isfinite(seconds) && fabs(seconds) < 1e15 ? (long long)(seconds + 0.5) : 0;
+    if (!isfinite(seconds)) {
+        snprintf(out, TEXT_BYTES, "-");
+    } else if (seconds < 10.0) {
+        snprintf(out, TEXT_BYTES, "%.*f s", seconds < 0.01 ? 4 : seconds < 1.0 ? 3 : 1, seconds);
+    } else if (s < 120) {
+        snprintf(out, TEXT_BYTES, "%lld s", s);
+    } else if (s < 7200) {
+        snprintf(out, TEXT_BYTES, "%lld min", s / 60);
+    } else if (s < 172800) {
+        snprintf(out, TEXT_BYTES, "%lld h %02lld min", s / 3600, s / 60 % 60);
+    } else {
+        snprintf(out, TEXT_BYTES, "%lld d %lld h", s / 86400, s / 3600 % 24);
+    }
+}
+
+void text_duration_short(double seconds, char *out)
+{
+    long long s = isfinite(seconds) && seconds < 1e13 ? (long long)(seconds > 0 ? seconds : 0) : 0;
+    if (!isfinite(seconds)) {
+        snprintf(out, TEXT_BYTES, "-");
+    } else if (s < 60) {
+        snprintf(out, TEXT_BYTES, "%llds", s);
+    } else if (s < 3600) {
+        snprintf(out, TEXT_BYTES, "%lldm", s / 60);
+    } else if (s < 86400) {
+        snprintf(out, TEXT_BYTES, "%lldh%02lldm", s / 3600, s / 60 % 60);
+    } else {
+        snprintf(out, TEXT_BYTES, "%lldd%02lldh", s / 86400, s / 3600 % 24);
+    }
+}
+
+void text_bytes(double n_bytes, char *out)
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    size_t unit = 0;
+    if (!isfinite(n_bytes)) {
+        snprintf(out, TEXT_BYTES, "-");
+        return;
+    }
+    for (; n_bytes >= 999.5 && unit + 1 < sizeof units / sizeof *units; unit++) {
+        n_bytes /= 1000.0;
+    }
+    snprintf(out, TEXT_BYTES, "%.*f %s", unit > 0 && n_bytes < 99.95 ? 1 : 0, n_bytes, units[unit]);
+}
+
+void text_percent(double fraction, char *out)
+{
+    if (fabs(fraction) > 1.0) {
+        text_value(fraction, out);
+        return;
+    }
+    snprintf(out, TEXT_BYTES, isfinite(fraction) ? "%.2f %%" : "-", 100.0 * fraction);
+}
+
+void text_metric(const json_t *object, const char *key, char *out)
+{
+    enum job_metric metric;
+    bool is_fraction = !job_metric_find(text_of(object, "metric"), &metric) || job_metric_is_fraction(metric);
+    (is_fraction ? text_percent : text_value)(number_of(object, key), out);
+}
+
+void text_value(double value, char *out)
+{
+    snprintf(out, TEXT_BYTES, isfinite(value) ? "%.4g" : "-", value);
+}
+
+void text_count(int64_t n, const char *noun, char *out)
+{
+    snprintf(out, TEXT_BYTES, "%lld %s%s", (long long)n, noun, n == 1 ? "" : "s");
+}
+
+void text_epochs(const json_t *job, char *out)
+{
+    int64_t n = integer_of(job, "epochs");
+    snprintf(out, TEXT_BYTES, n > 0 ? "%lld/%lld" : "-", (long long)integer_of(job, "epoch"), (long long)n);
+}
+
+void text_reason(const json_t *job, char *out)
+{
+    const char *reason = text_of(job, "reason"), *text = strcmp(reason, "NONE") != 0 ? text_of(job, "reason_text") : "";
+    int64_t position = integer_of(job, "position");
+    size_t n = 0;
+    out[0] = '\0';
+    if (position > 0) {
+        n = (size_t)snprintf(out, REASON_BYTES, "waiting, position %lld", (long long)position);
+        text = strcmp(reason, "WAITING_TURN") == 0 ? "" : text; /* the position says it */
+    }
+    if (text[0] != '\0') {
+        snprintf(out + n, REASON_BYTES - n, "%s%.560s", n > 0 ? ": " : "", text);
+    }
+}
+
+void text_moment(double at, char *out)
+{
+    time_t seconds = isfinite(at) ? (time_t)at : 0;
+    struct tm local;
+    if (seconds <= 0 || localtime_r(&seconds, &local) == NULL || strftime(out, TEXT_BYTES, "%Y-%m-%d %H:%M:%S", &local) == 0) {
+        snprintf(out, TEXT_BYTES, "-");
+    }
+}
+
+enum status text_read_duration(const char *text, const char *what, double *out)
+{
+    static const struct {
+        char letter;
+        double seconds;
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    char *end;
+    double value = strtod(text, &end), unit = end[0] == '\0' ? 1 : 0;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (end[0] == units[i].letter && end[1] == '\0') {
+            unit = units[i].seconds;
+        }
+    }
+    if (end == text || unit == 0 || !isfinite(value) || value < 0) {
+        return status_fail(STATUS_USAGE, "%s is '%s', expected a time: 90, 90s, 15m, 2h or 1d", what, text);
+    }
+    *out = value * unit;
+    return STATUS_OK;
+}
+
+/* --- printing --- */
+
+/* Width in columns: one per character. */
+static int width(const char *text)
+{
+    int n = 0;
+    for (; *text != '\0'; text++) {
+        n += (*text & 0xc0) != 0x80;
+    }
+    return n;
+}
+
+/* Bytes of the first n_character characters. */
+static int bytes_of(const char *text, int n_character)
+{
+    int at = 0;
+    while (text[at] != '\0' && (n_character > 0 || (text[at] & 0xc0) == 0x80)) {
+        n_character -= (text[at] & 0xc0) != 0x80;
+        at++;
+    }
+    return at;
+}
+
+char *text_printable(const char *text)
+{
+    size_t n = 4 * strlen(text) + 1;
+    char *out = memory_alloc(n, 1);
+    printable_copy(text, out, n);
+    return out;
+}
+
+char *text_cut(const char *text, int n_most, bool keeps_end)
+{
+    char *whole = text_printable(text), *cut = NULL;
+    int n = width(whole);
+    if (n_most == 0 || n <= n_most) {
+        return whole;
+    }
+    int n_written = keeps_end ? asprintf(&cut, "…%s", whole + bytes_of(whole, n - n_most + 1))
+                              : asprintf(&cut, "%.*s…", bytes_of(whole, n_most - 1), whole);
+    ASSERT(n_written > 0);
+    free(whole);
+    return cut;
+}
+
+char *text_numbers(const json_t *array)
+{
+    size_t n = json_array_size(array), capacity = 24 * n + 1, at = 0;
+    char *text = memory_alloc(capacity, 1);
+    for (size_t i = 0; i < n; i++) {
+        at += (size_t)snprintf(text + at, capacity - at, "%s%lld", i > 0 ? ", " : "",
+                               (long long)json_integer_value(json_array_get(array, i)));
+    }
+    return text;
+}
+
+void text_print_lines(FILE *file, const char *text)
+{
+    while (*text != '\0') {
+        size_t n = printable_length(text);
+        if (n > 0 || *text == '\n' || *text == '\t') {
+            fwrite(text, 1, n > 0 ? n : 1, file);
+        } else if ((unsigned char)*text >= 0x80) {
+            fprintf(file, "\\x%02x", (unsigned char)*text);
+        }
+        text += n > 0 ? n : 1;
+    }
+}
+
+/* A character of a JSON text that is not printable, as JSON writes it: only its strings have such. */
+static void print_escaped(const char *text, size_t n, FILE *file)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    unsigned character = n == 1 ? at[0] : at[0] & (0xffu >> (n + 1));
+    for (size_t i = 1; i < n; i++) {
+        character = character << 6 | (at[i] & 0x3fu);
+    }
+    if (character < 0x10000) {
+        fprintf(file, "\\u%04x", character);
+    } else {
+        fprintf(file, "\\u%04x\\u%04x", 0xd800u + ((character - 0x10000u) >> 10), 0xdc00u + (character & 0x3ffu));
+    }
+}
+
+void text_write_json(FILE *file, const json_t *value)
+{
+    char *text = json_dumps(value, JSON_COMPACT);
+    ASSERT(text != NULL);
+    for (const char *at = text; *at != '\0';) {
+        size_t n = printable_character(at);
+        ASSERT(n > 0); /* JSON is UTF-8 */
+        if (printable_length(at) > 0) {
+            fwrite(at, 1, n, file);
+        } else {
+            print_escaped(at, n, file);
+        }
+        at += n;
+    }
+    free(text);
+    fputc('\n', file);
+}
+
+void text_print_json(const json_t *value)
+{
+    text_write_json(stdout, value);
+    fflush(stdout);
+}
+
+/* --- tables --- */
+
+#define LAST_LEAST 20 /* columns that the last column of a table keeps: "waiting, position 12" */
+
+void table_init(struct table *table, int n_column)
+{
+    *table = (struct table){.n_column = n_column};
+}
+
+void table_add(struct table *table, const char *text)
+{
+    if (table->n_cell == table->capacity) {
+        table->capacity = table->capacity == 0 ? 64 : 2 * table->capacity;
+        char **more = memory_alloc(table->capacity, sizeof *more);
+        if (table->n_cell > 0) {
+            memcpy(more, table->cell, table->n_cell * sizeof *more);
+        }
+        free(table->cell);
+        table->cell = more;
+    }
+    table->cell[table->n_cell++] = text_printable(text);
+}
+
+/* The last column before this one that is not left out; a table keeps one at least. */
+static int kept_before(const bool *is_out, int column)
+{
+    do {
+        column--;
+    } while (column > 0 && is_out[column]);
+    return column;
+}
+
+static void print_row(const struct table *table, char *const *cell, const int *widest, const bool *is_out, FILE *file,
+                      int n_columns)
+{
+    int column = 0, last = kept_before(is_out, table->n_column), end = kept_before(is_out, last);
+    for (int i = 0; i < last; i++) {
+        int pad = is_out[i] ? 0 : widest[i] - width(cell[i]);
+        bool is_end = i == end && cell[last][0] == '\0'; /* of the line: no padding */
+        if (!is_out[i]) {
+            fprintf(file, "%*s%s%*s%s", table->is_right[i] ? pad : 0, "", cell[i], table->is_right[i] || is_end ? 0 : pad, "",
+                    is_end ? "" : "  ");
+            column += widest[i] + 2;
+        }
+    }
+    int n_most = n_columns - column, pad = table->is_right[last] ? widest[last] - width(cell[last]) : 0;
+    bool is_cut = n_columns > 0 && n_most < pad + width(cell[last]);
+    int n_byte = is_cut ? bytes_of(cell[last], n_most > 0 ? n_most : 0) : -1;
+    fprintf(file, "%*s%.*s\n", is_cut ? 0 : pad, "", n_byte, cell[last]);
+}
+
+/* How wide its lines are, when the last column is cut as far as it may be. */
+static int lines_width(const struct table *table, const int *widest, const bool *is_out)
+{
+    int n = 0, last = 0;
+    for (int i = 0; i < table->n_column; i++) {
+        n += is_out[i] ? 0 : widest[i] + 2;
+        last = is_out[i] ? last : widest[i];
+    }
+    return n - 2 - (last > LAST_LEAST ? last - LAST_LEAST : 0);
+}
+
+/* Leave out empty columns, and those of the least worth until lines are narrow enough. */
+static void leave_out(const struct table *table, const int *widest, int n_columns, bool *is_out)
+{
+    for (int i = 0; i < table->n_column; i++) {
+        is_out[i] = table->worth[i] > 0;
+        for (size_t at = (size_t)(table->n_column + i); at < table->n_cell && is_out[i]; at += (size_t)table->n_column) {
+            is_out[i] = table->cell[at][0] == '\0' || strcmp(table->cell[at], "-") == 0;
+        }
+    }
+    while (n_columns > 0 && lines_width(table, widest, is_out) > n_columns) {
+        int least = -1;
+        for (int i = 0; i < table->n_column; i++) {
+            bool may_go = table->worth[i] > 0 && !is_out[i];
+            least = may_go && (least < 0 || table->worth[i] < table->worth[least]) ? i : least;
+        }
+        if (least < 0) {
+            return;
+        }
+        is_out[least] = true;
+    }
+}
+
+void table_print(struct table *table, FILE *file, int n_columns, bool *is_out)
+{
+    int widest[TABLE_COLUMNS_MOST] = {0};
+    bool left_out[TABLE_COLUMNS_MOST];
+    size_t n_column = (size_t)table->n_column;
+    for (size_t i = 0; i < table->n_cell; i++) {
+        int w = width(table->cell[i]);
+        widest[i % n_column] = w > widest[i % n_column] ? w : widest[i % n_column];
+    }
+    leave_out(table, widest, n_columns, left_out);
+    for (size_t i = 0; i + n_column <= table->n_cell; i += n_column) {
+        print_row(table, table->cell + i, widest, left_out, file, n_columns);
+    }
+    for (size_t i = 0; i < table->n_cell; i++) {
+        free(table->cell[i]);
+    }
+    if (is_out != NULL) {
+        memcpy(is_out, left_out, n_column * sizeof *is_out);
+    }
+    free(table->cell);
+    *table = (struct table){.n_column = table->n_column};
+}
+
+static struct winsize size_of(FILE *file)
+{
+    struct winsize size = {0};
+    bool is_terminal = isatty(fileno(file)) && ioctl(fileno(file), TIOCGWINSZ, &size) == 0;
+    return is_terminal ? size : (struct winsize){0};
+}
+
+int text_columns(FILE *file)
+{
+    return size_of(file).ws_col;
+}
+
+int text_rows(FILE *file)
+{
+    return size_of(file).ws_row;
+}

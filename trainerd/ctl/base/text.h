@@ -1,0 +1,75 @@
+/* Answers as text: fields of objects, durations, sizes, tables. Text from outside is made printable before it reaches a
+ * terminal. */
+#ifndef TRAINERD_CTL_TEXT_H
+#define TRAINERD_CTL_TEXT_H
+
+#include "protocol/base/status.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define TEXT_BYTES 32
+#define REASON_BYTES 600
+
+/* Fields: "" / NaN / 0 when they are missing, null or of another type. */
+const char *text_of(const json_t *object, const char *key);
+double number_of(const json_t *object, const char *key);
+int64_t integer_of(const json_t *object, const char *key);
+
+/* "-" when not finite. out TEXT_BYTES */
+void text_duration(double seconds, char *out);
+void text_duration_short(double seconds, char *out); /* "45s", "12m", "3h05m", "2d04h" */
+void text_bytes(double n_bytes, char *out);
+void text_percent(double fraction, char *out);
+/* The metric of that key; in percent where the object's "metric" is the name of a fraction, or is missing. */
+void text_metric(const json_t *object, const char *key, char *out);
+void text_value(double value, char *out); /* four digits */
+/* "1 epoch", "2 epochs". noun less than TEXT_BYTES - 22 bytes */
+void text_count(int64_t n, const char *noun, char *out);
+/* "3/10" epochs of a job; "-" of one that has none: a prediction, and train.epochs = 0 */
+void text_epochs(const json_t *job, char *out);
+void text_moment(double at, char *out); /* local time */
+/* Why a job is in its state: "waiting, position 3: too few worker slots are free"; "" where there is nothing to say. out REASON_BYTES */
+void text_reason(const json_t *job, char *out);
+
+/* "90", "90s", "15m", "2h", "1d" to seconds. errors  STATUS_USAGE */
+enum status text_read_duration(const char *text, const char *what, double *out);
+
+/* A text made printable, in one line. owns  the caller frees it */
+char *text_printable(const char *text);
+/* The same, and of more than n_most characters (0: never) a "…" in the place of the last ones, or of the first. owns  the caller frees it */
+char *text_cut(const char *text, int n_most, bool keeps_end);
+/* "0, 2, 3": the numbers of an array; "" of an empty or missing one. owns  the caller frees it */
+char *text_numbers(const json_t *array);
+/* Print lines: newlines and tabs stay, other control characters of ASCII are left out, all else that is not printable becomes \xNN. */
+void text_print_lines(FILE *file, const char *text);
+
+/* One JSON line, in which what is not printable is escaped as JSON does it: the same value / on standard output. */
+void text_write_json(FILE *file, const json_t *value);
+void text_print_json(const json_t *value);
+
+#define TABLE_COLUMNS_MOST 16
+
+/* A table: cells are collected, then printed, each column as wide as its widest cell. The first row has the titles. */
+struct table {
+    int n_column;
+    char **cell;
+    size_t n_cell, capacity;
+    bool is_right[TABLE_COLUMNS_MOST]; /* numbers */
+    /* 0: the column stays; else it is left out where it is empty, and where lines would be too wide, the least worth first. */
+    int worth[TABLE_COLUMNS_MOST];
+};
+
+void table_init(struct table *table, int n_column);
+void table_add(struct table *table, const char *text); /* made printable; the next cell, row by row */
+/* Where a line would be wider than n_columns (0: never), columns are left out, and then the last one is cut. is_out, unless NULL: which columns were
+ * left out, n_column. Releases the table. */
+void table_print(struct table *table, FILE *file, int n_columns, bool *is_out);
+
+/* Columns / rows of a file's terminal; 0: it is not a terminal. */
+int text_columns(FILE *file);
+int text_rows(FILE *file);
+
+#endif

@@ -1,0 +1,386 @@
+/* A store as a whole: copied while it is open, put in the place of a lost one, and made again of what can be read of a damaged one.
+ *
+ * What is made is a file beside the store, which takes its name when it is whole; what had the name keeps another one.
+ */
+#include "trainerd/daemon/store/store.h"
+
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "trainerd/daemon/store/store_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NEW ".new"
+#define PAGES_AT_ONCE 64 /* of a copy that is made in slices, between two looks at the time */
+
+/* --- copying pages --- */
+
+/* Make a file that is not there. errors  STATUS_CREATE */
+static enum status file_make(const char *path)
+{
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0) {
+        return status_fail(STATUS_CREATE, "cannot make '%s': %s", path, strerror(errno));
+    }
+    close(file);
+    return STATUS_OK;
+}
+
+struct store_copy {
+    struct store *from;
+    sqlite3 *to;
+    sqlite3_backup *pages;
+    char path[PATH_MAX];
+};
+
+static enum status copy_fail(const struct store_copy *copy)
+{
+    return status_fail(STATUS_IO, "cannot copy '%s' to '%s': %s", copy->from->path, copy->path, sqlite3_errmsg(copy->to));
+}
+
+/* To an empty file. owns  the caller owns *out, also after an error: copy_close */
+static enum status copy_open(struct store *from, const char *path, struct store_copy *out)
+{
+    *out = (struct store_copy){.from = from};
+    snprintf(out->path, sizeof out->path, "%s", path);
+    if (sqlite3_open_v2(path, &out->to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
+        return status_fail(STATUS_CREATE, "cannot open '%s': %s", path, sqlite3_errmsg(out->to));
+    }
+    out->pages = sqlite3_backup_init(out->to, "main", from->base, "main");
+    return out->pages != NULL ? STATUS_OK : copy_fail(out);
+}
+
+/* n_page -1: all that are left. Once it is done, it is on the disk. */
+static enum status copy_step(struct store_copy *copy, int n_page, bool *done_out)
+{
+    int code = sqlite3_backup_step(copy->pages, n_page);
+    *done_out = code == SQLITE_DONE;
+    if (code == SQLITE_OK) {
+        return STATUS_OK;
+    }
+    code = sqlite3_backup_finish(copy->pages) == SQLITE_OK && *done_out
+               ? sqlite3_exec(copy->to, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL)
+               : SQLITE_ERROR;
+    copy->pages = NULL;
+    return code == SQLITE_OK ? STATUS_OK : copy_fail(copy);
+}
+
+static void copy_close(struct store_copy *copy)
+{
+    if (copy->pages != NULL) {
+        sqlite3_backup_finish(copy->pages);
+    }
+    sqlite3_close(copy->to);
+}
+
+/* Copy a whole store to an empty file, which is then one file without a log beside it. */
+static enum status copy_pages(struct store *from, const char *path)
+{
+    struct store_copy copy;
+    bool is_done;
+    enum status status = copy_open(from, path, &copy);
+    status = status == STATUS_OK ? copy_step(&copy, -1, &is_done) : status;
+    copy_close(&copy);
+    return status;
+}
+
+enum status store_backup(struct store *store, const char *path)
+{
+    enum status status = file_make(path);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = copy_pages(store, path);
+    if (status != STATUS_OK) {
+        unlink(path);
+    }
+    return status;
+}
+
+enum status store_copy_open(struct store *store, const char *path, struct store_copy **out)
+{
+    enum status status = file_make(path);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    *out = memory_alloc(1, sizeof **out);
+    status = copy_open(store, path, *out);
+    if (status != STATUS_OK) {
+        store_copy_close(*out, false);
+    }
+    return status;
+}
+
+enum status store_copy_step(struct store_copy *copy, const struct slice *slice, bool *done_out)
+{
+    enum status status = STATUS_OK;
+    *done_out = false;
+    do {
+        status = copy_step(copy, PAGES_AT_ONCE, done_out);
+    } while (status == STATUS_OK && !*done_out && slice_has_time(slice));
+    return status;
+}
+
+void store_copy_close(struct store_copy *copy, bool is_whole)
+{
+    copy_close(copy);
+    if (!is_whole) {
+        unlink(copy->path);
+    }
+    free(copy);
+}
+
+/* --- putting a store in its place --- */
+
+static struct store *store_at(const char *path)
+{
+    struct store *store = memory_alloc(1, sizeof *store);
+    store->lock = -1;
+    snprintf(store->path, sizeof store->path, "%s", path);
+    return store;
+}
+
+/* A store's highest number, as far as it can be read. */
+static int64_t highest_of(const char *path)
+{
+    int64_t highest = 0;
+    struct store *store = store_at(path);
+    if (store_open_to_read(store) != STATUS_OK || store_highest(store, &highest) != STATUS_OK) {
+        highest = 0;
+    }
+    store_close(store);
+    return highest;
+}
+
+/* Let numbers go on above this one. */
+static enum status raise_numbers(struct store *store, int64_t least, int64_t *highest_out)
+{
+    char sql[256];
+    enum status status = store_highest(store, highest_out);
+    *highest_out = *highest_out > least ? *highest_out : least;
+    snprintf(sql, sizeof sql,
+             "BEGIN IMMEDIATE; DELETE FROM sqlite_sequence WHERE name = 'jobs';"
+             "INSERT INTO sqlite_sequence VALUES ('jobs', %lld);",
+             (long long)*highest_out);
+    return status == STATUS_OK ? store_finish(store, store_run(store, sql, "raise its numbers"), "raise its numbers") : status;
+}
+
+/* Move rows that cannot be a job's into a table of their own, for a person to look at. */
+static enum status set_aside(struct store *store, struct store_repaired *out)
+{
+    char names[STORE_ROW_BYTES], sql[STORE_SQL_BYTES], move[256];
+    store_row_print(STORE_ROW_NAMES, names);
+    snprintf(sql, sizeof sql, "SELECT id, %s FROM jobs", names);
+    sqlite3_stmt *statement = NULL;
+    enum status status = store_run(store, "CREATE TABLE IF NOT EXISTS aside AS SELECT * FROM jobs WHERE 0", "set rows aside");
+    bool begins = status == STATUS_OK && sqlite3_prepare_v2(store->base, sql, -1, &statement, NULL) == SQLITE_OK;
+    int64_t *bad = NULL;
+    size_t n_bad = 0, capacity = 0;
+    while (begins && sqlite3_step(statement) == SQLITE_ROW) {
+        struct job_record record;
+        if (store_row_read(statement, 1, &record) == STATUS_OK) {
+            out->n_job++;
+            continue;
+        }
+        log_warn("job %lld is set aside: %s", (long long)sqlite3_column_int64(statement, 0), status_reason());
+        if (n_bad == capacity) {
+            capacity = capacity > 0 ? 2 * capacity : 16;
+            int64_t *more = memory_alloc(capacity, sizeof *more);
+            if (n_bad > 0) {
+                memcpy(more, bad, n_bad * sizeof *more);
+            }
+            free(bad);
+            bad = more;
+        }
+        bad[n_bad++] = sqlite3_column_int64(statement, 0);
+    }
+    sqlite3_finalize(statement);
+    for (size_t i = 0; i < n_bad && status == STATUS_OK; i++) {
+        snprintf(move, sizeof move,
+                 "BEGIN IMMEDIATE; INSERT INTO aside SELECT * FROM jobs WHERE id = %lld; DELETE FROM jobs WHERE id = %lld;",
+                 (long long)bad[i], (long long)bad[i]);
+        status = store_finish(store, store_run(store, move, "set a row aside"), "set a row aside");
+    }
+    free(bad);
+    out->n_aside = (int64_t)n_bad;
+    return status;
+}
+
+static enum status move_file(const char *from, const char *to)
+{
+    return rename(from, to) == 0 || errno == ENOENT
+               ? STATUS_OK
+               : status_fail(STATUS_CREATE, "cannot rename '%s' to '%s': %s", from, to, strerror(errno));
+}
+
+/* The store that is there, with the files that SQLite keeps beside it, gets another name. */
+static enum status put_away(const char *path, char *old, size_t capacity)
+{
+    static const char *const ends[] = {"-wal", "-shm", ""};
+    char from[PATH_MAX], to[PATH_MAX];
+    old[0] = '\0';
+    if (access(path, F_OK) != 0) {
+        return STATUS_OK;
+    }
+    long long now = (long long)time(NULL);
+    do {
+        snprintf(old, capacity, "%.4000s.%lld", path, now++);
+    } while (access(old, F_OK) == 0);
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends && status == STATUS_OK; i++) {
+        snprintf(from, sizeof from, "%.4000s%s", path, ends[i]);
+        snprintf(to, sizeof to, "%.4000s%s", old, ends[i]);
+        status = move_file(from, to);
+    }
+    return status;
+}
+
+enum status store_sync_folder(const char *folder)
+{
+    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int error = file < 0 || fsync(file) != 0 ? errno : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    return error == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot write '%s': %s", folder, strerror(error));
+}
+
+/* What was made beside a store, and what it was made for. */
+struct making {
+    const char *folder;
+    char path[PATH_MAX]; /* of the store */
+    char new_path[PATH_MAX];
+    struct store *lock; /* held */
+};
+
+static enum status making_begin(const char *folder, struct making *out)
+{
+    *out = (struct making){.folder = folder, .lock = store_at("")};
+    enum status status = store_lock(out->lock, folder);
+    int n = snprintf(out->path, sizeof out->path, "%s/jobs.sqlite", folder);
+    if (status == STATUS_OK && n >= (int)sizeof out->path - 64) {
+        status = status_fail(STATUS_CREATE, "the state folder's path is too long: '%.64s…'", folder);
+    }
+    snprintf(out->new_path, sizeof out->new_path, "%.4000s" NEW, out->path);
+    if (status == STATUS_OK) {
+        unlink(out->new_path); /* of a repair that was killed; only the folder's owner can have made it */
+        status = file_make(out->new_path);
+    }
+    return status;
+}
+
+/* Check what was made, set aside what is no job, and give it the store's name; after a failure, remove it. */
+static enum status making_end(struct making *making, int64_t highest, enum status status, struct store_repaired *out)
+{
+    struct store *made = store_at(making->new_path);
+    int64_t before = highest_of(making->path);
+    status = status == STATUS_OK ? store_open_file(made) : status;
+    status = status == STATUS_OK ? raise_numbers(made, before > highest ? before : highest, &out->highest) : status;
+    status = status == STATUS_OK ? set_aside(made, out) : status;
+    status = status == STATUS_OK ? store_run(made, "PRAGMA journal_mode = DELETE", "end") : status;
+    snprintf(out->id, sizeof out->id, "%s", made->id);
+    store_close(made);
+    status = status == STATUS_OK ? put_away(making->path, out->old, sizeof out->old) : status;
+    status = status == STATUS_OK ? move_file(making->new_path, making->path) : status;
+    status = status == STATUS_OK ? store_sync_folder(making->folder) : status;
+    if (status != STATUS_OK && making->new_path[0] != '\0') {
+        unlink(making->new_path);
+    }
+    store_close(making->lock);
+    return status;
+}
+
+enum status store_restore(const char *folder, const char *from, int64_t highest, struct store_repaired *out)
+{
+    struct making making;
+    struct store *backup = store_at(from);
+    *out = (struct store_repaired){0};
+    enum status status = store_open_to_read(backup);
+    if (status != STATUS_OK) {
+        store_close(backup);
+        return status;
+    }
+    status = making_begin(folder, &making);
+    if (status == STATUS_PEER) { /* another daemon's: nothing was made */
+        store_close(making.lock);
+    } else {
+        status = status == STATUS_OK ? copy_pages(backup, making.new_path) : status;
+        status = making_end(&making, highest, status, out);
+    }
+    store_close(backup);
+    return status;
+}
+
+/* --- reading what can be read --- */
+
+/* Copy the rows of a table that a direction gives, up to the first that cannot be read. Columns that the new table has not are left out; rows that are
+ * there already stay. */
+static void copy_rows(struct store *from, struct store *to, const char *table, const char *order)
+{
+    char sql[STORE_SQL_BYTES], names[STORE_SQL_BYTES / 2] = "rowid", marks[STORE_SQL_BYTES / 4] = "?";
+    int column[128] = {0}, n_column = 1;
+    sqlite3_stmt *all = NULL, *insert = NULL;
+    snprintf(sql, sizeof sql, "SELECT rowid, * FROM %s NOT INDEXED ORDER BY rowid %s", table, order);
+    if (sqlite3_prepare_v2(from->base, sql, -1, &all, NULL) != SQLITE_OK) {
+        return;
+    }
+    for (int i = 1; i < sqlite3_column_count(all) && n_column < 128; i++) {
+        const char *name = sqlite3_column_name(all, i);
+        if (strcmp(name, "id") != 0 &&
+            sqlite3_table_column_metadata(to->base, NULL, table, name, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK) {
+            size_t n = strlen(names), n_mark = strlen(marks);
+            snprintf(names + n, sizeof names - n, ", %s", name);
+            snprintf(marks + n_mark, sizeof marks - n_mark, ", ?");
+            column[n_column++] = i;
+        }
+    }
+    snprintf(sql, sizeof sql, "INSERT OR IGNORE INTO %s (%s) VALUES (%s)", table, names, marks);
+    bool goes_on = sqlite3_prepare_v2(to->base, sql, -1, &insert, NULL) == SQLITE_OK;
+    while (goes_on && sqlite3_step(all) == SQLITE_ROW) {
+        for (int i = 0; i < n_column; i++) {
+            sqlite3_bind_value(insert, i + 1, sqlite3_column_value(all, column[i]));
+        }
+        goes_on = sqlite3_step(insert) == SQLITE_DONE;
+        sqlite3_reset(insert);
+    }
+    sqlite3_finalize(all);
+    sqlite3_finalize(insert);
+}
+
+/* Rows from both ends, up to what is damaged in between. */
+static enum status copy_readable(struct store *from, struct store *to)
+{
+    static const char *const tables[] = {"jobs", "history", "audit"};
+    enum status status = store_run(to, "BEGIN IMMEDIATE", "copy rows");
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && status == STATUS_OK; i++) {
+        copy_rows(from, to, tables[i], "ASC");
+        copy_rows(from, to, tables[i], "DESC");
+    }
+    return status == STATUS_OK ? store_finish(to, STATUS_OK, "copy rows") : status;
+}
+
+enum status store_repair(const char *folder, int64_t highest, struct store_repaired *out)
+{
+    struct making making;
+    *out = (struct store_repaired){0};
+    enum status status = making_begin(folder, &making);
+    if (status == STATUS_PEER) {
+        store_close(making.lock);
+        return status;
+    }
+    struct store *damaged = store_at(making.path), *made = store_at(making.new_path);
+    status = status == STATUS_OK ? store_open_file(made) : status;
+    if (status == STATUS_OK && store_open_to_read(damaged) == STATUS_OK) {
+        status = copy_readable(damaged, made);
+    }
+    status = status == STATUS_OK ? store_run(made, "PRAGMA journal_mode = DELETE", "end") : status;
+    store_close(damaged);
+    store_close(made);
+    return making_end(&making, highest, status, out);
+}

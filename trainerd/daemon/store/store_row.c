@@ -1,0 +1,174 @@
+#include "trainerd/daemon/store/store_row.h"
+
+#include "protocol/base/log.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The type that a field is saved as. States and reasons are saved by name, since their numbers may change. */
+enum kind { KIND_TEXT, KIND_INT, KIND_REAL, KIND_STATE, KIND_REASON };
+
+/* clang-format off */
+static const struct column {
+    const char *name;
+    enum kind kind;
+    size_t offset, size;
+} columns[] = {
+#define SIZE_OF(field) sizeof((struct job_record *)0)->field
+#define COLUMN(kind, name, field) {name, KIND_##kind, offsetof(struct job_record, field), SIZE_OF(field)},
+    COLUMN(TEXT, "name", name)
+    COLUMN(INT, "uid", uid)
+    COLUMN(INT, "gid", gid)
+    COLUMN(STATE, "state", state)
+    COLUMN(REASON, "reason", reason)
+    COLUMN(TEXT, "reason_text", reason_text)
+    COLUMN(INT, "priority", priority)
+    COLUMN(REAL, "submitted_at", submitted_at)
+    COLUMN(REAL, "started_at", started_at)
+    COLUMN(REAL, "ended_at", ended_at)
+    COLUMN(REAL, "changed_at", changed_at)
+    COLUMN(INT, "n_worker", n_worker)
+    COLUMN(INT, "n_slot", n_slot)
+    COLUMN(INT, "n_gpu", n_gpu)
+    COLUMN(INT, "memory", memory)
+    COLUMN(REAL, "time_limit_s", time_limit_s)
+    COLUMN(INT, "max_restarts", max_restarts)
+    COLUMN(INT, "attempt", attempt)
+    COLUMN(INT, "n_restart", n_restart)
+    COLUMN(INT, "pid", pid)
+    COLUMN(INT, "pid_start", pid_start)
+    COLUMN(REAL, "attempt_at", attempt_at)
+    COLUMN(REAL, "ran_s", ran_s)
+    COLUMN(REAL, "next_attempt_at", next_attempt_at)
+    COLUMN(INT, "n_event_bytes", n_event_bytes)
+    COLUMN(INT, "cancel", cancel)
+    COLUMN(INT, "checkpointed", checkpointed)
+    COLUMN(INT, "exit_code", exit_code)
+    COLUMN(INT, "epoch", progress.epoch)
+    COLUMN(INT, "n_epoch", progress.n_epoch)
+    COLUMN(REAL, "loss", progress.loss)
+    COLUMN(REAL, "train_metric", progress.train_metric)
+    COLUMN(REAL, "valid_metric", progress.valid_metric)
+    COLUMN(REAL, "test_metric", progress.test_metric)
+    COLUMN(REAL, "epoch_s", progress.epoch_s)
+    COLUMN(REAL, "seconds_left", progress.seconds_left)
+    COLUMN(REAL, "compute_s", progress.compute_s)
+    COLUMN(REAL, "wait_s", progress.wait_s)
+    COLUMN(REAL, "evaluate_s", progress.evaluate_s)
+    COLUMN(REAL, "bytes_sent", progress.bytes_sent)
+    COLUMN(REAL, "bytes_received", progress.bytes_received)
+    COLUMN(REAL, "memory_measured", progress.memory)
+    COLUMN(INT, "gpus", gpus)
+    COLUMN(TEXT, "job_group", group)
+    COLUMN(TEXT, "tags", tags)
+    COLUMN(INT, "n_part", n_part)
+    COLUMN(TEXT, "metric", progress.metric)
+    COLUMN(REAL, "best_valid_metric", progress.best_valid_metric)
+    COLUMN(REAL, "best_test_metric", progress.best_test_metric)
+    COLUMN(INT, "slurm", slurm)
+    COLUMN(INT, "n_worker_least", n_worker_least)
+    COLUMN(INT, "n_byte_fewer", n_byte_fewer)
+#undef COLUMN
+#undef SIZE_OF
+};
+/* clang-format on */
+enum { N_COLUMN = sizeof columns / sizeof *columns };
+const int store_row_n = N_COLUMN;
+
+void store_row_print(enum store_row_form form, char out[STORE_ROW_BYTES])
+{
+    size_t at = 0;
+    for (int i = 0; i < N_COLUMN; i++) {
+        const struct column *column = &columns[i];
+        const char *comma = i > 0 ? ", " : "", *name = form == STORE_ROW_MARKS ? "?" : column->name;
+        const char *type = column->kind == KIND_INT ? " INTEGER" : column->kind == KIND_REAL ? " REAL" : " TEXT";
+        const char *after = form == STORE_ROW_DECLARED ? type : form == STORE_ROW_SET ? " = ?" : "";
+        at += (size_t)snprintf(out + at, STORE_ROW_BYTES - at, "%s%s%s", comma, name, after);
+        ASSERT(at < STORE_ROW_BYTES);
+    }
+}
+
+static int64_t int_load(const void *at, size_t size)
+{
+    if (size == sizeof(bool)) {
+        return *(const bool *)at;
+    }
+    return size == sizeof(int32_t) ? *(const int32_t *)at : *(const int64_t *)at;
+}
+
+static void int_store(void *at, size_t size, int64_t value)
+{
+    if (size == sizeof(bool)) {
+        *(bool *)at = value != 0;
+    } else if (size == sizeof(int32_t)) {
+        *(int32_t *)at = (int32_t)value;
+    } else {
+        *(int64_t *)at = value;
+    }
+}
+
+int store_row_bind(sqlite3_stmt *statement, int first, const struct job_record *record)
+{
+    int error = SQLITE_OK;
+    for (int i = 0; i < N_COLUMN && error == SQLITE_OK; i++) {
+        const struct column *column = &columns[i];
+        const void *at = (const char *)record + column->offset;
+        int to = first + i;
+        switch (column->kind) {
+        case KIND_TEXT:
+            error = sqlite3_bind_text(statement, to, at, -1, SQLITE_STATIC);
+            break;
+        case KIND_INT:
+            error = sqlite3_bind_int64(statement, to, int_load(at, column->size));
+            break;
+        case KIND_REAL: /* NaN is kept as NULL */
+            error = sqlite3_bind_double(statement, to, *(const double *)at);
+            break;
+        case KIND_STATE:
+            error = sqlite3_bind_text(statement, to, job_state_name(*(const enum job_state *)at), -1, SQLITE_STATIC);
+            break;
+        case KIND_REASON:
+            error = sqlite3_bind_text(statement, to, job_reason_name(*(const enum job_reason *)at), -1, SQLITE_STATIC);
+            break;
+        }
+    }
+    return error;
+}
+
+enum status store_row_read(sqlite3_stmt *statement, int first, struct job_record *out)
+{
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < N_COLUMN; i++) {
+        const struct column *column = &columns[i];
+        void *at = (char *)out + column->offset;
+        int from = first + i;
+        const char *text = "";
+        if (column->kind != KIND_INT && column->kind != KIND_REAL && sqlite3_column_text(statement, from) != NULL) {
+            text = (const char *)sqlite3_column_text(statement, from);
+        }
+        bool known = true;
+        switch (column->kind) {
+        case KIND_TEXT:
+            snprintf(at, column->size, "%s", text);
+            break;
+        case KIND_INT:
+            int_store(at, column->size, sqlite3_column_int64(statement, from));
+            break;
+        case KIND_REAL:
+            *(double *)at = sqlite3_column_type(statement, from) == SQLITE_NULL ? (double)NAN
+                                                                                : sqlite3_column_double(statement, from);
+            break;
+        case KIND_STATE:
+            known = job_state_find(text, at);
+            break;
+        case KIND_REASON:
+            known = job_reason_find(text, at);
+            break;
+        }
+        if (!known) {
+            return status_fail(STATUS_DATA, "its %s is '%.64s', expected the name of a %s", column->name, text, column->name);
+        }
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,46 @@
+/* What users have used of the machine: a fact of each user, saved with the change that adds to it. */
+#include "trainerd/daemon/store/store_state.h"
+
+#include "protocol/base/log.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NAME "use "
+
+enum status store_use_save(struct store *store, const struct store_use *use)
+{
+    char name[64], value[STORE_FACT_BYTES];
+    snprintf(name, sizeof name, NAME "%u", (unsigned)use->uid);
+    snprintf(value, sizeof value, "%.17g %.3f", use->used, use->at);
+    return store_fact_save(store, name, value);
+}
+
+enum status store_uses(struct store *store, void (*each)(void *context, const struct store_use *use), void *context)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(store->base, "SELECT name, value FROM facts WHERE name LIKE '" NAME "%' ORDER BY name", -1,
+                                  &statement, NULL);
+    while (code == SQLITE_OK || code == SQLITE_ROW) {
+        code = sqlite3_step(statement);
+        const char *name = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+        const char *value = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 1) : NULL;
+        struct store_use use;
+        int64_t uid = -1;
+        bool is_use = name != NULL && value != NULL && sscanf(name, NAME "%" SCNd64, &uid) == 1 && uid >= 0 &&
+                      uid < UINT32_MAX && sscanf(value, "%lf %lf", &use.used, &use.at) == 2 && isfinite(use.used) &&
+                      isfinite(use.at) && use.used >= 0.0;
+        if (is_use) {
+            use.uid = (uid_t)uid;
+            each(context, &use);
+        } else if (code == SQLITE_ROW) {
+            log_warn("'%s': what a user has used is '%.40s', expected two numbers; it is passed over", store->path,
+                     value != NULL ? value : "");
+        }
+    }
+    enum status status = code == SQLITE_DONE ? STATUS_OK : store_fail(store, "read what users have used");
+    sqlite3_finalize(statement);
+    return status;
+}

@@ -1,0 +1,173 @@
+#include "worker/route/joined.h"
+
+#include "protocol/base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct joined {
+    struct device_block block[PART_DIRECTION_N]; /* indptr NULL: there is none; both the same where the graph is symmetric */
+    struct part_lent made[PART_DIRECTION_N];     /* its arrays */
+    struct part_lent scale;                      /* plan.n_row; empty: none */
+};
+
+/* A joined block in the host's memory. */
+struct arrays {
+    int64_t *indptr; /* plan.n_row + 1 */
+    uint32_t *cols;
+    float *weights; /* NULL unless weighted */
+};
+
+/* The edges of one block add to the ends of its rows. end: of the part's first row */
+static void rows_count(const struct part_block *block, int64_t *end)
+{
+    for (int64_t r = 0; r < block->n_row; r++) {
+        end[block->rows != NULL ? block->rows[r] : r] += block->indptr[r + 1] - block->indptr[r];
+    }
+}
+
+/* Ends of all rows, by their edges in all blocks; returns the edges of the longest. */
+static int64_t indptr_fill(const struct trainer *t, enum part_direction d, int64_t *indptr)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        const struct part *part = t->part[i].part;
+        for (int32_t k = 0; k < part->halo.pairs[d].n_pair; k++) {
+            const struct part_block block = part_block_at(part, d, k);
+            rows_count(&block, indptr + 1 + t->plan.row_begin[i]);
+        }
+    }
+    for (int64_t r = 0; r < t->plan.n_row; r++) {
+        most = indptr[r + 1] > most ? indptr[r + 1] : most;
+        indptr[r + 1] += indptr[r];
+    }
+    return most;
+}
+
+/* Put the edges of one block behind those that its rows have so far. next: where each row's next one goes; border: set in a row's first */
+static void block_join(const struct part_block *block, const uint32_t *cols, uint32_t first_row, uint32_t border,
+                       const struct arrays *to, int64_t *next)
+{
+    for (int64_t r = 0; r < block->n_row; r++) {
+        int64_t *at = &next[block->rows != NULL ? block->rows[r] : r];
+        for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++, (*at)++) {
+            to->cols[*at] = (first_row + cols[e]) | (e == block->indptr[r] ? border : 0);
+            if (to->weights != NULL) {
+                to->weights[*at] = block->weights[e];
+            }
+        }
+    }
+}
+
+/* Own part i's blocks, in the order i, i+1, … (mod K). */
+static void part_join(const struct trainer *t, enum part_direction d, int32_t i, const struct arrays *to)
+{
+    const struct part *part = t->part[i].part;
+    const struct part_pairs *pairs = &part->halo.pairs[d];
+    const uint32_t *cols = part_device_host_cols(&t->part[i], d);
+    int64_t *next = memory_alloc((size_t)part->n_own, sizeof *next);
+    memcpy(next, to->indptr + t->plan.row_begin[i], (size_t)part->n_own * sizeof *next);
+    for (int32_t s = 0; s < pairs->n_pair; s++) {
+        int32_t k = (pairs->own + s) % pairs->n_pair, j = t->own_index[pairs->pair[k].part];
+        const struct part_block block = part_block_at(part, d, k);
+        uint32_t border = s > 0 && part->covered ? DEVICE_BORDER : 0;
+        block_join(&block, cols + pairs->pair[k].edge, (uint32_t)t->plan.row_begin[j], border, to, next);
+    }
+    free(next);
+}
+
+static enum status side_open(const struct trainer *t, enum part_direction d, struct device_block *block, struct part_lent *lent)
+{
+    bool weighted = t->part[0].part->weighted;
+    int64_t n_row = t->plan.n_row, n_edge = 0;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        n_edge += part_edges(t->part[i].part, d, PROGRAM_HOP_ALL);
+    }
+    int64_t n_bytes = memory_joined_bytes(n_row, n_edge, weighted);
+    char *made;
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n_bytes, 1, &made);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct arrays to = {.indptr = (int64_t *)(void *)made};
+    to.cols = (uint32_t *)(void *)(to.indptr + n_row + 1);
+    to.weights = weighted ? (float *)(void *)(to.cols + n_edge) : NULL;
+    if (indptr_fill(t, d, to.indptr) > t->ops->joined_edges) {
+        memory_release(MEMORY_STRUCTURE, made, (size_t)n_bytes, 1);
+        return STATUS_OK;
+    }
+    for (int32_t i = 0; i < t->n_own; i++) {
+        part_join(t, d, i, &to);
+    }
+    status = part_lend(&t->part_setup, made, n_bytes, lent);
+    *block = (struct device_block){.n_row = n_row,
+                                   .n_col = n_row,
+                                   .n_edge = n_edge,
+                                   .indptr = part_lent_view(lent, to.indptr),
+                                   .cols = part_lent_view(lent, to.cols),
+                                   .weights = part_lent_view(lent, to.weights),
+                                   .bordered = t->part[0].part->covered};
+    return status == STATUS_OK ? t->ops->block_open(t->device, block) : status;
+}
+
+/* All parts' scales, one behind the other. */
+static enum status scale_open(const struct trainer *t, struct part_lent *out)
+{
+    float *scale;
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)t->plan.n_row, sizeof *scale, &scale);
+    for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
+        memcpy(scale + t->plan.row_begin[i], t->part[i].scales.host, (size_t)t->part[i].part->n_own * sizeof *scale);
+    }
+    return status == STATUS_OK ? part_lend(&t->part_setup, scale, t->plan.n_row * (int64_t)sizeof *scale, out) : status;
+}
+
+enum status joined_open(struct trainer *t)
+{
+    struct joined *joined = t->joined = memory_alloc(1, sizeof *joined);
+    bool symmetric = t->part[0].part->symmetric, scaled = t->part_setup.scaled != NULL;
+    int n_side = symmetric ? 1 : PART_DIRECTION_N;
+    enum status status = STATUS_OK;
+    for (int d = 0; d < n_side && status == STATUS_OK; d++) {
+        if (t->plan.joined[d]) {
+            status = side_open(t, (enum part_direction)d, &joined->block[d], &joined->made[d]);
+        }
+    }
+    if (symmetric) {
+        joined->block[PART_DIRECTION_OUT] = joined->block[PART_DIRECTION_IN];
+    }
+    /* Either direction scales: a rank whose in-edges come from others may have all of its out-edges to itself. */
+    bool joins = t->plan.joined[PART_DIRECTION_IN] || t->plan.joined[PART_DIRECTION_OUT];
+    return status == STATUS_OK && joins && scaled ? scale_open(t, &joined->scale) : status;
+}
+
+static void made_release(struct trainer *t, struct part_lent *made)
+{
+    part_lent_end(&t->part_setup, made);
+    memory_release(MEMORY_STRUCTURE, (void *)(uintptr_t)made->host, (size_t)made->n_bytes, 1);
+}
+
+void joined_close(struct trainer *t)
+{
+    if (t->joined == NULL) {
+        return;
+    }
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        if (t->joined->made[d].device != NULL) {
+            t->ops->block_close(t->device, &t->joined->block[d]);
+        }
+        made_release(t, &t->joined->made[d]);
+    }
+    made_release(t, &t->joined->scale);
+    free(t->joined);
+    t->joined = NULL;
+}
+
+const struct device_block *joined_block(const struct trainer *t, enum part_direction d)
+{
+    return t->joined->block[d].indptr != NULL ? &t->joined->block[d] : NULL;
+}
+
+const float *joined_scale(const struct trainer *t)
+{
+    return (const float *)(const void *)t->joined->scale.device;
+}

@@ -1,0 +1,174 @@
+#include "worker/route/sample_shared.h"
+
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "worker/route/shared_rows_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct sample_shared {
+    struct part_shared counts;
+    uint32_t *given;  /* as shared_rows.given, whose lists are as long at most; SHARED */
+    uint32_t *spread; /* likewise as shared_rows.spread */
+    size_t n_given, n_spread;
+    uint32_t *place; /* n_place: of a list's rows, 1 + the place among those that are drawn; 0: not drawn */
+    size_t n_place;
+};
+
+/* Rows of the longest list that is taken. */
+static uint32_t longest_taken(const struct trainer *t)
+{
+    const struct part_shared *all = &t->shared_rows->counts;
+    uint32_t most = 0;
+    for (int32_t q = 0; q < t->setup.n_part; q++) {
+        for (int side = 0; side < PART_SHARED_N_SIDE && t->own_index[q] < 0; side++) {
+            uint32_t n = part_shared_at(all, PART_DIRECTION_IN, q, t->setup.rank, (enum part_shared_side)side)[all->n_hop];
+            most = n > most ? n : most;
+        }
+    }
+    return most;
+}
+
+enum status sample_shared_open(struct trainer *t, struct sample_shared **out)
+{
+    if (t->shared_rows == NULL) {
+        return STATUS_OK;
+    }
+    struct sample_shared *s = *out = memory_alloc(1, sizeof *s);
+    const struct part_shared *all = &t->shared_rows->counts;
+    s->n_given = (size_t)t->shared_rows->n_given_in;
+    s->n_spread = (size_t)t->shared_rows->n_spread_in;
+    s->n_place = longest_taken(t);
+    enum status status = part_shared_acquire(all->n_part, all->n_rank, all->n_hop, true, &s->counts);
+    s->counts.spreads = true;
+    status = status == STATUS_OK ? memory_acquire(MEMORY_STRUCTURE, s->n_place, sizeof *s->place, &s->place) : status;
+    if (status == STATUS_OK && s->n_given > 0) {
+        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->n_given * sizeof *s->given, &s->given);
+    }
+    if (status == STATUS_OK && s->n_spread > 0) {
+        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->n_spread * sizeof *s->spread, &s->spread);
+    }
+    return status;
+}
+
+void sample_shared_close(struct trainer *t, struct sample_shared *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    if (s->spread != NULL) {
+        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->spread, s->n_spread * sizeof *s->spread);
+    }
+    if (s->given != NULL) {
+        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->given, s->n_given * sizeof *s->given);
+    }
+    memory_release(MEMORY_STRUCTURE, s->place, s->n_place, sizeof *s->place);
+    part_shared_release(&s->counts);
+    free(s);
+}
+
+/* --- one epoch's --- */
+
+/* Of own part i's rows that are listed for a side of another rank, those that are drawn. */
+static void given_draw(const struct trainer *t, struct sample_shared *s, const struct random_key *key,
+                       const struct shared_list *list)
+{
+    const struct part_shared *all = &t->shared_rows->counts;
+    const struct part *part = t->part[list->i].part;
+    int32_t q = t->own[list->i];
+    const uint32_t *n_up_to = part_shared_at(all, PART_DIRECTION_IN, q, list->rank, list->side);
+    uint32_t *n_drawn_up_to = part_shared_at(&s->counts, PART_DIRECTION_IN, q, list->rank, list->side);
+    const uint32_t *rows = shared_rows_given(t, list);
+    uint32_t *out = s->given + (rows - t->shared_rows->given), n = 0;
+    uint64_t threshold = sample_threshold(t, list->rank);
+    for (int32_t hop = 0; hop <= all->n_hop; hop++) {
+        for (uint32_t at = hop > 0 ? n_up_to[hop - 1] : 0; at < n_up_to[hop]; at++) {
+            if (random_u32(key, part->node[rows[at]], 0) < threshold) {
+                out[n++] = rows[at];
+            }
+        }
+        n_drawn_up_to[hop] = n;
+    }
+}
+
+/* The rows that an own part has drawn of another part. */
+struct drawn {
+    int64_t n;
+    const uint32_t *row;    /* n: places among all rows that it takes of that part */
+    const uint32_t *spread; /* places of all these in the list */
+};
+
+/* Of own part i, of part q's rows; none where it is on the other side of it. */
+static struct drawn drawn_of(const struct trainer *t, int32_t i, int32_t q, enum part_shared_side side)
+{
+    const struct part *part = t->part[i].part;
+    bool is_here = part_shared_side_of(q, part->part) == side;
+    int32_t k = is_here ? part_pair_find(&part->halo.pairs[PART_DIRECTION_IN], q) : -1;
+    return k < 0 ? (struct drawn){0}
+                 : (struct drawn){.n = part_pair_cols(&sample_halo(t->sample, i)->pairs[PART_DIRECTION_IN], k),
+                                  .row = sample_taken(t, i, k),
+                                  .spread = shared_rows_spread(t, PART_DIRECTION_IN, i, k)};
+}
+
+/* What own parts on one side of part q take of it: a row is drawn where one of them has drawn it. */
+static void taken_draw(const struct trainer *t, struct sample_shared *s, int32_t q, enum part_shared_side side)
+{
+    const struct part_shared *all = &t->shared_rows->counts;
+    const uint32_t *n_up_to = part_shared_at(all, PART_DIRECTION_IN, q, t->setup.rank, side);
+    uint32_t *n_drawn_up_to = part_shared_at(&s->counts, PART_DIRECTION_IN, q, t->setup.rank, side), n = 0;
+    memset(s->place, 0, n_up_to[all->n_hop] * sizeof *s->place);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        const struct drawn drawn = drawn_of(t, i, q, side);
+        for (int64_t r = 0; r < drawn.n; r++) {
+            s->place[drawn.spread[drawn.row[r]]] = 1;
+        }
+    }
+    for (int32_t hop = 0; hop <= all->n_hop; hop++) {
+        for (uint32_t at = hop > 0 ? n_up_to[hop - 1] : 0; at < n_up_to[hop]; at++) {
+            s->place[at] = s->place[at] > 0 ? ++n : 0;
+        }
+        n_drawn_up_to[hop] = n;
+    }
+    for (int32_t i = 0; i < t->n_own; i++) {
+        const struct drawn drawn = drawn_of(t, i, q, side);
+        uint32_t *out = drawn.n > 0 ? s->spread + (drawn.spread - t->shared_rows->spread) : NULL;
+        for (int64_t r = 0; r < drawn.n; r++) {
+            out[r] = s->place[drawn.spread[drawn.row[r]]] - 1;
+        }
+    }
+}
+
+void sample_shared_draw(struct trainer *t, struct sample_shared *s, const struct random_key *key)
+{
+    for (int side = 0; side < PART_SHARED_N_SIDE; side++) {
+        struct shared_list list = {.d = PART_DIRECTION_IN, .side = (enum part_shared_side)side};
+        for (list.i = 0; list.i < t->n_own; list.i++) {
+            for (list.rank = 0; list.rank < t->setup.n_rank; list.rank++) {
+                if (list.rank != t->setup.rank) {
+                    given_draw(t, s, key, &list);
+                }
+            }
+        }
+        for (int32_t q = 0; q < t->setup.n_part; q++) {
+            if (t->own_index[q] < 0) {
+                taken_draw(t, s, q, list.side);
+            }
+        }
+    }
+}
+
+const struct part_shared *sample_shared_counts(const struct trainer *t)
+{
+    return &sample_shared_of(t->sample)->counts;
+}
+
+const uint32_t *sample_shared_given(const struct trainer *t, const struct shared_list *list)
+{
+    return sample_shared_of(t->sample)->given + (shared_rows_given(t, list) - t->shared_rows->given);
+}
+
+const uint32_t *sample_shared_spread(const struct trainer *t, int32_t i, int32_t k)
+{
+    return sample_shared_of(t->sample)->spread + (shared_rows_spread(t, PART_DIRECTION_IN, i, k) - t->shared_rows->spread);
+}

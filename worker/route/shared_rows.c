@@ -1,0 +1,434 @@
+#include "protocol/base/memory.h"
+#include "worker/route/shared_rows_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- one list --- */
+
+static uint32_t *slot_of(const struct shared_merge *m, uint32_t row)
+{
+    size_t at = (row * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (m->n_table - 1);
+    while (m->table[at] != 0 && m->row[m->table[at] - 1] != row) {
+        at = (at + 1) & (m->n_table - 1);
+    }
+    return &m->table[at];
+}
+
+uint32_t shared_place_of(const struct shared_merge *m, uint32_t row)
+{
+    return *slot_of(m, row) - 1;
+}
+
+static void row_add(struct shared_merge *m, uint32_t row)
+{
+    uint32_t *slot = slot_of(m, row);
+    if (*slot == 0) {
+        m->row[m->n_row] = row;
+        *slot = ++m->n_row;
+    }
+}
+
+static int64_t taker_rows(const struct trainer *t, enum part_direction d, const struct shared_taker *taker, int32_t hop)
+{
+    const struct part_rows rows = taker->rows(&t->setup.parts[t->own[taker->i]]->halo, d, hop);
+    return part_rows_at(&rows, taker->k);
+}
+
+/* Put the list together; counts_out[h]: rows up to hop h, and all. Of a cover, which counts its own: taker after taker, whatever the hops. */
+static void merge_run(const struct trainer *t, enum part_direction d, struct shared_merge *m, uint32_t *counts_out)
+{
+    int32_t n_hop = t->setup.parts[t->own[0]]->n_hop, first = t->shared_rows->counts.covers ? n_hop : 0;
+    int64_t n_all = 0;
+    for (int32_t l = 0; l < m->n_taker; l++) {
+        n_all += taker_rows(t, d, &m->taker[l], n_hop);
+    }
+    m->n_row = 0;
+    m->n_table = 2;
+    while (m->n_table < 2 * (size_t)n_all) {
+        m->n_table *= 2;
+    }
+    m->table = memory_alloc(m->n_table, sizeof *m->table);
+    m->row = memory_alloc((size_t)n_all, sizeof *m->row);
+    for (int32_t hop = first; hop <= n_hop; hop++) {
+        for (int32_t l = 0; l < m->n_taker; l++) {
+            const struct shared_taker *taker = &m->taker[l];
+            int64_t end = taker_rows(t, d, taker, hop);
+            int64_t begin = hop > first ? taker_rows(t, d, taker, hop - 1) : 0;
+            for (int64_t at = begin; at < end; at++) {
+                row_add(m, taker->row[at]);
+            }
+        }
+        if (first == 0) {
+            counts_out[hop] = m->n_row;
+        }
+    }
+}
+
+static void merge_end(struct shared_merge *m)
+{
+    free(m->table);
+    free(m->row);
+    m->n_taker = 0;
+}
+
+/* --- what own parts give --- */
+
+static void givers_find(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank, enum part_shared_side side,
+                        struct shared_merge *m)
+{
+    const struct part *part = t->setup.parts[t->own[i]];
+    const struct part_rows given = part_halo_given(&part->halo, d, part->n_hop);
+    for (int32_t k = 0; k < given.pairs->n_pair; k++) {
+        int32_t p = given.pairs->pair[k].part;
+        if (k != given.pairs->own && t->setup.rank_of_part[p] == rank && part_shared_side_of(part->part, p) == side) {
+            const struct part_send send = part_send(part, d, p);
+            m->taker[m->n_taker++] = (struct shared_taker){.i = i, .k = k, .row = send.rows, .rows = part_halo_given};
+        }
+    }
+}
+
+/* The rows of a list that own parts give, or its cover. */
+static uint32_t given_list(struct trainer *t, const struct shared_way *way, const struct shared_merge *m,
+                           struct shared_given *list, bool write)
+{
+    struct shared_rows *s = t->shared_rows;
+    if (s->counts.covers) {
+        return m->n_row > 0 ? shared_cover_give(t, way, m, list, write) : 0;
+    }
+    list->row = s->n_given;
+    if (write && m->n_row > 0) {
+        memcpy(s->given + s->n_given, m->row, m->n_row * sizeof *s->given);
+    }
+    s->n_given += m->n_row;
+    return m->n_row;
+}
+
+/* Run over all lists that own parts give in this direction, at this hop: count them, and with `write` write them down. */
+static void given_walk(struct trainer *t, const struct shared_way *way, struct shared_merge *m, bool write)
+{
+    struct shared_rows *s = t->shared_rows;
+    enum part_direction d = way->d;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        for (uint32_t rank = 0; rank < t->setup.n_rank; rank++) {
+            for (int side = 0; side < PART_SHARED_N_SIDE; side++) {
+                if (rank != t->setup.rank) {
+                    givers_find(t, d, i, rank, (enum part_shared_side)side, m);
+                }
+                uint32_t *counts = part_shared_at(&s->counts, d, t->own[i], rank, (enum part_shared_side)side);
+                int64_t list = shared_place(t, i, rank, (enum part_shared_side)side, way->hop);
+                merge_run(t, d, m, counts);
+                counts[way->hop] = given_list(t, way, m, &s->given_list[d][list], write);
+                merge_end(m);
+            }
+        }
+    }
+}
+
+/* --- what own parts take --- */
+
+static void takers_find(const struct trainer *t, enum part_direction d, int32_t q, enum part_shared_side side,
+                        struct shared_merge *m)
+{
+    for (int32_t i = 0; i < t->n_own && t->own_index[q] < 0; i++) {
+        const struct part *part = t->setup.parts[t->own[i]];
+        int32_t k = part_shared_side_of(q, part->part) == side ? part_pair_find(&part->halo.pairs[d], q) : -1;
+        if (k >= 0) {
+            const struct part_block block = part_block_at(part, d, k);
+            m->taker[m->n_taker++] = (struct shared_taker){.i = i, .k = k, .row = block.node, .rows = part_halo_taken};
+        }
+    }
+}
+
+/* Scales of a taker's rows at their places. */
+static void scales_fill(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
+                        const struct shared_taker *taker, float *scale)
+{
+    const struct part *part = t->setup.parts[t->own[taker->i]];
+    const struct part_block block = part_block_at(part, d, taker->k);
+    for (int64_t c = 0; c < block.n_col; c++) {
+        scale[shared_place_of(m, block.node[c])] = part_device_scale(&t->part_setup, part, block.strength, block.degree, c);
+    }
+}
+
+/* A taker's columns become places in the list; order of edges untouched. */
+static void columns_turn(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
+                         const struct shared_taker *taker)
+{
+    const struct part *part = t->setup.parts[t->own[taker->i]];
+    const struct part_block block = part_block_at(part, d, taker->k);
+    uint32_t *cols = (uint32_t *)(uintptr_t)block.cols;
+    for (int64_t e = 0; e < block.n_edge && !part->turned; e++) {
+        cols[e] = shared_place_of(m, block.node[cols[e]]);
+    }
+}
+
+/* Where in the list a taker's rows are. */
+static void taker_spread(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
+                         const struct shared_taker *taker, bool write)
+{
+    struct shared_rows *s = t->shared_rows;
+    const struct part *part = t->setup.parts[t->own[taker->i]];
+    const struct part_block block = part_block_at(part, d, taker->k);
+    s->spread_at[d][s->pair_begin[d][taker->i] + taker->k] = s->n_spread;
+    for (int64_t c = 0; write && c < block.n_col; c++) {
+        s->spread[s->n_spread + c] = shared_place_of(m, block.node[c]);
+    }
+    s->n_spread += block.n_col;
+}
+
+/* The rows of a list that own parts take, or its cover. */
+static uint32_t taken_list(struct trainer *t, const struct shared_way *way, const struct shared_merge *m, bool write)
+{
+    struct shared_rows *s = t->shared_rows;
+    enum part_direction d = way->d;
+    for (int32_t l = 0; s->counts.spreads && l < m->n_taker; l++) {
+        taker_spread(t, d, m, &m->taker[l], write);
+    }
+    if (s->counts.spreads) {
+        return m->n_row;
+    }
+    if (s->counts.covers) {
+        return m->n_row > 0 ? shared_cover_take(t, way, m, write) : 0;
+    }
+    if (write && m->n_row > 0) {
+        memcpy(s->node + s->n_taken, m->row, m->n_row * sizeof *s->node);
+    }
+    for (int32_t l = 0; write && l < m->n_taker; l++) {
+        if (s->scale != NULL) {
+            scales_fill(t, d, m, &m->taker[l], s->scale + s->n_taken);
+        }
+        columns_turn(t, d, m, &m->taker[l]);
+    }
+    s->n_taken += m->n_row;
+    return m->n_row;
+}
+
+/* Where the list of part q's rows is. */
+static int64_t taken_place(const struct shared_rows *s, int32_t q, int side, int32_t hop)
+{
+    return (q * (int64_t)PART_SHARED_N_SIDE + side) * shared_n_list(s) + shared_list_of(s, hop);
+}
+
+/* Likewise over all lists that own parts take. */
+static void taken_walk(struct trainer *t, const struct shared_way *way, struct shared_merge *m, bool write)
+{
+    struct shared_rows *s = t->shared_rows;
+    enum part_direction d = way->d;
+    for (int32_t q = 0; q < t->setup.n_part; q++) {
+        for (int side = 0; side < PART_SHARED_N_SIDE && t->own_index[q] < 0; side++) {
+            takers_find(t, d, q, (enum part_shared_side)side, m);
+            uint32_t *counts = part_shared_at(&s->counts, d, q, t->setup.rank, (enum part_shared_side)side);
+            merge_run(t, d, m, counts);
+            s->taken_at[d][taken_place(s, q, side, way->hop)] = s->n_taken;
+            counts[way->hop] = taken_list(t, way, m, write);
+            merge_end(m);
+        }
+    }
+}
+
+/* --- all of them --- */
+
+/* Is there a list of this direction and hop? Those of all edges come last. */
+static bool way_next(const struct shared_rows *s, struct shared_way *way)
+{
+    bool is_one;
+    do {
+        way->hop += way->d == PART_DIRECTION_OUT;
+        way->d = PART_DIRECTION_N - 1 - way->d;
+        is_one = way->hop < s->counts.n_hop ? (s->hops[way->d] >> way->hop & 1) != 0
+                                            : way->d == PART_DIRECTION_IN || !s->symmetric;
+    } while (!is_one && way->hop <= s->counts.n_hop);
+    return way->hop <= s->counts.n_hop;
+}
+
+static const struct shared_way way_begin = {.d = PART_DIRECTION_OUT, .hop = -1};
+
+static void walk(struct trainer *t, struct shared_merge *m, bool write)
+{
+    struct shared_rows *s = t->shared_rows;
+    s->n_given = s->n_taken = s->n_spread = s->n_sum_ptr = s->n_sum_edge = 0;
+    for (struct shared_way way = way_begin; way_next(s, &way);) {
+        given_walk(t, &way, m, write);
+        s->n_given_in = way.d == PART_DIRECTION_IN ? s->n_given : s->n_given_in;
+    }
+    for (struct shared_way way = way_begin; way_next(s, &way);) {
+        taken_walk(t, &way, m, write);
+        s->n_spread_in = way.d == PART_DIRECTION_IN ? s->n_spread : s->n_spread_in;
+    }
+}
+
+struct list {
+    size_t n_bytes;
+    void *out;
+};
+
+/* All that is taken for the lists. */
+static int lists_of(const struct trainer *t, struct list out[7])
+{
+    struct shared_rows *s = t->shared_rows;
+    bool scaled = t->part_setup.scaled != NULL, weighted = t->setup.parts[t->own[0]]->weighted;
+    const struct list all[] = {{(size_t)s->n_given * sizeof *s->given, &s->given},
+                               {(size_t)s->n_taken * sizeof *s->node, &s->node},
+                               {scaled ? (size_t)s->n_taken * sizeof *s->scale : 0, &s->scale},
+                               {(size_t)s->n_spread * sizeof *s->spread, &s->spread},
+                               {(size_t)s->n_sum_ptr * sizeof *s->sum_ptr, &s->sum_ptr},
+                               {(size_t)s->n_sum_edge * sizeof *s->sum_cols, &s->sum_cols},
+                               {weighted ? (size_t)s->n_sum_edge * sizeof *s->sum_weights : 0, &s->sum_weights}};
+    memcpy(out, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+static enum status lists_take(struct trainer *t)
+{
+    struct list list[7];
+    enum status status = STATUS_OK;
+    for (int l = 0, n = lists_of(t, list); l < n && status == STATUS_OK; l++) {
+        if (list[l].n_bytes > 0) {
+            status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, list[l].n_bytes, list[l].out);
+        }
+    }
+    return status;
+}
+
+static void lists_return(struct trainer *t)
+{
+    struct list list[7];
+    for (int l = 0, n = lists_of(t, list); l < n; l++) {
+        if (*(void **)list[l].out != NULL) {
+            t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, *(void **)list[l].out, list[l].n_bytes);
+        }
+    }
+}
+
+/* Places of lists of all own parts' pairs. */
+static void pairs_number(struct trainer *t, enum part_direction d)
+{
+    struct shared_rows *s = t->shared_rows;
+    s->pair_begin[d] = memory_alloc((size_t)t->n_own + 1, sizeof *s->pair_begin[d]);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        s->pair_begin[d][i + 1] = s->pair_begin[d][i] + t->setup.parts[t->own[i]]->halo.pairs[d].n_pair;
+    }
+    s->spread_at[d] = memory_alloc((size_t)s->pair_begin[d][t->n_own], sizeof *s->spread_at[d]);
+}
+
+enum status shared_rows_open(struct trainer *t)
+{
+    const struct part *any = t->setup.parts[t->own[0]];
+    if (!memory_plan_shares(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank, any->covered)) {
+        return STATUS_OK;
+    }
+    struct shared_rows *s = t->shared_rows = memory_alloc(1, sizeof *s);
+    bool mirrors = part_shared_mirrors(any->symmetric, any->covered, any->n_hop);
+    enum status status = part_shared_acquire(t->setup.n_part, t->setup.n_rank, any->n_hop, mirrors, &s->counts);
+    status = status == STATUS_OK && any->covered ? part_sums_acquire(&s->counts) : status;
+    s->symmetric = any->symmetric;
+    s->counts.covers = any->covered;
+    s->counts.spreads = memory_plan_spreads(&t->program);
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        pairs_number(t, (enum part_direction)d);
+        s->hops[d] = any->covered ? memory_plan_hops(&t->program, (enum part_direction)d, any->n_hop) : 0;
+        s->given_list[d] = memory_alloc((size_t)shared_place(t, t->n_own, 0, PART_SHARED_BELOW, 0), sizeof *s->given_list[d]);
+        s->taken_at[d] = memory_alloc((size_t)taken_place(s, t->setup.n_part, 0, 0), sizeof *s->taken_at[d]);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct shared_merge m = {.taker = memory_alloc((size_t)t->setup.n_part, sizeof *m.taker)};
+    walk(t, &m, false);
+    status = lists_take(t);
+    if (status == STATUS_OK) {
+        walk(t, &m, true);
+        if (s->symmetric && !mirrors) {
+            part_shared_mirror(&s->counts);
+        }
+    }
+    free(m.taker);
+    return status;
+}
+
+void shared_rows_close(struct trainer *t)
+{
+    struct shared_rows *s = t->shared_rows;
+    if (s == NULL) {
+        return;
+    }
+    lists_return(t);
+    shared_rows_trimmed_end(t);
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        free(s->given_list[d]);
+        free(s->taken_at[d]);
+        free(s->pair_begin[d]);
+        free(s->spread_at[d]);
+    }
+    part_shared_release(&s->counts);
+    free(s);
+    t->shared_rows = NULL;
+}
+
+const struct part_shared *shared_rows_counts(const struct trainer *t)
+{
+    return t->shared_rows != NULL ? &t->shared_rows->counts : NULL;
+}
+
+/* Where the graph is symmetric, both directions have the same lists, but for covers of hops. */
+static int listed(const struct shared_rows *s, enum part_direction d, int32_t hop)
+{
+    return s->symmetric && !(s->counts.covers && hop < s->counts.n_hop) ? PART_DIRECTION_IN : d;
+}
+
+static const struct shared_given *given_of(const struct trainer *t, const struct shared_list *list)
+{
+    const struct shared_rows *s = t->shared_rows;
+    return &s->given_list[listed(s, list->d, list->hop)][shared_place(t, list->i, list->rank, list->side, list->hop)];
+}
+
+const uint32_t *shared_rows_given(const struct trainer *t, const struct shared_list *list)
+{
+    return t->shared_rows->given + given_of(t, list)->row;
+}
+
+int64_t shared_rows_sums(const struct trainer *t, const struct shared_list *list)
+{
+    return given_of(t, list)->n_sum;
+}
+
+const uint32_t *shared_rows_spread(const struct trainer *t, enum part_direction d, int32_t i, int32_t k)
+{
+    const struct shared_rows *s = t->shared_rows;
+    int from = listed(s, d, PROGRAM_HOP_ALL);
+    return s->spread + s->spread_at[from][s->pair_begin[from][i] + k];
+}
+
+struct device_block shared_rows_sum_block(const struct trainer *t, const struct shared_list *list, int64_t first, int64_t n_row)
+{
+    const struct shared_rows *s = t->shared_rows;
+    const struct shared_given *given = given_of(t, list);
+    const int64_t *indptr = s->sum_ptr + given->ptr;
+    return (struct device_block){.n_row = n_row,
+                                 .n_col = t->part[list->i].part->n_own,
+                                 .n_edge = indptr[given->n_sum],
+                                 .indptr = indptr + first,
+                                 .cols = s->sum_cols + given->edge,
+                                 .weights = s->sum_weights != NULL ? s->sum_weights + given->edge : NULL};
+}
+
+static int64_t taken_from(const struct shared_rows *s, enum part_direction d, int32_t hop, int32_t q,
+                          enum part_shared_side side)
+{
+    return s->taken_at[listed(s, d, hop)][taken_place(s, q, (int)side, hop)];
+}
+
+const float *shared_rows_scale(const struct trainer *t, enum part_direction d, int32_t hop, int32_t q,
+                               enum part_shared_side side)
+{
+    const struct shared_rows *s = t->shared_rows;
+    return s->scale != NULL ? s->scale + taken_from(s, d, hop, q, side) : NULL;
+}
+
+const uint32_t *shared_rows_node(const struct trainer *t, enum part_direction d, int32_t hop, int32_t q,
+                                 enum part_shared_side side)
+{
+    const struct shared_rows *s = t->shared_rows;
+    return s->node + taken_from(s, d, hop, q, side);
+}

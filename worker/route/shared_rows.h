@@ -1,0 +1,50 @@
+/* Lists of payload rows that are not a pair's own, put together by both ranks in the same way, so that no list travels.
+ *
+ * Rows that own parts take from a part of another rank: hop after hop, taker after taker, every row where it first comes. In a covered job
+ * the list's cover (shared_cover.c): rows, then sums. Columns of own parts' blocks are turned into places in the list, once; where each part
+ * needs its rows as they would come for it alone (memory_plan_spreads), it has their places in the list instead.
+ */
+#ifndef WORKER_SHARED_ROWS_H
+#define WORKER_SHARED_ROWS_H
+
+#include "worker/state/trainer_state.h"
+
+/* Where memory_plan_shares; else trainer->shared_rows stays NULL. Before own parts are opened on the device, with part_setup filled.
+ * errors  STATUS_NOMEM. Closed also after a failure */
+enum status shared_rows_open(struct trainer *trainer);
+void shared_rows_close(struct trainer *trainer);
+
+/* How many rows: of other parts' those that this rank takes, of own ones those that others take. NULL: each part's travel for it alone. */
+const struct part_shared *shared_rows_counts(const struct trainer *trainer);
+
+/* What an own part gives to the parts of one side of another rank. */
+struct shared_list {
+    enum part_direction d;
+    int32_t hop; /* of a cover: edges up to it; of rows, all the same */
+    int32_t i;   /* the own part */
+    uint32_t rank;
+    enum part_shared_side side;
+};
+
+/* The rows (device), and how many sums come behind them. */
+const uint32_t *shared_rows_given(const struct trainer *trainer, const struct shared_list *list);
+int64_t shared_rows_sums(const struct trainer *trainer, const struct shared_list *list);
+
+/* Places in its list of the rows of own part i's pair k, a part of another rank (device). */
+const uint32_t *shared_rows_spread(const struct trainer *trainer, enum part_direction d, int32_t i, int32_t k);
+
+/* The edges of n_row sums from `first` on: columns are own rows. The block has no schedule. */
+struct device_block shared_rows_sum_block(const struct trainer *trainer, const struct shared_list *list, int64_t first,
+                                          int64_t n_row);
+
+/* Scales (NULL: no aggregate has any) and node ids of part q's rows that come (device). */
+const float *shared_rows_scale(const struct trainer *trainer, enum part_direction d, int32_t hop, int32_t q,
+                               enum part_shared_side side);
+const uint32_t *shared_rows_node(const struct trainer *trainer, enum part_direction d, int32_t hop, int32_t q,
+                                 enum part_shared_side side);
+
+/* The trimmed blocks of hops (part_device_setup.trimmed); and forget them, once own parts have copied them. */
+struct device_block *const *shared_rows_trimmed(const struct trainer *trainer);
+void shared_rows_trimmed_end(struct trainer *trainer);
+
+#endif

@@ -1,0 +1,21 @@
+/* Inputs stored once: the blocks over which a part reads halo rows that it made for itself (program_store, models/program/program.h).
+ *
+ * Columns are payload rows of in-edges, and all edges are there. Where other passes share rows or read them in place, a part's own blocks
+ * are cut or turned for them, so that those with other parts are kept as they were; else they are the part's.
+ */
+#ifndef WORKER_STORED_H
+#define WORKER_STORED_H
+
+#include "worker/state/trainer_state.h"
+
+/* Keep what other passes change, before they do; nothing where no value has halo rows. errors  STATUS_NOMEM */
+enum status stored_open(struct trainer *trainer);
+void stored_close(struct trainer *trainer);
+
+/* Own part i's block with its pair k of in-edges, another part, to rows that count at a hop; all payload rows are columns. */
+struct device_block stored_block(const struct trainer *trainer, int32_t i, int32_t hop, int32_t k);
+
+/* Halo rows of own part i before those of pair k. */
+int64_t stored_rows_before(const struct trainer *trainer, int32_t i, int32_t k);
+
+#endif

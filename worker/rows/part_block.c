@@ -1,0 +1,138 @@
+/* Blocks of a part on the device, put together from the part's pairs when they are asked for, and the schedules of the large ones. */
+#include "protocol/base/memory.h"
+#include "worker/rows/part_device.h"
+
+#include <stdlib.h>
+
+/* Of payload rows listed block after block without the diagonal, those before this pair. */
+static int64_t cols_before(const struct part *part, int d, int32_t pair)
+{
+    const struct part_pairs *pairs = &part->halo.pairs[d];
+    return (int64_t)pairs->pair[pair].col - (pair > pairs->own ? part->n_own : 0);
+}
+
+const float *part_device_col_scale(const struct part_device *part, int d, int32_t pair)
+{
+    const float *scale = part->col_scale[d];
+    return scale == NULL                           ? NULL
+           : pair == part->part->halo.pairs[d].own ? part->scale
+                                                   : scale + cols_before(part->part, d, pair);
+}
+
+const uint32_t *part_device_col_node(const struct part_device *part, int d, int32_t pair)
+{
+    const struct part *from = part->part;
+    return pair == from->halo.pairs[d].own ? part->node
+                                           : part_device_view(part, from->arrays[d].node + cols_before(from, d, pair));
+}
+
+const uint32_t *part_device_rows(const struct part_device *own, int d, int32_t pair)
+{
+    const struct part *part = own->part;
+    const struct part_pairs *pairs = &part->halo.pairs[d];
+    int64_t before = pairs->pair[pair].row - (pair > pairs->own ? part->n_own : 0);
+    return pair != pairs->own ? part_device_view(own, part->arrays[d].rows + before) : NULL;
+}
+
+const uint32_t *part_device_host_cols(const struct part_device *own, int d)
+{
+    const struct part_blocks *all = part_device_blocks(own, d, own->part->n_hop);
+    return all->made.host != NULL ? (const uint32_t *)(const void *)all->made.host : own->part->arrays[d].cols;
+}
+
+static struct part_schedule schedule_of(const struct part_blocks *blocks, int32_t pair)
+{
+    int32_t begin = 0, end = blocks->n_schedule;
+    while (begin < end) {
+        int32_t middle = begin + (end - begin) / 2;
+        if (blocks->schedule[middle].pair < pair) {
+            begin = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    bool is_there = begin < blocks->n_schedule && blocks->schedule[begin].pair == pair;
+    return is_there ? blocks->schedule[begin] : (struct part_schedule){.pair = pair};
+}
+
+/* The block's first rows, up to the hop: their edges are all there. */
+static void block_cut(const struct part *part, int d, int32_t pair, int32_t hop, struct device_block *block)
+{
+    const struct part_pairs *pairs = &part->halo.pairs[d];
+    int32_t before = program_hop_before(hop);
+    int64_t at = pair * (int64_t)part->n_hop;
+    block->n_row = pairs->n_row_hop[at + hop];
+    block->n_col = before < part->n_hop ? pairs->n_col_hop[at + before] : block->n_col;
+    block->n_edge = part->arrays[d].indptr[pairs->pair[pair].row + pair + block->n_row];
+}
+
+struct device_block part_device_block(const struct part_device *own, int d, int32_t hop, int32_t pair,
+                                      enum part_columns columns)
+{
+    const struct part_blocks *blocks = part_device_blocks(own, d, hop);
+    const struct part_pair *at = &blocks->at[pair];
+    const struct part_schedule of_device = schedule_of(blocks, pair);
+    struct device_block block = {.n_row = at[1].row - at->row,
+                                 .n_col = at[1].col - at->col,
+                                 .n_edge = at[1].edge - at->edge,
+                                 .rows = part_device_rows(own, d, pair),
+                                 .indptr = blocks->indptr + at->row + pair,
+                                 .cols = blocks->cols[columns] + at->edge,
+                                 .edge_table = blocks->edge_table,
+                                 .schedule = of_device.schedule,
+                                 .matrix = of_device.matrix};
+    if (blocks->types != NULL) {
+        block.types = blocks->types + at->edge;
+    }
+    if (blocks->weights != NULL) {
+        block.weights = blocks->weights + at->edge;
+    }
+    if (own->trimmed && blocks->picked == NULL && pair != own->part->halo.pairs[d].own) {
+        block.n_edge = own->part->arrays[d].indptr[at->row + pair + block.n_row];
+    }
+    if (blocks->hop < own->part->n_hop) {
+        block_cut(own->part, d, pair, blocks->hop, &block);
+    }
+    return block;
+}
+
+/* One more schedule behind those there are; the array is full when their number is a power of two. */
+static void schedule_add(struct part_blocks *blocks, int32_t pair, const struct device_block *block)
+{
+    int32_t n = blocks->n_schedule;
+    if ((n & (n - 1)) == 0) {
+        struct part_schedule *more = memory_alloc(n > 0 ? 2 * (size_t)n : 1, sizeof *more);
+        for (int32_t s = 0; s < n; s++) {
+            more[s] = blocks->schedule[s];
+        }
+        free(blocks->schedule);
+        blocks->schedule = more;
+    }
+    blocks->schedule[n] = (struct part_schedule){.pair = pair, .schedule = block->schedule, .matrix = block->matrix};
+    blocks->n_schedule = n + 1;
+}
+
+enum status part_schedules_open(const struct part_device_setup *setup, const struct part_device *part, int d, int32_t hop)
+{
+    struct part_blocks *blocks = &part->blocks[d][hop];
+    enum status status = STATUS_OK;
+    for (int32_t k = 0; k < part->part->halo.pairs[d].n_pair && status == STATUS_OK; k++) {
+        struct device_block block = part_device_block(part, d, hop, k, PART_COLUMNS_OWN);
+        status = setup->device->ops->block_open(setup->device, &block);
+        if (status == STATUS_OK && (block.schedule != NULL || block.matrix != NULL)) {
+            schedule_add(blocks, k, &block);
+        }
+    }
+    return status;
+}
+
+void part_schedules_close(const struct part_device_setup *setup, struct part_blocks *blocks)
+{
+    for (int32_t s = 0; s < blocks->n_schedule; s++) {
+        struct device_block block = {.schedule = blocks->schedule[s].schedule, .matrix = blocks->schedule[s].matrix};
+        setup->device->ops->block_close(setup->device, &block);
+    }
+    free(blocks->schedule);
+    blocks->schedule = NULL;
+    blocks->n_schedule = 0;
+}

@@ -1,0 +1,294 @@
+#include "worker/rows/part_device.h"
+
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+#include "worker/rows/part_hop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Directions that some step walks: forward goes over in-edges alone. */
+static int n_direction(const struct part_device_setup *setup, const struct part *part)
+{
+    return part->symmetric || setup->program->forward_only ? 1 : PART_DIRECTION_N;
+}
+
+const struct part_blocks *part_device_blocks(const struct part_device *part, int d, int32_t hop)
+{
+    return &part->blocks[d][hop < part->part->n_hop ? hop : part->part->n_hop];
+}
+
+bool part_is_local(const struct part_device_setup *setup, const struct part *part, int32_t q)
+{
+    return q != part->part && setup->rank_of_part[q] == setup->rank && setup->spill == NULL &&
+           !program_is_lossy(setup->program);
+}
+
+enum status part_lend(const struct part_device_setup *setup, const void *host, int64_t n_bytes, struct part_lent *out)
+{
+    *out = (struct part_lent){.host = host, .n_bytes = n_bytes};
+    return setup->device->ops->borrow(setup->device, MEMORY_STRUCTURE, host, (size_t)n_bytes, &out->device);
+}
+
+void part_lent_end(const struct part_device_setup *setup, const struct part_lent *lent)
+{
+    if (lent->device != NULL) {
+        setup->device->ops->giveback(setup->device, MEMORY_STRUCTURE, lent->host, (size_t)lent->n_bytes,
+                                     (void *)(uintptr_t)lent->device);
+    }
+}
+
+const void *part_lent_view(const struct part_lent *lent, const void *host)
+{
+    return host != NULL ? lent->device + ((const char *)host - lent->host) : NULL;
+}
+
+const void *part_device_view(const struct part_device *part, const void *host)
+{
+    return part_lent_view(&part->bytes, host);
+}
+
+/* Memory that part_lent_end does not give back. */
+static void made_release(const struct part_device_setup *setup, const struct part_lent *made)
+{
+    part_lent_end(setup, made);
+    memory_release(MEMORY_STRUCTURE, (void *)(uintptr_t)made->host, (size_t)made->n_bytes, 1);
+}
+
+/* Columns of blocks with parts of this rank become those parts' own rows; order of edges untouched. */
+static void columns_turn(const struct part_device_setup *setup, const struct part *part, int d, uint32_t *cols)
+{
+    const struct part_pairs *pairs = &part->halo.pairs[d];
+    for (int32_t k = 0; k < pairs->n_pair; k++) {
+        int32_t q = pairs->pair[k].part;
+        if (!part_is_local(setup, part, q)) {
+            continue;
+        }
+        const struct part_send rows = part_send(setup->parts[q], (enum part_direction)d, part->part);
+        for (int64_t e = pairs->pair[k].edge; e < pairs->pair[k + 1].edge; e++) {
+            cols[e] = rows.rows[cols[e]];
+        }
+    }
+}
+
+/* Does the part share edges of a direction with local parts, or with others? */
+static bool has_pair(const struct part_device_setup *setup, const struct part *part, int d, bool local)
+{
+    const struct part_pairs *pairs = &part->halo.pairs[d];
+    bool any = false;
+    for (int32_t k = 0; k < pairs->n_pair && !any; k++) {
+        any = k != pairs->own && part_is_local(setup, part, pairs->pair[k].part) == local;
+    }
+    return any;
+}
+
+/* Before the part is lent: turn its own columns, where no aggregate reads payload columns. */
+static void part_turn(const struct part_device_setup *setup, struct part *part)
+{
+    if (!setup->in_place || setup->as_payload || part->turned) {
+        return;
+    }
+    for (int d = 0; d < n_direction(setup, part); d++) {
+        columns_turn(setup, part, d, (uint32_t *)(uintptr_t)part->arrays[d].cols);
+    }
+    part->turned = true;
+}
+
+/* A copy of the columns that is turned, where the payloads' are wanted, too. */
+static enum status columns_copy(const struct part_device_setup *setup, const struct part *part, int d, struct part_blocks *out)
+{
+    const struct part_pairs *pairs = &part->halo.pairs[d];
+    int64_t n_bytes = pairs->pair[pairs->n_pair].edge * (int64_t)sizeof(uint32_t);
+    if (!setup->in_place || !setup->as_payload || !has_pair(setup, part, d, true)) {
+        return STATUS_OK;
+    }
+    uint32_t *cols;
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n_bytes, 1, &cols);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    memcpy(cols, part->arrays[d].cols, (size_t)n_bytes);
+    columns_turn(setup, part, d, cols);
+    status = part_lend(setup, cols, n_bytes, &out->made);
+    out->cols[PART_COLUMNS_OWN] = (const uint32_t *)(const void *)out->made.device;
+    return status;
+}
+
+/* All blocks of one direction. */
+static enum status blocks_open(const struct part_device_setup *setup, const struct part_device *own, int d)
+{
+    const struct part *part = own->part;
+    const struct part_arrays *from = &part->arrays[d];
+    struct part_blocks *out = &own->blocks[d][part->n_hop];
+    *out = (struct part_blocks){.at = part->halo.pairs[d].pair,
+                                .hop = PROGRAM_HOP_ALL,
+                                .indptr = part_device_view(own, from->indptr),
+                                .types = part_device_view(own, from->types),
+                                .weights = part_device_view(own, from->weights),
+                                .edge_table = part_device_view(own, part->edge_features)};
+    for (int c = 0; c < PART_COLUMNS_N; c++) {
+        out->cols[c] = part_device_view(own, from->cols);
+    }
+    enum status status = columns_copy(setup, part, d, out);
+    return status == STATUS_OK ? part_schedules_open(setup, own, d, part->n_hop) : status;
+}
+
+float part_device_scale(const struct part_device_setup *setup, const struct part *part, const float *strength,
+                        const uint32_t *degree, int64_t r)
+{
+    bool weighs = strength != NULL && !setup->scaled->scale_counts;
+    return setup->scaled->scale(weighs ? (double)strength[r] : degree[r], part->loops == DATASET_LOOPS_IMPLICIT);
+}
+
+/* Scales of own rows, and where some payload rows of a direction travel for this part alone, or are halo rows, of all of them. */
+static enum status scales_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
+{
+    int64_t n = part->n_own, n_col[PART_DIRECTION_N] = {0};
+    for (int d = 0; d < n_direction(setup, part); d++) {
+        const struct part_pairs *pairs = &part->halo.pairs[d];
+        bool travel = setup->turned == NULL && has_pair(setup, part, d, false);
+        bool stored = part->n_halo > 0 && d == PART_DIRECTION_IN;
+        n_col[d] = travel || stored ? pairs->pair[pairs->n_pair].col - part->n_own : 0;
+        n += n_col[d];
+    }
+    float *scale;
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n * sizeof *scale, 1, &scale);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int64_t r = 0; r < part->n_own; r++) {
+        scale[r] = part_device_scale(setup, part, part->strength, part->degree, r);
+    }
+    int64_t at = part->n_own;
+    for (int d = 0; d < n_direction(setup, part); d++) {
+        const struct part_arrays *from = &part->arrays[d];
+        for (int64_t c = 0; c < n_col[d]; c++) {
+            scale[at + c] = part_device_scale(setup, part, from->strength, from->degree, c);
+        }
+        out->col_scale[d] = n_col[d] > 0 ? scale + at : NULL;
+        at += n_col[d];
+    }
+    status = part_lend(setup, scale, n * (int64_t)sizeof *scale, &out->scales);
+    out->scale = (const float *)(const void *)out->scales.device;
+    for (int d = 0; d < n_direction(setup, part); d++) {
+        out->col_scale[d] = part_lent_view(&out->scales, out->col_scale[d]);
+    }
+    return status;
+}
+
+/* Dense rows of sparse features. */
+static enum status features_expand(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
+{
+    size_t n = (size_t)(part->n_own + part->n_halo) * (size_t)part->n_feature;
+    enum status status = setup->spill != NULL ? spill_take(setup->spill, (int64_t)(n * sizeof(float)), &out->expanded)
+                                              : setup->device->ops->acquire(setup->device, DEVICE_PLACE_DEVICE, MEMORY_FEATURES,
+                                                                            n * sizeof(float), &out->expanded);
+    const struct spill_range all = {out->expanded, (int64_t)(n * sizeof(float)), SPILL_WRITE};
+    status = status == STATUS_OK ? spill_pin(setup->spill, &all, 1) : status;
+    if (status == STATUS_OK) {
+        setup->device->ops->csr_dense(setup->device, &out->csr_halo, out->expanded);
+        spill_unpin(setup->spill, &all, 1);
+        out->features = out->expanded;
+    }
+    return status;
+}
+
+/* The columns that linear maps read. */
+static enum status csrs_open(const struct part_device_setup *setup, struct part_device *out)
+{
+    const struct device_ops *ops = setup->device->ops;
+    enum status status = STATUS_OK;
+    if (setup->maps_own || program_maps_sparse(setup->program, PROGRAM_HOP_ALL)) {
+        status = ops->csr_open(setup->device, &out->csr);
+    }
+    if (status == STATUS_OK && program_maps_sparse(setup->program, PROGRAM_HOP_HALO)) {
+        status = ops->csr_open(setup->device, &out->csr_halo);
+    }
+    return status;
+}
+
+static enum status features_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
+{
+    out->features = part_device_view(out, part->features);
+    if (part->feature_indptr == NULL) {
+        return STATUS_OK;
+    }
+    out->csr = (struct device_csr){.n_row = part->n_own,
+                                   .n_col = part->n_shared,
+                                   .n_value = part->n_feature_value,
+                                   .indptr = part_device_view(out, part->feature_indptr),
+                                   .cols = part_device_view(out, part->feature_indices),
+                                   .values = part_device_view(out, part->feature_data),
+                                   .embedded = &setup->program->embedded,
+                                   .n_embedded = part->n_embedded,
+                                   .embedded_rows = part_device_view(out, part->embedded_rows),
+                                   .embedded_columns = part_device_view(out, part->embedded_columns)};
+    out->csr_halo = out->csr;
+    out->csr_halo.n_row += part->n_halo;
+    out->csr_halo.n_value += part->n_halo_value;
+    return setup->program->value[0].is_sparse ? csrs_open(setup, out) : features_expand(setup, part, out);
+}
+
+enum status part_device_open(const struct part_device_setup *setup, struct part *part, struct part_device *out)
+{
+    *out = (struct part_device){.part = part, .trimmed = setup->turned != NULL && setup->turned->covers};
+    part_turn(setup, part);
+    enum status status = part_lend(setup, part->bytes, part->n_bytes, &out->bytes);
+    out->labels = (struct op_labels){.labels = part_device_view(out, part->labels),
+                                     .label_rows = part_device_view(out, part->label_rows),
+                                     .split = part_device_view(out, part->split),
+                                     .train = DATASET_SPLIT_TRAIN};
+    out->node = part_device_view(out, part->node);
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        out->blocks[d] = memory_alloc((size_t)part->n_hop + 1, sizeof *out->blocks[d]);
+    }
+    for (int d = 0; status == STATUS_OK && d < n_direction(setup, part); d++) {
+        status = blocks_open(setup, out, d);
+    }
+    if (status == STATUS_OK && setup->scaled != NULL) {
+        status = scales_open(setup, part, out);
+    }
+    if (part->symmetric) {
+        out->blocks[PART_DIRECTION_OUT][part->n_hop] = out->blocks[PART_DIRECTION_IN][part->n_hop];
+        out->col_scale[PART_DIRECTION_OUT] = out->col_scale[PART_DIRECTION_IN];
+    }
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        for (int32_t hop = 0; status == STATUS_OK && hop < part->n_hop; hop++) {
+            status = part_hop_open(setup, (enum part_direction)d, hop, out);
+        }
+    }
+    return status == STATUS_OK ? features_open(setup, part, out) : status;
+}
+
+void part_device_close(const struct part_device_setup *setup, struct part_device *part)
+{
+    if (part->part == NULL) {
+        return;
+    }
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        for (int32_t hop = 0; hop < part->part->n_hop; hop++) {
+            part_hop_close(setup, part, d, hop);
+        }
+    }
+    for (int d = 0; d < n_direction(setup, part->part); d++) {
+        struct part_blocks *all = &part->blocks[d][part->part->n_hop];
+        part_schedules_close(setup, all);
+        made_release(setup, &all->made);
+    }
+    free(part->blocks[PART_DIRECTION_IN]);
+    free(part->blocks[PART_DIRECTION_OUT]);
+    made_release(setup, &part->scales);
+    if (part->csr.by_column != NULL) {
+        setup->device->ops->csr_close(setup->device, &part->csr);
+    }
+    if (part->csr_halo.by_column != NULL) {
+        setup->device->ops->csr_close(setup->device, &part->csr_halo);
+    }
+    if (setup->spill == NULL) {
+        setup->device->ops->release(setup->device, DEVICE_PLACE_DEVICE, MEMORY_FEATURES, part->expanded,
+                                    (size_t)(part->part->n_own + part->part->n_halo) * (size_t)part->part->n_feature *
+                                        sizeof(float));
+    }
+    part_lent_end(setup, &part->bytes);
+    *part = (struct part_device){0};
+}

@@ -1,0 +1,82 @@
+#include "worker/state/embeddings.h"
+
+#include "protocol/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum status embeddings_draw(struct trainer *t)
+{
+    enum status status = STATUS_OK;
+    for (int32_t i = 0; status == STATUS_OK && t->plan.n_embedding > 0 && i < t->n_own; i++) {
+        const struct part *part = t->part[i].part;
+        const struct spill_range columns = {part->embedded_columns, part->n_embedded * (int64_t)sizeof(uint32_t), SPILL_READ};
+        status = spill_pin(t->setup.spill, &columns, 1);
+        if (status == STATUS_OK) {
+            size_t n = (size_t)(part->n_embedded * t->program.n_embedding);
+            float *drawn = memory_alloc(n, sizeof *drawn);
+            program_init_embeddings(&t->program, (uint64_t)t->setup.job->train.seed, part->n_embedded, part->embedded_columns,
+                                    drawn);
+            t->ops->upload(t->device, t->embeddings.weights + t->plan.embedding_begin[i], drawn, n * sizeof *drawn);
+            free(drawn);
+            spill_unpin(t->setup.spill, &columns, 1);
+        }
+    }
+    return status;
+}
+
+float *embeddings_of(const struct trainer *t, float *array, int param, int32_t i)
+{
+    int64_t at = t->program.param[param].embedding_at, n = t->part[i].part->n_embedded;
+    return array != NULL && at >= 0 && n > 0 ? array + t->plan.embedding_begin[i] + n * at : NULL;
+}
+
+void embeddings_step(struct trainer *t, int param, const struct device_step *how)
+{
+    const struct trainer_embeddings *all = &t->embeddings;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        float *weights = embeddings_of(t, all->weights, param, i);
+        if (weights != NULL) {
+            t->ops->step(t->device, how, t->part[i].part->n_embedded * t->program.param[param].embedding_width,
+                         embeddings_of(t, all->gradients, param, i), weights, embeddings_of(t, all->moment_1, param, i),
+                         embeddings_of(t, all->moment_2, param, i));
+        }
+    }
+}
+
+int64_t trainer_n_embedding(const struct trainer *t, int32_t part)
+{
+    ASSERT(part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0);
+    return t->setup.parts[part]->n_embedded * t->program.n_embedding;
+}
+
+/* One own part's share of an array; NULL where the optimiser has none. */
+static float *embeddings_array(const struct trainer *t, enum trainer_state what, int32_t part)
+{
+    float *const arrays[TRAINER_STATE_END] = {[TRAINER_STATE_WEIGHTS] = t->embeddings.weights,
+                                              [TRAINER_STATE_MOMENT_1] = t->embeddings.moment_1,
+                                              [TRAINER_STATE_MOMENT_2] = t->embeddings.moment_2,
+                                              [TRAINER_STATE_BEST] = t->embeddings.best};
+    return arrays[what] != NULL ? arrays[what] + t->plan.embedding_begin[t->own_index[part]] : NULL;
+}
+
+enum status trainer_get_embeddings(struct trainer *t, enum trainer_state what, int32_t part, float *to)
+{
+    size_t n_bytes = (size_t)trainer_n_embedding(t, part) * sizeof *to;
+    const float *from = embeddings_array(t, what, part);
+    if (from == NULL) {
+        memset(to, 0, n_bytes);
+        return STATUS_OK;
+    }
+    t->ops->download(t->device, to, from, n_bytes);
+    return device_sync(t->device);
+}
+
+enum status trainer_set_embeddings(struct trainer *t, enum trainer_state what, int32_t part, const float *from)
+{
+    float *to = embeddings_array(t, what, part);
+    if (to != NULL) {
+        t->ops->upload(t->device, to, from, (size_t)trainer_n_embedding(t, part) * sizeof *to);
+    }
+    return device_sync(t->device);
+}

@@ -1,0 +1,120 @@
+/* The epoch: walks the program forward, the loss, the program backward, the reduction, the step.
+ *
+ * The trainer owns the loop, the exchange owns the bytes, the op owns the arithmetic. Everything numerical is defined by
+ * parts: op after op, part after part, block (i, j) in the order j = i, i+1, … (mod K); sums over parts along a fixed tree
+ * over part numbers. Knows no files and no sockets.
+ */
+#ifndef WORKER_TRAINER_H
+#define WORKER_TRAINER_H
+
+#include "models/device/device.h"
+#include "models/program/program.h"
+#include "partition/part/part.h"
+#include "protocol/job/job.h"
+#include "worker/exchange/exchange.h"
+#include "worker/exchange/traffic.h"
+#include "worker/spill/spill.h"
+#include "worker/trace/trace.h"
+
+#include <stdint.h>
+
+struct trainer;
+
+struct trainer_setup {
+    const struct job *job; /* borrowed for the trainer's life, like all here */
+    const struct device_ops *ops;
+    int n_thread; /* 0: all cores */
+    uint32_t rank, n_rank;
+    int32_t n_part;
+    const uint32_t *rank_of_part;    /* n_part */
+    const uint32_t *machine_of_rank; /* n_rank: those with the same number share a machine; NULL: all do */
+    struct part *const *parts;       /* n_part: open parts of this rank, NULL elsewhere */
+    struct exchange *exchange;
+    struct spill *spill; /* where the arena, and what parts are made into, goes; NULL: into memory. Parts may lie there */
+};
+
+/* Arrays that can be read and set between epochs, on every rank alike. */
+enum trainer_state {
+    TRAINER_STATE_WEIGHTS = 1,
+    TRAINER_STATE_MOMENT_1,
+    TRAINER_STATE_MOMENT_2,
+    TRAINER_STATE_BEST,
+    TRAINER_STATE_END
+};
+
+struct trainer_report {
+    double loss;                                /* mean over the training rows, before the step; the same on every rank */
+    double grad_norm;                           /* of its gradients, before they are clipped; 0 without train.clip_norm */
+    struct device_score score[DATASET_SPLIT_N]; /* of the nodes in each split, after the step; zero where not evaluated */
+    double epoch_s, compute_s, pack_s, wait_s;  /* the three are epoch_s */
+    double evaluate_s;                          /* of epoch_s, too */
+    int64_t n_call;                             /* allocations made during the epoch: 0 */
+    int64_t n_wait, n_fetched, n_sent; /* of its training: waits for the device, payloads fetched, pieces of payloads sent */
+    int64_t n_replay;                  /* of its training: recordings replayed, 1 or 0 */
+};
+
+/* Build the program, plan and take all memory, draw the weights, do the static ops (all ranks together).
+ *
+ *   owns    the caller owns *out: trainer_close
+ *   errors  STATUS_NOMEM the plan exceeds memory.limit or the machine; STATUS_CONFIG, STATUS_DATA of program_build;
+ *           STATUS_PEER of the exchange
+ */
+enum status trainer_open(const struct trainer_setup *setup, struct trainer **out);
+void trainer_close(struct trainer *trainer);
+
+/* One epoch, on all ranks together: with `train` forward, backward, step; with `evaluate` an exact evaluation after it.
+ * Epochs count from 0. Where the loss is not finite, which all ranks find alike, no step is made and nothing is evaluated.
+ * errors  STATUS_PEER; device failures */
+enum status trainer_epoch(struct trainer *trainer, uint32_t epoch, bool train, bool evaluate, struct trainer_report *out);
+
+/* What exchange.guard_every found in the last epoch; the same on every rank. */
+struct trainer_guard {
+    bool compared; /* false: that epoch was none of its, or lost nothing; the rest is then 0 */
+    double loss;   /* of the approximate epoch, where the report has the exact one's */
+    double error;  /* of the approximate gradient: ‖g̃ − g‖ / ‖g‖ */
+    double cosine; /* between the two */
+};
+struct trainer_guard trainer_guard(const struct trainer *trainer);
+
+/* How often the guard has found too large an error: each time, epochs from the next one on lose less (models/program/level.h). */
+int64_t trainer_n_back_off(const struct trainer *trainer);
+void trainer_back_off(struct trainer *trainer, int64_t n_back_off);
+
+/* The learning rate of every step from now on is the schedule's times this; 1 at first. On all ranks alike. */
+void trainer_rate(struct trainer *trainer, double factor);
+
+const struct program *trainer_program(const struct trainer *trainer);
+
+/* Bytes that this rank received. */
+const struct traffic *trainer_traffic(const struct trainer *trainer);
+
+/* How the last epoch ran; NULL without output.trace. */
+const struct trace *trainer_trace(const struct trainer *trainer);
+
+/* Copy an array of n_weight floats out or in (host). BEST is WEIGHTS at the last trainer_keep_best, kept by rank 0 alone. */
+enum status trainer_get(struct trainer *trainer, enum trainer_state what, float *to);
+enum status trainer_set(struct trainer *trainer, enum trainer_state what, const float *from);
+
+/* The same of one own part's embeddings, which its rank alone holds: so many floats; BEST on every rank. */
+int64_t trainer_n_embedding(const struct trainer *trainer, int32_t part);
+enum status trainer_get_embeddings(struct trainer *trainer, enum trainer_state what, int32_t part, float *to);
+enum status trainer_set_embeddings(struct trainer *trainer, enum trainer_state what, int32_t part, const float *from);
+
+/* What one own part keeps from epoch to epoch (exchange.stale, exchange.error_feedback), between epochs: so many floats' bytes, 0
+ * without. */
+int64_t trainer_n_kept(const struct trainer *trainer, int32_t part);
+enum status trainer_get_kept(struct trainer *trainer, int32_t part, float *to);
+enum status trainer_set_kept(struct trainer *trainer, int32_t part, const float *from);
+
+void trainer_keep_best(struct trainer *trainer);
+
+/* The logits, or the output of the kept layer (program.kept), of the last evaluation for one own part: n_own × columns floats to host
+ * memory, in the part's order. */
+enum status trainer_rows_of(struct trainer *trainer, int value, int32_t part, float *to);
+
+/* Bytes by place and category: what the plan says, and the most that was alive. */
+void trainer_memory(const struct trainer *trainer, struct memory_table *planned_out, struct memory_table *measured_out);
+/* The libraries that its device uses. */
+struct library_versions trainer_libraries(const struct trainer *trainer);
+
+#endif

@@ -1,0 +1,104 @@
+/* A trainer's state, for the files of run/, halo/ and state/pin alone. */
+#ifndef WORKER_TRAINER_STATE_H
+#define WORKER_TRAINER_STATE_H
+
+#include "worker/plan/memory_plan.h"
+#include "worker/rows/part_device.h"
+#include "worker/state/payloads.h"
+#include "worker/state/trainer.h"
+
+/* owns: everything but what setup borrows */
+struct trainer {
+    struct trainer_setup setup;
+    struct device *device;
+    const struct device_ops *ops;
+    struct program program;
+    struct memory_plan plan;
+    struct part_device_setup part_setup;
+
+    int32_t n_own;            /* own parts, numbers ascending */
+    int32_t *own;             /* n_own: part numbers */
+    int32_t *own_index;       /* n_part: place in own, or -1 */
+    struct part_device *part; /* n_own */
+
+    char *arena; /* plan.n_arena_bytes: values, gradients, what is saved, workspaces with payloads */
+
+    float *weights; /* program.n_weight each */
+    float *best;    /* rank 0 only */
+    float *moment_1, *moment_2;
+    float *compared;            /* exchange.guard_every: the approximate gradient; else NULL */
+    struct trainer_embeddings { /* of own parts: plan.n_embedding floats each */
+        float *weights, *gradients, *best, *moment_1, *moment_2, *compared;
+    } embeddings;
+    char *gradients; /* n_own × plan.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
+    char *branch;    /* one more, from another rank */
+    struct trainer_shared *shared;
+    struct device_now *now;  /* this epoch's (device) */
+    char *staging;           /* plan.n_staging_bytes: staging.h; NULL: there is none */
+    char *homes;             /* plan.n_home_bytes: homes.h; NULL: there is none */
+    device_mark *home_moved; /* plan.n_home: when an array has come to where it is on its way to */
+    char *globals;         /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
+    device_mark *complete; /* n_part: for reduce.c */
+
+    bool descends;             /* which way the next walk over own parts goes, when there is a spill */
+    struct payloads *payloads; /* between own parts, when there is a spill; else NULL */
+    uint32_t epoch;
+    struct level level;        /* what this epoch's payloads lose */
+    struct level level_before; /* exchange.stale: what those lost that the epoch before kept */
+    int64_t n_back_off;        /* of the guard, so far */
+    struct trainer_guard guard;
+    double rate;                      /* factor of the schedule's learning rate */
+    bool training;                    /* dropout on */
+    bool tentative;                   /* an epoch's gradients are made, and no step */
+    int64_t n_split[DATASET_SPLIT_N]; /* of the whole graph */
+    double loss_weight;               /* that the training loss is a mean over */
+    float *class_weights;             /* n_class; NULL: 1 each */
+    int32_t n_class;
+    struct sample *sample;     /* where a pair's share of rows is below 1: this epoch's; else NULL */
+    struct kept *kept;         /* exchange.stale: payloads of the epoch before; else NULL */
+    struct feedback *feedback; /* exchange.error_feedback: what rounding lost; else NULL */
+    /* Rows that several own parts take from a part of another rank; NULL: each part's travel for it alone. */
+    struct shared_rows *shared_rows;
+    struct stored *stored; /* blocks kept for passes that read stored inputs; NULL: none are */
+    struct joined *joined; /* own parts' blocks, where they are one */
+    struct halo *halo;
+    struct traffic *traffic;     /* bytes received */
+    struct trace *trace;         /* output.trace; NULL: none */
+    enum step_phase phase;       /* at work */
+    struct recording *recording; /* STEP_PHASE_N */
+    bool polls;                  /* an operation is at work, which lets messages move */
+    double polled_s;
+};
+
+/* Where an operand of a step lies, of own part i; NULL: the plan has no place for it. */
+void *trainer_operand(const struct trainer *t, const struct step_operand *operand, int32_t i);
+
+/* A value's rows of own part i. */
+const float *trainer_value(const struct trainer *t, int value, int32_t i);
+
+/* One op on own part i, with the step's operands in their roles. */
+struct op_call trainer_call(const struct trainer *t, const struct step *step, int32_t i);
+
+/* Rows of own part i that there are up to a hop now: in training those that count, else all. */
+int64_t trainer_rows(const struct trainer *t, int32_t hop, int32_t i);
+
+/* The first n_row rows of this gradient are there: the others before row `end` become 0. */
+void trainer_grad_end(const struct trainer *t, const struct step_operand *grad, int64_t n_row, int64_t end, int32_t i);
+
+/* Gradients and sums of own part i. */
+float *trainer_gradients(const struct trainer *t, int32_t i);
+double *trainer_sums(const struct trainer *t, int32_t i);
+
+/* A global op's sums of own part i (n_own: another rank's branch). */
+double *trainer_global(const struct trainer *t, int32_t i);
+
+/* Mean loss over the training rows, of the last training phase. */
+double trainer_loss(const struct trainer *t);
+
+/* The epoch's number in keys of payloads: a tentative run of it has keys of its own. */
+uint32_t trainer_key_epoch(const struct trainer *t);
+
+/* Run the steps of a phase, all ranks together. A tentative one makes no step. */
+enum status trainer_run(struct trainer *t, enum step_phase phase);
+
+#endif
