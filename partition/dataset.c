@@ -77,10 +77,11 @@ static enum status format_of(const char *path, enum job_format *format_io)
     }
     char like[DATASET_UNREAD_BYTES];
     dataset_unread_like(path, like);
-    return status_fail(STATUS_DATA,
-                       "dataset.path: %s: no known format, expected a folder with edges.npy or indptr.npy "
-                       "(npy), with raw/edge.csv.gz, raw/triplet-type-list.csv.gz or raw/data.npz (ogb), or a .npz file%s%s",
-                       path, like[0] != '\0' ? "; found " : "", like);
+    return status_fail(
+        STATUS_DATA,
+        "dataset.path: %s: no known format, expected a folder with edges.npy or indptr.npy "
+        "(npy), with raw/edge.csv.gz, raw/triplet-type-list.csv.gz or raw/data.npz (ogb), or a .npz file%s%s",
+        path, like[0] != '\0' ? "; found " : "", like);
 }
 
 enum status dataset_count_splits(const char *path, int64_t *out)
@@ -103,14 +104,15 @@ static enum status folder_load(const struct job *job, struct dataset *out)
         return status;
     }
     if (job->dataset.split > 0 && format != JOB_FORMAT_NPY) {
-        return status_fail(STATUS_CONFIG, "dataset.split = %lld: '%s' has one split, expected 0; format npy may have several",
+        return status_fail(STATUS_CONFIG,
+                           "dataset.split = %lld: '%s' has one split, expected 0; format npy may have several",
                            (long long)job->dataset.split, path);
     }
     if (out->regression && format != JOB_FORMAT_NPY) {
-        return status_fail(
-            STATUS_CONFIG,
-            "train.loss = \"%s\" is for labels that are numbers, and those of '%s' are classes: expected an npy folder",
-            job_choice_text("train", "loss", job->train.loss), path);
+        return status_fail(STATUS_CONFIG,
+                           "train.loss = \"%s\" is for labels that are numbers, and those of '%s' are classes: "
+                           "expected an npy folder",
+                           job_choice_text("train", "loss", job->train.loss), path);
     }
     name_of(path, out->name, sizeof out->name);
     out->splits.n = 1;
@@ -127,7 +129,8 @@ static enum status folder_load(const struct job *job, struct dataset *out)
 
 enum status dataset_load(const struct job *job, struct dataset *out)
 {
-    struct dataset dataset = {.store = dataset_store_open(), .predicts = job_predicts(job), .regression = job_regresses(job)};
+    struct dataset dataset = {
+        .store = dataset_store_open(), .predicts = job_predicts(job), .regression = job_regresses(job)};
     bool generates = job->dataset.generator != JOB_GENERATOR_NONE;
     enum status status = STATUS_OK;
     if (generates && dataset.regression) { /* a prediction's: its model may ask for numbers */

@@ -30,9 +30,9 @@ static uint64_t bytes_hash(const void *bytes, int64_t n_value, size_t size, uint
 static uint64_t labels_hash(const struct dataset *dataset)
 {
     int64_t n = dataset->n_node;
-    return dataset->multi_label
-               ? bytes_hash(dataset->label_rows, n * dataset->n_class, sizeof *dataset->label_rows, (uint64_t)dataset->n_class)
-               : bytes_hash(dataset->labels, n, sizeof *dataset->labels, (uint64_t)dataset->n_class);
+    return dataset->multi_label ? bytes_hash(dataset->label_rows, n * dataset->n_class, sizeof *dataset->label_rows,
+                                             (uint64_t)dataset->n_class)
+                                : bytes_hash(dataset->labels, n, sizeof *dataset->labels, (uint64_t)dataset->n_class);
 }
 
 static uint64_t features_hash(const struct dataset *dataset)
@@ -41,7 +41,8 @@ static uint64_t features_hash(const struct dataset *dataset)
     if (dataset->feature_indptr == NULL) {
         return dataset->features_f16 != NULL
                    ? bytes_hash(dataset->features_f16, n, sizeof *dataset->features_f16, (uint64_t)dataset->n_feature)
-                   : bytes_hash(dataset->features_f32, n, sizeof *dataset->features_f32, (uint64_t)dataset->n_feature);
+                   : bytes_hash(dataset->features_f32, n, sizeof *dataset->features_f32,
+                                (uint64_t)dataset->n_feature);
     }
     int64_t n_value = dataset->feature_indptr[n_node];
     uint64_t hash = bytes_hash(dataset->feature_indptr, n_node + 1, sizeof *dataset->feature_indptr,
@@ -79,8 +80,8 @@ void dataset_contents(const struct dataset *dataset, uint64_t out[DATASET_CONTEN
     for (int s = 0; s < 3; s++) {
         out[DATASET_CONTENT_TRAIN + s] = split_hash(dataset, (enum dataset_split)(DATASET_SPLIT_TRAIN + s));
     }
-    out[DATASET_CONTENT_CLASS_WEIGHTS] = bytes_hash(dataset->class_weight, dataset->n_class, sizeof *dataset->class_weight,
-                                                    (uint64_t)dataset->n_class);
+    out[DATASET_CONTENT_CLASS_WEIGHTS] = bytes_hash(dataset->class_weight, dataset->n_class,
+                                                    sizeof *dataset->class_weight, (uint64_t)dataset->n_class);
     for (int i = 0; i < DATASET_CONTENT_N; i++) {
         out[i] = out[i] != 0 ? out[i] : 1;
     }

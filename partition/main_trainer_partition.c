@@ -136,11 +136,12 @@ static int64_t halo_of(const struct cut *cut, int32_t part)
 static void print_text(const struct cut *cut)
 {
     const struct partition_quality *q = &cut->quality;
-    fprintf(stderr, "%s: %lld nodes, %lld edges, %d part%s by %s\n", cut->dataset.name, (long long)cut->dataset.n_node,
-            (long long)cut->dataset.n_edge, cut->partition.n_part, cut->partition.n_part == 1 ? "" : "s",
-            job_choice_text("partition", "method", cut->job.partition.method));
+    fprintf(stderr, "%s: %lld nodes, %lld edges, %d part%s by %s\n", cut->dataset.name,
+            (long long)cut->dataset.n_node, (long long)cut->dataset.n_edge, cut->partition.n_part,
+            cut->partition.n_part == 1 ? "" : "s", job_choice_text("partition", "method", cut->job.partition.method));
     fprintf(stderr, "cut %lld edges, halo %lld rows (%.3f per node), imbalance %.3f nodes %.3f edges %.3f halo\n",
-            (long long)q->n_cut, (long long)q->n_halo, q->halo_ratio, q->imbalance_node, q->imbalance_edge, q->imbalance_halo);
+            (long long)q->n_cut, (long long)q->n_halo, q->halo_ratio, q->imbalance_node, q->imbalance_edge,
+            q->imbalance_halo);
     fprintf(stderr, "%8s %12s %14s %12s %16s\n", "part", "nodes", "edges", "halo", "bytes");
     for (int32_t p = 0; p < cut->partition.n_part; p++) {
         const struct part_sizes *s = &cut->sizes[p];
@@ -155,17 +156,18 @@ static enum status print_json(const struct cut *cut)
     json_t *parts = json_array();
     for (int32_t p = 0; p < cut->partition.n_part; p++) {
         const struct part_sizes *s = &cut->sizes[p];
-        json_array_append_new(parts, json_pack("{s:i, s:I, s:I, s:I, s:I}", "part", (int)p, "nodes", (json_int_t)s->n_own,
-                                               "edges", (json_int_t)s->n_edge, "halo", (json_int_t)halo_of(cut, p), "bytes",
-                                               (json_int_t)s->n_bytes));
+        json_array_append_new(parts, json_pack("{s:i, s:I, s:I, s:I, s:I}", "part", (int)p, "nodes",
+                                               (json_int_t)s->n_own, "edges", (json_int_t)s->n_edge, "halo",
+                                               (json_int_t)halo_of(cut, p), "bytes", (json_int_t)s->n_bytes));
     }
-    json_t *all = json_pack("{s:s, s:I, s:I, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:o}", "dataset", cut->dataset.name, "nodes",
-                            (json_int_t)cut->dataset.n_node, "edges", (json_int_t)cut->dataset.n_edge, "method",
-                            job_choice_text("partition", "method", cut->job.partition.method), "cut_edges",
+    json_t *all = json_pack("{s:s, s:I, s:I, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:o}", "dataset", cut->dataset.name,
+                            "nodes", (json_int_t)cut->dataset.n_node, "edges", (json_int_t)cut->dataset.n_edge,
+                            "method", job_choice_text("partition", "method", cut->job.partition.method), "cut_edges",
                             (json_int_t)q->n_cut, "halo_rows", (json_int_t)q->n_halo, "halo_ratio", q->halo_ratio,
-                            "imbalance_nodes", q->imbalance_node, "imbalance_edges", q->imbalance_edge, "imbalance_halo",
-                            q->imbalance_halo, "parts", parts);
-    bool printed = all != NULL && json_dumpf(all, stdout, JSON_INDENT(1)) == 0 && putchar('\n') != EOF && fflush(stdout) == 0;
+                            "imbalance_nodes", q->imbalance_node, "imbalance_edges", q->imbalance_edge,
+                            "imbalance_halo", q->imbalance_halo, "parts", parts);
+    bool printed = all != NULL && json_dumpf(all, stdout, JSON_INDENT(1)) == 0 && putchar('\n') != EOF &&
+                   fflush(stdout) == 0;
     json_decref(all);
     return printed ? STATUS_OK : status_fail(STATUS_IO, "cannot write the figures to stdout");
 }

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum status partition_method(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner);
+typedef enum status partition_method(const struct dataset *dataset, const struct job *job, int32_t n_part,
+                                     int32_t *owner);
 
 static partition_method *const methods[JOB_METHOD_N] = {
     [JOB_METHOD_METIS] = partition_metis,
@@ -72,7 +73,8 @@ static bool is_cut_by_metis(const struct job *job)
 int64_t partition_metis_bytes(const struct dataset *dataset, const struct job *job)
 {
     int64_t n_entry = dataset->symmetric ? dataset->n_edge : 2 * dataset->n_edge;
-    return is_cut_by_metis(job) ? METIS_LEAST_BYTES + METIS_ENTRY_BYTES * n_entry + METIS_NODE_BYTES * dataset->n_node : 0;
+    return is_cut_by_metis(job) ? METIS_LEAST_BYTES + METIS_ENTRY_BYTES * n_entry + METIS_NODE_BYTES * dataset->n_node
+                                : 0;
 }
 
 bool partition_is_kept(const struct dataset *dataset, const struct job *job)
@@ -138,7 +140,8 @@ static double imbalance(const int64_t *value, int32_t n)
     return sum == 0 ? 1.0 : (double)most * n / (double)sum;
 }
 
-enum status partition_measure(const struct dataset *dataset, const struct partition *partition, struct partition_quality *out)
+enum status partition_measure(const struct dataset *dataset, const struct partition *partition,
+                              struct partition_quality *out)
 {
     int32_t n_part = partition->n_part;
     int32_t *taken; /* n_node: 1 + the last part that was seen taking this row */

@@ -124,20 +124,22 @@ enum status launch_run(char *const argv[], int file, int *exit_code_out, bool *d
                            uv_strerror(error));
     }
     if (launch.end_signal != 0 && launch.end_signal == launch.last_signal) {
-        return status_fail(STATUS_INTERRUPTED, "%s was ended by signal %d (%s) before it could save anything", argv[0],
-                           launch.end_signal, strsignal(launch.end_signal));
+        return status_fail(STATUS_INTERRUPTED, "%s was ended by signal %d (%s) before it could save anything",
+                           argv[0], launch.end_signal, strsignal(launch.end_signal));
     }
     if (launch.end_signal == SIGKILL && cgroup_oom_kills("") > n_oom_kill) {
-        return status_fail(STATUS_NOMEM, "%s was killed (signal %d), since memory ran out: %s is %lld bytes", argv[0], SIGKILL,
-                           memory_machine_name(), (long long)memory_machine());
+        return status_fail(STATUS_NOMEM, "%s was killed (signal %d), since memory ran out: %s is %lld bytes", argv[0],
+                           SIGKILL, memory_machine_name(), (long long)memory_machine());
     }
     *died_out = launch.end_signal != 0 && launch.last_signal == 0;
     if (launch.end_signal == SIGKILL) { /* from outside */
-        return status_fail(STATUS_PEER, "%s was killed (signal %d), by a user or because memory ran out", argv[0], SIGKILL);
+        return status_fail(STATUS_PEER, "%s was killed (signal %d), by a user or because memory ran out", argv[0],
+                           SIGKILL);
     }
     if (launch.end_signal != 0) {
-        return status_fail(program_is_fault(launch.end_signal) ? STATUS_BUG : STATUS_PEER, "%s was ended by signal %d (%s)",
-                           argv[0], launch.end_signal, strsignal(launch.end_signal));
+        return status_fail(program_is_fault(launch.end_signal) ? STATUS_BUG : STATUS_PEER,
+                           "%s was ended by signal %d (%s)", argv[0], launch.end_signal,
+                           strsignal(launch.end_signal));
     }
     *exit_code_out = launch.exit_code;
     return STATUS_OK;

@@ -12,16 +12,20 @@
 #include <string.h>
 
 static ctl_run *const runs[CTL_COMMAND_N] = {
-    [CTL_COMMAND_submit] = run_submit,   [CTL_COMMAND_status] = run_status,      [CTL_COMMAND_show] = run_show,
-    [CTL_COMMAND_logs] = run_logs,       [CTL_COMMAND_watch] = run_watch,        [CTL_COMMAND_cancel] = run_control,
-    [CTL_COMMAND_resume] = run_control,  [CTL_COMMAND_checkpoint] = run_control, [CTL_COMMAND_scale] = run_scale,
-    [CTL_COMMAND_workers] = run_workers, [CTL_COMMAND_metrics] = run_metrics,    [CTL_COMMAND_plot] = run_plot,
-    [CTL_COMMAND_audit] = run_audit,     [CTL_COMMAND_drain] = run_drain,        [CTL_COMMAND_undrain] = run_drain,
-    [CTL_COMMAND_backup] = run_backup,   [CTL_COMMAND_restore] = run_restore,    [CTL_COMMAND_repair] = run_restore,
-    [CTL_COMMAND_compare] = run_compare, [CTL_COMMAND_gpus] = run_gpus,          [CTL_COMMAND_users] = run_users,
-    [CTL_COMMAND_doctor] = run_doctor,   [CTL_COMMAND_login] = run_login,        [CTL_COMMAND_fingerprint] = run_fingerprint,
-    [CTL_COMMAND_logout] = run_logout,   [CTL_COMMAND_version] = run_version,    [CTL_COMMAND_predict] = run_predict,
-    [CTL_COMMAND_sweep] = run_sweep,
+    [CTL_COMMAND_submit] = run_submit,   [CTL_COMMAND_status] = run_status,
+    [CTL_COMMAND_show] = run_show,       [CTL_COMMAND_logs] = run_logs,
+    [CTL_COMMAND_watch] = run_watch,     [CTL_COMMAND_cancel] = run_control,
+    [CTL_COMMAND_resume] = run_control,  [CTL_COMMAND_checkpoint] = run_control,
+    [CTL_COMMAND_scale] = run_scale,     [CTL_COMMAND_workers] = run_workers,
+    [CTL_COMMAND_metrics] = run_metrics, [CTL_COMMAND_plot] = run_plot,
+    [CTL_COMMAND_audit] = run_audit,     [CTL_COMMAND_drain] = run_drain,
+    [CTL_COMMAND_undrain] = run_drain,   [CTL_COMMAND_backup] = run_backup,
+    [CTL_COMMAND_restore] = run_restore, [CTL_COMMAND_repair] = run_restore,
+    [CTL_COMMAND_compare] = run_compare, [CTL_COMMAND_gpus] = run_gpus,
+    [CTL_COMMAND_users] = run_users,     [CTL_COMMAND_doctor] = run_doctor,
+    [CTL_COMMAND_login] = run_login,     [CTL_COMMAND_fingerprint] = run_fingerprint,
+    [CTL_COMMAND_logout] = run_logout,   [CTL_COMMAND_version] = run_version,
+    [CTL_COMMAND_predict] = run_predict, [CTL_COMMAND_sweep] = run_sweep,
 };
 
 static enum status print_help(FILE *file, const struct ctl_arguments *arguments)

@@ -35,7 +35,8 @@ static const char help_text[] =
     "  --plan-most N    end with what planning takes, should that be more than N bytes\n"
     "  --parent PID     stop as if interrupted when this parent process is gone\n"
     "  --job-folder DIR lock it, and write events.jsonl and the workers' logs there, for a supervisor\n"
-    "  --job-files TEXT of a supervisor that owns that folder: the most bytes of each file, and the descriptors of those\n"
+    "  --job-files TEXT of a supervisor that owns that folder: the most bytes of each file, and the descriptors of "
+    "those\n"
     "                   that this program inherits\n"
     "  --attempt N      the number of this attempt at the job, from 1\n"
     "  --wait           wait while another attempt of the job has the lock\n"
@@ -224,7 +225,8 @@ int main(int argc, char **argv)
     enum status status = read_arguments(argc, argv, set, &files, &request, &is_done);
     status = status == STATUS_OK ? fault_arm("coordinator", request.attempt) : status;
     if (request.folder != NULL) {
-        const char *slash = strrchr(request.folder, '/'); /* a supervisor's job folder has the job's number as its name */
+        const char *slash = strrchr(request.folder,
+                                    '/'); /* a supervisor's job folder has the job's number as its name */
         log_job(slash != NULL ? slash + 1 : request.folder, request.attempt);
     }
     if (status == STATUS_OK && !is_done) {

@@ -29,15 +29,18 @@ static const char help_text[] =
     "       trainerd --describe-daemon\n"
     "\n"
     "  --config FILE      run the job to its end: partition, train, write metrics and the model\n"
-    "  --predict MODEL    use a trained model instead of training one: MODEL is the folder of a training's results, or its\n"
-    "                     best.safetensors or model.safetensors; writes predictions.npy and logits.npy (docs/predict.md)\n"
+    "  --predict MODEL    use a trained model instead of training one: MODEL is the folder of a training's results, "
+    "or its\n"
+    "                     best.safetensors or model.safetensors; writes predictions.npy and logits.npy "
+    "(docs/predict.md)\n"
     "  --check FILE       check the job file only\n"
     "  --plan FILE        print memory, traffic and partition quality without training\n"
     "  --set KEY=VALUE    set one key of the job: --set train.epochs=10 --set name=x\n"
     "  --resume           continue from the newest checkpoint of the job's runs\n"
     "  --steps            the plan with every step of an epoch: rows, bytes alive, bytes received, and the peak\n"
     "  --json             the plan, the fingerprint, or what was restored, as JSON on standard output\n"
-    "  --listen ADDRESS   the daemon: accept jobs over unix:PATH or tcp:HOST:PORT, and run them; see trainctl --help\n"
+    "  --listen ADDRESS   the daemon: accept jobs over unix:PATH or tcp:HOST:PORT, and run them; see trainctl "
+    "--help\n"
     "  --state FOLDER     the daemon's folder of jobs\n"
     "  --daemon-config FILE  the daemon's configuration; without --listen it has the address\n"
     "  --restore FILE     put a backup (trainctl backup) in the place of the daemon's records, while it is stopped\n"
@@ -113,7 +116,8 @@ struct request {
 static enum status read_predict(struct request *request, const char *model)
 {
     if (model[0] == '\0' || request->predict != NULL) {
-        return status_fail(STATUS_USAGE, "--predict is %s, expected one folder of a training's results; see trainerd --help",
+        return status_fail(STATUS_USAGE,
+                           "--predict is %s, expected one folder of a training's results; see trainerd --help",
                            model[0] == '\0' ? "empty" : "given twice");
     }
     request->predict = job_predict_setting(model);
@@ -184,7 +188,8 @@ static enum status check_request(struct request *request)
                         : request->markdown && command != COMMAND_DESCRIBE      ? "--markdown"
                                                                                 : NULL;
     if (command == COMMAND_NONE) {
-        return status_fail(STATUS_USAGE, "no command is given; expected --config FILE or another, see trainerd --help");
+        return status_fail(STATUS_USAGE,
+                           "no command is given; expected --config FILE or another, see trainerd --help");
     }
     if (stray != NULL) {
         return status_fail(STATUS_USAGE, "%s does not go with this command; see trainerd --help", stray);

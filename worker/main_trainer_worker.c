@@ -24,19 +24,23 @@
 #define TOKEN_BYTES 256
 
 static const char help_text[] =
-    "usage: trainer-worker --join HOST:PORT (--token-file FILE | --token-fd N) [--join-timeout SECONDS] [--host NAME]\n"
+    "usage: trainer-worker --join HOST:PORT (--token-file FILE | --token-fd N) [--join-timeout SECONDS] [--host "
+    "NAME]\n"
     "                      [--rank N | --slurm]\n"
     "\n"
     "  --join HOST:PORT        the coordinator's control socket, as it prints it (workers.launcher = \"manual\")\n"
     "  --token-file FILE       file with the job's token\n"
-    "  --token-fd N            open descriptor to read the token from; the worker then ends with whoever started it, and "
+    "  --token-fd N            open descriptor to read the token from; the worker then ends with whoever started it, "
+    "and "
     "writes why\n"
     "                          to it, where it is a socket\n"
     "  --join-timeout SECONDS  how long to try to reach the coordinator (60)\n"
-    "  --host NAME             the machine's name, at most 63 bytes (its host name): workers that say the same share a "
+    "  --host NAME             the machine's name, at most 63 bytes (its host name): workers that say the same share "
+    "a "
     "machine\n"
     "  --rank N                the rank to have in the job, from 0 (any that is free)\n"
-    "  --slurm                 this is a task of Slurm: rank SLURM_PROCID, machine SLURMD_NODENAME; TERM, INT and USR1, "
+    "  --slurm                 this is a task of Slurm: rank SLURM_PROCID, machine SLURMD_NODENAME; TERM, INT and "
+    "USR1, "
     "which\n"
     "                          Slurm sends to tasks, are passed on to the coordinator, which saves a checkpoint\n"
     "  --gpus [--json]         print the GPUs that workers of this machine can use, one a line, or all as JSON\n"
@@ -92,7 +96,8 @@ static enum status rank_read(const char *name, const char *text, uint32_t *out)
     enum status status = number_read(name, text, 0, SESSION_RANK_MOST, &number);
     *out = status == STATUS_OK ? (uint32_t)number : 0;
     return status == STATUS_OK && number != (double)*out
-               ? status_fail(STATUS_USAGE, "%s is '%s', expected a whole number from 0 to %d", name, text, SESSION_RANK_MOST)
+               ? status_fail(STATUS_USAGE, "%s is '%s', expected a whole number from 0 to %d", name, text,
+                             SESSION_RANK_MOST)
                : status;
 }
 
@@ -100,9 +105,10 @@ static json_t *gpu_json(const struct cuda_gpu *gpu)
 {
     char capability[32];
     snprintf(capability, sizeof capability, "%d.%d", (int)gpu->major, (int)gpu->minor);
-    return json_pack("{s:i, s:i, s:s, s:s, s:s, s:I, s:o}", "gpu", (int)gpu->number, "ordinal", (int)gpu->ordinal, "uuid",
-                     gpu->uuid, "name", gpu->name, "compute_capability", capability, "memory", (json_int_t)gpu->n_bytes,
-                     "memory_used", gpu->n_used >= 0 ? json_integer((json_int_t)gpu->n_used) : json_null());
+    return json_pack("{s:i, s:i, s:s, s:s, s:s, s:I, s:o}", "gpu", (int)gpu->number, "ordinal", (int)gpu->ordinal,
+                     "uuid", gpu->uuid, "name", gpu->name, "compute_capability", capability, "memory",
+                     (json_int_t)gpu->n_bytes, "memory_used",
+                     gpu->n_used >= 0 ? json_integer((json_int_t)gpu->n_used) : json_null());
 }
 
 static void gpus_print_json(const struct cuda_gpu *gpu, int n, const char *error)
@@ -185,12 +191,14 @@ static enum status option_read(struct request *request, int option)
 /* What Slurm's environment says of this task. */
 static enum status slurm_apply(struct request *request)
 {
-    const char *task = getenv("SLURM_PROCID"), *node = getenv("SLURMD_NODENAME"), *gpus = getenv("SLURM_GPUS_PER_TASK");
+    const char *task = getenv("SLURM_PROCID"), *node = getenv("SLURMD_NODENAME"),
+               *gpus = getenv("SLURM_GPUS_PER_TASK");
     if (request->rank != SESSION_ANY_RANK) {
         return status_fail(STATUS_USAGE, "--rank and --slurm do not go together; see trainer-worker --help");
     }
     if (task == NULL) {
-        return status_fail(STATUS_USAGE, "--slurm is for tasks of Slurm, and there is no SLURM_PROCID in the environment");
+        return status_fail(STATUS_USAGE,
+                           "--slurm is for tasks of Slurm, and there is no SLURM_PROCID in the environment");
     }
     request->has_gpus = gpus != NULL && gpus[0] != '\0' && strcmp(gpus, "0") != 0;
     if (request->host == NULL && node != NULL && node[0] != '\0' && strlen(node) < 64) {
@@ -247,7 +255,8 @@ static enum status token_open(const char *path, int *file_out)
         return status_fail(STATUS_NO_INPUT, "the token file '%s' is not a file", path);
     }
     if ((about.st_mode & 077) != 0) {
-        return status_fail(STATUS_NO_INPUT, "the token file '%s' has mode %04o, which lets others read it, expected 0600", path,
+        return status_fail(STATUS_NO_INPUT,
+                           "the token file '%s' has mode %04o, which lets others read it, expected 0600", path,
                            (unsigned)(about.st_mode & 07777));
     }
     return STATUS_OK;

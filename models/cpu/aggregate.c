@@ -29,7 +29,8 @@ static int64_t row_end(const struct cpu_schedule *schedule, int64_t p)
 }
 
 /* Hub rows: out = scale · (start + piece 0 + piece 1 + …), apart start + (piece 0 + …), for the columns that the partial sums hold. */
-static void combine_pieces(const struct cpu_schedule *schedule, const struct cpu_sum *s, int64_t column, int64_t n_column)
+static void combine_pieces(const struct cpu_schedule *schedule, const struct cpu_sum *s, int64_t column,
+                           int64_t n_column)
 {
     for (int64_t p = 0, next; p < schedule->n_piece; p = next) {
         int64_t r = schedule->piece[p].row;
@@ -55,7 +56,8 @@ static void sum_hubs(struct cpu_device *device, const struct cpu_schedule *sched
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
         for (int64_t p = 0; p < schedule->n_piece; p++) {
             const struct cpu_piece *piece = &schedule->piece[p];
-            kernels->sum_piece(sum, piece->begin, piece->end, column, n_column, schedule->partial + p * CPU_PARTIAL_COLUMNS);
+            kernels->sum_piece(sum, piece->begin, piece->end, column, n_column,
+                               schedule->partial + p * CPU_PARTIAL_COLUMNS);
             cpu_between(device);
         }
         combine_pieces(schedule, sum, column, n_column);
@@ -131,8 +133,8 @@ static enum cpu_weight weight_kind(const struct device_block *block, const struc
     return how->col_scale != NULL ? CPU_WEIGHT_COLUMN : CPU_WEIGHT_NONE;
 }
 
-void cpu_aggregate_sum(struct device *device, const struct device_block *block, const struct device_aggregate *how, int64_t f,
-                       const float *x, float *out)
+void cpu_aggregate_sum(struct device *device, const struct device_block *block, const struct device_aggregate *how,
+                       int64_t f, const float *x, float *out)
 {
     bool on_lines = f % 16 == 0 && (uintptr_t)out % 64 == 0;
     struct cpu_sum sum = {
@@ -240,8 +242,8 @@ static void row_copy(int64_t f, float factor, const float *from, float *to)
     }
 }
 
-void cpu_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
-                     float *out)
+void cpu_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
+                     const float *x, float *out)
 {
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_row * f >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < n_row; r++) {

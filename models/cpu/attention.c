@@ -117,8 +117,9 @@ void cpu_attention_finish(struct device *device, int64_t n, const struct device_
     }
 }
 
-void cpu_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how, const float *grad_out,
-                                  const float *out, const struct device_attention_state *state, bool add, float *grad_query)
+void cpu_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,
+                                  const float *grad_out, const float *out, const struct device_attention_state *state,
+                                  bool add, float *grad_query)
 {
     const struct cpu_device *cpu = cpu_device(device);
     const struct cpu_attention_begin begin = {how, grad_out, out, state, add, grad_query};

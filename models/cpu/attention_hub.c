@@ -65,7 +65,8 @@ static void merge(int64_t n, float scale, float *x, float scale_other, const flo
 
 /* Add a piece's n heads to the row's. Softmaxes of disjoint sets of edges join as (m, s, out) do edge by edge:
  *   m = max(m₁, m₂)   s = s₁ exp(m₁ - m) + s₂ exp(m₂ - m)   out likewise; gradients are sums: factors of 1 */
-static void merge_heads(const struct cpu_attention *a, int64_t n, const struct partial *row, const struct partial *piece)
+static void merge_heads(const struct cpu_attention *a, int64_t n, const struct partial *row,
+                        const struct partial *piece)
 {
     const int64_t n_column = wide_columns(a);
     for (int64_t h = 0; h < n; h++) {
@@ -91,7 +92,8 @@ static void merge_heads(const struct cpu_attention *a, int64_t n, const struct p
 }
 
 /* Where nothing was added to a row before, its first piece is its state. */
-static void copy_heads(const struct cpu_attention *a, int64_t n, const struct partial *row, const struct partial *piece)
+static void copy_heads(const struct cpu_attention *a, int64_t n, const struct partial *row,
+                       const struct partial *piece)
 {
     float *const to[] = {row->softmax, row->wide[0], row->wide[1], row->narrow};
     const float *const from[] = {piece->softmax, piece->wide[0], piece->wide[1], piece->narrow};
@@ -145,7 +147,8 @@ static void run_pieces(const struct cpu_device *device, const struct cpu_attenti
     }
 }
 
-void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot, double *sums)
+void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot,
+                       double *sums)
 {
     const struct cpu_schedule *schedule = attention->block->schedule;
     if (schedule == NULL || schedule->n_piece == 0) {

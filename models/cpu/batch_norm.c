@@ -30,7 +30,8 @@ static void chunk_statistics(int64_t n, int64_t f, const float *x, double *out)
     out[0] = (double)n;
 }
 
-void cpu_batch_norm_statistics(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, double *statistics)
+void cpu_batch_norm_statistics(struct device *device, int64_t n, int64_t f, const float *x, void *scratch,
+                               double *statistics)
 {
     int64_t rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = scratch;
@@ -51,8 +52,8 @@ void cpu_statistics_merge(struct device *device, int64_t f, double *left, const 
     statistics_merge(f, left, right);
 }
 
-void cpu_batch_norm_begin(struct device *device, int64_t f, const double *statistics, double momentum, float *running_mean,
-                          float *running_var, double *mean_rstd)
+void cpu_batch_norm_begin(struct device *device, int64_t f, const double *statistics, double momentum,
+                          float *running_mean, float *running_var, double *mean_rstd)
 {
     (void)device;
     for (int64_t c = 0; c < f; c++) {
@@ -88,8 +89,8 @@ void cpu_batch_norm_forward(struct device *device, int64_t n, int64_t f, const f
 }
 
 /* Of one chunk: Σ grad_y and Σ grad_y · x̂, x̂ = (x - mean) · rstd. */
-static void chunk_sums(int64_t n, int64_t f, const float *x, const double *mean, const double *rstd, const float *grad_y,
-                       double *sum, double *sum_normal)
+static void chunk_sums(int64_t n, int64_t f, const float *x, const double *mean, const double *rstd,
+                       const float *grad_y, double *sum, double *sum_normal)
 {
     memset(sum, 0, (size_t)f * sizeof *sum);
     memset(sum_normal, 0, (size_t)f * sizeof *sum_normal);

@@ -10,7 +10,8 @@ void cpu_rows_encode(struct device *device, const struct device_coding *how, voi
 #pragma omp parallel for num_threads(cpu->n_thread) if (how->n_row * how->f >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < how->n_row; r++) {
         struct device_coding row = *how;
-        int64_t at = how->rows != NULL ? how->rows[r] : r, place = how->residual_rows != NULL ? how->residual_rows[r] : at;
+        int64_t at = how->rows != NULL ? how->rows[r] : r,
+                place = how->residual_rows != NULL ? how->residual_rows[r] : at;
         row.factor *= how->factors != NULL ? how->factors[r] : 1.0F;
         if (how->residual != NULL) {
             row.residual += place * how->f;
@@ -20,7 +21,8 @@ void cpu_rows_encode(struct device *device, const struct device_coding *how, voi
     }
 }
 
-void cpu_rows_decode(struct device *device, enum device_codec codec, int64_t n_row, int64_t f, const void *from, float *out)
+void cpu_rows_decode(struct device *device, enum device_codec codec, int64_t n_row, int64_t f, const void *from,
+                     float *out)
 {
     const struct cpu_device *cpu = cpu_device(device);
     int64_t row_bytes = codec_row_bytes(codec, f);

@@ -68,7 +68,8 @@ struct cpu_small_schedule {
     int64_t range[2];
 };
 
-static inline const struct cpu_schedule *cpu_schedule_of(const struct device_block *block, struct cpu_small_schedule *small)
+static inline const struct cpu_schedule *cpu_schedule_of(const struct device_block *block,
+                                                         struct cpu_small_schedule *small)
 {
     if (block->schedule != NULL) {
         return block->schedule;
@@ -111,6 +112,7 @@ void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, con
  *   notes  a row's pieces start empty and are merged in their order into the row: softmaxes by their row maxima, sums by adding.
  *          sums has n_slot sets; a piece's set depends on its number alone
  */
-void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot, double *sums);
+void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot,
+                       double *sums);
 
 #endif

@@ -39,14 +39,14 @@ static void fail(struct cpu_device *device, dnnl_status_t code, int64_t m, int64
 }
 
 /* c (m × n) = op(a) · op(b) + beta · c, row-major, by the calling thread alone. */
-static void multiply(struct cpu_device *device, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, const float *a,
-                     const float *b, float beta, float *c)
+static void multiply(struct cpu_device *device, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k,
+                     const float *a, const float *b, float beta, float *c)
 {
     /* A region of one thread does not count as parallel: oneDNN would start a team of its own there. The setting is that of
      * this region's implicit task and ends with it. */
     omp_set_num_threads(1);
-    dnnl_status_t code = dnnl_sgemm(trans_a, trans_b, m, n, k, 1.0f, a, trans_a == 'N' ? k : m, b, trans_b == 'N' ? n : k, beta,
-                                    c, n);
+    dnnl_status_t code = dnnl_sgemm(trans_a, trans_b, m, n, k, 1.0f, a, trans_a == 'N' ? k : m, b,
+                                    trans_b == 'N' ? n : k, beta, c, n);
     if (code != dnnl_success) {
         fail(device, code, m, n, k);
     }
@@ -88,7 +88,8 @@ void cpu_linear_backward_input(struct device *device, int64_t n, int64_t f_in, i
 #pragma omp parallel for num_threads(parallel ? cpu->n_thread : 1) schedule(dynamic)
     for (int64_t first = 0; first < n; first += rows) {
         int64_t n_row = n - first < rows ? n - first : rows;
-        multiply(cpu, 'N', 'N', n_row, f_in, f_out, grad_y + first * f_out, w, add ? 1.0f : 0.0f, grad_x + first * f_in);
+        multiply(cpu, 'N', 'N', n_row, f_in, f_out, grad_y + first * f_out, w, add ? 1.0f : 0.0f,
+                 grad_x + first * f_in);
         cpu_between(cpu);
     }
 }
@@ -114,8 +115,8 @@ void cpu_linear_backward_weight(struct device *device, int64_t n, int64_t f_in, 
 #pragma omp parallel for num_threads(n_thread) schedule(dynamic)
     for (int64_t i = 0; i < n_chunk; i++) {
         int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
-        multiply(cpu, 'T', 'N', f_out, f_in, n_row, grad_y + first * f_out, x + first * f_in, add && i == 0 ? 1.0f : 0.0f,
-                 i == 0 ? grad_w : partial + (i - 1) * size);
+        multiply(cpu, 'T', 'N', f_out, f_in, n_row, grad_y + first * f_out, x + first * f_in,
+                 add && i == 0 ? 1.0f : 0.0f, i == 0 ? grad_w : partial + (i - 1) * size);
         cpu_between(cpu);
     }
 #pragma omp parallel for num_threads(n_thread) if (n_chunk > 1)
@@ -178,7 +179,8 @@ static double dot_chunk(int64_t n, const float *x, const float *y)
     return sum;
 }
 
-void cpu_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, bool add, float *out)
+void cpu_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, bool add,
+             float *out)
 {
     int64_t rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = scratch, sum = add ? out[0] : 0.0;

@@ -69,8 +69,8 @@ void cpu_head_mean(struct device *device, int64_t n, int64_t n_head, int64_t n_c
     }
 }
 
-void cpu_head_mean_backward(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad, bool add,
-                            float *grad_x)
+void cpu_head_mean_backward(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad,
+                            bool add, float *grad_x)
 {
     float share = 1.0f / (float)n_head;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * n_head * n_column >= CPU_PARALLEL_MIN)

@@ -11,8 +11,8 @@ static bool is_plain(const struct device_scoring *how)
 
 /* With weights and smoothing: class k counts share_k = ε/c w_k, and class `label` (1 − ε) w more. `grad` holds the exponentials, `sum` is
  * theirs. */
-static void cross_entropy_shares(const struct device_scoring *how, const float *z, float greatest, double sum, int32_t label,
-                                 float scale, float *grad, struct device_score *score)
+static void cross_entropy_shares(const struct device_scoring *how, const float *z, float greatest, double sum,
+                                 int32_t label, float scale, float *grad, struct device_score *score)
 {
     const double each = how->smoothing / (double)how->c, weight = how->weights != NULL ? how->weights[label] : 1.0;
     const double own = (1.0 - how->smoothing) * weight;
@@ -31,7 +31,8 @@ static void cross_entropy_shares(const struct device_scoring *how, const float *
 }
 
 /* −log softmax(z)[label] = log Σ exp(z − max) − (z[label] − max); grad holds the exponentials meanwhile. */
-static void cross_entropy_row(const struct device_scoring *how, int64_t r, float scale, float *grad, struct device_score *score)
+static void cross_entropy_row(const struct device_scoring *how, int64_t r, float scale, float *grad,
+                              struct device_score *score)
 {
     const int64_t c = how->c;
     const int32_t label = ((const int32_t *)how->labels)[r];
@@ -72,7 +73,8 @@ static void bce_row(const struct device_scoring *how, int64_t r, float scale, fl
         if (isnan(target[k])) {
             continue;
         }
-        double logit = z[k], small = exp(-fabs(logit)), more = how->weights != NULL ? (how->weights[k] - 1.0) * target[k] : 0.0;
+        double logit = z[k], small = exp(-fabs(logit)),
+               more = how->weights != NULL ? (how->weights[k] - 1.0) * target[k] : 0.0;
         bool truth = target[k] > 0.5f;
         n_known += 1.0;
         score->loss += fmax(logit, 0.0) - logit * target[k] + log1p(small);
@@ -108,7 +110,8 @@ static double error_loss(const struct device_scoring *how, double e, double *slo
 }
 
 /* Numbers: Σ over labels that are there. */
-static void number_row(const struct device_scoring *how, int64_t r, float scale, float *grad, struct device_score *score)
+static void number_row(const struct device_scoring *how, int64_t r, float scale, float *grad,
+                       struct device_score *score)
 {
     const float *z = how->logits + r * how->c, *target = (const float *)how->labels + r * how->c;
     bool known = false;
@@ -168,7 +171,8 @@ void cpu_loss(struct device *device, const struct device_scoring *how, struct de
     const float scale = how->grad != NULL ? device_loss_scale(how) : 0.0f;
     int64_t n = how->n, rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     struct device_score *partial = how->scratch;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * how->c >= CPU_PARALLEL_MIN)
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread)                                                   \
+    schedule(dynamic) if (n * how->c >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_chunk; i++) {
         struct device_score sum = {0};
         for (int64_t r = i * rows; r < n && r < (i + 1) * rows; r++) {
@@ -209,7 +213,8 @@ void cpu_draw_count(struct device *device, const struct device_labels *how, doub
     int64_t n_label = 0; /* whole numbers: their order does not matter */
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) reduction(+ : n_label) if (how->n >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < how->n; r++) {
-        n_label += how->row_split[r] == how->split && is_drawn(&how->drawn, &key, r) ? device_labels_known(how, r) : 0;
+        n_label += how->row_split[r] == how->split && is_drawn(&how->drawn, &key, r) ? device_labels_known(how, r)
+                                                                                     : 0;
     }
     *count = (double)n_label;
 }

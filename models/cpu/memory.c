@@ -28,14 +28,16 @@ enum status cpu_acquire(struct device *device, enum device_place place, enum mem
     return memory_acquire(category, n_bytes, 1, out);
 }
 
-void cpu_release(struct device *device, enum device_place place, enum memory_category category, void *block, size_t n_bytes)
+void cpu_release(struct device *device, enum device_place place, enum memory_category category, void *block,
+                 size_t n_bytes)
 {
     (void)device;
     (void)place;
     memory_release(category, block, n_bytes, 1);
 }
 
-enum status cpu_borrow(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *out)
+enum status cpu_borrow(struct device *device, enum memory_category category, const void *host, size_t n_bytes,
+                       void *out)
 {
     (void)device;
     (void)category;
@@ -44,7 +46,8 @@ enum status cpu_borrow(struct device *device, enum memory_category category, con
     return STATUS_OK;
 }
 
-void cpu_giveback(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *borrowed)
+void cpu_giveback(struct device *device, enum memory_category category, const void *host, size_t n_bytes,
+                  void *borrowed)
 {
     (void)device;
     (void)category;

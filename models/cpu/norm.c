@@ -58,8 +58,8 @@ static void row_forward(int64_t f, const float *x, const float *weight, const fl
     mean_rstd[1] = (float)rstd;
 }
 
-void cpu_layer_norm_forward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight, const float *bias,
-                            float *mean_rstd, float *y)
+void cpu_layer_norm_forward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
+                            const float *bias, float *mean_rstd, float *y)
 {
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < n; r++) {
@@ -68,8 +68,8 @@ void cpu_layer_norm_forward(struct device *device, int64_t n, int64_t f, const f
 }
 
 /* grad_x = rstd·(g − mean(g) − x̂·mean(g·x̂)) with g = grad_y·weight, and this row's share of both parameter gradients. */
-static void row_backward(int64_t f, const float *x, const float *weight, double mean, double rstd, const float *grad_y,
-                         bool add, float *grad_x, double *sum_weight, double *sum_bias)
+static void row_backward(int64_t f, const float *x, const float *weight, double mean, double rstd,
+                         const float *grad_y, bool add, float *grad_x, double *sum_weight, double *sum_bias)
 {
     double mean_g = 0.0, mean_gx = 0.0;
     for (int64_t c = 0; c < f; c++) {
@@ -99,12 +99,13 @@ void cpu_layer_norm_backward(struct device *device, const struct device_norm_bac
         double *sum = partial + 2 * i * f;
         memset(sum, 0, (size_t)(2 * f) * sizeof *sum);
         for (int64_t r = i * rows; r < n && r < (i + 1) * rows; r++) {
-            row_backward(f, how->x + r * f, how->weight, mean_rstd[2 * r], mean_rstd[2 * r + 1], how->grad_y + r * f, how->add,
-                         how->grad_x + r * f, sum, sum + f);
+            row_backward(f, how->x + r * f, how->weight, mean_rstd[2 * r], mean_rstd[2 * r + 1], how->grad_y + r * f,
+                         how->add, how->grad_x + r * f, sum, sum + f);
         }
     }
     for (int64_t c = 0; c < f; c++) {
-        double sum_weight = how->add_param ? how->grad_weight[c] : 0.0, sum_bias = how->add_param ? how->grad_bias[c] : 0.0;
+        double sum_weight = how->add_param ? how->grad_weight[c] : 0.0,
+               sum_bias = how->add_param ? how->grad_bias[c] : 0.0;
         for (int64_t i = 0; i < n_chunk; i++) {
             sum_weight += partial[2 * i * f + c];
             sum_bias += partial[2 * i * f + f + c];

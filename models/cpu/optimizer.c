@@ -10,8 +10,8 @@ static float clip_of(const struct device_step *how)
 }
 
 /* source  torch.optim.SGD: g += wd·w · m = momentum·m + g · w −= lr·m (m starts at zero) */
-static void sgd(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
-                float *m)
+static void sgd(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad,
+                float *w, float *m)
 {
     const float lr = (float)how->now->lr, decay = (float)how->weight_decay, momentum = (float)how->momentum,
                 clip = clip_of(how);
@@ -27,8 +27,8 @@ static void sgd(const struct cpu_device *device, const struct device_step *how, 
 }
 
 /* source  torch.optim.Adam and AdamW: m += (1−β₁)(g−m) · v = β₂v + (1−β₂)g² · w −= lr/(1−β₁ᵗ) · m / (√v/√(1−β₂ᵗ) + ε) */
-static void adam(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
-                 float *m, float *v)
+static void adam(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad,
+                 float *w, float *m, float *v)
 {
     const struct device_now *now = how->now;
     const bool decoupled = how->optimizer == DEVICE_OPTIMIZER_ADAMW;
@@ -47,8 +47,8 @@ static void adam(const struct cpu_device *device, const struct device_step *how,
     }
 }
 
-void cpu_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w, float *m,
-              float *v)
+void cpu_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
+              float *m, float *v)
 {
     if (how->loss != NULL && !isfinite(*how->loss)) {
         return;

@@ -11,8 +11,8 @@ static struct device_activate activate_now(const struct device_activate *activat
     return out;
 }
 
-void cpu_activate_forward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate, const float *x,
-                          float *y)
+void cpu_activate_forward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
+                          const float *x, float *y)
 {
     const struct cpu_device *cpu = cpu_device(device);
     const struct device_activate now = activate_now(activate);
@@ -23,8 +23,8 @@ void cpu_activate_forward(struct device *device, int64_t n, int64_t f, const str
     }
 }
 
-void cpu_activate_backward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate, const float *x,
-                           const float *y, const float *grad_y, bool add, float *grad_x)
+void cpu_activate_backward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
+                           const float *x, const float *y, const float *grad_y, bool add, float *grad_x)
 {
     const struct cpu_device *cpu = cpu_device(device);
     const struct device_activate now = activate_now(activate);
@@ -88,8 +88,8 @@ void cpu_max_forward(struct device *device, int64_t n_value, const float *x, con
 }
 
 /* grad (+)= grad_out where x is out, or where it is not */
-static void max_backward_one(struct cpu_device *cpu, int64_t n_value, const float *x, const float *out, const float *grad_out,
-                             bool equal, bool add, float *grad)
+static void max_backward_one(struct cpu_device *cpu, int64_t n_value, const float *x, const float *out,
+                             const float *grad_out, bool equal, bool add, float *grad)
 {
 #pragma omp parallel for num_threads(cpu->n_thread) if (n_value >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_value; i++) {

@@ -50,7 +50,8 @@ struct relation_call {
 };
 
 /* out[row, b] += comp[type, b] · u over some columns; without comp the type's own b alone. */
-static void run_mix(const struct relation_call *s, int64_t row, int64_t type, int64_t column, int64_t n, const float *u)
+static void run_mix(const struct relation_call *s, int64_t row, int64_t type, int64_t column, int64_t n,
+                    const float *u)
 {
     int64_t first = s->comp != NULL ? 0 : type, end = s->comp != NULL ? s->n_base : type + 1;
     for (int64_t b = first; b < end; b++) {
@@ -83,7 +84,8 @@ static void rows_mix(const struct relation_call *s, int64_t first, int64_t last)
 static void run_pick(const struct relation_call *s, int64_t row, int64_t e, int64_t next)
 {
     float u[CPU_PARTIAL_COLUMNS];
-    int64_t type = s->block->types[e], first = s->comp != NULL ? 0 : type, end = s->comp != NULL ? s->n_base : type + 1;
+    int64_t type = s->block->types[e], first = s->comp != NULL ? 0 : type,
+            end = s->comp != NULL ? s->n_base : type + 1;
     for (int64_t b = first; b < end; b++) {
         float factor = s->comp != NULL ? s->comp[type * s->n_base + b] : 1.0f;
         for (int64_t column = 0; column < s->f; column += CPU_PARTIAL_COLUMNS) {
@@ -176,8 +178,8 @@ static void rows_dot(const struct relation_call *s, const float *y, int64_t firs
     }
 }
 
-void cpu_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add, void *scratch,
-                      float *grad_comp)
+void cpu_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add,
+                      void *scratch, float *grad_comp)
 {
     const struct device_block *block = how->block;
     const struct relation_call s = {.block = block,
@@ -185,7 +187,8 @@ void cpu_relation_dot(struct device *device, const struct device_relation *how, 
                                     .sum = sum_of(block, how->stride, how->x),
                                     .n_base = how->n_base,
                                     .f = how->f};
-    int64_t rows = dot_rows(block->n_row), n_chunk = (block->n_row + rows - 1) / rows, n = how->n_relation * how->n_base;
+    int64_t rows = dot_rows(block->n_row), n_chunk = (block->n_row + rows - 1) / rows,
+            n = how->n_relation * how->n_base;
     bool parallel = cpu_n_edge(block) * how->f >= CPU_PARALLEL_MIN;
     double *partial = scratch;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)

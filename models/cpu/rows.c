@@ -42,8 +42,8 @@ void cpu_inverse_norm(struct device *device, int64_t n, int64_t f, const float *
 }
 
 /* ∂(1/‖x‖)/∂x = -x / ‖x‖³ */
-void cpu_inverse_norm_backward(struct device *device, int64_t n, int64_t f, const float *x, const float *out, const float *grad,
-                               bool add, float *grad_x)
+void cpu_inverse_norm_backward(struct device *device, int64_t n, int64_t f, const float *x, const float *out,
+                               const float *grad, bool add, float *grad_x)
 {
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < n; r++) {
@@ -52,7 +52,8 @@ void cpu_inverse_norm_backward(struct device *device, int64_t n, int64_t f, cons
     }
 }
 
-void cpu_rows_multiply(struct device *device, int64_t n, int64_t f, const float *scale, const float *x, bool add, float *y)
+void cpu_rows_multiply(struct device *device, int64_t n, int64_t f, const float *scale, const float *x, bool add,
+                       float *y)
 {
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < n; r++) {

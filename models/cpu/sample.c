@@ -30,7 +30,8 @@ static size_t aligned(size_t n)
 }
 
 /* The arrays of a result with n_row rows, of a block whose edges have these arrays. scratch NULL: their bytes alone */
-static struct arrays arrays_place(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed, char *scratch)
+static struct arrays arrays_place(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed,
+                                  char *scratch)
 {
     struct arrays a = {0};
     size_t at = 0, n = (size_t)n_edge, indptr, next, cols, weights, types;

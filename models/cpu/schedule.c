@@ -27,7 +27,8 @@ bool cpu_schedule_is_small(int64_t n_row, int64_t n_edge)
 }
 
 /* Walk the rows once; with NULL arrays only count. A hub row ends the range before it and belongs to no range. */
-static void cut(struct cpu_schedule *schedule, int64_t n_row, const int64_t *indptr, int64_t *range, struct cpu_piece *piece)
+static void cut(struct cpu_schedule *schedule, int64_t n_row, const int64_t *indptr, int64_t *range,
+                struct cpu_piece *piece)
 {
     int64_t limit = range_cost(n_row, n_row > 0 ? indptr[n_row] - indptr[0] : 0);
     int64_t n_range = 0, n_piece = 0, first = 0, cost = 0;
@@ -65,11 +66,12 @@ enum status cpu_schedule_open(int64_t n_row, const int64_t *indptr, struct cpu_s
     enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)schedule->n_range * 2, sizeof *schedule->range,
                                         &schedule->range);
     if (status == STATUS_OK) {
-        status = memory_acquire(MEMORY_STRUCTURE, (size_t)schedule->n_piece, sizeof *schedule->piece, &schedule->piece);
+        status = memory_acquire(MEMORY_STRUCTURE, (size_t)schedule->n_piece, sizeof *schedule->piece,
+                                &schedule->piece);
     }
     if (status == STATUS_OK) {
-        status = memory_acquire(MEMORY_STRUCTURE, (size_t)schedule->n_piece * CPU_PARTIAL_COLUMNS, sizeof *schedule->partial,
-                                &schedule->partial);
+        status = memory_acquire(MEMORY_STRUCTURE, (size_t)schedule->n_piece * CPU_PARTIAL_COLUMNS,
+                                sizeof *schedule->partial, &schedule->partial);
     }
     if (status != STATUS_OK) {
         cpu_schedule_close(schedule);
@@ -126,14 +128,15 @@ size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
     if (cpu_schedule_is_small(n_row / n_block, n_edge / n_block)) {
         n_block = 0; /* nearly all of them have none */
     }
-    int64_t n_range = n_block +
-                      (n_row + n_edge) / (n_block > 0 ? range_cost(n_row / n_block, n_edge / n_block) : RANGE_COST_MIN);
+    int64_t n_range = n_block + (n_row + n_edge) /
+                                    (n_block > 0 ? range_cost(n_row / n_block, n_edge / n_block) : RANGE_COST_MIN);
     int64_t n_piece = n_edge / DEVICE_HUB_EDGES; /* as if every edge were a hub row's: still next to nothing */
     return (size_t)n_range * 2 * sizeof(int64_t) +
            (size_t)n_piece * (sizeof(struct cpu_piece) + CPU_PARTIAL_COLUMNS * sizeof(float));
 }
 
-void cpu_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot), void *context)
+void cpu_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot),
+                    void *context)
 {
     int n_thread = cpu_device(device)->n_thread < n_chunk ? cpu_device(device)->n_thread : n_chunk;
     if (n_thread == 1) { /* no parallel region: operations may have their own */

@@ -50,13 +50,15 @@ enum status cpu_csr_open(struct device *device, struct device_csr *csr)
 {
     (void)device;
     if (csr->n_value > UINT32_MAX) {
-        return status_fail(STATUS_DATA, "one part holds %lld stored feature values, expected at most %u: use more parts",
+        return status_fail(STATUS_DATA,
+                           "one part holds %lld stored feature values, expected at most %u: use more parts",
                            (long long)csr->n_value, UINT32_MAX);
     }
     struct cpu_columns *columns = memory_alloc(1, sizeof *columns);
     columns->n_col = csr->n_col;
     columns->n_value = csr->n_value;
-    enum status status = memory_acquire(MEMORY_FEATURES, (size_t)csr->n_col + 1, sizeof *columns->indptr, &columns->indptr);
+    enum status status = memory_acquire(MEMORY_FEATURES, (size_t)csr->n_col + 1, sizeof *columns->indptr,
+                                        &columns->indptr);
     if (status == STATUS_OK) {
         status = memory_acquire(MEMORY_FEATURES, (size_t)csr->n_value, sizeof *columns->rows, &columns->rows);
     }
@@ -141,8 +143,8 @@ void cpu_csr_linear_forward(struct device *device, const struct device_csr *csr,
     cpu_sum(cpu_device(device), columns->by_row, &sum);
 }
 
-void cpu_csr_linear_backward_weight(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
-                                    const float *grad_y, void *scratch, float *grad_w)
+void cpu_csr_linear_backward_weight(struct device *device, const struct device_csr *csr, const float *values,
+                                    int64_t f_out, const float *grad_y, void *scratch, float *grad_w)
 {
     const struct cpu_columns *columns = csr->by_column;
     float *transposed = scratch;
@@ -204,15 +206,18 @@ static uint32_t column_of(const struct device_csr *csr, uint32_t shared)
     return csr->embedded != NULL ? (uint32_t)embedded_column(csr->embedded, shared) : shared;
 }
 
-void cpu_csr_dropout(struct device *device, const struct device_csr *csr, const struct device_activate *activate, float *out)
+void cpu_csr_dropout(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
+                     float *out)
 {
     const struct random_key key = device_key(&activate->key, activate->now);
     uint32_t threshold = random_drop_threshold(activate->p);
     float scale = threshold > 0 ? (float)(1.0 / (1.0 - activate->p)) : 1.0f;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic, 64) if (csr->n_value >= CPU_PARALLEL_MIN)
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread)                                                   \
+    schedule(dynamic, 64) if (csr->n_value >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < csr->n_row; r++) {
         for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
-            bool dropped = threshold > 0 && random_u32(&key, activate->node[r], column_of(csr, csr->cols[e])) < threshold;
+            bool dropped = threshold > 0 &&
+                           random_u32(&key, activate->node[r], column_of(csr, csr->cols[e])) < threshold;
             out[e] = dropped ? 0.0f : csr->values[e] * scale;
         }
     }

@@ -51,8 +51,8 @@ enum status cuda_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out)
     cuda_gpus_look(out, n);
     *n_out = n;
     return n > 0 ? STATUS_OK
-                 : status_fail(STATUS_PEER, "no usable GPU: %s has compute capability %d.%d, expected at least %d.0", gpu.name,
-                               gpu.major, gpu.minor, MAJOR_LEAST);
+                 : status_fail(STATUS_PEER, "no usable GPU: %s has compute capability %d.%d, expected at least %d.0",
+                               gpu.name, gpu.major, gpu.minor, MAJOR_LEAST);
 }
 
 enum status cuda_gpu_of(uint32_t turn, uint32_t n_here, struct cuda_gpu *out, uint32_t *n_sharing_out)

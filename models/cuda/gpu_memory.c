@@ -48,7 +48,8 @@ static void look(const struct nvml *nvml, struct cuda_gpu *gpu)
     void *handle;
     unsigned number;
     struct nvml_memory memory = {0};
-    if (cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, gpu->ordinal) != cudaSuccess || nvml->find(bus_id, &handle) != 0) {
+    if (cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, gpu->ordinal) != cudaSuccess ||
+        nvml->find(bus_id, &handle) != 0) {
         return;
     }
     gpu->number = nvml->index(handle, &number) == 0 ? (int32_t)number : gpu->number;

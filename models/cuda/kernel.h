@@ -60,7 +60,8 @@ static __device__ __forceinline__ uint4 philox(uint4 c, unsigned k0, unsigned k1
 }
 
 /* random_u32's four draws for columns 4 · quad … of a row, in epoch `epoch`. */
-static __device__ __forceinline__ uint4 draw_quad(const struct random_key key, uint32_t epoch, uint64_t row, uint32_t quad)
+static __device__ __forceinline__ uint4 draw_quad(const struct random_key key, uint32_t epoch, uint64_t row,
+                                                  uint32_t quad)
 {
     const uint32_t last = (uint32_t)key.op | ((uint32_t)(row >> 32) & 0xffU) << 16 | (uint32_t)key.stream << 24;
     return philox(make_uint4(quad, (uint32_t)row, epoch, last), (uint32_t)key.seed, (uint32_t)(key.seed >> 32));

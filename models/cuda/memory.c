@@ -28,7 +28,8 @@ void cuda_check(struct device *device, cudaError_t code, const char *what)
     int n = snprintf(cuda->reason, sizeof cuda->reason, "%s on the GPU: %s", what, cudaGetErrorString(code));
     if (code == cudaErrorMemoryAllocation && n > 0 && (size_t)n < sizeof cuda->reason) {
         struct room room = room_now();
-        snprintf(cuda->reason + n, sizeof cuda->reason - (size_t)n, ": %zu of its %zu bytes are free", room.n_free, room.n_all);
+        snprintf(cuda->reason + n, sizeof cuda->reason - (size_t)n, ": %zu of its %zu bytes are free", room.n_free,
+                 room.n_all);
     }
 }
 
@@ -39,7 +40,8 @@ static void lanes_open(struct cuda_device *cuda)
     for (int l = 0; l < DEVICE_LANE_N; l++) {
         cuda_check(&cuda->base, cudaStreamCreateWithFlags(&cuda->lane[l].stream, cudaStreamNonBlocking), "a stream");
         for (int e = 0; e < CUDA_N_EVENT; e++) {
-            cuda_check(&cuda->base, cudaEventCreateWithFlags(&cuda->lane[l].event[e], cudaEventDisableTiming), "an event");
+            cuda_check(&cuda->base, cudaEventCreateWithFlags(&cuda->lane[l].event[e], cudaEventDisableTiming),
+                       "an event");
         }
     }
 }
@@ -139,12 +141,13 @@ static enum status lacking(const struct cuda_device *cuda, enum device_place pla
         return status_fail(STATUS_NOMEM, "cannot reserve %zu bytes of pinned host memory for %s: %s", n_bytes,
                            memory_category_name(category), cudaGetErrorString(code));
     }
-    return status_fail(
-        STATUS_NOMEM,
-        "cannot reserve %zu bytes for %s on %s: %zu of its %lld are free, and %u worker%s of this job share%s it: use "
-        "another GPU, or end what else uses it",
-        n_bytes, memory_category_name(category), capacity->name, room_now().n_free, (long long)capacity->n_bytes,
-        capacity->n_sharing, capacity->n_sharing == 1 ? "" : "s", capacity->n_sharing == 1 ? "s" : "");
+    return status_fail(STATUS_NOMEM,
+                       "cannot reserve %zu bytes for %s on %s: %zu of its %lld are free, and %u worker%s of this job "
+                       "share%s it: use "
+                       "another GPU, or end what else uses it",
+                       n_bytes, memory_category_name(category), capacity->name, room_now().n_free,
+                       (long long)capacity->n_bytes, capacity->n_sharing, capacity->n_sharing == 1 ? "" : "s",
+                       capacity->n_sharing == 1 ? "s" : "");
 }
 
 static enum memory_place place_of(enum device_place place)
@@ -152,8 +155,8 @@ static enum memory_place place_of(enum device_place place)
     return place == DEVICE_PLACE_DEVICE ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_PINNED;
 }
 
-enum status cuda_acquire(struct device *device, enum device_place place, enum memory_category category, size_t n_bytes,
-                         void *out)
+enum status cuda_acquire(struct device *device, enum device_place place, enum memory_category category,
+                         size_t n_bytes, void *out)
 {
     void *block = NULL;
     size_t n = n_bytes > 0 ? n_bytes : 1;
@@ -171,7 +174,8 @@ enum status cuda_acquire(struct device *device, enum device_place place, enum me
     return STATUS_OK;
 }
 
-void cuda_release(struct device *device, enum device_place place, enum memory_category category, void *block, size_t n_bytes)
+void cuda_release(struct device *device, enum device_place place, enum memory_category category, void *block,
+                  size_t n_bytes)
 {
     if (block == NULL) {
         return;
@@ -180,7 +184,8 @@ void cuda_release(struct device *device, enum device_place place, enum memory_ca
     memory_count_device(place_of(place), category, -(int64_t)n_bytes);
 }
 
-enum status cuda_borrow(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *out)
+enum status cuda_borrow(struct device *device, enum memory_category category, const void *host, size_t n_bytes,
+                        void *out)
 {
     *(void **)out = NULL;
     if (host == NULL) {
@@ -193,7 +198,8 @@ enum status cuda_borrow(struct device *device, enum memory_category category, co
     return status;
 }
 
-void cuda_giveback(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *borrowed)
+void cuda_giveback(struct device *device, enum memory_category category, const void *host, size_t n_bytes,
+                   void *borrowed)
 {
     (void)host;
     cuda_release(device, DEVICE_PLACE_DEVICE, category, borrowed, n_bytes);
@@ -222,7 +228,8 @@ void cuda_download(struct device *device, void *to_host, const void *from, size_
 void cuda_move(struct device *device, enum device_lane lane, void *to, const void *from, size_t n_bytes)
 {
     if (to != from && n_bytes > 0) {
-        cuda_check(device, cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyDefault, cuda_device(device)->lane[lane].stream),
+        cuda_check(device,
+                   cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyDefault, cuda_device(device)->lane[lane].stream),
                    "a copy");
     }
 }
@@ -265,7 +272,8 @@ void cuda_follow(struct device *device, enum device_lane lane, device_mark mark)
 {
     const struct cuda_lane *of = lane_of(device, mark);
     if (mark != 0 && number_of(mark) > of->n_passed) {
-        cuda_check(device, cudaStreamWaitEvent(cuda_device(device)->lane[lane].stream, event_of(of, number_of(mark)), 0),
+        cuda_check(device,
+                   cudaStreamWaitEvent(cuda_device(device)->lane[lane].stream, event_of(of, number_of(mark)), 0),
                    "following a mark");
     }
 }
@@ -307,7 +315,8 @@ void cuda_poll(struct device *device, void (*poll)(void *context), void *context
 }
 
 /* One after another: chunks of a part fill a GPU. */
-void cuda_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot), void *context)
+void cuda_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot),
+                     void *context)
 {
     (void)device;
     for (int i = 0; i < n_chunk; i++) {

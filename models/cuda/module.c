@@ -17,7 +17,8 @@ static enum status module_open(void)
         return STATUS_OK;
     }
     if (program_module(PROGRAM_CUDA, path) != STATUS_OK) {
-        return status_fail(STATUS_PEER, "no usable GPU: " PROGRAM_CUDA " is not there: trainerd was built without nvcc");
+        return status_fail(STATUS_PEER,
+                           "no usable GPU: " PROGRAM_CUDA " is not there: trainerd was built without nvcc");
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const struct cuda_module *found = library != NULL ? dlsym(library, "cuda_module") : NULL;
@@ -26,7 +27,8 @@ static enum status module_open(void)
         status = status_fail(STATUS_PEER, "no usable GPU: cannot open " PROGRAM_CUDA ": %s", dlerror());
     } else if (found->n_bytes != sizeof *found || found->n_ops_bytes != sizeof(struct device_ops) ||
                strcmp(found->version, TRAINERD_VERSION) != 0) {
-        status = status_fail(STATUS_PEER, "no usable GPU: '%s' is of another build, expected trainerd " TRAINERD_VERSION, path);
+        status = status_fail(STATUS_PEER,
+                             "no usable GPU: '%s' is of another build, expected trainerd " TRAINERD_VERSION, path);
     }
     if (status == STATUS_OK) {
         module = found;

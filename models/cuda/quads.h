@@ -82,7 +82,8 @@ static inline bool quad_aligned(const void *at)
 }
 
 /* aligned: are all arrays that quads are read from, and the steps between their rows? */
-template <class Map> static void quads_launch(struct device *device, int64_t n, int64_t f, bool aligned, const Map &map)
+template <class Map>
+static void quads_launch(struct device *device, int64_t n, int64_t f, bool aligned, const Map &map)
 {
     const int64_t n_quad = (f + 3) / 4;
     if (n * f == 0) {

@@ -143,11 +143,13 @@ size_t cuda_attention_scratch(int64_t n_row, const struct device_attention *how)
 {
     if (how->n_edge_column > 0) {
         int64_t n_att = how->score == DEVICE_SCORE_MLP ? how->n_head * how->n_column : 0;
-        return (size_t)(cuda_attention_edge_ranges(n_row) * (n_att + cuda_attention_edge_floats(how))) * sizeof(double);
+        return (size_t)(cuda_attention_edge_ranges(n_row) * (n_att + cuda_attention_edge_floats(how))) *
+               sizeof(double);
     }
     int64_t n_range = smaller(n_row, CUDA_ATT_RANGES);
-    return how->score == DEVICE_SCORE_MLP ? (size_t)((n_range + CUDA_ATT_SHARES) * how->n_head * how->n_column) * sizeof(double)
-                                          : 0;
+    return how->score == DEVICE_SCORE_MLP
+               ? (size_t)((n_range + CUDA_ATT_SHARES) * how->n_head * how->n_column) * sizeof(double)
+               : 0;
 }
 
 /* Rows that one warp adds up: by so many warps at most, whose sums have so many numbers in all at most. */

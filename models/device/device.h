@@ -24,12 +24,19 @@ struct device; /* one open device */
 /* Where bytes lie. */
 enum device_place {
     DEVICE_PLACE_DEVICE, /* operations read and write it, the host never (but see `unified`) */
-    DEVICE_PLACE_SHARED  /* host memory that operations and moves may use, too; host and device take turns (mark, wait) */
+    DEVICE_PLACE_SHARED /* host memory that operations and moves may use, too; host and device take turns (mark, wait) */
 };
 
 /* Work of one lane goes in the order of the calls, lanes go at their own pace. All operations are of COMPUTE; the others are for moves:
  * of payloads (IN, OUT) and of arrays that lie in host memory for a while (FETCH, STORE). */
-enum device_lane { DEVICE_LANE_COMPUTE, DEVICE_LANE_IN, DEVICE_LANE_OUT, DEVICE_LANE_FETCH, DEVICE_LANE_STORE, DEVICE_LANE_N };
+enum device_lane {
+    DEVICE_LANE_COMPUTE,
+    DEVICE_LANE_IN,
+    DEVICE_LANE_OUT,
+    DEVICE_LANE_FETCH,
+    DEVICE_LANE_STORE,
+    DEVICE_LANE_N
+};
 
 /* A point in a lane: everything that was called there before it. 0 has always passed. Nothing is allocated. */
 typedef uint64_t device_mark;
@@ -37,7 +44,7 @@ typedef uint64_t device_mark;
 struct device_ops {
     const char *name; /* "reference", "cpu" */
 
-    bool unified;           /* all memory is the host's, DEVICE memory too, and operations are done when they return */
+    bool unified; /* all memory is the host's, DEVICE memory too, and operations are done when they return */
     int64_t n_window_float; /* of one array of a window of rows: some such arrays fit in the cache of one core */
     uint32_t codecs;        /* that rows_encode has: bit c for enum device_codec c */
     int64_t n_context;      /* of its own memory: what opening takes, about, before it is opened */
@@ -49,12 +56,15 @@ struct device_ops {
     enum status (*open)(int n_thread, struct device **out); /* n_thread 0: all cores */
     void (*close)(struct device *device);
     /* Zeroed bytes, 64-byte aligned at least (2 MiB pages asked for when large); owned by the caller. */
-    enum status (*acquire)(struct device *device, enum device_place place, enum memory_category category, size_t n_bytes,
-                           void *out);
-    void (*release)(struct device *device, enum device_place place, enum memory_category category, void *block, size_t n_bytes);
+    enum status (*acquire)(struct device *device, enum device_place place, enum memory_category category,
+                           size_t n_bytes, void *out);
+    void (*release)(struct device *device, enum device_place place, enum memory_category category, void *block,
+                    size_t n_bytes);
     /* A host array as operations may read it: a copy, or the array itself. Until giveback it stays where it is and unchanged. */
-    enum status (*borrow)(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *out);
-    void (*giveback)(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *borrowed);
+    enum status (*borrow)(struct device *device, enum memory_category category, const void *host, size_t n_bytes,
+                          void *out);
+    void (*giveback)(struct device *device, enum memory_category category, const void *host, size_t n_bytes,
+                     void *borrowed);
 
     /* --- copies, and the order of work --- */
     /* Any host memory; done when the call returns, after all that COMPUTE was given before. */
@@ -64,15 +74,17 @@ struct device_ops {
     void (*move)(struct device *device, enum device_lane lane, void *to, const void *from, size_t n_bytes);
     void (*fill_zero)(struct device *device, void *to, size_t n_bytes);
     device_mark (*mark)(struct device *device, enum device_lane lane);
-    void (*follow)(struct device *device, enum device_lane lane, device_mark mark); /* the lane goes on after the mark */
-    bool (*passed)(struct device *device, device_mark mark);                        /* never waits */
-    enum status (*wait)(struct device *device, device_mark mark);                   /* the first failure since open, or OK */
+    void (*follow)(struct device *device, enum device_lane lane,
+                   device_mark mark);                             /* the lane goes on after the mark */
+    bool (*passed)(struct device *device, device_mark mark);      /* never waits */
+    enum status (*wait)(struct device *device, device_mark mark); /* the first failure since open, or OK */
     /* While the calling thread itself runs an operation, it calls poll(context) every millisecond or so, between two pieces of it; poll
      * may call operations. Until the next call, NULL: none. Devices that run operations behind the caller's back need none. */
     void (*poll)(struct device *device, void (*poll)(void *context), void *context);
     /* Call run(context, chunk, slot) for each chunk, in any order and at the same time: it calls operations that no other chunk's
      * touch the results of. slot < n_chunk; no two calls at one time have the same */
-    void (*chunks_run)(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot), void *context);
+    void (*chunks_run)(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot),
+                       void *context);
 
     /* --- recordings: what COMPUTE is given between record and recorded is kept and not done; replay does it, with what memory holds
      * then. All four NULL: the device has none --- */
@@ -94,7 +106,8 @@ struct device_ops {
     size_t (*sums_bytes)(const struct device_sums *sums, const struct device_sum_sizes *most);
 
     /* --- structure, made once --- */
-    enum status (*block_open)(struct device *device, struct device_block *block); /* fills schedule; arrays set by the caller */
+    enum status (*block_open)(struct device *device,
+                              struct device_block *block); /* fills schedule; arrays set by the caller */
     void (*block_close)(struct device *device, struct device_block *block);
     enum status (*csr_open)(struct device *device, struct device_csr *csr);
     void (*csr_close)(struct device *device, struct device_csr *csr);
@@ -107,8 +120,8 @@ struct device_ops {
 
     /* --- dense: w is f_out × f_in, as torch.nn.Linear --- */
     /* y (+)= x · wᵀ (+ bias).  x n × f_in · y n × f_out · bias f_out or NULL */
-    void (*linear_forward)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
-                           const float *bias, bool add, float *y);
+    void (*linear_forward)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
+                           const float *w, const float *bias, bool add, float *y);
     /* grad_x (+)= grad_y · w */
     void (*linear_backward_input)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *grad_y,
                                   const float *w, bool add, float *grad_x);
@@ -118,7 +131,8 @@ struct device_ops {
                                    const float *grad_y, void *scratch, bool add, float *grad_w);
     size_t (*linear_scratch)(int64_t n, int64_t f_in, int64_t f_out);
     /* out[c] (+)= Σ_r x[r, c], double sums in fixed chunks (bias gradients). scratch: column_sum_scratch(n, f) bytes */
-    void (*column_sum)(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, bool add, float *out);
+    void (*column_sum)(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, bool add,
+                       float *out);
     size_t (*column_sum_scratch)(int64_t n, int64_t f);
     /* out[0] (+)= Σ_rc x·y, double, fixed chunks (gin's epsilon). scratch as column_sum with f */
     void (*dot)(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, bool add,
@@ -127,10 +141,10 @@ struct device_ops {
     void (*chunks_add)(struct device *device, int64_t n_value, int64_t n_chunk, const float *chunk, float *out);
 
     /* --- sparse feature rows; values NULL in the call: the csr's own values --- */
-    void (*csr_linear_forward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
-                               const float *w, const float *bias, void *scratch, float *y);
-    void (*csr_linear_backward_weight)(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
-                                       const float *grad_y, void *scratch, float *grad_w);
+    void (*csr_linear_forward)(struct device *device, const struct device_csr *csr, const float *values,
+                               int64_t f_out, const float *w, const float *bias, void *scratch, float *y);
+    void (*csr_linear_backward_weight)(struct device *device, const struct device_csr *csr, const float *values,
+                                       int64_t f_out, const float *grad_y, void *scratch, float *grad_w);
     size_t (*csr_linear_scratch)(int64_t n_col, int64_t f_out); /* for wᵀ and grad_wᵀ */
     /* y[row] += value · table[k] for the k-th row with a column of its own. table n_embedded × f · y n_row × f */
     void (*csr_embed_forward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
@@ -153,18 +167,20 @@ struct device_ops {
                               const float *x, const float *y, const float *grad_y, bool add, float *grad_x);
     void (*bias_add)(struct device *device, int64_t n, int64_t f, const float *x, const float *bias, float *y);
     /* out = a·x + b·y; y may be NULL when b is 0. out may be x or y */
-    void (*axpby)(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y, float *out);
+    void (*axpby)(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y,
+                  float *out);
     /* out = y + (1 + eps[0])·x, eps on the device (gin); y NULL: 0. out may be x or y */
-    void (*eps_add)(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y, float *out);
+    void (*eps_add)(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y,
+                    float *out);
 
     /* to[r, c] (+)= from[r, c] for f columns of rows that are from_width and to_width long: pointers at the first of them */
-    void (*columns_copy)(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width, float *to,
-                         int64_t to_width, bool add);
+    void (*columns_copy)(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width,
+                         float *to, int64_t to_width, bool add);
     /* out = the greater of x and y; NaN where either is */
     void (*max_forward)(struct device *device, int64_t n_value, const float *x, const float *y, float *out);
     /* grad goes to x where x is out, else to y, and 0 to the other; grad_x, grad_y NULL: not wanted */
-    void (*max_backward)(struct device *device, int64_t n_value, const float *x, const float *out, const float *grad_out,
-                         bool add_x, float *grad_x, bool add_y, float *grad_y);
+    void (*max_backward)(struct device *device, int64_t n_value, const float *x, const float *out,
+                         const float *grad_out, bool add_x, float *grad_x, bool add_y, float *grad_y);
 
     /* --- one number per row --- */
     /* out[r] = 1 / max(‖x[r]‖, 1e-12); out n */
@@ -173,9 +189,11 @@ struct device_ops {
     void (*inverse_norm_backward)(struct device *device, int64_t n, int64_t f, const float *x, const float *out,
                                   const float *grad, bool add, float *grad_x);
     /* y[r] (+)= scale[r] · x[r]; scale n. y may be x */
-    void (*rows_multiply)(struct device *device, int64_t n, int64_t f, const float *scale, const float *x, bool add, float *y);
+    void (*rows_multiply)(struct device *device, int64_t n, int64_t f, const float *scale, const float *x, bool add,
+                          float *y);
     /* out[r] (+)= ⟨x[r], y[r]⟩; out n */
-    void (*rows_dot)(struct device *device, int64_t n, int64_t f, const float *x, const float *y, bool add, float *out);
+    void (*rows_dot)(struct device *device, int64_t n, int64_t f, const float *x, const float *y, bool add,
+                     float *out);
 
     /* --- layer norm over each row's f columns, epsilon 1e-5; mean_rstd n × 2 is saved for backward --- */
     void (*layer_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
@@ -192,8 +210,8 @@ struct device_ops {
     void (*statistics_merge)(struct device *device, int64_t f, double *left, const double *right);
     /* Fill in mean_rstd from all rows' statistics, which move the running ones on by `momentum` (the variance unbiased),
      * where there are any (else NULL); statistics NULL: from the running ones as they are. */
-    void (*batch_norm_begin)(struct device *device, int64_t f, const double *statistics, double momentum, float *running_mean,
-                             float *running_var, double *mean_rstd);
+    void (*batch_norm_begin)(struct device *device, int64_t f, const double *statistics, double momentum,
+                             float *running_mean, float *running_var, double *mean_rstd);
     /* y = x̂ · weight + bias, x̂ = (x - mean) · rstd */
     void (*batch_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
                                const float *weight, const float *bias, float *y);
@@ -218,8 +236,8 @@ struct device_ops {
     void (*aggregate_max_finish)(struct device *device, int64_t n, int64_t f, const uint32_t *arg, float *out);
     /* grad_x n_col × f = Σ over the block's rows, in order, of grad_out where arg is arg_base + col (overwrites);
      * by `arg` alone: a row's own place need not be among its edges. */
-    void (*aggregate_max_backward)(struct device *device, const struct device_block *block, uint32_t arg_base, int64_t f,
-                                   const uint32_t *arg, const float *grad_out, float *grad_x);
+    void (*aggregate_max_backward)(struct device *device, const struct device_block *block, uint32_t arg_base,
+                                   int64_t f, const uint32_t *arg, const float *grad_out, float *grad_x);
     /* --- attention over in-neighbours, block after block; no array of edges × heads, ever --- */
     /* Add a block's edges to the rows' running softmax; out (n_own × n_head·n_column) holds Σ μ exp(score - m) · value until
      * attention_finish. A row's edges in ascending column order, the maximum raised once per run of 32 of them.
@@ -231,8 +249,8 @@ struct device_ops {
                              const struct device_attention_state *state, float *out);
     /* Fill in D. ADD where there is positive: grad_query (+)= (1 - slope) · (⟨grad_out, positive⟩ - D · positive_weight), no edge read. */
     void (*attention_backward_begin)(struct device *device, int64_t n, const struct device_attention *how,
-                                     const float *grad_out, const float *out, const struct device_attention_state *state,
-                                     bool add, float *grad_query);
+                                     const float *grad_out, const float *out,
+                                     const struct device_attention_state *state, bool add, float *grad_query);
     /* All but ADD without features of edges: gradients of own rows' queries from one block of in-edges (begin overwrites, else adds).
      * MLP: grad_att likewise, n_head × n_column, over fixed chunks of rows (NULL: not wanted).
      * ADD, MLP with features of edges: grad_edge, shaped as how->edge, of this block's edges alone (NULL: not wanted).
@@ -242,22 +260,22 @@ struct device_ops {
     size_t (*attention_scratch)(int64_t n_row, const struct device_attention *how);
     /* Gradients of own rows as sources, from one block of the transposed graph, whose columns are their destinations (begin
      * overwrites, else adds). grad_key: shaped as the source's key, NULL for MLP. */
-    void (*attention_backward_source)(struct device *device, const struct device_attention_rows *rows, float *grad_value,
-                                      float *grad_key);
+    void (*attention_backward_source)(struct device *device, const struct device_attention_rows *rows,
+                                      float *grad_value, float *grad_key);
     /* out[r, h] = Σ_c x[r, h, c] · w[h, c]; x n × n_head·n_column, w n_head × n_column */
-    void (*head_dot)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, const float *w,
-                     float *out);
+    void (*head_dot)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
+                     const float *w, float *out);
     /* grad_x[r, h, c] (+)= grad[r, h] · w[h, c] */
-    void (*head_dot_backward_input)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *w,
-                                    const float *grad, bool add, float *grad_x);
+    void (*head_dot_backward_input)(struct device *device, int64_t n, int64_t n_head, int64_t n_column,
+                                    const float *w, const float *grad, bool add, float *grad_x);
     /* grad_w[h, c] (+)= Σ_r grad[r, h] · x[r, h, c], double sums in fixed chunks. scratch: column_sum_scratch(n,
      * n_head·n_column) bytes */
-    void (*head_dot_backward_weight)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
-                                     const float *grad, void *scratch, bool add, float *grad_w);
+    void (*head_dot_backward_weight)(struct device *device, int64_t n, int64_t n_head, int64_t n_column,
+                                     const float *x, const float *grad, void *scratch, bool add, float *grad_w);
     /* out[r, c] = (1/n_head) Σ_h x[r, h, c], heads in ascending order; and grad_x[r, h, c] (+)= grad[r, c] / n_head */
     void (*head_mean)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, float *out);
-    void (*head_mean_backward)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad, bool add,
-                               float *grad_x);
+    void (*head_mean_backward)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad,
+                               bool add, float *grad_x);
 
     /* --- sums by relation, of blocks with types; a row's edges of one type are added up first, in the block's order --- */
     /* out[row, b] += Σ_e comp[type, b] · weight · x[col]; out n_own × n_base × f */
@@ -266,30 +284,31 @@ struct device_ops {
     void (*relation_pick)(struct device *device, const struct device_relation *how, float *out);
     /* grad_comp[t, b] (+)= Σ_row ⟨Σ_e of type t weight · x[col], y[row, b]⟩, in double over fixed chunks of rows.
      * y n_own × n_base × f · scratch: relation_dot_scratch(n_relation, n_base) bytes; comp is not read */
-    void (*relation_dot)(struct device *device, const struct device_relation *how, const float *y, bool add, void *scratch,
-                         float *grad_comp);
+    void (*relation_dot)(struct device *device, const struct device_relation *how, const float *y, bool add,
+                         void *scratch, float *grad_comp);
     size_t (*relation_dot_scratch)(int64_t n_relation, int64_t n_base);
     /* out[j, i] = x[i, j]: rows of c columns.  x a × b × c · out b × a × c */
     void (*swap_axes)(struct device *device, int64_t a, int64_t b, int64_t c, const float *x, float *out);
 
     /* out[r] = factor · x[rows[r]], with factor 1 bit for bit, whatever the elements of 4 bytes are: pack a payload.
      * rows n_row (device) */
-    void (*rows_gather)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
-                        float *out);
+    void (*rows_gather)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
+                        const float *x, float *out);
     /* out[rows[r]] += factor · x[r]; rows distinct (NULL: all n_row rows in place) */
-    void (*rows_add)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
-                     float *out);
+    void (*rows_add)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
+                     const float *x, float *out);
 
     /* Write rows down, n_row × codec_row_bytes(codec, f) bytes, and read them again: out n_row × f. */
     void (*rows_encode)(struct device *device, const struct device_coding *how, void *out);
-    void (*rows_decode)(struct device *device, enum device_codec codec, int64_t n_row, int64_t f, const void *from, float *out);
+    void (*rows_decode)(struct device *device, enum device_codec codec, int64_t n_row, int64_t f, const void *from,
+                        float *out);
 
     /* --- blocks made of others for one halo pass: `out` is filled in when the call returns, its arrays, which lie in scratch, when
      * COMPUTE comes to it; they hold until scratch is written again. out->n_edge: the most that there can be --- */
     /* The edges whose column is listed in kept (n_kept, ascending; device): its place there is their column in out, which has the
      * block's rows. scratch: block_scratch(n_row, n_col, n_edge, bytes of an edge) */
-    void (*block_sample)(struct device *device, const struct device_block *block, int64_t n_kept, const uint32_t *kept,
-                         void *scratch, struct device_block *out);
+    void (*block_sample)(struct device *device, const struct device_block *block, int64_t n_kept,
+                         const uint32_t *kept, void *scratch, struct device_block *out);
     /* All edges from their other ends: row c of out has the block's rows (where it lists them, those that it lists) with an edge to
      * column c, of n_own rows. scratch: block_scratch(n_col, n_row, n_edge, bytes of an edge) */
     void (*block_transpose)(struct device *device, const struct device_block *block, int64_t n_own, void *scratch,
@@ -301,7 +320,8 @@ struct device_ops {
     void (*loss)(struct device *device, const struct device_scoring *how, struct device_score *score);
     size_t (*score_scratch)(int64_t n);
     /* out n × (f + c) = x | the labels of rows of the split that are not drawn, one column per class, 0 on all other rows */
-    void (*labels_append)(struct device *device, const struct device_labels *how, int64_t f, const float *x, float *out);
+    void (*labels_append)(struct device *device, const struct device_labels *how, int64_t f, const float *x,
+                          float *out);
     /* Rows of the split that are drawn; of rows of labels, the labels in these that are there. */
     void (*draw_count)(struct device *device, const struct device_labels *how, double *count);
     /* to[i] += from[i] */
@@ -314,8 +334,8 @@ struct device_ops {
     void (*clip_factor)(struct device *device, double most, const double *squares, struct device_now *now);
 
     /* --- optimiser: w, grad, m, v n_value each (sgd: m only, and only with momentum) --- */
-    void (*step)(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w, float *m,
-                 float *v);
+    void (*step)(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
+                 float *m, float *v);
 };
 
 /* Memory of a device that is not the host's. */
@@ -349,7 +369,8 @@ static inline enum status device_sync(struct device *device)
 
 extern const struct device_ops device_reference;
 extern const struct device_ops device_cpu;
-extern const struct device_ops device_cuda; /* in trainer-cuda.so; emulated (tests/emulator), in programs of tests, too */
+extern const struct device_ops
+    device_cuda; /* in trainer-cuda.so; emulated (tests/emulator), in programs of tests, too */
 extern const struct device_ops
     device_cuda_module; /* its name and sizes, and `open`: of the rest only what is opened has a table */
 

@@ -27,20 +27,24 @@ struct device_block {
     const uint32_t *rows;
     const int64_t *indptr;
     const uint32_t *cols;
-    const uint16_t *types; /* n_edge: relations, ascending in a row; columns ascend in each run of one. NULL: untyped */
+    const uint16_t
+        *types; /* n_edge: relations, ascending in a row; columns ascend in each run of one. NULL: untyped */
     union {
-        const float *weights; /* n_edge: what sums multiply an edge's row by (maxima and attention do not; with types relation
+        const float
+            *weights; /* n_edge: what sums multiply an edge's row by (maxima and attention do not; with types relation
                                     * sums alone do). NULL: 1 */
-        const uint32_t
-            *edge_rows; /* with edge_table n_edge: each edge's row of it. A block made of another takes 4 bytes an edge
+        const uint32_t *
+            edge_rows; /* with edge_table n_edge: each edge's row of it. A block made of another takes 4 bytes an edge
                                     * over, whichever they are */
     };
-    const float
-        *edge_table; /* features of edges, which attention alone reads (device_attention.n_edge_column): all blocks that are
+    const float *
+        edge_table; /* features of edges, which attention alone reads (device_attention.n_edge_column): all blocks that are
                               * made of a part's have its table. NULL: edges have none */
-    bool bordered;  /* several blocks joined whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
+    bool
+        bordered; /* several blocks joined whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
     void *schedule; /* the device's own: row ranges of even work, hub rows; made by block_open */
-    void *matrix;   /* the device's own, where sums_open was called: the block as a library takes it; made by block_open */
+    void *
+        matrix; /* the device's own, where sums_open was called: the block as a library takes it; made by block_open */
 };
 
 /* Sparse feature rows: n_row × n_col, CSR. `by_column` is the device's own transpose for weight gradients (made by csr_open).
@@ -64,9 +68,11 @@ struct device_csr {
 struct device_now {
     double lr;                         /* of the optimiser's step */
     double correction_1, correction_2; /* 1 − β₁ᵗ and 1 − β₂ᵗ for step t = 1, 2, … */
-    double n_loss_row; /* that the training loss is a mean over: rows, the sum of their weights, or of rows of labels these */
-    double grad_norm, clip; /* of all gradients together, and what the step multiplies them by: clip_factor makes both */
-    uint32_t epoch;         /* of all random draws */
+    double
+        n_loss_row; /* that the training loss is a mean over: rows, the sum of their weights, or of rows of labels these */
+    double grad_norm,
+        clip;       /* of all gradients together, and what the step multiplies them by: clip_factor makes both */
+    uint32_t epoch; /* of all random draws */
 };
 
 /* How payload rows are written down: an element in 32, 16, 8, 4 or 2 bits. */
@@ -170,7 +176,7 @@ struct device_attention {
     float scale;      /* DOT */
     float shift;      /* added to the score of every edge of the block */
     const float *att; /* MLP: n_head × n_column */
-    double p;         /* a coefficient is dropped when random_edge_u32(key, i, j, head) < random_drop_threshold(p), …
+    double p; /* a coefficient is dropped when random_edge_u32(key, i, j, head) < random_drop_threshold(p), …
                                * … else × 1/(1-p), after the softmax; 0: no dropout, key and node ids unused */
     struct random_key key;
     const struct device_now *now; /* as device_activate */
@@ -199,10 +205,11 @@ struct device_attention_target {
 
 /* What forward saves of own rows for backward, besides the output. */
 struct device_attention_state {
-    float *softmax;  /* n_own × n_head × 2, in three stages. While blocks are added: row max m, sum Σ exp(score - m).
+    float *softmax; /* n_own × n_head × 2, in three stages. While blocks are added: row max m, sum Σ exp(score - m).
                              * After finish: log-sum-exp L = m + ln Σ (+inf for a row without edges), 0.
                              * After backward_begin: L, D = ⟨grad_out, out⟩ */
-    float *positive; /* n_own × n_head·n_column, ADD in training without features of edges, else NULL: out's sum over the edges
+    float *
+        positive; /* n_own × n_head·n_column, ADD in training without features of edges, else NULL: out's sum over the edges
                              * with key_j + query_i > 0 alone */
     float *positive_weight; /* n_own × n_head: the softmax's sum over the same edges */
 };
@@ -211,8 +218,9 @@ struct device_attention_state {
 struct device_attention_rows {
     const struct device_attention *how;
     const struct device_block *block;
-    bool begin;     /* rows start empty, … */
-    bool with_self; /* … or with the edge between them and their own row; the block then lists every row (rows NULL) */
+    bool begin; /* rows start empty, … */
+    bool
+        with_self; /* … or with the edge between them and their own row; the block then lists every row (rows NULL) */
     struct device_attention_source source,
         self_source; /* one end: own rows, or the payload's and for own edges own rows again */
     struct device_attention_target target, self_target; /* the other end, likewise */
@@ -257,7 +265,8 @@ struct device_scoring {
     uint8_t split;
     struct device_draw drawn; /* p > 0: over its rows alone */
     const struct device_now *now;
-    float *grad; /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row, 0 as 1.
+    float *
+        grad; /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row, 0 as 1.
                   * NULL: scores only, and now is unused */
     void *scratch; /* score_scratch(n) bytes */
 };

@@ -33,7 +33,8 @@ enum status agnn_model(struct model *model)
     int last = (int)options->layers - 1;
     if (last < 1) {
         return status_fail(STATUS_CONFIG,
-                           "model.layers = %" PRId64 " does not go with model.kind = \"agnn\", which propagates between two "
+                           "model.layers = %" PRId64
+                           " does not go with model.kind = \"agnn\", which propagates between two "
                            "linear layers, expected at least 2",
                            options->layers);
     }

@@ -10,7 +10,8 @@ static int gat_layer(const struct model *model, int layer, int x, int64_t f_out)
 {
     struct program *program = model->program;
     int64_t f_in = program->value[x].width, n_head = attention_heads(model->job, layer);
-    int weight = named_param(program, n_head * f_out, f_in, glorot_bound(n_head * f_out, f_in), "convs.%d.lin.weight", layer);
+    int weight = named_param(program, n_head * f_out, f_in, glorot_bound(n_head * f_out, f_in), "convs.%d.lin.weight",
+                             layer);
     int source = head_param(program, n_head, f_out, "convs.%d.att_src", layer);
     int target = head_param(program, n_head, f_out, "convs.%d.att_dst", layer);
     struct op op = {.aggregate = AGGREGATE_KIND_GAT,
@@ -20,7 +21,8 @@ static int gat_layer(const struct model *model, int layer, int x, int64_t f_out)
                     .a = SLOPE};
     if (program->n_edge_feature > 0) {
         op.aggregate = AGGREGATE_KIND_GAT_EDGES;
-        op.param[0] = edge_param(program, n_head * f_out, glorot_bound(n_head * f_out, program->n_edge_feature), layer);
+        op.param[0] = edge_param(program, n_head * f_out, glorot_bound(n_head * f_out, program->n_edge_feature),
+                                 layer);
         op.param[1] = head_param(program, n_head, f_out, "convs.%d.att_edge", layer);
     }
     int z = program_linear(program, x, weight, -1);

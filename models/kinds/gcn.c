@@ -11,7 +11,8 @@ static int gcn_layer(const struct model *model, int layer, int x, int64_t f_out)
         int z = program_linear(program, x, weight, -1);
         return program_bias(program, program_aggregate(program, z, AGGREGATE_KIND_GCN), bias);
     }
-    return program_linear(program, program_aggregate(program, x, AGGREGATE_KIND_GCN), weight, bias); /* (Â X) Wᵀ + b */
+    return program_linear(program, program_aggregate(program, x, AGGREGATE_KIND_GCN), weight,
+                          bias); /* (Â X) Wᵀ + b */
 }
 
 enum status gcn_model(struct model *model)

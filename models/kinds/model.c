@@ -20,15 +20,18 @@ static enum status check_layers(const struct job *job)
                            job->model.linear_layers, kind);
     }
     if (job->model.linear_layers >= job->model.layers) {
-        return status_fail(STATUS_CONFIG, "model.linear_layers = %" PRId64 " must be less than model.layers = %" PRId64,
+        return status_fail(STATUS_CONFIG,
+                           "model.linear_layers = %" PRId64 " must be less than model.layers = %" PRId64,
                            job->model.linear_layers, job->model.layers);
     }
     if (jumps && !is_stack) {
-        return status_fail(STATUS_CONFIG, "model.jumping_knowledge = \"%s\" does not go with model.kind = \"%s\"", how, kind);
+        return status_fail(STATUS_CONFIG, "model.jumping_knowledge = \"%s\" does not go with model.kind = \"%s\"",
+                           how, kind);
     }
     if (jumps && job->model.linear_layers > 0) {
         return status_fail(STATUS_CONFIG,
-                           "model.linear_layers = %" PRId64 " does not go with model.jumping_knowledge = \"%s\", which ends in "
+                           "model.linear_layers = %" PRId64
+                           " does not go with model.jumping_knowledge = \"%s\", which ends in "
                            "a linear layer of its own",
                            job->model.linear_layers, how);
     }
@@ -47,8 +50,9 @@ static enum status check_data(const struct job *job, const struct program_input 
             kind);
     }
     if (job->model.label_input && input->is_typed) {
-        return status_fail(STATUS_CONFIG, "model.label_input = true does not go with features of several node types, or with "
-                                          "dataset.features = \"one_hot\" or \"learned\"");
+        return status_fail(STATUS_CONFIG,
+                           "model.label_input = true does not go with features of several node types, or with "
+                           "dataset.features = \"one_hot\" or \"learned\"");
     }
     if (input->n_class <= 0) {
         return status_fail(STATUS_DATA, "the data set has no labels; there is nothing to train for");
@@ -75,8 +79,9 @@ static enum status check_kept(const struct model *model)
     if (!model->program->forward_only || name[0] == '\0' || model->program->kept >= 0) {
         return STATUS_OK;
     }
-    return status_fail(STATUS_CONFIG, "output.embeddings = \"%s\": the model has no layer of that name, expected one of %s",
-                       name, model->layers);
+    return status_fail(STATUS_CONFIG,
+                       "output.embeddings = \"%s\": the model has no layer of that name, expected one of %s", name,
+                       model->layers);
 }
 
 enum status program_build(const struct job *job, const struct program_input *input, struct program *out)

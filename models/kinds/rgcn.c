@@ -63,7 +63,9 @@ static int rows_layer(const struct model *model, int x, int64_t f_out)
     int64_t n_node = model->input->n_feature, n_base = model->job->model.bases, n_relation = program->n_relation;
     double bound = glorot_bound(n_node, f_out);
     int weight = program_node_weight(program, "convs.0.weight", n_base > 0 ? n_base : n_relation, f_out, bound);
-    int comp = n_base > 0 ? program_param(program, "convs.0.comp", n_relation, n_base, glorot_bound(n_relation, n_base)) : -1;
+    int comp = n_base > 0
+                   ? program_param(program, "convs.0.comp", n_relation, n_base, glorot_bound(n_relation, n_base))
+                   : -1;
     int root = program_node_weight(program, "convs.0.root", 0, f_out, bound);
     int bias = program_param(program, "convs.0.bias", 0, f_out, 0.0);
     int neighbours = program_relation_rows(program, program_node_rows(program, x, weight, -1), f_out, comp);
@@ -79,12 +81,14 @@ static int rgcn_layer(const struct model *model, int layer, int x, int64_t f_out
     int64_t f_in = program->value[x].width, n_base = model->job->model.bases, n_relation = program->n_relation;
     int64_t n_block = model->job->model.blocks;
     const int64_t full[] = {n_base > 0 ? n_base : n_relation, f_in, f_out};
-    const int64_t blocks[] = {n_relation, n_block, n_block > 0 ? f_in / n_block : 0, n_block > 0 ? f_out / n_block : 0};
+    const int64_t blocks[] = {n_relation, n_block, n_block > 0 ? f_in / n_block : 0,
+                              n_block > 0 ? f_out / n_block : 0};
     double bound = n_block > 0 ? glorot_bound(blocks[2], blocks[3]) : glorot_bound(f_in, f_out);
     char name[PROGRAM_NAME_BYTES];
     snprintf(name, sizeof name, "convs.%d.weight", layer);
     int weight = program_tensor(program, name, n_block > 0 ? 4 : 3, n_block > 0 ? blocks : full, bound);
-    int comp = n_base > 0 ? named_param(program, n_relation, n_base, glorot_bound(n_relation, n_base), "convs.%d.comp", layer)
+    int comp = n_base > 0 ? named_param(program, n_relation, n_base, glorot_bound(n_relation, n_base),
+                                        "convs.%d.comp", layer)
                           : -1;
     int root = named_param(program, f_in, f_out, glorot_bound(f_in, f_out), "convs.%d.root", layer);
     int bias = named_param(program, 0, f_out, 0.0, "convs.%d.bias", layer);
@@ -102,8 +106,9 @@ enum status rgcn_model(struct model *model)
         return status;
     }
     const struct job_model *options = &model->job->model;
-    const struct stack stack = {
-        .conv = rgcn_layer, .n_conv = (int)(options->layers - options->linear_layers), .n_linear = (int)options->linear_layers};
+    const struct stack stack = {.conv = rgcn_layer,
+                                .n_conv = (int)(options->layers - options->linear_layers),
+                                .n_linear = (int)options->linear_layers};
     if (!model->input->is_typed) {
         model_features_dense(model);
     }

@@ -173,7 +173,8 @@ static int batch_norm(struct model *model, int layer, int y)
         param[i] = named_param(program, 0, program->value[y].width, 0.0, "norms.%d.module.%s", layer, names[i]);
         program->param[param[i]].fill = i % 3 == 0 ? 1.0f : 0.0f; /* the weight and the variance */
     }
-    return layer_output(model, "norms", layer, program_batch_norm(program, y, param[0], param[1], param[2], param[3]));
+    return layer_output(model, "norms", layer,
+                        program_batch_norm(program, y, param[0], param[1], param[2], param[3]));
 }
 
 int layer_end(struct model *model, int layer, int x, int y, double dropout)

@@ -22,8 +22,9 @@ static int transformer_layer(const struct model *model, int layer, int x, int64_
     int key = mapped(model, layer, x, n_head * f_out, "lin_key");
     int query = mapped(model, layer, x, n_head * f_out, "lin_query");
     int value = mapped(model, layer, x, n_head * f_out, "lin_value");
-    int edge = program->n_edge_feature > 0 ? edge_param(program, n_head * f_out, linear_bound(program->n_edge_feature), layer)
-                                           : -1;
+    int edge = program->n_edge_feature > 0
+                   ? edge_param(program, n_head * f_out, linear_bound(program->n_edge_feature), layer)
+                   : -1;
     struct op op = {.aggregate = AGGREGATE_KIND_DOT,
                     .in = {value, key, edge >= 0 ? program_head_widen(program, query, edge, n_head) : query},
                     .param = {-1, -1},

@@ -62,7 +62,8 @@ bool aggregate_walks_out(const struct program *program, enum aggregate_kind kind
     const struct halo_pass *backward = aggregate_backward(program, kind);
     bool any = false;
     for (int k = 0; k < OP_N_BACKWARD; k++) {
-        any = any || (backward[k].run != NULL && (backward[k].direction == HALO_DIRECTION_OUT || backward[k].transposed));
+        any = any ||
+              (backward[k].run != NULL && (backward[k].direction == HALO_DIRECTION_OUT || backward[k].transposed));
     }
     return any;
 }
@@ -116,7 +117,8 @@ static enum device_codec role_codec(const struct program *program, const struct 
     return is_row && codec_row_bytes(codec, width) < n_bytes ? codec : DEVICE_CODEC_FP32;
 }
 
-enum device_codec halo_codec(const struct program *program, const struct op *op, enum op_role role, const struct level *level)
+enum device_codec halo_codec(const struct program *program, const struct op *op, enum op_role role,
+                             const struct level *level)
 {
     return role_codec(program, op, role, role_is_gradient(role) ? level->codec_backward : level->codec);
 }
@@ -130,7 +132,8 @@ bool halo_codes(const struct program *program, const struct op *op, enum op_role
     return codes(any);
 }
 
-static int64_t role_bytes(const struct program *program, const struct op *op, enum op_role role, const struct level *level)
+static int64_t role_bytes(const struct program *program, const struct op *op, enum op_role role,
+                          const struct level *level)
 {
     enum device_codec codec = level != NULL ? halo_codec(program, op, role, level) : DEVICE_CODEC_FP32;
     return codec_row_bytes(codec, role_width(program, op, role));
@@ -175,7 +178,8 @@ int64_t halo_ask_bytes(const struct program *program, const struct op *op, const
     return n_bytes;
 }
 
-int64_t halo_row_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy)
+int64_t halo_row_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass,
+                            bool lossy)
 {
     int64_t n_bytes = 0;
     for (int k = 0; k < pass->n_piece; k++) {
@@ -184,7 +188,8 @@ int64_t halo_row_bytes_most(const struct program *program, const struct op *op, 
     return n_bytes;
 }
 
-int64_t halo_ask_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy)
+int64_t halo_ask_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass,
+                            bool lossy)
 {
     int64_t n_bytes = 0;
     for (int k = 0; k < pass->n_ask; k++) {
@@ -211,7 +216,8 @@ void aggregate_return(const struct op_call *call, void (*own)(const struct op_ca
         own(&diagonal);
         return;
     }
-    call->device->ops->rows_add(call->device, call->n_row, call->f, call->rows, call->factor, call->payload[0], call->to);
+    call->device->ops->rows_add(call->device, call->n_row, call->f, call->rows, call->factor, call->payload[0],
+                                call->to);
 }
 
 /* A mean's backward scales what it sums, its forward the sum. */

@@ -37,12 +37,13 @@ static struct device_attention attention_of(const struct program *program, const
                                                                     [AGGREGATE_KIND_GATV2] = DEVICE_SCORE_MLP,
                                                                     [AGGREGATE_KIND_DOT] = DEVICE_SCORE_DOT,
                                                                     [AGGREGATE_KIND_COSINE] = DEVICE_SCORE_COSINE};
-    return (struct device_attention){.score = scores[op->aggregate],
-                                     .n_head = op->n_head,
-                                     .n_column = program->value[op->in[0]].width / op->n_head,
-                                     .n_edge_column = op->aggregate == AGGREGATE_KIND_COSINE ? 0 : program->n_edge_feature,
-                                     .slope = op->a,
-                                     .scale = op->a};
+    return (struct device_attention){
+        .score = scores[op->aggregate],
+        .n_head = op->n_head,
+        .n_column = program->value[op->in[0]].width / op->n_head,
+        .n_edge_column = op->aggregate == AGGREGATE_KIND_COSINE ? 0 : program->n_edge_feature,
+        .slope = op->a,
+        .scale = op->a};
 }
 
 /* What is made of the parameters of edges, and its gradient: v (GAT), or Wᵀ and dW (GATv2). Behind them what products and kernels take. */
@@ -69,7 +70,8 @@ static struct edge_workspace edge_workspace_of(const struct op_call *call, const
 static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     struct device_attention how = attention_of(program, op);
-    size_t kernels = ops->attention_scratch(n, &how), product = ops->linear_scratch(1, how.n_edge_column, how.n_column);
+    size_t kernels = ops->attention_scratch(n, &how),
+           product = ops->linear_scratch(1, how.n_edge_column, how.n_column);
     size_t arrays = (size_t)((edge_floats(&how) + 1) / 2 * 2 * 3) * sizeof(float);
     return arrays == 0 ? kernels : arrays + (kernels > product ? kernels : product);
 }
@@ -102,8 +104,8 @@ static void edge_backward(const struct op_call *call, const struct device_attent
     int64_t n_column = how->n_column, n_more = how->n_edge_column, n = edge_floats(how);
     if (how->score == DEVICE_SCORE_MLP) {
         ops->swap_axes(call->device, n_more, how->n_head * n_column, 1, at.grad_edge, at.turned);
-        ops->axpby(call->device, n, 1.0F, at.turned, call->first ? 0.0F : 1.0F, call->first ? NULL : call->grad_param[1],
-                   call->grad_param[1]);
+        ops->axpby(call->device, n, 1.0F, at.turned, call->first ? 0.0F : 1.0F,
+                   call->first ? NULL : call->grad_param[1], call->grad_param[1]);
         return;
     }
     for (int64_t h = 0; h < how->n_head; h++) {
@@ -132,7 +134,8 @@ static struct device_attention_state state(const struct op_call *call)
 {
     return (struct device_attention_state){.softmax = call->saved[SAVED_SOFTMAX],
                                            .positive = call->training ? call->saved[SAVED_POSITIVE] : NULL,
-                                           .positive_weight = call->training ? call->saved[SAVED_POSITIVE_WEIGHT] : NULL};
+                                           .positive_weight = call->training ? call->saved[SAVED_POSITIVE_WEIGHT]
+                                                                             : NULL};
 }
 
 static struct device_attention_source source(const float *const rows[HALO_N_PIECE])
@@ -192,9 +195,9 @@ static void backward_query(const struct op_call *call)
     rows.self_source = source(call->own);
     rows.target = (struct device_attention_target){
         .query = call->in[2], .softmax = call->saved[SAVED_SOFTMAX], .grad_out = call->grad_out};
-    call->device->ops->attention_backward_query(call->device, &rows, edges ? at.rest : call->workspace, call->grad_in[2],
-                                                how.score == DEVICE_SCORE_MLP ? call->grad_param[0] : NULL,
-                                                edges ? at.grad_edge : NULL);
+    call->device->ops->attention_backward_query(
+        call->device, &rows, edges ? at.rest : call->workspace, call->grad_in[2],
+        how.score == DEVICE_SCORE_MLP ? call->grad_param[0] : NULL, edges ? at.grad_edge : NULL);
     if (edges) {
         edge_backward(call, &how);
     }
@@ -250,51 +253,51 @@ static void backward_pack(const struct op_call *call)
 }
 
 /* Forward: the sources' rows travel. */
-#define FORWARD                                                                                                                \
-    .saved_width = saved_width, .workspace = workspace,                                                                        \
-    .forward = {.direction = HALO_DIRECTION_IN,                                                                                \
-                .n_piece = 2,                                                                                                  \
-                .piece = {OP_ROLE_IN_0, OP_ROLE_IN_1},                                                                         \
-                .access = {.reads = OP_ROLES(IN_2) | OP_ROLES_PARAM, .writes = OP_ROLES(OUT) | OP_ROLES_SAVED},                \
-                .run = forward},                                                                                               \
+#define FORWARD                                                                                                      \
+    .saved_width = saved_width, .workspace = workspace,                                                              \
+    .forward = {.direction = HALO_DIRECTION_IN,                                                                      \
+                .n_piece = 2,                                                                                        \
+                .piece = {OP_ROLE_IN_0, OP_ROLE_IN_1},                                                               \
+                .access = {.reads = OP_ROLES(IN_2) | OP_ROLES_PARAM, .writes = OP_ROLES(OUT) | OP_ROLES_SAVED},      \
+                .run = forward},                                                                                     \
     .backward_begin = backward_begin, .attends = true, .sampled = AGGREGATE_SAMPLED_SHIFTED
 
 /* Backward, to the sources: the destinations' rows travel. The sources make the coefficients again from their own. */
-#define SOURCE_PASS                                                                                                            \
-    {                                                                                                                          \
-        .direction = HALO_DIRECTION_OUT, .n_piece = 3, .piece = {OP_ROLE_GRAD_OUT, OP_ROLE_IN_2, OP_ROLE_SAVED_0},             \
-        .access = {.reads = OP_ROLES(IN_0) | OP_ROLES(IN_1) | OP_ROLES_PARAM,                                                  \
-                   .writes = OP_ROLES(GRAD_IN_0) | OP_ROLES(GRAD_IN_1)},                                                       \
-        .run = backward_source                                                                                                 \
+#define SOURCE_PASS                                                                                                  \
+    {                                                                                                                \
+        .direction = HALO_DIRECTION_OUT, .n_piece = 3, .piece = {OP_ROLE_GRAD_OUT, OP_ROLE_IN_2, OP_ROLE_SAVED_0},   \
+        .access = {.reads = OP_ROLES(IN_0) | OP_ROLES(IN_1) | OP_ROLES_PARAM,                                        \
+                   .writes = OP_ROLES(GRAD_IN_0) | OP_ROLES(GRAD_IN_1)},                                             \
+        .run = backward_source                                                                                       \
     }
 
 /* Backward of sampled rows, which are asked for a second time where they were used. */
 #define RETURN_READS (OP_ROLES(GRAD_OUT) | OP_ROLES(IN_2) | OP_ROLES(SAVED_0) | OP_ROLES_PARAM)
-#define RETURN_PASS                                                                                                            \
-    {                                                                                                                          \
-        .direction = HALO_DIRECTION_RETURN, .n_piece = 2, .piece = {OP_ROLE_GRAD_IN_0, OP_ROLE_GRAD_IN_1},                     \
-        .access = {.reads = RETURN_READS | OP_ROLES(IN_0) | OP_ROLES(IN_1),                                                    \
-                   .writes = OP_ROLES(GRAD_IN_0) | OP_ROLES(GRAD_IN_1)},                                                       \
-        .run = backward_return, .pack = backward_pack, .pack_reads = RETURN_READS | OP_ROLES(NODE), .transposed = true,        \
-        .n_ask = 2, .ask = {                                                                                                   \
-            OP_ROLE_IN_0,                                                                                                      \
-            OP_ROLE_IN_1                                                                                                       \
-        }                                                                                                                      \
+#define RETURN_PASS                                                                                                  \
+    {                                                                                                                \
+        .direction = HALO_DIRECTION_RETURN, .n_piece = 2, .piece = {OP_ROLE_GRAD_IN_0, OP_ROLE_GRAD_IN_1},           \
+        .access = {.reads = RETURN_READS | OP_ROLES(IN_0) | OP_ROLES(IN_1),                                          \
+                   .writes = OP_ROLES(GRAD_IN_0) | OP_ROLES(GRAD_IN_1)},                                             \
+        .run = backward_return, .pack = backward_pack, .pack_reads = RETURN_READS | OP_ROLES(NODE),                  \
+        .transposed = true, .n_ask = 2, .ask = {                                                                     \
+            OP_ROLE_IN_0,                                                                                            \
+            OP_ROLE_IN_1                                                                                             \
+        }                                                                                                            \
     }
 
 /* Backward, to the queries: the sources' rows travel a second time, which takes fewer bytes than keeping a halo. */
-#define QUERY_PASS                                                                                                             \
-    {                                                                                                                          \
-        .direction = HALO_DIRECTION_IN, .n_piece = 2, .piece = {OP_ROLE_IN_0, OP_ROLE_IN_1},                                   \
-        .access = {.reads = OP_ROLES(IN_2) | OP_ROLES(SAVED_0) | OP_ROLES(GRAD_OUT) | OP_ROLES_PARAM,                          \
-                   .writes = OP_ROLES(GRAD_IN_2) | OP_ROLES_GRAD_PARAM},                                                       \
-        .run = backward_query                                                                                                  \
+#define QUERY_PASS                                                                                                   \
+    {                                                                                                                \
+        .direction = HALO_DIRECTION_IN, .n_piece = 2, .piece = {OP_ROLE_IN_0, OP_ROLE_IN_1},                         \
+        .access = {.reads = OP_ROLES(IN_2) | OP_ROLES(SAVED_0) | OP_ROLES(GRAD_OUT) | OP_ROLES_PARAM,                \
+                   .writes = OP_ROLES(GRAD_IN_2) | OP_ROLES_GRAD_PARAM},                                             \
+        .run = backward_query                                                                                        \
     }
 
 /* D_i is written beside L_i. */
-#define BEGIN_ACCESS                                                                                                           \
-    {                                                                                                                          \
-        .reads = OP_ROLES(OUT) | OP_ROLES(GRAD_OUT) | OP_ROLES(SAVED_0), .writes = OP_ROLES(SAVED_0)                           \
+#define BEGIN_ACCESS                                                                                                 \
+    {                                                                                                                \
+        .reads = OP_ROLES(OUT) | OP_ROLES(GRAD_OUT) | OP_ROLES(SAVED_0), .writes = OP_ROLES(SAVED_0)                 \
     }
 
 const struct aggregate_def aggregate_gat = {

@@ -37,13 +37,15 @@ static void propagate_return(const struct op_call *call)
 /* Of payload rows: dx_j = r_j Σ_i a_ij r_i dy_i over own rows i */
 static void propagate_pack(const struct op_call *call)
 {
-    const struct device_aggregate how = {.col_scale = call->scale, .row_scale = call->col_scale, .begin = true, .finish = true};
+    const struct device_aggregate how = {
+        .col_scale = call->scale, .row_scale = call->col_scale, .begin = true, .finish = true};
     call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->grad_out, call->packed);
 }
 
-const struct aggregate_def aggregate_gcn = {.name = "gcn",
-                                            .title = "GCN propagation",
-                                            .is_linear = true,
-                                            .scales_sources = true,
-                                            .scale = scale,
-                                            AGGREGATE_LINEAR_PASSES(propagate, propagate, propagate_return, propagate_pack)};
+const struct aggregate_def aggregate_gcn = {
+    .name = "gcn",
+    .title = "GCN propagation",
+    .is_linear = true,
+    .scales_sources = true,
+    .scale = scale,
+    AGGREGATE_LINEAR_PASSES(propagate, propagate, propagate_return, propagate_pack)};

@@ -16,8 +16,9 @@ static uint32_t *places(const struct op_call *call)
 static void forward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
-    ops->aggregate_max(call->device, call->block, call->arg_base, call->first, call->first && call->self ? call->own[0] : NULL,
-                       call->f, call->payload[0], call->out, places(call));
+    ops->aggregate_max(call->device, call->block, call->arg_base, call->first,
+                       call->first && call->self ? call->own[0] : NULL, call->f, call->payload[0], call->out,
+                       places(call));
     if (call->last) {
         ops->aggregate_max_finish(call->device, call->n, call->f, places(call), call->out);
     }
@@ -26,8 +27,8 @@ static void forward(const struct op_call *call)
 /* For the owner of the block's sources: Σ_i dy_i where y_i came from that row */
 static void backward_pack(const struct op_call *call)
 {
-    call->device->ops->aggregate_max_backward(call->device, call->block, call->arg_base, call->f, places(call), call->grad_out,
-                                              call->packed);
+    call->device->ops->aggregate_max_backward(call->device, call->block, call->arg_base, call->f, places(call),
+                                              call->grad_out, call->packed);
 }
 
 /* dx_j = Σ over the parts that read row j of what they packed */

@@ -48,9 +48,10 @@ static void backward_pack(const struct op_call *call)
     call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->grad_out, call->packed);
 }
 
-const struct aggregate_def aggregate_mean = {.name = "mean",
-                                             .title = "mean of neighbours",
-                                             .is_linear = true,
-                                             .scale = scale,
-                                             .scale_counts = true,
-                                             AGGREGATE_LINEAR_PASSES(forward, backward, backward_return, backward_pack)};
+const struct aggregate_def aggregate_mean = {
+    .name = "mean",
+    .title = "mean of neighbours",
+    .is_linear = true,
+    .scale = scale,
+    .scale_counts = true,
+    AGGREGATE_LINEAR_PASSES(forward, backward, backward_return, backward_pack)};

@@ -139,8 +139,9 @@ static void forward(const struct op_call *call)
     const float *weights = weights_of(call, &s, &at);
     float *rows = s.n_block > 1 ? at.rows : call->to;
     for (int64_t k = 0; k < s.n_block; k++) {
-        ops->linear_backward_input(call->device, call->n, s.out, s.n_base * s.in, at.sums + k * call->n * s.n_base * s.in,
-                                   weights + k * s.n_base * s.in * s.out, false, rows + k * call->n * s.out);
+        ops->linear_backward_input(call->device, call->n, s.out, s.n_base * s.in,
+                                   at.sums + k * call->n * s.n_base * s.in, weights + k * s.n_base * s.in * s.out,
+                                   false, rows + k * call->n * s.out);
     }
     if (s.n_block > 1) {
         ops->swap_axes(call->device, s.n_block, call->n, s.out, rows, call->to);
@@ -155,8 +156,9 @@ static void input_backward(const struct op_call *call, const struct shape *s, co
     float *rows = s->n_block > 1 ? at->rows : call->to;
     for (int64_t k = 0; k < s->n_block; k++) {
         ops->swap_axes(call->device, s->n_base, s->in, s->out, weights + k * s->n_base * s->in * s->out, at->turned);
-        ops->linear_forward(call->device, call->n, s->n_base * s->out, s->in, at->sums + k * call->n * s->n_base * s->out,
-                            at->turned, NULL, false, rows + k * call->n * s->in);
+        ops->linear_forward(call->device, call->n, s->n_base * s->out, s->in,
+                            at->sums + k * call->n * s->n_base * s->out, at->turned, NULL, false,
+                            rows + k * call->n * s->in);
     }
     if (s->n_block > 1) {
         ops->swap_axes(call->device, s->n_block, call->n, s->in, rows, call->to);
@@ -175,8 +177,8 @@ static void weight_backward(const struct op_call *call, const struct shape *s, c
     }
     for (int64_t k = 0; k < s->n_block; k++) {
         ops->linear_backward_weight(call->device, call->n, s->n_base * s->out, s->in,
-                                    at->sums + k * call->n * s->n_base * s->out, rows + k * call->n * s->in, at->rest, false,
-                                    at->product);
+                                    at->sums + k * call->n * s->n_base * s->out, rows + k * call->n * s->in, at->rest,
+                                    false, at->product);
         ops->swap_axes(call->device, s->in, s->n_base, s->out, at->product, grad + k * s->n_base * s->in * s->out);
     }
     if (s->n_block > 1) {
@@ -190,7 +192,8 @@ static void shares_backward(const struct op_call *call, const struct shape *s, c
     const struct device_ops *ops = call->device->ops;
     if (call->first) {
         ops->swap_axes(call->device, s->n_base, s->in, s->out, call->param[0], at->turned);
-        ops->linear_backward_input(call->device, call->n, s->n_base * s->out, s->in, call->in[0], at->turned, false, at->own);
+        ops->linear_backward_input(call->device, call->n, s->n_base * s->out, s->in, call->in[0], at->turned, false,
+                                   at->own);
     }
     const struct device_relation how = {.block = call->block,
                                         .n_relation = s->n_relation,
@@ -245,8 +248,8 @@ static void sampled_shares_backward(const struct op_call *call, const struct sha
 {
     const struct device_ops *ops = call->device->ops;
     if (call->first) {
-        ops->linear_forward(call->device, call->n, s->out, s->n_base * s->in, call->grad_out, call->param[0], NULL, false,
-                            at->own);
+        ops->linear_forward(call->device, call->n, s->out, s->n_base * s->in, call->grad_out, call->param[0], NULL,
+                            false, at->own);
     }
     const struct device_relation how = {.block = call->block,
                                         .n_relation = s->n_relation,
@@ -289,7 +292,8 @@ static void backward_return(const struct op_call *call)
     if (call->first) {
         rows_backward(call, call->n, call->to);
     } else {
-        call->device->ops->rows_add(call->device, call->n_row, call->f, call->rows, call->factor, call->payload[0], call->to);
+        call->device->ops->rows_add(call->device, call->n_row, call->f, call->rows, call->factor, call->payload[0],
+                                    call->to);
     }
 }
 

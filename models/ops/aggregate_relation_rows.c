@@ -19,7 +19,8 @@ static struct shape shape_of(const struct program *program, const struct op *op)
                           .f = program->value[op->out].width};
 }
 
-static size_t workspace_mixed(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
+static size_t workspace_mixed(const struct program *program, const struct op *op, const struct device_ops *ops,
+                              int64_t n)
 {
     struct shape s = shape_of(program, op);
     size_t dot = ops->relation_dot_scratch(s.n_relation, s.n_base), one = ops->relation_dot_scratch(s.n_relation, 1);
@@ -73,10 +74,15 @@ static void backward(const struct op_call *call)
 static void backward_mixed(const struct op_call *call)
 {
     struct shape s = shape_of(call->program, call->op);
-    const struct device_relation how = {
-        .block = call->block, .n_relation = s.n_relation, .n_base = s.n_base, .f = s.f, .stride = s.f, .x = call->payload[0]};
+    const struct device_relation how = {.block = call->block,
+                                        .n_relation = s.n_relation,
+                                        .n_base = s.n_base,
+                                        .f = s.f,
+                                        .stride = s.f,
+                                        .x = call->payload[0]};
     backward(call);
-    call->device->ops->relation_dot(call->device, &how, call->in[0], !call->first, call->workspace, call->grad_param[0]);
+    call->device->ops->relation_dot(call->device, &how, call->in[0], !call->first, call->workspace,
+                                    call->grad_param[0]);
 }
 
 /* --- of sampled rows: gradients return; of bases, rows travel a second time --- */
@@ -108,7 +114,8 @@ static void sampled_mixed(const struct op_call *call)
     }
     if (call->last) {
         ops->swap_axes(call->device, s.n_base, s.n_relation, 1, grad, call->workspace);
-        ops->move(call->device, DEVICE_LANE_COMPUTE, grad, call->workspace, (size_t)(s.n_base * s.n_relation) * sizeof *grad);
+        ops->move(call->device, DEVICE_LANE_COMPUTE, grad, call->workspace,
+                  (size_t)(s.n_base * s.n_relation) * sizeof *grad);
     }
 }
 

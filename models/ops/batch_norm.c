@@ -57,8 +57,8 @@ static void forward_total(const struct op_call *call)
 /* x̂ = (x − mean) / √(var + ε) · y = w x̂ + b.  Ioffe & Szegedy 2015, algorithm 1 */
 static void forward(const struct op_call *call)
 {
-    call->device->ops->batch_norm_forward(call->device, call->n, width(call->program, call->op), call->in[0], call->statistics,
-                                          call->param[0], call->param[1], call->out);
+    call->device->ops->batch_norm_forward(call->device, call->n, width(call->program, call->op), call->in[0],
+                                          call->statistics, call->param[0], call->param[1], call->out);
 }
 
 static struct device_norm_backward norm_backward(const struct op_call *call)

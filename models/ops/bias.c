@@ -9,8 +9,8 @@ static size_t workspace(const struct program *program, const struct op *op, cons
 /* y = x + b */
 static void forward(const struct op_call *call)
 {
-    call->device->ops->bias_add(call->device, call->n, call->program->value[call->op->out].width, call->in[0], call->param[0],
-                                call->out);
+    call->device->ops->bias_add(call->device, call->n, call->program->value[call->op->out].width, call->in[0],
+                                call->param[0], call->out);
 }
 
 /* db = Σ dy · dx = dy */
@@ -19,7 +19,8 @@ static void backward(const struct op_call *call)
     const struct device_ops *ops = call->device->ops;
     int64_t f = call->program->value[call->op->out].width;
     if (call->grad_param[0] != NULL) {
-        ops->column_sum(call->device, call->n, f, call->grad_out, call->workspace, call->add_param, call->grad_param[0]);
+        ops->column_sum(call->device, call->n, f, call->grad_out, call->workspace, call->add_param,
+                        call->grad_param[0]);
     }
     if (call->grad_in[0] != NULL && call->grad_in[0] != call->grad_out) {
         ops->axpby(call->device, call->n * f, 1.0f, call->grad_out, call->add[0] ? 1.0f : 0.0f,
@@ -27,5 +28,9 @@ static void backward(const struct op_call *call)
     }
 }
 
-const struct op_def op_bias = {
-    .name = "bias", .title = "bias", .in_place = true, .workspace = workspace, .forward = forward, .backward = backward};
+const struct op_def op_bias = {.name = "bias",
+                               .title = "bias",
+                               .in_place = true,
+                               .workspace = workspace,
+                               .forward = forward,
+                               .backward = backward};

@@ -25,12 +25,12 @@ static void backward(const struct op_call *call)
     const struct device_ops *ops = call->device->ops;
     int64_t n_head = call->op->n_head, n_column = width(call->program, call->op) / n_head;
     if (call->grad_param[0] != NULL) {
-        ops->head_dot_backward_weight(call->device, call->n, n_head, n_column, call->in[0], call->grad_out, call->workspace,
-                                      call->add_param, call->grad_param[0]);
+        ops->head_dot_backward_weight(call->device, call->n, n_head, n_column, call->in[0], call->grad_out,
+                                      call->workspace, call->add_param, call->grad_param[0]);
     }
     if (call->grad_in[0] != NULL) {
-        ops->head_dot_backward_input(call->device, call->n, n_head, n_column, call->param[0], call->grad_out, call->add[0],
-                                     call->grad_in[0]);
+        ops->head_dot_backward_input(call->device, call->n, n_head, n_column, call->param[0], call->grad_out,
+                                     call->add[0], call->grad_in[0]);
     }
 }
 

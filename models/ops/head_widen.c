@@ -37,15 +37,15 @@ static struct workspace workspace_of(const struct op_call *call, const struct sh
 /* Head h of narrow rows into the workspace, and of wide ones what is behind it. */
 static void narrow_take(const struct op_call *call, const struct shape *s, int64_t h, const float *rows, float *to)
 {
-    call->device->ops->columns_copy(call->device, call->n, s->n_column, rows + h * s->n_column, s->n_head * s->n_column, to,
-                                    s->n_column, false);
+    call->device->ops->columns_copy(call->device, call->n, s->n_column, rows + h * s->n_column,
+                                    s->n_head * s->n_column, to, s->n_column, false);
 }
 
 static void more_take(const struct op_call *call, const struct shape *s, int64_t h, const float *rows, float *to)
 {
     int64_t wide = s->n_column + s->n_more;
-    call->device->ops->columns_copy(call->device, call->n, s->n_more, rows + h * wide + s->n_column, s->n_head * wide, to,
-                                    s->n_more, false);
+    call->device->ops->columns_copy(call->device, call->n, s->n_more, rows + h * wide + s->n_column, s->n_head * wide,
+                                    to, s->n_more, false);
 }
 
 /* to (+)= x | wᵀ x of each head */
@@ -59,8 +59,10 @@ static void widen(const struct op_call *call, const float *x, bool add, float *t
         narrow_take(call, &s, h, x, at.narrow);
         ops->linear_backward_input(call->device, call->n, s.n_more, s.n_column, at.narrow,
                                    call->param[0] + h * s.n_column * s.n_more, false, at.more);
-        ops->columns_copy(call->device, call->n, s.n_column, x + h * s.n_column, width, to + h * wide, width_wide, add);
-        ops->columns_copy(call->device, call->n, s.n_more, at.more, s.n_more, to + h * wide + s.n_column, width_wide, add);
+        ops->columns_copy(call->device, call->n, s.n_column, x + h * s.n_column, width, to + h * wide, width_wide,
+                          add);
+        ops->columns_copy(call->device, call->n, s.n_more, at.more, s.n_more, to + h * wide + s.n_column, width_wide,
+                          add);
     }
 }
 
@@ -73,9 +75,10 @@ static void narrow(const struct op_call *call, const float *x, bool add, float *
     int64_t wide = s.n_column + s.n_more, width = s.n_head * s.n_column, width_wide = s.n_head * wide;
     for (int64_t h = 0; h < s.n_head; h++) {
         more_take(call, &s, h, x, at.more);
-        ops->linear_forward(call->device, call->n, s.n_more, s.n_column, at.more, call->param[0] + h * s.n_column * s.n_more,
-                            NULL, false, at.narrow);
-        ops->columns_copy(call->device, call->n, s.n_column, x + h * wide, width_wide, to + h * s.n_column, width, add);
+        ops->linear_forward(call->device, call->n, s.n_more, s.n_column, at.more,
+                            call->param[0] + h * s.n_column * s.n_more, NULL, false, at.narrow);
+        ops->columns_copy(call->device, call->n, s.n_column, x + h * wide, width_wide, to + h * s.n_column, width,
+                          add);
         ops->columns_copy(call->device, call->n, s.n_column, at.narrow, s.n_column, to + h * s.n_column, width, true);
     }
 }
@@ -88,8 +91,9 @@ static void weight_backward(const struct op_call *call, const float *rows, const
     for (int64_t h = 0; h < s.n_head; h++) {
         narrow_take(call, &s, h, rows, at.narrow);
         more_take(call, &s, h, wide_rows, at.more);
-        call->device->ops->linear_backward_weight(call->device, call->n, s.n_more, s.n_column, at.more, at.narrow, at.rest,
-                                                  call->add_param, call->grad_param[0] + h * s.n_column * s.n_more);
+        call->device->ops->linear_backward_weight(call->device, call->n, s.n_more, s.n_column, at.more, at.narrow,
+                                                  at.rest, call->add_param,
+                                                  call->grad_param[0] + h * s.n_column * s.n_more);
     }
 }
 

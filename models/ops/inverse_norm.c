@@ -4,7 +4,8 @@
 /* y = 1 / max(‖x‖, 1e-12) */
 static void forward(const struct op_call *call)
 {
-    call->device->ops->inverse_norm(call->device, call->n, call->program->value[call->op->in[0]].width, call->in[0], call->out);
+    call->device->ops->inverse_norm(call->device, call->n, call->program->value[call->op->in[0]].width, call->in[0],
+                                    call->out);
 }
 
 /* dx = -dy y³ x */
@@ -12,7 +13,8 @@ static void backward(const struct op_call *call)
 {
     if (call->grad_in[0] != NULL) {
         call->device->ops->inverse_norm_backward(call->device, call->n, call->program->value[call->op->in[0]].width,
-                                                 call->in[0], call->out, call->grad_out, call->add[0], call->grad_in[0]);
+                                                 call->in[0], call->out, call->grad_out, call->add[0],
+                                                 call->grad_in[0]);
     }
 }
 

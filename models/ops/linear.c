@@ -21,7 +21,8 @@ static int64_t width_out(const struct program *program, const struct op *op)
 static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     int64_t f_in = width_in(program, op), f_out = width_out(program, op);
-    size_t weight = is_sparse(program, op) ? ops->csr_linear_scratch(f_in, f_out) : ops->linear_scratch(n, f_in, f_out);
+    size_t weight = is_sparse(program, op) ? ops->csr_linear_scratch(f_in, f_out)
+                                           : ops->linear_scratch(n, f_in, f_out);
     size_t bias = op->param[1] >= 0 ? ops->column_sum_scratch(n, f_out) : 0;
     return weight > bias ? weight : bias;
 }
@@ -31,8 +32,8 @@ static void sparse_forward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t f_out = width_out(call->program, call->op);
-    ops->csr_linear_forward(call->device, call->csr, call->in[0], f_out, call->param[0], call->param[1], call->workspace,
-                            call->out);
+    ops->csr_linear_forward(call->device, call->csr, call->in[0], f_out, call->param[0], call->param[1],
+                            call->workspace, call->out);
     if (call->embeddings != NULL) {
         ops->csr_embed_forward(call->device, call->csr, call->in[0], f_out, call->embeddings, call->out);
     }
@@ -46,7 +47,8 @@ static void forward(const struct op_call *call)
     if (is_sparse(call->program, call->op)) {
         sparse_forward(call);
     } else if (!call->op->by_column) {
-        ops->linear_forward(call->device, call->n, f_in, f_out, call->in[0], call->param[0], call->param[1], false, call->out);
+        ops->linear_forward(call->device, call->n, f_in, f_out, call->in[0], call->param[0], call->param[1], false,
+                            call->out);
     } else {
         ops->linear_backward_input(call->device, call->n, f_out, f_in, call->in[0], call->param[0], false, call->out);
         if (call->param[1] != NULL) {
@@ -98,7 +100,8 @@ static void backward(const struct op_call *call)
         ops->csr_embed_backward(call->device, call->csr, call->in[0], f_out, call->grad_out, call->grad_embeddings);
     }
     if (call->grad_param[1] != NULL) {
-        ops->column_sum(call->device, call->n, f_out, call->grad_out, call->workspace, call->add_param, call->grad_param[1]);
+        ops->column_sum(call->device, call->n, f_out, call->grad_out, call->workspace, call->add_param,
+                        call->grad_param[1]);
     }
     if (call->grad_in[0] != NULL) {
         input_backward(call);

@@ -18,5 +18,8 @@ static void backward(const struct op_call *call)
                                     call->grad_in[0], call->add[1], call->grad_in[1]);
 }
 
-const struct op_def op_max = {
-    .name = "max", .title = "max", .backward_reads = OP_ROLES(IN_0) | OP_ROLES(OUT), .forward = forward, .backward = backward};
+const struct op_def op_max = {.name = "max",
+                              .title = "max",
+                              .backward_reads = OP_ROLES(IN_0) | OP_ROLES(OUT),
+                              .forward = forward,
+                              .backward = backward};

@@ -37,53 +37,54 @@ extern const struct aggregate_def aggregate_relation_rows_mixed;
 void aggregate_return(const struct op_call *call, void (*own)(const struct op_call *call));
 
 /* Rows one way, gradients of the output the other way, over the transposed blocks; of sampled rows, their gradients. */
-#define AGGREGATE_LINEAR_PASSES(on_way_in, on_way_out, on_return, made_to_return)                                              \
-    .forward = {.direction = HALO_DIRECTION_IN,                                                                                \
-                .n_piece = 1,                                                                                                  \
-                .piece = {OP_ROLE_IN_0},                                                                                       \
-                .access = {.writes = OP_ROLES(OUT)},                                                                           \
-                .run = (on_way_in)},                                                                                           \
-    .backward = {{.direction = HALO_DIRECTION_OUT,                                                                             \
-                  .n_piece = 1,                                                                                                \
-                  .piece = {OP_ROLE_GRAD_OUT},                                                                                 \
-                  .access = {.writes = OP_ROLES(GRAD_IN_0)},                                                                   \
-                  .run = (on_way_out)}},                                                                                       \
-    .sampled = AGGREGATE_SAMPLED_WEIGHED,                                                                                      \
-    .sampled_backward = {{.direction = HALO_DIRECTION_RETURN,                                                                  \
-                          .n_piece = 1,                                                                                        \
-                          .piece = {OP_ROLE_GRAD_IN_0},                                                                        \
-                          .access = {.reads = OP_ROLES(GRAD_OUT), .writes = OP_ROLES(GRAD_IN_0)},                              \
-                          .run = (on_return),                                                                                  \
-                          .pack = (made_to_return),                                                                            \
-                          .pack_reads = OP_ROLES(GRAD_OUT),                                                                    \
+#define AGGREGATE_LINEAR_PASSES(on_way_in, on_way_out, on_return, made_to_return)                                    \
+    .forward = {.direction = HALO_DIRECTION_IN,                                                                      \
+                .n_piece = 1,                                                                                        \
+                .piece = {OP_ROLE_IN_0},                                                                             \
+                .access = {.writes = OP_ROLES(OUT)},                                                                 \
+                .run = (on_way_in)},                                                                                 \
+    .backward = {{.direction = HALO_DIRECTION_OUT,                                                                   \
+                  .n_piece = 1,                                                                                      \
+                  .piece = {OP_ROLE_GRAD_OUT},                                                                       \
+                  .access = {.writes = OP_ROLES(GRAD_IN_0)},                                                         \
+                  .run = (on_way_out)}},                                                                             \
+    .sampled = AGGREGATE_SAMPLED_WEIGHED,                                                                            \
+    .sampled_backward = {{.direction = HALO_DIRECTION_RETURN,                                                        \
+                          .n_piece = 1,                                                                              \
+                          .piece = {OP_ROLE_GRAD_IN_0},                                                              \
+                          .access = {.reads = OP_ROLES(GRAD_OUT), .writes = OP_ROLES(GRAD_IN_0)},                    \
+                          .run = (on_return),                                                                        \
+                          .pack = (made_to_return),                                                                  \
+                          .pack_reads = OP_ROLES(GRAD_OUT),                                                          \
                           .transposed = true}}
 
 /* The same of one with a parameter, whose gradient is made of in where the gradient of out comes, or of sampled rows that travel a second time;
  * sampled_reads: roles that this reads besides. */
-#define AGGREGATE_PARAM_PASSES(on_way_in, on_way_out, on_sampled, sampled_reads, on_return, made_to_return)                    \
-    .forward = {.direction = HALO_DIRECTION_IN,                                                                                \
-                .n_piece = 1,                                                                                                  \
-                .piece = {OP_ROLE_IN_0},                                                                                       \
-                .access = {.reads = OP_ROLES_PARAM, .writes = OP_ROLES(OUT)},                                                  \
-                .run = (on_way_in)},                                                                                           \
-    .backward = {{.direction = HALO_DIRECTION_OUT,                                                                             \
-                  .n_piece = 1,                                                                                                \
-                  .piece = {OP_ROLE_GRAD_OUT},                                                                                 \
-                  .access = {.reads = OP_ROLES(IN_0) | OP_ROLES_PARAM, .writes = OP_ROLES(GRAD_IN_0) | OP_ROLES_GRAD_PARAM},   \
-                  .run = (on_way_out)}},                                                                                       \
-    .sampled = AGGREGATE_SAMPLED_WEIGHED,                                                                                      \
-    .sampled_backward = {{.direction = HALO_DIRECTION_IN,                                                                      \
-                          .n_piece = 1,                                                                                        \
-                          .piece = {OP_ROLE_IN_0},                                                                             \
-                          .access = {.reads = OP_ROLES(GRAD_OUT) | (sampled_reads), .writes = OP_ROLES_GRAD_PARAM},            \
-                          .run = (on_sampled)},                                                                                \
-                         {.direction = HALO_DIRECTION_RETURN,                                                                  \
-                          .n_piece = 1,                                                                                        \
-                          .piece = {OP_ROLE_GRAD_IN_0},                                                                        \
-                          .access = {.reads = OP_ROLES(GRAD_OUT) | OP_ROLES_PARAM, .writes = OP_ROLES(GRAD_IN_0)},             \
-                          .run = (on_return),                                                                                  \
-                          .pack = (made_to_return),                                                                            \
-                          .pack_reads = OP_ROLES(GRAD_OUT) | OP_ROLES_PARAM,                                                   \
+#define AGGREGATE_PARAM_PASSES(on_way_in, on_way_out, on_sampled, sampled_reads, on_return, made_to_return)          \
+    .forward = {.direction = HALO_DIRECTION_IN,                                                                      \
+                .n_piece = 1,                                                                                        \
+                .piece = {OP_ROLE_IN_0},                                                                             \
+                .access = {.reads = OP_ROLES_PARAM, .writes = OP_ROLES(OUT)},                                        \
+                .run = (on_way_in)},                                                                                 \
+    .backward = {{.direction = HALO_DIRECTION_OUT,                                                                   \
+                  .n_piece = 1,                                                                                      \
+                  .piece = {OP_ROLE_GRAD_OUT},                                                                       \
+                  .access = {.reads = OP_ROLES(IN_0) | OP_ROLES_PARAM,                                               \
+                             .writes = OP_ROLES(GRAD_IN_0) | OP_ROLES_GRAD_PARAM},                                   \
+                  .run = (on_way_out)}},                                                                             \
+    .sampled = AGGREGATE_SAMPLED_WEIGHED,                                                                            \
+    .sampled_backward = {{.direction = HALO_DIRECTION_IN,                                                            \
+                          .n_piece = 1,                                                                              \
+                          .piece = {OP_ROLE_IN_0},                                                                   \
+                          .access = {.reads = OP_ROLES(GRAD_OUT) | (sampled_reads), .writes = OP_ROLES_GRAD_PARAM},  \
+                          .run = (on_sampled)},                                                                      \
+                         {.direction = HALO_DIRECTION_RETURN,                                                        \
+                          .n_piece = 1,                                                                              \
+                          .piece = {OP_ROLE_GRAD_IN_0},                                                              \
+                          .access = {.reads = OP_ROLES(GRAD_OUT) | OP_ROLES_PARAM, .writes = OP_ROLES(GRAD_IN_0)},   \
+                          .run = (on_return),                                                                        \
+                          .pack = (made_to_return),                                                                  \
+                          .pack_reads = OP_ROLES(GRAD_OUT) | OP_ROLES_PARAM,                                         \
                           .transposed = true}}
 
 #endif

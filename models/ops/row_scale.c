@@ -4,8 +4,8 @@
 /* y_r = s_r x_r */
 static void forward(const struct op_call *call)
 {
-    call->device->ops->rows_multiply(call->device, call->n, call->program->value[call->op->out].width, call->in[1], call->in[0],
-                                     false, call->out);
+    call->device->ops->rows_multiply(call->device, call->n, call->program->value[call->op->out].width, call->in[1],
+                                     call->in[0], false, call->out);
 }
 
 /* dx_r = s_r dy_r · ds_r = ⟨dy_r, x_r⟩ */

@@ -115,7 +115,8 @@ static int64_t n_guard(const struct job *job, const struct job_codecs *rows, con
     if (stage->n_epoch <= 0) {
         return 0;
     }
-    const struct level first = level_of(job, rows, gradients, stage->epoch), last = level_of(job, rows, gradients, end - 1);
+    const struct level first = level_of(job, rows, gradients, stage->epoch),
+                       last = level_of(job, rows, gradients, end - 1);
     int64_t n_first = level_guards(job, (uint32_t)stage->epoch) && level_is_exact(&first);
     return level_is_exact(&last) ? 0 : guards_before(job, end) - guards_before(job, stage->epoch) - n_first;
 }
@@ -128,7 +129,8 @@ int level_stages(const struct job *job, struct level_stage out[LEVEL_STAGES_MOST
     do {
         int64_t end = change_after(&gradients, epoch, change_after(&rows, epoch, job->train.epochs));
         struct level_stage *stage = &out[n++];
-        *stage = (struct level_stage){.epoch = epoch, .n_epoch = end - epoch, .level = level_of(job, &rows, &gradients, epoch)};
+        *stage = (struct level_stage){
+            .epoch = epoch, .n_epoch = end - epoch, .level = level_of(job, &rows, &gradients, epoch)};
         stage->n_guard = n_guard(job, &rows, &gradients, stage);
         epoch = end;
     } while (epoch < job->train.epochs);
@@ -141,16 +143,17 @@ enum status level_check(const struct job *job, const struct device_ops *ops)
     size_t at = 0;
     for (int c = 0; c < JOB_CODEC_N; c++) {
         if ((ops->codecs >> device_codecs[c] & 1) != 0) {
-            at += (size_t)snprintf(has + at, sizeof has - at, "%s%s", at > 0 ? ", " : "", job_codec_text((enum job_codec)c));
+            at += (size_t)snprintf(has + at, sizeof has - at, "%s%s", at > 0 ? ", " : "",
+                                   job_codec_text((enum job_codec)c));
         }
     }
     for (int backward = 0; backward < 2; backward++) {
         uint32_t lacks = level_codecs(job, backward != 0) & ~ops->codecs;
         for (int c = 0; c < JOB_CODEC_N; c++) {
             if ((lacks >> device_codecs[c] & 1) != 0) {
-                return status_fail(STATUS_CONFIG, "exchange.%s has %s, which the device \"%s\" lacks; expected one of %s",
-                                   backward != 0 ? "codec_backward" : "codec", job_codec_text((enum job_codec)c), ops->name,
-                                   has);
+                return status_fail(
+                    STATUS_CONFIG, "exchange.%s has %s, which the device \"%s\" lacks; expected one of %s",
+                    backward != 0 ? "codec_backward" : "codec", job_codec_text((enum job_codec)c), ops->name, has);
             }
         }
     }

@@ -90,7 +90,8 @@ struct op_call {
     union {
         void *array[OP_ROLE_N]; /* by enum op_role; or by name: */
         struct {
-            const float *in[OP_N_IN]; /* a sparse value: its n_value + n_embedded stored values (NULL: the csr's own) */
+            const float
+                *in[OP_N_IN]; /* a sparse value: its n_value + n_embedded stored values (NULL: the csr's own) */
             float *out;
             float *saved[OP_N_SAVED];
             const float *grad_out;
@@ -114,13 +115,13 @@ struct op_call {
     };
 
     /* Halo passes: what the payload of another part adds. */
-    bool self;                          /* loops are IMPLICIT: the own row counts as a neighbour */
-    float *to;                          /* what a linear pass makes: out forward, grad_in[0] backward */
-    const struct device_block *block;   /* edges between own rows and the payload's rows */
-    bool first, last;                   /* the first (always the diagonal) and the last block of the part's pass */
-    bool only;                          /* the part's pass has this one block: begin and finish at once */
-    bool apart;                         /* linear passes: what this block adds is summed alone, wherever that is done */
-    const float *own[HALO_N_PIECE];     /* own rows of what travels */
+    bool self;                        /* loops are IMPLICIT: the own row counts as a neighbour */
+    float *to;                        /* what a linear pass makes: out forward, grad_in[0] backward */
+    const struct device_block *block; /* edges between own rows and the payload's rows */
+    bool first, last;                 /* the first (always the diagonal) and the last block of the part's pass */
+    bool only;                        /* the part's pass has this one block: begin and finish at once */
+    bool apart;                       /* linear passes: what this block adds is summed alone, wherever that is done */
+    const float *own[HALO_N_PIECE];   /* own rows of what travels */
     const float *payload[HALO_N_PIECE]; /* n_col rows of each piece; own on the diagonal */
     const float *col_scale;             /* n_col: of the payload's rows */
     const uint32_t *col_node;           /* n_col: dataset node ids */
@@ -139,7 +140,8 @@ struct global_pass {
     void (*partial)(const struct op_call *call); /* makes sum */
     struct op_access partial_access;
     /* left = left's and right's together */
-    void (*merge)(struct device *device, const struct program *program, const struct op *op, double *left, const double *right);
+    void (*merge)(struct device *device, const struct program *program, const struct op *op, double *left,
+                  const double *right);
     /* Once per rank, with the call of any of its parts: make the statistics. sum NULL: an evaluation, which asks no part. */
     void (*total)(const struct op_call *call);
     op_roles total_changes; /* besides the statistics: STATE */
@@ -197,8 +199,9 @@ enum halo_direction {
 struct halo_pass {
     enum halo_direction direction;
     int n_piece;
-    enum op_role piece[HALO_N_PIECE];         /* own rows that travel; RETURN: the gradients that come back, GRAD_IN_0 and _1 */
-    struct op_access access;                  /* of own rows on the blocks, besides the pieces */
+    enum op_role
+        piece[HALO_N_PIECE]; /* own rows that travel; RETURN: the gradients that come back, GRAD_IN_0 and _1 */
+    struct op_access access; /* of own rows on the blocks, besides the pieces */
     void (*run)(const struct op_call *call);  /* NULL: there is no such pass */
     void (*pack)(const struct op_call *call); /* RETURN: make `packed` … */
     op_roles pack_reads;                      /* … from these */
@@ -221,7 +224,8 @@ struct aggregate_def {
     const char *title;   /* as users of PyTorch Geometric know it */
     bool is_linear;      /* out is linear in the rows of its one input: may swap with a linear map */
     bool takes_no_loops; /* an implied loop is of no relation: the own row is no neighbour */
-    bool attends; /* what an edge counts depends on the rows at its ends, so that backward reads the sources' rows, too */
+    bool
+        attends; /* what an edge counts depends on the rows at its ends, so that backward reads the sources' rows, too */
     /* Scale of a row with this many stored in-edges, or this sum of their weights; `self`: plus one for its implicit loop. NULL:
      * rows are not scaled. */
     float (*scale)(double degree, bool self);
@@ -232,7 +236,8 @@ struct aggregate_def {
     struct op_access begin_access;
     struct halo_pass backward[OP_N_BACKWARD]; /* in this order */
     enum aggregate_sampled sampled;
-    struct halo_pass sampled_backward[OP_N_BACKWARD]; /* where program_rows_differ: gradients return. None: as backward */
+    struct halo_pass
+        sampled_backward[OP_N_BACKWARD]; /* where program_rows_differ: gradients return. None: as backward */
     /* Floats per row of saved array k, from forward to backward; NULL: none. */
     int64_t (*saved_width)(const struct program *program, const struct op *op, int k);
     /* Bytes of workspace for a part of n rows; NULL: none */
@@ -274,7 +279,8 @@ int64_t halo_ask_width(const struct program *program, const struct op *op, const
 
 /* How rows in this role are written down at a level: gradients in the codec of backward, others in that of forward; one
  * number per head, and what would not become shorter, in FP32. */
-enum device_codec halo_codec(const struct program *program, const struct op *op, enum op_role role, const struct level *level);
+enum device_codec halo_codec(const struct program *program, const struct op *op, enum op_role role,
+                             const struct level *level);
 
 /* Are rows in this role coded in some epoch? */
 bool halo_codes(const struct program *program, const struct op *op, enum op_role role);
@@ -288,8 +294,10 @@ int64_t halo_ask_bytes(const struct program *program, const struct op *op, const
                        const struct level *level);
 
 /* The most that they may be at any level of the program; `lossy`: they are coded at all. */
-int64_t halo_row_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy);
-int64_t halo_ask_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass, bool lossy);
+int64_t halo_row_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass,
+                            bool lossy);
+int64_t halo_ask_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass,
+                            bool lossy);
 
 /* The sums over neighbours of a program over n_node nodes. */
 void program_sums(const struct program *program, int64_t n_node, struct device_sums *out);

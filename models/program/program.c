@@ -119,7 +119,8 @@ int program_tensor(struct program *program, const char *name, int n_dim, const i
     ASSERT(strlen(name) < PROGRAM_NAME_BYTES && n_dim <= PROGRAM_N_DIM);
     program->param = list_grow(program->param, program->n_param, sizeof *program->param);
     struct parameter *param = &program->param[program->n_param];
-    *param = (struct parameter){.embedding_at = -1, .embedding_row = 1, .bound = bound, .trains = true, .decays = true};
+    *param = (struct parameter){
+        .embedding_at = -1, .embedding_row = 1, .bound = bound, .trains = true, .decays = true};
     strcpy(param->name, name);
     param->n_dim = n_dim;
     memcpy(param->shape, shape, (size_t)n_dim * sizeof *shape);
@@ -164,7 +165,8 @@ int program_linear(struct program *program, int in, int weight, int bias)
     if (program->value[in].is_sparse && program->embedded.n_run > 0) {
         embeddings_part(program, weight);
     }
-    return op_append(program, (struct op){.kind = OP_KIND_LINEAR, .in = {in, -1, -1}, .param = {weight, bias}}, shape[0]);
+    return op_append(program, (struct op){.kind = OP_KIND_LINEAR, .in = {in, -1, -1}, .param = {weight, bias}},
+                     shape[0]);
 }
 
 int program_node_weight(struct program *program, const char *name, int64_t n, int64_t f, double bound)
@@ -200,8 +202,11 @@ int program_bias(struct program *program, int in, int bias)
 
 int program_activate(struct program *program, int in, enum device_activation activation, double dropout)
 {
-    struct op op = {
-        .kind = OP_KIND_ACTIVATE, .in = {in, -1, -1}, .param = {-1, -1}, .activation = activation, .dropout = dropout};
+    struct op op = {.kind = OP_KIND_ACTIVATE,
+                    .in = {in, -1, -1},
+                    .param = {-1, -1},
+                    .activation = activation,
+                    .dropout = dropout};
     return op_append(program, op, program->value[in].width);
 }
 
@@ -216,15 +221,18 @@ int program_batch_norm(struct program *program, int in, int weight, int bias, in
 {
     ASSERT(program->value[in].needs_grad);
     program->param[running_mean].trains = program->param[running_var].trains = false;
-    struct op op = {
-        .kind = OP_KIND_BATCH_NORM, .in = {in, -1, -1}, .param = {weight, bias}, .state = {running_mean, running_var}};
+    struct op op = {.kind = OP_KIND_BATCH_NORM,
+                    .in = {in, -1, -1},
+                    .param = {weight, bias},
+                    .state = {running_mean, running_var}};
     return op_append(program, op, program->value[in].width);
 }
 
 int program_add(struct program *program, float a, int in0, float b, int in1)
 {
     ASSERT(in0 != in1 && program->value[in0].width == program->value[in1].width);
-    return op_append(program, (struct op){.kind = OP_KIND_ADD, .in = {in0, in1, -1}, .param = {-1, -1}, .a = a, .b = b},
+    return op_append(program,
+                     (struct op){.kind = OP_KIND_ADD, .in = {in0, in1, -1}, .param = {-1, -1}, .a = a, .b = b},
                      program->value[in0].width);
 }
 
@@ -288,8 +296,10 @@ int program_head_dot(struct program *program, int in, int weight)
 {
     const struct parameter *param = &program->param[weight];
     ASSERT(parameter_size(param) == program->value[in].width);
-    struct op op = {
-        .kind = OP_KIND_HEAD_DOT, .in = {in, -1, -1}, .param = {weight, -1}, .n_head = param->n_dim == 1 ? 1 : param->shape[1]};
+    struct op op = {.kind = OP_KIND_HEAD_DOT,
+                    .in = {in, -1, -1},
+                    .param = {weight, -1},
+                    .n_head = param->n_dim == 1 ? 1 : param->shape[1]};
     return op_append(program, op, op.n_head);
 }
 
@@ -378,7 +388,8 @@ void program_init_weights(const struct program *program, uint64_t seed, float *w
     }
 }
 
-void program_init_embeddings(const struct program *program, uint64_t seed, int64_t n, const uint32_t *column, float *embeddings)
+void program_init_embeddings(const struct program *program, uint64_t seed, int64_t n, const uint32_t *column,
+                             float *embeddings)
 {
     for (int p = 0; p < program->n_param; p++) {
         const struct parameter *param = &program->param[p];
@@ -427,7 +438,8 @@ static void op_print(const struct program *program, const struct op *op, FILE *f
         fprintf(file, ", dropout %g", op->dropout);
     }
     const struct value *out = &program->value[op->out];
-    fprintf(file, "  [%" PRId64 "]%s%s\n", out->width, out->is_sparse ? " sparse" : "", op->is_static ? " static" : "");
+    fprintf(file, "  [%" PRId64 "]%s%s\n", out->width, out->is_sparse ? " sparse" : "",
+            op->is_static ? " static" : "");
 }
 
 void program_print(const struct program *program, FILE *file)

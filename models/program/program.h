@@ -52,10 +52,10 @@ enum aggregate_kind {
     AGGREGATE_KIND_GAT,       /* in: values, keys, queries (one number per head) */
     AGGREGATE_KIND_GAT_EDGES, /* likewise, of edges with features     params: edges' weight, its attention */
     AGGREGATE_KIND_GATV2,     /* in: values, none, queries     params: att, edges' weight or -1 */
-    AGGREGATE_KIND_DOT,       /* in: values, keys, queries (as wide as values; of edges with features wider, and so is out) */
-    AGGREGATE_KIND_COSINE,    /* in: values, keys (one number per head), queries (as wide as values) */
-    AGGREGATE_KIND_RELATION,  /* typed edges; params: weight (relations or bases × in × out), comp or -1 */
-    AGGREGATE_KIND_RELATION_ROWS,       /* typed edges; in: a row of each relation's columns side by side */
+    AGGREGATE_KIND_DOT, /* in: values, keys, queries (as wide as values; of edges with features wider, and so is out) */
+    AGGREGATE_KIND_COSINE,        /* in: values, keys (one number per head), queries (as wide as values) */
+    AGGREGATE_KIND_RELATION,      /* typed edges; params: weight (relations or bases × in × out), comp or -1 */
+    AGGREGATE_KIND_RELATION_ROWS, /* typed edges; in: a row of each relation's columns side by side */
     AGGREGATE_KIND_RELATION_ROWS_MIXED, /* likewise of each base's; params: comp */
     AGGREGATE_KIND_N
 };
@@ -88,8 +88,9 @@ struct parameter {
     char name[PROGRAM_NAME_BYTES]; /* PyTorch Geometric's: "convs.0.lin.weight" */
     int n_dim;
     int64_t shape[PROGRAM_N_DIM];
-    int64_t n_shared; /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
-    int64_t offset;   /* the first of them */
+    int64_t
+        n_shared; /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
+    int64_t offset; /* the first of them */
     /* -1: no embeddings. Else its column of a node that has one, embedding_width floats, lies with the node's part: n_embedded · embedding_at
      * floats into the part's embeddings, node after node. embedding_row of a column's floats lie side by side in the tensor: with 1 that is
      * rows × columns, else groups × columns × embedding_row. */
@@ -105,12 +106,12 @@ struct program {
     struct op *op;
     struct value *value; /* value 0: the input features */
     struct parameter *param;
-    int labels;               /* the op of kind LABELS; -1: the loss is over all training rows */
-    int logits;               /* the output value, n_class wide */
-    int kept;                 /* a layer's output that is read after an evaluation (output.embeddings); -1: none */
-    bool forward_only;        /* it predicts (job_predicts): no step trains it */
-    int64_t n_weight;         /* floats in the parameter arena; each tensor starts on a multiple of 16 */
-    int64_t n_embedding;      /* floats of weights at each embedded column: they lie with the part that owns the node */
+    int labels;          /* the op of kind LABELS; -1: the loss is over all training rows */
+    int logits;          /* the output value, n_class wide */
+    int kept;            /* a layer's output that is read after an evaluation (output.embeddings); -1: none */
+    bool forward_only;   /* it predicts (job_predicts): no step trains it */
+    int64_t n_weight;    /* floats in the parameter arena; each tensor starts on a multiple of 16 */
+    int64_t n_embedding; /* floats of weights at each embedded column: they lie with the part that owns the node */
     struct embedded embedded; /* owned: which columns of the features */
     int32_t n_relation;       /* of the edges; 0: untyped */
     int64_t n_edge_feature;   /* of the edges; 0: none */

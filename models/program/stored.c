@@ -59,7 +59,8 @@ static bool has_keys(const struct program *program, const struct op *op)
 {
     int key = op->in[1];
     const struct op *made = key >= 0 ? maker_of(program, key) : NULL;
-    bool of_values = made != NULL && made->kind == OP_KIND_HEAD_DOT && made->in[0] == op->in[0] && n_reader(program, key) == 1;
+    bool of_values = made != NULL && made->kind == OP_KIND_HEAD_DOT && made->in[0] == op->in[0] &&
+                     n_reader(program, key) == 1;
     return key < 0 || of_values || is_map(program, op, key);
 }
 

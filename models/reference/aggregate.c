@@ -9,8 +9,8 @@ static int64_t own_row(const uint32_t *rows, int64_t r)
     return rows != NULL ? rows[r] : r;
 }
 
-void reference_aggregate_sum(struct device *device, const struct device_block *block, const struct device_aggregate *how,
-                             int64_t f, const float *x, float *out)
+void reference_aggregate_sum(struct device *device, const struct device_block *block,
+                             const struct device_aggregate *how, int64_t f, const float *x, float *out)
 {
     (void)device;
     for (int64_t r = 0; r < block->n_row; r++) {
@@ -25,7 +25,8 @@ void reference_aggregate_sum(struct device *device, const struct device_block *b
                 double weight = block->weights != NULL && block->types == NULL ? (double)block->weights[e] : 1.0;
                 sum += x[col * f + c] * weight * (how->col_scale != NULL ? (double)how->col_scale[col] : 1.0);
             }
-            sum = how->apart ? out[row * f + c] + (double)(float)sum : sum; /* a partial sum travels in single precision */
+            sum = how->apart ? out[row * f + c] + (double)(float)sum
+                             : sum; /* a partial sum travels in single precision */
             out[row * f + c] = (float)(how->finish && how->row_scale != NULL ? sum * how->row_scale[row] : sum);
         }
     }
@@ -67,8 +68,8 @@ void reference_aggregate_max_finish(struct device *device, int64_t n, int64_t f,
     }
 }
 
-void reference_aggregate_max_backward(struct device *device, const struct device_block *block, uint32_t arg_base, int64_t f,
-                                      const uint32_t *arg, const float *grad_out, float *grad_x)
+void reference_aggregate_max_backward(struct device *device, const struct device_block *block, uint32_t arg_base,
+                                      int64_t f, const uint32_t *arg, const float *grad_out, float *grad_x)
 {
     reference_fill_zero(device, grad_x, (size_t)(block->n_col * f) * sizeof *grad_x);
     for (int64_t r = 0; r < block->n_row; r++) {
@@ -82,8 +83,8 @@ void reference_aggregate_max_backward(struct device *device, const struct device
     }
 }
 
-void reference_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
-                           float *out)
+void reference_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
+                           const float *x, float *out)
 {
     (void)device;
     for (int64_t r = 0; r < n_row; r++) {
@@ -94,8 +95,8 @@ void reference_rows_gather(struct device *device, int64_t n_row, int64_t f, cons
     }
 }
 
-void reference_rows_add(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
-                        float *out)
+void reference_rows_add(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
+                        const float *x, float *out)
 {
     (void)device;
     for (int64_t r = 0; r < n_row; r++) {

@@ -84,7 +84,8 @@ static struct edge edge_at(const struct attention *a, int64_t r, int64_t e, int6
         .query = at(target->query, i, h, how->n_head, n_per_query(how)),
         .softmax = at(target->softmax, i, h, how->n_head, 2),
         .grad_out = at(target->grad_out, i, h, how->n_head, device_attention_columns(how)),
-        .f = how->n_edge_column > 0 ? a->block->edge_table + (int64_t)a->block->edge_rows[e] * how->n_edge_column : NULL,
+        .f = how->n_edge_column > 0 ? a->block->edge_table + (int64_t)a->block->edge_rows[e] * how->n_edge_column
+                                    : NULL,
     };
     if (how->p > 0.0) {
         uint32_t own = how->row_node[row], other = is_self ? own : how->col_node[col];
@@ -209,8 +210,8 @@ struct softmax_step {
 
 /* sum[c] += Σ μ exp(e - row_max) value[c] over the row's edges (positive: those with key + query > 0), for some columns;
  * returns Σ exp(e - row_max) over them. */
-static double forward_sums(const struct attention *a, int64_t r, const struct columns *at, double row_max, bool positive,
-                           double *sum)
+static double forward_sums(const struct attention *a, int64_t r, const struct columns *at, double row_max,
+                           bool positive, double *sum)
 {
     double weights = 0.0;
     for (int64_t e = first_edge(a, r); e < a->block->indptr[r + 1]; e++) {
@@ -220,8 +221,8 @@ static double forward_sums(const struct attention *a, int64_t r, const struct co
         }
         double weight = exp(score(a->how, at->head, &edge) - row_max);
         weights += weight;
-        add_scaled(at->n, weight * dropout_factor(a->how, at->head, &edge), column_at(a->how, edge.value, &edge, at->first),
-                   sum);
+        add_scaled(at->n, weight * dropout_factor(a->how, at->head, &edge),
+                   column_at(a->how, edge.value, &edge, at->first), sum);
     }
     return weights;
 }
@@ -233,8 +234,8 @@ static int64_t columns_from(const struct device_attention *how, int64_t c)
 }
 
 /* out (one head's columns) = rescale · out + the row's sums; returns the row's Σ exp(e - row_max). */
-static double forward_columns(const struct attention *a, int64_t r, int64_t h, const struct softmax_step *step, bool positive,
-                              float *out)
+static double forward_columns(const struct attention *a, int64_t r, int64_t h, const struct softmax_step *step,
+                              bool positive, float *out)
 {
     double sum[COLUMNS], weights = 0.0;
     for (int64_t c = 0, n; c < device_attention_columns(a->how); c += n) {
@@ -333,8 +334,8 @@ void reference_attention_finish(struct device *device, int64_t n, const struct d
 /* add: grad_query_i = Σ_j de_ij · slope(x_ij). The softmax does not change when all its scores move by the same, so Σ_j de_ij
  * = 0: only the edges with x > 0 are left, whose slope differs from the others' by 1 - slope. */
 void reference_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,
-                                        const float *grad_out, const float *out, const struct device_attention_state *state,
-                                        bool add, float *grad_query)
+                                        const float *grad_out, const float *out,
+                                        const struct device_attention_state *state, bool add, float *grad_query)
 {
     (void)device;
     for (int64_t i = 0; i < n * how->n_head; i++) {
@@ -350,7 +351,8 @@ void reference_attention_backward_begin(struct device *device, int64_t n, const 
 }
 
 /* α and the gradient de of its score. */
-static void edge_backward(const struct attention *a, int64_t h, const struct edge *edge, double *coefficient, double *de)
+static void edge_backward(const struct attention *a, int64_t h, const struct edge *edge, double *coefficient,
+                          double *de)
 {
     double alpha = exp(score(a->how, h, edge) - edge->softmax[0]), mu = dropout_factor(a->how, h, edge);
     *coefficient = mu * alpha;
@@ -359,8 +361,8 @@ static void edge_backward(const struct attention *a, int64_t h, const struct edg
 
 /* mlp: sum[i] += de · att_c · slope(x_c), the gradient of value and query alike; att_sum[i] += de · leaky(x_c), and edge_sum, as
  * Wᵀ, += the gradient · f (NULL: not wanted). */
-static void mlp_backward(const struct device_attention *how, const struct columns *at, const struct edge *edge, double de,
-                         double *sum, double *att_sum, double *edge_sum)
+static void mlp_backward(const struct device_attention *how, const struct columns *at, const struct edge *edge,
+                         double de, double *sum, double *att_sum, double *edge_sum)
 {
     const float *att = how->att + at->head * how->n_column + at->first;
     for (int64_t i = 0; i < at->n; i++) {
@@ -381,7 +383,8 @@ struct query_sums {
     double *edge;        /* shaped as how->edge */
 };
 
-static void query_backward(const struct attention *a, int64_t r, const struct columns *at, const struct query_sums *to)
+static void query_backward(const struct attention *a, int64_t r, const struct columns *at,
+                           const struct query_sums *to)
 {
     const struct device_attention *how = a->how;
     for (int64_t e = first_edge(a, r); e < a->block->indptr[r + 1]; e++) {
@@ -417,8 +420,8 @@ static int64_t edge_size(const struct device_attention *how)
 }
 
 /* Some columns of all rows' queries. */
-static void queries_backward(const struct attention *a, bool begin, const struct columns *at, double *edge, float *grad_query,
-                             float *grad_att)
+static void queries_backward(const struct attention *a, bool begin, const struct columns *at, double *edge,
+                             float *grad_query, float *grad_att)
 {
     int64_t width = n_per_query(a->how);
     double query[COLUMNS], att[COLUMNS];
@@ -439,8 +442,8 @@ static void queries_backward(const struct attention *a, bool begin, const struct
     }
 }
 
-void reference_attention_backward_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
-                                        float *grad_query, float *grad_att, float *grad_edge)
+void reference_attention_backward_query(struct device *device, const struct device_attention_rows *rows,
+                                        void *scratch, float *grad_query, float *grad_att, float *grad_edge)
 {
     (void)device;
     struct attention a = attention_over(rows);
@@ -494,8 +497,8 @@ static void source_backward(const struct attention *a, int64_t r, const struct c
     }
 }
 
-void reference_attention_backward_source(struct device *device, const struct device_attention_rows *rows, float *grad_value,
-                                         float *grad_key)
+void reference_attention_backward_source(struct device *device, const struct device_attention_rows *rows,
+                                         float *grad_value, float *grad_key)
 {
     (void)device;
     const struct device_attention *how = rows->how;

@@ -55,8 +55,8 @@ void reference_batch_norm_begin(struct device *device, int64_t f, const double *
     }
 }
 
-void reference_batch_norm_forward(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
-                                  const float *weight, const float *bias, float *y)
+void reference_batch_norm_forward(struct device *device, int64_t n, int64_t f, const float *x,
+                                  const double *mean_rstd, const float *weight, const float *bias, float *y)
 {
     (void)device;
     for (int64_t r = 0; r < n; r++) {

@@ -26,7 +26,8 @@ static void lose(const struct row *row, int64_t c, float lost)
     }
 }
 
-static void integers_encode(const struct device_coding *how, const struct random_key *key, const struct row *row, uint8_t *out)
+static void integers_encode(const struct device_coding *how, const struct random_key *key, const struct row *row,
+                            uint8_t *out)
 {
     int bits = codec_bits(how->codec), level = (1 << bits) - 1;
     float low = INFINITY, high = -INFINITY;
@@ -49,7 +50,8 @@ static void integers_encode(const struct device_coding *how, const struct random
     }
 }
 
-static void halves_encode(const struct device_coding *how, const struct random_key *key, const struct row *row, uint8_t *out)
+static void halves_encode(const struct device_coding *how, const struct random_key *key, const struct row *row,
+                          uint8_t *out)
 {
     memset(out, 0, (size_t)codec_row_bytes(how->codec, how->f));
     for (int64_t c = 0; c < how->f; c++) {
@@ -66,7 +68,8 @@ void reference_rows_encode(struct device *device, const struct device_coding *ho
     const struct random_key key = device_key(&how->key, how->now);
     (void)device;
     for (int64_t r = 0; r < how->n_row; r++) {
-        int64_t at = how->rows != NULL ? how->rows[r] : r, place = how->residual_rows != NULL ? how->residual_rows[r] : at;
+        int64_t at = how->rows != NULL ? how->rows[r] : r,
+                place = how->residual_rows != NULL ? how->residual_rows[r] : at;
         struct row row = {.x = how->x + at * how->f, .node = how->node[at]};
         if (how->residual != NULL) {
             row.residual = how->residual + place * how->f;
@@ -74,7 +77,8 @@ void reference_rows_encode(struct device *device, const struct device_coding *ho
         }
         struct device_coding one = *how;
         one.factor *= how->factors != NULL ? how->factors[r] : 1.0F;
-        (how->codec == DEVICE_CODEC_BF16 ? halves_encode : integers_encode)(&one, &key, &row, (uint8_t *)out + r * row_bytes);
+        (how->codec == DEVICE_CODEC_BF16 ? halves_encode : integers_encode)(&one, &key, &row,
+                                                                            (uint8_t *)out + r * row_bytes);
     }
 }
 
@@ -91,7 +95,9 @@ void reference_rows_decode(struct device *device, enum device_codec codec, int64
         for (int64_t c = 0; c < f; c++) {
             uint16_t half;
             memcpy(&half, row + (codec == DEVICE_CODEC_BF16 ? 2 * c : 0), sizeof half);
-            int code = row[sizeof header + (size_t)(codec == DEVICE_CODEC_BF16 ? 0 : c * bits / 8)] >> (c * bits % 8) & level;
+            int code = row[sizeof header + (size_t)(codec == DEVICE_CODEC_BF16 ? 0 : c * bits / 8)] >>
+                           (c * bits % 8) &
+                       level;
             out[r * f + c] = codec == DEVICE_CODEC_BF16 ? codec_from_bits((uint32_t)half << 16)
                                                         : codec_value(&range, (uint32_t)code);
         }

@@ -1,8 +1,8 @@
 /* Products with a weight w (f_out × f_in), and sums over rows. */
 #include "models/reference/reference.h"
 
-void reference_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
-                              const float *bias, bool add, float *y)
+void reference_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
+                              const float *w, const float *bias, bool add, float *y)
 {
     (void)device;
     for (int64_t r = 0; r < n; r++) {
@@ -16,8 +16,8 @@ void reference_linear_forward(struct device *device, int64_t n, int64_t f_in, in
     }
 }
 
-void reference_linear_backward_input(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *grad_y,
-                                     const float *w, bool add, float *grad_x)
+void reference_linear_backward_input(struct device *device, int64_t n, int64_t f_in, int64_t f_out,
+                                     const float *grad_y, const float *w, bool add, float *grad_x)
 {
     (void)device;
     for (int64_t r = 0; r < n; r++) {
@@ -55,7 +55,8 @@ size_t reference_linear_scratch(int64_t n, int64_t f_in, int64_t f_out)
     return 0;
 }
 
-void reference_column_sum(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, bool add, float *out)
+void reference_column_sum(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, bool add,
+                          float *out)
 {
     (void)device;
     (void)scratch;
@@ -75,8 +76,8 @@ size_t reference_column_sum_scratch(int64_t n, int64_t f)
     return 0;
 }
 
-void reference_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, bool add,
-                   float *out)
+void reference_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch,
+                   bool add, float *out)
 {
     (void)device;
     (void)scratch;

@@ -1,8 +1,8 @@
 /* Rows seen as heads of columns: a product of each head with a vector of its own, and the mean over heads. */
 #include "models/reference/reference.h"
 
-void reference_head_dot(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, const float *w,
-                        float *out)
+void reference_head_dot(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
+                        const float *w, float *out)
 {
     (void)device;
     for (int64_t i = 0; i < n * n_head; i++) {
@@ -14,8 +14,8 @@ void reference_head_dot(struct device *device, int64_t n, int64_t n_head, int64_
     }
 }
 
-void reference_head_dot_backward_input(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *w,
-                                       const float *grad, bool add, float *grad_x)
+void reference_head_dot_backward_input(struct device *device, int64_t n, int64_t n_head, int64_t n_column,
+                                       const float *w, const float *grad, bool add, float *grad_x)
 {
     (void)device;
     for (int64_t i = 0; i < n * n_head; i++) {
@@ -26,8 +26,8 @@ void reference_head_dot_backward_input(struct device *device, int64_t n, int64_t
     }
 }
 
-void reference_head_dot_backward_weight(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
-                                        const float *grad, void *scratch, bool add, float *grad_w)
+void reference_head_dot_backward_weight(struct device *device, int64_t n, int64_t n_head, int64_t n_column,
+                                        const float *x, const float *grad, void *scratch, bool add, float *grad_w)
 {
     (void)device;
     (void)scratch;
@@ -42,7 +42,8 @@ void reference_head_dot_backward_weight(struct device *device, int64_t n, int64_
     }
 }
 
-void reference_head_mean(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, float *out)
+void reference_head_mean(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
+                         float *out)
 {
     (void)device;
     for (int64_t r = 0; r < n; r++) {
@@ -56,8 +57,8 @@ void reference_head_mean(struct device *device, int64_t n, int64_t n_head, int64
     }
 }
 
-void reference_head_mean_backward(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad,
-                                  bool add, float *grad_x)
+void reference_head_mean_backward(struct device *device, int64_t n, int64_t n_head, int64_t n_column,
+                                  const float *grad, bool add, float *grad_x)
 {
     (void)device;
     for (int64_t i = 0; i < n * n_head; i++) {

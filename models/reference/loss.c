@@ -38,7 +38,8 @@ static void cross_entropy_row(const struct device_scoring *how, int64_t r, doubl
 }
 
 /* Σ over known classes of w t log(1 + exp(−z)) + (1 − t) log(1 + exp(z)); gradient (1 − t) sigmoid(z) − w t sigmoid(−z). */
-static void bce_row(const struct device_scoring *how, int64_t r, double scale, float *grad, struct device_score *score)
+static void bce_row(const struct device_scoring *how, int64_t r, double scale, float *grad,
+                    struct device_score *score)
 {
     const int64_t c = how->c;
     const float *z = how->logits + r * c, *target = (const float *)how->labels + r * c;
@@ -50,12 +51,14 @@ static void bce_row(const struct device_scoring *how, int64_t r, double scale, f
         double logit = z[k], small = log1p(exp(-fabs(logit))), weight = how->weights != NULL ? how->weights[k] : 1.0;
         bool truth = target[k] > 0.5f;
         n_known += 1.0;
-        score->loss += weight * target[k] * (fmax(-logit, 0.0) + small) + (1.0 - target[k]) * (fmax(logit, 0.0) + small);
+        score->loss += weight * target[k] * (fmax(-logit, 0.0) + small) +
+                       (1.0 - target[k]) * (fmax(logit, 0.0) + small);
         score->n_true_positive += logit > 0.0 && truth;
         score->n_false_positive += logit > 0.0 && !truth;
         score->n_false_negative += !(logit > 0.0) && truth;
         if (grad != NULL) {
-            grad[k] = (float)(scale * ((1.0 - target[k]) / (1.0 + exp(-logit)) - weight * target[k] / (1.0 + exp(logit))));
+            grad[k] = (float)(scale *
+                              ((1.0 - target[k]) / (1.0 + exp(-logit)) - weight * target[k] / (1.0 + exp(logit))));
         }
     }
     score->n_row += n_known > 0.0;
@@ -63,14 +66,16 @@ static void bce_row(const struct device_scoring *how, int64_t r, double scale, f
 }
 
 /* Numbers: Σ over labels that are there of what the error counts; gradient its slope. */
-static void number_row(const struct device_scoring *how, int64_t r, double scale, float *grad, struct device_score *score)
+static void number_row(const struct device_scoring *how, int64_t r, double scale, float *grad,
+                       struct device_score *score)
 {
     double n_known = 0.0;
     for (int64_t k = 0; k < how->c; k++) {
         double target = ((const float *)how->labels)[r * how->c + k], error = how->logits[r * how->c + k] - target;
         bool is_line = how->loss == DEVICE_LOSS_MAE || (how->loss == DEVICE_LOSS_HUBER && fabs(error) > how->delta);
         double delta = how->loss == DEVICE_LOSS_HUBER ? how->delta : 1.0;
-        double half = how->loss == DEVICE_LOSS_MAE ? 0.0 : 0.5 * how->delta, square = how->loss == DEVICE_LOSS_MSE ? 1.0 : 0.5;
+        double half = how->loss == DEVICE_LOSS_MAE ? 0.0 : 0.5 * how->delta,
+               square = how->loss == DEVICE_LOSS_MSE ? 1.0 : 0.5;
         if (!isnan(target)) {
             double slope = is_line ? delta * ((error > 0.0) - (error < 0.0)) : 2.0 * square * error;
             score->loss += is_line ? delta * (fabs(error) - half) : square * error * error;
@@ -119,7 +124,8 @@ size_t reference_score_scratch(int64_t n)
     return 0;
 }
 
-void reference_labels_append(struct device *device, const struct device_labels *how, int64_t f, const float *x, float *out)
+void reference_labels_append(struct device *device, const struct device_labels *how, int64_t f, const float *x,
+                             float *out)
 {
     (void)device;
     const int64_t c = how->c;

@@ -18,8 +18,8 @@ void reference_close(struct device *device)
     free(device);
 }
 
-enum status reference_acquire(struct device *device, enum device_place place, enum memory_category category, size_t n_bytes,
-                              void *out)
+enum status reference_acquire(struct device *device, enum device_place place, enum memory_category category,
+                              size_t n_bytes, void *out)
 {
     (void)device;
     (void)place;
@@ -34,7 +34,8 @@ void reference_release(struct device *device, enum device_place place, enum memo
     memory_release(category, block, n_bytes, 1);
 }
 
-enum status reference_borrow(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *out)
+enum status reference_borrow(struct device *device, enum memory_category category, const void *host, size_t n_bytes,
+                             void *out)
 {
     (void)device;
     (void)category;
@@ -43,7 +44,8 @@ enum status reference_borrow(struct device *device, enum memory_category categor
     return STATUS_OK;
 }
 
-void reference_giveback(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *borrowed)
+void reference_giveback(struct device *device, enum memory_category category, const void *host, size_t n_bytes,
+                        void *borrowed)
 {
     (void)device;
     (void)category;
@@ -163,7 +165,8 @@ size_t reference_csr_host_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
     return 0;
 }
 
-void reference_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot), void *context)
+void reference_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot),
+                          void *context)
 {
     (void)device;
     for (int i = 0; i < n_chunk; i++) {

@@ -28,8 +28,8 @@ void reference_layer_norm_forward(struct device *device, int64_t n, int64_t f, c
 }
 
 /* With x̂ = (x − mean)·rstd and g = grad_y·weight: grad_x = rstd·(g − mean(g) − x̂·mean(g·x̂)). */
-static void row_backward(int64_t f, const float *x, const float *weight, double mean, double rstd, const float *grad_y,
-                         bool add, float *grad_x)
+static void row_backward(int64_t f, const float *x, const float *weight, double mean, double rstd,
+                         const float *grad_y, bool add, float *grad_x)
 {
     double mean_g = 0.0, mean_gx = 0.0;
     for (int64_t c = 0; c < f; c++) {
@@ -50,7 +50,8 @@ void reference_layer_norm_backward(struct device *device, const struct device_no
     const int64_t n = how->n, f = how->f;
     const float *x = how->x, *mean_rstd = how->mean_rstd, *grad_y = how->grad_y;
     for (int64_t c = 0; c < f; c++) {
-        double sum_weight = how->add_param ? how->grad_weight[c] : 0.0, sum_bias = how->add_param ? how->grad_bias[c] : 0.0;
+        double sum_weight = how->add_param ? how->grad_weight[c] : 0.0,
+               sum_bias = how->add_param ? how->grad_bias[c] : 0.0;
         for (int64_t r = 0; r < n; r++) {
             double normal = ((double)x[r * f + c] - mean_rstd[2 * r]) * mean_rstd[2 * r + 1];
             sum_weight += grad_y[r * f + c] * normal;

@@ -48,8 +48,8 @@ void reference_clip_factor(struct device *device, double most, const double *squ
     now->clip = factor > 1.0 ? 1.0 : factor;
 }
 
-void reference_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
-                    float *m, float *v)
+void reference_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad,
+                    float *w, float *m, float *v)
 {
     (void)device;
     if (how->loss != NULL && !isfinite(*how->loss)) {

@@ -41,7 +41,8 @@ static double derivative(enum device_activation kind, double x, double u)
 static bool is_dropped(const struct device_activate *activate, int64_t row, int64_t column)
 {
     const struct random_key key = device_key(&activate->key, activate->now);
-    return activate->p > 0.0 && random_u32(&key, activate->node[row], (uint32_t)column) < random_drop_threshold(activate->p);
+    return activate->p > 0.0 &&
+           random_u32(&key, activate->node[row], (uint32_t)column) < random_drop_threshold(activate->p);
 }
 
 void reference_activate_forward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
@@ -86,7 +87,8 @@ void reference_bias_add(struct device *device, int64_t n, int64_t f, const float
     }
 }
 
-void reference_axpby(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y, float *out)
+void reference_axpby(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y,
+                     float *out)
 {
     (void)device;
     for (int64_t i = 0; i < n_value; i++) {
@@ -94,7 +96,8 @@ void reference_axpby(struct device *device, int64_t n_value, float a, const floa
     }
 }
 
-void reference_eps_add(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y, float *out)
+void reference_eps_add(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y,
+                       float *out)
 {
     (void)device;
     for (int64_t i = 0; i < n_value; i++) {
@@ -102,8 +105,8 @@ void reference_eps_add(struct device *device, int64_t n_value, const float *eps,
     }
 }
 
-void reference_columns_copy(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width, float *to,
-                            int64_t to_width, bool add)
+void reference_columns_copy(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width,
+                            float *to, int64_t to_width, bool add)
 {
     (void)device;
     for (int64_t r = 0; r < n; r++) {
@@ -121,8 +124,8 @@ void reference_max_forward(struct device *device, int64_t n_value, const float *
     }
 }
 
-void reference_max_backward(struct device *device, int64_t n_value, const float *x, const float *out, const float *grad_out,
-                            bool add_x, float *grad_x, bool add_y, float *grad_y)
+void reference_max_backward(struct device *device, int64_t n_value, const float *x, const float *out,
+                            const float *grad_out, bool add_x, float *grad_x, bool add_y, float *grad_y)
 {
     (void)device;
     for (int64_t i = 0; i < n_value; i++) {

@@ -17,7 +17,8 @@ static int64_t run_end(const struct device_block *block, int64_t e, int64_t end)
 }
 
 /* u[c] = Σ weight · x[col, c] over a run */
-static double run_sum(const struct device_block *block, int64_t begin, int64_t end, int64_t stride, const float *x, int64_t c)
+static double run_sum(const struct device_block *block, int64_t begin, int64_t end, int64_t stride, const float *x,
+                      int64_t c)
 {
     double sum = 0.0;
     for (int64_t e = begin; e < end; e++) {
@@ -68,8 +69,8 @@ void reference_relation_pick(struct device *device, const struct device_relation
     }
 }
 
-void reference_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add, void *scratch,
-                            float *grad_comp)
+void reference_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add,
+                            void *scratch, float *grad_comp)
 {
     (void)device;
     const struct device_block *block = how->block;

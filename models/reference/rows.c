@@ -30,8 +30,8 @@ void reference_inverse_norm_backward(struct device *device, int64_t n, int64_t f
     }
 }
 
-void reference_rows_multiply(struct device *device, int64_t n, int64_t f, const float *scale, const float *x, bool add,
-                             float *y)
+void reference_rows_multiply(struct device *device, int64_t n, int64_t f, const float *scale, const float *x,
+                             bool add, float *y)
 {
     (void)device;
     for (int64_t i = 0; i < n * f; i++) {
@@ -39,7 +39,8 @@ void reference_rows_multiply(struct device *device, int64_t n, int64_t f, const 
     }
 }
 
-void reference_rows_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, bool add, float *out)
+void reference_rows_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, bool add,
+                        float *out)
 {
     (void)device;
     for (int64_t r = 0; r < n; r++) {

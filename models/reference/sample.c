@@ -68,8 +68,8 @@ static int64_t place_of(uint32_t col, int64_t n_kept, const uint32_t *kept)
     return low < n_kept && kept[low] == col ? low : n_kept;
 }
 
-void reference_block_sample(struct device *device, const struct device_block *block, int64_t n_kept, const uint32_t *kept,
-                            void *scratch, struct device_block *out)
+void reference_block_sample(struct device *device, const struct device_block *block, int64_t n_kept,
+                            const uint32_t *kept, void *scratch, struct device_block *out)
 {
     const struct arrays to = arrays_place(block, block->n_row, scratch);
     (void)device;

@@ -1,8 +1,8 @@
 /* Feature rows in CSR: their product with a weight, the weight's gradient, dropout of the stored values. */
 #include "models/reference/reference.h"
 
-void reference_csr_linear_forward(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
-                                  const float *w, const float *bias, void *scratch, float *y)
+void reference_csr_linear_forward(struct device *device, const struct device_csr *csr, const float *values,
+                                  int64_t f_out, const float *w, const float *bias, void *scratch, float *y)
 {
     (void)device;
     (void)scratch;
@@ -64,7 +64,8 @@ void reference_csr_embed_backward(struct device *device, const struct device_csr
     (void)device;
     for (int64_t k = 0; k < csr->n_embedded; k++) {
         for (int64_t c = 0; c < f; c++) {
-            grad_table[k * f + c] = (values != NULL ? values[csr->n_value + k] : 1.0f) * grad_y[csr->embedded_rows[k] * f + c];
+            grad_table[k * f + c] = (values != NULL ? values[csr->n_value + k] : 1.0f) *
+                                    grad_y[csr->embedded_rows[k] * f + c];
         }
     }
 }
@@ -78,12 +79,13 @@ static uint32_t column_of(const struct device_csr *csr, uint32_t shared)
 static float drop(const struct device_activate *activate, uint32_t row, uint32_t column, float value)
 {
     const struct random_key key = device_key(&activate->key, activate->now);
-    bool dropped = activate->p > 0.0 && random_u32(&key, activate->node[row], column) < random_drop_threshold(activate->p);
+    bool dropped = activate->p > 0.0 &&
+                   random_u32(&key, activate->node[row], column) < random_drop_threshold(activate->p);
     return dropped ? 0.0f : (float)(value * (1.0 / (1.0 - activate->p)));
 }
 
-void reference_csr_dropout(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
-                           float *out)
+void reference_csr_dropout(struct device *device, const struct device_csr *csr,
+                           const struct device_activate *activate, float *out)
 {
     (void)device;
     for (int64_t r = 0; r < csr->n_row; r++) {

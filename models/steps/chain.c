@@ -137,7 +137,8 @@ static int64_t chain_sum_floats(const struct program *program, const struct step
     return n;
 }
 
-int64_t chain_windows_bytes(const struct program *program, const struct step *first, int n_chunk, int64_t n_slot_bytes)
+int64_t chain_windows_bytes(const struct program *program, const struct step *first, int n_chunk,
+                            int64_t n_slot_bytes)
 {
     int64_t sums = n_chunk > 1 ? chain_sum_floats(program, first) * (int64_t)sizeof(float) : 0;
     return n_chunk * (n_slot_bytes + sums);
@@ -159,7 +160,8 @@ static float *sum_of(const struct chain *chain, int64_t at, int64_t n, int chunk
 }
 
 /* The call's gradients of parameters become those of the chunk; *at: floats of the links before. */
-static bool sums_point(const struct chain *chain, const struct chain_link *link, int chunk, int64_t *at, struct op_call *call)
+static bool sums_point(const struct chain *chain, const struct chain_link *link, int chunk, int64_t *at,
+                       struct op_call *call)
 {
     bool any = false;
     for (int k = 0; k < link->step->n_operand; k++) {
@@ -174,7 +176,8 @@ static bool sums_point(const struct chain *chain, const struct chain_link *link,
     return any;
 }
 
-static void rows_point(const struct chain *chain, const struct chain_link *link, const struct window *w, struct op_call *call)
+static void rows_point(const struct chain *chain, const struct chain_link *link, const struct window *w,
+                       struct op_call *call)
 {
     char *slot = (char *)chain->link[0].call.windows + w->slot * chain->n_slot_bytes;
     for (int role = 0; role < OP_ROLE_N; role++) {
@@ -195,7 +198,8 @@ static int64_t rows_within(const struct window *w, int64_t n)
 static void grads_end(const struct chain_link *link, const struct window *w, const struct op_call *call)
 {
     for (int k = 0; k < OP_N_IN; k++) {
-        int64_t n_rest = rows_within(w, link->n_grad_row[k]) - call->n, n_bytes = link->row_bytes[OP_ROLE_GRAD_IN_0 + k];
+        int64_t n_rest = rows_within(w, link->n_grad_row[k]) - call->n,
+                n_bytes = link->row_bytes[OP_ROLE_GRAD_IN_0 + k];
         if (n_rest > 0) {
             call->device->ops->fill_zero(call->device, (char *)call->grad_in[k] + call->n * n_bytes,
                                          (size_t)(n_rest * n_bytes));
@@ -225,7 +229,8 @@ static void chunk_run(void *context, int chunk, int slot)
 {
     const struct chain *chain = context;
     int64_t rows = chain->rows.n_window, first = chunk * rows;
-    struct window w = {.first = first, .n = smaller(rows, chain->n_row - first), .chunk = chunk, .slot = slot, .begins = true};
+    struct window w = {
+        .first = first, .n = smaller(rows, chain->n_row - first), .chunk = chunk, .slot = slot, .begins = true};
     do {
         window_run(chain, &w);
         w.first += chain->rows.n_chunk * rows;

@@ -30,15 +30,17 @@ struct chain_rows chain_rows(const struct program *program, const struct device_
 
 /* Bytes that the chain which begins with this step takes (OP_ROLE_WINDOWS): n_chunk slots for windows, and behind them the chunks'
  * gradients. */
-int64_t chain_windows_bytes(const struct program *program, const struct step *first, int n_chunk, int64_t n_slot_bytes);
+int64_t chain_windows_bytes(const struct program *program, const struct step *first, int n_chunk,
+                            int64_t n_slot_bytes);
 
 /* One step of a chain on one part. */
 struct chain_link {
     const struct step *step;
     struct op_call call;          /* on all rows of the part that it counts */
     int64_t row_bytes[OP_ROLE_N]; /* of arrays of rows; 0: others */
-    int64_t window_at[OP_ROLE_N]; /* bytes into the slot's memory of an array that has rows of one window alone; -1: others */
-    int64_t n_grad_row[OP_N_IN];  /* of gradients that are overwritten: rows behind call.n become 0 */
+    int64_t window_at
+        [OP_ROLE_N]; /* bytes into the slot's memory of an array that has rows of one window alone; -1: others */
+    int64_t n_grad_row[OP_N_IN]; /* of gradients that are overwritten: rows behind call.n become 0 */
 };
 
 struct chain {

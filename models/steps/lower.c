@@ -50,7 +50,8 @@ static int block_direction(const struct halo_pass *pass)
     return pass->direction == HALO_DIRECTION_OUT ? BLOCKS_OUT : BLOCKS_IN;
 }
 
-static void structure_add(struct step *step, enum step_array array, int direction, int32_t hop, struct lowering_use use)
+static void structure_add(struct step *step, enum step_array array, int direction, int32_t hop,
+                          struct lowering_use use)
 {
     const struct step_operand operand = {.array = array,
                                          .element = STEP_ELEMENT_BYTES,
@@ -86,7 +87,8 @@ static void stored_lower(struct lowering *l, int op, int pass, const struct halo
 {
     const struct op *what = &l->program->op[op];
     int32_t hop = l->program->value[what->out].hop;
-    struct step step = {.kind = STEP_KIND_HALO, .op = op, .backward = pass > 0, .pass = pass, .halo = halo, .stored = true};
+    struct step step = {
+        .kind = STEP_KIND_HALO, .op = op, .backward = pass > 0, .pass = pass, .halo = halo, .stored = true};
     const struct lowering_use running = {.running = true};
     op_roles scale = aggregate_defs[what->aggregate]->scale != NULL ? OP_ROLES(SCALE) : 0;
     op_roles rows = halo->pack_reads;
@@ -112,7 +114,8 @@ static void halo_lower(struct lowering *l, int op, int pass, const struct halo_p
         return;
     }
     int32_t hop = l->program->value[what->out].hop;
-    struct step step = {.kind = STEP_KIND_HALO, .op = op, .backward = pass > 0, .pass = pass, .halo = halo, .lossy = l->lossy};
+    struct step step = {
+        .kind = STEP_KIND_HALO, .op = op, .backward = pass > 0, .pass = pass, .halo = halo, .lossy = l->lossy};
     bool returns = halo->direction == HALO_DIRECTION_RETURN;
     for (int k = 0; k < halo->n_piece && !returns; k++) {
         lowering_role(l, &step, halo->piece[k], (struct lowering_use){.packing = true, .running = true});
@@ -311,9 +314,13 @@ static void loss_lower(struct lowering *l, enum step_kind kind)
     for (int k = 0; k < n; k++) {
         lowering_operand(&step, &all[k]);
     }
-    if (kind == STEP_KIND_SCORE && program->kept >= 0 && program->kept != logits) { /* it is there until all is over, too */
-        const struct step_operand kept = {
-            .array = STEP_ARRAY_VALUE, .role = OP_ROLE_IN_1, .index = program->kept, .hop = PROGRAM_HOP_ALL, .running = true};
+    if (kind == STEP_KIND_SCORE && program->kept >= 0 &&
+        program->kept != logits) { /* it is there until all is over, too */
+        const struct step_operand kept = {.array = STEP_ARRAY_VALUE,
+                                          .role = OP_ROLE_IN_1,
+                                          .index = program->kept,
+                                          .hop = PROGRAM_HOP_ALL,
+                                          .running = true};
         lowering_operand(&step, &kept);
     }
     if (program->labels >= 0) {

@@ -93,7 +93,8 @@ static bool param_operand(const struct lowering *l, const struct op *op, enum op
 static bool embedding_operand(const struct program *program, const struct op *op, bool grad, struct step_operand *out)
 {
     int param = op->param[0];
-    if (op->kind != OP_KIND_LINEAR || program->param[param].embedding_at < 0 || (grad && !program->param[param].trains)) {
+    if (op->kind != OP_KIND_LINEAR || program->param[param].embedding_at < 0 ||
+        (grad && !program->param[param].trains)) {
         return false;
     }
     out->array = grad ? STEP_ARRAY_GRAD_EMBEDDING : STEP_ARRAY_EMBEDDING;
@@ -101,7 +102,8 @@ static bool embedding_operand(const struct program *program, const struct op *op
     return true;
 }
 
-static bool structure_operand(const struct program *program, const struct op *op, enum op_role role, struct step_operand *out)
+static bool structure_operand(const struct program *program, const struct op *op, enum op_role role,
+                              struct step_operand *out)
 {
     static const enum step_array arrays[OP_ROLE_N] = {
         [OP_ROLE_NODE] = STEP_ARRAY_NODE, [OP_ROLE_LABELS] = STEP_ARRAY_LABELS, [OP_ROLE_SCALE] = STEP_ARRAY_SCALE};
@@ -113,7 +115,8 @@ static bool structure_operand(const struct program *program, const struct op *op
 }
 
 /* The array that plays a role for the step's op. false: the op has none. */
-static bool operand_find(const struct lowering *l, const struct step *step, enum op_role role, struct step_operand *out)
+static bool operand_find(const struct lowering *l, const struct step *step, enum op_role role,
+                         struct step_operand *out)
 {
     const struct program *program = l->program;
     const struct op *op = &program->op[step->op];

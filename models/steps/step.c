@@ -85,10 +85,12 @@ static const struct op *maker(const struct program *program, int value)
     return NULL;
 }
 
-void step_offload(const struct program *program, enum step_kind kind, const struct step_operand *array, struct step *out)
+void step_offload(const struct program *program, enum step_kind kind, const struct step_operand *array,
+                  struct step *out)
 {
     int op = array->array == STEP_ARRAY_VALUE ? (int)(maker(program, array->index) - program->op) : array->index;
-    *out = (struct step){.kind = kind, .op = op, .backward = kind >= STEP_KIND_FETCH, .n_operand = 1, .operand = {*array}};
+    *out = (struct step){
+        .kind = kind, .op = op, .backward = kind >= STEP_KIND_FETCH, .n_operand = 1, .operand = {*array}};
     out->operand[0].access = kind == STEP_KIND_FETCH ? STEP_ACCESS_WRITE : STEP_ACCESS_READ;
     out->operand[0].packing = false;
     out->operand[0].running = true;
@@ -153,7 +155,8 @@ static void op_name_print(const struct op *op, FILE *file)
                                               [DEVICE_ACTIVATION_GELU] = "GELU"};
     if (op->kind == OP_KIND_ACTIVATE) {
         const char *name = activations[op->activation];
-        fprintf(file, "%s%s%s", name, *name != '\0' && op->dropout > 0.0 ? " + " : "", op->dropout > 0.0 ? "Dropout" : "");
+        fprintf(file, "%s%s%s", name, *name != '\0' && op->dropout > 0.0 ? " + " : "",
+                op->dropout > 0.0 ? "Dropout" : "");
         return;
     }
     fputs(op->kind == OP_KIND_AGGREGATE ? aggregate_defs[op->aggregate]->title : op_defs[op->kind]->title, file);
@@ -191,7 +194,8 @@ static const char *layer_param(const struct program *program, const struct op *o
     while (attends && before != NULL && first_param(program, before) == NULL) {
         before = maker(program, before->in[0]);
     }
-    const char *name = before != NULL && (attends || before->kind == OP_KIND_LINEAR) ? first_param(program, before) : NULL;
+    const char *name = before != NULL && (attends || before->kind == OP_KIND_LINEAR) ? first_param(program, before)
+                                                                                     : NULL;
     if (attends || name != NULL) {
         return name != NULL && strncmp(name, "conv", strlen("conv")) == 0 ? name : NULL;
     }
@@ -216,7 +220,12 @@ static void module_print(const struct program *program, const struct op *op, FIL
     if (name != NULL) {
         const char *first = strchr(name, '.'), *second = first != NULL ? strchr(first + 1, '.') : NULL;
         bool numbered = second != NULL && first[1] >= '0' && first[1] <= '9';
-        fprintf(file, "  %.*s", (int)((numbered ? second : first != NULL ? first : name + strlen(name)) - name), name);
+        fprintf(file, "  %.*s",
+                (int)((numbered        ? second
+                       : first != NULL ? first
+                                       : name + strlen(name)) -
+                      name),
+                name);
     }
 }
 

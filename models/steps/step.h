@@ -24,10 +24,10 @@ enum step_phase {
 };
 
 enum step_kind {
-    STEP_KIND_FORWARD,  /* a dense or global op on each part */
-    STEP_KIND_PARTIAL,  /* a global op's sums over each part's rows, before its forward or backward */
-    STEP_KIND_TOTAL,    /* all parts' sums reduced, and the op's global statistics made of them (no sums in evaluation) */
-    STEP_KIND_HALO,     /* a halo pass of an aggregate: each part's blocks, with other parts' rows as payloads */
+    STEP_KIND_FORWARD, /* a dense or global op on each part */
+    STEP_KIND_PARTIAL, /* a global op's sums over each part's rows, before its forward or backward */
+    STEP_KIND_TOTAL, /* all parts' sums reduced, and the op's global statistics made of them (no sums in evaluation) */
+    STEP_KIND_HALO,  /* a halo pass of an aggregate: each part's blocks, with other parts' rows as payloads */
     STEP_KIND_BEGIN,    /* an aggregate's backward_begin: own rows alone */
     STEP_KIND_JOIN,     /* fresh gradients of an aggregate's inputs are added to those that were there */
     STEP_KIND_BACKWARD, /* a dense or global op's adjoint on each part */
@@ -103,8 +103,8 @@ struct step {
     const struct halo_pass *halo; /* HALO: that pass */
     bool lossy;                   /* HALO: of training, whose payloads the program may sample and code */
     bool stored;                  /* HALO: payload rows are halo rows of the value (program_store): none travels */
-    int n_chain;                  /* steps of the fused chain (models/steps/chain.h) that begins here; 0: none begins */
-    int time;                     /* position in the static phase and the training epoch behind it; an evaluation's forward
+    int n_chain; /* steps of the fused chain (models/steps/chain.h) that begins here; 0: none begins */
+    int time;    /* position in the static phase and the training epoch behind it; an evaluation's forward
                                    * steps have the times of training's: they use the same arrays. Where nothing is trained
                                    * (program.forward_only) the evaluation is behind it */
     int n_operand;
@@ -141,7 +141,8 @@ void step_append(struct step_list *list, const struct step *step);
 void step_forward(const struct program *program, int op, struct step *out);
 
 /* The step of this kind, from STEP_KIND_STORE on, for all rows of a value or of what an op saves. */
-void step_offload(const struct program *program, enum step_kind kind, const struct step_operand *array, struct step *out);
+void step_offload(const struct program *program, enum step_kind kind, const struct step_operand *array,
+                  struct step *out);
 
 /* Fill in times and chains, after a rewrite of the training list. */
 void step_lists_finish(const struct program *program, struct step_lists *lists);

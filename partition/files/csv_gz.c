@@ -127,7 +127,8 @@ static enum status text_fill(struct csv_gz *csv)
             csv->inside = false;
         } else if (code != Z_OK && code != Z_BUF_ERROR) {
             char what[128];
-            snprintf(what, sizeof what, "gzip data are damaged (%s)", csv->stream.msg != NULL ? csv->stream.msg : "not gzip");
+            snprintf(what, sizeof what, "gzip data are damaged (%s)",
+                     csv->stream.msg != NULL ? csv->stream.msg : "not gzip");
             return fail_behind(csv, what);
         }
     }
@@ -193,7 +194,8 @@ enum status csv_gz_line(struct csv_gz *csv, char **line_out)
 /* The line that was just given out breaks a rule. */
 static enum status fail_line(const struct csv_gz *csv, const char *expected, const char *line)
 {
-    return status_fail(STATUS_DATA, "%s: line %" PRId64 ": '%.40s', expected %s", csv->name, csv->line, line, expected);
+    return status_fail(STATUS_DATA, "%s: line %" PRId64 ": '%.40s', expected %s", csv->name, csv->line, line,
+                       expected);
 }
 
 /* A line that has to be there. */
@@ -302,7 +304,8 @@ static enum status table_fill(struct csv_gz *csv, struct npy *table)
         }
         status = csv_gz_line(csv, &line);
         if (status == STATUS_OK && line == NULL) {
-            status = status_fail(STATUS_DATA, "%s: ends after %" PRId64 " lines, expected %" PRId64, csv->name, row, n_row);
+            status = status_fail(STATUS_DATA, "%s: ends after %" PRId64 " lines, expected %" PRId64, csv->name, row,
+                                 n_row);
         }
         if (status == STATUS_OK) {
             status = reals_parse(csv, line, n_column, (float *)table->map + row * n_column);
@@ -312,8 +315,8 @@ static enum status table_fill(struct csv_gz *csv, struct npy *table)
         status = csv_gz_line(csv, &line);
     }
     if (status == STATUS_OK && line != NULL) {
-        status = status_fail(STATUS_DATA, "%s: goes on after line %" PRId64 ", expected %" PRId64 " lines", csv->name, n_row,
-                             n_row);
+        status = status_fail(STATUS_DATA, "%s: goes on after line %" PRId64 ", expected %" PRId64 " lines", csv->name,
+                             n_row, n_row);
     }
     return status;
 }

@@ -10,8 +10,8 @@ static enum status end_check(const struct csv_rows *rows)
     char *line;
     enum status status = csv_gz_line(rows->csv, &line);
     if (status == STATUS_OK && line != NULL) {
-        status = status_fail(STATUS_DATA, "%s: goes on after line %" PRId64 ", expected %" PRId64 " lines", rows->path.text,
-                             rows->n_row, rows->n_row);
+        status = status_fail(STATUS_DATA, "%s: goes on after line %" PRId64 ", expected %" PRId64 " lines",
+                             rows->path.text, rows->n_row, rows->n_row);
     }
     return status;
 }

@@ -39,7 +39,8 @@ void dataset_store_close(struct dataset_store *store)
     free(store);
 }
 
-enum status dataset_store_block(struct dataset_store *store, enum memory_category category, size_t n, size_t size, void *out)
+enum status dataset_store_block(struct dataset_store *store, enum memory_category category, size_t n, size_t size,
+                                void *out)
 {
     ASSERT(store->n_block < STORE_MOST);
     struct store_block *row = &store->blocks[store->n_block];

@@ -14,7 +14,8 @@ struct dataset_store *dataset_store_open(void);
 void dataset_store_close(struct dataset_store *store);
 
 /* A zeroed block that lives as long as the store; errors as memory_acquire. */
-enum status dataset_store_block(struct dataset_store *store, enum memory_category category, size_t n, size_t size, void *out);
+enum status dataset_store_block(struct dataset_store *store, enum memory_category category, size_t n, size_t size,
+                                void *out);
 
 /* Keep only the first n_new elements of a block of this store; *block_io may move. */
 enum status dataset_store_shrink(struct dataset_store *store, void *block_io, size_t n_new);

@@ -73,7 +73,8 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     enum status status =
         size_now(lost) < lost->n_byte
             ? fail_shorter(lost)
-            : status_fail(STATUS_IO, "%s: cannot read byte %zu: the disk, or the machine that has the file, does not give it",
+            : status_fail(STATUS_IO,
+                          "%s: cannot read byte %zu: the disk, or the machine that has the file, does not give it",
                           lost->name, (size_t)((uintptr_t)info->si_addr - (uintptr_t)lost->at));
     ends(status);
     _exit(status_exit_code(status));

@@ -24,7 +24,8 @@ struct npy {
     int rank;
     int64_t shape[NPY_RANK_MOST]; /* 1 past the rank */
     int64_t n_value;
-    bool by_columns; /* Fortran order, and more than one row and column: `data` is not in the order of npy_int and npy_real */
+    bool
+        by_columns; /* Fortran order, and more than one row and column: `data` is not in the order of npy_int and npy_real */
     const void *data;
     void *map; /* what npy_close gives back: a mapping of n_map bytes, or a block (MEMORY_OTHER); NULL: nothing */
     size_t n_map;

@@ -141,9 +141,11 @@ static enum status type_find(const struct npy *npy, const char *descr, enum npy_
         return status_fail(STATUS_DATA, "%s: dtype '%s' is big-endian, expected little-endian", npy->name, descr);
     }
     if (strncmp(descr, "|O", 2) == 0) {
-        return status_fail(STATUS_DATA, "%s: dtype '|O' holds pickled Python objects, expected plain numbers", npy->name);
+        return status_fail(STATUS_DATA, "%s: dtype '|O' holds pickled Python objects, expected plain numbers",
+                           npy->name);
     }
-    return status_fail(STATUS_DATA, "%s: dtype '%s' is not supported, expected booleans, integers or float16 to float64",
+    return status_fail(STATUS_DATA,
+                       "%s: dtype '%s' is not supported, expected booleans, integers or float16 to float64",
                        npy->name, descr);
 }
 
@@ -221,8 +223,8 @@ static enum status size_check(struct npy *npy, size_t n_left, bool fortran)
         }
     }
     if (__builtin_mul_overflow(n_value, (int64_t)npy_type_size(npy->type), &n_bytes) || (uint64_t)n_bytes != n_left) {
-        return status_fail(STATUS_DATA, "%s: holds %zu bytes of values, expected %" PRId64 " values of %s", npy->name, n_left,
-                           n_value, npy_type_text(npy->type));
+        return status_fail(STATUS_DATA, "%s: holds %zu bytes of values, expected %" PRId64 " values of %s", npy->name,
+                           n_left, n_value, npy_type_text(npy->type));
     }
     npy->n_value = n_value;
     npy->by_columns = fortran && n_long > 1;
@@ -230,7 +232,8 @@ static enum status size_check(struct npy *npy, size_t n_left, bool fortran)
 }
 
 /* Magic, version, and where the dict literal lies. */
-static enum status frame_read(const char *name, const void *bytes, size_t n_bytes, size_t *n_head_out, size_t *n_dict_out)
+static enum status frame_read(const char *name, const void *bytes, size_t n_bytes, size_t *n_head_out,
+                              size_t *n_dict_out)
 {
     const uint8_t *raw = bytes;
     if (n_bytes < 10 || memcmp(raw, "\x93NUMPY", 6) != 0) {

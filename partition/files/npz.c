@@ -75,7 +75,8 @@ static enum status member_find(const struct npz *npz, const char *full, const ch
         return status_fail(STATUS_DATA, "%s: is encrypted, expected plain data", full);
     }
     if (out->comp_method != ZIP_CM_STORE && out->comp_method != ZIP_CM_DEFLATE) {
-        return status_fail(STATUS_DATA, "%s: compression method %u, expected stored or deflated", full, out->comp_method);
+        return status_fail(STATUS_DATA, "%s: compression method %u, expected stored or deflated", full,
+                           out->comp_method);
     }
     if (out->size / DEFLATE_RATIO_MOST > out->comp_size) {
         return status_fail(STATUS_DATA, "%s: %llu bytes from %llu, expected at most %d to 1", full,
@@ -104,14 +105,16 @@ static enum status member_read(const struct npz *npz, const char *full, const zi
     if (n < 0) {
         status = status_fail(STATUS_DATA, "%s: byte %llu: %s", full, (unsigned long long)at, zip_file_strerror(file));
     } else if (at != stat->size) {
-        status = status_fail(STATUS_DATA, "%s: %s %llu bytes, expected %llu", full, at < stat->size ? "ends after" : "has over",
+        status = status_fail(STATUS_DATA, "%s: %s %llu bytes, expected %llu", full,
+                             at < stat->size ? "ends after" : "has over",
                              (unsigned long long)(at < stat->size ? at : stat->size), (unsigned long long)stat->size);
     }
     zip_fclose(file);
     return status;
 }
 
-enum status npz_bytes(const struct npz *npz, const char *name, char full_out[NPY_NAME_BYTES], char **bytes_out, size_t *n_out)
+enum status npz_bytes(const struct npz *npz, const char *name, char full_out[NPY_NAME_BYTES], char **bytes_out,
+                      size_t *n_out)
 {
     char member[MEMBER_NAME_BYTES];
     int n_member = snprintf(member, sizeof member, "%s.npy", name);

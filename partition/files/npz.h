@@ -30,6 +30,7 @@ enum status npz_member(const struct npz *npz, const char *name, struct npy *out)
  *   owns    the caller owns *bytes_out (memory_acquire, MEMORY_OTHER, *n_out × 1)
  *   errors  as npz_member, but for what the bytes mean
  */
-enum status npz_bytes(const struct npz *npz, const char *name, char full_out[NPY_NAME_BYTES], char **bytes_out, size_t *n_out);
+enum status npz_bytes(const struct npz *npz, const char *name, char full_out[NPY_NAME_BYTES], char **bytes_out,
+                      size_t *n_out);
 
 #endif

@@ -17,11 +17,13 @@ static bool text_is(const struct pickle_tree *tree, uint32_t node, const char *t
 }
 
 /* Is `node` an object made by `name` from one of the two modules in which its library kept it over the years? */
-static bool made_by(const struct pickle_tree *tree, uint32_t node, const char *module, const char *later, const char *name)
+static bool made_by(const struct pickle_tree *tree, uint32_t node, const char *module, const char *later,
+                    const char *name)
 {
     const struct pickle_node *row = &tree->nodes[node], *maker = &tree->nodes[row->maker];
     return row->kind == PICKLE_KIND_OBJECT && maker->kind == PICKLE_KIND_NAME &&
-           (text_is(tree, maker->first, module) || text_is(tree, maker->first, later)) && text_is(tree, maker->last, name);
+           (text_is(tree, maker->first, module) || text_is(tree, maker->first, later)) &&
+           text_is(tree, maker->last, name);
 }
 
 static bool is_array(const struct pickle_tree *tree, uint32_t node)
@@ -88,10 +90,11 @@ static enum status array_read(const char *name, const char *key, const struct pi
         return status_fail(STATUS_DATA, "%s: expected little-endian booleans, integers or float16 to float64", full);
     }
     bool whole = length->kind == PICKLE_KIND_NUMBER && bytes->kind == PICKLE_KIND_TEXT && length->number >= 0 &&
-                 (uint64_t)length->number == bytes->n_text / npy_type_size(type) && bytes->n_text % npy_type_size(type) == 0;
+                 (uint64_t)length->number == bytes->n_text / npy_type_size(type) &&
+                 bytes->n_text % npy_type_size(type) == 0;
     if (!whole) {
-        return status_fail(STATUS_DATA, "%s: holds %zu bytes of %s, expected as many as its shape says", full, bytes->n_text,
-                           npy_type_text(type));
+        return status_fail(STATUS_DATA, "%s: holds %zu bytes of %s, expected as many as its shape says", full,
+                           bytes->n_text, npy_type_text(type));
     }
     return npy_copy(full, type, length->number, bytes->text, out);
 }
@@ -108,7 +111,8 @@ static enum status matrix_read(const char *name, const struct pickle_tree *tree,
     uint32_t shape = member(tree, tree->nodes[matrix].state, "_shape");
     const struct pickle_node *rows = &tree->nodes[pickle_item(tree, shape, 0)];
     const struct pickle_node *columns = &tree->nodes[pickle_item(tree, shape, 1)];
-    if (rows->kind != PICKLE_KIND_NUMBER || columns->kind != PICKLE_KIND_NUMBER || rows->number < 0 || columns->number < 0) {
+    if (rows->kind != PICKLE_KIND_NUMBER || columns->kind != PICKLE_KIND_NUMBER || rows->number < 0 ||
+        columns->number < 0) {
         return status_fail(STATUS_DATA, "%s: the matrix has no shape, expected rows and columns", name);
     }
     out->n_row = rows->number;

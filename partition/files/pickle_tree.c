@@ -313,7 +313,8 @@ static enum status step(struct machine *machine, uint8_t opcode)
         return push_number(machine, 4, true);
     case 0x8a: { /* LONG1 */
         uint64_t n;
-        return take_number(machine, 1, &n) ? push_number(machine, (size_t)n, true) : fail_at(machine, "ends too early");
+        return take_number(machine, 1, &n) ? push_number(machine, (size_t)n, true)
+                                           : fail_at(machine, "ends too early");
     }
     case 'C':
     case 'U':

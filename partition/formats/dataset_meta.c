@@ -30,8 +30,8 @@ static enum status bytes_read(const char *path, char **text_out, size_t *n_out)
     int error = fstat(file, &info) == 0 ? 0 : errno;
     if (error == 0 && info.st_size > BYTES_MOST) {
         close(file);
-        return status_fail(STATUS_DATA, "%s: has %lld bytes, expected at most %" PRId64, path, (long long)info.st_size,
-                           BYTES_MOST);
+        return status_fail(STATUS_DATA, "%s: has %lld bytes, expected at most %" PRId64, path,
+                           (long long)info.st_size, BYTES_MOST);
     }
     size_t n = error == 0 ? (size_t)info.st_size : 0;
     char *text = memory_alloc(n + 1, 1);
@@ -70,7 +70,8 @@ static void words_blank(char *text)
 }
 
 /* A member that counts something; other types are free text. */
-static enum status count(const struct dataset_meta *meta, const json_t *object, const char *key, int64_t most, int64_t *out)
+static enum status count(const struct dataset_meta *meta, const json_t *object, const char *key, int64_t most,
+                         int64_t *out)
 {
     const json_t *value = json_object_get(object, key);
     if (!json_is_integer(value)) {
@@ -78,7 +79,8 @@ static enum status count(const struct dataset_meta *meta, const json_t *object, 
     }
     *out = json_integer_value(value);
     if (*out < 0 || *out > most) {
-        return status_fail(STATUS_DATA, "%s: \"%s\" is %" PRId64 ", expected 0 to %" PRId64, meta->path, key, *out, most);
+        return status_fail(STATUS_DATA, "%s: \"%s\" is %" PRId64 ", expected 0 to %" PRId64, meta->path, key, *out,
+                           most);
     }
     return STATUS_OK;
 }
@@ -116,9 +118,9 @@ static enum status json_open(const char *path, const char *expected, json_t **ou
     }
     *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
     free(text);
-    return *out != NULL
-               ? STATUS_OK
-               : status_fail(STATUS_DATA, "%s:%d:%d: %s, expected %s", path, error.line, error.column, error.text, expected);
+    return *out != NULL ? STATUS_OK
+                        : status_fail(STATUS_DATA, "%s:%d:%d: %s, expected %s", path, error.line, error.column,
+                                      error.text, expected);
 }
 
 /* Names of the classes, of which there are as many as meta.json says, where it does. */
@@ -142,8 +144,9 @@ static enum status class_names_read(const char *folder, struct dataset_meta *met
     if (!fits) {
         status = status_fail(STATUS_DATA, "%s: expected %s", path, expected);
     } else if (meta->n_class > 0 && meta->n_class != n) {
-        status = status_fail(STATUS_DATA, "%s: has %" PRId64 " names, expected %" PRId64 ", the \"classes\" of meta.json", path,
-                             n, meta->n_class);
+        status = status_fail(STATUS_DATA,
+                             "%s: has %" PRId64 " names, expected %" PRId64 ", the \"classes\" of meta.json", path, n,
+                             meta->n_class);
     } else {
         meta->n_class = n;
         meta->class_names = json_dumps(names, JSON_COMPACT);

@@ -48,10 +48,11 @@ static enum status n_node_find(const char *folder, int64_t n_meta, struct datase
         }
         return status;
     }
-    return status_fail(STATUS_NO_INPUT,
-                       "%s: nothing says how many nodes there are, expected features.npy, indptr.npy, labels.npy or the number "
-                       "\"nodes\" in meta.json",
-                       folder);
+    return status_fail(
+        STATUS_NO_INPUT,
+        "%s: nothing says how many nodes there are, expected features.npy, indptr.npy, labels.npy or the number "
+        "\"nodes\" in meta.json",
+        folder);
 }
 
 /* n_node is the rows of the labels. They are held against the first file that knows better: labels too few would else be
@@ -66,8 +67,8 @@ static enum status n_node_set(const char *folder, const struct npy *labels, int6
     out->n_node = labels->rank > 0 ? labels->shape[0] : 0;
     enum status status = dataset_nodes_check(out->n_node, labels->name);
     if (status == STATUS_OK && n_meta > 0 && n_meta != out->n_node) {
-        return status_fail(STATUS_DATA, "%s: has %" PRId64 " rows, expected %" PRId64 ", the nodes of meta.json", labels->name,
-                           out->n_node, n_meta);
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " rows, expected %" PRId64 ", the nodes of meta.json",
+                           labels->name, out->n_node, n_meta);
     }
     if (status != STATUS_OK || n_meta > 0 || name == NULL) {
         return status;
@@ -80,8 +81,8 @@ static enum status n_node_set(const char *folder, const struct npy *labels, int6
     bool indptr = strstr(name, "indptr") != NULL;
     int64_t n_row = rows.shape[0] - indptr;
     if (rows.rank == (strcmp(name, "features.npy") == 0 ? 2 : 1) && n_row > 0 && n_row != out->n_node) {
-        status = status_fail(STATUS_DATA, "%s: has %" PRId64 " rows, expected %" PRId64 ", the rows of %s", labels->name,
-                             out->n_node, n_row, rows.name);
+        status = status_fail(STATUS_DATA, "%s: has %" PRId64 " rows, expected %" PRId64 ", the rows of %s",
+                             labels->name, out->n_node, n_row, rows.name);
     }
     npy_close(&rows);
     return status;
@@ -93,16 +94,16 @@ static int64_t type_at(const void *types, int64_t edge)
 }
 
 /* Give the edges their types where the model reads them. `types` is open as long as the edges are read. */
-static enum status types_open(const struct job *job, const char *folder, const struct dataset_meta *meta, struct npy *types,
-                              struct edge_source *edges)
+static enum status types_open(const struct job *job, const char *folder, const struct dataset_meta *meta,
+                              struct npy *types, struct edge_source *edges)
 {
     if (!dataset_wants_types(job)) {
         return STATUS_OK;
     }
     enum status status = open_in(folder, "edge_type.npy", types);
     if (status == STATUS_OK && npy_is_integer(types) && types->rank == 1 && types->n_value != edges->n_edge) {
-        return status_fail(STATUS_DATA, "%s: has %" PRId64 " entries, expected %" PRId64 ", the edges of %s", types->name,
-                           types->n_value, edges->n_edge, edges->file);
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " entries, expected %" PRId64 ", the edges of %s",
+                           types->name, types->n_value, edges->n_edge, edges->file);
     }
     edges->type = type_at;
     edges->type_self = types;
@@ -112,7 +113,8 @@ static enum status types_open(const struct job *job, const char *folder, const s
 }
 
 /* Give the edges their weights where there are any and the job takes them; open as long as the edges are read. */
-static enum status weights_open(const struct job *job, const char *folder, struct npy *weights, struct edge_source *edges)
+static enum status weights_open(const struct job *job, const char *folder, struct npy *weights,
+                                struct edge_source *edges)
 {
     struct dataset_path path = dataset_path_join(folder, "edge_weight.npy");
     bool use = false;
@@ -156,7 +158,8 @@ static void arrays_close(struct edge_arrays *arrays)
     npy_close(&arrays->features);
 }
 
-static enum status list_load(const struct job *job, const char *folder, const struct dataset_meta *meta, struct dataset *out)
+static enum status list_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
+                             struct dataset *out)
 {
     struct npy edges = {0};
     struct edge_arrays arrays = {0};
@@ -177,7 +180,8 @@ static enum status list_load(const struct job *job, const char *folder, const st
     return status;
 }
 
-static enum status rows_load(const struct job *job, const char *folder, const struct dataset_meta *meta, struct dataset *out)
+static enum status rows_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
+                             struct dataset *out)
 {
     struct npy indptr = {0}, indices = {0};
     struct edge_arrays arrays = {0};
@@ -202,12 +206,14 @@ static enum status rows_load(const struct job *job, const char *folder, const st
     return status;
 }
 
-static enum status graph_load(const struct job *job, const char *folder, const struct dataset_meta *meta, struct dataset *out)
+static enum status graph_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
+                              struct dataset *out)
 {
     return edges_are_rows(folder) ? rows_load(job, folder, meta, out) : list_load(job, folder, meta, out);
 }
 
-static enum status sparse_load(const struct job *job, const char *folder, const struct dataset_meta *meta, struct dataset *out)
+static enum status sparse_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
+                               struct dataset *out)
 {
     struct npy indptr = {0}, indices = {0}, data = {0};
     enum status status = open_in(folder, "feat_indptr.npy", &indptr);
@@ -232,7 +238,8 @@ static enum status sparse_load(const struct job *job, const char *folder, const 
     return status;
 }
 
-static enum status dense_load(const struct job *job, const char *folder, const struct dataset_meta *meta, struct dataset *out)
+static enum status dense_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
+                              struct dataset *out)
 {
     struct npy features = {0};
     enum status status = open_in(folder, "features.npy", &features);

@@ -72,13 +72,15 @@ static enum status count_more(const struct npy *npy, bool is_mask, int64_t *n_io
         return status_fail(STATUS_DATA, "%s: has no split, expected at least one", npy->name);
     }
     if (several && !is_mask && n > npy->shape[1]) {
-        return status_fail(STATUS_DATA,
-                           "%s: has shape [%" PRId64 ", %" PRId64 "], which is %" PRId64 " splits of %" PRId64
-                           " nodes at most: expected no more splits than nodes, as [splits, nodes], or [nodes] for one split",
-                           npy->name, n, npy->shape[1], n, npy->shape[1]);
+        return status_fail(
+            STATUS_DATA,
+            "%s: has shape [%" PRId64 ", %" PRId64 "], which is %" PRId64 " splits of %" PRId64
+            " nodes at most: expected no more splits than nodes, as [splits, nodes], or [nodes] for one split",
+            npy->name, n, npy->shape[1], n, npy->shape[1]);
     }
     if (several && *n_io > 1 && n != *n_io) {
-        return status_fail(STATUS_DATA, "%s: has %" PRId64 " splits, expected %" PRId64 ", as many as the file before it",
+        return status_fail(STATUS_DATA,
+                           "%s: has %" PRId64 " splits, expected %" PRId64 ", as many as the file before it",
                            npy->name, n, *n_io);
     }
     *n_io = several ? n : *n_io;
@@ -89,7 +91,8 @@ static enum status count_check(const struct npy *npy, bool is_mask, const struct
 {
     enum status status = count_more(npy, is_mask, &out->splits.n);
     if (status == STATUS_OK && is_of_several(npy, is_mask) && job->dataset.split >= out->splits.n) {
-        return status_fail(STATUS_CONFIG, "dataset.split = %" PRId64 ": %s has %" PRId64 " splits, expected 0 to %" PRId64,
+        return status_fail(STATUS_CONFIG,
+                           "dataset.split = %" PRId64 ": %s has %" PRId64 " splits, expected 0 to %" PRId64,
                            job->dataset.split, npy->name, out->splits.n, out->splits.n - 1);
     }
     return status;
@@ -142,14 +145,15 @@ static enum status mask_add(const struct npy *npy, int64_t column, enum dataset_
         if (value == 1) {
             status = dataset_split_node(npy->name, node, node, split, out);
         } else if (value != 0) {
-            status = status_fail(STATUS_DATA, "%s: node %" PRId64 " has %" PRId64 ", expected 0 or 1 in a mask", npy->name,
-                                 node, value);
+            status = status_fail(STATUS_DATA, "%s: node %" PRId64 " has %" PRId64 ", expected 0 or 1 in a mask",
+                                 npy->name, node, value);
         }
     }
     return status;
 }
 
-static enum status split_load(const struct job *job, const char *folder, const struct split_files *files, struct dataset *out)
+static enum status split_load(const struct job *job, const char *folder, const struct split_files *files,
+                              struct dataset *out)
 {
     bool is_mask, needed = files->split == DATASET_SPLIT_TRAIN && !out->predicts;
     const char *name = file_of(folder, files, &is_mask);
@@ -180,8 +184,8 @@ enum status dataset_npy_splits_load(const struct job *job, const char *folder, s
         status = split_load(job, folder, &all_files[s], out);
     }
     if (status == STATUS_OK && job->dataset.split >= out->splits.n) {
-        return status_fail(STATUS_CONFIG, "dataset.split = %" PRId64 ": '%s' has one split, expected 0", job->dataset.split,
-                           folder);
+        return status_fail(STATUS_CONFIG, "dataset.split = %" PRId64 ": '%s' has one split, expected 0",
+                           job->dataset.split, folder);
     }
     return status == STATUS_OK ? dataset_split_finish(out) : status;
 }

@@ -59,7 +59,8 @@ static bool has_part(const char *folder, int64_t k, const char *part)
     return dataset_path_exists(folder, name);
 }
 
-static enum status sparse_load(const char *folder, const struct dataset_meta *meta, int64_t k, struct node_types *types)
+static enum status sparse_load(const char *folder, const struct dataset_meta *meta, int64_t k,
+                               struct node_types *types)
 {
     struct npy indptr = {0}, indices = {0}, data = {0};
     int64_t n_column = 0;
@@ -98,12 +99,12 @@ static enum status types_load(const struct job *job, const char *folder, const s
     char stray[300];
     enum status status = type_from(folder, types->of_node != NULL ? types->n_type : 0, stray, sizeof stray);
     if (status == STATUS_OK && stray[0] != '\0' && types->of_node == NULL) {
-        return status_fail(STATUS_NO_INPUT, "%s/node_type.npy: no such file, expected the types of nodes beside %s", folder,
-                           stray);
+        return status_fail(STATUS_NO_INPUT, "%s/node_type.npy: no such file, expected the types of nodes beside %s",
+                           folder, stray);
     }
     if (status == STATUS_OK && stray[0] != '\0') {
-        return status_fail(STATUS_DATA, "%s/%s: %s has no node of that type, expected types 0 to %" PRId64, folder, stray,
-                           types->of_node->name, types->n_type - 1);
+        return status_fail(STATUS_DATA, "%s/%s: %s has no node of that type, expected types 0 to %" PRId64, folder,
+                           stray, types->of_node->name, types->n_type - 1);
     }
     for (int64_t k = 0; k < types->n_type && status == STATUS_OK; k++) {
         status = type_load(folder, meta, k, types);

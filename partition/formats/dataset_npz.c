@@ -75,9 +75,9 @@ static enum status weights_load(const struct job *job, const struct csr *adjacen
     if (job->dataset.edge_weights == JOB_SWITCH_YES) {
         status = weights_choose(job, values->name, true, &use);
     } else if (job->dataset.edge_weights == JOB_SWITCH_AUTO && job_takes_edge_weights(job) && !all_one(values)) {
-        log_warn(
-            "%s is not used, though not all of it is 1: dataset.edge_weights = \"yes\" takes it as the weights of the edges",
-            values->name);
+        log_warn("%s is not used, though not all of it is 1: dataset.edge_weights = \"yes\" takes it as the weights "
+                 "of the edges",
+                 values->name);
     }
     return status == STATUS_OK && use ? weights_attach(values, source) : status;
 }
@@ -87,7 +87,8 @@ static enum status graph_load(const struct job *job, const struct npz *npz, stru
 {
     bool pickled = !npz_has(npz, "adj_indptr") && npz_has(npz, "adj_matrix");
     struct csr adjacency = {0};
-    enum status status = pickled ? pickled_csr_load(npz, "adj_matrix", &adjacency) : plain_csr_load(npz, "adj", &adjacency);
+    enum status status = pickled ? pickled_csr_load(npz, "adj_matrix", &adjacency)
+                                 : plain_csr_load(npz, "adj", &adjacency);
     struct edge_rows rows = {&adjacency.indptr, &adjacency.indices, true, 0};
     struct edge_source source;
     if (status == STATUS_OK) {
@@ -95,7 +96,8 @@ static enum status graph_load(const struct job *job, const struct npz *npz, stru
         status = dataset_nodes_check(out->n_node, adjacency.indptr.name);
     }
     if (status == STATUS_OK && adjacency.n_column != adjacency.n_row) {
-        status = status_fail(STATUS_DATA, "%s: adjacency matrix of %" PRId64 " rows and %" PRId64 " columns, expected a square",
+        status = status_fail(STATUS_DATA,
+                             "%s: adjacency matrix of %" PRId64 " rows and %" PRId64 " columns, expected a square",
                              adjacency.indptr.name, adjacency.n_row, adjacency.n_column);
     }
     if (status == STATUS_OK) {
@@ -135,8 +137,8 @@ static enum status features_load(const struct job *job, const struct npz *npz, s
     struct csr rows = {0};
     enum status status = pickled ? pickled_csr_load(npz, "node_attr", &rows) : plain_csr_load(npz, "attr", &rows);
     if (status == STATUS_OK && (rows.n_column < 1 || rows.n_column > INT32_MAX)) {
-        status = status_fail(STATUS_DATA, "%s: %" PRId64 " columns, expected 1 to %d", rows.indptr.name, rows.n_column,
-                             INT32_MAX);
+        status = status_fail(STATUS_DATA, "%s: %" PRId64 " columns, expected 1 to %d", rows.indptr.name,
+                             rows.n_column, INT32_MAX);
     }
     if (status == STATUS_OK) {
         status = dataset_features_sparse(job, &rows.indptr, &rows.indices, &rows.data, rows.n_column, out);
@@ -170,7 +172,8 @@ static bool split_find(const char *path, struct dataset_path *out)
     const char *slash = strrchr(path, '/');
     const char *file = slash != NULL ? slash + 1 : path;
     struct dataset_path folder;
-    snprintf(folder.text, sizeof folder.text, "%.*s", slash != NULL ? (int)(slash - path) + 1 : 1, slash != NULL ? path : ".");
+    snprintf(folder.text, sizeof folder.text, "%.*s", slash != NULL ? (int)(slash - path) + 1 : 1,
+             slash != NULL ? path : ".");
     DIR *directory = opendir(folder.text);
     if (directory == NULL) {
         return false;
@@ -241,8 +244,8 @@ enum status dataset_npz_load(const struct job *job, const char *path, struct dat
     if (split_find(path, &split)) {
         status = splits_load(split.text, out);
     } else if (out->labels != NULL || out->label_rows != NULL) {
-        log_info("dataset '%s' has no splits: drew %d training and %d validation nodes per class with seed %" PRId64, out->name,
-                 DRAWN_TRAIN, DRAWN_VALID, (int64_t)job->dataset.seed);
+        log_info("dataset '%s' has no splits: drew %d training and %d validation nodes per class with seed %" PRId64,
+                 out->name, DRAWN_TRAIN, DRAWN_VALID, (int64_t)job->dataset.seed);
         status = dataset_split_draw(DRAWN_TRAIN, DRAWN_VALID, (uint64_t)job->dataset.seed, out);
     }
     return status == STATUS_OK ? dataset_split_finish(out) : status;

@@ -55,7 +55,8 @@ static enum status table_end(struct edge_table *table, int64_t n_edge)
     char *line = NULL;
     enum status status = table->csv != NULL ? csv_gz_line(table->csv, &line) : STATUS_OK;
     if (status == STATUS_OK && line != NULL) {
-        status = status_fail(STATUS_DATA, "%s: goes on after line %" PRId64 ", expected that many edges", table->path, n_edge);
+        status = status_fail(STATUS_DATA, "%s: goes on after line %" PRId64 ", expected that many edges", table->path,
+                             n_edge);
     }
     return status;
 }
@@ -171,8 +172,8 @@ static enum status table_load(const struct job *job, const char *folder, struct 
     return status == STATUS_OK ? dataset_labels(&labels, true, 0, out) : status;
 }
 
-static enum status weight_member_choose(const struct job *job, const struct npz *npz, const char *file, struct npy *weights,
-                                        struct edge_source *source)
+static enum status weight_member_choose(const struct job *job, const struct npz *npz, const char *file,
+                                        struct npy *weights, struct edge_source *source)
 {
     char name[DATASET_PATH_BYTES + 32];
     bool use = false;
@@ -184,8 +185,8 @@ static enum status weight_member_choose(const struct job *job, const struct npz 
     return status == STATUS_OK && use ? weights_attach(weights, source) : status;
 }
 
-static enum status feature_member_choose(const struct job *job, const struct npz *npz, const char *file, struct npy *features,
-                                         struct edge_source *source)
+static enum status feature_member_choose(const struct job *job, const struct npz *npz, const char *file,
+                                         struct npy *features, struct edge_source *source)
 {
     char name[DATASET_PATH_BYTES + 32];
     bool use = false;
@@ -205,7 +206,8 @@ static enum status rows_agree(const struct npz *npz, const struct npy *n_node, c
     bool reads = labels->rank == 0 && npz_has(npz, "node_feat");
     enum status status = reads ? npz_member(npz, "node_feat", &rows) : STATUS_OK;
     if (status == STATUS_OK && rows.rank > 0 && rows.shape[0] != npy_int(n_node, 0)) {
-        status = status_fail(STATUS_DATA, "%s: entry 0: %" PRId64 " nodes, and %s has %" PRId64 " rows, expected as many",
+        status = status_fail(STATUS_DATA,
+                             "%s: entry 0: %" PRId64 " nodes, and %s has %" PRId64 " rows, expected as many",
                              n_node->name, npy_int(n_node, 0), rows.name, rows.shape[0]);
     }
     if (reads) {
@@ -214,8 +216,8 @@ static enum status rows_agree(const struct npz *npz, const struct npy *n_node, c
     return status;
 }
 
-static enum status array_graph(const struct job *job, const struct npz *npz, const char *file, const struct npy *labels,
-                               struct dataset *out)
+static enum status array_graph(const struct job *job, const struct npz *npz, const char *file,
+                               const struct npy *labels, struct dataset *out)
 {
     struct npy n_node = {0}, edges = {0}, weights = {0}, features = {0};
     struct edge_source source;

@@ -30,7 +30,8 @@ enum status dataset_ogb_agree(const char *path, int line, int64_t n, const char 
     enum status status = csv_gz_count(table, &n_line);
     return status != STATUS_OK || n_line == n
                ? status
-               : status_fail(STATUS_DATA, "%s: line %d: %" PRId64 " %s, and %s has %" PRId64 " lines, expected as many", path,
+               : status_fail(STATUS_DATA,
+                             "%s: line %d: %" PRId64 " %s, and %s has %" PRId64 " lines, expected as many", path,
                              line, n, what, table, n_line);
 }
 

@@ -44,7 +44,8 @@ struct typed {
 
 bool dataset_ogb_is_typed(const char *folder)
 {
-    return dataset_path_exists(folder, "raw/triplet-type-list.csv.gz") || dataset_path_exists(folder, "raw/relations");
+    return dataset_path_exists(folder, "raw/triplet-type-list.csv.gz") ||
+           dataset_path_exists(folder, "raw/relations");
 }
 
 /* Cut the next field off a line; NULL after the last one. */
@@ -60,7 +61,8 @@ static char *field_take(char **line)
 
 static bool name_is_sane(const char *name)
 {
-    return name != NULL && name[0] != '\0' && name[0] != '.' && strlen(name) < NAME_BYTES && strchr(name, '/') == NULL;
+    return name != NULL && name[0] != '\0' && name[0] != '.' && strlen(name) < NAME_BYTES &&
+           strchr(name, '/') == NULL;
 }
 
 static enum status type_names(struct typed *typed, const char *path, char *line)
@@ -75,8 +77,8 @@ static enum status type_names(struct typed *typed, const char *path, char *line)
     typed->type = memory_alloc(n, sizeof *typed->type);
     for (char *name = field_take(&line); name != NULL; name = field_take(&line)) {
         if (!name_is_sane(name)) {
-            return status_fail(STATUS_DATA, "%s: line 1: '%.40s' is no name of a node type, expected a folder's name", path,
-                               name);
+            return status_fail(STATUS_DATA, "%s: line 1: '%.40s' is no name of a node type, expected a folder's name",
+                               path, name);
         }
         snprintf(typed->type[typed->n_type++].name, NAME_BYTES, "%s", name);
     }
@@ -104,8 +106,8 @@ static enum status types_read(struct typed *typed)
     }
     for (int k = 0; k < typed->n_type && status == STATUS_OK; k++) {
         if (n_node[k] < 0 || n_node[k] > UINT32_MAX) {
-            status = status_fail(STATUS_DATA, "%s: line 2: %" PRId64 " nodes of type '%s', expected 0 to %" PRIu32, path.text,
-                                 n_node[k], typed->type[k].name, UINT32_MAX);
+            status = status_fail(STATUS_DATA, "%s: line 2: %" PRId64 " nodes of type '%s', expected 0 to %" PRIu32,
+                                 path.text, n_node[k], typed->type[k].name, UINT32_MAX);
         }
         typed->type[k].first = typed->n_node;
         typed->type[k].n_node = n_node[k];
@@ -145,8 +147,8 @@ static enum status relation_read(struct typed *typed, const char *path, char *li
     out->head = type_find(typed, head);
     out->tail = type_find(typed, tail);
     if (out->head < 0 || out->tail < 0) {
-        return status_fail(STATUS_DATA, "%s: line %d: '%s' is no node type, expected one of raw/num-node-dict.csv.gz", path,
-                           typed->n_relation + 1, out->head < 0 ? head : tail);
+        return status_fail(STATUS_DATA, "%s: line %d: '%s' is no node type, expected one of raw/num-node-dict.csv.gz",
+                           path, typed->n_relation + 1, out->head < 0 ? head : tail);
     }
     snprintf(out->name, sizeof out->name, "%s", name);
     out->first = typed->n_edge;
@@ -183,7 +185,8 @@ static enum status relations_read(struct typed *typed)
     }
     while ((status = csv_gz_line(csv, &line)) == STATUS_OK && line != NULL) {
         if (typed->n_relation == RELATION_MOST) {
-            status = status_fail(STATUS_DATA, "%s: has more than %d lines, expected a relation each", path.text, RELATION_MOST);
+            status = status_fail(STATUS_DATA, "%s: has more than %d lines, expected a relation each", path.text,
+                                 RELATION_MOST);
             break;
         }
         relation_room(typed);
@@ -273,8 +276,8 @@ static enum status edges_read(void *self, int64_t first, int64_t n, int64_t *sou
                 status = status_fail(STATUS_DATA,
                                      "%s: line %" PRId64 ": node %" PRId64 " is out of range, expected 0 to %" PRId64
                                      ", the nodes of type '%s'",
-                                     relation_path(typed, relation, "edge.csv.gz").text, edge - relation->first + 1, pair[k],
-                                     ends[k]->n_node - 1, ends[k]->name);
+                                     relation_path(typed, relation, "edge.csv.gz").text, edge - relation->first + 1,
+                                     pair[k], ends[k]->n_node - 1, ends[k]->name);
             }
         }
         if (status == STATUS_OK) {
@@ -299,7 +302,8 @@ static enum status graph_build(const struct job *job, struct typed *typed, struc
                                  .n_relation = typed->n_relation};
     out->n_node = typed->n_node;
     bool use;
-    enum status status = weights_choose(job, dataset_path_join(typed->folder, "raw/edge_weight.csv.gz").text, false, &use);
+    enum status status = weights_choose(job, dataset_path_join(typed->folder, "raw/edge_weight.csv.gz").text, false,
+                                        &use);
     if (status == STATUS_OK) {
         status = dataset_graph_build(job, &source, false, out);
     }
@@ -309,8 +313,10 @@ static enum status graph_build(const struct job *job, struct typed *typed, struc
 /* A block of `rank` dimensions that npy_close gives back. */
 static enum status block_open(const char *name, enum npy_type type, int64_t rows, int64_t columns, struct npy *out)
 {
-    struct npy block = {
-        .type = type, .rank = columns > 0 ? 2 : 1, .shape = {rows, columns > 0 ? columns : 1, 1, 1}, .is_block = true};
+    struct npy block = {.type = type,
+                        .rank = columns > 0 ? 2 : 1,
+                        .shape = {rows, columns > 0 ? columns : 1, 1, 1},
+                        .is_block = true};
     snprintf(block.name, sizeof block.name, "%s", name);
     block.n_value = rows * block.shape[1];
     block.n_map = (size_t)block.n_value * npy_type_size(type);
@@ -406,10 +412,10 @@ static enum status labelled_find(const struct typed *typed, int *out)
             *out = k;
         }
     }
-    return n_found == 1
-               ? STATUS_OK
-               : status_fail(n_found == 0 ? STATUS_NO_INPUT : STATUS_DATA,
-                             "%s/raw/node-label: %d node types have node-label.csv.gz, expected one", typed->folder, n_found);
+    return n_found == 1 ? STATUS_OK
+                        : status_fail(n_found == 0 ? STATUS_NO_INPUT : STATUS_DATA,
+                                      "%s/raw/node-label: %d node types have node-label.csv.gz, expected one",
+                                      typed->folder, n_found);
 }
 
 /* The type's labels among those of all nodes: no others have any. */
@@ -434,7 +440,8 @@ static enum status labels_build(const struct typed *typed, int k, struct dataset
     return status;
 }
 
-static enum status split_load(const struct typed *typed, int k, const char *file, enum dataset_split split, struct dataset *out)
+static enum status split_load(const struct typed *typed, int k, const char *file, enum dataset_split split,
+                              struct dataset *out)
 {
     char name[NAME_BYTES + 32];
     struct dataset_path splits;

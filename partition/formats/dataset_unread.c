@@ -113,7 +113,8 @@ void dataset_unread_npy(const char *folder)
 
 static int is_like_graph(const struct dirent *entry)
 {
-    static const char *const parts[] = {"edge", "adj", "graph", "node", "label", "feat", ".npy", ".npz", ".pt", ".csv"};
+    static const char *const parts[] = {"edge", "adj",  "graph", "node", "label",
+                                        "feat", ".npy", ".npz",  ".pt",  ".csv"};
     bool any = instead_of(entry->d_name) != NULL;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         any = any || strcasestr(entry->d_name, parts[i]) != NULL;
@@ -130,9 +131,9 @@ void dataset_unread_like(const char *folder, char out[DATASET_UNREAD_BYTES])
     for (int i = 0; i < n; i++) {
         const char *instead = instead_of(entry[i]->d_name);
         if (i < MOST && at < DATASET_UNREAD_BYTES) {
-            at += (size_t)snprintf(out + at, DATASET_UNREAD_BYTES - at, "%s%.64s%s%s%s", i > 0 ? ", " : "", entry[i]->d_name,
-                                   instead != NULL ? " (here it is " : "", instead != NULL ? instead : "",
-                                   instead != NULL ? ")" : "");
+            at += (size_t)snprintf(out + at, DATASET_UNREAD_BYTES - at, "%s%.64s%s%s%s", i > 0 ? ", " : "",
+                                   entry[i]->d_name, instead != NULL ? " (here it is " : "",
+                                   instead != NULL ? instead : "", instead != NULL ? ")" : "");
         }
         free(entry[i]);
     }

@@ -9,7 +9,8 @@
 
 struct random_key generator_key(const struct job *job, int draw)
 {
-    return (struct random_key){.seed = (uint64_t)job->dataset.seed, .op = (uint16_t)draw, .stream = RANDOM_STREAM_GENERATOR};
+    return (struct random_key){
+        .seed = (uint64_t)job->dataset.seed, .op = (uint16_t)draw, .stream = RANDOM_STREAM_GENERATOR};
 }
 
 /* Drawing a graph that does not fit takes minutes before it fails, so its size is compared with the memory first. Workers
@@ -23,8 +24,8 @@ static enum status memory_check(const struct job *job, int64_t n_node, int64_t n
     int64_t machine = memory_machine(), limit = job->memory.limit;
     if (rows + graph > machine) {
         return status_fail(STATUS_NOMEM,
-                           "dataset.generator: %" PRId64 " nodes with %" PRId64 " edges and %" PRId64 " features take %" PRId64
-                           " bytes, more than %s of %" PRId64,
+                           "dataset.generator: %" PRId64 " nodes with %" PRId64 " edges and %" PRId64
+                           " features take %" PRId64 " bytes, more than %s of %" PRId64,
                            n_node, n_edge, job->dataset.features, rows + graph, memory_machine_name(), machine);
     }
     if (limit > 0 && rows / job->workers.count > limit) {
@@ -41,8 +42,8 @@ enum status generator_n_edge(const struct job *job, int64_t n_node, int64_t *out
     double n_edge = round((double)n_node * job->dataset.degree);
     if (n_edge > (double)GENERATOR_EDGE_MOST) {
         return status_fail(STATUS_CONFIG,
-                           "dataset.degree: %" PRId64 " nodes of degree %g are %.0f edges, expected at most %" PRId64, n_node,
-                           job->dataset.degree, n_edge, GENERATOR_EDGE_MOST);
+                           "dataset.degree: %" PRId64 " nodes of degree %g are %.0f edges, expected at most %" PRId64,
+                           n_node, job->dataset.degree, n_edge, GENERATOR_EDGE_MOST);
     }
     *out = n_node > 1 ? (int64_t)n_edge : 0;
     return memory_check(job, n_node, *out);
@@ -61,7 +62,8 @@ enum status generator_features(const struct job *job, struct dataset *out, float
 
 enum status generator_splits(const struct job *job, struct dataset *out)
 {
-    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->split, &out->split);
+    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->split,
+                                             &out->split);
     if (status != STATUS_OK) {
         return status;
     }
@@ -74,7 +76,9 @@ enum status generator_splits(const struct job *job, struct dataset *out)
     bool train = false;
     for (int64_t node = 0; node < out->n_node; node++) {
         float draw = random_unit(&key, (uint64_t)node, 0);
-        out->split[node] = draw < train_end ? DATASET_SPLIT_TRAIN : draw < valid_end ? DATASET_SPLIT_VALID : DATASET_SPLIT_TEST;
+        out->split[node] = draw < train_end   ? DATASET_SPLIT_TRAIN
+                           : draw < valid_end ? DATASET_SPLIT_VALID
+                                              : DATASET_SPLIT_TEST;
         train = train || out->split[node] == DATASET_SPLIT_TRAIN;
     }
     if (!train) {

@@ -114,7 +114,8 @@ static enum status labels_fill(const struct job *job, struct dataset *out)
     float *projection;
     int64_t n = out->n_feature;
     size_t n_value = (size_t)(n * out->n_class);
-    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->labels, &out->labels);
+    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->labels,
+                                             &out->labels);
     if (status == STATUS_OK) {
         status = memory_acquire(MEMORY_OTHER, n_value, sizeof *projection, &projection);
     }

@@ -113,7 +113,8 @@ static enum status features_fill(const struct sbm *sbm, const struct job *job, s
     }
     struct random_key key = generator_key(job, GENERATOR_DRAW_CENTRE);
     for (size_t i = 0; i < n_centre; i++) {
-        centres[i] = generator_normal(random_u32(&key, i / (size_t)out->n_feature, (uint32_t)(i % (size_t)out->n_feature)));
+        centres[i] = generator_normal(
+            random_u32(&key, i / (size_t)out->n_feature, (uint32_t)(i % (size_t)out->n_feature)));
     }
 #pragma omp parallel for schedule(static)
     for (int64_t node = 0; node < out->n_node; node++) {
@@ -131,8 +132,8 @@ static enum status labels_fill(const struct sbm *sbm, struct dataset *out)
     size_t n_node = (size_t)out->n_node;
     out->multi_label = sbm->n_layer > 1;
     enum status status = out->multi_label
-                             ? dataset_store_block(out->store, MEMORY_OTHER, n_node * (size_t)out->n_class, sizeof(float),
-                                                   &out->label_rows)
+                             ? dataset_store_block(out->store, MEMORY_OTHER, n_node * (size_t)out->n_class,
+                                                   sizeof(float), &out->label_rows)
                              : dataset_store_block(out->store, MEMORY_OTHER, n_node, sizeof(int32_t), &out->labels);
     if (status != STATUS_OK) {
         return status;

@@ -54,8 +54,8 @@ static enum status read_weights(const struct job *job, struct dataset *dataset)
         double weight = npy_real(&npy, c);
         if (!(weight >= 0.0 && weight <= (double)FLT_MAX)) {
             status = status_fail(STATUS_DATA,
-                                 "%s: class %" PRId32 " has weight %g, expected a finite number that is not negative", npy.name,
-                                 c, weight);
+                                 "%s: class %" PRId32 " has weight %g, expected a finite number that is not negative",
+                                 npy.name, c, weight);
         }
         dataset->class_weight[c] = (float)weight;
     }

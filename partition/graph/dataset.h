@@ -66,20 +66,23 @@ enum dataset_content {
 struct dataset {
     char name[128];
     char file[DATASET_CONTENT_N][256]; /* that each was read from; "": none, or several */
-    bool predicts; /* for a prediction: labels and splits may be missing (dataset_fit_model puts something in their place) */
+    bool
+        predicts; /* for a prediction: labels and splits may be missing (dataset_fit_model puts something in their place) */
     int64_t n_node;
-    int64_t n_edge;           /* stored, after symmetrising, de-duplicating and taking loops out */
-    int64_t n_feature;        /* columns */
-    bool features_typed;      /* of several node types side by side, or a column per node where there are none */
-    struct embedded embedded; /* columns of nodes without features: a one at its own column is such a node's only entry */
-    int32_t n_class;          /* classes, or label columns when multi_label */
-    bool multi_label;         /* a row of labels each: 0 and 1, or where the job regresses numbers */
-    bool regression;          /* job_regresses */
+    int64_t n_edge;      /* stored, after symmetrising, de-duplicating and taking loops out */
+    int64_t n_feature;   /* columns */
+    bool features_typed; /* of several node types side by side, or a column per node where there are none */
+    struct embedded
+        embedded;     /* columns of nodes without features: a one at its own column is such a node's only entry */
+    int32_t n_class;  /* classes, or label columns when multi_label */
+    bool multi_label; /* a row of labels each: 0 and 1, or where the job regresses numbers */
+    bool regression;  /* job_regresses */
     bool
         symmetric; /* (u,v) is stored whenever (v,u) is, with the same weight; never true of edges that have types or features */
-    int32_t n_relation;     /* typed edges: relations, inverse ones included; 0: untyped */
-    bool weighted;          /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
-    int64_t n_edge_feature; /* columns of the edges' features; 0: none. Loops that a definition adds are then stored */
+    int32_t n_relation; /* typed edges: relations, inverse ones included; 0: untyped */
+    bool weighted;      /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
+    int64_t
+        n_edge_feature; /* columns of the edges' features; 0: none. Loops that a definition adds are then stored */
     enum dataset_loops loops;
 
     int64_t *indptr;     /* n_node + 1: row = destination */
@@ -92,7 +95,7 @@ struct dataset {
     uint32_t *edge_row;         /* n_edge: a row of edge_features, or n_edge_row + v: row v of loop_features */
     int64_t n_edge_row;         /* rows of the file */
     const float *edge_features; /* n_edge_row × n_edge_feature: as in the file, finite */
-    float *loop_features;       /* n_node × n_edge_feature: of loops that a definition adds; NULL where it adds none */
+    float *loop_features; /* n_node × n_edge_feature: of loops that a definition adds; NULL where it adds none */
 
     /* Exactly one of the three holds the features (none when n_feature is 0); values as in the file,
      * row-normalised when the job asks. */
@@ -104,14 +107,18 @@ struct dataset {
 
     int32_t *labels;   /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
     float *label_rows; /* n_node × n_class, NaN: unknown; NULL unless multi_label */
-    char *class_names; /* a JSON list of n_class texts below DATASET_CLASS_NAMES_BYTES; NULL: classes have numbers alone */
-    uint8_t *split;    /* n_node: enum dataset_split */
-    int64_t n_split[DATASET_SPLIT_N]; /* nodes that are in each (dataset_split_has): nodes of VALID_TEST count in three */
-    float *class_weight;              /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
-    double loss_weight; /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
+    char *
+        class_names; /* a JSON list of n_class texts below DATASET_CLASS_NAMES_BYTES; NULL: classes have numbers alone */
+    uint8_t *split; /* n_node: enum dataset_split */
+    int64_t
+        n_split[DATASET_SPLIT_N]; /* nodes that are in each (dataset_split_has): nodes of VALID_TEST count in three */
+    float *class_weight;          /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
+    double
+        loss_weight; /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
     struct dataset_splits splits;
 
-    int64_t n_duplicate; /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */
+    int64_t
+        n_duplicate; /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */
     struct dataset_store *store; /* owns what the pointers above point to: mappings and blocks */
 };
 
@@ -138,8 +145,9 @@ void dataset_release(struct dataset *dataset);
 /* The features of an edge, by its edge_row: n_edge_feature of them. */
 static inline const float *dataset_edge_features(const struct dataset *dataset, int64_t edge_row)
 {
-    return edge_row < dataset->n_edge_row ? dataset->edge_features + edge_row * dataset->n_edge_feature
-                                          : dataset->loop_features + (edge_row - dataset->n_edge_row) * dataset->n_edge_feature;
+    return edge_row < dataset->n_edge_row
+               ? dataset->edge_features + edge_row * dataset->n_edge_feature
+               : dataset->loop_features + (edge_row - dataset->n_edge_row) * dataset->n_edge_feature;
 }
 
 /* How many splits there are to choose from at a path (dataset.split), without reading the graph.
@@ -154,9 +162,10 @@ struct dataset_model {
     bool multi_label, regression;
     int32_t n_relation; /* 0: untyped */
     int64_t n_edge_feature;
-    bool label_input;   /* labels of training nodes are among its input */
-    int64_t n_embedded; /* nodes of its graph with a feature column of their own, whose weights are theirs alone; 0: none */
-    const char *graph;  /* dataset_fingerprint of its graph; "": not known */
+    bool label_input; /* labels of training nodes are among its input */
+    int64_t
+        n_embedded; /* nodes of its graph with a feature column of their own, whose weights are theirs alone; 0: none */
+    const char *graph;       /* dataset_fingerprint of its graph; "": not known */
     const char *class_names; /* as of a dataset; NULL: not known */
 };
 

@@ -111,7 +111,8 @@ enum status dataset_split_add(const struct npy *npy, enum dataset_split split, s
 
 /* The same node by node: first dataset_split_begin; `entry` is the place in the file `name`, for messages. */
 enum status dataset_split_begin(const char *name, enum dataset_split split, struct dataset *out);
-enum status dataset_split_node(const char *name, int64_t entry, int64_t node, enum dataset_split split, struct dataset *out);
+enum status dataset_split_node(const char *name, int64_t entry, int64_t node, enum dataset_split split,
+                               struct dataset *out);
 
 /* Has the node a label, or of several one that is known? */
 bool dataset_has_label(const struct dataset *dataset, int64_t node);

@@ -69,11 +69,13 @@ enum status edge_source_rows(struct edge_rows *rows, int64_t n_node, struct edge
         int64_t at = npy_int(indptr, row);
         int64_t least = row == n_node ? n_edge : last, most = row == 0 ? 0 : n_edge;
         if (at < least || at > most) {
-            status = status_fail(STATUS_DATA, "%s: entry %" PRId64 " is %" PRId64 ", expected %" PRId64 " to %" PRId64,
+            status = status_fail(STATUS_DATA,
+                                 "%s: entry %" PRId64 " is %" PRId64 ", expected %" PRId64 " to %" PRId64,
                                  indptr->name, row, at, least, most);
         }
         last = at;
     }
-    *out = (struct edge_source){.file = indices->name, .unit = "entry", .n_edge = n_edge, .self = rows, .read = rows_read};
+    *out = (struct edge_source){
+        .file = indices->name, .unit = "entry", .n_edge = n_edge, .self = rows, .read = rows_read};
     return status;
 }

@@ -78,8 +78,8 @@ enum status dataset_features_dense(const struct job *job, struct npy *npy, struc
 }
 
 /* Copies of the three arrays in the dataset's types, sorted. */
-static enum status sparse_copy(const struct npy *indptr, const struct npy *indices, const struct npy *data, bool sorted,
-                               struct dataset *out)
+static enum status sparse_copy(const struct npy *indptr, const struct npy *indices, const struct npy *data,
+                               bool sorted, struct dataset *out)
 {
     enum status status = features_csr_blocks(out, data->n_value);
     if (status != STATUS_OK) {

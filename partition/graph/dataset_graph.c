@@ -117,7 +117,8 @@ static enum status put_batch(struct build *build, const struct edge_source *sour
         bool source_bad = from[i] < 0 || from[i] >= build->n_node;
         if (source_bad || to[i] < 0 || to[i] >= build->n_node) {
             const char *file = source->n_node_file;
-            return status_fail(STATUS_DATA, "%s: %s %" PRId64 ": %s %" PRId64 " is out of range, expected 0 to %" PRId64 "%s%s",
+            return status_fail(STATUS_DATA,
+                               "%s: %s %" PRId64 ": %s %" PRId64 " is out of range, expected 0 to %" PRId64 "%s%s",
                                source->file, source->unit, batch->first + i, source_bad ? "source" : "destination",
                                source_bad ? from[i] : to[i], build->n_node - 1, file != NULL ? ", the rows of " : "",
                                file != NULL ? file : "");
@@ -293,7 +294,8 @@ static enum status reverses_find(const struct dataset *dataset, struct reverses 
             bool there = at < end && dataset->indices[at] == row;
             out->n_edge += from != row;
             out->n_missing += !there;
-            out->differ = out->differ || (there && dataset->weighted && dataset->edge_weight[at] != dataset->edge_weight[i]);
+            out->differ = out->differ ||
+                          (there && dataset->weighted && dataset->edge_weight[at] != dataset->edge_weight[i]);
         }
     }
     memory_release(MEMORY_OTHER, seen, (size_t)dataset->n_node, sizeof *seen);
@@ -329,7 +331,8 @@ static enum dataset_loops loops_of(const struct job *job)
 static enum status rows_fill(struct build *build, const struct edge_source *source, struct dataset *out)
 {
     size_t n_node = (size_t)build->n_node;
-    enum status status = dataset_store_block(out->store, MEMORY_STRUCTURE, n_node + 1, sizeof *build->indptr, &build->indptr);
+    enum status status = dataset_store_block(out->store, MEMORY_STRUCTURE, n_node + 1, sizeof *build->indptr,
+                                             &build->indptr);
     if (status != STATUS_OK) {
         return status;
     }
@@ -350,7 +353,8 @@ static enum status rows_fill(struct build *build, const struct edge_source *sour
                                      &build->indices);
     }
     if (status == STATUS_OK && build->relations != NULL) {
-        status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->types, &build->types);
+        status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->types,
+                                     &build->types);
     }
     if (status == STATUS_OK && build->weighted) {
         status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->weights,
@@ -373,7 +377,8 @@ static enum status rows_fill(struct build *build, const struct edge_source *sour
 }
 
 /* Rows in order, each entry once; *n_kept_out: how many edges of the source are left. */
-static enum status rows_finish(struct build *build, const char *feature_file, const struct dataset *out, int64_t *n_kept_out)
+static enum status rows_finish(struct build *build, const char *feature_file, const struct dataset *out,
+                               int64_t *n_kept_out)
 {
     enum status status = STATUS_OK;
     if (build->relations != NULL) {
@@ -391,7 +396,8 @@ static enum status rows_finish(struct build *build, const char *feature_file, co
     } else if (build->featured) {
         const struct row_pairs rows = {.source = build->indices, .row = build->edge_row};
         row_pairs_sort(build->n_node, build->indptr, rows);
-        status = edge_features_rows_unique(feature_file, out, build->indptr, build->indices, build->edge_row, &n_loop);
+        status = edge_features_rows_unique(feature_file, out, build->indptr, build->indices, build->edge_row,
+                                           &n_loop);
     } else {
         rows_sort(build);
         n_loop = rows_unique(build);
@@ -446,10 +452,12 @@ static enum status strength_build(const struct build *build, const struct edge_s
 enum status dataset_graph_build(const struct job *job, const struct edge_source *source, bool auto_undirected,
                                 struct dataset *out)
 {
-    struct build build = {.n_node = out->n_node, .weighted = source->weight_read != NULL, .featured = source->features != NULL};
+    struct build build = {
+        .n_node = out->n_node, .weighted = source->weight_read != NULL, .featured = source->features != NULL};
     char feature_file[NPY_NAME_BYTES] = "";
     struct relations relations = {.n = 1};
-    build.undirected = job->dataset.undirected == JOB_SWITCH_AUTO ? auto_undirected : job->dataset.undirected == JOB_SWITCH_YES;
+    build.undirected = job->dataset.undirected == JOB_SWITCH_AUTO ? auto_undirected
+                                                                  : job->dataset.undirected == JOB_SWITCH_YES;
     bool typed = dataset_wants_types(job);
     if (typed && source->type == NULL && job->dataset.generator == JOB_GENERATOR_NONE) {
         return status_fail(STATUS_DATA,

@@ -51,7 +51,8 @@ static enum status empty_classes_remark(const struct npy *npy, const struct data
 
 static enum status classes_set(const struct npy *npy, int64_t n_class, struct dataset *out)
 {
-    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->labels, &out->labels);
+    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->labels,
+                                             &out->labels);
     if (status != STATUS_OK) {
         return status;
     }
@@ -60,9 +61,11 @@ static enum status classes_set(const struct npy *npy, int64_t n_class, struct da
         int64_t label = class_at(npy, node);
         if (label < -1 || label >= most) {
             return status_fail(
-                STATUS_DATA, "%s: node %" PRId64 " has label %g, expected -1 (none) or a class from 0 to %" PRId64 "%s",
-                npy->name, node, npy_real(npy, node), most - 1,
-                npy_real(npy, node) < -1 ? "; numbers to be predicted need train.loss = \"mse\", \"mae\" or \"huber\"" : "");
+                STATUS_DATA,
+                "%s: node %" PRId64 " has label %g, expected -1 (none) or a class from 0 to %" PRId64 "%s", npy->name,
+                node, npy_real(npy, node), most - 1,
+                npy_real(npy, node) < -1 ? "; numbers to be predicted need train.loss = \"mse\", \"mae\" or \"huber\""
+                                         : "");
         }
         out->labels[node] = (int32_t)label;
         largest = label > largest ? label : largest;
@@ -94,12 +97,12 @@ static bool is_one_hot(const struct dataset *out)
 static enum status rows_set(const struct npy *npy, int64_t n_class, struct dataset *out)
 {
     if (n_class > 0 && n_class != npy->shape[1]) {
-        return status_fail(STATUS_DATA, "%s: has %" PRId64 " label columns, expected %" PRId64, npy->name, npy->shape[1],
-                           n_class);
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " label columns, expected %" PRId64, npy->name,
+                           npy->shape[1], n_class);
     }
     if (npy->shape[1] < 1 || npy->shape[1] > CLASS_MOST) {
-        return status_fail(STATUS_DATA, "%s: has %" PRId64 " label columns, expected 1 to %d", npy->name, npy->shape[1],
-                           CLASS_MOST);
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " label columns, expected 1 to %d", npy->name,
+                           npy->shape[1], CLASS_MOST);
     }
     enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)npy->n_value, sizeof *out->label_rows,
                                              &out->label_rows);
@@ -116,7 +119,8 @@ static enum status rows_set(const struct npy *npy, int64_t n_class, struct datas
                                "%s: row %" PRId64 ", column %" PRId64
                                " is %g, expected 0, 1 or %s (unknown), of several labels a node; "
                                "classes, one a node, are integers%s",
-                               npy->name, i / npy->shape[1], i % npy->shape[1], label, npy_is_integer(npy) ? "-1" : "NaN or -1",
+                               npy->name, i / npy->shape[1], i % npy->shape[1], label,
+                               npy_is_integer(npy) ? "-1" : "NaN or -1",
                                npy_is_integer(npy) ? " in one column" : ", as labels.astype(\"int64\") makes them");
         }
         out->label_rows[i] = (float)label;
@@ -136,21 +140,25 @@ static enum status rows_set(const struct npy *npy, int64_t n_class, struct datas
 static enum status numbers_set(const struct npy *npy, int64_t n_class, struct dataset *out)
 {
     int64_t n_column = npy->rank == 2 ? npy->shape[1] : 1;
-    enum status status = npy_expect(npy, NPY_KIND_NUMBER, npy->rank == 2 ? 2 : 1, out->n_node, npy->rank == 2 ? -1 : 0);
+    enum status status = npy_expect(npy, NPY_KIND_NUMBER, npy->rank == 2 ? 2 : 1, out->n_node,
+                                    npy->rank == 2 ? -1 : 0);
     if (status != STATUS_OK) {
         return status;
     }
     if (n_column < 1 || n_column > CLASS_MOST || (n_class > 0 && n_class != n_column)) {
-        return status_fail(STATUS_DATA, "%s: has %" PRId64 " label columns, expected %" PRId64 "%s", npy->name, n_column,
-                           n_class > 0 ? n_class : 1, n_class > 0 ? ", the \"classes\" of meta.json" : " at least");
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " label columns, expected %" PRId64 "%s", npy->name,
+                           n_column, n_class > 0 ? n_class : 1,
+                           n_class > 0 ? ", the \"classes\" of meta.json" : " at least");
     }
-    status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)npy->n_value, sizeof *out->label_rows, &out->label_rows);
+    status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)npy->n_value, sizeof *out->label_rows,
+                                 &out->label_rows);
     bool any = false;
     for (int64_t i = 0; status == STATUS_OK && i < npy->n_value; i++) {
         double value = npy_real(npy, i);
         if (!(fabs(value) <= (double)FLT_MAX) && !isnan(value)) {
             return status_fail(STATUS_DATA,
-                               "%s: row %" PRId64 ", column %" PRId64 " is %g, expected a finite float32, or NaN (none)",
+                               "%s: row %" PRId64 ", column %" PRId64
+                               " is %g, expected a finite float32, or NaN (none)",
                                npy->name, i / n_column, i % n_column, value);
         }
         out->label_rows[i] = (float)value;
@@ -186,7 +194,8 @@ enum status dataset_labels(struct npy *npy, bool real_classes, int64_t n_class, 
             "\"mse\", \"mae\" or \"huber\"",
             npy->name, npy_type_text(npy->type));
     } else {
-        status = npy_expect(npy, real_classes ? NPY_KIND_NUMBER : NPY_KIND_INTEGER, one_column ? 2 : 1, out->n_node, 1);
+        status = npy_expect(npy, real_classes ? NPY_KIND_NUMBER : NPY_KIND_INTEGER, one_column ? 2 : 1, out->n_node,
+                            1);
         if (status == STATUS_OK) {
             status = classes_set(npy, n_class, out);
         }
@@ -210,16 +219,18 @@ enum status dataset_split_begin(const char *name, enum dataset_split split, stru
     return split_open(out);
 }
 
-enum status dataset_split_node(const char *name, int64_t entry, int64_t node, enum dataset_split split, struct dataset *out)
+enum status dataset_split_node(const char *name, int64_t entry, int64_t node, enum dataset_split split,
+                               struct dataset *out)
 {
     if (node < 0 || node >= out->n_node) {
-        return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": node %" PRId64 " is out of range, expected 0 to %" PRId64, name,
+        return status_fail(STATUS_DATA,
+                           "%s: entry %" PRId64 ": node %" PRId64 " is out of range, expected 0 to %" PRId64, name,
                            entry, node, out->n_node - 1);
     }
     enum dataset_split before = (enum dataset_split)out->split[node];
     if (dataset_split_has(out->split[node], split)) {
-        return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": node %" PRId64 " is listed twice, expected once", name, entry,
-                           node);
+        return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": node %" PRId64 " is listed twice, expected once",
+                           name, entry, node);
     }
     if (before != DATASET_SPLIT_NONE && (before == DATASET_SPLIT_TRAIN || split == DATASET_SPLIT_TRAIN)) {
         return status_fail(STATUS_DATA,
@@ -284,8 +295,8 @@ enum status dataset_split_finish(struct dataset *out)
             out->n_split[s] += dataset_split_has(out->split[node], s);
         }
         if (!out->predicts && out->split[node] == DATASET_SPLIT_TRAIN && !dataset_has_label(out, node)) {
-            return status_fail(STATUS_DATA, "dataset '%s': training node %" PRId64 " has no label, expected one", out->name,
-                               node);
+            return status_fail(STATUS_DATA, "dataset '%s': training node %" PRId64 " has no label, expected one",
+                               out->name, node);
         }
         if (out->multi_label && !out->predicts && out->split[node] == DATASET_SPLIT_TRAIN) {
             out->loss_weight += labels_known(out, node);
@@ -330,8 +341,8 @@ enum status dataset_split_draw(int64_t n_train, int64_t n_valid, uint64_t seed, 
     }
     status = split_open(out);
     out->splits = (struct dataset_splits){.origin = DATASET_ORIGIN_DRAWN, .n = 1, .seed = (int64_t)seed};
-    snprintf(out->splits.how, sizeof out->splits.how, "%" PRId64 " training and %" PRId64 " validation nodes per class",
-             n_train, n_valid);
+    snprintf(out->splits.how, sizeof out->splits.how,
+             "%" PRId64 " training and %" PRId64 " validation nodes per class", n_train, n_valid);
     struct random_key key = {.seed = seed, .stream = RANDOM_STREAM_GENERATOR};
     for (int64_t node = 0; node < out->n_node; node++) {
         int32_t label = out->multi_label ? 0 : out->labels[node];

@@ -43,10 +43,11 @@ static enum status embeddings_check(const struct dataset *dataset, const struct 
     if (n == model->n_embedded && strcmp(graph, model->graph) == 0) {
         return STATUS_OK;
     }
-    return status_fail(STATUS_DATA,
-                       "dataset '%s' is another graph than the model in '%s' was trained on, and the model has embeddings of "
-                       "%" PRId64 " nodes of that graph: expected the same graph",
-                       dataset->name, model->folder, model->n_embedded);
+    return status_fail(
+        STATUS_DATA,
+        "dataset '%s' is another graph than the model in '%s' was trained on, and the model has embeddings of "
+        "%" PRId64 " nodes of that graph: expected the same graph",
+        dataset->name, model->folder, model->n_embedded);
 }
 
 static enum status labels_make(struct dataset *dataset, const struct dataset_model *model)
@@ -73,14 +74,15 @@ static enum status labels_check(const struct dataset *dataset, const struct data
 {
     const bool rows = model->multi_label || model->regression;
     if (dataset->multi_label != rows) {
-        return status_fail(STATUS_DATA, "dataset '%s' has %s, and the model in '%s' was trained for %s", dataset->name,
-                           dataset->multi_label ? "several labels per node" : "one label per node", model->folder,
-                           model->multi_label ? "several" : "one");
+        return status_fail(STATUS_DATA, "dataset '%s' has %s, and the model in '%s' was trained for %s",
+                           dataset->name, dataset->multi_label ? "several labels per node" : "one label per node",
+                           model->folder, model->multi_label ? "several" : "one");
     }
     if (dataset->multi_label && dataset->n_class != model->n_class) {
-        return status_fail(STATUS_DATA,
-                           "dataset '%s' has %" PRId32 " label columns, expected the %" PRId32 " %sof the model in '%s'",
-                           dataset->name, dataset->n_class, model->n_class, model->regression ? "outputs " : "", model->folder);
+        return status_fail(
+            STATUS_DATA,
+            "dataset '%s' has %" PRId32 " label columns, expected the %" PRId32 " %sof the model in '%s'",
+            dataset->name, dataset->n_class, model->n_class, model->regression ? "outputs " : "", model->folder);
     }
     for (int64_t node = 0; !dataset->multi_label && node < dataset->n_node; node++) {
         if (dataset->labels[node] >= model->n_class) {
@@ -103,30 +105,32 @@ static enum status label_input_check(const struct dataset *dataset, const struct
         }
         any = true;
         if (!dataset_has_label(dataset, node)) {
-            return status_fail(STATUS_DATA,
-                               "dataset '%s': training node %" PRId64
-                               " has no label, expected one: the model in '%s' takes them as input (model.label_input)",
-                               dataset->name, node, model->folder);
+            return status_fail(
+                STATUS_DATA,
+                "dataset '%s': training node %" PRId64
+                " has no label, expected one: the model in '%s' takes them as input (model.label_input)",
+                dataset->name, node, model->folder);
         }
     }
-    return any || !model->label_input
-               ? STATUS_OK
-               : status_fail(
-                     STATUS_DATA,
-                     "dataset '%s' has no training nodes, expected some with their labels: the model in '%s' takes these "
-                     "as input (model.label_input)",
-                     dataset->name, model->folder);
+    return any || !model->label_input ? STATUS_OK
+                                      : status_fail(STATUS_DATA,
+                                                    "dataset '%s' has no training nodes, expected some with their "
+                                                    "labels: the model in '%s' takes these "
+                                                    "as input (model.label_input)",
+                                                    dataset->name, model->folder);
 }
 
 /* Classes are numbers in both: another order of the names would be another meaning. */
 static enum status names_check(const struct dataset *dataset, const struct dataset_model *model)
 {
-    if (dataset->class_names == NULL || model->class_names == NULL || strcmp(dataset->class_names, model->class_names) == 0) {
+    if (dataset->class_names == NULL || model->class_names == NULL ||
+        strcmp(dataset->class_names, model->class_names) == 0) {
         return STATUS_OK;
     }
-    return status_fail(STATUS_DATA,
-                       "dataset '%s': class_names.json has %.200s, expected %.200s as in the training of the model in '%s'",
-                       dataset->name, dataset->class_names, model->class_names, model->folder);
+    return status_fail(
+        STATUS_DATA,
+        "dataset '%s': class_names.json has %.200s, expected %.200s as in the training of the model in '%s'",
+        dataset->name, dataset->class_names, model->class_names, model->folder);
 }
 
 enum status dataset_fit_model(struct dataset *dataset, const struct dataset_model *model)

@@ -15,7 +15,8 @@ enum status edge_features_choose(const struct job *job, const char *file, bool t
     *use_out = there && takes && asked != JOB_SWITCH_NO;
     if (asked == JOB_SWITCH_YES && !there) {
         return status_fail(STATUS_NO_INPUT,
-                           "%s: no such file, expected the features of the edges for dataset.edge_features = \"yes\"", file);
+                           "%s: no such file, expected the features of the edges for dataset.edge_features = \"yes\"",
+                           file);
     }
     if (asked == JOB_SWITCH_AUTO && there && !takes) {
         log_warn("%s is not used: model.kind = \"%s\" takes no features of edges%s", file,
@@ -28,8 +29,8 @@ enum status edge_features_choose(const struct job *job, const char *file, bool t
 enum status edge_features_attach(struct npy *features, struct edge_source *source)
 {
     if (features->rank > 0 && features->shape[0] != source->n_edge) {
-        return status_fail(STATUS_DATA, "%s: has %" PRId64 " rows, expected %" PRId64 ", the edges of %s", features->name,
-                           features->shape[0], source->n_edge, source->file);
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " rows, expected %" PRId64 ", the edges of %s",
+                           features->name, features->shape[0], source->n_edge, source->file);
     }
     bool flat = features->rank == 1;
     enum status status = npy_expect(features, NPY_KIND_NUMBER, flat ? 1 : 2, source->n_edge, flat ? 0 : -1);
@@ -38,7 +39,8 @@ enum status edge_features_attach(struct npy *features, struct edge_source *sourc
     }
     int64_t n_column = flat ? 1 : features->shape[1];
     if (n_column < 1 || n_column > INT32_MAX) {
-        return status_fail(STATUS_DATA, "%s: has %" PRId64 " columns, expected 1 to %d", features->name, n_column, INT32_MAX);
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " columns, expected 1 to %d", features->name, n_column,
+                           INT32_MAX);
     }
     int64_t n_nonzero, bad = features_scan(features, &n_nonzero);
     source->features = features;
@@ -77,8 +79,8 @@ static bool same(const struct dataset *dataset, uint32_t a, uint32_t b)
     return true;
 }
 
-enum status edge_features_rows_unique(const char *file, const struct dataset *dataset, int64_t *indptr, uint32_t *indices,
-                                      uint32_t *edge_row, int64_t *n_loop_out)
+enum status edge_features_rows_unique(const char *file, const struct dataset *dataset, int64_t *indptr,
+                                      uint32_t *indices, uint32_t *edge_row, int64_t *n_loop_out)
 {
     int64_t to = 0, n_loop = 0, begin = 0;
     for (int64_t v = 0; v < dataset->n_node; v++) {

@@ -29,8 +29,8 @@ enum status edge_features_take(struct npy *npy, struct dataset *out);
 
 /* Close the gaps that repeats of a source leave in sorted rows: the first row of the file stays. *n_loop_out: loops stored.
  * errors  STATUS_DATA repeats with other features (file, both rows) */
-enum status edge_features_rows_unique(const char *file, const struct dataset *dataset, int64_t *indptr, uint32_t *indices,
-                                      uint32_t *edge_row, int64_t *n_loop_out);
+enum status edge_features_rows_unique(const char *file, const struct dataset *dataset, int64_t *indptr,
+                                      uint32_t *indices, uint32_t *edge_row, int64_t *n_loop_out);
 
 /* Features of the loops that a definition adds: the mean of the node's other in-edges' rows, 0 where it has none.
  *

@@ -10,8 +10,9 @@
 
 enum status features_fail_not_finite(const struct npy *npy, int64_t row, int64_t column, int64_t i)
 {
-    return status_fail(STATUS_DATA, "%s: row %" PRId64 ", column %" PRId64 " is %g, expected a finite number (float32)",
-                       npy->name, row, column, npy_real(npy, i));
+    return status_fail(STATUS_DATA,
+                       "%s: row %" PRId64 ", column %" PRId64 " is %g, expected a finite number (float32)", npy->name,
+                       row, column, npy_real(npy, i));
 }
 
 enum status features_floats(const struct npy *npy, struct dataset_store *store, const float **out)
@@ -80,7 +81,8 @@ enum status features_csr_blocks(struct dataset *out, int64_t n_value)
     enum status status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)out->n_node + 1, sizeof(int64_t),
                                              &out->feature_indptr);
     if (status == STATUS_OK) {
-        status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)n_value, sizeof(uint32_t), &out->feature_indices);
+        status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)n_value, sizeof(uint32_t),
+                                     &out->feature_indices);
     }
     if (status == STATUS_OK) {
         status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)n_value, sizeof(float), &out->feature_data);
@@ -88,7 +90,8 @@ enum status features_csr_blocks(struct dataset *out, int64_t n_value)
     return status;
 }
 
-static enum status shapes_check(const struct npy *indptr, const struct npy *indices, const struct npy *data, int64_t n_row)
+static enum status shapes_check(const struct npy *indptr, const struct npy *indices, const struct npy *data,
+                                int64_t n_row)
 {
     enum status status = npy_expect(indptr, NPY_KIND_INTEGER, 1, n_row + 1, 0);
     if (status == STATUS_OK) {
@@ -97,8 +100,8 @@ static enum status shapes_check(const struct npy *indptr, const struct npy *indi
     return status == STATUS_OK ? npy_expect(data, NPY_KIND_NUMBER, 1, indices->n_value, 0) : status;
 }
 
-enum status features_csr_check(const struct npy *indptr, const struct npy *indices, const struct npy *data, int64_t n_row,
-                               int64_t n_column, bool *sorted_out)
+enum status features_csr_check(const struct npy *indptr, const struct npy *indices, const struct npy *data,
+                               int64_t n_row, int64_t n_column, bool *sorted_out)
 {
     enum status status = shapes_check(indptr, indices, data, n_row);
     if (status != STATUS_OK) {
@@ -108,8 +111,8 @@ enum status features_csr_check(const struct npy *indptr, const struct npy *indic
         return status_fail(STATUS_DATA, "%s: starts at %" PRId64 ", expected 0", indptr->name, npy_int(indptr, 0));
     }
     if (npy_int(indptr, n_row) != indices->n_value) {
-        return status_fail(STATUS_DATA, "%s: ends at %" PRId64 ", expected %" PRId64 ", the values of %s", indptr->name,
-                           npy_int(indptr, n_row), indices->n_value, indices->name);
+        return status_fail(STATUS_DATA, "%s: ends at %" PRId64 ", expected %" PRId64 ", the values of %s",
+                           indptr->name, npy_int(indptr, n_row), indices->n_value, indices->name);
     }
     bool sorted = true;
     for (int64_t row = 0; row < n_row; row++) {
@@ -193,5 +196,6 @@ enum status features_csr_sort(struct dataset *out, int64_t *row_out, int64_t *co
 
 enum status features_fail_repeated(const char *file, int64_t row, int64_t column)
 {
-    return status_fail(STATUS_DATA, "%s: row %" PRId64 " has column %" PRId64 " twice, expected it once", file, row, column);
+    return status_fail(STATUS_DATA, "%s: row %" PRId64 " has column %" PRId64 " twice, expected it once", file, row,
+                       column);
 }

@@ -35,8 +35,8 @@ enum status features_csr_blocks(struct dataset *out, int64_t n_value);
 
 /* Check shapes and values of CSR arrays: offsets start at 0, never fall, end at the number of values; columns in range;
  * values finite. *sorted_out: every row's columns ascend, so that the file may be used as it lies. */
-enum status features_csr_check(const struct npy *indptr, const struct npy *indices, const struct npy *data, int64_t n_row,
-                               int64_t n_column, bool *sorted_out);
+enum status features_csr_check(const struct npy *indptr, const struct npy *indices, const struct npy *data,
+                               int64_t n_row, int64_t n_column, bool *sorted_out);
 
 /* Sort the dataset's rows in place, up to the first row with a column twice: *row_out and *column_out; row -1: none.
  * errors  STATUS_NOMEM */

@@ -32,7 +32,8 @@ static enum status degrees_out(const struct dataset *dataset, float *rows)
 static enum status degrees_make(const struct job *job, struct dataset *out)
 {
     float *rows;
-    enum status status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)out->n_node, N_COLUMN * sizeof *rows, &rows);
+    enum status status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)out->n_node,
+                                             N_COLUMN * sizeof *rows, &rows);
     if (status != STATUS_OK) {
         return status;
     }

@@ -67,8 +67,9 @@ static enum status rows_check(const struct node_types *types, int64_t k, const s
     if (n_row == types->type[k].n_node) {
         return STATUS_OK;
     }
-    return status_fail(STATUS_DATA, "%s: has %" PRId64 " rows, expected %" PRId64 ", the nodes of type %" PRId64 "%s%s",
-                       npy->name, n_row, types->type[k].n_node, k, types->of_node != NULL ? " in " : "",
+    return status_fail(STATUS_DATA,
+                       "%s: has %" PRId64 " rows, expected %" PRId64 ", the nodes of type %" PRId64 "%s%s", npy->name,
+                       n_row, types->type[k].n_node, k, types->of_node != NULL ? " in " : "",
                        types->of_node != NULL ? types->of_node->name : "");
 }
 
@@ -92,8 +93,8 @@ enum status node_types_dense(struct node_types *types, int64_t k, struct npy *de
                             : features_fail_not_finite(&type->dense, bad / type->n_column, bad % type->n_column, bad);
 }
 
-enum status node_types_sparse(struct node_types *types, int64_t k, struct npy *indptr, struct npy *indices, struct npy *data,
-                              int64_t n_column)
+enum status node_types_sparse(struct node_types *types, int64_t k, struct npy *indptr, struct npy *indices,
+                              struct npy *data, int64_t n_column)
 {
     struct node_type *type = &types->type[k];
     take(indptr, &type->indptr);
@@ -114,7 +115,8 @@ enum status node_types_sparse(struct node_types *types, int64_t k, struct npy *i
         int64_t column = npy_int(&type->indices, i);
         type->n_column = column >= type->n_column && column < INT32_MAX ? column + 1 : type->n_column;
     }
-    return features_csr_check(&type->indptr, &type->indices, &type->data, type->n_node, type->n_column, &type->sorted);
+    return features_csr_check(&type->indptr, &type->indices, &type->data, type->n_node, type->n_column,
+                              &type->sorted);
 }
 
 void node_types_rows(struct node_types *types, int64_t k, const struct node_rows *rows, int64_t n_column)
@@ -136,13 +138,15 @@ static enum status row_read(const struct node_type *type, int64_t row, int64_t n
     enum status status = type->rows.read(type->rows.self, row, type->row);
     for (int64_t column = 0; column < type->n_column && status == STATUS_OK; column++) {
         if (!isfinite(type->row[column])) {
-            return status_fail(STATUS_DATA, "%s: row %" PRId64 ", column %" PRId64 " is %g, expected a finite number (float32)",
+            return status_fail(STATUS_DATA,
+                               "%s: row %" PRId64 ", column %" PRId64 " is %g, expected a finite number (float32)",
                                type->rows.file, row, column, (double)type->row[column]);
         }
         n_most -= type->row[column] != 0;
     }
-    return status == STATUS_OK && n_most < 0 ? status_fail(STATUS_DATA, "%s: changed while it was read", type->rows.file)
-                                             : status;
+    return status == STATUS_OK && n_most < 0
+               ? status_fail(STATUS_DATA, "%s: changed while it was read", type->rows.file)
+               : status;
 }
 
 static float value_at(const struct node_type *type, int64_t row, int64_t column)
@@ -202,7 +206,8 @@ static enum status rows_walk(struct node_types *types, struct dataset *out, int6
                 return status;
             }
         }
-        at += row_put(type, type->next++, fill ? out->feature_indices + at : NULL, fill ? out->feature_data + at : NULL);
+        at += row_put(type, type->next++, fill ? out->feature_indices + at : NULL,
+                      fill ? out->feature_data + at : NULL);
         if (fill) {
             out->feature_indptr[v + 1] = at;
         }

@@ -55,8 +55,8 @@ void node_types_close(struct node_types *types);
  *   errors    STATUS_DATA rows that are not the type's nodes, and as dataset_features_dense and _sparse
  */
 enum status node_types_dense(struct node_types *types, int64_t k, struct npy *dense);
-enum status node_types_sparse(struct node_types *types, int64_t k, struct npy *indptr, struct npy *indices, struct npy *data,
-                              int64_t n_column);
+enum status node_types_sparse(struct node_types *types, int64_t k, struct npy *indptr, struct npy *indices,
+                              struct npy *data, int64_t n_column);
 
 /* The same row by row; borrows what `rows` points to. */
 void node_types_rows(struct node_types *types, int64_t k, const struct node_rows *rows, int64_t n_column);

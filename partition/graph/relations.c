@@ -9,8 +9,9 @@
 
 void relations_open(struct relations *relations, const struct edge_source *source, bool inverse)
 {
-    *relations = (struct relations){
-        .inverse = inverse, .n = source->n_relation, .n_edge = memory_alloc(RELATION_MOST, sizeof *relations->n_edge)};
+    *relations = (struct relations){.inverse = inverse,
+                                    .n = source->n_relation,
+                                    .n_edge = memory_alloc(RELATION_MOST, sizeof *relations->n_edge)};
 }
 
 void relations_close(struct relations *relations)
@@ -23,7 +24,8 @@ enum status relations_count(struct relations *relations, const struct edge_sourc
     int64_t type = source->type(source->type_self, edge);
     int64_t n = source->n_relation > 0 ? source->n_relation : RELATION_MOST;
     if (type < 0 || type >= n) {
-        return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": relation %" PRId64 " is out of range, expected 0 to %" PRId64,
+        return status_fail(STATUS_DATA,
+                           "%s: entry %" PRId64 ": relation %" PRId64 " is out of range, expected 0 to %" PRId64,
                            source->type_file, edge, type, n - 1);
     }
     relations->n_edge[type]++;
@@ -47,7 +49,8 @@ enum status relations_finish(struct relations *relations, const struct edge_sour
         }
     }
     if (n > most) {
-        return status_fail(STATUS_DATA, "%s: %" PRId64 " relations, expected at most %" PRId64 "%s", source->type_file, n, most,
+        return status_fail(STATUS_DATA, "%s: %" PRId64 " relations, expected at most %" PRId64 "%s",
+                           source->type_file, n, most,
                            relations->inverse ? " with an inverse to each (dataset.undirected)" : "");
     }
     relations->n = n;

@@ -88,7 +88,8 @@ static int64_t merge_row(const struct directions *edges, int64_t v, int32_t *out
 
 static enum status fill(const struct directions *edges, int64_t n_entry_most, struct undirected *graph)
 {
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)graph->n_node + 1, sizeof *graph->indptr, &graph->indptr);
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)graph->n_node + 1, sizeof *graph->indptr,
+                                        &graph->indptr);
     if (status != STATUS_OK) {
         return status;
     }

@@ -16,7 +16,8 @@ enum status weights_choose(const struct job *job, const char *file, bool there, 
 {
     int asked = job->dataset.edge_weights;
     bool takes = job_takes_edge_weights(job);
-    *use_out = there && takes && (asked == JOB_SWITCH_YES || (asked == JOB_SWITCH_AUTO && model_kind_of(job)->weighs));
+    *use_out = there && takes &&
+               (asked == JOB_SWITCH_YES || (asked == JOB_SWITCH_AUTO && model_kind_of(job)->weighs));
     if (asked == JOB_SWITCH_YES && !there) {
         return status_fail(STATUS_NO_INPUT,
                            "%s: no such file, expected the weights of the edges for "
@@ -26,11 +27,12 @@ enum status weights_choose(const struct job *job, const char *file, bool there, 
     if (asked == JOB_SWITCH_AUTO && there && !*use_out) {
         const char *kind = job_choice_text("model", "kind", job->model.kind);
         if (takes) {
-            log_warn("%s is not used: model.kind = \"%s\" takes weights of edges only with dataset.edge_weights = \"yes\"",
-                     file, kind);
+            log_warn(
+                "%s is not used: model.kind = \"%s\" takes weights of edges only with dataset.edge_weights = \"yes\"",
+                file, kind);
         } else if (model_kind_of(job)->is_sum) {
-            log_warn("%s is not used: model.kind = \"%s\" takes no weights of edges with model.aggregator = \"max\"", file,
-                     kind);
+            log_warn("%s is not used: model.kind = \"%s\" takes no weights of edges with model.aggregator = \"max\"",
+                     file, kind);
         } else {
             log_warn("%s is not used: model.kind = \"%s\" takes no weights of edges", file, kind);
         }
@@ -50,8 +52,8 @@ static enum status array_read(void *self, int64_t first, int64_t n, double *out)
 enum status weights_attach(const struct npy *weights, struct edge_source *source)
 {
     if (weights->rank == 1 && weights->n_value != source->n_edge) {
-        return status_fail(STATUS_DATA, "%s: has %" PRId64 " entries, expected %" PRId64 ", the edges of %s", weights->name,
-                           weights->n_value, source->n_edge, source->file);
+        return status_fail(STATUS_DATA, "%s: has %" PRId64 " entries, expected %" PRId64 ", the edges of %s",
+                           weights->name, weights->n_value, source->n_edge, source->file);
     }
     source->weight_read = array_read;
     source->weight_self = (void *)(uintptr_t)weights;
@@ -95,10 +97,10 @@ void weights_mirror_add(struct weights_mirror *mirror, int64_t from, int64_t to,
 void weights_mirror_remark(const struct weights_mirror *mirror, const struct edge_source *source)
 {
     if (mirror->n > 0 && mirror->apart == 0) {
-        log_warn(
-            "%s: edges have the same weights in both directions already, and the reverse edges that are added double them: "
-            "dataset.undirected = \"no\" leaves them as they are",
-            source->weight_file);
+        log_warn("%s: edges have the same weights in both directions already, and the reverse edges that are added "
+                 "double them: "
+                 "dataset.undirected = \"no\" leaves them as they are",
+                 source->weight_file);
     }
 }
 
@@ -123,7 +125,8 @@ int64_t weights_rows_unique(int64_t n_node, int64_t *indptr, uint32_t *indices, 
     return n_loop;
 }
 
-enum status weights_strength(const char *file, int64_t n_node, const int64_t *indptr, const float *weights, float *strength)
+enum status weights_strength(const char *file, int64_t n_node, const int64_t *indptr, const float *weights,
+                             float *strength)
 {
     for (int64_t v = 0; v < n_node; v++) {
         double sum = 0.0;

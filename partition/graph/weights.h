@@ -42,6 +42,7 @@ void weights_mirror_remark(const struct weights_mirror *mirror, const struct edg
 int64_t weights_rows_unique(int64_t n_node, int64_t *indptr, uint32_t *indices, float *weights);
 
 /* strength[v] = the sum of row v's weights. errors  STATUS_DATA one that float32 does not hold (file and node) */
-enum status weights_strength(const char *file, int64_t n_node, const int64_t *indptr, const float *weights, float *strength);
+enum status weights_strength(const char *file, int64_t n_node, const int64_t *indptr, const float *weights,
+                             float *strength);
 
 #endif

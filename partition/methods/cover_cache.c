@@ -21,14 +21,16 @@ struct cache_header {
     uint32_t mirrors, padding;
     char key[32];
     struct part_cover_rows rows;
-    uint64_t checksum; /* XXH3-64 of what follows, piece after piece, each seeded by the one before, the first by rows */
+    uint64_t
+        checksum; /* XXH3-64 of what follows, piece after piece, each seeded by the one before, the first by rows */
 };
 
 /* The header and the counts, as they lie in a file. Returns how many. */
 static int pieces_of(struct cache_header *header, const struct part_shared *shared, struct iovec out[5])
 {
     int n = 0, n_direction = shared->mirrors ? 1 : PART_DIRECTION_N;
-    size_t n_sum = (size_t)shared->n_part * ((size_t)shared->n_hop + 1), n_list = n_sum * shared->n_rank * PART_SHARED_N_SIDE;
+    size_t n_sum = (size_t)shared->n_part * ((size_t)shared->n_hop + 1),
+           n_list = n_sum * shared->n_rank * PART_SHARED_N_SIDE;
     out[n++] = (struct iovec){.iov_base = header, .iov_len = sizeof *header};
     for (int d = 0; d < n_direction; d++) {
         out[n++] = (struct iovec){.iov_base = shared->n_row[d], .iov_len = n_list * sizeof *shared->n_row[d]};
@@ -59,8 +61,8 @@ static bool cache_find(const struct part_cover_input *in, const struct job *job,
     uint64_t parts = XXH3_64bits_withSeed(p->part_begin, ((size_t)p->n_part + 1) * sizeof *p->part_begin, order);
     uint64_t ranks = XXH3_64bits_withSeed(in->rank_of_part, (size_t)p->n_part * sizeof *in->rank_of_part, parts);
     uint64_t hops = p->n_hop > 0 ? XXH3_64bits_withSeed(p->hop, (size_t)p->n_node, (XXH64_hash_t)p->n_hop) : 0;
-    int n = snprintf(text, sizeof text, "%d %s %d %d %u %016llx %016llx %016llx %016llx %x %x", COVER_CACHE_VERSION, graph,
-                     (int)in->dataset->symmetric, (int)p->n_part, in->n_rank, (unsigned long long)order,
+    int n = snprintf(text, sizeof text, "%d %s %d %d %u %016llx %016llx %016llx %016llx %x %x", COVER_CACHE_VERSION,
+                     graph, (int)in->dataset->symmetric, (int)p->n_part, in->n_rank, (unsigned long long)order,
                      (unsigned long long)parts, (unsigned long long)ranks, (unsigned long long)hops,
                      in->hops[PART_DIRECTION_IN], in->hops[PART_DIRECTION_OUT]);
     partition_cache_name(text, (size_t)n, ".covers", out);
@@ -92,7 +94,8 @@ static const char *read_file(int file, const char *key, struct part_shared *shar
         return "another header than these parts'";
     }
     *rows_out = header.rows;
-    return header.checksum != checksum_of(&header.rows, piece, n_piece) ? "bytes that do not fit their checksum" : NULL;
+    return header.checksum != checksum_of(&header.rows, piece, n_piece) ? "bytes that do not fit their checksum"
+                                                                        : NULL;
 }
 
 /* Counts that were kept. *out is then as part_shared_cover makes it; else nothing is taken. */
@@ -118,7 +121,8 @@ static bool load(const struct partition_cache *cache, const struct part_cover_in
     return wrong == NULL;
 }
 
-static void save(const struct partition_cache *cache, const struct part_shared *shared, const struct part_cover_rows *rows)
+static void save(const struct partition_cache *cache, const struct part_shared *shared,
+                 const struct part_cover_rows *rows)
 {
     struct cache_header header = {.magic = CACHE_MAGIC,
                                   .version = COVER_CACHE_VERSION,

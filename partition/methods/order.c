@@ -11,8 +11,8 @@
 #define GAIN 0.97        /* another order must have fewer misses than this share of the present one's */
 
 /* Deal a sequence out to the parts. */
-static void deal(const uint32_t *sequence, int64_t n_node, const int32_t *owner, int32_t n_part, const int64_t *part_begin,
-                 uint32_t *order)
+static void deal(const uint32_t *sequence, int64_t n_node, const int32_t *owner, int32_t n_part,
+                 const int64_t *part_begin, uint32_t *order)
 {
     int64_t *next = memory_alloc((size_t)n_part, sizeof *next);
     memcpy(next, part_begin, (size_t)n_part * sizeof *next);
@@ -73,8 +73,8 @@ static int64_t window_of(int64_t n_node, int32_t n_part)
     return window < 16 ? 16 : window > WINDOW_MOST ? WINDOW_MOST : window;
 }
 
-enum status order_build(const struct dataset *dataset, const int32_t *owner, int32_t n_part, const int64_t *part_begin,
-                        uint32_t *order)
+enum status order_build(const struct dataset *dataset, const int32_t *owner, int32_t n_part,
+                        const int64_t *part_begin, uint32_t *order)
 {
     int64_t n = dataset->n_node, window = window_of(n, n_part), least;
     uint32_t *sequence = NULL, *trial = NULL;

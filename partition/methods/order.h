@@ -16,8 +16,8 @@
  *   errors  STATUS_NOMEM
  *   cost    up to thirty passes over the edges (30 million edges: some 10 s), n_node × 28 bytes of scratch
  */
-enum status order_build(const struct dataset *dataset, const int32_t *owner, int32_t n_part, const int64_t *part_begin,
-                        uint32_t *order);
+enum status order_build(const struct dataset *dataset, const int32_t *owner, int32_t n_part,
+                        const int64_t *part_begin, uint32_t *order);
 
 /* Count the sources that are not among the last `window` distinct rows fetched when rows are gathered in this order:
  * a first-in-first-out cache of `window` rows, over edges inside parts.

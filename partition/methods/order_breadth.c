@@ -39,8 +39,8 @@ static void by_degree(const struct dataset *dataset, int64_t widest, uint64_t *a
 }
 
 /* sequence serves as the queue: what stands before `n_out` was visited, what stands before `head` expanded. */
-static void visit(const struct dataset *dataset, const int32_t *owner, const uint32_t *start, uint8_t *seen, uint64_t *key,
-                  uint32_t *sequence)
+static void visit(const struct dataset *dataset, const int32_t *owner, const uint32_t *start, uint8_t *seen,
+                  uint64_t *key, uint32_t *sequence)
 {
     int64_t n_out = 0, head = 0;
     for (int64_t s = 0; s < dataset->n_node; s++) {

@@ -63,15 +63,16 @@ void partition_cache_find(const struct dataset *dataset, const struct job *job, 
     dataset_fingerprint(dataset, false, graph);
     uint64_t owners = owner == NULL ? 0 : XXH3_64bits(owner, (size_t)dataset->n_node * sizeof *owner);
     int n = snprintf(text, sizeof text, "%d %s %d %d %d %d %d %lld %016llx", PARTITION_CACHE_VERSION, graph,
-                     (int)dataset->symmetric, n_part, job->partition.method, job->partition.objective, job->partition.balance,
-                     (long long)job->partition.seed, (unsigned long long)owners);
+                     (int)dataset->symmetric, n_part, job->partition.method, job->partition.objective,
+                     job->partition.balance, (long long)job->partition.seed, (unsigned long long)owners);
     partition_cache_name(text, (size_t)n, ".partition", out);
 }
 
 void partition_cache_name(const char *text, size_t n, const char *suffix, struct partition_cache *cache)
 {
     XXH128_hash_t key = XXH3_128bits(text, n);
-    snprintf(cache->key, sizeof cache->key, "%016llx%016llx", (unsigned long long)key.high64, (unsigned long long)key.low64);
+    snprintf(cache->key, sizeof cache->key, "%016llx%016llx", (unsigned long long)key.high64,
+             (unsigned long long)key.low64);
     if (snprintf(cache->path, sizeof cache->path, "%s/%s%s", cache->folder, cache->key, suffix) >= PATH_MAX) {
         cache->folder[0] = '\0';
     }
@@ -155,7 +156,8 @@ bool partition_cache_load(const struct partition_cache *cache, struct partition 
     return true;
 }
 
-void partition_cache_write(const struct partition_cache *cache, const struct iovec *piece, int n_piece, const char *what)
+void partition_cache_write(const struct partition_cache *cache, const struct iovec *piece, int n_piece,
+                           const char *what)
 {
     int lock = -1;
     enum status status = file_folder_make(cache->folder);
@@ -187,7 +189,8 @@ void partition_cache_save(const struct partition_cache *cache, const struct part
     memcpy(header.key, cache->key, sizeof header.key);
     struct iovec piece[] = {
         {.iov_base = &header, .iov_len = sizeof header},
-        {.iov_base = partition->part_begin, .iov_len = ((size_t)partition->n_part + 1) * sizeof *partition->part_begin},
+        {.iov_base = partition->part_begin,
+         .iov_len = ((size_t)partition->n_part + 1) * sizeof *partition->part_begin},
         {.iov_base = partition->order, .iov_len = (size_t)partition->n_node * sizeof *partition->order}};
     partition_cache_write(cache, piece, 3, "partition");
 }

@@ -51,6 +51,7 @@ void partition_cache_name(const char *text, size_t n, const char *suffix, struct
 int partition_cache_open(const struct partition_cache *cache, const char *what);
 
 /* Write it, unless another job writes to that folder at this moment; a warning names what is not kept. */
-void partition_cache_write(const struct partition_cache *cache, const struct iovec *piece, int n_piece, const char *what);
+void partition_cache_write(const struct partition_cache *cache, const struct iovec *piece, int n_piece,
+                           const char *what);
 
 #endif

@@ -36,13 +36,13 @@ static enum status read_lines(FILE *file, const char *path, int64_t n_node, int3
     int64_t n_line = 0;
     while (fgets(line, sizeof line, file) != NULL) {
         if (n_line == n_node) {
-            return status_fail(STATUS_DATA, "%s:%lld: expected the file to end, one line for each of the %lld nodes", path,
-                               (long long)n_line + 1, (long long)n_node);
+            return status_fail(STATUS_DATA, "%s:%lld: expected the file to end, one line for each of the %lld nodes",
+                               path, (long long)n_line + 1, (long long)n_node);
         }
         if (!parse_part(line, feof(file) != 0, n_part, &owner[n_line])) {
             line[strcspn(line, "\r\n")] = '\0';
-            return status_fail(STATUS_DATA, "%s:%lld: '%s', expected a part number of 0 to %d and the line's end", path,
-                               (long long)n_line + 1, line, n_part - 1);
+            return status_fail(STATUS_DATA, "%s:%lld: '%s', expected a part number of 0 to %d and the line's end",
+                               path, (long long)n_line + 1, line, n_part - 1);
         }
         n_line++;
     }
@@ -50,8 +50,9 @@ static enum status read_lines(FILE *file, const char *path, int64_t n_node, int3
         return status_fail(STATUS_IO, "%s: %s", path, strerror(errno));
     }
     if (n_line != n_node) {
-        return status_fail(STATUS_DATA, "%s:%lld: the file ends after %lld lines, expected one for each of the %lld nodes",
-                           path, (long long)n_line + 1, (long long)n_line, (long long)n_node);
+        return status_fail(STATUS_DATA,
+                           "%s:%lld: the file ends after %lld lines, expected one for each of the %lld nodes", path,
+                           (long long)n_line + 1, (long long)n_line, (long long)n_node);
     }
     return STATUS_OK;
 }
@@ -65,7 +66,8 @@ static enum status check_used(const char *path, int64_t n_node, int32_t n_part, 
     enum status status = STATUS_OK;
     for (int32_t p = 0; p < n_part && status == STATUS_OK; p++) {
         if (!used[p]) {
-            status = status_fail(STATUS_DATA, "%s: part %d has no node, expected at least one in each of the %d parts", path, p,
+            status = status_fail(STATUS_DATA,
+                                 "%s: part %d has no node, expected at least one in each of the %d parts", path, p,
                                  n_part);
         }
     }

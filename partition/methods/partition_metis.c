@@ -87,8 +87,8 @@ static int metis(const struct call *call, int32_t *owner)
     idx_t n_node = (idx_t)call->graph->n_node;
     idx_t n_constraint = constraint_count(call->job->partition.balance);
     idx_t parts = call->n_part, value = 0;
-    return METIS_PartGraphKway(&n_node, &n_constraint, call->graph->indptr, call->graph->indices, call->weight, NULL, NULL,
-                               &parts, NULL, NULL, options, &value, owner);
+    return METIS_PartGraphKway(&n_node, &n_constraint, call->graph->indptr, call->graph->indices, call->weight, NULL,
+                               NULL, &parts, NULL, NULL, options, &value, owner);
 }
 
 void metis_obey(int code)
@@ -105,8 +105,8 @@ void metis_obey(int code)
 
 /* The process METIS runs in. It ends with its parent, and by the signals that end a process: what the parent does about
  * them (save, say so) is not for here. METIS's remarks go nowhere: stdout belongs to results. Its errors go to `words`. */
-_Noreturn static void child_run(const struct call *call, const struct child *child, pid_t parent, const sigset_t *mask,
-                                int32_t *owner)
+_Noreturn static void child_run(const struct call *call, const struct child *child, pid_t parent,
+                                const sigset_t *mask, int32_t *owner)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
@@ -150,7 +150,8 @@ static enum status child_failed(const struct undirected *graph, int status, int 
     char text[256], at[96];
     const char *last = last_words(words, text), *colon = last[0] != '\0' ? ": " : "";
     snprintf(at, sizeof at, "%lld nodes and %lld edge entries", (long long)graph->n_node, (long long)graph->n_entry);
-    if (WIFEXITED(status) && (WEXITSTATUS(status) == CHILD_NOMEM || WEXITSTATUS(status) == status_exit_code(STATUS_NOMEM))) {
+    if (WIFEXITED(status) &&
+        (WEXITSTATUS(status) == CHILD_NOMEM || WEXITSTATUS(status) == status_exit_code(STATUS_NOMEM))) {
         return status_fail(STATUS_NOMEM, "METIS has not enough memory for %s%s%s", at, colon, last);
     }
     if (WIFEXITED(status)) {
@@ -161,10 +162,11 @@ static enum status child_failed(const struct undirected *graph, int status, int 
         return status_fail(STATUS_NOMEM, "METIS was killed at %s: memory ran out", at);
     }
     if (number == SIGKILL) {
-        return status_fail(STATUS_PEER,
-                           "METIS was killed (signal 9) at %s; if the machine ran out of memory, partition.method = \"block\" "
-                           "takes less",
-                           at);
+        return status_fail(
+            STATUS_PEER,
+            "METIS was killed (signal 9) at %s; if the machine ran out of memory, partition.method = \"block\" "
+            "takes less",
+            at);
     }
     /* METIS and the C library print why they abort. */
     bool is_fault = program_is_fault(number) && (number != SIGABRT || last[0] != '\0');

@@ -60,7 +60,8 @@ static int64_t *nodes_by_part(const struct undirected *graph, int32_t n_part, co
 static struct quotient quotient_build(const struct undirected *graph, int32_t n_part, const int32_t *owner)
 {
     struct quotient out = {.n_part = n_part, .indptr = memory_alloc((size_t)n_part + 1, sizeof *out.indptr)};
-    int64_t *begin = memory_alloc((size_t)n_part + 1, sizeof *begin), *node = nodes_by_part(graph, n_part, owner, begin);
+    int64_t *begin = memory_alloc((size_t)n_part + 1, sizeof *begin),
+            *node = nodes_by_part(graph, n_part, owner, begin);
     struct counting c = {.graph = graph,
                          .owner = owner,
                          .node = node,
@@ -100,7 +101,8 @@ static void quotient_release(struct quotient *quotient)
 }
 
 /* The parts listed, and the edges between them; place: n_part, where each stands in the list or -1. */
-static struct quotient quotient_among(const struct quotient *all, const int32_t *part, int32_t n, const int32_t *place)
+static struct quotient quotient_among(const struct quotient *all, const int32_t *part, int32_t n,
+                                      const int32_t *place)
 {
     struct quotient out = {.n_part = n, .indptr = memory_alloc((size_t)n + 1, sizeof *out.indptr)};
     idx_t most = 0, at = 0;
@@ -165,8 +167,8 @@ static int32_t halve(int32_t seed, const struct quotient *all, int32_t *part, in
     METIS_SetDefaultOptions(options);
     options[METIS_OPTION_NUMBERING] = 0;
     options[METIS_OPTION_SEED] = seed;
-    int code = METIS_PartGraphRecursive(&n_node, &n_constraint, half.indptr, half.indices, NULL, NULL, half.weight, &two, NULL,
-                                        NULL, options, &cut, side);
+    int code = METIS_PartGraphRecursive(&n_node, &n_constraint, half.indptr, half.indices, NULL, NULL, half.weight,
+                                        &two, NULL, NULL, options, &cut, side);
     metis_obey(code);
     for (int32_t i = 0; i < n && code != METIS_OK; i++) {
         side[i] = i < n / 2 ? 0 : 1;

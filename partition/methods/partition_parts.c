@@ -5,7 +5,8 @@
 
 #define PARTS_LEAST 8
 #define PARTS_MOST 64
-#define PARTS_UNIT ((int64_t)1 << 22) /* rows and edges that a part has at most before there are twice as many parts */
+#define PARTS_UNIT                                                                                                   \
+    ((int64_t)1 << 22) /* rows and edges that a part has at most before there are twice as many parts */
 
 int32_t partition_parts_default(int64_t n_node, int64_t n_edge)
 {
@@ -23,7 +24,8 @@ enum status partition_parts_choose(const struct dataset *dataset, struct job *jo
         return STATUS_OK;
     }
     n_part = partition_parts_default(dataset->n_node, dataset->n_edge);
-    enum status status = job->partition.method == JOB_METHOD_FILE ? partition_file_parts(dataset, job, &n_part) : STATUS_OK;
+    enum status status = job->partition.method == JOB_METHOD_FILE ? partition_file_parts(dataset, job, &n_part)
+                                                                  : STATUS_OK;
     if (status != STATUS_OK) {
         return status;
     }

@@ -226,7 +226,8 @@ static void borders_count(const struct place *place, int64_t *out)
 }
 
 /* Where the group that begins at this part ends: of the borders that leave it near its share the one with fewest rows across. */
-static int32_t border_find(const struct place *place, int32_t begin, int32_t n_left, int64_t share, const int64_t *across)
+static int32_t border_find(const struct place *place, int32_t begin, int32_t n_left, int64_t share,
+                           const int64_t *across)
 {
     int64_t load = 0;
     int32_t best = begin + 1, last = place->n_part - (n_left - 1);

@@ -7,8 +7,8 @@
 
 #define SHARE 4 /* a run of several parts has at most this part of all edges */
 
-void out_edges_init(const struct dataset *dataset, const struct partition *partition, const uint32_t *place, int32_t part_end,
-                    struct out_edges *out)
+void out_edges_init(const struct dataset *dataset, const struct partition *partition, const uint32_t *place,
+                    int32_t part_end, struct out_edges *out)
 {
     *out = (struct out_edges){.dataset = dataset,
                               .partition = partition,

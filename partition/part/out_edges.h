@@ -31,8 +31,8 @@ struct out_edges {
  *   owns    borrows all three; the caller owns *out and gives it back with out_edges_release
  *   cost    one scan of the edges
  */
-void out_edges_init(const struct dataset *dataset, const struct partition *partition, const uint32_t *place, int32_t part_end,
-                    struct out_edges *out);
+void out_edges_init(const struct dataset *dataset, const struct partition *partition, const uint32_t *place,
+                    int32_t part_end, struct out_edges *out);
 void out_edges_release(struct out_edges *out);
 
 /* Have this part among the gathered ones: with it the parts that follow, up to a quarter of all edges together.

@@ -25,13 +25,15 @@ struct part_block {
     const uint32_t *cols;  /* n_edge: payload rows, ascending in a row; typed: in each run of one type */
     const uint16_t *types; /* n_edge: relations, ascending in a row; NULL when untyped */
     union {
-        const float *weights; /* n_edge: the edges' own, or typed: 1 / in-edges of the destination with the edge's relation;
+        const float
+            *weights; /* n_edge: the edges' own, or typed: 1 / in-edges of the destination with the edge's relation;
                                * or NULL */
         const uint32_t *edge_rows; /* n_edge, where the part has edge_features: each edge's row of them */
     };
-    const uint32_t *degree; /* n_col: stored in-degree of each payload row in the whole graph (implied loops not counted) */
-    const float *strength;  /* n_col: sum of the weights of its in-edges in the whole graph; NULL unless weighted */
-    const uint32_t *node;   /* n_col: dataset node id of each payload row */
+    const uint32_t
+        *degree; /* n_col: stored in-degree of each payload row in the whole graph (implied loops not counted) */
+    const float *strength; /* n_col: sum of the weights of its in-edges in the whole graph; NULL unless weighted */
+    const uint32_t *node;  /* n_col: dataset node id of each payload row */
 };
 
 /* Own rows, ascending, that another part takes. */
@@ -73,7 +75,8 @@ struct part {
     int64_t n_edge_row;     /* rows of them: one for all edges of the part, in either direction, that share it */
     bool covered;           /* what rows get from another part is summed alone (part_cover.h) */
     bool stores;            /* features of halo rows are stored here, too */
-    int64_t n_halo;       /* these: payload rows of in-edges, pair after pair, behind own rows in `node` and in the features */
+    int64_t
+        n_halo; /* these: payload rows of in-edges, pair after pair, behind own rows in `node` and in the features */
     int64_t n_halo_value; /* stored values of their sparse features */
     enum dataset_loops loops;
     int64_t n_split[DATASET_SPLIT_N]; /* of the whole graph, as the dataset's */
@@ -81,7 +84,8 @@ struct part {
     int64_t n_bytes;                  /* of the encoded part */
     const void *bytes;                /* n_bytes: itself, where all arrays below lie */
 
-    bool turned; /* columns of some blocks were turned into the other part's own rows, once, by the worker that has both */
+    bool
+        turned; /* columns of some blocks were turned into the other part's own rows, once, by the worker that has both */
 
     int32_t n_hop; /* own rows are ordered by hop, edges to the nearest training node (reach.h); 0: they are not */
 
@@ -132,7 +136,8 @@ struct part_sizes {
 
 /* Sizes of every part: out n_part, released with part_sizes_release. cost  n_edge reads; with features of edges a bit for each
  * row of the file */
-enum status part_sizes_build(const struct dataset *dataset, const struct partition *partition, struct part_sizes **out);
+enum status part_sizes_build(const struct dataset *dataset, const struct partition *partition,
+                             struct part_sizes **out);
 void part_sizes_release(struct part_sizes *sizes, int32_t n_part);
 
 /* What encoding the parts of one partition needs of the graph, prepared once.
@@ -143,7 +148,8 @@ void part_sizes_release(struct part_sizes *sizes, int32_t n_part);
  *           bytes (typed: 6, with weights or features: 8), of as many parts at once as hold a quarter of all edges
  */
 struct part_encoder;
-enum status part_encoder_open(const struct dataset *dataset, const struct partition *partition, struct part_encoder **out);
+enum status part_encoder_open(const struct dataset *dataset, const struct partition *partition,
+                              struct part_encoder **out);
 void part_encoder_close(struct part_encoder *encoder);
 
 /* Encode one part.
@@ -156,8 +162,8 @@ void part_encoder_close(struct part_encoder *encoder);
 enum status part_encoder_encode(struct part_encoder *encoder, int32_t part, void **bytes_out, size_t *n_out);
 
 /* The same for one part alone: as much as an encoder for it costs. */
-enum status part_encode(const struct dataset *dataset, const struct partition *partition, int32_t part, void **bytes_out,
-                        size_t *n_out);
+enum status part_encode(const struct dataset *dataset, const struct partition *partition, int32_t part,
+                        void **bytes_out, size_t *n_out);
 
 /* Check encoded bytes and point a part into them.
  *

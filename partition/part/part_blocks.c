@@ -8,8 +8,8 @@ enum status part_block_fail(enum part_direction d, int32_t q, const char *expect
 }
 
 /* A block's part and counts, and its edges as its indptr has them; `left` is what the blocks before have left of the totals. */
-static enum status check_listed(const struct part_header *h, enum part_direction d, const struct part_listed *b, int64_t n_edge,
-                                const struct part_counts *left)
+static enum status check_listed(const struct part_header *h, enum part_direction d, const struct part_listed *b,
+                                int64_t n_edge, const struct part_counts *left)
 {
     int32_t q = (int32_t)b->part;
     bool own = q == h->part;
@@ -105,8 +105,10 @@ struct part_block part_block(const struct part *part, enum part_direction d, int
 
 struct part_send part_send(const struct part *part, enum part_direction d, int32_t q)
 {
-    const struct part_block opposite = part_block(part, d == PART_DIRECTION_IN ? PART_DIRECTION_OUT : PART_DIRECTION_IN, q);
-    return q == part->part ? (struct part_send){0} : (struct part_send){.n_row = opposite.n_row, .rows = opposite.rows};
+    const struct part_block opposite = part_block(part,
+                                                  d == PART_DIRECTION_IN ? PART_DIRECTION_OUT : PART_DIRECTION_IN, q);
+    return q == part->part ? (struct part_send){0}
+                           : (struct part_send){.n_row = opposite.n_row, .rows = opposite.rows};
 }
 
 int64_t part_rows_own(const struct part *part, int32_t hop)

@@ -137,7 +137,8 @@ static bool has_hub(const struct part_cover_edges *edges, uint32_t *count)
     return any;
 }
 
-void part_cover_turn(const struct part_cover_edges *edges, int64_t *indptr_out, uint32_t *giver_out, int64_t *from_out)
+void part_cover_turn(const struct part_cover_edges *edges, int64_t *indptr_out, uint32_t *giver_out,
+                     int64_t *from_out)
 {
     const int64_t n_edge = edges->indptr[edges->n_giver];
     memset(indptr_out, 0, ((size_t)edges->n_taker + 1) * sizeof *indptr_out);

@@ -23,7 +23,8 @@ struct part_cover_edges {
 #define PART_COVER_EDGES_MOST 65536
 
 /* The same edges by their other end: indptr_out n_taker + 1, giver_out n_edge; from_out (NULL: not wanted) n_edge: where each was. */
-void part_cover_turn(const struct part_cover_edges *edges, int64_t *indptr_out, uint32_t *giver_out, int64_t *from_out);
+void part_cover_turn(const struct part_cover_edges *edges, int64_t *indptr_out, uint32_t *giver_out,
+                     int64_t *from_out);
 
 /* The least cover, or all givers with edges where that has no fewer rows.
  *

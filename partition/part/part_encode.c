@@ -101,14 +101,16 @@ static void write_rows(const struct encoding *e, void *bytes)
         memcpy(section(e, bytes, PART_SECTION_CLASS_WEIGHTS), dataset->class_weight, n_class * sizeof(float));
     }
     if (e->header.features == PART_FEATURES_DENSE) {
-        dataset_feature_rows(dataset, e->row_node, e->n_own + e->header.n_halo, section(e, bytes, PART_SECTION_FEATURES));
+        dataset_feature_rows(dataset, e->row_node, e->n_own + e->header.n_halo,
+                             section(e, bytes, PART_SECTION_FEATURES));
     } else if (e->header.features == PART_FEATURES_SPARSE) {
         write_sparse_features(e, bytes);
     }
 }
 
 /* Stored values of the sparse features of the rows that are taken. */
-static int64_t halo_values(const struct part_encoder *encoder, const struct side *side, const struct part_header *header)
+static int64_t halo_values(const struct part_encoder *encoder, const struct side *side,
+                           const struct part_header *header)
 {
     const struct dataset *dataset = encoder->tables.dataset;
     int64_t n = 0;
@@ -120,7 +122,8 @@ static int64_t halo_values(const struct part_encoder *encoder, const struct side
 }
 
 /* Fill the header's counts from what was counted. */
-static void header_count(const struct part_encoder *encoder, int32_t part, const struct side *side, struct encoding *e)
+static void header_count(const struct part_encoder *encoder, int32_t part, const struct side *side,
+                         struct encoding *e)
 {
     struct part_header *header = &e->header;
     part_header_init(header, e->dataset, encoder->tables.partition);
@@ -197,7 +200,8 @@ static enum status encoder_open(const struct dataset *dataset, const struct part
     return STATUS_OK;
 }
 
-enum status part_encoder_open(const struct dataset *dataset, const struct partition *partition, struct part_encoder **out)
+enum status part_encoder_open(const struct dataset *dataset, const struct partition *partition,
+                              struct part_encoder **out)
 {
     return encoder_open(dataset, partition, partition->n_part, out);
 }
@@ -274,8 +278,8 @@ enum status part_encoder_encode(struct part_encoder *encoder, int32_t part, void
     return STATUS_OK;
 }
 
-enum status part_encode(const struct dataset *dataset, const struct partition *partition, int32_t part, void **bytes_out,
-                        size_t *n_out)
+enum status part_encode(const struct dataset *dataset, const struct partition *partition, int32_t part,
+                        void **bytes_out, size_t *n_out)
 {
     struct part_encoder *encoder;
     enum status status = encoder_open(dataset, partition, part + 1, &encoder);

@@ -33,7 +33,8 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
 {
     uint64_t n_own = (uint64_t)header->n_own, n_row = n_own + (uint64_t)header->n_halo;
     uint64_t label_row_values, feature_values, edge_feature_values;
-    if (__builtin_mul_overflow((uint64_t)header->n_edge_row, (uint64_t)header->n_edge_feature, &edge_feature_values) ||
+    if (__builtin_mul_overflow((uint64_t)header->n_edge_row, (uint64_t)header->n_edge_feature,
+                               &edge_feature_values) ||
         __builtin_mul_overflow(n_own, (uint64_t)header->n_class, &label_row_values) ||
         __builtin_mul_overflow(n_row, (uint64_t)header->n_feature, &feature_values)) {
         return false;
@@ -49,7 +50,8 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
     n_out[PART_SECTION_CLASS_WEIGHTS] = header->class_weighted ? (uint64_t)header->n_class : 0;
     n_out[PART_SECTION_FEATURES] = dense ? feature_values : 0;
     n_out[PART_SECTION_FEATURE_INDPTR] = sparse ? n_row + 1 : 0;
-    n_out[PART_SECTION_FEATURE_INDICES] = sparse ? (uint64_t)header->n_feature_value + (uint64_t)header->n_halo_value : 0;
+    n_out[PART_SECTION_FEATURE_INDICES] = sparse ? (uint64_t)header->n_feature_value + (uint64_t)header->n_halo_value
+                                                 : 0;
     n_out[PART_SECTION_FEATURE_DATA] = n_out[PART_SECTION_FEATURE_INDICES];
     n_out[PART_SECTION_EMBEDDED_RUNS] = (uint64_t)header->n_embedded_run;
     n_out[PART_SECTION_EMBEDDED_ROWS] = (uint64_t)header->n_embedded;
@@ -69,7 +71,9 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
         bool weights = there && (header->n_relation > 0 || header->weighted);
         n_out[part_side_section(d, PART_SIDE_WEIGHTS)] = weights ? (uint64_t)total->n_edge : 0;
         n_out[part_side_section(d, PART_SIDE_STRENGTH)] = there && header->weighted ? (uint64_t)total->n_col : 0;
-        n_out[part_side_section(d, PART_SIDE_EDGE_ROWS)] = there && header->n_edge_feature > 0 ? (uint64_t)total->n_edge : 0;
+        n_out[part_side_section(d, PART_SIDE_EDGE_ROWS)] = there && header->n_edge_feature > 0
+                                                               ? (uint64_t)total->n_edge
+                                                               : 0;
         n_out[part_side_section(d, PART_SIDE_HOPS)] = there ? n_block * (uint64_t)header->n_hop : 0;
     }
     return true;
@@ -116,7 +120,8 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     header->n_class = dataset->n_class;
     header->multi_label = dataset->multi_label;
     header->class_weighted = dataset->class_weight != NULL;
-    header->loss_weight = dataset->loss_weight > 0.0 ? dataset->loss_weight : (double)dataset->n_split[DATASET_SPLIT_TRAIN];
+    header->loss_weight = dataset->loss_weight > 0.0 ? dataset->loss_weight
+                                                     : (double)dataset->n_split[DATASET_SPLIT_TRAIN];
     header->features_typed = dataset->features_typed;
     header->weighted = dataset->weighted;
     header->n_edge_feature = dataset->n_edge_feature;

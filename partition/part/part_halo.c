@@ -44,7 +44,8 @@ void part_halo_release(struct part_halo *halo)
 
 int64_t part_pairs_bytes(int32_t n_pair, int32_t n_hop)
 {
-    return (n_pair + (int64_t)1) * (int64_t)sizeof(struct part_pair) + 2 * (int64_t)n_pair * n_hop * (int64_t)sizeof(uint32_t);
+    return (n_pair + (int64_t)1) * (int64_t)sizeof(struct part_pair) +
+           2 * (int64_t)n_pair * n_hop * (int64_t)sizeof(uint32_t);
 }
 
 int32_t part_pair_find(const struct part_pairs *pairs, int32_t q)

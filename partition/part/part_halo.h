@@ -41,7 +41,8 @@ struct part_halo {
     int32_t n_hop;
     bool symmetric; /* both directions have the same arrays */
     struct part_pairs pairs[PART_DIRECTION_N];
-    int64_t n_edge_hop[PART_DIRECTION_N][PART_N_HOP_MOST]; /* edges into own rows (OUT: from own rows), destination's hop ≤ h */
+    int64_t n_edge_hop[PART_DIRECTION_N]
+                      [PART_N_HOP_MOST]; /* edges into own rows (OUT: from own rows), destination's hop ≤ h */
 };
 
 /* Acquire memory for n_pair pairs in a direction of a zeroed halo whose n_hop is known.

@@ -28,7 +28,8 @@ static enum status fail_at(enum part_section s, int64_t index, const char *expec
                        (long long)index, expected);
 }
 
-static enum status check_below(enum part_section s, const uint32_t *value, int64_t n, int64_t most, const char *expected)
+static enum status check_below(enum part_section s, const uint32_t *value, int64_t n, int64_t most,
+                               const char *expected)
 {
     for (int64_t i = 0; i < n; i++) {
         if (value[i] > most) {
@@ -109,7 +110,8 @@ static enum status check_feature_rows(const struct reader *in)
             return fail_at(PART_SECTION_FEATURE_INDPTR, r + 1, "ends of rows that do not fall");
         }
         for (int64_t i = indptr[r]; i < indptr[r + 1]; i++) {
-            if (p->feature_indices[i] >= p->n_shared || (i > indptr[r] && p->feature_indices[i] <= p->feature_indices[i - 1])) {
+            if (p->feature_indices[i] >= p->n_shared ||
+                (i > indptr[r] && p->feature_indices[i] <= p->feature_indices[i - 1])) {
                 return fail_at(PART_SECTION_FEATURE_INDICES, i, "ascending columns below those that all nodes share");
             }
         }
@@ -125,7 +127,8 @@ static enum status check_runs(const struct reader *in)
     for (int32_t i = 0; i < p->embedded.n_run; i++) {
         const struct embedded_run *run = &p->embedded.run[i];
         if (run->begin <= end || run->end <= run->begin || run->end > p->n_feature) {
-            return fail_at(PART_SECTION_EMBEDDED_RUNS, i, "ascending runs of columns below n_feature, apart from one another");
+            return fail_at(PART_SECTION_EMBEDDED_RUNS, i,
+                           "ascending runs of columns below n_feature, apart from one another");
         }
         end = run->end;
     }
@@ -221,7 +224,8 @@ static enum status check_side_values(const struct reader *in, enum part_directio
 {
     const struct part_counts *total = &in->header->total[d];
     enum part_section degree = part_side_section(d, PART_SIDE_DEGREE), node = part_side_section(d, PART_SIDE_NODE);
-    enum part_section types = part_side_section(d, PART_SIDE_TYPES), weights = part_side_section(d, PART_SIDE_WEIGHTS);
+    enum part_section types = part_side_section(d, PART_SIDE_TYPES),
+                      weights = part_side_section(d, PART_SIDE_WEIGHTS);
     int64_t n_node = in->header->n_node, n_typed = in->header->n_relation > 0 ? total->n_edge : 0;
     enum status status = check_below(degree, section(in, degree), total->n_col, degree_most(in), DEGREE_EXPECTED);
     if (status == STATUS_OK) {
@@ -241,7 +245,8 @@ static enum status check_side_values(const struct reader *in, enum part_directio
                              "a row of features below n_edge_row");
     }
     enum part_section strength = part_side_section(d, PART_SIDE_STRENGTH);
-    return status == STATUS_OK ? check_not_negative(strength, section(in, strength), weighted ? total->n_col : 0) : status;
+    return status == STATUS_OK ? check_not_negative(strength, section(in, strength), weighted ? total->n_col : 0)
+                               : status;
 }
 
 static void point_arrays(const struct reader *in, enum part_direction d)
@@ -249,14 +254,15 @@ static void point_arrays(const struct reader *in, enum part_direction d)
     struct part *p = in->part;
     bool typed = p->n_relation > 0, weighted = typed || p->weighted, featured = p->n_edge_feature > 0;
     enum part_side values = featured ? PART_SIDE_EDGE_ROWS : PART_SIDE_WEIGHTS;
-    p->arrays[d] = (struct part_arrays){.rows = section(in, part_side_section(d, PART_SIDE_ROWS)),
-                                        .indptr = section(in, part_side_section(d, PART_SIDE_INDPTR)),
-                                        .cols = section(in, part_side_section(d, PART_SIDE_COLS)),
-                                        .degree = section(in, part_side_section(d, PART_SIDE_DEGREE)),
-                                        .node = section(in, part_side_section(d, PART_SIDE_NODE)),
-                                        .types = typed ? section(in, part_side_section(d, PART_SIDE_TYPES)) : NULL,
-                                        .weights = weighted || featured ? section(in, part_side_section(d, values)) : NULL,
-                                        .strength = p->weighted ? section(in, part_side_section(d, PART_SIDE_STRENGTH)) : NULL};
+    p->arrays[d] = (struct part_arrays){
+        .rows = section(in, part_side_section(d, PART_SIDE_ROWS)),
+        .indptr = section(in, part_side_section(d, PART_SIDE_INDPTR)),
+        .cols = section(in, part_side_section(d, PART_SIDE_COLS)),
+        .degree = section(in, part_side_section(d, PART_SIDE_DEGREE)),
+        .node = section(in, part_side_section(d, PART_SIDE_NODE)),
+        .types = typed ? section(in, part_side_section(d, PART_SIDE_TYPES)) : NULL,
+        .weights = weighted || featured ? section(in, part_side_section(d, values)) : NULL,
+        .strength = p->weighted ? section(in, part_side_section(d, PART_SIDE_STRENGTH)) : NULL};
 }
 
 /* The blocks of one direction, and every entry of them. */
@@ -319,7 +325,8 @@ static void point_rows(const struct reader *in)
     p->n_own = h->n_own;
     p->n_node = h->n_node;
     p->n_feature = h->n_feature;
-    p->embedded = (struct embedded){.n_run = (int32_t)h->n_embedded_run, .run = section(in, PART_SECTION_EMBEDDED_RUNS)};
+    p->embedded = (struct embedded){.n_run = (int32_t)h->n_embedded_run,
+                                    .run = section(in, PART_SECTION_EMBEDDED_RUNS)};
     p->n_embedded = h->n_embedded;
     p->n_feature_value = h->n_feature_value;
     p->stores = h->stores;

@@ -27,7 +27,8 @@ static enum status check_scalars(const struct part_header *h)
         return fail("header: expected at most 16 hops");
     }
     if (h->n_embedded < 0 || h->n_embedded > h->n_own || h->n_embedded_run < 0 || h->n_embedded_run > INT32_MAX ||
-        (h->n_embedded > 0 && h->n_embedded_run == 0) || (h->n_embedded_run > 0 && h->features != PART_FEATURES_SPARSE)) {
+        (h->n_embedded > 0 && h->n_embedded_run == 0) ||
+        (h->n_embedded_run > 0 && h->features != PART_FEATURES_SPARSE)) {
         return fail("header: expected at most n_own embedded rows, in runs of columns of sparse features");
     }
     if (h->n_class < 0 || h->n_feature < 0 || h->n_feature > INT32_MAX || h->n_feature_value < 0) {
@@ -40,16 +41,20 @@ static enum status check_scalars(const struct part_header *h)
         (h->n_edge_feature == 0 && h->n_edge_row > 0)) {
         return fail("header: expected rows of features of edges that fit the bytes, and none without columns");
     }
-    if (h->n_edge_feature > 0 && (h->weighted == 1 || h->n_relation > 0 || h->symmetric || h->covered > 0 || h->stores > 0)) {
-        return fail("header: expected features of edges only of edges without weights and types, one direction apart from the "
+    if (h->n_edge_feature > 0 &&
+        (h->weighted == 1 || h->n_relation > 0 || h->symmetric || h->covered > 0 || h->stores > 0)) {
+        return fail("header: expected features of edges only of edges without weights and types, one direction apart "
+                    "from the "
                     "other, and no covers and stored halo rows");
     }
     if (h->covered > 1 || (h->covered == 1 && h->n_relation > 0)) {
         return fail("header: expected covers only of untyped edges");
     }
-    if (h->stores > 1 || h->n_halo < 0 || h->n_halo_value < 0 || (h->n_halo_value > 0 && h->features != PART_FEATURES_SPARSE) ||
+    if (h->stores > 1 || h->n_halo < 0 || h->n_halo_value < 0 ||
+        (h->n_halo_value > 0 && h->features != PART_FEATURES_SPARSE) ||
         (h->stores == 1 && (h->features == PART_FEATURES_NONE || h->n_embedded_run > 0 || h->n_relation > 0))) {
-        return fail("header: expected halo rows of untyped edges, whose features are in columns that all nodes share");
+        return fail(
+            "header: expected halo rows of untyped edges, whose features are in columns that all nodes share");
     }
     if (h->multi_label > 1 || h->features_typed > 1 || h->symmetric > 1 || h->loops > DATASET_LOOPS_NONE ||
         h->features > PART_FEATURES_SPARSE || (h->features == PART_FEATURES_NONE) != (h->n_feature == 0)) {
@@ -69,7 +74,8 @@ static enum status check_scalars(const struct part_header *h)
         n_split += s != DATASET_SPLIT_VALID_TEST ? h->n_split[s] : 0;
     }
     bool fits = n_both <= h->n_split[DATASET_SPLIT_VALID] && n_both <= h->n_split[DATASET_SPLIT_TEST];
-    return fits && n_split - n_both == h->n_node ? STATUS_OK : fail("header: expected split sizes that add up to the nodes");
+    return fits && n_split - n_both == h->n_node ? STATUS_OK
+                                                 : fail("header: expected split sizes that add up to the nodes");
 }
 
 /* The section table against the layout that the counts ask for, zeros between sections, and their checksums. */
@@ -107,17 +113,18 @@ enum status part_header_check(const void *bytes, size_t n_bytes, bool checksums)
 {
     const struct part_header *h = bytes;
     if (n_bytes < sizeof *h) {
-        return status_fail(STATUS_DATA, "encoded part: %zu bytes, expected at least the header's %zu", n_bytes, sizeof *h);
+        return status_fail(STATUS_DATA, "encoded part: %zu bytes, expected at least the header's %zu", n_bytes,
+                           sizeof *h);
     }
     if (memcmp(h->magic, PART_MAGIC, sizeof h->magic) != 0) {
         return fail("expected the magic word " PART_MAGIC);
     }
     if (h->version != PART_VERSION || h->n_section != PART_SECTION_N) {
-        return status_fail(
-            STATUS_DATA,
-            "encoded part: version %u with %u sections, expected version %u with %u: coordinator and workers are to be of "
-            "one version of trainerd",
-            h->version, h->n_section, PART_VERSION, (unsigned)PART_SECTION_N);
+        return status_fail(STATUS_DATA,
+                           "encoded part: version %u with %u sections, expected version %u with %u: coordinator and "
+                           "workers are to be of "
+                           "one version of trainerd",
+                           h->version, h->n_section, PART_VERSION, (unsigned)PART_SECTION_N);
     }
     if (checksums && h->checksum != XXH3_64bits(h, offsetof(struct part_header, checksum))) {
         return fail("header: the checksum does not fit the bytes");
@@ -134,7 +141,8 @@ enum status part_header_check(const void *bytes, size_t n_bytes, bool checksums)
         const struct part_counts *t = &h->total[d];
         bool there = d == PART_DIRECTION_IN || !h->symmetric;
         if (h->n_block[d] < there || h->n_block[d] > (there ? h->n_part : 0)) {
-            return fail("header: expected a block at least and one for each part at most, in directions that there are");
+            return fail(
+                "header: expected a block at least and one for each part at most, in directions that there are");
         }
         if (t->n_row < 0 || t->n_row > h->n_bytes || t->n_col < 0 || t->n_col > h->n_bytes || t->n_edge < 0 ||
             t->n_edge > h->n_bytes) {

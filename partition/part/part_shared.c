@@ -28,9 +28,11 @@ int64_t part_shared_bytes(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool m
 enum status part_shared_acquire(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mirrors, struct part_shared *out)
 {
     *out = (struct part_shared){.n_part = n_part, .n_rank = n_rank, .n_hop = n_hop, .mirrors = mirrors};
-    enum status status = memory_acquire(MEMORY_STRUCTURE, n_count(out), sizeof *out->n_row[0], &out->n_row[PART_DIRECTION_IN]);
+    enum status status = memory_acquire(MEMORY_STRUCTURE, n_count(out), sizeof *out->n_row[0],
+                                        &out->n_row[PART_DIRECTION_IN]);
     if (status == STATUS_OK && !mirrors) {
-        status = memory_acquire(MEMORY_STRUCTURE, n_count(out), sizeof *out->n_row[0], &out->n_row[PART_DIRECTION_OUT]);
+        status = memory_acquire(MEMORY_STRUCTURE, n_count(out), sizeof *out->n_row[0],
+                                &out->n_row[PART_DIRECTION_OUT]);
     }
     if (mirrors) {
         out->n_row[PART_DIRECTION_OUT] = out->n_row[PART_DIRECTION_IN];
@@ -73,7 +75,8 @@ void part_shared_release(struct part_shared *shared)
         memory_release(MEMORY_STRUCTURE, shared->sums[d], n_sums(shared), sizeof *shared->sums[d]);
     }
     if (!shared->mirrors) {
-        memory_release(MEMORY_STRUCTURE, shared->n_row[PART_DIRECTION_OUT], n_count(shared), sizeof *shared->n_row[0]);
+        memory_release(MEMORY_STRUCTURE, shared->n_row[PART_DIRECTION_OUT], n_count(shared),
+                       sizeof *shared->n_row[0]);
     }
     memory_release(MEMORY_STRUCTURE, shared->n_row[PART_DIRECTION_IN], n_count(shared), sizeof *shared->n_row[0]);
     *shared = (struct part_shared){0};
@@ -104,7 +107,8 @@ struct counting {
 };
 
 /* Node u travels to parts of another rank, on that side. */
-static void node_add(const struct counting *c, enum part_direction d, uint32_t u, uint32_t rank, enum part_shared_side side)
+static void node_add(const struct counting *c, enum part_direction d, uint32_t u, uint32_t rank,
+                     enum part_shared_side side)
 {
     const struct partition *partition = c->partition;
     int32_t n_hop = partition->n_hop, hop = n_hop > 0 ? partition->hop[u] : 0;
@@ -127,8 +131,9 @@ static void row_count(const struct counting *c, int32_t p, uint32_t v)
             *seen = (int64_t)v + 1;
             node_add(c, PART_DIRECTION_OUT, v, other, part_shared_side_of(p, q));
         }
-        uint32_t *seen_by = c->seen_by != NULL ? &c->seen_by[(size_t)u * PART_SHARED_N_SIDE + (size_t)part_shared_side_of(q, p)]
-                                               : NULL;
+        uint32_t *seen_by = c->seen_by != NULL
+                                ? &c->seen_by[(size_t)u * PART_SHARED_N_SIDE + (size_t)part_shared_side_of(q, p)]
+                                : NULL;
         if (seen_by != NULL && *seen_by != rank + 1) {
             *seen_by = rank + 1;
             node_add(c, PART_DIRECTION_IN, u, rank, part_shared_side_of(q, p));
@@ -161,8 +166,8 @@ static void hops_sum(struct part_shared *shared)
     }
 }
 
-enum status part_shared_build(const struct dataset *dataset, const struct partition *partition, const int32_t *rank_of_part,
-                              uint32_t n_rank, struct part_shared *out)
+enum status part_shared_build(const struct dataset *dataset, const struct partition *partition,
+                              const int32_t *rank_of_part, uint32_t n_rank, struct part_shared *out)
 {
     size_t n_seen = dataset->symmetric ? 0 : (size_t)dataset->n_node * PART_SHARED_N_SIDE;
     struct counting c = {.dataset = dataset, .partition = partition, .rank_of_part = rank_of_part, .out = out};

@@ -29,7 +29,8 @@ struct part_shared {
     bool covers;  /* what is listed are covers */
     bool spreads; /* each part's rows are picked out of what came; else its blocks' columns count that */
     struct part_sums *sums[PART_DIRECTION_N]; /* n_part × (n_hop + 1); NULL: nothing is covered */
-    uint32_t *n_row[PART_DIRECTION_N]; /* n_part × n_rank × PART_SHARED_N_SIDE × (n_hop + 1): by owner, taker, side; rows of
+    uint32_t *
+        n_row[PART_DIRECTION_N]; /* n_part × n_rank × PART_SHARED_N_SIDE × (n_hop + 1): by owner, taker, side; rows of
                                                  hop ≤ h, and all. Covers: rows and sums for the edges into rows of hop ≤ h */
 };
 
@@ -50,7 +51,8 @@ static inline bool part_shared_mirrors(bool symmetric, bool covers, int32_t n_ho
  *   owns    the caller owns *out: part_shared_release, also after a failure
  *   errors  STATUS_NOMEM
  */
-enum status part_shared_acquire(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mirrors, struct part_shared *out);
+enum status part_shared_acquire(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mirrors,
+                                struct part_shared *out);
 void part_shared_release(struct part_shared *shared);
 
 /* Bytes of that memory. */
@@ -63,8 +65,8 @@ int64_t part_shared_bytes(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool m
  *   errors  STATUS_NOMEM
  *   cost    n_edge reads; where the graph is not symmetric twice, and n_node × 8 bytes
  */
-enum status part_shared_build(const struct dataset *dataset, const struct partition *partition, const int32_t *rank_of_part,
-                              uint32_t n_rank, struct part_shared *out);
+enum status part_shared_build(const struct dataset *dataset, const struct partition *partition,
+                              const int32_t *rank_of_part, uint32_t n_rank, struct part_shared *out);
 
 /* Rows that travel without covers, each once to a worker's parts on one side; and with them, sums among them. */
 struct part_cover_rows {
@@ -77,8 +79,8 @@ struct part_cover_input {
     const struct partition *partition;
     const int32_t *rank_of_part; /* n_part */
     uint32_t n_rank;
-    uint32_t
-        hops[PART_DIRECTION_N]; /* bit h: rows travel for edges into rows of hop ≤ h, which then have a cover of their own */
+    uint32_t hops
+        [PART_DIRECTION_N]; /* bit h: rows travel for edges into rows of hop ≤ h, which then have a cover of their own */
 };
 
 /* Counts of covers: of all edges, and of those up to the hops.
@@ -87,14 +89,16 @@ struct part_cover_input {
  *   errors  STATUS_NOMEM
  *   cost    n_edge reads, the matchings of all lists; n_node × 8 bytes and 8 bytes an edge into a worker's parts from others'
  */
-enum status part_shared_cover(const struct part_cover_input *in, struct part_shared *out, struct part_cover_rows *rows_out);
+enum status part_shared_cover(const struct part_cover_input *in, struct part_shared *out,
+                              struct part_cover_rows *rows_out);
 
 /* Memory for sums, all 0. errors  STATUS_NOMEM */
 enum status part_sums_acquire(struct part_shared *shared);
 int64_t part_sums_bytes(int32_t n_part, int32_t n_hop, bool mirrors);
 
 /* Those that part q makes for edges into rows of hop ≤ h, or for all. */
-static inline struct part_sums *part_sums_at(const struct part_shared *shared, enum part_direction d, int32_t q, int32_t hop)
+static inline struct part_sums *part_sums_at(const struct part_shared *shared, enum part_direction d, int32_t q,
+                                             int32_t hop)
 {
     return &shared->sums[d][q * ((int64_t)shared->n_hop + 1) + (hop < shared->n_hop ? hop : shared->n_hop)];
 }

@@ -94,7 +94,8 @@ static int64_t edge_from(const struct covering *c, int32_t p, int64_t place)
 static void list_add(struct covering *c, int32_t q, int32_t p)
 {
     const int64_t *places = c->partition->part_begin;
-    const struct edges edges = {.q = q, .p = p, .begin = edge_from(c, p, places[q]), .end = edge_from(c, p, places[q + 1])};
+    const struct edges edges = {
+        .q = q, .p = p, .begin = edge_from(c, p, places[q]), .end = edge_from(c, p, places[q + 1])};
     if (edges.begin < edges.end) {
         c->list[c->n_list++] = edges;
     }
@@ -125,7 +126,8 @@ static uint32_t destinations_number(const struct covering *c, const struct edges
 }
 
 /* A list's cover, added to what part `owner` sends. */
-static void cover_count(struct covering *c, struct part_sums *made, const struct part_cover_edges *edges, uint32_t *n_row_out)
+static void cover_count(struct covering *c, struct part_sums *made, const struct part_cover_edges *edges,
+                        uint32_t *n_row_out)
 {
     bool *sends = memory_alloc((size_t)edges->n_giver, sizeof *sends),
          *sums = memory_alloc((size_t)edges->n_taker, sizeof *sums);
@@ -301,7 +303,8 @@ static void covers_count(struct covering *c)
     free(c->edge_begin);
 }
 
-enum status part_shared_cover(const struct part_cover_input *in, struct part_shared *out, struct part_cover_rows *rows_out)
+enum status part_shared_cover(const struct part_cover_input *in, struct part_shared *out,
+                              struct part_cover_rows *rows_out)
 {
     const struct dataset *dataset = in->dataset;
     const struct partition *partition = in->partition;

@@ -219,13 +219,15 @@ static void blocks_place(const struct side_tables *tables, struct side *side, st
         n_row += block->part == side->part ? 0 : block->counts.n_row;
         n_ptr += block->counts.n_row;
         n_edge += block->counts.n_edge;
-        out[b] = (struct part_listed){
-            .part = (uint32_t)block->part, .n_row = (uint32_t)block->counts.n_row, .n_col = (uint32_t)block->counts.n_col};
+        out[b] = (struct part_listed){.part = (uint32_t)block->part,
+                                      .n_row = (uint32_t)block->counts.n_row,
+                                      .n_col = (uint32_t)block->counts.n_col};
     }
 }
 
 /* Columns of hop ≤ h, h = 0 … n_hop - 1, of a block whose columns stand at these places, or one after another from `first`. */
-static void hops_count(const struct partition *partition, const uint32_t *place, int64_t first, int64_t n_col, uint32_t *out)
+static void hops_count(const struct partition *partition, const uint32_t *place, int64_t first, int64_t n_col,
+                       uint32_t *out)
 {
     for (int64_t c = 0; c < n_col; c++) {
         int32_t hop = partition->hop[partition->order[place != NULL ? place[c] : first + c]];
@@ -301,7 +303,9 @@ static void rows_write(const struct side_tables *tables, struct side *side, cons
 {
     struct side_block *diagonal = &side->block[tables->slot[side->part]];
     int32_t *touched = memory_alloc((size_t)side->n_block, sizeof *touched);
-    char *values = side->weights != NULL ? (char *)to->weights : side->edge_rows != NULL ? (char *)to->edge_rows : NULL;
+    char *values = side->weights != NULL     ? (char *)to->weights
+                   : side->edge_rows != NULL ? (char *)to->edge_rows
+                                             : NULL;
     for (int64_t r = 0; r < side->n_own; r++) {
         int32_t n_touched = row_write(tables, side, r, to, touched);
         for (int32_t t = 0; t < n_touched; t++) {
@@ -339,7 +343,8 @@ static void edges_weigh(const struct side_tables *tables, const struct side *sid
     }
 }
 
-enum status side_write(const struct side_tables *tables, struct side *side, const struct part_header *header, void *bytes)
+enum status side_write(const struct side_tables *tables, struct side *side, const struct part_header *header,
+                       void *bytes)
 {
     struct sections to = sections_find(header, side->direction, bytes);
     bool alone = side->types == NULL && side->weights == NULL && side->edge_rows == NULL;

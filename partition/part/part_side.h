@@ -70,6 +70,7 @@ void side_edge_rows_write(const struct side_tables *tables, const struct side *s
 void side_edge_rows_clear(const struct side_tables *tables, const struct side *side);
 
 /* Write the direction's sections into the part's zeroed bytes, laid out as the header says. errors  STATUS_NOMEM */
-enum status side_write(const struct side_tables *tables, struct side *side, const struct part_header *header, void *bytes);
+enum status side_write(const struct side_tables *tables, struct side *side, const struct part_header *header,
+                       void *bytes);
 
 #endif

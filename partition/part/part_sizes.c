@@ -152,7 +152,8 @@ static enum status part_count(struct counting *c, int32_t p)
 }
 
 /* All parts' pairs along in-edges. */
-static enum status parts_count(const struct dataset *dataset, const struct partition *partition, struct part_sizes *sizes)
+static enum status parts_count(const struct dataset *dataset, const struct partition *partition,
+                               struct part_sizes *sizes)
 {
     size_t n_part = (size_t)partition->n_part, n_hop = n_part * (size_t)partition->n_hop;
     struct counting c = {.dataset = dataset, .partition = partition, .sizes = sizes};
@@ -237,8 +238,8 @@ static enum status part_fill(const struct dataset *dataset, const struct partiti
 {
     sizes->n_feature_value = sizes->n_own * dataset->n_feature;
     if (dataset->feature_indptr != NULL) {
-        sizes->n_feature_value = part_feature_values(dataset, partition->order + partition->part_begin[p], sizes->n_own,
-                                                     &sizes->n_embedded);
+        sizes->n_feature_value = part_feature_values(dataset, partition->order + partition->part_begin[p],
+                                                     sizes->n_own, &sizes->n_embedded);
     }
     struct part_header header;
     part_header_init(&header, dataset, partition);
@@ -264,7 +265,8 @@ static enum status part_fill(const struct dataset *dataset, const struct partiti
     return STATUS_OK;
 }
 
-enum status part_sizes_build(const struct dataset *dataset, const struct partition *partition, struct part_sizes **out)
+enum status part_sizes_build(const struct dataset *dataset, const struct partition *partition,
+                             struct part_sizes **out)
 {
     int32_t n_part = partition->n_part;
     struct part_sizes *sizes = memory_alloc((size_t)n_part, sizeof *sizes);

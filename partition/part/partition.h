@@ -20,7 +20,8 @@ struct partition {
     int32_t n_hop;       /* of reach_order; 0: not ordered by hop */
     uint8_t *hop;        /* n_node; NULL where n_hop is 0 */
     bool stores;         /* parts have the features of the rows that they take, too */
-    bool covered; /* what a part's rows get from another part is summed alone, so that either part can sum it (part_cover.h) */
+    bool
+        covered; /* what a part's rows get from another part is summed alone, so that either part can sum it (part_cover.h) */
 };
 
 /* How good a partition is. All counts are of this graph without self loops. */
@@ -66,7 +67,8 @@ enum status partition_build(const struct dataset *dataset, const struct job *job
 void partition_release(struct partition *partition);
 
 /* Cut, halo and imbalance of a partition. cost  n_edge reads, n_node × 8 bytes */
-enum status partition_measure(const struct dataset *dataset, const struct partition *partition, struct partition_quality *out);
+enum status partition_measure(const struct dataset *dataset, const struct partition *partition,
+                              struct partition_quality *out);
 
 /* "METIS 5.1.0, 32-bit indices" */
 const char *partition_library(void);

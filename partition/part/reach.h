@@ -14,7 +14,7 @@
 struct reach {
     int32_t n_hop;
     int64_t n_all; /* nodes of the graph */
-    uint8_t *hop;  /* n_all: edges on the shortest path to a training node; n_hop: as many or more, or there is none */
+    uint8_t *hop; /* n_all: edges on the shortest path to a training node; n_hop: as many or more, or there is none */
     int64_t n_node[PART_N_HOP_MOST]; /* n_hop: nodes of hop ≤ h */
     int64_t n_edge[PART_N_HOP_MOST]; /* n_hop: stored edges into them */
 };

@@ -53,11 +53,13 @@ static void look_upwards(const char *mount, const char *group, bool is_second, s
     size_t n = strlen(group);
     for (;;) {
         char path[2 * PATH_MAX];
-        snprintf(path, sizeof path, "%s%.*s/%s", mount, (int)n, group, is_second ? "memory.max" : "memory.limit_in_bytes");
+        snprintf(path, sizeof path, "%s%.*s/%s", mount, (int)n, group,
+                 is_second ? "memory.max" : "memory.limit_in_bytes");
         int64_t limit = number_read(path);
         found->limit = limit < found->limit ? limit : found->limit;
         if (found->kills < 0) {
-            snprintf(path, sizeof path, "%s%.*s/%s", mount, (int)n, group, is_second ? "memory.events" : "memory.oom_control");
+            snprintf(path, sizeof path, "%s%.*s/%s", mount, (int)n, group,
+                     is_second ? "memory.events" : "memory.oom_control");
             found->kills = kills_read(path);
         }
         if (n == 0) {

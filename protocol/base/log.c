@@ -141,7 +141,8 @@ void log_line(enum log_level level, const char *file, int line, const char *form
     errno = saved;
 }
 
-void log_line_of(enum log_level level, const char *file, int line, int64_t job, int32_t attempt, const char *format, ...)
+void log_line_of(enum log_level level, const char *file, int line, int64_t job, int32_t attempt, const char *format,
+                 ...)
 {
     if (level > log_most) {
         return;

@@ -26,10 +26,11 @@ enum status log_to(const char *path);
 enum log_level log_level(void);
 
 /* Write one line; never fails, never allocates, keeps errno. */
-void log_line(enum log_level level, const char *file, int line, const char *format, ...) __attribute__((format(printf, 4, 5)));
+void log_line(enum log_level level, const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* The same of one job among several. attempt 0: before its first */
-void log_line_of(enum log_level level, const char *file, int line, int64_t job, int32_t attempt, const char *format, ...)
-    __attribute__((format(printf, 6, 7)));
+void log_line_of(enum log_level level, const char *file, int line, int64_t job, int32_t attempt, const char *format,
+                 ...) __attribute__((format(printf, 6, 7)));
 
 #define log_error(...) log_line(LOG_LEVEL_ERROR, __FILE__, __LINE__, __VA_ARGS__)
 #define log_warn(...) log_line(LOG_LEVEL_WARN, __FILE__, __LINE__, __VA_ARGS__)

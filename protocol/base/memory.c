@@ -87,10 +87,12 @@ enum status memory_acquire(enum memory_category category, size_t n, size_t size,
 {
     size_t bytes;
     if (__builtin_mul_overflow(n, size, &bytes) || bytes > (size_t)1 << 46) {
-        return status_fail(STATUS_NOMEM, "cannot reserve %zu x %zu bytes for %s", n, size, memory_category_name(category));
+        return status_fail(STATUS_NOMEM, "cannot reserve %zu x %zu bytes for %s", n, size,
+                           memory_category_name(category));
     }
     atomic_fetch_add(&n_call, 1);
-    void *block = bytes >= HUGE_PAGE ? map_aligned(bytes) : aligned_alloc(64, (bytes + 63) / 64 * 64 + (bytes == 0 ? 64 : 0));
+    void *block = bytes >= HUGE_PAGE ? map_aligned(bytes)
+                                     : aligned_alloc(64, (bytes + 63) / 64 * 64 + (bytes == 0 ? 64 : 0));
     if (block == NULL) {
         return status_fail(STATUS_NOMEM, "cannot reserve %zu bytes for %s", bytes, memory_category_name(category));
     }

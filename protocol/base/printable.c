@@ -27,7 +27,8 @@ static bool is_seen(uint32_t character)
 /* *out: the character; its bytes, 0 where there is none. */
 static size_t decode(const char *text, uint32_t *out)
 {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* what so many bytes must hold: less is a second spelling */
+    static const uint32_t least[] = {0, 0, 0x80, 0x800,
+                                     0x10000}; /* what so many bytes must hold: less is a second spelling */
     const unsigned char *at = (const unsigned char *)text;
     size_t n = at[0] < 0x80 ? 1 : at[0] < 0xc0 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf8 ? 4 : 0;
     uint32_t character = n == 1 ? at[0] : at[0] & (0xffu >> (n + 1));

@@ -21,7 +21,10 @@
 
 static const char *kind_text(mode_t mode)
 {
-    return S_ISLNK(mode) ? "a link" : S_ISDIR(mode) ? "a folder" : S_ISREG(mode) ? "a file" : "a device, pipe or socket";
+    return S_ISLNK(mode)   ? "a link"
+           : S_ISDIR(mode) ? "a folder"
+           : S_ISREG(mode) ? "a file"
+                           : "a device, pipe or socket";
 }
 
 static enum status fail(enum status code, const struct dir *dir, const char *what, const char *name, int error)
@@ -38,7 +41,8 @@ static enum status fail_folder(int at, const char *folder, const char *name, int
         return status_fail(STATUS_NO_INPUT, "cannot open folder '%s%s%s': %s", folder, slash, name, strerror(error));
     }
     if ((error == ENOTDIR || error == ELOOP) && fstatat(at, name, &about, AT_SYMLINK_NOFOLLOW) == 0) {
-        return status_fail(STATUS_CREATE, "'%s%s%s' is %s, expected a folder", folder, slash, name, kind_text(about.st_mode));
+        return status_fail(STATUS_CREATE, "'%s%s%s' is %s, expected a folder", folder, slash, name,
+                           kind_text(about.st_mode));
     }
     return status_fail(STATUS_CREATE, "cannot open folder '%s%s%s': %s", folder, slash, name, strerror(error));
 }
@@ -62,8 +66,9 @@ static enum status link_check(int at, const char *path, int link)
     }
     return about.st_uid == geteuid() || about.st_uid == 0 || about.st_uid == parent.st_uid
                ? STATUS_OK
-               : status_fail(STATUS_CREATE, "'%s' is a link of another user (%u), expected a folder or a link of one's own",
-                             path, (unsigned)about.st_uid);
+               : status_fail(STATUS_CREATE,
+                             "'%s' is a link of another user (%u), expected a folder or a link of one's own", path,
+                             (unsigned)about.st_uid);
 }
 
 /* Follow the link that a path without slashes at its end names, as it is read once: what takes its place meanwhile is not followed. */
@@ -150,13 +155,15 @@ enum status dir_file_check(const struct dir *dir, const char *name)
         return errno == ENOENT ? STATUS_OK : fail(STATUS_CREATE, dir, "look at", name, errno);
     }
     if (!S_ISREG(about.st_mode)) {
-        return status_fail(STATUS_CREATE, "'%s/%s' is %s, expected a file", dir->path, name, kind_text(about.st_mode));
+        return status_fail(STATUS_CREATE, "'%s/%s' is %s, expected a file", dir->path, name,
+                           kind_text(about.st_mode));
     }
-    return !is_kept(dir, &about) ? STATUS_OK
-                                 : status_fail(STATUS_CREATE,
-                                               "'%s/%s' belongs to user %u, and the folder's sticky bit keeps it from others: "
-                                               "expected another folder",
-                                               dir->path, name, (unsigned)about.st_uid);
+    return !is_kept(dir, &about)
+               ? STATUS_OK
+               : status_fail(STATUS_CREATE,
+                             "'%s/%s' belongs to user %u, and the folder's sticky bit keeps it from others: "
+                             "expected another folder",
+                             dir->path, name, (unsigned)about.st_uid);
 }
 
 enum status dir_file_open(const struct dir *dir, const char *name, int *file_out)
@@ -374,7 +381,8 @@ enum status dir_link_replace(const struct dir *dir, const char *name, const char
     struct stat about;
     char aside[NAME_MAX + 1];
     if (fstatat(dir->file, name, &about, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISLNK(about.st_mode)) {
-        return status_fail(STATUS_CREATE, "'%s/%s' is %s, expected a link", dir->path, name, kind_text(about.st_mode));
+        return status_fail(STATUS_CREATE, "'%s/%s' is %s, expected a link", dir->path, name,
+                           kind_text(about.st_mode));
     }
     int made = -1;
     errno = EEXIST;
@@ -441,7 +449,8 @@ static enum status copy(int in, const struct dir *to, const char *to_name)
     return dir_aside_end(to, to_name, &aside, error, NULL);
 }
 
-enum status dir_share(const struct dir *from, const char *from_name, const struct dir *to, const char *to_name, bool copies)
+enum status dir_share(const struct dir *from, const char *from_name, const struct dir *to, const char *to_name,
+                      bool copies)
 {
     int in = -1;
     enum status status = dir_file_open(from, from_name, &in);

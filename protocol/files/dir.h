@@ -87,7 +87,8 @@ void dir_link_remove(const struct dir *dir, const char *name, const char *target
 
 /* Give a plain file that no process changes a second name, or copy it where the file system has none, or, with `copies`, anyway: up to its present
  * end, to the disk. errors  those of dir_file_open, dir_aside_begin and dir_aside_end */
-enum status dir_share(const struct dir *from, const char *from_name, const struct dir *to, const char *to_name, bool copies);
+enum status dir_share(const struct dir *from, const char *from_name, const struct dir *to, const char *to_name,
+                      bool copies);
 
 /* The user whose files are made here: not this process's where the file system gives them another one. errors  STATUS_CREATE */
 enum status dir_user(const struct dir *dir, uid_t *out);

@@ -55,7 +55,8 @@ static enum status parent_open(const char *path, struct dir *parent, const char 
     snprintf(folder, sizeof folder, "%.*s", n > 0 ? (int)n : 1, n > 0 ? path : ".");
     *name_out = slash != NULL ? slash + 1 : path;
     enum status status = dir_open(folder, DIR_LAST_FOLLOWED, parent);
-    return status != STATUS_NO_INPUT ? status : status_fail(STATUS_CREATE, "cannot create '%s': %s", path, strerror(ENOENT));
+    return status != STATUS_NO_INPUT ? status
+                                     : status_fail(STATUS_CREATE, "cannot create '%s': %s", path, strerror(ENOENT));
 }
 
 enum status file_replace(const char *path, const struct iovec *piece, int n_piece)
@@ -120,8 +121,8 @@ enum status file_room(int64_t n, const char *what)
     limit.rlim_cur = may < (rlim_t)n ? may : (rlim_t)n;
     if (may < (rlim_t)n || setrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return status_fail(STATUS_NOMEM,
-                           "%s may have %llu files open, and needs %lld: raise ulimit -n (LimitNOFILE of a service)", what,
-                           (unsigned long long)may, (long long)n);
+                           "%s may have %llu files open, and needs %lld: raise ulimit -n (LimitNOFILE of a service)",
+                           what, (unsigned long long)may, (long long)n);
     }
     return STATUS_OK;
 }
@@ -132,7 +133,8 @@ const char *file_limit_text(void)
     struct rlimit limit;
     text[0] = '\0';
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-        snprintf(text, sizeof text, " (files may have at most %llu bytes: ulimit -f)", (unsigned long long)limit.rlim_cur);
+        snprintf(text, sizeof text, " (files may have at most %llu bytes: ulimit -f)",
+                 (unsigned long long)limit.rlim_cur);
     }
     return text;
 }

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum job_file {
-    JOB_FILE_RUNS,   /* where its runs are, a line each: a folder's whole path, or JOB_RUNS_PUBLISHED. The last line counts */
+    JOB_FILE_RUNS, /* where its runs are, a line each: a folder's whole path, or JOB_RUNS_PUBLISHED. The last line counts */
     JOB_FILE_EVENTS, /* trainerd/coordinator/folder/events.h */
     JOB_FILE_METRICS, /* metrics.jsonl and result.json of the run that it published, which later runs replace in its output folder */
     JOB_FILE_RESULT,

@@ -58,10 +58,10 @@ static float f16_read(const unsigned char *at)
 }
 
 /* Integers are not read. */
-static const struct dtype dtypes[] = {{"F32", 4, f32_read}, {"F16", 2, f16_read}, {"BF16", 2, bf16_read}, {"F64", 8, f64_read},
-                                      {"I64", 8, NULL},     {"U64", 8, NULL},     {"I32", 4, NULL},       {"U32", 4, NULL},
-                                      {"I16", 2, NULL},     {"U16", 2, NULL},     {"I8", 1, NULL},        {"U8", 1, NULL},
-                                      {"BOOL", 1, NULL}};
+static const struct dtype dtypes[] = {
+    {"F32", 4, f32_read}, {"F16", 2, f16_read}, {"BF16", 2, bf16_read}, {"F64", 8, f64_read}, {"I64", 8, NULL},
+    {"U64", 8, NULL},     {"I32", 4, NULL},     {"U32", 4, NULL},       {"I16", 2, NULL},     {"U16", 2, NULL},
+    {"I8", 1, NULL},      {"U8", 1, NULL},      {"BOOL", 1, NULL}};
 
 /* --- save --- */
 
@@ -109,8 +109,8 @@ static char *header_print(const struct safetensor *const *order, size_t n_tensor
             json_array_append_new(shape, json_integer(order[i]->shape[d]));
         }
         json_object_set_new(root, order[i]->name,
-                            json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets", (json_int_t)begin,
-                                      (json_int_t)end));
+                            json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
+                                      (json_int_t)begin, (json_int_t)end));
         begin = end;
     }
     char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS);
@@ -125,8 +125,8 @@ static char *header_print(const struct safetensor *const *order, size_t n_tensor
     return padded;
 }
 
-enum status safetensors_save(const struct dir *dir, const char *name, const struct safetensor *tensor, size_t n_tensor,
-                             const struct safetensors_note *note, size_t n_note)
+enum status safetensors_save(const struct dir *dir, const char *name, const struct safetensor *tensor,
+                             size_t n_tensor, const struct safetensors_note *note, size_t n_note)
 {
     const struct safetensor **order = order_by_name(tensor, n_tensor);
     size_t n_header;
@@ -136,7 +136,8 @@ enum status safetensors_save(const struct dir *dir, const char *name, const stru
     piece[0] = (struct iovec){.iov_base = &length, .iov_len = sizeof length};
     piece[1] = (struct iovec){.iov_base = header, .iov_len = n_header};
     for (size_t i = 0; i < n_tensor; i++) {
-        piece[i + 2] = (struct iovec){.iov_base = order[i]->data, .iov_len = (size_t)tensor_n_value(order[i]) * sizeof(float)};
+        piece[i + 2] = (struct iovec){.iov_base = order[i]->data,
+                                      .iov_len = (size_t)tensor_n_value(order[i]) * sizeof(float)};
     }
     enum status status = dir_replace(dir, name, piece, (int)n_tensor + 2);
     free(piece);
@@ -172,8 +173,8 @@ static const struct dtype *dtype_find(const char *name)
 static enum status shape_read(const json_t *json, const char *origin, struct entry *entry, int64_t *n_value_out)
 {
     if (!json_is_array(json) || json_array_size(json) > SAFETENSORS_DIM_MOST) {
-        return status_fail(STATUS_DATA, "%s: tensor '%.100s': shape must be a list of at most %d numbers", origin, entry->name,
-                           SAFETENSORS_DIM_MOST);
+        return status_fail(STATUS_DATA, "%s: tensor '%.100s': shape must be a list of at most %d numbers", origin,
+                           entry->name, SAFETENSORS_DIM_MOST);
     }
     entry->n_dim = (int)json_array_size(json);
     *n_value_out = 1;
@@ -194,8 +195,8 @@ static enum status entry_read(const char *name, const json_t *json, const char *
     const char *dtype = json_string_value(json_object_get(json, "dtype"));
     out->dtype = dtype_find(dtype);
     if (out->dtype == NULL) {
-        return status_fail(STATUS_DATA, "%s: tensor '%.100s': dtype is %.100s, expected F32, F16, BF16 or F64", origin, name,
-                           dtype != NULL ? dtype : "missing");
+        return status_fail(STATUS_DATA, "%s: tensor '%.100s': dtype is %.100s, expected F32, F16, BF16 or F64",
+                           origin, name, dtype != NULL ? dtype : "missing");
     }
     int64_t n_value = 0, n_bytes = 0;
     enum status status = shape_read(json_object_get(json, "shape"), origin, out, &n_value);
@@ -210,10 +211,11 @@ static enum status entry_read(const char *name, const json_t *json, const char *
     }
     out->begin = json_integer_value(begin);
     out->end = json_integer_value(end);
-    if (out->begin < 0 || out->end < out->begin || __builtin_mul_overflow(n_value, (int64_t)out->dtype->n_bytes, &n_bytes) ||
-        out->end - out->begin != n_bytes) {
+    if (out->begin < 0 || out->end < out->begin ||
+        __builtin_mul_overflow(n_value, (int64_t)out->dtype->n_bytes, &n_bytes) || out->end - out->begin != n_bytes) {
         return status_fail(STATUS_DATA,
-                           "%s: tensor '%.100s': data_offsets [%" PRId64 ", %" PRId64 "] do not fit its shape and dtype %s",
+                           "%s: tensor '%.100s': data_offsets [%" PRId64 ", %" PRId64
+                           "] do not fit its shape and dtype %s",
                            origin, name, out->begin, out->end, out->dtype->name);
     }
     return STATUS_OK;
@@ -256,7 +258,8 @@ static enum status entries_read(json_t *header, const char *origin, int64_t n_da
         at = out[i].end;
     }
     if (at != n_data) {
-        return status_fail(STATUS_DATA, "%s: the tensors take %" PRId64 " bytes, the file has %" PRId64, origin, at, n_data);
+        return status_fail(STATUS_DATA, "%s: the tensors take %" PRId64 " bytes, the file has %" PRId64, origin, at,
+                           n_data);
     }
     *n_out = n;
     return STATUS_OK;
@@ -271,10 +274,11 @@ static enum status header_read(const unsigned char *bytes, size_t n_bytes, const
     }
     memcpy(&n_header, bytes, LENGTH_BYTES);
     if (n_header > n_bytes - LENGTH_BYTES || n_header > SAFETENSORS_HEADER_MOST_BYTES) {
-        return status_fail(
-            STATUS_DATA, "%s: its header claims %" PRIu64 " bytes, expected a safetensors file, with at most %zu", origin,
-            n_header,
-            n_bytes - LENGTH_BYTES < SAFETENSORS_HEADER_MOST_BYTES ? n_bytes - LENGTH_BYTES : SAFETENSORS_HEADER_MOST_BYTES);
+        return status_fail(STATUS_DATA,
+                           "%s: its header claims %" PRIu64 " bytes, expected a safetensors file, with at most %zu",
+                           origin, n_header,
+                           n_bytes - LENGTH_BYTES < SAFETENSORS_HEADER_MOST_BYTES ? n_bytes - LENGTH_BYTES
+                                                                                  : SAFETENSORS_HEADER_MOST_BYTES);
     }
     if (n_header == 0 || bytes[LENGTH_BYTES] != '{') {
         return status_fail(STATUS_DATA, "%s: byte %d: expected '{', the begin of the header", origin, LENGTH_BYTES);
@@ -282,7 +286,8 @@ static enum status header_read(const unsigned char *bytes, size_t n_bytes, const
     json_error_t error;
     *out = json_loadb((const char *)bytes + LENGTH_BYTES, (size_t)n_header, JSON_REJECT_DUPLICATES, &error);
     if (*out == NULL) {
-        return status_fail(STATUS_DATA, "%s: byte %d: bad header: %s", origin, LENGTH_BYTES + error.position, error.text);
+        return status_fail(STATUS_DATA, "%s: byte %d: bad header: %s", origin, LENGTH_BYTES + error.position,
+                           error.text);
     }
     *n_header_out = (size_t)n_header;
     return STATUS_OK;
@@ -315,10 +320,11 @@ static enum status entry_match(const struct entry *entry, const unsigned char *d
 {
     char is[128], expected[128];
     if (entry->dtype->read == NULL) {
-        return status_fail(STATUS_DATA, "%s: tensor '%s': dtype is %s, expected F32, F16, BF16 or F64", origin, want->name,
-                           entry->dtype->name);
+        return status_fail(STATUS_DATA, "%s: tensor '%s': dtype is %s, expected F32, F16, BF16 or F64", origin,
+                           want->name, entry->dtype->name);
     }
-    if (entry->n_dim != want->n_dim || memcmp(entry->shape, want->shape, (size_t)want->n_dim * sizeof *want->shape) != 0) {
+    if (entry->n_dim != want->n_dim ||
+        memcmp(entry->shape, want->shape, (size_t)want->n_dim * sizeof *want->shape) != 0) {
         return status_fail(STATUS_DATA, "%s: tensor '%s' has shape %s, expected %s", origin, want->name,
                            shape_print(entry->n_dim, entry->shape, is, sizeof is),
                            shape_print(want->n_dim, want->shape, expected, sizeof expected));
@@ -326,8 +332,8 @@ static enum status entry_match(const struct entry *entry, const unsigned char *d
     int64_t n = tensor_n_value(want);
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(entry->dtype->read(data + entry->begin + i * (int64_t)entry->dtype->n_bytes))) {
-            return status_fail(STATUS_DATA, "%s: tensor '%s': element %" PRId64 " is not a finite float32 number", origin,
-                               want->name, i);
+            return status_fail(STATUS_DATA, "%s: tensor '%s': element %" PRId64 " is not a finite float32 number",
+                               origin, want->name, i);
         }
     }
     return STATUS_OK;
@@ -343,15 +349,15 @@ static bool is_count(const struct entry *entry)
 }
 
 /* Every wanted tensor is there as wanted, and no other but counts. */
-static enum status entries_match(const struct entry *entry, size_t n_entry, const unsigned char *data, const char *origin,
-                                 const struct safetensor *want, size_t n_want)
+static enum status entries_match(const struct entry *entry, size_t n_entry, const unsigned char *data,
+                                 const char *origin, const struct safetensor *want, size_t n_want)
 {
     for (size_t i = 0; i < n_want; i++) {
         const struct entry *found = entry_find(entry, n_entry, want[i].name);
         if (found == NULL) {
             char expected[128];
-            return status_fail(STATUS_DATA, "%s: tensor '%s' is missing, expected with shape %s", origin, want[i].name,
-                               shape_print(want[i].n_dim, want[i].shape, expected, sizeof expected));
+            return status_fail(STATUS_DATA, "%s: tensor '%s' is missing, expected with shape %s", origin,
+                               want[i].name, shape_print(want[i].n_dim, want[i].shape, expected, sizeof expected));
         }
         enum status status = entry_match(found, data, origin, &want[i]);
         if (status != STATUS_OK) {
@@ -364,16 +370,16 @@ static enum status entries_match(const struct entry *entry, size_t n_entry, cons
             wanted = strcmp(entry[i].name, want[k].name) == 0;
         }
         if (!wanted) {
-            return status_fail(STATUS_DATA, "%s: tensor '%.100s' belongs to nothing in this model%s%s", origin, entry[i].name,
-                               entry[i].dtype->read == NULL ? ": it holds integers, of dtype " : "",
+            return status_fail(STATUS_DATA, "%s: tensor '%.100s' belongs to nothing in this model%s%s", origin,
+                               entry[i].name, entry[i].dtype->read == NULL ? ": it holds integers, of dtype " : "",
                                entry[i].dtype->read == NULL ? entry[i].dtype->name : "");
         }
     }
     return STATUS_OK;
 }
 
-enum status safetensors_load_bytes(const void *bytes, size_t n_bytes, const char *origin, const struct safetensor *want,
-                                   size_t n_want)
+enum status safetensors_load_bytes(const void *bytes, size_t n_bytes, const char *origin,
+                                   const struct safetensor *want, size_t n_want)
 {
     json_t *header = NULL;
     size_t n_header = 0;

@@ -35,8 +35,8 @@ struct safetensors_note {
  *   owns    borrows all; names are unique
  *   errors  those of dir_replace: the file is complete or absent
  */
-enum status safetensors_save(const struct dir *dir, const char *name, const struct safetensor *tensor, size_t n_tensor,
-                             const struct safetensors_note *note, size_t n_note);
+enum status safetensors_save(const struct dir *dir, const char *name, const struct safetensor *tensor,
+                             size_t n_tensor, const struct safetensors_note *note, size_t n_note);
 
 /* Read a file that holds exactly the wanted tensors, each with the wanted shape, into the caller's arrays. PyTorch's counts of batches
  * (NAME.num_batches_tracked), which every state_dict with batch norm has, are passed over.
@@ -51,7 +51,7 @@ enum status safetensors_save(const struct dir *dir, const char *name, const stru
 enum status safetensors_load(const char *path, const struct safetensor *want, size_t n_want);
 
 /* The same from memory; `origin` stands for the file's name in messages. */
-enum status safetensors_load_bytes(const void *bytes, size_t n_bytes, const char *origin, const struct safetensor *want,
-                                   size_t n_want);
+enum status safetensors_load_bytes(const void *bytes, size_t n_bytes, const char *origin,
+                                   const struct safetensor *want, size_t n_want);
 
 #endif

@@ -32,13 +32,15 @@ static enum status unknown(const struct reading *reading, const char *entry, siz
     }
     const char *same = reading->backward ? ", or \"same\" alone" : "";
     if (reading->alone) { /* blanks around it, too: "same" is not read with them */
-        return status_fail(STATUS_CONFIG, "is \"%.80s\"; expected one of %s, or several as \"int4, int8@50\"%s", reading->text,
-                           expect, same);
+        return status_fail(STATUS_CONFIG, "is \"%.80s\"; expected one of %s, or several as \"int4, int8@50\"%s",
+                           reading->text, expect, same);
     }
     if (n == 0) {
-        return status_fail(STATUS_CONFIG, "has an empty entry; expected one of %s before and behind each comma", expect);
+        return status_fail(STATUS_CONFIG, "has an empty entry; expected one of %s before and behind each comma",
+                           expect);
     }
-    return status_fail(STATUS_CONFIG, "has \"%.*s\"; expected one of %s%s", n < 80 ? (int)n : 80, entry, expect, same);
+    return status_fail(STATUS_CONFIG, "has \"%.*s\"; expected one of %s%s", n < 80 ? (int)n : 80, entry, expect,
+                       same);
 }
 
 /* The epoch behind the @; false: no whole number in range. */
@@ -69,16 +71,18 @@ static enum status entry_read(const struct reading *reading, const char *text, s
     struct job_codecs_entry *entry = &out->at[out->n];
     *entry = (struct job_codecs_entry){.codec = (enum job_codec)c};
     if (out->n == 0 && at != NULL) {
-        return status_fail(STATUS_CONFIG, "%s \"%.*s\" first; expected the codec of epoch 0, without @, as \"fp32, int8@50\"",
+        return status_fail(STATUS_CONFIG,
+                           "%s \"%.*s\" first; expected the codec of epoch 0, without @, as \"fp32, int8@50\"",
                            reading->alone ? "is" : "has", n_shown, text);
     }
     if (out->n > 0 && (at == NULL || !epoch_read(at + 1, n - n_name - 1, &entry->epoch))) {
-        return status_fail(STATUS_CONFIG, "has \"%.*s\" behind another; expected its first epoch, as in %s@50 (at most %d)",
-                           n_shown, text, texts[c], EPOCH_MOST);
+        return status_fail(STATUS_CONFIG,
+                           "has \"%.*s\" behind another; expected its first epoch, as in %s@50 (at most %d)", n_shown,
+                           text, texts[c], EPOCH_MOST);
     }
     if (out->n > 0 && entry->epoch <= out->at[out->n - 1].epoch) {
-        return status_fail(STATUS_CONFIG, "has \"%.*s\" behind epoch %" PRId64 "; expected epochs that ascend", n_shown, text,
-                           out->at[out->n - 1].epoch);
+        return status_fail(STATUS_CONFIG, "has \"%.*s\" behind epoch %" PRId64 "; expected epochs that ascend",
+                           n_shown, text, out->at[out->n - 1].epoch);
     }
     out->n++;
     return STATUS_OK;

@@ -23,8 +23,8 @@ struct job_choices {
 };
 
 #define JOB_SECTION_BEGIN(section, help) struct job_##section {
-#define JOB_SECTION_END(section)                                                                                               \
-    }                                                                                                                          \
+#define JOB_SECTION_END(section)                                                                                     \
+    }                                                                                                                \
     ;
 #define JOB_TEXT(section, key, default_, help) char key[JOB_TEXT_BYTES];
 #define JOB_INT(section, key, default_, least, most, help) int64_t key;

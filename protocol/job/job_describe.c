@@ -61,7 +61,8 @@ static void print_key(FILE *file, enum job_key_id id, bool markdown)
         const char *tick = value[0] != '\0' ? "`" : "";
         fprintf(file, "| `%s` | %s | %s%s%s | %s |\n", key->name, expect, tick, value, tick, help);
     } else {
-        fprintf(file, "  %-20s %s\n  %-20s %s%s%s\n", key->name, help, "", expect, value[0] != '\0' ? "; default " : "", value);
+        fprintf(file, "  %-20s %s\n  %-20s %s%s%s\n", key->name, help, "", expect,
+                value[0] != '\0' ? "; default " : "", value);
     }
 }
 
@@ -72,7 +73,8 @@ void job_describe(FILE *file, bool markdown)
               "Each file here is a job that `trainerd --config` runs; copy one and change it. Below: every key,\n"
               "from `protocol/job/job_keys.def` by `make docs`. A key that is not given has its default;\n"
               "`--set section.key=value` stands over the file. Unknown keys and values out of range are errors that\n"
-              "name the place. A key that means nothing beside another (`model.alpha` with `model.kind = \"gcn\"`) is not "
+              "name the place. A key that means nothing beside another (`model.alpha` with `model.kind = \"gcn\"`) "
+              "is not "
               "used, which is said\n"
               "with its place, so that one job file serves several kinds by `--set`.\n",
               file);

@@ -21,29 +21,33 @@ JOB_LISTS(CHOICES)
 const struct job_key job_keys[JOB_KEY_N] = {
 #define JOB_SECTION_BEGIN(section_, help_)
 #define JOB_SECTION_END(section_)
-#define JOB_TEXT(section_, key_, default_, help_)                                                                              \
+#define JOB_TEXT(section_, key_, default_, help_)                                                                    \
     {ROW(section_, key_, TEXT, help_), AT(section_, key_), .text_default = default_},
-#define JOB_INT(section_, key_, default_, least_, most_, help_)                                                                \
-    {ROW(section_, key_, INT, help_), AT(section_, key_), .int_default = default_, .int_least = least_, .int_most = most_},
-#define JOB_INT_OR(section_, key_, list_, default_, least_, most_, help_)                                                      \
-    {ROW(section_, key_, INT_OR, help_),                                                                                       \
-     AT(section_, key_),                                                                                                       \
-     OF(list_),                                                                                                                \
-     .int_default = default_,                                                                                                  \
-     .int_least = least_,                                                                                                      \
+#define JOB_INT(section_, key_, default_, least_, most_, help_)                                                      \
+    {ROW(section_, key_, INT, help_), AT(section_, key_), .int_default = default_, .int_least = least_,              \
      .int_most = most_},
-#define JOB_REAL(section_, key_, default_, least_, most_, help_)                                                               \
-    {ROW(section_, key_, REAL, help_), AT(section_, key_), .real_default = default_, .real_least = least_, .real_most = most_},
-#define JOB_REAL_OR_SAME(section_, key_, least_, most_, help_)                                                                 \
-    {ROW(section_, key_, REAL_OR_SAME, help_), AT(section_, key_), .real_default = JOB_SAME, .real_least = least_,             \
+#define JOB_INT_OR(section_, key_, list_, default_, least_, most_, help_)                                            \
+    {ROW(section_, key_, INT_OR, help_),                                                                             \
+     AT(section_, key_),                                                                                             \
+     OF(list_),                                                                                                      \
+     .int_default = default_,                                                                                        \
+     .int_least = least_,                                                                                            \
+     .int_most = most_},
+#define JOB_REAL(section_, key_, default_, least_, most_, help_)                                                     \
+    {ROW(section_, key_, REAL, help_), AT(section_, key_), .real_default = default_, .real_least = least_,           \
      .real_most = most_},
-#define JOB_BOOL(section_, key_, default_, help_)                                                                              \
+#define JOB_REAL_OR_SAME(section_, key_, least_, most_, help_)                                                       \
+    {ROW(section_, key_, REAL_OR_SAME, help_), AT(section_, key_), .real_default = JOB_SAME, .real_least = least_,   \
+     .real_most = most_},
+#define JOB_BOOL(section_, key_, default_, help_)                                                                    \
     {ROW(section_, key_, BOOL, help_), AT(section_, key_), .int_default = default_},
-#define JOB_SIZE(section_, key_, default_, help_)                                                                              \
-    {ROW(section_, key_, SIZE, help_), AT(section_, key_), .int_default = default_, .int_least = 0, .int_most = INT64_MAX},
-#define JOB_CHOICE(section_, key_, list_, default_, help_)                                                                     \
+#define JOB_SIZE(section_, key_, default_, help_)                                                                    \
+    {ROW(section_, key_, SIZE, help_), AT(section_, key_), .int_default = default_, .int_least = 0,                  \
+     .int_most = INT64_MAX},
+#define JOB_CHOICE(section_, key_, list_, default_, help_)                                                           \
     {ROW(section_, key_, CHOICE, help_), AT(section_, key_), OF(list_), .int_default = JOB_##list_##_##default_},
-#define JOB_CHOICES(section_, key_, list_, help_) {ROW(section_, key_, CHOICES, help_), AT(section_, key_), OF(list_)},
+#define JOB_CHOICES(section_, key_, list_, help_)                                                                    \
+    {ROW(section_, key_, CHOICES, help_), AT(section_, key_), OF(list_)},
 #include "protocol/job/job_keys.def"
 };
 
@@ -85,7 +89,8 @@ bool job_section_known(const char *name)
 
 bool job_only_find(enum job_key_id key, struct job_only *out)
 {
-#define ONLY_ROW(section, name, chooser, choices) {JOB_KEY_##section##_##name, JOB_KEY_##section##_##chooser, choices},
+#define ONLY_ROW(section, name, chooser, choices)                                                                    \
+    {JOB_KEY_##section##_##name, JOB_KEY_##section##_##chooser, choices},
     static const struct job_only rows[] = {JOB_ONLY_LIST(ONLY_ROW)};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].key == key) {
@@ -104,7 +109,8 @@ bool job_key_applies(const struct job *job, enum job_key_id key)
     if (row->type == JOB_TYPE_INT_OR && job_word(row, *(const int64_t *)((const char *)job + row->offset)) != NULL) {
         return true; /* numbers alone are of some choices */
     }
-    return !job_only_find(key, &only) || (only.with >> *(const int *)((const char *)job + job_keys[only.by].offset) & 1) != 0;
+    return !job_only_find(key, &only) ||
+           (only.with >> *(const int *)((const char *)job + job_keys[only.by].offset) & 1) != 0;
 }
 
 void job_key_help(enum job_key_id key, char out[JOB_HELP_BYTES])

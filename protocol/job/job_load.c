@@ -108,7 +108,8 @@ static enum status read_text(const struct job_key *key, const char *where, const
     if (n >= JOB_TEXT_BYTES) {
         char label[JOB_LABEL_BYTES];
         job_key_label(key, label);
-        return status_fail(STATUS_CONFIG, "%s: %s has %zu bytes; expected at most %d", where, label, n, JOB_TEXT_BYTES - 1);
+        return status_fail(STATUS_CONFIG, "%s: %s has %zu bytes; expected at most %d", where, label, n,
+                           JOB_TEXT_BYTES - 1);
     }
     memset(out, 0, JOB_TEXT_BYTES);
     memcpy(out, entry->text, n);
@@ -139,7 +140,8 @@ static enum status read_int(const struct job_key *key, const char *where, int64_
 }
 
 /* One more choice of a list. */
-static enum status choices_add(const struct job_key *key, const char *where, const char *text, struct job_choices *out)
+static enum status choices_add(const struct job_key *key, const char *where, const char *text,
+                               struct job_choices *out)
 {
     int choice = 0;
     enum status status = read_choice(key, where, text, &choice);
@@ -186,7 +188,8 @@ static enum status read_choices(const struct job_key *key, const char *where, co
     return status;
 }
 
-static enum status read_value(struct job *job, const struct job_key *key, const char *where, const struct toml_entry *entry)
+static enum status read_value(struct job *job, const struct job_key *key, const char *where,
+                              const struct toml_entry *entry)
 {
     void *at = (char *)job + key->offset;
     enum toml_type type = entry->type;
@@ -233,7 +236,8 @@ static enum status read_value(struct job *job, const struct job_key *key, const 
 }
 
 /* A value without quotes, or none: what the key takes is said, and how TOML writes what was meant. */
-static enum status refuse_word(struct job *job, const struct job_key *key, const char *where, const struct toml_entry *entry)
+static enum status refuse_word(struct job *job, const struct job_key *key, const char *where,
+                               const struct toml_entry *entry)
 {
     char label[JOB_LABEL_BYTES], number[JOB_REAL_BYTES], *end;
     struct toml_entry quoted = *entry;
@@ -248,7 +252,8 @@ static enum status refuse_word(struct job *job, const struct job_key *key, const
     bool is_real = key->type == JOB_TYPE_REAL || key->type == JOB_TYPE_REAL_OR_SAME;
     if (is_real && end != entry->text && *end == '\0' && isfinite(value)) {
         job_real_text(value, number);
-        return status_fail(STATUS_CONFIG, "%s: %s is %.80s; expected it written as %s", where, label, entry->text, number);
+        return status_fail(STATUS_CONFIG, "%s: %s is %.80s; expected it written as %s", where, label, entry->text,
+                           number);
     }
     bool is_text = key->type == JOB_TYPE_TEXT || key->type == JOB_TYPE_CHOICE || key->type == JOB_TYPE_SIZE ||
                    key->type == JOB_TYPE_INT_OR ||
@@ -258,8 +263,8 @@ static enum status refuse_word(struct job *job, const struct job_key *key, const
     }
     enum status status = read_value(job, key, where, &quoted);
     return status != STATUS_OK ? status
-                               : status_fail(STATUS_CONFIG, "%s: %s is %.80s without quotes; expected \"%.80s\"", where, label,
-                                             entry->text, entry->text);
+                               : status_fail(STATUS_CONFIG, "%s: %s is %.80s without quotes; expected \"%.80s\"",
+                                             where, label, entry->text, entry->text);
 }
 
 static enum status unknown_key(struct reader *reader, const char *where, const char *section, const char *name)
@@ -279,8 +284,8 @@ static enum status check_section(struct reader *reader, const char *where, const
 {
     char hint[JOB_HINT_BYTES];
     if (strcmp(entry->key, JOB_TOP_SECTION) == 0) {
-        return status_fail(STATUS_CONFIG, "%s: there is no section [%s]: its keys stand before the first section", where,
-                           JOB_TOP_SECTION);
+        return status_fail(STATUS_CONFIG, "%s: there is no section [%s]: its keys stand before the first section",
+                           where, JOB_TOP_SECTION);
     }
     if (job_section_known(entry->key)) {
         return STATUS_OK;
@@ -336,7 +341,8 @@ static enum status read_entry(struct reader *reader, const struct toml_entry *en
 }
 
 /* A setting's value as TOML; a word that is no TOML, or no text where a text is wanted, is taken as it stands. */
-static enum status read_setting_value(struct job *job, const struct job_key *key, const char *where, const char *value)
+static enum status read_setting_value(struct job *job, const struct job_key *key, const char *where,
+                                      const char *value)
 {
     bool quoted = value[0] == '"' || value[0] == '\'';
     bool wants_text = key->type == JOB_TYPE_TEXT || key->type == JOB_TYPE_CHOICE;

@@ -135,8 +135,9 @@ static void check_model(const struct job *job, const struct check *check)
     }
     bool is_one_hot = job->dataset.features == JOB_WORD(JOB_FEATURES_ONE_HOT);
     if (model_kind_of(job)->needs_types && is_one_hot && job->model.blocks > 0) {
-        BROKEN(dataset_features,
-               "dataset.features = \"one_hot\" does not go with model.blocks: a node's own row is not cut into blocks");
+        BROKEN(
+            dataset_features,
+            "dataset.features = \"one_hot\" does not go with model.blocks: a node's own row is not cut into blocks");
     }
     if (!job->model.embedding && job->model.blocks > 0) {
         BROKEN(model_embedding,
@@ -159,10 +160,11 @@ static void check_sampling_weights(const struct job *job, const struct check *ch
         return;
     }
     choices_text(&job_keys[JOB_KEY_model_kind], model_kinds_of_sums(), expect);
-    BROKEN(exchange_sampling_weights,
-           "exchange.sampling_weights = \"%s\" is for sums, in which an edge counts the same in every epoch: expected "
-           "model.kind = %s, and no model.aggregator = \"max\"",
-           job_choice_text("exchange", "sampling_weights", job->exchange.sampling_weights), expect);
+    BROKEN(
+        exchange_sampling_weights,
+        "exchange.sampling_weights = \"%s\" is for sums, in which an edge counts the same in every epoch: expected "
+        "model.kind = %s, and no model.aggregator = \"max\"",
+        job_choice_text("exchange", "sampling_weights", job->exchange.sampling_weights), expect);
 }
 
 /* What rows of the epoch before do not go with. */
@@ -182,12 +184,14 @@ static void check_stale(const struct job *job, const struct check *check)
                "exchange.stale = 1 does not go with exchange.plain, which is for comparisons of exact exchanges");
     }
     if (job->memory.spill[0] != '\0') {
-        BROKEN(exchange_stale, "exchange.stale = 1 does not go with memory.spill: the rows of the epoch before lie in memory");
+        BROKEN(exchange_stale,
+               "exchange.stale = 1 does not go with memory.spill: the rows of the epoch before lie in memory");
     }
     if (job->model.kind == JOB_KIND_SAGE && job->model.aggregator == JOB_AGGREGATOR_MAX) {
-        BROKEN(exchange_stale,
-               "exchange.stale = 1 does not go with model.aggregator = \"max\": gradients of the epoch before belong to "
-               "the places of other maxima");
+        BROKEN(
+            exchange_stale,
+            "exchange.stale = 1 does not go with model.aggregator = \"max\": gradients of the epoch before belong to "
+            "the places of other maxima");
     }
 }
 
@@ -237,8 +241,9 @@ static void check_feedback(const struct job *job, const struct check *check)
                "rounded, and so would be what makes up for its error");
     }
     if (!codes(job)) {
-        BROKEN(exchange_error_feedback, "exchange.error_feedback keeps what rounding loses, and nothing of this job is "
-                                        "rounded; expected an exchange.codec other than fp32");
+        BROKEN(exchange_error_feedback,
+               "exchange.error_feedback keeps what rounding loses, and nothing of this job is "
+               "rounded; expected an exchange.codec other than fp32");
     }
 }
 
@@ -291,10 +296,12 @@ static void remark_values(const struct job *job, const struct job_places *places
         bool is_unused;
         const char *why;
     } rows[] = {
-        {JOB_KEY_exchange_sampling_weights, exchange->sampling_weights != JOB_SAMPLING_WEIGHTS_UNIFORM && !job_samples(job),
+        {JOB_KEY_exchange_sampling_weights,
+         exchange->sampling_weights != JOB_SAMPLING_WEIGHTS_UNIFORM && !job_samples(job),
          "exchange.sampling is 1, and all rows travel"},
         {JOB_KEY_exchange_cover, exchange->cover && exchange->plain, "exchange.plain is true"},
-        {JOB_KEY_exchange_cover, exchange->cover && job->model.kernel == JOB_KERNEL_CUSPARSE, "model.kernel is \"cusparse\""},
+        {JOB_KEY_exchange_cover, exchange->cover && job->model.kernel == JOB_KERNEL_CUSPARSE,
+         "model.kernel is \"cusparse\""},
         {JOB_KEY_exchange_store_inputs, exchange->store_inputs && exchange->plain, "exchange.plain is true"},
         {JOB_KEY_exchange_stale_smoothing, exchange->stale == 0, "exchange.stale is 0"},
         {JOB_KEY_exchange_guard_limit, exchange->guard_every == 0, "exchange.guard_every is 0"},
@@ -361,19 +368,20 @@ static void remark_unused(const struct job *job, const struct job_places *places
 static void check_numbers(const struct job *job, const struct check *check)
 {
     if (job->dataset.generator != JOB_GENERATOR_NONE) {
-        BROKEN(train_loss,
-               "train.loss = \"mse\", \"mae\" and \"huber\" are for labels that are numbers, and those of a generator are "
-               "classes: expected dataset.path, an npy folder");
+        BROKEN(train_loss, "train.loss = \"mse\", \"mae\" and \"huber\" are for labels that are numbers, and those "
+                           "of a generator are "
+                           "classes: expected dataset.path, an npy folder");
     }
     if (job->dataset.format == JOB_FORMAT_OGB || job->dataset.format == JOB_FORMAT_NPZ) {
-        BROKEN(train_loss,
-               "train.loss = \"mse\", \"mae\" and \"huber\" are for labels that are numbers, and those of dataset.format = "
-               "\"ogb\" and \"npz\" are classes: expected \"npy\"");
+        BROKEN(train_loss, "train.loss = \"mse\", \"mae\" and \"huber\" are for labels that are numbers, and those "
+                           "of dataset.format = "
+                           "\"ogb\" and \"npz\" are classes: expected \"npy\"");
     }
     if (job->model.label_input) {
-        BROKEN(model_label_input,
-               "model.label_input does not go with train.loss = \"mse\", \"mae\" or \"huber\": it appends a column for "
-               "each class");
+        BROKEN(
+            model_label_input,
+            "model.label_input does not go with train.loss = \"mse\", \"mae\" or \"huber\": it appends a column for "
+            "each class");
     }
     if (strcmp(job->train.class_weights, "none") != 0) {
         BROKEN(train_class_weights,
@@ -402,9 +410,9 @@ static void check_loss(const struct job *job, const struct check *check)
     if (job_regresses(job)) {
         check_numbers(job, check);
     } else if (job->model.label_input && strcmp(train->class_weights, "none") != 0) {
-        BROKEN(train_class_weights,
-               "train.class_weights does not go with model.label_input: which rows the loss is over is drawn in every epoch, "
-               "and only their number is counted before, not the sum of their weights");
+        BROKEN(train_class_weights, "train.class_weights does not go with model.label_input: which rows the loss is "
+                                    "over is drawn in every epoch, "
+                                    "and only their number is counted before, not the sum of their weights");
     }
 }
 
@@ -415,11 +423,13 @@ static void check_plateau(const struct job *job, const struct check *check)
         return;
     }
     if (train->eval_every == 0) {
-        BROKEN(train_lr_schedule,
-               "train.lr_schedule = \"reduce_on_plateau\" looks at evaluations, and train.eval_every = 0 asks for none");
+        BROKEN(
+            train_lr_schedule,
+            "train.lr_schedule = \"reduce_on_plateau\" looks at evaluations, and train.eval_every = 0 asks for none");
     }
     if (train->lr_gamma <= 0.0 || train->lr_gamma >= 1.0) {
-        BROKEN(train_lr_gamma, "train.lr_gamma must be between 0 and 1 for train.lr_schedule = \"reduce_on_plateau\"");
+        BROKEN(train_lr_gamma,
+               "train.lr_gamma must be between 0 and 1 for train.lr_schedule = \"reduce_on_plateau\"");
     }
     if (train->lr_min > train->lr) {
         BROKEN(train_lr_min, "train.lr_min is more than train.lr");
@@ -435,7 +445,8 @@ static void check_device(const struct job *job, const struct check *check)
     const char *name = job_choice_text("workers", "device", device);
     if (job->memory.spill[0] != '\0' && device == JOB_DEVICE_CUDA) {
         BROKEN(memory_spill,
-               "memory.spill is for workers.device = \"cpu\", and does not go with \"%s\": what does not fit a GPU goes to "
+               "memory.spill is for workers.device = \"cpu\", and does not go with \"%s\": what does not fit a GPU "
+               "goes to "
                "host memory by memory.offload",
                name);
     }
@@ -443,7 +454,8 @@ static void check_device(const struct job *job, const struct check *check)
         return;
     }
     if (device != JOB_DEVICE_CUDA && device != JOB_DEVICE_AUTO) {
-        BROKEN(model_kernel, "model.kernel = \"cusparse\" is for GPUs, and does not go with workers.device = \"%s\"", name);
+        BROKEN(model_kernel, "model.kernel = \"cusparse\" is for GPUs, and does not go with workers.device = \"%s\"",
+               name);
     }
     if (!job_predicts(job) && !model_is_sum(job)) {
         choices_text(&job_keys[JOB_KEY_model_kind], model_kinds_of_sums(), expect);

@@ -12,14 +12,16 @@ static enum status check_metric(const struct job *job, enum job_metric metric, c
         return STATUS_OK;
     }
     if (is_of_numbers) {
-        return status_fail(STATUS_CONFIG,
-                           "%s: the metric \"%s\" is of numbers, and train.loss of classes: expected train.loss = \"mse\", "
-                           "\"mae\" or \"huber\" beside it",
-                           where, name);
+        return status_fail(
+            STATUS_CONFIG,
+            "%s: the metric \"%s\" is of numbers, and train.loss of classes: expected train.loss = \"mse\", "
+            "\"mae\" or \"huber\" beside it",
+            where, name);
     }
-    return status_fail(STATUS_CONFIG,
-                       "%s: the metric \"%s\" is of classes, and train.loss of numbers: expected \"r2\", \"rmse\" or \"mae\"",
-                       where, name);
+    return status_fail(
+        STATUS_CONFIG,
+        "%s: the metric \"%s\" is of classes, and train.loss of numbers: expected \"r2\", \"rmse\" or \"mae\"", where,
+        name);
 }
 
 enum status job_check_metrics(const struct job *job, const struct job_places *places)
@@ -29,11 +31,12 @@ enum status job_check_metrics(const struct job *job, const struct job_places *pl
     char where[JOB_WHERE_BYTES];
     job_where(places, train->metrics.n > 0 ? JOB_KEY_train_metrics : JOB_KEY_train_metric, where);
     if (train->metric != JOB_METRIC_AUTO && train->metric != metrics.of[0]) {
-        return status_fail(STATUS_CONFIG,
-                           "%s: train.metrics begins with \"%s\", which chooses the best weights, and train.metric is \"%s\": "
-                           "expected the same in both, or train.metrics alone",
-                           where, job_choice_text("train", "metric", metrics.of[0]),
-                           job_choice_text("train", "metric", train->metric));
+        return status_fail(
+            STATUS_CONFIG,
+            "%s: train.metrics begins with \"%s\", which chooses the best weights, and train.metric is \"%s\": "
+            "expected the same in both, or train.metrics alone",
+            where, job_choice_text("train", "metric", metrics.of[0]),
+            job_choice_text("train", "metric", train->metric));
     }
     enum status status = STATUS_OK;
     for (int i = 0; i < metrics.n && status == STATUS_OK; i++) {

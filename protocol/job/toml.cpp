@@ -92,8 +92,8 @@ struct cursor {
                 return 0;
             }
         }
-        bool wrong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) || (lead == 0xf0 && byte(1) < 0x90) ||
-                     (lead == 0xf4 && byte(1) > 0x8f);
+        bool wrong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) ||
+                     (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) > 0x8f);
         return wrong ? 0 : n;
     }
 
@@ -142,8 +142,8 @@ status check_encoding(std::string_view text, const char *origin)
     for (cursor c{text}; c.at < text.size();) {
         size_t n = c.width();
         if (n == 0) {
-            return status_fail(STATUS_CONFIG, "%s:%u:%u: byte 0x%02x is not UTF-8 text", origin, c.place.line, c.place.column,
-                               static_cast<unsigned char>(text[c.at]));
+            return status_fail(STATUS_CONFIG, "%s:%u:%u: byte 0x%02x is not UTF-8 text", origin, c.place.line,
+                               c.place.column, static_cast<unsigned char>(text[c.at]));
         }
         c.step(n);
     }
@@ -167,8 +167,8 @@ status check_depth(std::string_view text, const char *origin)
             continue;
         case '.':
             if (++n_dot > TOML_DEPTH_MOST) {
-                return status_fail(STATUS_CONFIG, "%s:%u:%u: a key of more than %d nested tables", origin, c.place.line,
-                                   c.place.column, TOML_DEPTH_MOST);
+                return status_fail(STATUS_CONFIG, "%s:%u:%u: a key of more than %d nested tables", origin,
+                                   c.place.line, c.place.column, TOML_DEPTH_MOST);
             }
             break;
         case '\n':
@@ -305,7 +305,8 @@ struct recovery {
     bool quote(uint32_t number)
     {
         static constexpr std::string_view blanks = " \t\r",
-                                          of_key = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+                                          of_key =
+                                              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
         auto [begin, end] = line(number);
         size_t key = std::min(text.find_first_not_of(blanks, begin), end);
         size_t equals = text.find_first_not_of(blanks, std::min(text.find_first_not_of(of_key, key), end));
@@ -376,7 +377,8 @@ struct recovery {
 
     bool is_word(const toml_entry &entry) const
     {
-        return entry.type == TOML_TYPE_TEXT && std::find(words.begin(), words.end(), entry.value_at.line) != words.end();
+        return entry.type == TOML_TYPE_TEXT &&
+               std::find(words.begin(), words.end(), entry.value_at.line) != words.end();
     }
 
     /* The entries of the text, words marked, faults among them. */
@@ -448,10 +450,12 @@ extern "C" enum status toml_read(const char *text, size_t n_bytes, const char *o
     for (size_t i = 0; i < list.n_entry && status == STATUS_OK; i++) {
         const toml_entry &entry = list.entry[i];
         if (entry.type == TOML_TYPE_FAULT) {
-            status = status_fail(STATUS_CONFIG, "%s:%u:%u: %s", origin, entry.key_at.line, entry.key_at.column, entry.text);
+            status = status_fail(STATUS_CONFIG, "%s:%u:%u: %s", origin, entry.key_at.line, entry.key_at.column,
+                                 entry.text);
         } else if (entry.type == TOML_TYPE_WORD) {
             const char *what = entry.text[0] != '\0' ? entry.text : "nothing";
-            status = status_fail(STATUS_CONFIG, "%s:%u:%u: found %.80s; expected a text in quotes, a number, or true or false",
+            status = status_fail(STATUS_CONFIG,
+                                 "%s:%u:%u: found %.80s; expected a text in quotes, a number, or true or false",
                                  origin, entry.value_at.line, entry.value_at.column, what);
         }
     }

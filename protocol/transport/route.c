@@ -25,8 +25,8 @@ void route_of(int socket, struct route *out)
     socklen_t n = sizeof own;
     struct ifaddrs *all = NULL;
     *out = (struct route){0};
-    if (getsockname(socket, (struct sockaddr *)&own, &n) != 0 || !text_of((const struct sockaddr *)&own, out->address) ||
-        getifaddrs(&all) != 0) {
+    if (getsockname(socket, (struct sockaddr *)&own, &n) != 0 ||
+        !text_of((const struct sockaddr *)&own, out->address) || getifaddrs(&all) != 0) {
         return;
     }
     if (strncmp(out->address, "::ffff:", 7) == 0) { /* IPv4, to a listener of both */

@@ -11,12 +11,15 @@
 #define KEY_BYTES 32
 #define NONCE_BYTES 12
 
-_Static_assert(crypto_aead_aes256gcm_KEYBYTES == KEY_BYTES && crypto_aead_chacha20poly1305_ietf_KEYBYTES == KEY_BYTES &&
+_Static_assert(crypto_aead_aes256gcm_KEYBYTES == KEY_BYTES &&
+                   crypto_aead_chacha20poly1305_ietf_KEYBYTES == KEY_BYTES &&
                    crypto_auth_hmacsha512256_BYTES == KEY_BYTES,
                "both ciphers take the keys that are derived");
-_Static_assert(crypto_aead_aes256gcm_NPUBBYTES == NONCE_BYTES && crypto_aead_chacha20poly1305_ietf_NPUBBYTES == NONCE_BYTES,
+_Static_assert(crypto_aead_aes256gcm_NPUBBYTES == NONCE_BYTES &&
+                   crypto_aead_chacha20poly1305_ietf_NPUBBYTES == NONCE_BYTES,
                "nonces are as long");
-_Static_assert(crypto_aead_aes256gcm_ABYTES == SEAL_TAG_BYTES && crypto_aead_chacha20poly1305_ietf_ABYTES == SEAL_TAG_BYTES,
+_Static_assert(crypto_aead_aes256gcm_ABYTES == SEAL_TAG_BYTES &&
+                   crypto_aead_chacha20poly1305_ietf_ABYTES == SEAL_TAG_BYTES,
                "tags are as long");
 
 struct seal_key {
@@ -95,19 +98,19 @@ static void nonce_of(const struct seal_message *message, uint8_t out[NONCE_BYTES
     bytes_write_number(&writer, message->sequence, 8);
 }
 
-void seal_close(const struct seal_key *key, const struct seal_message *message, const void *plain, size_t n, void *out,
-                uint8_t tag[SEAL_TAG_BYTES])
+void seal_close(const struct seal_key *key, const struct seal_message *message, const void *plain, size_t n,
+                void *out, uint8_t tag[SEAL_TAG_BYTES])
 {
     uint8_t nonce[NONCE_BYTES], none = 0;
     nonce_of(message, nonce);
     out = n > 0 ? out : &none; /* libsodium takes no NULL */
     plain = n > 0 ? plain : &none;
     if (key->cipher == SEAL_AES256GCM) {
-        crypto_aead_aes256gcm_encrypt_detached_afternm(out, tag, NULL, plain, n, message->beside, message->n_beside, NULL,
-                                                       nonce, &key->aes);
+        crypto_aead_aes256gcm_encrypt_detached_afternm(out, tag, NULL, plain, n, message->beside, message->n_beside,
+                                                       NULL, nonce, &key->aes);
     } else {
-        crypto_aead_chacha20poly1305_ietf_encrypt_detached(out, tag, NULL, plain, n, message->beside, message->n_beside, NULL,
-                                                           nonce, key->chacha);
+        crypto_aead_chacha20poly1305_ietf_encrypt_detached(out, tag, NULL, plain, n, message->beside,
+                                                           message->n_beside, NULL, nonce, key->chacha);
     }
 }
 
@@ -119,11 +122,11 @@ bool seal_open(const struct seal_key *key, const struct seal_message *message, c
     out = n > 0 ? out : &none;
     sealed = n > 0 ? sealed : &none;
     if (key->cipher == SEAL_AES256GCM) {
-        return crypto_aead_aes256gcm_decrypt_detached_afternm(out, NULL, sealed, n, tag, message->beside, message->n_beside,
-                                                              nonce, &key->aes) == 0;
+        return crypto_aead_aes256gcm_decrypt_detached_afternm(out, NULL, sealed, n, tag, message->beside,
+                                                              message->n_beside, nonce, &key->aes) == 0;
     }
-    return crypto_aead_chacha20poly1305_ietf_decrypt_detached(out, NULL, sealed, n, tag, message->beside, message->n_beside,
-                                                              nonce, key->chacha) == 0;
+    return crypto_aead_chacha20poly1305_ietf_decrypt_detached(out, NULL, sealed, n, tag, message->beside,
+                                                              message->n_beside, nonce, key->chacha) == 0;
 }
 
 /* Forget the numbers that leave the window when it ends at `end`. */

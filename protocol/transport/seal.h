@@ -63,8 +63,8 @@ struct seal_message {
 };
 
 /* Encrypt n bytes to `out`, which may be the same bytes. Where n is 0, both may be NULL. */
-void seal_close(const struct seal_key *key, const struct seal_message *message, const void *plain, size_t n, void *out,
-                uint8_t tag[SEAL_TAG_BYTES]);
+void seal_close(const struct seal_key *key, const struct seal_message *message, const void *plain, size_t n,
+                void *out, uint8_t tag[SEAL_TAG_BYTES]);
 
 /* Decrypt n bytes likewise. false: they are not what the sender sealed; `out` is not to be used. */
 bool seal_open(const struct seal_key *key, const struct seal_message *message, const void *sealed, size_t n,

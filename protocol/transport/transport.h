@@ -96,15 +96,16 @@ enum status transport_connect(struct transport *transport, uint32_t peer, const 
  *           transport with STATUS_PEER; one that came before is dropped
  *   errors  STATUS_NOMEM
  */
-#define TRANSPORT_SEAL_PIECE_BYTES ((size_t)1 << 20) /* a longer body of DATA or PAYLOAD travels as several messages */
-#define TRANSPORT_SEAL_N_PIECE 8                     /* under way at once */
+#define TRANSPORT_SEAL_PIECE_BYTES                                                                                   \
+    ((size_t)1 << 20)            /* a longer body of DATA or PAYLOAD travels as several messages */
+#define TRANSPORT_SEAL_N_PIECE 8 /* under way at once */
 #define TRANSPORT_SEAL_BYTES (TRANSPORT_SEAL_N_PIECE * TRANSPORT_SEAL_PIECE_BYTES)
 enum status transport_seal(struct transport *transport, const struct seal_secret *secret, const uint8_t *near);
 
 /* Send head and body. Returns at once; `*n_pending` (may be NULL) is raised now and lowered when the body may be reused.
  * A send to the own number is delivered through place and arrived. */
-enum status transport_send(struct transport *transport, uint32_t peer, const struct transport_head *head, const void *body,
-                           size_t n_bytes, int *n_pending);
+enum status transport_send(struct transport *transport, uint32_t peer, const struct transport_head *head,
+                           const void *body, size_t n_bytes, int *n_pending);
 
 /* Let messages move; returns the first failure, sticking. */
 enum status transport_progress(struct transport *transport);

@@ -93,8 +93,8 @@ static struct seal_message body_message(const struct sealed_head *head, uint32_t
     return (struct seal_message){.to = to, .sequence = 2 * head->sequence + 1};
 }
 
-void sealing_close_message(struct sealing *s, uint32_t peer, struct sealed_head *head, const void *body, size_t n_body,
-                           uint8_t *buffer)
+void sealing_close_message(struct sealing *s, uint32_t peer, struct sealed_head *head, const void *body,
+                           size_t n_body, uint8_t *buffer)
 {
     head->sequence = s->peers[peer].n_sent++;
     head->n_body = n_body;
@@ -111,8 +111,8 @@ enum status sealing_read_head(struct sealing *s, const void *bytes, size_t n_byt
                               struct sealed_head *out, bool *is_fresh_out)
 {
     if (n_bytes != sizeof *out) {
-        return status_fail(STATUS_PEER, "a message has a head of %zu bytes, expected the %zu of a sealed one", n_bytes,
-                           sizeof *out);
+        return status_fail(STATUS_PEER, "a message has a head of %zu bytes, expected the %zu of a sealed one",
+                           n_bytes, sizeof *out);
     }
     memcpy(out, bytes, sizeof *out);
     const struct transport_reader reader = {s->self, s->n_peer, attempt};

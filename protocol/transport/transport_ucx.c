@@ -32,7 +32,8 @@ static enum status fail_ucx(const char *what, ucs_status_t status)
 static enum status fail_worker(ucs_status_t status)
 {
     struct statvfs about;
-    int64_t has = statvfs(TRANSPORT_SHARED, &about) == 0 ? (int64_t)(about.f_bavail * about.f_bsize) : TRANSPORT_SHARED_BYTES;
+    int64_t has = statvfs(TRANSPORT_SHARED, &about) == 0 ? (int64_t)(about.f_bavail * about.f_bsize)
+                                                         : TRANSPORT_SHARED_BYTES;
     if (has >= TRANSPORT_SHARED_BYTES) {
         return fail_ucx("open a worker", status);
     }
@@ -102,7 +103,8 @@ static enum status ucx_open(struct transport *transport, uint32_t n_peer, const 
         return fail_ucx("start", status);
     }
     transport->reaches_gpus = reaches_gpus(transport->context);
-    ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                  .thread_mode = UCS_THREAD_MODE_SINGLE};
     wakeup_guard(true);
     status = ucp_worker_create(transport->context, &worker, &transport->worker);
     wakeup_guard(false);
@@ -117,7 +119,8 @@ static enum status ucx_open(struct transport *transport, uint32_t n_peer, const 
     if (status != UCS_OK) {
         return fail_ucx("give an event descriptor", status);
     }
-    transport->far = (ucp_worker_attr_t){.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS,
+    transport->far = (ucp_worker_attr_t){.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS |
+                                                       UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS,
                                          .address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY};
     status = ucp_worker_query(transport->worker, &transport->far);
     if (status != UCS_OK) {

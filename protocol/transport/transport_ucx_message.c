@@ -113,16 +113,18 @@ static void *place(struct transport *transport, const struct transport_head *hea
 }
 
 /* Whether a message is to be taken in; a head that no peer sends ends the transport. */
-static bool head_check(struct transport *transport, const void *header, size_t n_header, size_t n_body, struct sealed_head *out)
+static bool head_check(struct transport *transport, const void *header, size_t n_header, size_t n_body,
+                       struct sealed_head *out)
 {
     if (transport->failed != STATUS_OK) {
         return false;
     }
     bool is_fresh;
     const struct transport_reader reader = {transport->self, transport->n_peer, transport->attempt};
-    enum status status = transport->sealing != NULL ? sealing_read_head(transport->sealing, header, n_header, n_body,
-                                                                        transport->attempt, out, &is_fresh)
-                                                    : transport_head_read(header, n_header, &reader, &out->head, &is_fresh);
+    enum status status = transport->sealing != NULL
+                             ? sealing_read_head(transport->sealing, header, n_header, n_body, transport->attempt,
+                                                 out, &is_fresh)
+                             : transport_head_read(header, n_header, &reader, &out->head, &is_fresh);
     if (status != STATUS_OK) {
         transport_fail(transport, status);
         return false;
@@ -131,7 +133,8 @@ static bool head_check(struct transport *transport, const void *header, size_t n
 }
 
 /* Where messages are sealed, open a body, from where it lies to its place; false where it was changed, which ends the transport. */
-static bool body_take(struct transport *transport, const struct sealed_head *head, const void *from, void *body, size_t n_bytes)
+static bool body_take(struct transport *transport, const struct sealed_head *head, const void *from, void *body,
+                      size_t n_bytes)
 {
     if (n_bytes == 0) {
         return true;
@@ -215,8 +218,8 @@ static ucs_status_t receive_callback(void *arg, const void *header, size_t n_hea
 ucs_status_t transport_hear(struct transport *transport)
 {
     ucp_am_handler_param_t handler = {
-        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                      UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
         .id = AM_ID,
         .flags = transport->reaches_gpus ? UCP_AM_FLAG_PERSISTENT_DATA : 0,
         .cb = receive_callback,
@@ -252,8 +255,8 @@ static void send_done(void *request, ucs_status_t status, void *arg)
     struct send *send = arg;
     ucp_request_free(request);
     if (status != UCS_OK && status != UCS_ERR_CANCELED) {
-        transport_fail(send->transport,
-                       status_fail(STATUS_PEER, "cannot send %zu bytes: %s", send->n_bytes, ucs_status_string(status)));
+        transport_fail(send->transport, status_fail(STATUS_PEER, "cannot send %zu bytes: %s", send->n_bytes,
+                                                    ucs_status_string(status)));
     }
     send_release(send);
 }
@@ -264,8 +267,9 @@ static bool send_await(struct transport *transport, bool seals, uint8_t **buffer
     *buffer_out = seals ? sealing_buffer(transport->sealing) : NULL;
     while (transport->failed == STATUS_OK && (transport->free_send == NULL || (seals && *buffer_out == NULL))) {
         if (transport->in_event) {
-            transport_fail(transport, status_fail(STATUS_BUG, "all %d sends are taken while a message is being taken in",
-                                                  transport->n_send_most));
+            transport_fail(transport,
+                           status_fail(STATUS_BUG, "all %d sends are taken while a message is being taken in",
+                                       transport->n_send_most));
             break;
         }
         transport_wait(transport, 100);
@@ -306,21 +310,22 @@ static enum status send_post(struct transport *transport, uint32_t peer, struct 
         .user_data = send,
     };
     size_t n_bytes = send->n_bytes;
-    ucs_status_ptr_t request = ucp_am_send_nbx(transport->endpoints[peer], AM_ID, &send->head, n_head, body, n_bytes, &how);
+    ucs_status_ptr_t request = ucp_am_send_nbx(transport->endpoints[peer], AM_ID, &send->head, n_head, body, n_bytes,
+                                               &how);
     if (UCS_PTR_IS_PTR(request)) {
         return STATUS_OK;
     }
     send_release(send);
     if (UCS_PTR_IS_ERR(request)) {
-        return transport_fail(transport, status_fail(STATUS_PEER, "cannot send %zu bytes to peer %u: %s", n_bytes, peer,
-                                                     ucs_status_string(UCS_PTR_STATUS(request))));
+        return transport_fail(transport, status_fail(STATUS_PEER, "cannot send %zu bytes to peer %u: %s", n_bytes,
+                                                     peer, ucs_status_string(UCS_PTR_STATUS(request))));
     }
     return STATUS_OK;
 }
 
 /* Send one message; `seals` where its body is encrypted, which has at most TRANSPORT_SEAL_PIECE_BYTES then. */
-static enum status message_send(struct transport *transport, uint32_t peer, const struct transport_head *head, const void *body,
-                                size_t n_bytes, bool seals, int *n_pending)
+static enum status message_send(struct transport *transport, uint32_t peer, const struct transport_head *head,
+                                const void *body, size_t n_bytes, bool seals, int *n_pending)
 {
     struct send *send = send_take(transport, seals);
     if (send == NULL) {
@@ -349,13 +354,14 @@ static enum status message_send(struct transport *transport, uint32_t peer, cons
 }
 
 /* Send a body in sealed pieces, each a message. */
-static enum status pieces_send(struct transport *transport, uint32_t peer, const struct transport_head *head, const char *body,
-                               size_t n_bytes, int *n_pending)
+static enum status pieces_send(struct transport *transport, uint32_t peer, const struct transport_head *head,
+                               const char *body, size_t n_bytes, int *n_pending)
 {
     struct transport_head piece = *head;
-    if (n_bytes > TRANSPORT_SEAL_PIECE_BYTES && head->kind != TRANSPORT_KIND_DATA && head->kind != TRANSPORT_KIND_PAYLOAD) {
-        return status_fail(STATUS_BUG, "a message of kind %u has %zu bytes, expected at most %zu", head->kind, n_bytes,
-                           TRANSPORT_SEAL_PIECE_BYTES);
+    if (n_bytes > TRANSPORT_SEAL_PIECE_BYTES && head->kind != TRANSPORT_KIND_DATA &&
+        head->kind != TRANSPORT_KIND_PAYLOAD) {
+        return status_fail(STATUS_BUG, "a message of kind %u has %zu bytes, expected at most %zu", head->kind,
+                           n_bytes, TRANSPORT_SEAL_PIECE_BYTES);
     }
     enum status status = STATUS_OK;
     for (size_t at = 0; status == STATUS_OK && at < n_bytes; at += TRANSPORT_SEAL_PIECE_BYTES) {
@@ -367,8 +373,8 @@ static enum status pieces_send(struct transport *transport, uint32_t peer, const
     return status;
 }
 
-enum status transport_send(struct transport *transport, uint32_t peer, const struct transport_head *head, const void *body,
-                           size_t n_bytes, int *n_pending)
+enum status transport_send(struct transport *transport, uint32_t peer, const struct transport_head *head,
+                           const void *body, size_t n_bytes, int *n_pending)
 {
     if (peer >= transport->n_peer || (peer != transport->self && transport->endpoints[peer] == NULL)) {
         return status_fail(STATUS_BUG, "peer %u of %u is not connected", peer, transport->n_peer);
@@ -414,7 +420,8 @@ enum status transport_wait(struct transport *transport, int timeout_ms)
 
 bool transport_arm(struct transport *transport)
 {
-    return transport->own_first == NULL && transport->failed == STATUS_OK && ucp_worker_arm(transport->worker) == UCS_OK;
+    return transport->own_first == NULL && transport->failed == STATUS_OK &&
+           ucp_worker_arm(transport->worker) == UCS_OK;
 }
 
 struct transport_traffic transport_traffic(const struct transport *transport)

@@ -32,16 +32,16 @@ unsigned control_id(const void *frame)
 #define SIZE_bytes(field) SIZE_text(field)
 
 #define FIELD(type, field) +SIZE_##type(field)
-#define MESSAGE(id, name, fields)                                                                                              \
-    void *control_frame_##name(const struct message_##name *message, size_t *n_out)                                            \
-    {                                                                                                                          \
-        const size_t n_body = 0 fields;                                                                                        \
-        size_t n;                                                                                                              \
-        uint8_t *frame = memory_alloc(CONTROL_HEAD_BYTES + n_body, 1);                                                         \
-        control_head(frame, id, n_body);                                                                                       \
-        ASSERT(message_encode_##name(message, frame + CONTROL_HEAD_BYTES, n_body, &n) == STATUS_OK);                           \
-        *n_out = CONTROL_HEAD_BYTES + n;                                                                                       \
-        return frame;                                                                                                          \
+#define MESSAGE(id, name, fields)                                                                                    \
+    void *control_frame_##name(const struct message_##name *message, size_t *n_out)                                  \
+    {                                                                                                                \
+        const size_t n_body = 0 fields;                                                                              \
+        size_t n;                                                                                                    \
+        uint8_t *frame = memory_alloc(CONTROL_HEAD_BYTES + n_body, 1);                                               \
+        control_head(frame, id, n_body);                                                                             \
+        ASSERT(message_encode_##name(message, frame + CONTROL_HEAD_BYTES, n_body, &n) == STATUS_OK);                 \
+        *n_out = CONTROL_HEAD_BYTES + n;                                                                             \
+        return frame;                                                                                                \
     }
 #include "protocol/wire/messages.def"
 #undef MESSAGE
@@ -97,8 +97,8 @@ enum status control_decoder_next(struct control_decoder *decoder, struct control
     uint32_t n_body = (uint32_t)bytes_read_number(&head, 4, "length");
     unsigned id = (unsigned)bytes_read_number(&head, 2, "id");
     if (n_body > decoder->n_most) {
-        return status_fail(STATUS_PEER, "a frame of %u bytes came over the control socket, expected at most %u", n_body,
-                           decoder->n_most);
+        return status_fail(STATUS_PEER, "a frame of %u bytes came over the control socket, expected at most %u",
+                           n_body, decoder->n_most);
     }
     if (n - CONTROL_HEAD_BYTES < n_body) {
         return STATUS_OK;

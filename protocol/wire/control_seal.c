@@ -7,7 +7,8 @@ void control_seal_start(struct control_seal *seal, const struct seal_secret *sec
     struct seal_key *to_worker = seal_key_make(secret, SEAL_TO_WORKER, rank);
     struct seal_key *to_coordinator = seal_key_make(secret, SEAL_TO_COORDINATOR, rank);
     control_seal_release(seal);
-    *seal = (struct control_seal){.out = is_worker ? to_coordinator : to_worker, .in = is_worker ? to_worker : to_coordinator};
+    *seal = (struct control_seal){.out = is_worker ? to_coordinator : to_worker,
+                                  .in = is_worker ? to_worker : to_coordinator};
 }
 
 void control_seal_release(struct control_seal *seal)
@@ -38,8 +39,8 @@ enum status control_seal_take(struct control_seal *seal, struct control_frame *f
     uint8_t head[CONTROL_HEAD_BYTES], *body = (uint8_t *)(uintptr_t)frame->body;
     control_head(head, frame->id, frame->n_bytes);
     const struct seal_message message = {.sequence = seal->n_in, .beside = head, .n_beside = sizeof head};
-    if (frame->n_bytes < SEAL_TAG_BYTES ||
-        !seal_open(seal->in, &message, body, frame->n_bytes - SEAL_TAG_BYTES, body + frame->n_bytes - SEAL_TAG_BYTES, body)) {
+    if (frame->n_bytes < SEAL_TAG_BYTES || !seal_open(seal->in, &message, body, frame->n_bytes - SEAL_TAG_BYTES,
+                                                      body + frame->n_bytes - SEAL_TAG_BYTES, body)) {
         return status_fail(STATUS_PEER, "a frame '%s' of %u bytes is not sealed by this job's key as number %llu",
                            message_name(frame->id), frame->n_bytes, (unsigned long long)seal->n_in);
     }

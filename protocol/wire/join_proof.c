@@ -53,7 +53,8 @@ void join_prove(const char *token, const struct join_nonces *nonces, void *frame
     prove(token, nonces, control_id(frame), body, (size_t)(proof - body), proof);
 }
 
-bool join_is_proven(const char *token, const struct join_nonces *nonces, unsigned id, const void *body, size_t n_bytes)
+bool join_is_proven(const char *token, const struct join_nonces *nonces, unsigned id, const void *body,
+                    size_t n_bytes)
 {
     uint8_t expected[JOIN_PROOF_BYTES];
     if (n_bytes < JOIN_PROOF_BYTES || id > 255) {

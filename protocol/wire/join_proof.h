@@ -36,6 +36,7 @@ struct message_span join_proof_blank(void);
 void join_prove(const char *token, const struct join_nonces *nonces, void *frame, size_t n_bytes);
 
 /* Does a frame end with its proof? Compares in constant time. */
-bool join_is_proven(const char *token, const struct join_nonces *nonces, unsigned id, const void *body, size_t n_bytes);
+bool join_is_proven(const char *token, const struct join_nonces *nonces, unsigned id, const void *body,
+                    size_t n_bytes);
 
 #endif

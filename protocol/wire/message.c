@@ -85,32 +85,34 @@ static enum status encode_end(const char *name, const struct bytes_writer *to, s
 static enum status decode_end(const char *name, const struct bytes_reader *from)
 {
     if (from->short_of != NULL) {
-        return status_fail(STATUS_PEER, "message '%s' of %zu bytes ends inside field '%s'", name, from->n, from->short_of);
+        return status_fail(STATUS_PEER, "message '%s' of %zu bytes ends inside field '%s'", name, from->n,
+                           from->short_of);
     }
     if (from->at != from->n) {
-        return status_fail(STATUS_PEER, "message '%s' of %zu bytes has %zu bytes behind its last field", name, from->n,
-                           from->n - from->at);
+        return status_fail(STATUS_PEER, "message '%s' of %zu bytes has %zu bytes behind its last field", name,
+                           from->n, from->n - from->at);
     }
     return STATUS_OK;
 }
 
 #define FIELD(type, field) write_##type(&to, message->field);
-#define MESSAGE(id, name, fields)                                                                                              \
-    enum status message_encode_##name(const struct message_##name *message, void *buffer, size_t capacity, size_t *n_out)      \
-    {                                                                                                                          \
-        struct bytes_writer to = {.to = buffer, .capacity = capacity};                                                         \
-        fields return encode_end(#name, &to, n_out);                                                                           \
+#define MESSAGE(id, name, fields)                                                                                    \
+    enum status message_encode_##name(const struct message_##name *message, void *buffer, size_t capacity,           \
+                                      size_t *n_out)                                                                 \
+    {                                                                                                                \
+        struct bytes_writer to = {.to = buffer, .capacity = capacity};                                               \
+        fields return encode_end(#name, &to, n_out);                                                                 \
     }
 #include "protocol/wire/messages.def"
 #undef MESSAGE
 #undef FIELD
 
 #define FIELD(type, field) out->field = read_##type(&from, #field);
-#define MESSAGE(id, name, fields)                                                                                              \
-    enum status message_decode_##name(const void *bytes, size_t n_bytes, struct message_##name *out)                           \
-    {                                                                                                                          \
-        struct bytes_reader from = {.from = bytes, .n = n_bytes};                                                              \
-        fields return decode_end(#name, &from);                                                                                \
+#define MESSAGE(id, name, fields)                                                                                    \
+    enum status message_decode_##name(const void *bytes, size_t n_bytes, struct message_##name *out)                 \
+    {                                                                                                                \
+        struct bytes_reader from = {.from = bytes, .n = n_bytes};                                                    \
+        fields return decode_end(#name, &from);                                                                      \
     }
 #include "protocol/wire/messages.def"
 #undef MESSAGE
@@ -120,8 +122,8 @@ const char *message_name(unsigned id)
 {
     switch (id) {
 #define FIELD(type, field)
-#define MESSAGE(id, name, fields)                                                                                              \
-    case id:                                                                                                                   \
+#define MESSAGE(id, name, fields)                                                                                    \
+    case id:                                                                                                         \
         return #name;
 #include "protocol/wire/messages.def"
 #undef MESSAGE

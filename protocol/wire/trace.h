@@ -37,6 +37,7 @@ struct trace_event {
     uint32_t kind; /* enum trace_kind */
 };
 
-_Static_assert(sizeof(struct trace_step) == 112 && sizeof(struct trace_event) == 32, "no gaps: they travel as they lie");
+_Static_assert(sizeof(struct trace_step) == 112 && sizeof(struct trace_event) == 32,
+               "no gaps: they travel as they lie");
 
 #endif

@@ -41,7 +41,8 @@ static inline int traffic_row_sums(int n_layer, int evaluates)
 /* Does this row belong to evaluations, rather than to training? */
 static inline int traffic_row_evaluates(int n_layer, int row)
 {
-    return row < n_layer * TRAFFIC_N_WHAT ? row % TRAFFIC_N_WHAT == TRAFFIC_EVALUATE : row == traffic_row_sums(n_layer, 1);
+    return row < n_layer * TRAFFIC_N_WHAT ? row % TRAFFIC_N_WHAT == TRAFFIC_EVALUATE
+                                          : row == traffic_row_sums(n_layer, 1);
 }
 
 _Static_assert(sizeof(struct traffic_head) == 16, "no gaps: it travels as it lies");

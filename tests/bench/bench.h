@@ -13,7 +13,8 @@ static inline void bench_header(void)
 }
 
 /* bar 0: a figure to watch, without a bar */
-static inline void bench_line(const char *figure, double value, const char *unit, double reference, double ratio, double bar)
+static inline void bench_line(const char *figure, double value, const char *unit, double reference, double ratio,
+                              double bar)
 {
     char wanted[32] = "-";
     if (bar > 0.0) {

@@ -102,8 +102,8 @@ static double seed_run(const char *bin, const char *config, const char *dataset,
         snprintf(data, sizeof data, "--set dataset.path=%s/datasets/%s", shared(), dataset);
     }
     snprintf(command, sizeof command,
-             "%s/trainerd --config configs/%s.toml %s %s --set train.seed=%d --set output.dir=%s 2>%s.log", bin, config, data,
-             settings, seed, out, out);
+             "%s/trainerd --config configs/%s.toml %s %s --set train.seed=%d --set output.dir=%s 2>%s.log", bin,
+             config, data, settings, seed, out, out);
     if (system(command) != 0) {
         fprintf(stderr, "failed, see %s.log: %s\n", out, command);
         return -1.0;
@@ -144,7 +144,8 @@ static int experiment_run(const char *bin, const char *folder, const struct expe
 /* --- what is lost --- */
 
 /* Points that each seed loses, by loss; the mean of the seeds without. -1: a job failed. */
-static double losses_run(const char *bin, const char *folder, const struct lossy *lossy, double lost[N_LOSS][N_SEED_MOST])
+static double losses_run(const char *bin, const char *folder, const struct lossy *lossy,
+                         double lost[N_LOSS][N_SEED_MOST])
 {
     double sum = 0.0;
     for (int seed = 0; seed < lossy->n_seed; seed++) {

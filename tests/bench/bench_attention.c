@@ -61,7 +61,8 @@ static void layer_open(struct layer *l)
     size_t sum = l->ops->column_sum_scratch(l->n, l->width);
     size_t linear = l->ops->linear_scratch(l->n, l->width, l->width);
     l->scratch = bench_take(l->device, sum > linear ? sum : linear);
-    l->how = (struct device_attention){.score = DEVICE_SCORE_ADD, .n_head = l->n_head, .n_column = l->n_column, .slope = 0.2f};
+    l->how = (struct device_attention){
+        .score = DEVICE_SCORE_ADD, .n_head = l->n_head, .n_column = l->n_column, .slope = 0.2f};
 }
 
 /* The steps of a GAT layer, timed one by one. */
@@ -86,7 +87,8 @@ static void gat_step(const struct layer *l, enum step step)
         l->ops->attention_finish(l->device, l->n, &l->how, &l->state, l->out);
         break;
     case BEGIN:
-        l->ops->attention_backward_begin(l->device, l->n, &l->how, l->grad_out, l->out, &l->state, false, l->grad_query);
+        l->ops->attention_backward_begin(l->device, l->n, &l->how, l->grad_out, l->out, &l->state, false,
+                                         l->grad_query);
         break;
     case SOURCE:
         l->ops->attention_backward_source(l->device, &rows, l->grad_x, l->grad_key);
@@ -96,15 +98,20 @@ static void gat_step(const struct layer *l, enum step step)
             const float *grad = i == 0 ? l->grad_key : l->grad_query;
             l->ops->head_dot_backward_weight(l->device, l->n, l->n_head, l->n_column, l->x, grad, l->scratch, false,
                                              l->grad_att[i]);
-            l->ops->head_dot_backward_input(l->device, l->n, l->n_head, l->n_column, l->att[i], grad, true, l->grad_x);
+            l->ops->head_dot_backward_input(l->device, l->n, l->n_head, l->n_column, l->att[i], grad, true,
+                                            l->grad_x);
         }
     }
 }
 
 static void gcn(const struct layer *l)
 {
-    struct device_aggregate how = {
-        .col_scale = l->scale, .self = l->x, .self_scale = l->scale, .row_scale = l->scale, .begin = true, .finish = true};
+    struct device_aggregate how = {.col_scale = l->scale,
+                                   .self = l->x,
+                                   .self_scale = l->scale,
+                                   .row_scale = l->scale,
+                                   .begin = true,
+                                   .finish = true};
     l->ops->aggregate_sum(l->device, l->block, &how, l->width, l->x, l->out);
     how.self = l->grad_out;
     l->ops->aggregate_sum(l->device, l->block, &how, l->width, l->grad_out, l->grad_x);
@@ -118,7 +125,8 @@ static void linear(const struct layer *l)
     l->ops->linear_backward_input(l->device, l->n, l->width, l->width, l->grad_out, l->w, false, l->grad_x);
 }
 
-static void measure(struct device *device, const struct device_block *block, int64_t n_head, int64_t n_column, double bar)
+static void measure(struct device *device, const struct device_block *block, int64_t n_head, int64_t n_column,
+                    double bar)
 {
     struct layer l = {.device = device,
                       .ops = device->ops,
@@ -148,8 +156,8 @@ static void measure(struct device *device, const struct device_block *block, int
     snprintf(figure, sizeof figure, "gat %d x %d forward+backward, against gcn", (int)n_head, (int)n_column);
     bench_line(figure, 1e3 * gat_time.best, "ms", 1e3 * gcn_time.best, gcn_time.best / gat_time.best, bar);
     double with_linear = gat_time.best + linear_time.best, reference = gcn_time.best + linear_time.best;
-    bench_line("  with the linear map's three products", 1e3 * with_linear, "ms", 1e3 * reference, reference / with_linear,
-               0.0);
+    bench_line("  with the linear map's three products", 1e3 * with_linear, "ms", 1e3 * reference,
+               reference / with_linear, 0.0);
     for (int s = 0; s < STEP_N; s++) {
         snprintf(figure, sizeof figure, "  of it %s, against half of gcn", step_names[s]);
         bench_line(figure, 1e3 * steps[s].best, "ms", 5e2 * gcn_time.best, 0.5 * gcn_time.best / steps[s].best, 0.0);

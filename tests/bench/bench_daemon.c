@@ -27,11 +27,13 @@
 #define N_FIRST 5   /* jobs that are timed from submit to their first epoch */
 #define RUNNING "6" /* the job after them, which runs for the rest of the benchmark */
 
-static const char trains[] = "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 2\\n[train]\\nepochs = 1\\n";
+static const char trains[] =
+    "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 2\\n[train]\\nepochs = 1\\n";
 /* Running, but without using a core: the coordinator waits for a worker to be started by hand. */
-static const char runs[] = "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\nlauncher = \\\"manual\\\"\\n"
-                           "listen = \\\"127.0.0.1:0\\\"\\ntoken_file = \\\"token\\\"\\njoin_timeout = 86400\\n"
-                           "[output]\\ndir = \\\"runs\\\"\\n";
+static const char runs[] =
+    "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\nlauncher = \\\"manual\\\"\\n"
+    "listen = \\\"127.0.0.1:0\\\"\\ntoken_file = \\\"token\\\"\\njoin_timeout = 86400\\n"
+    "[output]\\ndir = \\\"runs\\\"\\n";
 static const char waits[] =
     "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\n[output]\\ndir = \\\"waits\\\"\\n";
 
@@ -148,7 +150,8 @@ static double resident_mib(void)
 static void submit(const char *config)
 {
     char request[TEXT_BYTES];
-    snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"submit\",\"folder\":\"%s\",\"config\":\"%s\"}\n", folder, config);
+    snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"submit\",\"folder\":\"%s\",\"config\":\"%s\"}\n", folder,
+             config);
     peer_ask(&peers[0], request);
 }
 
@@ -204,7 +207,8 @@ static void log_more(void)
     snprintf(path, sizeof path, "%s/state/jobs/" RUNNING "/log", folder);
     FILE *file = fopen(path, "a");
     if (file != NULL) {
-        fputs("a line such as a coordinator writes when an evaluation is done: epoch 100 of 1000, loss 0.123456\n", file);
+        fputs("a line such as a coordinator writes when an evaluation is done: epoch 100 of 1000, loss 0.123456\n",
+              file);
         fclose(file);
     }
 }
@@ -344,7 +348,8 @@ int main(int argc, char **argv)
     bench_line(figure, loaded_mib, "MiB", 64, 64 / loaded_mib, 1);
     snprintf(figure, sizeof figure, "the same after %d requests more", n_request);
     bench_line(figure, after_mib, "MiB", 64, 64 / after_mib, 1);
-    bench_line("memory before these requests, against after", before_mib, "MiB", after_mib, before_mib / after_mib, 0.97);
+    bench_line("memory before these requests, against after", before_mib, "MiB", after_mib, before_mib / after_mib,
+               0.97);
     bench_line("status of 10 jobs as fast as it goes", n_request / fast_s, "/s", 0, 0, 0);
     end_all();
     return 0;

@@ -23,7 +23,8 @@ struct arrays {
 static float *ones(struct device *device, int64_t n)
 {
     float *values = NULL;
-    if (device->ops->acquire(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, (size_t)n * sizeof *values, &values) != STATUS_OK) {
+    if (device->ops->acquire(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, (size_t)n * sizeof *values, &values) !=
+        STATUS_OK) {
         fprintf(stderr, "%s\n", status_reason());
         exit(status_exit_code(STATUS_NOMEM));
     }
@@ -40,7 +41,8 @@ static void ours(struct device *device, int which, const struct shape *s, const 
     } else if (which == 1) {
         device->ops->linear_backward_input(device, s->n, s->f_in, s->f_out, a->y, a->w, false, a->x);
     } else {
-        device->ops->linear_backward_weight(device, s->n, s->f_in, s->f_out, a->x, a->y, a->scratch, false, a->grad_w);
+        device->ops->linear_backward_weight(device, s->n, s->f_in, s->f_out, a->x, a->y, a->scratch, false,
+                                            a->grad_w);
     }
 }
 
@@ -73,20 +75,24 @@ static void measure(struct device *device, const struct shape *s)
         }
         double flops = 2e-9 * (double)s->n * (double)s->f_in * (double)s->f_out;
         char figure[96];
-        snprintf(figure, sizeof figure, "linear %s %d x %d x %d", names[which], (int)s->n, (int)s->f_in, (int)s->f_out);
+        snprintf(figure, sizeof figure, "linear %s %d x %d x %d", names[which], (int)s->n, (int)s->f_in,
+                 (int)s->f_out);
         bench_line(figure, flops / our_time.best, "GF/s", flops / direct_time.best, direct_time.best / our_time.best,
                    s->n >= 200000 && s->f_out >= 256 ? 0.95 : 0.0); /* narrow and small products have no bar */
     }
     device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.x, (size_t)(s->n * s->f_in) * sizeof(float));
-    device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.w, (size_t)(s->f_out * s->f_in) * sizeof(float));
+    device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.w,
+                         (size_t)(s->f_out * s->f_in) * sizeof(float));
     device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.y, (size_t)(s->n * s->f_out) * sizeof(float));
-    device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.grad_w, (size_t)(s->f_out * s->f_in) * sizeof(float));
+    device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.grad_w,
+                         (size_t)(s->f_out * s->f_in) * sizeof(float));
     device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.scratch, n_scratch * sizeof(float));
 }
 
 int main(int argc, char **argv)
 {
-    const struct shape standard[] = {{200000, 256, 256}, {200000, 256, 47}, {200000, 128, 7}, {2708, 1433, 16}, {2708, 16, 7}};
+    const struct shape standard[] = {
+        {200000, 256, 256}, {200000, 256, 47}, {200000, 128, 7}, {2708, 1433, 16}, {2708, 16, 7}};
     struct device *device = NULL;
     if (device_cpu.open(argc > 1 ? atoi(argv[1]) : 0, &device) != STATUS_OK) {
         return 1;

@@ -38,8 +38,11 @@ static inline struct device_block bench_graph_open(const char *name, const char 
         exit(status_exit_code(status));
     }
     const struct part_block block = part_block(&part, PART_DIRECTION_IN, 0);
-    struct device_block graph = {
-        .n_row = block.n_row, .n_col = block.n_col, .n_edge = block.n_edge, .indptr = block.indptr, .cols = block.cols};
+    struct device_block graph = {.n_row = block.n_row,
+                                 .n_col = block.n_col,
+                                 .n_edge = block.n_edge,
+                                 .indptr = block.indptr,
+                                 .cols = block.cols};
     partition_release(&partition);
     dataset_release(&dataset);
     return graph;

@@ -36,8 +36,8 @@ static inline void bench_program(const char *arguments, const char *settings, co
     char self[BENCH_TEXT_BYTES], command[3 * BENCH_TEXT_BYTES];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = '\0';
-    snprintf(command, sizeof command, "%s/trainerd %s %s/job.toml --set output.dir=%s/o %s >%s/%s 2>%s/log", dirname(self),
-             arguments, bench_folder, bench_folder, settings, bench_folder, out, bench_folder);
+    snprintf(command, sizeof command, "%s/trainerd %s %s/job.toml --set output.dir=%s/o %s >%s/%s 2>%s/log",
+             dirname(self), arguments, bench_folder, bench_folder, settings, bench_folder, out, bench_folder);
     if (system(command) != 0) {
         fprintf(stderr, "failed, see %s/log: %s\n", bench_folder, command);
         exit(1);

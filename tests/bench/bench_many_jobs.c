@@ -27,9 +27,10 @@
 #define N_LATENCY 100000
 
 /* Running, but without using a core: the coordinator waits for a worker to be started by hand. */
-static const char runs[] = "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\nlauncher = \\\"manual\\\"\\n"
-                           "listen = \\\"127.0.0.1:0\\\"\\ntoken_file = \\\"token\\\"\\njoin_timeout = 86400\\n"
-                           "[output]\\ndir = \\\"runs\\\"\\n";
+static const char runs[] =
+    "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\nlauncher = \\\"manual\\\"\\n"
+    "listen = \\\"127.0.0.1:0\\\"\\ntoken_file = \\\"token\\\"\\njoin_timeout = 86400\\n"
+    "[output]\\ndir = \\\"runs\\\"\\n";
 static const char waits[] = "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\n";
 
 struct peer {
@@ -126,7 +127,8 @@ static const char *peer_ask(struct peer *peer, const char *request)
 static void submit(struct peer *peer, const char *config, int n)
 {
     char *request = malloc((size_t)n * 3 + TEXT_BYTES);
-    int at = sprintf(request, "{\"v\":1,\"cmd\":\"submit\",\"folder\":\"%s\",\"group\":\"g\",\"config\":\"%s\",\"jobs\":[[]",
+    int at = sprintf(request,
+                     "{\"v\":1,\"cmd\":\"submit\",\"folder\":\"%s\",\"group\":\"g\",\"config\":\"%s\",\"jobs\":[[]",
                      folder, config);
     for (int i = 1; i < n; i++) {
         at += sprintf(request + at, ",[]");

@@ -13,10 +13,12 @@
 
 #define MEGA 1e-6
 
-static const char graph[] = "[dataset]\ngenerator = \"sbm\"\nnodes = 200000\ndegree = 50.0\n[partition]\nparts = 8\n[model]\n"
-                            "kind = \"gat\"\n";
+static const char graph[] =
+    "[dataset]\ngenerator = \"sbm\"\nnodes = 200000\ndegree = 50.0\n[partition]\nparts = 8\n[model]\n"
+    "kind = \"gat\"\n";
 static const char sage[] = "kind = \"sage\"\nlayers = 3\nhidden = 256\ndropout = 0.5";
-static const char gat[] = "kind = \"gat\"\nlayers = 3\nhidden = 64\nheads = 4\ndropout = 0.5\nattention_dropout = 0.5";
+static const char gat[] =
+    "kind = \"gat\"\nlayers = 3\nhidden = 64\nheads = 4\ndropout = 0.5\nattention_dropout = 0.5";
 static const char gcn[] = "kind = \"gcn\"\nlayers = 3\nhidden = 256\ndropout = 0.5";
 
 /* A line for value against reference, in MB: reference over value. */
@@ -47,8 +49,8 @@ static void figures(const struct memory_parts *parts)
     bench_line("gat against 2.8 x gcn, 1 worker, recomputed", MEGA * (double)gat_one[1], "MB", MEGA * (double)plain,
                2.8 * (double)plain / (double)gat_one[1], 1.0);
     struct memory_need g = memory_need(parts, gat, 8, 1, "auto");
-    bench_line("gat traffic against 1.05 x 2 halo rows K(D+1)", MEGA * (double)g.n_wire, "MB", MEGA * (double)g.n_wire_least,
-               1.05 * (double)g.n_wire_least / (double)g.n_wire, 1.0);
+    bench_line("gat traffic against 1.05 x 2 halo rows K(D+1)", MEGA * (double)g.n_wire, "MB",
+               MEGA * (double)g.n_wire_least, 1.05 * (double)g.n_wire_least / (double)g.n_wire, 1.0);
 }
 
 /* Parameters, their gradients and moments where no node has features. */

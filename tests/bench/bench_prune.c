@@ -50,9 +50,10 @@ int main(void)
 {
     static const struct {
         const char *figure, *settings;
-    } models[] = {{"sage, 2 layers", "--set model.kind=sage --set model.layers=2"},
-                  {"sage, 3 layers", "--set model.kind=sage --set model.layers=3"},
-                  {"gat, 2 layers", "--set model.kind=gat --set model.heads=4 --set model.hidden=32 --set model.layers=2"}};
+    } models[] = {
+        {"sage, 2 layers", "--set model.kind=sage --set model.layers=2"},
+        {"sage, 3 layers", "--set model.kind=sage --set model.layers=3"},
+        {"gat, 2 layers", "--set model.kind=gat --set model.heads=4 --set model.hidden=32 --set model.layers=2"}};
     char figure[128];
     bench_job_open(job);
     bench_header();

@@ -26,7 +26,8 @@ static void check(enum status status)
 static void graph_open(const char *data, int n_part)
 {
     char text[512];
-    snprintf(text, sizeof text, "[dataset]\n%s\nfeatures = 1\n[partition]\nparts = %d\ncache = \"off\"\n", data, n_part);
+    snprintf(text, sizeof text, "[dataset]\n%s\nfeatures = 1\n[partition]\nparts = %d\ncache = \"off\"\n", data,
+             n_part);
     check(job_load_text(text, strlen(text), "bench", NULL, 0, &job));
     check(dataset_load(&job, &dataset));
     check(partition_build(&dataset, &job, &partition));
@@ -55,7 +56,8 @@ struct error {
 };
 
 /* Σ_u Σ_v a_vu² (1 / p_u - 1) of the rows that a part takes of its pair k */
-static void pair_add(const struct part_device_setup *setup, const struct part *part, int32_t k, double p, struct error *out)
+static void pair_add(const struct part_device_setup *setup, const struct part *part, int32_t k, double p,
+                     struct error *out)
 {
     int64_t n = part_pair_cols(&part->halo.pairs[PART_DIRECTION_IN], k);
     double *weight = memory_alloc((size_t)n, sizeof *weight);

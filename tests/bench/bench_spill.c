@@ -18,9 +18,10 @@ struct outcome {
 static struct outcome run(const char *settings)
 {
     json_t *result = bench_job_run(settings), *memory = json_array_get(json_object_get(result, "memory"), 0);
-    struct outcome out = {.epoch_s = json_number_value(json_object_get(json_object_get(result, "seconds"), "epoch_mean")),
-                          .activations = json_number_value(json_object_get(json_object_get(memory, "planned"), "activations")),
-                          .resident = json_number_value(json_object_get(memory, "resident_peak"))};
+    struct outcome out = {
+        .epoch_s = json_number_value(json_object_get(json_object_get(result, "seconds"), "epoch_mean")),
+        .activations = json_number_value(json_object_get(json_object_get(memory, "planned"), "activations")),
+        .resident = json_number_value(json_object_get(memory, "resident_peak"))};
     json_decref(result);
     return out;
 }

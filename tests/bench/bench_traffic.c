@@ -8,18 +8,20 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const char job[] = "[partition]\nparts = 4\n[model]\nlayers = 3\nhidden = 32\n[train]\nepochs = 21\neval_every = 0\n"
-                          "prune = \"never\"\n[workers]\ncount = 4\nthreads = 1\n";
+static const char job[] =
+    "[partition]\nparts = 4\n[model]\nlayers = 3\nhidden = 32\n[train]\nepochs = 21\neval_every = 0\n"
+    "prune = \"never\"\n[workers]\ncount = 4\nthreads = 1\n";
 
-#define SBM                                                                                                                    \
-    "--set dataset.generator=sbm --set dataset.nodes=100000 --set dataset.degree=30 --set dataset.classes=8 "                  \
+#define SBM                                                                                                          \
+    "--set dataset.generator=sbm --set dataset.nodes=100000 --set dataset.degree=30 --set dataset.classes=8 "        \
     "--set dataset.features=64 "
 
 static const char *physics(void)
 {
     static char text[512];
     const char *folder = getenv("TRAINERD_SHARED");
-    snprintf(text, sizeof text, "--set dataset.path=%s/datasets/coauthor_physics ", folder != NULL ? folder : "../shared");
+    snprintf(text, sizeof text, "--set dataset.path=%s/datasets/coauthor_physics ",
+             folder != NULL ? folder : "../shared");
     return text;
 }
 
@@ -51,8 +53,8 @@ struct layout {
 static double lossy_bytes(const char *data, const char *model, struct layout layout, const char *loss)
 {
     char settings[1024];
-    snprintf(settings, sizeof settings, "%s --set partition.parts=%d --set workers.count=%d %s %s", data, layout.parts,
-             layout.workers, model, loss);
+    snprintf(settings, sizeof settings, "%s --set partition.parts=%d --set workers.count=%d %s %s", data,
+             layout.parts, layout.workers, model, loss);
     return epoch_bytes(settings);
 }
 
@@ -83,8 +85,8 @@ static void samples_print(void)
                 char name[64];
                 bool alone = layouts[l].parts == layouts[l].workers; /* else what returns is each part's own */
                 snprintf(name, sizeof name, "p = 0.1, %s, %s", graph == 0 ? "sbm" : "physics", models[m].name);
-                share_print(name, graph == 0 ? SBM : physics(), models[m].settings, layouts[l], "--set exchange.sampling=0.1",
-                            alone ? models[m].bar : 0.0);
+                share_print(name, graph == 0 ? SBM : physics(), models[m].settings, layouts[l],
+                            "--set exchange.sampling=0.1", alone ? models[m].bar : 0.0);
             }
         }
     }
@@ -100,11 +102,13 @@ static void codecs_print(void)
     for (size_t k = 0; k < sizeof codecs / sizeof *codecs; k++) {
         char loss[64];
         snprintf(loss, sizeof loss, "--set exchange.codec=%s", codecs[k].codec);
-        share_print(codecs[k].codec,
-                    "--set dataset.generator=sbm --set dataset.nodes=20000 --set dataset.degree=10 --set dataset.features=256 "
-                    "--set train.epochs=3",
-                    "--set model.kind=sage --set model.hidden=256 --set model.linear_layers=1 --set model.input_dropout=0.2",
-                    (struct layout){4, 4}, loss, codecs[k].bar);
+        share_print(
+            codecs[k].codec,
+            "--set dataset.generator=sbm --set dataset.nodes=20000 --set dataset.degree=10 --set "
+            "dataset.features=256 "
+            "--set train.epochs=3",
+            "--set model.kind=sage --set model.hidden=256 --set model.linear_layers=1 --set model.input_dropout=0.2",
+            (struct layout){4, 4}, loss, codecs[k].bar);
     }
 }
 
@@ -112,8 +116,8 @@ static void codecs_print(void)
 static json_t *plan_of(const char *data, const char *model, int parts, const char *loss)
 {
     char settings[1024];
-    snprintf(settings, sizeof settings, "%s %s --set partition.parts=%d --set workers.count=%d %s", data, model, parts, parts,
-             loss);
+    snprintf(settings, sizeof settings, "%s %s --set partition.parts=%d --set workers.count=%d %s", data, model,
+             parts, parts, loss);
     return bench_job_plan(settings);
 }
 
@@ -169,10 +173,11 @@ static void techniques_print(void)
     static const struct {
         const char *name, *exchange;
         int parts;
-    } steps[] = {{"narrower side, static inputs once", "--set exchange.cover=false --set exchange.store_inputs=false", 4},
-                 {"and stored inputs", "--set exchange.cover=false", 4},
-                 {"and covers", "", 4},
-                 {"narrower side, stored inputs, shared rows, 16 parts", "--set exchange.cover=false", 16}};
+    } steps[] = {
+        {"narrower side, static inputs once", "--set exchange.cover=false --set exchange.store_inputs=false", 4},
+        {"and stored inputs", "--set exchange.cover=false", 4},
+        {"and covers", "", 4},
+        {"narrower side, stored inputs, shared rows, 16 parts", "--set exchange.cover=false", 16}};
     static const char *const names[] = {"physics", "rmat", "sbm"};
     const char *const graphs[] = {
         physics(),
@@ -198,7 +203,8 @@ static void parts_print(void)
                                "--set exchange.store_inputs=false ";
     static const char *const names[] = {"physics", "sbm, 50 000 nodes"};
     const char *const graphs[] = {
-        physics(), "--set dataset.generator=sbm --set dataset.nodes=50000 --set dataset.degree=30 --set dataset.features=64 "};
+        physics(),
+        "--set dataset.generator=sbm --set dataset.nodes=50000 --set dataset.degree=30 --set dataset.features=64 "};
     for (int g = 0; g < 2; g++) {
         char figure[128];
         double few = lossy_bytes(graphs[g], sage, (struct layout){2, 2}, ""),

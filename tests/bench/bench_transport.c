@@ -161,7 +161,8 @@ static double perftest(const char *test, const char *size, const char *n, int co
     }
     char command[256], line[512] = "";
     snprintf(command, sizeof command,
-             "for i in 1 2 3 4 5 6 7 8 9; do ucx_perftest -p " PORT " 127.0.0.1 -t %s -s %s -n %s -w 20 -f -v 2>/dev/null | "
+             "for i in 1 2 3 4 5 6 7 8 9; do ucx_perftest -p " PORT
+             " 127.0.0.1 -t %s -s %s -n %s -w 20 -f -v 2>/dev/null | "
              "grep '^ *[0-9]' && break; sleep 0.2; done",
              test, size, n);
     FILE *client = popen(command, "r");
@@ -259,17 +260,19 @@ static double epoch_s(const char *setting)
 /* What sealing takes of an epoch where two workers share a machine, so that their rows travel as fast as memory does. */
 static void epochs_print(void)
 {
-    bench_job_open(
-        "[dataset]\ngenerator = \"sbm\"\nnodes = 40000\ndegree = 30\nfeatures = 128\nclasses = 8\n[partition]\nparts = 2\n"
-        "[model]\nkind = \"sage\"\nlayers = 3\nhidden = 256\n[train]\nepochs = 6\neval_every = 0\n[workers]\ncount = 2\n"
-        "threads = 1\n");
+    bench_job_open("[dataset]\ngenerator = \"sbm\"\nnodes = 40000\ndegree = 30\nfeatures = 128\nclasses = "
+                   "8\n[partition]\nparts = 2\n"
+                   "[model]\nkind = \"sage\"\nlayers = 3\nhidden = 256\n[train]\nepochs = 6\neval_every = "
+                   "0\n[workers]\ncount = 2\n"
+                   "threads = 1\n");
     double sealed = 0.0, plain = 0.0;
     for (int i = 0; i < N_RUN; i++) {
         least(&plain, epoch_s("--set workers.encryption=off"));
         least(&sealed, epoch_s("--set workers.encryption=on"));
     }
     bench_line("an epoch, 2 workers, SAGE 3 x 256: sealed, of plain", sealed, "s", plain, sealed / plain, 0);
-    bench_line("the same: share of an epoch that sealing takes", sealed - plain, "s", sealed, (sealed - plain) / sealed, 0);
+    bench_line("the same: share of an epoch that sealing takes", sealed - plain, "s", sealed,
+               (sealed - plain) / sealed, 0);
     (void)bench_job_close();
 }
 

@@ -48,9 +48,9 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b, int m, int n, int k,
-                              const float *alpha, const float *a, int lda, const float *b, int ldb, const float *beta, float *c,
-                              int ldc)
+cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b, int m,
+                              int n, int k, const float *alpha, const float *a, int lda, const float *b, int ldb,
+                              const float *beta, float *c, int ldc)
 {
     if (handle->workspace == nullptr) {
         die("cublasSgemm without a workspace of its own");
@@ -59,20 +59,21 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_a, 
         die("cublasSgemm of host memory");
     }
     const float by = *alpha, keep = *beta;
-    enqueue(handle->stream,
-            [=] { emulator_gemm(trans_a == CUBLAS_OP_T, trans_b == CUBLAS_OP_T, m, n, k, by, a, lda, b, ldb, keep, c, ldc); });
+    enqueue(handle->stream, [=] {
+        emulator_gemm(trans_a == CUBLAS_OP_T, trans_b == CUBLAS_OP_T, m, n, k, by, a, lda, b, ldb, keep, c, ldc);
+    });
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b, int m,
-                                         int n, int k, const float *alpha, const float *a, int lda, long long int step_a,
-                                         const float *b, int ldb, long long int step_b, const float *beta, float *c, int ldc,
-                                         long long int step_c, int n_product)
+cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b,
+                                         int m, int n, int k, const float *alpha, const float *a, int lda,
+                                         long long int step_a, const float *b, int ldb, long long int step_b,
+                                         const float *beta, float *c, int ldc, long long int step_c, int n_product)
 {
     cublasStatus_t code = CUBLAS_STATUS_SUCCESS;
     for (int i = 0; code == CUBLAS_STATUS_SUCCESS && i < n_product; i++) {
-        code = cublasSgemm_v2(handle, trans_a, trans_b, m, n, k, alpha, a + i * step_a, lda, b + i * step_b, ldb, beta,
-                              c + i * step_c, ldc);
+        code = cublasSgemm_v2(handle, trans_a, trans_b, m, n, k, alpha, a + i * step_a, lda, b + i * step_b, ldb,
+                              beta, c + i * step_c, ldc);
     }
     return code;
 }

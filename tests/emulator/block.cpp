@@ -306,8 +306,10 @@ static void block_end(void *ended)
 static void sizes_check(const char *kernel, dim3 grid, dim3 block)
 {
     uint64_t n = (uint64_t)block.x * block.y * block.z;
-    if (n < 1 || n > FIBER_N_MOST || grid.x < 1 || grid.x > 0x7fffffffU || grid.y < 1 || grid.y > 65535 || grid.z != 1) {
-        die("%s: launched with grid %u %u %u, block %u %u %u", kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z);
+    if (n < 1 || n > FIBER_N_MOST || grid.x < 1 || grid.x > 0x7fffffffU || grid.y < 1 || grid.y > 65535 ||
+        grid.z != 1) {
+        die("%s: launched with grid %u %u %u, block %u %u %u", kernel, grid.x, grid.y, grid.z, block.x, block.y,
+            block.z);
     }
 }
 
@@ -332,8 +334,8 @@ void grid_run(const char *kernel, dim3 grid, dim3 block, const std::function<voi
     for (int b : blocks) {
         block_index = dim3((unsigned)b % grid.x, (unsigned)b / grid.x);
         for (int t = 0; t < n_thread; t++) {
-            of_thread[t] =
-                &fibers[(t + b + (int)(g % 997)) % n_thread]; /* not the fiber of this thread in other blocks and grids */
+            of_thread[t] = &fibers[(t + b + (int)(g % 997)) %
+                                   n_thread]; /* not the fiber of this thread in other blocks and grids */
             threads[(size_t)t] = t;
         }
         order_arrange(threads, 2 + (unsigned)b);

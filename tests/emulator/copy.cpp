@@ -11,8 +11,8 @@ void emulator_set(void *to, int byte, size_t n_bytes)
     memset(to, byte, n_bytes);
 }
 
-void emulator_gemm(int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
-                   float beta, float *c, int ldc)
+void emulator_gemm(int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
+                   const float *b, int ldb, float beta, float *c, int ldc)
 {
     for (long j = 0; j < n; j++) {
         for (long i = 0; i < m; i++) {
@@ -29,8 +29,8 @@ void emulator_gemm(int trans_a, int trans_b, int m, int n, int k, float alpha, c
 /* Edges of the matrix that are added up before they are added to what came before in the row. */
 #define SHARE_EDGES 16
 
-void emulator_spmm(long n_row, long n_col, const int *offsets, const int *columns, const float *values, long f, float alpha,
-                   const float *x, float beta, float *out, long turn)
+void emulator_spmm(long n_row, long n_col, const int *offsets, const int *columns, const float *values, long f,
+                   float alpha, const float *x, float beta, float *out, long turn)
 {
     for (long r = 0; r < n_row; r++) {
         const long begin = offsets[r], n = offsets[r + 1] - begin;

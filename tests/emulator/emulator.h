@@ -84,11 +84,11 @@ static inline void tsan_ignore_writes(bool)
 extern "C" {
 void emulator_copy(void *to, const void *from, size_t n_bytes);
 void emulator_set(void *to, int byte, size_t n_bytes);
-void emulator_gemm(int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
-                   float beta, float *c, int ldc);
+void emulator_gemm(int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
+                   const float *b, int ldb, float beta, float *c, int ldc);
 /* out = alpha · A · x + beta · out. turn: -1: edges in their order, in shares of the matrix's; else a row's from that one on, around */
-void emulator_spmm(long n_row, long n_col, const int *offsets, const int *columns, const float *values, long f, float alpha,
-                   const float *x, float beta, float *out, long turn);
+void emulator_spmm(long n_row, long n_col, const int *offsets, const int *columns, const float *values, long f,
+                   float alpha, const float *x, float beta, float *out, long turn);
 }
 
 #endif

@@ -55,7 +55,8 @@ bool on_device(const void *at)
 /* Protected blocks lie in one place, so that one call opens and closes all of them. */
 static char *arena()
 {
-    static char *const at = (char *)mmap(nullptr, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    static char *const at = (char *)mmap(nullptr, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                                         -1, 0);
     if (at == MAP_FAILED) {
         die("no addresses for the memory of a GPU");
     }

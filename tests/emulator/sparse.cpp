@@ -51,7 +51,8 @@ extern "C" {
 cusparseStatus_t cusparseCreate(cusparseHandle_t *out)
 {
     *out = new emulator_sparse{};
-    return cudaMalloc(&(*out)->own, OWN_BYTES) == cudaSuccess ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_ALLOC_FAILED;
+    return cudaMalloc(&(*out)->own, OWN_BYTES) == cudaSuccess ? CUSPARSE_STATUS_SUCCESS
+                                                              : CUSPARSE_STATUS_ALLOC_FAILED;
 }
 
 cusparseStatus_t cusparseDestroy(cusparseHandle_t handle)
@@ -73,9 +74,9 @@ cusparseStatus_t cusparseSetStream(cusparseHandle_t handle, cudaStream_t stream)
     return CUSPARSE_STATUS_SUCCESS;
 }
 
-cusparseStatus_t cusparseCreateCsr(cusparseSpMatDescr_t *out, int64_t n_row, int64_t n_col, int64_t n_edge, void *offsets,
-                                   void *columns, void *values, cusparseIndexType_t, cusparseIndexType_t, cusparseIndexBase_t,
-                                   cudaDataType)
+cusparseStatus_t cusparseCreateCsr(cusparseSpMatDescr_t *out, int64_t n_row, int64_t n_col, int64_t n_edge,
+                                   void *offsets, void *columns, void *values, cusparseIndexType_t,
+                                   cusparseIndexType_t, cusparseIndexBase_t, cudaDataType)
 {
     *out = new emulator_csr{n_row, n_col, n_edge, offsets, columns, values};
     return CUSPARSE_STATUS_SUCCESS;
@@ -118,23 +119,23 @@ cusparseStatus_t cusparseDestroyDnMat(cusparseDnMatDescr_t rows)
 }
 
 cusparseStatus_t cusparseSpMM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t, const void *,
-                                         cusparseSpMatDescr_t a, cusparseDnMatDescr_t x, const void *, cusparseDnMatDescr_t out,
-                                         cudaDataType, cusparseSpMMAlg_t, size_t *n_bytes)
+                                         cusparseSpMatDescr_t a, cusparseDnMatDescr_t x, const void *,
+                                         cusparseDnMatDescr_t out, cudaDataType, cusparseSpMMAlg_t, size_t *n_bytes)
 {
     *n_bytes = agree(a, x, out) ? buffer_bytes(a, x->f) : 0;
     return agree(a, x, out) ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
 }
 
 cusparseStatus_t cusparseSpMM_preprocess(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t, const void *,
-                                         cusparseSpMatDescr_t, cusparseDnMatDescr_t, const void *, cusparseDnMatDescr_t,
-                                         cudaDataType, cusparseSpMMAlg_t, void *)
+                                         cusparseSpMatDescr_t, cusparseDnMatDescr_t, const void *,
+                                         cusparseDnMatDescr_t, cudaDataType, cusparseSpMMAlg_t, void *)
 {
     return CUSPARSE_STATUS_SUCCESS;
 }
 
 cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOperation_t, cusparseOperation_t, const void *alpha,
-                              cusparseSpMatDescr_t a, cusparseDnMatDescr_t x, const void *beta, cusparseDnMatDescr_t out,
-                              cudaDataType, cusparseSpMMAlg_t algorithm, void *buffer)
+                              cusparseSpMatDescr_t a, cusparseDnMatDescr_t x, const void *beta,
+                              cusparseDnMatDescr_t out, cudaDataType, cusparseSpMMAlg_t algorithm, void *buffer)
 {
     if (!agree(a, x, out)) {
         return CUSPARSE_STATUS_INVALID_VALUE;
@@ -152,7 +153,8 @@ cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOperation_t, cusp
     enqueue(handle->stream, [=] {
         emulator_set(buffer, 0x55, buffer_bytes(&csr, from.f));
         emulator_spmm((long)csr.n_row, (long)csr.n_col, (const int *)csr.offsets, (const int *)csr.columns,
-                      (const float *)csr.values, (long)from.f, by, (const float *)from.values, keep, (float *)to.values, turn);
+                      (const float *)csr.values, (long)from.f, by, (const float *)from.values, keep,
+                      (float *)to.values, turn);
     });
     return CUSPARSE_STATUS_SUCCESS;
 }

@@ -23,11 +23,13 @@ bool compare_skips(size_t way, size_t n, bool on_strict)
 {
     static size_t turn; /* of the ways on the strict device; one further with each job */
     turn += (way == 0) + on_strict;
-    return ways_skip(way, n) || (!SANITIZED && on_strict && (ways_first() + turn) % 3 != 0 && getenv("TEST_THOROUGH") == NULL);
+    return ways_skip(way, n) ||
+           (!SANITIZED && on_strict && (ways_first() + turn) % 3 != 0 && getenv("TEST_THOROUGH") == NULL);
 }
 
 /* Arrays of none have no address. */
-static void expect_floats(const char *what, int64_t n, const float *first, int64_t n_other, const float *other, const char *how)
+static void expect_floats(const char *what, int64_t n, const float *first, int64_t n_other, const float *other,
+                          const char *how)
 {
     cr_assert_eq(n_other, n, "%s: %ld, expected %ld: %s", what, (long)n_other, (long)n, how);
     for (int64_t i = 0; i < n; i++) {
@@ -38,7 +40,8 @@ static void expect_floats(const char *what, int64_t n, const float *first, int64
     }
 }
 
-void compare_expect_same(const struct cluster_result *first, const struct cluster_result *other, const char *format, ...)
+void compare_expect_same(const struct cluster_result *first, const struct cluster_result *other, const char *format,
+                         ...)
 {
     char how[MOST_WORDS];
     va_list values;

@@ -16,10 +16,11 @@ bool compare_skips(size_t way, size_t n, bool on_strict);
  *
  *   format  how `other` was run, for the message
  */
-void compare_expect_same(const struct cluster_result *first, const struct cluster_result *other, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void compare_expect_same(const struct cluster_result *first, const struct cluster_result *other, const char *format,
+                         ...) __attribute__((format(printf, 3, 4)));
 
 /* In each category a job in memory takes as many bytes as were planned. */
-void compare_expect_planned(const struct cluster_result *result, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void compare_expect_planned(const struct cluster_result *result, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

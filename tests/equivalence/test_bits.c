@@ -37,19 +37,20 @@ static void run(const char *model, const char *data, const struct way *way, int 
              data, model, epochs, way->schedule, way->prefetch, way->workers, way->threads);
     cluster_device = way->strict ? &device_strict : compare_narrow_cpu();
     cluster_run(text, out);
-    cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s%s: exit %d", model, way->workers, way->threads,
-                 way->prefetch, way->schedule, way->strict ? " strict" : "", out->exit_code);
+    cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s%s: exit %d", model, way->workers,
+                 way->threads, way->prefetch, way->schedule, way->strict ? " strict" : "", out->exit_code);
 }
 
 static const char symmetric[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
-static const char directed[] = "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
+static const char directed[] =
+    "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
 
 static void expect_equal(const char *model, const struct way *way, const struct cluster_result *first,
                          const struct cluster_result *other)
 {
     char how[512];
-    snprintf(how, sizeof how, "%s: workers %d, threads %d, prefetch %d, %s%s", model, way->workers, way->threads, way->prefetch,
-             way->schedule, way->strict ? ", strict" : "");
+    snprintf(how, sizeof how, "%s: workers %d, threads %d, prefetch %d, %s%s", model, way->workers, way->threads,
+             way->prefetch, way->schedule, way->strict ? ", strict" : "");
     compare_expect_same(first, other, "%s", how);
     compare_expect_planned(other, "%s", how);
 }
@@ -78,15 +79,15 @@ static void expect_windows_round_alone(const char *model)
     for (int i = 0; i < 2; i++) {
         char text[2048];
         snprintf(text, sizeof text,
-                 "[dataset]\n%s\n[partition]\nparts = 2\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = 3\n", symmetric,
-                 model);
+                 "[dataset]\n%s\n[partition]\nparts = 2\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = 3\n",
+                 symmetric, model);
         cluster_device = devices[i];
         cluster_run(text, &result[i]);
         cr_assert_eq(result[i].exit_code, 0);
     }
     for (int e = 0; e < 3; e++) {
-        cr_expect_float_eq(result[0].loss[e], result[1].loss[e], TOLERANCE_LOSS * result[1].loss[e], "%s: epoch %d: %.9g, %.9g",
-                           model, e, result[0].loss[e], result[1].loss[e]);
+        cr_expect_float_eq(result[0].loss[e], result[1].loss[e], TOLERANCE_LOSS * result[1].loss[e],
+                           "%s: epoch %d: %.9g, %.9g", model, e, result[0].loss[e], result[1].loss[e]);
     }
     cluster_release(&result[0]);
     cluster_release(&result[1]);
@@ -94,9 +95,11 @@ static void expect_windows_round_alone(const char *model)
 
 Test(bits, windows_of_rows_change_rounding_alone)
 {
-    expect_windows_round_alone("kind = \"sage\"\nhidden = 32\ndropout = 0.5\nlayers = 3\nnorm = \"layer\"\nresidual = true");
+    expect_windows_round_alone(
+        "kind = \"sage\"\nhidden = 32\ndropout = 0.5\nlayers = 3\nnorm = \"layer\"\nresidual = true");
     expect_windows_round_alone("kind = \"gat\"\nhidden = 8\nheads = 3\ndropout = 0.4\nlayers = 3");
-    expect_windows_round_alone("kind = \"gin\"\nhidden = 16\nlearn_eps = true\nnorm = \"batch\"\nactivation = \"gelu\"");
+    expect_windows_round_alone(
+        "kind = \"gin\"\nhidden = 16\nlearn_eps = true\nnorm = \"batch\"\nactivation = \"gelu\"");
 }
 
 /* workers 1, 2, 4 × threads 1, 2 × prefetch 0, 1, 3 × both schedules */
@@ -110,7 +113,8 @@ Test(bits, all_36_combinations_of_workers_threads_prefetch_and_schedule_give_the
         if (sanitized_leaves_out() && i % 5 != 0) { /* some of each */
             continue;
         }
-        struct way way = {workers[i % 3], 1 + i / 3 % 2, prefetches[i / 6 % 3], i < 18 ? "sequential" : "halo", false};
+        struct way way = {workers[i % 3], 1 + i / 3 % 2, prefetches[i / 6 % 3], i < 18 ? "sequential" : "halo",
+                          false};
         struct cluster_result other;
         run(model, symmetric, &way, EPOCHS, &other);
         expect_equal(model, &way, &first, &other);
@@ -146,7 +150,8 @@ Test(bits, gin_is_the_same_however_it_is_run)
 
 Test(bits, batch_norm_is_the_same_however_it_is_run)
 {
-    expect_same_bits("kind = \"gcn\"\nhidden = 17\ndropout = 0.5\nlayers = 3\nnorm = \"batch\"\nresidual = true", symmetric);
+    expect_same_bits("kind = \"gcn\"\nhidden = 17\ndropout = 0.5\nlayers = 3\nnorm = \"batch\"\nresidual = true",
+                     symmetric);
     expect_same_bits("kind = \"sage\"\nhidden = 16\nlayers = 3\nnorm = \"batch\"", directed);
     expect_same_bits(
         "kind = \"gat\"\nheads = 2\nhidden = 8\nlayers = 3\ndropout = 0.5\nattention_dropout = 0.3\nnorm = \"batch\"",
@@ -165,7 +170,8 @@ static const char *typed_data(bool is_bare)
 {
     static char text[256];
     folder_make();
-    typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = 400, .n_edge = 3000, .is_bare = is_bare});
+    typed_folder_write(folder_path("data"),
+                       &(struct typed_folder){.n_node = 400, .n_edge = 3000, .is_bare = is_bare});
     snprintf(text, sizeof text, "path = \"%s\"", folder_path("data"));
     return text;
 }
@@ -180,8 +186,9 @@ Test(bits, embeddings_are_the_same_however_the_job_is_run, .fini = folder_remove
 Test(bits, rows_of_nodes_own_are_the_same_however_the_job_is_run, .fini = folder_remove)
 {
     const char *data = typed_data(true);
-    expect_same_bits("kind = \"rgcn\"\nembedding = false\nhidden = 16\ndropout = 0.3\ninput_dropout = 0.4\nnorm = \"batch\"",
-                     data);
+    expect_same_bits(
+        "kind = \"rgcn\"\nembedding = false\nhidden = 16\ndropout = 0.3\ninput_dropout = 0.4\nnorm = \"batch\"",
+        data);
     expect_same_bits("kind = \"rgcn\"\nembedding = false\nbases = 3\nhidden = 9\nlayers = 3\nresidual = true", data);
 }
 
@@ -200,11 +207,13 @@ Test(bits, batch_norm_takes_its_statistics_over_all_nodes_for_any_number_of_part
     struct cluster_result result[2];
     for (int i = 0; i < 2; i++) {
         char text[1024];
-        snprintf(text, sizeof text,
-                 "[dataset]\n%s\n[partition]\nparts = %d\nmethod = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
-                 "hidden = 16\nlayers = 3\nnorm = \"batch\"\n[train]\nepochs = 5\noptimizer = \"sgd\"\nlr = 0.1\n[workers]\n"
-                 "count = %d\n",
-                 symmetric, i == 0 ? 1 : 8, i == 0 ? 1 : 3);
+        snprintf(
+            text, sizeof text,
+            "[dataset]\n%s\n[partition]\nparts = %d\nmethod = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
+            "hidden = 16\nlayers = 3\nnorm = \"batch\"\n[train]\nepochs = 5\noptimizer = \"sgd\"\nlr = "
+            "0.1\n[workers]\n"
+            "count = %d\n",
+            symmetric, i == 0 ? 1 : 8, i == 0 ? 1 : 3);
         cluster_run(text, &result[i]);
         cr_assert_eq(result[i].exit_code, 0);
     }
@@ -216,7 +225,8 @@ Test(bits, batch_norm_takes_its_statistics_over_all_nodes_for_any_number_of_part
 
 Test(bits, jumping_knowledge_is_the_same_however_it_is_run)
 {
-    expect_same_bits("kind = \"gcn\"\nhidden = 16\nlayers = 3\ndropout = 0.5\njumping_knowledge = \"max\"", symmetric);
+    expect_same_bits("kind = \"gcn\"\nhidden = 16\nlayers = 3\ndropout = 0.5\njumping_knowledge = \"max\"",
+                     symmetric);
     expect_same_bits("kind = \"sage\"\nhidden = 9\nlayers = 3\njumping_knowledge = \"concat\"", directed);
 }
 
@@ -243,8 +253,10 @@ Test(bits, sgc_with_features_aggregated_once_is_the_same_however_it_is_run)
 
 Test(bits, gat_is_the_same_however_it_is_run)
 {
-    expect_same_bits("kind = \"gat\"\nhidden = 8\nheads = 3\nout_heads = 2\ndropout = 0.4\nattention_dropout = 0.4", symmetric);
-    expect_same_bits("kind = \"gat\"\nhidden = 8\nheads = 2\nlayers = 3\nresidual = true\nattention_dropout = 0.4", directed);
+    expect_same_bits("kind = \"gat\"\nhidden = 8\nheads = 3\nout_heads = 2\ndropout = 0.4\nattention_dropout = 0.4",
+                     symmetric);
+    expect_same_bits("kind = \"gat\"\nhidden = 8\nheads = 2\nlayers = 3\nresidual = true\nattention_dropout = 0.4",
+                     directed);
 }
 
 Test(bits, gatv2_is_the_same_however_it_is_run)
@@ -255,13 +267,15 @@ Test(bits, gatv2_is_the_same_however_it_is_run)
 
 Test(bits, transformer_is_the_same_however_it_is_run)
 {
-    expect_same_bits("kind = \"transformer\"\nhidden = 8\nheads = 3\ndropout = 0.4\nattention_dropout = 0.4", directed);
+    expect_same_bits("kind = \"transformer\"\nhidden = 8\nheads = 3\ndropout = 0.4\nattention_dropout = 0.4",
+                     directed);
 }
 
 Test(bits, agnn_is_the_same_however_it_is_run)
 {
     expect_same_bits("kind = \"agnn\"\nhidden = 16\nsteps = 3\ndropout = 0.4\ninput_dropout = 0.4", symmetric);
-    expect_same_bits("kind = \"agnn\"\nhidden = 9\nsteps = 2\nlayers = 3\nnorm = \"batch\"\nattention_dropout = 0.3", directed);
+    expect_same_bits("kind = \"agnn\"\nhidden = 9\nsteps = 2\nlayers = 3\nnorm = \"batch\"\nattention_dropout = 0.3",
+                     directed);
 }
 
 /* Recompute nothing, everything, and with `auto` what a limit forces: a quarter of the way from the plan of all recomputed to that of
@@ -303,20 +317,20 @@ Test(bits, recomputed_values_have_the_bits_of_saved_ones)
         "residual = true",
         symmetric);
     expect_same_bits_recomputed("kind = \"sage\"\nhidden = 16\nlayers = 5\ndropout = 0.5\nresidual = true", directed);
-    expect_same_bits_recomputed("kind = \"gin\"\nhidden = 16\nlayers = 3\ndropout = 0.5\nlearn_eps = true\nnorm = \"batch\"",
-                                symmetric);
-    expect_same_bits_recomputed("kind = \"gat\"\nhidden = 8\nheads = 3\nlayers = 3\ndropout = 0.4\nattention_dropout = 0.4",
-                                symmetric);
-    expect_same_bits_recomputed("kind = \"agnn\"\nhidden = 16\nsteps = 3\nlayers = 3\ndropout = 0.4\nnorm = \"layer\"",
-                                symmetric);
-    expect_same_bits_recomputed("kind = \"gatv2\"\nhidden = 8\nheads = 3\nlayers = 3\ndropout = 0.4\nattention_dropout = 0.4",
-                                directed);
+    expect_same_bits_recomputed(
+        "kind = \"gin\"\nhidden = 16\nlayers = 3\ndropout = 0.5\nlearn_eps = true\nnorm = \"batch\"", symmetric);
+    expect_same_bits_recomputed(
+        "kind = \"gat\"\nhidden = 8\nheads = 3\nlayers = 3\ndropout = 0.4\nattention_dropout = 0.4", symmetric);
+    expect_same_bits_recomputed(
+        "kind = \"agnn\"\nhidden = 16\nsteps = 3\nlayers = 3\ndropout = 0.4\nnorm = \"layer\"", symmetric);
+    expect_same_bits_recomputed(
+        "kind = \"gatv2\"\nhidden = 8\nheads = 3\nlayers = 3\ndropout = 0.4\nattention_dropout = 0.4", directed);
 }
 
 Test(bits, values_recomputed_from_embeddings_have_the_bits_of_saved_ones, .fini = folder_remove)
 {
-    expect_same_bits_recomputed("kind = \"rgcn\"\nhidden = 16\nlayers = 3\ndropout = 0.3\ninput_dropout = 0.4\nbases = 2",
-                                typed_data(false));
+    expect_same_bits_recomputed(
+        "kind = \"rgcn\"\nhidden = 16\nlayers = 3\ndropout = 0.3\ninput_dropout = 0.4\nbases = 2", typed_data(false));
 }
 
 /* 4 000 rows of 640 bytes and more, of the second layer, are several pieces; values and keys are in one payload. */
@@ -353,12 +367,14 @@ static void expect_same_bits_shared(const char *model, const char *data, const c
         char text[2048];
         snprintf(
             text, sizeof text,
-            "[dataset]\n%s\n[partition]\nparts = 11\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = 4\n"
+            "[dataset]\n%s\n[partition]\nparts = 11\nmethod = \"random\"\ncache = "
+            "\"off\"\n[model]\n%s\n[train]\nepochs = 4\n"
             "prune = \"%s\"\n[exchange]\n%s\nschedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\nthreads = %d\n",
             data, model, prune, exchange, way->schedule, way->prefetch, way->workers, way->threads);
         cluster_device = way->strict ? &device_strict : compare_narrow_cpu();
         cluster_run(text, &result[w]);
-        cr_assert_eq(result[w].exit_code, 0, "%s, %s: workers %d: exit %d", model, exchange, way->workers, result[w].exit_code);
+        cr_assert_eq(result[w].exit_code, 0, "%s, %s: workers %d: exit %d", model, exchange, way->workers,
+                     result[w].exit_code);
         expect_equal(model, way, &result[0], &result[w]);
     }
     for (int w = 0; w < 4; w++) {
@@ -400,10 +416,11 @@ Test(bits, the_reference_device_gives_the_same_bits_on_one_worker_and_two)
     snprintf(data, sizeof data, "%s", symmetric);
     char text[1024];
     for (int workers = 1; workers <= 2; workers++) {
-        snprintf(text, sizeof text,
-                 "[dataset]\n%s\n[partition]\nparts = 4\ncache = \"off\"\n[model]\ndropout = 0.5\n[train]\nepochs = 5\n"
-                 "[workers]\ncount = %d\ndevice = \"reference\"\n",
-                 data, workers);
+        snprintf(
+            text, sizeof text,
+            "[dataset]\n%s\n[partition]\nparts = 4\ncache = \"off\"\n[model]\ndropout = 0.5\n[train]\nepochs = 5\n"
+            "[workers]\ncount = %d\ndevice = \"reference\"\n",
+            data, workers);
         cluster_run(text, workers == 1 ? &one : &two);
     }
     cr_assert_eq(one.exit_code, 0);

@@ -60,16 +60,20 @@ struct way {
 };
 
 static const struct way ways[] = {
-    {1, 1, 1, "sequential", "auto", false}, {1, 2, 0, "halo", "always", false},    {2, 1, 0, "sequential", "never", false},
-    {4, 2, 3, "sequential", "auto", false}, {2, 1, 1, "sequential", "auto", true},
+    {1, 1, 1, "sequential", "auto", false},  {1, 2, 0, "halo", "always", false},
+    {2, 1, 0, "sequential", "never", false}, {4, 2, 3, "sequential", "auto", false},
+    {2, 1, 1, "sequential", "auto", true},
 };
 
-static const char gat[] = "kind = \"gat\"\nhidden = 8\nheads = 3\nout_heads = 2\ndropout = 0.4\nattention_dropout = 0.4";
+static const char gat[] =
+    "kind = \"gat\"\nhidden = 8\nheads = 3\nout_heads = 2\ndropout = 0.4\nattention_dropout = 0.4";
 static const char gatv2[] = "kind = \"gatv2\"\nhidden = 8\nheads = 3\nlayers = 3\nattention_dropout = 0.4";
-static const char transformer[] = "kind = \"transformer\"\nhidden = 8\nheads = 3\ninput_dropout = 0.3\nattention_dropout = 0.4";
+static const char transformer[] =
+    "kind = \"transformer\"\nhidden = 8\nheads = 3\ninput_dropout = 0.3\nattention_dropout = 0.4";
 static const char *const models[] = {gat, gatv2, transformer};
 
-static const char *dataset = "undirected = \"no\"", *more = "", *prune = "auto"; /* of [dataset], [exchange], [train] */
+static const char *dataset = "undirected = \"no\"", *more = "",
+                  *prune = "auto"; /* of [dataset], [exchange], [train] */
 static const char *device = "cpu";
 static int n_part = 4;
 
@@ -77,16 +81,20 @@ static void run(const char *model, const struct way *way, struct cluster_result 
 {
     char text[2048], spill[128] = "";
     if (way->spill) {
-        snprintf(spill, sizeof spill, "limit = \"1GiB\"\nspill = \"%s\"", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+        snprintf(spill, sizeof spill, "limit = \"1GiB\"\nspill = \"%s\"",
+                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     }
-    snprintf(text, sizeof text,
-             "[dataset]\npath = \"%s\"\n%s\n[partition]\nparts = %d\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n"
-             "[train]\nepochs = %d\nprune = \"%s\"\n[exchange]\n%s\nschedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\n"
-             "threads = %d\ndevice = \"%s\"\n[memory]\nrecompute = \"%s\"\n%s\n",
-             folder, dataset, n_part, model, EPOCHS, prune, more, way->schedule, way->prefetch, way->workers, way->threads,
-             device, way->recompute, spill);
+    snprintf(
+        text, sizeof text,
+        "[dataset]\npath = \"%s\"\n%s\n[partition]\nparts = %d\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n"
+        "[train]\nepochs = %d\nprune = \"%s\"\n[exchange]\n%s\nschedule = \"%s\"\nprefetch = %d\n[workers]\ncount = "
+        "%d\n"
+        "threads = %d\ndevice = \"%s\"\n[memory]\nrecompute = \"%s\"\n%s\n",
+        folder, dataset, n_part, model, EPOCHS, prune, more, way->schedule, way->prefetch, way->workers, way->threads,
+        device, way->recompute, spill);
     cluster_run(text, out);
-    cr_assert_eq(out->exit_code, 0, "%s: %s: workers %d %s: exit %d", model, more, way->workers, way->schedule, out->exit_code);
+    cr_assert_eq(out->exit_code, 0, "%s: %s: workers %d %s: exit %d", model, more, way->workers, way->schedule,
+                 out->exit_code);
 }
 
 static void expect_same_bits(const char *model)
@@ -125,8 +133,8 @@ Test(edge_features, edges_and_their_reverses_are_the_same_however_they_are_run)
 /* Samples, codes and rows of the epoch before, on one worker and on three; and rows that epochs leave out. */
 Test(edge_features, attention_is_the_same_on_any_number_of_workers_in_what_travels_otherwise)
 {
-    static const char *const lossy[] = {"sampling = 0.4", "codec = \"int8\"", "sampling = 0.5\ncodec = \"int8\"", "stale = 1",
-                                        "plain = true"};
+    static const char *const lossy[] = {"sampling = 0.4", "codec = \"int8\"", "sampling = 0.5\ncodec = \"int8\"",
+                                        "stale = 1", "plain = true"};
     for (size_t i = 0; i < sizeof lossy / sizeof *lossy; i++) {
         for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
             struct cluster_result one, three;
@@ -153,7 +161,8 @@ Test(edge_features, epochs_that_leave_out_rows_are_the_same_however_they_are_run
     }
 }
 
-static void expect_near(const struct cluster_result *a, const struct cluster_result *b, const char *model, const char *what)
+static void expect_near(const struct cluster_result *a, const struct cluster_result *b, const char *model,
+                        const char *what)
 {
     double apart = 0.0, size = 0.0;
     for (int64_t i = 0; i < b->n_logit; i++) {

@@ -17,14 +17,16 @@ TestSuite(embeddings, .init = folder_make, .fini = folder_remove);
 
 static const char *also = ""; /* of [exchange], and sections behind it */
 
-static void run(const char *data, int n_part, const char *model, int n_worker, const char *train, struct cluster_result *out)
+static void run(const char *data, int n_part, const char *model, int n_worker, const char *train,
+                struct cluster_result *out)
 {
     char text[2048];
-    snprintf(text, sizeof text,
-             "[dataset]\npath = \"%s\"\n[partition]\nparts = %d\nmethod = \"file\"\nfile = \"%s/owner\"\ncache = \"off\"\n"
-             "[model]\n%s\n[train]\nepochs = 8\nlr = 0.01\n%s\n[workers]\ncount = %d\nthreads = 1\n"
-             "[exchange]\nstore_inputs = false\n%s\n", /* which embeddings never are */
-             data, n_part, data, model, train, n_worker, also);
+    snprintf(
+        text, sizeof text,
+        "[dataset]\npath = \"%s\"\n[partition]\nparts = %d\nmethod = \"file\"\nfile = \"%s/owner\"\ncache = \"off\"\n"
+        "[model]\n%s\n[train]\nepochs = 8\nlr = 0.01\n%s\n[workers]\ncount = %d\nthreads = 1\n"
+        "[exchange]\nstore_inputs = false\n%s\n", /* which embeddings never are */
+        data, n_part, data, model, train, n_worker, also);
     cluster_run(text, out);
     cr_assert_eq(out->exit_code, 0, "%s, %d workers: exit %d", data, n_worker, out->exit_code);
 }
@@ -70,7 +72,8 @@ static void run_karate(const char *features, const char *model, int n_worker, st
 {
     char text[1024];
     snprintf(text, sizeof text,
-             "[dataset]\ngenerator = \"karate\"\n%s[partition]\nparts = 3\nmethod = \"block\"\n[model]\nhidden = 8\nsteps = 2\n"
+             "[dataset]\ngenerator = \"karate\"\n%s[partition]\nparts = 3\nmethod = \"block\"\n[model]\nhidden = "
+             "8\nsteps = 2\n"
              "%s[train]\nepochs = 3\n[workers]\ncount = %d\nthreads = 1\n"
              "[exchange]\nstore_inputs = false\n",
              features, model, n_worker);
@@ -101,7 +104,8 @@ Test(embeddings, one_hot_features_give_the_losses_of_an_identity_matrix_under_ev
 
 Test(embeddings, features_made_of_the_graph_are_the_same_on_any_number_of_workers_under_every_kind)
 {
-    static const char *const words[] = {"features = \"learned\"\n", "features = \"degree\"\n", "features = \"one_hot\"\n"};
+    static const char *const words[] = {"features = \"learned\"\n", "features = \"degree\"\n",
+                                        "features = \"one_hot\"\n"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         for (size_t w = 0; w < 3; w++) {
             if (ways_skip(3 * k + w, 3 * sizeof kinds / sizeof *kinds)) {
@@ -162,8 +166,9 @@ Test(embeddings, rows_of_nodes_own_are_the_same_on_any_number_of_workers)
         "", "sampling = 0.4", "codec = \"int8\"", "stale = 1", "codec = \"int4\"\nerror_feedback = true", spill};
     static const char *const models[] = {"kind = \"rgcn\"\nembedding = false\nhidden = 9\ndropout = 0.3",
                                          "kind = \"rgcn\"\nembedding = false\nhidden = 8\nlayers = 3\nbases = 3"};
-    typed_folder_write(folder_path("bare"),
-                       &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4, .n_lonely = 50, .is_bare = true});
+    typed_folder_write(
+        folder_path("bare"),
+        &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4, .n_lonely = 50, .is_bare = true});
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
             if (ways_skip(w, sizeof ways / sizeof *ways)) {
@@ -176,7 +181,8 @@ Test(embeddings, rows_of_nodes_own_are_the_same_on_any_number_of_workers)
             run(folder_path("bare"), 4, models[m], 3, DECAY "prune = \"always\"", &other);
             compare_expect_same(&one, &other, "%s, %s", models[m], ways[w]);
             compare_expect_planned(&other, "%s, %s", models[m], ways[w]);
-            cr_expect_eq(other.n_call, 0, "%s, %s: %ld allocations in epochs", models[m], ways[w], (long)other.n_call);
+            cr_expect_eq(other.n_call, 0, "%s, %s: %ld allocations in epochs", models[m], ways[w],
+                         (long)other.n_call);
             cluster_release(&one);
             cluster_release(&other);
         }
@@ -194,8 +200,8 @@ Test(embeddings, are_never_sent)
     run(folder_path("few"), 4, rgcn, 4, "prune = \"never\"", &few);
     run(folder_path("many"), 4, rgcn, 4, "prune = \"never\"", &many);
     cr_assert_eq(many.n_embedding - few.n_embedding, 5000 * 16);
-    cr_expect_eq(many.payload_sent, few.payload_sent, "%lu bytes, %lu with 5000 more nodes", (unsigned long)few.payload_sent,
-                 (unsigned long)many.payload_sent);
+    cr_expect_eq(many.payload_sent, few.payload_sent, "%lu bytes, %lu with 5000 more nodes",
+                 (unsigned long)few.payload_sent, (unsigned long)many.payload_sent);
     cr_expect_eq(many.n_weight, few.n_weight, "the weights that every worker stores");
     cluster_release(&few);
     cluster_release(&many);

@@ -15,7 +15,8 @@
 enum { EPOCHS = SANITIZED ? 3 : 6 };
 
 static const char symmetric[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
-static const char directed[] = "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
+static const char directed[] =
+    "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
 
 /* How a job is run; none of it may change a bit. */
 struct way {
@@ -41,15 +42,18 @@ static void run(const struct what *what, const struct way *way, int epochs, stru
         snprintf(spill, sizeof spill, "limit = %lld\nspill = \"%s\"\n", way->limit,
                  access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     }
-    snprintf(text, sizeof text,
-             "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = %d\n"
-             "prune = \"%s\"\n%s\n[exchange]\n%s\nschedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\nthreads = %d\n"
-             "[memory]\nrecompute = \"%s\"\n%s",
-             what->data, what->model, epochs, way->prune, what->train != NULL ? what->train : "lr = 0.01", what->exchange,
-             way->schedule, way->prefetch, way->workers, way->threads, way->recompute, spill);
+    snprintf(
+        text, sizeof text,
+        "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = "
+        "%d\n"
+        "prune = \"%s\"\n%s\n[exchange]\n%s\nschedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\nthreads = %d\n"
+        "[memory]\nrecompute = \"%s\"\n%s",
+        what->data, what->model, epochs, way->prune, what->train != NULL ? what->train : "lr = 0.01", what->exchange,
+        way->schedule, way->prefetch, way->workers, way->threads, way->recompute, spill);
     cluster_device = way->device;
     cluster_run(text, out);
-    cr_assert_eq(out->exit_code, 0, "%s, %s: %d workers: exit %d", what->model, what->exchange, way->workers, out->exit_code);
+    cr_assert_eq(out->exit_code, 0, "%s, %s: %d workers: exit %d", what->model, what->exchange, way->workers,
+                 out->exit_code);
 }
 
 static void expect_equal(const struct what *what, const struct way *way, const struct cluster_result *first,
@@ -57,8 +61,8 @@ static void expect_equal(const struct what *what, const struct way *way, const s
 {
     char how[1024];
     snprintf(how, sizeof how, "%s: %s: workers %d, threads %d, prefetch %d, %s, recompute %s, prune %s, limit %lld%s",
-             what->model, what->exchange, way->workers, way->threads, way->prefetch, way->schedule, way->recompute, way->prune,
-             way->limit, way->device == &device_strict ? ", strict" : "");
+             what->model, what->exchange, way->workers, way->threads, way->prefetch, way->schedule, way->recompute,
+             way->prune, way->limit, way->device == &device_strict ? ", strict" : "");
     compare_expect_same(first, other, "%s", how);
     if (way->limit == 0) {
         compare_expect_planned(other, "%s", how);
@@ -96,9 +100,10 @@ static const char *const models[] = {
 enum { N_MODEL = sizeof models / sizeof *models };
 
 #define FEEDBACK "error_feedback = true\n"
-static const char *const coded[] = {FEEDBACK "codec = \"int8\"", FEEDBACK "codec = \"int2\"\ncodec_backward = \"int8\"",
-                                    FEEDBACK "codec = \"bf16\"\ncodec_backward = \"fp32\"",
-                                    FEEDBACK "codec = \"fp32\"\ncodec_backward = \"int4\"", FEEDBACK "codec = \"int4\""};
+static const char *const coded[] = {
+    FEEDBACK "codec = \"int8\"", FEEDBACK "codec = \"int2\"\ncodec_backward = \"int8\"",
+    FEEDBACK "codec = \"bf16\"\ncodec_backward = \"fp32\"", FEEDBACK "codec = \"fp32\"\ncodec_backward = \"int4\"",
+    FEEDBACK "codec = \"int4\""};
 enum { N_CODED = sizeof coded / sizeof *coded };
 
 Test(feedback, every_kind_is_the_same_however_it_is_run)
@@ -128,7 +133,11 @@ Test(feedback, samples_are_the_same_however_they_are_run)
     for (int m = 0; m < N_MODEL; m++) {
         char exchange[256];
         bool is_sum = m < 3;
-        snprintf(exchange, sizeof exchange, "%s%s", shares[is_sum ? m % 2 : m % 4 == 1 ? 0 : m % 4], coded[m % N_CODED]);
+        snprintf(exchange, sizeof exchange, "%s%s",
+                 shares[is_sum       ? m % 2
+                        : m % 4 == 1 ? 0
+                                     : m % 4],
+                 coded[m % N_CODED]);
         const struct what what = {models[m], m % 2 == 0 ? directed : symmetric, exchange, NULL};
         expect_same_bits_from(&what, &plain, ways, 2);
     }
@@ -161,7 +170,8 @@ Test(feedback, codecs_that_change_and_a_guard_that_backs_off_are_the_same_howeve
     static const char *const changing[] = {FEEDBACK "codec = \"int4, int8@2, fp32@3, int2@4\"",
                                            FEEDBACK "codec = \"fp32, int2@1\"\ncodec_backward = \"int8, fp32@2\"",
                                            FEEDBACK "codec = \"int2\"\nguard_every = 2\nguard_limit = 0.01",
-                                           FEEDBACK "sampling = 0.3\ncodec = \"int4\"\nguard_every = 2\nguard_limit = 0.01"};
+                                           FEEDBACK
+                                           "sampling = 0.3\ncodec = \"int4\"\nguard_every = 2\nguard_limit = 0.01"};
     static const struct way ways[] = {{2, 1, 3, "sequential", "always", NULL, "never", 0},
                                       {4, 2, 1, "halo", "never", NULL, "never", 0}};
     for (int m = 0; m < N_MODEL; m++) {
@@ -172,7 +182,8 @@ Test(feedback, codecs_that_change_and_a_guard_that_backs_off_are_the_same_howeve
 
 Test(feedback, a_pruned_job_is_the_same_however_it_is_run)
 {
-    static const char data[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
+    static const char data[] =
+        "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
     static const char one_way[] = "generator = \"rmat\"\nnodes = 1024\ndegree = 3\nclasses = 4\nfeatures = 9\n"
                                   "undirected = \"no\"\ntrain_share = 0.01";
     struct way first = plain;
@@ -230,10 +241,10 @@ Test(feedback, the_reference_device_gives_the_same_bits_on_one_worker_and_three)
 #define STILL "lr = 0.0\noptimizer = \"sgd\""
 
 /* Without dropout, whose masks are others in each epoch. */
-static const char *const still[] = {"kind = \"sage\"\nhidden = 16\nlayers = 3", "kind = \"gcn\"\nhidden = 16\nlayers = 3",
-                                    "kind = \"sage\"\naggregator = \"max\"\nhidden = 16\nlayers = 3",
-                                    "kind = \"gat\"\nheads = 2\nhidden = 8\nlayers = 3",
-                                    "kind = \"gatv2\"\nheads = 2\nhidden = 8\nlayers = 3"};
+static const char *const still[] = {
+    "kind = \"sage\"\nhidden = 16\nlayers = 3", "kind = \"gcn\"\nhidden = 16\nlayers = 3",
+    "kind = \"sage\"\naggregator = \"max\"\nhidden = 16\nlayers = 3",
+    "kind = \"gat\"\nheads = 2\nhidden = 8\nlayers = 3", "kind = \"gatv2\"\nheads = 2\nhidden = 8\nlayers = 3"};
 enum { N_STILL = sizeof still / sizeof *still };
 
 static void losses(const char *model, const char *exchange, int epochs, double *out)
@@ -278,7 +289,8 @@ Test(feedback, a_guard_changes_no_residual)
         losses(still[m], FEEDBACK "codec = \"int2\"\nguard_every = 2\nguard_limit = 1e6", 6, guarded);
         losses(still[m], FEEDBACK "codec = \"int2\"", 6, without);
         for (int e = 0; e < 6; e++) {
-            cr_expect_eq(guarded[e] == without[e], e % 2 == 0, "%s: epoch %d: %.9g, %.9g", still[m], e, guarded[e], without[e]);
+            cr_expect_eq(guarded[e] == without[e], e % 2 == 0, "%s: epoch %d: %.9g, %.9g", still[m], e, guarded[e],
+                         without[e]);
         }
     }
 }
@@ -302,10 +314,11 @@ static double steps_error(const char *model, const char *exchange, const struct 
 /* Errors of single epochs cancel out, to first order: where nothing has a kink, sums of gradients are nearer to exact ones. */
 Test(feedback, gradients_of_many_epochs_are_nearer_to_exact_ones)
 {
-    static const char *const smooth[] = {"kind = \"sage\"\nhidden = 16\nlayers = 3\nactivation = \"gelu\"",
-                                         "kind = \"gcn\"\nhidden = 16\nlayers = 3\nactivation = \"gelu\"",
-                                         "kind = \"transformer\"\nheads = 2\nhidden = 16\nlayers = 2\nactivation = \"gelu\"",
-                                         "kind = \"agnn\"\nhidden = 16\nlayers = 3\nactivation = \"gelu\""};
+    static const char *const smooth[] = {
+        "kind = \"sage\"\nhidden = 16\nlayers = 3\nactivation = \"gelu\"",
+        "kind = \"gcn\"\nhidden = 16\nlayers = 3\nactivation = \"gelu\"",
+        "kind = \"transformer\"\nheads = 2\nhidden = 16\nlayers = 2\nactivation = \"gelu\"",
+        "kind = \"agnn\"\nhidden = 16\nlayers = 3\nactivation = \"gelu\""};
     for (size_t m = 0; m < sizeof smooth / sizeof *smooth; m++) {
         if (ways_skip(m, sizeof smooth / sizeof *smooth)) {
             continue;

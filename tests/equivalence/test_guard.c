@@ -27,7 +27,8 @@ struct way {
 static const struct way plain = {1, 1, "sequential", "never", NULL, 0};
 
 static const char symmetric[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
-static const char directed[] = "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
+static const char directed[] =
+    "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
 
 static const char *const models[] = {
     "kind = \"sage\"\nhidden = 32\ndropout = 0.5\nlayers = 3\nresidual = true",
@@ -48,7 +49,8 @@ static void run(const char *model, const char *data, const char *exchange, const
                  access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     }
     snprintf(text, sizeof text,
-             "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = %d\n"
+             "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = "
+             "\"off\"\n[model]\n%s\n[train]\nepochs = %d\n"
              "prune = \"never\"\nlr = 0.01\n[exchange]\ncover = false\n%s\nschedule = \"%s\"\n[workers]\ncount = %d\n"
              "threads = %d\n[memory]\nrecompute = \"%s\"\n%s",
              data, model, epochs, exchange, way->schedule, way->workers, way->threads, way->recompute, spill);
@@ -92,8 +94,10 @@ Test(guard, a_job_that_backs_off_is_the_same_however_it_is_run)
 {
     for (int m = 0; m < N_MODEL; m++) {
         const char *data = m % 2 == 0 ? symmetric : directed;
-        expect_same_bits(models[m], data, "sampling = 0.3\ncodec = \"int4, int8@5\"\nguard_every = 2\nguard_limit = 0.01", 2);
-        expect_same_bits(models[m], data, "codec = \"int2\"\ncodec_backward = \"int8\"\nguard_every = 1\nguard_limit = 0.2", 0);
+        expect_same_bits(models[m], data,
+                         "sampling = 0.3\ncodec = \"int4, int8@5\"\nguard_every = 2\nguard_limit = 0.01", 2);
+        expect_same_bits(models[m], data,
+                         "codec = \"int2\"\ncodec_backward = \"int8\"\nguard_every = 1\nguard_limit = 0.2", 0);
     }
 }
 
@@ -105,9 +109,9 @@ Test(guard, a_job_with_chances_by_edges_is_the_same_however_it_is_run)
         const char *data = k % 2 == 0 ? symmetric : directed;
         expect_same_bits(models[sums[k]], data,
                          "sampling = 0.1\nsampling_weights = \"edges\"\nguard_every = 2\nguard_limit = 0.01", 2);
-        expect_same_bits(models[sums[k]], data,
-                         "sampling = 0.0\nsampling_weights = \"edges\"\ncodec = \"int8\"\nguard_every = 3\nguard_limit = 0.01",
-                         1);
+        expect_same_bits(
+            models[sums[k]], data,
+            "sampling = 0.0\nsampling_weights = \"edges\"\ncodec = \"int8\"\nguard_every = 3\nguard_limit = 0.01", 1);
     }
 }
 
@@ -119,7 +123,8 @@ Test(guard, a_stale_job_is_the_same_however_it_is_run)
     for (int k = 0; k < 4; k++) {
         const char *data = k % 2 == 0 ? symmetric : directed;
         expect_same_bits(models[summing[k]], data, "stale = 1\nguard_every = 3\nguard_limit = 0.01", 1);
-        expect_same_bits(models[summing[k]], data, "stale = 1\nstale_smoothing = 0.5\nguard_every = 2\nguard_limit = 1e6", 0);
+        expect_same_bits(models[summing[k]], data,
+                         "stale = 1\nstale_smoothing = 0.5\nguard_every = 2\nguard_limit = 1e6", 0);
     }
 }
 
@@ -131,7 +136,8 @@ Test(guard, a_stale_job_with_codecs_is_the_same_however_it_is_run)
         expect_same_bits(models[summing[k]], data,
                          "stale = 1\ncodec = \"int4, int8@2, bf16@5\"\nguard_every = 3\nguard_limit = 1e6", 0);
         expect_same_bits(models[summing[k]], data,
-                         "stale = 1\ncodec = \"int4\"\ncodec_backward = \"int8\"\nguard_every = 1\nguard_limit = 0.0", 2);
+                         "stale = 1\ncodec = \"int4\"\ncodec_backward = \"int8\"\nguard_every = 1\nguard_limit = 0.0",
+                         2);
     }
 }
 
@@ -173,8 +179,8 @@ Test(guard, embeddings_are_compared_too)
     run(model, data, exchange, &plain, EPOCHS, &given);
     cr_assert(own.n_embedding > 0 && given.n_embedding == 0);
     for (int e = 0; e < EPOCHS; e++) {
-        cr_expect_leq(fabs(own.error[e] - given.error[e]), 1e-9 * given.error[e], "epoch %d: %.12g, %.12g", e, own.error[e],
-                      given.error[e]);
+        cr_expect_leq(fabs(own.error[e] - given.error[e]), 1e-9 * given.error[e], "epoch %d: %.12g, %.12g", e,
+                      own.error[e], given.error[e]);
     }
     cluster_release(&own);
     cluster_release(&given);
@@ -182,7 +188,8 @@ Test(guard, embeddings_are_compared_too)
 
 static void expect_near(const char *model, const char *what, double got, double want)
 {
-    cr_expect_leq(fabs(got - want), TOLERANCE_LOSS * fabs(want), "%s: %s is %.9g, expected %.9g", model, what, got, want);
+    cr_expect_leq(fabs(got - want), TOLERANCE_LOSS * fabs(want), "%s: %s is %.9g, expected %.9g", model, what, got,
+                  want);
 }
 
 /* With a limit that nothing exceeds, compared in every epoch: the exact job, its running statistics included. */
@@ -263,8 +270,8 @@ static void expect_same_error(const char *weights, double before, double after)
     run(models[0], directed, exchange, &plain, 2, &begun);
     cr_expect_gt(begun.error[1], 0.0);
     cr_expect_neq(backed_off.error[0], begun.error[0]);
-    cr_expect_eq(backed_off.error[1], begun.error[1], "from %g to %g: %.17g, %.17g", before, after, backed_off.error[1],
-                 begun.error[1]);
+    cr_expect_eq(backed_off.error[1], begun.error[1], "from %g to %g: %.17g, %.17g", before, after,
+                 backed_off.error[1], begun.error[1]);
     cluster_release(&backed_off);
     cluster_release(&begun);
 }
@@ -280,7 +287,8 @@ Test(guard, rows_are_drawn_as_in_a_job_that_begins_with_their_share)
 Test(guard, back_offs_end_at_the_exact_job)
 {
     struct cluster_result result;
-    run(models[0], symmetric, "sampling = 0.3\ncodec = \"int8\"\nguard_every = 1\nguard_limit = 0.0", &plain, 5, &result);
+    run(models[0], symmetric, "sampling = 0.3\ncodec = \"int8\"\nguard_every = 1\nguard_limit = 0.0", &plain, 5,
+        &result);
     cr_expect_eq(result.n_back_off, 2);
     for (int e = 0; e < 5; e++) {
         cr_expect_eq(result.error[e] > 0.0, e < 2, "epoch %d: %g", e, result.error[e]);

@@ -18,7 +18,8 @@
 enum { EPOCHS = SANITIZED ? 3 : 6 };
 
 static const char symmetric[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
-static const char directed[] = "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
+static const char directed[] =
+    "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
 
 /* How a job is run; none of it may change a bit. */
 struct way {
@@ -47,15 +48,15 @@ static void job_write(const char *model, const char *data, const struct loss *lo
         snprintf(spill, sizeof spill, "limit = %lld\nspill = \"%s\"\n", way->limit,
                  access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     }
-    snprintf(
-        out, n_out,
-        "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
-        "epochs = %d\nprune = \"%s\"\n%s[exchange]\ncover = false\nstore_inputs = false\nsampling = %.17g\ncodec = \"%s\"\n"
-        "codec_backward = \"%s\"\nsampling_weights = \"%s\"\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
-        "count = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n%s",
-        data, model, epochs, way->prune, train, loss->p, loss->codec, loss->backward != NULL ? loss->backward : "same",
-        loss->weights != NULL ? loss->weights : "uniform", way->schedule, way->prefetch, way->workers, way->threads,
-        way->recompute, spill);
+    snprintf(out, n_out,
+             "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
+             "epochs = %d\nprune = \"%s\"\n%s[exchange]\ncover = false\nstore_inputs = false\nsampling = "
+             "%.17g\ncodec = \"%s\"\n"
+             "codec_backward = \"%s\"\nsampling_weights = \"%s\"\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
+             "count = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n%s",
+             data, model, epochs, way->prune, train, loss->p, loss->codec,
+             loss->backward != NULL ? loss->backward : "same", loss->weights != NULL ? loss->weights : "uniform",
+             way->schedule, way->prefetch, way->workers, way->threads, way->recompute, spill);
 }
 
 static void run(const char *model, const char *data, const struct loss *loss, const struct way *way, int epochs,
@@ -65,25 +66,26 @@ static void run(const char *model, const char *data, const struct loss *loss, co
     job_write(model, data, loss, way, epochs, "lr = 0.01\n", text, sizeof text);
     cluster_device = way->device;
     cluster_run(text, out);
-    cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s: exit %d", model, way->workers, way->threads,
-                 way->prefetch, way->schedule, out->exit_code);
+    cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s: exit %d", model, way->workers,
+                 way->threads, way->prefetch, way->schedule, out->exit_code);
 }
 
-static void expect_equal(const char *model, const struct loss *loss, const struct way *way, const struct cluster_result *first,
-                         const struct cluster_result *other)
+static void expect_equal(const char *model, const struct loss *loss, const struct way *way,
+                         const struct cluster_result *first, const struct cluster_result *other)
 {
     char how[512];
-    snprintf(how, sizeof how, "%s: p = %g, %s, workers %d, threads %d, prefetch %d, %s, recompute %s, prune %s, limit %lld%s",
-             model, loss->p, loss->codec, way->workers, way->threads, way->prefetch, way->schedule, way->recompute, way->prune,
-             way->limit, way->device == &device_strict ? ", strict" : "");
+    snprintf(how, sizeof how,
+             "%s: p = %g, %s, workers %d, threads %d, prefetch %d, %s, recompute %s, prune %s, limit %lld%s", model,
+             loss->p, loss->codec, way->workers, way->threads, way->prefetch, way->schedule, way->recompute,
+             way->prune, way->limit, way->device == &device_strict ? ", strict" : "");
     compare_expect_same(first, other, "%s", how);
     if (way->limit == 0) {
         compare_expect_planned(other, "%s", how);
     }
 }
 
-static void expect_same_bits_from(const char *model, const char *data, const struct loss *loss, const struct way *from,
-                                  const struct way *ways, size_t n)
+static void expect_same_bits_from(const char *model, const char *data, const struct loss *loss,
+                                  const struct way *from, const struct way *ways, size_t n)
 {
     struct cluster_result first;
     run(model, data, loss, from, EPOCHS, &first);
@@ -217,8 +219,8 @@ Test(lossy, epochs_in_fp32_are_exact)
         run(models[m], directed, &exact, &plain, 4, &want);
         run(models[m], directed, &later, &two, 4, &got);
         for (int e = 0; e < 3; e++) {
-            cr_expect_leq(fabs(got.loss[e] - want.loss[e]), TOLERANCE_LOSS * want.loss[e], "%s: epoch %d: %.9g, expected %.9g",
-                          models[m], e, got.loss[e], want.loss[e]);
+            cr_expect_leq(fabs(got.loss[e] - want.loss[e]), TOLERANCE_LOSS * want.loss[e],
+                          "%s: epoch %d: %.9g, expected %.9g", models[m], e, got.loss[e], want.loss[e]);
         }
         cluster_release(&want);
         cluster_release(&got);
@@ -227,7 +229,8 @@ Test(lossy, epochs_in_fp32_are_exact)
 
 Test(lossy, a_pruned_job_is_the_same_however_it_is_run)
 {
-    static const char data[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
+    static const char data[] =
+        "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
     static const char one_way[] = "generator = \"rmat\"\nnodes = 1024\ndegree = 3\nclasses = 4\nfeatures = 9\n"
                                   "undirected = \"no\"\ntrain_share = 0.01";
     struct way first = plain;
@@ -244,7 +247,8 @@ Test(lossy, a_pruned_job_is_the_same_however_it_is_run)
 /* The sample is of nodes, not of rows that count: what is left out changes rounding alone. */
 Test(lossy, a_pruned_job_has_the_results_of_all_rows)
 {
-    static const char data[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
+    static const char data[] =
+        "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
     for (int m = 0; m < N_MODEL; m++) {
         struct cluster_result all, pruned;
         struct way way = plain;
@@ -252,8 +256,8 @@ Test(lossy, a_pruned_job_has_the_results_of_all_rows)
         way.prune = "always";
         run(models[m], data, &sampled, &way, 2, &pruned);
         for (int e = 0; e < 2; e++) {
-            cr_expect_leq(fabs(pruned.loss[e] - all.loss[e]), TOLERANCE_LOSS * all.loss[e], "%s: epoch %d: %.9g, expected %.9g",
-                          models[m], e, pruned.loss[e], all.loss[e]);
+            cr_expect_leq(fabs(pruned.loss[e] - all.loss[e]), TOLERANCE_LOSS * all.loss[e],
+                          "%s: epoch %d: %.9g, expected %.9g", models[m], e, pruned.loss[e], all.loss[e]);
         }
         cluster_release(&all);
         cluster_release(&pruned);
@@ -394,8 +398,9 @@ static void expect_true_losses(const char *const kinds[], int n_kind, const stru
         double loss[TRUTH_N_EPOCH];
         truth_losses(text[k], TRUTH_N_EPOCH, loss);
         for (int e = 0; e < TRUTH_N_EPOCH; e++) {
-            cr_expect_leq(fabs(found[k][e] - loss[e]), TOLERANCE_LOSS * loss[e], "%s%s: epoch %d: %.9g, expected %.9g",
-                          kinds[k], how->weights != NULL ? " by edges" : "", e, found[k][e], loss[e]);
+            cr_expect_leq(fabs(found[k][e] - loss[e]), TOLERANCE_LOSS * loss[e],
+                          "%s%s: epoch %d: %.9g, expected %.9g", kinds[k], how->weights != NULL ? " by edges" : "", e,
+                          found[k][e], loss[e]);
         }
         cr_expect_neq(loss[0], loss[1]);
     }
@@ -437,7 +442,8 @@ Test(lossy, bytes_of_payloads_are_the_share_of_all)
         snprintf(model, sizeof model, "kind = \"%s\"\nhidden = 32\nlayers = 3", kinds[k]);
         double none = payload_sent(model, symmetric, 0.0, "fp32"), all = payload_sent(model, symmetric, 1.0, "fp32");
         double some = payload_sent(model, symmetric, 0.3, "fp32"), share = (some - none) / (all - none);
-        cr_expect_leq(fabs(share - 0.3), 4.0 * sqrt(0.3 * 0.7 / (600.0 * EPOCHS)), "%s: %.4f of the bytes", kinds[k], share);
+        cr_expect_leq(fabs(share - 0.3), 4.0 * sqrt(0.3 * 0.7 / (600.0 * EPOCHS)), "%s: %.4f of the bytes", kinds[k],
+                      share);
     }
 }
 
@@ -471,7 +477,8 @@ Test(lossy, bytes_of_coded_rows_are_their_bits)
 Test(lossy, bytes_are_those_of_each_epochs_codec)
 {
     static const char model[] = "kind = \"sage\"\nhidden = 32\nlayers = 3";
-    double all = payload_sent(model, symmetric, 1.0, "fp32, fp32@1"), low = payload_sent(model, symmetric, 1.0, "int8");
+    double all = payload_sent(model, symmetric, 1.0, "fp32, fp32@1"),
+           low = payload_sent(model, symmetric, 1.0, "int8");
     double most = payload_sent(model, symmetric, 1.0, "int8, int8@1");
     cr_expect_eq(low, most);
     for (int e = 1; e < EPOCHS; e++) {

@@ -41,14 +41,16 @@ static void run(const struct task *task, const struct way *way, struct cluster_r
                  access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     }
     snprintf(text, sizeof text,
-             "[dataset]\n%s\n[partition]\nparts = 6\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = %d\n"
+             "[dataset]\n%s\n[partition]\nparts = 6\nmethod = \"random\"\ncache = "
+             "\"off\"\n[model]\n%s\n[train]\nepochs = %d\n"
              "lr = 0.05\n%s\n[exchange]\n%s\nschedule = \"%s\"\n[workers]\ncount = %d\nthreads = %d\n[memory]\n"
              "recompute = \"%s\"\n%s",
              task->data, task->model, EPOCHS, task->train, task->exchange, way->schedule, way->workers, way->threads,
              way->recompute, spill);
     cluster_device = way->device;
     cluster_run(text, out);
-    cr_assert_eq(out->exit_code, 0, "%s, %s: %d workers: exit %d", task->model, task->train, way->workers, out->exit_code);
+    cr_assert_eq(out->exit_code, 0, "%s, %s: %d workers: exit %d", task->model, task->train, way->workers,
+                 out->exit_code);
 }
 
 /* On 1, 2 and 3 workers, recomputed, on the strict device, and spilled. */
@@ -84,7 +86,8 @@ static void expect_other_bits(const struct task *a, const struct task *b)
     run(a, &way, &one);
     run(b, &way, &two);
     cr_assert_eq(one.n_weight, two.n_weight);
-    cr_expect_arr_neq(one.weights, two.weights, (size_t)one.n_weight * sizeof(float), "%s and %s", a->train, b->train);
+    cr_expect_arr_neq(one.weights, two.weights, (size_t)one.n_weight * sizeof(float), "%s and %s", a->train,
+                      b->train);
     cluster_release(&one);
     cluster_release(&two);
 }
@@ -95,8 +98,8 @@ Test(objective, clipped_gradients_are_the_same_however_they_are_made)
 {
     expect_same_bits(&(struct task){symmetric, gcn, CLIPPED, ""});
     expect_same_bits(&(struct task){symmetric, gcn, CLIPPED "\nprune = \"always\"", "sampling = 0.4"});
-    expect_same_bits(
-        &(struct task){symmetric, "kind = \"gat\"\nheads = 2\nhidden = 8", CLIPPED, "codec = \"int4\"\nguard_every = 2"});
+    expect_same_bits(&(struct task){symmetric, "kind = \"gat\"\nheads = 2\nhidden = 8", CLIPPED,
+                                    "codec = \"int4\"\nguard_every = 2"});
     expect_other_bits(&(struct task){symmetric, gcn, CLIPPED, ""},
                       &(struct task){symmetric, gcn, "optimizer = \"sgd\"\nmomentum = 0.9", ""});
 }
@@ -118,12 +121,15 @@ Test(objective, weights_of_classes_and_smoothing_are_the_same_however_they_are_u
     static const char several[] =
         "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24\nlabels_per_node = 2";
     expect_same_bits(&(struct task){symmetric, gcn, "class_weights = \"balanced\"\nlabel_smoothing = 0.2", ""});
-    expect_same_bits(&(struct task){symmetric, gcn, "class_weights = \"balanced\"\nprune = \"always\"", "sampling = 0.4"});
+    expect_same_bits(
+        &(struct task){symmetric, gcn, "class_weights = \"balanced\"\nprune = \"always\"", "sampling = 0.4"});
     expect_same_bits(&(struct task){several, gcn, "class_weights = \"balanced\"", ""});
-    expect_other_bits(&(struct task){symmetric, gcn, "label_smoothing = 0.2", ""}, &(struct task){symmetric, gcn, "", ""});
+    expect_other_bits(&(struct task){symmetric, gcn, "label_smoothing = 0.2", ""},
+                      &(struct task){symmetric, gcn, "", ""});
     expect_other_bits(&(struct task){symmetric, gcn, "class_weights = \"balanced\"", ""},
                       &(struct task){symmetric, gcn, "", ""});
-    expect_other_bits(&(struct task){several, gcn, "class_weights = \"balanced\"", ""}, &(struct task){several, gcn, "", ""});
+    expect_other_bits(&(struct task){several, gcn, "class_weights = \"balanced\"", ""},
+                      &(struct task){several, gcn, "", ""});
 }
 
 static void save(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *data)
@@ -166,7 +172,8 @@ Test(objective, losses_of_numbers_are_the_same_however_they_are_made)
     const char *data = numbers_write();
     expect_same_bits(&(struct task){data, gcn, "loss = \"mse\"", ""});
     expect_same_bits(&(struct task){data, gcn, "loss = \"mae\"\nprune = \"always\"", "sampling = 0.4"});
-    expect_same_bits(
-        &(struct task){data, "kind = \"gat\"\nheads = 2\nhidden = 8", "loss = \"huber\"\n" CLIPPED, "codec = \"int8\""});
-    expect_other_bits(&(struct task){data, gcn, "loss = \"huber\"", ""}, &(struct task){data, gcn, "loss = \"mse\"", ""});
+    expect_same_bits(&(struct task){data, "kind = \"gat\"\nheads = 2\nhidden = 8", "loss = \"huber\"\n" CLIPPED,
+                                    "codec = \"int8\""});
+    expect_other_bits(&(struct task){data, gcn, "loss = \"huber\"", ""},
+                      &(struct task){data, gcn, "loss = \"mse\"", ""});
 }

@@ -16,17 +16,19 @@ struct way {
 };
 
 static const char symmetric[] = "generator = \"sbm\"\nnodes = 300\ndegree = 8\nclasses = 5\nfeatures = 24";
-static const char directed[] = "generator = \"rmat\"\nnodes = 256\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
+static const char directed[] =
+    "generator = \"rmat\"\nnodes = 256\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
 
 static void run(const char *model, const char *data, const struct way *way, struct cluster_result *out)
 {
     char text[2048];
-    snprintf(text, sizeof text,
-             "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
-             "epochs = %d\nlr = 0.01\nprune = \"%s\"\n[exchange]\nschedule = \"%s\"\n%s\n[workers]\ncount = %d\n[memory]\n"
-             "recompute = \"%s\"\noffload = \"%s\"\nlimit = %lld\n",
-             data, model, EPOCHS, data == directed ? "always" : "never", way->schedule, way->rest, way->workers, way->recompute,
-             way->offload, (long long)way->limit);
+    snprintf(
+        text, sizeof text,
+        "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
+        "epochs = %d\nlr = 0.01\nprune = \"%s\"\n[exchange]\nschedule = \"%s\"\n%s\n[workers]\ncount = %d\n[memory]\n"
+        "recompute = \"%s\"\noffload = \"%s\"\nlimit = %lld\n",
+        data, model, EPOCHS, data == directed ? "always" : "never", way->schedule, way->rest, way->workers,
+        way->recompute, way->offload, (long long)way->limit);
     cluster_device = &device_strict;
     cluster_run(text, out);
     cr_assert_eq(out->exit_code, 0, "%s: %d workers, %s, %s, recompute %s, offload %s: exit %d", model, way->workers,
@@ -41,10 +43,10 @@ static int64_t of_activations(const struct cluster_result *result, enum memory_p
 static void expect_equal(const char *model, const struct way *way, const struct cluster_result *first,
                          const struct cluster_result *other)
 {
-    compare_expect_same(first, other, "%s: %d workers, %s, %s, recompute %s, offload %s", model, way->workers, way->schedule,
-                        way->rest, way->recompute, way->offload);
-    compare_expect_planned(other, "%s: %d workers, %s, %s, recompute %s, offload %s", model, way->workers, way->schedule,
-                           way->rest, way->recompute, way->offload);
+    compare_expect_same(first, other, "%s: %d workers, %s, %s, recompute %s, offload %s", model, way->workers,
+                        way->schedule, way->rest, way->recompute, way->offload);
+    compare_expect_planned(other, "%s: %d workers, %s, %s, recompute %s, offload %s", model, way->workers,
+                           way->schedule, way->rest, way->recompute, way->offload);
 }
 
 static void expect_same_bits(const char *model, const char *data, const char *rest)
@@ -60,7 +62,8 @@ static void expect_same_bits(const char *model, const char *data, const char *re
         way.offload = "always";
         run(model, data, &way, &always);
         expect_equal(model, &way, &never, &always);
-        bool stores = of_activations(&always, MEMORY_PLACE_PINNED) > 0, recomputes = strcmp(way.recompute, "always") == 0;
+        bool stores = of_activations(&always, MEMORY_PLACE_PINNED) > 0,
+             recomputes = strcmp(way.recompute, "always") == 0;
         bool saves = of_activations(&always, MEMORY_PLACE_DEVICE) < of_activations(&never, MEMORY_PLACE_DEVICE);
         cr_expect(stores == saves && (stores || recomputes), "%s: %d workers, recompute %s: %s in host memory", model,
                   way.workers, way.recompute, stores ? "arrays are" : "nothing is");
@@ -74,25 +77,27 @@ static void expect_same_bits(const char *model, const char *data, const char *re
 
 Test(offload, sums_have_the_bits_of_arrays_that_stay)
 {
-    expect_same_bits("kind = \"gcn\"\nhidden = 24\nlayers = 6\ndropout = 0.5\nnorm = \"layer\"\nresidual = true", symmetric,
-                     "");
+    expect_same_bits("kind = \"gcn\"\nhidden = 24\nlayers = 6\ndropout = 0.5\nnorm = \"layer\"\nresidual = true",
+                     symmetric, "");
     expect_same_bits("kind = \"gin\"\nhidden = 32\nlayers = 5\ndropout = 0.5\nnorm = \"batch\"", symmetric, "");
 }
 
 Test(offload, layers_that_are_read_again_at_the_end_have_their_bits)
 {
-    expect_same_bits("kind = \"sage\"\nhidden = 32\nlayers = 6\ndropout = 0.5\njumping_knowledge = \"concat\"", directed, "");
+    expect_same_bits("kind = \"sage\"\nhidden = 32\nlayers = 6\ndropout = 0.5\njumping_knowledge = \"concat\"",
+                     directed, "");
 }
 
 Test(offload, attention_has_the_bits_of_arrays_that_stay)
 {
-    expect_same_bits("kind = \"gat\"\nhidden = 8\nheads = 3\nlayers = 5\ndropout = 0.4\nattention_dropout = 0.4", symmetric,
-                     "");
+    expect_same_bits("kind = \"gat\"\nhidden = 8\nheads = 3\nlayers = 5\ndropout = 0.4\nattention_dropout = 0.4",
+                     symmetric, "");
 }
 
 Test(offload, lossy_payloads_have_their_bits)
 {
-    expect_same_bits("kind = \"sage\"\nhidden = 32\nlayers = 6\ndropout = 0.5", symmetric, "sampling = 0.5\nguard_every = 2");
+    expect_same_bits("kind = \"sage\"\nhidden = 32\nlayers = 6\ndropout = 0.5", symmetric,
+                     "sampling = 0.5\nguard_every = 2");
     expect_same_bits("kind = \"gcn\"\nhidden = 32\nlayers = 6\ndropout = 0.5", symmetric,
                      "codec = \"int8\"\nerror_feedback = true");
     expect_same_bits("kind = \"gcn\"\nhidden = 32\nlayers = 6\ndropout = 0.5", symmetric, "stale = 1");

@@ -29,8 +29,8 @@ static void turns(void)
     }
 }
 
-static void sum_slowly(struct device *device, const struct device_block *block, const struct device_aggregate *how, int64_t f,
-                       const float *x, float *out)
+static void sum_slowly(struct device *device, const struct device_block *block, const struct device_aggregate *how,
+                       int64_t f, const float *x, float *out)
 {
     turns();
     device_cpu.aggregate_sum(device, block, how, f, x, out);
@@ -53,23 +53,24 @@ static void attention_slowly(struct device *device, const struct device_attentio
     turns();
 }
 
-static void queries_slowly(struct device *device, const struct device_attention_rows *rows, void *scratch, float *grad_query,
-                           float *grad_att, float *grad_edge)
+static void queries_slowly(struct device *device, const struct device_attention_rows *rows, void *scratch,
+                           float *grad_query, float *grad_att, float *grad_edge)
 {
     turns();
     device_cpu.attention_backward_query(device, rows, scratch, grad_query, grad_att, grad_edge);
     turns();
 }
 
-static void sources_slowly(struct device *device, const struct device_attention_rows *rows, float *grad_value, float *grad_key)
+static void sources_slowly(struct device *device, const struct device_attention_rows *rows, float *grad_value,
+                           float *grad_key)
 {
     turns();
     device_cpu.attention_backward_source(device, rows, grad_value, grad_key);
     turns();
 }
 
-static void product_slowly(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
-                           const float *bias, bool add, float *y)
+static void product_slowly(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
+                           const float *w, const float *bias, bool add, float *y)
 {
     turns();
     device_cpu.linear_forward(device, n, f_in, f_out, x, w, bias, add, y);
@@ -100,13 +101,15 @@ static const struct device_ops *slow_cpu(void)
     return &slow;
 }
 
-static void run(const struct device_ops *device, int n_node, const char *settings, int n_worker, struct cluster_result *out)
+static void run(const struct device_ops *device, int n_node, const char *settings, int n_worker,
+                struct cluster_result *out)
 {
     char text[2048];
     snprintf(
         text, sizeof text,
         "[dataset]\ngenerator = \"sbm\"\nnodes = %d\ndegree = 8\nclasses = 5\nfeatures = 24\n[partition]\nparts = 6\n"
-        "method = \"random\"\ncache = \"off\"\n[train]\nepochs = %d\nprune = \"never\"\n[workers]\ncount = %d\nthreads = 1\n%s",
+        "method = \"random\"\ncache = \"off\"\n[train]\nepochs = %d\nprune = \"never\"\n[workers]\ncount = "
+        "%d\nthreads = 1\n%s",
         n_node, EPOCHS, n_worker, settings);
     cluster_device = device;
     cluster_run(text, out);
@@ -139,14 +142,16 @@ Test(polled, gradients_that_return, .timeout = 900)
 
 Test(polled, sampled_and_coded_rows, .timeout = 900)
 {
-    expect_same_bits("[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\n[exchange]\nsampling = 0.3\ncodec = \"int4\"");
+    expect_same_bits(
+        "[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\n[exchange]\nsampling = 0.3\ncodec = \"int4\"");
     expect_same_bits("[model]\nkind = \"gat\"\nheads = 2\nlayers = 2\nhidden = 8\n[exchange]\nsampling = 0.5");
 }
 
 Test(polled, stale_rows, .timeout = 900)
 {
     expect_same_bits("[model]\nkind = \"gcn\"\nlayers = 3\nhidden = 16\n[exchange]\nstale = 1");
-    expect_same_bits("[model]\nkind = \"gat\"\nheads = 2\nlayers = 2\nhidden = 8\n[exchange]\nstale = 1\ncodec = \"int8\"");
+    expect_same_bits(
+        "[model]\nkind = \"gat\"\nheads = 2\nlayers = 2\nhidden = 8\n[exchange]\nstale = 1\ncodec = \"int8\"");
 }
 
 /* Within the least limit that there is, next to everything lies on the disk. */
@@ -158,7 +163,8 @@ Test(polled, spilled_payloads, .timeout = 900)
     run(compare_narrow_cpu(), 4000, model, 1, &first);
     snprintf(settings, sizeof settings, "%s[memory]\nspill = \"/tmp\"\nlimit = %lld", model, 1LL << 40);
     run(compare_narrow_cpu(), 4000, settings, 2, &roomy);
-    snprintf(settings, sizeof settings, "%s[memory]\nspill = \"/tmp\"\nlimit = %lld", model, (long long)roomy.limit_least);
+    snprintf(settings, sizeof settings, "%s[memory]\nspill = \"/tmp\"\nlimit = %lld", model,
+             (long long)roomy.limit_least);
     run(slow_cpu(), 4000, settings, 2, &other);
     cr_expect_gt(other.moved, 0);
     compare_expect_same(&first, &other, "%s", settings);

@@ -12,9 +12,10 @@
 enum { EPOCHS = SANITIZED ? 3 : 6 };
 
 /* One node in a hundred is trained on; some parts have none. */
-static const char symmetric[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
-static const char directed[] =
-    "generator = \"rmat\"\nnodes = 1024\ndegree = 3\nclasses = 4\nfeatures = 9\nundirected = \"no\"\ntrain_share = 0.01";
+static const char symmetric[] =
+    "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
+static const char directed[] = "generator = \"rmat\"\nnodes = 1024\ndegree = 3\nclasses = 4\nfeatures = "
+                               "9\nundirected = \"no\"\ntrain_share = 0.01";
 
 struct way {
     const char *prune;
@@ -32,13 +33,13 @@ static void run(const char *model, const char *data, const struct way *way, stru
     if (way->limit > 0) {
         snprintf(spill, sizeof spill, "spill = \"%s\"\n", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     }
-    snprintf(
-        text, sizeof text,
-        "[dataset]\n%s\n[partition]\nparts = %d\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
-        "epochs = %d\noptimizer = \"sgd\"\nlr = 0.02\nprune = \"%s\"\n[exchange]\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
-        "count = %d\nthreads = %d\ndevice = \"%s\"\n[memory]\nrecompute = \"%s\"\nlimit = %lld\n%s",
-        data, way->parts, model, way->epochs, way->prune, way->schedule, way->prefetch, way->workers, way->threads, way->device,
-        way->recompute, way->limit, spill);
+    snprintf(text, sizeof text,
+             "[dataset]\n%s\n[partition]\nparts = %d\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
+             "epochs = %d\noptimizer = \"sgd\"\nlr = 0.02\nprune = \"%s\"\n[exchange]\nschedule = \"%s\"\nprefetch = "
+             "%d\n[workers]\n"
+             "count = %d\nthreads = %d\ndevice = \"%s\"\n[memory]\nrecompute = \"%s\"\nlimit = %lld\n%s",
+             data, way->parts, model, way->epochs, way->prune, way->schedule, way->prefetch, way->workers,
+             way->threads, way->device, way->recompute, way->limit, spill);
     cluster_run(text, out);
     cr_assert_eq(out->exit_code, 0, "%s: %s, %d parts, %d workers, %s, %s: exit %d", model, way->prune, way->parts,
                  way->workers, way->schedule, way->recompute, out->exit_code);
@@ -101,8 +102,8 @@ Test(prune, every_model_gives_the_results_of_all_rows)
 
 Test(prune, attention_gives_the_results_of_all_rows)
 {
-    expect_same_results("kind = \"gat\"\nhidden = 8\nheads = 3\nout_heads = 2\ndropout = 0.4\nattention_dropout = 0.4",
-                        symmetric);
+    expect_same_results(
+        "kind = \"gat\"\nhidden = 8\nheads = 3\nout_heads = 2\ndropout = 0.4\nattention_dropout = 0.4", symmetric);
     expect_same_results("kind = \"gat\"\nhidden = 8\nheads = 2\nlayers = 3\nresidual = true", directed);
     expect_same_results("kind = \"gatv2\"\nhidden = 8\nheads = 3\nattention_dropout = 0.4", symmetric);
     expect_same_results("kind = \"transformer\"\nhidden = 8\nheads = 3\ndropout = 0.4", directed);
@@ -111,7 +112,8 @@ Test(prune, attention_gives_the_results_of_all_rows)
 
 Test(prune, layers_that_are_read_twice_and_labels_as_input_give_the_results_of_all_rows)
 {
-    expect_same_results("kind = \"gcn\"\nhidden = 16\nlayers = 3\ndropout = 0.5\njumping_knowledge = \"max\"", symmetric);
+    expect_same_results("kind = \"gcn\"\nhidden = 16\nlayers = 3\ndropout = 0.5\njumping_knowledge = \"max\"",
+                        symmetric);
     expect_same_results("kind = \"sage\"\nhidden = 9\nlayers = 3\njumping_knowledge = \"concat\"", directed);
     expect_same_results("kind = \"gcn\"\nhidden = 16\nlayers = 2\nlabel_input = true\nlabel_rate = 0.3", symmetric);
     expect_same_results("kind = \"gcn\"\nhidden = 17\nlayers = 4\nresidual = true\nlinear_layers = 2", symmetric);
@@ -182,7 +184,8 @@ Test(prune, bits_are_the_same_however_the_job_is_run)
 {
     expect_same_bits("kind = \"gcn\"\nhidden = 16\ndropout = 0.5\nlayers = 3\nresidual = true", symmetric);
     expect_same_bits("kind = \"sage\"\naggregator = \"max\"\nhidden = 16\nlayers = 3\ndropout = 0.2", directed);
-    expect_same_bits("kind = \"gat\"\nhidden = 8\nheads = 2\nlayers = 3\nresidual = true\nattention_dropout = 0.4", directed);
+    expect_same_bits("kind = \"gat\"\nhidden = 8\nheads = 2\nlayers = 3\nresidual = true\nattention_dropout = 0.4",
+                     directed);
     expect_same_bits("kind = \"gatv2\"\nhidden = 8\nheads = 3\ndropout = 0.4\nnorm = \"layer\"", symmetric);
     expect_same_bits("kind = \"rgcn\"\nbases = 3\nhidden = 9\nlayers = 3\nresidual = true", directed);
     expect_same_bits("kind = \"sage\"\nhidden = 16\nlayers = 3\nnorm = \"batch\"\njumping_knowledge = \"max\"\n"
@@ -205,7 +208,8 @@ Test(prune, auto_prunes_where_that_saves_a_tenth_of_the_work_and_changes_no_bit_
     cr_expect_gt(with_few[0].left_out, 0.1);
     cr_expect_eq(with_few[0].left_out, with_few[1].left_out);
     compare_expect_same(&with_few[1], &with_few[0], "auto, as always");
-    cr_expect_lt(with_few[1].planned[MEMORY_ACTIVATIONS], with_few[2].planned[MEMORY_ACTIVATIONS], "gradients have fewer rows");
+    cr_expect_lt(with_few[1].planned[MEMORY_ACTIVATIONS], with_few[2].planned[MEMORY_ACTIVATIONS],
+                 "gradients have fewer rows");
     cr_expect(with_many[1].left_out > 0.0 && with_many[1].left_out <= 0.1, "%.3f left out", with_many[1].left_out);
     cr_expect_eq(with_many[0].left_out, 0.0);
     compare_expect_same(&with_many[2], &with_many[0], "auto, as never");

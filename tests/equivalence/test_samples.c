@@ -14,7 +14,8 @@
 enum { EPOCHS = SANITIZED ? 3 : 6 };
 
 static const char symmetric[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
-static const char directed[] = "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
+static const char directed[] =
+    "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
 
 static const char *const models[] = {
     "kind = \"sage\"\nhidden = 32\ndropout = 0.5\nlayers = 3\nresidual = true",
@@ -48,13 +49,13 @@ static void run(const char *model, const char *data, const char *exchange, const
         snprintf(spill, sizeof spill, "limit = %lld\nspill = \"%s\"\n", way->limit,
                  access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     }
-    snprintf(
-        text, sizeof text,
-        "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
-        "epochs = %d\nprune = \"%s\"\nlr = 0.01\n[exchange]\ncover = false\n%s\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
-        "count = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n%s",
-        data, model, epochs, way->prune, exchange, way->schedule, way->prefetch, way->workers, way->threads, way->recompute,
-        spill);
+    snprintf(text, sizeof text,
+             "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
+             "epochs = %d\nprune = \"%s\"\nlr = 0.01\n[exchange]\ncover = false\n%s\nschedule = \"%s\"\nprefetch = "
+             "%d\n[workers]\n"
+             "count = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n%s",
+             data, model, epochs, way->prune, exchange, way->schedule, way->prefetch, way->workers, way->threads,
+             way->recompute, spill);
     cluster_device = way->device;
     cluster_machines = way->machines;
     cluster_run(text, out);
@@ -89,7 +90,8 @@ static void expect_same(const char *model, const char *data, const char *exchang
 
 Test(samples, parts_that_share_one_give_the_same_bits_however_they_are_run)
 {
-    static const char *const exchanges[] = {"sampling = 0.2\nsampling_local = 0.6", "sampling = 0.0\nsampling_local = 1.0",
+    static const char *const exchanges[] = {"sampling = 0.2\nsampling_local = 0.6",
+                                            "sampling = 0.0\nsampling_local = 1.0",
                                             "sampling = 0.3\nsampling_local = 1.0\ncodec = \"int8\""};
     const struct device_ops *cpu = compare_narrow_cpu();
     struct way first = plain;
@@ -106,8 +108,10 @@ Test(samples, parts_that_share_one_give_the_same_bits_however_they_are_run)
 
 Test(samples, pruned_parts_that_share_one_give_the_same_bits)
 {
-    static const char data[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
-    static const char *const exchanges[] = {"sampling = 0.2\nsampling_local = 0.6", "sampling = 0.2\nsampling_local = 1.0"};
+    static const char data[] =
+        "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
+    static const char *const exchanges[] = {"sampling = 0.2\nsampling_local = 0.6",
+                                            "sampling = 0.2\nsampling_local = 1.0"};
     struct way first = plain;
     first.prune = "always";
     const struct way ways[] = {{4, 1, 0, "halo", "never", four_on_two, NULL, "always", 0}};
@@ -163,8 +167,8 @@ Test(samples, a_share_of_one_is_exact)
         run(models[m], symmetric, "sampling = 1.0", &way, 2, &exact);
         run(models[m], symmetric, "sampling = 0.0\nsampling_local = 1.0", &way, 2, &local);
         for (int e = 0; e < 2; e++) {
-            cr_expect_leq(fabs(local.loss[e] - exact.loss[e]), TOLERANCE_LOSS * exact.loss[e], "%s: epoch %d: %.9g, exact %.9g",
-                          models[m], e, local.loss[e], exact.loss[e]);
+            cr_expect_leq(fabs(local.loss[e] - exact.loss[e]), TOLERANCE_LOSS * exact.loss[e],
+                          "%s: epoch %d: %.9g, exact %.9g", models[m], e, local.loss[e], exact.loss[e]);
         }
         cluster_release(&local);
         cluster_release(&exact);

@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 static const char symmetric[] = "generator = \"sbm\"\nnodes = 4000\ndegree = 8\nclasses = 5\nfeatures = 24";
-static const char directed[] = "generator = \"rmat\"\nnodes = 4096\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
+static const char directed[] =
+    "generator = \"rmat\"\nnodes = 4096\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
 
 struct way {
     int workers;
@@ -47,8 +48,9 @@ static int64_t total(const int64_t bytes[MEMORY_N])
 static void expect_same_bits(const char *model, const char *data)
 {
     const struct way plain = {1, "sequential", "never", 0, 3};
-    static const struct way ways[] = {
-        {1, "sequential", "never", 1 << 30, 0}, {2, "sequential", "always", 1 << 30, 0}, {2, "halo", "never", 1 << 30, 0}};
+    static const struct way ways[] = {{1, "sequential", "never", 1 << 30, 0},
+                                      {2, "sequential", "always", 1 << 30, 0},
+                                      {2, "halo", "never", 1 << 30, 0}};
     struct cluster_result first;
     run(model, data, &plain, &first);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
@@ -59,14 +61,15 @@ static void expect_same_bits(const char *model, const char *data)
         struct way way = ways[w];
         run(model, data, &way, &planned);
         int64_t all = planned.planned[MEMORY_SPILL], least = planned.limit_least - total(planned.planned) + all;
-        cr_expect_gt(5 * all, 6 * least, "%s: too small to spill, way %zu: %ld of %ld", model, w, (long)least, (long)all);
+        cr_expect_gt(5 * all, 6 * least, "%s: too small to spill, way %zu: %ld of %ld", model, w, (long)least,
+                     (long)all);
         way.limit = planned.limit_least;
         way.epochs = plain.epochs;
         run(model, data, &way, &other);
         compare_expect_same(&first, &other, "%s: way %zu", model, w);
         cr_expect_leq(other.measured[MEMORY_SPILL], other.planned[MEMORY_SPILL], "%s: way %zu", model, w);
-        cr_expect_geq(10 * other.measured[MEMORY_SPILL], 9 * other.planned[MEMORY_SPILL], "%s: way %zu: %ld of %ld", model, w,
-                      (long)other.measured[MEMORY_SPILL], (long)other.planned[MEMORY_SPILL]);
+        cr_expect_geq(10 * other.measured[MEMORY_SPILL], 9 * other.planned[MEMORY_SPILL], "%s: way %zu: %ld of %ld",
+                      model, w, (long)other.measured[MEMORY_SPILL], (long)other.planned[MEMORY_SPILL]);
         cr_expect_leq(total(other.planned), way.limit);
         cluster_release(&planned);
         cluster_release(&other);
@@ -140,10 +143,10 @@ Test(spill, a_job_with_activations_of_three_times_the_limit_stays_within_it_and_
     cr_expect_geq(10 * spilled.measured[MEMORY_SPILL], 9 * spilled.planned[MEMORY_SPILL]);
 #if !defined(__SANITIZE_ADDRESS__)
     cr_expect_gt(spilled.resident, way.limit / 2);
-    cr_expect_leq(10 * spilled.resident, 11 * way.limit, "%ld bytes resident, the limit is %lld", (long)spilled.resident,
-                  way.limit);
-    cr_expect_gt(plain.resident, 5 * way.limit / 2, "%ld bytes resident without, the limit is %lld", (long)plain.resident,
-                 way.limit);
+    cr_expect_leq(10 * spilled.resident, 11 * way.limit, "%ld bytes resident, the limit is %lld",
+                  (long)spilled.resident, way.limit);
+    cr_expect_gt(plain.resident, 5 * way.limit / 2, "%ld bytes resident without, the limit is %lld",
+                 (long)plain.resident, way.limit);
 #endif
     cluster_release(&plain);
     cluster_release(&spilled);
@@ -152,11 +155,14 @@ Test(spill, a_job_with_activations_of_three_times_the_limit_stays_within_it_and_
 /* 28.9 KB before chains were fused and payloads gathered; each array written once and read once per use is 7.0. */
 Test(spill, an_epoch_moves_little_more_than_each_array_once_for_each_use)
 {
-    const int64_t n_node = 40000, limit = 938 * n_node + 2900000; /* a 2.4th of the activations, beside the parameters */
+    const int64_t n_node = 40000,
+                  limit = 938 * n_node + 2900000; /* a 2.4th of the activations, beside the parameters */
     char text[1024];
     snprintf(text, sizeof text,
-             "[dataset]\ngenerator = \"sbm\"\nnodes = %ld\ndegree = 30\nclasses = 8\nfeatures = 64\n[partition]\nparts = 8\n"
-             "method = \"block\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nhidden = 128\nlayers = 3\ndropout = 0.0\n[train]\n"
+             "[dataset]\ngenerator = \"sbm\"\nnodes = %ld\ndegree = 30\nclasses = 8\nfeatures = "
+             "64\n[partition]\nparts = 8\n"
+             "method = \"block\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nhidden = 128\nlayers = 3\ndropout = "
+             "0.0\n[train]\n"
              "epochs = 3\n[memory]\nrecompute = \"never\"\nlimit = %ld\nspill = \"%s\"\n",
              (long)n_node, (long)limit, access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     struct cluster_result spilled;

@@ -17,7 +17,8 @@
 enum { EPOCHS = SANITIZED ? 3 : 6 };
 
 static const char symmetric[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
-static const char directed[] = "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
+static const char directed[] =
+    "generator = \"rmat\"\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = \"no\"";
 
 /* How a job is run; none of it may change a bit. */
 struct way {
@@ -37,15 +38,16 @@ struct keeping {
 static const struct keeping kept = {1, 0.0, "fp32"}, exact = {0, 0.0, "fp32"};
 static const struct way plain = {1, 1, 1, "sequential", "never", NULL, "never"};
 
-static void job_write(const char *model, const char *data, const struct keeping *keeping, const struct way *way, int epochs,
-                      const char *train, char *out, size_t n_out)
+static void job_write(const char *model, const char *data, const struct keeping *keeping, const struct way *way,
+                      int epochs, const char *train, char *out, size_t n_out)
 {
     snprintf(out, n_out,
-             "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\nepochs = %d\n"
+             "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = "
+             "\"off\"\n[model]\n%s\n[train]\nepochs = %d\n"
              "%sprune = \"%s\"\n[exchange]\ncover = false\nstale = %d\nstale_smoothing = %.17g\ncodec = \"%s\"\n"
              "schedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n",
-             data, model, epochs, train, way->prune, keeping->stale, keeping->smoothing, keeping->codec, way->schedule,
-             way->prefetch, way->workers, way->threads, way->recompute);
+             data, model, epochs, train, way->prune, keeping->stale, keeping->smoothing, keeping->codec,
+             way->schedule, way->prefetch, way->workers, way->threads, way->recompute);
 }
 
 static void run(const char *model, const char *data, const struct keeping *keeping, const struct way *way, int epochs,
@@ -55,23 +57,24 @@ static void run(const char *model, const char *data, const struct keeping *keepi
     job_write(model, data, keeping, way, epochs, "lr = 0.01\n", text, sizeof text);
     cluster_device = way->device;
     cluster_run(text, out);
-    cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s: exit %d", model, way->workers, way->threads,
-                 way->prefetch, way->schedule, out->exit_code);
+    cr_assert_eq(out->exit_code, 0, "%s: workers %d threads %d prefetch %d %s: exit %d", model, way->workers,
+                 way->threads, way->prefetch, way->schedule, out->exit_code);
 }
 
 static void expect_equal(const char *model, const struct keeping *keeping, const struct way *way,
                          const struct cluster_result *first, const struct cluster_result *other)
 {
     char how[512];
-    snprintf(how, sizeof how, "%s: smoothing %g, %s, workers %d, threads %d, prefetch %d, %s, recompute %s, prune %s%s", model,
-             keeping->smoothing, keeping->codec, way->workers, way->threads, way->prefetch, way->schedule, way->recompute,
-             way->prune, way->device == &device_strict ? ", strict" : "");
+    snprintf(how, sizeof how,
+             "%s: smoothing %g, %s, workers %d, threads %d, prefetch %d, %s, recompute %s, prune %s%s", model,
+             keeping->smoothing, keeping->codec, way->workers, way->threads, way->prefetch, way->schedule,
+             way->recompute, way->prune, way->device == &device_strict ? ", strict" : "");
     compare_expect_same(first, other, "%s", how);
     compare_expect_planned(other, "%s", how);
 }
 
-static void expect_same_bits_from(const char *model, const char *data, const struct keeping *keeping, const struct way *from,
-                                  const struct way *ways, size_t n)
+static void expect_same_bits_from(const char *model, const char *data, const struct keeping *keeping,
+                                  const struct way *from, const struct way *ways, size_t n)
 {
     struct cluster_result first;
     run(model, data, keeping, from, EPOCHS, &first);
@@ -158,15 +161,18 @@ Test(stale, rows_have_the_codec_of_the_epoch_that_made_them)
 
 Test(stale, a_pruned_job_is_the_same_however_it_is_run)
 {
-    static const char data[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
+    static const char data[] =
+        "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 24\ntrain_share = 0.01";
     static const char one_way[] = "generator = \"rmat\"\nnodes = 1024\ndegree = 3\nclasses = 4\nfeatures = 9\n"
                                   "undirected = \"no\"\ntrain_share = 0.01";
     struct way first = plain;
     first.prune = "always";
-    const struct way ways[] = {{2, 1, 0, "sequential", "never", NULL, "always"}, {4, 1, 1, "halo", "always", NULL, "always"}};
+    const struct way ways[] = {{2, 1, 0, "sequential", "never", NULL, "always"},
+                               {4, 1, 1, "halo", "always", NULL, "always"}};
     const struct keeping smoothed = {1, 0.5, "fp32"};
     for (int m = 0; m < N_MODEL; m++) {
-        expect_same_bits_from(models[m], m % 2 == 0 ? data : one_way, m % 3 == 0 ? &smoothed : &kept, &first, ways, 2);
+        expect_same_bits_from(models[m], m % 2 == 0 ? data : one_way, m % 3 == 0 ? &smoothed : &kept, &first, ways,
+                              2);
     }
 }
 
@@ -309,7 +315,8 @@ static bool travels(const struct program *program, int value)
 
 /* What epochs keep, by value; NULL where nothing is. */
 struct memory_of_truth {
-    double **held, **made, **used; /* rows; gradients that were made of them; those that are added to the values' own */
+    double **held, **made,
+        **used; /* rows; gradients that were made of them; those that are added to the values' own */
 };
 
 static void memory_open(const struct world *w, struct memory_of_truth *m)
@@ -403,7 +410,8 @@ static void truth_losses(const char *text, int n_epoch, double *loss_out)
 /* Rows of forward, gradients of what was read, gradients that return an epoch later: each changes the losses that follow. */
 Test(stale, losses_are_those_of_rows_and_gradients_of_the_epoch_before)
 {
-    static const char data[] = "generator = \"sbm\"\nnodes = 40\ndegree = 5\nclasses = 3\nfeatures = 5\ntrain_share = 0.6";
+    static const char data[] =
+        "generator = \"sbm\"\nnodes = 40\ndegree = 5\nclasses = 3\nfeatures = 5\ntrain_share = 0.6";
     static const char *const kinds[] = {"gcn", "sage", "gin", "gat", "gatv2", "transformer", "agnn", "appnp"};
     enum { N_EPOCH = SANITIZED ? 3 : 5, N_KIND = sizeof kinds / sizeof *kinds };
     static char text[N_KIND][2048];
@@ -414,7 +422,8 @@ Test(stale, losses_are_those_of_rows_and_gradients_of_the_epoch_before)
         const struct keeping keeping = {k % 2, k % 4 == 1 ? 0.6 : 0.0, "fp32"};
         char model[256], other[2048], *to = k % 2 == 1 ? text[k / 2] : other;
         struct cluster_result result;
-        snprintf(model, sizeof model, "kind = \"%s\"\nhidden = 4\nlayers = 3\ndropout = 0.2\nsteps = 2\nactivation = \"elu\"",
+        snprintf(model, sizeof model,
+                 "kind = \"%s\"\nhidden = 4\nlayers = 3\ndropout = 0.2\nsteps = 2\nactivation = \"elu\"",
                  kinds[k / 2]);
         bool grows = strcmp(kinds[k / 2], "gin") == 0; /* its sums */
         job_write(model, data, &keeping, &way, N_EPOCH,
@@ -432,10 +441,10 @@ Test(stale, losses_are_those_of_rows_and_gradients_of_the_epoch_before)
         double loss[N_EPOCH];
         truth_losses(text[k], N_EPOCH, loss);
         for (int e = 0; e < N_EPOCH; e++) {
-            cr_expect_leq(fabs(found[k][e] - loss[e]), TOLERANCE_LOSS * loss[e], "%s: epoch %d: %.9g, expected %.9g", kinds[k],
-                          e, found[k][e], loss[e]);
+            cr_expect_leq(fabs(found[k][e] - loss[e]), TOLERANCE_LOSS * loss[e], "%s: epoch %d: %.9g, expected %.9g",
+                          kinds[k], e, found[k][e], loss[e]);
         }
-        cr_expect_gt(fabs(found_exact[k][N_EPOCH - 1] - loss[N_EPOCH - 1]), 100.0 * TOLERANCE_LOSS * loss[N_EPOCH - 1], "%s",
-                     kinds[k]);
+        cr_expect_gt(fabs(found_exact[k][N_EPOCH - 1] - loss[N_EPOCH - 1]),
+                     100.0 * TOLERANCE_LOSS * loss[N_EPOCH - 1], "%s", kinds[k]);
     }
 }

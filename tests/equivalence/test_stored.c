@@ -34,9 +34,11 @@ static const struct way ways[] = {
 
 static const char wide[] = "generator = \"sbm\"\nnodes = 500\ndegree = 6\nclasses = 5\nfeatures = 40";
 static const char narrow[] = "generator = \"sbm\"\nnodes = 500\ndegree = 6\nclasses = 5\nfeatures = 9";
-static const char directed[] = "generator = \"rmat\"\nnodes = 512\ndegree = 5\nclasses = 4\nfeatures = 40\nundirected = \"no\"";
+static const char directed[] =
+    "generator = \"rmat\"\nnodes = 512\ndegree = 5\nclasses = 4\nfeatures = 40\nundirected = \"no\"";
 static const char tiny[] = "generator = \"sbm\"\nnodes = 20\ndegree = 3\nclasses = 3\nfeatures = 40";
-static const char far[] = "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 40\ntrain_share = 0.01";
+static const char far[] =
+    "generator = \"sbm\"\nnodes = 900\ndegree = 3\nclasses = 5\nfeatures = 40\ntrain_share = 0.01";
 
 static uint32_t draw(uint32_t *state)
 {
@@ -47,7 +49,8 @@ static uint32_t draw(uint32_t *state)
 static void save(const char *name, enum npy_type type, int64_t rows, int64_t columns, const void *data)
 {
     int64_t shape[] = {rows, columns};
-    cr_assert_eq(npy_save(folder_path(name), type, columns > 0 ? 2 : 1, shape, data), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(npy_save(folder_path(name), type, columns > 0 ? 2 : 1, shape, data), STATUS_OK, "%s",
+                 status_reason());
 }
 
 /* A folder whose features are mostly zeros, which a dataset keeps as sparse rows; the graph is made symmetric or not. */
@@ -84,8 +87,8 @@ static const char *sparse(bool is_directed)
 
 /* --- runs --- */
 
-static void run_with(const char *model, const char *data, const struct way *way, int64_t limit, const char *more, int epochs,
-                     struct cluster_result *out)
+static void run_with(const char *model, const char *data, const struct way *way, int64_t limit, const char *more,
+                     int epochs, struct cluster_result *out)
 {
     char text[2048], memory[256];
     bool strict = strcmp(way->device, "strict") == 0;
@@ -97,15 +100,18 @@ static void run_with(const char *model, const char *data, const struct way *way,
     }
     snprintf(text, sizeof text,
              "[dataset]\n%s\n[partition]\nparts = 5\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
-             "epochs = %d\noptimizer = \"sgd\"\nlr = 0.05\n[workers]\ncount = %d\nthreads = %d\ndevice = \"%s\"\n[memory]\n%s"
+             "epochs = %d\noptimizer = \"sgd\"\nlr = 0.05\n[workers]\ncount = %d\nthreads = %d\ndevice = "
+             "\"%s\"\n[memory]\n%s"
              "[exchange]\nschedule = \"%s\"\n%s",
-             data, model, epochs, way->workers, way->threads, strict ? "auto" : way->device, memory, way->schedule, more);
+             data, model, epochs, way->workers, way->threads, strict ? "auto" : way->device, memory, way->schedule,
+             more);
     cluster_run(text, out);
-    cr_assert_eq(out->exit_code, 0, "%s: %d workers, %s, %s, %s%s: exit %d", model, way->workers, way->schedule, way->recompute,
-                 way->device, way->spills ? ", spilled" : "", out->exit_code);
+    cr_assert_eq(out->exit_code, 0, "%s: %d workers, %s, %s, %s%s: exit %d", model, way->workers, way->schedule,
+                 way->recompute, way->device, way->spills ? ", spilled" : "", out->exit_code);
 }
 
-static void run(const char *model, const char *data, const struct way *way, const char *more, struct cluster_result *out)
+static void run(const char *model, const char *data, const struct way *way, const char *more,
+                struct cluster_result *out)
 {
     int64_t limit = 0;
     if (way->spills) { /* in the least memory that a step needs */
@@ -116,7 +122,8 @@ static void run(const char *model, const char *data, const struct way *way, cons
     run_with(model, data, way, limit, more, EPOCHS, out);
 }
 
-static void expect_equal(const char *model, size_t w, const struct cluster_result *first, const struct cluster_result *other)
+static void expect_equal(const char *model, size_t w, const struct cluster_result *first,
+                         const struct cluster_result *other)
 {
     compare_expect_same(first, other, "%s: way %zu", model, w);
     if (!ways[w].spills) {
@@ -151,8 +158,8 @@ static void expect_same_bits(const char *model, const char *data)
     run(model, data, &plain, "", &first);
     run(model, data, &plain, "store_inputs = false\n", &sent);
     for (int e = 0; e < EPOCHS; e++) {
-        cr_expect_float_eq(first.loss[e], sent.loss[e], TOLERANCE_LOSS * sent.loss[e], "%s: epoch %d: %.9g, %.9g sent", model,
-                           e, first.loss[e], sent.loss[e]);
+        cr_expect_float_eq(first.loss[e], sent.loss[e], TOLERANCE_LOSS * sent.loss[e],
+                           "%s: epoch %d: %.9g, %.9g sent", model, e, first.loss[e], sent.loss[e]);
     }
     cluster_release(&sent);
     cluster_release(&first);
@@ -207,30 +214,34 @@ Test(stored, epochs_that_leave_out_rows_give_the_same_bits)
 
 Test(stored, attention_over_maps_gives_the_same_bits)
 {
-    expect_same_bits("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5\nattention_dropout = 0.3", sparse(false));
-    expect_same_bits("kind = \"gat\"\nheads = 3\nhidden = 5\nlayers = 3\ndropout = 0.5\nresidual = true", sparse(true));
-    expect_same_bits("kind = \"gatv2\"\nheads = 2\nhidden = 7\ninput_dropout = 0.5\nattention_dropout = 0.3", sparse(true));
+    expect_same_bits("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5\nattention_dropout = 0.3",
+                     sparse(false));
+    expect_same_bits("kind = \"gat\"\nheads = 3\nhidden = 5\nlayers = 3\ndropout = 0.5\nresidual = true",
+                     sparse(true));
+    expect_same_bits("kind = \"gatv2\"\nheads = 2\nhidden = 7\ninput_dropout = 0.5\nattention_dropout = 0.3",
+                     sparse(true));
     expect_same_bits("kind = \"transformer\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5", wide);
     expect_same_bits("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5", far);
     expect_same_bits("kind = \"gatv2\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5\nlayers = 3", far);
 }
 
-static const char *const losses[] = {"sampling = 0.3\n",   "sampling = 0.4\nsampling_weights = \"edges\"\n",
-                                     "codec = \"int4\"\n", "sampling = 0.5\ncodec = \"int2, int8@2\"\nguard_every = 2\n",
-                                     "stale = 1\n",        "codec = \"int2\"\nerror_feedback = true\n"};
+static const char *const losses[] = {
+    "sampling = 0.3\n",   "sampling = 0.4\nsampling_weights = \"edges\"\n",
+    "codec = \"int4\"\n", "sampling = 0.5\ncodec = \"int2, int8@2\"\nguard_every = 2\n",
+    "stale = 1\n",        "codec = \"int2\"\nerror_feedback = true\n"};
 enum { N_LOSS = sizeof losses / sizeof *losses };
 
 Test(stored, other_layers_may_lose_something)
 {
     for (int l = 0; l < N_LOSS; l++) {
         bool spills = strstr(losses[l], "stale") == NULL;
-        expect_same_bits_with("kind = \"sage\"\nhidden = 16\nlayers = 3\ninput_dropout = 0.5\nnorm = \"batch\"", sparse(l % 2),
-                              losses[l], spills);
+        expect_same_bits_with("kind = \"sage\"\nhidden = 16\nlayers = 3\ninput_dropout = 0.5\nnorm = \"batch\"",
+                              sparse(l % 2), losses[l], spills);
         expect_same_bits_with("kind = \"gcn\"\nhidden = 16\ninput_dropout = 0.5", far, losses[l], spills);
         expect_same_bits_with("kind = \"gin\"\nhidden = 16\ninput_dropout = 0.5", narrow, losses[l], spills);
         if (strstr(losses[l], "edges") == NULL) { /* for sums */
-            expect_same_bits_with("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5", sparse(l % 2), losses[l],
-                                  spills);
+            expect_same_bits_with("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.5", sparse(l % 2),
+                                  losses[l], spills);
         }
     }
 }
@@ -249,10 +260,11 @@ Test(stored, layer_is_exact_beside_others_that_are_not)
             struct cluster_result exact, lossy;
             run(models[m], sparse(m % 2), &plain, "", &exact);
             run(models[m], sparse(m % 2), &three, ends[e], &lossy);
-            cr_expect_arr_eq(lossy.weights, exact.weights, (size_t)exact.n_weight * sizeof(float), "%s, %s", models[m],
-                             ends[e]);
+            cr_expect_arr_eq(lossy.weights, exact.weights, (size_t)exact.n_weight * sizeof(float), "%s, %s",
+                             models[m], ends[e]);
             cr_expect_arr_eq(lossy.loss, exact.loss, sizeof exact.loss, "%s, %s", models[m], ends[e]);
-            cr_expect_eq(lossy.halo_received, 0, "%s, %s: %lu bytes", models[m], ends[e], (unsigned long)lossy.halo_received);
+            cr_expect_eq(lossy.halo_received, 0, "%s, %s: %lu bytes", models[m], ends[e],
+                         (unsigned long)lossy.halo_received);
             cluster_release(&exact);
             cluster_release(&lossy);
         }

@@ -66,15 +66,17 @@ static void run(const char *model, const char *undirected, const struct way *way
 {
     char text[2048], spill[128] = "";
     if (way->spill) {
-        snprintf(spill, sizeof spill, "limit = \"1GiB\"\nspill = \"%s\"", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+        snprintf(spill, sizeof spill, "limit = \"1GiB\"\nspill = \"%s\"",
+                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     }
-    snprintf(text, sizeof text,
-             "[dataset]\npath = \"%s\"\nundirected = \"%s\"\nedge_weights = \"%s\"\n[partition]\nparts = 4\nmethod = "
-             "\"random\"\ncache = \"off\"\n"
-             "[model]\n%s\n[train]\nepochs = 8\n[exchange]\n%s\nschedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\n"
-             "threads = %d\n[memory]\n%s\n",
-             folder, undirected, asked ? "yes" : "auto", model, more, way->schedule, way->prefetch, way->workers, way->threads,
-             spill);
+    snprintf(
+        text, sizeof text,
+        "[dataset]\npath = \"%s\"\nundirected = \"%s\"\nedge_weights = \"%s\"\n[partition]\nparts = 4\nmethod = "
+        "\"random\"\ncache = \"off\"\n"
+        "[model]\n%s\n[train]\nepochs = 8\n[exchange]\n%s\nschedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\n"
+        "threads = %d\n[memory]\n%s\n",
+        folder, undirected, asked ? "yes" : "auto", model, more, way->schedule, way->prefetch, way->workers,
+        way->threads, spill);
     cluster_run(text, out);
     cr_assert_eq(out->exit_code, 0, "%s: workers %d %s: exit %d", model, way->workers, way->schedule, out->exit_code);
 }
@@ -128,8 +130,8 @@ Test(weights, sage_and_gin_are_the_same_however_they_are_run)
 /* Samples, codes and rows that epochs leave out, on one worker and on three. */
 Test(weights, sage_is_the_same_on_any_number_of_workers_in_what_travels_otherwise)
 {
-    static const char *const lossy[] = {"sampling = 0.4", "sampling = 0.4\nsampling_weights = \"edges\"", "codec = \"int8\"",
-                                        "stale = 1"};
+    static const char *const lossy[] = {"sampling = 0.4", "sampling = 0.4\nsampling_weights = \"edges\"",
+                                        "codec = \"int8\"", "stale = 1"};
     asked = true;
     for (size_t i = 0; i < sizeof lossy / sizeof *lossy; i++) {
         struct cluster_result one, three;

@@ -30,11 +30,11 @@ static bool frames_take(struct control_decoder *decoder)
         ASSERT(frame.n_bytes <= N_MOST);
         switch (frame.id) {
 #define FIELD(type, field)
-#define MESSAGE(number, name, fields)                                                                                          \
-    case number: {                                                                                                             \
-        struct message_##name message;                                                                                         \
-        message_decode_##name(frame.body, frame.n_bytes, &message);                                                            \
-        break;                                                                                                                 \
+#define MESSAGE(number, name, fields)                                                                                \
+    case number: {                                                                                                   \
+        struct message_##name message;                                                                               \
+        message_decode_##name(frame.body, frame.n_bytes, &message);                                                  \
+        break;                                                                                                       \
     }
 #include "protocol/wire/messages.def"
 #undef MESSAGE

@@ -12,7 +12,8 @@ static const char *const names[] = {"meta.json",        "edges.npy",   "edge_typ
 
 #define N_FILE (sizeof names / sizeof *names)
 
-static const char meta[] = "{\"name\": \"six\", \"nodes\": 6, \"relations\": 2, \"features\": {\"1\": {\"features\": 3}}}";
+static const char meta[] =
+    "{\"name\": \"six\", \"nodes\": 6, \"relations\": 2, \"features\": {\"1\": {\"features\": 3}}}";
 static const char class_names[] = "[\"a\", \"b \\n\"]";
 static const int64_t edges[] = {0, 1, 2, 3, 4, 5, 0, 3, 1, 0, 3, 2, 5, 4, 2, 3}, types[] = {0, 0, 1, 1, 0, 1, 0, 1};
 static const float weights[] = {1, 0.5f, 2, 0, 3, 1, 1, 4}, dense[] = {1, 0, 2, 3, 0, 4}, data[] = {1, 2, 3};
@@ -26,10 +27,18 @@ static const struct {
     int64_t shape[2];
     const void *values;
 } arrays[N_FILE] = {
-    {NPY_TYPE_N, 0, {0, 0}, NULL},           {NPY_TYPE_I64, 2, {2, N_EDGE}, edges},     {NPY_TYPE_I64, 1, {N_EDGE, 0}, types},
-    {NPY_TYPE_F32, 1, {N_EDGE, 0}, weights}, {NPY_TYPE_I64, 1, {N_NODE, 0}, node_type}, {NPY_TYPE_F32, 2, {3, 2}, dense},
-    {NPY_TYPE_I64, 1, {3, 0}, indptr},       {NPY_TYPE_I64, 1, {3, 0}, indices},        {NPY_TYPE_F32, 1, {3, 0}, data},
-    {NPY_TYPE_I64, 1, {N_NODE, 0}, labels},  {NPY_TYPE_I64, 1, {2, 0}, train},          {NPY_TYPE_F32, 2, {N_EDGE, 2}, rows},
+    {NPY_TYPE_N, 0, {0, 0}, NULL},
+    {NPY_TYPE_I64, 2, {2, N_EDGE}, edges},
+    {NPY_TYPE_I64, 1, {N_EDGE, 0}, types},
+    {NPY_TYPE_F32, 1, {N_EDGE, 0}, weights},
+    {NPY_TYPE_I64, 1, {N_NODE, 0}, node_type},
+    {NPY_TYPE_F32, 2, {3, 2}, dense},
+    {NPY_TYPE_I64, 1, {3, 0}, indptr},
+    {NPY_TYPE_I64, 1, {3, 0}, indices},
+    {NPY_TYPE_F32, 1, {3, 0}, data},
+    {NPY_TYPE_I64, 1, {N_NODE, 0}, labels},
+    {NPY_TYPE_I64, 1, {2, 0}, train},
+    {NPY_TYPE_F32, 2, {N_EDGE, 2}, rows},
 };
 
 static void *good[N_FILE];
@@ -43,7 +52,8 @@ static void array_encode(size_t i)
 {
     char path[] = "/tmp/trainerd-fuzz-XXXXXX";
     int file = mkstemp(path);
-    ASSERT(file >= 0 && npy_save(path, arrays[i].type, arrays[i].rank, arrays[i].shape, arrays[i].values) == STATUS_OK);
+    ASSERT(file >= 0 &&
+           npy_save(path, arrays[i].type, arrays[i].rank, arrays[i].shape, arrays[i].values) == STATUS_OK);
     close(file);
     FILE *saved = fopen(path, "rb");
     ASSERT(saved != NULL);

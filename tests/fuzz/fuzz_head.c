@@ -92,7 +92,8 @@ static void session_check(const struct arrival *a)
     } else {
         ASSERT(a->head.kind == TRANSPORT_KIND_DATA && a->head.sender == session->n_rank);
         ASSERT(a->head.id != MESSAGE_ID_part || a->head.to < (uint32_t)session->n_part);
-        const struct session_bytes *to = a->head.id == MESSAGE_ID_part ? &session->parts[a->head.to].raw : &session->weights;
+        const struct session_bytes *to = a->head.id == MESSAGE_ID_part ? &session->parts[a->head.to].raw
+                                                                       : &session->weights;
         ASSERT(to->n_got + a->n_bytes <= to->n_bytes); /* complete bytes are not written again */
         inside(to->bytes, to->n_bytes, a);
     }
@@ -159,7 +160,8 @@ static void record_send(struct record *record)
     memcpy(bytes, &record->head, n_head < sizeof record->head ? n_head : sizeof record->head);
     bool is_fresh = false;
     const struct transport_reader reader = {a.transport->self, N_RANK + 1, ATTEMPT};
-    enum status status = a.transport->failed ? STATUS_PEER : transport_head_read(bytes, n_head, &reader, &a.head, &is_fresh);
+    enum status status = a.transport->failed ? STATUS_PEER
+                                             : transport_head_read(bytes, n_head, &reader, &a.head, &is_fresh);
     free(bytes);
     memcpy(&a.n_bytes, record->n_bytes, sizeof a.n_bytes);
     a.n_bytes = (record->how & HOW_SMALL) != 0 ? a.n_bytes & 0xff : a.n_bytes;
@@ -364,8 +366,8 @@ enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int
     return STATUS_OK;
 }
 
-enum status transport_send(struct transport *transport, uint32_t peer, const struct transport_head *head, const void *body,
-                           size_t n_bytes, int *n_pending)
+enum status transport_send(struct transport *transport, uint32_t peer, const struct transport_head *head,
+                           const void *body, size_t n_bytes, int *n_pending)
 {
     (void)head;
     (void)n_pending;

@@ -6,16 +6,16 @@
 #include <string.h>
 
 #define FIELD(type, name)
-#define MESSAGE(id, name, fields)                                                                                              \
-    static void try_##name(const uint8_t *bytes, size_t n, uint8_t *buffer)                                                    \
-    {                                                                                                                          \
-        struct message_##name message;                                                                                         \
-        size_t n_again;                                                                                                        \
-        if (message_decode_##name(bytes, n, &message) != STATUS_OK) {                                                          \
-            return;                                                                                                            \
-        }                                                                                                                      \
-        ASSERT(message_encode_##name(&message, buffer, n, &n_again) == STATUS_OK);                                             \
-        ASSERT(n_again == n && memcmp(buffer, bytes, n) == 0);                                                                 \
+#define MESSAGE(id, name, fields)                                                                                    \
+    static void try_##name(const uint8_t *bytes, size_t n, uint8_t *buffer)                                          \
+    {                                                                                                                \
+        struct message_##name message;                                                                               \
+        size_t n_again;                                                                                              \
+        if (message_decode_##name(bytes, n, &message) != STATUS_OK) {                                                \
+            return;                                                                                                  \
+        }                                                                                                            \
+        ASSERT(message_encode_##name(&message, buffer, n, &n_again) == STATUS_OK);                                   \
+        ASSERT(n_again == n && memcmp(buffer, bytes, n) == 0);                                                       \
     }
 #include "protocol/wire/messages.def"
 #undef MESSAGE

@@ -126,7 +126,8 @@ static void walk(const struct part *p)
                 ASSERT(p->node[b->rows != NULL ? b->rows[r] : r] < p->n_node);
                 for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
                     ASSERT(b->types == NULL || (b->types[i] < p->n_relation && b->weights[i] == b->weights[i]));
-                    ASSERT(p->edge_features == NULL || (double)p->edge_features[b->edge_rows[i] * p->n_edge_feature] < 1e39);
+                    ASSERT(p->edge_features == NULL ||
+                           (double)p->edge_features[b->edge_rows[i] * p->n_edge_feature] < 1e39);
                     ASSERT(!p->weighted || (b->weights[i] >= 0.0f && b->strength[b->cols[i]] >= 0.0f));
                     ASSERT(b->degree[b->cols[i]] <= degree_most && b->node[b->cols[i]] < p->n_node);
                 }

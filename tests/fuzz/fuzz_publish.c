@@ -19,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         ASSERT(strncmp(journal.run, ".run-", 5) == 0 && strchr(journal.run, '/') == NULL);
         ASSERT(journal.files.n > 0 && strcmp(journal.files.path[journal.files.n - 1], "result.json") == 0);
         for (int i = 0; i < journal.files.n; i++) {
-            ASSERT(result_file_is(journal.files.path[i]) && strstr(journal.files.path[i], "..") != journal.files.path[i]);
+            ASSERT(result_file_is(journal.files.path[i]) &&
+                   strstr(journal.files.path[i], "..") != journal.files.path[i]);
         }
     }
     result_files_release(&journal.files);

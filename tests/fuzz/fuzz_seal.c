@@ -14,7 +14,8 @@ static const uint8_t near[N_PEER] = {1, 0, 0};
 
 static struct seal_secret secret_of(uint8_t choice)
 {
-    return (struct seal_secret){.cipher = (choice & 1) != 0 ? seal_cipher_choose(seal_ciphers()) : SEAL_CHACHA20POLY1305,
+    return (struct seal_secret){.cipher = (choice & 1) != 0 ? seal_cipher_choose(seal_ciphers())
+                                                            : SEAL_CHACHA20POLY1305,
                                 .token = "token",
                                 .attempt = ATTEMPT};
 }
@@ -73,7 +74,8 @@ static void message_try(uint8_t choice, const uint8_t *bytes, size_t n)
     if (status == STATUS_OK && is_fresh) {
         ASSERT((sealing_open_body(*receiver, &head, body, out) == STATUS_OK) == !changes_body);
         ASSERT(changes_body || memcmp(out, plain, sizeof out) == 0);
-        ASSERT(sealing_read_head(*receiver, &good, sizeof good, sizeof body, ATTEMPT, &head, &is_fresh) == STATUS_OK &&
+        ASSERT(sealing_read_head(*receiver, &good, sizeof good, sizeof body, ATTEMPT, &head, &is_fresh) ==
+                   STATUS_OK &&
                !is_fresh);
     }
 }

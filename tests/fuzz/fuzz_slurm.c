@@ -8,8 +8,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
-static const char *const names[] = {"SLURM_JOB_ID",        "SLURM_NTASKS",       "SLURM_TASKS_PER_NODE", "SLURM_STEP_NUM_TASKS",
-                                    "SLURM_CPUS_PER_TASK", "SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU",    "SLURM_GPUS_ON_NODE"};
+static const char *const names[] = {"SLURM_JOB_ID",         "SLURM_NTASKS",        "SLURM_TASKS_PER_NODE",
+                                    "SLURM_STEP_NUM_TASKS", "SLURM_CPUS_PER_TASK", "SLURM_MEM_PER_NODE",
+                                    "SLURM_MEM_PER_CPU",    "SLURM_GPUS_ON_NODE"};
 enum { N_NAME = sizeof names / sizeof *names };
 static const char *values[N_NAME];
 

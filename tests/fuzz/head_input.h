@@ -54,12 +54,18 @@ static inline void head_seed_write(const char *corpus, enum stage stage, uint8_t
 /* A valid message of each kind, three times. */
 static inline void head_seeds_write(const char *corpus)
 {
-    const struct transport_head payload = {
-        .sender = 1, .kind = TRANSPORT_KIND_PAYLOAD, .id = 2, .epoch = 1, .total = 80, .phase = EXCHANGE_PHASE_FORWARD};
+    const struct transport_head payload = {.sender = 1,
+                                           .kind = TRANSPORT_KIND_PAYLOAD,
+                                           .id = 2,
+                                           .epoch = 1,
+                                           .total = 80,
+                                           .phase = EXCHANGE_PHASE_FORWARD};
     struct transport_head fetch = payload;
     fetch.kind = TRANSPORT_KIND_FETCH;
-    const struct transport_head part = {.sender = N_RANK, .kind = TRANSPORT_KIND_DATA, .id = MESSAGE_ID_part, .total = 50};
-    const struct transport_head put = {.sender = N_RANK, .kind = TRANSPORT_KIND_DATA, .id = MESSAGE_ID_put, .total = 100};
+    const struct transport_head part = {
+        .sender = N_RANK, .kind = TRANSPORT_KIND_DATA, .id = MESSAGE_ID_part, .total = 50};
+    const struct transport_head put = {
+        .sender = N_RANK, .kind = TRANSPORT_KIND_DATA, .id = MESSAGE_ID_put, .total = 100};
     const struct transport_head order = {.sender = N_RANK, .kind = TRANSPORT_KIND_COMMAND, .id = MESSAGE_ID_part};
     const struct transport_head data = {.sender = 1, .kind = TRANSPORT_KIND_DATA, .total = N_DATA};
     const struct transport_head report = {.sender = 0, .kind = TRANSPORT_KIND_REPORT, .id = MESSAGE_ID_report};

@@ -23,7 +23,8 @@ struct input_folder {
     const char *const *names; /* below the folder */
     void **bytes;             /* of the valid files */
     size_t *n_bytes;
-    void (*write)(const char *path, const void *bytes, size_t n_bytes); /* contents to a file, compressed where the format is */
+    void (*write)(const char *path, const void *bytes,
+                  size_t n_bytes); /* contents to a file, compressed where the format is */
 };
 
 static struct input_folder input_folder;

@@ -32,13 +32,14 @@ struct layout {
 
 #ifdef CUDA_EMULATED
 #define DEVICE "cuda-emulated"
-static const struct layout layouts[] = {{"random", 1, 1, "auto"}, {"random", 5, 2, "never"}, {"metis", 4, 4, "always"}};
+static const struct layout layouts[] = {
+    {"random", 1, 1, "auto"}, {"random", 5, 2, "never"}, {"metis", 4, 4, "always"}};
 #else
 #define DEVICE "auto"
-static const struct layout layouts[] = {{"random", 1, 1, "auto"},  {"random", 2, 2, "never"},  {"random", 3, 1, "auto"},
-                                        {"random", 5, 2, "auto"},  {"random", 8, 3, "never"},  {"metis", 3, 2, "never"},
-                                        {"block", 3, 3, "always"}, {"file", 3, 2, "never"},    {"metis", 1, 1, "always"},
-                                        {"metis", 2, 2, "always"}, {"random", 5, 3, "always"}, {"random", 8, 2, "always"}};
+static const struct layout layouts[] = {
+    {"random", 1, 1, "auto"},  {"random", 2, 2, "never"}, {"random", 3, 1, "auto"},   {"random", 5, 2, "auto"},
+    {"random", 8, 3, "never"}, {"metis", 3, 2, "never"},  {"block", 3, 3, "always"},  {"file", 3, 2, "never"},
+    {"metis", 1, 1, "always"}, {"metis", 2, 2, "always"}, {"random", 5, 3, "always"}, {"random", 8, 2, "always"}};
 #endif
 
 struct trial {
@@ -66,16 +67,19 @@ static void job_run(const struct trial *trial, const char *train)
     char command[PATH_MAX + 1024];
     FILE *file = fopen(folder_path("job.toml"), "w");
     cr_assert_not_null(file);
-    fprintf(file, "[dataset]\npath = \"%s\"\nundirected = \"no\"\n[partition]\nparts = %d\nmethod = \"%s\"\ncache = \"off\"\n",
-            trial->golden->folder, trial->layout->parts, trial->layout->method);
+    fprintf(
+        file,
+        "[dataset]\npath = \"%s\"\nundirected = \"no\"\n[partition]\nparts = %d\nmethod = \"%s\"\ncache = \"off\"\n",
+        trial->golden->folder, trial->layout->parts, trial->layout->method);
     if (strcmp(trial->layout->method, "file") == 0) {
         fprintf(file, "file = \"%s/owners.txt\"\n", folder);
     }
-    fprintf(file,
-            "[model]\ninit = \"%s/init.safetensors\"\n%s\n[train]\nprune = \"%s\"\n%s\n[workers]\ncount = %d\nthreads = "
-            "1\ndevice = \"" DEVICE "\"\n"
-            "[output]\ndir = \"%s/out\"\n",
-            trial->golden->folder, trial->model, trial->layout->prune, train, trial->layout->workers, folder);
+    fprintf(
+        file,
+        "[model]\ninit = \"%s/init.safetensors\"\n%s\n[train]\nprune = \"%s\"\n%s\n[workers]\ncount = %d\nthreads = "
+        "1\ndevice = \"" DEVICE "\"\n"
+        "[output]\ndir = \"%s/out\"\n",
+        trial->golden->folder, trial->model, trial->layout->prune, train, trial->layout->workers, folder);
     fclose(file);
     snprintf(command, sizeof command, "'%s' --config %s/job.toml 2>%s/log", program_path, folder, folder);
     cr_assert_eq(system(command), 0, "%s: %s", trial->where, command);
@@ -126,8 +130,8 @@ static void losses_check(const struct trial *trial)
         cr_assert_lt(n, GOLDEN_N_LOSS - 1, "%s: more lines than epochs", trial->where);
         json_t *row = json_loads(line, 0, NULL);
         double want = trial->golden->adam_loss[n], got = json_number_value(json_object_get(row, "loss"));
-        cr_expect(fabs(got - want) / want <= TOLERANCE_LOSS, "%s: loss of epoch %d is %.9g, expected %.9g", trial->where, n,
-                  got, want);
+        cr_expect(fabs(got - want) / want <= TOLERANCE_LOSS, "%s: loss of epoch %d is %.9g, expected %.9g",
+                  trial->where, n, got, want);
         json_decref(row);
         n++;
     }

@@ -24,7 +24,8 @@ struct state {
     float *init, *weights, *grad;
 };
 
-static void logits_check(const struct golden_case *golden, const struct program *program, struct executor *x, const char *where)
+static void logits_check(const struct golden_case *golden, const struct program *program, struct executor *x,
+                         const char *where)
 {
     int64_t n = golden->graph.n_node * golden->n_class;
     float *logits = memory_alloc((size_t)n, sizeof *logits);
@@ -35,8 +36,8 @@ static void logits_check(const struct golden_case *golden, const struct program 
 }
 
 /* init − sgd1 is the gradient: one step of SGD with rate 1. */
-static void gradient_check_sgd(const struct golden_case *golden, const struct program *program, const struct state *state,
-                               const char *where)
+static void gradient_check_sgd(const struct golden_case *golden, const struct program *program,
+                               const struct state *state, const char *where)
 {
     float *after = memory_alloc((size_t)state->n, sizeof *after);
     double *truth = memory_alloc((size_t)state->n, sizeof *truth);
@@ -63,9 +64,11 @@ static void optimizer_open(const struct device_ops *ops, const struct state *sta
     float **arrays[] = {&out->weights, &out->m, &out->v, &out->grad};
     out->n_bytes = (size_t)state->n * sizeof(float);
     cr_assert_eq(ops->open(1, &out->device), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(ops->acquire(out->device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, sizeof *out->now, &out->now), STATUS_OK);
+    cr_assert_eq(ops->acquire(out->device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, sizeof *out->now, &out->now),
+                 STATUS_OK);
     for (int i = 0; i < 4; i++) {
-        cr_assert_eq(ops->acquire(out->device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, out->n_bytes, arrays[i]), STATUS_OK);
+        cr_assert_eq(ops->acquire(out->device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, out->n_bytes, arrays[i]),
+                     STATUS_OK);
     }
     ops->upload(out->device, out->weights, state->weights, out->n_bytes);
 }
@@ -83,9 +86,14 @@ static void optimizer_close(const struct device_ops *ops, struct optimizer *o)
 /* Step t of Adam, from 0: the state's gradients to its weights. */
 static void optimizer_step(const struct device_ops *ops, struct optimizer *o, int t, struct state *state)
 {
-    const struct device_now now = {.lr = 0.01, .correction_1 = 1.0 - pow(0.9, t + 1), .correction_2 = 1.0 - pow(0.999, t + 1)};
-    const struct device_step step = {
-        .optimizer = DEVICE_OPTIMIZER_ADAM, .weight_decay = 5e-4, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .now = o->now};
+    const struct device_now now = {
+        .lr = 0.01, .correction_1 = 1.0 - pow(0.9, t + 1), .correction_2 = 1.0 - pow(0.999, t + 1)};
+    const struct device_step step = {.optimizer = DEVICE_OPTIMIZER_ADAM,
+                                     .weight_decay = 5e-4,
+                                     .beta1 = 0.9,
+                                     .beta2 = 0.999,
+                                     .epsilon = 1e-8,
+                                     .now = o->now};
     ops->upload(o->device, o->now, &now, sizeof now);
     ops->upload(o->device, o->grad, state->grad, o->n_bytes);
     ops->step(o->device, &step, state->n, o->grad, o->weights, o->m, o->v);
@@ -93,8 +101,8 @@ static void optimizer_step(const struct device_ops *ops, struct optimizer *o, in
     cr_assert_eq(device_sync(o->device), STATUS_OK, "%s", status_reason());
 }
 
-static void adam_check(const struct golden_case *golden, const struct program *program, struct executor *x, struct state *state,
-                       const struct device_ops *ops, const char *where)
+static void adam_check(const struct golden_case *golden, const struct program *program, struct executor *x,
+                       struct state *state, const struct device_ops *ops, const char *where)
 {
     struct optimizer optimizer;
     optimizer_open(ops, state, &optimizer);
@@ -121,8 +129,8 @@ static void adam_check(const struct golden_case *golden, const struct program *p
     optimizer_close(ops, &optimizer);
 }
 
-static void run(const char *name, const struct golden_case *golden, const struct program *program, const struct device_ops *ops,
-                int n_part)
+static void run(const char *name, const struct golden_case *golden, const struct program *program,
+                const struct device_ops *ops, int n_part)
 {
     char where[128];
     snprintf(where, sizeof where, "%s, %s, %d parts", name, ops->name, n_part);

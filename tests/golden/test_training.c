@@ -68,7 +68,8 @@ static const json_t *number_at(const json_t *values, int64_t width, int64_t i)
     return json_is_array(row) ? json_array_get(row, (size_t)(i % width)) : row;
 }
 
-static void array_save(const char *path, enum npy_type type, const json_t *values, int64_t n, int64_t width, const void *data)
+static void array_save(const char *path, enum npy_type type, const json_t *values, int64_t n, int64_t width,
+                       const void *data)
 {
     const int64_t shape[] = {n, width};
     int rank = json_is_array(json_array_get(values, 0)) ? 2 : 1;
@@ -79,7 +80,8 @@ static void array_save(const char *path, enum npy_type type, const json_t *value
 static void array_write(const char *path, const json_t *values)
 {
     bool rows = json_is_array(json_array_get(values, 0));
-    int64_t n = (int64_t)json_array_size(values), width = rows ? (int64_t)json_array_size(json_array_get(values, 0)) : 1;
+    int64_t n = (int64_t)json_array_size(values),
+            width = rows ? (int64_t)json_array_size(json_array_get(values, 0)) : 1;
     float *all = malloc((size_t)(n * width) * sizeof *all);
     int64_t *integers = malloc((size_t)(n * width) * sizeof *integers);
     cr_assert(all != NULL && integers != NULL);
@@ -120,7 +122,8 @@ static void weights_write(const json_t *shapes)
         n++;
     }
     cr_assert_eq(dir_open(folder, DIR_LAST_FOLLOWED, &dir), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(safetensors_save(&dir, "init.safetensors", list, (size_t)n, NULL, 0), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(safetensors_save(&dir, "init.safetensors", list, (size_t)n, NULL, 0), STATUS_OK, "%s",
+                 status_reason());
     dir_close(&dir);
     for (int i = 0; i < n; i++) {
         free(list[i].data);
@@ -133,10 +136,11 @@ static void case_write(const char *graph, const json_t *one)
     char command[4 * PATH_MAX];
     const char *name;
     json_t *values;
-    snprintf(command, sizeof command,
-             "cd '%s' && rm -rf data && mkdir data && cp '%s'/*.npy data/ && cp '%s/init.safetensors' . && cd data && rm "
-             "logits.npy %s",
-             folder, graph, graph, text_of(one, "without", ""));
+    snprintf(
+        command, sizeof command,
+        "cd '%s' && rm -rf data && mkdir data && cp '%s'/*.npy data/ && cp '%s/init.safetensors' . && cd data && rm "
+        "logits.npy %s",
+        folder, graph, graph, text_of(one, "without", ""));
     shell(command);
     if (json_object_get(one, "shapes") != NULL) {
         weights_write(json_object_get(one, "shapes"));
@@ -163,15 +167,16 @@ static void job_run(const json_t *one, const struct layout *layout, const char *
     FILE *file = fopen(folder_path("job.toml"), "w");
     cr_assert_not_null(file);
     fprintf(file,
-            "[dataset]\npath = \"data\"\nundirected = \"no\"\n%s\n[partition]\nparts = %d\nmethod = \"%s\"\ncache = \"off\"\n"
+            "[dataset]\npath = \"data\"\nundirected = \"no\"\n%s\n[partition]\nparts = %d\nmethod = \"%s\"\ncache = "
+            "\"off\"\n"
             "[model]\n%s\nhidden = 16\ninit = \"init.safetensors\"\n[train]\nepochs = %zu\nprune = \"%s\"\n%s\n"
             "[workers]\ncount = %d\nthreads = 1\ndevice = \"%s\"\n[output]\ndir = \"out\"\n",
             text_of(one, "dataset", ""), layout->parts, text_of(one, "method", "random"),
-            text_of(one, "model", "kind = \"gcn\""), json_array_size(json_object_get(one, "losses")), layout->prune, train,
-            layout->workers, layout->device);
+            text_of(one, "model", "kind = \"gcn\""), json_array_size(json_object_get(one, "losses")), layout->prune,
+            train, layout->workers, layout->device);
     fclose(file);
-    snprintf(command, sizeof command, "cd '%s' && rm -rf out && '%s' --config job.toml 2>log || { cat log; exit 1; }", folder,
-             program_path);
+    snprintf(command, sizeof command, "cd '%s' && rm -rf out && '%s' --config job.toml 2>log || { cat log; exit 1; }",
+             folder, program_path);
     cr_assert_eq(system(command), 0, "%s: %s", where, train);
 }
 
@@ -211,8 +216,9 @@ static void cases_run(const char *path)
         case_write(graph, one);
         for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l += SANITIZED ? 2 : 1) {
             char where[256];
-            snprintf(where, sizeof where, "%s, %s, %d parts, %d workers", json_string_value(json_object_get(one, "name")),
-                     layouts[l].device, layouts[l].parts, layouts[l].workers);
+            snprintf(where, sizeof where, "%s, %s, %d parts, %d workers",
+                     json_string_value(json_object_get(one, "name")), layouts[l].device, layouts[l].parts,
+                     layouts[l].workers);
             job_run(one, &layouts[l], where);
             column_check(one, "losses", "loss", TOLERANCE_LOSS, where);
             column_check(one, "norms", "grad_norm", TOLERANCE_ARRAY, where);
@@ -228,7 +234,8 @@ Test(golden_training, losses_norms_rates_and_metrics_are_those_of_pytorch)
     cases_run("tests/golden/training.json");
 }
 
-Test(golden_training, weighted_sums_rows_of_nodes_own_and_features_of_edges_have_the_losses_of_their_formulas_in_pytorch)
+Test(golden_training,
+     weighted_sums_rows_of_nodes_own_and_features_of_edges_have_the_losses_of_their_formulas_in_pytorch)
 {
     cases_run("tests/golden/layers.json");
 }

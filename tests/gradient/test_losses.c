@@ -31,8 +31,8 @@ static void check(const char *what, const struct objective *objective)
     job.model.hidden = 6;
     test_graph_random(N_NODE, 0.2, 8, DATASET_LOOPS_STORED, &graph);
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
-    gradient_check(
-        &(struct gradient_case){.what = what, .program = &program, .graph = &graph, .training = true, .objective = objective});
+    gradient_check(&(struct gradient_case){
+        .what = what, .program = &program, .graph = &graph, .training = true, .objective = objective});
     program_release(&program);
     test_graph_release(&graph);
 }
@@ -48,13 +48,16 @@ Test(losses, gradients_of_cross_entropy_with_weights_and_smoothing)
 Test(losses, gradients_of_binary_cross_entropy_with_weights_of_positives)
 {
     check("bce", &(struct objective){.loss = DEVICE_LOSS_BCE, .label_rows = label_rows});
-    check("bce with weights", &(struct objective){.loss = DEVICE_LOSS_BCE, .label_rows = label_rows, .weights = weights});
+    check("bce with weights",
+          &(struct objective){.loss = DEVICE_LOSS_BCE, .label_rows = label_rows, .weights = weights});
 }
 
 Test(losses, gradients_of_squared_absolute_and_huber_errors)
 {
     check("mse", &(struct objective){.loss = DEVICE_LOSS_MSE, .label_rows = numbers});
     check("mae", &(struct objective){.loss = DEVICE_LOSS_MAE, .label_rows = numbers});
-    check("huber, mostly squares", &(struct objective){.loss = DEVICE_LOSS_HUBER, .label_rows = numbers, .delta = 2.5});
-    check("huber, mostly lines", &(struct objective){.loss = DEVICE_LOSS_HUBER, .label_rows = numbers, .delta = 0.25});
+    check("huber, mostly squares",
+          &(struct objective){.loss = DEVICE_LOSS_HUBER, .label_rows = numbers, .delta = 2.5});
+    check("huber, mostly lines",
+          &(struct objective){.loss = DEVICE_LOSS_HUBER, .label_rows = numbers, .delta = 0.25});
 }

@@ -73,7 +73,8 @@ static void check_features(const char *what, int64_t n_feature, bool sparse)
 static void check_stored(const char *what, int64_t n_feature, bool sparse)
 {
     struct program program;
-    const struct program_input input = {.n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse, .stores = true};
+    const struct program_input input = {
+        .n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse, .stores = true};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     cr_assert(program_stores(&program), "%s: no value has halo rows", what);
     const struct gradient_case one = {.what = what,
@@ -165,11 +166,13 @@ Test(model, gcnii_gives_the_gradients_of_all_its_weights)
 
 Test(model, layers_that_take_weights_of_edges_give_the_gradients_of_all_their_weights)
 {
-    static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_APPNP, JOB_KIND_SGC, JOB_KIND_GCNII, JOB_KIND_SAGE, JOB_KIND_GIN};
+    static const int kinds[] = {JOB_KIND_GCN,   JOB_KIND_APPNP, JOB_KIND_SGC,
+                                JOB_KIND_GCNII, JOB_KIND_SAGE,  JOB_KIND_GIN};
     test_graph_weights(&graph, 9);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         job.model.kind = kinds[i];
-        graph.loops = kinds[i] == JOB_KIND_SAGE || kinds[i] == JOB_KIND_GIN ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+        graph.loops = kinds[i] == JOB_KIND_SAGE || kinds[i] == JOB_KIND_GIN ? DATASET_LOOPS_STORED
+                                                                            : DATASET_LOOPS_IMPLICIT;
         check_features("weighted", 5, false);
         check_features("weighted", 13, true);
     }
@@ -319,7 +322,8 @@ Test(model, rows_of_nodes_own_in_the_first_layers_weights_give_their_gradients)
 Test(model, layer_norm_residual_and_plain_layers_pass_gradients_through_every_model)
 {
     const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE, JOB_KIND_GIN, JOB_KIND_GAT};
-    const int activations[] = {JOB_ACTIVATION_ELU, JOB_ACTIVATION_GELU, JOB_ACTIVATION_LEAKY_RELU, JOB_ACTIVATION_ELU};
+    const int activations[] = {JOB_ACTIVATION_ELU, JOB_ACTIVATION_GELU, JOB_ACTIVATION_LEAKY_RELU,
+                               JOB_ACTIVATION_ELU};
     job.model.norm = JOB_NORM_LAYER;
     job.model.residual = true;
     job.model.layers = 4;
@@ -384,7 +388,8 @@ Test(model, layers_without_an_activation_are_still_separate)
 
 Test(model, stored_inputs_give_the_gradients_of_all_weights)
 {
-    static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE}, aggregators[] = {JOB_AGGREGATOR_MEAN, JOB_AGGREGATOR_SUM};
+    static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE},
+                     aggregators[] = {JOB_AGGREGATOR_MEAN, JOB_AGGREGATOR_SUM};
     for (int k = 0; k < 4; k++) {
         job.model.kind = kinds[k % 2];
         job.model.aggregator = aggregators[k / 2];

@@ -134,19 +134,19 @@ Test(op, an_epsilon_that_does_not_train_gets_no_gradient)
     check_from("fixed eps_add", program_eps_add(&program, eps, x, x), true);
 }
 
-#define ACTIVATION_TEST(name, kind)                                                                                            \
-    Test(op, name##_gives_its_gradient)                                                                                        \
-    {                                                                                                                          \
-        check_from(#name, program_activate(&program, mapped(6), kind, 0.0), true);                                             \
-    }                                                                                                                          \
-    Test(op, name##_with_dropout_gives_the_gradient_of_the_same_mask)                                                          \
-    {                                                                                                                          \
-        int x = mapped(6);                                                                                                     \
-        check_read_again(#name " and dropout", program_activate(&program, x, kind, 0.4), x, true);                             \
-    }                                                                                                                          \
-    Test(op, name##_with_dropout_drops_nothing_in_evaluation)                                                                  \
-    {                                                                                                                          \
-        check_from(#name " evaluated", program_activate(&program, mapped(6), kind, 0.4), false);                               \
+#define ACTIVATION_TEST(name, kind)                                                                                  \
+    Test(op, name##_gives_its_gradient)                                                                              \
+    {                                                                                                                \
+        check_from(#name, program_activate(&program, mapped(6), kind, 0.0), true);                                   \
+    }                                                                                                                \
+    Test(op, name##_with_dropout_gives_the_gradient_of_the_same_mask)                                                \
+    {                                                                                                                \
+        int x = mapped(6);                                                                                           \
+        check_read_again(#name " and dropout", program_activate(&program, x, kind, 0.4), x, true);                   \
+    }                                                                                                                \
+    Test(op, name##_with_dropout_drops_nothing_in_evaluation)                                                        \
+    {                                                                                                                \
+        check_from(#name " evaluated", program_activate(&program, mapped(6), kind, 0.4), false);                     \
     }
 ACTIVATION_TEST(relu, DEVICE_ACTIVATION_RELU)
 ACTIVATION_TEST(elu, DEVICE_ACTIVATION_ELU)
@@ -162,14 +162,14 @@ static void aggregate_check(enum aggregate_kind kind, enum dataset_loops loops)
     check_read_again(aggregate_defs[kind]->name, y, x, true);
 }
 
-#define AGGREGATE_TEST(name, kind)                                                                                             \
-    Test(op, name##_gives_its_gradient_without_loops)                                                                          \
-    {                                                                                                                          \
-        aggregate_check(kind, DATASET_LOOPS_STORED);                                                                           \
-    }                                                                                                                          \
-    Test(op, name##_gives_its_gradient_where_loops_are_implicit)                                                               \
-    {                                                                                                                          \
-        aggregate_check(kind, DATASET_LOOPS_IMPLICIT);                                                                         \
+#define AGGREGATE_TEST(name, kind)                                                                                   \
+    Test(op, name##_gives_its_gradient_without_loops)                                                                \
+    {                                                                                                                \
+        aggregate_check(kind, DATASET_LOOPS_STORED);                                                                 \
+    }                                                                                                                \
+    Test(op, name##_gives_its_gradient_where_loops_are_implicit)                                                     \
+    {                                                                                                                \
+        aggregate_check(kind, DATASET_LOOPS_IMPLICIT);                                                               \
     }
 AGGREGATE_TEST(sum, AGGREGATE_KIND_SUM)
 AGGREGATE_TEST(mean, AGGREGATE_KIND_MEAN)
@@ -214,7 +214,8 @@ static void attention_check(enum aggregate_kind kind, enum dataset_loops loops, 
 {
     graph.loops = loops;
     int x = mapped((int64_t)N_HEAD * N_COLUMN);
-    struct op op = {.aggregate = kind, .in = {x, -1, -1}, .param = {-1, -1}, .n_head = N_HEAD, .dropout = dropout, .a = 0.2F};
+    struct op op = {
+        .aggregate = kind, .in = {x, -1, -1}, .param = {-1, -1}, .n_head = N_HEAD, .dropout = dropout, .a = 0.2F};
     if (kind == AGGREGATE_KIND_GAT) {
         op.in[1] = program_head_dot(&program, x, head_weight());
         op.in[2] = program_head_dot(&program, x, head_weight());
@@ -228,18 +229,18 @@ static void attention_check(enum aggregate_kind kind, enum dataset_loops loops, 
     check_read_again(aggregate_defs[kind]->name, y, x, true);
 }
 
-#define ATTENTION_TEST(name, kind)                                                                                             \
-    Test(op, name##_gives_its_gradient_without_loops)                                                                          \
-    {                                                                                                                          \
-        attention_check(kind, DATASET_LOOPS_STORED, 0.0);                                                                      \
-    }                                                                                                                          \
-    Test(op, name##_gives_its_gradient_where_loops_are_implicit)                                                               \
-    {                                                                                                                          \
-        attention_check(kind, DATASET_LOOPS_IMPLICIT, 0.0);                                                                    \
-    }                                                                                                                          \
-    Test(op, name##_gives_its_gradient_with_coefficients_dropped)                                                              \
-    {                                                                                                                          \
-        attention_check(kind, DATASET_LOOPS_IMPLICIT, 0.4);                                                                    \
+#define ATTENTION_TEST(name, kind)                                                                                   \
+    Test(op, name##_gives_its_gradient_without_loops)                                                                \
+    {                                                                                                                \
+        attention_check(kind, DATASET_LOOPS_STORED, 0.0);                                                            \
+    }                                                                                                                \
+    Test(op, name##_gives_its_gradient_where_loops_are_implicit)                                                     \
+    {                                                                                                                \
+        attention_check(kind, DATASET_LOOPS_IMPLICIT, 0.0);                                                          \
+    }                                                                                                                \
+    Test(op, name##_gives_its_gradient_with_coefficients_dropped)                                                    \
+    {                                                                                                                \
+        attention_check(kind, DATASET_LOOPS_IMPLICIT, 0.4);                                                          \
     }
 ATTENTION_TEST(gat, AGGREGATE_KIND_GAT)
 ATTENTION_TEST(gatv2, AGGREGATE_KIND_GATV2)
@@ -256,7 +257,8 @@ static int edge_weight(void)
 
 Test(op, head_widen_gives_its_gradient)
 {
-    check_from("head_widen", program_head_widen(&program, mapped((int64_t)N_HEAD * N_COLUMN), edge_weight(), N_HEAD), true);
+    check_from("head_widen", program_head_widen(&program, mapped((int64_t)N_HEAD * N_COLUMN), edge_weight(), N_HEAD),
+               true);
 }
 
 Test(op, head_narrow_gives_its_gradient)
@@ -278,7 +280,8 @@ static void edges_check(enum aggregate_kind kind, double dropout)
     test_graph_features(&graph, N_EDGE, 15);
     program.n_edge_feature = N_EDGE;
     int x = mapped((int64_t)N_HEAD * N_COLUMN), w = edge_weight();
-    struct op op = {.aggregate = kind, .in = {x, -1, -1}, .param = {-1, -1}, .n_head = N_HEAD, .dropout = dropout, .a = 0.2F};
+    struct op op = {
+        .aggregate = kind, .in = {x, -1, -1}, .param = {-1, -1}, .n_head = N_HEAD, .dropout = dropout, .a = 0.2F};
     if (kind == AGGREGATE_KIND_GAT_EDGES) {
         op.in[1] = program_head_dot(&program, x, head_weight());
         op.in[2] = program_head_dot(&program, x, head_weight());
@@ -297,14 +300,14 @@ static void edges_check(enum aggregate_kind kind, double dropout)
     check_read_again(aggregate_defs[kind]->name, y, x, true);
 }
 
-#define EDGES_TEST(name, kind)                                                                                                 \
-    Test(op, name##_gives_its_gradient_where_edges_have_features)                                                              \
-    {                                                                                                                          \
-        edges_check(kind, 0.0);                                                                                                \
-    }                                                                                                                          \
-    Test(op, name##_gives_its_gradient_where_edges_have_features_and_coefficients_are_dropped)                                 \
-    {                                                                                                                          \
-        edges_check(kind, 0.4);                                                                                                \
+#define EDGES_TEST(name, kind)                                                                                       \
+    Test(op, name##_gives_its_gradient_where_edges_have_features)                                                    \
+    {                                                                                                                \
+        edges_check(kind, 0.0);                                                                                      \
+    }                                                                                                                \
+    Test(op, name##_gives_its_gradient_where_edges_have_features_and_coefficients_are_dropped)                       \
+    {                                                                                                                \
+        edges_check(kind, 0.4);                                                                                      \
     }
 EDGES_TEST(gat, AGGREGATE_KIND_GAT_EDGES)
 EDGES_TEST(gatv2, AGGREGATE_KIND_GATV2)

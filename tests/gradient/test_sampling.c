@@ -184,7 +184,8 @@ static void softmax_find(struct run *r, double number[N_NUMBER])
 }
 
 /* Returns the mean square that the numbers of a sample are off by, all together. */
-static double check(const char *what, enum aggregate_kind kind, enum chances chances, void (*find)(struct run *, double *))
+static double check(const char *what, enum aggregate_kind kind, enum chances chances,
+                    void (*find)(struct run *, double *))
 {
     double exact[N_NUMBER], number[N_NUMBER], sum[N_NUMBER] = {0.0}, square[N_NUMBER] = {0.0};
     struct run all, some;

@@ -84,7 +84,8 @@ Test(strict, who_does_not_wait_gets_no_numbers)
     struct device *device = strict();
     const struct device_ops *ops = device->ops;
     const float numbers[4] = {1, 2, 3, 4};
-    float *x = array(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER), *shared = array(device, DEVICE_PLACE_SHARED, MEMORY_OTHER);
+    float *x = array(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER),
+          *shared = array(device, DEVICE_PLACE_SHARED, MEMORY_OTHER);
     ops->upload(device, x, numbers, sizeof numbers);
     ops->axpby(device, 4, 2.0f, x, 0.0f, NULL, x);
     ops->move(device, DEVICE_LANE_COMPUTE, shared, x, sizeof numbers);
@@ -208,5 +209,6 @@ Test(strict, a_list_without_an_operand_or_with_a_wrong_access_is_found)
     cr_assert(isfinite(loss_with(NULL)));
     assert_dies(missing_operand, "not among its operands");
     assert_dies(wrong_access, "or not so");
-    cr_assert_eq(end_of(read_before_written, said, sizeof said), 1, "what is read after it was written is a number: %s", said);
+    cr_assert_eq(end_of(read_before_written, said, sizeof said), 1,
+                 "what is read after it was written is a number: %s", said);
 }

@@ -66,8 +66,8 @@ static bool floats_write(const char *path, const struct cluster_result *result)
 
 static void param_print(const struct parameter *param)
 {
-    printf("{\"name\": \"%s\", \"offset\": %" PRId64 ", \"shared\": %" PRId64 ", \"trains\": %s, \"embedding\": [%" PRId64
-           ", %" PRId64 ", %" PRId64 "], \"shape\": [",
+    printf("{\"name\": \"%s\", \"offset\": %" PRId64 ", \"shared\": %" PRId64
+           ", \"trains\": %s, \"embedding\": [%" PRId64 ", %" PRId64 ", %" PRId64 "], \"shape\": [",
            param->name, param->offset, param->n_shared, param->trains ? "true" : "false", param->embedding_at,
            param->embedding_width, param->embedding_row);
     for (int d = 0; d < param->n_dim; d++) {
@@ -78,10 +78,10 @@ static void param_print(const struct parameter *param)
 
 static void result_print(const struct cluster_result *result)
 {
-    printf("{\"exit\": %d, \"unplanned\": %" PRId64 ", \"allocations\": %" PRId64, result->exit_code, result->n_unplanned,
-           result->n_call);
-    printf(", \"weights\": %" PRId64 ", \"embeddings\": %" PRId64 ", \"logits\": %" PRId64 ", \"param\": [", result->n_weight,
-           result->n_embedding, result->n_logit);
+    printf("{\"exit\": %d, \"unplanned\": %" PRId64 ", \"allocations\": %" PRId64, result->exit_code,
+           result->n_unplanned, result->n_call);
+    printf(", \"weights\": %" PRId64 ", \"embeddings\": %" PRId64 ", \"logits\": %" PRId64 ", \"param\": [",
+           result->n_weight, result->n_embedding, result->n_logit);
     for (int p = 0; p < result->n_param; p++) {
         printf("%s", p > 0 ? ", " : "");
         param_print(&result->param[p]);

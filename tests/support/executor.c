@@ -21,7 +21,8 @@ static void values_open(struct executor *x, struct executor_part *part)
 {
     const struct program *program = x->setup.program;
     for (int v = 0; v < program->n_value; v++) {
-        size_t n_bytes = (size_t)(executor_rows(part, program->value[v].hop) * program->value[v].width) * sizeof(float);
+        size_t n_bytes = (size_t)(executor_rows(part, program->value[v].hop) * program->value[v].width) *
+                         sizeof(float);
         part->value[v] = v > 0 ? executor_operand(x, n_bytes) : part->value[v];
         part->grad[v] = program->value[v].needs_grad ? executor_operand(x, n_bytes) : NULL;
     }
@@ -63,7 +64,8 @@ static size_t workspace_bytes(const struct executor *x)
     for (int k = 0; k < program->n_op; k++) {
         for (int p = 0; p < x->setup.n_part; p++) {
             int64_t n = executor_rows(&x->part[p], program->value[program->op[k].out].hop);
-            size_t n_bytes = op_workspace(program, &program->op[k], x->ops, program->samples ? x->setup.graph->n_node : n);
+            size_t n_bytes = op_workspace(program, &program->op[k], x->ops,
+                                          program->samples ? x->setup.graph->n_node : n);
             most = n_bytes > most ? n_bytes : most;
         }
     }
@@ -164,7 +166,8 @@ static size_t operand_bytes(const struct executor *x, const struct step_operand 
         return (size_t)op_defs[program->op[o->index].kind]->global->n_statistics(program, &program->op[o->index]) *
                sizeof(double);
     case STEP_ARRAY_SUM:
-        return (size_t)op_defs[program->op[o->index].kind]->global->n_sum(program, &program->op[o->index]) * sizeof(double);
+        return (size_t)op_defs[program->op[o->index].kind]->global->n_sum(program, &program->op[o->index]) *
+               sizeof(double);
     case STEP_ARRAY_WORKSPACE:
         return workspace_bytes(x);
     case STEP_ARRAY_PARAMETER:
@@ -178,7 +181,8 @@ static size_t operand_bytes(const struct executor *x, const struct step_operand 
     }
 }
 
-static struct strict_range range_of(const struct executor *x, const struct step_operand *o, const struct executor_part *part)
+static struct strict_range range_of(const struct executor *x, const struct step_operand *o,
+                                    const struct executor_part *part)
 {
     return (struct strict_range){.at = executor_operand_at(x, o, part),
                                  .n_bytes = operand_bytes(x, o, part),
@@ -221,8 +225,9 @@ struct op_call executor_call(struct executor *x, const struct step *step, struct
                            .f = program->value[op->in[0]].width,
                            .training = x->setup.training,
                            .now = x->now};
-    call.key = (struct random_key){
-        .seed = x->setup.seed, .op = (uint16_t)step->op, .stream = aggregate ? RANDOM_STREAM_EDGE : RANDOM_STREAM_DROPOUT};
+    call.key = (struct random_key){.seed = x->setup.seed,
+                                   .op = (uint16_t)step->op,
+                                   .stream = aggregate ? RANDOM_STREAM_EDGE : RANDOM_STREAM_DROPOUT};
     for (int k = 0; k < step->n_operand; k++) {
         const struct step_operand *o = &step->operand[k];
         call.array[o->role] = executor_operand_at(x, o, part);
@@ -300,7 +305,8 @@ static void join_run(struct executor *x, const struct step *step)
             if (fresh != NULL) {
                 const struct step_operand *grad = step_operand(step, (enum op_role)(OP_ROLE_IN_0 + k));
                 x->ops->rows_add(x->device, x->part[p].n_own, step_operand_width(x->setup.program, fresh), NULL, 1.0F,
-                                 executor_operand_at(x, fresh, &x->part[p]), executor_operand_at(x, grad, &x->part[p]));
+                                 executor_operand_at(x, fresh, &x->part[p]),
+                                 executor_operand_at(x, grad, &x->part[p]));
             }
         }
         device_strict_scope_end(x->device);
@@ -342,13 +348,14 @@ static void factors_apply(struct executor *x, const struct executor_block *block
 }
 
 /* Rows of part j that part i takes, and what they are multiplied by. */
-static void payload_gather(struct executor *x, const struct executor_block *block, bool sampled, const struct op_call *call,
-                           int64_t width, const float *from, float *to)
+static void payload_gather(struct executor *x, const struct executor_block *block, bool sampled,
+                           const struct op_call *call, int64_t width, const float *from, float *to)
 {
     bool weighted = aggregate_defs[call->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
     bool weighs = sampled && x->setup.thresholds != NULL;
     float factor = sampled && weighted && !weighs ? (float)(1.0 / x->setup.sampling) : 1.0F;
-    x->ops->rows_gather(x->device, call->n_row, width, sampled ? block->kept_rows : block->payload_rows, factor, from, to);
+    x->ops->rows_gather(x->device, call->n_row, width, sampled ? block->kept_rows : block->payload_rows, factor, from,
+                        to);
     if (weighs) {
         factors_apply(x, block, width, to);
     }

@@ -35,7 +35,8 @@ void executor_labels_open(struct executor *x, struct executor_part *part)
         part->labels.labels = executor_upload(x, labels, (size_t)part->n_own * sizeof *labels);
     }
     if (objective != NULL && objective->weights != NULL) {
-        part->class_weights = executor_upload(x, objective->weights, (size_t)n_class_of(x) * sizeof *objective->weights);
+        part->class_weights = executor_upload(x, objective->weights,
+                                              (size_t)n_class_of(x) * sizeof *objective->weights);
     }
     part->labels.train = DATASET_SPLIT_TRAIN;
     part->labels.split = executor_upload(x, split, (size_t)part->n_own * sizeof *split);
@@ -46,5 +47,6 @@ void executor_labels_open(struct executor *x, struct executor_part *part)
 
 double executor_loss_weight(const struct executor *x)
 {
-    return objective_weight(x->setup.objective, x->setup.graph->n_node, n_class_of(x), x->setup.labels, x->setup.split);
+    return objective_weight(x->setup.objective, x->setup.graph->n_node, n_class_of(x), x->setup.labels,
+                            x->setup.split);
 }

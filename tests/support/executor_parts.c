@@ -109,8 +109,8 @@ struct edge_list {
 };
 
 /* One row's edges: by type, then column. */
-static void row_list(const struct test_graph *graph, const int64_t *edge_of_node, const uint32_t *payload_node, int64_t n_col,
-                     struct edge_list *list)
+static void row_list(const struct test_graph *graph, const int64_t *edge_of_node, const uint32_t *payload_node,
+                     int64_t n_col, struct edge_list *list)
 {
     for (int32_t type = 0; type < (graph->type != NULL ? graph->n_relation : 1); type++) {
         for (uint32_t c = 0; c < n_col; c++) {
@@ -129,7 +129,8 @@ static void row_list(const struct test_graph *graph, const int64_t *edge_of_node
 }
 
 /* Room for a sample of all payload rows. */
-static void sample_open(struct executor *x, int taker, const uint32_t *rows, const uint32_t *node, struct executor_block *out)
+static void sample_open(struct executor *x, int taker, const uint32_t *rows, const uint32_t *node,
+                        struct executor_block *out)
 {
     size_t n_bytes = (size_t)out->block.n_col * sizeof(uint32_t);
     out->host_rows = memory_alloc((size_t)out->block.n_col, sizeof *rows);
@@ -383,8 +384,8 @@ static float *element(const struct program *program, const struct parameter *par
 }
 
 /* Host copies of the arena and of a part's embeddings: from the device, or zeros. */
-static void weights_stage(struct executor *x, const struct executor_part *part, const float *arena, const float *embeddings,
-                          float *host[2])
+static void weights_stage(struct executor *x, const struct executor_part *part, const float *arena,
+                          const float *embeddings, float *host[2])
 {
     const struct program *program = x->setup.program;
     size_t n_embedding = (size_t)(part->csr.n_embedded * program->n_embedding);

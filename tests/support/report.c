@@ -61,5 +61,6 @@ ReportHook(POST_ALL)(struct criterion_global_stats *stats)
             }
         }
     }
-    printf("tests: %zu passed, %zu failed, %zu skipped\n", stats->tests_passed, stats->tests_failed, stats->tests_skipped);
+    printf("tests: %zu passed, %zu failed, %zu skipped\n", stats->tests_passed, stats->tests_failed,
+           stats->tests_skipped);
 }

@@ -59,12 +59,13 @@ struct restart_decision restart_decide(enum restart_runner runner, const struct 
     if (failure->n_restart >= n_most) {
         return (struct restart_decision){0};
     }
-    bool is_machine_lost = runner == RESTART_RUNNER_DAEMON && failure->status == STATUS_PEER && failure->n_restart > 0 &&
-                           !failure->is_local;
+    bool is_machine_lost = runner == RESTART_RUNNER_DAEMON && failure->status == STATUS_PEER &&
+                           failure->n_restart > 0 && !failure->is_local;
     int32_t n_least = failure->n_worker_least > 1 ? failure->n_worker_least : 1;
     return (struct restart_decision){.restarts = true,
                                      .wait_s = restart_backoff_s(backoff, failure->n_restart + 1),
-                                     .n_worker = failure->n_worker - (is_machine_lost && failure->n_worker > n_least)};
+                                     .n_worker = failure->n_worker -
+                                                 (is_machine_lost && failure->n_worker > n_least)};
 }
 
 bool restart_is_possible(enum status status)

@@ -53,7 +53,8 @@ enum status rights_take(const struct rights *rights, struct rights *before_out)
     }
     before_out->n_group = getgroups(RIGHTS_GROUPS_MOST, before_out->group);
     if (before_out->n_group < 0 || !set_groups(rights)) {
-        return status_fail(STATUS_IO, "cannot take the groups of user %u: %s", (unsigned)rights->uid, strerror(errno));
+        return status_fail(STATUS_IO, "cannot take the groups of user %u: %s", (unsigned)rights->uid,
+                           strerror(errno));
     }
     if (!set_ids(rights)) {
         rights_return(rights, before_out);

@@ -47,9 +47,9 @@ enum status contents_match(const struct checkpoint *checkpoint, const struct job
             const char *file = i == CHECKPOINT_CONTENT_INIT  ? job->model.init
                                : dataset->file[i][0] != '\0' ? dataset->file[i]
                                                              : job->dataset.path;
-            return status_fail(STATUS_DATA,
-                               "cannot resume: '%s' has other %s than checkpoint '%s' was made with: expected the same", file,
-                               titles[i], checkpoint->path);
+            return status_fail(
+                STATUS_DATA, "cannot resume: '%s' has other %s than checkpoint '%s' was made with: expected the same",
+                file, titles[i], checkpoint->path);
         }
     }
     return STATUS_OK;

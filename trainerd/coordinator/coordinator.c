@@ -59,7 +59,8 @@ static enum status put_weights(struct coordinator *c)
         return status;
     }
     status = weights_load(&weights, job_predicts(&c->job) ? c->source.weights : c->job.model.init);
-    status = status == STATUS_OK ? fleet_put(c->fleet, COORDINATOR_TRAINED, weights.arena, c->program.n_weight) : status;
+    status = status == STATUS_OK ? fleet_put(c->fleet, COORDINATOR_TRAINED, weights.arena, c->program.n_weight)
+                                 : status;
     status = status == STATUS_OK ? embeddings_put(&c->embeddings, c->fleet, COORDINATOR_TRAINED, &weights) : status;
     weights_close(&weights);
     return status;
@@ -87,11 +88,11 @@ static void report_apart(struct coordinator *c)
     if (other < (uint32_t)c->job.workers.count) {
         snprintf(who, sizeof who, "worker %u", other);
     }
-    progress_print(
-        &c->progress,
-        "worker %u and %s are on one machine in different namespaces, as containers have them: what they exchange goes "
-        "over the network, not through shared memory",
-        one, who);
+    progress_print(&c->progress,
+                   "worker %u and %s are on one machine in different namespaces, as containers have them: what they "
+                   "exchange goes "
+                   "over the network, not through shared memory",
+                   one, who);
 }
 
 static void report_machines(struct coordinator *c)
@@ -104,10 +105,11 @@ static void report_machines(struct coordinator *c)
     }
     report_apart(c);
     if (job_sampling_is_placed(&c->job)) {
-        progress_print(&c->progress,
-                       "%lld worker%s on %u machine%s: exchange.sampling_local makes results depend on which parts share one",
-                       (long long)c->job.workers.count, c->job.workers.count == 1 ? "" : "s", n_machine,
-                       n_machine == 1 ? "" : "s");
+        progress_print(
+            &c->progress,
+            "%lld worker%s on %u machine%s: exchange.sampling_local makes results depend on which parts share one",
+            (long long)c->job.workers.count, c->job.workers.count == 1 ? "" : "s", n_machine,
+            n_machine == 1 ? "" : "s");
     }
 }
 
@@ -125,10 +127,11 @@ static void report_libraries(struct coordinator *c)
             char here[LIBRARY_TEXT_BYTES], there[LIBRARY_TEXT_BYTES];
             library_text(first, here);
             library_text(c->libraries[other].of[l], there);
-            progress_print(&c->progress,
-                           "warning: workers differ in %s, %s on worker 0 and %s on worker %u: results depend on which worker "
-                           "has which part",
-                           library_name((enum library)l), here, there, other);
+            progress_print(
+                &c->progress,
+                "warning: workers differ in %s, %s on worker 0 and %s on worker %u: results depend on which worker "
+                "has which part",
+                library_name((enum library)l), here, there, other);
         }
     }
 }
@@ -170,8 +173,8 @@ static enum status start_fleet(struct coordinator *c)
             c->memory[rank].measured.bytes[c->plan.apart ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_HOST]);
     }
     if (c->training.n_weight != c->program.n_weight) {
-        return status_fail(STATUS_BUG, "the workers have %lld weights: expected %lld", (long long)c->training.n_weight,
-                           (long long)c->program.n_weight);
+        return status_fail(STATUS_BUG, "the workers have %lld weights: expected %lld",
+                           (long long)c->training.n_weight, (long long)c->program.n_weight);
     }
     status = put_weights(c);
     coordinator_phase_end(c, RESULT_PHASE_PREPARE);
@@ -193,8 +196,8 @@ static void print_workers(struct coordinator *c)
         snprintf(left_out, sizeof left_out, ", %.0f %% of an epoch's work left out", 100.0 * c->prune.left_out);
     }
     progress_print(&c->progress, "%d worker%s: %s of %smemory at most, %s on the wire%s%s", (int)c->plan.n_worker,
-                   c->plan.n_worker == 1 ? "" : "s", size, c->plan.apart ? "GPU " : "", wire, predicts ? "" : " per epoch",
-                   left_out);
+                   c->plan.n_worker == 1 ? "" : "s", size, c->plan.apart ? "GPU " : "", wire,
+                   predicts ? "" : " per epoch", left_out);
 }
 
 static enum status begin_tensorboard(struct coordinator *c)

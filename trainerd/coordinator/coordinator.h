@@ -17,12 +17,12 @@ struct coordinator_options {
     const char *config;     /* the job file; "-": standard input, a file */
     const char *const *set; /* n_set settings "section.key=value" */
     size_t n_set;
-    bool resume;                   /* continue from the newest checkpoint of the job's runs */
-    bool plan;                     /* print the plan, do not train */
-    bool json;                     /* the plan as JSON on stdout rather than as text on stderr */
-    int64_t plan_most;             /* bytes that planning may take, of which it says where it takes more; 0: no limit */
-    bool steps;                    /* the plan with every step and what it needs */
-    const char *folder;            /* the job's folder: see events.h; NULL: no supervisor */
+    bool resume;        /* continue from the newest checkpoint of the job's runs */
+    bool plan;          /* print the plan, do not train */
+    bool json;          /* the plan as JSON on stdout rather than as text on stderr */
+    int64_t plan_most;  /* bytes that planning may take, of which it says where it takes more; 0: no limit */
+    bool steps;         /* the plan with every step and what it needs */
+    const char *folder; /* the job's folder: see events.h; NULL: no supervisor */
     const struct job_files *files; /* those of that folder, inherited; NULL: they are opened by name */
     uint32_t attempt;              /* at this job, counted by the supervisor; 0: none */
     bool waits;                    /* until another attempt of the job has ended */

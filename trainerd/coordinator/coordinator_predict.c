@@ -19,10 +19,11 @@ enum status coordinator_spare_model(const struct coordinator *c)
     if (run->has_link || !(has_file(run, "model.safetensors") || has_file(run, "best.safetensors"))) {
         return STATUS_OK;
     }
-    return status_fail(STATUS_CONFIG,
-                       "output.dir = '%s' has the results of a training, which those of a prediction would replace: expected "
-                       "another folder, as in --set output.dir=%s-predict",
-                       run->home, run->home);
+    return status_fail(
+        STATUS_CONFIG,
+        "output.dir = '%s' has the results of a training, which those of a prediction would replace: expected "
+        "another folder, as in --set output.dir=%s-predict",
+        run->home, run->home);
 }
 
 struct predictions_file {

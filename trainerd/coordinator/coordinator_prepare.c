@@ -39,18 +39,19 @@ static enum status rules_check(struct coordinator *c)
             c->job.train.label_smoothing, dataset->name, (int)dataset->n_class);
     }
     if (c->job.train.patience > 0 && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
-        return status_fail(STATUS_CONFIG,
-                           "train.patience = %lld waits for a better valid %s, and dataset '%s' has no validation split: "
-                           "expected train.patience = 0, or a data set with such a split (valid_idx.npy)",
-                           (long long)c->job.train.patience,
-                           job_choice_text("train", "patience_monitor", c->job.train.patience_monitor), dataset->name);
-    }
-    if (c->job.train.lr_schedule == JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
         return status_fail(
             STATUS_CONFIG,
-            "train.lr_schedule = \"reduce_on_plateau\" waits for a better valid %s, and dataset '%s' has no validation "
-            "split: expected another schedule, or a data set with such a split (valid_idx.npy)",
-            job_choice_text("train", "lr_monitor", c->job.train.lr_monitor), dataset->name);
+            "train.patience = %lld waits for a better valid %s, and dataset '%s' has no validation split: "
+            "expected train.patience = 0, or a data set with such a split (valid_idx.npy)",
+            (long long)c->job.train.patience,
+            job_choice_text("train", "patience_monitor", c->job.train.patience_monitor), dataset->name);
+    }
+    if (c->job.train.lr_schedule == JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
+        return status_fail(STATUS_CONFIG,
+                           "train.lr_schedule = \"reduce_on_plateau\" waits for a better valid %s, and dataset '%s' "
+                           "has no validation "
+                           "split: expected another schedule, or a data set with such a split (valid_idx.npy)",
+                           job_choice_text("train", "lr_monitor", c->job.train.lr_monitor), dataset->name);
     }
     enum status status = score_metrics(&c->job, dataset->multi_label, dataset->n_class, &c->training.metrics);
     for (int i = 0; status == STATUS_OK && i < c->training.metrics.n; i++) {
@@ -112,8 +113,8 @@ static enum status choose_parts(struct coordinator *c)
     bool given = c->job.partition.parts > 0;
     enum status status = partition_parts_choose(&c->dataset, &c->job);
     if (status == STATUS_OK && !given) {
-        progress_print(&c->progress, "%lld part%s%s, as partition.parts is not given", (long long)c->job.partition.parts,
-                       c->job.partition.parts == 1 ? "" : "s",
+        progress_print(&c->progress, "%lld part%s%s, as partition.parts is not given",
+                       (long long)c->job.partition.parts, c->job.partition.parts == 1 ? "" : "s",
                        c->job.partition.method == JOB_METHOD_FILE ? " in partition.file" : " by the graph's size");
     }
     return status;
@@ -151,8 +152,8 @@ static enum status load(struct coordinator *c)
     c->progress.is_of_numbers = dataset->regression;
     progress_duration(coordinator_phase_end(c, RESULT_PHASE_LOAD), text);
     progress_print(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
-                   dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge, (long long)dataset->n_feature,
-                   (int)dataset->n_class, report_outputs(dataset), text);
+                   dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge,
+                   (long long)dataset->n_feature, (int)dataset->n_class, report_outputs(dataset), text);
     if (dataset->n_edge_feature > 0) {
         progress_print(&c->progress, "edges have %lld feature%s each", (long long)dataset->n_edge_feature,
                        dataset->n_edge_feature == 1 ? "" : "s");
@@ -183,7 +184,8 @@ static struct part_cover_input cover_input(const struct coordinator *c, const st
 static bool stores(const struct coordinator *c, uint32_t n_worker)
 {
     const struct dataset *dataset = &c->dataset;
-    return memory_plan_stores(&c->job, &c->program, dataset->embedded.n_run > 0, dataset->n_node, c->quality.n_halo, n_worker);
+    return memory_plan_stores(&c->job, &c->program, dataset->embedded.n_run > 0, dataset->n_node, c->quality.n_halo,
+                              n_worker);
 }
 
 /* Cover the pairs of parts of a program where that sends fewer rows, were each part on a worker of its own.
@@ -271,9 +273,9 @@ static enum status check_planning(const struct coordinator *c)
     need += need / 16; /* so that what differs from one start to the next does not make it too little again */
     printf("{\"planning_bytes\":%lld}\n", (long long)need);
     fflush(stdout);
-    return status_fail(STATUS_NOMEM,
-                       "planning it takes %lld bytes, cutting its graph included, more than the %lld that it may take",
-                       (long long)need, (long long)most);
+    return status_fail(
+        STATUS_NOMEM, "planning it takes %lld bytes, cutting its graph included, more than the %lld that it may take",
+        (long long)need, (long long)most);
 }
 
 /* Of this process, without files that it has mapped, or of METIS's, which has the graph, too. */
@@ -297,7 +299,8 @@ static enum status cut(struct coordinator *c)
     if (status == STATUS_OK) {
         char text[PROGRESS_TEXT_BYTES];
         progress_duration(coordinator_phase_end(c, RESULT_PHASE_PARTITION), text);
-        progress_print(&c->progress, "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
+        progress_print(&c->progress,
+                       "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
                        (int)c->partition.n_part, c->partition.n_part == 1 ? "" : "s", (long long)c->quality.n_cut,
                        c->quality.halo_ratio, c->quality.imbalance_node, c->quality.imbalance_edge, text);
         if (c->partition.stores) {
@@ -305,7 +308,8 @@ static enum status cut(struct coordinator *c)
                            "inputs: features of the halo rows are stored with each part, their layer sends nothing");
         }
         if (c->shared.sums[PART_DIRECTION_IN] != NULL) {
-            progress_print(&c->progress, "covers: %.0f %% of the halo rows travel, as rows or as sums", 100.0 * share);
+            progress_print(&c->progress, "covers: %.0f %% of the halo rows travel, as rows or as sums",
+                           100.0 * share);
         }
     }
     return status;
@@ -345,8 +349,9 @@ static enum status read_model(struct coordinator *c)
     enum status status = model_source_open(c->job.predict.model, &c->source);
     if (status == STATUS_OK) {
         model_source_apply(&c->source, &c->job);
-        progress_print(&c->progress, "%s: predicting with '%s', %s of %lld layers", c->job.job.name, c->source.weights,
-                       job_choice_text("model", "kind", c->job.model.kind), (long long)c->job.model.layers);
+        progress_print(&c->progress, "%s: predicting with '%s', %s of %lld layers", c->job.job.name,
+                       c->source.weights, job_choice_text("model", "kind", c->job.model.kind),
+                       (long long)c->job.model.layers);
     }
     return status;
 }
@@ -428,8 +433,8 @@ static enum status load_checkpoint(struct coordinator *c)
         progress_print(&c->progress, "warning: %s; continuing from epoch %lld", c->checkpoint.warning,
                        (long long)c->checkpoint.state.n_epoch);
     }
-    progress_print(&c->progress, "resuming '%s' after %lld epoch%s", c->checkpoint.path, (long long)c->checkpoint.state.n_epoch,
-                   c->checkpoint.state.n_epoch == 1 ? "" : "s");
+    progress_print(&c->progress, "resuming '%s' after %lld epoch%s", c->checkpoint.path,
+                   (long long)c->checkpoint.state.n_epoch, c->checkpoint.state.n_epoch == 1 ? "" : "s");
     return STATUS_OK;
 }
 
@@ -442,7 +447,8 @@ enum status coordinator_prepare(struct coordinator *c)
         return status;
     }
     status = options->resume ? load_checkpoint(c) : status;
-    status = status == STATUS_OK ? device_choose(options->resume ? &c->checkpoint : NULL, !options->plan, &c->job) : status;
+    status = status == STATUS_OK ? device_choose(options->resume ? &c->checkpoint : NULL, !options->plan, &c->job)
+                                 : status;
     status = status == STATUS_OK ? launcher_limit(&c->job) : status;
     status = status == STATUS_OK && !options->plan ? room_check(&c->job) : status;
     status = status == STATUS_OK ? load(c) : status;

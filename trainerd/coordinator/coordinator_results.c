@@ -88,7 +88,8 @@ static enum status write_logits(struct coordinator *c)
         status = write_rows(c, "logits_last.npy", MESSAGE_GET_LOGITS, c->facts.n_class, NULL);
     }
     status = status == STATUS_OK ? training_evaluate_best(&c->training) : status;
-    return status == STATUS_OK ? coordinator_write_rows(c, "logits.npy", MESSAGE_GET_LOGITS, c->facts.n_class) : status;
+    return status == STATUS_OK ? coordinator_write_rows(c, "logits.npy", MESSAGE_GET_LOGITS, c->facts.n_class)
+                               : status;
 }
 
 static enum status write_trace(struct coordinator *c)
@@ -153,8 +154,8 @@ static void print_prediction(struct coordinator *c)
         progress_metric(&c->progress, scores[SCORE_SPLIT_ALL], all);
         progress_metric(&c->progress, scores[DATASET_SPLIT_TEST], test);
         if (isnan(scores[SCORE_SPLIT_ALL])) {
-            progress_print(&c->progress, "%lld nodes predicted; no %s: the data set has no labels", (long long)c->facts.n_node,
-                           metric);
+            progress_print(&c->progress, "%lld nodes predicted; no %s: the data set has no labels",
+                           (long long)c->facts.n_node, metric);
         } else {
             progress_print(&c->progress, "%lld nodes predicted; %s %s of those with labels, test %s",
                            (long long)c->facts.n_node, metric, all, test);
@@ -172,8 +173,8 @@ static void print_others(struct coordinator *c)
     for (int i = 1; i < c->training.metrics.n; i++) {
         progress_metric(&c->progress, score->of[i].test, test);
         progress_metric(&c->progress, score->of[i].valid, valid);
-        progress_print(&c->progress, "test %s %s with the same weights (valid %s)", score_name(c->training.metrics.of[i]), test,
-                       valid);
+        progress_print(&c->progress, "test %s %s with the same weights (valid %s)",
+                       score_name(c->training.metrics.of[i]), test, valid);
     }
 }
 
@@ -193,15 +194,17 @@ void coordinator_print_end(struct coordinator *c)
     if (c->training.end == TRAINING_END_PATIENCE) {
         char what[PATIENCE_TEXT_BYTES];
         patience_text(&c->training, what);
-        progress_print(&c->progress, "stopped after %lld epoch%s: no better %s in %lld evaluation%s", (long long)state->n_epoch,
-                       state->n_epoch == 1 ? "" : "s", what, (long long)state->n_stale, state->n_stale == 1 ? "" : "s");
+        progress_print(&c->progress, "stopped after %lld epoch%s: no better %s in %lld evaluation%s",
+                       (long long)state->n_epoch, state->n_epoch == 1 ? "" : "s", what, (long long)state->n_stale,
+                       state->n_stale == 1 ? "" : "s");
     }
     if (state->best_epoch >= 0 && !result_is_chosen(&c->training)) {
         progress_print(&c->progress, "test %s %s with the last weights: %s to choose others by", metric, last,
                        result_no_choice(&c->facts));
     } else if (state->best_epoch >= 0) {
-        progress_print(&c->progress, "test %s %s with the best weights, after %lld epoch%s (valid %s); %s with the last ones",
-                       metric, best, (long long)state->best_epoch + 1, state->best_epoch == 0 ? "" : "s", valid, last);
+        progress_print(
+            &c->progress, "test %s %s with the best weights, after %lld epoch%s (valid %s); %s with the last ones",
+            metric, best, (long long)state->best_epoch + 1, state->best_epoch == 0 ? "" : "s", valid, last);
     } else {
         progress_print(&c->progress, "test %s %s with the initial weights", metric, last);
     }

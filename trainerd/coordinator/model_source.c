@@ -34,16 +34,17 @@ static enum status places_find(const char *model, struct model_source *out)
 {
     struct stat about;
     if (stat(model, &about) != 0) {
-        return status_fail(STATUS_NO_INPUT, "predict.model: '%s': %s, expected the folder of a training's results", model,
-                           strerror(errno));
+        return status_fail(STATUS_NO_INPUT, "predict.model: '%s': %s, expected the folder of a training's results",
+                           model, strerror(errno));
     }
     if (!S_ISDIR(about.st_mode)) {
         const char *slash = strrchr(model, '/');
         snprintf(out->folder, sizeof out->folder, "%.*s", slash != NULL ? (int)(slash - model) : 1,
                  slash != NULL ? model : ".");
         snprintf(out->weights, sizeof out->weights, "%s", model);
-        return S_ISREG(about.st_mode) ? STATUS_OK
-                                      : status_fail(STATUS_DATA, "predict.model: '%s' is neither a folder nor a file", model);
+        return S_ISREG(about.st_mode)
+                   ? STATUS_OK
+                   : status_fail(STATUS_DATA, "predict.model: '%s' is neither a folder nor a file", model);
     }
     snprintf(out->folder, sizeof out->folder, "%s", model);
     for (int i = 0; i < 2; i++) {
@@ -53,8 +54,8 @@ static enum status places_find(const char *model, struct model_source *out)
         }
     }
     return status_fail(STATUS_NO_INPUT,
-                       "predict.model: '%s' has neither %s nor %s, expected the folder of a training's results", model,
-                       weight_names[0], weight_names[1]);
+                       "predict.model: '%s' has neither %s nor %s, expected the folder of a training's results",
+                       model, weight_names[0], weight_names[1]);
 }
 
 /* The whole file and a NUL. owns  the caller frees *text_out */
@@ -64,7 +65,8 @@ static enum status text_read(const char *path, char **text_out, size_t *n_out)
     struct stat about;
     enum status status = file_open(path, &file);
     if (status != STATUS_OK) {
-        return status_fail(status, "%s; expected the result.json of the training beside its weights", status_reason());
+        return status_fail(status, "%s; expected the result.json of the training beside its weights",
+                           status_reason());
     }
     if (fstat(file, &about) != 0 || about.st_size > RESULT_BYTES_MOST) {
         status = status_fail(STATUS_DATA, "'%s' has %lld bytes, expected a result.json of at most %d", path,
@@ -106,7 +108,8 @@ static bool number_may_take(const json_t *dataset, const char *name, int64_t mos
 static void class_names_take(const json_t *dataset, int64_t n_class, struct model_source *out)
 {
     const json_t *names = json_object_get(dataset, "class_names");
-    char *text = json_is_array(names) && (int64_t)json_array_size(names) == n_class ? json_dumps(names, JSON_COMPACT) : NULL;
+    char *text = json_is_array(names) && (int64_t)json_array_size(names) == n_class ? json_dumps(names, JSON_COMPACT)
+                                                                                    : NULL;
     if (text != NULL && strlen(text) < sizeof out->class_names) {
         out->model.class_names = memcpy(out->class_names, text, strlen(text) + 1);
     }
@@ -121,7 +124,8 @@ static enum status graph_take(const char *path, const json_t *dataset, struct mo
         return missing(path, "number dataset.features of at least 1");
     }
     bool regresses = job_regresses(&out->job);
-    if (!number_take(dataset, regresses ? "outputs" : "classes", 1, CLASS_MOST, &n_class) || !json_is_boolean(multi)) {
+    if (!number_take(dataset, regresses ? "outputs" : "classes", 1, CLASS_MOST, &n_class) ||
+        !json_is_boolean(multi)) {
         return missing(path, regresses ? "number dataset.outputs, or no dataset.multi_label"
                                        : "number dataset.classes, or no dataset.multi_label");
     }

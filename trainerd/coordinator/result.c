@@ -58,7 +58,8 @@ static json_t *best_json(const struct result *result)
     if (state->n_epoch == 0) {
         snprintf(reason, sizeof reason, "there was no epoch: best.safetensors holds the initial weights");
     } else if (is_chosen) {
-        snprintf(reason, sizeof reason, "best.safetensors holds the weights with the best valid metric, after %lld epoch%s",
+        snprintf(reason, sizeof reason,
+                 "best.safetensors holds the weights with the best valid metric, after %lld epoch%s",
                  (long long)state->best_epoch + 1, state->best_epoch == 0 ? "" : "s");
     } else {
         snprintf(reason, sizeof reason, "%s to choose by: best.safetensors holds the last weights",
@@ -82,7 +83,8 @@ static json_t *seconds_json(const struct result *result)
         json_object_set_new(all, names[i], json_real(result->phase_s[i]));
     }
     const struct checkpoint_state *state = &result->training->state;
-    json_object_set_new(all, "epoch_mean", report_number(state->n_epoch > 0 ? state->train_s / (double)state->n_epoch : NAN));
+    json_object_set_new(all, "epoch_mean",
+                        report_number(state->n_epoch > 0 ? state->train_s / (double)state->n_epoch : NAN));
     return all;
 }
 
@@ -122,8 +124,8 @@ static json_t *machines_json(const struct result *result)
     for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
         json_array_append_new(of_worker, json_integer(result->machine_of_rank[rank]));
     }
-    return json_pack("{s:o, s:b, s:s}", "of_worker", of_worker, "change_results", (int)job_sampling_is_placed(result->job),
-                     "cipher", result->cipher);
+    return json_pack("{s:o, s:b, s:s}", "of_worker", of_worker, "change_results",
+                     (int)job_sampling_is_placed(result->job), "cipher", result->cipher);
 }
 
 /* Versions of libraries, where bits depend on them: of all workers, and of each. */
@@ -146,11 +148,13 @@ static void put_libraries(json_t *all, const struct result *result)
         json_object_set_new(all, library_key((enum library)l), json_string(text));
         for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
             library_text(result->libraries[rank].of[l], text);
-            json_object_set_new(json_array_get(of_worker, (size_t)rank), library_key((enum library)l), json_string(text));
+            json_object_set_new(json_array_get(of_worker, (size_t)rank), library_key((enum library)l),
+                                json_string(text));
         }
     }
     if (any) {
-        json_object_set_new(all, "libraries", json_pack("{s:O, s:b}", "of_worker", of_worker, "change_results", (int)differ));
+        json_object_set_new(all, "libraries",
+                            json_pack("{s:O, s:b}", "of_worker", of_worker, "change_results", (int)differ));
     }
     json_decref(of_worker);
 }
@@ -274,8 +278,8 @@ static json_t *result_json(const struct result *result)
     json_object_set_new(all, "allocations_in_epochs", json_integer(training->state.n_call));
     json_object_set_new(all, "device_waits",
                         json_pack("{s:I, s:I, s:I, s:I}", "waits", (json_int_t)training->waits.n_wait, "fetched",
-                                  (json_int_t)training->waits.n_fetched, "sent", (json_int_t)training->waits.n_sent, "replayed",
-                                  (json_int_t)training->n_replay));
+                                  (json_int_t)training->waits.n_fetched, "sent", (json_int_t)training->waits.n_sent,
+                                  "replayed", (json_int_t)training->n_replay));
     json_object_set_new(all, "weights", json_integer(training_n_weight(training)));
     json_object_set_new(all, "memory", memory_json(result));
     json_object_set_new(all, "machines", machines_json(result));

@@ -16,15 +16,15 @@
 #include <stdint.h>
 
 /* Phases with their seconds:   name        text in result.json */
-#define RESULT_PHASE_LIST(X)                                                                                                   \
-    X(LOAD, "load")             /* reading and checking the dataset */                                                         \
-    X(PARTITION, "partition")   /* parts, their quality, their sizes */                                                        \
-    X(START, "start")           /* starting the workers */                                                                     \
-    X(SHIP, "ship")             /* encoding parts and sending them */                                                          \
-    X(PREPARE, "prepare")       /* workers' memory, static operations */                                                       \
-    X(TRAIN, "train")           /* epochs, with their evaluations */                                                           \
-    X(EVALUATE, "evaluate")     /* evaluation without training */                                                              \
-    X(CHECKPOINT, "checkpoint") /* writing checkpoints */                                                                      \
+#define RESULT_PHASE_LIST(X)                                                                                         \
+    X(LOAD, "load")             /* reading and checking the dataset */                                               \
+    X(PARTITION, "partition")   /* parts, their quality, their sizes */                                              \
+    X(START, "start")           /* starting the workers */                                                           \
+    X(SHIP, "ship")             /* encoding parts and sending them */                                                \
+    X(PREPARE, "prepare")       /* workers' memory, static operations */                                             \
+    X(TRAIN, "train")           /* epochs, with their evaluations */                                                 \
+    X(EVALUATE, "evaluate")     /* evaluation without training */                                                    \
+    X(CHECKPOINT, "checkpoint") /* writing checkpoints */                                                            \
     X(WRITE, "write")           /* weights and logits */
 
 enum result_phase {
@@ -46,10 +46,11 @@ struct result {
     struct plan_measured traffic;
     const struct model_source *source; /* of a prediction; NULL: a training */
     struct training_scores scores;     /* of a prediction */
-    struct score_confusion confusion;  /* of test nodes, with the weights that logits.npy is of; n_class 0: not counted */
-    const uint32_t *machine_of_rank;   /* job->workers.count: equal where workers share a machine */
-    const char *cipher;                /* that seals their messages; "none" */
-    double phase_s[RESULT_PHASE_N];    /* PHASE_TRAIN without the two after it */
+    struct score_confusion
+        confusion; /* of test nodes, with the weights that logits.npy is of; n_class 0: not counted */
+    const uint32_t *machine_of_rank; /* job->workers.count: equal where workers share a machine */
+    const char *cipher;              /* that seals their messages; "none" */
+    double phase_s[RESULT_PHASE_N];  /* PHASE_TRAIN without the two after it */
     double total_s;
 };
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* Runs at a keystroke: quick, and silent without a daemon. */
-#define LIST_JOBS                                                                                                              \
-    "trainctl status --json --limit 50 2>/dev/null | tr ',{' '\\n\\n' | sed -n 's/^ *\"name\": "                               \
+#define LIST_JOBS                                                                                                    \
+    "trainctl status --json --limit 50 2>/dev/null | tr ',{' '\\n\\n' | sed -n 's/^ *\"name\": "                     \
     "*\"\\([^\"]*\\)\".*/\\1/p' | sort -u"
 
 static void print_commands(FILE *file, const char *between)
@@ -59,7 +59,8 @@ static void print_bash(FILE *file)
             fprintf(file, "    --%s | -%c) %s; return ;;\n", row->name, row->letter,
                     row->words == CTL_WORDS_NONE ? ":" : bash_words(row->words));
         } else {
-            fprintf(file, "    --%s) %s; return ;;\n", row->name, row->words == CTL_WORDS_NONE ? ":" : bash_words(row->words));
+            fprintf(file, "    --%s) %s; return ;;\n", row->name,
+                    row->words == CTL_WORDS_NONE ? ":" : bash_words(row->words));
         }
     }
     fputs("    esac\n    for ((i = 1; i < COMP_CWORD; i++)); do\n        case \" $commands \" in\n"
@@ -83,8 +84,12 @@ static void print_bash(FILE *file)
 static const char *zsh_words(enum ctl_words words)
 {
     static const char *const texts[] = {
-        [CTL_WORDS_NONE] = " ",           [CTL_WORDS_JOB] = "_trainctl_jobs",    [CTL_WORDS_FILE] = "_files",
-        [CTL_WORDS_FOLDER] = "_files -/", [CTL_WORDS_SHELL] = "(bash zsh fish)", [CTL_WORDS_COMMAND] = "_trainctl_commands",
+        [CTL_WORDS_NONE] = " ",
+        [CTL_WORDS_JOB] = "_trainctl_jobs",
+        [CTL_WORDS_FILE] = "_files",
+        [CTL_WORDS_FOLDER] = "_files -/",
+        [CTL_WORDS_SHELL] = "(bash zsh fish)",
+        [CTL_WORDS_COMMAND] = "_trainctl_commands",
     };
     return texts[words];
 }
@@ -145,7 +150,8 @@ static void print_zsh(FILE *file)
         fprintf(file, " \\\n            '*:%s:%s' ;;\n", row->operands[0] != '\0' ? "operand" : "nothing more",
                 zsh_words(row->words));
     }
-    fputs("    esac\n}\n[[ ${funcstack[1]} == _trainctl ]] && _trainctl \"$@\" || compdef _trainctl trainctl\n", file);
+    fputs("    esac\n}\n[[ ${funcstack[1]} == _trainctl ]] && _trainctl \"$@\" || compdef _trainctl trainctl\n",
+          file);
 }
 
 /* --- fish --- */
@@ -177,7 +183,8 @@ static const char *fish_words(enum ctl_words words)
 
 static void print_fish(FILE *file)
 {
-    fputs("# trainctl completion fish\nfunction __trainctl_jobs\n    " LIST_JOBS "\nend\nset -g __trainctl_commands ", file);
+    fputs("# trainctl completion fish\nfunction __trainctl_jobs\n    " LIST_JOBS "\nend\nset -g __trainctl_commands ",
+          file);
     print_commands(file, " ");
     fputs("\ncomplete -c trainctl -f\n", file);
     for (int i = 0; i < CTL_COMMAND_N; i++) {
@@ -185,7 +192,8 @@ static void print_fish(FILE *file)
         fprintf(file, "complete -c trainctl -n \"not __fish_seen_subcommand_from $__trainctl_commands\" -f -a %s -d ",
                 row->name);
         print_fish_text(file, row->help);
-        fprintf(file, "\ncomplete -c trainctl -n '__fish_seen_subcommand_from %s' %s\n", row->name, fish_words(row->words));
+        fprintf(file, "\ncomplete -c trainctl -n '__fish_seen_subcommand_from %s' %s\n", row->name,
+                fish_words(row->words));
         for (int j = 0; j < CTL_OPTION_N; j++) {
             const struct ctl_option_row *option = &ctl_options[j];
             if (!ctl_takes((enum ctl_command)i, (enum ctl_option)j)) {

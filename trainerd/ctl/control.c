@@ -122,7 +122,8 @@ enum status run_drain(const struct ctl_arguments *arguments, int *exit_code_out)
 {
     json_t *answer;
     (void)exit_code_out;
-    enum status status = ctl_ask(arguments, json_pack("{s:s}", "cmd", ctl_commands[arguments->command].name), &answer);
+    enum status status = ctl_ask(arguments, json_pack("{s:s}", "cmd", ctl_commands[arguments->command].name),
+                                 &answer);
     if (status != STATUS_OK) {
         return status;
     }

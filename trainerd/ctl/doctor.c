@@ -30,10 +30,11 @@ struct doctor {
 };
 
 /* Add a check. advice: for warnings and failures */
-static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice,
+                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice, const char *format, ...)
+static void note(struct doctor *doctor, enum verdict verdict, const char *name, const char *advice,
+                 const char *format, ...)
 {
     char found[512];
     va_list arguments;
@@ -41,8 +42,9 @@ static void note(struct doctor *doctor, enum verdict verdict, const char *name, 
     vsnprintf(found, sizeof found, format, arguments);
     va_end(arguments);
     char *printable = text_printable(found);
-    json_array_append_new(doctor->checks, json_pack("{s:s, s:s, s:s, s:s}", "name", name, "verdict", verdict_names[verdict],
-                                                    "found", printable, "advice", verdict == VERDICT_OK ? "" : advice));
+    json_array_append_new(doctor->checks,
+                          json_pack("{s:s, s:s, s:s, s:s}", "name", name, "verdict", verdict_names[verdict], "found",
+                                    printable, "advice", verdict == VERDICT_OK ? "" : advice));
     free(printable);
     doctor->has_failed = doctor->has_failed || verdict == VERDICT_FAIL;
 }
@@ -72,8 +74,9 @@ static void check_programs(struct doctor *doctor)
                     capture((const char *const[]){path, "--version", NULL}, WAIT_S, printed, sizeof printed) &&
                     find_line(printed, begin, version, sizeof version);
         if (!runs) {
-            note(doctor, VERDICT_FAIL, names[i], "install it beside trainctl, with the libraries it needs (ldd shows them)",
-                 "does not run as %s", path);
+            note(doctor, VERDICT_FAIL, names[i],
+                 "install it beside trainctl, with the libraries it needs (ldd shows them)", "does not run as %s",
+                 path);
         } else {
             note(doctor, strcmp(version, TRAINERD_VERSION) == 0 ? VERDICT_OK : VERDICT_FAIL, names[i],
                  "install all programs of one version", "%s", version);
@@ -94,7 +97,8 @@ static void check_ucx(struct doctor *doctor)
     static char printed[1 << 18];
     char found[400] = "", transport[32] = "", device[64];
     if (!capture((const char *const[]){"ucx_info", "-d", NULL}, WAIT_S, printed, sizeof printed)) {
-        note(doctor, VERDICT_WARN, "UCX devices", "install ucx_info (Debian: ucx-utils) to see them", "ucx_info does not run");
+        note(doctor, VERDICT_WARN, "UCX devices", "install ucx_info (Debian: ucx-utils) to see them",
+             "ucx_info does not run");
         return;
     }
     for (char *line = printed; line != NULL; line = strchr(line, '\n'), line += line != NULL) {
@@ -181,8 +185,8 @@ static void check_memory(struct doctor *doctor)
          n_usable < n_all ? ", of which the control group allows " : "", n_usable < n_all ? usable : "");
 }
 
-static void check_space(struct doctor *doctor, const char *name, const char *path, double warn_below, double fail_below,
-                        const char *advice)
+static void check_space(struct doctor *doctor, const char *name, const char *path, double warn_below,
+                        double fail_below, const char *advice)
 {
     struct statvfs info;
     char text[TEXT_BYTES];
@@ -220,8 +224,9 @@ static void check_memlock(struct doctor *doctor)
     getrlimit(RLIMIT_MEMLOCK, &limit);
     text_bytes((double)limit.rlim_cur, text);
     bool is_enough = limit.rlim_cur == RLIM_INFINITY || !has_rdma;
-    note(doctor, is_enough ? VERDICT_OK : VERDICT_WARN, "memlock", "RDMA needs it unlimited: ulimit -l, LimitMEMLOCK=infinity",
-         "%s%s", limit.rlim_cur == RLIM_INFINITY ? "unlimited" : text,
+    note(doctor, is_enough ? VERDICT_OK : VERDICT_WARN, "memlock",
+         "RDMA needs it unlimited: ulimit -l, LimitMEMLOCK=infinity", "%s%s",
+         limit.rlim_cur == RLIM_INFINITY ? "unlimited" : text,
          has_rdma ? "" : ", and no RDMA device that would need more");
 }
 
@@ -234,7 +239,8 @@ static void check_nofile(struct doctor *doctor)
     if (limit.rlim_cur != RLIM_INFINITY) {
         snprintf(text, sizeof text, "%llu", (unsigned long long)limit.rlim_cur);
     }
-    note(doctor, is_few ? VERDICT_WARN : VERDICT_OK, "open files", "raise it: ulimit -n 4096, LimitNOFILE=4096", "%s", text);
+    note(doctor, is_few ? VERDICT_WARN : VERDICT_OK, "open files", "raise it: ulimit -n 4096, LimitNOFILE=4096", "%s",
+         text);
 }
 
 /* Shared memory is files, too. */
@@ -251,8 +257,9 @@ static void check_file_size(struct doctor *doctor)
          limit.rlim_cur == RLIM_INFINITY ? VERDICT_OK
          : is_least                      ? VERDICT_FAIL
                                          : VERDICT_WARN,
-         "size of files", "results, checkpoints and shared memory may need more: ulimit -f unlimited, LimitFSIZE=infinity",
-         "%s", text);
+         "size of files",
+         "results, checkpoints and shared memory may need more: ulimit -f unlimited, LimitFSIZE=infinity", "%s",
+         text);
 }
 
 /* Whether jobs of the daemon can have GPUs; an older daemon does not say. */
@@ -268,7 +275,8 @@ static void check_daemon_gpus(struct doctor *doctor, const struct ctl_arguments 
             n_free += json_is_null(json_object_get(gpu, "job"));
         }
         if (json_array_size(gpus) > 0) {
-            note(doctor, VERDICT_OK, "daemon's GPUs", "", "%zu, %zu free: trainctl gpus", json_array_size(gpus), n_free);
+            note(doctor, VERDICT_OK, "daemon's GPUs", "", "%zu, %zu free: trainctl gpus", json_array_size(gpus),
+                 n_free);
         } else if (doctor->has_gpu) {
             note(doctor, VERDICT_WARN, "daemon's GPUs",
                  "set gpus = \"auto\" in /etc/trainerd/trainerd.toml, and restart the daemon",
@@ -283,7 +291,8 @@ static void check_daemon(struct doctor *doctor, const struct ctl_arguments *argu
     json_t *answer = NULL;
     enum status status = ctl_ask(arguments, json_pack("{s:s}", "cmd", "version"), &answer);
     if (status != STATUS_OK) {
-        note(doctor, VERDICT_WARN, "daemon", "jobs also run without one: trainerd --config job.toml", "%s", status_reason());
+        note(doctor, VERDICT_WARN, "daemon", "jobs also run without one: trainerd --config job.toml", "%s",
+             status_reason());
     } else {
         const char *version = text_of(answer, "version");
         note(doctor, strcmp(version, TRAINERD_VERSION) == 0 ? VERDICT_OK : VERDICT_WARN, "daemon",

@@ -35,7 +35,8 @@ static void print_option(FILE *file, const struct ctl_option_row *option)
     if (option->letter != 0) {
         snprintf(letter, sizeof letter, "-%c, ", option->letter);
     }
-    snprintf(name, sizeof name, "%s--%s%s%s", letter, option->name, option->value[0] != '\0' ? " " : "", option->value);
+    snprintf(name, sizeof name, "%s--%s%s%s", letter, option->name, option->value[0] != '\0' ? " " : "",
+             option->value);
     print_item(file, name, option->help);
 }
 
@@ -57,7 +58,8 @@ void reference_help(FILE *file)
 void reference_help_command(FILE *file, enum ctl_command command)
 {
     const struct ctl_command_row *row = &ctl_commands[command];
-    fprintf(file, "usage: trainctl %s%s%s [OPTION ...]\n\n", row->name, row->operands[0] != '\0' ? " " : "", row->operands);
+    fprintf(file, "usage: trainctl %s%s%s [OPTION ...]\n\n", row->name, row->operands[0] != '\0' ? " " : "",
+            row->operands);
     print_item(file, row->name, row->help);
     if (row->more[0] != '\0') {
         print_item(file, "", row->more);
@@ -87,8 +89,9 @@ json_t *reference_json(void)
                                                          ctl_options[j].value, "help", ctl_options[j].help));
             }
         }
-        json_array_append_new(commands, json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", row->name, "operands", row->operands,
-                                                  "help", row->help, "more", row->more, "options", options));
+        json_array_append_new(commands,
+                              json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", row->name, "operands", row->operands,
+                                        "help", row->help, "more", row->more, "options", options));
     }
     return json_pack("{s:s, s:o}", "version", TRAINERD_VERSION, "commands", commands);
 }

@@ -46,8 +46,8 @@ enum status ctl_login(const struct ctl_arguments *arguments, const char *address
     if (status == STATUS_OK && user != NULL && user[0] != '\0' && !auth_is_user(user)) {
         status = status_fail(
             STATUS_USAGE,
-            "--user: '%.64s' is not a user's name: expected 1 to %d letters, digits, points, hyphens and underscores", user,
-            AUTH_USER_BYTES - 1);
+            "--user: '%.64s' is not a user's name: expected 1 to %d letters, digits, points, hyphens and underscores",
+            user, AUTH_USER_BYTES - 1);
     }
     if (status != STATUS_OK) {
         return status;
@@ -99,7 +99,8 @@ static enum status ask_fingerprint(struct known_host *host)
     if (status != STATUS_OK) {
         return status;
     }
-    fprintf(stderr, "The daemon on %s shows a certificate with the fingerprint\n  %s\n" DAEMON_SIDE ".\n", host->address, seen);
+    fprintf(stderr, "The daemon on %s shows a certificate with the fingerprint\n  %s\n" DAEMON_SIDE ".\n",
+            host->address, seen);
     status = read_line("Are both the same? (yes/no) ", false, line);
     if (status == STATUS_OK && strcmp(line, "yes") != 0) {
         status = status_fail(STATUS_PEER, "not logged in: the certificate is not the daemon's");
@@ -133,13 +134,15 @@ static enum status keep_file(struct known_host *host, const char *secret_file)
 static enum status report(const struct ctl_arguments *arguments, const struct known_host *host, const json_t *hello)
 {
     if (ctl_given(arguments, CTL_OPTION_JSON)) {
-        json_t *value = json_pack("{s:s, s:s, s:s, s:s, s:O}", "address", host->address, "fingerprint", host->fingerprint,
-                                  "user", host->user, "secret_file", host->secret_file, "role", json_object_get(hello, "role"));
+        json_t *value = json_pack("{s:s, s:s, s:s, s:s, s:O}", "address", host->address, "fingerprint",
+                                  host->fingerprint, "user", host->user, "secret_file", host->secret_file, "role",
+                                  json_object_get(hello, "role"));
         text_print_json(value);
         json_decref(value);
     } else {
         fprintf(stderr, "logged in at %s%s%s, with the role %s, as user %lld there\n", host->address,
-                host->user[0] != '\0' ? " as " : "", host->user, text_of(hello, "role"), (long long)integer_of(hello, "uid"));
+                host->user[0] != '\0' ? " as " : "", host->user, text_of(hello, "role"),
+                (long long)integer_of(hello, "uid"));
     }
     return STATUS_OK;
 }
@@ -235,7 +238,8 @@ enum status run_logout(const struct ctl_arguments *arguments, int *exit_code_out
         json_decref(value);
     } else {
         fprintf(stderr, "logged out at %s: %s '%s'\n", address,
-                is_removed ? "removed the secret that login had kept in" : "the secret stays in its file,", host.secret_file);
+                is_removed ? "removed the secret that login had kept in" : "the secret stays in its file,",
+                host.secret_file);
     }
     return STATUS_OK;
 }

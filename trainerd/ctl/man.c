@@ -47,15 +47,16 @@ static void print_command(FILE *file, enum ctl_command command)
 
 void reference_man(FILE *file)
 {
-    fputs(".TH TRAINCTL 1 \"\" \"trainerd " TRAINERD_VERSION "\" \"User Commands\"\n"
-          ".SH NAME\ntrainctl \\- submit, watch and control jobs of the training daemon\n"
-          ".SH SYNOPSIS\n.B trainctl\n[\\fIOPTION\\fR ...] \\fICOMMAND\\fR ...\n"
-          ".SH DESCRIPTION\n"
-          "\\fBtrainctl\\fR is the client of a daemon started with \\fBtrainerd \\-\\-listen\\fR. JOB is a job's "
-          "number, or a name,\n"
-          "which means the newest job of that name. Answers go to standard output, everything else to standard error.\n"
-          ".SH OPTIONS\n",
-          file);
+    fputs(
+        ".TH TRAINCTL 1 \"\" \"trainerd " TRAINERD_VERSION "\" \"User Commands\"\n"
+        ".SH NAME\ntrainctl \\- submit, watch and control jobs of the training daemon\n"
+        ".SH SYNOPSIS\n.B trainctl\n[\\fIOPTION\\fR ...] \\fICOMMAND\\fR ...\n"
+        ".SH DESCRIPTION\n"
+        "\\fBtrainctl\\fR is the client of a daemon started with \\fBtrainerd \\-\\-listen\\fR. JOB is a job's "
+        "number, or a name,\n"
+        "which means the newest job of that name. Answers go to standard output, everything else to standard error.\n"
+        ".SH OPTIONS\n",
+        file);
     for (int i = CTL_OPTION_TO; i <= CTL_OPTION_HELP; i++) {
         print_option(file, &ctl_options[i]);
     }
@@ -69,7 +70,8 @@ void reference_man(FILE *file)
         ".TP\n\\fBTRAINERD_SECRET_FILE\\fR\nThe file with the secret of a daemon on a TCP port.\n"
         ".TP\n\\fBTRAINERD_FINGERPRINT\\fR\nThe fingerprint of its certificate, or none: a connection without TLS.\n"
         ".TP\n\\fBTRAINERD_USER\\fR\nThe user to log in as there.\n"
-        ".SH FILES\n.TP\n\\fI~/.config/trainerd/hosts.toml\\fR\nThe daemons on TCP ports that trainctl login has made known.\n"
+        ".SH FILES\n.TP\n\\fI~/.config/trainerd/hosts.toml\\fR\nThe daemons on TCP ports that trainctl login has "
+        "made known.\n"
         ".SH \"SEE ALSO\"\n\\fBtrainerd \\-\\-help\\fR, \\fBtrainerd \\-\\-describe\\-config\\fR\n",
         file);
 }

@@ -101,7 +101,8 @@ static void name_key(const struct settings *settings, int k, char label[JOB_LABE
 }
 
 /* What tells a setting from the others, and of how many runs it is the mean: "lr=0.01, hidden=16 (3 runs)"; of the only one the group's name. */
-static void name_setting(const struct settings *settings, const struct setting *setting, const char *group, char *name)
+static void name_setting(const struct settings *settings, const struct setting *setting, const char *group,
+                         char *name)
 {
     char *text = NULL, n_run[TEXT_BYTES];
     size_t n;
@@ -131,9 +132,11 @@ static FILE *open_run(const char *folder)
     for (struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
         struct stat about;
         if (strncmp(entry->d_name, ".run-", 5) == 0 &&
-            snprintf(path, sizeof path, "%s/%s/metrics.jsonl", folder, entry->d_name) < PATH_MAX && stat(path, &about) == 0) {
+            snprintf(path, sizeof path, "%s/%s/metrics.jsonl", folder, entry->d_name) < PATH_MAX &&
+            stat(path, &about) == 0) {
             const struct timespec *at = &about.st_mtim;
-            bool is_newer = at->tv_sec != newest_at.tv_sec ? at->tv_sec > newest_at.tv_sec : at->tv_nsec > newest_at.tv_nsec;
+            bool is_newer = at->tv_sec != newest_at.tv_sec ? at->tv_sec > newest_at.tv_sec
+                                                           : at->tv_nsec > newest_at.tv_nsec;
             if (is_newer) {
                 newest_at = *at;
                 memcpy(newest, path, sizeof newest);
@@ -210,7 +213,8 @@ static enum status read_axis(const struct ctl_arguments *arguments, enum curves_
 {
     const char *axis = arguments->value[CTL_OPTION_X];
     *out = axis != NULL ? curves_axis_of(axis) : CURVES_AXIS_EPOCH;
-    return *out < CURVES_AXIS_N ? STATUS_OK : status_fail(STATUS_USAGE, "--x is '%s', expected epoch, bytes or time", axis);
+    return *out < CURVES_AXIS_N ? STATUS_OK
+                                : status_fail(STATUS_USAGE, "--x is '%s', expected epoch, bytes or time", axis);
 }
 
 /* The last component of a folder's path: jobs that are compared often have one name. */
@@ -268,8 +272,9 @@ static enum status read_group(struct client *client, const char *group, const st
     status = status == STATUS_OK && n_left == 0 ? add(plot) : status;
     for (size_t s = 0; s < settings.n && s < n_left && status == STATUS_OK; s++) {
         status = add(plot);
-        status = status == STATUS_OK ? read_setting(client, &settings, &settings.setting[s], &plot->curves[plot->n - 1])
-                                     : status;
+        status = status == STATUS_OK
+                     ? read_setting(client, &settings, &settings.setting[s], &plot->curves[plot->n - 1])
+                     : status;
         name_setting(&settings, &settings.setting[s], group, plot->name[plot->n - 1]);
         snprintf(plot->origin[plot->n - 1], TITLE_BYTES, "%s", group);
         plot->n -= plot->curves[plot->n - 1].n == 0; /* none of its runs has begun */
@@ -286,9 +291,9 @@ static enum status read_named(struct client *client, const char *name, struct pl
         status = read_group(client, name, &runs, plot);
     } else if (status == STATUS_OK) {
         status = add(plot);
-        status = status == STATUS_OK
-                     ? read_job(client, name, &plot->curves[plot->n - 1], plot->name[plot->n - 1], plot->origin[plot->n - 1])
-                     : status;
+        status = status == STATUS_OK ? read_job(client, name, &plot->curves[plot->n - 1], plot->name[plot->n - 1],
+                                                plot->origin[plot->n - 1])
+                                     : status;
     }
     runs_release(&runs);
     return status;
@@ -305,9 +310,9 @@ static enum status read_given(const struct ctl_arguments *arguments, struct plot
     for (size_t i = 0; i < arguments->n_from && status == STATUS_OK; i++) {
         const char *folder = arguments->from[i];
         status = add(plot);
-        status = status == STATUS_OK
-                     ? read_folder(folder, &plot->curves[plot->n - 1], plot->name[plot->n - 1], plot->origin[plot->n - 1])
-                     : status;
+        status = status == STATUS_OK ? read_folder(folder, &plot->curves[plot->n - 1], plot->name[plot->n - 1],
+                                                   plot->origin[plot->n - 1])
+                                     : status;
         if (status == STATUS_OK && arguments->n_from > 1) {
             name_folder(folder, plot->name[plot->n - 1]);
         }
@@ -321,7 +326,8 @@ static enum status read_all(const struct ctl_arguments *arguments, struct plot *
         return status_fail(STATUS_USAGE, "plot takes either JOB or --from FOLDER; see trainctl plot --help");
     }
     if (arguments->n_from > CHART_JOBS_MOST) {
-        return status_fail(STATUS_USAGE, "%zu jobs are given, a chart has at most %d", arguments->n_from, CHART_JOBS_MOST);
+        return status_fail(STATUS_USAGE, "%zu jobs are given, a chart has at most %d", arguments->n_from,
+                           CHART_JOBS_MOST);
     }
     enum status status = read_axis(arguments, &plot->axis);
     status = status == STATUS_OK ? read_given(arguments, plot) : status;
@@ -331,7 +337,8 @@ static enum status read_all(const struct ctl_arguments *arguments, struct plot *
     for (int j = 0; j < plot->n && status == STATUS_OK; j++) {
         struct curves *curves = &plot->curves[j];
         if (curves->n == 0) {
-            return status_fail(STATUS_NO_INPUT, "there is no epoch to draw%s%s: none is done yet, or it is a prediction",
+            return status_fail(STATUS_NO_INPUT,
+                               "there is no epoch to draw%s%s: none is done yet, or it is a prediction",
                                plot->n > 1 ? " of " : "", plot->n > 1 ? plot->name[j] : "");
         }
         curves_lay(curves, plot->axis);
@@ -402,7 +409,8 @@ enum status run_plot(const struct ctl_arguments *arguments, int *exit_code_out)
         status = draw(path, plot);
     }
     if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
-        json_t *answer = json_pack("{s:s%, s:I}", "file", path, strlen(path), "epochs", (json_int_t)most_epochs(plot));
+        json_t *answer = json_pack("{s:s%, s:I}", "file", path, strlen(path), "epochs",
+                                   (json_int_t)most_epochs(plot));
         text_print_json(answer);
         json_decref(answer);
     } else if (status == STATUS_OK) {

@@ -64,5 +64,6 @@ enum status run_restore(const struct ctl_arguments *arguments, int *exit_code_ou
 {
     bool restores = arguments->command == CTL_COMMAND_restore;
     (void)exit_code_out;
-    return ctl_become_trainerd(arguments, restores ? "--restore" : "--repair", restores ? arguments->operand[0] : NULL);
+    return ctl_become_trainerd(arguments, restores ? "--restore" : "--repair",
+                               restores ? arguments->operand[0] : NULL);
 }

@@ -160,8 +160,8 @@ static void print_guard(const json_t *result, const json_t *last)
     print_line("guard", content);
     if (ended) {
         const char *stale = number_of(guard, "stale") > 0.0 ? " of the epoch before" : "";
-        snprintf(content, sizeof content, "%g of the boundary rows%s, %s, gradients %s", number_of(guard, "sampling"), stale,
-                 text_of(guard, "codec"), text_of(guard, "codec_backward"));
+        snprintf(content, sizeof content, "%g of the boundary rows%s, %s, gradients %s", number_of(guard, "sampling"),
+                 stale, text_of(guard, "codec"), text_of(guard, "codec_backward"));
         print_line("", content);
     }
 }
@@ -216,7 +216,8 @@ static void add_bytes(struct table *table, const json_t *bytes)
 static void print_traffic(const json_t *result)
 {
     const json_t *traffic = json_object_get(result, "traffic"), *planned = json_object_get(traffic, "planned");
-    const json_t *measured = json_object_get(traffic, "measured"), *layers = json_object_get(planned, "layers"), *layer;
+    const json_t *measured = json_object_get(traffic, "measured"), *layers = json_object_get(planned, "layers"),
+                 *layer;
     bool trained = integer_of(traffic, "epochs") > 0;
     const char *const directions[] = {trained ? "forward" : "evaluate", "backward"};
     const char *heads[] = {"LAYER", trained ? "FORWARD" : "EVALUATION", "PLANNED", "BACKWARD", "PLANNED"};

@@ -45,11 +45,14 @@ static const struct {
     bool is_right;
     int worth;
 } columns[COLUMN_N] = {
-    [COLUMN_ID] = {"ID", true, 0},           [COLUMN_NAME] = {"NAME", false, 0},   [COLUMN_OWNER] = {"OWNER", false, 2},
-    [COLUMN_GROUP] = {"GROUP", false, 4},    [COLUMN_STATE] = {"STATE", false, 0}, [COLUMN_GPUS] = {"GPUS", false, 5},
-    [COLUMN_WORKERS] = {"WORKERS", true, 8}, [COLUMN_AGE] = {"AGE", true, 9},      [COLUMN_RAN] = {"RAN", true, 10},
-    [COLUMN_EPOCH] = {"EPOCH", true, 11},    [COLUMN_VALID] = {"VALID", true, 1},  [COLUMN_BEST] = {"BEST", true, 7},
-    [COLUMN_TEST] = {"TEST", true, 3},       [COLUMN_LEFT] = {"LEFT", true, 6},    [COLUMN_REASON] = {"REASON", false, 0},
+    [COLUMN_ID] = {"ID", true, 0},           [COLUMN_NAME] = {"NAME", false, 0},
+    [COLUMN_OWNER] = {"OWNER", false, 2},    [COLUMN_GROUP] = {"GROUP", false, 4},
+    [COLUMN_STATE] = {"STATE", false, 0},    [COLUMN_GPUS] = {"GPUS", false, 5},
+    [COLUMN_WORKERS] = {"WORKERS", true, 8}, [COLUMN_AGE] = {"AGE", true, 9},
+    [COLUMN_RAN] = {"RAN", true, 10},        [COLUMN_EPOCH] = {"EPOCH", true, 11},
+    [COLUMN_VALID] = {"VALID", true, 1},     [COLUMN_BEST] = {"BEST", true, 7},
+    [COLUMN_TEST] = {"TEST", true, 3},       [COLUMN_LEFT] = {"LEFT", true, 6},
+    [COLUMN_REASON] = {"REASON", false, 0},
 };
 
 static void add_duration(struct table *table, double seconds)
@@ -140,7 +143,8 @@ static void print_left_out(const json_t *answer, bool active)
     long long n = -(long long)json_array_size(json_object_get(answer, "jobs"));
     json_object_foreach(json_object_get(answer, "counts"), state, count)
     {
-        bool has_ended = strcmp(state, "SUCCEEDED") == 0 || strcmp(state, "FAILED") == 0 || strcmp(state, "CANCELLED") == 0;
+        bool has_ended = strcmp(state, "SUCCEEDED") == 0 || strcmp(state, "FAILED") == 0 ||
+                         strcmp(state, "CANCELLED") == 0;
         n += active && has_ended ? 0 : (long long)json_integer_value(count);
     }
     if (n > 0) {
@@ -160,7 +164,9 @@ static enum status collect(const struct ctl_arguments *arguments, long long limi
     json_int_t at = by_turn ? 0 : INT64_MAX;
     while (status == STATUS_OK) {
         json_t *page, *request = json_pack("{s:s, s:I, s:b}", "cmd", "status", place, at, "by_turn", by_turn);
-        long long n_left = all == NULL || limit == 0 ? limit : limit - (long long)json_array_size(json_object_get(all, "jobs"));
+        long long n_left = all == NULL || limit == 0
+                               ? limit
+                               : limit - (long long)json_array_size(json_object_get(all, "jobs"));
         json_object_set_new(request, "limit", json_integer(n_left > 0 && n_left < PAGE_JOBS ? n_left : PAGE_JOBS));
         json_object_set_new(request, "active", json_boolean(ctl_given(arguments, CTL_OPTION_ACTIVE)));
         ctl_ask_group(arguments, request);
@@ -203,8 +209,10 @@ enum status run_status(const struct ctl_arguments *arguments, int *exit_code_out
     (void)exit_code_out;
     bool is_json = ctl_given(arguments, CTL_OPTION_JSON), is_one = arguments->n_operand > 0;
     enum status status = ctl_int(arguments, CTL_OPTION_LIMIT, 0, 1000000000, limit_default(is_json), &limit);
-    if (status == STATUS_OK && is_one && (ctl_given(arguments, CTL_OPTION_GROUP) || ctl_given(arguments, CTL_OPTION_TAG))) {
-        status = status_fail(STATUS_USAGE, "status takes either JOB, or --group and --tag; see trainctl status --help");
+    if (status == STATUS_OK && is_one &&
+        (ctl_given(arguments, CTL_OPTION_GROUP) || ctl_given(arguments, CTL_OPTION_TAG))) {
+        status = status_fail(STATUS_USAGE,
+                             "status takes either JOB, or --group and --tag; see trainctl status --help");
     }
     if (status == STATUS_OK) {
         status = is_one ? ctl_ask(arguments, ctl_job_request(arguments, "status"), &answer)

@@ -14,8 +14,8 @@ static void print_event(const json_t *event, bool is_first)
     }
     char text[TEXT_BYTES];
     if (is_first) {
-        printf("%8s %12s %9s %9s %9s %9s %9s %9s %10s\n", "EPOCH", "LOSS", "TRAIN", "VALID", "TEST", "TIME", "COMPUTE", "WAIT",
-               "SENT");
+        printf("%8s %12s %9s %9s %9s %9s %9s %9s %10s\n", "EPOCH", "LOSS", "TRAIN", "VALID", "TEST", "TIME",
+               "COMPUTE", "WAIT", "SENT");
     }
     printf("%8lld", (long long)integer_of(event, "epoch"));
     text_value(number_of(event, keys[0]), text);

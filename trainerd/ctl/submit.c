@@ -41,8 +41,8 @@ static enum status read_file(const char *path, char **out)
     }
     if (n > JOB_FILE_MOST_BYTES || memchr(text, '\0', n) != NULL) {
         free(text);
-        return status_fail(STATUS_CONFIG, "'%s' is not a job file: it is longer than %d bytes, or contains a NUL", path,
-                           JOB_FILE_MOST_BYTES);
+        return status_fail(STATUS_CONFIG, "'%s' is not a job file: it is longer than %d bytes, or contains a NUL",
+                           path, JOB_FILE_MOST_BYTES);
     }
     return STATUS_OK;
 }
@@ -106,7 +106,8 @@ static enum status set_tags(const struct ctl_arguments *arguments, json_t *reque
 static enum status make_request(const struct ctl_arguments *arguments, const char *config, json_t *request)
 {
     char folder[PATH_MAX], file[256];
-    printable_copy(strcmp(arguments->operand[0], "-") == 0 ? "standard input" : arguments->operand[0], file, sizeof file);
+    printable_copy(strcmp(arguments->operand[0], "-") == 0 ? "standard input" : arguments->operand[0], file,
+                   sizeof file);
     if (getcwd(folder, sizeof folder) == NULL) {
         return status_fail(STATUS_NO_INPUT, "cannot find the current folder: %s", strerror(errno));
     }
@@ -147,7 +148,8 @@ static void show_job(struct wait *wait, const json_t *job)
         char told[REASON_BYTES];
         text_reason(job, told);
         char *reason_text = text_printable(told);
-        fprintf(stderr, "job %lld: %s%s%s\n", (long long)wait->job, state, reason_text[0] != '\0' ? ", " : "", reason_text);
+        fprintf(stderr, "job %lld: %s%s%s\n", (long long)wait->job, state, reason_text[0] != '\0' ? ", " : "",
+                reason_text);
         free(reason_text);
         snprintf(wait->state, sizeof wait->state, "%s", state);
         snprintf(wait->reason, sizeof wait->reason, "%s", reason);
@@ -224,13 +226,15 @@ static enum status wait_for(const struct ctl_arguments *arguments, struct client
     return status;
 }
 
-static enum status wait_end(const struct ctl_arguments *arguments, struct client *client, int64_t id, int *exit_code_out)
+static enum status wait_end(const struct ctl_arguments *arguments, struct client *client, int64_t id,
+                            int *exit_code_out)
 {
     struct wait wait = {.job = id};
     enum status status = wait_for(arguments, client, &wait);
     if (status == STATUS_OK) {
         const json_t *exit_code = json_object_get(wait.last, "exit_code");
-        *exit_code_out = json_is_integer(exit_code) ? (int)json_integer_value(exit_code) : status_exit_code(STATUS_INTERRUPTED);
+        *exit_code_out = json_is_integer(exit_code) ? (int)json_integer_value(exit_code)
+                                                    : status_exit_code(STATUS_INTERRUPTED);
         if (ctl_given(arguments, CTL_OPTION_JSON)) {
             text_print_json(wait.last);
         }

@@ -10,7 +10,8 @@ static void add_count(struct table *table, const json_t *user, const char *key)
     char text[2 * TEXT_BYTES] = "-";
     const json_t *limits = json_object_get(user, "limits");
     if (json_is_integer(json_object_get(limits, key))) {
-        snprintf(text, sizeof text, "%lld/%lld", (long long)integer_of(user, key), (long long)integer_of(limits, key));
+        snprintf(text, sizeof text, "%lld/%lld", (long long)integer_of(user, key),
+                 (long long)integer_of(limits, key));
     } else if (json_is_integer(json_object_get(user, key))) {
         snprintf(text, sizeof text, "%lld", (long long)integer_of(user, key));
     }
@@ -67,7 +68,8 @@ enum status run_users(const struct ctl_arguments *arguments, int *exit_code_out)
     } else if (status == STATUS_OK) {
         print_users(json_object_get(answer, "users"));
         if (json_is_null(json_object_get(answer, "half_life_s"))) {
-            fprintf(stderr, "use is not counted (daemon.fair_half_life): the job that was submitted first goes first\n");
+            fprintf(stderr,
+                    "use is not counted (daemon.fair_half_life): the job that was submitted first goes first\n");
         }
     }
     json_decref(answer);

@@ -138,7 +138,8 @@ static enum status run_live(struct watch *watch)
 {
     enum status status = STATUS_OK;
     while (status == STATUS_OK && !watch->ends) {
-        struct pollfd ready[2] = {{.fd = watch->client.file, .events = POLLIN}, {.fd = watch->screen.input, .events = POLLIN}};
+        struct pollfd ready[2] = {{.fd = watch->client.file, .events = POLLIN},
+                                  {.fd = watch->screen.input, .events = POLLIN}};
         poll(ready, 2, FRAME_MS);
         status = handle_all(watch, 0);
         draw(watch);

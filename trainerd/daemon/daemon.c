@@ -55,9 +55,11 @@ static enum status choose_state(struct daemon_config *config)
     } else if (home != NULL && home[0] == '/') {
         n = snprintf(config->state, sizeof config->state, "%s/.local/state/trainerd", home);
     } else {
-        return status_fail(STATUS_CONFIG, "there is no home folder for jobs; expected daemon.state or --state FOLDER");
+        return status_fail(STATUS_CONFIG,
+                           "there is no home folder for jobs; expected daemon.state or --state FOLDER");
     }
-    return n < (int)sizeof config->state ? STATUS_OK : status_fail(STATUS_CONFIG, "the state folder's path is too long");
+    return n < (int)sizeof config->state ? STATUS_OK
+                                         : status_fail(STATUS_CONFIG, "the state folder's path is too long");
 }
 
 static enum status set_text(const char *text, const char *option, char *out)
@@ -75,7 +77,8 @@ static enum status configure(const struct daemon_options *options, struct daemon
     status = status == STATUS_OK ? set_text(options->state, "--state", config->state) : status;
     status = status == STATUS_OK ? choose_state(config) : status;
     if (status == STATUS_OK && strcmp(config->runner, "local") != 0 && strcmp(config->runner, "slurm") != 0) {
-        status = status_fail(STATUS_CONFIG, "daemon.runner is '%.64s', expected \"local\" or \"slurm\"", config->runner);
+        status = status_fail(STATUS_CONFIG, "daemon.runner is '%.64s', expected \"local\" or \"slurm\"",
+                             config->runner);
     }
     if (status == STATUS_OK && strcmp(config->tls, "on") != 0 && strcmp(config->tls, "off") != 0) {
         status = status_fail(STATUS_CONFIG, "daemon.tls is '%.64s', expected \"on\" or \"off\"", config->tls);
@@ -169,8 +172,8 @@ static void report_ready(const struct daemon *daemon)
 {
     char text[ENDPOINT_TEXT_BYTES + 128];
     const char *metrics = monitor_address(daemon->monitor);
-    snprintf(text, sizeof text, "%s%s%s", server_address(daemon->server), metrics[0] != '\0' ? ", metrics at http://" : "",
-             metrics);
+    snprintf(text, sizeof text, "%s%s%s", server_address(daemon->server),
+             metrics[0] != '\0' ? ", metrics at http://" : "", metrics);
     notify_ready(daemon->notify, text);
 }
 
@@ -262,17 +265,21 @@ static enum status open_parts(struct daemon *daemon)
         jobs_reserve(daemon->jobs, config->state, config->reserve);
     }
     status = status == STATUS_OK ? open_groups(daemon, &supervision.groups) : status;
-    status = status == STATUS_OK ? supervisor_open(&daemon->loop, daemon->jobs, &supervision, &daemon->supervisor) : status;
-    const struct commands_options options = {(int32_t)config->max_restarts, config->submit_users, config->submit_groups};
-    status = status == STATUS_OK ? commands_open(&daemon->loop, daemon->jobs, daemon->supervisor, &options, &daemon->commands)
+    status = status == STATUS_OK ? supervisor_open(&daemon->loop, daemon->jobs, &supervision, &daemon->supervisor)
                                  : status;
+    const struct commands_options options = {(int32_t)config->max_restarts, config->submit_users,
+                                             config->submit_groups};
+    status = status == STATUS_OK
+                 ? commands_open(&daemon->loop, daemon->jobs, daemon->supervisor, &options, &daemon->commands)
+                 : status;
     if (status != STATUS_OK) {
         return status;
     }
     const struct server_handler handler = commands_handler(daemon->commands);
     status = server_open(&daemon->loop, &serving, &handler, &daemon->server);
-    return status == STATUS_OK ? monitor_open(&daemon->loop, config->metrics, daemon->jobs, &daemon->capacity, &daemon->monitor)
-                               : status;
+    return status == STATUS_OK
+               ? monitor_open(&daemon->loop, config->metrics, daemon->jobs, &daemon->capacity, &daemon->monitor)
+               : status;
 }
 
 static enum status serve(struct daemon *daemon)
@@ -283,11 +290,13 @@ static enum status serve(struct daemon *daemon)
         size_t n;
         jobs_all(daemon->jobs, &n);
         const char *fingerprint = server_fingerprint(daemon->server);
-        log_info("listening on %s%s%s, state in %s with %zu jobs, %d slots, %d GPUs, %.1f GiB", server_address(daemon->server),
-                 fingerprint[0] != '\0' ? ", fingerprint " : "", fingerprint, daemon->config.state, n,
-                 (int)daemon->capacity.n_slot, (int)daemon->gpus.n, (double)daemon->capacity.memory / 0x1p30);
+        log_info("listening on %s%s%s, state in %s with %zu jobs, %d slots, %d GPUs, %.1f GiB",
+                 server_address(daemon->server), fingerprint[0] != '\0' ? ", fingerprint " : "", fingerprint,
+                 daemon->config.state, n, (int)daemon->capacity.n_slot, (int)daemon->gpus.n,
+                 (double)daemon->capacity.memory / 0x1p30);
         if (strncmp(daemon->config.listen, "tcp:", 4) == 0 && fingerprint[0] == '\0') {
-            log_warn("tls is \"off\": what clients and the daemon tell each other can be read and changed on the way, unless a "
+            log_warn("tls is \"off\": what clients and the daemon tell each other can be read and changed on the "
+                     "way, unless a "
                      "tunnel protects it");
         }
         if (daemon->monitor != NULL) {
@@ -334,21 +343,22 @@ enum status daemon_restore(const struct daemon_options *options, const char *fro
     log_init("trainerd", -1, LOG_LEVEL_WARN);
     umask(022);
     enum status status = configure(options, &config);
-    status = status == STATUS_OK ? jobs_restore(config.state, config.shared[0] != '\0' ? config.shared : NULL, from, &done)
-                                 : status;
+    status = status == STATUS_OK
+                 ? jobs_restore(config.state, config.shared[0] != '\0' ? config.shared : NULL, from, &done)
+                 : status;
     if (status != STATUS_OK) {
         return status;
     }
     if (json) {
-        json_t *all = json_pack("{s:s, s:I, s:I, s:I, s:o}", "state", config.state, "jobs", (json_int_t)done.n_job, "aside",
-                                (json_int_t)done.n_aside, "next", (json_int_t)done.highest + 1, "before",
+        json_t *all = json_pack("{s:s, s:I, s:I, s:I, s:o}", "state", config.state, "jobs", (json_int_t)done.n_job,
+                                "aside", (json_int_t)done.n_aside, "next", (json_int_t)done.highest + 1, "before",
                                 done.old[0] != '\0' ? json_string(done.old) : json_null());
         json_dumpf(all, stdout, JSON_COMPACT);
         putchar('\n');
         json_decref(all);
     } else {
-        fprintf(stderr, "%s/jobs.sqlite has %lld jobs, %lld rows are set aside, the next job is %lld%s%s\n", config.state,
-                (long long)done.n_job, (long long)done.n_aside, (long long)done.highest + 1,
+        fprintf(stderr, "%s/jobs.sqlite has %lld jobs, %lld rows are set aside, the next job is %lld%s%s\n",
+                config.state, (long long)done.n_job, (long long)done.n_aside, (long long)done.highest + 1,
                 done.old[0] != '\0' ? "; what was there is " : "", done.old);
     }
     return STATUS_OK;
@@ -362,7 +372,8 @@ enum status daemon_fingerprint(const struct daemon_options *options, bool json)
     status = status == STATUS_OK ? tls_identity_open(config.state, false, &identity) : status;
     if (status == STATUS_NO_INPUT) {
         status_fail(STATUS_NO_INPUT,
-                    "there is no '%s/" TLS_FILE "': the daemon makes its certificate when it first listens on a TCP port",
+                    "there is no '%s/" TLS_FILE
+                    "': the daemon makes its certificate when it first listens on a TCP port",
                     config.state);
     }
     if (status == STATUS_OK) {

@@ -25,10 +25,14 @@ static const struct key {
 } keys[] = {
 #define AT(key) offsetof(struct daemon_config, key)
 #define DAEMON_TEXT(key, default_, help) {#key, help, default_, TYPE_TEXT, AT(key), 0, 0, 0, 0, 0},
-#define DAEMON_INT(key, default_, least, most, help) {#key, help, NULL, TYPE_INT, AT(key), default_, 0, 0, least, most},
-#define DAEMON_AUTO(key, default_, least, most, help) {#key, help, NULL, TYPE_AUTO, AT(key), default_, 0, 0, least, most},
-#define DAEMON_REAL(key, default_, least, most, help) {#key, help, NULL, TYPE_REAL, AT(key), default_, least, most, 0, 0},
-#define DAEMON_SIZE(key, default_, least, most, help) {#key, help, NULL, TYPE_SIZE, AT(key), default_, 0, 0, least, most},
+#define DAEMON_INT(key, default_, least, most, help)                                                                 \
+    {#key, help, NULL, TYPE_INT, AT(key), default_, 0, 0, least, most},
+#define DAEMON_AUTO(key, default_, least, most, help)                                                                \
+    {#key, help, NULL, TYPE_AUTO, AT(key), default_, 0, 0, least, most},
+#define DAEMON_REAL(key, default_, least, most, help)                                                                \
+    {#key, help, NULL, TYPE_REAL, AT(key), default_, least, most, 0, 0},
+#define DAEMON_SIZE(key, default_, least, most, help)                                                                \
+    {#key, help, NULL, TYPE_SIZE, AT(key), default_, 0, 0, least, most},
 #include "trainerd/daemon/daemon_keys.def"
 };
 enum { N_KEY = sizeof keys / sizeof *keys };
@@ -182,7 +186,8 @@ static enum status read_text(const char *text, size_t n, const char *origin, str
     return status;
 }
 
-static enum status read_file(const char *path, bool must_be_there, struct daemon_config *config, struct mistakes *mistakes)
+static enum status read_file(const char *path, bool must_be_there, struct daemon_config *config,
+                             struct mistakes *mistakes)
 {
     FILE *file = fopen(path, "re");
     if (file == NULL) {
@@ -196,7 +201,8 @@ static enum status read_file(const char *path, bool must_be_there, struct daemon
     if (ferror(file)) {
         status = status_fail(STATUS_CONFIG, "cannot read '%s': %s", path, strerror(errno));
     } else if (n > FILE_MOST_BYTES) {
-        status = status_fail(STATUS_CONFIG, "'%s' has more than %d bytes; expected a daemon's file", path, FILE_MOST_BYTES);
+        status = status_fail(STATUS_CONFIG, "'%s' has more than %d bytes; expected a daemon's file", path,
+                             FILE_MOST_BYTES);
     }
     fclose(file);
     status = status == STATUS_OK ? read_text(text, n, path, config, mistakes) : status;

@@ -14,7 +14,8 @@
 
 #define N_DIGIT (2 * AUTH_BYTES)
 
-static const char *const role_names[] = {[AUTH_ROLE_CLIENT] = "trainerd-2-client", [AUTH_ROLE_SERVER] = "trainerd-2-server"};
+static const char *const role_names[] = {
+    [AUTH_ROLE_CLIENT] = "trainerd-2-client", [AUTH_ROLE_SERVER] = "trainerd-2-server"};
 #define ROLE_NAME_BYTES 17
 #define MESSAGE_MOST_BYTES (ROLE_NAME_BYTES + 3 * AUTH_BYTES + AUTH_USER_BYTES)
 #define SECRET_FILE_MOST_BYTES 4096
@@ -28,7 +29,8 @@ static void start(void)
 static bool read_digits(const char *text, unsigned char out[AUTH_BYTES])
 {
     size_t n = 0;
-    return strlen(text) == N_DIGIT && sodium_hex2bin(out, AUTH_BYTES, text, N_DIGIT, NULL, &n, NULL) == 0 && n == AUTH_BYTES;
+    return strlen(text) == N_DIGIT && sodium_hex2bin(out, AUTH_BYTES, text, N_DIGIT, NULL, &n, NULL) == 0 &&
+           n == AUTH_BYTES;
 }
 
 static enum status check_owner(const char *what, const char *path, int file)
@@ -38,12 +40,12 @@ static enum status check_owner(const char *what, const char *path, int file)
         return status_fail(STATUS_IO, "cannot stat %s '%s': %s", what, path, strerror(errno));
     }
     if (info.st_uid != geteuid() && info.st_uid != 0) {
-        return status_fail(STATUS_CONFIG, "%s '%s' belongs to user %u, expected %u or root", what, path, (unsigned)info.st_uid,
-                           (unsigned)geteuid());
+        return status_fail(STATUS_CONFIG, "%s '%s' belongs to user %u, expected %u or root", what, path,
+                           (unsigned)info.st_uid, (unsigned)geteuid());
     }
     if ((info.st_mode & 077) != 0) {
-        return status_fail(STATUS_CONFIG, "%s '%s' has mode %04o, expected 0600: others could read or change it", what, path,
-                           (unsigned)info.st_mode & 07777);
+        return status_fail(STATUS_CONFIG, "%s '%s' has mode %04o, expected 0600: others could read or change it",
+                           what, path, (unsigned)info.st_mode & 07777);
     }
     return STATUS_OK;
 }
@@ -153,14 +155,16 @@ bool auth_is_user(const char *name)
 }
 
 /* The message that a proof authenticates. *n_out 0: a nonce, the fingerprint or the user's name is not valid. */
-static void build(enum auth_role role, const struct auth_login *login, unsigned char out[MESSAGE_MOST_BYTES], size_t *n_out)
+static void build(enum auth_role role, const struct auth_login *login, unsigned char out[MESSAGE_MOST_BYTES],
+                  size_t *n_out)
 {
     size_t n_user = strlen(login->user);
     unsigned char *at = out + ROLE_NAME_BYTES;
     memcpy(out, role_names[role], ROLE_NAME_BYTES);
     memset(at, 0, 3 * AUTH_BYTES);
     *n_out = 0;
-    if (n_user < AUTH_USER_BYTES && read_digits(login->server_nonce, at) && read_digits(login->client_nonce, at + AUTH_BYTES) &&
+    if (n_user < AUTH_USER_BYTES && read_digits(login->server_nonce, at) &&
+        read_digits(login->client_nonce, at + AUTH_BYTES) &&
         (login->fingerprint[0] == '\0' || read_digits(login->fingerprint, at + 2 * AUTH_BYTES))) {
         memcpy(at + 3 * AUTH_BYTES, login->user, n_user);
         *n_out = ROLE_NAME_BYTES + 3 * AUTH_BYTES + n_user;
@@ -174,16 +178,18 @@ enum status auth_proof(const struct auth_secret *secret, enum auth_role role, co
     size_t n;
     build(role, login, message, &n);
     if (n == 0) {
-        return status_fail(STATUS_USAGE,
-                           "a nonce or fingerprint is not 64 hexadecimal digits, or a user's name has more than %d bytes",
-                           AUTH_USER_BYTES - 1);
+        return status_fail(
+            STATUS_USAGE,
+            "a nonce or fingerprint is not 64 hexadecimal digits, or a user's name has more than %d bytes",
+            AUTH_USER_BYTES - 1);
     }
     crypto_auth(proof, message, n, secret->bytes);
     sodium_bin2hex(out, AUTH_TEXT_BYTES, proof, sizeof proof);
     return STATUS_OK;
 }
 
-bool auth_is_proof(const struct auth_secret *secret, enum auth_role role, const struct auth_login *login, const char *proof)
+bool auth_is_proof(const struct auth_secret *secret, enum auth_role role, const struct auth_login *login,
+                   const char *proof)
 {
     unsigned char message[MESSAGE_MOST_BYTES], given[crypto_auth_BYTES];
     size_t n;

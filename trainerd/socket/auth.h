@@ -64,6 +64,7 @@ enum status auth_proof(const struct auth_secret *secret, enum auth_role role, co
                        char out[AUTH_TEXT_BYTES]);
 
 /* Is this the role's proof? Compares in constant time. */
-bool auth_is_proof(const struct auth_secret *secret, enum auth_role role, const struct auth_login *login, const char *proof);
+bool auth_is_proof(const struct auth_secret *secret, enum auth_role role, const struct auth_login *login,
+                   const char *proof);
 
 #endif

@@ -12,11 +12,12 @@ enum status endpoint_parse(const char *text, const char *what, struct endpoint *
         return address_parse(text + 4, what, &out->tcp);
     }
     if (strncmp(text, "unix:", 5) != 0 || text[5] == '\0') {
-        return status_fail(STATUS_CONFIG, "%s: '%.200s' is not an address, expected unix:PATH or tcp:HOST:PORT", what, text);
+        return status_fail(STATUS_CONFIG, "%s: '%.200s' is not an address, expected unix:PATH or tcp:HOST:PORT", what,
+                           text);
     }
     if (strlen(text + 5) >= sizeof out->path) {
-        return status_fail(STATUS_CONFIG, "%s: the path of '%.200s' has %zu bytes, a socket's name has at most %zu", what, text,
-                           strlen(text + 5), sizeof out->path - 1);
+        return status_fail(STATUS_CONFIG, "%s: the path of '%.200s' has %zu bytes, a socket's name has at most %zu",
+                           what, text, strlen(text + 5), sizeof out->path - 1);
     }
     out->is_unix = true;
     snprintf(out->path, sizeof out->path, "%s", text + 5);

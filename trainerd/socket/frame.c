@@ -64,7 +64,8 @@ enum status frame_reader_next(struct frame_reader *reader, const char **line_out
     *whole_out = end != NULL;
     size_t n_line = end != NULL ? (size_t)(end - begin) : n;
     if (n_line > reader->n_most) {
-        return status_fail(STATUS_USAGE, "the request is longer than %zu bytes, the most that is accepted", reader->n_most);
+        return status_fail(STATUS_USAGE, "the request is longer than %zu bytes, the most that is accepted",
+                           reader->n_most);
     }
     if (end == NULL) {
         reader->n_scanned = n;
@@ -91,13 +92,14 @@ static enum status check_size(const char *line, size_t n)
             is_text = true;
         } else if (c == '{' || c == '[') {
             if (++depth > FRAME_DEPTH_MOST) {
-                return status_fail(STATUS_USAGE, "the request is nested more than %d deep at byte %zu", FRAME_DEPTH_MOST,
-                                   i + 1);
+                return status_fail(STATUS_USAGE, "the request is nested more than %d deep at byte %zu",
+                                   FRAME_DEPTH_MOST, i + 1);
             }
         } else if ((c == '}' || c == ']') && depth > 0) {
             depth--;
         } else if (c == ',' && ++n_value > FRAME_VALUES_MOST) {
-            return status_fail(STATUS_USAGE, "the request has more than %d values at byte %zu", FRAME_VALUES_MOST, i + 1);
+            return status_fail(STATUS_USAGE, "the request has more than %d values at byte %zu", FRAME_VALUES_MOST,
+                               i + 1);
         }
     }
     return STATUS_OK;
@@ -117,10 +119,11 @@ static enum status check_head(json_t **request)
         return status_fail(STATUS_USAGE, "the request has no version, expected \"v\":%d", CLIENT_PROTOCOL_VERSION);
     }
     if (json_integer_value(version) != CLIENT_PROTOCOL_VERSION) {
-        return status_fail(STATUS_USAGE,
-                           "the client speaks version %lld of the protocol, this daemon version %d: use the trainctl or the "
-                           "Python package of trainerd " TRAINERD_VERSION,
-                           (long long)json_integer_value(version), CLIENT_PROTOCOL_VERSION);
+        return status_fail(
+            STATUS_USAGE,
+            "the client speaks version %lld of the protocol, this daemon version %d: use the trainctl or the "
+            "Python package of trainerd " TRAINERD_VERSION,
+            (long long)json_integer_value(version), CLIENT_PROTOCOL_VERSION);
     }
     return STATUS_OK;
 }

@@ -17,17 +17,17 @@ struct definition {
     struct field field[FIELD_MOST]; /* the first without a name ends them */
 };
 
-#define REQUEST_BEGIN(name, help, gives)                                                                                       \
-    {                                                                                                                          \
-#name, help, gives,                                                                                                    \
+#define REQUEST_BEGIN(name, help, gives)                                                                             \
+    {                                                                                                                \
+#name, help, gives,                                                                                          \
         {
 #define FIELD(type, name, required, help) {#name, REQUEST_TYPE_##type, required, help},
-#define REQUEST_END(name)                                                                                                      \
-    {                                                                                                                          \
-        NULL, REQUEST_TYPE_TEXT, false, NULL                                                                                   \
-    }                                                                                                                          \
-    }                                                                                                                          \
-    }                                                                                                                          \
+#define REQUEST_END(name)                                                                                            \
+    {                                                                                                                \
+        NULL, REQUEST_TYPE_TEXT, false, NULL                                                                         \
+    }                                                                                                                \
+    }                                                                                                                \
+    }                                                                                                                \
     ,
 static const struct definition definitions[REQUEST_N] = {
 #include "trainerd/socket/requests.def"
@@ -148,8 +148,8 @@ void requests_describe(FILE *file)
             fprintf(file, "\n| field | is | |\n|---|---|---|\n");
         }
         for (const struct field *field = definition->field; field->name != NULL; field++) {
-            fprintf(file, "| `%s`%s | %s | %s |\n", field->name, field->required ? "" : " (optional)", type_texts[field->type],
-                    field->help);
+            fprintf(file, "| `%s`%s | %s | %s |\n", field->name, field->required ? "" : " (optional)",
+                    type_texts[field->type], field->help);
         }
         fprintf(file, "\nGives: %s.\n%s", definition->gives, i + 1 < REQUEST_N ? "\n" : "");
     }

@@ -12,13 +12,13 @@
 #include <stdio.h>
 
 /*         name    in messages */
-#define REQUEST_TYPE_LIST(X)                                                                                                   \
-    X(TEXT, "a text")                                                                                                          \
-    X(TEXTS, "an array of texts")                                                                                              \
-    X(LISTS, "an array of arrays of texts")                                                                                    \
-    X(INT, "a whole number")                                                                                                   \
-    X(REAL, "a number")                                                                                                        \
-    X(BOOL, "true or false")                                                                                                   \
+#define REQUEST_TYPE_LIST(X)                                                                                         \
+    X(TEXT, "a text")                                                                                                \
+    X(TEXTS, "an array of texts")                                                                                    \
+    X(LISTS, "an array of arrays of texts")                                                                          \
+    X(INT, "a whole number")                                                                                         \
+    X(REAL, "a number")                                                                                              \
+    X(BOOL, "true or false")                                                                                         \
     X(JOB, "a job's number or name")
 
 enum request_type {

@@ -122,7 +122,8 @@ static enum status put(const char *folder, const struct making *making)
     umask(before);
     if (status == STATUS_OK) {
         int error = file_write(aside.file, making->key_text.data, making->key_text.size);
-        error = error == 0 ? file_write(aside.file, making->certificate_text.data, making->certificate_text.size) : error;
+        error = error == 0 ? file_write(aside.file, making->certificate_text.data, making->certificate_text.size)
+                           : error;
         status = dir_aside_end(&dir, TLS_FILE, &aside, error, NULL);
     }
     dir_close(&dir);
@@ -134,8 +135,9 @@ static enum status make(const char *folder)
     struct making making = {0};
     int error = make_key(&making);
     error = error == 0 ? make_certificate(&making) : error;
-    enum status status = error == 0 ? put(folder, &making)
-                                    : status_fail(STATUS_CREATE, "cannot make a certificate: %s", gnutls_strerror(error));
+    enum status status = error == 0
+                             ? put(folder, &making)
+                             : status_fail(STATUS_CREATE, "cannot make a certificate: %s", gnutls_strerror(error));
     making_release(&making);
     return status;
 }
@@ -150,7 +152,8 @@ static int import(const gnutls_datum_t *pem, struct making *read, struct tls_ide
     error = error == 0 ? gnutls_x509_crt_init(&read->certificate) : error;
     error = error == 0 ? gnutls_x509_privkey_import(read->key, pem, GNUTLS_X509_FMT_PEM) : error;
     error = error == 0 ? gnutls_x509_crt_import(read->certificate, pem, GNUTLS_X509_FMT_PEM) : error;
-    return error == 0 ? gnutls_certificate_set_x509_key(identity->credentials, &read->certificate, 1, read->key) : error;
+    return error == 0 ? gnutls_certificate_set_x509_key(identity->credentials, &read->certificate, 1, read->key)
+                      : error;
 }
 
 static enum status take(const char *path, char *text, size_t n, struct tls_identity *identity)
@@ -161,11 +164,11 @@ static enum status take(const char *path, char *text, size_t n, struct tls_ident
     error = error >= 0 ? gnutls_certificate_get_crt_raw(identity->credentials, 0, 0, &certificate) : error;
     making_release(&read);
     if (error < 0) {
-        return status_fail(
-            STATUS_CONFIG,
-            "'%s' does not hold a private key with its certificate, as PEM: %s. Without the file the daemon makes a new one, "
-            "whose fingerprint all clients have to be told",
-            path, gnutls_strerror(error));
+        return status_fail(STATUS_CONFIG,
+                           "'%s' does not hold a private key with its certificate, as PEM: %s. Without the file the "
+                           "daemon makes a new one, "
+                           "whose fingerprint all clients have to be told",
+                           path, gnutls_strerror(error));
     }
     return tls_fingerprint_of(&certificate, identity->fingerprint);
 }

@@ -97,8 +97,12 @@ static struct exchange_key head_key(const struct transport_head *head)
 
 static struct transport_head key_head(enum transport_kind kind, const struct exchange_key *key)
 {
-    return (struct transport_head){
-        .kind = (uint16_t)kind, .id = key->op, .epoch = key->epoch, .phase = key->phase, .to = key->to, .from = key->from};
+    return (struct transport_head){.kind = (uint16_t)kind,
+                                   .id = key->op,
+                                   .epoch = key->epoch,
+                                   .phase = key->phase,
+                                   .to = key->to,
+                                   .from = key->from};
 }
 
 static bool same_round(const struct exchange_key *a, const struct exchange_key *b)
@@ -147,11 +151,12 @@ static enum status piece_check(const struct fetch *f, const struct transport_hea
                            head->sender, head->to, head->from);
     }
     if (head->total != f->n_bytes) {
-        return status_fail(STATUS_PEER, "worker %u sent %llu bytes for part %u from part %u, expected %zu", head->sender,
-                           (unsigned long long)head->total, head->to, head->from, f->n_bytes);
+        return status_fail(STATUS_PEER, "worker %u sent %llu bytes for part %u from part %u, expected %zu",
+                           head->sender, (unsigned long long)head->total, head->to, head->from, f->n_bytes);
     }
     if (n_bytes > f->n_bytes - f->n_placed || head->offset > f->n_bytes - n_bytes) {
-        return status_fail(STATUS_PEER, "worker %u sent %zu bytes at %llu for part %u from part %u, expected %zu more of %zu",
+        return status_fail(STATUS_PEER,
+                           "worker %u sent %zu bytes at %llu for part %u from part %u, expected %zu more of %zu",
                            head->sender, n_bytes, (unsigned long long)head->offset, head->to, head->from,
                            f->n_bytes - f->n_placed, f->n_bytes);
     }
@@ -162,8 +167,9 @@ void *exchange_place(struct exchange *x, const struct transport_head *head, size
 {
     if (head->kind == TRANSPORT_KIND_FETCH) {
         if (n_bytes != 0) {
-            exchange_fail(x, status_fail(STATUS_PEER, "worker %u sent a request with a body of %zu bytes, expected none",
-                                         head->sender, n_bytes));
+            exchange_fail(x,
+                          status_fail(STATUS_PEER, "worker %u sent a request with a body of %zu bytes, expected none",
+                                      head->sender, n_bytes));
             return NULL;
         }
         return &x->nothing;
@@ -190,8 +196,8 @@ void exchange_arrived(struct exchange *x, const struct transport_head *head, voi
                 return;
             }
         }
-        exchange_fail(
-            x, status_fail(STATUS_PEER, "worker %u asks for more than its credit of %d payloads", head->sender, x->n_request));
+        exchange_fail(x, status_fail(STATUS_PEER, "worker %u asks for more than its credit of %d payloads",
+                                     head->sender, x->n_request));
         return;
     }
     struct fetch *f = fetch_find(x, head);
@@ -207,7 +213,8 @@ void exchange_arrived(struct exchange *x, const struct transport_head *head, voi
     }
 }
 
-void exchange_serve(struct exchange *x, const struct exchange_key *key, const struct exchange_offer *offer, int n_serve)
+void exchange_serve(struct exchange *x, const struct exchange_key *key, const struct exchange_offer *offer,
+                    int n_serve)
 {
     ASSERT(x->n_unserved == 0 && x->n_under_way == 0);
     x->offered = *key;
@@ -250,7 +257,8 @@ static enum status piece_send(struct exchange *x, struct request *request, const
         x->n_stock -= of_stock;
         x->n_unserved -= !of_stock;
     }
-    return exchange_fail(x, transport_send(x->transport, request->peer, &head, piece->bytes, piece->n_bytes, &s->n_pending));
+    return exchange_fail(
+        x, transport_send(x->transport, request->peer, &head, piece->bytes, piece->n_bytes, &s->n_pending));
 }
 
 /* The next bytes of what is asked for; false: not yet. */
@@ -261,8 +269,8 @@ static bool piece_make(struct exchange *x, const struct request *request, struct
         return x->stock.find(x->stock.arg, key, out);
     }
     x->makes = true;
-    bool made = (is_asked(x, key) ? x->offer.pack_asked : x->offer.pack)(x->offer.arg, key->to, key->from, request->n_given,
-                                                                         out);
+    bool made = (is_asked(x, key) ? x->offer.pack_asked : x->offer.pack)(x->offer.arg, key->to, key->from,
+                                                                         request->n_given, out);
     x->makes = false;
     return made;
 }
@@ -324,8 +332,8 @@ static enum status requests_serve(struct exchange *x)
     return status == STATUS_OK ? x->stuck : status;
 }
 
-enum status exchange_fetch(struct exchange *x, uint32_t peer, const struct exchange_key *key, void *out, size_t n_bytes,
-                           int *handle_out)
+enum status exchange_fetch(struct exchange *x, uint32_t peer, const struct exchange_key *key, void *out,
+                           size_t n_bytes, int *handle_out)
 {
     int i = 0;
     while (x->fetch[i].open) {

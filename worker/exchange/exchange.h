@@ -78,11 +78,12 @@ void *exchange_place(struct exchange *exchange, const struct transport_head *hea
 void exchange_arrived(struct exchange *exchange, const struct transport_head *head, void *body, size_t n_bytes);
 
 /* Begin serving (epoch, phase, op); `n_serve` payloads will be fetched in all. */
-void exchange_serve(struct exchange *exchange, const struct exchange_key *key, const struct exchange_offer *offer, int n_serve);
+void exchange_serve(struct exchange *exchange, const struct exchange_key *key, const struct exchange_offer *offer,
+                    int n_serve);
 
 /* Fetch a payload of exactly n_bytes from `peer` into `out`. Returns a handle for exchange_wait. */
-enum status exchange_fetch(struct exchange *exchange, uint32_t peer, const struct exchange_key *key, void *out, size_t n_bytes,
-                           int *handle_out);
+enum status exchange_fetch(struct exchange *exchange, uint32_t peer, const struct exchange_key *key, void *out,
+                           size_t n_bytes, int *handle_out);
 
 /* Is that payload there? Never waits. */
 bool exchange_is_there(const struct exchange *exchange, int handle);

@@ -82,7 +82,8 @@ static enum status socket_open(const char *join, double join_timeout_s, bool tal
         }
         const char *why = unknown != 0 ? gai_strerror(unknown) : strerror(error);
         if (clock_ms() >= by) {
-            return status_fail(STATUS_PEER, "cannot reach the coordinator at %s within %g s: %s", join, join_timeout_s, why);
+            return status_fail(STATUS_PEER, "cannot reach the coordinator at %s within %g s: %s", join,
+                               join_timeout_s, why);
         }
         if (talks) {
             fprintf(stderr, "trainer-worker: no coordinator answers at %s yet (%s): trying for %g s\n", join, why,
@@ -188,8 +189,8 @@ static enum status aborted(const struct control_frame *frame)
         return status;
     }
     return status_fail(abort.status == STATUS_OK ? STATUS_PEER : (enum status)abort.status,
-                       "the coordinator ended the job: %.*s", (int)(abort.reason.n_bytes < 900 ? abort.reason.n_bytes : 900),
-                       (const char *)abort.reason.at);
+                       "the coordinator ended the job: %.*s",
+                       (int)(abort.reason.n_bytes < 900 ? abort.reason.n_bytes : 900), (const char *)abort.reason.at);
 }
 
 /* Take in what is there (waiting for some of it). */
@@ -203,7 +204,8 @@ static enum status bytes_receive(struct link *link)
     } while (n < 0 && errno == EINTR);
     if (n <= 0) {
         link->is_cut = true;
-        return status_fail(STATUS_PEER, "lost the coordinator: %s", n == 0 ? "it closed the connection" : strerror(errno));
+        return status_fail(STATUS_PEER, "lost the coordinator: %s",
+                           n == 0 ? "it closed the connection" : strerror(errno));
     }
     control_decoder_fill(&link->decoder, (size_t)n);
     return STATUS_OK;

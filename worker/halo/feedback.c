@@ -7,8 +7,9 @@
 
 /* Residuals of one kind of rows, own part after own part: in floats from the beginning. */
 struct feedback_places {
-    int64_t *part;              /* n_own + 1 */
-    int64_t next, n_next_float; /* of the next epoch's: likewise own part after own part; none of gradients that return */
+    int64_t *part; /* n_own + 1 */
+    int64_t next,
+        n_next_float; /* of the next epoch's: likewise own part after own part; none of gradients that return */
 };
 
 struct feedback {
@@ -61,7 +62,8 @@ enum status feedback_open(struct trainer *t)
     feedback->places = memory_alloc((size_t)feedback->list->n, sizeof *feedback->places);
     size_t n_bytes = (size_t)places_lay_out(t, feedback) * sizeof(float);
     ASSERT((int64_t)n_bytes == t->plan.n_kept_bytes);
-    enum status status = t->ops->acquire(t->device, DEVICE_PLACE_DEVICE, MEMORY_PAYLOADS, n_bytes, &feedback->residual);
+    enum status status = t->ops->acquire(t->device, DEVICE_PLACE_DEVICE, MEMORY_PAYLOADS, n_bytes,
+                                         &feedback->residual);
     feedback->n_bytes = status == STATUS_OK ? n_bytes : 0;
     return status;
 }
@@ -116,7 +118,8 @@ void feedback_weigh(const struct halo *h, const struct halo_pair *pair, int64_t 
     if (!h->sampled || h->pass->direction != HALO_DIRECTION_IN) { /* gradients are multiplied elsewhere */
         return;
     }
-    const float factor = halo_factor(h, t->setup.rank_of_part[pair->q]), *factors = sample_taken_factors(t, pair->i, pair->k);
+    const float factor = halo_factor(h, t->setup.rank_of_part[pair->q]),
+                *factors = sample_taken_factors(t, pair->i, pair->k);
     if (factors != NULL) {
         t->ops->rows_multiply(t->device, n_row, width, factors, rows, false, rows);
     } else if (factor != 1.0F) {
@@ -137,8 +140,8 @@ void feedback_settle(struct trainer *t, const struct level *level)
         if (halo_codec(&t->program, &t->program.op[rows->op], rows->role, level) == DEVICE_CODEC_FP32) {
             t->ops->fill_zero(t->device, feedback->residual + begin, (size_t)n_float * sizeof(float));
         } else if (places->n_next_float > 0) {
-            t->ops->move(t->device, DEVICE_LANE_COMPUTE, feedback->residual + begin, feedback->residual + places->next,
-                         (size_t)places->n_next_float * sizeof(float));
+            t->ops->move(t->device, DEVICE_LANE_COMPUTE, feedback->residual + begin,
+                         feedback->residual + places->next, (size_t)places->n_next_float * sizeof(float));
         }
     }
 }

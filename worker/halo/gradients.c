@@ -14,7 +14,8 @@ void halo_gradients_end(const struct trainer *t, const struct step *step, int32_
     for (int k = 0; k < OP_N_IN; k++) {
         const struct step_operand *grad = step_operand(step, (enum op_role)(OP_ROLE_GRAD_IN_0 + k));
         if (grad != NULL && grad->array == STEP_ARRAY_GRAD) {
-            int32_t hop = grad->hop == PROGRAM_HOP_HALO ? PROGRAM_HOP_ALL : grad->hop; /* of halo rows all are there */
+            int32_t hop = grad->hop == PROGRAM_HOP_HALO ? PROGRAM_HOP_ALL
+                                                        : grad->hop; /* of halo rows all are there */
             trainer_grad_end(t, grad, rows_made(t, &t->program.op[step->op], k, i), trainer_rows(t, hop, i), i);
         }
     }

@@ -32,7 +32,8 @@ struct halo *halo_open(struct trainer *t)
         if (t->sample != NULL) {
             h->own_sample[i] = sample_halo(t->sample, i);
         }
-        h->given_begin[i + 1] = h->given_begin[i] + halo_n_taker(h->own_all[i], t->setup.n_rank, shared_rows_counts(t));
+        h->given_begin[i + 1] = h->given_begin[i] +
+                                halo_n_taker(h->own_all[i], t->setup.n_rank, shared_rows_counts(t));
     }
     h->owners = (struct halo_owners){.n_own_part = t->n_own,
                                      .own = h->own_all,
@@ -68,7 +69,8 @@ enum part_direction halo_blocks(const struct halo *h)
 
 struct part_rows halo_rows_taken(const struct halo *h, int32_t i)
 {
-    return halo_rows_in(h->owners.own[i], h->step->stored ? HALO_DIRECTION_IN : h->pass->direction, h->hop_travelling);
+    return halo_rows_in(h->owners.own[i], h->step->stored ? HALO_DIRECTION_IN : h->pass->direction,
+                        h->hop_travelling);
 }
 
 struct part_rows halo_rows_given(const struct halo *h, int32_t i)
@@ -171,7 +173,8 @@ static void pass_begin(struct trainer *t, const struct step *step)
         h->asked[s] = (struct halo_asked){.free = free};
     }
     memset(h->given, 0, (size_t)n_flag(h) * sizeof *h->given);
-    static const enum exchange_phase phases[] = {EXCHANGE_PHASE_FORWARD, EXCHANGE_PHASE_BACKWARD, EXCHANGE_PHASE_BACKWARD_2};
+    static const enum exchange_phase phases[] = {EXCHANGE_PHASE_FORWARD, EXCHANGE_PHASE_BACKWARD,
+                                                 EXCHANGE_PHASE_BACKWARD_2};
     enum exchange_phase phase = t->phase == STEP_PHASE_STATIC     ? EXCHANGE_PHASE_STATIC
                                 : t->phase == STEP_PHASE_EVALUATE ? EXCHANGE_PHASE_EVALUATE
                                                                   : phases[step->pass];

@@ -88,7 +88,8 @@ struct halo {
     /* sent */
     struct halo_packed *packed; /* n_pack_slot */
     int64_t n_packed_bytes;     /* halo schedule: of those slots */
-    bool *given;          /* by own part and pair: packed for that part in this pass, or begun to be; then likewise asked for */
+    bool
+        *given; /* by own part and pair: packed for that part in this pass, or begun to be; then likewise asked for */
     int64_t *given_begin; /* n_own + 1: where an own part's begin */
 };
 
@@ -140,8 +141,8 @@ uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k);
 int64_t halo_payload_bytes(const struct halo *h, int32_t i, int32_t k);
 /* Pieces of a payload of n_row rows that has arrived for this pair: where they lie, or where they are written down in low precision decoded
  * at `to`. */
-void halo_payload_open(const struct halo *h, const struct halo_pair *pair, int64_t n_row, const void *payload, float *to,
-                       const float *piece_out[HALO_N_PIECE]);
+void halo_payload_open(const struct halo *h, const struct halo_pair *pair, int64_t n_row, const void *payload,
+                       float *to, const float *piece_out[HALO_N_PIECE]);
 /* Own part i's payload for taker k, from byte `at` on: as many rows as fit n_most bytes, of its first piece, then of the second, …; or of
  * a RETURN pass the whole payload of finished gradients, for which `asked` has the rows that it asks for. */
 struct halo_packing {

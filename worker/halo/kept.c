@@ -91,8 +91,8 @@ static float *mean_at(const struct kept *kept, int p, int32_t i, int32_t k)
 static bool refuse(const struct kept *kept, const struct exchange_key *key, const char *why)
 {
     exchange_fail(kept->trainer->setup.exchange,
-                  status_fail(STATUS_PEER, "kept rows of part %u are asked for part %u in epoch %u, which %s", key->from,
-                              key->to, key->epoch, why));
+                  status_fail(STATUS_PEER, "kept rows of part %u are asked for part %u in epoch %u, which %s",
+                              key->from, key->to, key->epoch, why));
     return false;
 }
 
@@ -159,8 +159,8 @@ static enum status fetch_begin(struct kept *kept, int p, const struct halo_fetch
                                      .from = (uint32_t)fetch->from};
     flight->open = true;
     enum status status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[fetch->from], &key,
-                                        taken_at(kept, p, i, part_pair_find(taken.pairs, fetch->from)), (size_t)n_bytes,
-                                        &flight->handle);
+                                        taken_at(kept, p, i, part_pair_find(taken.pairs, fetch->from)),
+                                        (size_t)n_bytes, &flight->handle);
     FAULT(EXCHANGE);
     return status;
 }
@@ -377,7 +377,8 @@ enum status kept_open(struct trainer *t)
     memory_count(MEMORY_STRUCTURE, kept->n_place_bytes);
     const struct exchange_stock stock = {.arg = kept, .find = kept_find};
     exchange_stock(t->setup.exchange, &stock);
-    return t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_PAYLOADS, (size_t)t->plan.n_kept_bytes, &kept->bytes);
+    return t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_PAYLOADS, (size_t)t->plan.n_kept_bytes,
+                           &kept->bytes);
 }
 
 void kept_close(struct trainer *t)

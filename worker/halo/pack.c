@@ -21,8 +21,9 @@ static int64_t rows_of(const struct halo *h, const struct halo_packing *what)
 {
     const struct part_rows given = halo_rows_given(h, what->i);
     const struct shared_list to = list_of(h, what->i, what->k);
-    return what->shared ? part_shared_rows(h->owners.shared, to.d, h->trainer->own[what->i], to.rank, to.side, h->hop_listed)
-                        : part_rows_at(&given, what->k);
+    return what->shared
+               ? part_shared_rows(h->owners.shared, to.d, h->trainer->own[what->i], to.rank, to.side, h->hop_listed)
+               : part_rows_at(&given, what->k);
 }
 
 int64_t halo_rows_to(const struct halo *h, int32_t i, int32_t k)
@@ -44,7 +45,8 @@ uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k)
 }
 
 /* The n_kept payload rows of 4-byte numbers that are sampled, in scratch. */
-static const void *numbers_sample(const struct halo *h, int64_t n_kept, const uint32_t *kept, const void *from, int64_t at)
+static const void *numbers_sample(const struct halo *h, int64_t n_kept, const uint32_t *kept, const void *from,
+                                  int64_t at)
 {
     const struct trainer *t = h->trainer;
     float *out = (float *)(void *)halo_workspace(h, at);
@@ -113,8 +115,8 @@ static struct device_coding coding_of(const struct halo *h, int p, int32_t i, co
 }
 
 /* One piece of n_row rows that has arrived: where it lies, or decoded at *to_io, which then goes on behind it. */
-static const float *piece_open(const struct halo *h, enum device_codec codec, int64_t n_row, int64_t width, const char *at,
-                               float **to_io)
+static const float *piece_open(const struct halo *h, enum device_codec codec, int64_t n_row, int64_t width,
+                               const char *at, float **to_io)
 {
     const struct trainer *t = h->trainer;
     float *to = *to_io;
@@ -129,8 +131,8 @@ static const float *piece_open(const struct halo *h, enum device_codec codec, in
     return to;
 }
 
-void halo_payload_open(const struct halo *h, const struct halo_pair *pair, int64_t n_row, const void *payload, float *to,
-                       const float *piece_out[HALO_N_PIECE])
+void halo_payload_open(const struct halo *h, const struct halo_pair *pair, int64_t n_row, const void *payload,
+                       float *to, const float *piece_out[HALO_N_PIECE])
 {
     const char *at = payload;
     for (int p = 0; p < HALO_N_PIECE; p++) {
@@ -160,8 +162,8 @@ static void asked_open(const struct halo *h, int64_t n_row, const void *asked, c
 }
 
 /* The gradients of n_row rows of pair k at `made`, piece after piece, as they travel. */
-static void gradients_write(const struct halo *h, const struct halo_packing *what, int64_t n_row, const uint32_t *node,
-                            const float *made)
+static void gradients_write(const struct halo *h, const struct halo_packing *what, int64_t n_row,
+                            const uint32_t *node, const float *made)
 {
     const struct trainer *t = h->trainer;
     char *out = what->out;
@@ -294,7 +296,8 @@ static void sums_write(const struct halo *h, const struct shared_list *to, int64
 }
 
 /* n rows of piece p from `row` on; behind the rows that travel come sums, which have one piece. */
-static void piece_write(const struct halo *h, int p, const struct halo_packing *what, int64_t row, int64_t n, char *out)
+static void piece_write(const struct halo *h, int p, const struct halo_packing *what, int64_t row, int64_t n,
+                        char *out)
 {
     const struct shared_list to = list_of(h, what->i, what->k);
     int64_t n_sum = what->shared ? shared_rows_sums(h->trainer, &to) : 0, n_sent = rows_of(h, what) - n_sum;
@@ -305,7 +308,8 @@ static void piece_write(const struct halo *h, int p, const struct halo_packing *
         rows_write(h, p, what->i, &rows, out);
     }
     if (n_gathered < n) {
-        sums_write(h, &to, row + n_gathered - n_sent, n - n_gathered, (float *)(void *)(out + n_gathered * h->bytes[p]));
+        sums_write(h, &to, row + n_gathered - n_sent, n - n_gathered,
+                   (float *)(void *)(out + n_gathered * h->bytes[p]));
     }
 }
 

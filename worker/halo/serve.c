@@ -128,7 +128,8 @@ static int32_t pair_asked(const struct halo *h, uint32_t to, uint32_t from, bool
 }
 
 /* Workspaces, and how many payloads are served, count on every payload being fetched once, by a part that reads its rows. */
-static bool request_pack(struct halo *h, uint32_t to, uint32_t from, size_t at, bool returns_ask, struct exchange_piece *out)
+static bool request_pack(struct halo *h, uint32_t to, uint32_t from, size_t at, bool returns_ask,
+                         struct exchange_piece *out)
 {
     const struct trainer *t = h->trainer;
     if (t->polls && (h->pass->direction == HALO_DIRECTION_RETURN || t->payloads != NULL)) {
@@ -137,16 +138,18 @@ static bool request_pack(struct halo *h, uint32_t to, uint32_t from, size_t at, 
     int32_t k = pair_asked(h, to, from, returns_ask);
     if (k < 0) {
         exchange_fail(t->setup.exchange,
-                      status_fail(STATUS_PEER, "rows of part %u are asked for part %u, which takes none of them from worker %u",
+                      status_fail(STATUS_PEER,
+                                  "rows of part %u are asked for part %u, which takes none of them from worker %u",
                                   from, to, t->setup.rank));
         return false;
     }
     int32_t i = t->own_index[from];
     bool *given = &h->given[h->given_begin[i] + k + (returns_ask ? h->given_begin[t->n_own] : 0)];
     if (at == 0 && *given) {
-        exchange_fail(
-            t->setup.exchange,
-            status_fail(STATUS_PEER, "rows of part %u are asked for part %u twice, expected once a halo pass", from, to));
+        exchange_fail(t->setup.exchange,
+                      status_fail(STATUS_PEER,
+                                  "rows of part %u are asked for part %u twice, expected once a halo pass", from,
+                                  to));
         return false;
     }
     bool spilled = t->payloads != NULL;

@@ -16,12 +16,14 @@ struct payload_source {
 };
 
 extern const struct payload_source source_in_place; /* the other part is of this rank */
-extern const struct payload_source source_packed;   /* likewise, but the aggregate wants payload rows: packed in scratch */
-extern const struct payload_source source_fetched;  /* the other part is of another rank */
-extern const struct payload_source source_kept;     /* payloads of the epoch before */
+extern const struct payload_source
+    source_packed; /* likewise, but the aggregate wants payload rows: packed in scratch */
+extern const struct payload_source source_fetched; /* the other part is of another rank */
+extern const struct payload_source source_kept;    /* payloads of the epoch before */
 extern const struct payload_source
     source_spilled; /* the other part is of this rank, and its rows and payloads lie in the spill */
-extern const struct payload_source source_stored; /* of any rank: rows are made here, behind own ones, of stored inputs */
+extern const struct payload_source
+    source_stored; /* of any rank: rows are made here, behind own ones, of stored inputs */
 
 /* Fetch payloads until the credit is used up. errors  STATUS_PEER */
 enum status source_fetch_ahead(struct halo *h);

@@ -50,7 +50,8 @@ static void spread(struct halo *h, const struct halo_pair *pair, const char *fro
     for (int p = 0; p < h->pass->n_piece; p++) {
         int64_t n_word = h->bytes[p] / (int64_t)sizeof(float); /* of which coded rows, too, have a whole number */
         if (n_word > 0) {
-            t->ops->rows_gather(t->device, n_row, n_word, places, 1.0F, (const float *)(const void *)from, (float *)(void *)to);
+            t->ops->rows_gather(t->device, n_row, n_word, places, 1.0F, (const float *)(const void *)from,
+                                (float *)(void *)to);
         }
         from += n_all * h->bytes[p];
         to += n_row * h->bytes[p];

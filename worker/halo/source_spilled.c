@@ -8,8 +8,8 @@
 /* The payload that own part i gives to its pair k. */
 static struct spill_range spilled(const struct halo *h, int32_t i, int32_t k, enum spill_access access)
 {
-    struct spill_range range = payloads_range(h->trainer->payloads, h->pass->direction, i, k, halo_payload_bytes(h, i, k),
-                                              h->slots.n_row_bytes);
+    struct spill_range range = payloads_range(h->trainer->payloads, h->pass->direction, i, k,
+                                              halo_payload_bytes(h, i, k), h->slots.n_row_bytes);
     range.access = access;
     return range;
 }
@@ -51,7 +51,8 @@ static struct spill_range asked(const struct halo *h, int32_t i, int32_t k, enum
 {
     const struct part_rows rows = halo_rows_taken(h, i);
     int64_t row_bytes = h->slots.n_ask_row_bytes;
-    struct spill_range range = payloads_asked_range(h->trainer->payloads, i, k, part_rows_at(&rows, k) * row_bytes, row_bytes);
+    struct spill_range range = payloads_asked_range(h->trainer->payloads, i, k, part_rows_at(&rows, k) * row_bytes,
+                                                    row_bytes);
     range.access = access;
     return range;
 }
@@ -107,7 +108,8 @@ static enum status payload_write(struct halo *h, int32_t i, int32_t k)
         return status;
     }
     if (payload.n_bytes > 0) {
-        const struct halo_packing what = {.i = i, .k = k, .n_most = payload.n_bytes, .asked = rows, .out = place_of(&payload)};
+        const struct halo_packing what = {
+            .i = i, .k = k, .n_most = payload.n_bytes, .asked = rows, .out = place_of(&payload)};
         halo_pack(h, &what);
     }
     if (made_of.n_bytes > 0) { /* they are read once */
@@ -160,7 +162,8 @@ static bool piece_give(struct halo *h, const struct spill_range *payload, size_t
         return false;
     }
     h->packed[s] = (struct halo_packed){.bytes = piece.at, .n_bytes = piece.n_bytes, .leaves = true};
-    *out = (struct exchange_piece){.bytes = piece.at, .n_bytes = (size_t)piece.n_bytes, .total = (size_t)payload->n_bytes};
+    *out = (struct exchange_piece){
+        .bytes = piece.at, .n_bytes = (size_t)piece.n_bytes, .total = (size_t)payload->n_bytes};
     return true;
 }
 

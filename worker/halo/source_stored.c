@@ -29,8 +29,8 @@ static void rows_point(const struct halo *h, int64_t first, struct op_call *call
 }
 
 /* Gradients of the pair's rows: over its own edges, transposed, of own rows'. */
-static void gradients_point(struct halo *h, const struct halo_pair *pair, const struct device_block *block, int64_t first,
-                            struct op_call *call)
+static void gradients_point(struct halo *h, const struct halo_pair *pair, const struct device_block *block,
+                            int64_t first, struct op_call *call)
 {
     const struct trainer *t = h->trainer;
     void *scratch = halo_workspace(h, h->workspace->sample_at);

@@ -60,8 +60,9 @@ static bool walks_block(const struct halo *h, int32_t i, const struct part_rows 
     const struct part_device *part = &h->trainer->part[i];
     int32_t k = pair_after(taken->pairs, s);
     bool by_edges = part->part->covered && !h->step->stored && h->hop < part->part->n_hop;
-    return s == 0 || (part_rows_at(taken, k) > 0 &&
-                      !(by_edges && part_device_block(part, halo_blocks(h), h->hop, k, PART_COLUMNS_OWN).n_edge == 0));
+    return s == 0 ||
+           (part_rows_at(taken, k) > 0 &&
+            !(by_edges && part_device_block(part, halo_blocks(h), h->hop, k, PART_COLUMNS_OWN).n_edge == 0));
 }
 
 /* Of the blocks that a part walks, the one that comes last, counted from its own. */

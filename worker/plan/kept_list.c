@@ -32,7 +32,8 @@ static void reader_add(const struct program *program, const struct step *step, e
     out->payload[p].last_pass = step->pass;
 }
 
-void kept_list_build(const struct job *job, const struct program *program, const struct step_list *train, struct kept_list *out)
+void kept_list_build(const struct job *job, const struct program *program, const struct step_list *train,
+                     struct kept_list *out)
 {
     *out = (struct kept_list){0};
     if (!program->stale) {

@@ -59,7 +59,8 @@ static struct life *life_of(const struct lives *l, enum step_array array, int in
 
 static void op_sizes(struct lives *l, int i)
 {
-    static const enum step_array arrays[] = {STEP_ARRAY_SAVED, STEP_ARRAY_FRESH, STEP_ARRAY_STATISTICS, STEP_ARRAY_WORKSPACE};
+    static const enum step_array arrays[] = {STEP_ARRAY_SAVED, STEP_ARRAY_FRESH, STEP_ARRAY_STATISTICS,
+                                             STEP_ARRAY_WORKSPACE};
     static const int n[] = {OP_N_SAVED, OP_N_IN, 1, STEP_WORKSPACE_CHAIN};
     for (int a = 0; a < 4; a++) {
         for (int k = 0; k < n[a]; k++) {
@@ -78,7 +79,8 @@ static void lives_size(struct lives *l)
     for (int i = 0; i < l->program->n_op; i++) {
         op_sizes(l, i);
     }
-    life_of(l, STEP_ARRAY_WORKSPACE, -1, 0)->n_bytes = liveness_bytes(l->program, l->plan, STEP_ARRAY_WORKSPACE, -1, 0);
+    life_of(l, STEP_ARRAY_WORKSPACE, -1, 0)->n_bytes = liveness_bytes(l->program, l->plan, STEP_ARRAY_WORKSPACE, -1,
+                                                                      0);
     for (int i = 0; i < l->n; i++) {
         l->root[i] = i;
     }
@@ -170,7 +172,8 @@ static void values_share(struct lives *l)
     for (int i = 0; i < program->n_op; i++) {
         const struct op *op = &program->op[i];
         int in = op->in[0], out = op->out;
-        bool halo = program->value[in].hop == PROGRAM_HOP_HALO, same = halo == (program->value[out].hop == PROGRAM_HOP_HALO);
+        bool halo = program->value[in].hop == PROGRAM_HOP_HALO,
+             same = halo == (program->value[out].hop == PROGRAM_HOP_HALO);
         if (!same || !op_defs[op->kind]->in_place || op->is_static || in == 0 || program->value[in].is_static ||
             program->value[in].is_sparse || program->value[out].width != program->value[in].width) {
             continue;
@@ -204,7 +207,8 @@ static void grad_share(struct lives *l, const struct step *step, int k, struct s
     const struct op *op = &l->program->op[step->op];
     int in = op->in[k], base = l->program->n_value, root = l->root[base + op->out] - base, now = step->time;
     bool passes = op_passes_grad(op, k);
-    if (in < 0 || l->made[in] != now || (!passes && (k > 0 || !op_defs[op->kind]->in_place)) || !same_shape(l, in, op->out)) {
+    if (in < 0 || l->made[in] != now || (!passes && (k > 0 || !op_defs[op->kind]->in_place)) ||
+        !same_shape(l, in, op->out)) {
         return;
     }
     if (shared->end[root] <= now || (passes && shared->changed[root] <= now && l->changed[in] == now)) {

@@ -26,7 +26,8 @@ void liveness_place(const struct program *program, struct memory_plan *plan);
 int64_t liveness_load(const struct program *program, const struct memory_plan *plan, int64_t *out);
 
 /* Bytes of an array that may lie in the arena; 0: of others. */
-int64_t liveness_bytes(const struct program *program, const struct memory_plan *plan, enum step_array array, int index, int k);
+int64_t liveness_bytes(const struct program *program, const struct memory_plan *plan, enum step_array array,
+                       int index, int k);
 
 /* The number of an array that lies in the arena, for plan->at; -1: it lies elsewhere. */
 int liveness_slot(const struct program *program, enum step_array array, int index, int k);

@@ -29,7 +29,8 @@ static int64_t statistics_bytes(const struct program *program, const struct op *
     return (n + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
 }
 
-int64_t liveness_bytes(const struct program *program, const struct memory_plan *plan, enum step_array array, int index, int k)
+int64_t liveness_bytes(const struct program *program, const struct memory_plan *plan, enum step_array array,
+                       int index, int k)
 {
     switch (array) {
     case STEP_ARRAY_VALUE:

@@ -74,7 +74,8 @@ int64_t memory_plan_value_begin(const struct memory_plan *plan, int32_t hop, int
 
 int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop)
 {
-    return hop < own->halo->n_hop ? part_halo_own(own->halo, hop) : own->n_own + (hop == PROGRAM_HOP_HALO ? own->n_halo : 0);
+    return hop < own->halo->n_hop ? part_halo_own(own->halo, hop)
+                                  : own->n_own + (hop == PROGRAM_HOP_HALO ? own->n_halo : 0);
 }
 
 /* Of the largest payload. */
@@ -109,7 +110,8 @@ struct widest {
     int64_t payload_bytes, asked_bytes;
 };
 
-static void pass_add(const struct program *program, const struct op *op, const struct halo_pass *pass, struct widest *w)
+static void pass_add(const struct program *program, const struct op *op, const struct halo_pass *pass,
+                     struct widest *w)
 {
     int64_t asked = 0;
     for (int k = 0; k < pass->n_ask; k++) {
@@ -178,9 +180,11 @@ static struct memory_workspace scratch_plan(const struct memory_plan_input *in, 
     }
     const struct memory_sample *s = &plan->sample;
     struct widest w = widest_of(in->program, op);
-    int64_t rows = payload_rows(in, op->aggregate == AGGREGATE_KIND_MAX), wire = larger(w.payload_bytes, w.asked_bytes);
+    int64_t rows = payload_rows(in, op->aggregate == AGGREGATE_KIND_MAX),
+            wire = larger(w.payload_bytes, w.asked_bytes);
     out.packed_at = out.wire_at = out.n_scratch;
-    out.asked_at = out.asked_wire_at = out.packed_at + round_up(rows * w.payload * (int64_t)sizeof(float), WORKSPACE_ALIGN);
+    out.asked_at = out.asked_wire_at = out.packed_at +
+                                       round_up(rows * w.payload * (int64_t)sizeof(float), WORKSPACE_ALIGN);
     out.sample_at = out.asked_at + round_up(rows * w.asked * (int64_t)sizeof(float), WORKSPACE_ALIGN);
     out.n_scratch = out.sample_at + 2 * s->n_number_bytes + s->n_block_bytes + s->n_transposed_bytes;
     if (program_codes(in->program)) { /* what is asked for is read before what is made of it is written */
@@ -202,7 +206,8 @@ static void payloads_plan(const struct memory_plan_input *in, enum step_phase ph
         plan->workspace[step->op][step->backward].n_scratch += step->halo->transposed ? memory_plan_turned(in) : 0;
         return;
     }
-    int32_t hop = phase == STEP_PHASE_TRAIN ? halo_list_hop(in->shared, in->program, op, step->halo) : PROGRAM_HOP_ALL;
+    int32_t hop = phase == STEP_PHASE_TRAIN ? halo_list_hop(in->shared, in->program, op, step->halo)
+                                            : PROGRAM_HOP_ALL;
     struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, hop);
     struct memory_workspace *workspace = &plan->workspace[step->op][step->backward];
     plan->n_fetch_slot = (int32_t)larger(plan->n_fetch_slot, r.n_fetch_slot);
@@ -243,13 +248,15 @@ int64_t memory_workspace_bytes(const struct memory_workspace *workspace)
     return workspace->n_scratch + workspace->n_fetch + workspace->n_pack + workspace->n_ask;
 }
 
-int64_t memory_plan_at(const struct memory_plan *plan, const struct program *program, enum step_array array, int index, int k)
+int64_t memory_plan_at(const struct memory_plan *plan, const struct program *program, enum step_array array,
+                       int index, int k)
 {
     int slot = liveness_slot(program, array, index, k);
     return slot >= 0 ? plan->at[slot] : -1;
 }
 
-int64_t memory_plan_window_at(const struct memory_plan *plan, const struct program *program, const struct step_operand *operand)
+int64_t memory_plan_window_at(const struct memory_plan *plan, const struct program *program,
+                              const struct step_operand *operand)
 {
     int slot = liveness_slot(program, operand->array, operand->index, operand->k);
     return slot >= 0 ? plan->window_at[slot] : -1;
@@ -313,7 +320,8 @@ static int64_t aside_bytes(const struct memory_plan_input *in)
 
 /* Events of a phase's steps. A step has its own, one for each part's work and wait for the disk, and what its reduction waits for;
  * a halo pass four for each pair of parts (wait, pack, spill and read again) and one for each further piece. */
-static int64_t trace_events(const struct memory_plan_input *in, const struct memory_plan *plan, const struct step_list *list)
+static int64_t trace_events(const struct memory_plan_input *in, const struct memory_plan *plan,
+                            const struct step_list *list)
 {
     int64_t n = 0, n_pair = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
@@ -337,14 +345,16 @@ static void other_plan(const struct memory_plan_input *in, struct memory_plan *p
     int64_t sealed = in->seals ? (int64_t)TRANSPORT_SEAL_BYTES : 0;
     int64_t on_host = sealed + aside_bytes(in) + trace_bytes(&plan->trace) + traffic_bytes(in->program, in->n_rank);
     plan->bytes[MEMORY_OTHER] = memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_OTHER, on_host) +
-                                memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_OTHER, sizeof(struct trainer_shared)) +
+                                memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_OTHER,
+                                                sizeof(struct trainer_shared)) +
                                 (int64_t)sizeof(struct device_now);
 }
 
 /* Steps that are recomputed, stored and fetched come later: there are a few for each op at most. */
 static struct trace_limits trace_plan(const struct memory_plan_input *in, const struct memory_plan *plan)
 {
-    const struct step_list *train = &plan->steps.phase[STEP_PHASE_TRAIN], *evaluate = &plan->steps.phase[STEP_PHASE_EVALUATE];
+    const struct step_list *train = &plan->steps.phase[STEP_PHASE_TRAIN],
+                           *evaluate = &plan->steps.phase[STEP_PHASE_EVALUATE];
     int64_t n_again = 4 * (int64_t)in->program->n_op * (in->ops->unified ? 1 : 2 + OP_N_SAVED);
     if (!in->job->output.trace) {
         return (struct trace_limits){0};
@@ -373,12 +383,14 @@ static void arena_share(const struct program *program, struct memory_plan *plan)
     int64_t payloads = 0;
     for (int i = 0; i < program->n_op; i++) {
         for (int k = 0; k < STEP_WORKSPACE_N; k++) {
-            payloads = larger(payloads, memory_workspace_bytes(&plan->workspace[i][k]) - plan->workspace[i][k].n_scratch);
+            payloads = larger(payloads,
+                              memory_workspace_bytes(&plan->workspace[i][k]) - plan->workspace[i][k].n_scratch);
         }
     }
     plan->bytes[MEMORY_PAYLOADS] = payloads + plan->n_kept_bytes;
     plan->bytes[MEMORY_ACTIVATIONS] = plan->n_arena_bytes - payloads;
-    plan->bytes[MEMORY_ACTIVATIONS] += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_ACTIVATIONS, plan->n_home_bytes);
+    plan->bytes[MEMORY_ACTIVATIONS] += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_ACTIVATIONS,
+                                                       plan->n_home_bytes);
 }
 
 /* Where all memory is the host's, nothing is gained. */
@@ -402,7 +414,8 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     memory_plan_traffic_sums(in, out);
     out->trace = trace_plan(in, out);
     other_plan(in, out);
-    enum job_recompute how = in->program->forward_only ? JOB_RECOMPUTE_NEVER : (enum job_recompute)in->job->memory.recompute;
+    enum job_recompute how = in->program->forward_only ? JOB_RECOMPUTE_NEVER
+                                                       : (enum job_recompute)in->job->memory.recompute;
     memory_plan_device(in, out);
     int64_t left = memory_plan_budget(in) - memory_plan_total(out);
     recompute_plan(in->program, how, left, out);

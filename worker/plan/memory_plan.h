@@ -39,7 +39,8 @@ struct memory_plan_part {
 struct memory_workspace {
     int64_t n_scratch, n_fetch, n_pack, n_ask;
     int64_t packed_at, asked_at, sample_at;
-    int64_t wire_at, asked_wire_at; /* the payload and those rows as they travel: the same places where nothing is coded */
+    int64_t wire_at,
+        asked_wire_at; /* the payload and those rows as they travel: the same places where nothing is coded */
 };
 
 /* What a sampled pass makes of a block, of the largest pair: scales and node ids of its payload rows, the sample's edges, and
@@ -101,11 +102,12 @@ struct memory_plan_input {
     const struct job *job;
     const struct program *program;
     const struct device_ops *ops;
-    const struct device_capacity *capacity; /* of the device, where it is open and has memory of its own; NULL: not known */
-    struct device *device;                  /* where it is open; NULL: not */
-    int64_t n_node;                         /* of the graph */
-    int32_t n_part;                         /* of the job */
-    const uint32_t *rank_of_part;           /* n_part */
+    const struct device_capacity
+        *capacity;                /* of the device, where it is open and has memory of its own; NULL: not known */
+    struct device *device;        /* where it is open; NULL: not */
+    int64_t n_node;               /* of the graph */
+    int32_t n_part;               /* of the job */
+    const uint32_t *rank_of_part; /* n_part */
     uint32_t rank, n_rank;
     const uint32_t *machine_of_rank; /* n_rank: those with the same number share a machine; NULL: all do */
     bool direct;                     /* the transport reaches the device's memory: there is no staging */
@@ -119,8 +121,8 @@ struct memory_plan_input {
 /* Places in the activation arena, in bytes; -1: none. Array of part p begins at place + row_begin[p] · row bytes (sparse
  * values: + value_begin[p] · 4; gradients: by their value's hop). */
 struct memory_plan {
-    int64_t bytes[MEMORY_N];                 /* each array once, wherever it lies */
-    bool apart;                              /* the device has memory of its own: memory_plan_table has what lies where */
+    int64_t bytes[MEMORY_N]; /* each array once, wherever it lies */
+    bool apart;              /* the device has memory of its own: memory_plan_table has what lies where */
     int64_t n_site[MEMORY_SITE_N][MEMORY_N]; /* of bytes, where they are apart: what is not on the device alone */
     struct device_sum_sizes sums;            /* of a library's (model.kernel) */
     int64_t n_staging_bytes; /* of them, pinned, between the device and the transport (staging.h); 0: there is none */
@@ -140,12 +142,13 @@ struct memory_plan {
     int64_t *value_begin_halo;          /* n_own_part */
     int64_t *embedding_begin;           /* n_own_part: in floats */
     struct step_lists steps;            /* the program lowered, with what is recomputed */
-    int64_t *at;                        /* by liveness_slot: places of values, gradients, what is saved, workspaces, … */
+    int64_t *at; /* by liveness_slot: places of values, gradients, what is saved, workspaces, … */
     struct memory_workspace (*workspace)[STEP_WORKSPACE_N]; /* n_op; of chains filled in by liveness_place */
     struct memory_workspace loss_workspace;
     int64_t n_arena_bytes;
     struct chain_rows chain; /* the most of any own part; no window is longer than it */
-    int64_t *window_at; /* as `at`, in a slot of a fused chain's windows: arrays that only steps of one chain read and write */
+    int64_t *
+        window_at; /* as `at`, in a slot of a fused chain's windows: arrays that only steps of one chain read and write */
     int64_t n_slot_bytes; /* of one slot */
 
     struct trace_limits trace; /* output.trace: events of its epoch; none without */
@@ -178,12 +181,12 @@ struct memory_plan {
     int64_t *traffic; /* protocol/wire/traffic.h's table: received per (mean) epoch, and per evaluation, by sender */
     int n_stage;
     struct memory_stage *stage; /* n_stage: of the job's epochs */
-    int64_t n_wire_bytes;       /* payload bytes received per training epoch, forward and backward: of the mean epoch */
-    int64_t n_wire_guard;       /* what comparing gradients adds to an epoch, at most */
-    int64_t n_wire_evaluate;    /* and per evaluation */
-    int64_t n_gradient_bytes;   /* one part's gradients, where there is training, with the sums behind them */
-    int64_t n_global_bytes;     /* one part's sums of a global op, for the one that has most */
-    int64_t n_reduced_bytes;    /* reduced from one part per training epoch: gradients, global ops' sums both ways */
+    int64_t n_wire_bytes;     /* payload bytes received per training epoch, forward and backward: of the mean epoch */
+    int64_t n_wire_guard;     /* what comparing gradients adds to an epoch, at most */
+    int64_t n_wire_evaluate;  /* and per evaluation */
+    int64_t n_gradient_bytes; /* one part's gradients, where there is training, with the sums behind them */
+    int64_t n_global_bytes;   /* one part's sums of a global op, for the one that has most */
+    int64_t n_reduced_bytes;  /* reduced from one part per training epoch: gradients, global ops' sums both ways */
     int64_t n_reduced_evaluate; /* likewise per evaluation: global ops' sums where payloads are sampled */
 };
 
@@ -201,7 +204,8 @@ int64_t memory_plan_budget(const struct memory_plan_input *input);
 /* --- memory_plan_device.c, with memory_plan_budget and _total: what of a plan lies where, on a device with memory of its own --- */
 
 /* So many of the plan's bytes lie there. Returns them. */
-int64_t memory_plan_put(struct memory_plan *plan, enum memory_site site, enum memory_category category, int64_t n_bytes);
+int64_t memory_plan_put(struct memory_plan *plan, enum memory_site site, enum memory_category category,
+                        int64_t n_bytes);
 
 /* The plan's bytes that devices without memory of their own do not take: what opening the device takes, and staging. */
 void memory_plan_device(const struct memory_plan_input *input, struct memory_plan *plan);
@@ -232,8 +236,8 @@ int64_t memory_plan_csr_host(const struct memory_plan_input *input);
 /* What is received: the tables; a halo pass's payloads, whose rows are of this hop; what sums over parts are. Of sampled rows the mean, and
  * of codecs that change that of the epochs. In memory_plan_traffic.c. */
 void memory_plan_traffic_begin(const struct memory_plan_input *input, struct memory_plan *plan);
-void memory_plan_traffic(const struct memory_plan_input *input, enum step_phase phase, const struct step *step, int32_t hop,
-                         struct memory_plan *plan);
+void memory_plan_traffic(const struct memory_plan_input *input, enum step_phase phase, const struct step *step,
+                         int32_t hop, struct memory_plan *plan);
 void memory_plan_traffic_sums(const struct memory_plan_input *input, struct memory_plan *plan);
 
 /* What is kept from epoch to epoch: kept, feedback, n_kept_bytes and the lists of places. In memory_plan_kept.c. */
@@ -268,7 +272,8 @@ uint32_t memory_plan_hops(const struct program *program, enum part_direction d, 
  * a worker take from a part of another one, which then travel once. Not where every part is walked alone: spilled, or with sums in the workspace;
  * nor where parts are sent different rows: stale ones, or with factors of their own. Finished gradients are each part's own. The same on
  * every worker. */
-bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank, bool covered);
+bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank,
+                        bool covered);
 
 /* Are each part's rows picked out of shared ones? Else its blocks' columns are turned to count these. Where payloads are coded, sampled or counted
  * by places: those of parts of one rank are each part's own, too. */
@@ -277,8 +282,8 @@ bool memory_plan_spreads(const struct program *program);
 /* Are features of halo rows stored with the parts (program_store), of which there are so many in all? A linear map of them, whose gradients
  * have other bits then, is the same for any number of workers, and so are inputs alone that lossy payloads would change; else these are
  * stored where there are others to take rows from. In memory_plan_stored.c, as all that follows of it. */
-bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node, int64_t n_halo,
-                        uint32_t n_rank);
+bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node,
+                        int64_t n_halo, uint32_t n_rank);
 
 /* Does a part keep its blocks of in-edges with others as they were, since the part's are changed (cut, turned) for other passes? shares: memory_plan_shares. */
 bool memory_plan_keeps_blocks(const struct job *job, const struct program *program, int32_t n_own_part, bool shares);
@@ -299,7 +304,8 @@ int64_t memory_kept_block_bytes(const struct part_pairs *pairs, int64_t n_own, b
 bool memory_plan_recomputes(const struct memory_plan *plan, int op);
 
 /* Where an array begins in the arena, in a slot of windows; -1: it has no place there. */
-int64_t memory_plan_at(const struct memory_plan *plan, const struct program *program, enum step_array array, int index, int k);
+int64_t memory_plan_at(const struct memory_plan *plan, const struct program *program, enum step_array array,
+                       int index, int k);
 int64_t memory_plan_window_at(const struct memory_plan *plan, const struct program *program,
                               const struct step_operand *operand);
 

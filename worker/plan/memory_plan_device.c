@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 
-int64_t memory_plan_put(struct memory_plan *plan, enum memory_site site, enum memory_category category, int64_t n_bytes)
+int64_t memory_plan_put(struct memory_plan *plan, enum memory_site site, enum memory_category category,
+                        int64_t n_bytes)
 {
     plan->n_site[site][category] += n_bytes;
     return n_bytes;
@@ -77,7 +78,8 @@ int64_t memory_plan_budget(const struct memory_plan_input *in)
 /* What helps against too much. */
 static const char *hint_of(const struct job *job)
 {
-    bool recomputes = job->memory.recompute != JOB_RECOMPUTE_NEVER, offloads = job->memory.offload != JOB_OFFLOAD_NEVER;
+    bool recomputes = job->memory.recompute != JOB_RECOMPUTE_NEVER,
+         offloads = job->memory.offload != JOB_OFFLOAD_NEVER;
     return recomputes && offloads ? ""
            : recomputes           ? "memory.offload = \"auto\", "
            : offloads             ? "memory.recompute = \"auto\", "
@@ -101,7 +103,8 @@ enum status memory_plan_check(const struct memory_plan *plan, const struct job *
             "worker %u needs %lld bytes of GPU memory by plan (%lld of them for CUDA itself), more than its %lld: "
             "%s has %lld%s: use more GPUs, %s%sa smaller exchange.prefetch or a smaller model",
             rank, (long long)need, (long long)plan->bytes[MEMORY_CONTEXT], (long long)share, capacity->name,
-            (long long)capacity->n_bytes, shared, capacity->n_sharing > 1 ? "fewer workers on each, " : "", hint_of(job));
+            (long long)capacity->n_bytes, shared, capacity->n_sharing > 1 ? "fewer workers on each, " : "",
+            hint_of(job));
     }
     if (limit > 0 && need > limit) {
         return status_fail(

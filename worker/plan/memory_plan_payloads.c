@@ -30,11 +30,13 @@ uint32_t memory_plan_hops(const struct program *program, enum part_direction d, 
     return hops;
 }
 
-bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank, bool covered)
+bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank,
+                        bool covered)
 {
-    bool differ = program->stale || (program->samples && job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES);
-    bool shares = n_rank > 1 && (covered || (uint32_t)n_part > n_rank) && !job->exchange.plain && !memory_plan_spills(job) &&
-                  !differ;
+    bool differ = program->stale ||
+                  (program->samples && job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES);
+    bool shares = n_rank > 1 && (covered || (uint32_t)n_part > n_rank) && !job->exchange.plain &&
+                  !memory_plan_spills(job) && !differ;
     for (int i = 0; i < program->n_op && shares; i++) {
         const struct op *op = &program->op[i];
         shares = op->kind != OP_KIND_AGGREGATE || !aggregate_defs[op->aggregate]->sums_in_workspace;
@@ -66,7 +68,8 @@ static void slots_at_once(const struct halo_list *list, struct memory_payloads *
 static void slots_in_turn(const struct halo_list *list, int64_t credit, bool whole, struct memory_payloads *r)
 {
     bool asks = r->n_ask_row_bytes > 0;
-    int64_t n_pack = credit, most = larger(list->most_serve_row * r->n_row_bytes, list->most_fetch_row * r->n_ask_row_bytes);
+    int64_t n_pack = credit,
+            most = larger(list->most_serve_row * r->n_row_bytes, list->most_fetch_row * r->n_ask_row_bytes);
     r->n_fetch_slot_bytes = round_up(list->most_fetch_row * r->n_row_bytes, WORKSPACE_ALIGN);
     r->n_pack_slot_bytes = round_up(most, WORKSPACE_ALIGN);
     if (!whole && r->n_pack_slot_bytes > MEMORY_PACK_BYTES) {
@@ -115,7 +118,8 @@ struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, cons
     }
     if (memory_plan_spills(job)) {
         /* They leave from where they lie. */
-        r.n_pack_slot = (int32_t)smaller(memory_plan_halo(plan, step->halo->direction, hop)->n_serve, MEMORY_PACK_SLOTS);
+        r.n_pack_slot = (int32_t)smaller(memory_plan_halo(plan, step->halo->direction, hop)->n_serve,
+                                         MEMORY_PACK_SLOTS);
         r.n_pack_slot_bytes = r.n_pack_bytes = 0;
     }
     return r;
@@ -127,8 +131,11 @@ void memory_plan_halos(const struct memory_plan_input *in, struct memory_plan *p
     for (int32_t i = 0; i < in->n_own_part; i++) {
         own[i] = in->own[i].halo;
     }
-    const struct halo_owners owners = {
-        .n_own_part = in->n_own_part, .own = own, .rank_of_part = in->rank_of_part, .rank = in->rank, .shared = in->shared};
+    const struct halo_owners owners = {.n_own_part = in->n_own_part,
+                                       .own = own,
+                                       .rank_of_part = in->rank_of_part,
+                                       .rank = in->rank,
+                                       .shared = in->shared};
     plan->halo = memory_alloc((size_t)plan->n_hop + 1, sizeof *plan->halo);
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         for (int t = 0; t < HALO_DIRECTION_N; t++) {

@@ -20,7 +20,8 @@ struct memory_sample memory_plan_sample(const struct memory_plan_input *in)
         size_t each = edge_bytes(in, &in->own[i]);
         for (int32_t k = 0; k < pairs->n_pair; k++) {
             if (k != pairs->own) {
-                int64_t n_row = part_pair_rows(pairs, k), n_col = part_pair_cols(pairs, k), n_edge = part_pair_edges(pairs, k);
+                int64_t n_row = part_pair_rows(pairs, k), n_col = part_pair_cols(pairs, k),
+                        n_edge = part_pair_edges(pairs, k);
                 int64_t block = (int64_t)in->ops->block_scratch(n_row, n_col, n_edge, each);
                 int64_t transposed = (int64_t)in->ops->block_scratch(n_col, n_row, n_edge, each);
                 int64_t numbers = samples ? n_col * (int64_t)sizeof(float) : 0;

@@ -23,10 +23,12 @@ static int64_t operand_bytes(const struct spilling *s, const struct step_operand
     const struct program *program = s->in->program;
     const struct memory_plan_part *own = &s->in->own[i];
     bool halo = o->hop == PROGRAM_HOP_HALO;
-    int64_t n = own->n_own + (halo ? own->n_halo : 0), n_value = own->n_feature_value + (halo ? own->n_halo_value : 0);
+    int64_t n = own->n_own + (halo ? own->n_halo : 0),
+            n_value = own->n_feature_value + (halo ? own->n_halo_value : 0);
     switch (o->array) {
     case STEP_ARRAY_VALUE:
-        return (program->value[o->index].is_sparse ? n_value + own->n_embedded : n * program->value[o->index].width) * 4;
+        return (program->value[o->index].is_sparse ? n_value + own->n_embedded : n * program->value[o->index].width) *
+               4;
     case STEP_ARRAY_GRAD:
     case STEP_ARRAY_FRESH:
         return memory_plan_rows_own(own, o->hop) * step_operand_width(program, o) * 4;
@@ -118,7 +120,8 @@ static void halo_count(struct spilling *s, const struct step *step)
     const struct memory_plan_input *in = s->in;
     const struct op *op = &in->program->op[step->op];
     if (step->stored) {
-        step_count(s, step, false, spill_pinned_bytes(memory_workspace_bytes(&s->plan->workspace[step->op][step->backward])));
+        step_count(s, step, false,
+                   spill_pinned_bytes(memory_workspace_bytes(&s->plan->workspace[step->op][step->backward])));
         return;
     }
     int64_t row_bytes = halo_row_bytes_most(in->program, op, step->halo, step->lossy), rows = 0, most = 0;
@@ -133,7 +136,8 @@ static void halo_count(struct spilling *s, const struct step *step)
     s->plan->n_spill_payload = larger(s->plan->n_spill_payload, rows * row_bytes);
     s->plan->n_spill_asked = larger(s->plan->n_spill_asked, asked_rows(in) * ask_bytes);
     /* The pass's workspace, the payload in use and the next one, what it is made of, and the pieces that are being sent. */
-    int64_t largest = most * larger(row_bytes, ask_bytes), piece = largest < MEMORY_PACK_BYTES ? largest : MEMORY_PACK_BYTES;
+    int64_t largest = most * larger(row_bytes, ask_bytes),
+            piece = largest < MEMORY_PACK_BYTES ? largest : MEMORY_PACK_BYTES;
     int64_t workspace = memory_workspace_bytes(&s->plan->workspace[step->op][step->backward]);
     int64_t pinned = spill_pinned_bytes(workspace) + 2 * spill_pinned_bytes(most * row_bytes) +
                      (ask_bytes > 0 ? spill_pinned_bytes(most_given(in) * ask_bytes) : 0) +
@@ -177,8 +181,8 @@ void memory_plan_spill(const struct memory_plan_input *in, struct memory_plan *p
         int64_t copy, copies = memory_plan_copies(in, i, &copy);
         plan->n_spill_bytes += whole_chunks(in->own[i].n_bytes) + whole_chunks(expanded) +
                                in->own[i].halo->n_hop * whole_chunks(copies);
-        s.least = larger(s.least,
-                         whole_chunks(in->own[i].n_bytes) + whole_chunks(larger(expanded, copy))); /* while it is made ready */
+        s.least = larger(s.least, whole_chunks(in->own[i].n_bytes) +
+                                      whole_chunks(larger(expanded, copy))); /* while it is made ready */
     }
     plan->n_spill_least = s.least < plan->n_spill_bytes ? s.least : plan->n_spill_bytes;
     int64_t left = memory_plan_budget(in) - memory_plan_total(plan);

@@ -8,8 +8,8 @@
 #define HALO_MOST_SPARSE 2.0
 #define HALO_MOST_DENSE 0.5
 
-bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node, int64_t n_halo,
-                        uint32_t n_rank)
+bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node,
+                        int64_t n_halo, uint32_t n_rank)
 {
     bool inputs = false, maps = false, sparse = program->value[0].is_sparse;
     for (int i = 0; i < program->n_op; i++) {
@@ -25,7 +25,8 @@ bool memory_plan_stores(const struct job *job, const struct program *program, bo
 
 bool memory_plan_keeps_blocks(const struct job *job, const struct program *program, int32_t n_own_part, bool shares)
 {
-    return program_stores(program) && !program_is_lossy(program) && !memory_plan_spills(job) && (shares || n_own_part > 1);
+    return program_stores(program) && !program_is_lossy(program) && !memory_plan_spills(job) &&
+           (shares || n_own_part > 1);
 }
 
 bool memory_plan_maps_own(const struct job *job, const struct program *program, uint32_t n_rank)
@@ -47,7 +48,8 @@ static int64_t cut_edges(const struct part_pairs *pairs)
 int64_t memory_kept_block_bytes(const struct part_pairs *pairs, int64_t n_own, bool weighted)
 {
     int64_t n_row = pairs->pair[pairs->n_pair].row - n_own + pairs->n_pair;
-    return n_row * (int64_t)sizeof(int64_t) + cut_edges(pairs) * (int64_t)(sizeof(uint32_t) + (weighted ? sizeof(float) : 0));
+    return n_row * (int64_t)sizeof(int64_t) +
+           cut_edges(pairs) * (int64_t)(sizeof(uint32_t) + (weighted ? sizeof(float) : 0));
 }
 
 /* Schedules are of all rows, and of those up to each hop that stored passes walk. */
@@ -75,7 +77,8 @@ int64_t memory_plan_turned(const struct memory_plan_input *in)
         const struct part_pairs *pairs = &in->own[i].halo->pairs[PART_DIRECTION_IN];
         size_t each = sizeof(uint32_t) + (in->own[i].weighted ? sizeof(float) : 0);
         for (int32_t k = 0; k < pairs->n_pair; k++) {
-            int64_t n_row = part_pair_rows(pairs, k), n_col = part_pair_cols(pairs, k), n_edge = part_pair_edges(pairs, k);
+            int64_t n_row = part_pair_rows(pairs, k), n_col = part_pair_cols(pairs, k),
+                    n_edge = part_pair_edges(pairs, k);
             int64_t n_bytes = k != pairs->own ? (int64_t)in->ops->block_scratch(n_col, n_row, n_edge, each) : 0;
             most = n_bytes > most ? n_bytes : most;
         }

@@ -100,7 +100,8 @@ static int64_t joined_plan(const struct memory_plan_input *in, bool scaled, stru
 
 int64_t memory_joined_bytes(int64_t n_row, int64_t n_edge, bool weighted)
 {
-    return (n_row + 1) * (int64_t)sizeof(int64_t) + n_edge * (int64_t)(sizeof(uint32_t) + (weighted ? sizeof(float) : 0));
+    return (n_row + 1) * (int64_t)sizeof(int64_t) +
+           n_edge * (int64_t)(sizeof(uint32_t) + (weighted ? sizeof(float) : 0));
 }
 
 /* What lies in files when parts are spilled: the encoded parts, and what is made of them edge by edge or value by value. */
@@ -111,7 +112,8 @@ static void parts_plan(const struct memory_plan_input *in, bool both_columns, st
         int64_t features = memory_plan_features(in, i);
         plan->bytes[MEMORY_FEATURES] += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_FEATURES, features) +
                                         memory_plan_expanded(in, i);
-        plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, own->n_bytes - features);
+        plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE,
+                                                         own->n_bytes - features);
         for (int d = 0; d < n_walked(in, own); d++) {
             const struct part_pairs *pairs = &own->halo->pairs[d];
             bool copies = both_columns && has_pair(in, own, d, true);
@@ -129,14 +131,15 @@ static void copy_add(const struct part_hop_sizes *sizes, int64_t *copy_out, int6
 
 /* What training walks of an own part's blocks at one hop, besides the blocks themselves; *copy_out: edges picked out; *places_out: bytes of
  * where the blocks of these lie, to be added. */
-static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int32_t hop, int64_t *copy_out,
-                         int64_t *places_out)
+static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int32_t hop,
+                         int64_t *copy_out, int64_t *places_out)
 {
     const struct part_halo *halo = own->halo;
     int64_t n_bytes = 0, n_target = memory_plan_rows_own(own, hop);
     int32_t before = program_hop_before(hop);
     *copy_out = *places_out = 0;
-    bool walked = part_hop_used(in->program, PART_DIRECTION_IN, hop), covers = in->shared != NULL && in->shared->covers;
+    bool walked = part_hop_used(in->program, PART_DIRECTION_IN, hop),
+         covers = in->shared != NULL && in->shared->covers;
     if (walked) {
         n_bytes += (int64_t)in->ops->block_bytes(halo->pairs[PART_DIRECTION_IN].n_pair, n_target,
                                                  halo->n_edge_hop[PART_DIRECTION_IN][hop]);
@@ -152,13 +155,13 @@ static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory
     }
     if (part_hop_used(in->program, PART_DIRECTION_OUT, hop)) {
         const struct part_rows listed = halo_rows_out(halo, HALO_DIRECTION_IN, before);
-        struct part_hop_sizes sizes = {
-            .n_pair = listed.pairs->n_pair,
-            .n_edge = part_hop_edges(in->program, own->implied_loops, halo->n_edge_hop[PART_DIRECTION_OUT][hop], n_target),
-            .n_row = memory_plan_rows_own(own, before),
-            .n_listed = part_rows_all(&listed),
-            .typed = in->program->n_relation > 0,
-            .weighted = own->weighted || in->program->n_relation > 0};
+        struct part_hop_sizes sizes = {.n_pair = listed.pairs->n_pair,
+                                       .n_edge = part_hop_edges(in->program, own->implied_loops,
+                                                                halo->n_edge_hop[PART_DIRECTION_OUT][hop], n_target),
+                                       .n_row = memory_plan_rows_own(own, before),
+                                       .n_listed = part_rows_all(&listed),
+                                       .typed = in->program->n_relation > 0,
+                                       .weighted = own->weighted || in->program->n_relation > 0};
         n_bytes += (int64_t)in->ops->block_bytes(sizes.n_pair, sizes.n_row, sizes.n_edge);
         copy_add(&sizes, copy_out, places_out);
     }
@@ -201,7 +204,8 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
 static int64_t pairs_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own)
 {
     int64_t flags = halo_n_taker(own->halo, in->n_rank, in->shared) * (program_is_lossy(in->program) ? 2 : 1);
-    return flags + (memory_plan_spills(in->job) ? halo_n_flag(own->halo) * HALO_DIRECTION_N * (int64_t)sizeof(int64_t) : 0);
+    return flags +
+           (memory_plan_spills(in->job) ? halo_n_flag(own->halo) * HALO_DIRECTION_N * (int64_t)sizeof(int64_t) : 0);
 }
 
 /* Sums that own parts make for others: their rows' ends, edges and weights. */
@@ -211,8 +215,8 @@ static int64_t sums_bytes(const struct memory_plan_input *in, enum part_directio
     for (int32_t i = 0; in->shared->covers && i < in->n_own_part; i++) {
         const struct part_sums *sums = part_sums_at(in->shared, d, in->own[i].halo->part, hop);
         int64_t listed = sums->n_row * (int64_t)sizeof(uint32_t); /* counted among the rows that others take */
-        n_bytes += (sums->n_row + PART_SHARED_N_SIDE * (int64_t)in->n_rank) * (int64_t)sizeof(int64_t) + sums->n_edge * each -
-                   listed;
+        n_bytes += (sums->n_row + PART_SHARED_N_SIDE * (int64_t)in->n_rank) * (int64_t)sizeof(int64_t) +
+                   sums->n_edge * each - listed;
     }
     return n_bytes;
 }
@@ -239,7 +243,8 @@ static int64_t spread_bytes(const struct memory_plan_input *in, struct memory_pl
     const int64_t each = sizeof(uint32_t);
     for (int d = 0; d < n_direction(&in->own[0]); d++) {
         enum halo_direction direction = d == PART_DIRECTION_IN ? HALO_DIRECTION_IN : HALO_DIRECTION_OUT;
-        n_bytes += (memory_plan_halo(plan, direction, PROGRAM_HOP_ALL)->n_serve_row + taken_rows(in, (enum part_direction)d)) *
+        n_bytes += (memory_plan_halo(plan, direction, PROGRAM_HOP_ALL)->n_serve_row +
+                    taken_rows(in, (enum part_direction)d)) *
                    each;
     }
     if (in->program->samples) {
@@ -291,7 +296,8 @@ static int64_t shared_bytes(const struct memory_plan_input *in, struct memory_pl
 
 /* Of sparse features by column, for the linear maps that read them: of own rows, of halo rows, too. *host_out: bytes of the host while the
  * larger of the two is made. */
-static int64_t features_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int64_t *host_out)
+static int64_t features_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own,
+                              int64_t *host_out)
 {
     const struct program *program = in->program;
     int64_t n_col = program_n_shared(program), n_bytes = 0;
@@ -324,7 +330,8 @@ int64_t memory_plan_csr_host(const struct memory_plan_input *in)
 static int64_t part_bytes(const struct memory_plan_input *in, int32_t i, bool scaled, struct memory_plan *plan)
 {
     const struct memory_plan_part *own = &in->own[i];
-    bool weighs = in->job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES, spills = memory_plan_spills(in->job);
+    bool weighs = in->job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES,
+         spills = memory_plan_spills(in->job);
     int64_t n_bytes = memory_plan_kept_blocks(in, i, plan) + blocks_bytes(in, own, scaled, plan);
     int64_t flags = pairs_bytes(in, own), copy, places;
     n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, flags);
@@ -399,7 +406,8 @@ void memory_plan_structure(const struct memory_plan_input *in, struct memory_pla
     if (!memory_plan_spills(in->job)) {
         parts_plan(in, in_place && as_payload, plan);
     }
-    plan->bytes[MEMORY_STRUCTURE] += joined_plan(in, scaled, plan) + shared_bytes(in, plan, scaled) + library_bytes(in, plan);
+    plan->bytes[MEMORY_STRUCTURE] += joined_plan(in, scaled, plan) + shared_bytes(in, plan, scaled) +
+                                     library_bytes(in, plan);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         if (in->sparse_features && program->value[0].is_sparse) {
             int64_t on_host;

@@ -13,7 +13,8 @@ static void add(const struct memory_plan_input *in, struct memory_plan *plan, in
 void memory_plan_traffic_begin(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     struct level_stage stages[LEVEL_STAGES_MOST];
-    plan->traffic = memory_alloc((size_t)traffic_n_row(program_n_layer(in->program)) * in->n_rank, sizeof *plan->traffic);
+    plan->traffic = memory_alloc((size_t)traffic_n_row(program_n_layer(in->program)) * in->n_rank,
+                                 sizeof *plan->traffic);
     plan->n_stage = level_stages(in->job, stages);
     plan->stage = memory_alloc((size_t)plan->n_stage, sizeof *plan->stage);
     for (int s = 0; s < plan->n_stage; s++) {
@@ -22,11 +23,13 @@ void memory_plan_traffic_begin(const struct memory_plan_input *in, struct memory
 }
 
 /* Bytes of a row as it travels, or of a row that it is made of. */
-static int64_t row_bytes(const struct memory_plan_input *in, const struct step *step, bool asked, const struct level *level)
+static int64_t row_bytes(const struct memory_plan_input *in, const struct step *step, bool asked,
+                         const struct level *level)
 {
     const struct op *op = &in->program->op[step->op];
     const struct level *coded = step->lossy ? level : NULL;
-    return asked ? halo_ask_bytes(in->program, op, step->halo, coded) : halo_row_bytes(in->program, op, step->halo, coded);
+    return asked ? halo_ask_bytes(in->program, op, step->halo, coded)
+                 : halo_row_bytes(in->program, op, step->halo, coded);
 }
 
 /* From or to another rank. */
@@ -34,7 +37,7 @@ struct payload {
     uint32_t peer;
     int64_t n_row; /* all rows of its pair */
     bool asked;    /* rows that gradients are made of */
-    bool kept;     /* an epoch's rows for the next one: a run that is not the epoch's step sends none, but in epoch 0 */
+    bool kept; /* an epoch's rows for the next one: a run that is not the epoch's step sends none, but in epoch 0 */
 };
 
 /* What a payload of a stage takes in an epoch without comparison, and what a comparison adds. */
@@ -51,7 +54,8 @@ static struct stage_bytes stage_bytes(const struct memory_plan_input *in, const 
     const int64_t n_exact = payload->n_row * row_bytes(in, step, payload->asked, &exact);
     int64_t n = payload->n_row * row_bytes(in, step, payload->asked, level);
     n = sampled ? llround((double)n * (near ? level->sampling_local : level->sampling)) : n;
-    return (struct stage_bytes){.n = n, .n_again = in->job->exchange.guard_every == 0 ? 0 : n_exact - (payload->kept ? n : 0)};
+    return (struct stage_bytes){
+        .n = n, .n_again = in->job->exchange.guard_every == 0 ? 0 : n_exact - (payload->kept ? n : 0)};
 }
 
 /* What a payload takes in an epoch: of sampled rows the mean; the mean over the stages, each of which gets its own, and epochs that compare
@@ -72,7 +76,8 @@ static int64_t expected(const struct memory_plan_input *in, struct memory_plan *
         double weight = stage->of.n_epoch > 0 ? (double)stage->of.n_epoch : 1.0;
         stage->n_wire_bytes += bytes.n;
         n_again = bytes.n_again > n_again ? bytes.n_again : n_again;
-        sum += weight * (double)bytes.n + (double)stage->of.n_guard * (double)bytes.n_again + (first ? (double)bytes.n : 0.0);
+        sum += weight * (double)bytes.n + (double)stage->of.n_guard * (double)bytes.n_again +
+               (first ? (double)bytes.n : 0.0);
         n_epoch += weight;
     }
     plan->n_wire_guard += n_again;
@@ -100,8 +105,8 @@ static int64_t asked_add(const struct memory_plan_input *in, struct memory_plan 
     return sum;
 }
 
-void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase phase, const struct step *step, int32_t hop,
-                         struct memory_plan *plan)
+void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase phase, const struct step *step,
+                         int32_t hop, struct memory_plan *plan)
 {
     bool keeps = memory_plan_keeps(in->program, step);
     if (phase == STEP_PHASE_STATIC || (keeps && step->backward && step->halo->direction == HALO_DIRECTION_IN)) {
@@ -111,8 +116,11 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
     for (int32_t i = 0; i < in->n_own_part; i++) {
         own[i] = in->own[i].halo;
     }
-    const struct halo_owners owners = {
-        .n_own_part = in->n_own_part, .own = own, .rank_of_part = in->rank_of_part, .rank = in->rank, .shared = in->shared};
+    const struct halo_owners owners = {.n_own_part = in->n_own_part,
+                                       .own = own,
+                                       .rank_of_part = in->rank_of_part,
+                                       .rank = in->rank,
+                                       .shared = in->shared};
     enum traffic_what what = phase == STEP_PHASE_EVALUATE ? TRAFFIC_EVALUATE
                              : step->backward             ? TRAFFIC_BACKWARD
                                                           : TRAFFIC_FORWARD;

@@ -57,7 +57,8 @@ static bool may_wait(const struct offload *o, const struct step_operand *array)
         bool stays = array->index == 0 || array->index == program->logits || program->value[array->index].is_static;
         return !stays && memory_plan_at(o->plan, program, array->array, array->index, 0) >= 0;
     }
-    return array->array == STEP_ARRAY_SAVED && memory_plan_at(o->plan, program, array->array, array->index, array->k) >= 0;
+    return array->array == STEP_ARRAY_SAVED &&
+           memory_plan_at(o->plan, program, array->array, array->index, array->k) >= 0;
 }
 
 static struct waiting *waiting_of(struct offload *o, const struct step_operand *array)
@@ -105,7 +106,9 @@ static int compare(const void *a, const void *b)
     double frees_x = (double)x->n_bytes * (x->at[FETCH] - x->at[STORED]),
            frees_y = (double)y->n_bytes * (y->at[FETCH] - y->at[STORED]);
     int order = x->last != y->last ? x->last - y->last : (int)x->array.array - (int)y->array.array;
-    order = order != 0 ? order : x->array.index != y->array.index ? x->array.index - y->array.index : x->array.k - y->array.k;
+    order = order != 0                         ? order
+            : x->array.index != y->array.index ? x->array.index - y->array.index
+                                               : x->array.k - y->array.k;
     return frees_x != frees_y ? (frees_x < frees_y ? 1 : -1) : order;
 }
 

@@ -18,6 +18,7 @@
  *   owns    fills plan->home, n_home and n_home_bytes (memory_plan_release)
  *   cost    as recompute_plan
  */
-void offload_plan(const struct program *program, enum job_offload how, int64_t n_arena_most, struct memory_plan *plan);
+void offload_plan(const struct program *program, enum job_offload how, int64_t n_arena_most,
+                  struct memory_plan *plan);
 
 #endif

@@ -21,6 +21,7 @@ struct peak {
 struct peak peak_of(const struct program *program, const struct memory_plan *plan, int64_t unit);
 
 /* Does the arena fit so many bytes? Places it where its peak does. */
-bool peak_fits(const struct program *program, struct memory_plan *plan, const struct peak *peak, int64_t n_arena_most);
+bool peak_fits(const struct program *program, struct memory_plan *plan, const struct peak *peak,
+               int64_t n_arena_most);
 
 #endif

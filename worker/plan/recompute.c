@@ -108,7 +108,8 @@ static void make(struct rewrite *w, int value)
 static bool ends_passes(const struct step_list *list, int s)
 {
     const struct step *step = &list->step[s];
-    bool goes_on = s + 1 < list->n_step && list->step[s + 1].op == step->op && list->step[s + 1].kind == STEP_KIND_HALO;
+    bool goes_on = s + 1 < list->n_step && list->step[s + 1].op == step->op &&
+                   list->step[s + 1].kind == STEP_KIND_HALO;
     return step->kind == STEP_KIND_HALO && !goes_on;
 }
 
@@ -280,7 +281,8 @@ static void values_choose(const struct program *program, const struct step_list 
     free(c.needed);
 }
 
-void recompute_plan(const struct program *program, enum job_recompute how, int64_t n_arena_most, struct memory_plan *plan)
+void recompute_plan(const struct program *program, enum job_recompute how, int64_t n_arena_most,
+                    struct memory_plan *plan)
 {
     struct step_lists lowered;
     step_lists_release(&plan->steps);

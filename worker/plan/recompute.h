@@ -27,6 +27,7 @@ bool recompute_steps(const struct program *program, const struct step_list *lowe
  *   auto    nothing if the arena then fits n_arena_most bytes; else value after value, cheap ones first, until it does
  *   cost    a few hundred milliseconds for the deepest models
  */
-void recompute_plan(const struct program *program, enum job_recompute how, int64_t n_arena_most, struct memory_plan *plan);
+void recompute_plan(const struct program *program, enum job_recompute how, int64_t n_arena_most,
+                    struct memory_plan *plan);
 
 #endif

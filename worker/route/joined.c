@@ -6,9 +6,10 @@
 #include <string.h>
 
 struct joined {
-    struct device_block block[PART_DIRECTION_N]; /* indptr NULL: there is none; both the same where the graph is symmetric */
-    struct part_lent made[PART_DIRECTION_N];     /* its arrays */
-    struct part_lent scale;                      /* plan.n_row; empty: none */
+    struct device_block
+        block[PART_DIRECTION_N]; /* indptr NULL: there is none; both the same where the graph is symmetric */
+    struct part_lent made[PART_DIRECTION_N]; /* its arrays */
+    struct part_lent scale;                  /* plan.n_row; empty: none */
 };
 
 /* A joined block in the host's memory. */
@@ -76,7 +77,8 @@ static void part_join(const struct trainer *t, enum part_direction d, int32_t i,
     free(next);
 }
 
-static enum status side_open(const struct trainer *t, enum part_direction d, struct device_block *block, struct part_lent *lent)
+static enum status side_open(const struct trainer *t, enum part_direction d, struct device_block *block,
+                             struct part_lent *lent)
 {
     bool weighted = t->part[0].part->weighted;
     int64_t n_row = t->plan.n_row, n_edge = 0;
@@ -118,7 +120,8 @@ static enum status scale_open(const struct trainer *t, struct part_lent *out)
     for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
         memcpy(scale + t->plan.row_begin[i], t->part[i].scales.host, (size_t)t->part[i].part->n_own * sizeof *scale);
     }
-    return status == STATUS_OK ? part_lend(&t->part_setup, scale, t->plan.n_row * (int64_t)sizeof *scale, out) : status;
+    return status == STATUS_OK ? part_lend(&t->part_setup, scale, t->plan.n_row * (int64_t)sizeof *scale, out)
+                               : status;
 }
 
 enum status joined_open(struct trainer *t)

@@ -15,13 +15,13 @@ struct part_sample {
 
 struct sample {
     int32_t n_own;
-    int64_t n_list;               /* of all lists */
-    uint32_t *lists;              /* n_list, SHARED */
-    uint32_t *thresholds;         /* n_list: of all rows, sampled or not; NULL: a pair's rows have the same */
-    float *factors;               /* n_list, SHARED: of the sampled rows; NULL likewise */
-    double *weights;              /* n_list: what thresholds are made of, where a guard may change the shares; else NULL */
-    struct level weighed;         /* the level that thresholds are for */
-    struct part_sample *own;      /* n_own */
+    int64_t n_list;          /* of all lists */
+    uint32_t *lists;         /* n_list, SHARED */
+    uint32_t *thresholds;    /* n_list: of all rows, sampled or not; NULL: a pair's rows have the same */
+    float *factors;          /* n_list, SHARED: of the sampled rows; NULL likewise */
+    double *weights;         /* n_list: what thresholds are made of, where a guard may change the shares; else NULL */
+    struct level weighed;    /* the level that thresholds are for */
+    struct part_sample *own; /* n_own */
     struct sample_shared *shared; /* NULL: rows come for each part alone */
 };
 
@@ -62,7 +62,8 @@ static void pairs_copy(const struct part_pairs *from, int32_t n_hop, struct part
 static enum status halo_copy(const struct part_halo *from, struct part_halo *to)
 {
     enum status status = STATUS_OK;
-    *to = (struct part_halo){.part = from->part, .n_part = from->n_part, .n_hop = from->n_hop, .symmetric = from->symmetric};
+    *to = (struct part_halo){
+        .part = from->part, .n_part = from->n_part, .n_hop = from->n_hop, .symmetric = from->symmetric};
     int n_direction = from->symmetric ? 1 : PART_DIRECTION_N;
     for (int d = 0; d < n_direction && status == STATUS_OK; d++) {
         const struct part_pairs *pairs = &from->pairs[d];
@@ -101,7 +102,8 @@ static int64_t given_begin(const struct trainer *t, int32_t i, int32_t k)
 /* --- thresholds of rows: once, and after a guard's back-offs --- */
 
 /* Rows of each hop by themselves, so that as many of those that count at a hop travel as without weights. */
-static void hops_weigh(const struct part *part, enum part_direction d, int32_t k, double p, const double *weight, uint32_t *out)
+static void hops_weigh(const struct part *part, enum part_direction d, int32_t k, double p, const double *weight,
+                       uint32_t *out)
 {
     const struct part_pairs *pairs = &part->halo.pairs[d];
     bool in = d == PART_DIRECTION_IN;
@@ -136,14 +138,15 @@ static enum status pair_weigh(struct trainer *t, int32_t i, enum part_direction 
     const struct part *part = t->part[i].part;
     const struct part_block block = part_block_at(part, d, k);
     const int64_t each = sizeof(uint32_t), n_col = block.n_col, n_edge = block.n_edge;
-    const struct spill_range ranges[] = {{block.rows, block.n_row * each, SPILL_READ},
-                                         {block.indptr, (block.n_row + 1) * (int64_t)sizeof *block.indptr, SPILL_READ},
-                                         {block.cols, n_edge * each, SPILL_READ},
-                                         {block.weights, block.weights != NULL ? n_edge * each : 0, SPILL_READ},
-                                         {block.degree, n_col * each, SPILL_READ},
-                                         {block.strength, block.strength != NULL ? n_col * each : 0, SPILL_READ},
-                                         {part->degree, part->n_own * each, SPILL_READ},
-                                         {part->strength, part->strength != NULL ? part->n_own * each : 0, SPILL_READ}};
+    const struct spill_range ranges[] = {
+        {block.rows, block.n_row * each, SPILL_READ},
+        {block.indptr, (block.n_row + 1) * (int64_t)sizeof *block.indptr, SPILL_READ},
+        {block.cols, n_edge * each, SPILL_READ},
+        {block.weights, block.weights != NULL ? n_edge * each : 0, SPILL_READ},
+        {block.degree, n_col * each, SPILL_READ},
+        {block.strength, block.strength != NULL ? n_col * each : 0, SPILL_READ},
+        {part->degree, part->n_own * each, SPILL_READ},
+        {part->strength, part->strength != NULL ? part->n_own * each : 0, SPILL_READ}};
     const int n_range = sizeof ranges / sizeof *ranges;
     enum status status = spill_pin(t->setup.spill, ranges, n_range);
     if (status != STATUS_OK) {
@@ -203,12 +206,16 @@ static enum status lists_take(struct trainer *t)
 {
     struct sample *s = t->sample;
     size_t n = (size_t)s->n_list;
-    enum status status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n * sizeof *s->lists, &s->lists);
+    enum status status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n * sizeof *s->lists,
+                                         &s->lists);
     if (status == STATUS_OK && t->setup.job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES) {
-        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n * sizeof *s->factors, &s->factors);
-        status = status == STATUS_OK ? memory_acquire(MEMORY_STRUCTURE, n, sizeof *s->thresholds, &s->thresholds) : status;
+        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n * sizeof *s->factors,
+                                 &s->factors);
+        status = status == STATUS_OK ? memory_acquire(MEMORY_STRUCTURE, n, sizeof *s->thresholds, &s->thresholds)
+                                     : status;
         bool keeps = t->setup.job->exchange.guard_every > 0;
-        status = status == STATUS_OK && keeps ? memory_acquire(MEMORY_STRUCTURE, n, sizeof *s->weights, &s->weights) : status;
+        status = status == STATUS_OK && keeps ? memory_acquire(MEMORY_STRUCTURE, n, sizeof *s->weights, &s->weights)
+                                              : status;
     }
     return status;
 }

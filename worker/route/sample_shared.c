@@ -23,7 +23,8 @@ static uint32_t longest_taken(const struct trainer *t)
     uint32_t most = 0;
     for (int32_t q = 0; q < t->setup.n_part; q++) {
         for (int side = 0; side < PART_SHARED_N_SIDE && t->own_index[q] < 0; side++) {
-            uint32_t n = part_shared_at(all, PART_DIRECTION_IN, q, t->setup.rank, (enum part_shared_side)side)[all->n_hop];
+            uint32_t n = part_shared_at(all, PART_DIRECTION_IN, q, t->setup.rank,
+                                        (enum part_shared_side)side)[all->n_hop];
             most = n > most ? n : most;
         }
     }
@@ -44,10 +45,12 @@ enum status sample_shared_open(struct trainer *t, struct sample_shared **out)
     s->counts.spreads = true;
     status = status == STATUS_OK ? memory_acquire(MEMORY_STRUCTURE, s->n_place, sizeof *s->place, &s->place) : status;
     if (status == STATUS_OK && s->n_given > 0) {
-        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->n_given * sizeof *s->given, &s->given);
+        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->n_given * sizeof *s->given,
+                                 &s->given);
     }
     if (status == STATUS_OK && s->n_spread > 0) {
-        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->n_spread * sizeof *s->spread, &s->spread);
+        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->n_spread * sizeof *s->spread,
+                                 &s->spread);
     }
     return status;
 }
@@ -170,5 +173,6 @@ const uint32_t *sample_shared_given(const struct trainer *t, const struct shared
 
 const uint32_t *sample_shared_spread(const struct trainer *t, int32_t i, int32_t k)
 {
-    return sample_shared_of(t->sample)->spread + (shared_rows_spread(t, PART_DIRECTION_IN, i, k) - t->shared_rows->spread);
+    return sample_shared_of(t->sample)->spread +
+           (shared_rows_spread(t, PART_DIRECTION_IN, i, k) - t->shared_rows->spread);
 }

@@ -5,8 +5,8 @@
 /* Of p: no row's chance is less. */
 #define FLOOR 0.1
 
-void sample_row_weights(const struct part_device_setup *setup, const struct part *part, enum part_direction d, int32_t k,
-                        double *out)
+void sample_row_weights(const struct part_device_setup *setup, const struct part *part, enum part_direction d,
+                        int32_t k, double *out)
 {
     const struct part_block block = part_block_at(part, d, k);
     const struct aggregate_def *scaled = setup->scaled;
@@ -16,9 +16,11 @@ void sample_row_weights(const struct part_device_setup *setup, const struct part
         out[i] = 0.0;
     }
     for (int64_t r = 0; r < block.n_row; r++) {
-        double row = scaled != NULL ? part_device_scale(setup, part, part->strength, part->degree, block.rows[r]) : 1.0;
+        double row = scaled != NULL ? part_device_scale(setup, part, part->strength, part->degree, block.rows[r])
+                                    : 1.0;
         for (int64_t e = block.indptr[r]; e < block.indptr[r + 1]; e++) {
-            double col = scaled != NULL ? part_device_scale(setup, part, block.strength, block.degree, block.cols[e]) : 1.0;
+            double col = scaled != NULL ? part_device_scale(setup, part, block.strength, block.degree, block.cols[e])
+                                        : 1.0;
             double to = in ? row : col, from = in ? col : row;
             double a = (block.weights != NULL ? block.weights[e] : 1.0) * to *
                        (scaled != NULL && scaled->scales_sources ? from : 1.0);

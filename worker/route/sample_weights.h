@@ -18,8 +18,8 @@
  *   shapes  out n payload rows of the block (IN), or n rows listed (OUT)
  *   cost    an addition for each edge of the block
  */
-void sample_row_weights(const struct part_device_setup *setup, const struct part *part, enum part_direction d, int32_t k,
-                        double *out);
+void sample_row_weights(const struct part_device_setup *setup, const struct part *part, enum part_direction d,
+                        int32_t k, double *out);
 
 /* Thresholds of n rows, from their weights: a row whose draw of 32 bits is below its own is in the sample.
  *

@@ -67,7 +67,8 @@ static struct part_block block_of(const struct trainer *t, enum part_direction d
     return part_block_at(t->setup.parts[t->own[taker->i]], d, taker->k);
 }
 
-static struct edges edges_open(const struct trainer *t, enum part_direction d, int32_t hop, const struct shared_taker *taker)
+static struct edges edges_open(const struct trainer *t, enum part_direction d, int32_t hop,
+                               const struct shared_taker *taker)
 {
     const struct part *part = t->setup.parts[t->own[taker->i]];
     const struct part_pairs *pairs = &part->halo.pairs[d];
@@ -118,7 +119,8 @@ static void cover_close(struct cover *c)
 }
 
 /* One part's rows behind those of the others: a row's edges lead to `place` of the block's payload rows. */
-static void takers_add(struct cover *c, const int64_t *indptr, const uint32_t *column, int64_t n_row, const uint32_t *place)
+static void takers_add(struct cover *c, const int64_t *indptr, const uint32_t *column, int64_t n_row,
+                       const uint32_t *place)
 {
     for (int64_t r = 0; r < n_row; r++) {
         c->taker_ptr[++c->n_taker] = c->n_edge + indptr[r + 1];
@@ -163,7 +165,8 @@ static void given_add(const struct edges *by_row, const struct shared_merge *m, 
     const struct part_block *block = &by_row->of;
     int64_t *indptr = memory_alloc((size_t)block->n_col + 1, sizeof *indptr),
             *from = memory_alloc((size_t)by_row->n_edge, sizeof *from);
-    uint32_t *giver = memory_alloc((size_t)by_row->n_edge, sizeof *giver), *place = places_of(m, block->rows, block->n_row);
+    uint32_t *giver = memory_alloc((size_t)by_row->n_edge, sizeof *giver),
+             *place = places_of(m, block->rows, block->n_row);
     const struct part_cover_edges edges = {
         .n_giver = by_row->n_row, .n_taker = block->n_col, .indptr = by_row->indptr, .taker = by_row->cols};
     part_cover_turn(&edges, indptr, giver, from);
@@ -271,8 +274,8 @@ static void cover_of_taken(const struct trainer *t, const struct shared_way *way
 }
 
 /* Node ids and scales of what comes: sums are of no node, and have theirs. place: of a row that travels, in the payload. */
-static void taken_write(const struct trainer *t, enum part_direction d, const struct shared_merge *m, const struct cover *c,
-                        const uint32_t *place)
+static void taken_write(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
+                        const struct cover *c, const uint32_t *place)
 {
     const struct shared_rows *s = t->shared_rows;
     for (int64_t g = 0; g < c->n_giver; g++) {
@@ -286,7 +289,8 @@ static void taken_write(const struct trainer *t, enum part_direction d, const st
         for (int64_t r = 0; r < block.n_col; r++) {
             uint32_t g = shared_place_of(m, block.node[r]);
             if (c->sends[g]) {
-                s->scale[s->n_taken + place[g]] = part_device_scale(&t->part_setup, part, block.strength, block.degree, r);
+                s->scale[s->n_taken + place[g]] = part_device_scale(&t->part_setup, part, block.strength,
+                                                                    block.degree, r);
             }
         }
     }
@@ -309,8 +313,8 @@ struct trim_to {
 };
 
 /* Columns become places in the payload, and a row that gets a sum has one edge. Returns the edges that are left. */
-static int64_t block_trim(const struct edges *from, const struct cover *c, const uint32_t *place, const struct trim_to *to,
-                          struct trimmed *at)
+static int64_t block_trim(const struct edges *from, const struct cover *c, const uint32_t *place,
+                          const struct trim_to *to, struct trimmed *at)
 {
     int64_t n_edge = 0;
     for (int64_t r = 0; r < from->n_row; r++, at->n_taker++) {
@@ -348,10 +352,10 @@ static void trim_copy(struct trainer *t, const struct shared_way *way, const str
 {
     struct shared_rows *s = t->shared_rows;
     const struct part *part = t->setup.parts[t->own[taker->i]];
-    const struct trim_to to = {.indptr = memory_alloc((size_t)edges->n_row + 1, sizeof *to.indptr),
-                               .cols = memory_alloc((size_t)edges->n_edge, sizeof *to.cols),
-                               .weights = edges->weights != NULL ? memory_alloc((size_t)edges->n_edge, sizeof *to.weights)
-                                                                 : NULL};
+    const struct trim_to to = {
+        .indptr = memory_alloc((size_t)edges->n_row + 1, sizeof *to.indptr),
+        .cols = memory_alloc((size_t)edges->n_edge, sizeof *to.cols),
+        .weights = edges->weights != NULL ? memory_alloc((size_t)edges->n_edge, sizeof *to.weights) : NULL};
     if (s->trimmed == NULL) {
         s->trimmed = memory_alloc((size_t)t->setup.n_part, sizeof *s->trimmed);
     }
@@ -389,8 +393,8 @@ void shared_rows_trimmed_end(struct trainer *t)
 }
 
 /* The blocks of all takers. */
-static void blocks_trim(struct trainer *t, const struct shared_way *way, const struct shared_merge *m, const struct cover *c,
-                        const uint32_t *place)
+static void blocks_trim(struct trainer *t, const struct shared_way *way, const struct shared_merge *m,
+                        const struct cover *c, const uint32_t *place)
 {
     struct trimmed at = {0};
     for (int32_t l = 0; l < m->n_taker; l++) {

@@ -29,7 +29,8 @@ static void row_add(struct shared_merge *m, uint32_t row)
     }
 }
 
-static int64_t taker_rows(const struct trainer *t, enum part_direction d, const struct shared_taker *taker, int32_t hop)
+static int64_t taker_rows(const struct trainer *t, enum part_direction d, const struct shared_taker *taker,
+                          int32_t hop)
 {
     const struct part_rows rows = taker->rows(&t->setup.parts[t->own[taker->i]]->halo, d, hop);
     return part_rows_at(&rows, taker->k);
@@ -74,8 +75,8 @@ static void merge_end(struct shared_merge *m)
 
 /* --- what own parts give --- */
 
-static void givers_find(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank, enum part_shared_side side,
-                        struct shared_merge *m)
+static void givers_find(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank,
+                        enum part_shared_side side, struct shared_merge *m)
 {
     const struct part *part = t->setup.parts[t->own[i]];
     const struct part_rows given = part_halo_given(&part->halo, d, part->n_hop);
@@ -135,7 +136,8 @@ static void takers_find(const struct trainer *t, enum part_direction d, int32_t 
         int32_t k = part_shared_side_of(q, part->part) == side ? part_pair_find(&part->halo.pairs[d], q) : -1;
         if (k >= 0) {
             const struct part_block block = part_block_at(part, d, k);
-            m->taker[m->n_taker++] = (struct shared_taker){.i = i, .k = k, .row = block.node, .rows = part_halo_taken};
+            m->taker[m->n_taker++] = (struct shared_taker){
+                .i = i, .k = k, .row = block.node, .rows = part_halo_taken};
         }
     }
 }
@@ -147,7 +149,8 @@ static void scales_fill(const struct trainer *t, enum part_direction d, const st
     const struct part *part = t->setup.parts[t->own[taker->i]];
     const struct part_block block = part_block_at(part, d, taker->k);
     for (int64_t c = 0; c < block.n_col; c++) {
-        scale[shared_place_of(m, block.node[c])] = part_device_scale(&t->part_setup, part, block.strength, block.degree, c);
+        scale[shared_place_of(m, block.node[c])] = part_device_scale(&t->part_setup, part, block.strength,
+                                                                     block.degree, c);
     }
 }
 
@@ -328,7 +331,8 @@ enum status shared_rows_open(struct trainer *t)
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         pairs_number(t, (enum part_direction)d);
         s->hops[d] = any->covered ? memory_plan_hops(&t->program, (enum part_direction)d, any->n_hop) : 0;
-        s->given_list[d] = memory_alloc((size_t)shared_place(t, t->n_own, 0, PART_SHARED_BELOW, 0), sizeof *s->given_list[d]);
+        s->given_list[d] = memory_alloc((size_t)shared_place(t, t->n_own, 0, PART_SHARED_BELOW, 0),
+                                        sizeof *s->given_list[d]);
         s->taken_at[d] = memory_alloc((size_t)taken_place(s, t->setup.n_part, 0, 0), sizeof *s->taken_at[d]);
     }
     if (status != STATUS_OK) {
@@ -400,7 +404,8 @@ const uint32_t *shared_rows_spread(const struct trainer *t, enum part_direction 
     return s->spread + s->spread_at[from][s->pair_begin[from][i] + k];
 }
 
-struct device_block shared_rows_sum_block(const struct trainer *t, const struct shared_list *list, int64_t first, int64_t n_row)
+struct device_block shared_rows_sum_block(const struct trainer *t, const struct shared_list *list, int64_t first,
+                                          int64_t n_row)
 {
     const struct shared_rows *s = t->shared_rows;
     const struct shared_given *given = given_of(t, list);

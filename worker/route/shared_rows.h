@@ -34,8 +34,8 @@ int64_t shared_rows_sums(const struct trainer *trainer, const struct shared_list
 const uint32_t *shared_rows_spread(const struct trainer *trainer, enum part_direction d, int32_t i, int32_t k);
 
 /* The edges of n_row sums from `first` on: columns are own rows. The block has no schedule. */
-struct device_block shared_rows_sum_block(const struct trainer *trainer, const struct shared_list *list, int64_t first,
-                                          int64_t n_row);
+struct device_block shared_rows_sum_block(const struct trainer *trainer, const struct shared_list *list,
+                                          int64_t first, int64_t n_row);
 
 /* Scales (NULL: no aggregate has any) and node ids of part q's rows that come (device). */
 const float *shared_rows_scale(const struct trainer *trainer, enum part_direction d, int32_t hop, int32_t q,

@@ -14,11 +14,11 @@ struct shared_given {
 
 struct shared_rows {
     struct part_shared counts;
-    bool symmetric;                                    /* the graph: lists of all edges are the same in both directions */
-    uint32_t hops[PART_DIRECTION_N];                   /* that have covers of their own (part_cover_input) */
+    bool symmetric;                  /* the graph: lists of all edges are the same in both directions */
+    uint32_t hops[PART_DIRECTION_N]; /* that have covers of their own (part_cover_input) */
     struct shared_given *given_list[PART_DIRECTION_N]; /* n_own × n_rank × PART_SHARED_N_SIDE × n_list */
-    int64_t *taken_at[PART_DIRECTION_N];               /* n_part × PART_SHARED_N_SIDE × n_list: where a list begins */
-    struct device_block **trimmed;         /* n_part × …: blocks of hops (part_device_setup.trimmed); NULL: there are none */
+    int64_t *taken_at[PART_DIRECTION_N]; /* n_part × PART_SHARED_N_SIDE × n_list: where a list begins */
+    struct device_block **trimmed; /* n_part × …: blocks of hops (part_device_setup.trimmed); NULL: there are none */
     int64_t *pair_begin[PART_DIRECTION_N]; /* n_own + 1: pairs of the own parts before */
     int64_t *spread_at[PART_DIRECTION_N];  /* by own part and pair: where its places begin */
     int64_t n_given, n_taken, n_spread;    /* rows of all lists; of pairs that pick theirs out of them */
@@ -27,7 +27,8 @@ struct shared_rows {
     uint32_t *given, *node; /* n_given, n_taken; SHARED */
     uint32_t *spread;       /* n_spread: places in lists; SHARED */
     float *scale;           /* n_taken; SHARED. NULL: no aggregate has scales */
-    int64_t *sum_ptr;   /* n_sum_ptr: ends of sums' edges from 0 in each list; SHARED, as what follows. NULL: there are none */
+    int64_t *
+        sum_ptr; /* n_sum_ptr: ends of sums' edges from 0 in each list; SHARED, as what follows. NULL: there are none */
     uint32_t *sum_cols; /* n_sum_edge: own rows */
     float *sum_weights; /* n_sum_edge; NULL unless weighted */
 };
@@ -46,8 +47,8 @@ static inline int32_t shared_list_of(const struct shared_rows *rows, int32_t hop
 }
 
 /* Where an own part's list for a taker is. */
-static inline int64_t shared_place(const struct trainer *trainer, int32_t i, uint32_t rank, enum part_shared_side side,
-                                   int32_t hop)
+static inline int64_t shared_place(const struct trainer *trainer, int32_t i, uint32_t rank,
+                                   enum part_shared_side side, int32_t hop)
 {
     const struct shared_rows *rows = trainer->shared_rows;
     int64_t taker = ((int64_t)i * trainer->setup.n_rank + rank) * PART_SHARED_N_SIDE + side;
@@ -87,6 +88,7 @@ uint32_t shared_cover_give(struct trainer *trainer, const struct shared_way *way
                            struct shared_given *list, bool write);
 
 /* Likewise one that is taken: node ids and scales of what comes, and blocks trimmed to it. */
-uint32_t shared_cover_take(struct trainer *trainer, const struct shared_way *way, const struct shared_merge *merge, bool write);
+uint32_t shared_cover_take(struct trainer *trainer, const struct shared_way *way, const struct shared_merge *merge,
+                           bool write);
 
 #endif

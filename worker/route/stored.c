@@ -89,7 +89,8 @@ static enum status schedules_open(const struct trainer *t, int32_t i)
         for (int32_t k = 0; walks && k < pairs->n_pair && status == STATUS_OK; k++) {
             struct device_block block = k != pairs->own ? kept_block(t, i, hop, k) : (struct device_block){0};
             status = k != pairs->own ? t->ops->block_open(t->device, &block) : STATUS_OK;
-            *schedule_at(t, i, hop, k) = (struct part_schedule){.pair = k, .schedule = block.schedule, .matrix = block.matrix};
+            *schedule_at(t, i, hop,
+                         k) = (struct part_schedule){.pair = k, .schedule = block.schedule, .matrix = block.matrix};
         }
     }
     return status;
@@ -178,8 +179,9 @@ void stored_close(struct trainer *t)
 struct device_block stored_block(const struct trainer *t, int32_t i, int32_t hop, int32_t k)
 {
     const struct part_device *own = &t->part[i];
-    struct device_block block = t->stored != NULL ? kept_block(t, i, hop, k)
-                                                  : part_device_block(own, PART_DIRECTION_IN, hop, k, PART_COLUMNS_PAYLOAD);
+    struct device_block block = t->stored != NULL
+                                    ? kept_block(t, i, hop, k)
+                                    : part_device_block(own, PART_DIRECTION_IN, hop, k, PART_COLUMNS_PAYLOAD);
     block.rows = part_device_rows(own, PART_DIRECTION_IN, k);
     block.n_col = part_pair_cols(pairs_of(t, i), k);
     return block;

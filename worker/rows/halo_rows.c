@@ -136,8 +136,8 @@ struct halo_list halo_list_count(const struct halo_owners *owners, enum halo_dir
 }
 
 /* Takers with smaller numbers meet part q on their first way around the circle, the others on their second. */
-static bool shared_fetch_next(const struct halo_owners *owners, enum part_direction d, int32_t hop, struct halo_cursor *at,
-                              struct halo_fetch *out)
+static bool shared_fetch_next(const struct halo_owners *owners, enum part_direction d, int32_t hop,
+                              struct halo_cursor *at, struct halo_fetch *out)
 {
     const struct part_shared *shared = owners->shared;
     int32_t n_part = shared->n_part;
@@ -155,8 +155,8 @@ static bool shared_fetch_next(const struct halo_owners *owners, enum part_direct
     return false;
 }
 
-bool halo_fetch_next(const struct halo_owners *owners, enum halo_direction direction, int32_t hop, struct halo_cursor *at,
-                     struct halo_fetch *out)
+bool halo_fetch_next(const struct halo_owners *owners, enum halo_direction direction, int32_t hop,
+                     struct halo_cursor *at, struct halo_fetch *out)
 {
     if (owners->shared != NULL && direction != HALO_DIRECTION_RETURN) {
         return shared_fetch_next(owners, halo_edges(direction), hop, at, out);
@@ -167,7 +167,8 @@ bool halo_fetch_next(const struct halo_owners *owners, enum halo_direction direc
             int32_t k = (in.pairs->own + at->s) % in.pairs->n_pair;
             int64_t n_row = remote_rows(owners, &in, k);
             if (n_row > 0) {
-                *out = (struct halo_fetch){.to = owners->own[at->i]->part, .from = in.pairs->pair[k].part, .n_row = n_row};
+                *out = (struct halo_fetch){
+                    .to = owners->own[at->i]->part, .from = in.pairs->pair[k].part, .n_row = n_row};
                 return true;
             }
         }

@@ -81,7 +81,7 @@ struct halo_cursor {
 
 /* The next payload in the order they are used: own parts ascending, from = to+1, to+2, … (mod K); shared ones twice around the circle, at
  * most once for each side. false: there is none left. */
-bool halo_fetch_next(const struct halo_owners *owners, enum halo_direction direction, int32_t hop, struct halo_cursor *cursor,
-                     struct halo_fetch *out);
+bool halo_fetch_next(const struct halo_owners *owners, enum halo_direction direction, int32_t hop,
+                     struct halo_cursor *cursor, struct halo_fetch *out);
 
 #endif

@@ -22,8 +22,9 @@ const float *part_device_col_scale(const struct part_device *part, int d, int32_
 const uint32_t *part_device_col_node(const struct part_device *part, int d, int32_t pair)
 {
     const struct part *from = part->part;
-    return pair == from->halo.pairs[d].own ? part->node
-                                           : part_device_view(part, from->arrays[d].node + cols_before(from, d, pair));
+    return pair == from->halo.pairs[d].own
+               ? part->node
+               : part_device_view(part, from->arrays[d].node + cols_before(from, d, pair));
 }
 
 const uint32_t *part_device_rows(const struct part_device *own, int d, int32_t pair)
@@ -112,7 +113,8 @@ static void schedule_add(struct part_blocks *blocks, int32_t pair, const struct 
     blocks->n_schedule = n + 1;
 }
 
-enum status part_schedules_open(const struct part_device_setup *setup, const struct part_device *part, int d, int32_t hop)
+enum status part_schedules_open(const struct part_device_setup *setup, const struct part_device *part, int d,
+                                int32_t hop)
 {
     struct part_blocks *blocks = &part->blocks[d][hop];
     enum status status = STATUS_OK;

@@ -95,7 +95,8 @@ static void part_turn(const struct part_device_setup *setup, struct part *part)
 }
 
 /* A copy of the columns that is turned, where the payloads' are wanted, too. */
-static enum status columns_copy(const struct part_device_setup *setup, const struct part *part, int d, struct part_blocks *out)
+static enum status columns_copy(const struct part_device_setup *setup, const struct part *part, int d,
+                                struct part_blocks *out)
 {
     const struct part_pairs *pairs = &part->halo.pairs[d];
     int64_t n_bytes = pairs->pair[pairs->n_pair].edge * (int64_t)sizeof(uint32_t);
@@ -141,7 +142,8 @@ float part_device_scale(const struct part_device_setup *setup, const struct part
 }
 
 /* Scales of own rows, and where some payload rows of a direction travel for this part alone, or are halo rows, of all of them. */
-static enum status scales_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
+static enum status scales_open(const struct part_device_setup *setup, const struct part *part,
+                               struct part_device *out)
 {
     int64_t n = part->n_own, n_col[PART_DIRECTION_N] = {0};
     for (int d = 0; d < n_direction(setup, part); d++) {
@@ -177,12 +179,14 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
 }
 
 /* Dense rows of sparse features. */
-static enum status features_expand(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
+static enum status features_expand(const struct part_device_setup *setup, const struct part *part,
+                                   struct part_device *out)
 {
     size_t n = (size_t)(part->n_own + part->n_halo) * (size_t)part->n_feature;
-    enum status status = setup->spill != NULL ? spill_take(setup->spill, (int64_t)(n * sizeof(float)), &out->expanded)
-                                              : setup->device->ops->acquire(setup->device, DEVICE_PLACE_DEVICE, MEMORY_FEATURES,
-                                                                            n * sizeof(float), &out->expanded);
+    enum status status = setup->spill != NULL
+                             ? spill_take(setup->spill, (int64_t)(n * sizeof(float)), &out->expanded)
+                             : setup->device->ops->acquire(setup->device, DEVICE_PLACE_DEVICE, MEMORY_FEATURES,
+                                                           n * sizeof(float), &out->expanded);
     const struct spill_range all = {out->expanded, (int64_t)(n * sizeof(float)), SPILL_WRITE};
     status = status == STATUS_OK ? spill_pin(setup->spill, &all, 1) : status;
     if (status == STATUS_OK) {
@@ -207,7 +211,8 @@ static enum status csrs_open(const struct part_device_setup *setup, struct part_
     return status;
 }
 
-static enum status features_open(const struct part_device_setup *setup, const struct part *part, struct part_device *out)
+static enum status features_open(const struct part_device_setup *setup, const struct part *part,
+                                 struct part_device *out)
 {
     out->features = part_device_view(out, part->features);
     if (part->feature_indptr == NULL) {

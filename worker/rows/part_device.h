@@ -34,9 +34,10 @@ struct part_schedule {
 /* One direction's blocks, or of them what training needs at one hop: the device's arrays, block after block, by the places of the
  * part's pairs. A block is put together when it is asked for. */
 struct part_blocks {
-    const struct part_pair *at; /* places of the blocks in indptr, cols, types and weights; NULL: no step walks these blocks */
-    struct part_pair *picked;   /* the same where edges are picked out (part_hop.h); NULL: they are the part's */
-    int32_t hop;                /* of in-edges at a hop: the blocks' first rows, up to this hop; else PROGRAM_HOP_ALL */
+    const struct part_pair
+        *at; /* places of the blocks in indptr, cols, types and weights; NULL: no step walks these blocks */
+    struct part_pair *picked; /* the same where edges are picked out (part_hop.h); NULL: they are the part's */
+    int32_t hop;              /* of in-edges at a hop: the blocks' first rows, up to this hop; else PROGRAM_HOP_ALL */
     const int64_t *indptr;
     const uint32_t *cols[PART_COLUMNS_N];
     const uint16_t *types;
@@ -44,18 +45,19 @@ struct part_blocks {
     const float *edge_table; /* NULL: edges have no features */
     int32_t n_schedule;
     struct part_schedule *schedule; /* n_schedule: pairs ascending */
-    struct part_lent made;          /* a second array of columns; at a hop edges picked out. Empty: all are the part's */
+    struct part_lent made; /* a second array of columns; at a hop edges picked out. Empty: all are the part's */
 };
 
 struct part_device {
     const struct part *part;
-    bool trimmed;                                 /* blocks with others' parts have the edges to what comes of a cover alone */
-    struct part_lent bytes;                       /* the part's */
-    struct part_blocks *blocks[PART_DIRECTION_N]; /* n_hop + 1: by hop of the output, and all; empty where no step walks them */
-    struct part_lent scales;                      /* all of these: */
-    const float *scale;                           /* n_own; NULL where no aggregate scales */
-    const float *col_scale[PART_DIRECTION_N];     /* of payload rows, block after block; NULL where none travels */
-    const uint32_t *node;                         /* n_own: dataset node ids */
+    bool trimmed;           /* blocks with others' parts have the edges to what comes of a cover alone */
+    struct part_lent bytes; /* the part's */
+    struct part_blocks
+        *blocks[PART_DIRECTION_N]; /* n_hop + 1: by hop of the output, and all; empty where no step walks them */
+    struct part_lent scales;       /* all of these: */
+    const float *scale;            /* n_own; NULL where no aggregate scales */
+    const float *col_scale[PART_DIRECTION_N]; /* of payload rows, block after block; NULL where none travels */
+    const uint32_t *node;                     /* n_own: dataset node ids */
     struct op_labels labels;
     struct device_csr csr;      /* sparse features, when the program takes them so */
     struct device_csr csr_halo; /* the same with those of halo rows; by_column NULL: no linear map reads them */
@@ -72,12 +74,13 @@ struct part_device_setup {
     const struct aggregate_def *scaled; /* the program's aggregate with scales; NULL: none */
     bool in_place;                      /* some aggregate reads rows of this rank's other parts where they lie */
     bool as_payload;                    /* some aggregate has even these packed */
-    bool maps_own;                      /* linear maps of halo rows run on own rows alone, forward (memory_plan_maps_own) */
+    bool maps_own; /* linear maps of halo rows run on own rows alone, forward (memory_plan_maps_own) */
     /* Its columns count rows of other ranks' parts that own parts share. NULL: each block's its own. */
     const struct part_shared *turned;
     /* By part: its blocks of hops with parts of other ranks, trimmed to what comes of a cover, by part_hop_place. NULL: there are none. */
     struct device_block *const *trimmed;
-    struct spill *spill; /* where what is made of a part's bytes goes; all parts then count as other ranks'. NULL: none */
+    struct spill
+        *spill; /* where what is made of a part's bytes goes; all parts then count as other ranks'. NULL: none */
 };
 
 /* Scale of row r, of which these are the stored in-degrees or the sums of weights. */
@@ -91,7 +94,8 @@ bool part_is_local(const struct part_device_setup *setup, const struct part *par
 const void *part_device_view(const struct part_device *part, const void *host);
 
 /* Lend host memory to the device, and take it back; the memory stays the caller's. errors  STATUS_NOMEM of the device */
-enum status part_lend(const struct part_device_setup *setup, const void *host, int64_t n_bytes, struct part_lent *out);
+enum status part_lend(const struct part_device_setup *setup, const void *host, int64_t n_bytes,
+                      struct part_lent *out);
 void part_lent_end(const struct part_device_setup *setup, const struct part_lent *lent);
 const void *part_lent_view(const struct part_lent *lent, const void *host);
 
@@ -113,7 +117,8 @@ const float *part_device_col_scale(const struct part_device *part, int d, int32_
 const uint32_t *part_device_col_node(const struct part_device *part, int d, int32_t pair);
 
 /* Have the device make schedules of blocks whose arrays are there. errors  STATUS_NOMEM */
-enum status part_schedules_open(const struct part_device_setup *setup, const struct part_device *part, int d, int32_t hop);
+enum status part_schedules_open(const struct part_device_setup *setup, const struct part_device *part, int d,
+                                int32_t hop);
 void part_schedules_close(const struct part_device_setup *setup, struct part_blocks *blocks);
 
 /* Where no aggregate wants payload rows between parts of this rank, the part's own columns become those of PART_COLUMNS_OWN.

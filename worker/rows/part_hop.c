@@ -8,7 +8,8 @@
 
 static bool is_walked(const struct program *program, const struct op *op, enum part_direction d)
 {
-    return d == PART_DIRECTION_IN || (program->value[op->out].needs_grad && aggregate_walks_out(program, op->aggregate));
+    return d == PART_DIRECTION_IN ||
+           (program->value[op->out].needs_grad && aggregate_walks_out(program, op->aggregate));
 }
 
 /* Does an aggregate of training walk such blocks, of those whose rows travel, or of any? */
@@ -100,7 +101,8 @@ static void loop_pick(struct picked *to, int64_t r)
 
 /* Of the first n_row rows the edges to columns below n_target; with loops one more of each row that is itself such a column, in
  * its place among the others. */
-static void block_pick(const struct device_block *from, int64_t n_row, int64_t n_target, bool loops, struct picked *to)
+static void block_pick(const struct device_block *from, int64_t n_row, int64_t n_target, bool loops,
+                       struct picked *to)
 {
     to->n_edge = 0;
     to->indptr[0] = 0;
@@ -190,8 +192,8 @@ static void blocks_pick(const struct part_device_setup *setup, enum part_directi
     }
 }
 
-static struct part_hop_sizes sizes_of(const struct part_device_setup *setup, const struct part *part, enum part_direction d,
-                                      int32_t hop)
+static struct part_hop_sizes sizes_of(const struct part_device_setup *setup, const struct part *part,
+                                      enum part_direction d, int32_t hop)
 {
     const struct part_arrays *arrays = &part->arrays[d];
     const struct part_rows listed = part_halo_given(&part->halo, PART_DIRECTION_N - 1 - d, hop_of_rows(d, hop));

@@ -10,7 +10,8 @@ void clip_begin(struct trainer *t)
         for (int p = 0; p < t->program.n_param; p++) {
             const float *grad = embeddings_of(t, t->embeddings.gradients, p, i);
             if (grad != NULL && t->program.param[p].trains) {
-                t->ops->squares_add(t->device, t->part[i].part->n_embedded * t->program.param[p].embedding_width, grad, sum);
+                t->ops->squares_add(t->device, t->part[i].part->n_embedded * t->program.param[p].embedding_width,
+                                    grad, sum);
             }
         }
     }
@@ -29,6 +30,7 @@ const double *clip_end(struct trainer *t)
         }
     }
     t->ops->clip_factor(t->device, most, sum, t->now);
-    t->ops->move(t->device, DEVICE_LANE_COMPUTE, &t->shared->grad_norm, &t->now->grad_norm, sizeof t->shared->grad_norm);
+    t->ops->move(t->device, DEVICE_LANE_COMPUTE, &t->shared->grad_norm, &t->now->grad_norm,
+                 sizeof t->shared->grad_norm);
     return &t->now->clip;
 }

@@ -40,8 +40,8 @@ static enum status embeddings_compare(struct trainer *t)
         for (int p = 0; p < t->program.n_param; p++) {
             const float *exact = embeddings_of(t, t->embeddings.gradients, p, i);
             if (exact != NULL && t->program.param[p].trains) {
-                t->ops->floats_compare(t->device, t->part[i].part->n_embedded * t->program.param[p].embedding_width, exact,
-                                       embeddings_of(t, t->embeddings.compared, p, i), trainer_sums(t, i));
+                t->ops->floats_compare(t->device, t->part[i].part->n_embedded * t->program.param[p].embedding_width,
+                                       exact, embeddings_of(t, t->embeddings.compared, p, i), trainer_sums(t, i));
             }
         }
     }

@@ -14,7 +14,8 @@ struct reduction {
     void (*merge)(const struct reduction *r, void *left, const void *right);
     const struct op *op; /* of a global op's sums */
     const struct global_pass *pass;
-    device_mark *complete;  /* n_part: when the part's branch is where it is sent from; INCOMPLETE: it is not made yet */
+    device_mark
+        *complete; /* n_part: when the part's branch is where it is sent from; INCOMPLETE: it is not made yet */
     device_mark total_made; /* likewise the total */
 };
 
@@ -77,7 +78,8 @@ static bool branch_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct
         !is_made(r, r->complete[from])) {
         return false;
     }
-    *out = (struct exchange_piece){.bytes = staged(r, t->own_index[from]), .n_bytes = r->n_bytes, .total = r->n_bytes};
+    *out = (struct exchange_piece){
+        .bytes = staged(r, t->own_index[from]), .n_bytes = r->n_bytes, .total = r->n_bytes};
     return true;
 }
 
@@ -100,8 +102,8 @@ static enum status branch_take(struct reduction *r, int32_t part, int32_t child)
     key.from = (uint32_t)child;
     int handle;
     enum status status = staging_writable(t, r->branch_free, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
-    status = status == STATUS_OK ? exchange_fetch(t->setup.exchange, t->setup.rank_of_part[child], &key, staged(r, t->n_own),
-                                                  r->n_bytes, &handle)
+    status = status == STATUS_OK ? exchange_fetch(t->setup.exchange, t->setup.rank_of_part[child], &key,
+                                                  staged(r, t->n_own), r->n_bytes, &handle)
                                  : status;
     status = status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
     r->branch_free = staging_in(t, t->n_own * (int64_t)r->n_bytes, r->branch, (int64_t)r->n_bytes,
@@ -176,10 +178,12 @@ static enum status broadcast(struct reduction *r)
         key.to = rank;
         key.from = rank & (rank - 1);
         status = staging_writable(t, r->branch_free, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
-        status = status == STATUS_OK ? exchange_fetch(t->setup.exchange, key.from, &key, staged(r, 0), r->n_bytes, &handle)
-                                     : status;
+        status = status == STATUS_OK
+                     ? exchange_fetch(t->setup.exchange, key.from, &key, staged(r, 0), r->n_bytes, &handle)
+                     : status;
         status = status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
-        r->branch_free = staging_in(t, 0, node(r, 0), (int64_t)r->n_bytes, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
+        r->branch_free = staging_in(t, 0, node(r, 0), (int64_t)r->n_bytes,
+                                    t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
     } else {
         r->total_made = staging_out(t, 0, node(r, 0), (int64_t)r->n_bytes);
     }
@@ -226,7 +230,9 @@ enum status reduce_global(struct trainer *t, int op, bool backward)
     const struct global_def *global = op_defs[what->kind]->global;
     struct reduction r = {
         .trainer = t,
-        .key = {.epoch = trainer_key_epoch(t), .phase = EXCHANGE_PHASE_REDUCE, .op = (uint16_t)(REDUCE_N + 2 * op + backward)},
+        .key = {.epoch = trainer_key_epoch(t),
+                .phase = EXCHANGE_PHASE_REDUCE,
+                .op = (uint16_t)(REDUCE_N + 2 * op + backward)},
         .node = (char *)trainer_global(t, 0),
         .stride = t->plan.n_global_bytes,
         .n_bytes = (size_t)global->n_sum(&t->program, what) * sizeof(double),

@@ -166,7 +166,9 @@ static enum device_loss loss_of(const struct trainer *t)
                                                         [JOB_LOSS_MAE] = DEVICE_LOSS_MAE,
                                                         [JOB_LOSS_HUBER] = DEVICE_LOSS_HUBER};
     int loss = t->setup.job->train.loss;
-    return loss != JOB_LOSS_AUTO ? losses[loss] : t->part[0].part->multi_label ? DEVICE_LOSS_BCE : DEVICE_LOSS_CROSS_ENTROPY;
+    return loss != JOB_LOSS_AUTO          ? losses[loss]
+           : t->part[0].part->multi_label ? DEVICE_LOSS_BCE
+                                          : DEVICE_LOSS_CROSS_ENTROPY;
 }
 
 /* Where all rows show their labels, nothing is learned. */
@@ -192,7 +194,8 @@ static void now_put(struct trainer *t)
 /* Loss and scores of own part i over the rows of one split, on the device; gradients of the logits where the step makes them. */
 static void part_score(struct trainer *t, const struct step *step, int32_t i, enum dataset_split split, void *out)
 {
-    const struct step_operand *logits = step_operand(step, OP_ROLE_IN_0), *grad = step_operand(step, OP_ROLE_GRAD_IN_0);
+    const struct step_operand *logits = step_operand(step, OP_ROLE_IN_0),
+                              *grad = step_operand(step, OP_ROLE_GRAD_IN_0);
     const struct op_labels *labels = trainer_operand(t, step_operand(step, OP_ROLE_LABELS), i);
     enum device_loss loss = loss_of(t);
     struct device_scoring how = {.loss = loss,
@@ -240,7 +243,8 @@ static enum status score_run(struct trainer *t, const struct step *step)
         double *sums = trainer_sums(t, pin.part);
         t->ops->fill_zero(t->device, sums, MEMORY_PLAN_N_SUM * sizeof *sums);
         /* A prediction is scored wherever there are labels. */
-        for (int split = t->program.forward_only ? DATASET_SPLIT_NONE : DATASET_SPLIT_TRAIN; split < DATASET_SPLIT_N; split++) {
+        for (int split = t->program.forward_only ? DATASET_SPLIT_NONE : DATASET_SPLIT_TRAIN; split < DATASET_SPLIT_N;
+             split++) {
             if (t->n_split[split] > 0) {
                 part_score(t, step, pin.part, (enum dataset_split)split, sums + 1 + split * n);
             }
@@ -278,7 +282,8 @@ static enum status reduce_step(struct trainer *t, const struct step *step)
     const double *sums = trainer_sums(t, 0);
     if (trains) {
         t->ops->move(t->device, DEVICE_LANE_COMPUTE, &shared->loss, sums, sizeof shared->loss);
-        t->ops->move(t->device, DEVICE_LANE_COMPUTE, &shared->n_loss_row, &t->now->n_loss_row, sizeof shared->n_loss_row);
+        t->ops->move(t->device, DEVICE_LANE_COMPUTE, &shared->n_loss_row, &t->now->n_loss_row,
+                     sizeof shared->n_loss_row);
     } else {
         t->ops->move(t->device, DEVICE_LANE_COMPUTE, shared->score, sums + 1, sizeof shared->score);
     }
@@ -396,7 +401,8 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
 
 enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool evaluate, struct trainer_report *out)
 {
-    double start = clock_s(), packed = exchange_pack_s(t->setup.exchange), waited = exchange_wait_s(t->setup.exchange);
+    double start = clock_s(), packed = exchange_pack_s(t->setup.exchange),
+           waited = exchange_wait_s(t->setup.exchange);
     int64_t n_call = memory_n_call();
     *out = (struct trainer_report){0};
     traffic_epoch(t->traffic);
@@ -407,8 +413,8 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     enum status status = STATUS_OK;
     if (train) {
         const struct level level = t->level;
-        int64_t n_wait = t->device->n_wait, n_replay = t->device->n_replay, n_fetched = exchange_n_fetched(t->setup.exchange),
-                n_sent = exchange_n_sent(t->setup.exchange);
+        int64_t n_wait = t->device->n_wait, n_replay = t->device->n_replay,
+                n_fetched = exchange_n_fetched(t->setup.exchange), n_sent = exchange_n_sent(t->setup.exchange);
         status = guard_is_due(t) ? guard_run(t) : trainer_run(t, STEP_PHASE_TRAIN);
         out->n_wait = t->device->n_wait - n_wait;
         out->n_replay = t->device->n_replay - n_replay;

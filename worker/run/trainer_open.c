@@ -67,7 +67,8 @@ static enum status sums_open(struct trainer *t)
         return STATUS_OK;
     }
     if (t->ops->sums_open == NULL) {
-        return status_fail(STATUS_CONFIG, "model.kernel = \"%s\" is for GPUs, and does not go with workers.device = \"%s\"",
+        return status_fail(STATUS_CONFIG,
+                           "model.kernel = \"%s\" is for GPUs, and does not go with workers.device = \"%s\"",
                            job_choice_text("model", "kernel", t->setup.job->model.kernel), t->ops->name);
     }
     program_sums(&t->program, t->setup.parts[t->own[0]]->n_node, &sums);
@@ -171,7 +172,8 @@ static enum status limit_check(const struct trainer *t)
                            "worker %u needs %lld bytes by plan, more than %s of %lld: use more workers, %sa smaller "
                            "exchange.prefetch or a smaller model",
                            t->setup.rank, (long long)need, whose, (long long)limit,
-                           t->setup.job->memory.recompute == JOB_RECOMPUTE_NEVER ? "memory.recompute = \"auto\", " : "");
+                           t->setup.job->memory.recompute == JOB_RECOMPUTE_NEVER ? "memory.recompute = \"auto\", "
+                                                                                 : "");
     }
     return STATUS_OK;
 }
@@ -187,7 +189,8 @@ struct taking {
 static int takings(struct trainer *t, struct taking *list)
 {
     const struct memory_plan *plan = &t->plan;
-    int64_t one = t->program.n_weight * (int64_t)sizeof(float), classes = memory_plan_class_weights(t->setup.job, &t->program);
+    int64_t one = t->program.n_weight * (int64_t)sizeof(float),
+            classes = memory_plan_class_weights(t->setup.job, &t->program);
     int64_t embeddings = plan->n_embedding * (int64_t)sizeof(float);
     const struct job *job = t->setup.job;
     bool trains = !t->program.forward_only, adam = trains && job->train.optimizer != JOB_OPTIMIZER_SGD;
@@ -203,7 +206,8 @@ static int takings(struct trainer *t, struct taking *list)
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, momentum ? one : 0, &t->moment_1},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, adam ? one : 0, &t->moment_2},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->setup.n_rank > 1 ? plan->n_gradient_bytes : 0, &t->branch},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, (t->n_own + (t->setup.n_rank > 1)) * plan->n_global_bytes, &t->globals},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, (t->n_own + (t->setup.n_rank > 1)) * plan->n_global_bytes,
+         &t->globals},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, embeddings, &t->embeddings.weights},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, trains ? embeddings : 0, &t->embeddings.gradients},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, trains ? embeddings : 0, &t->embeddings.best},
@@ -226,7 +230,8 @@ static enum status arrays_take(struct trainer *t)
         if (list[i].n_bytes == 0) {
             continue;
         }
-        enum status status = t->ops->acquire(t->device, list[i].place, list[i].category, (size_t)list[i].n_bytes, list[i].out);
+        enum status status = t->ops->acquire(t->device, list[i].place, list[i].category, (size_t)list[i].n_bytes,
+                                             list[i].out);
         if (status != STATUS_OK) {
             return status;
         }
@@ -246,7 +251,8 @@ static enum status spill_take_all(struct trainer *t)
     }
     enum status status = spill_take(t->setup.spill, t->plan.n_arena_bytes, &t->arena);
     if (status == STATUS_OK) {
-        status = payloads_open(t->setup.spill, t->plan.n_spill_payload, t->plan.n_spill_asked, own, t->n_own, &t->payloads);
+        status = payloads_open(t->setup.spill, t->plan.n_spill_payload, t->plan.n_spill_asked, own, t->n_own,
+                               &t->payloads);
     }
     free(own);
     return status;
@@ -258,7 +264,8 @@ static void arrays_return(struct trainer *t)
     int n = takings(t, list);
     for (int i = 0; i < n; i++) {
         if (list[i].n_bytes > 0) {
-            t->ops->release(t->device, list[i].place, list[i].category, *(void **)list[i].out, (size_t)list[i].n_bytes);
+            t->ops->release(t->device, list[i].place, list[i].category, *(void **)list[i].out,
+                            (size_t)list[i].n_bytes);
         }
     }
 }
@@ -281,7 +288,8 @@ static enum status class_weights_put(struct trainer *t)
         return STATUS_OK;
     }
     if (part->class_weights == NULL) {
-        return status_fail(STATUS_DATA, "encoded part: expected weights of its classes, which train.class_weights asks for");
+        return status_fail(STATUS_DATA,
+                           "encoded part: expected weights of its classes, which train.class_weights asks for");
     }
     enum status status = spill_pin(t->setup.spill, &all, 1);
     if (status == STATUS_OK) {

@@ -35,8 +35,8 @@ static enum status parts_open(struct session *session)
         }
         first = first == NULL && part->is_open ? &part->part : first;
         if (status == STATUS_OK && part->part.n_hop != first->n_hop) {
-            status = status_fail(STATUS_DATA, "part %d has %d hops of rows and part %d has %d, expected as many", first->part,
-                                 first->n_hop, i, part->part.n_hop);
+            status = status_fail(STATUS_DATA, "part %d has %d hops of rows and part %d has %d, expected as many",
+                                 first->part, first->n_hop, i, part->part.n_hop);
         }
         session->own[i] = part->is_open ? &part->part : NULL;
     }
@@ -103,7 +103,8 @@ static enum status trainer_start(struct session *session)
         return status;
     }
     session_say(session, "has %d of %d part%s, and %s", (int)session->n_own, (int)session->n_part,
-                session->n_part == 1 ? "" : "s", trainer_program(session->trainer)->forward_only ? "predicts" : "trains");
+                session->n_part == 1 ? "" : "s",
+                trainer_program(session->trainer)->forward_only ? "predicts" : "trains");
     struct memory_table planned, measured;
     trainer_memory(session->trainer, &planned, &measured);
     const struct library_versions libraries = trainer_libraries(session->trainer);
@@ -183,7 +184,8 @@ enum status session_run(const struct session_setup *setup)
     if (status == STATUS_OK) {
         status = serve(session);
     }
-    if (status != STATUS_OK && session->link == NULL && !setup->talks) { /* there is no coordinator that could tell the user */
+    if (status != STATUS_OK && session->link == NULL &&
+        !setup->talks) { /* there is no coordinator that could tell the user */
         fprintf(stderr, "trainer-worker: %s\n", status_reason());
     }
     if (status != STATUS_OK && session->link != NULL) {

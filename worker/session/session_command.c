@@ -61,7 +61,8 @@ static enum status machines_take(struct session *session, const struct message_p
 {
     if (place->machine_of_rank.n_bytes != session->n_rank * sizeof *session->machine_of_rank) {
         return status_fail(STATUS_PEER, "%u bytes say which ranks share a machine, expected %zu for %u ranks",
-                           place->machine_of_rank.n_bytes, session->n_rank * sizeof *session->machine_of_rank, session->n_rank);
+                           place->machine_of_rank.n_bytes, session->n_rank * sizeof *session->machine_of_rank,
+                           session->n_rank);
     }
     session->machine_of_rank = memory_alloc(session->n_rank, sizeof *session->machine_of_rank);
     memcpy(session->machine_of_rank, place->machine_of_rank.at, place->machine_of_rank.n_bytes);
@@ -77,8 +78,8 @@ static enum status place_obey(struct session *session)
     }
     if (session->n_part != 0 || place.n_part == 0 || place.n_part > 65536 ||
         place.rank_of_part.n_bytes != place.n_part * sizeof *session->rank_of_part) {
-        return status_fail(STATUS_PEER, "%u parts are placed by %u bytes, expected 1 to 65536 parts once", place.n_part,
-                           place.rank_of_part.n_bytes);
+        return status_fail(STATUS_PEER, "%u parts are placed by %u bytes, expected 1 to 65536 parts once",
+                           place.n_part, place.rank_of_part.n_bytes);
     }
     session->n_part = (int32_t)place.n_part;
     session->rank_of_part = memory_alloc(place.n_part, sizeof *session->rank_of_part);
@@ -284,7 +285,8 @@ static enum status get_kept_obey(struct session *session)
         return status;
     }
     if (!session_owns(session, command.part)) {
-        return status_fail(STATUS_PEER, "what part %u keeps is asked for, which this rank does not have", command.part);
+        return status_fail(STATUS_PEER, "what part %u keeps is asked for, which this rank does not have",
+                           command.part);
     }
     return array_send(session, MESSAGE_ID_get_kept, 0, command.part,
                       (size_t)trainer_n_kept(session->trainer, (int32_t)command.part));
@@ -343,7 +345,8 @@ static enum status rate_take(struct session *session)
     struct message_rate rate;
     enum status status = message_decode_rate(session->command, session->n_command, &rate);
     if (status == STATUS_OK && !(rate.factor > 0.0 && rate.factor <= 1.0)) {
-        return status_fail(STATUS_PEER, "the learning rate is to be multiplied by %g, expected more than 0 and at most 1",
+        return status_fail(STATUS_PEER,
+                           "the learning rate is to be multiplied by %g, expected more than 0 and at most 1",
                            rate.factor);
     }
     if (status == STATUS_OK) {

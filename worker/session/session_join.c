@@ -63,8 +63,8 @@ static enum status frame_expect(struct session *session, unsigned id, struct con
 {
     enum status status = link_receive(session->link, out);
     if (status == STATUS_OK && out->id != id) {
-        return status_fail(STATUS_PEER, "the coordinator sent a message '%s' (%u), expected '%s'", message_name(out->id),
-                           out->id, message_name(id));
+        return status_fail(STATUS_PEER, "the coordinator sent a message '%s' (%u), expected '%s'",
+                           message_name(out->id), out->id, message_name(id));
     }
     return status;
 }
@@ -76,17 +76,19 @@ static enum status challenge_take(struct session *session, struct join *join)
     enum status status = frame_expect(session, MESSAGE_ID_challenge, &frame);
     status = status == STATUS_OK ? message_decode_challenge(frame.body, frame.n_bytes, &challenge) : status;
     if (status == STATUS_OK && challenge.version != MESSAGE_VERSION) {
-        return status_fail(STATUS_PEER,
-                           "the coordinator has version %u of the protocol, this worker, of trainerd " TRAINERD_VERSION
-                           ", version %u: install the coordinator's trainerd on this machine",
-                           challenge.version, MESSAGE_VERSION);
+        return status_fail(
+            STATUS_PEER,
+            "the coordinator has version %u of the protocol, this worker, of trainerd " TRAINERD_VERSION
+            ", version %u: install the coordinator's trainerd on this machine",
+            challenge.version, MESSAGE_VERSION);
     }
     join_nonce(join->nonces.worker);
     return status == STATUS_OK ? join_nonce_take(challenge.nonce, join->nonces.coordinator) : status;
 }
 
 /* As frame_expect, from a coordinator that has the token. */
-static enum status proven_expect(struct session *session, const struct join *join, unsigned id, struct control_frame *out)
+static enum status proven_expect(struct session *session, const struct join *join, unsigned id,
+                                 struct control_frame *out)
 {
     enum status status = frame_expect(session, id, out);
     if (status == STATUS_OK && !join_is_proven(join->token, &join->nonces, id, out->body, out->n_bytes)) {
@@ -96,8 +98,8 @@ static enum status proven_expect(struct session *session, const struct join *joi
     return status;
 }
 
-static enum status peer_connect(struct session *session, const struct join *join, uint32_t peer, const struct message_span *at,
-                                const struct message_span *address)
+static enum status peer_connect(struct session *session, const struct join *join, uint32_t peer,
+                                const struct message_span *at, const struct message_span *address)
 {
     enum status status = transport_connect(session->transport, peer, address->at, address->n_bytes);
     if (status != STATUS_OK) {
@@ -117,11 +119,12 @@ static enum status seal_start(struct session *session, const struct join *join, 
     struct seal_secret secret = {.token = join->token, .attempt = welcome->attempt};
     if (welcome->cipher >= SEAL_N || (welcome->cipher != SEAL_NONE && (seal_ciphers() >> welcome->cipher & 1) == 0) ||
         welcome->session.n_bytes != SEAL_SESSION_BYTES || welcome->near.n_bytes != welcome->n_rank + 1) {
-        return status_fail(
-            STATUS_PEER,
-            "the coordinator wants cipher %u, with a session number of %u bytes and a list of %u machines, expected one of "
-            "this worker's, %d and %u",
-            welcome->cipher, welcome->session.n_bytes, welcome->near.n_bytes, SEAL_SESSION_BYTES, welcome->n_rank + 1);
+        return status_fail(STATUS_PEER,
+                           "the coordinator wants cipher %u, with a session number of %u bytes and a list of %u "
+                           "machines, expected one of "
+                           "this worker's, %d and %u",
+                           welcome->cipher, welcome->session.n_bytes, welcome->near.n_bytes, SEAL_SESSION_BYTES,
+                           welcome->n_rank + 1);
     }
     if (welcome->cipher == SEAL_NONE) {
         return STATUS_OK;
@@ -180,8 +183,8 @@ static enum status welcome_take(struct session *session, const struct session_se
         return status;
     }
     if (welcome.n_rank != session->job.workers.count || welcome.rank >= welcome.n_rank) {
-        return status_fail(STATUS_PEER, "the coordinator makes this worker %u of %u, expected one of %lld", welcome.rank,
-                           welcome.n_rank, (long long)session->job.workers.count);
+        return status_fail(STATUS_PEER, "the coordinator makes this worker %u of %u, expected one of %lld",
+                           welcome.rank, welcome.n_rank, (long long)session->job.workers.count);
     }
     char what[64];
     snprintf(what, sizeof what, "a worker of %u", welcome.n_rank);
@@ -205,7 +208,8 @@ static enum status welcome_take(struct session *session, const struct session_se
     session->rank = welcome.rank;
     session->n_rank = welcome.n_rank;
     session->n_thread = welcome.n_thread;
-    status = session->job.memory.spill[0] != '\0' ? spill_open(session->job.memory.spill, &session->spill) : STATUS_OK;
+    status = session->job.memory.spill[0] != '\0' ? spill_open(session->job.memory.spill, &session->spill)
+                                                  : STATUS_OK;
     if (status != STATUS_OK) {
         return status;
     }
@@ -239,7 +243,8 @@ enum status session_join(struct session *session, const struct session_setup *se
     clock_boot_id(join.boot);
     neighbour_self(join.namespaces);
     enum status status = file_room(FILES_OWN, "a worker");
-    status = status == STATUS_OK ? link_open(setup->join, setup->join_timeout_s, setup->talks, &session->link) : status;
+    status = status == STATUS_OK ? link_open(setup->join, setup->join_timeout_s, setup->talks, &session->link)
+                                 : status;
     if (status == STATUS_OK) {
         struct route route;
         char devices[ROUTE_DEVICES_BYTES];

@@ -31,8 +31,8 @@ static void *piece_place(struct session *session, const struct transport_head *h
     struct session_bytes *to = bytes_find(session, head);
     if (to == NULL || !to->is_expected || head->total != to->n_bytes || n_bytes > to->n_bytes - to->n_placed ||
         head->offset > to->n_bytes - n_bytes) {
-        event_fail(session, status_fail(STATUS_PEER, "%zu bytes at %llu of '%s' %u came that were not announced", n_bytes,
-                                        (unsigned long long)head->offset, message_name(head->id), head->to));
+        event_fail(session, status_fail(STATUS_PEER, "%zu bytes at %llu of '%s' %u came that were not announced",
+                                        n_bytes, (unsigned long long)head->offset, message_name(head->id), head->to));
         return NULL;
     }
     to->n_placed += n_bytes; /* more than all of it would change what is in use */
@@ -42,8 +42,8 @@ static void *piece_place(struct session *session, const struct transport_head *h
 static void *command_place(struct session *session, size_t n_bytes)
 {
     if (session->command_id != 0 || session->is_command_coming || n_bytes > COMMAND_MOST_BYTES) {
-        event_fail(session, status_fail(STATUS_PEER, "a command of %zu bytes came out of turn, expected at most %zu", n_bytes,
-                                        COMMAND_MOST_BYTES));
+        event_fail(session, status_fail(STATUS_PEER, "a command of %zu bytes came out of turn, expected at most %zu",
+                                        n_bytes, COMMAND_MOST_BYTES));
         return NULL;
     }
     if (n_bytes > session->n_command_room) {
@@ -73,8 +73,8 @@ void *session_place(void *arg, const struct transport_head *head, size_t n_bytes
     if (head->sender == session->n_rank && head->kind == TRANSPORT_KIND_COMMAND) {
         return command_place(session, n_bytes);
     }
-    event_fail(session, status_fail(STATUS_PEER, "peer %u sent a message of kind %u that is not for a worker", head->sender,
-                                    head->kind));
+    event_fail(session, status_fail(STATUS_PEER, "peer %u sent a message of kind %u that is not for a worker",
+                                    head->sender, head->kind));
     return NULL;
 }
 
@@ -93,13 +93,15 @@ static enum status bytes_expect(struct session_bytes *bytes, enum memory_categor
 static enum status bytes_expect_spilled(struct session *session, struct session_bytes *bytes, uint64_t n_bytes)
 {
     if (n_bytes > INT64_MAX) {
-        return status_fail(STATUS_PEER, "%llu bytes are announced, more than there can be", (unsigned long long)n_bytes);
+        return status_fail(STATUS_PEER, "%llu bytes are announced, more than there can be",
+                           (unsigned long long)n_bytes);
     }
     enum status status = spill_take(session->spill, (int64_t)n_bytes, &bytes->bytes);
     const struct spill_range all = {bytes->bytes, (int64_t)n_bytes, SPILL_WRITE};
     status = status == STATUS_OK ? spill_pin(session->spill, &all, 1) : status;
     if (status == STATUS_OK) {
-        *bytes = (struct session_bytes){.bytes = bytes->bytes, .n_bytes = n_bytes, .is_expected = true, .is_spilled = true};
+        *bytes = (struct session_bytes){
+            .bytes = bytes->bytes, .n_bytes = n_bytes, .is_expected = true, .is_spilled = true};
     }
     return status;
 }
@@ -180,7 +182,8 @@ static enum status put_embeddings_take(struct session *session)
     struct message_put_embeddings put;
     enum status status = message_decode_put_embeddings(session->command, session->n_command, &put);
     if (status == STATUS_OK && !session_owns(session, put.part)) {
-        status = status_fail(STATUS_PEER, "embeddings of part %u are to be set, which this rank does not have", put.part);
+        status = status_fail(STATUS_PEER, "embeddings of part %u are to be set, which this rank does not have",
+                             put.part);
     }
     return status == STATUS_OK ? weights_expect(session, put.what, (int32_t)put.part, put.n_bytes) : status;
 }
@@ -190,12 +193,12 @@ static enum status put_kept_take(struct session *session)
     struct message_put_kept put;
     enum status status = message_decode_put_kept(session->command, session->n_command, &put);
     if (status == STATUS_OK && (session->trainer == NULL || !session_owns(session, put.part))) {
-        status = status_fail(STATUS_PEER, "what part %u keeps is to be set, which this rank does not have, or not yet",
-                             put.part);
+        status = status_fail(STATUS_PEER,
+                             "what part %u keeps is to be set, which this rank does not have, or not yet", put.part);
     }
-    return status == STATUS_OK
-               ? floats_expect(session, 0, (int32_t)put.part, put.n_bytes, trainer_n_kept(session->trainer, (int32_t)put.part))
-               : status;
+    return status == STATUS_OK ? floats_expect(session, 0, (int32_t)put.part, put.n_bytes,
+                                               trainer_n_kept(session->trainer, (int32_t)put.part))
+                               : status;
 }
 
 static void command_arrived(struct session *session, const struct transport_head *head, size_t n_bytes)
@@ -227,7 +230,8 @@ void session_arrived(void *arg, const struct transport_head *head, void *body, s
     if (is_exchanged(session, head)) {
         exchange_arrived(session->exchange, head, body, n_bytes);
     } else if (body == NULL) {
-        event_fail(session, status_fail(STATUS_PEER, "peer %u sent an empty message of kind %u", head->sender, head->kind));
+        event_fail(session,
+                   status_fail(STATUS_PEER, "peer %u sent an empty message of kind %u", head->sender, head->kind));
     } else if (head->kind == TRANSPORT_KIND_DATA) {
         bytes_add(session, bytes_find(session, head), n_bytes);
     } else {

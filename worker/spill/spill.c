@@ -101,16 +101,19 @@ enum status spill_take(struct spill *s, int64_t n_bytes, void *out)
 {
     int64_t n_chunk = n_bytes / SPILL_CHUNK + (n_bytes % SPILL_CHUNK > 0), n = n_chunk * SPILL_CHUNK;
     if (n_bytes < 0 || n_chunk > INT32_MAX - s->n_chunk) {
-        return status_fail(STATUS_NOMEM, "cannot spill %lld bytes: more than this program can address", (long long)n_bytes);
+        return status_fail(STATUS_NOMEM, "cannot spill %lld bytes: more than this program can address",
+                           (long long)n_bytes);
     }
     int64_t offset;
     enum status status = spill_file_grow(s->file, n, &offset);
     if (status != STATUS_OK) {
         return status;
     }
-    char *at = mmap(NULL, (size_t)(n > 0 ? n : SPILL_CHUNK), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *at = mmap(NULL, (size_t)(n > 0 ? n : SPILL_CHUNK), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0);
     if (at == MAP_FAILED) {
-        return status_fail(STATUS_NOMEM, "cannot reserve %lld bytes of addresses to spill: %s", (long long)n, strerror(errno));
+        return status_fail(STATUS_NOMEM, "cannot reserve %lld bytes of addresses to spill: %s", (long long)n,
+                           strerror(errno));
     }
     /* Huge pages would keep more in memory than is held. */
     madvise(at, (size_t)n, MADV_NOHUGEPAGE);
@@ -248,7 +251,8 @@ static int64_t want(struct spill *s, const struct spill_range *range, int n_rang
                 continue;
             }
             n_bytes += chunk->is_wanted ? 0 : SPILL_CHUNK;
-            chunk->is_read = (chunk->is_wanted && chunk->is_read) || range[i].access != SPILL_WRITE || !is_whole(&span, c);
+            chunk->is_read = (chunk->is_wanted && chunk->is_read) || range[i].access != SPILL_WRITE ||
+                             !is_whole(&span, c);
             chunk->is_wanted = true;
         }
     }

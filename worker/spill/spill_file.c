@@ -61,7 +61,8 @@ static bool move(struct spill_file *file, const struct order *order)
     for (size_t at = 0; at < order->n_bytes;) {
         size_t left = order->n_bytes - at;
         off_t offset = order->offset + (int64_t)at;
-        ssize_t n = writes ? pwrite(file->fd, order->at + at, left, offset) : pread(file->fd, order->at + at, left, offset);
+        ssize_t n = writes ? pwrite(file->fd, order->at + at, left, offset)
+                           : pread(file->fd, order->at + at, left, offset);
         if (n == 0 || (n < 0 && errno != EINTR)) {
             fail(file, writes ? "write" : "read", n == 0 ? EIO : errno);
             return false;
@@ -151,7 +152,8 @@ uint64_t spill_file_order(struct spill_file *file, enum spill_order kind, void *
         while (file->given - file->done == N_ORDER) {
             pthread_cond_wait(&file->done_more, &file->lock);
         }
-        file->ring[file->given++ % N_ORDER] = (struct order){.kind = kind, .at = at, .offset = offset, .n_bytes = n_bytes};
+        file->ring[file->given++ % N_ORDER] = (struct order){
+            .kind = kind, .at = at, .offset = offset, .n_bytes = n_bytes};
         pthread_cond_signal(&file->given_more);
     }
     uint64_t ticket = file->given;
@@ -257,7 +259,8 @@ enum status spill_file_grow(struct spill_file *file, int64_t n_bytes, int64_t *o
 {
     int error = n_bytes > 0 ? posix_fallocate(file->fd, file->n_bytes, n_bytes) : 0;
     if (error != 0) {
-        return status_fail(STATUS_IO, "cannot reserve %lld bytes in memory.spill = \"%s\", %lld more than are there: %s",
+        return status_fail(STATUS_IO,
+                           "cannot reserve %lld bytes in memory.spill = \"%s\", %lld more than are there: %s",
                            (long long)(file->n_bytes + n_bytes), file->dir, (long long)n_bytes, strerror(error));
     }
     *offset_out = file->n_bytes;

@@ -10,13 +10,14 @@ enum status embeddings_draw(struct trainer *t)
     enum status status = STATUS_OK;
     for (int32_t i = 0; status == STATUS_OK && t->plan.n_embedding > 0 && i < t->n_own; i++) {
         const struct part *part = t->part[i].part;
-        const struct spill_range columns = {part->embedded_columns, part->n_embedded * (int64_t)sizeof(uint32_t), SPILL_READ};
+        const struct spill_range columns = {part->embedded_columns, part->n_embedded * (int64_t)sizeof(uint32_t),
+                                            SPILL_READ};
         status = spill_pin(t->setup.spill, &columns, 1);
         if (status == STATUS_OK) {
             size_t n = (size_t)(part->n_embedded * t->program.n_embedding);
             float *drawn = memory_alloc(n, sizeof *drawn);
-            program_init_embeddings(&t->program, (uint64_t)t->setup.job->train.seed, part->n_embedded, part->embedded_columns,
-                                    drawn);
+            program_init_embeddings(&t->program, (uint64_t)t->setup.job->train.seed, part->n_embedded,
+                                    part->embedded_columns, drawn);
             t->ops->upload(t->device, t->embeddings.weights + t->plan.embedding_begin[i], drawn, n * sizeof *drawn);
             free(drawn);
             spill_unpin(t->setup.spill, &columns, 1);
@@ -38,8 +39,8 @@ void embeddings_step(struct trainer *t, int param, const struct device_step *how
         float *weights = embeddings_of(t, all->weights, param, i);
         if (weights != NULL) {
             t->ops->step(t->device, how, t->part[i].part->n_embedded * t->program.param[param].embedding_width,
-                         embeddings_of(t, all->gradients, param, i), weights, embeddings_of(t, all->moment_1, param, i),
-                         embeddings_of(t, all->moment_2, param, i));
+                         embeddings_of(t, all->gradients, param, i), weights,
+                         embeddings_of(t, all->moment_1, param, i), embeddings_of(t, all->moment_2, param, i));
         }
     }
 }

@@ -10,7 +10,8 @@ enum status homes_open(struct trainer *t)
         return STATUS_OK;
     }
     t->home_moved = memory_alloc((size_t)t->plan.n_home, sizeof *t->home_moved);
-    return t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_ACTIVATIONS, (size_t)t->plan.n_home_bytes, &t->homes);
+    return t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_ACTIVATIONS, (size_t)t->plan.n_home_bytes,
+                           &t->homes);
 }
 
 void homes_close(struct trainer *t)

@@ -94,7 +94,8 @@ struct op_call trainer_call(const struct trainer *t, const struct step *step, in
 int64_t trainer_rows(const struct trainer *t, int32_t hop, int32_t i)
 {
     const struct part *part = t->part[i].part;
-    return hop == PROGRAM_HOP_HALO ? part->n_own + part->n_halo : part_rows_own(part, t->training ? hop : PROGRAM_HOP_ALL);
+    return hop == PROGRAM_HOP_HALO ? part->n_own + part->n_halo
+                                   : part_rows_own(part, t->training ? hop : PROGRAM_HOP_ALL);
 }
 
 void trainer_grad_end(const struct trainer *t, const struct step_operand *grad, int64_t n_row, int64_t end, int32_t i)

@@ -71,7 +71,8 @@ struct spill_range payloads_range(const struct payloads *p, enum halo_direction 
     return (struct spill_range){.at = p->at + begin * row_bytes, .n_bytes = n_bytes};
 }
 
-struct spill_range payloads_asked_range(const struct payloads *p, int32_t i, int32_t k, int64_t n_bytes, int64_t row_bytes)
+struct spill_range payloads_asked_range(const struct payloads *p, int32_t i, int32_t k, int64_t n_bytes,
+                                        int64_t row_bytes)
 {
     int64_t begin = p->begin[HALO_DIRECTION_IN][p->n_before[i] + k];
     return (struct spill_range){.at = p->asked_at + begin * row_bytes, .n_bytes = n_bytes};

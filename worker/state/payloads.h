@@ -13,10 +13,11 @@ struct payloads {
     struct spill *spill;
     char *at, *asked_at;
     int32_t n_own;
-    int64_t *n_before;                /* n_own + 1: pairs of the own parts before, in the direction that has more */
-    int64_t *begin[HALO_DIRECTION_N]; /* by own part and pair: rows before a payload's; those for one part lie together */
-    bool *made;                       /* n_own: this pass's are there */
-    bool *asked_made;                 /* n_own: likewise rows that gradients are made of */
+    int64_t *n_before; /* n_own + 1: pairs of the own parts before, in the direction that has more */
+    int64_t
+        *begin[HALO_DIRECTION_N]; /* by own part and pair: rows before a payload's; those for one part lie together */
+    bool *made;                   /* n_own: this pass's are there */
+    bool *asked_made;             /* n_own: likewise rows that gradients are made of */
 };
 
 /* Take n_bytes of the spill, enough for every pass, and n_asked bytes for rows that payloads are made of; lay out payloads of own
@@ -33,8 +34,8 @@ void payloads_close(struct payloads *payloads);
 void payloads_reset(struct payloads *payloads);
 
 /* Where the payload of own part i for its pair k lies. */
-struct spill_range payloads_range(const struct payloads *payloads, enum halo_direction direction, int32_t i, int32_t k,
-                                  int64_t n_bytes, int64_t row_bytes);
+struct spill_range payloads_range(const struct payloads *payloads, enum halo_direction direction, int32_t i,
+                                  int32_t k, int64_t n_bytes, int64_t row_bytes);
 
 /* Where the rows of own part i that gradients of its pair k (of out-edges) are made of lie. */
 struct spill_range payloads_asked_range(const struct payloads *payloads, int32_t i, int32_t k, int64_t n_bytes,

@@ -104,12 +104,14 @@ static void operand_add(struct ranges *out, const struct trainer *t, const struc
         return;
     case STEP_ARRAY_STATISTICS: {
         const struct op *op = &t->program.op[o->index];
-        range_add(out, trainer_operand(t, o, i), op_defs[op->kind]->global->n_statistics(&t->program, op), sizeof(double));
+        range_add(out, trainer_operand(t, o, i), op_defs[op->kind]->global->n_statistics(&t->program, op),
+                  sizeof(double));
         return;
     }
     case STEP_ARRAY_WORKSPACE:
         range_add(out, trainer_operand(t, o, i),
-                  memory_workspace_bytes(o->index < 0 ? &t->plan.loss_workspace : &t->plan.workspace[o->index][o->k]), 1);
+                  memory_workspace_bytes(o->index < 0 ? &t->plan.loss_workspace : &t->plan.workspace[o->index][o->k]),
+                  1);
         return;
     case STEP_ARRAY_CSR:
         csr_add(out, part, o->hop);
@@ -121,7 +123,8 @@ static void operand_add(struct ranges *out, const struct trainer *t, const struc
         labels_add(out, part);
         return;
     case STEP_ARRAY_BLOCKS:
-        blocks_add(out, part, o->index, part_device_blocks(&t->part[i], o->index, t->training ? o->hop : PROGRAM_HOP_ALL));
+        blocks_add(out, part, o->index,
+                   part_device_blocks(&t->part[i], o->index, t->training ? o->hop : PROGRAM_HOP_ALL));
         return;
     case STEP_ARRAY_SENDING:
         sending_add(out, part, o->index);

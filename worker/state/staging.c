@@ -3,7 +3,8 @@
 enum status staging_open(struct trainer *t)
 {
     size_t n_bytes = (size_t)t->plan.n_staging_bytes;
-    return n_bytes > 0 ? t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_OTHER, n_bytes, &t->staging) : STATUS_OK;
+    return n_bytes > 0 ? t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_OTHER, n_bytes, &t->staging)
+                       : STATUS_OK;
 }
 
 void staging_close(struct trainer *t)

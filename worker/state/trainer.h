@@ -30,7 +30,8 @@ struct trainer_setup {
     const uint32_t *machine_of_rank; /* n_rank: those with the same number share a machine; NULL: all do */
     struct part *const *parts;       /* n_part: open parts of this rank, NULL elsewhere */
     struct exchange *exchange;
-    struct spill *spill; /* where the arena, and what parts are made into, goes; NULL: into memory. Parts may lie there */
+    struct spill
+        *spill; /* where the arena, and what parts are made into, goes; NULL: into memory. Parts may lie there */
 };
 
 /* Arrays that can be read and set between epochs, on every rank alike. */
@@ -43,14 +44,16 @@ enum trainer_state {
 };
 
 struct trainer_report {
-    double loss;                                /* mean over the training rows, before the step; the same on every rank */
-    double grad_norm;                           /* of its gradients, before they are clipped; 0 without train.clip_norm */
-    struct device_score score[DATASET_SPLIT_N]; /* of the nodes in each split, after the step; zero where not evaluated */
-    double epoch_s, compute_s, pack_s, wait_s;  /* the three are epoch_s */
-    double evaluate_s;                          /* of epoch_s, too */
-    int64_t n_call;                             /* allocations made during the epoch: 0 */
-    int64_t n_wait, n_fetched, n_sent; /* of its training: waits for the device, payloads fetched, pieces of payloads sent */
-    int64_t n_replay;                  /* of its training: recordings replayed, 1 or 0 */
+    double loss;      /* mean over the training rows, before the step; the same on every rank */
+    double grad_norm; /* of its gradients, before they are clipped; 0 without train.clip_norm */
+    struct device_score
+        score[DATASET_SPLIT_N]; /* of the nodes in each split, after the step; zero where not evaluated */
+    double epoch_s, compute_s, pack_s, wait_s; /* the three are epoch_s */
+    double evaluate_s;                         /* of epoch_s, too */
+    int64_t n_call;                            /* allocations made during the epoch: 0 */
+    int64_t n_wait, n_fetched,
+        n_sent;       /* of its training: waits for the device, payloads fetched, pieces of payloads sent */
+    int64_t n_replay; /* of its training: recordings replayed, 1 or 0 */
 };
 
 /* Build the program, plan and take all memory, draw the weights, do the static ops (all ranks together).
@@ -65,7 +68,8 @@ void trainer_close(struct trainer *trainer);
 /* One epoch, on all ranks together: with `train` forward, backward, step; with `evaluate` an exact evaluation after it.
  * Epochs count from 0. Where the loss is not finite, which all ranks find alike, no step is made and nothing is evaluated.
  * errors  STATUS_PEER; device failures */
-enum status trainer_epoch(struct trainer *trainer, uint32_t epoch, bool train, bool evaluate, struct trainer_report *out);
+enum status trainer_epoch(struct trainer *trainer, uint32_t epoch, bool train, bool evaluate,
+                          struct trainer_report *out);
 
 /* What exchange.guard_every found in the last epoch; the same on every rank. */
 struct trainer_guard {
@@ -113,7 +117,8 @@ void trainer_keep_best(struct trainer *trainer);
 enum status trainer_rows_of(struct trainer *trainer, int value, int32_t part, float *to);
 
 /* Bytes by place and category: what the plan says, and the most that was alive. */
-void trainer_memory(const struct trainer *trainer, struct memory_table *planned_out, struct memory_table *measured_out);
+void trainer_memory(const struct trainer *trainer, struct memory_table *planned_out,
+                    struct memory_table *measured_out);
 /* The libraries that its device uses. */
 struct library_versions trainer_libraries(const struct trainer *trainer);
 

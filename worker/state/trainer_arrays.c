@@ -57,7 +57,8 @@ enum status trainer_set(struct trainer *t, enum trainer_state what, const float 
 void trainer_keep_best(struct trainer *t)
 {
     if (t->best != NULL) {
-        t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->best, t->weights, (size_t)t->program.n_weight * sizeof(float));
+        t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->best, t->weights,
+                     (size_t)t->program.n_weight * sizeof(float));
     }
     if (t->embeddings.best != NULL) {
         t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->embeddings.best, t->embeddings.weights,

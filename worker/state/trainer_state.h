@@ -37,7 +37,8 @@ struct trainer {
     char *staging;           /* plan.n_staging_bytes: staging.h; NULL: there is none */
     char *homes;             /* plan.n_home_bytes: homes.h; NULL: there is none */
     device_mark *home_moved; /* plan.n_home: when an array has come to where it is on its way to */
-    char *globals;         /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
+    char
+        *globals; /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
     device_mark *complete; /* n_part: for reduce.c */
 
     bool descends;             /* which way the next walk over own parts goes, when there is a spill */
@@ -83,7 +84,8 @@ struct op_call trainer_call(const struct trainer *t, const struct step *step, in
 int64_t trainer_rows(const struct trainer *t, int32_t hop, int32_t i);
 
 /* The first n_row rows of this gradient are there: the others before row `end` become 0. */
-void trainer_grad_end(const struct trainer *t, const struct step_operand *grad, int64_t n_row, int64_t end, int32_t i);
+void trainer_grad_end(const struct trainer *t, const struct step_operand *grad, int64_t n_row, int64_t end,
+                      int32_t i);
 
 /* Gradients and sums of own part i. */
 float *trainer_gradients(const struct trainer *t, int32_t i);

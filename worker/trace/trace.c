@@ -25,10 +25,12 @@ struct trace {
 
 int64_t trace_bytes(const struct trace_limits *limits)
 {
-    return limits->n_step * (int64_t)sizeof(struct trace_step) + limits->n_event * (int64_t)sizeof(struct trace_event);
+    return limits->n_step * (int64_t)sizeof(struct trace_step) +
+           limits->n_event * (int64_t)sizeof(struct trace_event);
 }
 
-static void steps_add(struct trace *t, const struct program *program, const struct step_list *list, enum trace_phase phase)
+static void steps_add(struct trace *t, const struct program *program, const struct step_list *list,
+                      enum trace_phase phase)
 {
     t->first[phase] = t->n_step;
     for (int s = 0; s < list->n_step && t->n_step < t->limits.n_step; s++) {
@@ -42,8 +44,8 @@ static void steps_add(struct trace *t, const struct program *program, const stru
     }
 }
 
-enum status trace_open(const struct program *program, const struct step_lists *steps, const struct trace_limits *limits,
-                       struct trace **out)
+enum status trace_open(const struct program *program, const struct step_lists *steps,
+                       const struct trace_limits *limits, struct trace **out)
 {
     struct trace *t = memory_alloc(1, sizeof *t);
     *t = (struct trace){.limits = *limits, .now = -1};
@@ -91,8 +93,12 @@ static void event_add(struct trace *t, enum trace_kind kind, double begin_s, int
         t->n_dropped += t->now >= 0;
         return;
     }
-    t->event[t->n_event++] = (struct trace_event){
-        .begin_s = begin_s, .end_s = clock_s(), .step = t->now, .part = part, .epoch = t->epoch, .kind = (uint32_t)kind};
+    t->event[t->n_event++] = (struct trace_event){.begin_s = begin_s,
+                                                  .end_s = clock_s(),
+                                                  .step = t->now,
+                                                  .part = part,
+                                                  .epoch = t->epoch,
+                                                  .kind = (uint32_t)kind};
 }
 
 void trace_add(struct trace *t, enum trace_kind kind, double begin_s, int32_t part)

@@ -27,8 +27,8 @@ int64_t trace_bytes(const struct trace_limits *limits);
  *   owns    the caller owns *out: trace_close (NULL is allowed)
  *   errors  STATUS_NOMEM
  */
-enum status trace_open(const struct program *program, const struct step_lists *steps, const struct trace_limits *limits,
-                       struct trace **out);
+enum status trace_open(const struct program *program, const struct step_lists *steps,
+                       const struct trace_limits *limits, struct trace **out);
 void trace_close(struct trace *trace);
 
 /* A phase of an epoch begins: training forgets all events, an evaluation those of the evaluation before. */

@@ -77,7 +77,8 @@ struct cpu_attention {
     bool rows_are_sources;
     uint32_t threshold; /* of draws; 0: no dropout */
     float keep_scale;
-    float bias[2 * CPU_ATTENTION_RUN]; /* added to scores: the shift, and -inf for those past the last edge of a run */
+    float
+        bias[2 * CPU_ATTENTION_RUN]; /* added to scores: the shift, and -inf for those past the last edge of a run */
     struct device_attention_source source, self_source; /* self_: of the edge to itself */
     struct device_attention_target target, self_target;
     const struct device_attention_state *state;
@@ -118,27 +119,30 @@ struct cpu_kernels {
     /* Rows first … end-1 of a sum. */
     void (*sum_rows)(const struct cpu_sum *sum, int64_t first, int64_t end);
     /* partial = Σ of edges begin … end-1 over columns column … column+n_column-1, from 0. */
-    void (*sum_piece)(const struct cpu_sum *sum, int64_t begin, int64_t end, int64_t column, int64_t n_column, float *partial);
+    void (*sum_piece)(const struct cpu_sum *sum, int64_t begin, int64_t end, int64_t column, int64_t n_column,
+                      float *partial);
     void (*max_rows)(const struct cpu_max *max, int64_t first, int64_t end);
     /* out[4q + i] = number i of Philox for (key, row, first_quad + q). */
     void (*draw)(const struct random_key *key, uint64_t row, uint32_t first_quad, int64_t n_quad, uint32_t *out);
     /* Rows first … end-1; x and y may be the same array. */
-    void (*activate_forward)(const struct device_activate *activate, int64_t f, int64_t first, int64_t end, const float *x,
-                             float *y);
-    void (*activate_backward)(const struct device_activate *activate, int64_t f, int64_t first, int64_t end, const float *x,
-                              const float *y, const float *grad_y, bool add, float *grad_x);
+    void (*activate_forward)(const struct device_activate *activate, int64_t f, int64_t first, int64_t end,
+                             const float *x, float *y);
+    void (*activate_backward)(const struct device_activate *activate, int64_t f, int64_t first, int64_t end,
+                              const float *x, const float *y, const float *grad_y, bool add, float *grad_x);
     /* sum[c] += Σ_r x[r, c], row after row */
     void (*column_sum)(int64_t n, int64_t f, const float *x, double *sum);
     /* Rows first … end-1 of an attention's pass; parameters' gradients are added to `sums` (NULL: not wanted): att's, then those of
      * how->edge, cpu_attention_sums doubles. */
     void (*attention_rows)(const struct cpu_attention *attention, int64_t first, int64_t end, double *sums);
     /* Edges begin … end-1 of one row, as if there were no others before. */
-    void (*attention_piece)(const struct cpu_attention *attention, int64_t row, int64_t begin, int64_t end, double *sums);
+    void (*attention_piece)(const struct cpu_attention *attention, int64_t row, int64_t begin, int64_t end,
+                            double *sums);
     void (*attention_begin)(const struct cpu_attention_begin *begin, int64_t first, int64_t end);
-    void (*head_dot)(int64_t n_head, int64_t n_column, const float *x, const float *w, int64_t first, int64_t end, float *out);
+    void (*head_dot)(int64_t n_head, int64_t n_column, const float *x, const float *w, int64_t first, int64_t end,
+                     float *out);
     /* sum[h, c] += Σ grad[r, h] · x[r, h, c], row after row */
-    void (*head_dot_sum)(int64_t n_head, int64_t n_column, const float *x, const float *grad, int64_t first, int64_t end,
-                         double *sum);
+    void (*head_dot_sum)(int64_t n_head, int64_t n_column, const float *x, const float *grad, int64_t first,
+                         int64_t end, double *sum);
     /* One row of rows_encode, whose residuals are that row's alone, and of rows_decode. */
     void (*encode_row)(const struct device_coding *how, const struct random_key *key, int64_t row, void *out);
     void (*decode_row)(enum device_codec codec, int64_t f, const void *from, float *out);

@@ -15,7 +15,8 @@
  */
 
 /* Start on heads first … first+n-1 of a run. */
-INLINE void heads_open(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n, struct heads *w)
+INLINE void heads_open(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n,
+                       struct heads *w)
 {
     w->a = a;
     w->run = run;
@@ -34,7 +35,8 @@ INLINE void open_values(struct heads *w)
 {
     const struct cpu_attention *a = w->a;
     const int64_t n_column = a->how->n_column;
-    rows_open(w->run, a->source.value, a->self_source.value, a->how->n_head * n_column, w->first * n_column, &w->rows);
+    rows_open(w->run, a->source.value, a->self_source.value, a->how->n_head * n_column, w->first * n_column,
+              &w->rows);
 }
 
 /* Multiply by dropout's factors, where there is dropout. */
@@ -120,7 +122,8 @@ INLINE void positive_weights(struct heads *w, const float *scale)
         EACH_VECTOR(i, w->run)
         {
             vector weight = vector_load(w->weight[h] + i);
-            vector_store(w->positive[h] + i, vector_select_positive(vector_load(w->x[h] + i), weight, vector_set(0.0f)));
+            vector_store(w->positive[h] + i,
+                         vector_select_positive(vector_load(w->x[h] + i), weight, vector_set(0.0f)));
         }
     }
     run_sums(w->run, w->positive, w->n, sum);
@@ -247,18 +250,18 @@ INLINE void source_values(struct heads *w)
 typedef void heads_function(HEADS_ARGUMENTS);
 
 /* fetch: dot's values are read here for the first time; mlp and cosine have read them for their scores. */
-#define FORWARD(kind, fetch)                                                                                                   \
-    TARGET static void forward_##kind(HEADS_ARGUMENTS)                                                                         \
-    {                                                                                                                          \
-        struct heads w;                                                                                                        \
-        float scale[HEADS];                                                                                                    \
-        (void)sums;                                                                                                            \
-        heads_open(a, run, first, n, &w);                                                                                      \
-        open_values(&w);                                                                                                       \
-        kind##_target(&w);                                                                                                     \
-        kind##_scores(&w);                                                                                                     \
-        forward_weights(&w, fetch, scale);                                                                                     \
-        forward_values(&w, scale, fetch ? FETCH_REST : FETCH_NONE);                                                            \
+#define FORWARD(kind, fetch)                                                                                         \
+    TARGET static void forward_##kind(HEADS_ARGUMENTS)                                                               \
+    {                                                                                                                \
+        struct heads w;                                                                                              \
+        float scale[HEADS];                                                                                          \
+        (void)sums;                                                                                                  \
+        heads_open(a, run, first, n, &w);                                                                            \
+        open_values(&w);                                                                                             \
+        kind##_target(&w);                                                                                           \
+        kind##_scores(&w);                                                                                           \
+        forward_weights(&w, fetch, scale);                                                                           \
+        forward_values(&w, scale, fetch ? FETCH_REST : FETCH_NONE);                                                  \
     }
 FORWARD(mlp, false)
 FORWARD(dot, true)
@@ -282,19 +285,19 @@ TARGET static void forward_add(HEADS_ARGUMENTS)
 }
 
 /* Gradients of the row's query, from its in-edges; add's needs no edge unless edges have features. */
-#define QUERY(kind, fetch)                                                                                                     \
-    TARGET static void query_##kind(HEADS_ARGUMENTS)                                                                           \
-    {                                                                                                                          \
-        struct heads w;                                                                                                        \
-        heads_open(a, run, first, n, &w);                                                                                      \
-        open_values(&w);                                                                                                       \
-        kind##_target(&w);                                                                                                     \
-        run_dropout(a, run, first, n, w.mu);                                                                                   \
-        kind##_scores(&w);                                                                                                     \
-        query_dots(&w, fetch);                                                                                                 \
-        backward_alphas(&w);                                                                                                   \
-        backward_scores(&w);                                                                                                   \
-        kind##_query_gradients(&w, sums);                                                                                      \
+#define QUERY(kind, fetch)                                                                                           \
+    TARGET static void query_##kind(HEADS_ARGUMENTS)                                                                 \
+    {                                                                                                                \
+        struct heads w;                                                                                              \
+        heads_open(a, run, first, n, &w);                                                                            \
+        open_values(&w);                                                                                             \
+        kind##_target(&w);                                                                                           \
+        run_dropout(a, run, first, n, w.mu);                                                                         \
+        kind##_scores(&w);                                                                                           \
+        query_dots(&w, fetch);                                                                                       \
+        backward_alphas(&w);                                                                                         \
+        backward_scores(&w);                                                                                         \
+        kind##_query_gradients(&w, sums);                                                                            \
     }
 QUERY(add, true)
 QUERY(mlp, false)
@@ -302,20 +305,20 @@ QUERY(dot, true)
 QUERY(cosine, false)
 
 /* Gradients of the row's value and key, from its out-edges. */
-#define SOURCE(kind)                                                                                                           \
-    TARGET static void source_##kind(HEADS_ARGUMENTS)                                                                          \
-    {                                                                                                                          \
-        struct heads w;                                                                                                        \
-        (void)sums;                                                                                                            \
-        heads_open(a, run, first, n, &w);                                                                                      \
-        open_gradients(&w);                                                                                                    \
-        kind##_source(&w);                                                                                                     \
-        run_dropout(a, run, first, n, w.mu);                                                                                   \
-        kind##_scores(&w);                                                                                                     \
-        backward_alphas(&w);                                                                                                   \
-        source_values(&w);                                                                                                     \
-        backward_scores(&w);                                                                                                   \
-        kind##_source_gradients(&w);                                                                                           \
+#define SOURCE(kind)                                                                                                 \
+    TARGET static void source_##kind(HEADS_ARGUMENTS)                                                                \
+    {                                                                                                                \
+        struct heads w;                                                                                              \
+        (void)sums;                                                                                                  \
+        heads_open(a, run, first, n, &w);                                                                            \
+        open_gradients(&w);                                                                                          \
+        kind##_source(&w);                                                                                           \
+        run_dropout(a, run, first, n, w.mu);                                                                         \
+        kind##_scores(&w);                                                                                           \
+        backward_alphas(&w);                                                                                         \
+        source_values(&w);                                                                                           \
+        backward_scores(&w);                                                                                         \
+        kind##_source_gradients(&w);                                                                                 \
     }
 SOURCE(add)
 SOURCE(mlp)
@@ -323,17 +326,18 @@ SOURCE(dot)
 SOURCE(cosine)
 
 /* GAT with heads of eight columns, eight at once: kernels_narrow.inc.h. */
-#define NARROW_PASS(pass)                                                                                                      \
-    TARGET static void pass##_narrow(HEADS_ARGUMENTS)                                                                          \
-    {                                                                                                                          \
-        (void)n;                                                                                                               \
-        (void)sums;                                                                                                            \
-        narrow_##pass(a, run, first);                                                                                          \
+#define NARROW_PASS(pass)                                                                                            \
+    TARGET static void pass##_narrow(HEADS_ARGUMENTS)                                                                \
+    {                                                                                                                \
+        (void)n;                                                                                                     \
+        (void)sums;                                                                                                  \
+        narrow_##pass(a, run, first);                                                                                \
     }
 NARROW_PASS(forward)
 NARROW_PASS(source)
 
-#define BY_SCORE(pass) [DEVICE_SCORE_MLP] = pass##_mlp, [DEVICE_SCORE_DOT] = pass##_dot, [DEVICE_SCORE_COSINE] = pass##_cosine
+#define BY_SCORE(pass)                                                                                               \
+    [DEVICE_SCORE_MLP] = pass##_mlp, [DEVICE_SCORE_DOT] = pass##_dot, [DEVICE_SCORE_COSINE] = pass##_cosine
 static heads_function *const forward_functions[] = {[DEVICE_SCORE_ADD] = forward_add, BY_SCORE(forward)};
 static heads_function *const source_functions[] = {[DEVICE_SCORE_ADD] = source_add, BY_SCORE(source)};
 static heads_function *const query_functions[] = {[DEVICE_SCORE_ADD] = query_add, BY_SCORE(query)};
@@ -420,7 +424,8 @@ TARGET static void attention_rows(const struct cpu_attention *a, int64_t first, 
     }
 }
 
-TARGET static void attention_piece(const struct cpu_attention *a, int64_t row, int64_t begin, int64_t end, double *sums)
+TARGET static void attention_piece(const struct cpu_attention *a, int64_t row, int64_t begin, int64_t end,
+                                   double *sums)
 {
     const bool has_self = a->with_self && begin == a->block->indptr[row];
     row_edges(a, heads_of(a), (struct edges_left){row, begin, end, has_self, true}, sums);
@@ -466,8 +471,8 @@ TARGET static void attention_begin(const struct cpu_attention_begin *b, int64_t 
 #define DOT_ROWS_PREFETCH 16
 
 /* out[r, h] = ⟨x[r, h], w[h]⟩, four rows at a time, in the lanes of dots. */
-TARGET static void head_dot(int64_t n_head, int64_t n_column, const float *x, const float *w, int64_t first, int64_t end,
-                            float *out)
+TARGET static void head_dot(int64_t n_head, int64_t n_column, const float *x, const float *w, int64_t first,
+                            int64_t end, float *out)
 {
     const int64_t width = n_head * n_column;
     for (int64_t r = first; r < end; r += 4) {
@@ -487,8 +492,8 @@ TARGET static void head_dot(int64_t n_head, int64_t n_column, const float *x, co
 }
 
 /* sum[h, c] += Σ_r grad[r, h] · x[r, h, c] in double, row after row. */
-TARGET static void head_dot_sum(int64_t n_head, int64_t n_column, const float *x, const float *grad, int64_t first, int64_t end,
-                                double *sum)
+TARGET static void head_dot_sum(int64_t n_head, int64_t n_column, const float *x, const float *grad, int64_t first,
+                                int64_t end, double *sum)
 {
     for (int64_t i = first * n_head; i < end * n_head; i++) {
         double *to = sum + i % n_head * n_column, g = (double)grad[i];

@@ -26,8 +26,8 @@ struct columns {
     uint16_t draw[CODEC_COLUMNS];
 };
 
-TARGET static void columns_open(const struct device_coding *how, const struct random_key *key, int64_t row, int64_t first,
-                                struct columns *out)
+TARGET static void columns_open(const struct device_coding *how, const struct random_key *key, int64_t row,
+                                int64_t first, struct columns *out)
 {
     out->n = how->f - first < CODEC_COLUMNS ? how->f - first : CODEC_COLUMNS;
     values_read(how, row, first, out->n, out->x);
@@ -39,7 +39,8 @@ TARGET static void columns_open(const struct device_coding *how, const struct ra
     }
 }
 
-TARGET static void bf16_encode(const struct device_coding *how, const struct random_key *key, int64_t row, uint16_t *out)
+TARGET static void bf16_encode(const struct device_coding *how, const struct random_key *key, int64_t row,
+                               uint16_t *out)
 {
     struct columns columns;
     for (int64_t first = 0; first < how->f; first += CODEC_COLUMNS) {

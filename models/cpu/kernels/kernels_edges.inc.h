@@ -60,7 +60,8 @@ INLINE void dots_by(const struct run_rows *rows, int64_t column, const float *ow
     }
 }
 
-SHARED void dots(const struct run_rows *rows, int64_t column, const float *own, bool fetch, int64_t n_column, float *to)
+SHARED void dots(const struct run_rows *rows, int64_t column, const float *own, bool fetch, int64_t n_column,
+                 float *to)
 {
     dots_by(rows, column, own, fetch, n_column, to);
 }
@@ -124,12 +125,13 @@ struct some_columns {
 };
 
 /* n_sum sums of the same rows over some columns: the totals stay in registers while the edges stream by. */
-INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const struct weighted *sums, const int n_sum,
-                        const struct some_columns at, const int n_vector)
+INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const struct weighted *sums,
+                        const int n_sum, const struct some_columns at, const int n_vector)
 {
     const struct run_rows *rows = how->rows;
     const bool is_wide = n_vector == 4 && at.head_step == 0;
-    const int64_t fetch_from = is_wide && fetch == FETCH_REST ? LINE_FLOATS : 0, span = (n_vector - 1) * at.step + LANES;
+    const int64_t fetch_from = is_wide && fetch == FETCH_REST ? LINE_FLOATS : 0,
+                  span = (n_vector - 1) * at.step + LANES;
     const lane_mask start = how->scale == NULL ? mask_first(0) : at.mask;
     const float *weight[2];
     float *out[2];
@@ -196,7 +198,8 @@ SHARED void add_rows(const struct rows_sum *how, enum run_fetch fetch, run_numbe
 }
 
 /* Two sums in one pass over the rows. */
-SHARED void add_rows_twice(const struct rows_sum *how, run_numbers weight, float *out, run_numbers other_weight, float *other)
+SHARED void add_rows_twice(const struct rows_sum *how, run_numbers weight, float *out, run_numbers other_weight,
+                           float *other)
 {
     const struct weighted sums[2] = {{weight, out}, {other_weight, other}};
     add_heads(how, FETCH_REST, sums, 2);
@@ -213,7 +216,8 @@ struct dots_and_sum {
 };
 
 /* The bits of dots and add_columns. Columns are n_vector full vectors and full parts of 16. */
-INLINE void dots_and_add(const struct run_rows *rows, int64_t column, const struct dots_and_sum *to, const int n_vector)
+INLINE void dots_and_add(const struct run_rows *rows, int64_t column, const struct dots_and_sum *to,
+                         const int n_vector)
 {
     vector mine[FUSED_VECTORS], sum[FUSED_VECTORS];
     for (int v = 0; v < n_vector; v++) {
@@ -263,7 +267,8 @@ INLINE void leaky_columns(const struct run_rows *rows, int64_t column, const int
 {
     const int64_t n = by->n_column;
     lane_mask mask = mask_first(n - (n_vector - 1) * LANES), start = to->is_first ? mask_first(0) : mask;
-    vector mine[LEAKY_VECTORS], weight[LEAKY_VECTORS], less[LEAKY_VECTORS], sum[LEAKY_VECTORS], att_sum[LEAKY_VECTORS];
+    vector mine[LEAKY_VECTORS], weight[LEAKY_VECTORS], less[LEAKY_VECTORS], sum[LEAKY_VECTORS],
+        att_sum[LEAKY_VECTORS];
     float part[LEAKY_VECTORS * LANES];
     for (int v = 0; v < n_vector; v++) {
         mine[v] = vector_load_mask(by->own + v * LANES, mask);
@@ -294,8 +299,8 @@ INLINE void leaky_columns(const struct run_rows *rows, int64_t column, const int
 }
 
 /* The same for all columns, some vectors at a time. */
-SHARED void leaky_rows(const struct run_rows *rows, int64_t column, const struct leaky *by, const struct leaky_gradient *to,
-                       double *grad_att)
+SHARED void leaky_rows(const struct run_rows *rows, int64_t column, const struct leaky *by,
+                       const struct leaky_gradient *to, double *grad_att)
 {
     for (int64_t c = 0, n; c < by->n_column; c += n) {
         const int64_t rest = by->n_column - c;

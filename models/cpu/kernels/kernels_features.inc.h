@@ -71,8 +71,8 @@ struct projected {
 };
 
 /* x_i[c] = row_i[column + c] + Σ_d W[c, d] f_i[d], d in ascending order */
-SHARED void project(const struct run_rows *rows, int64_t column, const struct run_rows *features, const struct edge_weight *by,
-                    struct projected *out)
+SHARED void project(const struct run_rows *rows, int64_t column, const struct run_rows *features,
+                    const struct edge_weight *by, struct projected *out)
 {
     out->rows.n = rows->n;
     for (int64_t i = 0; i < rows->n; i += 4) {

@@ -38,7 +38,8 @@ INLINE void narrow_pad(const struct run *run, const int64_t n_number, float valu
 }
 
 /* x[n_number i + k] = row_i[k], n_number eight or sixteen; `past` after the last edge. */
-INLINE void narrow_open(const struct run *run, const struct run_rows *rows, const int64_t n_number, float past, float *x)
+INLINE void narrow_open(const struct run *run, const struct run_rows *rows, const int64_t n_number, float past,
+                        float *x)
 {
     for (int64_t i = 0; i < run->n; i++) {
         fetch_row(rows->prefetch[i]);
@@ -48,7 +49,8 @@ INLINE void narrow_open(const struct run *run, const struct run_rows *rows, cons
 }
 
 /* score = leaky(x) + shift, x becomes key + query: it comes as the other ends' keys or queries, own is the row's query or key. */
-INLINE void narrow_scores(const struct run *run, const struct device_attention *how, const float *own, float *x, float *score)
+INLINE void narrow_scores(const struct run *run, const struct device_attention *how, const float *own, float *x,
+                          float *score)
 {
     const vector one = vector_set(1.0f), slope = vector_set(how->slope), shift = vector_set(how->shift);
     float mine[2 * NARROW];
@@ -120,7 +122,8 @@ INLINE void narrow_dropout(const struct cpu_attention *a, const struct run *run,
         uint32_t counter[4], key[2], drawn[RUN * 4];
         random_edge_counter(&a->key, 0, 0, (uint32_t)(first / 4 + quad), counter, key);
         for (int64_t i = 0; i < run->n; i += WORD_LANES) {
-            words c[4] = {words_load(run->from + i), words_load(run->to + i), words_set(counter[2]), words_set(counter[3])};
+            words c[4] = {words_load(run->from + i), words_load(run->to + i), words_set(counter[2]),
+                          words_set(counter[3])};
             draw_lanes(c, key);
             words_store(drawn + 4 * i, c[0], c[1], c[2], c[3]);
         }
@@ -149,7 +152,8 @@ struct narrow_sum {
 };
 
 /* scale NULL: from 0. Four vectors of columns of each sum stay in registers while the edges stream by. */
-INLINE void narrow_add(const struct run_rows *rows, const float *scale, const struct narrow_sum *sums, const int n_sum)
+INLINE void narrow_add(const struct run_rows *rows, const float *scale, const struct narrow_sum *sums,
+                       const int n_sum)
 {
     for (int base = 0; base < NARROW_VECTORS; base += 4) {
         const int64_t column = base * LANES;
@@ -182,8 +186,8 @@ INLINE void narrow_add(const struct run_rows *rows, const float *scale, const st
 }
 
 /* One pass over the rows for both to[8 i + h] = ⟨own, row_i⟩ of each head and out (+)= Σ_i weight[i] · row_i. */
-INLINE void narrow_dots_and_add(const struct run_rows *rows, const float *own, const float *weight, bool is_first, float *to,
-                                float *out)
+INLINE void narrow_dots_and_add(const struct run_rows *rows, const float *own, const float *weight, bool is_first,
+                                float *to, float *out)
 {
     for (int base = 0; base < NARROW_VECTORS; base += 4) {
         const int64_t column = base * LANES;
@@ -280,7 +284,8 @@ INLINE void narrow_source(const struct cpu_attention *a, const struct run *run, 
         narrow_multiply(run, weight, mu);
     }
     narrow_pad(run, NARROW, 0.0f, g);
-    narrow_dots_and_add(&grad_out, a->source.value + head * NARROW, weight, run->is_first, g, a->grad_value + to_head * NARROW);
+    narrow_dots_and_add(&grad_out, a->source.value + head * NARROW, weight, run->is_first, g,
+                        a->grad_value + to_head * NARROW);
     if (drops) { /* μ g */
         narrow_multiply(run, g, mu);
     }
@@ -296,5 +301,6 @@ INLINE void narrow_source(const struct cpu_attention *a, const struct run *run, 
 /* Can an attention with all of its heads go this way? */
 INLINE bool is_narrow(const struct device_attention *how)
 {
-    return how->score == DEVICE_SCORE_ADD && how->n_column == NARROW && how->n_head % NARROW == 0 && how->n_edge_column == 0;
+    return how->score == DEVICE_SCORE_ADD && how->n_column == NARROW && how->n_head % NARROW == 0 &&
+           how->n_edge_column == 0;
 }

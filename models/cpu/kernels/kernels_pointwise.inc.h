@@ -16,7 +16,8 @@ INLINE void draw_lanes(words c[4], const uint32_t key[2])
     }
 }
 
-TARGET static void draw(const struct random_key *key, uint64_t row, uint32_t first_quad, int64_t n_quad, uint32_t *out)
+TARGET static void draw(const struct random_key *key, uint64_t row, uint32_t first_quad, int64_t n_quad,
+                        uint32_t *out)
 {
     uint32_t counter[4], k[2];
     for (int64_t q = 0; q < n_quad; q += WORD_LANES) {
@@ -129,8 +130,8 @@ INLINE float keep_by_mask(uint32_t mask, float value)
 }
 
 /* y = dropout(act(x)) */
-INLINE void forward_columns(const enum device_activation kind, int64_t n, float scale, const uint32_t *keep, const float *x,
-                            float *y)
+INLINE void forward_columns(const enum device_activation kind, int64_t n, float scale, const uint32_t *keep,
+                            const float *x, float *y)
 {
     for (int64_t c = 0; c < n; c++) {
         y[c] = keep_by_mask(keep[c], activate_value(kind, x[c]) * scale);
@@ -138,8 +139,8 @@ INLINE void forward_columns(const enum device_activation kind, int64_t n, float 
 }
 
 /* grad_x (+)= dropout'(grad_y) · act', where act' needs the value before the dropout's scale: y / scale */
-INLINE void backward_columns(const enum device_activation kind, int64_t n, float scale, const uint32_t *keep, const float *x,
-                             const float *y, const float *grad_y, bool add, float *grad_x)
+INLINE void backward_columns(const enum device_activation kind, int64_t n, float scale, const uint32_t *keep,
+                             const float *x, const float *y, const float *grad_y, bool add, float *grad_x)
 {
     float unscale = 1.0f / scale;
     for (int64_t c = 0; c < n; c++) {
@@ -170,9 +171,9 @@ TARGET static void activate_forward(const struct device_activate *activate, int6
                 keep_masks(activate, dropout.threshold, r, c, n, keep);
             }
             switch (activate->activation) {
-#define X(kind)                                                                                                                \
-    case kind:                                                                                                                 \
-        forward_columns(kind, n, dropout.scale, keep, x + r * f + c, y + r * f + c);                                           \
+#define X(kind)                                                                                                      \
+    case kind:                                                                                                       \
+        forward_columns(kind, n, dropout.scale, keep, x + r * f + c, y + r * f + c);                                 \
         break;
                 EACH_ACTIVATION(X)
 #undef X
@@ -199,9 +200,9 @@ TARGET static void activate_backward(const struct device_activate *activate, int
                 keep_masks(activate, dropout.threshold, r, c, n, keep);
             }
             switch (activate->activation) {
-#define X(kind)                                                                                                                \
-    case kind:                                                                                                                 \
-        backward_columns(kind, n, dropout.scale, keep, x_run, y_run, grad_y + i, add, grad_x + i);                             \
+#define X(kind)                                                                                                      \
+    case kind:                                                                                                       \
+        backward_columns(kind, n, dropout.scale, keep, x_run, y_run, grad_y + i, add, grad_x + i);                   \
         break;
                 EACH_ACTIVATION(X)
 #undef X

@@ -98,7 +98,8 @@ INLINE void run_draw(const struct cpu_attention *a, const struct run *run, uint3
     uint32_t counter[4], key[2];
     random_edge_counter(&a->key, 0, 0, quad, counter, key);
     for (int64_t i = 0; i < run->n; i += WORD_LANES) {
-        words c[4] = {words_load(run->from + i), words_load(run->to + i), words_set(counter[2]), words_set(counter[3])};
+        words c[4] = {words_load(run->from + i), words_load(run->to + i), words_set(counter[2]),
+                      words_set(counter[3])};
         draw_lanes(c, key);
         for (int64_t k = 0; k < 4; k++) {
             words_store_low(drawn[k] + i, c[k]);
@@ -109,7 +110,8 @@ INLINE void run_draw(const struct cpu_attention *a, const struct run *run, uint3
 /* Dropout's factors: mu[h][i] = μ of the run's edge i at head first + h, 0 where the coefficient is dropped, else
  * 1 / (1 - p). Drawn anew in each pass from the ids at the edge's ends, so that no mask is stored and both directions
  * and all workers see the same one. Without dropout mu is left alone. */
-INLINE void run_dropout(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n_head, run_numbers mu)
+INLINE void run_dropout(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n_head,
+                        run_numbers mu)
 {
     const uint32_t threshold = a->threshold;
     const float scale = a->keep_scale;

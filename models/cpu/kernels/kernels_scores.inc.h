@@ -24,22 +24,24 @@ struct heads {
     const struct cpu_attention *a;
     const struct run *run;
     int64_t first, n;
-    int64_t head, to_head;         /* number of head `first` among all rows' heads: of the row read, of the row written */
-    const float *own;              /* the own row's operand of the score, from head `first` on */
-    const struct run_rows *far;    /* the score's operand at the other ends, where it is a row */
-    int64_t own_step, far_step;    /* columns from one head to the next of these two, … */
-    int64_t rows_step;             /* … and of `rows` */
-    struct run_rows rows, other;   /* rows: values where the own row is the destination, else grad_out; other: for `far` */
-    struct run_rows features;      /* of the edges, where they have any */
-    run_numbers x;                 /* add: key_j + query_i · cosine: ⟨value_j, query_i⟩ */
-    run_numbers key;               /* cosine: key_j */
-    run_numbers score;             /* e */
-    run_numbers mu;                /* dropout's factors; unset without dropout */
-    run_numbers alpha, weight;     /* the softmax's coefficient α; what multiplies rows: μ α */
-    run_numbers g;                 /* ⟨grad_out_i, value_j⟩ */
-    run_numbers de;                /* the gradient of e */
-    run_numbers positive;          /* forward of add: the weights of edges with x > 0, else 0 */
-    float softmax[2 * HEADS][RUN]; /* backward: L of head first + h in [2h], D in [2h + 1], of each edge's destination */
+    int64_t head, to_head; /* number of head `first` among all rows' heads: of the row read, of the row written */
+    const float *own;      /* the own row's operand of the score, from head `first` on */
+    const struct run_rows *far; /* the score's operand at the other ends, where it is a row */
+    int64_t own_step, far_step; /* columns from one head to the next of these two, … */
+    int64_t rows_step;          /* … and of `rows` */
+    struct run_rows rows,
+        other;                /* rows: values where the own row is the destination, else grad_out; other: for `far` */
+    struct run_rows features; /* of the edges, where they have any */
+    run_numbers x;            /* add: key_j + query_i · cosine: ⟨value_j, query_i⟩ */
+    run_numbers key;          /* cosine: key_j */
+    run_numbers score;        /* e */
+    run_numbers mu;           /* dropout's factors; unset without dropout */
+    run_numbers alpha, weight; /* the softmax's coefficient α; what multiplies rows: μ α */
+    run_numbers g;             /* ⟨grad_out_i, value_j⟩ */
+    run_numbers de;            /* the gradient of e */
+    run_numbers positive;      /* forward of add: the weights of edges with x > 0, else 0 */
+    float softmax[2 * HEADS]
+                 [RUN]; /* backward: L of head first + h in [2h], D in [2h + 1], of each edge's destination */
 };
 
 /* e^x within 2 units in the last place; 0 below -87, above 88 that of 88; what is not a number stays one.
@@ -126,7 +128,8 @@ INLINE void run_sums(const struct run *run, run_numbers x, int64_t n, float *sum
 static const float run_ones[HEADS] = {EIGHT(1.0f)};
 
 /* out (+)= Σ_i weight[h][i] · row_i, over the heads' columns of the row written. */
-INLINE void heads_add(const struct heads *w, const struct run_rows *rows, run_numbers weight, enum run_fetch fetch, float *out)
+INLINE void heads_add(const struct heads *w, const struct run_rows *rows, run_numbers weight, enum run_fetch fetch,
+                      float *out)
 {
     const int64_t n_column = w->a->how->n_column;
     const struct rows_sum how = {rows, w->run->is_first ? NULL : run_ones, w->n, n_column, 0};
@@ -135,8 +138,8 @@ INLINE void heads_add(const struct heads *w, const struct run_rows *rows, run_nu
 
 /* The same for one head where heads of the rows, or of what is written, have features behind them: n columns of its own. scale: as of
  * rows_sum, this head's. */
-INLINE void head_add(const struct heads *w, int64_t h, const struct run_rows *rows, int64_t skip, int64_t n, const float *scale,
-                     run_numbers weight, enum run_fetch fetch, float *out)
+INLINE void head_add(const struct heads *w, int64_t h, const struct run_rows *rows, int64_t skip, int64_t n,
+                     const float *scale, run_numbers weight, enum run_fetch fetch, float *out)
 {
     const struct rows_sum how = {rows, w->run->is_first ? NULL : scale, 1, n, skip};
     add_rows(&how, fetch, weight + h, out);
@@ -155,8 +158,8 @@ INLINE void heads_add_wide(const struct heads *w, const struct run_rows *rows, c
 }
 
 /* out (+)= Σ_i weight[h][i] · row_i without the features behind each of the rows' heads. */
-INLINE void heads_add_narrow(const struct heads *w, const struct run_rows *rows, run_numbers weight, enum run_fetch fetch,
-                             float *out)
+INLINE void heads_add_narrow(const struct heads *w, const struct run_rows *rows, run_numbers weight,
+                             enum run_fetch fetch, float *out)
 {
     const int64_t n_column = w->a->how->n_column, wide = n_column + w->a->how->n_edge_column;
     for (int64_t h = 0; h < w->n; h++) {
@@ -287,7 +290,8 @@ INLINE void mlp_source(struct heads *w)
 {
     const struct cpu_attention *a = w->a;
     const int64_t n_column = a->how->n_column;
-    rows_open(w->run, a->target.query, a->self_target.query, a->how->n_head * n_column, w->first * n_column, &w->other);
+    rows_open(w->run, a->target.query, a->self_target.query, a->how->n_head * n_column, w->first * n_column,
+              &w->other);
     w->far = &w->other;
     w->own = a->source.value + w->head * n_column;
 }
@@ -307,7 +311,8 @@ INLINE int64_t mlp_project(const struct heads *w, int64_t h, int64_t c, struct e
     const struct device_attention *how = w->a->how;
     const int64_t n_column = how->n_column, n = smaller(n_column - c, PROJECTED);
     const struct leaky all = mlp_leaky(w, h);
-    *by = (struct edge_weight){how->edge + (w->first + h) * n_column + c, how->n_head * n_column, how->n_edge_column, n};
+    *by = (struct edge_weight){how->edge + (w->first + h) * n_column + c, how->n_head * n_column, how->n_edge_column,
+                               n};
     *leaky = (struct leaky){n, all.own + c, all.att + c, all.slope};
     project(w->far, h * n_column + c, &w->features, by, x);
     return n;
@@ -416,7 +421,8 @@ INLINE void dot_source(struct heads *w)
 {
     const struct cpu_attention *a = w->a;
     w->far_step = device_attention_columns(a->how);
-    rows_open(w->run, a->target.query, a->self_target.query, a->how->n_head * w->far_step, w->first * w->far_step, &w->other);
+    rows_open(w->run, a->target.query, a->self_target.query, a->how->n_head * w->far_step, w->first * w->far_step,
+              &w->other);
     w->far = &w->other;
     w->own = a->source.key + w->head * a->how->n_column;
 }

@@ -73,8 +73,8 @@ INLINE void sum_edge(const struct cpu_sum *s, int64_t e, int64_t column, int64_t
 }
 
 /* acc += Σ weight · x over edges begin … end-1, edge by edge. */
-INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column, const int n_vector,
-                      const enum cpu_weight kind, lane_mask mask, vector *acc)
+INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
+                      const int n_vector, const enum cpu_weight kind, lane_mask mask, vector *acc)
 {
     for (int64_t e = begin; e < end; e++) {
         sum_edge(s, e, column, n_column, n_vector, kind, false, mask, acc);
@@ -129,8 +129,8 @@ INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t 
     }
     for (int v = 0; v < n_vector; v++) {
         if (s->apart) {
-            acc[v] = vector_add(v < n_vector - 1 ? vector_load(out + v * LANES) : vector_load_mask(out + v * LANES, mask),
-                                acc[v]);
+            acc[v] = vector_add(
+                v < n_vector - 1 ? vector_load(out + v * LANES) : vector_load_mask(out + v * LANES, mask), acc[v]);
         }
         if (s->row_scale != NULL) {
             acc[v] = vector_multiply(acc[v], vector_set(s->row_scale[row]));
@@ -146,36 +146,36 @@ INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t 
 }
 
 /* The loops above for each number of vectors and kind of weight, unrolled by the compiler. */
-#define SUM_FUNCTIONS(n_vector, kind)                                                                                          \
-    TARGET static void sum_rows_##n_vector##_##kind(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column,       \
-                                                    int64_t n_column)                                                          \
-    {                                                                                                                          \
-        lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);                                                        \
-        for (int64_t r = first; r < end; r++) {                                                                                \
-            sum_row(s, r, column, n_column, n_vector, kind, false, mask);                                                      \
-        }                                                                                                                      \
-    }                                                                                                                          \
-    TARGET static void sum_bordered_##n_vector##_##kind(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column,   \
-                                                        int64_t n_column)                                                      \
-    {                                                                                                                          \
-        lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);                                                        \
-        for (int64_t r = first; r < end; r++) {                                                                                \
-            sum_row(s, r, column, n_column, n_vector, kind, true, mask);                                                       \
-        }                                                                                                                      \
-    }                                                                                                                          \
-    TARGET static void sum_piece_##n_vector##_##kind(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column,      \
-                                                     int64_t n_column, float *partial)                                         \
-    {                                                                                                                          \
-        vector acc[VECTORS_MAX];                                                                                               \
-        lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);                                                        \
-        for (int v = 0; v < n_vector; v++) {                                                                                   \
-            acc[v] = vector_set(0.0f);                                                                                         \
-        }                                                                                                                      \
-        sum_edges(s, begin, end, column, n_column, n_vector, kind, mask, acc);                                                 \
-        for (int v = 0; v < n_vector - 1; v++) {                                                                               \
-            vector_store(partial + v * LANES, acc[v]);                                                                         \
-        }                                                                                                                      \
-        vector_store_mask(partial + (n_vector - 1) * LANES, mask, acc[n_vector - 1]);                                          \
+#define SUM_FUNCTIONS(n_vector, kind)                                                                                \
+    TARGET static void sum_rows_##n_vector##_##kind(const struct cpu_sum *s, int64_t first, int64_t end,             \
+                                                    int64_t column, int64_t n_column)                                \
+    {                                                                                                                \
+        lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);                                              \
+        for (int64_t r = first; r < end; r++) {                                                                      \
+            sum_row(s, r, column, n_column, n_vector, kind, false, mask);                                            \
+        }                                                                                                            \
+    }                                                                                                                \
+    TARGET static void sum_bordered_##n_vector##_##kind(const struct cpu_sum *s, int64_t first, int64_t end,         \
+                                                        int64_t column, int64_t n_column)                            \
+    {                                                                                                                \
+        lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);                                              \
+        for (int64_t r = first; r < end; r++) {                                                                      \
+            sum_row(s, r, column, n_column, n_vector, kind, true, mask);                                             \
+        }                                                                                                            \
+    }                                                                                                                \
+    TARGET static void sum_piece_##n_vector##_##kind(const struct cpu_sum *s, int64_t begin, int64_t end,            \
+                                                     int64_t column, int64_t n_column, float *partial)               \
+    {                                                                                                                \
+        vector acc[VECTORS_MAX];                                                                                     \
+        lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);                                              \
+        for (int v = 0; v < n_vector; v++) {                                                                         \
+            acc[v] = vector_set(0.0f);                                                                               \
+        }                                                                                                            \
+        sum_edges(s, begin, end, column, n_column, n_vector, kind, mask, acc);                                       \
+        for (int v = 0; v < n_vector - 1; v++) {                                                                     \
+            vector_store(partial + v * LANES, acc[v]);                                                               \
+        }                                                                                                            \
+        vector_store_mask(partial + (n_vector - 1) * LANES, mask, acc[n_vector - 1]);                                \
     }
 
 #if VECTORS_MAX == 16
@@ -195,11 +195,13 @@ EACH_KIND(SUM_FUNCTIONS)
 struct sum_functions {
     void (*rows)(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column, int64_t n_column);
     void (*bordered)(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column, int64_t n_column);
-    void (*piece)(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column, float *partial);
+    void (*piece)(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
+                  float *partial);
 };
 
-#define SUM_ENTRY(n_vector, kind)                                                                                              \
-    [kind][n_vector] = {sum_rows_##n_vector##_##kind, sum_bordered_##n_vector##_##kind, sum_piece_##n_vector##_##kind},
+#define SUM_ENTRY(n_vector, kind)                                                                                    \
+    [kind][n_vector] = {sum_rows_##n_vector##_##kind, sum_bordered_##n_vector##_##kind,                              \
+                        sum_piece_##n_vector##_##kind},
 static const struct sum_functions sum_functions[CPU_WEIGHT_N][VECTORS_MAX + 1] = {EACH_KIND(SUM_ENTRY)};
 
 /* The most vectors that one pass over `n_column` columns should take, of those there are and at most so many. */
@@ -289,9 +291,9 @@ TARGET static void max_rows(const struct cpu_max *m, int64_t first, int64_t end)
     for (int64_t r = first; r < end; r++) {
         int64_t column = 0;
 /* A maximum needs two registers per vector of columns: at most half as many columns in one pass as a sum. */
-#define MAX_PASS(n_vector)                                                                                                     \
-    for (; m->f - column >= (n_vector)*LANES; column += (n_vector)*LANES) {                                                    \
-        max_row(m, r, column, (n_vector)*LANES, n_vector);                                                                     \
+#define MAX_PASS(n_vector)                                                                                           \
+    for (; m->f - column >= (n_vector)*LANES; column += (n_vector)*LANES) {                                          \
+        max_row(m, r, column, (n_vector)*LANES, n_vector);                                                           \
     }
         MAX_PASS(VECTORS_MAX / 2)
         MAX_PASS(VECTORS_MAX / 4)

@@ -93,7 +93,8 @@ INLINE void eights_sums(float *to, const vector x[4])
 {
     __m256 ac = _mm256_add_ps(_mm256_permute2f128_ps(x[0], x[2], 0x20), _mm256_permute2f128_ps(x[0], x[2], 0x31));
     __m256 bd = _mm256_add_ps(_mm256_permute2f128_ps(x[1], x[3], 0x20), _mm256_permute2f128_ps(x[1], x[3], 0x31));
-    __m256 all = _mm256_add_ps(_mm256_shuffle_ps(ac, bd, 0x44), _mm256_shuffle_ps(ac, bd, 0xee)); /* a a b b, c c d d */
+    __m256 all = _mm256_add_ps(_mm256_shuffle_ps(ac, bd, 0x44),
+                               _mm256_shuffle_ps(ac, bd, 0xee)); /* a a b b, c c d d */
     all = _mm256_add_ps(all, _mm256_permute_ps(all, 0xb1));
     _mm_storeu_ps(to, _mm_shuffle_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1), 0x88));
 }

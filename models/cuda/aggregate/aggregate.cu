@@ -53,7 +53,8 @@ template <typename T, int VECTORS, bool BORDERED> struct row_sum {
 /* Add edges begin … end-1, one after another. */
 template <typename T, int LANES, int VECTORS, bool WEIGHTED, bool BORDERED>
 static __device__ __forceinline__ void edges_add(const struct cuda_sum &s, int64_t begin, int64_t end,
-                                                 const columns<T, LANES, VECTORS> &column, row_sum<T, VECTORS, BORDERED> *sum)
+                                                 const columns<T, LANES, VECTORS> &column,
+                                                 row_sum<T, VECTORS, BORDERED> *sum)
 {
     const unsigned mask = group_mask<LANES>();
     const int l = group_lane<LANES>();
@@ -142,8 +143,8 @@ static void launch(cudaStream_t stream, const struct cuda_sum &s, bool fours)
     }
 }
 
-extern "C" void cuda_aggregate_sum(struct device *device, const struct device_block *block, const struct device_aggregate *how,
-                                   int64_t f, const float *x, float *out)
+extern "C" void cuda_aggregate_sum(struct device *device, const struct device_block *block,
+                                   const struct device_aggregate *how, int64_t f, const float *x, float *out)
 {
     const bool fours = by_fours(f, x, out, how->begin ? how->self : NULL);
     struct cuda_sum sum = {};

@@ -23,7 +23,8 @@ template <typename T> struct brought {
         border = 0;
         for (int k = 0; k < N; k++) {
             const int64_t e = at + first + k * STEP;
-            const uint32_t marked = e < end ? __ldcs(s.cols + e) : 0, col = s.bordered ? marked & ~DEVICE_BORDER : marked;
+            const uint32_t marked = e < end ? __ldcs(s.cols + e) : 0,
+                           col = s.bordered ? marked & ~DEVICE_BORDER : marked;
             const int64_t c = column + (int64_t)l * width_of<T>;
             x[k] = e < end && c < s.f ? vector_read<T>(s.x + (int64_t)col * s.f + c) : vector_of<T>(0.0F);
             weight[k] = e < end && l == 0 ? edge_weight(s, e, col) : 0.0F;
@@ -46,8 +47,8 @@ template <typename T> struct brought {
 };
 
 /* Where the sum of a unit's columns from `column` on starts and goes to: of column + lane. */
-static __device__ __forceinline__ void unit_finish(const struct cuda_sum &s, const struct cuda_unit &unit, int64_t column,
-                                                   int64_t first_column, float sum)
+static __device__ __forceinline__ void unit_finish(const struct cuda_sum &s, const struct cuda_unit &unit,
+                                                   int64_t column, int64_t first_column, float sum)
 {
     if (unit.partial < 0) {
         sum_finish(s, own_row(s.rows, unit.row), column, sum);
@@ -59,7 +60,8 @@ static __device__ __forceinline__ void unit_finish(const struct cuda_sum &s, con
 
 /* The sum of one unit over TILE_COLUMNS columns by one block; warp 0 adds, a column a lane. */
 template <typename T>
-static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit &unit, int64_t column, int64_t first_column)
+static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit &unit, int64_t column,
+                                int64_t first_column)
 {
     SHARED(float, tile, 2 * TILE_EDGES * TILE_COLUMNS);
     SHARED(float, weights, 2 * TILE_EDGES);
@@ -98,7 +100,8 @@ static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit
 }
 
 /* blockIdx.y: which TILE_COLUMNS columns from first_column on. */
-template <typename T> __global__ void __launch_bounds__(BLOCK_THREADS) sum_units(const struct cuda_sum s, int64_t first_column)
+template <typename T>
+__global__ void __launch_bounds__(BLOCK_THREADS) sum_units(const struct cuda_sum s, int64_t first_column)
 {
     const struct cuda_unit *unit = CUDA_UNITS(s.schedule);
     for (int64_t u = blockIdx.x; u < s.schedule->n_unit; u += gridDim.x) {
@@ -107,7 +110,8 @@ template <typename T> __global__ void __launch_bounds__(BLOCK_THREADS) sum_units
 }
 
 /* Hub rows: out = scale · (start + piece 0 + piece 1 + …), apart out + (piece 0 + …). */
-__global__ void __launch_bounds__(BLOCK_THREADS) sum_pieces(const struct cuda_sum s, int64_t first_column, int64_t n_column)
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    sum_pieces(const struct cuda_sum s, int64_t first_column, int64_t n_column)
 {
     const struct cuda_unit *unit = CUDA_UNITS(s.schedule);
     const float *partial = (const float *)((const char *)s.schedule + s.schedule->partial_at);

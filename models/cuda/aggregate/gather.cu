@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     for (int64_t i = grid_thread(); i < n_row * n_vector; i += grid_threads()) {
         const struct row_place at = row_place_of<T>(i, n_vector);
         float *to = out + (rows != NULL ? (int64_t)__ldg(rows + at.row) : at.row) * f + at.column;
-        vector_store(to, vector_add(vector_load<T>(to), vector_scale(factor, vector_read<T>(x + at.row * f + at.column))));
+        vector_store(
+            to, vector_add(vector_load<T>(to), vector_scale(factor, vector_read<T>(x + at.row * f + at.column))));
     }
 }
 
@@ -48,9 +49,11 @@ extern "C" void cuda_rows_gather(struct device *device, int64_t n_row, int64_t f
         return;
     }
     if (by_fours(f, x, out, NULL)) {
-        LAUNCH(gather<float4>, grid_of(n_row * f / 4, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor, x, out);
+        LAUNCH(gather<float4>, grid_of(n_row * f / 4, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor,
+               x, out);
     } else {
-        LAUNCH(gather<float>, grid_of(n_row * f, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor, x, out);
+        LAUNCH(gather<float>, grid_of(n_row * f, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor, x,
+               out);
     }
 }
 
@@ -62,7 +65,8 @@ extern "C" void cuda_rows_add(struct device *device, int64_t n_row, int64_t f, c
         return;
     }
     if (by_fours(f, x, out, NULL)) {
-        LAUNCH(add<float4>, grid_of(n_row * f / 4, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor, x, out);
+        LAUNCH(add<float4>, grid_of(n_row * f / 4, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor, x,
+               out);
     } else {
         LAUNCH(add<float>, grid_of(n_row * f, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor, x, out);
     }

@@ -59,7 +59,8 @@ template <int LANES> static __device__ __forceinline__ int64_t lane_column()
     return (int64_t)blockIdx.y * LANES * COLUMNS + group_lane<LANES>();
 }
 
-template <int LANES> static __device__ __forceinline__ struct greatest greatest_start(const struct max &m, int64_t row)
+template <int LANES>
+static __device__ __forceinline__ struct greatest greatest_start(const struct max &m, int64_t row)
 {
     struct greatest g = greatest_none();
     for (int k = 0; k < COLUMNS; k++) {
@@ -170,8 +171,9 @@ template <int LANES> static void launch(cudaStream_t stream, const struct max &m
     }
 }
 
-extern "C" void cuda_aggregate_max(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
-                                   const float *self, int64_t f, const float *x, float *out, uint32_t *arg)
+extern "C" void cuda_aggregate_max(struct device *device, const struct device_block *block, uint32_t arg_base,
+                                   bool begin, const float *self, int64_t f, const float *x, float *out,
+                                   uint32_t *arg)
 {
     cudaStream_t stream = cuda_stream(device);
     struct max m = {};
@@ -209,7 +211,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS) empty_clear(int64_t n_value, co
     }
 }
 
-extern "C" void cuda_aggregate_max_finish(struct device *device, int64_t n, int64_t f, const uint32_t *arg, float *out)
+extern "C" void cuda_aggregate_max_finish(struct device *device, int64_t n, int64_t f, const uint32_t *arg,
+                                          float *out)
 {
     LAUNCH(empty_clear, grid_of(n * f, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n * f, arg, out);
 }

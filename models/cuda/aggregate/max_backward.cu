@@ -25,8 +25,8 @@ struct queue {
 };
 
 /* Add the first n numbers of a queue, WARP at most, in their order. */
-static __device__ __forceinline__ void queue_add(const struct queue &q, int n, int64_t f, int64_t column, const float *grad_out,
-                                                 float *grad_x)
+static __device__ __forceinline__ void queue_add(const struct queue &q, int n, int64_t f, int64_t column,
+                                                 const float *grad_out, float *grad_x)
 {
     const int lane = (int)threadIdx.x % WARP;
     const uint32_t mine = q.place[lane];
@@ -48,8 +48,8 @@ static __device__ __forceinline__ void queue_add(const struct queue &q, int n, i
 }
 
 /* Put the lanes' rows behind those that wait, and add as soon as there are WARP of them. */
-static __device__ __forceinline__ void queue_put(struct queue *q, bool is_mine, uint32_t place, int64_t from, int64_t f,
-                                                 int64_t column, const float *grad_out, float *grad_x)
+static __device__ __forceinline__ void queue_put(struct queue *q, bool is_mine, uint32_t place, int64_t from,
+                                                 int64_t f, int64_t column, const float *grad_out, float *grad_x)
 {
     const int lane = (int)threadIdx.x % WARP;
     const unsigned all = __ballot_sync(ALL_LANES, is_mine);
@@ -93,9 +93,12 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
         int64_t element[AHEAD];
         uint32_t here[AHEAD];
         for (int k = 0; k < AHEAD; k++) {
-            const int64_t r = at + k * WARP + lane, row = r >= n_row ? 0 : rows != NULL ? (int64_t)__ldg(rows + r) : r;
+            const int64_t r = at + k * WARP + lane, row = r >= n_row     ? 0
+                                                          : rows != NULL ? (int64_t)__ldg(rows + r)
+                                                                         : r;
             element[k] = row * f + column;
-            here[k] = r < n_row ? __ldg(arg + element[k]) - arg_base : UINT32_MAX; /* wraps to a large number below arg_base */
+            here[k] = r < n_row ? __ldg(arg + element[k]) - arg_base
+                                : UINT32_MAX; /* wraps to a large number below arg_base */
         }
         for (int k = 0; k < AHEAD; k++) {
             const bool there = at + k * WARP + lane < n_row;
@@ -106,8 +109,9 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     queue_add(q, q.n, f, column, grad_out, grad_x);
 }
 
-extern "C" void cuda_aggregate_max_backward(struct device *device, const struct device_block *block, uint32_t arg_base,
-                                            int64_t f, const uint32_t *arg, const float *grad_out, float *grad_x)
+extern "C" void cuda_aggregate_max_backward(struct device *device, const struct device_block *block,
+                                            uint32_t arg_base, int64_t f, const uint32_t *arg, const float *grad_out,
+                                            float *grad_x)
 {
     const int64_t n_place = block->n_col;
     cuda_fill_zero(device, grad_x, (size_t)(n_place * f) * sizeof *grad_x);
@@ -117,6 +121,6 @@ extern "C" void cuda_aggregate_max_backward(struct device *device, const struct 
     const int64_t n_wanted = (WARPS_WANTED + f - 1) / f, n_most = (n_place + PLACES_MIN - 1) / PLACES_MIN;
     const int64_t n_range = n_wanted < n_most ? n_wanted : n_most, range = (n_place + n_range - 1) / n_range;
     const dim3 grid((unsigned)((f + WARPS - 1) / WARPS), (unsigned)((n_place + range - 1) / range));
-    LAUNCH(places_add, grid, BLOCK_THREADS, cuda_stream(device), block->n_row, block->rows, n_place, range, arg_base, f, arg,
-           grad_out, grad_x);
+    LAUNCH(places_add, grid, BLOCK_THREADS, cuda_stream(device), block->n_row, block->rows, n_place, range, arg_base,
+           f, arg, grad_out, grad_x);
 }

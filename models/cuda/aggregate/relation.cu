@@ -31,8 +31,8 @@ static struct relation relation_of(const struct device_relation *how)
 
 /* out[row, b] += comp[type, b] · u over this lane's columns; without comp the type's own b alone. */
 template <typename T>
-static __device__ __forceinline__ void run_mix(const struct relation &s, int64_t row, int64_t type, int64_t column, T u,
-                                               float *out)
+static __device__ __forceinline__ void run_mix(const struct relation &s, int64_t row, int64_t type, int64_t column,
+                                               T u, float *out)
 {
     const int64_t first = s.comp != NULL ? 0 : type, end = s.comp != NULL ? s.n_base : type + 1;
     for (int64_t b = first; b < end && column < s.f; b++) {
@@ -98,7 +98,8 @@ static __device__ __forceinline__ int64_t run_end(const struct relation &s, int6
 template <typename T>
 static __device__ __forceinline__ T run_pick(const struct relation &s, int64_t e, int64_t next, int64_t column, T sum)
 {
-    const int64_t type = __ldg(s.types + e), first = s.comp != NULL ? 0 : type, end = s.comp != NULL ? s.n_base : type + 1;
+    const int64_t type = __ldg(s.types + e), first = s.comp != NULL ? 0 : type,
+                  end = s.comp != NULL ? s.n_base : type + 1;
     for (int64_t b = first; b < end; b++) {
         const float factor = s.comp != NULL ? __ldg(s.comp + type * s.n_base + b) : 1.0F;
         T u = vector_of<T>(0.0F);
@@ -130,7 +131,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2) picked_rows(const struct rel
     }
 }
 
-template <typename T, int LANES> static void launch(cudaStream_t stream, const struct relation &s, bool picks, float *out)
+template <typename T, int LANES>
+static void launch(cudaStream_t stream, const struct relation &s, bool picks, float *out)
 {
     const int64_t width = (int64_t)LANES * width_of<T>;
     const dim3 grid(grid_of(s.n_row, BLOCK_THREADS / LANES), (unsigned)((s.f + width - 1) / width));

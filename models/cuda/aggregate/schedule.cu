@@ -81,8 +81,8 @@ void *cuda_schedule_make(struct device *device, int64_t n_row, int64_t n_edge, c
     int64_t *count = (int64_t *)(base + at.counts);
     LAUNCH(units_count, grid_of(at.n_chunk, 1), BLOCK_THREADS, stream, n_row, at.n_chunk, indptr, count);
     cuda_scan(device, at.n_chunk, count, base + at.scan);
-    LAUNCH(units_put, grid_of(at.n_chunk, 1), BLOCK_THREADS, stream, n_row, at.n_chunk, indptr, (const int64_t *)count, sizes,
-           (struct cuda_schedule *)memory, (struct cuda_unit *)(base + at.units));
+    LAUNCH(units_put, grid_of(at.n_chunk, 1), BLOCK_THREADS, stream, n_row, at.n_chunk, indptr,
+           (const int64_t *)count, sizes, (struct cuda_schedule *)memory, (struct cuda_unit *)(base + at.units));
     return memory;
 }
 

@@ -64,7 +64,8 @@ static void handle_open(struct cuda_device *cuda)
     check(cuda, sparse->library.cusparseCreate_(&sparse->handle), "opening");
     cuda_check(&cuda->base, cudaMalloc(&sparse->place, PLACE_BYTES), "opening cuSPARSE");
     if (cuda->failed == STATUS_OK) {
-        check(cuda, sparse->library.cusparseSetStream_(sparse->handle, cuda_stream(&cuda->base)), "setting its stream");
+        check(cuda, sparse->library.cusparseSetStream_(sparse->handle, cuda_stream(&cuda->base)),
+              "setting its stream");
         cuda->base.capacity.libraries.of[LIBRARY_SPARSE] = version_of(cuda);
     }
 }
@@ -135,23 +136,25 @@ static int64_t columns_of(int64_t n_node)
 }
 
 /* Describe a block of n_col columns, and rows of these widths; *n_buffer_out is raised to the bytes that its sums need besides. */
-static void matrix_fill(struct cuda_device *cuda, int64_t n_col, int n_width, const int64_t *width, struct matrix *out,
-                        size_t *n_buffer_out)
+static void matrix_fill(struct cuda_device *cuda, int64_t n_col, int n_width, const int64_t *width,
+                        struct matrix *out, size_t *n_buffer_out)
 {
     const struct spmm_library *library = &cuda->sparse->library;
     void *place = cuda->sparse->place;
     check(cuda,
-          library->cusparseCreateCsr_(&out->a, out->n_row, n_col, out->n_edge, place, place, place, CUSPARSE_INDEX_32I,
-                                      CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F),
+          library->cusparseCreateCsr_(&out->a, out->n_row, n_col, out->n_edge, place, place, place,
+                                      CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F),
           "describing a block");
     for (int w = 0; w < n_width && cuda->failed == STATUS_OK; w++) {
         size_t n_buffer = 0;
-        check(cuda, library->cusparseCreateDnMat_(&out->x[w], n_col, width[w], width[w], place, CUDA_R_32F, CUSPARSE_ORDER_ROW),
+        check(cuda,
+              library->cusparseCreateDnMat_(&out->x[w], n_col, width[w], width[w], place, CUDA_R_32F,
+                                            CUSPARSE_ORDER_ROW),
               "describing rows");
-        check(
-            cuda,
-            library->cusparseCreateDnMat_(&out->out[w], out->n_row, width[w], width[w], place, CUDA_R_32F, CUSPARSE_ORDER_ROW),
-            "describing rows");
+        check(cuda,
+              library->cusparseCreateDnMat_(&out->out[w], out->n_row, width[w], width[w], place, CUDA_R_32F,
+                                            CUSPARSE_ORDER_ROW),
+              "describing rows");
         if (cuda->failed == STATUS_OK) {
             check(cuda,
                   library->cusparseSpMM_bufferSize_(cuda->sparse->handle, AS_IS, AS_IS, &one, out->a, out->x[w], &one,
@@ -252,7 +255,8 @@ enum status cuda_sums_take(struct device *device, const struct device_sum_sizes 
     struct cuda_sparse *sparse = cuda_device(device)->sparse;
     most_raise(&sparse->most, planned);
     sparse->at = cuda_sums_places_of(&sparse->sums, &sparse->most);
-    enum status status = cuda_acquire(device, DEVICE_PLACE_DEVICE, MEMORY_STRUCTURE, sparse->at.n_byte, &sparse->memory);
+    enum status status = cuda_acquire(device, DEVICE_PLACE_DEVICE, MEMORY_STRUCTURE, sparse->at.n_byte,
+                                      &sparse->memory);
     if (status == STATUS_OK && sparse->at.n_ones > 0) {
         cuda_spmm_values(device, sparse->at.n_ones, NULL, NULL, NULL, at_place(sparse, sparse->at.ones));
     }
@@ -287,8 +291,8 @@ static void *aligned_copy(struct device *device, const void *from, size_t place,
     return at_place(sparse, place);
 }
 
-static void multiply(struct device *device, const struct device_block *block, int w, const float *values, const float *x,
-                     bool adds, float *out)
+static void multiply(struct device *device, const struct device_block *block, int w, const float *values,
+                     const float *x, bool adds, float *out)
 {
     struct cuda_device *cuda = cuda_device(device);
     const struct cuda_sparse *sparse = cuda->sparse;
@@ -317,8 +321,8 @@ static int width_find(const struct device_sums *sums, int64_t f)
 }
 
 /* Is this the block that was opened, with memory for what of it, or of x, is copied? */
-static bool fits(const struct cuda_sparse *sparse, const struct device_block *block, const float *col_scale, int64_t f,
-                 const float *x)
+static bool fits(const struct cuda_sparse *sparse, const struct device_block *block, const float *col_scale,
+                 int64_t f, const float *x)
 {
     const struct cuda_sums_places *at = &sparse->at;
     const struct matrix *matrix = block->matrix;

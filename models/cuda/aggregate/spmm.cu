@@ -56,11 +56,13 @@ extern "C" void cuda_spmm_offsets(struct device *device, int64_t n_row, const in
 extern "C" void cuda_spmm_values(struct device *device, int64_t n_edge, const uint32_t *cols, const float *weights,
                                  const float *scale, float *out)
 {
-    LAUNCH(values_fill, grid_of(n_edge, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n_edge, cols, weights, scale, out);
+    LAUNCH(values_fill, grid_of(n_edge, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n_edge, cols, weights,
+           scale, out);
 }
 
 extern "C" void cuda_spmm_finish(struct device *device, const struct cuda_spmm_end *how)
 {
-    const bool aligned = how->f % 4 == 0 && quad_aligned(how->sum) && quad_aligned(how->out) && quad_aligned(how->self);
+    const bool aligned = how->f % 4 == 0 && quad_aligned(how->sum) && quad_aligned(how->out) &&
+                         quad_aligned(how->self);
     quads_launch(device, how->n_row, how->f, aligned, end_map{*how});
 }

@@ -24,8 +24,8 @@ void cuda_spmm_block_close(struct device *device, struct device_block *block);
 /* Ends of rows in 32 bits, as wide as columns: n_row + 1. */
 void cuda_spmm_offsets(struct device *device, int64_t n_row, const int64_t *indptr, int32_t *out);
 /* out[e] = weights[e] · scale[cols[e]]; NULL: 1 */
-void cuda_spmm_values(struct device *device, int64_t n_edge, const uint32_t *cols, const float *weights, const float *scale,
-                      float *out);
+void cuda_spmm_values(struct device *device, int64_t n_edge, const uint32_t *cols, const float *weights,
+                      const float *scale, float *out);
 
 /* out[rows[r]] = row_scale · (start + sum[r]), start: what is there, or self_scale · self, or 0. */
 struct cuda_spmm_end {

@@ -36,7 +36,8 @@ static __device__ __forceinline__ float edge_weight(const struct cuda_sum &s, in
 }
 
 /* What the sum of some columns of a row starts from. */
-template <typename T> static __device__ __forceinline__ T sum_start(const struct cuda_sum &s, int64_t row, int64_t column)
+template <typename T>
+static __device__ __forceinline__ T sum_start(const struct cuda_sum &s, int64_t row, int64_t column)
 {
     if (!s.begin) {
         return s.apart ? vector_of<T>(0.0F) : vector_load<T>(s.out + row * s.f + column);

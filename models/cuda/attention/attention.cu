@@ -83,7 +83,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 {
     const int l = group_lane<HEAD_LANES>();
     for (int64_t i = grid_group<HEAD_LANES>(); i < n; i += grid_groups<HEAD_LANES>()) {
-        const float row_max = state.softmax[2 * i], sum = state.softmax[2 * i + 1], scale = sum == 0.0F ? 0.0F : 1.0F / sum;
+        const float row_max = state.softmax[2 * i], sum = state.softmax[2 * i + 1],
+                    scale = sum == 0.0F ? 0.0F : 1.0F / sum;
         for (int c = l; c < n_column; c += HEAD_LANES) {
             out[i * n_column + c] *= scale;
             if (state.positive != NULL) {
@@ -124,7 +125,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     for (int64_t i = grid_group<HEAD_LANES>(); i < n; i += grid_groups<HEAD_LANES>()) {
         const int64_t at = i * n_column;
         const double d = group_dot(n_column, grad_out + at, out + at);
-        const double positive = state.positive != NULL ? group_dot(n_column, grad_out + at, state.positive + at) : 0.0;
+        const double positive = state.positive != NULL ? group_dot(n_column, grad_out + at, state.positive + at)
+                                                       : 0.0;
         if (group_lane<HEAD_LANES>() > 0) {
             continue;
         }

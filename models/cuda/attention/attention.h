@@ -61,10 +61,10 @@ struct cuda_attention_grid cuda_attention_grid_of(struct device *device, const s
 /* The passes where edges have features (attention_edges.cu). */
 extern "C" void cuda_attention_edges_forward(struct device *device, const struct device_attention_rows *rows,
                                              const struct device_attention_state *state, float *out);
-extern "C" void cuda_attention_edges_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
-                                           float *grad_query, float *grad_att, float *grad_edge);
-extern "C" void cuda_attention_edges_source(struct device *device, const struct device_attention_rows *rows, float *grad_value,
-                                            float *grad_key);
+extern "C" void cuda_attention_edges_query(struct device *device, const struct device_attention_rows *rows,
+                                           void *scratch, float *grad_query, float *grad_att, float *grad_edge);
+extern "C" void cuda_attention_edges_source(struct device *device, const struct device_attention_rows *rows,
+                                            float *grad_value, float *grad_key);
 
 /* --- shapes: LANES lanes hold N floats each of a head, in VECTORS loads of W floats --- */
 
@@ -77,12 +77,13 @@ template <int WIDTH, int GROUP, int LOADS> struct shape {
 };
 
 /* Call LAUNCHER<SCORE, shape>(…) for the shape that fits heads of n_column columns. */
-#define CUDA_BY_SHAPE(LAUNCHER, SCORE, fours, n_column, ...)                                                                   \
-    !(fours) ? (n_column) <= 8 ? LAUNCHER<SCORE, shape<1, 8, 1>>(__VA_ARGS__) : LAUNCHER<SCORE, shape<1, 32, 4>>(__VA_ARGS__)  \
-    : (n_column) <= 16  ? LAUNCHER<SCORE, shape<4, 4, 1>>(__VA_ARGS__)                                                         \
-    : (n_column) <= 32  ? LAUNCHER<SCORE, shape<4, 8, 1>>(__VA_ARGS__)                                                         \
-    : (n_column) <= 64  ? LAUNCHER<SCORE, shape<4, 16, 1>>(__VA_ARGS__)                                                        \
-    : (n_column) <= 128 ? LAUNCHER<SCORE, shape<4, 32, 1>>(__VA_ARGS__)                                                        \
+#define CUDA_BY_SHAPE(LAUNCHER, SCORE, fours, n_column, ...)                                                         \
+    !(fours)            ? (n_column) <= 8 ? LAUNCHER<SCORE, shape<1, 8, 1>>(__VA_ARGS__)                             \
+                                          : LAUNCHER<SCORE, shape<1, 32, 4>>(__VA_ARGS__)                            \
+               : (n_column) <= 16 ? LAUNCHER<SCORE, shape<4, 4, 1>>(__VA_ARGS__)                                     \
+    : (n_column) <= 32  ? LAUNCHER<SCORE, shape<4, 8, 1>>(__VA_ARGS__)                                               \
+    : (n_column) <= 64  ? LAUNCHER<SCORE, shape<4, 16, 1>>(__VA_ARGS__)                                              \
+    : (n_column) <= 128 ? LAUNCHER<SCORE, shape<4, 32, 1>>(__VA_ARGS__)                                              \
                         : LAUNCHER<SCORE, shape<4, 32, 2>>(__VA_ARGS__)
 
 /* --- columns of a head --- */
@@ -103,9 +104,10 @@ static __device__ __forceinline__ void columns_read(const struct cuda_attention 
         const int c = first + v * S::LANES * S::W;
         const bool reads = there && c < (int)a.n_column;
         if (S::W == 4) {
-            const float4 four = !reads      ? make_float4(0.0F, 0.0F, 0.0F, 0.0F)
-                                : a.aligned ? vector_read<float4>(x + c)
-                                            : make_float4(__ldg(x + c), __ldg(x + c + 1), __ldg(x + c + 2), __ldg(x + c + 3));
+            const float4 four = !reads ? make_float4(0.0F, 0.0F, 0.0F, 0.0F)
+                                : a.aligned
+                                    ? vector_read<float4>(x + c)
+                                    : make_float4(__ldg(x + c), __ldg(x + c + 1), __ldg(x + c + 2), __ldg(x + c + 3));
             to[v * S::W] = four.x;
             to[v * S::W + 1 % S::W] = four.y;
             to[v * S::W + 2 % S::W] = four.z;
@@ -117,8 +119,8 @@ static __device__ __forceinline__ void columns_read(const struct cuda_attention 
 }
 
 template <typename S>
-static __device__ __forceinline__ void columns_write(const struct cuda_attention &a, const float from[S::N], int first_column,
-                                                     float *x)
+static __device__ __forceinline__ void columns_write(const struct cuda_attention &a, const float from[S::N],
+                                                     int first_column, float *x)
 {
     const int first = lane_column<S>(first_column);
     for (int v = 0; v < S::VECTORS; v++) {
@@ -182,7 +184,8 @@ template <typename S> struct end_columns {
 /* This lane's share of a product over all columns of a head; att: of mlp, else unused. */
 template <int SCORE, typename S>
 static __device__ __forceinline__ float lane_product(const struct cuda_attention &a, const end_columns<S> &mine,
-                                                     const end_columns<S> &att, const float *far_all, const float far[S::N])
+                                                     const end_columns<S> &att, const float *far_all,
+                                                     const float far[S::N])
 {
     float sum = 0.0F;
     if constexpr (S::VECTORS > 1) {
@@ -201,7 +204,8 @@ static __device__ __forceinline__ float lane_product(const struct cuda_attention
 }
 
 /* The score of an edge with this product (of add: key + query). */
-template <int SCORE> static __device__ __forceinline__ float score_of(const struct cuda_attention &a, float product, float key)
+template <int SCORE>
+static __device__ __forceinline__ float score_of(const struct cuda_attention &a, float product, float key)
 {
     const float by = SCORE == DEVICE_SCORE_ADD      ? leaky_slope(product, a.slope)
                      : SCORE == DEVICE_SCORE_DOT    ? a.scale
@@ -248,8 +252,8 @@ struct batch {
     unsigned kept; /* bit k: dropout keeps edge k */
 };
 
-static __device__ __forceinline__ bool edge_is_kept(const struct cuda_attention &a, const struct head_row &r, uint32_t col,
-                                                    bool is_self)
+static __device__ __forceinline__ bool edge_is_kept(const struct cuda_attention &a, const struct head_row &r,
+                                                    uint32_t col, bool is_self)
 {
     const uint32_t own = __ldg(a.row_node + r.row), other = is_self ? own : __ldg(a.col_node + col);
     const uint32_t epoch = a.now != NULL ? a.now->epoch : a.key.epoch;
@@ -260,8 +264,8 @@ static __device__ __forceinline__ bool edge_is_kept(const struct cuda_attention 
 }
 
 template <int LANES>
-static __device__ __forceinline__ struct batch batch_load(const struct cuda_attention &a, const struct head_row &r, int64_t at,
-                                                          int64_t end)
+static __device__ __forceinline__ struct batch batch_load(const struct cuda_attention &a, const struct head_row &r,
+                                                          int64_t at, int64_t end)
 {
     const int64_t e = at + group_lane<LANES>();
     struct batch batch;
@@ -353,7 +357,8 @@ template <typename S, int WIDE> static __device__ __forceinline__ void groups_jo
 }
 
 /* The edges of a row that one group of a block takes. */
-template <typename S> static __device__ __forceinline__ void group_slice(const struct head_row &r, int64_t *begin, int64_t *end)
+template <typename S>
+static __device__ __forceinline__ void group_slice(const struct head_row &r, int64_t *begin, int64_t *end)
 {
     const int64_t n = r.end - r.first, group = threadIdx.x / S::LANES;
     *begin = r.first + n * group / S::GROUPS;

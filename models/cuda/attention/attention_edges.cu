@@ -64,7 +64,8 @@ static __device__ __forceinline__ struct ends ends_of(const struct cuda_attentio
 }
 
 /* mlp: what leaky is of, in column c of head h */
-static __device__ __forceinline__ float column_sum(const struct cuda_attention &a, int h, const struct ends &at, int c)
+static __device__ __forceinline__ float column_sum(const struct cuda_attention &a, int h, const struct ends &at,
+                                                   int c)
 {
     float x = at.value[c] + at.query[c];
     EACH_COLUMN for (int d = 0; d < (int)a.n_more; d++)
@@ -91,7 +92,8 @@ static __device__ __forceinline__ float product_of(const struct cuda_attention &
     }
     EACH_COLUMN for (int d = lane; d < (int)a.n_more && SCORE != DEVICE_SCORE_MLP; d += WARP)
     {
-        const float by = SCORE == DEVICE_SCORE_ADD ? __ldg(a.edge + (int64_t)h * a.n_more + d) : at.query[a.n_column + d];
+        const float by = SCORE == DEVICE_SCORE_ADD ? __ldg(a.edge + (int64_t)h * a.n_more + d)
+                                                   : at.query[a.n_column + d];
         sum = fmaf(by, __ldg(at.f + d), sum);
     }
     sum = group_sum<WARP>(sum);
@@ -104,7 +106,8 @@ struct edge_gradient {
 };
 
 template <int SCORE>
-static __device__ __forceinline__ struct edge_gradient gradient_of(const struct cuda_attention &a, int h, const struct ends &at)
+static __device__ __forceinline__ struct edge_gradient gradient_of(const struct cuda_attention &a, int h,
+                                                                   const struct ends &at)
 {
     struct edge_gradient to;
     float g = 0.0F;
@@ -135,8 +138,8 @@ static __device__ __forceinline__ struct walk walk_of(const struct head_row &r)
 
 /* The next edge, if there is one. */
 template <int SCORE>
-static __device__ __forceinline__ bool walk_next(const struct cuda_attention &a, const struct head_row &r, struct walk *w,
-                                                 struct ends *at)
+static __device__ __forceinline__ bool walk_next(const struct cuda_attention &a, const struct head_row &r,
+                                                 struct walk *w, struct ends *at)
 {
     if (w->k == w->batch.n) {
         w->first += w->batch.n;
@@ -159,7 +162,8 @@ static __device__ __forceinline__ int chunk_column(int chunk, int i)
 
 /* m' = max(m, e), s' = c s + w, out' = c out + μ w (value | f) with c = exp(m - m'), w = exp(e - m'), edge after edge */
 template <int SCORE>
-__global__ void __launch_bounds__(BLOCK_THREADS, 2) forward_edges(const struct cuda_attention a, float *softmax, float *out)
+__global__ void __launch_bounds__(BLOCK_THREADS, 2)
+    forward_edges(const struct cuda_attention a, float *softmax, float *out)
 {
     const int width = columns_of<SCORE>(a);
     for (int64_t i = grid_group<WARP>(); i < a.n_row * a.n_head; i += grid_groups<WARP>()) {
@@ -178,13 +182,17 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2) forward_edges(const struct c
             struct walk w = walk_of(r);
             struct ends at;
             while (walk_next<SCORE>(a, r, &w, &at)) {
-                const float score = score_of<SCORE>(a, product_of<SCORE>(a, h, at), 0.0F), greatest = fmaxf(row_max, score);
-                const float scale = row_max == greatest ? 1.0F : exp_of(row_max - greatest), weight = exp_of(score - greatest);
+                const float score = score_of<SCORE>(a, product_of<SCORE>(a, h, at), 0.0F),
+                            greatest = fmaxf(row_max, score);
+                const float scale = row_max == greatest ? 1.0F : exp_of(row_max - greatest),
+                            weight = exp_of(score - greatest);
                 row_max = greatest;
                 norm = fmaf(scale, norm, weight);
                 for (int j = 0; j < PER_LANE; j++) {
                     const int c = chunk_column(chunk, j);
-                    const float x = c < (int)a.n_column ? at.value[c] : c < width ? __ldg(at.f + c - (int)a.n_column) : 0.0F;
+                    const float x = c < (int)a.n_column ? at.value[c]
+                                    : c < width         ? __ldg(at.f + c - (int)a.n_column)
+                                                        : 0.0F;
                     sum[j] = fmaf(weight * at.mu, x, scale * sum[j]);
                 }
             }
@@ -204,8 +212,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2) forward_edges(const struct c
 }
 
 /* to (+)= sum, of width numbers a head */
-static __device__ __forceinline__ void chunk_store(const struct cuda_attention &a, const struct head_row &r, int width,
-                                                   int chunk, const float sum[PER_LANE], float *to)
+static __device__ __forceinline__ void chunk_store(const struct cuda_attention &a, const struct head_row &r,
+                                                   int width, int chunk, const float sum[PER_LANE], float *to)
 {
     for (int j = 0; j < PER_LANE; j++) {
         const int c = chunk_column(chunk, j);
@@ -242,7 +250,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2) query_edges(const struct cud
                         const float att = __ldg(a.att + (int64_t)h * a.n_column + c);
                         sum[j] = fmaf(att * leaky_slope(column_sum(a, h, at, c), a.slope), by.de, sum[j]);
                     } else {
-                        sum[j] = fmaf(by.de * a.scale, c < (int)a.n_column ? at.key[c] : at.f[c - (int)a.n_column], sum[j]);
+                        sum[j] = fmaf(by.de * a.scale, c < (int)a.n_column ? at.key[c] : at.f[c - (int)a.n_column],
+                                      sum[j]);
                     }
                 }
             }
@@ -258,7 +267,8 @@ struct parameter_sums {
 };
 
 /* add: grad_v = Σ_ij de · leaky'(x) · f. A warp takes a head of a range, CHUNK numbers of v at a time. */
-__global__ void __launch_bounds__(BLOCK_THREADS, 2) vector_edges(const struct cuda_attention a, const struct parameter_sums to)
+__global__ void __launch_bounds__(BLOCK_THREADS, 2)
+    vector_edges(const struct cuda_attention a, const struct parameter_sums to)
 {
     const int n_more = (int)a.n_more;
     for (int64_t i = grid_group<WARP>(); i < to.n_range * a.n_head; i += grid_groups<WARP>()) {
@@ -275,7 +285,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2) vector_edges(const struct cu
                     const struct edge_gradient by = gradient_of<DEVICE_SCORE_ADD>(a, h, at);
                     for (int j = 0; j < PER_LANE; j++) {
                         const int d = chunk_column(chunk, j);
-                        sum[j] = fmaf(by.de * leaky_slope(by.product, a.slope), d < n_more ? __ldg(at.f + d) : 0.0F, sum[j]);
+                        sum[j] = fmaf(by.de * leaky_slope(by.product, a.slope), d < n_more ? __ldg(at.f + d) : 0.0F,
+                                      sum[j]);
                     }
                 }
                 for (int j = 0; j < PER_LANE; j++) {
@@ -294,7 +305,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2) vector_edges(const struct cu
 
 /* mlp: of column c grad_att = Σ_ij de · leaky(x_c) and of its features d … d+FEATURES-1 grad_W = Σ_ij de · att_c · leaky'(x_c) · f. A
  * warp takes a head of a range, as many columns as it has lanes at a time. */
-__global__ void __launch_bounds__(BLOCK_THREADS, 2) weight_edges(const struct cuda_attention a, const struct parameter_sums to)
+__global__ void __launch_bounds__(BLOCK_THREADS, 2)
+    weight_edges(const struct cuda_attention a, const struct parameter_sums to)
 {
     const int n_column = (int)a.n_column, n_more = (int)a.n_more;
     for (int64_t i = grid_group<WARP>(); i < to.n_range * a.n_head; i += grid_groups<WARP>()) {
@@ -389,17 +401,17 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     }
 }
 
-#define LAUNCH_BY_SCORE(kernel, score, grid, stream, ...)                                                                      \
-    switch (score) {                                                                                                           \
-    case DEVICE_SCORE_ADD:                                                                                                     \
-        LAUNCH(kernel<DEVICE_SCORE_ADD>, grid, BLOCK_THREADS, stream, __VA_ARGS__);                                            \
-        break;                                                                                                                 \
-    case DEVICE_SCORE_MLP:                                                                                                     \
-        LAUNCH(kernel<DEVICE_SCORE_MLP>, grid, BLOCK_THREADS, stream, __VA_ARGS__);                                            \
-        break;                                                                                                                 \
-    default:                                                                                                                   \
-        LAUNCH(kernel<DEVICE_SCORE_DOT>, grid, BLOCK_THREADS, stream, __VA_ARGS__);                                            \
-        break;                                                                                                                 \
+#define LAUNCH_BY_SCORE(kernel, score, grid, stream, ...)                                                            \
+    switch (score) {                                                                                                 \
+    case DEVICE_SCORE_ADD:                                                                                           \
+        LAUNCH(kernel<DEVICE_SCORE_ADD>, grid, BLOCK_THREADS, stream, __VA_ARGS__);                                  \
+        break;                                                                                                       \
+    case DEVICE_SCORE_MLP:                                                                                           \
+        LAUNCH(kernel<DEVICE_SCORE_MLP>, grid, BLOCK_THREADS, stream, __VA_ARGS__);                                  \
+        break;                                                                                                       \
+    default:                                                                                                         \
+        LAUNCH(kernel<DEVICE_SCORE_DOT>, grid, BLOCK_THREADS, stream, __VA_ARGS__);                                  \
+        break;                                                                                                       \
     }
 
 /* A warp for each head of each row. */
@@ -415,8 +427,8 @@ extern "C" void cuda_attention_edges_forward(struct device *device, const struct
     LAUNCH_BY_SCORE(forward_edges, rows->how->score, heads_grid(a), cuda_stream(device), a, state->softmax, out)
 }
 
-extern "C" void cuda_attention_edges_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
-                                           float *grad_query, float *grad_att, float *grad_edge)
+extern "C" void cuda_attention_edges_query(struct device *device, const struct device_attention_rows *rows,
+                                           void *scratch, float *grad_query, float *grad_att, float *grad_edge)
 {
     const struct cuda_attention a = cuda_attention_of(rows, false);
     const int64_t n_att = rows->how->score == DEVICE_SCORE_MLP ? a.n_head * a.n_column : 0;
@@ -443,8 +455,8 @@ extern "C" void cuda_attention_edges_query(struct device *device, const struct d
     }
 }
 
-extern "C" void cuda_attention_edges_source(struct device *device, const struct device_attention_rows *rows, float *grad_value,
-                                            float *grad_key)
+extern "C" void cuda_attention_edges_source(struct device *device, const struct device_attention_rows *rows,
+                                            float *grad_value, float *grad_key)
 {
     const struct cuda_attention a = cuda_attention_of(rows, true);
     LAUNCH_BY_SCORE(source_edges, rows->how->score, heads_grid(a), cuda_stream(device), a, grad_value, grad_key)

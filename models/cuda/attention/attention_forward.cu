@@ -20,8 +20,8 @@ template <int SCORE> constexpr int n_wide = SCORE == DEVICE_SCORE_ADD ? 2 : 1;
 template <int SCORE, typename S> using forward_sums = sums<S, n_wide<SCORE>>;
 
 template <typename S>
-static __device__ __forceinline__ void columns_load(const struct cuda_attention &a, const struct head_row &r, const float *x,
-                                                    float to[S::N])
+static __device__ __forceinline__ void columns_load(const struct cuda_attention &a, const struct head_row &r,
+                                                    const float *x, float to[S::N])
 {
     for (int i = 0; i < S::N; i++) {
         const int c = lane_column<S>(r.column) + i / S::W * S::LANES * S::W + i % S::W;
@@ -73,8 +73,8 @@ template <int SCORE, typename S> struct some_edges {
     float value[S::AHEAD][S::N];
     float product[S::AHEAD], score[S::AHEAD];
 
-    __device__ __forceinline__ void load(const struct cuda_attention &a, const struct head_row &r, const end_columns<S> &query,
-                                         const end_columns<S> &att, float own)
+    __device__ __forceinline__ void load(const struct cuda_attention &a, const struct head_row &r,
+                                         const end_columns<S> &query, const end_columns<S> &att, float own)
     {
         float key[S::AHEAD];
         for (int k = 0; k < S::AHEAD; k++) {
@@ -132,8 +132,9 @@ template <int SCORE, typename S> struct some_edges {
 };
 
 template <int SCORE, typename S>
-static __device__ __forceinline__ void edges_forward(const struct cuda_attention &a, const struct head_row &r, int64_t begin,
-                                                     int64_t end, bool positive, forward_sums<SCORE, S> *s)
+static __device__ __forceinline__ void edges_forward(const struct cuda_attention &a, const struct head_row &r,
+                                                     int64_t begin, int64_t end, bool positive,
+                                                     forward_sums<SCORE, S> *s)
 {
     end_columns<S> query = {}, att = {};
     float own = 0.0F;
@@ -161,7 +162,8 @@ static __device__ __forceinline__ void edges_forward(const struct cuda_attention
 }
 
 template <int SCORE, typename S>
-__global__ void __launch_bounds__(BLOCK_THREADS, 2) forward_rows(const struct cuda_attention a, const struct forward_state to)
+__global__ void __launch_bounds__(BLOCK_THREADS, 2)
+    forward_rows(const struct cuda_attention a, const struct forward_state to)
 {
     for (int64_t i = grid_group<S::LANES>(); i < a.n_row * a.n_head; i += grid_groups<S::LANES>()) {
         int h;
@@ -208,12 +210,14 @@ __global__ void __launch_bounds__(S::GROUPS *S::LANES, 1)
 }
 
 template <int SCORE, typename S>
-static void launch(const struct cuda_attention_grid &on, const struct cuda_attention &a, const struct forward_state &to)
+static void launch(const struct cuda_attention_grid &on, const struct cuda_attention &a,
+                   const struct forward_state &to)
 {
     const unsigned grid = grid_of(a.n_row * a.n_head, BLOCK_THREADS / S::LANES);
     LAUNCH((forward_rows<SCORE, S>), grid, BLOCK_THREADS, on.stream, a, to);
     if (on.n_share > 0) {
-        LAUNCH((forward_long<SCORE, S>), grid_of(on.n_share * a.n_head, 1), S::GROUPS * S::LANES, on.stream, a, to, on.n_share);
+        LAUNCH((forward_long<SCORE, S>), grid_of(on.n_share * a.n_head, 1), S::GROUPS * S::LANES, on.stream, a, to,
+               on.n_share);
     }
 }
 
@@ -226,8 +230,8 @@ extern "C" void cuda_attention_forward(struct device *device, const struct devic
     }
     const struct cuda_attention a = cuda_attention_of(rows, false);
     const struct cuda_attention_grid on = cuda_attention_grid_of(device, rows, false);
-    const struct forward_state to = {state->softmax, out, rows->how->score == DEVICE_SCORE_ADD ? state->positive : NULL,
-                                     state->positive_weight};
+    const struct forward_state to = {
+        state->softmax, out, rows->how->score == DEVICE_SCORE_ADD ? state->positive : NULL, state->positive_weight};
     if (a.n_row == 0 || a.n_head == 0) {
         return;
     }

@@ -26,7 +26,8 @@ template <typename S> struct own_query {
 };
 
 template <int SCORE, typename S>
-static __device__ __forceinline__ void own_load(const struct cuda_attention &a, const struct head_row &r, own_query<S> *own)
+static __device__ __forceinline__ void own_load(const struct cuda_attention &a, const struct head_row &r,
+                                                own_query<S> *own)
 {
     own->query.all = a.target.query + r.own * a.n_column;
     own->grad_out.all = a.target.grad_out + r.own * a.n_column;
@@ -48,7 +49,8 @@ template <int SCORE, typename S> struct some_edges {
     float value[AHEAD][S::N], keys[SCORE == DEVICE_SCORE_DOT ? AHEAD : 1][S::N];
     float key[AHEAD], product[AHEAD], g[AHEAD];
 
-    __device__ __forceinline__ void load(const struct cuda_attention &a, const struct head_row &r, const own_query<S> &own)
+    __device__ __forceinline__ void load(const struct cuda_attention &a, const struct head_row &r,
+                                         const own_query<S> &own)
     {
         const end_columns<S> &att = own.att;
         for (int k = 0; k < AHEAD; k++) {
@@ -74,19 +76,23 @@ template <int SCORE, typename S> struct some_edges {
         }
     }
 
-    __device__ __forceinline__ void add(const struct cuda_attention &a, const own_query<S> &own, query_sums<SCORE, S> *s) const
+    __device__ __forceinline__ void add(const struct cuda_attention &a, const own_query<S> &own,
+                                        query_sums<SCORE, S> *s) const
     {
         for (int k = 0; k < AHEAD; k++) {
             const float alpha = exp_of(score_of<SCORE>(a, product[k], key[k]) - own.log_sum);
             const float rest = fmaf(own.d, -1.0F, edge[k].mu * g[k]), de = edge[k].there ? alpha * rest : 0.0F;
-            const float by = SCORE == DEVICE_SCORE_DOT ? de * a.scale : SCORE == DEVICE_SCORE_COSINE ? de * key[k] : de;
+            const float by = SCORE == DEVICE_SCORE_DOT      ? de * a.scale
+                             : SCORE == DEVICE_SCORE_COSINE ? de * key[k]
+                                                            : de;
             for (int i = 0; i < S::N; i++) {
                 if (SCORE == DEVICE_SCORE_MLP) {
                     const float x = own.query.x[i] + value[k][i], slope = leaky_slope(x, a.slope);
                     s->wide[0][i] = fmaf(own.att.x[i] * slope, by, s->wide[0][i]);
                     s->wide[n_wide<SCORE> - 1][i] = fmaf(x * slope, by, s->wide[n_wide<SCORE> - 1][i]);
                 } else {
-                    const float x = SCORE == DEVICE_SCORE_DOT ? keys[SCORE == DEVICE_SCORE_DOT ? k : 0][i] : value[k][i];
+                    const float x = SCORE == DEVICE_SCORE_DOT ? keys[SCORE == DEVICE_SCORE_DOT ? k : 0][i]
+                                                              : value[k][i];
                     s->wide[0][i] = fmaf(by, x, s->wide[0][i]);
                 }
             }
@@ -95,8 +101,8 @@ template <int SCORE, typename S> struct some_edges {
 };
 
 template <int SCORE, typename S>
-static __device__ __forceinline__ void edges_backward(const struct cuda_attention &a, const struct head_row &r, int64_t begin,
-                                                      int64_t end, query_sums<SCORE, S> *s)
+static __device__ __forceinline__ void edges_backward(const struct cuda_attention &a, const struct head_row &r,
+                                                      int64_t begin, int64_t end, query_sums<SCORE, S> *s)
 {
     own_query<S> own;
     own_load<SCORE, S>(a, r, &own);
@@ -215,7 +221,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 }
 
 template <int SCORE, typename S>
-static void launch(const struct cuda_attention_grid &on, const struct cuda_attention &a, const struct query_gradients &to)
+static void launch(const struct cuda_attention_grid &on, const struct cuda_attention &a,
+                   const struct query_gradients &to)
 {
     const unsigned grid = grid_of(on.n_range * a.n_head, BLOCK_THREADS / S::LANES);
     struct query_gradients shares = to;
@@ -229,8 +236,8 @@ static void launch(const struct cuda_attention_grid &on, const struct cuda_atten
     }
 }
 
-extern "C" void cuda_attention_backward_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
-                                              float *grad_query, float *grad_att, float *grad_edge)
+extern "C" void cuda_attention_backward_query(struct device *device, const struct device_attention_rows *rows,
+                                              void *scratch, float *grad_query, float *grad_att, float *grad_edge)
 {
     if (rows->how->n_edge_column > 0) {
         cuda_attention_edges_query(device, rows, scratch, grad_query, grad_att, grad_edge);

@@ -25,7 +25,8 @@ template <typename S> struct own_source {
 };
 
 template <int SCORE, typename S>
-static __device__ __forceinline__ void own_load(const struct cuda_attention &a, const struct head_row &r, own_source<S> *own)
+static __device__ __forceinline__ void own_load(const struct cuda_attention &a, const struct head_row &r,
+                                                own_source<S> *own)
 {
     own->value.all = a.source.value + r.own * a.n_column;
     columns_read<S>(a, own->value.all, r.column, true, own->value.x);
@@ -49,7 +50,8 @@ template <int SCORE, typename S> struct some_edges {
     float grad_out[AHEAD][S::N], query[SCORE == DEVICE_SCORE_ADD ? 1 : AHEAD][S::N];
     float product[AHEAD], g[AHEAD], log_sum[AHEAD], d[AHEAD];
 
-    __device__ __forceinline__ void load(const struct cuda_attention &a, const struct head_row &r, const own_source<S> &own)
+    __device__ __forceinline__ void load(const struct cuda_attention &a, const struct head_row &r,
+                                         const own_source<S> &own)
     {
         for (int k = 0; k < AHEAD; k++) {
             const struct device_attention_target &from = edge[k].is_self ? a.self_target : a.target;
@@ -81,7 +83,9 @@ template <int SCORE, typename S> struct some_edges {
         for (int k = 0; k < AHEAD; k++) {
             const float alpha = edge[k].there ? exp_of(score_of<SCORE>(a, product[k], own.key) - log_sum[k]) : 0.0F;
             const float weight = edge[k].mu * alpha, de = alpha * fmaf(d[k], -1.0F, edge[k].mu * g[k]);
-            const float by = SCORE == DEVICE_SCORE_DOT ? de * a.scale : SCORE == DEVICE_SCORE_COSINE ? de * own.key : de;
+            const float by = SCORE == DEVICE_SCORE_DOT      ? de * a.scale
+                             : SCORE == DEVICE_SCORE_COSINE ? de * own.key
+                                                            : de;
             s->narrow += SCORE == DEVICE_SCORE_ADD      ? de * leaky_slope(product[k], a.slope)
                          : SCORE == DEVICE_SCORE_COSINE ? de * product[k]
                                                         : 0.0F;
@@ -89,7 +93,8 @@ template <int SCORE, typename S> struct some_edges {
                 const float far = query[SCORE == DEVICE_SCORE_ADD ? 0 : k][i];
                 s->wide[0][i] = fmaf(weight, grad_out[k][i], s->wide[0][i]);
                 if (SCORE == DEVICE_SCORE_MLP) {
-                    s->wide[0][i] = fmaf(own.att.x[i] * leaky_slope(own.value.x[i] + far, a.slope), by, s->wide[0][i]);
+                    s->wide[0][i] = fmaf(own.att.x[i] * leaky_slope(own.value.x[i] + far, a.slope), by,
+                                         s->wide[0][i]);
                 } else if (SCORE != DEVICE_SCORE_ADD) { /* dot's grad_key, cosine's grad_value */
                     s->wide[n_wide<SCORE> - 1][i] = fmaf(by, far, s->wide[n_wide<SCORE> - 1][i]);
                 }
@@ -99,8 +104,8 @@ template <int SCORE, typename S> struct some_edges {
 };
 
 template <int SCORE, typename S>
-static __device__ __forceinline__ void edges_backward(const struct cuda_attention &a, const struct head_row &r, int64_t begin,
-                                                      int64_t end, source_sums<SCORE, S> *s)
+static __device__ __forceinline__ void edges_backward(const struct cuda_attention &a, const struct head_row &r,
+                                                      int64_t begin, int64_t end, source_sums<SCORE, S> *s)
 {
     own_source<S> own;
     own_load<SCORE, S>(a, r, &own);
@@ -144,7 +149,8 @@ static __device__ __forceinline__ void sums_store(const struct cuda_attention &a
 }
 
 template <int SCORE, typename S>
-__global__ void __launch_bounds__(BLOCK_THREADS, 2) source_rows(const struct cuda_attention a, const struct source_gradients to)
+__global__ void __launch_bounds__(BLOCK_THREADS, 2)
+    source_rows(const struct cuda_attention a, const struct source_gradients to)
 {
     for (int64_t i = grid_group<S::LANES>(); i < a.n_row * a.n_head; i += grid_groups<S::LANES>()) {
         int h;
@@ -190,12 +196,14 @@ __global__ void __launch_bounds__(S::GROUPS *S::LANES, 1)
 }
 
 template <int SCORE, typename S>
-static void launch(const struct cuda_attention_grid &on, const struct cuda_attention &a, const struct source_gradients &to)
+static void launch(const struct cuda_attention_grid &on, const struct cuda_attention &a,
+                   const struct source_gradients &to)
 {
     const unsigned grid = grid_of(a.n_row * a.n_head, BLOCK_THREADS / S::LANES);
     LAUNCH((source_rows<SCORE, S>), grid, BLOCK_THREADS, on.stream, a, to);
     if (on.n_share > 0) {
-        LAUNCH((source_long<SCORE, S>), grid_of(on.n_share * a.n_head, 1), S::GROUPS * S::LANES, on.stream, a, to, on.n_share);
+        LAUNCH((source_long<SCORE, S>), grid_of(on.n_share * a.n_head, 1), S::GROUPS * S::LANES, on.stream, a, to,
+               on.n_share);
     }
 }
 

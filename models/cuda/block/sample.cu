@@ -17,7 +17,8 @@ struct cuda_edges cuda_edges_of(const struct device_block *block)
     return {block->n_row, block->n_col, block->rows, block->indptr, block->cols, block->weights, block->types};
 }
 
-struct cuda_made cuda_made_place(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed, char *scratch)
+struct cuda_made cuda_made_place(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed,
+                                 char *scratch)
 {
     const struct cuda_made_places at = cuda_made_places_of(n_row, n_col, n_edge, weighted, typed);
     struct cuda_made made = {};
@@ -112,22 +113,23 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
-extern "C" void cuda_block_sample(struct device *device, const struct device_block *block, int64_t n_kept, const uint32_t *kept,
-                                  void *scratch, struct device_block *out)
+extern "C" void cuda_block_sample(struct device *device, const struct device_block *block, int64_t n_kept,
+                                  const uint32_t *kept, void *scratch, struct device_block *out)
 {
     const int64_t n_row = block->n_row, n_edge = block->n_edge;
     const struct cuda_picked_places at = cuda_picked_places_of(block->n_col, n_edge);
-    const struct cuda_made to = cuda_made_place(n_row, block->n_col, n_edge, block->weights != NULL, block->types != NULL,
-                                                (char *)scratch);
+    const struct cuda_made to = cuda_made_place(n_row, block->n_col, n_edge, block->weights != NULL,
+                                                block->types != NULL, (char *)scratch);
     const struct picked picked = picked_place(at, to.work);
     cudaStream_t stream = cuda_stream(device);
     cuda_check(device, cudaMemsetAsync(picked.place, 0xff, (size_t)block->n_col * sizeof *picked.place, stream),
                "sampling a block");
     LAUNCH(kept_put, grid_of(n_kept, BLOCK_THREADS), BLOCK_THREADS, stream, n_kept, kept, picked.place);
-    LAUNCH(edges_mark, grid_of(at.n_word, BLOCK_THREADS / WARP), BLOCK_THREADS, stream, n_row, block->indptr, block->cols,
-           at.n_word, picked);
+    LAUNCH(edges_mark, grid_of(at.n_word, BLOCK_THREADS / WARP), BLOCK_THREADS, stream, n_row, block->indptr,
+           block->cols, at.n_word, picked);
     cuda_scan(device, at.n_word, picked.before, picked.scan);
-    LAUNCH(rows_end, grid_of(n_row + 1, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, block->indptr, picked, to.indptr);
+    LAUNCH(rows_end, grid_of(n_row + 1, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, block->indptr, picked,
+           to.indptr);
     LAUNCH(edges_pick, grid_of(n_edge, BLOCK_THREADS), BLOCK_THREADS, stream, cuda_edges_of(block), picked, to);
     *out = cuda_made_block(&to, n_row, n_kept, n_edge);
     out->rows = block->rows;

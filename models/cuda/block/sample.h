@@ -27,7 +27,8 @@ struct cuda_made {
 };
 
 /* A result with n_row rows, of a block with these arrays. */
-struct cuda_made cuda_made_place(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed, char *scratch);
+struct cuda_made cuda_made_place(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed,
+                                 char *scratch);
 
 /* The result as a block. */
 struct device_block cuda_made_block(const struct cuda_made *made, int64_t n_row, int64_t n_col, int64_t n_edge);

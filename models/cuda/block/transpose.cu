@@ -31,7 +31,8 @@ static __device__ __forceinline__ int64_t edges_of(const struct pass &p)
 }
 
 /* The digit of the edge that is number i now; from NULL: edges are as in the block. */
-template <typename ID> static __device__ __forceinline__ unsigned digit_of(const struct pass &p, const ID *from, int64_t i)
+template <typename ID>
+static __device__ __forceinline__ unsigned digit_of(const struct pass &p, const ID *from, int64_t i)
 {
     const int64_t e = p.indptr[0] + (from != NULL ? (int64_t)from[i] : i);
     return (p.types != NULL ? (unsigned)p.types[e] : p.cols[e]) >> p.shift & (DIGITS - 1);
@@ -91,7 +92,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS) digits_count(const struct pass 
 
 /* before[digit · n_tile + tile]: edges with lower digits, and those with this one in tiles before. */
 template <typename ID>
-__global__ void __launch_bounds__(BLOCK_THREADS) digits_put(const struct pass p, const ID *from, const int64_t *before, ID *to)
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    digits_put(const struct pass p, const ID *from, const int64_t *before, ID *to)
 {
     SHARED(unsigned, counts, (WARPS * DIGITS));
     const int64_t n = edges_of(p);
@@ -130,7 +132,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS) digits_put(const struct pass p,
 
 /* indptr[c]: the first edge with column c or behind it. */
 template <typename ID>
-__global__ void __launch_bounds__(BLOCK_THREADS) columns_begin(const struct cuda_edges block, const ID *order, int64_t *indptr)
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    columns_begin(const struct cuda_edges block, const ID *order, int64_t *indptr)
 {
     const int64_t begin = block.indptr[0], n = block.indptr[block.n_row] - begin;
     for (int64_t c = grid_thread(); c <= block.n_col; c += grid_threads()) {
@@ -191,7 +194,8 @@ static int column_bits(int64_t n)
 
 /* Put the edges in order; the last pass writes to order[0]. */
 template <typename ID>
-static void edges_order(struct device *device, const struct device_block *block, ID *const order[2], int64_t *count, void *scan)
+static void edges_order(struct device *device, const struct device_block *block, ID *const order[2], int64_t *count,
+                        void *scan)
 {
     cudaStream_t stream = cuda_stream(device);
     const int n_type_pass = block->types != NULL ? 2 : 0, n_column_pass = column_bits(block->n_col) / 8;
@@ -223,12 +227,12 @@ static void transpose(struct device *device, const struct device_block *block, c
            (const ID *)order[0], *to);
 }
 
-extern "C" void cuda_block_transpose(struct device *device, const struct device_block *block, int64_t n_own, void *scratch,
-                                     struct device_block *out)
+extern "C" void cuda_block_transpose(struct device *device, const struct device_block *block, int64_t n_own,
+                                     void *scratch, struct device_block *out)
 {
     const int64_t n_row = block->n_col, n_edge = block->n_edge;
-    const struct cuda_made to = cuda_made_place(n_row, block->n_row, n_edge, block->weights != NULL, block->types != NULL,
-                                                (char *)scratch);
+    const struct cuda_made to = cuda_made_place(n_row, block->n_row, n_edge, block->weights != NULL,
+                                                block->types != NULL, (char *)scratch);
     if (n_edge <= (int64_t)UINT32_MAX) {
         transpose<uint32_t>(device, block, &to);
     } else {

@@ -12,10 +12,10 @@
  * streams. All products are of one lane. */
 #define WORKSPACE_BYTES ((size_t)CUDA_BLAS_BYTES)
 
-#define FUNCTION_LIST(X)                                                                                                       \
-    X(cublasCreate_v2)                                                                                                         \
-    X(cublasDestroy_v2)                                                                                                        \
-    X(cublasGetVersion_v2)                                                                                                     \
+#define FUNCTION_LIST(X)                                                                                             \
+    X(cublasCreate_v2)                                                                                               \
+    X(cublasDestroy_v2)                                                                                              \
+    X(cublasGetVersion_v2)                                                                                           \
     X(cublasSetStream_v2) X(cublasSetWorkspace_v2) X(cublasSetMathMode) X(cublasSgemm_v2) X(cublasSgemmStridedBatched)
 
 /* In the order of the list. */
@@ -44,8 +44,8 @@ static void check(struct cuda_device *cuda, cublasStatus_t code, const char *wha
 /* The library with all functions; NULL: the machine lacks it. */
 static struct blas *blas_find(void)
 {
-    static const char *const places[] = {"libcublas.so.13", "/usr/local/cuda/lib64/libcublas.so.13", "libcublas.so.12",
-                                         "/usr/local/cuda/lib64/libcublas.so.12", NULL};
+    static const char *const places[] = {"libcublas.so.13", "/usr/local/cuda/lib64/libcublas.so.13",
+                                         "libcublas.so.12", "/usr/local/cuda/lib64/libcublas.so.12", NULL};
     static const char *const names[] = {
 #define X(name) #name,
         FUNCTION_LIST(X) NULL
@@ -64,7 +64,8 @@ void cuda_blas_open(struct cuda_device *cuda)
 {
     struct blas *blas = cuda->blas = blas_find();
     if (blas == NULL) {
-        log_warn("cuBLAS 12 or 13 is not on this machine: wide products go by slower kernels, and results have other bits than "
+        log_warn("cuBLAS 12 or 13 is not on this machine: wide products go by slower kernels, and results have other "
+                 "bits than "
                  "with it");
         return;
     }
@@ -72,7 +73,8 @@ void cuda_blas_open(struct cuda_device *cuda)
     cuda_check(&cuda->base, cudaMalloc(&blas->workspace, WORKSPACE_BYTES), "the workspace of cuBLAS");
     if (cuda->failed == STATUS_OK) {
         check(cuda, blas->call.cublasSetStream_v2_(blas->handle, cuda_stream(&cuda->base)), "setting its stream");
-        check(cuda, blas->call.cublasSetWorkspace_v2_(blas->handle, blas->workspace, WORKSPACE_BYTES), "setting its workspace");
+        check(cuda, blas->call.cublasSetWorkspace_v2_(blas->handle, blas->workspace, WORKSPACE_BYTES),
+              "setting its workspace");
         check(cuda, blas->call.cublasSetMathMode_(blas->handle, CUBLAS_PEDANTIC_MATH), "setting its mode");
     }
 }
@@ -114,14 +116,14 @@ void cuda_blas_multiply(struct device *device, const struct cuda_blas_product *p
     const float *keep = p->add ? &one : &zero;
     if (p->n_product == 1) {
         check(cuda,
-              blas->call.cublasSgemm_v2_(blas->handle, a, b, (int)p->m, (int)p->n, (int)p->k, &one, p->a, (int)p->a_step, p->b,
-                                         (int)p->b_step, keep, p->c, (int)p->c_step),
+              blas->call.cublasSgemm_v2_(blas->handle, a, b, (int)p->m, (int)p->n, (int)p->k, &one, p->a,
+                                         (int)p->a_step, p->b, (int)p->b_step, keep, p->c, (int)p->c_step),
               "a product");
     } else {
         check(cuda,
               blas->call.cublasSgemmStridedBatched_(blas->handle, a, b, (int)p->m, (int)p->n, (int)p->k, &one, p->a,
-                                                    (int)p->a_step, p->a_next, p->b, (int)p->b_step, p->b_next, keep, p->c,
-                                                    (int)p->c_step, p->c_next, (int)p->n_product),
+                                                    (int)p->a_step, p->a_next, p->b, (int)p->b_step, p->b_next, keep,
+                                                    p->c, (int)p->c_step, p->c_next, (int)p->n_product),
               "products");
     }
 }

@@ -24,8 +24,8 @@
 
 /* Keep the terms of elements i, i + 256, … of a tile of n_row × n_column at row r and this column. */
 template <int K, class Terms>
-static __device__ __forceinline__ void columns_keep(const Terms &terms, int64_t first, int64_t r, int64_t column, int n_row,
-                                                    int n_column, int i, double *kept)
+static __device__ __forceinline__ void columns_keep(const Terms &terms, int64_t first, int64_t r, int64_t column,
+                                                    int n_row, int n_column, int i, double *kept)
 {
     double term[COLUMNS_BATCH][K];
     for (int j = 0; j < COLUMNS_BATCH; j++) {
@@ -81,13 +81,13 @@ static void columns_launch(struct device *device, int64_t n, int64_t f, const Te
     const int64_t n_chunk = row_n_chunk(n);
     const unsigned grid = grid_of(n_chunk * ((f + COLUMNS_TILE - 1) / COLUMNS_TILE), 1);
     if (n * f > 0) {
-        LAUNCH((columns_add<K, Terms>), dim3(grid), dim3(BLOCK_THREADS), cuda_stream(device), n, f, row_chunk_rows(n), n_chunk,
-               terms, partial);
+        LAUNCH((columns_add<K, Terms>), dim3(grid), dim3(BLOCK_THREADS), cuda_stream(device), n, f, row_chunk_rows(n),
+               n_chunk, terms, partial);
     }
 }
 
 /* out[c] = the sum over chunks of partial[chunk · stride + c], from 0 or from out[c]. In sums.cu. */
-void columns_finish(struct device *device, int64_t n_chunk, int64_t stride, int64_t f, const double *partial, bool add,
-                    float *out);
+void columns_finish(struct device *device, int64_t n_chunk, int64_t stride, int64_t f, const double *partial,
+                    bool add, float *out);
 
 #endif

@@ -14,8 +14,8 @@ static int64_t smaller(int64_t a, int64_t b)
 
 /* --- by cuBLAS, which counts column by column: a matrix of rows is to it a transposed one --- */
 
-static void wide_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
-                         bool add, float *y)
+static void wide_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
+                         const float *w, bool add, float *y)
 {
     for (int64_t first = 0; first < n; first += CUDA_PIECE_ROWS) {
         const struct cuda_blas_product product = {.a_turned = true,
@@ -54,8 +54,8 @@ static void wide_backward_input(struct device *device, int64_t n, int64_t f_in, 
 }
 
 /* Rows of x and grad_y in chunks, chunk i's product at out + i · f_out · f_in. */
-static void wide_backward_weight(struct device *device, int64_t n, int64_t rows, int64_t f_in, int64_t f_out, const float *x,
-                                 const float *grad_y, bool add, float *out)
+static void wide_backward_weight(struct device *device, int64_t n, int64_t rows, int64_t f_in, int64_t f_out,
+                                 const float *x, const float *grad_y, bool add, float *out)
 {
     int64_t n_full = n / rows, rest = n % rows, done = n_full * rows, size = f_in * f_out;
     struct cuda_blas_product product = {.b_turned = true,
@@ -88,8 +88,8 @@ static void wide_backward_weight(struct device *device, int64_t n, int64_t rows,
 
 /* --- the operations --- */
 
-void cuda_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
-                         const float *bias, bool add, float *y)
+void cuda_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
+                         const float *w, const float *bias, bool add, float *y)
 {
     if (f_out > NARROW && f_in > 0 && cuda_has_blas(device)) {
         wide_forward(device, n, f_in, f_out, x, w, add, y);
@@ -141,8 +141,8 @@ void cuda_linear_backward_input(struct device *device, int64_t n, int64_t f_in, 
 }
 
 /* The wider side of the weight is the product's rows. */
-static void own_backward_weight(struct device *device, int64_t n, int64_t rows, int64_t f_in, int64_t f_out, const float *x,
-                                const float *grad_y, bool add, float *out)
+static void own_backward_weight(struct device *device, int64_t n, int64_t rows, int64_t f_in, int64_t f_out,
+                                const float *x, const float *grad_y, bool add, float *out)
 {
     bool in_is_wide = f_in >= f_out;
     int64_t wide = in_is_wide ? f_in : f_out, narrow = in_is_wide ? f_out : f_in;

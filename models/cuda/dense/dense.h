@@ -23,6 +23,7 @@ struct cuda_product {
 void cuda_multiply(struct device *device, const struct cuda_product *product);
 
 /* out (+)= chunk 0 + chunk 1 + …, of n_value each */
-void cuda_chunks_sum(struct device *device, int64_t n_value, int64_t n_chunk, const float *chunk, bool add, float *out);
+void cuda_chunks_sum(struct device *device, int64_t n_value, int64_t n_chunk, const float *chunk, bool add,
+                     float *out);
 
 #endif

@@ -28,7 +28,8 @@ template <int ROWS, bool K_FIRST> struct share {
         const int e = (int)threadIdx.x + i * BLOCK_THREADS;
         return K_FIRST ? e % TILE_K : e / ROWS;
     }
-    __device__ __forceinline__ void load(const float *from, int64_t step_row, int64_t step_k, int64_t n_row, int64_t n_k)
+    __device__ __forceinline__ void load(const float *from, int64_t step_row, int64_t step_k, int64_t n_row,
+                                         int64_t n_k)
     {
         for (int i = 0; i < n; i++) {
             x[i] = row(i) < n_row && k(i) < n_k ? __ldg(from + row(i) * step_row + k(i) * step_k) : 0.0F;
@@ -121,7 +122,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS) product_tiles(const struct cuda
 template <int TILE_N, int RM, int RN> static void tiles_launch(struct device *device, const struct cuda_product *p)
 {
     const int64_t n_chunk = p->size > 0 ? (p->k + p->chunk - 1) / p->chunk : 1;
-    const dim3 grid(grid_of((p->m + TILE_M - 1) / TILE_M * ((p->n + TILE_N - 1) / TILE_N) * n_chunk, 1)), block(BLOCK_THREADS);
+    const dim3 grid(grid_of((p->m + TILE_M - 1) / TILE_M * ((p->n + TILE_N - 1) / TILE_N) * n_chunk, 1)),
+        block(BLOCK_THREADS);
     cudaStream_t stream = cuda_stream(device);
     if (p->a_k == 1 && p->b_k == 1) {
         LAUNCH((product_tiles<TILE_N, RM, RN, true, true>), grid, block, stream, *p, n_chunk);

@@ -103,7 +103,8 @@ static void features_release(struct device *device, void *block, size_t n_bytes)
 static enum status columns_acquire(struct device *device, struct cuda_columns *columns)
 {
     size_t n_value = (size_t)columns->n_value;
-    enum status status = features_acquire(device, ((size_t)columns->n_col + 1) * sizeof *columns->indptr, &columns->indptr);
+    enum status status = features_acquire(device, ((size_t)columns->n_col + 1) * sizeof *columns->indptr,
+                                          &columns->indptr);
     if (status == STATUS_OK) {
         status = features_acquire(device, n_value * sizeof *columns->rows, &columns->rows);
     }
@@ -156,7 +157,8 @@ static enum status schedules_open(struct device *device, const struct device_csr
 enum status cuda_csr_open(struct device *device, struct device_csr *csr)
 {
     if (csr->n_value > UINT32_MAX) {
-        return status_fail(STATUS_DATA, "one part holds %lld stored feature values, expected at most %u: use more parts",
+        return status_fail(STATUS_DATA,
+                           "one part holds %lld stored feature values, expected at most %u: use more parts",
                            (long long)csr->n_value, UINT32_MAX);
     }
     struct cuda_columns *columns = csr->by_column = memory_alloc(1, sizeof *columns);

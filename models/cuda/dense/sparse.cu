@@ -12,7 +12,8 @@ extern "C" {
 #define TILE_ROWS (BLOCK_THREADS / TILE)
 
 /* to (columns × rows) = from (rows × columns) transposed */
-__global__ void __launch_bounds__(BLOCK_THREADS) transpose(int64_t rows, int64_t columns, const float *from, float *to)
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    transpose(int64_t rows, int64_t columns, const float *from, float *to)
 {
     SHARED(float, kept, TILE *TILE_STEP);
     const int64_t n_row = (rows + TILE - 1) / TILE, n_column = (columns + TILE - 1) / TILE;
@@ -38,7 +39,8 @@ static void transpose_launch(struct device *device, int64_t rows, int64_t column
 {
     const int64_t n_tile = (rows + TILE - 1) / TILE * ((columns + TILE - 1) / TILE);
     if (n_tile > 0) {
-        LAUNCH(transpose, dim3(grid_of(n_tile, 1)), dim3(BLOCK_THREADS), cuda_stream(device), rows, columns, from, to);
+        LAUNCH(transpose, dim3(grid_of(n_tile, 1)), dim3(BLOCK_THREADS), cuda_stream(device), rows, columns, from,
+               to);
     }
 }
 
@@ -53,8 +55,8 @@ struct fill_map {
     }
 };
 
-extern "C" void cuda_csr_linear_forward(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
-                                        const float *w, const float *bias, void *scratch, float *y)
+extern "C" void cuda_csr_linear_forward(struct device *device, const struct device_csr *csr, const float *values,
+                                        int64_t f_out, const float *w, const float *bias, void *scratch, float *y)
 {
     const struct device_block block = cuda_csr_by_row(csr, values != nullptr ? values : csr->values);
     struct device_aggregate how = {};
@@ -75,8 +77,9 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
-extern "C" void cuda_csr_linear_backward_weight(struct device *device, const struct device_csr *csr, const float *values,
-                                                int64_t f_out, const float *grad_y, void *scratch, float *grad_w)
+extern "C" void cuda_csr_linear_backward_weight(struct device *device, const struct device_csr *csr,
+                                                const float *values, int64_t f_out, const float *grad_y,
+                                                void *scratch, float *grad_w)
 {
     const struct cuda_columns *columns = (const struct cuda_columns *)csr->by_column;
     const struct device_block block = cuda_csr_by_column(csr, columns->values);
@@ -115,8 +118,8 @@ static const float *embedded_values(const struct device_csr *csr, const float *v
     return values != nullptr ? values + csr->n_value : nullptr;
 }
 
-extern "C" void cuda_csr_embed_forward(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
-                                       const float *table, float *y)
+extern "C" void cuda_csr_embed_forward(struct device *device, const struct device_csr *csr, const float *values,
+                                       int64_t f, const float *table, float *y)
 {
     const embed_map map = {f, csr->embedded_rows, embedded_values(csr, values), table, y};
     quads_launch(device, csr->n_embedded, f, f % 4 == 0 && quad_aligned(table) && quad_aligned(y), map);
@@ -139,8 +142,8 @@ struct embed_backward_map {
     }
 };
 
-extern "C" void cuda_csr_embed_backward(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
-                                        const float *grad_y, float *grad_table)
+extern "C" void cuda_csr_embed_backward(struct device *device, const struct device_csr *csr, const float *values,
+                                        int64_t f, const float *grad_y, float *grad_table)
 {
     const embed_backward_map map = {f, csr->embedded_rows, embedded_values(csr, values), grad_y, grad_table};
     quads_launch(device, csr->n_embedded, f, f % 4 == 0 && quad_aligned(grad_y) && quad_aligned(grad_table), map);
@@ -200,7 +203,8 @@ template <class What> static __device__ __forceinline__ void stored_each(const s
 
 static unsigned stored_grid(const struct device_csr *csr)
 {
-    return grid_of(csr->n_row * ROW_THREADS > csr->n_embedded ? csr->n_row * ROW_THREADS : csr->n_embedded, BLOCK_THREADS);
+    return grid_of(csr->n_row * ROW_THREADS > csr->n_embedded ? csr->n_row * ROW_THREADS : csr->n_embedded,
+                   BLOCK_THREADS);
 }
 
 /* Which values are kept, as of a dense row. */
@@ -224,13 +228,14 @@ __global__ void __launch_bounds__(BLOCK_THREADS) stored_dropout(const stored csr
     });
 }
 
-extern "C" void cuda_csr_dropout(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
-                                 float *out)
+extern "C" void cuda_csr_dropout(struct device *device, const struct device_csr *csr,
+                                 const struct device_activate *activate, float *out)
 {
     const uint32_t threshold = random_drop_threshold(activate->p);
     const double scale = threshold > 0 ? (float)(1.0 / (1.0 - activate->p)) : 1.0;
     const stored_drop drop = {threshold, activate->key, activate->now, activate->node, scale};
-    LAUNCH(stored_dropout, dim3(stored_grid(csr)), dim3(BLOCK_THREADS), cuda_stream(device), stored_of(csr), drop, out);
+    LAUNCH(stored_dropout, dim3(stored_grid(csr)), dim3(BLOCK_THREADS), cuda_stream(device), stored_of(csr), drop,
+           out);
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS) stored_dense(const stored csr, int64_t width, float *out)

@@ -16,12 +16,12 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
-void columns_finish(struct device *device, int64_t n_chunk, int64_t stride, int64_t f, const double *partial, bool add,
-                    float *out)
+void columns_finish(struct device *device, int64_t n_chunk, int64_t stride, int64_t f, const double *partial,
+                    bool add, float *out)
 {
     if (f > 0) {
-        LAUNCH(chunks_finish, dim3(grid_of(f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n_chunk, stride, f,
-               partial, add, out);
+        LAUNCH(chunks_finish, dim3(grid_of(f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n_chunk,
+               stride, f, partial, add, out);
     }
 }
 
@@ -57,7 +57,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     SHARED(double, kept, DOT_TERMS);
     const int t = (int)threadIdx.x;
     for (int64_t chunk = blockIdx.x; chunk < n_chunk; chunk += gridDim.x) {
-        const int64_t first = chunk * chunk_values, end = first + chunk_values < n_value ? first + chunk_values : n_value;
+        const int64_t first = chunk * chunk_values,
+                      end = first + chunk_values < n_value ? first + chunk_values : n_value;
         double sum = 0.0;
         for (int64_t at = first; at < end; at += DOT_TERMS) {
             const int n = end - at < DOT_TERMS ? (int)(end - at) : DOT_TERMS, whole = n - n % DOT_LANES;
@@ -90,13 +91,13 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
-extern "C" void cuda_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, bool add,
-                         float *out)
+extern "C" void cuda_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch,
+                         bool add, float *out)
 {
     const int64_t n_chunk = row_n_chunk(n);
     if (n_chunk > 0) {
-        LAUNCH(dots_add, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), n * f, row_chunk_rows(n) * f,
-               n_chunk, x, y, (double *)scratch);
+        LAUNCH(dots_add, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), n * f,
+               row_chunk_rows(n) * f, n_chunk, x, y, (double *)scratch);
     }
     columns_finish(device, n_chunk, 1, 1, (const double *)scratch, add, out);
 }
@@ -166,7 +167,8 @@ extern "C" void cuda_chunks_sum(struct device *device, int64_t n_value, int64_t 
     quads_launch(device, 1, n_value, n_value % 4 == 0 && quad_aligned(chunk) && quad_aligned(out), map);
 }
 
-extern "C" void cuda_chunks_add(struct device *device, int64_t n_value, int64_t n_chunk, const float *chunk, float *out)
+extern "C" void cuda_chunks_add(struct device *device, int64_t n_value, int64_t n_chunk, const float *chunk,
+                                float *out)
 {
     cuda_chunks_sum(device, n_value, n_chunk, chunk, false, out);
 }

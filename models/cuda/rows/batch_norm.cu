@@ -65,8 +65,8 @@ extern "C" void cuda_batch_norm_statistics(struct device *device, int64_t n, int
 {
     const spread_terms terms = {f, x};
     columns_launch<2>(device, n, f, terms, (double *)scratch);
-    LAUNCH(chunks_merge, dim3(grid_of(f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f, row_chunk_rows(n), x,
-           (const double *)scratch, statistics);
+    LAUNCH(chunks_merge, dim3(grid_of(f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f,
+           row_chunk_rows(n), x, (const double *)scratch, statistics);
 }
 
 /* One block: the numbers of rows are read by all before one thread writes the sum. */
@@ -91,8 +91,9 @@ extern "C" void cuda_statistics_merge(struct device *device, int64_t f, double *
     LAUNCH(spreads_merge, dim3(1), dim3(BLOCK_THREADS), cuda_stream(device), f, left, right);
 }
 
-__global__ void __launch_bounds__(BLOCK_THREADS) running_move(int64_t f, const double *statistics, double momentum,
-                                                              float *running_mean, float *running_var, double *mean_rstd)
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    running_move(int64_t f, const double *statistics, double momentum, float *running_mean, float *running_var,
+                 double *mean_rstd)
 {
     for (int64_t c = grid_thread(); c < f; c += grid_threads()) {
         double mean, variance;
@@ -116,8 +117,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS) running_move(int64_t f, const d
 extern "C" void cuda_batch_norm_begin(struct device *device, int64_t f, const double *statistics, double momentum,
                                       float *running_mean, float *running_var, double *mean_rstd)
 {
-    LAUNCH(running_move, dim3(grid_of(f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), f, statistics, momentum,
-           running_mean, running_var, mean_rstd);
+    LAUNCH(running_move, dim3(grid_of(f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), f, statistics,
+           momentum, running_mean, running_var, mean_rstd);
 }
 
 /* --- the rows --- */
@@ -147,10 +148,11 @@ struct norm_map {
     }
 };
 
-extern "C" void cuda_batch_norm_forward(struct device *device, int64_t n, int64_t f, const float *x, const double *mean_rstd,
-                                        const float *weight, const float *bias, float *y)
+extern "C" void cuda_batch_norm_forward(struct device *device, int64_t n, int64_t f, const float *x,
+                                        const double *mean_rstd, const float *weight, const float *bias, float *y)
 {
-    const bool aligned = f % 4 == 0 && quad_aligned(x) && quad_aligned(weight) && quad_aligned(bias) && quad_aligned(y);
+    const bool aligned = f % 4 == 0 && quad_aligned(x) && quad_aligned(weight) && quad_aligned(bias) &&
+                         quad_aligned(y);
     const norm_map map = {f, x, mean_rstd, weight, bias, y};
     quads_launch(device, n, f, aligned, map);
 }
@@ -168,8 +170,9 @@ struct gradient_terms {
     }
 };
 
-__global__ void __launch_bounds__(BLOCK_THREADS) gradients_finish(int64_t n, int64_t n_chunk, int64_t f, const double *partial,
-                                                                  double *sums, float *grad_weight, float *grad_bias)
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    gradients_finish(int64_t n, int64_t n_chunk, int64_t f, const double *partial, double *sums, float *grad_weight,
+                     float *grad_bias)
 {
     for (int64_t c = grid_thread(); c < 2 * f; c += grid_threads()) {
         double sum = 0.0;
@@ -193,8 +196,8 @@ extern "C" void cuda_batch_norm_sums(struct device *device, const struct device_
     const int64_t n = how->n, f = how->f;
     const gradient_terms terms = {f, how->x, how->grad_y, (const double *)how->mean_rstd};
     columns_launch<2>(device, n, f, terms, (double *)how->scratch);
-    LAUNCH(gradients_finish, dim3(grid_of(2 * f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n, row_n_chunk(n),
-           f, (const double *)how->scratch, sums, how->grad_weight, how->grad_bias);
+    LAUNCH(gradients_finish, dim3(grid_of(2 * f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n,
+           row_n_chunk(n), f, (const double *)how->scratch, sums, how->grad_weight, how->grad_bias);
 }
 
 /* grad_x (+)= weight · rstd · (grad_y - Σ grad_y / n - x̂ · Σ grad_y x̂ / n), sums over the rows of all parts */
@@ -218,10 +221,11 @@ struct gradient_map {
     }
 };
 
-extern "C" void cuda_batch_norm_backward(struct device *device, const struct device_norm_backward *how, const double *sums)
+extern "C" void cuda_batch_norm_backward(struct device *device, const struct device_norm_backward *how,
+                                         const double *sums)
 {
-    const bool aligned = how->f % 4 == 0 && quad_aligned(how->x) && quad_aligned(how->weight) && quad_aligned(how->grad_y) &&
-                         quad_aligned(how->grad_x);
+    const bool aligned = how->f % 4 == 0 && quad_aligned(how->x) && quad_aligned(how->weight) &&
+                         quad_aligned(how->grad_y) && quad_aligned(how->grad_x);
     const gradient_map map = {how->f, how->add,    how->x,     how->weight, (const double *)how->mean_rstd,
                               sums,   how->grad_y, how->grad_x};
     quads_launch(device, how->n, how->f, aligned, map);

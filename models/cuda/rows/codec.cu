@@ -37,7 +37,8 @@ struct coding_row {
 static __device__ __forceinline__ coding_row row_open(const coding &how, int64_t r)
 {
     const int64_t row = how.rows != nullptr ? (int64_t)how.rows[r] : r;
-    const coding_row out = {row, how.residual_rows != nullptr ? (int64_t)how.residual_rows[r] : row, factor_of(how, r)};
+    const coding_row out = {row, how.residual_rows != nullptr ? (int64_t)how.residual_rows[r] : row,
+                            factor_of(how, r)};
     return out;
 }
 
@@ -73,7 +74,8 @@ template <int N> struct word_columns {
 
 /* A word has N columns, from column c on; or eight columns begin with it. */
 template <int N>
-static __device__ __forceinline__ void columns_open(const coding &how, const coding_row &row, int64_t c, word_columns<N> *out)
+static __device__ __forceinline__ void columns_open(const coding &how, const coding_row &row, int64_t c,
+                                                    word_columns<N> *out)
 {
     const uint32_t epoch = how.now != nullptr ? how.now->epoch : how.key.epoch;
     for (int first = 0; first < N; first += DRAW_COLUMNS) {
@@ -110,8 +112,8 @@ static __device__ __forceinline__ void bf16_row(const coding &how, const coding_
 
 /* Least and greatest element of a row: lane l has columns l, l + 16, …, and of equal ones (0 and -0) the first lane's first counts. All
  * lanes of the warp take part. */
-static __device__ __forceinline__ struct codec_range range_find(const coding &how, const coding_row &row, bool there, int lane,
-                                                                int level)
+static __device__ __forceinline__ struct codec_range range_find(const coding &how, const coding_row &row, bool there,
+                                                                int lane, int level)
 {
     float low = CUDART_INF_F, high = -CUDART_INF_F, rest = 0.0F;
     for (int64_t c = lane; there && c < how.f; c += LANES) {
@@ -135,8 +137,8 @@ static __device__ __forceinline__ struct codec_range range_find(const coding &ho
 
 /* Codes behind the header; a thread writes as many words as one or two draws round. */
 template <int BITS>
-static __device__ __forceinline__ void integers_row(const coding &how, const struct codec_range &range, const coding_row &row,
-                                                    int lane, uint32_t *out)
+static __device__ __forceinline__ void integers_row(const coding &how, const struct codec_range &range,
+                                                    const coding_row &row, int lane, uint32_t *out)
 {
     constexpr int each = 32 / BITS, n = each < DRAW_COLUMNS ? DRAW_COLUMNS : each, level = (1 << BITS) - 1;
     for (int64_t c = n * lane; c < how.f; c += n * LANES) {
@@ -248,8 +250,8 @@ static void decode_launch(struct device *device, enum device_codec codec, int64_
     quads_launch(device, n_row, f, f % 4 == 0 && quad_aligned(out), map);
 }
 
-extern "C" void cuda_rows_decode(struct device *device, enum device_codec codec, int64_t n_row, int64_t f, const void *from,
-                                 float *out)
+extern "C" void cuda_rows_decode(struct device *device, enum device_codec codec, int64_t n_row, int64_t f,
+                                 const void *from, float *out)
 {
     switch (codec_bits(codec)) {
     case 16:

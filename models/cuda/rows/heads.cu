@@ -32,8 +32,8 @@ extern "C" void cuda_head_dot(struct device *device, int64_t n, int64_t n_head, 
                               const float *w, float *out)
 {
     if (n * n_head > 0) {
-        LAUNCH(head_dots, dim3(grid_of(n * n_head, BLOCK_THREADS / DOT_LANES)), dim3(BLOCK_THREADS), cuda_stream(device),
-               n * n_head, n_head, n_column, x, w, out);
+        LAUNCH(head_dots, dim3(grid_of(n * n_head, BLOCK_THREADS / DOT_LANES)), dim3(BLOCK_THREADS),
+               cuda_stream(device), n * n_head, n_head, n_column, x, w, out);
     }
 }
 
@@ -53,8 +53,8 @@ struct head_map {
     }
 };
 
-extern "C" void cuda_head_dot_backward_input(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *w,
-                                             const float *grad, bool add, float *grad_x)
+extern "C" void cuda_head_dot_backward_input(struct device *device, int64_t n, int64_t n_head, int64_t n_column,
+                                             const float *w, const float *grad, bool add, float *grad_x)
 {
     const head_map map = {n_head, n_column, add, w, grad, grad_x};
     quads_launch(device, n * n_head, n_column, n_column % 4 == 0 && quad_aligned(w) && quad_aligned(grad_x), map);
@@ -71,7 +71,8 @@ struct head_terms {
 };
 
 extern "C" void cuda_head_dot_backward_weight(struct device *device, int64_t n, int64_t n_head, int64_t n_column,
-                                              const float *x, const float *grad, void *scratch, bool add, float *grad_w)
+                                              const float *x, const float *grad, void *scratch, bool add,
+                                              float *grad_w)
 {
     const int64_t f = n_head * n_column;
     const head_terms terms = {n_head, n_column, x, grad};
@@ -102,7 +103,8 @@ struct mean_map {
     }
 };
 
-extern "C" void cuda_head_mean(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, float *out)
+extern "C" void cuda_head_mean(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
+                               float *out)
 {
     const mean_map map = {n_head, n_column, x, out};
     quads_launch(device, n, n_column, n_column % 4 == 0 && quad_aligned(x) && quad_aligned(out), map);
@@ -125,8 +127,8 @@ struct mean_backward_map {
     }
 };
 
-extern "C" void cuda_head_mean_backward(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad,
-                                        bool add, float *grad_x)
+extern "C" void cuda_head_mean_backward(struct device *device, int64_t n, int64_t n_head, int64_t n_column,
+                                        const float *grad, bool add, float *grad_x)
 {
     const mean_backward_map map = {n_head, n_column, add, grad, grad_x};
     quads_launch(device, n, n_column, n_column % 4 == 0 && quad_aligned(grad) && quad_aligned(grad_x), map);

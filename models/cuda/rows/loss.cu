@@ -53,7 +53,8 @@ template <int LANES> static __device__ __forceinline__ double lanes_sum(double x
 }
 
 /* The first of a row's greatest logits, in all lanes. */
-template <int LANES> static __device__ __forceinline__ int64_t row_best(int64_t c, const float *z, bool there, float *greatest)
+template <int LANES>
+static __device__ __forceinline__ int64_t row_best(int64_t c, const float *z, bool there, float *greatest)
 {
     const int lane = (int)threadIdx.x % LANES;
     float best = there && lane < c ? z[lane] : -CUDART_INF_F;
@@ -78,8 +79,8 @@ template <int LANES> static __device__ __forceinline__ int64_t row_best(int64_t 
 
 /* With weights and smoothing: class k counts share_k = ε/c w_k, and class `label` (1 − ε) w more; `sum` is of exponentials. */
 template <int LANES>
-static __device__ __forceinline__ void cross_entropy_shares(const scoring &how, int64_t r, int64_t label, float greatest,
-                                                            double sum, struct device_score *score)
+static __device__ __forceinline__ void cross_entropy_shares(const scoring &how, int64_t r, int64_t label,
+                                                            float greatest, double sum, struct device_score *score)
 {
     const int lane = (int)threadIdx.x % LANES;
     const bool counts = label >= 0;
@@ -98,7 +99,8 @@ static __device__ __forceinline__ void cross_entropy_shares(const scoring &how, 
     for (int64_t k = lane; counts && how.grad != nullptr && k < how.c; k += LANES) {
         const double share = how.weights != nullptr ? each * (double)how.weights[k] : each;
         const double p = exp_of_negative((double)z[k] - greatest) / sum;
-        how.grad[r * how.c + k] = (float)(loss_scale(how) * ((own + shares) * p - (k == label ? own + share : share)));
+        how.grad[r * how.c + k] = (float)(loss_scale(how) *
+                                          ((own + shares) * p - (k == label ? own + share : share)));
     }
     if (counts && lane == 0) {
         score->loss += (own + shares) * log_above_one(sum) - own * ((double)z[label] - greatest) - shared;
@@ -108,7 +110,8 @@ static __device__ __forceinline__ void cross_entropy_shares(const scoring &how, 
 
 /* −log softmax(z)[label] = log Σ exp(z − max) − (z[label] − max); gradient softmax − one-hot. Sums are lane 0's. */
 template <int LANES>
-static __device__ __forceinline__ void cross_entropy_row(const scoring &how, int64_t r, bool there, struct device_score *score)
+static __device__ __forceinline__ void cross_entropy_row(const scoring &how, int64_t r, bool there,
+                                                         struct device_score *score)
 {
     const int lane = (int)threadIdx.x % LANES;
     const float *z = how.logits + r * how.c;
@@ -192,7 +195,8 @@ static __device__ __forceinline__ double error_loss(const scoring &how, double e
 
 /* Numbers: Σ over labels that are there. Each lane adds up its own columns. */
 template <int LANES>
-static __device__ __forceinline__ void number_row(const scoring &how, int64_t r, bool there, struct device_score *score)
+static __device__ __forceinline__ void number_row(const scoring &how, int64_t r, bool there,
+                                                  struct device_score *score)
 {
     const int lane = (int)threadIdx.x % LANES;
     const float *z = how.logits + r * how.c, *target = (const float *)how.labels + r * how.c;
@@ -231,7 +235,8 @@ static __device__ __forceinline__ double block_sum(double *kept, double x)
     return sum;
 }
 
-static __device__ __forceinline__ void score_sum(double *kept, const struct device_score &own, struct device_score *out)
+static __device__ __forceinline__ void score_sum(double *kept, const struct device_score &own,
+                                                 struct device_score *out)
 {
     struct device_score sum;
     sum.loss = block_sum(kept, own.loss);
@@ -254,7 +259,8 @@ static __device__ __forceinline__ struct device_score score_zero()
 
 /* A block takes a chunk, LANES threads a row. */
 template <int LANES>
-__global__ void __launch_bounds__(BLOCK_THREADS) loss_chunks(const scoring how, int64_t n_chunk, struct device_score *partial)
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    loss_chunks(const scoring how, int64_t n_chunk, struct device_score *partial)
 {
     SHARED(double, kept, BLOCK_THREADS / WARP);
     const int lane = (int)threadIdx.x % LANES;
@@ -317,9 +323,11 @@ extern "C" void cuda_loss(struct device *device, const struct device_scoring *ho
                              how->now,
                              how->grad};
     if (how->c <= 16) {
-        LAUNCH(loss_chunks<8>, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), scoring, n_chunk, partial);
+        LAUNCH(loss_chunks<8>, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), scoring, n_chunk,
+               partial);
     } else {
-        LAUNCH(loss_chunks<32>, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), scoring, n_chunk, partial);
+        LAUNCH(loss_chunks<32>, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), scoring, n_chunk,
+               partial);
     }
     LAUNCH(scores_add, dim3(1), dim3(BLOCK_THREADS), cuda_stream(device), n_chunk, partial, score);
 }
@@ -338,12 +346,14 @@ struct label_rows {
 
 static label_rows labels_of(const struct device_labels *how)
 {
-    label_rows out = {how->n, how->c, how->labels, how->label_rows, how->row_split, how->split, draws_of(&how->drawn)};
+    label_rows out = {how->n,         how->c,     how->labels,          how->label_rows,
+                      how->row_split, how->split, draws_of(&how->drawn)};
     return out;
 }
 
 /* A warp a row. */
-__global__ void __launch_bounds__(BLOCK_THREADS) label_columns(const label_rows how, int64_t f, const float *x, float *out)
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    label_columns(const label_rows how, int64_t f, const float *x, float *out)
 {
     const int64_t width = f + how.c;
     for (int64_t r = grid_thread() / WARP; r < how.n; r += grid_threads() / WARP) {
@@ -400,7 +410,7 @@ extern "C" void cuda_draw_count(struct device *device, const struct device_label
 {
     unsigned long long *whole = (unsigned long long *)(void *)count;
     cuda_fill_zero(device, count, sizeof *count);
-    LAUNCH(drawn_labels, dim3(grid_of(how->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device), labels_of(how),
-           whole);
+    LAUNCH(drawn_labels, dim3(grid_of(how->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device),
+           labels_of(how), whole);
     LAUNCH(count_finish, dim3(1), dim3(1), cuda_stream(device), whole, count);
 }

@@ -8,7 +8,8 @@
 /* --- forward: a row is eight threads' --- */
 
 __global__ void __launch_bounds__(BLOCK_THREADS)
-    layer_norm_rows(int64_t n, int64_t f, const float *x, const float *weight, const float *bias, float *mean_rstd, float *y)
+    layer_norm_rows(int64_t n, int64_t f, const float *x, const float *weight, const float *bias, float *mean_rstd,
+                    float *y)
 {
     for (int64_t first = row_lanes_first(); first < n; first += row_lanes_step()) {
         const int64_t r = first + row_lanes_row();
@@ -27,12 +28,12 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
-extern "C" void cuda_layer_norm_forward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
-                                        const float *bias, float *mean_rstd, float *y)
+extern "C" void cuda_layer_norm_forward(struct device *device, int64_t n, int64_t f, const float *x,
+                                        const float *weight, const float *bias, float *mean_rstd, float *y)
 {
     if (n > 0) {
-        LAUNCH(layer_norm_rows, dim3(grid_of(n, ROW_LANES_ROWS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f, x, weight,
-               bias, mean_rstd, y);
+        LAUNCH(layer_norm_rows, dim3(grid_of(n, ROW_LANES_ROWS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f, x,
+               weight, bias, mean_rstd, y);
     }
 }
 
@@ -69,8 +70,8 @@ struct layer_norm_terms {
 
 /* Σ g and Σ g·x̂ of row `lane` of 32, column after column, g = grad_y · weight: the warp reads 32 columns of all rows and then each lane
  * goes through its own. */
-static __device__ __forceinline__ void row_sums(const struct layer_norm &p, int64_t first, float *x, float *grad, double mean,
-                                                double rstd, double *sum, double *sum_normal)
+static __device__ __forceinline__ void row_sums(const struct layer_norm &p, int64_t first, float *x, float *grad,
+                                                double mean, double rstd, double *sum, double *sum_normal)
 {
     const int lane = (int)threadIdx.x % WARP;
     const int n_row = p.n - first < WARP ? (int)(p.n - first) : WARP;
@@ -108,7 +109,8 @@ __global__ void __launch_bounds__(NORM_WARPS *WARP) layer_norm_gradients(const s
         sum /= (double)p.f;
         sum_normal /= (double)p.f;
         for (int j = 0; j < WARP && first + j < p.n; j++) {
-            const double row_mean = __shfl_sync(ALL_LANES, mean, j, WARP), row_rstd = __shfl_sync(ALL_LANES, rstd, j, WARP);
+            const double row_mean = __shfl_sync(ALL_LANES, mean, j, WARP),
+                         row_rstd = __shfl_sync(ALL_LANES, rstd, j, WARP);
             const double mean_g = __shfl_sync(ALL_LANES, sum, j, WARP);
             const double mean_gx = __shfl_sync(ALL_LANES, sum_normal, j, WARP);
             for (int64_t c = lane; c < p.f; c += WARP) {
@@ -132,6 +134,7 @@ extern "C" void cuda_layer_norm_backward(struct device *device, const struct dev
     columns_finish(device, n_chunk, 2 * f, f, partial, how->add_param, how->grad_weight);
     columns_finish(device, n_chunk, 2 * f, f, partial + f, how->add_param, how->grad_bias);
     if (n * f > 0) {
-        LAUNCH(layer_norm_gradients, dim3(grid_of(n, NORM_WARPS * WARP)), dim3(NORM_WARPS * WARP), cuda_stream(device), norm);
+        LAUNCH(layer_norm_gradients, dim3(grid_of(n, NORM_WARPS * WARP)), dim3(NORM_WARPS * WARP),
+               cuda_stream(device), norm);
     }
 }

@@ -23,7 +23,8 @@ static __device__ __forceinline__ float clip_of(const rule &how)
 __global__ void __launch_bounds__(BLOCK_THREADS)
     sgd_step(const rule how, int64_t n_value, const float *grad, float *w, float *m)
 {
-    const float lr = (float)how.now->lr, decay = (float)how.weight_decay, momentum = (float)how.momentum, clip = clip_of(how);
+    const float lr = (float)how.now->lr, decay = (float)how.weight_decay, momentum = (float)how.momentum,
+                clip = clip_of(how);
     for (int64_t i = grid_thread(); is_due(how) && i < n_value; i += grid_threads()) {
         float g = grad[i] * clip + decay * w[i];
         if (momentum != 0.0F) {
@@ -54,10 +55,11 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
-extern "C" void cuda_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
-                          float *m, float *v)
+extern "C" void cuda_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad,
+                          float *w, float *m, float *v)
 {
-    const rule rule = {how->weight_decay, how->beta1, how->beta2, how->epsilon, how->momentum, how->now, how->loss, how->clip};
+    const rule rule = {how->weight_decay, how->beta1, how->beta2, how->epsilon,
+                       how->momentum,     how->now,   how->loss,  how->clip};
     const dim3 grid(grid_of(n_value, BLOCK_THREADS)), block(BLOCK_THREADS);
     if (n_value == 0) {
         return;
@@ -65,8 +67,8 @@ extern "C" void cuda_step(struct device *device, const struct device_step *how, 
     if (how->optimizer == DEVICE_OPTIMIZER_SGD) {
         LAUNCH(sgd_step, grid, block, cuda_stream(device), rule, n_value, grad, w, m);
     } else {
-        LAUNCH(adam_step, grid, block, cuda_stream(device), rule, how->optimizer == DEVICE_OPTIMIZER_ADAMW, n_value, grad, w, m,
-               v);
+        LAUNCH(adam_step, grid, block, cuda_stream(device), rule, how->optimizer == DEVICE_OPTIMIZER_ADAMW, n_value,
+               grad, w, m, v);
     }
 }
 

@@ -51,7 +51,8 @@ template <int KIND> static __device__ __forceinline__ float activate_slope(float
     case DEVICE_ACTIVATION_LEAKY_RELU:
         return u > 0.0F ? 1.0F : 0.01F;
     case DEVICE_ACTIVATION_GELU: /* Φ(x) + x φ(x) */
-        return (float)(0.5 * erfc_of(-d * M_SQRT1_2) + d * exp_of_negative(-0.5 * d * d) * (0.5 * M_2_SQRTPI * M_SQRT1_2));
+        return (float)(0.5 * erfc_of(-d * M_SQRT1_2) +
+                       d * exp_of_negative(-0.5 * d * d) * (0.5 * M_2_SQRTPI * M_SQRT1_2));
     default:
         return 1.0F;
     }
@@ -119,7 +120,8 @@ template <int KIND> struct backward_map {
         const struct quad saved = quad_load<VECTOR>(reads_x ? x + at : reads_y ? y + at : grad_y + at, n);
         kept(drop, r, c, keep);
         for (int k = 0; k < 4; k++) {
-            const float slope = activate_slope<KIND>(reads_x ? saved.v[k] : 0.0F, reads_y ? saved.v[k] * unscale : 0.0F);
+            const float slope = activate_slope<KIND>(reads_x ? saved.v[k] : 0.0F,
+                                                     reads_y ? saved.v[k] * unscale : 0.0F);
             grad.v[k] = keep[k] ? grad.v[k] * by * slope : 0.0F;
         }
         quad_put<VECTOR>(grad_x + at, n, add != 0, grad);
@@ -127,8 +129,8 @@ template <int KIND> struct backward_map {
 };
 
 template <int KIND>
-static void forward_launch(struct device *device, int64_t n, int64_t f, const struct device_activate *activate, const float *x,
-                           float *y)
+static void forward_launch(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
+                           const float *x, float *y)
 {
     const dropout drop = dropout_of(activate);
     const forward_map<KIND> map = {drop, 1.0 / (1.0 - activate->p), f, x, y};
@@ -138,8 +140,8 @@ static void forward_launch(struct device *device, int64_t n, int64_t f, const st
 }
 
 template <int KIND>
-static void backward_launch(struct device *device, int64_t n, int64_t f, const struct device_activate *activate, const float *x,
-                            const float *y, const float *grad_y, bool add, float *grad_x)
+static void backward_launch(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
+                            const float *x, const float *y, const float *grad_y, bool add, float *grad_x)
 {
     dropout drop = dropout_of(activate);
     if (KIND == DEVICE_ACTIVATION_RELU) {
@@ -154,26 +156,27 @@ static void backward_launch(struct device *device, int64_t n, int64_t f, const s
 
 #define EACH_ACTIVATION(X) X(NONE) X(RELU) X(ELU) X(LEAKY_RELU) X(GELU)
 
-extern "C" void cuda_activate_forward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
-                                      const float *x, float *y)
+extern "C" void cuda_activate_forward(struct device *device, int64_t n, int64_t f,
+                                      const struct device_activate *activate, const float *x, float *y)
 {
     switch (activate->activation) {
-#define X(kind)                                                                                                                \
-    case DEVICE_ACTIVATION_##kind:                                                                                             \
-        forward_launch<DEVICE_ACTIVATION_##kind>(device, n, f, activate, x, y);                                                \
+#define X(kind)                                                                                                      \
+    case DEVICE_ACTIVATION_##kind:                                                                                   \
+        forward_launch<DEVICE_ACTIVATION_##kind>(device, n, f, activate, x, y);                                      \
         break;
         EACH_ACTIVATION(X)
 #undef X
     }
 }
 
-extern "C" void cuda_activate_backward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
-                                       const float *x, const float *y, const float *grad_y, bool add, float *grad_x)
+extern "C" void cuda_activate_backward(struct device *device, int64_t n, int64_t f,
+                                       const struct device_activate *activate, const float *x, const float *y,
+                                       const float *grad_y, bool add, float *grad_x)
 {
     switch (activate->activation) {
-#define X(kind)                                                                                                                \
-    case DEVICE_ACTIVATION_##kind:                                                                                             \
-        backward_launch<DEVICE_ACTIVATION_##kind>(device, n, f, activate, x, y, grad_y, add, grad_x);                          \
+#define X(kind)                                                                                                      \
+    case DEVICE_ACTIVATION_##kind:                                                                                   \
+        backward_launch<DEVICE_ACTIVATION_##kind>(device, n, f, activate, x, y, grad_y, add, grad_x);                \
         break;
         EACH_ACTIVATION(X)
 #undef X
@@ -197,7 +200,8 @@ struct bias_map {
     }
 };
 
-extern "C" void cuda_bias_add(struct device *device, int64_t n, int64_t f, const float *x, const float *bias, float *y)
+extern "C" void cuda_bias_add(struct device *device, int64_t n, int64_t f, const float *x, const float *bias,
+                              float *y)
 {
     const bool aligned = f % 4 == 0 && quad_aligned(x) && quad_aligned(bias) && quad_aligned(y);
     const bias_map map = {f, x, bias, y};
@@ -227,7 +231,8 @@ struct sum_map {
     }
 };
 
-extern "C" void cuda_axpby(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y, float *out)
+extern "C" void cuda_axpby(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y,
+                           float *out)
 {
     const sum_map map = {a, b, nullptr, x, y, out};
     quads_launch(device, 1, n_value, quad_aligned(x) && quad_aligned(y) && quad_aligned(out), map);
@@ -253,8 +258,8 @@ struct copy_map {
     }
 };
 
-extern "C" void cuda_columns_copy(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width, float *to,
-                                  int64_t to_width, bool add)
+extern "C" void cuda_columns_copy(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width,
+                                  float *to, int64_t to_width, bool add)
 {
     const bool aligned = from_width % 4 == 0 && to_width % 4 == 0 && quad_aligned(from) && quad_aligned(to);
     const copy_map map = {from_width, to_width, add, from, to};

@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS) inverse_norm_rows(int64_t n, in
 extern "C" void cuda_inverse_norm(struct device *device, int64_t n, int64_t f, const float *x, float *out)
 {
     if (n > 0) {
-        LAUNCH(inverse_norm_rows, dim3(grid_of(n, ROW_LANES_ROWS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f, x, out);
+        LAUNCH(inverse_norm_rows, dim3(grid_of(n, ROW_LANES_ROWS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f, x,
+               out);
     }
 }
 
@@ -43,10 +44,12 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
-extern "C" void cuda_rows_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, bool add, float *out)
+extern "C" void cuda_rows_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, bool add,
+                              float *out)
 {
     if (n > 0) {
-        LAUNCH(rows_dot_rows, dim3(grid_of(n, ROW_LANES_ROWS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f, x, y, add, out);
+        LAUNCH(rows_dot_rows, dim3(grid_of(n, ROW_LANES_ROWS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f, x, y,
+               add, out);
     }
 }
 
@@ -70,8 +73,8 @@ template <class Number> struct multiply_map {
 };
 
 template <class Number>
-static void multiply_launch(struct device *device, int64_t n, int64_t f, const Number &number, const float *x, bool add,
-                            float *y)
+static void multiply_launch(struct device *device, int64_t n, int64_t f, const Number &number, const float *x,
+                            bool add, float *y)
 {
     const multiply_map<Number> map = {number, f, add, x, y};
     quads_launch(device, n, f, f % 4 == 0 && quad_aligned(x) && quad_aligned(y), map);
@@ -85,8 +88,8 @@ struct scale_of_row {
     }
 };
 
-extern "C" void cuda_rows_multiply(struct device *device, int64_t n, int64_t f, const float *scale, const float *x, bool add,
-                                   float *y)
+extern "C" void cuda_rows_multiply(struct device *device, int64_t n, int64_t f, const float *scale, const float *x,
+                                   bool add, float *y)
 {
     const scale_of_row number = {scale};
     multiply_launch(device, n, f, number, x, add, y);
@@ -102,8 +105,8 @@ struct slope_of_row {
     }
 };
 
-extern "C" void cuda_inverse_norm_backward(struct device *device, int64_t n, int64_t f, const float *x, const float *out,
-                                           const float *grad, bool add, float *grad_x)
+extern "C" void cuda_inverse_norm_backward(struct device *device, int64_t n, int64_t f, const float *x,
+                                           const float *out, const float *grad, bool add, float *grad_x)
 {
     const slope_of_row number = {out, grad};
     multiply_launch(device, n, f, number, x, add, grad_x);

@@ -46,7 +46,11 @@ typedef struct emulator_stream *cudaStream_t;
 typedef struct emulator_event *cudaEvent_t;
 typedef struct emulator_graph *cudaGraph_t;
 typedef struct emulator_graph *cudaGraphExec_t;
-enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
+enum cudaStreamCaptureMode {
+    cudaStreamCaptureModeGlobal,
+    cudaStreamCaptureModeThreadLocal,
+    cudaStreamCaptureModeRelaxed
+};
 enum { cudaEventDisableTiming = 2, cudaStreamNonBlocking = 1 };
 
 typedef struct {
@@ -219,7 +223,7 @@ void kernel_launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block
 #define __syncthreads() emulator::barrier(EMULATOR_HERE)
 #define __syncwarp(mask) ((void)emulator::meet(EMULATOR_HERE, emulator::collective::SYNC, mask, 0, 0))
 #define __shfl_sync(mask, v, from, width) emulator::shuffle(EMULATOR_HERE, mask, v, emulator::lane_in(from, width))
-#define __shfl_xor_sync(mask, v, bits, width)                                                                                  \
+#define __shfl_xor_sync(mask, v, bits, width)                                                                        \
     emulator::shuffle(EMULATOR_HERE, mask, v, emulator::lane_in(emulator::lane() ^ (bits), width))
 #define __shfl_down_sync(mask, v, n, width) emulator::shuffle(EMULATOR_HERE, mask, v, emulator::lane_down(n, width))
 #define __shfl_up_sync(mask, v, n, width) emulator::shuffle(EMULATOR_HERE, mask, v, emulator::lane_up(n, width))
@@ -228,10 +232,11 @@ void kernel_launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block
 #define __all_sync(mask, p) (__ballot_sync(mask, !(p)) == 0)
 
 /* T name[n] in shared memory, and a launch: the spellings that models/cuda/kernel.h gives them under nvcc. */
-#define SHARED(T, name, n)                                                                                                     \
-    static const char name##_key = 0;                                                                                          \
+#define SHARED(T, name, n)                                                                                           \
+    static const char name##_key = 0;                                                                                \
     T *const name = (T *)emulator::shared(&name##_key, sizeof(T) * (n))
-#define LAUNCH(kernel, grid, block, stream, ...) emulator::kernel_launch(#kernel, kernel, grid, block, stream, __VA_ARGS__)
+#define LAUNCH(kernel, grid, block, stream, ...)                                                                     \
+    emulator::kernel_launch(#kernel, kernel, grid, block, stream, __VA_ARGS__)
 
 #define CUDART_INF_F HUGE_VALF
 
@@ -280,7 +285,8 @@ static inline int __ffs(int bits)
 }
 
 /* Whole numbers alone: with floats, bits would depend on the order of arrival. */
-template <typename T, typename = std::enable_if_t<std::is_integral<T>::value>> static inline T atomicAdd(T *to, T value)
+template <typename T, typename = std::enable_if_t<std::is_integral<T>::value>>
+static inline T atomicAdd(T *to, T value)
 {
     return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }

@@ -32,29 +32,36 @@ EMULATOR_CHECKED cusparseStatus_t cusparseDestroy(cusparseHandle_t handle);
 /* What EMULATOR_SPARSE says, 12603 without. */
 EMULATOR_CHECKED cusparseStatus_t cusparseGetVersion(cusparseHandle_t handle, int *version);
 EMULATOR_CHECKED cusparseStatus_t cusparseSetStream(cusparseHandle_t handle, cudaStream_t stream);
-EMULATOR_CHECKED cusparseStatus_t cusparseCreateCsr(cusparseSpMatDescr_t *out, int64_t n_row, int64_t n_col, int64_t n_edge,
-                                                    void *offsets, void *columns, void *values,
-                                                    cusparseIndexType_t type_of_offsets, cusparseIndexType_t type_of_columns,
-                                                    cusparseIndexBase_t base, cudaDataType type_of_values);
-EMULATOR_CHECKED cusparseStatus_t cusparseCsrSetPointers(cusparseSpMatDescr_t csr, void *offsets, void *columns, void *values);
+EMULATOR_CHECKED cusparseStatus_t cusparseCreateCsr(cusparseSpMatDescr_t *out, int64_t n_row, int64_t n_col,
+                                                    int64_t n_edge, void *offsets, void *columns, void *values,
+                                                    cusparseIndexType_t type_of_offsets,
+                                                    cusparseIndexType_t type_of_columns, cusparseIndexBase_t base,
+                                                    cudaDataType type_of_values);
+EMULATOR_CHECKED cusparseStatus_t cusparseCsrSetPointers(cusparseSpMatDescr_t csr, void *offsets, void *columns,
+                                                         void *values);
 EMULATOR_CHECKED cusparseStatus_t cusparseDestroySpMat(cusparseSpMatDescr_t csr);
-EMULATOR_CHECKED cusparseStatus_t cusparseCreateDnMat(cusparseDnMatDescr_t *out, int64_t n_row, int64_t f, int64_t step,
-                                                      void *values, cudaDataType type, cusparseOrder_t order);
+EMULATOR_CHECKED cusparseStatus_t cusparseCreateDnMat(cusparseDnMatDescr_t *out, int64_t n_row, int64_t f,
+                                                      int64_t step, void *values, cudaDataType type,
+                                                      cusparseOrder_t order);
 EMULATOR_CHECKED cusparseStatus_t cusparseDnMatSetValues(cusparseDnMatDescr_t rows, void *values);
 EMULATOR_CHECKED cusparseStatus_t cusparseDestroyDnMat(cusparseDnMatDescr_t rows);
 EMULATOR_CHECKED cusparseStatus_t cusparseSpMM_bufferSize(cusparseHandle_t handle, cusparseOperation_t of_a,
-                                                          cusparseOperation_t of_x, const void *alpha, cusparseSpMatDescr_t a,
-                                                          cusparseDnMatDescr_t x, const void *beta, cusparseDnMatDescr_t out,
-                                                          cudaDataType type, cusparseSpMMAlg_t algorithm, size_t *n_bytes);
+                                                          cusparseOperation_t of_x, const void *alpha,
+                                                          cusparseSpMatDescr_t a, cusparseDnMatDescr_t x,
+                                                          const void *beta, cusparseDnMatDescr_t out,
+                                                          cudaDataType type, cusparseSpMMAlg_t algorithm,
+                                                          size_t *n_bytes);
 EMULATOR_CHECKED cusparseStatus_t cusparseSpMM_preprocess(cusparseHandle_t handle, cusparseOperation_t of_a,
-                                                          cusparseOperation_t of_x, const void *alpha, cusparseSpMatDescr_t a,
-                                                          cusparseDnMatDescr_t x, const void *beta, cusparseDnMatDescr_t out,
-                                                          cudaDataType type, cusparseSpMMAlg_t algorithm, void *buffer);
+                                                          cusparseOperation_t of_x, const void *alpha,
+                                                          cusparseSpMatDescr_t a, cusparseDnMatDescr_t x,
+                                                          const void *beta, cusparseDnMatDescr_t out,
+                                                          cudaDataType type, cusparseSpMMAlg_t algorithm,
+                                                          void *buffer);
 /* Writes the whole buffer. Ends the process where an array is not on the device or does not begin at a multiple of 16 bytes. */
-EMULATOR_CHECKED cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOperation_t of_a, cusparseOperation_t of_x,
-                                               const void *alpha, cusparseSpMatDescr_t a, cusparseDnMatDescr_t x,
-                                               const void *beta, cusparseDnMatDescr_t out, cudaDataType type,
-                                               cusparseSpMMAlg_t algorithm, void *buffer);
+EMULATOR_CHECKED cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOperation_t of_a,
+                                               cusparseOperation_t of_x, const void *alpha, cusparseSpMatDescr_t a,
+                                               cusparseDnMatDescr_t x, const void *beta, cusparseDnMatDescr_t out,
+                                               cudaDataType type, cusparseSpMMAlg_t algorithm, void *buffer);
 
 /* The function of this name; NULL: EMULATOR_SPARSE=0, the machine has no cuSPARSE. */
 void *emulator_cusparse(const char *name);

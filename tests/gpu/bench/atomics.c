@@ -25,7 +25,8 @@ void atomics_sum_open(struct figure *f, const struct graph *graph, const struct 
                       const float *x, float *out, struct atomics_sum *sum)
 {
     const struct cuda_schedule none = {.n_byte = sizeof none};
-    *sum = (struct atomics_sum){.block = *block, .n_piece = pieces_of(graph, NULL), .f = n_column, .x = x, .out = out};
+    *sum = (struct atomics_sum){
+        .block = *block, .n_piece = pieces_of(graph, NULL), .f = n_column, .x = x, .out = out};
     struct atomics_piece *host = malloc((size_t)(sum->n_piece + 1) * sizeof *host);
     if (host == NULL) {
         snprintf(f->reason, sizeof f->reason, "no host memory");

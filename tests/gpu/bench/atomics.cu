@@ -32,7 +32,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 
 /* A warp takes a piece, four columns a lane, the rows of four edges on their way. */
 __global__ void __launch_bounds__(BLOCK_THREADS)
-    pieces_add(int64_t n_piece, const struct atomics_piece *piece, const uint32_t *cols, int64_t f, const float *x, float *out)
+    pieces_add(int64_t n_piece, const struct atomics_piece *piece, const uint32_t *cols, int64_t f, const float *x,
+               float *out)
 {
     const int64_t n_warp = (int64_t)gridDim.x * BLOCK_THREADS / WARP;
     for (int64_t p = grid_thread() / WARP; p < n_piece; p += n_warp) {
@@ -64,7 +65,8 @@ extern "C" void atomics_launch(struct figure *f, const struct atomics_sum *s)
 {
     cudaStream_t stream = cuda_stream(f->device);
     if (s->n_piece > 0) {
-        LAUNCH(rows_clear, grid_of(s->n_piece, 1), BLOCK_THREADS, stream, s->n_piece, s->piece, s->block.indptr, s->f, s->out);
+        LAUNCH(rows_clear, grid_of(s->n_piece, 1), BLOCK_THREADS, stream, s->n_piece, s->piece, s->block.indptr, s->f,
+               s->out);
         LAUNCH(pieces_add, grid_of(s->n_piece, BLOCK_THREADS / WARP), BLOCK_THREADS, stream, s->n_piece, s->piece,
                s->block.cols, s->f, s->x, s->out);
     }

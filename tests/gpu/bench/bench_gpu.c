@@ -95,14 +95,14 @@ static void agree(struct figure *f, int64_t n_row, int64_t n_column, const float
     for (int64_t i = 0; i < n * n_column && f->reason[0] == '\0'; i++) {
         if (!(fabsf(x[i] - y[i]) <= 1e-4F * largest)) {
             is_wrong = true;
-            snprintf(f->reason, sizeof f->reason, "element %" PRId64 " is %g here and %g there", first + i, (double)x[i],
-                     (double)y[i]);
+            snprintf(f->reason, sizeof f->reason, "element %" PRId64 " is %g here and %g there", first + i,
+                     (double)x[i], (double)y[i]);
         }
     }
 }
 
-static void sum_against_library(struct figure *f, const struct graph *graph, const char *name, enum library_algorithm algorithm,
-                                double bar)
+static void sum_against_library(struct figure *f, const struct graph *graph, const char *name,
+                                enum library_algorithm algorithm, double bar)
 {
     char what[128];
     snprintf(what, sizeof what, "sum, fp32, F = %d, %s, %.3g edges", WIDTH, name, (double)graph->n_edge);
@@ -116,7 +116,8 @@ static void sum_against_library(struct figure *f, const struct graph *graph, con
     if (f->reason[0] != '\0') {
         figure_cannot(what, f->reason);
     } else {
-        figure_line(what, 1e3 * figure_median(&runs[0]), 1e3 * figure_median(&runs[1]), "ms", library_names[algorithm], bar);
+        figure_line(what, 1e3 * figure_median(&runs[0]), 1e3 * figure_median(&runs[1]), "ms",
+                    library_names[algorithm], bar);
     }
     library_sum_close(theirs);
     f->ops->block_close(f->device, &ours.block);
@@ -162,7 +163,8 @@ static void mean_against_library(struct figure *f, const struct graph *graph, co
     if (f->reason[0] != '\0') {
         figure_cannot(what, f->reason);
     } else {
-        figure_line(what, 1e3 * figure_median(&runs[0]), 1e3 * figure_median(&runs[1]), "ms", "ALG2 and three kernels", 0.85);
+        figure_line(what, 1e3 * figure_median(&runs[0]), 1e3 * figure_median(&runs[1]), "ms",
+                    "ALG2 and three kernels", 0.85);
     }
     library_sum_close(s.sum);
     f->ops->block_close(f->device, &ours.block);
@@ -198,10 +200,11 @@ static void attention_against_sum(struct figure *f, const struct graph *graph, c
         {layer_attention_forward, &layer, {0}}, {layer_attention_backward, &layer, {0}}, {sum_run, &sum, {0}}};
     bool fine = figure_time(f, runs, 3);
     for (int i = 0; i < 2; i++) {
-        snprintf(what, sizeof what, "GAT layer %d × %d, %s, %s", HEADS, COLUMNS, i == 0 ? "forward" : "backward", name);
+        snprintf(what, sizeof what, "GAT layer %d × %d, %s, %s", HEADS, COLUMNS, i == 0 ? "forward" : "backward",
+                 name);
         if (fine) {
-            figure_line(what, 1e3 * figure_median(&runs[i]), 1e3 * figure_median(&runs[2]), "ms", "our own sum, F = 256",
-                        i == 0 ? 1.3 : 1.6);
+            figure_line(what, 1e3 * figure_median(&runs[i]), 1e3 * figure_median(&runs[2]), "ms",
+                        "our own sum, F = 256", i == 0 ? 1.3 : 1.6);
         } else {
             figure_cannot(what, f->reason);
         }
@@ -227,7 +230,8 @@ static void sum_against_atomics(struct figure *f, const struct graph *graph, con
     if (f->reason[0] != '\0') {
         figure_cannot(what, f->reason);
     } else {
-        figure_line(what, 1e3 * figure_median(&runs[0]), 1e3 * figure_median(&runs[1]), "ms", "merging with atomics", 1.03);
+        figure_line(what, 1e3 * figure_median(&runs[0]), 1e3 * figure_median(&runs[1]), "ms", "merging with atomics",
+                    1.03);
     }
     f->ops->block_close(f->device, &ours.block);
     figure_end(f);
@@ -244,7 +248,8 @@ static void hub_against_uniform(struct figure *f, const struct graph *hub, const
         int64_t n = hub->indptr[r + 1] - hub->indptr[r];
         longest = n > longest ? n : longest;
     }
-    snprintf(what, sizeof what, "sum, F = %d, a hub of %.3g edges among %.3g", WIDTH, (double)longest, (double)hub->n_edge);
+    snprintf(what, sizeof what, "sum, F = %d, a hub of %.3g edges among %.3g", WIDTH, (double)longest,
+             (double)hub->n_edge);
     if (figure_time(f, runs, 2)) {
         double scale = (double)hub->n_edge / (double)uniform->n_edge;
         figure_line(what, 1e3 * figure_median(&runs[0]), 1e3 * scale * figure_median(&runs[1]), "ms", "uniform", 1.3);
@@ -346,7 +351,8 @@ int main(int argc, char **argv)
     }
     bool is_layer = strcmp(what, "layer") == 0 && argc == 4;
     if ((!is_layer && !(strcmp(what, "kernels") == 0 && argc <= 3)) || n < DEGREE) {
-        fprintf(stderr, "usage: bench_gpu kernels [EDGES] | layer EDGES FOLDER | graph NODES EDGES COMMUNITY FOLDER\n");
+        fprintf(stderr,
+                "usage: bench_gpu kernels [EDGES] | layer EDGES FOLDER | graph NODES EDGES COMMUNITY FOLDER\n");
         return 2;
     }
     if (device_cuda.open(1, &figure.device) != STATUS_OK) {

@@ -117,7 +117,8 @@ void figure_header(void)
     printf("| what | measured | reference | ratio | bar | |\n|---|---|---|---|---|---|\n");
 }
 
-void figure_line(const char *what, double value, double reference, const char *unit, const char *reference_name, double bar)
+void figure_line(const char *what, double value, double reference, const char *unit, const char *reference_name,
+                 double bar)
 {
     double ratio = reference > 0.0 ? value / reference : 0.0;
     bool met = bar > 0.0 ? ratio <= bar : ratio >= -bar;
@@ -125,8 +126,8 @@ void figure_line(const char *what, double value, double reference, const char *u
     if (bar != 0.0) {
         snprintf(wanted, sizeof wanted, "%s %.2f", bar > 0.0 ? "≤" : "≥", fabs(bar));
     }
-    printf("| %s | %.4g %s | %.4g %s, %s | %.3f | %s | %s |\n", what, value, unit, reference, unit, reference_name, ratio,
-           wanted,
+    printf("| %s | %.4g %s | %.4g %s, %s | %.3f | %s | %s |\n", what, value, unit, reference, unit, reference_name,
+           ratio, wanted,
            bar == 0.0 ? ""
            : met      ? "met"
                       : "missed");

@@ -8,7 +8,8 @@ static float *floats(struct figure *f, int64_t n)
 static void whole_open(struct figure *f, struct layer *l)
 {
     int64_t wide = l->n * l->width;
-    size_t linear = f->ops->linear_scratch(l->n, l->width, l->width), sum = f->ops->column_sum_scratch(l->n, l->width);
+    size_t linear = f->ops->linear_scratch(l->n, l->width, l->width),
+           sum = f->ops->column_sum_scratch(l->n, l->width);
     l->input = figure_random(f, wide);
     l->w = figure_random(f, l->width * l->width);
     l->grad_input = floats(f, wide);
@@ -20,12 +21,14 @@ static void whole_open(struct figure *f, struct layer *l)
     }
 }
 
-void layer_open(struct figure *f, const struct graph *graph, int64_t n_head, int64_t n_column, bool whole, struct layer *out)
+void layer_open(struct figure *f, const struct graph *graph, int64_t n_head, int64_t n_column, bool whole,
+                struct layer *out)
 {
     int64_t n = graph->n_node, heads = n * n_head, wide = heads * n_column;
     struct layer *l = out;
     *l = (struct layer){.n = n, .width = n_head * n_column};
-    l->how = (struct device_attention){.score = DEVICE_SCORE_ADD, .n_head = n_head, .n_column = n_column, .slope = 0.2F};
+    l->how = (struct device_attention){
+        .score = DEVICE_SCORE_ADD, .n_head = n_head, .n_column = n_column, .slope = 0.2F};
     l->block = figure_block(f, graph);
     l->grad_out = figure_random(f, wide);
     l->x = figure_random(f, wide);
@@ -77,7 +80,8 @@ void layer_whole(struct figure *f, void *layer)
     layer_attention_backward(f, layer);
     for (int i = 0; i < 2; i++) {
         const float *grad = i == 0 ? l->grad_key : l->grad_query;
-        f->ops->head_dot_backward_weight(f->device, n, n_head, n_column, l->x, grad, l->scratch, false, l->grad_att[i]);
+        f->ops->head_dot_backward_weight(f->device, n, n_head, n_column, l->x, grad, l->scratch, false,
+                                         l->grad_att[i]);
         f->ops->head_dot_backward_input(f->device, n, n_head, n_column, l->att[i], grad, true, l->grad_x);
     }
     f->ops->linear_backward_weight(f->device, n, width, width, l->input, l->grad_x, l->scratch, false, l->grad_w);

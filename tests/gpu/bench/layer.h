@@ -15,7 +15,8 @@ struct layer {
 };
 
 /* Takes all of its memory. whole: with the linear map, its gradients and those of the attention vectors. f's reason: it cannot be. */
-void layer_open(struct figure *f, const struct graph *graph, int64_t n_head, int64_t n_column, bool whole, struct layer *out);
+void layer_open(struct figure *f, const struct graph *graph, int64_t n_head, int64_t n_column, bool whole,
+                struct layer *out);
 
 /* The sparse work alone: softmax and weighted sum, and their gradients. */
 void layer_attention_forward(struct figure *f, void *layer);

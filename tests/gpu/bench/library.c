@@ -35,7 +35,8 @@ static bool functions_find(struct figure *f, struct library_sum *s)
 }
 
 /* cuSPARSE takes offsets as wide as columns, and always reads values. */
-static void matrix_make(struct figure *f, struct library_sum *s, const struct graph *graph, const struct device_block *block)
+static void matrix_make(struct figure *f, struct library_sum *s, const struct graph *graph,
+                        const struct device_block *block)
 {
     int64_t n_offset = graph->n_node + 1, n_most = graph->n_edge > n_offset ? graph->n_edge : n_offset;
     int32_t *host = malloc((size_t)n_most * sizeof *host);
@@ -56,8 +57,8 @@ static void matrix_make(struct figure *f, struct library_sum *s, const struct gr
     if (f->reason[0] == '\0') {
         check(f,
               s->library.cusparseCreateCsr_(&s->a, graph->n_node, graph->n_node, graph->n_edge, offsets,
-                                            (void *)(uintptr_t)block->cols, values, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I,
-                                            CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F),
+                                            (void *)(uintptr_t)block->cols, values, CUSPARSE_INDEX_32I,
+                                            CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F),
               "a matrix");
     }
 }
@@ -73,8 +74,8 @@ static void buffer_make(struct figure *f, struct library_sum *s)
     s->buffer = figure_take(f, n_bytes > 0 ? (int64_t)n_bytes : 1);
     if (f->reason[0] == '\0') {
         check(f,
-              s->library.cusparseSpMM_preprocess_(s->handle, as_is, as_is, &one, s->a, s->x, &zero, s->out, CUDA_R_32F,
-                                                  s->algorithm, s->buffer),
+              s->library.cusparseSpMM_preprocess_(s->handle, as_is, as_is, &one, s->a, s->x, &zero, s->out,
+                                                  CUDA_R_32F, s->algorithm, s->buffer),
               "preprocessing");
     }
 }
@@ -95,11 +96,12 @@ struct library_sum *library_sum_open(struct figure *f, enum library_algorithm al
     }
     if (f->reason[0] == '\0') {
         check(f,
-              s->library.cusparseCreateDnMat_(&s->x, graph->n_node, n_column, n_column, (void *)(uintptr_t)x, CUDA_R_32F,
-                                              CUSPARSE_ORDER_ROW),
+              s->library.cusparseCreateDnMat_(&s->x, graph->n_node, n_column, n_column, (void *)(uintptr_t)x,
+                                              CUDA_R_32F, CUSPARSE_ORDER_ROW),
               "rows");
         check(f,
-              s->library.cusparseCreateDnMat_(&s->out, graph->n_node, n_column, n_column, out, CUDA_R_32F, CUSPARSE_ORDER_ROW),
+              s->library.cusparseCreateDnMat_(&s->out, graph->n_node, n_column, n_column, out, CUDA_R_32F,
+                                              CUSPARSE_ORDER_ROW),
               "rows");
     }
     if (f->reason[0] == '\0') {
@@ -116,10 +118,10 @@ void library_sum_run(struct figure *f, void *sum)
 {
     struct library_sum *s = sum;
     const cusparseOperation_t as_is = CUSPARSE_OPERATION_NON_TRANSPOSE;
-    check(
-        f,
-        s->library.cusparseSpMM_(s->handle, as_is, as_is, &one, s->a, s->x, &zero, s->out, CUDA_R_32F, s->algorithm, s->buffer),
-        "a sum");
+    check(f,
+          s->library.cusparseSpMM_(s->handle, as_is, as_is, &one, s->a, s->x, &zero, s->out, CUDA_R_32F, s->algorithm,
+                                   s->buffer),
+          "a sum");
 }
 
 static void closed(cusparseStatus_t code)

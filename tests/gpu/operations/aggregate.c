@@ -15,7 +15,8 @@ static void sum(struct operation_run *run, const int64_t *shape)
                                          .row_scale = operation_random(run, n_row),
                                          .begin = true,
                                          .finish = true};
-    const struct device_aggregate plain = {.begin = true, .finish = true}, added = {.finish = true}, apart = {.apart = true};
+    const struct device_aggregate plain = {.begin = true, .finish = true}, added = {.finish = true},
+                                  apart = {.apart = true};
     float *twice = operation_floats(run, n_row * f);
     ops->aggregate_sum(run->device, &block, &plain, f, x, operation_floats(run, n_row * f));
     ops->aggregate_sum(run->device, &block, &all, f, x, operation_floats(run, n_row * f));
@@ -76,7 +77,8 @@ static void relation(struct operation_run *run, const int64_t *shape)
     int64_t n_row = shape[1], n_col = shape[2], f = shape[3];
     struct device_block block = operation_graph(run, (enum operation_degrees)shape[0], n_row, n_col, N_RELATION);
     const float *x = operation_random(run, n_col * (f + BESIDE)), *comp = operation_random(run, N_RELATION * N_BASE);
-    const float *y = operation_random(run, n_row * N_RELATION * f), *rows = operation_random(run, n_col * N_RELATION * f);
+    const float *y = operation_random(run, n_row * N_RELATION * f),
+                *rows = operation_random(run, n_col * N_RELATION * f);
     for (int mixed = 0; mixed < 2; mixed++) {
         int64_t n_base = mixed ? N_BASE : N_RELATION;
         struct device_relation how = {&block, N_RELATION, n_base, f, f + BESIDE, x, mixed ? comp : NULL};

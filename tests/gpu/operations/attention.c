@@ -57,7 +57,8 @@ static void attention(struct operation_run *run, const int64_t *shape)
     rows.target = rows.self_target = row.target;
     if (!add) {
         void *scratch = operation_scratch(run, ops->attention_scratch(n_row, &how));
-        ops->attention_backward_query(run->device, &rows, scratch, grad_query, mlp ? operation_floats(run, n_att) : NULL, NULL);
+        ops->attention_backward_query(run->device, &rows, scratch, grad_query,
+                                      mlp ? operation_floats(run, n_att) : NULL, NULL);
     }
     rows.source = row.source;
     rows.target = column.target;
@@ -78,7 +79,8 @@ static void heads(struct operation_run *run, const int64_t *shape)
     ops->head_mean(run->device, n, n_head, n_column, x, operation_floats(run, n * n_column));
     for (int add = 0; add < 2; add++) {
         ops->head_dot_backward_input(run->device, n, n_head, n_column, w, grad, add, operation_floats(run, n * wide));
-        ops->head_dot_backward_weight(run->device, n, n_head, n_column, x, grad, scratch, add, operation_floats(run, wide));
+        ops->head_dot_backward_weight(run->device, n, n_head, n_column, x, grad, scratch, add,
+                                      operation_floats(run, wide));
         ops->head_mean_backward(run->device, n, n_head, n_column, grad_mean, add, operation_floats(run, n * wide));
     }
 }

@@ -216,7 +216,8 @@ int main(int argc, char **argv)
         }
     }
     if (!prints) {
-        judge(&(struct operation_case){.name = argv[1]}, "as many hashes as cases", n_hashed == n_hash ? NULL : "others");
+        judge(&(struct operation_case){.name = argv[1]}, "as many hashes as cases",
+              n_hashed == n_hash ? NULL : "others");
         printf("tests: %d passed, %d failed, 0 skipped\n", n_passed, n_failed);
     }
     cuda->ops->close(cuda);

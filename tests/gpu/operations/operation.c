@@ -132,8 +132,8 @@ static int64_t degree(enum operation_degrees degrees, int64_t row)
     }
 }
 
-struct device_block operation_graph(struct operation_run *run, enum operation_degrees degrees, int64_t n_row, int64_t n_col,
-                                    int n_type)
+struct device_block operation_graph(struct operation_run *run, enum operation_degrees degrees, int64_t n_row,
+                                    int64_t n_col, int n_type)
 {
     int64_t *indptr = host_take((size_t)(n_row + 1) * sizeof *indptr);
     for (int64_t r = 0; r < n_row; r++) {

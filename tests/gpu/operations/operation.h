@@ -71,8 +71,8 @@ enum operation_degrees {
 };
 
 /* A block of n_row rows over n_col columns, opened; types: of how many relations each row's edges are, 0: untyped. Ends with the run. */
-struct device_block operation_graph(struct operation_run *run, enum operation_degrees degrees, int64_t n_row, int64_t n_col,
-                                    int n_type);
+struct device_block operation_graph(struct operation_run *run, enum operation_degrees degrees, int64_t n_row,
+                                    int64_t n_col, int n_type);
 
 /* End the process: something that a test needs is not there. */
 _Noreturn void operation_give_up(const char *what);

@@ -50,8 +50,8 @@ static void block_results(struct operation_run *run, const struct device_block *
 {
     const struct device_ops *ops = run->ops;
     int64_t ends = made->n_row + 1;
-    ops->move(run->device, DEVICE_LANE_COMPUTE, operation_bytes(run, (size_t)ends * sizeof *made->indptr), made->indptr,
-              (size_t)ends * sizeof *made->indptr);
+    ops->move(run->device, DEVICE_LANE_COMPUTE, operation_bytes(run, (size_t)ends * sizeof *made->indptr),
+              made->indptr, (size_t)ends * sizeof *made->indptr);
     int64_t n = 0;
     ops->download(run->device, &n, made->indptr + made->n_row, sizeof n);
     if (n < 0 || n > n_edge) {
@@ -73,7 +73,8 @@ static void sample(struct operation_run *run, const int64_t *shape)
 {
     enum { F = 9 };
     const struct device_ops *ops = run->ops;
-    struct device_block block = operation_graph(run, (enum operation_degrees)shape[0], shape[1], shape[2], (int)shape[3]);
+    struct device_block block = operation_graph(run, (enum operation_degrees)shape[0], shape[1], shape[2],
+                                                (int)shape[3]);
     int64_t n_kept = (block.n_col + 2) / 3;
     size_t each = sizeof(uint32_t) + (block.types != NULL ? sizeof(uint16_t) + sizeof(float) : 0);
     const uint32_t *kept = operation_numbers(run, n_kept, 0, 3);

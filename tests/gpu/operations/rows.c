@@ -20,8 +20,8 @@ static void activate(struct operation_run *run, const int64_t *shape)
     ops->axpby(run->device, n * f, 4.0F, x, 0.0F, NULL, (float *)(uintptr_t)x); /* into the tails of elu and gelu */
     ops->activate_forward(run->device, n, f, &how, x, y);
     for (int add = 0; add < 2; add++) {
-        ops->activate_backward(run->device, n, f, &how, how.activation == DEVICE_ACTIVATION_GELU ? x : NULL, y, grad_y, add,
-                               operation_floats(run, n * f));
+        ops->activate_backward(run->device, n, f, &how, how.activation == DEVICE_ACTIVATION_GELU ? x : NULL, y,
+                               grad_y, add, operation_floats(run, n * f));
     }
 }
 
@@ -51,7 +51,8 @@ static void norms_of_rows(struct operation_run *run, const int64_t *shape)
 {
     const struct device_ops *ops = run->ops;
     int64_t n = shape[0], f = shape[1];
-    const float *x = operation_random(run, n * f), *y = operation_random(run, n * f), *grad = operation_random(run, n);
+    const float *x = operation_random(run, n * f), *y = operation_random(run, n * f),
+                *grad = operation_random(run, n);
     float *norm = operation_floats(run, n);
     ops->inverse_norm(run->device, n, f, x, norm);
     for (int add = 0; add < 2; add++) {
@@ -66,7 +67,8 @@ static void layer_norm(struct operation_run *run, const int64_t *shape)
 {
     const struct device_ops *ops = run->ops;
     int64_t n = shape[0], f = shape[1];
-    const float *x = operation_random(run, n * f), *weight = operation_random(run, f), *bias = operation_random(run, f);
+    const float *x = operation_random(run, n * f), *weight = operation_random(run, f),
+                *bias = operation_random(run, f);
     float *mean_rstd = operation_floats(run, 2 * n);
     struct device_norm_backward how = {.n = n, .f = f, .x = x, .weight = weight, .mean_rstd = mean_rstd};
     how.grad_y = operation_random(run, n * f);
@@ -86,7 +88,8 @@ static void batch_norm(struct operation_run *run, const int64_t *shape)
 {
     const struct device_ops *ops = run->ops;
     int64_t n = shape[0], f = shape[1], n_left = n / 3;
-    const float *x = operation_random(run, n * f), *weight = operation_random(run, f), *bias = operation_random(run, f);
+    const float *x = operation_random(run, n * f), *weight = operation_random(run, f),
+                *bias = operation_random(run, f);
     double *left = operation_doubles(run, STATISTICS_N(f)), *right = operation_doubles(run, STATISTICS_N(f));
     double *mean_rstd = operation_doubles(run, 2 * f), *sums = operation_doubles(run, STATISTICS_N(f));
     float *mean = operation_floats(run, f), *variance = operation_floats(run, f);

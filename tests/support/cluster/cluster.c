@@ -83,7 +83,8 @@ static void rank_connect(struct rank *r)
     pthread_barrier_wait(&r->board->all_ranks);
     for (uint32_t peer = 0; peer < r->n_rank; peer++) {
         if (peer != r->rank) {
-            check(transport_connect(r->transport, peer, r->board->address[peer].bytes, r->board->address[peer].n_bytes));
+            check(transport_connect(r->transport, peer, r->board->address[peer].bytes,
+                                    r->board->address[peer].n_bytes));
         }
     }
     pthread_barrier_wait(&r->board->all_ranks);
@@ -190,7 +191,8 @@ static void rank_logits(struct rank *r)
         const struct spill_range nodes = {r->parts[p]->node, n * 4, SPILL_READ};
         check(spill_pin(r->spill, &nodes, 1));
         for (int64_t i = 0; i < n; i++) {
-            memcpy(board->logits + r->parts[p]->node[i] * n_class, rows + i * n_class, (size_t)n_class * sizeof *rows);
+            memcpy(board->logits + r->parts[p]->node[i] * n_class, rows + i * n_class,
+                   (size_t)n_class * sizeof *rows);
         }
         spill_unpin(r->spill, &nodes, 1);
         free(rows);
@@ -223,8 +225,8 @@ static void rank_embeddings(struct rank *r, float *to)
             while (param->embedding_at < 0 || param->embedding_at + param->embedding_width <= column) {
                 param++;
             }
-            float value =
-                of_part[part->n_embedded * param->embedding_at + k * param->embedding_width + column - param->embedding_at];
+            float value = of_part[part->n_embedded * param->embedding_at + k * param->embedding_width + column -
+                                  param->embedding_at];
             to[part->node[part->embedded_rows[k]] * width + column] = value;
         }
         spill_unpin(r->spill, &all, 1);
@@ -354,8 +356,10 @@ static void rank_train(struct rank *r)
         board->result.n_weight = trainer_program(r->trainer)->n_weight;
         check(trainer_get(r->trainer, TRAINER_STATE_WEIGHTS, board->weights));
         trainer_memory(r->trainer, &board->result.all_planned, &board->result.all_measured);
-        memcpy(board->result.planned, board->result.all_planned.bytes[MEMORY_PLACE_HOST], sizeof board->result.planned);
-        memcpy(board->result.measured, board->result.all_measured.bytes[MEMORY_PLACE_HOST], sizeof board->result.measured);
+        memcpy(board->result.planned, board->result.all_planned.bytes[MEMORY_PLACE_HOST],
+               sizeof board->result.planned);
+        memcpy(board->result.measured, board->result.all_measured.bytes[MEMORY_PLACE_HOST],
+               sizeof board->result.measured);
     }
 }
 
@@ -412,7 +416,8 @@ void cluster_run(const char *job_text, struct cluster_result *out)
     r.board = mmap(NULL, sizeof *r.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT(r.board != MAP_FAILED && r.n_rank <= MOST_RANKS);
     pthread_barrierattr_t shared;
-    ASSERT(pthread_barrierattr_init(&shared) == 0 && pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED) == 0);
+    ASSERT(pthread_barrierattr_init(&shared) == 0 &&
+           pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED) == 0);
     ASSERT(pthread_barrier_init(&r.board->all_ranks, &shared, r.n_rank) == 0);
     generate_products();
     pid_t pids[MOST_RANKS];

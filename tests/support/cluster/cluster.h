@@ -23,11 +23,12 @@ struct cluster_result {
     int64_t n_weight, n_logit;
     float *initial, *weights; /* n_weight, before the first epoch and after the last */
     int64_t n_embedding;
-    float *initial_embeddings, *embeddings;        /* n_embedding, likewise, in the dataset's order; 0 for nodes without one */
-    float *logits;                                 /* n_node × n_class, in the dataset's order */
-    double loss[CLUSTER_MOST_EPOCHS];              /* before each step */
-    double error[CLUSTER_MOST_EPOCHS];             /* of its gradient, where the guard compared it; else 0 */
-    int64_t n_back_off;                            /* of the guard */
+    float *initial_embeddings,
+        *embeddings;                   /* n_embedding, likewise, in the dataset's order; 0 for nodes without one */
+    float *logits;                     /* n_node × n_class, in the dataset's order */
+    double loss[CLUSTER_MOST_EPOCHS];  /* before each step */
+    double error[CLUSTER_MOST_EPOCHS]; /* of its gradient, where the guard compared it; else 0 */
+    int64_t n_back_off;                /* of the guard */
     struct device_score score[DATASET_SPLIT_N];    /* after the last epoch */
     double left_out;                               /* share of an epoch's work that train.prune leaves out */
     int64_t n_call;                                /* allocations during all epochs but the first, all ranks */
@@ -35,10 +36,11 @@ struct cluster_result {
     uint64_t halo_received;                        /* of those, what halo passes took */
     int64_t planned[MEMORY_N], measured[MEMORY_N]; /* rank 0, of the host's memory */
     struct memory_table all_planned, all_measured; /* rank 0 */
-    int64_t n_unplanned;                           /* all ranks: categories whose measured bytes differ from the planned ones */
+    int64_t n_unplanned; /* all ranks: categories whose measured bytes differ from the planned ones */
     int64_t limit_least; /* least memory.limit that suffices for all ranks; without a spill, their largest plan */
     int64_t moved;       /* rank 0: bytes that the spill read and wrote in the second epoch */
-    int64_t resident; /* rank 0: growth of the resident set from before the trainer to its peak, code aside; 0: not measured */
+    int64_t
+        resident; /* rank 0: growth of the resident set from before the trainer to its peak, code aside; 0: not measured */
 };
 
 /* What ranks train on from now on; NULL: the device that the job names. */

@@ -35,7 +35,8 @@ void client_open(struct client *client, const char *address)
         remote.sin_port = htons((uint16_t)atoi(endpoint.tcp.port));
         inet_pton(AF_INET, endpoint.tcp.host, &remote.sin_addr);
     }
-    const struct sockaddr *name = endpoint.is_unix ? (const struct sockaddr *)&local : (const struct sockaddr *)&remote;
+    const struct sockaddr *name = endpoint.is_unix ? (const struct sockaddr *)&local
+                                                   : (const struct sockaddr *)&remote;
     cr_assert_eq(connect(client->file, name, endpoint.is_unix ? sizeof local : sizeof remote), 0, "%s: %s", address,
                  strerror(errno));
     fcntl(client->file, F_SETFL, O_NONBLOCK);

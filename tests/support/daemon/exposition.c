@@ -112,7 +112,8 @@ static const char *read_comment(struct reader *reader, const char *line)
 static const char *read_value(struct reader *reader, const char *line)
 {
     size_t n = name_length(line, true);
-    if (n != strlen(reader->metric) || memcmp(line, reader->metric, n) != 0 || !reader->has_help || !reader->has_type) {
+    if (n != strlen(reader->metric) || memcmp(line, reader->metric, n) != 0 || !reader->has_help ||
+        !reader->has_type) {
         return fail("a value without HELP and TYPE before it", line);
     }
     const char *at = line[n] == '{' ? labels_end(line + n + 1) : line + n;
@@ -134,7 +135,8 @@ const char *exposition_fault(const char *text)
 {
     static struct reader reader;
     reader = (struct reader){0};
-    const char *wrong = text[0] == '\0' || text[strlen(text) - 1] != '\n' ? fail("the last line does not end", text) : NULL;
+    const char *wrong = text[0] == '\0' || text[strlen(text) - 1] != '\n' ? fail("the last line does not end", text)
+                                                                          : NULL;
     const char *line = text;
     while (wrong == NULL && *line != '\0') {
         wrong = line[0] == '#' ? read_comment(&reader, line) : read_value(&reader, line);

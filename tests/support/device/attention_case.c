@@ -27,8 +27,8 @@ int64_t attention_size(const struct attention_case *c, enum attention_tensor ten
     }
 }
 
-void attention_case_init(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head, int64_t n_column,
-                         double spread)
+void attention_case_init(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head,
+                         int64_t n_column, double spread)
 {
     attention_case_init_edges(c, score, n, n_head, n_column, 0, spread);
 }
@@ -123,10 +123,11 @@ static double feature(const struct attention_case *c, int64_t i, int64_t j, int6
 }
 
 /* What leaky is of: ADD: key + query [+ ⟨v, f⟩]; MLP: of column k value + query [+ W f]. */
-static double inner(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j, int64_t h,
-                    int64_t k)
+static double inner(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j,
+                    int64_t h, int64_t k)
 {
-    int64_t heads = c->how.n_head, n = c->how.n_column, at_i = (i * heads + h) * n + k, at_j = (j * heads + h) * n + k;
+    int64_t heads = c->how.n_head, n = c->how.n_column, at_i = (i * heads + h) * n + k,
+            at_j = (j * heads + h) * n + k;
     bool add = c->how.score == DEVICE_SCORE_ADD;
     double x = add ? truth->input[ATTENTION_KEY][j * heads + h] + truth->input[ATTENTION_QUERY][i * heads + h]
                    : truth->input[ATTENTION_VALUE][at_j] + truth->input[ATTENTION_QUERY][at_i];
@@ -138,21 +139,22 @@ static double inner(const struct attention_truth *truth, const struct attention_
 }
 
 /* DOT: element k of key | f. */
-static double key_at(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j, int64_t h,
-                     int64_t k)
+static double key_at(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j,
+                     int64_t h, int64_t k)
 {
     int64_t n = c->how.n_column;
     return k < n ? truth->input[ATTENTION_KEY][(j * c->how.n_head + h) * n + k] : feature(c, i, j, k - n);
 }
 
-static double value_at(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j, int64_t h,
-                       int64_t k)
+static double value_at(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j,
+                       int64_t h, int64_t k)
 {
     int64_t n = c->how.n_column;
     return k < n ? truth->input[ATTENTION_VALUE][(j * c->how.n_head + h) * n + k] : feature(c, i, j, k - n);
 }
 
-static double score(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j, int64_t h)
+static double score(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j,
+                    int64_t h)
 {
     int64_t heads = c->how.n_head, n = c->how.n_column;
     const double *key = truth->input[ATTENTION_KEY], *query = truth->input[ATTENTION_QUERY];
@@ -175,7 +177,8 @@ static double score(const struct attention_truth *truth, const struct attention_
 }
 
 /* alpha[j] = softmax over the in-edges of i, 0 where there is no edge */
-static void softmax(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t h, double *alpha)
+static void softmax(const struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t h,
+                    double *alpha)
 {
     double greatest = -INFINITY, sum = 0.0;
     for (int64_t j = 0; j < c->n; j++) {
@@ -197,8 +200,8 @@ static void softmax(const struct attention_truth *truth, const struct attention_
 /* Dropout's factor of the coefficient of j → i: 0, or 1 / (1 - p). */
 static double drop_factor(const struct attention_case *c, int64_t i, int64_t j, int64_t h)
 {
-    bool dropped = c->how.p > 0.0 &&
-                   random_edge_u32(&c->how.key, c->node[i], c->node[j], (uint32_t)h) < random_drop_threshold(c->how.p);
+    bool dropped = c->how.p > 0.0 && random_edge_u32(&c->how.key, c->node[i], c->node[j], (uint32_t)h) <
+                                         random_drop_threshold(c->how.p);
     return dropped ? 0.0 : 1.0 / (1.0 - c->how.p);
 }
 
@@ -228,8 +231,8 @@ double attention_truth_forward(struct attention_truth *truth, const struct atten
 }
 
 /* Add the gradients of the score's inputs, from the score's gradient `de`. */
-static void score_backward(struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j, int64_t h,
-                           double de)
+static void score_backward(struct attention_truth *truth, const struct attention_case *c, int64_t i, int64_t j,
+                           int64_t h, double de)
 {
     int64_t heads = c->how.n_head, n = c->how.n_column;
     const double *key = truth->input[ATTENTION_KEY], *query = truth->input[ATTENTION_QUERY];
@@ -431,8 +434,8 @@ void attention_run(struct device *device, const void *context, float *out)
     }
     device->ops->attention_finish(device, c->n, &c->how, &state, result[ATTENTION_OUT]);
     if (!c->forward_only) {
-        device->ops->attention_backward_begin(device, c->n, &c->how, c->input[ATTENTION_OUT], result[ATTENTION_OUT], &state,
-                                              false, result[ATTENTION_QUERY]);
+        device->ops->attention_backward_begin(device, c->n, &c->how, c->input[ATTENTION_OUT], result[ATTENTION_OUT],
+                                              &state, false, result[ATTENTION_QUERY]);
     }
     int n_backward = c->forward_only ? 0 : c->n_block;
     for (int b = 0; b < n_backward; b++) {

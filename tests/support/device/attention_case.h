@@ -33,8 +33,8 @@ struct attention_case {
 
 /* Random inputs; keys and queries (MLP: att) are `spread` times as wide. Row 3 of every seven has no edges, row 0
  * nearly all. */
-void attention_case_init(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head, int64_t n_column,
-                         double spread);
+void attention_case_init(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head,
+                         int64_t n_column, double spread);
 /* The same with n_edge_column features of each edge, which every score but a cosine reads. */
 void attention_case_init_edges(struct attention_case *c, enum device_score_kind score, int64_t n, int64_t n_head,
                                int64_t n_column, int64_t n_edge_column, double spread);

@@ -39,8 +39,8 @@ static void assert_close(const char *what, size_t n, const float *got, const flo
     }
     for (size_t i = 0; i < n; i++) {
         if (got[i] != expected[i]) {
-            cr_assert(fabs((double)got[i] - expected[i]) <= tolerance * largest, "%s: element %zu is %.9g, expected %.9g", what,
-                      i, (double)got[i], (double)expected[i]);
+            cr_assert(fabs((double)got[i] - expected[i]) <= tolerance * largest,
+                      "%s: element %zu is %.9g, expected %.9g", what, i, (double)got[i], (double)expected[i]);
         }
     }
 }
@@ -57,8 +57,8 @@ struct check {
 
 static void assert_bits(const struct check *c, const float *expected, const char *name, int n_thread)
 {
-    cr_assert(memcmp(expected, c->out, c->n_out * sizeof *c->out) == 0, "%s: %s with %d threads gives other bits", c->what,
-              name, n_thread);
+    cr_assert(memcmp(expected, c->out, c->n_out * sizeof *c->out) == 0, "%s: %s with %d threads gives other bits",
+              c->what, name, n_thread);
 }
 
 #ifdef CUDA_EMULATED
@@ -98,11 +98,18 @@ static void others_check(const struct check *c, bool same_bits)
 }
 #endif
 
-static void check(const char *what, device_run run, const void *context, size_t n_out, double tolerance, bool same_bits)
+static void check(const char *what, device_run run, const void *context, size_t n_out, double tolerance,
+                  bool same_bits)
 {
     size_t n_bytes = (n_out + 1) * sizeof(float);
-    struct check c = {
-        what, run, context, n_out, tolerance, device_scratch(n_bytes), device_scratch(n_bytes), device_scratch(n_bytes)};
+    struct check c = {what,
+                      run,
+                      context,
+                      n_out,
+                      tolerance,
+                      device_scratch(n_bytes),
+                      device_scratch(n_bytes),
+                      device_scratch(n_bytes)};
     run_once(&device_reference, 1, NULL, run, context, n_out, c.expected);
     run_once(&device_cpu, 1, NULL, run, context, n_out, c.first);
     assert_close(what, n_out, c.first, c.expected, tolerance);
@@ -153,7 +160,8 @@ struct device_block device_graph(int64_t n_row, int64_t n_col, int64_t (*degree)
             cols[indptr[r] + i] = (uint32_t)(i * step + (r * 7 + i * 3) % step);
         }
     }
-    return (struct device_block){.n_row = n_row, .n_col = n_col, .n_edge = indptr[n_row], .indptr = indptr, .cols = cols};
+    return (struct device_block){
+        .n_row = n_row, .n_col = n_col, .n_edge = indptr[n_row], .indptr = indptr, .cols = cols};
 }
 
 void device_graph_free(struct device_block *block)

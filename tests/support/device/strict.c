@@ -89,8 +89,8 @@ static void *take(struct strict *s, int which, size_t n_bytes)
     return at;
 }
 
-enum status strict_acquire(struct device *device, enum device_place place, enum memory_category category, size_t n_bytes,
-                           void *out)
+enum status strict_acquire(struct device *device, enum device_place place, enum memory_category category,
+                           size_t n_bytes, void *out)
 {
     if (place == DEVICE_PLACE_SHARED) {
         struct strict *s = strict_of(device);
@@ -107,7 +107,8 @@ enum status strict_acquire(struct device *device, enum device_place place, enum 
     return STATUS_OK;
 }
 
-void strict_release(struct device *device, enum device_place place, enum memory_category category, void *block, size_t n_bytes)
+void strict_release(struct device *device, enum device_place place, enum memory_category category, void *block,
+                    size_t n_bytes)
 {
     struct strict *s = strict_of(device);
     strict_run_all(s);
@@ -129,7 +130,8 @@ void strict_release(struct device *device, enum device_place place, enum memory_
     }
 }
 
-enum status strict_borrow(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *out)
+enum status strict_borrow(struct device *device, enum memory_category category, const void *host, size_t n_bytes,
+                          void *out)
 {
     struct strict *s = strict_of(device);
     void *copy = take(s, STRICT_FREE, n_bytes);
@@ -141,7 +143,8 @@ enum status strict_borrow(struct device *device, enum memory_category category, 
     return STATUS_OK;
 }
 
-void strict_giveback(struct device *device, enum memory_category category, const void *host, size_t n_bytes, void *borrowed)
+void strict_giveback(struct device *device, enum memory_category category, const void *host, size_t n_bytes,
+                     void *borrowed)
 {
     (void)host;
     strict_run_all(strict_of(device));
@@ -309,7 +312,8 @@ static bool is_awaited(const struct strict *s, const char *at, size_t n_bytes)
         for (uint64_t i = l->n_done; i < l->n_given; i++) {
             const struct strict_call *call = &l->call[l->n_call - (l->n_given - i)];
             const struct move *m = call->args;
-            if (call->run == move_run && (const char *)m->from < at + n_bytes && at < (const char *)m->from + m->n_bytes) {
+            if (call->run == move_run && (const char *)m->from < at + n_bytes &&
+                at < (const char *)m->from + m->n_bytes) {
                 return true;
             }
         }

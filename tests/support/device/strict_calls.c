@@ -28,20 +28,20 @@
 #define E8(m, a, ...) m a E7(m, __VA_ARGS__)
 
 /* strict_<op>, and what it puts off */
-#define DEFER(op, ...)                                                                                                         \
-    struct op##_args {                                                                                                         \
-        int unused;                                                                                                            \
-        EACH(FIELD, __VA_ARGS__)                                                                                               \
-    };                                                                                                                         \
-    static void op##_run(struct strict *s, void *args)                                                                         \
-    {                                                                                                                          \
-        struct op##_args *a = args;                                                                                            \
-        cpu_##op(s->cpu EACH(PASS, __VA_ARGS__));                                                                              \
-    }                                                                                                                          \
-    void strict_##op(struct device *device EACH(PARAM, __VA_ARGS__))                                                           \
-    {                                                                                                                          \
-        struct op##_args args = {0 EACH(COPY, __VA_ARGS__)};                                                                   \
-        strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, op##_run, &args, sizeof args);                                    \
+#define DEFER(op, ...)                                                                                               \
+    struct op##_args {                                                                                               \
+        int unused;                                                                                                  \
+        EACH(FIELD, __VA_ARGS__)                                                                                     \
+    };                                                                                                               \
+    static void op##_run(struct strict *s, void *args)                                                               \
+    {                                                                                                                \
+        struct op##_args *a = args;                                                                                  \
+        cpu_##op(s->cpu EACH(PASS, __VA_ARGS__));                                                                    \
+    }                                                                                                                \
+    void strict_##op(struct device *device EACH(PARAM, __VA_ARGS__))                                                 \
+    {                                                                                                                \
+        struct op##_args args = {0 EACH(COPY, __VA_ARGS__)};                                                         \
+        strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, op##_run, &args, sizeof args);                          \
     }
 
 /* clang-format off */
@@ -150,8 +150,8 @@ struct rows_args {
     void *scratch;
 };
 
-static void rows_defer(struct device *device, void (*run)(struct strict *, void *), const struct device_attention_rows *rows,
-                       struct rows_args *args)
+static void rows_defer(struct device *device, void (*run)(struct strict *, void *),
+                       const struct device_attention_rows *rows, struct rows_args *args)
 {
     args->rows = *rows;
     args->how = *rows->how;
@@ -198,8 +198,8 @@ static void attention_source_run(struct strict *s, void *args)
     cpu_attention_backward_source(s->cpu, rows_of(a), a->to[0], a->to[1]);
 }
 
-void strict_attention_backward_source(struct device *device, const struct device_attention_rows *rows, float *grad_value,
-                                      float *grad_key)
+void strict_attention_backward_source(struct device *device, const struct device_attention_rows *rows,
+                                      float *grad_value, float *grad_key)
 {
     struct rows_args args = {.to = {grad_value, grad_key}};
     rows_defer(device, attention_source_run, rows, &args);
@@ -247,10 +247,11 @@ static void relation_dot_run(struct strict *s, void *args)
     cpu_relation_dot(s->cpu, &a->how, a->y, a->add, a->scratch, a->to);
 }
 
-void strict_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add, void *scratch,
-                         float *grad_comp)
+void strict_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add,
+                         void *scratch, float *grad_comp)
 {
-    struct relation_args args = {.how = *how, .block = *how->block, .y = y, .add = add, .scratch = scratch, .to = grad_comp};
+    struct relation_args args = {
+        .how = *how, .block = *how->block, .y = y, .add = add, .scratch = scratch, .to = grad_comp};
     strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, relation_dot_run, &args, sizeof args);
 }
 
@@ -268,8 +269,8 @@ static void block_sample_run(struct strict *s, void *args)
     cpu_block_sample(s->cpu, &a->block, a->n, a->kept, a->scratch, &out);
 }
 
-void strict_block_sample(struct device *device, const struct device_block *block, int64_t n_kept, const uint32_t *kept,
-                         void *scratch, struct device_block *out)
+void strict_block_sample(struct device *device, const struct device_block *block, int64_t n_kept,
+                         const uint32_t *kept, void *scratch, struct device_block *out)
 {
     struct sample_args args = {.block = *block, .n = n_kept, .kept = kept, .scratch = scratch};
     strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, block_sample_run, &args, sizeof args);
@@ -394,7 +395,8 @@ void strict_poll(struct device *device, void (*poll)(void *context), void *conte
 }
 
 /* Chunk after chunk: what they call is put off as ever. */
-void strict_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot), void *context)
+void strict_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot),
+                       void *context)
 {
     (void)device;
     for (int i = 0; i < n_chunk; i++) {

@@ -11,8 +11,8 @@ float test_number(uint64_t seed, uint64_t row, uint32_t column)
     return 2.0f * random_unit(&key, row, column) - 1.0f;
 }
 
-void test_graph_from_edges(int64_t n_node, int64_t n_edge, const int64_t *from, const int64_t *to, enum dataset_loops loops,
-                           struct test_graph *out)
+void test_graph_from_edges(int64_t n_node, int64_t n_edge, const int64_t *from, const int64_t *to,
+                           enum dataset_loops loops, struct test_graph *out)
 {
     *out = (struct test_graph){.n_node = n_node, .n_edge = n_edge, .loops = loops};
     out->from = memory_alloc((size_t)n_edge, sizeof *out->from);
@@ -27,7 +27,8 @@ void test_graph_from_edges(int64_t n_node, int64_t n_edge, const int64_t *from, 
     }
 }
 
-void test_graph_random(int64_t n_node, double density, uint64_t seed, enum dataset_loops loops, struct test_graph *out)
+void test_graph_random(int64_t n_node, double density, uint64_t seed, enum dataset_loops loops,
+                       struct test_graph *out)
 {
     int64_t *from = memory_alloc((size_t)(n_node * n_node), sizeof *from);
     int64_t *to = memory_alloc((size_t)(n_node * n_node), sizeof *to);

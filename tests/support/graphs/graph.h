@@ -21,11 +21,12 @@ struct test_graph {
 };
 
 /* Each ordered pair is an edge with probability `density`, but the first two nodes have no in-edges. */
-void test_graph_random(int64_t n_node, double density, uint64_t seed, enum dataset_loops loops, struct test_graph *out);
+void test_graph_random(int64_t n_node, double density, uint64_t seed, enum dataset_loops loops,
+                       struct test_graph *out);
 
 /* From given edges (copied). */
-void test_graph_from_edges(int64_t n_node, int64_t n_edge, const int64_t *from, const int64_t *to, enum dataset_loops loops,
-                           struct test_graph *out);
+void test_graph_from_edges(int64_t n_node, int64_t n_edge, const int64_t *from, const int64_t *to,
+                           enum dataset_loops loops, struct test_graph *out);
 
 /* Give every edge one of n_relation types at random. */
 void test_graph_types(struct test_graph *graph, int32_t n_relation, uint64_t seed);

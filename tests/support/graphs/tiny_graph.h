@@ -7,7 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum tiny_features { TINY_FEATURES_F32, TINY_FEATURES_F16, TINY_FEATURES_SPARSE, TINY_FEATURES_NONE, TINY_FEATURES_TYPED };
+enum tiny_features {
+    TINY_FEATURES_F32,
+    TINY_FEATURES_F16,
+    TINY_FEATURES_SPARSE,
+    TINY_FEATURES_NONE,
+    TINY_FEATURES_TYPED
+};
 
 struct tiny_graph {
     int64_t n_node;

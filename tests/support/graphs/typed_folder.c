@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-static void save(const char *path, const char *name, enum npy_type type, int64_t rows, int64_t columns, const void *data)
+static void save(const char *path, const char *name, enum npy_type type, int64_t rows, int64_t columns,
+                 const void *data)
 {
     char file[PATH_MAX];
     int64_t shape[] = {rows, columns};
@@ -67,7 +68,8 @@ static void write_features(const char *path, int type, int64_t n, int64_t column
     float *rows = memory_alloc((size_t)(n * columns), sizeof *rows);
     for (int64_t i = 0; i < n * columns; i++) {
         int64_t row = i / columns, column = i % columns;
-        rows[i] = type == 1 ? (row == column ? 1.0f : 0.0f) : test_number(2, (uint64_t)(3 * row + type), (uint32_t)column);
+        rows[i] = type == 1 ? (row == column ? 1.0f : 0.0f)
+                            : test_number(2, (uint64_t)(3 * row + type), (uint32_t)column);
     }
     snprintf(name, sizeof name, "feat_t%d.npy", type);
     save(path, name, NPY_TYPE_F32, n, columns, rows);

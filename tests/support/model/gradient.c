@@ -50,7 +50,8 @@ double relative_error(const float *x, const double *truth, int64_t n)
     return size > 0.0 ? sqrt(sum) / size : sqrt(sum);
 }
 
-static void values_compare(const struct gradient_case *one, const char *where, struct executor *x, const struct truth *truth)
+static void values_compare(const struct gradient_case *one, const char *where, struct executor *x,
+                           const struct truth *truth)
 {
     for (int v = 1; v < one->program->n_value; v++) {
         if (one->program->value[v].is_sparse) {
@@ -75,20 +76,22 @@ static void gradients_compare(const struct gradient_case *one, const struct prog
         int64_t n = parameter_size(param);
         double error = relative_error(grad + param->offset, truth + param->offset, n);
         double size = norm(truth + param->offset, n);
-        double most = fmax(TOLERANCE_ARRAY, size > 0.0 ? TOLERANCE_CANCELLED * all / size : TOLERANCE_CANCELLED * all);
+        double most = fmax(TOLERANCE_ARRAY,
+                           size > 0.0 ? TOLERANCE_CANCELLED * all / size : TOLERANCE_CANCELLED * all);
         cr_assert(error <= most, "%s, %s: gradient of %s is off by %.1e", one->what, where, param->name, error);
     }
 }
 
-static void part_count_check(const struct gradient_case *one, struct executor_setup *setup, struct truth *truth, double loss,
-                             const float *weights, const double *gradient)
+static void part_count_check(const struct gradient_case *one, struct executor_setup *setup, struct truth *truth,
+                             double loss, const float *weights, const double *gradient)
 {
     char where[64];
     snprintf(where, sizeof where, "%s, %d parts", setup->ops->name, setup->n_part);
     float *grad = memory_alloc((size_t)setup->plain->n_weight, sizeof *grad);
     struct executor *x = executor_open(setup);
     double found = executor_forward(x, weights);
-    cr_assert(fabs(found - loss) <= TOLERANCE_LOSS * loss, "%s, %s: loss %.9g, expected %.9g", one->what, where, found, loss);
+    cr_assert(fabs(found - loss) <= TOLERANCE_LOSS * loss, "%s, %s: loss %.9g, expected %.9g", one->what, where,
+              found, loss);
     values_compare(one, where, x, truth);
     executor_backward(x, grad);
     gradients_compare(one, setup->plain, where, grad, gradient);

@@ -9,7 +9,8 @@ static bool is_listed(int32_t n_part, const int64_t *in, const int64_t *out, int
 }
 
 /* Part p's rows in its block with part q of this direction: own ones that q takes in the other one, and rows of q. */
-static void pair_add(int32_t n_part, const int64_t *taken, const int64_t *given, int32_t p, int32_t q, struct part_pair *at)
+static void pair_add(int32_t n_part, const int64_t *taken, const int64_t *given, int32_t p, int32_t q,
+                     struct part_pair *at)
 {
     bool own = q == p;
     at->part = q;
@@ -31,7 +32,8 @@ void halo_table(int32_t n_part, const int64_t *in, const int64_t *out, int32_t p
         for (int32_t q = 0; q < n_part; q++) {
             if (is_listed(n_part, in, out, p, q)) {
                 pairs->own = q == p ? k : pairs->own;
-                pair_add(n_part, d == PART_DIRECTION_IN ? in : out, d == PART_DIRECTION_IN ? out : in, p, q, &pairs->pair[k++]);
+                pair_add(n_part, d == PART_DIRECTION_IN ? in : out, d == PART_DIRECTION_IN ? out : in, p, q,
+                         &pairs->pair[k++]);
             }
         }
     }

@@ -143,7 +143,8 @@ struct memory_need memory_need(const struct memory_parts *parts, const char *mod
     struct memory_need need = {0};
     ASSERT(parts->n_part <= MOST_PARTS && parts->n_part % n_rank == 0);
     snprintf(text, sizeof text,
-             "[dataset]\npath = \"x\"\n[partition]\nparts = %d\n[model]\n%s\n[exchange]\nprefetch = %d\n[memory]\nrecompute = "
+             "[dataset]\npath = \"x\"\n[partition]\nparts = %d\n[model]\n%s\n[exchange]\nprefetch = "
+             "%d\n[memory]\nrecompute = "
              "\"%s\"\n"
              "limit = \"1000TiB\"\n[workers]\ncount = %d\n",
              (int)parts->n_part, model, prefetch, recompute, n_rank);

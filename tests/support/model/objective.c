@@ -9,7 +9,8 @@ static double weight_of(const struct objective *o, int64_t k)
     return o->weights != NULL ? o->weights[k] : 1.0;
 }
 
-static double cross_entropy(const struct objective *o, int64_t n_class, const double *z, int32_t label, double *weight_out)
+static double cross_entropy(const struct objective *o, int64_t n_class, const double *z, int32_t label,
+                            double *weight_out)
 {
     double sum = 0.0, loss = 0.0;
     for (int64_t k = 0; k < n_class; k++) {
@@ -53,8 +54,8 @@ static double numbers(const struct objective *o, int64_t n_class, const double *
     return loss;
 }
 
-double objective_row(const struct objective *o, int64_t n_class, const double *z, int32_t label, const float *label_row,
-                     double *weight_out)
+double objective_row(const struct objective *o, int64_t n_class, const double *z, int32_t label,
+                     const float *label_row, double *weight_out)
 {
     switch (o->loss) {
     case DEVICE_LOSS_CROSS_ENTROPY:
@@ -66,7 +67,8 @@ double objective_row(const struct objective *o, int64_t n_class, const double *z
     }
 }
 
-double objective_weight(const struct objective *o, int64_t n_node, int64_t n_class, const int32_t *labels, const uint8_t *split)
+double objective_weight(const struct objective *o, int64_t n_node, int64_t n_class, const int32_t *labels,
+                        const uint8_t *split)
 {
     double sum = 0.0;
     for (int64_t r = 0; r < n_node; r++) {

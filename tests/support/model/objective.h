@@ -15,8 +15,8 @@ struct objective {
 };
 
 /* The loss of one row of logits z, and the weight that it adds to the mean's: 0 for a row without labels. */
-double objective_row(const struct objective *objective, int64_t n_class, const double *z, int32_t label, const float *label_row,
-                     double *weight_out);
+double objective_row(const struct objective *objective, int64_t n_class, const double *z, int32_t label,
+                     const float *label_row, double *weight_out);
 
 /* The weight of all training rows, as struct device_now takes it. objective NULL: cross entropy, plain */
 double objective_weight(const struct objective *objective, int64_t n_node, int64_t n_class, const int32_t *labels,

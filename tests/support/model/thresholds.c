@@ -23,13 +23,14 @@ static double coefficient(const struct test_graph *graph, enum aggregate_kind ki
     int self = graph->loops == DATASET_LOOPS_IMPLICIT;
     double from = graph->strength[graph->from[e]] + self, to = graph->strength[graph->to[e]] + self;
     double weight = graph->weight != NULL ? (double)graph->weight[e] : 1.0;
-    double mean = weight / (graph->degree[graph->to[e]] + self), gcn = from > 0.0 && to > 0.0 ? weight / sqrt(from * to) : 0.0;
+    double mean = weight / (graph->degree[graph->to[e]] + self),
+           gcn = from > 0.0 && to > 0.0 ? weight / sqrt(from * to) : 0.0;
     return kind == AGGREGATE_KIND_MEAN ? mean : kind == AGGREGATE_KIND_GCN ? gcn : weight;
 }
 
 /* Rows of one part that another one takes. */
-static void pair_fill(const struct test_graph *graph, int n_part, const int32_t *owner, double p, int giver, int taker,
-                      const double *square, uint32_t *out)
+static void pair_fill(const struct test_graph *graph, int n_part, const int32_t *owner, double p, int giver,
+                      int taker, const double *square, uint32_t *out)
 {
     int64_t n = 0;
     uint32_t *node = memory_alloc((size_t)graph->n_node, sizeof *node),
@@ -50,8 +51,8 @@ static void pair_fill(const struct test_graph *graph, int n_part, const int32_t 
     free(node);
 }
 
-void test_thresholds(const struct program *program, const struct test_graph *graph, int n_part, const int32_t *owner, double p,
-                     uint32_t *out)
+void test_thresholds(const struct program *program, const struct test_graph *graph, int n_part, const int32_t *owner,
+                     double p, uint32_t *out)
 {
     int64_t n = graph->n_node * n_part;
     double *square = memory_alloc((size_t)n, sizeof *square); /* negative: no edge */

@@ -7,7 +7,7 @@
 
 /* Of each node's row for each part: out n_node × n_part, 0 where that part takes no such row. The program's aggregates are sums, of one
  * kind. */
-void test_thresholds(const struct program *program, const struct test_graph *graph, int n_part, const int32_t *owner, double p,
-                     uint32_t *out);
+void test_thresholds(const struct program *program, const struct test_graph *graph, int n_part, const int32_t *owner,
+                     double p, uint32_t *out);
 
 #endif

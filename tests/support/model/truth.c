@@ -64,7 +64,8 @@ static double activation(enum device_activation kind, double x)
 
 static struct random_key random_key_of(const struct evaluation *e, enum random_stream stream)
 {
-    return (struct random_key){.seed = e->truth->seed, .epoch = e->truth->epoch, .op = (uint16_t)e->index, .stream = stream};
+    return (struct random_key){
+        .seed = e->truth->seed, .epoch = e->truth->epoch, .op = (uint16_t)e->index, .stream = stream};
 }
 
 static void activate(const struct evaluation *e)
@@ -163,7 +164,8 @@ static double edge_count(const struct evaluation *e, int64_t from, int64_t to)
     if (t->sampling == 0.0 || all || t->owner[from] == t->owner[to]) {
         return 1.0;
     }
-    double threshold = t->thresholds != NULL ? t->thresholds[from * t->n_part + t->owner[to]] : t->sampling * 4294967296.0;
+    double threshold = t->thresholds != NULL ? t->thresholds[from * t->n_part + t->owner[to]]
+                                             : t->sampling * 4294967296.0;
     return random_u32(&key, (uint64_t)from, 0) < threshold ? 4294967296.0 / threshold : 0.0;
 }
 
@@ -297,7 +299,8 @@ static void heads(const struct evaluation *e)
 static void widths(const struct evaluation *e)
 {
     bool widens = e->op->kind == OP_KIND_HEAD_WIDEN;
-    int64_t n_head = e->op->n_head, in = e->f_in / n_head, out = e->f / n_head, d = widens ? in : out, n = in + out - 2 * d;
+    int64_t n_head = e->op->n_head, in = e->f_in / n_head, out = e->f / n_head, d = widens ? in : out,
+            n = in + out - 2 * d;
     for (int64_t i = 0; i < e->n * n_head; i++) {
         const double *x = e->x[0] + i * in, *w = e->w[0] + i % n_head * d * n;
         double *y = e->y + i * out;
@@ -324,7 +327,8 @@ static void inverse_norm(const struct evaluation *e)
 static bool is_shown(const struct truth *t, int64_t node)
 {
     int index = t->program->labels;
-    struct random_key key = {.seed = t->seed, .epoch = t->epoch, .op = (uint16_t)index, .stream = RANDOM_STREAM_DROPOUT};
+    struct random_key key = {
+        .seed = t->seed, .epoch = t->epoch, .op = (uint16_t)index, .stream = RANDOM_STREAM_DROPOUT};
     return index >= 0 && t->split[node] == DATASET_SPLIT_TRAIN &&
            (!t->training || random_u32(&key, (uint64_t)node, 0) >= t->program->op[index].dropout * 4294967296.0);
 }
@@ -488,7 +492,8 @@ double truth_loss(struct truth *t)
         if (t->split[r] == DATASET_SPLIT_TRAIN && t->labels[r] >= 0 && !(t->training && is_shown(t, r))) {
             const double *z = t->value[t->program->logits] + r * n_class;
             loss += objective_row(objective, n_class, z, t->labels[r],
-                                  objective->label_rows != NULL ? objective->label_rows + r * n_class : NULL, &of_row);
+                                  objective->label_rows != NULL ? objective->label_rows + r * n_class : NULL,
+                                  &of_row);
             weight += of_row;
         }
     }

@@ -25,11 +25,11 @@ int command_finish(pid_t child);
 json_t *command_json(void);
 
 #define RUN(...) command_finish(start((const char *const[]){__VA_ARGS__, NULL}))
-#define EXPECT(code, part, ...)                                                                                                \
-    do {                                                                                                                       \
-        int got = RUN(__VA_ARGS__);                                                                                            \
-        cr_assert_eq(got, code, "exit %d: %s", got, output);                                                                   \
-        cr_assert_not_null(strstr(output, part), "'%s' is not in: %s", part, output);                                          \
+#define EXPECT(code, part, ...)                                                                                      \
+    do {                                                                                                             \
+        int got = RUN(__VA_ARGS__);                                                                                  \
+        cr_assert_eq(got, code, "exit %d: %s", got, output);                                                         \
+        cr_assert_not_null(strstr(output, part), "'%s' is not in: %s", part, output);                                \
     } while (0)
 
 #endif

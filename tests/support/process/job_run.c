@@ -19,8 +19,8 @@ static int run(const char *environment, const char *settings)
 {
     char program[PATH_MAX], command[2 * PATH_MAX + MOST_SETTINGS];
     program_find("trainer-coordinator", program, sizeof program);
-    int n = snprintf(command, sizeof command, "cd %s && %s %s --config job.toml %s > stdout 2> stderr", folder, environment,
-                     program, settings);
+    int n = snprintf(command, sizeof command, "cd %s && %s %s --config job.toml %s > stdout 2> stderr", folder,
+                     environment, program, settings);
     cr_assert_lt(n, (int)sizeof command, "too long: %s", settings);
     int how = system(command);
     folder_read("stderr", job_run_log, sizeof job_run_log);

@@ -70,8 +70,9 @@ static pid_t machine_start(struct machine *machine)
  * that it was made in. */
 static bool machine_enter(const struct machine *machine)
 {
-    return setns(machine->net, CLONE_NEWNET) == 0 && setns(machine->uts, CLONE_NEWUTS) == 0 && unshare(CLONE_NEWNS) == 0 &&
-           mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("none", "/sys", "sysfs", 0, NULL) == 0;
+    return setns(machine->net, CLONE_NEWNET) == 0 && setns(machine->uts, CLONE_NEWUTS) == 0 &&
+           unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("none", "/sys", "sysfs", 0, NULL) == 0;
 }
 
 int machine_run(const struct machine *machine, const char *command)
@@ -90,7 +91,8 @@ int machine_run(const struct machine *machine, const char *command)
 static bool machine_plug(const struct machine *machine)
 {
     char command[256];
-    snprintf(command, sizeof command, "ip addr add %s dev wire && ip link set wire up && ip link set lo up", machine->address);
+    snprintf(command, sizeof command, "ip addr add %s dev wire && ip link set wire up && ip link set lo up",
+             machine->address);
     return machine_run(machine, command) == 0;
 }
 
@@ -171,7 +173,8 @@ void process_start(struct process *process, const struct machine *machine, const
             /* UCX takes both machines for one host; between hosts there is no shared memory. A test may say otherwise. */
             setenv("UCX_TLS", "tcp", 0);
         }
-        if ((machine == NULL || machine_enter(machine)) && (alone == NULL || files_hide(folder, alone)) && chdir(folder) == 0) {
+        if ((machine == NULL || machine_enter(machine)) && (alone == NULL || files_hide(folder, alone)) &&
+            chdir(folder) == 0) {
             execv(arguments[0], (char *const *)arguments);
         }
         fprintf(stderr, "cannot start %s: %s\n", arguments[0], strerror(errno));

@@ -15,7 +15,8 @@ bool process_look(pid_t pid, pid_t *parent_out, char name_out[64])
     text[n] = '\0';
     char *open = strchr(text, '('), *close = strrchr(text, ')'), state;
     int parent;
-    if (open == NULL || close == NULL || sscanf(close + 1, " %c %d", &state, &parent) != 2 || state == 'Z' || state == 'X') {
+    if (open == NULL || close == NULL || sscanf(close + 1, " %c %d", &state, &parent) != 2 || state == 'Z' ||
+        state == 'X') {
         return false;
     }
     *parent_out = parent;

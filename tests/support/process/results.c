@@ -38,9 +38,10 @@ json_t *results_epochs(const char *folder)
 
 json_t *results_metrics(const char *folder, bool with_traffic)
 {
-    static const char *const left_out[] = {
-        "time",           "epoch_s",       "compute_s",      "pack_s",         "wait_s",       "evaluate_s",  "bytes_sent",
-        "bytes_received", "bytes_forward", "bytes_backward", "bytes_evaluate", "bytes_reduce", "bytes_layers"};
+    static const char *const left_out[] = {"time",          "epoch_s",        "compute_s",      "pack_s",
+                                           "wait_s",        "evaluate_s",     "bytes_sent",     "bytes_received",
+                                           "bytes_forward", "bytes_backward", "bytes_evaluate", "bytes_reduce",
+                                           "bytes_layers"};
     json_t *all = results_epochs(folder), *one;
     size_t e;
     json_array_foreach(all, e, one)
@@ -77,7 +78,8 @@ void results_expect_memory(const json_t *result, const char *category, const cha
         double measured = results_number(json_object_get(one, "measured"), category);
         cr_expect_gt(planned, 0.0, "%s: worker %zu, %s: nothing planned", what, rank, category);
         cr_expect_leq(fabs(measured - planned), 0.1 * fmin(planned, measured),
-                      "%s: worker %zu, %s: %.0f bytes planned, %.0f measured", what, rank, category, planned, measured);
+                      "%s: worker %zu, %s: %.0f bytes planned, %.0f measured", what, rank, category, planned,
+                      measured);
     }
 }
 
@@ -145,7 +147,8 @@ long long results_checkpoint(const char *folder)
     for (struct dirent *entry = readdir(all); entry != NULL; entry = readdir(all)) {
         long long n;
         int end = 0;
-        bool is_one = sscanf(entry->d_name, "epoch-%lld.ckpt%n", &n, &end) == 1 && end > 0 && entry->d_name[end] == '\0';
+        bool is_one = sscanf(entry->d_name, "epoch-%lld.ckpt%n", &n, &end) == 1 && end > 0 &&
+                      entry->d_name[end] == '\0';
         newest = is_one && n > newest ? n : newest;
     }
     closedir(all);

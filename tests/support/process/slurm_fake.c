@@ -11,14 +11,16 @@
 #include <unistd.h>
 
 /* What all begin with. A job has a folder jobs.slurm/N with state, reason, comment, script, … */
-#define BEGIN                                                                                                                  \
-    "#!/bin/bash\n"                                                                                                            \
-    "here=$(dirname \"$0\"); jobs=$here/jobs.slurm\n"                                                                          \
-    "put() { printf '%s' \"$2\" > \"$1.new$$\" && mv \"$1.new$$\" \"$1\"; }\n"                                                 \
-    "! [ -e \"$here/silent\" ] || { echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1; }\n"
+#define BEGIN                                                                                                        \
+    "#!/bin/bash\n"                                                                                                  \
+    "here=$(dirname \"$0\"); jobs=$here/jobs.slurm\n"                                                                \
+    "put() { printf '%s' \"$2\" > \"$1.new$$\" && mv \"$1.new$$\" \"$1\"; }\n"                                       \
+    "! [ -e \"$here/silent\" ] || { echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1; "  \
+    "}\n"
 
 static const char sbatch[] = BEGIN
-    "! [ -e \"$here/refuse\" ] || { echo 'sbatch: error: Batch job submission failed: Invalid account' >&2; exit 1; }\n"
+    "! [ -e \"$here/refuse\" ] || { echo 'sbatch: error: Batch job submission failed: Invalid account' >&2; exit 1; "
+    "}\n"
     "number=1; until mkdir \"$jobs/$number\" 2> /dev/null; do number=$((number + 1)); done\n"
     "job=$jobs/$number\n"
     "printf '%s\\n' \"$@\" > \"$job/arguments\"\n"
@@ -31,13 +33,13 @@ static const char sbatch[] = BEGIN
     "! [ -e \"$here/lose\" ] || { rm \"$here/lose\"; echo 'sbatch: error: Socket timed out' >&2; exit 1; }\n"
     "echo $number\n";
 
-static const char squeue[] = BEGIN
-    "! [ -e \"$here/forget\" ] || exit 0\n"
-    "for job in \"$jobs\"/*; do\n"
-    "    [ -e \"$job/state\" ] && echo \"${job##*/}|$(cat \"$job/state\")|$(cat \"$job/reason\")|$(cat \"$job/comment\")\"\n"
-    "done\n"
-    "echo '7|RUNNING|None|(null)'\n"
-    "exit 0\n";
+static const char squeue[] = BEGIN "! [ -e \"$here/forget\" ] || exit 0\n"
+                                   "for job in \"$jobs\"/*; do\n"
+                                   "    [ -e \"$job/state\" ] && echo \"${job##*/}|$(cat \"$job/state\")|$(cat "
+                                   "\"$job/reason\")|$(cat \"$job/comment\")\"\n"
+                                   "done\n"
+                                   "echo '7|RUNNING|None|(null)'\n"
+                                   "exit 0\n";
 
 static const char scontrol[] = BEGIN
     "[ \"$1\" = release ] && [ -e \"$jobs/$2/state\" ] || { echo 'Invalid job id specified' >&2; exit 1; }\n"
@@ -55,16 +57,18 @@ static const char run_job[] = BEGIN
     "SLURM_JOB_ID=$1 SLURM_NTASKS=$n SLURM_CPUS_PER_TASK=1 setsid bash \"$job/script\" < /dev/null >> \"$(cat "
     "\"$job/output\")\" 2>&1 &\n"
     "put \"$job/pid\" $!\n"
-    "wait $! && put \"$job/state\" COMPLETED || [ \"$(cat \"$job/state\")\" != RUNNING ] || put \"$job/state\" FAILED\n";
+    "wait $! && put \"$job/state\" COMPLETED || [ \"$(cat \"$job/state\")\" != RUNNING ] || put \"$job/state\" "
+    "FAILED\n";
 
-static const char scancel[] = BEGIN "signal=\n"
-                                    "while [[ $1 == --* ]]; do case $1 in --signal=*) signal=${1#*=} ;; esac; shift; done\n"
-                                    "job=$jobs/$1; echo \"scancel $signal\" >> \"$job/told\"\n"
-                                    "[ -e \"$job/state\" ] || { echo 'Invalid job id specified' >&2; exit 1; }\n"
-                                    "if [ -n \"$signal\" ]; then kill -$signal \"$(cat \"$job/pid\")\"; exit; fi\n"
-                                    "case $(cat \"$job/state\") in PENDING | RUNNING) put \"$job/state\" CANCELLED ;; esac\n"
-                                    "[ ! -e \"$job/pid\" ] || pkill -KILL -s \"$(cat \"$job/pid\")\"\n"
-                                    "exit 0\n";
+static const char scancel[] = BEGIN
+    "signal=\n"
+    "while [[ $1 == --* ]]; do case $1 in --signal=*) signal=${1#*=} ;; esac; shift; done\n"
+    "job=$jobs/$1; echo \"scancel $signal\" >> \"$job/told\"\n"
+    "[ -e \"$job/state\" ] || { echo 'Invalid job id specified' >&2; exit 1; }\n"
+    "if [ -n \"$signal\" ]; then kill -$signal \"$(cat \"$job/pid\")\"; exit; fi\n"
+    "case $(cat \"$job/state\") in PENDING | RUNNING) put \"$job/state\" CANCELLED ;; esac\n"
+    "[ ! -e \"$job/pid\" ] || pkill -KILL -s \"$(cat \"$job/pid\")\"\n"
+    "exit 0\n";
 
 static const char srun[] = "#!/bin/bash\n"
                            "for n in \"$@\"; do case $n in --ntasks=*) n_task=${n#*=} ;; esac; done\n"

@@ -19,7 +19,8 @@ void campaign_begin(const char *name)
     const char *given = getenv("ATTACK_SEED");
     seed = given != NULL ? strtoull(given, NULL, 10) : SEED_KEPT;
     n_drawn = 0;
-    fprintf(stderr, "attack: %s, seed %llu%s\n", name, (unsigned long long)seed, campaign_is_thorough() ? ", at length" : "");
+    fprintf(stderr, "attack: %s, seed %llu%s\n", name, (unsigned long long)seed,
+            campaign_is_thorough() ? ", at length" : "");
 }
 
 uint64_t campaign_seed(void)

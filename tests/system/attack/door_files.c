@@ -10,18 +10,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char job[] = "name = \"karate\"\n[dataset]\ngenerator = \"sbm\"\nnodes = 100\ndegree = 4.5\nseed = "
-                          "7\n[partition]\nparts = 4\nmethod = \"metis\"\n"
-                          "[model]\nkind = \"gat\"\nlayers = 2\nhidden = 8\nheads = 2\ndropout = 0.5\n[train]\nepochs = 40\nlr "
-                          "= 0.01\noptimizer = \"adam\"\n"
-                          "beta1 = 0.9\ncheckpoint_every = 8\n[exchange]\ncodec = \"int8, fp32@20\"\nsampling = "
-                          "0.5\n[workers]\ncount = 2\nthreads = 1\n"
-                          "[memory]\nlimit = \"20GiB\"\n[output]\ndir = \"o\"\n";
+static const char job[] =
+    "name = \"karate\"\n[dataset]\ngenerator = \"sbm\"\nnodes = 100\ndegree = 4.5\nseed = "
+    "7\n[partition]\nparts = 4\nmethod = \"metis\"\n"
+    "[model]\nkind = \"gat\"\nlayers = 2\nhidden = 8\nheads = 2\ndropout = 0.5\n[train]\nepochs = 40\nlr "
+    "= 0.01\noptimizer = \"adam\"\n"
+    "beta1 = 0.9\ncheckpoint_every = 8\n[exchange]\ncodec = \"int8, fp32@20\"\nsampling = "
+    "0.5\n[workers]\ncount = 2\nthreads = 1\n"
+    "[memory]\nlimit = \"20GiB\"\n[output]\ndir = \"o\"\n";
 static const char daemon_file[] =
     "[daemon]\nlisten = \"unix:d.sock\"\nslots = 4\ngpus = 0\nmemory = \"1GiB\"\nmetrics = \"127.0.0.1:0\"\nkill_s = "
     "30.0\nisolation = \"none\"\n"
-    "enforce_memory = \"off\"\nmax_log = 268435456\nreserve = 0\nbackoff_s = 1.0\nbackoff_most_s = 60.0\nmax_restarts = 3\n"
-    "quota_exempt = \"root\"\nsubmit_users = \"nobody\"\nretain_days = 1.5\nretain_jobs = 10\nmax_connections = 64\nmax_frame "
+    "enforce_memory = \"off\"\nmax_log = 268435456\nreserve = 0\nbackoff_s = 1.0\nbackoff_most_s = "
+    "60.0\nmax_restarts = 3\n"
+    "quota_exempt = \"root\"\nsubmit_users = \"nobody\"\nretain_days = 1.5\nretain_jobs = 10\nmax_connections = "
+    "64\nmax_frame "
     "= 1048576\n"
     "hello_timeout = 5.0\nidle_timeout = 600.0\n";
 static const char users[] =
@@ -119,14 +122,15 @@ void door_users_file(void)
 void door_token_file(void)
 {
     door_mutate("good-token", "token");
-    invocation_expect(RUN("trainer-worker", "--join", "127.0.0.1:1", "--token-file", "token", "--join-timeout", "0.01"),
-                      ALLOWED(65, 66, 69, 78), "token|cannot reach the coordinator");
+    invocation_expect(
+        RUN("trainer-worker", "--join", "127.0.0.1:1", "--token-file", "token", "--join-timeout", "0.01"),
+        ALLOWED(65, 66, 69, 78), "token|cannot reach the coordinator");
 }
 
 void door_hosts_file(void)
 {
     door_mutate("good-hosts", "hosts");
-    invocation_expect(RUN("trainer-coordinator", "--config", "good.toml", "--plan", "--set", "workers.launcher=ssh", "--set",
-                          "workers.hosts=hosts", "--set", "workers.count=0"),
+    invocation_expect(RUN("trainer-coordinator", "--config", "good.toml", "--plan", "--set", "workers.launcher=ssh",
+                          "--set", "workers.hosts=hosts", "--set", "workers.count=0"),
                       ALLOWED(0, 65, 71, 78), "hosts|parts|slots|workers");
 }

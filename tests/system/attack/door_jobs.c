@@ -21,7 +21,8 @@ static const char *const arrays[] = {"edges.npy",     "features.npy", "labels.np
                                      "valid_idx.npy", "test_idx.npy", "edge_weight.npy"};
 static const char meta[] = "{\"name\": \"ring\", \"nodes\": 12, \"features\": 4, \"classes\": 2}";
 static const char job[] =
-    "[dataset]\npath = \"data\"\nedge_weights = \"yes\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nhidden = 4\n"
+    "[dataset]\npath = \"data\"\nedge_weights = \"yes\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nhidden = "
+    "4\n"
     "[train]\nepochs = 8\ncheckpoint_every = 2\n[workers]\ncount = 1\nthreads = 1\n[output]\ndir = \"o\"\n";
 static unsigned long long older; /* the results of o */
 
@@ -82,7 +83,8 @@ static unsigned long long hash_of(const char *name)
 
 static unsigned long long hash_of_results(const char *dir)
 {
-    static const char *const files[] = {"model.safetensors", "best.safetensors", "metrics.jsonl", "result.json", "logits.npy"};
+    static const char *const files[] = {"model.safetensors", "best.safetensors", "metrics.jsonl", "result.json",
+                                        "logits.npy"};
     unsigned long long sum = 0;
     for (size_t i = 0; i < N_OF(files); i++) {
         char path[64];
@@ -116,8 +118,8 @@ static void read_by_job(const char *setting, const char *further, const char *wh
     bool plans = campaign_draw(3) > 0;
     const char *first = plans ? "--plan" : "--set", *second = plans ? "--set" : "train.epochs=3",
                *third = plans ? "train.epochs=3" : "--set";
-    int code = RUN("trainer-coordinator", "--config", "data.toml", "--set", setting, "--set", further, first, second, third,
-                   plans ? NULL : "train.eval_every=1");
+    int code = RUN("trainer-coordinator", "--config", "data.toml", "--set", setting, "--set", further, first, second,
+                   third, plans ? NULL : "train.eval_every=1");
     invocation_expect(code, ALLOWED(0, 1, 65, 66, 71, 78), where);
     if (code == 0 && !plans) {
         shell("rm -rf o && cp -r trained o");
@@ -184,7 +186,8 @@ static void mutate_run(const char *find)
     char command[512];
     shell("rm -rf resumed && cp -r killed resumed");
     snprintf(command, sizeof command,
-             "f=$(find resumed %s | sort | tail -n 1) && [ -n \"$f\" ] && cp \"$f\" before && echo -n \"$f\" > name", find);
+             "f=$(find resumed %s | sort | tail -n 1) && [ -n \"$f\" ] && cp \"$f\" before && echo -n \"$f\" > name",
+             find);
     shell(command);
     char name[MUTATION_BYTES] = "";
     name[door_read("name", name)] = '\0';

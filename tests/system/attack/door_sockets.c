@@ -14,9 +14,11 @@
 /* Every request of the list, some with all their fields; %s: the first user's home. */
 static const char *const frames[] = {
     "{\"v\":1,\"id\":1,\"cmd\":\"hello\"}",
-    "{\"v\":1,\"id\":2,\"cmd\":\"submit\",\"folder\":\"%s\",\"config\":\"dataset.generator = \\\"karate\\\"\\ntrain.epochs = "
+    "{\"v\":1,\"id\":2,\"cmd\":\"submit\",\"folder\":\"%s\",\"config\":\"dataset.generator = "
+    "\\\"karate\\\"\\ntrain.epochs = "
     "2\\n\",\"set\":"
-    "[\"partition.cache=off\"],\"jobs\":[[\"train.epochs=1\"],[\"train.epochs=2\"]],\"name\":\"x\",\"group\":\"g\",\"tags\":["
+    "[\"partition.cache=off\"],\"jobs\":[[\"train.epochs=1\"],[\"train.epochs=2\"]],\"name\":\"x\",\"group\":\"g\","
+    "\"tags\":["
     "\"a\",\"b\"],"
     "\"priority\":-5,\"time_limit_s\":10.5,\"max_restarts\":3}",
     "{\"v\":1,\"id\":3,\"cmd\":\"status\",\"group\":\"g\",\"tag\":\"a\",\"active\":true,\"before\":100,\"limit\":10}",
@@ -48,7 +50,8 @@ void door_frame(void)
         json_int_t code = json_integer_value(json_object_get(answer, "exit_code"));
         HOLDS(answer != NULL, "an answer is no JSON: %.300s", line);
         HOLDS(code != 70 && code <= 78, "exit code %lld: %.300s after %.300s", (long long)code, line, bytes);
-        HOLDS(!json_is_false(json_object_get(answer, "ok")) || talk_error(answer)[0] != '\0', "no reason: %.300s", line);
+        HOLDS(!json_is_false(json_object_get(answer, "ok")) || talk_error(answer)[0] != '\0', "no reason: %.300s",
+              line);
         json_decref(answer);
     }
     close(file);
@@ -66,7 +69,8 @@ void door_http(void)
     talk_send(file, bytes, n);
     shutdown(file, SHUT_WR);
     if (talk_line(file, answer, sizeof answer) && n > 0) {
-        HOLDS(strncmp(answer, "HTTP/1.", 7) == 0 && strstr(answer, " 500 ") == NULL, "%.300s after %.300s", answer, bytes);
+        HOLDS(strncmp(answer, "HTTP/1.", 7) == 0 && strstr(answer, " 500 ") == NULL, "%.300s after %.300s", answer,
+              bytes);
     }
     close(file);
     HOLDS(!target_is_dead(), "the daemon has died after %.300s", bytes);

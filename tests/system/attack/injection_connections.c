@@ -16,7 +16,8 @@ static const char *const frames[] = {
     "{\"v\":1,\"id\":2,\"cmd\":\"status\",\"limit\":3}\n",
     "{\"v\":1,\"id\":3,\"cmd\":\"show\",\"job\":1}\n",
     "{\"v\":1,\"id\":4,\"cmd\":\"logs\",\"job\":1,\"tail\":3}\n",
-    "{\"v\":1,\"id\":5,\"cmd\":\"submit\",\"folder\":\"relative\",\"config\":\"\",\"set\":[\"a.b=1\",\"c=2\"],\"jobs\":[[\"x="
+    "{\"v\":1,\"id\":5,\"cmd\":\"submit\",\"folder\":\"relative\",\"config\":\"\",\"set\":[\"a.b=1\",\"c=2\"],"
+    "\"jobs\":[[\"x="
     "1\"],[]]}\n",
     "{\"v\":1,\"id\":6,\"cmd\":\"auth\",\"user\":\"ada\",\"nonce\":\"00\",\"proof\":\"00\"}\n"};
 
@@ -55,8 +56,8 @@ void injection_malformed_frames(enum user who, enum user other)
         if (!is_empty && memchr(bytes, '\n', n_byte) == NULL && talk_line(file, line, sizeof line)) {
             json_t *answer = json_loads(line, 0, NULL);
             HOLDS(answer != NULL, "an answer is no JSON: %.300s", line);
-            HOLDS(json_integer_value(json_object_get(answer, "exit_code")) != 70, "internal error after %.300s: %.300s", bytes,
-                  line);
+            HOLDS(json_integer_value(json_object_get(answer, "exit_code")) != 70,
+                  "internal error after %.300s: %.300s", bytes, line);
             json_decref(answer);
         }
         close(file);
@@ -94,11 +95,11 @@ void injection_unread_streams(enum user who, enum user other)
         for (uint32_t i = 0; file >= 0 && i < 20; i++) {
             char request[256];
             const char *command = commands[campaign_draw(N_OF(commands))];
-            int n_byte = snprintf(request, sizeof request, "{\"v\":1,\"id\":%u,\"cmd\":\"%s\",\"job\":%lld%s}\n", i, command,
-                                  (long long)work->id,
+            int n_byte = snprintf(request, sizeof request, "{\"v\":1,\"id\":%u,\"cmd\":\"%s\",\"job\":%lld%s}\n", i,
+                                  command, (long long)work->id,
                                   strcmp(command, "status") == 0 || strcmp(command, "show") == 0 ? ""
                                   : strcmp(command, "watch") == 0                                ? ",\"tail\":100000"
-                                                                                                 : ",\"follow\":true");
+                                                                  : ",\"follow\":true");
             talk_send(file, request, (size_t)n_byte);
         }
         talk_keep(who, file);

@@ -25,17 +25,18 @@ static bool disk_is_small;
 void faults_start_daemon(void)
 {
     static const char *const of_jobs[] = {
-        "coordinator.load=kill",   "coordinator.launch=kill", "coordinator.ship=kill",        "coordinator.epoch=kill",
-        "coordinator.write=kill",  "coordinator.rename=kill", "coordinator.move=kill",        "coordinator.results=kill",
-        "coordinator.finish=kill", "worker0.wire-up=kill",    "worker1.forward=kill",         "worker1.exchange=stop",
-        "worker0.step=kill",       "worker1.reduce=kill",     "coordinator.epoch=kill-parent"};
+        "coordinator.load=kill",  "coordinator.launch=kill",  "coordinator.ship=kill",
+        "coordinator.epoch=kill", "coordinator.write=kill",   "coordinator.rename=kill",
+        "coordinator.move=kill",  "coordinator.results=kill", "coordinator.finish=kill",
+        "worker0.wire-up=kill",   "worker1.forward=kill",     "worker1.exchange=stop",
+        "worker0.step=kill",      "worker1.reduce=kill",      "coordinator.epoch=kill-parent"};
     static const char *const of_daemon[] = {"daemon.admit=kill", "daemon.admitted=kill", "daemon.gate=kill",
                                             "daemon.clock=forward", "daemon.clock=back"};
     char faults[256] = "";
     uint32_t what = campaign_draw(5);
     if (what < 2) {
-        snprintf(faults, sizeof faults, "%s@%u/1,%s@%u/1", of_jobs[campaign_draw(N_OF(of_jobs))], 1 + campaign_draw(4),
-                 of_jobs[campaign_draw(N_OF(of_jobs))], 1 + campaign_draw(12));
+        snprintf(faults, sizeof faults, "%s@%u/1,%s@%u/1", of_jobs[campaign_draw(N_OF(of_jobs))],
+                 1 + campaign_draw(4), of_jobs[campaign_draw(N_OF(of_jobs))], 1 + campaign_draw(12));
     } else if (what < 4 && faults_may_kill) {
         snprintf(faults, sizeof faults, "%s@%u", of_daemon[campaign_draw(N_OF(of_daemon))], 1 + campaign_draw(3));
     }
@@ -138,12 +139,12 @@ static void stop_one(enum process_kind kind)
     }
 }
 
-#define ON_A_PROCESS(name, what, kind)                                                                                         \
-    void injection_##name(enum user who, enum user other)                                                                      \
-    {                                                                                                                          \
-        (void)who;                                                                                                             \
-        (void)other;                                                                                                           \
-        what(kind);                                                                                                            \
+#define ON_A_PROCESS(name, what, kind)                                                                               \
+    void injection_##name(enum user who, enum user other)                                                            \
+    {                                                                                                                \
+        (void)who;                                                                                                   \
+        (void)other;                                                                                                 \
+        what(kind);                                                                                                  \
     }
 ON_A_PROCESS(coordinator_killed, kill_one, PROCESS_COORDINATOR)
 ON_A_PROCESS(coordinator_stopped, stop_one, PROCESS_COORDINATOR)

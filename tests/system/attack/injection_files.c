@@ -100,7 +100,8 @@ void injection_links_in_others_output(enum user who, enum user other)
     double since_s = clock_s();
     user_become(who);
     do { /* in every moment of its run, for a while */
-        plant(folder_path(path), run_names[campaign_draw(N_OF(run_names))], campaign_draw(3) == 0 ? who : other, N_OF(targets));
+        plant(folder_path(path), run_names[campaign_draw(N_OF(run_names))], campaign_draw(3) == 0 ? who : other,
+              N_OF(targets));
         campaign_nap(campaign_draw(8));
     } while (clock_s() - since_s < 0.15);
     user_leave();
@@ -147,22 +148,25 @@ void injection_closed_paths_named(enum user who, enum user other)
 {
     static const char *const keys[] = {"dataset.path", "partition.file", "predict.model", "model.init",
                                        "output.dir",   "memory.spill",   "workers.hosts", "workers.token_file"};
-    static const char *const paths[] = {"precious/closed", "precious/closed/secret.txt", "secret.txt", "precious/closed/new"};
+    static const char *const paths[] = {"precious/closed", "precious/closed/secret.txt", "secret.txt",
+                                        "precious/closed/new"};
     char setting[PATH_MAX + 64], name[64];
     enum user victim = campaign_draw(2) == 0 ? USER_ROOT : other;
     const char *key = keys[campaign_draw(N_OF(keys))];
-    snprintf(setting, sizeof setting, "%s=%s/%s/%s", key, folder, user_home(victim), paths[campaign_draw(N_OF(paths))]);
+    snprintf(setting, sizeof setting, "%s=%s/%s/%s", key, folder, user_home(victim),
+             paths[campaign_draw(N_OF(paths))]);
     snprintf(name, sizeof name, "closed-%d", new_number());
-    json_t *request = json_pack("{si, si, ss, ss, ss, s[s, s], si}", "v", 1, "id", 1, "cmd", "submit", "config",
-                                strcmp(key, "dataset.path") == 0
-                                    ? "[train]\nepochs = 3\n"
-                                    : "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[train]\nepochs = 3\n",
-                                "folder", folder_path(user_home(who)), "set", setting,
-                                strcmp(key, "partition.file") == 0  ? "partition.method=file"
-                                : strcmp(key, "workers.hosts") == 0 ? "workers.launcher=ssh"
-                                : strncmp(key, "workers.t", 9) == 0 ? "workers.launcher=manual"
-                                                                    : "train.epochs=2",
-                                "max_restarts", 0);
+    json_t *request = json_pack(
+        "{si, si, ss, ss, ss, s[s, s], si}", "v", 1, "id", 1, "cmd", "submit", "config",
+        strcmp(key, "dataset.path") == 0
+            ? "[train]\nepochs = 3\n"
+            : "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[train]\nepochs = 3\n",
+        "folder", folder_path(user_home(who)), "set", setting,
+        strcmp(key, "partition.file") == 0  ? "partition.method=file"
+        : strcmp(key, "workers.hosts") == 0 ? "workers.launcher=ssh"
+        : strncmp(key, "workers.t", 9) == 0 ? "workers.launcher=manual"
+                                            : "train.epochs=2",
+        "max_restarts", 0);
     char *text = json_dumps(request, JSON_COMPACT);
     json_t *answer = talk_ask(who, "%s", text);
     long long id = json_integer_value(json_object_get(answer, "job"));
@@ -176,9 +180,10 @@ void injection_closed_paths_named(enum user who, enum user other)
         answer = talk_ask(who, "{\"v\":1,\"id\":1,\"cmd\":\"status\",\"job\":%lld}", id);
         const json_t *job = json_array_get(json_object_get(answer, "jobs"), 0);
         state = json_string_value(json_object_get(job, "state"));
-        has_ended = strcmp(state, "FAILED") == 0 || strcmp(state, "SUCCEEDED") == 0 || strcmp(state, "CANCELLED") == 0;
-        HOLDS(strcmp(state, "SUCCEEDED") != 0 || strcmp(key, "workers.hosts") == 0, "job %lld has succeeded with %s", id,
-              setting);
+        has_ended = strcmp(state, "FAILED") == 0 || strcmp(state, "SUCCEEDED") == 0 ||
+                    strcmp(state, "CANCELLED") == 0;
+        HOLDS(strcmp(state, "SUCCEEDED") != 0 || strcmp(key, "workers.hosts") == 0, "job %lld has succeeded with %s",
+              id, setting);
         HOLDS(json_integer_value(json_object_get(job, "exit_code")) != 70, "%s: %s", setting,
               json_string_value(json_object_get(job, "reason_text")));
         if (!has_ended && clock_s() - since_s > 0.5) { /* workers that are started by hand never come */
@@ -225,7 +230,8 @@ static void tamper(int file, uint32_t how)
         break;
     case 4:
         for (int i = 0; i < 200; i++) { /* one line without end */
-            (void)!write(file, "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", 80);
+            (void)!write(file, "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+                         80);
         }
         break;
     case 5:

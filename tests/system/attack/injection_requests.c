@@ -35,9 +35,9 @@ void injection_others_job_asked(enum user who, enum user other)
     }
     const char *command = commands[campaign_draw(N_OF(commands))];
     campaign_note("%s %lld", command, (long long)work->id);
-    expect_refusal(
-        ASK(who, "\"%s\",\"job\":%lld%s", command, (long long)work->id, strcmp(command, "scale") == 0 ? ",\"workers\":1" : ""),
-        who, command);
+    expect_refusal(ASK(who, "\"%s\",\"job\":%lld%s", command, (long long)work->id,
+                       strcmp(command, "scale") == 0 ? ",\"workers\":1" : ""),
+                   who, command);
     json_t *answer = ASK(who, "\"status\",\"job\":%lld", (long long)work->id);
     const json_t *job = json_array_get(json_object_get(answer, "jobs"), 0);
     HOLDS(talk_is_ok(answer) && json_object_size(job) <= 5 && json_object_get(job, "reason_text") == NULL &&

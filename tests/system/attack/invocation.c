@@ -28,7 +28,8 @@ static void run(const char *const arguments[])
     char program[PATH_MAX];
     uid_t uid = user_uid(USER_FIRST);
     program_find(arguments[0], program, sizeof program);
-    int said = open(folder_path("said"), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600), none = open("/dev/null", O_RDWR);
+    int said = open(folder_path("said"), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600),
+        none = open("/dev/null", O_RDWR);
     dup2(said, STDERR_FILENO);
     dup2(none, STDOUT_FILENO);
     dup2(none, STDIN_FILENO);
@@ -128,8 +129,8 @@ void invocation_expect(int code, const int allowed[], const char *where)
     HOLDS(is_allowed, "exit %d: %.2000s", code, invocation_said);
     n_refused += code != 0;
     const char *line = last_line();
-    HOLDS(code == 0 || (strncmp(line, "train", 5) == 0 && strstr(line, ": ") != NULL), "exit %d without a reason: %.2000s",
-          code, invocation_said);
+    HOLDS(code == 0 || (strncmp(line, "train", 5) == 0 && strstr(line, ": ") != NULL),
+          "exit %d without a reason: %.2000s", code, invocation_said);
     HOLDS(code == 0 || is_printable(line), "exit %d with a message that a terminal cannot show: %.2000s", code, line);
     HOLDS(code == 0 || has_one_of(line, where), "exit %d, and it names none of %s: %.2000s", code, where, line);
 }

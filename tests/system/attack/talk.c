@@ -62,7 +62,8 @@ void talk_send(int file, const void *bytes, size_t n)
         }
         at += sent > 0 ? (size_t)sent : 0;
         struct pollfd ready = {.fd = file, .events = POLLOUT | POLLIN};
-        if (sent < 0 && (poll(&ready, 1, 1000) < 0 || (ready.revents & POLLOUT) == 0) && clock_s() - since_s > TALK_S) {
+        if (sent < 0 && (poll(&ready, 1, 1000) < 0 || (ready.revents & POLLOUT) == 0) &&
+            clock_s() - since_s > TALK_S) {
             return;
         }
     }

@@ -127,8 +127,8 @@ bool target_is_dead(void)
     if (!processes_ended(&status)) {
         return false;
     }
-    HOLDS(may_die && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "the daemon has ended: state %x: %s", (unsigned)status,
-          log_read());
+    HOLDS(may_die && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "the daemon has ended: state %x: %s",
+          (unsigned)status, log_read());
     pid = 0;
     return true;
 }
@@ -169,5 +169,6 @@ void target_end(void)
 void target_expect_no_bug(void)
 {
     const char *log = log_read(), *at = strstr(log, "internal error");
-    HOLDS(at == NULL && strstr(log, "ERROR: AddressSanitizer") == NULL && strstr(log, "runtime error:") == NULL, "%s", log);
+    HOLDS(at == NULL && strstr(log, "ERROR: AddressSanitizer") == NULL && strstr(log, "runtime error:") == NULL, "%s",
+          log);
 }

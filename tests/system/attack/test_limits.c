@@ -40,7 +40,8 @@ static double cpu_s(pid_t pid)
     cr_assert_not_null(file);
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     fclose(file);
-    cr_assert_eq(sscanf(strrchr(text, ')') + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system), 2);
+    cr_assert_eq(
+        sscanf(strrchr(text, ')') + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system), 2);
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
@@ -105,8 +106,8 @@ Test(attack_limits, four_users_with_256_connections_leave_root_a_place)
             int file = talk_open((enum user)who);
             cr_assert_geq(file, 0, "%s, connection %d", user_home((enum user)who), i);
             talk_send(file, hello, sizeof hello - 1); /* so that it is not the first to be evicted */
-            cr_assert(talk_line(file, line, sizeof line) && strstr(line, "\"ok\":true") != NULL, "%s, connection %d: %s",
-                      user_home((enum user)who), i, line);
+            cr_assert(talk_line(file, line, sizeof line) && strstr(line, "\"ok\":true") != NULL,
+                      "%s, connection %d: %s", user_home((enum user)who), i, line);
             talk_keep((enum user)who, file);
         }
     }

@@ -98,10 +98,9 @@ Test(attack_wakeup, datagrams_of_another_user_stop_no_job, .timeout = 900)
         cr_skip_test("only root can act as another user");
     }
     program_find("trainer-coordinator", program, sizeof program);
-    folder_write(
-        "job.toml",
-        "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\n[model]\nkind = \"gcn\"\n[train]\nepochs = 100000000\n"
-        "[workers]\ncount = 2\nthreads = 1\n[output]\ndir = \"out\"\n");
+    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\n[model]\nkind = "
+                             "\"gcn\"\n[train]\nepochs = 100000000\n"
+                             "[workers]\ncount = 2\nthreads = 1\n[output]\ndir = \"out\"\n");
     process_start(&coordinator, NULL, folder, NULL, (const char *const[]){program, "--config", "job.toml", NULL});
     double since = clock_s();
     int n = 0;

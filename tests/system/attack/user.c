@@ -96,8 +96,8 @@ static void tree_print(const char *path, char out[N_TREE])
     }
     snprintf(out + n_out, N_TREE - n_out, "%s %o %d:%d %lld %lld.%09ld %016llx\n", path + strlen(folder),
              (unsigned)about.st_mode, (int)about.st_uid, (int)about.st_gid,
-             S_ISDIR(about.st_mode) ? 0 : (long long)about.st_size, (long long)about.st_mtim.tv_sec, about.st_mtim.tv_nsec,
-             hash_of(path, &about));
+             S_ISDIR(about.st_mode) ? 0 : (long long)about.st_size, (long long)about.st_mtim.tv_sec,
+             about.st_mtim.tv_nsec, hash_of(path, &about));
     int n = S_ISDIR(about.st_mode) ? scandir(path, &entry, is_entry, alphasort) : 0;
     for (int i = 0; i < n; i++) {
         char below[PATH_MAX];
@@ -137,8 +137,9 @@ static void make_file(enum user who, const char *name, mode_t mode)
 
 static void make_user(enum user who)
 {
-    static const char *const files[] = {"note.txt",         "metrics.jsonl",         "result.json",  "model.safetensors",
-                                        "best.safetensors", "model.safetensors.tmp", "epoch-4.ckpt", "jobs.sqlite"};
+    static const char *const files[] = {"note.txt",          "metrics.jsonl",    "result.json",
+                                        "model.safetensors", "best.safetensors", "model.safetensors.tmp",
+                                        "epoch-4.ckpt",      "jobs.sqlite"};
     make_folder(who, "", 0755);
     make_folder(who, "/shared", 0777);
     make_folder(who, "/sticky", 01777);

@@ -17,11 +17,13 @@
 
 static const char *const files[WORK_KINDS] = {
     HEAD "parts = 4\n[model]\nhidden = 8\n[train]\nepochs = 20\ncheckpoint_every = 4\n" TAIL "count = 1\n",
-    HEAD "parts = 4\n[model]\nhidden = 8\ndropout = 0.5\n[train]\nepochs = 40\ncheckpoint_every = 8\n" TAIL "count = 2\n",
-    HEAD "parts = 2\n[model]\nkind = \"sage\"\nhidden = 8\n[train]\nepochs = 30\ncheckpoint_every = 10\n" TAIL "count = 2\n",
+    HEAD "parts = 4\n[model]\nhidden = 8\ndropout = 0.5\n[train]\nepochs = 40\ncheckpoint_every = 8\n" TAIL
+         "count = 2\n",
+    HEAD "parts = 2\n[model]\nkind = \"sage\"\nhidden = 8\n[train]\nepochs = 30\ncheckpoint_every = 10\n" TAIL
+         "count = 2\n",
     HEAD "parts = 3\n[model]\nkind = \"gat\"\nhidden = 4\n[train]\nepochs = 20\n" TAIL "count = 1\n",
-    HEAD "parts = 4\n[model]\nhidden = 8\ndropout = 0.5\n[train]\nepochs = 2500\ncheckpoint_every = 250\neval_every = 50\n" TAIL
-         "count = 2\n"};
+    HEAD "parts = 4\n[model]\nhidden = 8\ndropout = 0.5\n[train]\nepochs = 2500\ncheckpoint_every = 250\neval_every "
+         "= 50\n" TAIL "count = 2\n"};
 
 enum { N_WORK = 4096 };
 static struct work works[N_WORK];
@@ -49,8 +51,8 @@ void works_begin(void)
     for (int kind = 0; kind < WORK_KINDS; kind++) {
         snprintf(name, sizeof name, "kind%d.toml", kind);
         folder_write(name, files[kind]);
-        snprintf(command, sizeof command, "cd '%s' && '%s' --config %s --set output.dir=kind%d 2>kind%d.err", folder, program,
-                 name, kind, kind);
+        snprintf(command, sizeof command, "cd '%s' && '%s' --config %s --set output.dir=kind%d 2>kind%d.err", folder,
+                 program, name, kind, kind);
         cr_assert_eq(system(command), 0, "%s", name);
         snprintf(name, sizeof name, "kind%d", kind);
         reference[kind] = weights_of(folder_path(name));
@@ -75,20 +77,22 @@ struct work *work_submit(enum user who, int kind, const char *dir, const char *s
     if (setting != NULL) {
         json_array_append_new(set, json_string(setting));
     }
-    json_t *request = json_pack("{si, si, ss, ss, ss, so, ss, si}", "v", 1, "id", 1, "cmd", "submit", "config", files[kind],
-                                "folder", folder_path(user_home(who)), "set", set, "submission_id", submission, "max_restarts",
-                                1000);
+    json_t *request = json_pack("{si, si, ss, ss, ss, so, ss, si}", "v", 1, "id", 1, "cmd", "submit", "config",
+                                files[kind], "folder", folder_path(user_home(who)), "set", set, "submission_id",
+                                submission, "max_restarts", 1000);
     char *text = json_dumps(request, JSON_COMPACT);
     json_t *answer = talk_ask(who, "%s", text);
     HOLDS(talk_is_ok(answer), "a job is refused: %s", talk_error(answer));
     work->id = json_integer_value(json_object_get(answer, "job"));
-    HOLDS(work->id > last_id, "job %lld after %lld: a number is there again", (long long)work->id, (long long)last_id);
+    HOLDS(work->id > last_id, "job %lld after %lld: a number is there again", (long long)work->id,
+          (long long)last_id);
     last_id = work->id;
     n_work++;
     free(text);
     json_decref(request);
     json_decref(answer);
-    campaign_note("%s submits %lld (kind %d%s)", user_home(who), (long long)work->id, kind, is_fouled ? ", fouled" : "");
+    campaign_note("%s submits %lld (kind %d%s)", user_home(who), (long long)work->id, kind,
+                  is_fouled ? ", fouled" : "");
     return work;
 }
 
@@ -124,8 +128,8 @@ static void expect_good_end(struct work *work, const json_t *job)
     if (strcmp(state, "SUCCEEDED") == 0) {
         char dir[256];
         snprintf(dir, sizeof dir, "%s/%s", user_home(work->who), work->dir);
-        HOLDS(work->is_fouled || weights_of(folder_path(dir)) == reference[work->kind], "job %lld (kind %d) has other bits", id,
-              work->kind);
+        HOLDS(work->is_fouled || weights_of(folder_path(dir)) == reference[work->kind],
+              "job %lld (kind %d) has other bits", id, work->kind);
         n_same += !work->is_fouled;
     } else if (strcmp(state, "CANCELLED") == 0) {
         HOLDS(work->is_cancelled, "job %lld is cancelled, and its owner has not asked for it", id);
@@ -207,8 +211,8 @@ void works_settle(void)
             first = works[w].has_ended ? NULL : &works[w];
         }
         campaign_nap(20);
-        HOLDS(first == NULL || clock_s() - since_s < PATIENCE_S - 5, "job %lld (kind %d, %s) never ends", (long long)first->id,
-              first->kind, first->is_fouled ? "fouled" : "good");
+        HOLDS(first == NULL || clock_s() - since_s < PATIENCE_S - 5, "job %lld (kind %d, %s) never ends",
+              (long long)first->id, first->kind, first->is_fouled ? "fouled" : "good");
     }
 }
 

@@ -12,7 +12,8 @@ struct work {
     int64_t id;
     enum user who;
     int kind;
-    bool is_fouled;    /* its owner, or the place where it writes, keeps it from succeeding: any documented end is allowed */
+    bool
+        is_fouled; /* its owner, or the place where it writes, keeps it from succeeding: any documented end is allowed */
     bool is_cancelled; /* its owner has asked for that */
     bool has_ended;
     char dir[96]; /* its output folder, in its owner's home */

@@ -18,8 +18,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define JOB                                                                                                                    \
-    "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[workers]\nthreads = "          \
+#define JOB                                                                                                          \
+    "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[workers]\nthreads "  \
+    "= "                                                                                                             \
     "1\n[train]\nepochs = "
 
 static void make_all(void)
@@ -92,14 +93,15 @@ static size_t n_jobs(void)
 
 Test(experiments, a_sweep_is_a_group_of_jobs_each_with_a_folder_of_its_own)
 {
-    EXPECT(0, "6 jobs, 1 to 6\n", "submit", "job.toml", "--group", "g", "--tag", "paper", "--sweep", "train.lr=0.1,0.2",
-           "--seeds", "3", "--wait");
+    EXPECT(0, "6 jobs, 1 to 6\n", "submit", "job.toml", "--group", "g", "--tag", "paper", "--sweep",
+           "train.lr=0.1,0.2", "--seeds", "3", "--wait");
     cr_assert_eq(strncmp(printed, "g\n", 2), 0, "%s", printed);
     cr_assert_eq(n_in("g", "SUCCEEDED"), 6);
     for (int i = 1; i <= 6; i++) {
         char path[64];
         snprintf(path, sizeof path, "runs/k-%d/result.json", i);
-        json_t *result = results_json(folder_path(path)), *train = json_object_get(json_object_get(result, "job"), "train");
+        json_t *result = results_json(folder_path(path)),
+               *train = json_object_get(json_object_get(result, "job"), "train");
         cr_assert_eq(json_real_value(json_object_get(train, "lr")), i <= 3 ? 0.1 : 0.2);
         cr_assert_eq(number(train, "seed"), (i - 1) % 3 + 1, "one setting's seeds follow each other");
         json_decref(result);
@@ -117,11 +119,13 @@ Test(experiments, the_same_sweep_sent_again_is_one_group_and_another_group_runs_
     char group[64];
     snprintf(group, sizeof group, "%.*s", (int)strcspn(printed, "\n"), printed);
     cr_assert(strncmp(group, "k-", 2) == 0 && strlen(group) == 10, "%s", group);
-    EXPECT(0, "2 jobs, 1 to 2, submitted before; with another --group they run again", "submit", "job.toml", "--seeds", "2");
+    EXPECT(0, "2 jobs, 1 to 2, submitted before; with another --group they run again", "submit", "job.toml",
+           "--seeds", "2");
     cr_assert_eq(strncmp(printed, group, strlen(group)), 0);
     EXPECT(0, "2 jobs, 3 to 4\n", "submit", "job.toml", "--seeds", "2", "--group", "again");
     EXPECT(0, "3 jobs, 5 to 7\n", "submit", "job.toml", "--seeds", "3");
-    EXPECT(0, "1 job, 8\n", "submit", "job.toml", "--seeds", "9", "-s", "train.epochs=2", "--split", "0", "--seeds", "1");
+    EXPECT(0, "1 job, 8\n", "submit", "job.toml", "--seeds", "9", "-s", "train.epochs=2", "--split", "0", "--seeds",
+           "1");
     EXPECT(0, "9\n", "submit", "job.toml", "--group", "again");
     cr_assert_eq(n_jobs(), 9);
     await_in("again", "SUCCEEDED", 3);
@@ -129,7 +133,8 @@ Test(experiments, the_same_sweep_sent_again_is_one_group_and_another_group_runs_
 
 Test(experiments, sweep_is_a_command_and_the_same_submission_as_submit_makes)
 {
-    EXPECT(0, "2 jobs, 1 to 2\n", "sweep", "job.toml", "train.lr=0.1,0.2", "model.hidden=4", "--group", "g", "--wait");
+    EXPECT(0, "2 jobs, 1 to 2\n", "sweep", "job.toml", "train.lr=0.1,0.2", "model.hidden=4", "--group", "g",
+           "--wait");
     EXPECT(0, "2 jobs, 1 to 2, submitted before", "submit", "job.toml", "--sweep", "train.lr=0.1,0.2", "--sweep",
            "model.hidden=4", "--group", "g");
     EXPECT(0, "1 job, 3\n", "sweep", "job.toml", "--seeds", "1", "--wait");
@@ -139,10 +144,12 @@ Test(experiments, sweep_is_a_command_and_the_same_submission_as_submit_makes)
 
 Test(experiments, one_wrong_value_leaves_no_job)
 {
-    EXPECT(78, "trainctl: job 3 of 4: --set train.lr: train.lr is -1.0; expected a number from 0.0", "submit", "job.toml",
-           "--sweep", "train.lr=0.1,-1", "--seeds", "2");
-    EXPECT(78, "--set train.hiden: unknown key 'hiden'", "submit", "job.toml", "--sweep", "train.hiden=1,2", "--seeds", "2");
-    EXPECT(2, "--seeds: train.seed is swept already", "submit", "job.toml", "--sweep", "train.seed=1,2", "--seeds", "2");
+    EXPECT(78, "trainctl: job 3 of 4: --set train.lr: train.lr is -1.0; expected a number from 0.0", "submit",
+           "job.toml", "--sweep", "train.lr=0.1,-1", "--seeds", "2");
+    EXPECT(78, "--set train.hiden: unknown key 'hiden'", "submit", "job.toml", "--sweep", "train.hiden=1,2",
+           "--seeds", "2");
+    EXPECT(2, "--seeds: train.seed is swept already", "submit", "job.toml", "--sweep", "train.seed=1,2", "--seeds",
+           "2");
     EXPECT(2, "--split all: the job's graph is generated and has one split", "submit", "job.toml", "--split", "all");
     EXPECT(2, "--group is empty", "submit", "job.toml", "--seeds", "2", "--group", "");
     EXPECT(2, "the sweep has more than 1000 jobs", "submit", "job.toml", "--sweep", "train.lr=1,2", "--seeds", "501");
@@ -197,16 +204,18 @@ Test(experiments, compare_puts_the_best_setting_first_with_means_and_deviations_
     cr_assert_gt(valid[1][0] + valid[1][1], valid[0][0] + valid[0][1], "a rate of 0 learns nothing");
     for (int from_folders = 0; from_folders < 2; from_folders++) {
         if (from_folders) {
-            EXPECT(0, "", "compare", "--to", "unix:/nowhere", "runs/k-1", "runs/k-2", "runs/k-3", "runs/k-4", "--csv");
+            EXPECT(0, "", "compare", "--to", "unix:/nowhere", "runs/k-1", "runs/k-2", "runs/k-3", "runs/k-4",
+                   "--csv");
         } else {
             EXPECT(0, "", "compare", "g", "--csv");
         }
-        cr_assert_eq(strncmp(printed, "train.lr,runs,done,metric,valid_mean,valid_std,test_mean,test_std,", 66), 0, "%s",
-                     printed);
+        cr_assert_eq(strncmp(printed, "train.lr,runs,done,metric,valid_mean,valid_std,test_mean,test_std,", 66), 0,
+                     "%s", printed);
         char *first = line_of("0.1,2,2,accuracy,"), *second = line_of("0.0,2,2,accuracy,");
         cr_assert_lt(strstr(printed, first), strstr(printed, second), "the best is first: %s", printed);
         double got[4];
-        cr_assert_eq(sscanf(first, "0.1,2,2,accuracy,%lf,%lf,%lf,%lf", &got[0], &got[1], &got[2], &got[3]), 4, "%s", first);
+        cr_assert_eq(sscanf(first, "0.1,2,2,accuracy,%lf,%lf,%lf,%lf", &got[0], &got[1], &got[2], &got[3]), 4, "%s",
+                     first);
         cr_expect_float_eq(got[0], (valid[1][0] + valid[1][1]) / 2, 1e-12);
         cr_expect_float_eq(got[1], fabs(valid[1][0] - valid[1][1]) / sqrt(2), 1e-12);
         cr_expect_float_eq(got[2], (test[0] + test[1]) / 2, 1e-12);
@@ -215,8 +224,10 @@ Test(experiments, compare_puts_the_best_setting_first_with_means_and_deviations_
         free(second);
     }
     EXPECT(0, "train.lr  RUNS ", "compare", "g");
-    EXPECT(0, "job,name,state,folder,train.lr,train.seed,metric,valid,test,loss,best_epoch,epochs,seconds\n3,k,SUCCEEDED,/",
-           "compare", "g", "--csv", "--runs");
+    EXPECT(
+        0,
+        "job,name,state,folder,train.lr,train.seed,metric,valid,test,loss,best_epoch,epochs,seconds\n3,k,SUCCEEDED,/",
+        "compare", "g", "--csv", "--runs");
     EXPECT(0, "JOB  NAME  STATE      train.lr  train.seed ", "compare", "g", "--runs");
     EXPECT(0, "", "compare", "g", "--json");
     json_t *answer = command_json(), *setting = json_array_get(json_object_get(answer, "settings"), 0);
@@ -251,12 +262,13 @@ Test(experiments, compare_takes_groups_jobs_and_folders_together_and_counts_what
 Test(experiments, a_groups_picture_has_a_curve_for_each_setting)
 {
     static char svg[1 << 18];
-    EXPECT(0, "", "submit", "job.toml", "--group", "g", "--sweep", "train.lr=0.01,0.1,0.2", "--sweep", "model.hidden=4,8,16",
-           "--seeds", "2", "--wait");
+    EXPECT(0, "", "submit", "job.toml", "--group", "g", "--sweep", "train.lr=0.01,0.1,0.2", "--sweep",
+           "model.hidden=4,8,16", "--seeds", "2", "--wait");
     EXPECT(0, "the best 8 of 9 settings are drawn", "plot", "g");
     cr_assert_eq(strncmp(printed, "g.svg\n", 6), 0, "%s", printed);
     folder_read("g.svg", svg, sizeof svg);
-    cr_assert_not_null(strstr(svg, ">g: means over seeds and splits, bands of one standard deviation</text>"), "%s", svg);
+    cr_assert_not_null(strstr(svg, ">g: means over seeds and splits, bands of one standard deviation</text>"), "%s",
+                       svg);
     cr_assert_not_null(strstr(svg, ">hidden=16, lr=0.2 (2 runs)</text>"), "%s", svg);
     cr_assert_not_null(strstr(svg, "fill-opacity"), "a band: %s", svg);
     cr_assert_null(strstr(svg, ">-0<"), "%s", svg);
@@ -329,19 +341,20 @@ Test(experiments, all_splits_of_a_data_folder_are_a_job_each_on_one_cached_parti
     for (int i = 1; i <= 6; i++) {
         char path[64];
         snprintf(path, sizeof path, "runs/s-%d/result.json", i + 1);
-        json_t *result = results_json(folder_path(path)), *split = json_object_get(json_object_get(result, "dataset"), "split");
+        json_t *result = results_json(folder_path(path)),
+               *split = json_object_get(json_object_get(result, "dataset"), "split");
         cr_assert_eq(number(split, "index"), (i - 1) / 2);
         cr_assert_eq(number(split, "of"), 3);
         json_decref(result);
     }
     EXPECT(0, "2 jobs, 8 to 9\n", "submit", "split.toml", "--split", "0,2", "--wait");
-    EXPECT(2, "--split all: the paths of --sweep dataset.path may have other splits", "submit", "split.toml", "--split", "all",
-           "--sweep", "dataset.path=data,nowhere");
+    EXPECT(2, "--split all: the paths of --sweep dataset.path may have other splits", "submit", "split.toml",
+           "--split", "all", "--sweep", "dataset.path=data,nowhere");
     EXPECT(78, "--set name: name must be fit for a folder", "submit", "split.toml", "--seeds", "1", "--name", "a/b");
     EXPECT(0, "1 job, 10\n", "submit", "split.toml", "--seeds", "1", "--name", "a b", "--wait");
     cr_assert_eq(strncmp(printed, "a b-", 4), 0, "%s", printed);
-    EXPECT(65, "--split all: the splits of 'nowhere' cannot be counted", "submit", "split.toml", "--split", "all", "-s",
-           "dataset.path=nowhere");
+    EXPECT(65, "--split all: the splits of 'nowhere' cannot be counted", "submit", "split.toml", "--split", "all",
+           "-s", "dataset.path=nowhere");
 }
 
 /* Every line of what was printed is so wide at most. */
@@ -361,8 +374,8 @@ Test(experiments, compare_fits_80_columns_and_counts_the_keys_that_have_no_place
     static const char name[] = "a-name-of-a-job-that-is-too-long-for-any-column-of-a-table";
     EXPECT(0, "", "submit", "job.toml", "--group", "g", "--name", name, "--wait");
     EXPECT(0, "", "submit", "job.toml", "--group", "g", "--name", name, "--wait", "-s", "train.lr=0.0123456789", "-s",
-           "train.weight_decay=0.0001", "-s", "model.hidden=8", "-s", "model.dropout=0.125", "-s", "model.input_dropout=0.25",
-           "-s", "partition.method=block", "-s", "train.clip_norm=1.5");
+           "train.weight_decay=0.0001", "-s", "model.hidden=8", "-s", "model.dropout=0.125", "-s",
+           "model.input_dropout=0.25", "-s", "partition.method=block", "-s", "train.clip_norm=1.5");
     EXPECT(0, "4 more keys differ; --csv and --json have all\n", "compare", "g");
     expect_width(80);
     cr_assert_not_null(strstr(printed, "TEST"), "%s", printed);
@@ -375,16 +388,17 @@ Test(experiments, compare_fits_80_columns_and_counts_the_keys_that_have_no_place
 Test(experiments, compare_ranks_runs_of_different_data_where_it_is_told_to_alone)
 {
     make_data();
-    folder_write("path.toml",
-                 "name = \"s\"\n[partition]\nparts = 2\ncache = \"off\"\n[train]\nepochs = 2\n[workers]\nthreads = 1\n");
+    folder_write(
+        "path.toml",
+        "name = \"s\"\n[partition]\nparts = 2\ncache = \"off\"\n[train]\nepochs = 2\n[workers]\nthreads = 1\n");
     char command[2 * PATH_MAX];
     snprintf(command, sizeof command, "cp -r %s/data %s/copy", folder, folder);
     cr_assert_eq(system(command), 0);
     EXPECT(0, "", "submit", "path.toml", "--group", "same", "--sweep", "dataset.path=data,copy", "--wait");
     EXPECT(0, "copy", "compare", "same");
     EXPECT(0, "", "submit", "job.toml", "--name", "other", "--wait");
-    EXPECT(2, " is of karate (34 nodes): runs of different data cannot be ranked; --all ranks them\n", "compare", "same",
-           "other");
+    EXPECT(2, " is of karate (34 nodes): runs of different data cannot be ranked; --all ranks them\n", "compare",
+           "same", "other");
     cr_assert_not_null(strstr(output, "data (12 nodes), and '"), "%s", output);
     EXPECT(2, "cannot be ranked", "compare", "same", "other", "--json");
     EXPECT(0, "karate", "compare", "same", "other", "--all");
@@ -393,9 +407,11 @@ Test(experiments, compare_ranks_runs_of_different_data_where_it_is_told_to_alone
 Test(experiments, who_waits_for_a_group_gets_the_exit_code_of_the_first_that_did_not_succeed)
 {
     make_data();
-    folder_write("path.toml",
-                 "name = \"s\"\n[partition]\nparts = 2\ncache = \"off\"\n[train]\nepochs = 2\n[workers]\nthreads = 1\n");
-    EXPECT(66, "job 2: SUCCEEDED", "submit", "path.toml", "--group", "g", "--sweep", "dataset.path=nowhere,data", "--wait");
+    folder_write(
+        "path.toml",
+        "name = \"s\"\n[partition]\nparts = 2\ncache = \"off\"\n[train]\nepochs = 2\n[workers]\nthreads = 1\n");
+    EXPECT(66, "job 2: SUCCEEDED", "submit", "path.toml", "--group", "g", "--sweep", "dataset.path=nowhere,data",
+           "--wait");
     cr_assert_not_null(strstr(output, "job 1: FAILED"), "%s", output);
     EXPECT(0, "nowhere       0 of 1 ", "compare", "g");
 }
@@ -447,8 +463,8 @@ Test(experiments_faults, jobs_of_a_sweep_whose_processes_are_killed_end_with_the
     setenv("TRAINERD_FAULTS", "coordinator.epoch=kill@7/1,worker1.step=kill@3/2", 1);
     served_begin();
     unsetenv("TRAINERD_FAULTS");
-    EXPECT(0, "4 jobs, 5 to 8\n", "submit", "two.toml", "--sweep", "train.lr=0.1,0.2", "--seeds", "2", "-s", "workers.count=2",
-           "--wait", "--group", "storm");
+    EXPECT(0, "4 jobs, 5 to 8\n", "submit", "two.toml", "--sweep", "train.lr=0.1,0.2", "--seeds", "2", "-s",
+           "workers.count=2", "--wait", "--group", "storm");
     EXPECT(0, "  attempt        3, 2 of at most 3 restarts", "show", "8");
     for (int i = 1; i <= 4; i++) {
         char calm[PATH_MAX], storm[PATH_MAX];

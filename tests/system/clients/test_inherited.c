@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define JOB                                                                                                                    \
-    "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\ncount = 1\nthreads = 1\n"                     \
+#define JOB                                                                                                          \
+    "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\ncount = 1\nthreads = 1\n"           \
     "[train]\nepochs = 2\n[output]\ndir = \"run\"\n"
 
 static void make_all(void)
@@ -74,10 +74,10 @@ static int finish(pid_t child)
     return command_finish(child);
 }
 
-#define EXPECT_CLOSED(name, closed, ...)                                                                                       \
-    do {                                                                                                                       \
-        int got = finish(start_closed(name, closed, (const char *const[]){__VA_ARGS__, NULL}));                                \
-        cr_assert_eq(got, 0, "%s without %u: exit %d: %s", name, closed, got, output);                                         \
+#define EXPECT_CLOSED(name, closed, ...)                                                                             \
+    do {                                                                                                             \
+        int got = finish(start_closed(name, closed, (const char *const[]){__VA_ARGS__, NULL}));                      \
+        cr_assert_eq(got, 0, "%s without %u: exit %d: %s", name, closed, got, output);                               \
     } while (0)
 
 Test(inherited, every_program_runs_with_any_of_its_three_descriptors_closed)
@@ -96,7 +96,8 @@ Test(inherited, every_program_runs_with_any_of_its_three_descriptors_closed)
 Test(inherited, a_daemon_runs_jobs_with_its_three_descriptors_closed)
 {
     served_address_set();
-    pid_t daemon = start_closed("trainerd", 7, (const char *const[]){"--listen", served_address, "--state", "state", NULL});
+    pid_t daemon = start_closed("trainerd", 7,
+                                (const char *const[]){"--listen", served_address, "--state", "state", NULL});
     for (double since = clock_s(); !folder_has("socket") && waitpid(daemon, NULL, WNOHANG) == 0;) {
         cr_assert(patience_left(since), "the daemon never listens");
     }
@@ -167,8 +168,8 @@ static pid_t start_endless(bool ignores_hup, FILE **words_out)
     program_find("trainerd", program, sizeof program);
     cr_assert_eq(mkfifo(folder_path("err"), 0600), 0);
     signal(SIGHUP, ignores_hup ? SIG_IGN : SIG_DFL);
-    pid_t child = command_start(program,
-                                (const char *const[]){"--config", "job.toml", "--set", "train.epochs=100000000", NULL});
+    pid_t child = command_start(
+        program, (const char *const[]){"--config", "job.toml", "--set", "train.epochs=100000000", NULL});
     signal(SIGHUP, SIG_DFL);
     *words_out = fopen(folder_path("err"), "r");
     cr_assert_not_null(*words_out);

@@ -38,7 +38,8 @@ static void serve(const char *listen, const char *setting)
                                "--set", "slots=4",  "--set", setting,   NULL};
     process_start(&served_process, NULL, folder, NULL, arguments);
     process_await_listening(&served_process);
-    const char *at = strstr(served_process.words, "tcp:127.0.0.1:"), *print = strstr(served_process.words, ", fingerprint ");
+    const char *at = strstr(served_process.words, "tcp:127.0.0.1:"),
+               *print = strstr(served_process.words, ", fingerprint ");
     cr_assert_not_null(at, "%s", served_process.words);
     snprintf(address, sizeof address, "%.*s", (int)strcspn(at, ", "), at);
     snprintf(fingerprint, sizeof fingerprint, "%.64s", print != NULL ? print + strlen(", fingerprint ") : "none");
@@ -54,7 +55,8 @@ static void make_all(void)
     cr_assert_not_null(self);
     snprintf(users, sizeof users,
              "[ada]\nsecret = \"" SECRET_ADA "\"\nuser = \"%s\"\n[eve]\nsecret = \"" SECRET_EVE
-             "\"\nuser = \"%s\"\nrole = \"watch\"\n[bob]\nsecret = \"" SECRET_BOB "\"\nuser = \"%s\"\nrole = \"admin\"\n",
+             "\"\nuser = \"%s\"\nrole = \"watch\"\n[bob]\nsecret = \"" SECRET_BOB
+             "\"\nuser = \"%s\"\nrole = \"admin\"\n",
              self->pw_name, self->pw_name, self->pw_name);
     if (geteuid() == 0) {
         strcat(users, "[dan]\nsecret = \"" SECRET_ADA "\"\nuser = \"nobody\"\n[amy]\nsecret = \"" SECRET_BOB
@@ -66,9 +68,10 @@ static void make_all(void)
     own_write("bob", SECRET_BOB "\n");
     own_write("dan", SECRET_ADA "\n");
     own_write("amy", SECRET_BOB "\n");
-    folder_write("job.toml",
-                 "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = "
-                 "1\n[train]\nepochs = 3\n");
+    folder_write(
+        "job.toml",
+        "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = "
+        "1\n[train]\nepochs = 3\n");
     setenv("XDG_CONFIG_HOME", folder_path("config"), 1);
     serve("tcp:127.0.0.1:0", "tls=on");
 }
@@ -88,8 +91,8 @@ Test(login, a_daemon_that_is_not_known_is_asked_nothing_until_a_login_with_its_f
 {
     EXPECT(78, "is not known: run trainctl login tcp:127.0.0.1:", "status");
     EXPECT(2, "login needs --fingerprint", "login", address, "--user", "ada", "--secret-file", "ada");
-    EXPECT(69, "is not the one that is known", "login", address, "--fingerprint", other, "--user", "ada", "--secret-file",
-           "ada");
+    EXPECT(69, "is not the one that is known", "login", address, "--fingerprint", other, "--user", "ada",
+           "--secret-file", "ada");
     EXPECT(78, "is not known", "status");
     EXPECT(0, "logged in at tcp:127.0.0.1:", LOGIN("ada"));
     EXPECT(0, "", "status");
@@ -126,7 +129,8 @@ Test(login, another_certificate_is_refused_with_both_fingerprints_and_what_to_do
     cr_assert_str_neq(before, fingerprint);
     EXPECT(69, before, "status");
     cr_assert_not_null(strstr(output, fingerprint), "%s", output);
-    EXPECT(0, "logged in", "login", address, "--fingerprint", fingerprint); /* as the user and with the secret that are known */
+    EXPECT(0, "logged in", "login", address, "--fingerprint",
+           fingerprint); /* as the user and with the secret that are known */
     EXPECT(0, "", "status");
 }
 
@@ -153,10 +157,10 @@ Test(login, the_certificate_is_kept_over_a_restart_and_printed_where_the_state_i
 
 Test(login, a_wrong_secret_and_an_unknown_user_are_refused_alike_and_audited)
 {
-    EXPECT(69, "the secret is not proved", "login", address, "--fingerprint", fingerprint, "--user", "ada", "--secret-file",
-           "eve");
-    EXPECT(69, "the secret is not proved", "login", address, "--fingerprint", fingerprint, "--user", "mallory", "--secret-file",
-           "ada");
+    EXPECT(69, "the secret is not proved", "login", address, "--fingerprint", fingerprint, "--user", "ada",
+           "--secret-file", "eve");
+    EXPECT(69, "the secret is not proved", "login", address, "--fingerprint", fingerprint, "--user", "mallory",
+           "--secret-file", "ada");
     cr_assert_not(folder_has("config/trainerd/hosts.toml"), "nothing is remembered of a login that failed");
     EXPECT(0, "", LOGIN("bob"));
     EXPECT(0, "there is no user 'mallory'", "audit");
@@ -203,7 +207,8 @@ static json_int_t priority_of(const char *job)
 {
     cr_assert_eq(RUN("status", job, "--json"), 0, "%s", output);
     json_t *answer = command_json();
-    json_int_t priority = json_integer_value(json_object_get(json_array_get(json_object_get(answer, "jobs"), 0), "priority"));
+    json_int_t priority = json_integer_value(
+        json_object_get(json_array_get(json_object_get(answer, "jobs"), 0), "priority"));
     json_decref(answer);
     return priority;
 }
@@ -258,7 +263,8 @@ static int await_terminal_end(int master, pid_t child)
 {
     size_t n = 0;
     int status;
-    for (ssize_t got; (got = read(master, output + n, sizeof output - 1 - n)) > 0;) { /* EIO: its other end is closed */
+    for (ssize_t got;
+         (got = read(master, output + n, sizeof output - 1 - n)) > 0;) { /* EIO: its other end is closed */
         n += (size_t)got;
     }
     output[n] = '\0';
@@ -300,7 +306,8 @@ Test(login, on_a_terminal_a_certificate_that_is_not_the_daemons_and_a_secret_tha
     cr_assert_eq(await_terminal_end(master, child), 69, "%s", output);
     cr_assert_not_null(strstr(output, "not logged in: the certificate is not the daemon's"), "%s", output);
     child = terminal_start(
-        "trainctl", (const char *const[]){"login", address, "--fingerprint", fingerprint, "--user", "eve", NULL}, &master);
+        "trainctl", (const char *const[]){"login", address, "--fingerprint", fingerprint, "--user", "eve", NULL},
+        &master);
     terminal_await(master, "Secret: ");
     terminal_type(master, "password\n");
     cr_assert_eq(await_terminal_end(master, child), 2, "%s", output);

@@ -71,7 +71,8 @@ Test(partition_cli, what_it_leaves_is_the_partition_and_parts_that_open)
         part_release(&part);
         free(bytes);
     }
-    cr_assert_eq(run("--config job.toml --set partition.method=file --set partition.file=a/b/partition.txt --json"), 0);
+    cr_assert_eq(run("--config job.toml --set partition.method=file --set partition.file=a/b/partition.txt --json"),
+                 0);
     /* All but the method's name is the same. */
     cr_assert_str_eq(strstr(printed, "\"cut_edges\""), strstr(first, "\"cut_edges\""));
 }
@@ -95,7 +96,8 @@ Test(partition_cli, splits_are_counted_without_a_graph_that_is_whole)
     cr_assert_str_eq(printed, "3\n", "a row for each");
     cr_assert_eq(npy_save(folder_path("data/test_mask.npy"), NPY_TYPE_I64, 2, masks, values), STATUS_OK);
     cr_assert_eq(run("--count-splits data"), 65);
-    cr_assert_not_null(strstr(said, "test_mask.npy: has 2 splits, expected 3, as many as the file before it"), "%s", said);
+    cr_assert_not_null(strstr(said, "test_mask.npy: has 2 splits, expected 3, as many as the file before it"), "%s",
+                       said);
     cr_assert_eq(unlink(folder_path("data/train_idx.npy")), 0);
     cr_assert_eq(run("--count-splits data"), 0, "%s", said);
     cr_assert_str_eq(printed, "2\n", "a column for each");

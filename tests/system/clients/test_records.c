@@ -16,9 +16,10 @@ static void make_all(void)
 {
     folder_make();
     served_address_set();
-    folder_write("job.toml",
-                 "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = "
-                 "1\n[train]\nepochs = 3\n");
+    folder_write(
+        "job.toml",
+        "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = "
+        "1\n[train]\nepochs = 3\n");
     served_begin();
 }
 
@@ -44,9 +45,11 @@ Test(records, what_was_backed_up_is_there_again_after_the_store_was_lost)
     program_find("trainerd", program, sizeof program);
     const char *again[] = {"--listen", served_address, "--state", "state", NULL};
     cr_assert_eq(command_finish(command_start(program, again)), 65, "%s", output);
-    cr_assert_not_null(strstr(output, "state/jobs/2' is there, but the store's jobs have had numbers up to 0"), "%s", output);
+    cr_assert_not_null(strstr(output, "state/jobs/2' is there, but the store's jobs have had numbers up to 0"), "%s",
+                       output);
     EXPECT(66, "cannot open 'nothing'", "restore", "nothing", "--state", "state");
-    EXPECT(0, "state/jobs.sqlite has 1 jobs, 0 rows are set aside, the next job is 3", "restore", "copy", "--state", "state");
+    EXPECT(0, "state/jobs.sqlite has 1 jobs, 0 rows are set aside, the next job is 3", "restore", "copy", "--state",
+           "state");
     served_begin();
     EXPECT(0, "SUCCEEDED", "watch", "1");
     EXPECT(66, "there is no job '2'", "status", "2");
@@ -90,7 +93,8 @@ Test(records, users_are_a_table_with_what_they_have_of_what_they_may_have)
     program_find("trainerd", program, sizeof program);
     process_start(&served_process, NULL, folder, NULL,
                   (const char *const[]){program, "--listen", served_address, "--state", "state", "--set",
-                                        "max_running_per_user=3", "--set", "quota_exempt=", "--set", "fair_half_life=0", NULL});
+                                        "max_running_per_user=3", "--set", "quota_exempt=", "--set",
+                                        "fair_half_life=0", NULL});
     process_await_listening(&served_process);
     EXPECT(0, "use is not counted (daemon.fair_half_life)", "users");
     cr_assert_not_null(strstr(printed, "USER"), "%s", printed);
@@ -105,9 +109,9 @@ Test(records, jobs_that_are_kept_no_longer_leave_their_results)
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--name", "second");
     served_end();
     program_find("trainerd", program, sizeof program);
-    process_start(
-        &served_process, NULL, folder, NULL,
-        (const char *const[]){program, "--listen", served_address, "--state", "state", "--set", "retain_jobs=1", NULL});
+    process_start(&served_process, NULL, folder, NULL,
+                  (const char *const[]){program, "--listen", served_address, "--state", "state", "--set",
+                                        "retain_jobs=1", NULL});
     process_await_listening(&served_process);
     EXPECT(66, "there is no job '1'", "show", "1");
     EXPECT(0, "second", "status", "2");
@@ -122,9 +126,9 @@ static void serve_tcp(char address[64], char fingerprint[65])
     char program[PATH_MAX];
     program_find("trainerd", program, sizeof program);
     served_end();
-    process_start(
-        &served_process, NULL, folder, NULL,
-        (const char *const[]){program, "--listen", "tcp:127.0.0.1:0", "--state", "state", "--set", "secret_file=secret", NULL});
+    process_start(&served_process, NULL, folder, NULL,
+                  (const char *const[]){program, "--listen", "tcp:127.0.0.1:0", "--state", "state", "--set",
+                                        "secret_file=secret", NULL});
     process_await_listening(&served_process);
     const char *at = strstr(served_process.words, "tcp:127");
     cr_assert_not_null(at, "%s", served_process.words);
@@ -141,8 +145,8 @@ Test(records, a_login_that_fails_is_in_the_audit_with_its_address)
     folder_write("other", "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210\n");
     cr_assert(chmod(folder_path("secret"), 0600) == 0 && chmod(folder_path("other"), 0600) == 0);
     serve_tcp(address, fingerprint);
-    EXPECT(69, "the secret is not proved", "status", "--to", address, "--secret-file", folder_path("other"), "--fingerprint",
-           fingerprint);
+    EXPECT(69, "the secret is not proved", "status", "--to", address, "--secret-file", folder_path("other"),
+           "--fingerprint", fingerprint);
     served_end();
     served_begin();
     EXPECT(0, "\"what\":\"login\"", "audit", "--json");

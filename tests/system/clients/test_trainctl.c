@@ -24,8 +24,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define JOB                                                                                                                    \
-    "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = "                     \
+#define JOB                                                                                                          \
+    "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\nthreads = "           \
     "1\n[train]\nepochs = "
 
 static void make_all(void)
@@ -67,8 +67,10 @@ Test(trainctl, a_job_that_is_waited_for_gives_its_progress_and_its_exit_code)
     cr_assert_str_eq(printed, "1\n");
     cr_assert_not_null(strstr(output, "epoch 3/3  loss "));
     cr_assert(folder_has("runs/good/model.safetensors"));
-    EXPECT(66, "FAILED", "submit", "job.toml", "--wait", "-s", "dataset.generator=none", "-s", "dataset.path=nowhere");
-    EXPECT(78, "trainctl: --set train.epoch: unknown key 'epoch'", "submit", "job.toml", "--wait", "-s", "train.epoch=3");
+    EXPECT(66, "FAILED", "submit", "job.toml", "--wait", "-s", "dataset.generator=none", "-s",
+           "dataset.path=nowhere");
+    EXPECT(78, "trainctl: --set train.epoch: unknown key 'epoch'", "submit", "job.toml", "--wait", "-s",
+           "train.epoch=3");
     folder_write("other.toml", "[train]\nepoch = 3\n");
     EXPECT(78, "trainctl: other.toml:2:1: unknown key 'epoch'", "submit", "other.toml");
 }
@@ -215,8 +217,8 @@ Test(trainctl, a_job_that_has_ended_shows_its_traffic_by_layer_beside_the_plan)
 
 Test(trainctl, a_guarded_job_shows_its_last_comparison)
 {
-    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "partition.parts=3", "-s", "exchange.sampling=0.1", "-s",
-           "exchange.guard_every=2", "-s", "exchange.guard_limit=0");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "partition.parts=3", "-s", "exchange.sampling=0.1",
+           "-s", "exchange.guard_every=2", "-s", "exchange.guard_limit=0");
     EXPECT(0, "  guard          gradient's error ", "show", "1");
     cr_assert_not_null(strstr(printed, " in epoch 1; 1 back-off\n"), "%s", printed);
     cr_assert_not_null(strstr(printed, "0.2 of the boundary rows, fp32, gradients fp32"), "%s", printed);
@@ -225,9 +227,9 @@ Test(trainctl, a_guarded_job_shows_its_last_comparison)
 /* A step so large that a later epoch classifies all of its rows with certainty: the exact gradient is 0, and anything is infinitely far. */
 Test(trainctl, show_says_that_a_guard_compared_with_a_gradient_of_zero)
 {
-    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "partition.parts=4", "-s", "exchange.sampling=0.5", "-s",
-           "exchange.guard_every=1", "-s", "exchange.guard_limit=1e6", "-s", "model.kind=gin", "-s", "model.dropout=0.0", "-s",
-           "train.lr=20.0", "-s", "train.epochs=40");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "partition.parts=4", "-s", "exchange.sampling=0.5",
+           "-s", "exchange.guard_every=1", "-s", "exchange.guard_limit=1e6", "-s", "model.kind=gin", "-s",
+           "model.dropout=0.0", "-s", "train.lr=20.0", "-s", "train.epochs=40");
     EXPECT(0, "  guard          gradient's error not finite in epoch ", "show", "1");
 }
 
@@ -368,14 +370,16 @@ Test(trainctl, a_pictures_axes_have_the_metrics_name_and_unit_and_the_loss_of_bo
 {
     static char svg[1 << 16];
     mkdir(folder_path("m"), 0777);
-    folder_write("m/metrics.jsonl",
-                 "{\"epoch\":0,\"metric\":\"rmse\",\"loss\":2,\"valid_loss\":3,\"train_metric\":2,\"valid_metric\":0.25}\n"
-                 "{\"epoch\":1,\"metric\":\"rmse\",\"loss\":1,\"valid_loss\":2,\"train_metric\":1,\"valid_metric\":0.5}\n");
+    folder_write(
+        "m/metrics.jsonl",
+        "{\"epoch\":0,\"metric\":\"rmse\",\"loss\":2,\"valid_loss\":3,\"train_metric\":2,\"valid_metric\":0.25}\n"
+        "{\"epoch\":1,\"metric\":\"rmse\",\"loss\":1,\"valid_loss\":2,\"train_metric\":1,\"valid_metric\":0.5}\n");
     EXPECT(0, "m.svg", "plot", "--from", "m", "-o", "m.svg");
     folder_read("m.svg", svg, sizeof svg);
     cr_expect(strstr(svg, ">rmse<") && strstr(svg, "best valid 0.25 at epoch 0<") && !strstr(svg, " %<"), "%s", svg);
     const char *valid = strstr(svg, ">valid<");
-    cr_expect(valid != NULL && strstr(valid + 1, ">valid<") != NULL, "beside the loss, and beside the metric: %s", svg);
+    cr_expect(valid != NULL && strstr(valid + 1, ">valid<") != NULL, "beside the loss, and beside the metric: %s",
+              svg);
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
     EXPECT(0, "k.svg", "plot", "1");
     folder_read("k.svg", svg, sizeof svg);
@@ -399,8 +403,8 @@ Test(trainctl, a_picture_of_an_output_folder_is_of_the_run_in_it_where_none_has_
     EXPECT(0, "x.svg", "plot", "--from", "o", "-o", "x.svg");
     EXPECT(0, "  LOSS ", "metrics", "1");
     json_t *answer = shown("1");
-    cr_assert(json_is_object(json_object_get(answer, "last")) && json_is_null(json_object_get(answer, "result")), "%s",
-              printed);
+    cr_assert(json_is_object(json_object_get(answer, "last")) && json_is_null(json_object_get(answer, "result")),
+              "%s", printed);
     json_decref(answer);
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "output.dir=o");
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-s", "output.dir=o", "-s", "train.epochs=5");
@@ -424,8 +428,8 @@ Test(trainctl, jobs_are_compared_over_the_bytes_that_they_received)
     folder_read("all.svg", svg, sizeof svg);
     cr_assert_not_null(strstr(svg, ">few</text>"), "%s", svg);
     EXPECT(66, "cannot open 'nowhere/metrics.jsonl'", "plot", "--from", "runs/all", "--from", "nowhere");
-    EXPECT(2, "9 jobs are given", "plot", "--from", "a", "--from", "b", "--from", "c", "--from", "d", "--from", "e", "--from",
-           "f", "--from", "g", "--from", "h", "--from", "i");
+    EXPECT(2, "9 jobs are given", "plot", "--from", "a", "--from", "b", "--from", "c", "--from", "d", "--from", "e",
+           "--from", "f", "--from", "g", "--from", "h", "--from", "i");
 }
 
 Test(trainctl, doctor_says_of_each_thing_whether_it_is_well_and_what_to_do)
@@ -438,7 +442,8 @@ Test(trainctl, doctor_says_of_each_thing_whether_it_is_well_and_what_to_do)
     {
         const char *verdict = json_string_value(json_object_get(check, "verdict"));
         const char *advice = json_string_value(json_object_get(check, "advice"));
-        cr_assert_eq(strcmp(verdict, "ok") == 0, advice[0] == '\0', "%s", json_string_value(json_object_get(check, "name")));
+        cr_assert_eq(strcmp(verdict, "ok") == 0, advice[0] == '\0', "%s",
+                     json_string_value(json_object_get(check, "name")));
         n_fail += strcmp(verdict, "fail") == 0;
     }
     cr_assert_gt(i, 12);
@@ -513,8 +518,10 @@ Test(trainctl, every_command_refuses_an_address_that_is_none_and_a_daemon_that_i
     } cases[] = {
         {"here", 78, "trainctl: --to: 'here' is not an address, expected unix:PATH or tcp:HOST:PORT\n"},
         {"tcp:x", 78, "trainctl: --to: 'x' is not an address, expected HOST:PORT\n"},
-        {"tcp:127.0.0.1:1", 78, "trainctl: the daemon on tcp:127.0.0.1:1 is not known: run trainctl login tcp:127.0.0.1:1"},
-        {"unix:/nowhere/socket", 69, "trainctl: no daemon answers on unix:/nowhere/socket: No such file or directory\n"},
+        {"tcp:127.0.0.1:1", 78,
+         "trainctl: the daemon on tcp:127.0.0.1:1 is not known: run trainctl login tcp:127.0.0.1:1"},
+        {"unix:/nowhere/socket", 69,
+         "trainctl: no daemon answers on unix:/nowhere/socket: No such file or directory\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (size_t k = 0; k < sizeof commands / sizeof *commands; k++) {
@@ -590,9 +597,10 @@ static pid_t newer_daemon(const char *answer, char *address_out, size_t capacity
 
 Test(trainctl, a_daemon_of_another_protocol_is_named_with_both_versions)
 {
-    static const char *const answers[] = {"{\"id\":1,\"ok\":true,\"v\":2,\"version\":\"9.8.7\",\"nonce\":\"00\"}\n",
-                                          "{\"id\":1,\"ok\":false,\"exit_code\":2,\"error\":\"the client speaks version 1 of "
-                                          "the protocol, this daemon version 2\"}\n"};
+    static const char *const answers[] = {
+        "{\"id\":1,\"ok\":true,\"v\":2,\"version\":\"9.8.7\",\"nonce\":\"00\"}\n",
+        "{\"id\":1,\"ok\":false,\"exit_code\":2,\"error\":\"the client speaks version 1 of "
+        "the protocol, this daemon version 2\"}\n"};
     static const char *const words[] = {
         "the daemon, trainerd 9.8.7, speaks version 2 of the protocol, this trainctl, " TRAINERD_VERSION
         ", version 1: use the trainctl of the daemon's version",
@@ -603,7 +611,8 @@ Test(trainctl, a_daemon_of_another_protocol_is_named_with_both_versions)
         char address[64];
         int status = 0;
         pid_t pid = newer_daemon(answers[i], address, sizeof address);
-        EXPECT(i == 0 ? 69 : 2, words[i], "--to", address, "--fingerprint", "none", "--secret-file", "secret", "status");
+        EXPECT(i == 0 ? 69 : 2, words[i], "--to", address, "--fingerprint", "none", "--secret-file", "secret",
+               "status");
         cr_assert_eq(waitpid(pid, &status, 0), pid);
         cr_assert_eq(status, 0);
     }

@@ -92,7 +92,8 @@ Test(trainerd, help_version_and_reference_go_to_standard_output)
 
 Test(trainerd, every_program_has_a_short_option_for_help)
 {
-    static const char *const names[] = {"trainerd", "trainer-coordinator", "trainer-worker", "trainer-partition", "trainctl"};
+    static const char *const names[] = {"trainerd", "trainer-coordinator", "trainer-worker", "trainer-partition",
+                                        "trainctl"};
     for (int i = 0; i < 5; i++) {
         char path[PATH_MAX], usage[64];
         program_find(names[i], path, sizeof path);
@@ -121,7 +122,8 @@ Test(trainerd, wrong_usage_leaves_with_2_and_says_what_was_wrong)
     EXPECT(2, "--state does not go with this command", "--check", "job.toml", "--state", "x");
     EXPECT(2, "--daemon-config does not go with this command", "--help", "--daemon-config", "x");
     EXPECT(2, "--predict does not go with this command", "--describe-config", "--predict", "x");
-    EXPECT(2, "--predict is empty, expected one folder of a training's results", "--config", "job.toml", "--predict", "");
+    EXPECT(2, "--predict is empty, expected one folder of a training's results", "--config", "job.toml", "--predict",
+           "");
     EXPECT(2, "--predict is given twice", "--config", "job.toml", "--predict", "x", "--predict", "y");
     EXPECT(2, "no command is given", "--predict", "x");
     cr_assert_eq(command_finish(start((const char *const[]){NULL})), 2);
@@ -142,7 +144,8 @@ Test(trainerd, a_job_is_handed_to_the_coordinator_beside_it_with_its_settings)
     EXPECT(65, "progress", "--plan", "job.toml", "--steps");
     cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--plan>\n<--steps>\n");
     EXPECT(65, "progress", "--predict", "runs/a \"b\"", "--config", "job.toml", "--set", "name=x");
-    cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--set>\n<name=x>\n<--set>\n<predict.model=\"runs/a \\\"b\\\"\">\n");
+    cr_assert_str_eq(printed,
+                     "<--config>\n<job.toml>\n<--set>\n<name=x>\n<--set>\n<predict.model=\"runs/a \\\"b\\\"\">\n");
 }
 
 Test(trainerd, without_a_coordinator_it_leaves_with_69)
@@ -155,7 +158,8 @@ Test(trainerd, a_coordinator_that_dies_of_a_signal_is_our_bug_unless_it_was_kill
     coordinator_write("#!/bin/sh\nkill -SEGV $$\n");
     EXPECT(70, "trainer-coordinator was ended by signal 11 (Segmentation fault)", "--config", "job.toml");
     coordinator_write("#!/bin/sh\nkill -KILL $$\n");
-    EXPECT(69, "trainer-coordinator was killed (signal 9), by a user or because memory ran out", "--config", "job.toml");
+    EXPECT(69, "trainer-coordinator was killed (signal 9), by a user or because memory ran out", "--config",
+           "job.toml");
 }
 
 Test(trainerd, a_worker_that_ends_before_it_joins_says_why_in_the_jobs_reason)
@@ -163,11 +167,12 @@ Test(trainerd, a_worker_that_ends_before_it_joins_says_why_in_the_jobs_reason)
     char worker[PATH_MAX], script[2 * PATH_MAX];
     copy_program("trainer-coordinator");
     program_find("trainer-worker", worker, sizeof worker);
-    snprintf(script, sizeof script, "#!/bin/sh\nexec '%s' --join 127.0.0.1:1 --token-fd 3 --join-timeout 0\n", worker);
+    snprintf(script, sizeof script, "#!/bin/sh\nexec '%s' --join 127.0.0.1:1 --token-fd 3 --join-timeout 0\n",
+             worker);
     folder_write("trainer-worker", script);
     cr_assert_eq(chmod(folder_path("trainer-worker"), 0700), 0);
-    EXPECT(69, "ended with exit code 69 (peer or service unavailable) before all had joined: cannot ", "--config", "job.toml",
-           "--set", "workers.count=1", "--set", "workers.max_restarts=0");
+    EXPECT(69, "ended with exit code 69 (peer or service unavailable) before all had joined: cannot ", "--config",
+           "job.toml", "--set", "workers.count=1", "--set", "workers.max_restarts=0");
     cr_assert_not_null(strstr(output, "127.0.0.1:1"), "%s", output);
 }
 
@@ -261,7 +266,8 @@ Test(trainerd, when_it_is_killed_outright_the_job_saves_a_checkpoint_and_ends)
 
 Test(trainerd, an_interruption_before_the_coordinator_listens_is_no_bug)
 {
-    int exit_code = signal_when_ready("#!/bin/sh\nmkfifo never\nexec 3<>never\necho ready >ready\nread x <&3\n", SIGTERM);
+    int exit_code = signal_when_ready("#!/bin/sh\nmkfifo never\nexec 3<>never\necho ready >ready\nread x <&3\n",
+                                      SIGTERM);
     cr_assert_eq(exit_code, 75, "exit %d: %s", exit_code, output);
     cr_assert_not_null(strstr(output, "before it could save anything"), "%s", output);
 }
@@ -272,8 +278,8 @@ Test(trainerd, a_limit_of_the_size_of_files_is_named_by_job_and_daemon)
     copy_program("trainer-worker");
     copy_program("trainctl");
     struct rlimit none = {0, RLIM_INFINITY}, unlimited = {RLIM_INFINITY, RLIM_INFINITY};
-    static const char *const config[] = {"--config", "job.toml", NULL}, *const listen[] = {"--listen", "unix:s", "--state",
-                                                                                           "st", NULL};
+    static const char *const config[] = {"--config", "job.toml", NULL}, *const listen[] = {"--listen", "unix:s",
+                                                                                           "--state", "st", NULL};
     char words[COMMAND_BYTES];
     cr_assert_eq(mkfifo(folder_path("words"), 0600), 0); /* what they say is no file */
     for (int i = SANITIZED; i < 2; i++) {                /* UCX leaks what it could not use */
@@ -284,7 +290,8 @@ Test(trainerd, a_limit_of_the_size_of_files_is_named_by_job_and_daemon)
             dup2(to, STDOUT_FILENO);
             close(to);
             const char *const *more = i == 0 ? config : listen;
-            const char *argv[] = {"trainerd", more[0], more[1], i == 0 ? NULL : more[2], i == 0 ? NULL : more[3], NULL};
+            const char *argv[] = {"trainerd", more[0], more[1], i == 0 ? NULL : more[2], i == 0 ? NULL : more[3],
+                                  NULL};
             if (setrlimit(RLIMIT_FSIZE, &none) == 0 && chdir(folder) == 0) {
                 execv("./trainerd", (char *const *)argv);
             }
@@ -304,6 +311,7 @@ Test(trainerd, a_limit_of_the_size_of_files_is_named_by_job_and_daemon)
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
     char command[2 * PATH_MAX];
     snprintf(command, sizeof command,
-             "(ulimit -f 100; %s/trainctl doctor) | grep -A1 'size of files' | grep -q 'ulimit -f unlimited'", folder);
+             "(ulimit -f 100; %s/trainctl doctor) | grep -A1 'size of files' | grep -q 'ulimit -f unlimited'",
+             folder);
     cr_assert_eq(system(command), 0);
 }

@@ -79,7 +79,8 @@ static void tell(void *context, const struct job_record *record)
 static enum status obey(struct inside *inside, struct request *request, int64_t *id_out)
 {
     int64_t existing;
-    const struct store_submission submission = {.submission_id = "", .config = request->config, .folder = request->folder};
+    const struct store_submission submission = {
+        .submission_id = "", .config = request->config, .folder = request->folder};
     enum status status;
     *id_out = request->id;
     switch (request->what) {
@@ -132,8 +133,8 @@ static void run_inside(int to)
         _exit(92);
     }
     jobs_reserve(inside->jobs, state, daemon_reserve_bytes);
-    if (daemon_isolation != NULL &&
-        job_cgroups_open("", daemon_isolation, true, store_id(jobs_store(inside->jobs)), &daemon_options.groups) != STATUS_OK) {
+    if (daemon_isolation != NULL && job_cgroups_open("", daemon_isolation, true, store_id(jobs_store(inside->jobs)),
+                                                     &daemon_options.groups) != STATUS_OK) {
         fprintf(stderr, "daemon: %s\n", status_reason());
         _exit(95);
     }
@@ -298,13 +299,13 @@ bool daemon_listen(int wait_ms)
     return any;
 }
 
-#define AWAIT(id, condition, what)                                                                                             \
-    do {                                                                                                                       \
-        while (!(condition)) {                                                                                                 \
-            cr_assert(daemon_hear(), "job %lld %s: it is %s, %s, attempt %d, %s", (long long)(id), what,                       \
-                      job_state_name(known[id].state), job_reason_name(known[id].reason), (int)known[id].attempt,              \
-                      known[id].reason_text);                                                                                  \
-        }                                                                                                                      \
+#define AWAIT(id, condition, what)                                                                                   \
+    do {                                                                                                             \
+        while (!(condition)) {                                                                                       \
+            cr_assert(daemon_hear(), "job %lld %s: it is %s, %s, attempt %d, %s", (long long)(id), what,             \
+                      job_state_name(known[id].state), job_reason_name(known[id].reason), (int)known[id].attempt,    \
+                      known[id].reason_text);                                                                        \
+        }                                                                                                            \
     } while (0)
 
 void daemon_await(int64_t id, enum job_state state)
@@ -352,7 +353,8 @@ bool daemon_kill_coordinator(int64_t id)
     pid_t parent;
     char name[64];
     pid_t pid = known[id].pid;
-    return pid > 0 && process_look(pid, &parent, name) && strncmp(name, "trainer-coord", 13) == 0 && kill(pid, SIGKILL) == 0;
+    return pid > 0 && process_look(pid, &parent, name) && strncmp(name, "trainer-coord", 13) == 0 &&
+           kill(pid, SIGKILL) == 0;
 }
 
 bool daemon_kill_worker(int64_t id, int which)
@@ -362,7 +364,8 @@ bool daemon_kill_worker(int64_t id, int which)
     for (struct dirent *one = readdir(all); one != NULL && !found; one = readdir(all)) {
         pid_t parent, pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
         char name[64];
-        if (pid > 0 && known[id].pid > 0 && process_look(pid, &parent, name) && parent == known[id].pid && which-- == 0) {
+        if (pid > 0 && known[id].pid > 0 && process_look(pid, &parent, name) && parent == known[id].pid &&
+            which-- == 0) {
             found = kill(pid, SIGKILL) == 0;
         }
     }
@@ -380,7 +383,8 @@ int daemon_n_coordinator(int64_t id)
         pid_t parent, pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
         char name[64], path[64], text[4096] = "";
         /* Leaders of their session: what a coordinator has forked looks like it until it is a worker. */
-        if (pid == 0 || !process_look(pid, &parent, name) || strncmp(name, "trainer-coord", 13) != 0 || getsid(pid) != pid) {
+        if (pid == 0 || !process_look(pid, &parent, name) || strncmp(name, "trainer-coord", 13) != 0 ||
+            getsid(pid) != pid) {
             continue;
         }
         snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);

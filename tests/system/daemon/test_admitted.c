@@ -101,8 +101,8 @@ Test(admitted, a_job_whose_planning_takes_more_than_all_memory_fails_with_both_n
     cr_assert_eq(daemon_job(id)->reason, JOB_REASON_OUT_OF_MEMORY);
     cr_assert_eq(daemon_job(id)->exit_code, 71);
     cr_assert_not_null(
-        strstr(daemon_job(id)->reason_text, "cutting its graph included, the daemon has 28.0 MiB (daemon.memory)"), "%s",
-        daemon_job(id)->reason_text);
+        strstr(daemon_job(id)->reason_text, "cutting its graph included, the daemon has 28.0 MiB (daemon.memory)"),
+        "%s", daemon_job(id)->reason_text);
     daemon_end();
     daemon_expect_nobody();
 }
@@ -112,8 +112,8 @@ static int64_t planned(const char *options, const char *key)
 {
     char program[PATH_MAX], command[3 * PATH_MAX], text[1 << 16];
     program_find("trainer-coordinator", program, sizeof program);
-    snprintf(command, sizeof command, "cd '%s' && '%s' --config big.toml --plan --json %s >plan.json 2>plan.err", folder,
-             program, options);
+    snprintf(command, sizeof command, "cd '%s' && '%s' --config big.toml --plan --json %s >plan.json 2>plan.err",
+             folder, program, options);
     (void)!system(command);
     folder_read("plan.json", text, sizeof text);
     json_t *plan = json_loads(text, 0, NULL);
@@ -132,7 +132,8 @@ Test(admitted, what_metis_takes_is_in_the_plan_and_was_foreseen)
     int64_t metis = planned("", "partition_bytes"), foreseen = planned("--plan-most 1", "planning_bytes");
     cr_assert_gt(metis, 2 * block, "%lld %lld", (long long)metis, (long long)block);
     cr_assert_gt(metis, planned("", "machine_bytes"), "more than training");
-    cr_assert(foreseen >= metis && foreseen < metis + metis / 2, "%lld, taken %lld", (long long)foreseen, (long long)metis);
+    cr_assert(foreseen >= metis && foreseen < metis + metis / 2, "%lld, taken %lld", (long long)foreseen,
+              (long long)metis);
 }
 
 #endif

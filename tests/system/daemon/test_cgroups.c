@@ -58,7 +58,8 @@ static const char *group_of(pid_t pid, const char *controller, int64_t id, int32
         fclose(file);
     }
     const char *own = strstr(group, "/trainerd-job-");
-    cr_assert(own != NULL && strlen(own) > strlen(end) && strcmp(own + strlen(own) - strlen(end), end) == 0, "'%s'", group);
+    cr_assert(own != NULL && strlen(own) > strlen(end) && strcmp(own + strlen(own) - strlen(end), end) == 0, "'%s'",
+              group);
     return group;
 }
 
@@ -111,8 +112,8 @@ Test(cgroups, a_job_and_its_workers_have_a_group_that_is_gone_with_them)
     snprintf(memory, sizeof memory, "%s", group_of(job->pid, "memory", id, 1));
     snprintf(cpu, sizeof cpu, "%s", group_of(job->pid, "cpu", id, 1));
     long long limit = group_number(memory, "memory.limit_in_bytes");
-    cr_assert(limit > job->memory && limit < 2 * job->memory + (64 << 20), "plan %lld, limit %lld", (long long)job->memory,
-              limit);
+    cr_assert(limit > job->memory && limit < 2 * job->memory + (64 << 20), "plan %lld, limit %lld",
+              (long long)job->memory, limit);
     cr_assert_eq(group_number(cpu, "cpu.shares"), 1024 * job->n_slot);
     char path[PATH_MAX + 64];
     int n = 0, pid;
@@ -133,8 +134,10 @@ Test(cgroups, a_job_that_outgrows_its_group_ends_alone_with_71_and_says_which_li
     need_groups();
     setenv("TRAINERD_FAULTS", "coordinator.launch=stop", 1); /* the plan has been held against the limit */
     daemon_start();
-    int64_t first = daemon_submit(&(struct daemon_job){.lines = "[train]\nepochs = 3\n[workers]\ncount = 2\nthreads = 1\n"});
-    int64_t second = daemon_submit(&(struct daemon_job){.lines = "[train]\nepochs = 3\n[workers]\ncount = 2\nthreads = 1\n"});
+    int64_t first = daemon_submit(
+        &(struct daemon_job){.lines = "[train]\nepochs = 3\n[workers]\ncount = 2\nthreads = 1\n"});
+    int64_t second = daemon_submit(
+        &(struct daemon_job){.lines = "[train]\nepochs = 3\n[workers]\ncount = 2\nthreads = 1\n"});
     daemon_await_stopped(first, 1);
     daemon_await_stopped(second, 1);
     pid_t other = daemon_job(second)->pid;
@@ -145,8 +148,8 @@ Test(cgroups, a_job_that_outgrows_its_group_ends_alone_with_71_and_says_which_li
     cr_assert_eq(job->exit_code, 71, "%d: %s", job->exit_code, job->reason_text);
     char plan[64];
     snprintf(plan, sizeof plan, "may have %lld bytes, as its plan is %lld", limit, (long long)job->memory);
-    cr_assert(strstr(job->reason_text, "memory ran out") && strstr(job->reason_text, "its control group trainerd-job-") &&
-                  strstr(job->reason_text, plan),
+    cr_assert(strstr(job->reason_text, "memory ran out") &&
+                  strstr(job->reason_text, "its control group trainerd-job-") && strstr(job->reason_text, plan),
               "%s", job->reason_text);
     cr_assert_eq(kill(other, 0), 0);
     daemon_continue(second);
@@ -170,8 +173,8 @@ static const char *group_of_planning(const char *controller, int64_t id)
 {
     static char group[PATH_MAX];
     char command[256];
-    snprintf(command, sizeof command, "find /sys/fs/cgroup/%s -name 'trainerd-job-%s-%lld-plan' 2>/dev/null", controller,
-             store_name(), (long long)id);
+    snprintf(command, sizeof command, "find /sys/fs/cgroup/%s -name 'trainerd-job-%s-%lld-plan' 2>/dev/null",
+             controller, store_name(), (long long)id);
     FILE *found = popen(command, "r");
     bool has_one = found != NULL && fgets(group, sizeof group, found) != NULL;
     cr_assert(found != NULL && pclose(found) >= 0); /* groups of others go meanwhile */
@@ -184,8 +187,8 @@ Test(cgroups, planning_that_outgrows_its_group_ends_its_job_with_71)
     need_groups();
     setenv("TRAINERD_FAULTS", "coordinator.load=stop", 1); /* the graph is in memory, and METIS not begun */
     daemon_start();
-    int64_t id = daemon_submit(
-        &(struct daemon_job){.graph = "generator = \"sbm\"\nnodes = 20000\ndegree = 20\n", .lines = "[train]\nepochs = 3\n"});
+    int64_t id = daemon_submit(&(struct daemon_job){.graph = "generator = \"sbm\"\nnodes = 20000\ndegree = 20\n",
+                                                    .lines = "[train]\nepochs = 3\n"});
     double since_s = clock_s();
     const char *group;
     int pid = 0;

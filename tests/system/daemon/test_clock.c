@@ -12,7 +12,8 @@ TestSuite(clock, .init = folder_make, .fini = folder_remove, .timeout = 900);
 
 Test(clock, a_clock_that_is_set_back_keeps_no_job_waiting)
 {
-    setenv("TRAINERD_FAULTS", "daemon.clock=back@2,coordinator.epoch=stop@101/1", 1); /* when the first attempt has ended */
+    setenv("TRAINERD_FAULTS", "daemon.clock=back@2,coordinator.epoch=stop@101/1",
+           1); /* when the first attempt has ended */
     daemon_start();
     int64_t id = daemon_submit(&(struct daemon_job){.lines = JOB, .max_restarts = 1});
     daemon_await_stopped(id, 1);

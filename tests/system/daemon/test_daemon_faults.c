@@ -64,8 +64,9 @@ static const struct fault_case cases[] = {
 };
 enum { N_CASE = sizeof cases / sizeof *cases };
 
-static const char lines[] = "parts = 4\n[model]\nhidden = 8\ndropout = 0.5\n[train]\nepochs = 12\ncheckpoint_every = 4\n"
-                            "[workers]\ncount = 2\nthreads = 1\nheartbeat_timeout = 1.0\n[output]\ndir = \"two\"\n";
+static const char lines[] =
+    "parts = 4\n[model]\nhidden = 8\ndropout = 0.5\n[train]\nepochs = 12\ncheckpoint_every = 4\n"
+    "[workers]\ncount = 2\nthreads = 1\nheartbeat_timeout = 1.0\n[output]\ndir = \"two\"\n";
 
 TestSuite(daemon_faults, .init = folder_make, .fini = folder_remove, .timeout = 900);
 
@@ -89,7 +90,8 @@ static void run_undisturbed(void)
     program_find("trainerd", program, sizeof program);
     snprintf(config, sizeof config, "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n%s", lines);
     folder_write("one.toml", config);
-    snprintf(command, sizeof command, "cd '%s' && '%s' --config one.toml --set output.dir=one 2>one.err", folder, program);
+    snprintf(command, sizeof command, "cd '%s' && '%s' --config one.toml --set output.dir=one 2>one.err", folder,
+             program);
     cr_assert_eq(system(command), 0);
 }
 
@@ -125,8 +127,8 @@ ParameterizedTest(int *index, daemon_faults, every_death_is_survived_with_the_bi
     const struct job_record *job = daemon_job(id);
     cr_assert_eq(job->state, JOB_STATE_SUCCEEDED, "%s: %s: %s", text, job_state_name(job->state), job->reason_text);
     cr_assert_eq(job->attempt, fault->n_attempt, "%s: %d attempts", text, (int)job->attempt);
-    cr_assert_eq(n_death, strstr(text, "coordinator.") != NULL && strstr(text, "kill-parent") != NULL ? 1 : 0, "%s: %d", text,
-                 n_death);
+    cr_assert_eq(n_death, strstr(text, "coordinator.") != NULL && strstr(text, "kill-parent") != NULL ? 1 : 0,
+                 "%s: %d", text, n_death);
     results_expect_same(folder_path("one"), folder_path("two"), true);
     daemon_end();
     daemon_expect_nobody();

@@ -99,8 +99,9 @@ Test(fair, a_job_whose_plan_is_above_its_users_quota_of_memory_fails_with_the_ke
     cr_assert_eq(daemon_await_end(id), JOB_STATE_FAILED);
     cr_assert_eq(daemon_job(id)->reason, JOB_REASON_QUOTA, "%s", daemon_job(id)->reason_text);
     cr_assert_eq(daemon_job(id)->exit_code, 78);
-    cr_assert_not_null(strstr(daemon_job(id)->reason_text, "one user's jobs may have 1.0 (daemon.max_memory_per_user)"), "%s",
-                       daemon_job(id)->reason_text);
+    cr_assert_not_null(
+        strstr(daemon_job(id)->reason_text, "one user's jobs may have 1.0 (daemon.max_memory_per_user)"), "%s",
+        daemon_job(id)->reason_text);
     daemon_end();
 }
 
@@ -124,7 +125,8 @@ Test(fair, who_has_used_less_goes_first_also_after_the_daemon_was_killed)
     cr_assert_eq(daemon_command('c', runs, 0), STATUS_OK);
     expect_success(second);
     expect_success(first);
-    cr_assert_lt(daemon_job(first)->started_at, daemon_job(second)->started_at, "the job with the lower number went first");
+    cr_assert_lt(daemon_job(first)->started_at, daemon_job(second)->started_at,
+                 "the job with the lower number went first");
     daemon_end();
     daemon_expect_nobody();
 }

@@ -16,11 +16,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define JOB                                                                                                                    \
-    "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[workers]\nthreads = 1\n"                     \
+#define JOB                                                                                                          \
+    "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[workers]\nthreads = 1\n"           \
     "[train]\nepochs = 100000000\neval_every = 0\n"
-#define TWO_GPUS                                                                                                               \
-    "{\"gpus\":[{\"gpu\":0,\"ordinal\":0,\"uuid\":\"GPU-a\",\"name\":\"H100\",\"memory\":80000000000,\"memory_used\":5000},"   \
+#define TWO_GPUS                                                                                                     \
+    "{\"gpus\":[{\"gpu\":0,\"ordinal\":0,\"uuid\":\"GPU-a\",\"name\":\"H100\",\"memory\":80000000000,\"memory_"      \
+    "used\":5000},"                                                                                                  \
     "{\"gpu\":1,\"ordinal\":1,\"uuid\":\"GPU-b\",\"name\":\"H100\",\"memory\":80000000000,\"memory_used\":7000}]}"
 #define NO_GPU "{\"gpus\":[],\"error\":\"no usable GPU: there is no driver for NVIDIA GPUs\"}"
 #define ON_GPU "-s", "workers.device=cuda"
@@ -83,8 +84,16 @@ TestSuite(gpus_of_daemon, .init = make_all, .fini = remove_all, .timeout = 900);
 
 static void daemon_begin(const char *gpus)
 {
-    const char *arguments[] = {
-        folder_path("bin/trainerd"), "--listen", address, "--state", "state", "--set", gpus, "--set", "slots=8", NULL};
+    const char *arguments[] = {folder_path("bin/trainerd"),
+                               "--listen",
+                               address,
+                               "--state",
+                               "state",
+                               "--set",
+                               gpus,
+                               "--set",
+                               "slots=8",
+                               NULL};
     process_start(&daemon_process, NULL, folder, NULL, arguments);
     process_await_listening(&daemon_process);
 }
@@ -250,8 +259,8 @@ static void submit_manual(const char *name)
 {
     folder_write("token", "0123456789abcdef0123456789abcdef\n");
     cr_assert_eq(chmod(folder_path("token"), 0600), 0);
-    EXPECT(0, "", "submit", "job.toml", "-n", name, ON_GPU, "-s", "workers.count=2", "-s", "workers.launcher=manual", "-s",
-           "workers.listen=127.0.0.1:0", "-s", "workers.token_file=token");
+    EXPECT(0, "", "submit", "job.toml", "-n", name, ON_GPU, "-s", "workers.count=2", "-s", "workers.launcher=manual",
+           "-s", "workers.listen=127.0.0.1:0", "-s", "workers.token_file=token");
 }
 
 Test(gpus_of_daemon, a_job_whose_workers_are_on_other_machines_takes_none_of_this_one)
@@ -314,9 +323,10 @@ Test(gpus_of_daemon, where_a_worker_finds_none_auto_is_none_and_jobs_are_told_so
 {
     folder_write("gpus.json", NO_GPU);
     daemon_begin("gpus=auto");
-    cr_assert_not_null(strstr(daemon_process.words, "daemon.gpus is \\\"auto\\\": no usable GPU: there is no driver"), "%s",
-                       daemon_process.words);
-    EXPECT(78, "job.toml: workers.device is \"cuda\", but the daemon has no GPUs to give (daemon.gpus, in trainerd.toml)",
+    cr_assert_not_null(strstr(daemon_process.words, "daemon.gpus is \\\"auto\\\": no usable GPU: there is no driver"),
+                       "%s", daemon_process.words);
+    EXPECT(78,
+           "job.toml: workers.device is \"cuda\", but the daemon has no GPUs to give (daemon.gpus, in trainerd.toml)",
            "submit", "job.toml", ON_GPU);
     EXPECT(0, "the daemon has no GPUs to give to jobs", "gpus");
 }
@@ -325,7 +335,8 @@ Test(gpus_of_daemon, doctor_says_when_the_machine_has_gpus_that_the_daemon_does_
 {
     daemon_begin("gpus=0");
     RUN("doctor");
-    cr_assert_not_null(strstr(printed, "warn  daemon's GPUs        none: its jobs compute on the CPU\n"), "%s", printed);
+    cr_assert_not_null(strstr(printed, "warn  daemon's GPUs        none: its jobs compute on the CPU\n"), "%s",
+                       printed);
     daemon_stop();
     daemon_begin("gpus=auto");
     RUN("doctor");

@@ -39,9 +39,10 @@ static void make_all(void)
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     char program[PATH_MAX], address[128];
     folder_make();
-    folder_write("job.toml",
-                 "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\ncount = 2\n"
-                 "threads = 1\n[train]\nepochs = 5\n");
+    folder_write(
+        "job.toml",
+        "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[workers]\ncount = 2\n"
+        "threads = 1\n[train]\nepochs = 5\n");
     snprintf(name.sun_path, sizeof name.sun_path, "%s", folder_path("manager"));
     manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     cr_assert_eq(bind(manager, (struct sockaddr *)&name, sizeof name), 0);
@@ -72,8 +73,9 @@ static const char *get(const char *ready, const char *path)
 {
     const char *at = strstr(ready, "metrics at http://127.0.0.1:");
     cr_assert_not_null(at, "%s", ready);
-    struct sockaddr_in name = {
-        .sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_port = htons((uint16_t)atoi(strrchr(at, ':') + 1))};
+    struct sockaddr_in name = {.sin_family = AF_INET,
+                               .sin_addr = {htonl(INADDR_LOOPBACK)},
+                               .sin_port = htons((uint16_t)atoi(strrchr(at, ':') + 1))};
     int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     cr_assert_eq(connect(file, (struct sockaddr *)&name, sizeof name), 0);
     dprintf(file, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);

@@ -58,11 +58,11 @@ static void note(const char *what, int64_t id)
     strcpy(happened + n, step);
 }
 
-#define HOLDS(condition, ...)                                                                                                  \
-    do {                                                                                                                       \
-        char said[1200];                                                                                                       \
-        snprintf(said, sizeof said, __VA_ARGS__);                                                                              \
-        cr_assert(condition, "%s\n  seed %llu: %s", said, (unsigned long long)seed, happened);                                 \
+#define HOLDS(condition, ...)                                                                                        \
+    do {                                                                                                             \
+        char said[1200];                                                                                             \
+        snprintf(said, sizeof said, __VA_ARGS__);                                                                    \
+        cr_assert(condition, "%s\n  seed %llu: %s", said, (unsigned long long)seed, happened);                       \
     } while (0)
 
 static bool is_open(const struct job_record *job)
@@ -80,7 +80,8 @@ static void heard(const struct job_record *before, const struct job_record *afte
         return;
     }
     long long id = (long long)after->id;
-    HOLDS(after->attempt >= before->attempt, "job %lld: attempt %d after %d", id, (int)after->attempt, (int)before->attempt);
+    HOLDS(after->attempt >= before->attempt, "job %lld: attempt %d after %d", id, (int)after->attempt,
+          (int)before->attempt);
     HOLDS(is_open(before) || after->state == before->state || fate->resumed, "job %lld: %s after %s", id,
           job_state_name(after->state), job_state_name(before->state));
     HOLDS(after->n_restart <= N_RESTART_MOST, "job %lld: %d restarts", id, (int)after->n_restart);
@@ -136,12 +137,12 @@ static enum status ask(char what, int64_t id, int32_t n, unsigned states_for_it)
     fate->seen = 1u << daemon_job(id)->state;
     enum status status = daemon_command(what, id, n);
     bool refused_for_its_state = status == STATUS_USAGE;
-    HOLDS(status == STATUS_OK || refused_for_its_state || (disk_is_full && status == STATUS_IO), "'%c' of job %lld: %s", what,
-          (long long)id, daemon_reason);
+    HOLDS(status == STATUS_OK || refused_for_its_state || (disk_is_full && status == STATUS_IO),
+          "'%c' of job %lld: %s", what, (long long)id, daemon_reason);
     HOLDS(status != STATUS_OK || (fate->seen & states_for_it) != 0, "'%c' of job %lld was taken in state %s", what,
           (long long)id, job_state_name(daemon_job(id)->state));
-    HOLDS(!refused_for_its_state || (fate->seen & ~states_for_it) != 0, "'%c' of job %lld was refused: %s", what, (long long)id,
-          daemon_reason);
+    HOLDS(!refused_for_its_state || (fate->seen & ~states_for_it) != 0, "'%c' of job %lld was refused: %s", what,
+          (long long)id, daemon_reason);
     return status;
 }
 
@@ -198,9 +199,10 @@ static void scale(int64_t id)
     note("scale", id);
     /* A job that is being cancelled may be refused another number, whatever its state. */
     enum status status = daemon_command('s', id, n_worker);
-    HOLDS(status == STATUS_OK || status == STATUS_USAGE || disk_is_full, "scale of job %lld: %s", (long long)id, daemon_reason);
-    HOLDS(status == STATUS_OK || disk_is_full || !is_open(daemon_job(id)) || fates[id].cancelled, "scale of job %lld: %s",
-          (long long)id, daemon_reason);
+    HOLDS(status == STATUS_OK || status == STATUS_USAGE || disk_is_full, "scale of job %lld: %s", (long long)id,
+          daemon_reason);
+    HOLDS(status == STATUS_OK || disk_is_full || !is_open(daemon_job(id)) || fates[id].cancelled,
+          "scale of job %lld: %s", (long long)id, daemon_reason);
 }
 
 static void restart_daemon(void)
@@ -253,7 +255,8 @@ static void expect_end(int64_t id, const char *plain)
     while (is_open(daemon_job(id))) {
         daemon_listen(1000);
         HOLDS(clock_s() - since < PATIENCE_S, "job %lld never ends: %s, %s: %s", (long long)id,
-              job_state_name(daemon_job(id)->state), job_reason_name(daemon_job(id)->reason), daemon_job(id)->reason_text);
+              job_state_name(daemon_job(id)->state), job_reason_name(daemon_job(id)->reason),
+              daemon_job(id)->reason_text);
     }
     char name[32];
     snprintf(name, sizeof name, "o%lld", (long long)id);
@@ -296,8 +299,8 @@ static void run_steps(int n_step)
     daemon_heard = NULL;
     daemon_end();
     daemon_expect_nobody();
-    printf("seed %llu, %d steps: %lld jobs, %d succeeded, %d cancelled, %d failed\n", (unsigned long long)seed, n_step,
-           (long long)n_job, n_end[JOB_STATE_SUCCEEDED], n_end[JOB_STATE_CANCELLED], n_end[JOB_STATE_FAILED]);
+    printf("seed %llu, %d steps: %lld jobs, %d succeeded, %d cancelled, %d failed\n", (unsigned long long)seed,
+           n_step, (long long)n_job, n_end[JOB_STATE_SUCCEEDED], n_end[JOB_STATE_CANCELLED], n_end[JOB_STATE_FAILED]);
     if (disk_is_small) {
         cr_assert_eq(umount(folder), 0, "%s", strerror(errno));
     }
@@ -316,8 +319,8 @@ ParameterizedTestParameters(random, whatever_owners_and_fate_do_each_job_ends_as
     return cr_make_param_array(uint64_t, seeds, n);
 }
 
-ParameterizedTest(const uint64_t *one, random, whatever_owners_and_fate_do_each_job_ends_as_it_may_and_with_the_same_bits,
-                  .timeout = 2400)
+ParameterizedTest(const uint64_t *one, random,
+                  whatever_owners_and_fate_do_each_job_ends_as_it_may_and_with_the_same_bits, .timeout = 2400)
 {
     seed = *one;
     run_steps(getenv("TEST_THOROUGH") != NULL ? 1000 : 60);

@@ -46,7 +46,8 @@ static void expect_end(int64_t id, enum job_state state, enum job_reason reason)
 {
     daemon_await_end(id);
     const struct job_record *job = daemon_job(id);
-    cr_assert_eq(job->state, state, "%s %s: %s", job_state_name(job->state), job_reason_name(job->reason), job->reason_text);
+    cr_assert_eq(job->state, state, "%s %s: %s", job_state_name(job->state), job_reason_name(job->reason),
+                 job->reason_text);
     cr_assert_eq(job->reason, reason, "%s: %s", job_reason_name(job->reason), job->reason_text);
 }
 
@@ -105,7 +106,8 @@ Test(shared, a_job_that_fills_the_disk_with_its_log_ends_and_another_users_job_i
     daemon_signal(SIGCONT);
     int64_t other = daemon_submit(&(struct daemon_job){.lines = SHORT});
     expect_end(id, JOB_STATE_FAILED, JOB_REASON_LOG_LIMIT);
-    cr_assert_not_null(strstr(daemon_job(id)->reason_text, "'log' in its folder has"), "%s", daemon_job(id)->reason_text);
+    cr_assert_not_null(strstr(daemon_job(id)->reason_text, "'log' in its folder has"), "%s",
+                       daemon_job(id)->reason_text);
     cr_assert_not_null(strstr(daemon_job(id)->reason_text, "more than the 8388608 that a job may write there"), "%s",
                        daemon_job(id)->reason_text);
     cr_assert_eq(daemon_job(id)->exit_code, 74);
@@ -127,7 +129,8 @@ Test(shared, the_reserve_saves_changes_while_a_full_disk_stays_full)
     cr_assert_eq(mount("none", folder_path("state"), "tmpfs", 0, "size=16m"), 0);
     daemon_reserve_bytes = 4 << 20;
     daemon_start();
-    cr_assert_eq(daemon_command('c', daemon_submit(&(struct daemon_job){.lines = SHORT}), 0), STATUS_OK, "%s", daemon_reason);
+    cr_assert_eq(daemon_command('c', daemon_submit(&(struct daemon_job){.lines = SHORT}), 0), STATUS_OK, "%s",
+                 daemon_reason);
     /* It has answered: it keeps its reserve. */
     int file = open(folder_path("state/theirs"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     static char bytes[4096];

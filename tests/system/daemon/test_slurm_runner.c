@@ -36,8 +36,8 @@ static void end(void)
 
 TestSuite(slurm_runner, .init = begin, .fini = end, .timeout = 180);
 
-#define JOB(epochs, output)                                                                                                    \
-    "parts = 4\n[model]\nhidden = 8\ndropout = 0.5\n[train]\nepochs = " epochs "\ncheckpoint_every = 4\n"                      \
+#define JOB(epochs, output)                                                                                          \
+    "parts = 4\n[model]\nhidden = 8\ndropout = 0.5\n[train]\nepochs = " epochs "\ncheckpoint_every = 4\n"            \
     "[workers]\ncount = 2\nthreads = 1\nlisten = \"127.0.0.1:0\"\n[output]\ndir = \"" output "\"\n"
 static const char job_lines[] = JOB("12", "two"), long_lines[] = JOB("1000000", "long");
 
@@ -48,7 +48,8 @@ static void run_here(void)
     program_find("trainerd", program, sizeof program);
     snprintf(config, sizeof config, "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n%s", job_lines);
     folder_write("one.toml", config);
-    snprintf(command, sizeof command, "cd '%s' && '%s' --config one.toml --set output.dir=one 2>one.err", folder, program);
+    snprintf(command, sizeof command, "cd '%s' && '%s' --config one.toml --set output.dir=one 2>one.err", folder,
+             program);
     cr_assert_eq(system(command), 0);
 }
 
@@ -85,8 +86,9 @@ Test(slurm_runner, a_job_runs_as_a_job_of_slurms_to_the_bits_of_local_workers)
     daemon_await(id, JOB_STATE_SUBMITTED);
     expect_success(id, 1);
     cr_assert_eq(slurm_fake_n_job(), 1);
-    static const char *const expected[] = {"--partition=all",   "--hold",   "--no-requeue", "--job-name=job", "--ntasks=2",
-                                           "--cpus-per-task=1", "--nice=3", "--export=ALL", "--time=12"};
+    static const char *const expected[] = {"--partition=all", "--hold",       "--no-requeue",
+                                           "--job-name=job",  "--ntasks=2",   "--cpus-per-task=1",
+                                           "--nice=3",        "--export=ALL", "--time=12"};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         expect_line(1, "arguments", expected[i]);
     }
@@ -98,7 +100,8 @@ Test(slurm_runner, jobs_take_nothing_of_this_machine_and_wait_in_slurm_with_its_
     slurm_fake_set("full", true);
     daemon_start();
     int64_t a = daemon_submit(&(struct daemon_job){.lines = long_lines});
-    int64_t b = daemon_submit(&(struct daemon_job){.lines = JOB("2", "b")}); /* more than the one slot that there is */
+    int64_t b = daemon_submit(
+        &(struct daemon_job){.lines = JOB("2", "b")}); /* more than the one slot that there is */
     await_reason(a, JOB_REASON_WAITING_SLURM, " is PENDING (Resources)");
     await_reason(b, JOB_REASON_WAITING_SLURM, " is PENDING (Resources)");
     cr_assert(daemon_job(a)->slurm != 0 && daemon_job(b)->slurm != 0 && daemon_job(a)->slurm != daemon_job(b)->slurm);
@@ -237,7 +240,8 @@ Test(slurm_runner, a_job_with_too_large_a_log_is_ended)
     cr_assert_eq(fclose(log), 0);
     cr_assert_eq(daemon_await_end(id), JOB_STATE_FAILED);
     cr_assert_eq(daemon_job(id)->reason, JOB_REASON_LOG_LIMIT, "%s", daemon_job(id)->reason_text);
-    cr_assert_not_null(strstr(daemon_job(id)->reason_text, "'log' in its folder has"), "%s", daemon_job(id)->reason_text);
+    cr_assert_not_null(strstr(daemon_job(id)->reason_text, "'log' in its folder has"), "%s",
+                       daemon_job(id)->reason_text);
     daemon_end();
     daemon_expect_nobody();
 }
@@ -264,8 +268,9 @@ Test(slurm_runner, a_job_that_sbatch_refuses_is_tried_again_as_often_as_it_may_b
     cr_assert_eq(daemon_await_end(id), JOB_STATE_FAILED);
     cr_assert_eq(daemon_job(id)->reason, JOB_REASON_SLURM_REFUSED);
     cr_assert_eq(daemon_job(id)->attempt, 2);
-    cr_assert_not_null(strstr(daemon_job(id)->reason_text, "Batch job submission failed: Invalid account; no restarts"), "%s",
-                       daemon_job(id)->reason_text);
+    cr_assert_not_null(
+        strstr(daemon_job(id)->reason_text, "Batch job submission failed: Invalid account; no restarts"), "%s",
+        daemon_job(id)->reason_text);
 }
 
 Test(slurm_runner, while_slurm_is_silent_no_state_changes_and_the_end_is_taken_in_when_it_answers)
@@ -316,7 +321,8 @@ Test(slurm_runner, a_job_that_slurm_has_forgotten_is_gone_after_two_looks)
     slurm_fake_set("forget", true);
     cr_assert_eq(daemon_await_end(id), JOB_STATE_FAILED);
     cr_assert_eq(daemon_job(id)->reason, JOB_REASON_COORDINATOR_LOST);
-    cr_assert_not_null(strstr(daemon_job(id)->reason_text, "Slurm's job 1 is gone"), "%s", daemon_job(id)->reason_text);
+    cr_assert_not_null(strstr(daemon_job(id)->reason_text, "Slurm's job 1 is gone"), "%s",
+                       daemon_job(id)->reason_text);
 }
 
 Test(slurm_runner, the_workers_of_its_jobs_are_slurms)
@@ -324,7 +330,8 @@ Test(slurm_runner, the_workers_of_its_jobs_are_slurms)
     int64_t id;
     daemon_start();
     enum status status = daemon_try_submit(
-        &(struct daemon_job){.lines = "[workers]\nlauncher = \"manual\"\ncount = 2\nlisten = \"a:1\"\ntoken_file = \"t\"\n"},
+        &(struct daemon_job){
+            .lines = "[workers]\nlauncher = \"manual\"\ncount = 2\nlisten = \"a:1\"\ntoken_file = \"t\"\n"},
         &id);
     cr_assert_eq(status, STATUS_CONFIG);
     cr_assert_not_null(strstr(daemon_reason, "workers.launcher = \"manual\""), "%s", daemon_reason);
@@ -416,8 +423,8 @@ Test(slurm_runner, a_job_that_no_attempt_has_is_cancelled)
         cr_assert_lt(clock_s() - since, PATIENCE_S);
     }
     char command[2 * PATH_MAX]; /* a second job for the same attempt */
-    snprintf(command, sizeof command, "cd '%s' && ./sbatch --comment=\"$(cat jobs.slurm/1/comment)\" < /dev/null > /dev/null",
-             folder);
+    snprintf(command, sizeof command,
+             "cd '%s' && ./sbatch --comment=\"$(cat jobs.slurm/1/comment)\" < /dev/null > /dev/null", folder);
     cr_assert_eq(system(command), 0);
     daemon_start();
     do {

@@ -44,14 +44,16 @@ static void expect_end(int64_t id, enum job_state state, enum job_reason reason,
 {
     daemon_await_end(id);
     const struct job_record *job = daemon_job(id);
-    cr_assert_eq(job->state, state, "%s %s: %s", job_state_name(job->state), job_reason_name(job->reason), job->reason_text);
+    cr_assert_eq(job->state, state, "%s %s: %s", job_state_name(job->state), job_reason_name(job->reason),
+                 job->reason_text);
     cr_assert_eq(job->reason, reason, "%s: %s", job_reason_name(job->reason), job->reason_text);
     cr_assert_eq(job->exit_code, exit_code, "%d", job->exit_code);
     cr_assert_eq(job->pid, 0);
     cr_assert_gt(job->ended_at, 1e9);
 }
 
-#define SAID(id, words) cr_assert_not_null(strstr(daemon_job(id)->reason_text, words), "%s", daemon_job(id)->reason_text)
+#define SAID(id, words)                                                                                              \
+    cr_assert_not_null(strstr(daemon_job(id)->reason_text, words), "%s", daemon_job(id)->reason_text)
 
 /* The same job run by hand, undisturbed, to folder/plain. */
 static void run_plain(const char *lines)
@@ -60,8 +62,8 @@ static void run_plain(const char *lines)
     program_find("trainerd", program, sizeof program);
     snprintf(config, sizeof config, "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n%s", lines);
     folder_write("plain.toml", config);
-    snprintf(command, sizeof command, "cd '%s' && '%s' --config plain.toml --set output.dir=plain 2>plain.err", folder,
-             program);
+    snprintf(command, sizeof command, "cd '%s' && '%s' --config plain.toml --set output.dir=plain 2>plain.err",
+             folder, program);
     cr_assert_eq(system(command), 0);
 }
 
@@ -124,7 +126,8 @@ Test(supervisor, the_end_of_a_job_while_the_daemon_was_dead_is_seen)
     daemon_end();
 }
 
-static const char kept[] = TWO_WORKERS "[train]\nepochs = " DISTURBED "\ncheckpoint_every = 50\n[output]\ndir = \"o\"\n";
+static const char kept[] = TWO_WORKERS "[train]\nepochs = " DISTURBED
+                                       "\ncheckpoint_every = 50\n[output]\ndir = \"o\"\n";
 
 Test(supervisor, a_coordinator_that_is_killed_is_followed_by_one_that_goes_on_from_the_checkpoint)
 {
@@ -309,7 +312,8 @@ Test(supervisor, a_cancel_that_a_dead_daemon_had_kept_is_carried_out_by_the_next
 Test(supervisor, a_time_limit_ends_a_job_with_both_times_and_a_checkpoint)
 {
     daemon_start();
-    int64_t id = daemon_submit(&(struct daemon_job){.lines = TWO_WORKERS ENDLESS, .time_limit_s = 1.5, .max_restarts = 3});
+    int64_t id = daemon_submit(
+        &(struct daemon_job){.lines = TWO_WORKERS ENDLESS, .time_limit_s = 1.5, .max_restarts = 3});
     expect_end(id, JOB_STATE_FAILED, JOB_REASON_TIME_LIMIT, 75);
     SAID(id, "its limit is 1.5 s");
     SAID(id, "checkpoint");
@@ -369,7 +373,8 @@ Test(supervisor, of_many_events_a_mebibyte_a_second_is_read_and_another_job_has_
     while (daemon_job(id)->n_event_bytes < n_bytes) {
         cr_assert(daemon_hear(), "%lld bytes are read", (long long)daemon_job(id)->n_event_bytes);
     }
-    cr_assert_geq(clock_s() - since_s, 3.5, "%lld bytes were read in %.1f s", (long long)n_bytes, clock_s() - since_s);
+    cr_assert_geq(clock_s() - since_s, 3.5, "%lld bytes were read in %.1f s", (long long)n_bytes,
+                  clock_s() - since_s);
     cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
     expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
     daemon_end();
@@ -401,7 +406,8 @@ Test(supervisor, two_jobs_that_do_not_fit_beside_each_other_run_one_after_the_ot
 
 Test(supervisor, a_queued_job_is_cancelled_where_it_stands_and_one_that_never_fits_is_refused)
 {
-    daemon_options.capacity = (struct queue_capacity){.n_slot = 2, .memory = 1 << 30}; /* planning beside a job fits */
+    daemon_options.capacity = (struct queue_capacity){.n_slot = 2,
+                                                      .memory = 1 << 30}; /* planning beside a job fits */
     daemon_start();
     int64_t first = submit(TWO_WORKERS ENDLESS);
     daemon_await(first, JOB_STATE_RUNNING);
@@ -453,7 +459,8 @@ Test(supervisor, a_checkpoint_is_written_on_demand_and_training_goes_on)
 
 Test(supervisor, a_job_is_scaled_while_it_runs_and_ends_with_the_same_bits)
 {
-    static const char lines[] = "[workers]\ncount = 4\nthreads = 1\n[train]\nepochs = " DISTURBED "\n[output]\ndir = \"o\"\n";
+    static const char lines[] = "[workers]\ncount = 4\nthreads = 1\n[train]\nepochs = " DISTURBED
+                                "\n[output]\ndir = \"o\"\n";
     start_stopping(1);
     int64_t id = submit(lines);
     daemon_await_stopped(id, 1);
@@ -487,7 +494,8 @@ Test(supervisor, planning_that_hangs_holds_up_no_other_user_and_fails_at_its_dea
     daemon_options.plan_s = 20;
     daemon_start();
     int64_t hung = submit("[train]\nepochs = 3\n[output]\ndir = \"a\"\n"), behind = submit("[output]\ndir = \"c\"\n");
-    int64_t other = daemon_submit(&(struct daemon_job){.lines = "[train]\nepochs = 3\n[output]\ndir = \"b\"\n", .uid = USER});
+    int64_t other = daemon_submit(
+        &(struct daemon_job){.lines = "[train]\nepochs = 3\n[output]\ndir = \"b\"\n", .uid = USER});
     expect_end(other, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     cr_assert_eq(daemon_job(hung)->state, JOB_STATE_QUEUED, "%s", daemon_job(hung)->reason_text);
     cr_assert_eq(daemon_command('c', behind, 0), STATUS_OK);
@@ -518,7 +526,8 @@ Test(supervisor, roots_daemon_runs_a_users_job_with_that_users_rights)
     expect_end(refused, JOB_STATE_FAILED, JOB_REASON_CANNOT_CREATE, 73);
     cr_assert_eq(stat(folder_path("home/o/model.safetensors"), &about), 0);
     cr_assert_eq(about.st_uid, USER);
-    static const char *const files[] = {"", "/runs", "/events.jsonl", "/log", "/metrics.jsonl", "/result.json", "/rank-1.log"};
+    static const char *const files[] = {
+        "", "/runs", "/events.jsonl", "/log", "/metrics.jsonl", "/result.json", "/rank-1.log"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[64];
         snprintf(path, sizeof path, "state/jobs/1%s", files[i]);
@@ -544,7 +553,8 @@ Test(supervisor, a_local_job_that_loses_workers_again_and_again_keeps_their_numb
         cr_assert_eq(daemon_command('s', id, 1), STATUS_USAGE);
         static const char refused[] = "job 1 cannot run on 1 worker: by its plan one of fewer than 2 would need 2";
         cr_assert_eq(strncmp(daemon_reason, refused, strlen(refused)), 0, "%s", daemon_reason);
-        cr_assert_not_null(strstr(daemon_reason, "and memory.limit is 200000; expected 2 or more"), "%s", daemon_reason);
+        cr_assert_not_null(strstr(daemon_reason, "and memory.limit is 200000; expected 2 or more"), "%s",
+                           daemon_reason);
         cr_assert(daemon_kill_worker(id, 1));
         daemon_continue(id);
     }

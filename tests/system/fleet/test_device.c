@@ -14,9 +14,10 @@
 static void make_all(void)
 {
     folder_make();
-    folder_write("job.toml", "[dataset]\ngenerator = \"sbm\"\nnodes = 300\ndegree = 6\nfeatures = 12\n[partition]\nparts = 2\n"
-                             "method = \"random\"\ncache = \"off\"\n[model]\nhidden = 16\n[train]\nepochs = 4\n"
-                             "[workers]\ncount = 2\nthreads = 1\n");
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"sbm\"\nnodes = 300\ndegree = 6\nfeatures = 12\n[partition]\nparts = 2\n"
+                 "method = \"random\"\ncache = \"off\"\n[model]\nhidden = 16\n[train]\nepochs = 4\n"
+                 "[workers]\ncount = 2\nthreads = 1\n");
 }
 
 TestSuite(device_of_job, .init = make_all, .fini = folder_remove, .timeout = 900);
@@ -92,7 +93,8 @@ Test(device_of_job, auto_takes_a_usable_gpu_else_the_cpu_and_results_say_which)
 Test(device_of_job, a_resumed_job_keeps_what_it_computed_on)
 {
     job_run("--set output.dir=one --set workers.device=reference");
-    job_run("--set output.dir=two --set workers.device=reference --set train.epochs=2 --set train.checkpoint_every=2");
+    job_run(
+        "--set output.dir=two --set workers.device=reference --set train.epochs=2 --set train.checkpoint_every=2");
     job_run("--set output.dir=two --set workers.device=auto --resume");
     assert_device("two", "reference");
     results_expect_same_model(folder_path("one"), folder_path("two"));
@@ -102,7 +104,8 @@ Test(device_of_job, a_gpu_is_planned_for_without_one)
 {
     json_t *cuda = job_run_plan("--set workers.device=cuda"), *cpu = job_run_plan("--set workers.device=cpu");
     cr_expect(json_equal(json_object_get(cuda, "bytes_per_epoch"), json_object_get(cpu, "bytes_per_epoch")));
-    cr_expect(!json_equal(json_object_get(cuda, "workers"), json_object_get(cpu, "workers")), "it has sizes of its own");
+    cr_expect(!json_equal(json_object_get(cuda, "workers"), json_object_get(cpu, "workers")),
+              "it has sizes of its own");
     json_decref(cuda);
     json_decref(cpu);
 }
@@ -110,6 +113,7 @@ Test(device_of_job, a_gpu_is_planned_for_without_one)
 Test(device_of_job, a_spill_does_not_go_with_a_gpu)
 {
     cr_assert_eq(job_run_code("", "--set workers.device=cuda --set memory.spill=."), 78, "%s", job_run_log);
-    cr_assert_not_null(strstr(job_run_log, "memory.spill is for workers.device = \"cpu\", and does not go with \"cuda\""), "%s",
-                       job_run_log);
+    cr_assert_not_null(
+        strstr(job_run_log, "memory.spill is for workers.device = \"cpu\", and does not go with \"cuda\""), "%s",
+        job_run_log);
 }

@@ -35,10 +35,11 @@ static void make_all(void)
     program_find("trainer-coordinator", coordinator_path, sizeof coordinator_path);
     program_find("trainer-worker", worker_path, sizeof worker_path);
     folder_make();
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"sbm\"\nnodes = 3000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 6\n"
-                 "cache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 32\ndropout = 0.5\n[train]\nepochs = 6\n"
-                 "[workers]\nthreads = 1\n");
+    folder_write(
+        "job.toml",
+        "[dataset]\ngenerator = \"sbm\"\nnodes = 3000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 6\n"
+        "cache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 32\ndropout = 0.5\n[train]\nepochs = 6\n"
+        "[workers]\nthreads = 1\n");
 }
 
 TestSuite(encryption, .init = make_all, .fini = folder_remove, .timeout = 180);
@@ -107,10 +108,11 @@ static void ring_write(void)
     npy_write("train_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){4}, some[0]);
     npy_write("valid_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){4}, some[1]);
     npy_write("test_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){4}, some[2]);
-    folder_write("ring.toml",
-                 "[dataset]\npath = \".\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 2\n"
-                 "hidden = 8\n[train]\nepochs = 3\neval_every = 0\n[workers]\ncount = 2\nthreads = 1\nlauncher = \"manual\"\n"
-                 "listen = \"10.77.0.1:7799\"\ntoken_file = \"token\"\n");
+    folder_write(
+        "ring.toml",
+        "[dataset]\npath = \".\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 2\n"
+        "hidden = 8\n[train]\nepochs = 3\neval_every = 0\n[workers]\ncount = 2\nthreads = 1\nlauncher = \"manual\"\n"
+        "listen = \"10.77.0.1:7799\"\ntoken_file = \"token\"\n");
 }
 
 /* Read what passes the first machine's end of the cable until `stop` is closed; exit code 1: four features in a row were seen, 0: not. */
@@ -126,7 +128,8 @@ static pid_t listener_start(int *stop_out)
         close(stop[1]);
         static uint8_t packet[1 << 17];
         const float marker[4] = {MARKER, MARKER, MARKER, MARKER};
-        int here = setns(machines[0].net, CLONE_NEWNET), bytes = 64 << 20, all = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL));
+        int here = setns(machines[0].net, CLONE_NEWNET), bytes = 64 << 20,
+            all = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL));
         const struct sockaddr_ll wire = {
             .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)if_nametoindex("wire")};
         if (here != 0 || bind(all, (const struct sockaddr *)&wire, sizeof wire) != 0 ||
@@ -165,14 +168,15 @@ static bool ring_run(const char *encryption, const char *output)
     int stop, state;
     pid_t listener = listener_start(&stop);
     snprintf(set, sizeof set, "workers.encryption=%s", encryption);
-    process_start(&coordinator, &machines[0], folder, NULL,
-                  (const char *const[]){coordinator_path, "--config", "ring.toml", "--set", output, "--set", set, NULL});
+    process_start(
+        &coordinator, &machines[0], folder, NULL,
+        (const char *const[]){coordinator_path, "--config", "ring.toml", "--set", output, "--set", set, NULL});
     process_await(&coordinator, "waiting for ");
     folder_read("token", token, sizeof token);
     for (int i = 0; i < 2; i++) {
         process_start(&workers[i], &machines[i], folder, token,
-                      (const char *const[]){worker_path, "--join", "10.77.0.1:7799", "--token-file", "token", "--rank",
-                                            i == 0 ? "0" : "1", NULL});
+                      (const char *const[]){worker_path, "--join", "10.77.0.1:7799", "--token-file", "token",
+                                            "--rank", i == 0 ? "0" : "1", NULL});
     }
     expect_end(&coordinator);
     expect_end(&workers[0]);

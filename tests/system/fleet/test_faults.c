@@ -88,9 +88,10 @@ static void make_all(void)
 {
     program_find("trainer-coordinator", program, sizeof program);
     folder_make();
-    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nhidden = 8\n"
-                             "dropout = 0.5\n[train]\nepochs = 12\ncheckpoint_every = 4\n"
-                             "[workers]\ncount = 2\nthreads = 1\nheartbeat_timeout = 1.0\n");
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nhidden = 8\n"
+                 "dropout = 0.5\n[train]\nepochs = 12\ncheckpoint_every = 4\n"
+                 "[workers]\ncount = 2\nthreads = 1\nheartbeat_timeout = 1.0\n");
     cr_assert_eq(mkdir(folder_path("job"), 0700), 0);
     /* Orphans become ours: waiting for them is how they are seen to be gone. */
     cr_assert_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
@@ -251,13 +252,15 @@ Test(faults, a_worker_that_is_killed_before_it_is_connected_is_named)
 /* A rate at which it diverges until it is halved about nine times. */
 Test(faults, a_job_that_diverges_goes_back_to_the_same_bits_on_any_workers_and_over_a_death)
 {
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
-                 "layers = 4\nhidden = 8\n[train]\nepochs = 12\ncheckpoint_every = 5\noptimizer = \"sgd\"\nlr = 1e6\n"
-                 "on_nan = \"rollback\"\nmax_rollbacks = 40\n[workers]\nthreads = 1\n");
+    folder_write(
+        "job.toml",
+        "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
+        "layers = 4\nhidden = 8\n[train]\nepochs = 12\ncheckpoint_every = 5\noptimizer = \"sgd\"\nlr = 1e6\n"
+        "on_nan = \"rollback\"\nmax_rollbacks = 40\n[workers]\nthreads = 1\n");
     cr_assert_eq(run_with("one", "1", false, "workers.count=1"), 0, "%s", process.words);
     cr_assert_not_null(strstr(process.words, "the loss is not a number in epoch "), "%s", process.words);
-    cr_assert_not_null(strstr(process.words, " epochs with the learning rate times 0.5 (1 of 40)"), "%s", process.words);
+    cr_assert_not_null(strstr(process.words, " epochs with the learning rate times 0.5 (1 of 40)"), "%s",
+                       process.words);
     setenv("TRAINERD_FAULTS", "worker2.step=kill@9/1", 1);
     cr_assert_eq(run_with("two", "1", false, "workers.count=3"), LOST, "%s", process.words);
     cr_assert_eq(run_with("two", "2", true, "workers.count=2"), 0, "%s", process.words);
@@ -266,9 +269,10 @@ Test(faults, a_job_that_diverges_goes_back_to_the_same_bits_on_any_workers_and_o
 
 Test(faults, divergence_leaves_with_1_unless_it_may_go_back)
 {
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
-                 "layers = 4\nhidden = 8\n[train]\nepochs = 12\noptimizer = \"sgd\"\nlr = 1e6\n");
+    folder_write(
+        "job.toml",
+        "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
+        "layers = 4\nhidden = 8\n[train]\nepochs = 12\noptimizer = \"sgd\"\nlr = 1e6\n");
     cr_assert_eq(run("one", "1", false), 1, "%s", process.words);
     cr_assert_not_null(strstr(process.words, "trainerd: the loss is not a number in epoch "), "%s", process.words);
     expect_nothing_left();
@@ -283,8 +287,8 @@ Test(faults, a_job_run_by_hand_begins_again_as_often_as_it_may)
         process = (struct process){0};
         const char *output = may == 2 ? "output.dir=two" : "output.dir=three";
         process_start(&process, NULL, folder, NULL,
-                      (const char *const[]){program, "--config", "job.toml", "--set", "workers.count=2", "--set", restarts,
-                                            "--set", output, NULL});
+                      (const char *const[]){program, "--config", "job.toml", "--set", "workers.count=2", "--set",
+                                            restarts, "--set", output, NULL});
         int code = process_finish(&process);
         cr_assert_eq(code, may == 2 ? 0 : LOST, "exit %d: %s", code, process.words);
         cr_assert_not_null(strstr(process.words, "restart 1 of "), "%s", process.words);
@@ -300,8 +304,9 @@ Test(faults, a_job_run_by_hand_begins_again_as_often_as_it_may)
 static int run_by_hand(const char *setting)
 {
     process = (struct process){0};
-    process_start(&process, NULL, folder, NULL,
-                  (const char *const[]){program, "--config", "job.toml", "--set", "output.dir=two", "--set", setting, NULL});
+    process_start(
+        &process, NULL, folder, NULL,
+        (const char *const[]){program, "--config", "job.toml", "--set", "output.dir=two", "--set", setting, NULL});
     return process_finish(&process);
 }
 
@@ -318,7 +323,8 @@ Test(faults, results_that_a_killed_job_was_moving_are_completed_by_the_next_star
         setenv("TRAINERD_FAULTS", text, 1);
         code = run_by_hand("workers.count=2");
         cr_assert(code == KILLED || code == 0, "%s: exit %d: %s", text, code, process.words);
-        cr_assert(code == 0 || at > 1 || folder_has("two/result.json"), "the older results are gone before the first step");
+        cr_assert(code == 0 || at > 1 || folder_has("two/result.json"),
+                  "the older results are gone before the first step");
         unsetenv("TRAINERD_FAULTS");
         cr_assert_eq(run_by_hand("partition.parts=35"), 78, "a start that fails: %s", process.words);
         results_expect_same(folder_path("one"), folder_path("two"), true);

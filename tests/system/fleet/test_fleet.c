@@ -226,7 +226,8 @@ Test(fleet, workers_that_only_wait_are_not_taken_for_silent)
     struct fleet *fleet;
     struct fleet_memory memory[2];
     int64_t n_weight;
-    cr_assert_eq(fleet_open(&job, &(struct fleet_setup){.stop = &alarm_rang}, &fleet), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(fleet_open(&job, &(struct fleet_setup){.stop = &alarm_rang}, &fleet), STATUS_OK, "%s",
+                 status_reason());
     signal(SIGALRM, alarm_note);
     alarm(5);
     cr_assert_eq(fleet_ready(fleet, memory, &n_weight, libraries), STATUS_INTERRUPTED, "%s", status_reason());

@@ -34,8 +34,8 @@ TestSuite(followed, .init = make_all, .fini = folder_remove, .timeout = 900);
 static void start(struct process *process, const char *attempt, const char *setting)
 {
     process_start(process, NULL, folder, NULL,
-                  (const char *const[]){program, "--config", "job.toml", "--job-folder", "job", "--attempt", attempt, "--set",
-                                        setting, NULL});
+                  (const char *const[]){program, "--config", "job.toml", "--job-folder", "job", "--attempt", attempt,
+                                        "--set", setting, NULL});
 }
 
 static void expect_exit(struct process *process, int code)
@@ -133,7 +133,8 @@ Test(followed, a_second_attempt_is_refused_while_the_first_lives)
     await_event("epoch");
     start(&other, "2", "output.dir=p");
     expect_exit(&other, 69);
-    cr_assert_not_null(strstr(other.words, "'job/lock' is held: another attempt of this job runs"), "%s", other.words);
+    cr_assert_not_null(strstr(other.words, "'job/lock' is held: another attempt of this job runs"), "%s",
+                       other.words);
     cr_assert_not(folder_has("p"));
     cr_assert_eq(kill(run.pid, SIGKILL), 0);
     expect_exit(&run, 1000 + SIGKILL);
@@ -278,7 +279,8 @@ Test(followed, a_bad_job_ends_with_its_reason_and_no_wish_to_try_again)
 Test(followed, folder_and_attempt_go_together)
 {
     struct process run = {0};
-    process_start(&run, NULL, folder, NULL, (const char *const[]){program, "--config", "job.toml", "--attempt", "1", NULL});
+    process_start(&run, NULL, folder, NULL,
+                  (const char *const[]){program, "--config", "job.toml", "--attempt", "1", NULL});
     expect_exit(&run, 2);
     cr_assert_not_null(strstr(run.words, "--job-folder and --attempt go together"), "%s", run.words);
     struct process odd = {0};

@@ -55,9 +55,10 @@ static void data_make(void)
     save("data/train_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[0]);
     save("data/valid_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[1]);
     save("data/test_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[2]);
-    folder_write("job.toml",
-                 "[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\nkind = \"sage\"\nhidden = 16\n"
-                 "dropout = 0.5\n[train]\nepochs = 20\n[workers]\nthreads = 1\n");
+    folder_write(
+        "job.toml",
+        "[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\nkind = \"sage\"\nhidden = 16\n"
+        "dropout = 0.5\n[train]\nepochs = 20\n[workers]\nthreads = 1\n");
 }
 
 static void make_all(void)
@@ -151,11 +152,12 @@ Test(hosts, workers_on_two_machines_leave_the_same_files_as_one_worker_here)
     join(2, south, token);
     expect_end(&coordinator, 0, "results in apart");
     for (int i = 0; i < 3; i++) {
-        expect_end(&workers[i], 0, "trainer-worker: connected to " JOIN ", waiting until the job's other workers are, too\n");
+        expect_end(&workers[i], 0,
+                   "trainer-worker: connected to " JOIN ", waiting until the job's other workers are, too\n");
         cr_assert_not_null(strstr(workers[i].words, " of 3 of job 'job', with 1 thread\n"), "%s", workers[i].words);
-        cr_assert_not_null(
-            strstr(workers[i].words, "trainer-worker: has 1 of 3 parts, and trains\ntrainer-worker: the job is done\n"), "%s",
-            workers[i].words);
+        cr_assert_not_null(strstr(workers[i].words,
+                                  "trainer-worker: has 1 of 3 parts, and trains\ntrainer-worker: the job is done\n"),
+                           "%s", workers[i].words);
     }
     results_expect_same(folder_path("alone"), folder_path("apart"), false);
 }
@@ -206,8 +208,9 @@ Test(hosts, a_network_that_leads_nowhere_is_named_with_both_addresses_and_the_se
     COORDINATE("--set", "output.dir=o", "--set", "workers.count=1");
     setenv("UCX_NET_DEVICES", "storage", 1);
     join(0, south, token);
-    expect_end(&coordinator, 69,
-               ": worker 0 on south is at 10.77.0.2 (wire), this process at 10.77.0.1 (wire). UCX_NET_DEVICES=INTERFACE");
+    expect_end(
+        &coordinator, 69,
+        ": worker 0 on south is at 10.77.0.2 (wire), this process at 10.77.0.1 (wire). UCX_NET_DEVICES=INTERFACE");
     expect_end(&workers[0], 69, "the coordinator ended the job: ");
 }
 
@@ -277,8 +280,8 @@ Test(hosts, a_cable_that_is_cut_before_all_have_joined_is_noticed_on_both_ends)
 Test(hosts, a_coordinator_that_answers_nothing_is_given_up_in_time)
 {
     cr_assert_eq(machine_run(south, "ip neigh add 10.77.0.9 lladdr 02:00:00:00:00:09 dev wire"), 0);
-    const char *const arguments[] = {worker_path, "--join", "10.77.0.9:7700", "--token-file", "token", "--join-timeout",
-                                     "1",         NULL};
+    const char *const arguments[] = {
+        worker_path, "--join", "10.77.0.9:7700", "--token-file", "token", "--join-timeout", "1", NULL};
     double since = clock_s();
     process_start(&workers[0], south, folder, "0123456789abcdef0123456789abcdef", arguments);
     expect_end(&workers[0], 69, "cannot reach the coordinator at 10.77.0.9:7700 within 1 s: ");
@@ -308,8 +311,8 @@ static void go_on(int n_more)
 {
     snprintf(more, sizeof more, "train.epochs=%lld", results_checkpoint(folder_path("two")) + n_more);
     coordinator = (struct process){0};
-    COORDINATE("--set", more, "--set", "workers.count=2", "--set", "output.dir=two", "--job-folder", "job", "--attempt", "2",
-               "--resume");
+    COORDINATE("--set", more, "--set", "workers.count=2", "--set", "output.dir=two", "--job-folder", "job",
+               "--attempt", "2", "--resume");
     join(0, north, token);
     process_await(&coordinator, "worker 0 joined: ");
     join(2, south, token);
@@ -321,9 +324,9 @@ static void expect_undisturbed(void)
 {
     expect_end(&coordinator, 0, "results in two");
     coordinator = (struct process){0};
-    process_start(
-        &coordinator, NULL, folder, NULL,
-        (const char *const[]){coordinator_path, "--config", "job.toml", "--set", "output.dir=one", "--set", more, NULL});
+    process_start(&coordinator, NULL, folder, NULL,
+                  (const char *const[]){coordinator_path, "--config", "job.toml", "--set", "output.dir=one", "--set",
+                                        more, NULL});
     expect_end(&coordinator, 0, "results in one");
     results_expect_same(folder_path("one"), folder_path("two"), false);
 }
@@ -350,7 +353,8 @@ Test(hosts, after_a_cut_cable_the_next_attempt_ends_with_the_same_bits)
     expect_lost(1, " in epoch ", since);
     expect_end(&workers[0], 69, "the coordinator ended the job: worker 1 ");
     expect_end(&workers[1], 69, "lost the coordinator: ");
-    cr_assert_eq(machine_run(south, "ip link set wire up; until ip link show wire | grep -q LOWER_UP; do :; done"), 0);
+    cr_assert_eq(machine_run(south, "ip link set wire up; until ip link show wire | grep -q LOWER_UP; do :; done"),
+                 0);
     workers[0] = (struct process){0};
     go_on(50);
     expect_undisturbed();
@@ -366,15 +370,18 @@ Test(hosts, a_name_that_is_a_loopback_address_here_is_warned_of_with_the_line_th
         mount(folder_path("hosts"), "/etc/hosts", NULL, MS_BIND, NULL) != 0) {
         cr_skip_test("/etc/hosts cannot be replaced");
     }
-    static const char *const listens[] = {"workers.listen=NODE1:0", "workers.listen=localhost:0", "workers.listen=127.0.1.1:0"};
+    static const char *const listens[] = {"workers.listen=NODE1:0", "workers.listen=localhost:0",
+                                          "workers.listen=127.0.1.1:0"};
     for (int i = 0; i < 3; i++) {
         process_start(&coordinator, NULL, folder, NULL,
-                      (const char *const[]){coordinator_path, "--config", "job.toml", "--set", "workers.launcher=manual",
-                                            "--set", "workers.token_file=secret", "--set", listens[i], NULL});
+                      (const char *const[]){coordinator_path, "--config", "job.toml", "--set",
+                                            "workers.launcher=manual", "--set", "workers.token_file=secret", "--set",
+                                            listens[i], NULL});
         process_await(&coordinator, "waiting for ");
         cr_assert_eq(kill(coordinator.pid, SIGTERM), 0);
         expect_end(&coordinator, 75, "");
-        bool warned = strstr(coordinator.words, "workers.listen: 'NODE1' is 127.0.1.1 here, by line 3 of /etc/hosts: ") != NULL;
+        bool warned = strstr(coordinator.words,
+                             "workers.listen: 'NODE1' is 127.0.1.1 here, by line 3 of /etc/hosts: ") != NULL;
         cr_expect_eq(warned, i == 0, "%s: %s", listens[i], coordinator.words);
     }
 }

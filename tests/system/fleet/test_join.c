@@ -61,7 +61,8 @@ static void expect_exit(pid_t pid, int code)
 {
     int state;
     cr_assert_eq(waitpid(pid, &state, 0), pid);
-    cr_assert(WIFEXITED(state) && WEXITSTATUS(state) == code, "state %x, expected exit code %d", (unsigned)state, code);
+    cr_assert(WIFEXITED(state) && WEXITSTATUS(state) == code, "state %x, expected exit code %d", (unsigned)state,
+              code);
 }
 
 /* A connection to the coordinator, once it listens. */
@@ -140,7 +141,8 @@ static struct join_nonces challenge_take(int file)
     struct message_challenge challenge;
     uint8_t bytes[CONTROL_HEAD_BYTES + 8 + JOIN_NONCE_BYTES];
     if (recv(file, bytes, sizeof bytes, MSG_WAITALL) != sizeof bytes || control_id(bytes) != MESSAGE_ID_challenge ||
-        message_decode_challenge(bytes + CONTROL_HEAD_BYTES, sizeof bytes - CONTROL_HEAD_BYTES, &challenge) != STATUS_OK ||
+        message_decode_challenge(bytes + CONTROL_HEAD_BYTES, sizeof bytes - CONTROL_HEAD_BYTES, &challenge) !=
+            STATUS_OK ||
         join_nonce_take(challenge.nonce, nonces.coordinator) != STATUS_OK) {
         _exit(96);
     }
@@ -175,8 +177,8 @@ static void hello_send(int file, struct message_hello hello, const char *token)
 static void nonsense_run(int port)
 {
     freopen("/dev/null", "w", stderr);
-    int garbage = stranger(port), huge = stranger(port), wrong = stranger(port), early = stranger(port), old = stranger(port),
-        older = stranger(port);
+    int garbage = stranger(port), huge = stranger(port), wrong = stranger(port), early = stranger(port),
+        old = stranger(port), older = stranger(port);
     char secret[256];
     token_await(secret, sizeof secret);
     double begin = clock_s();
@@ -219,7 +221,8 @@ static void stolen_run(int port)
     char secret[256];
     token_await(secret, sizeof secret);
     const struct message_hello good = {.version = MESSAGE_VERSION, .rank = MESSAGE_NO_RANK, .address = GARBAGE};
-    int seen = stranger(port), again = stranger(port), changed = stranger(port), plain = stranger(port), empty = stranger(port);
+    int seen = stranger(port), again = stranger(port), changed = stranger(port), plain = stranger(port),
+        empty = stranger(port);
     int large = stranger(port);
     size_t n, n_changed;
     void *frame = hello_frame(seen, good, secret, &n); /* of this connection, sent over another */
@@ -264,7 +267,8 @@ static void silence_run(int port)
 {
     freopen("/dev/null", "w", stderr);
     double begin = clock_s();
-    int silent[200]; /* more than may wait: the oldest go at once, not after their 5 s; the rest stays silent for ever */
+    int silent
+        [200]; /* more than may wait: the oldest go at once, not after their 5 s; the rest stays silent for ever */
     for (int i = 0; i < 200; i++) {
         silent[i] = stranger(port);
     }
@@ -411,7 +415,8 @@ Test(join, a_worker_that_joins_and_says_no_more_is_not_waited_for)
     pid_t pid = beside(mute_run, port);
     struct fleet *fleet;
     cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_PEER);
-    fleet_check_reason((const char *const[]){"worker 0 (pid ", " on nowhere) was silent for ", "while it was connected", NULL});
+    fleet_check_reason(
+        (const char *const[]){"worker 0 (pid ", " on nowhere) was silent for ", "while it was connected", NULL});
     fleet_check_silence(1);
     expect_exit(pid, 0);
 }
@@ -591,9 +596,11 @@ Test(join, a_worker_joins_no_coordinator_of_another_version_and_says_what_to_ins
         challenge_send(file, MESSAGE_VERSION + (uint32_t)step, &nonces);
         expect_exit(pid, status_exit_code(STATUS_PEER));
         folder_read("said", said, sizeof said);
-        snprintf(words, sizeof words, "the coordinator has version %u of the protocol, this worker, of trainerd %s, version %u",
+        snprintf(words, sizeof words,
+                 "the coordinator has version %u of the protocol, this worker, of trainerd %s, version %u",
                  MESSAGE_VERSION + (uint32_t)step, TRAINERD_VERSION, MESSAGE_VERSION);
-        cr_assert(strstr(said, words) && strstr(said, "install the coordinator's trainerd on this machine"), "%s", said);
+        cr_assert(strstr(said, words) && strstr(said, "install the coordinator's trainerd on this machine"), "%s",
+                  said);
         close(file);
         close(listener);
     }
@@ -618,8 +625,8 @@ Test(join, a_worker_takes_no_job_from_a_coordinator_without_its_token)
     expect_exit(pid, status_exit_code(STATUS_PEER));
     char said[512];
     folder_read("said", said, sizeof said);
-    cr_assert_not_null(strstr(said, "the coordinator's message 'welcome' does not prove that it has this job's token"), "%s",
-                       said);
+    cr_assert_not_null(
+        strstr(said, "the coordinator's message 'welcome' does not prove that it has this job's token"), "%s", said);
     close(file);
     close(listener);
 }

@@ -42,9 +42,9 @@ static void expect_end(struct process *process, const char *part)
 /* Train with workers of the local launcher. */
 static void train_here(const char *output, const char *count)
 {
-    process_start(
-        &coordinator, NULL, folder, NULL,
-        (const char *const[]){coordinator_path, "--config", "job.toml", SHARES, "--set", count, "--set", output, NULL});
+    process_start(&coordinator, NULL, folder, NULL,
+                  (const char *const[]){coordinator_path, "--config", "job.toml", SHARES, "--set", count, "--set",
+                                        output, NULL});
     expect_end(&coordinator, "makes results depend on which parts share one");
 }
 
@@ -54,15 +54,16 @@ static void train_on(const char *output, int n, const char *const hosts[])
     char count[64], word[64], join[64];
     snprintf(count, sizeof count, "workers.count=%d", n);
     process_start(&coordinator, NULL, folder, NULL,
-                  (const char *const[]){coordinator_path, "--config", "job.toml", SHARES, "--set", count, "--set", output,
-                                        "--set", "workers.launcher=manual", "--set", "workers.token_file=token", "--set",
-                                        "workers.listen=127.0.0.1:0", NULL});
+                  (const char *const[]){coordinator_path, "--config", "job.toml", SHARES, "--set", count, "--set",
+                                        output, "--set", "workers.launcher=manual", "--set",
+                                        "workers.token_file=token", "--set", "workers.listen=127.0.0.1:0", NULL});
     process_await(&coordinator, "waiting for ");
     const char *at = strstr(coordinator.words, "--join ");
     cr_assert(at != NULL && sscanf(at, "--join %63s", join) == 1, "%s", coordinator.words);
     for (int i = 0; i < n; i++) {
-        process_start(&workers[i], NULL, folder, NULL,
-                      (const char *const[]){worker_path, "--join", join, "--token-file", "token", "--host", hosts[i], NULL});
+        process_start(
+            &workers[i], NULL, folder, NULL,
+            (const char *const[]){worker_path, "--join", join, "--token-file", "token", "--host", hosts[i], NULL});
         snprintf(word, sizeof word, "worker %d joined: ", i);
         process_await(&coordinator, word);
     }
@@ -108,8 +109,8 @@ Test(machines, results_depend_on_which_parts_share_one_and_result_json_says_whic
 /* Of n_epoch - 1 epochs, as the last one evaluates, too. */
 static void expect_planned(const char *output, const char *settings)
 {
-    json_t *plan = job_run_plan("--set exchange.sampling=0.1 --set exchange.sampling_local=0.6 --set workers.count=2 %s",
-                                settings);
+    json_t *plan = job_run_plan(
+        "--set exchange.sampling=0.1 --set exchange.sampling_local=0.6 --set workers.count=2 %s", settings);
     json_t *metrics = results_metrics(folder_path(output), true);
     double planned = results_number(plan, "bytes_per_epoch"), sum = 0.0, square = 0.0;
     for (size_t e = 0; e < N_EPOCH - 1; e++) {
@@ -118,8 +119,8 @@ static void expect_planned(const char *output, const char *settings)
         square += n * n;
     }
     double bias = sum / (N_EPOCH - 1), spread = sqrt((square / (N_EPOCH - 1) - bias * bias) / (N_EPOCH - 1));
-    cr_expect_leq(fabs(bias), 4.0 * spread, "%s: %.0f bytes planned, %+.0f measured, standard error %.0f", settings, planned,
-                  bias, spread);
+    cr_expect_leq(fabs(bias), 4.0 * spread, "%s: %.0f bytes planned, %+.0f measured, standard error %.0f", settings,
+                  planned, bias, spread);
     json_decref(metrics);
     json_decref(plan);
 }
@@ -156,8 +157,8 @@ Test(machines, workers_that_see_other_processes_train)
     for (int i = 0; i < 2; i++) {
         process_start(&workers[i], NULL, folder, NULL,
                       (const char *const[]){"/usr/bin/unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
-                                            i == 0 ? "--ipc" : "--mount", worker_path, "--join", join, "--token-file", "token",
-                                            NULL});
+                                            i == 0 ? "--ipc" : "--mount", worker_path, "--join", join, "--token-file",
+                                            "token", NULL});
     }
     expect_end(&coordinator, "are on one machine in different namespaces");
     expect_end(&workers[0], "");
@@ -169,9 +170,10 @@ Test(machines, workers_have_the_ranks_that_they_ask_for_and_end_with_75_when_the
 {
     char join[64];
     process_start(&coordinator, NULL, folder, NULL,
-                  (const char *const[]){coordinator_path, "--config", "job.toml", "--set", "train.epochs=100000", "--set",
-                                        "train.eval_every=1", "--set", "output.dir=out", "--set", "workers.count=2", "--set",
-                                        "workers.launcher=manual", "--set", "workers.token_file=token", NULL});
+                  (const char *const[]){coordinator_path, "--config", "job.toml", "--set", "train.epochs=100000",
+                                        "--set", "train.eval_every=1", "--set", "output.dir=out", "--set",
+                                        "workers.count=2", "--set", "workers.launcher=manual", "--set",
+                                        "workers.token_file=token", NULL});
     process_await(&coordinator, "waiting for ");
     const char *at = strstr(coordinator.words, "--join ");
     cr_assert(at != NULL && sscanf(at, "--join %63s", join) == 1, "%s", coordinator.words);

@@ -17,7 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if !defined(__SANITIZE_ADDRESS__) /* which takes more memory than the groups have: the release build has these tests */
+#if !defined(                                                                                                        \
+    __SANITIZE_ADDRESS__) /* which takes more memory than the groups have: the release build has these tests */
 
 static char group[PATH_MAX]; /* "": this machine lends none */
 
@@ -26,15 +27,16 @@ static void make_all(void)
 {
     char line[PATH_MAX];
     folder_make();
-    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nhidden = 8\n"
-                             "[train]\nepochs = 5\n[workers]\nthreads = 1\ncount = 2\n[output]\ndir = \"o\"\n");
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nhidden = 8\n"
+                 "[train]\nepochs = 5\n[workers]\nthreads = 1\ncount = 2\n[output]\ndir = \"o\"\n");
     group[0] = '\0';
     FILE *file = fopen("/proc/self/cgroup", "r");
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         const char *own = strstr(line, ":memory:");
         if (own != NULL && strstr(own, "/..") == NULL) {
-            snprintf(group, sizeof group, "/sys/fs/cgroup/memory%.*s/trainerd-test-%d", (int)strcspn(own + 8, "\n"), own + 8,
-                     (int)getpid());
+            snprintf(group, sizeof group, "/sys/fs/cgroup/memory%.*s/trainerd-test-%d", (int)strcspn(own + 8, "\n"),
+                     own + 8, (int)getpid());
         }
     }
     if (file != NULL) {
@@ -114,8 +116,9 @@ Test(memory_group, two_workers_that_do_not_fit_with_all_processes_are_refused_wi
     int code = finish(start("train.epochs=5"));
     cr_assert_eq(code, 71, "exit %d: %s", code, said());
     cr_assert_not_null(
-        strstr(said(), "with workers.count = 2 on one machine, more than the control group's memory limit of 31457280"), "%s",
-        said());
+        strstr(said(),
+               "with workers.count = 2 on one machine, more than the control group's memory limit of 31457280"),
+        "%s", said());
     cr_assert_not(folder_has("o"));
     code = finish(start("memory.limit=\"20MiB\""));
     cr_assert_eq(code, 71, "with a limit for each worker: exit %d: %s", code, said());

@@ -17,10 +17,11 @@ static void make_all(void)
 {
     program_find("trainer-coordinator", coordinator, sizeof coordinator);
     folder_make();
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"sbm\"\nnodes = 4000\ndegree = 8\nfeatures = 32\n[partition]\nparts = 3\n"
-                 "cache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 64\n[train]\nepochs = 30\neval_every = 0\n"
-                 "[workers]\nthreads = 1\n");
+    folder_write(
+        "job.toml",
+        "[dataset]\ngenerator = \"sbm\"\nnodes = 4000\ndegree = 8\nfeatures = 32\n[partition]\nparts = 3\n"
+        "cache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 64\n[train]\nepochs = 30\neval_every = 0\n"
+        "[workers]\nthreads = 1\n");
 }
 
 TestSuite(netlab, .init = make_all, .fini = folder_remove, .timeout = 900);
@@ -30,7 +31,8 @@ static int lab(const char *arguments, char *said, size_t n_said)
 {
     char command[3 * PATH_MAX], programs[PATH_MAX];
     strcpy(programs, coordinator);
-    snprintf(command, sizeof command, "scripts/netlab --bin %s %s > %s/said 2>&1", dirname(programs), arguments, folder);
+    snprintf(command, sizeof command, "scripts/netlab --bin %s %s > %s/said 2>&1", dirname(programs), arguments,
+             folder);
     int how = system(command);
     folder_read("said", said, n_said);
     cr_assert(WIFEXITED(how), "%s", said);
@@ -39,7 +41,8 @@ static int lab(const char *arguments, char *said, size_t n_said)
 
 static bool namespaces_allowed(void)
 {
-    struct machine machines[2] = {{.name = "north", .address = "10.77.0.1/24"}, {.name = "south", .address = "10.77.0.2/24"}};
+    struct machine machines[2] = {{.name = "north", .address = "10.77.0.1/24"},
+                                  {.name = "south", .address = "10.77.0.2/24"}};
     bool allowed = machines_open(machines);
     machines_close(machines);
     return allowed;
@@ -69,12 +72,12 @@ Test(netlab, nothing_is_left_of_one_that_is_terminated)
         cr_skip_test("network namespaces need root and iproute2");
     }
     strcpy(programs, coordinator);
-    snprintf(
-        command, sizeof command,
-        "exec > %s/said 2>&1; scripts/netlab --machines 2 --bin %s %s/job.toml --set train.epochs=1000000 > /dev/null 2>&1 & "
-        "until ip netns list 2> /dev/null | grep -q netlab$!-m1; do sleep 0.1; kill -0 $! || exit; done; "
-        "kill -TERM $!; wait $!; echo ended with $?; ip netns list | grep netlab$!-",
-        folder, dirname(programs), folder);
+    snprintf(command, sizeof command,
+             "exec > %s/said 2>&1; scripts/netlab --machines 2 --bin %s %s/job.toml --set train.epochs=1000000 > "
+             "/dev/null 2>&1 & "
+             "until ip netns list 2> /dev/null | grep -q netlab$!-m1; do sleep 0.1; kill -0 $! || exit; done; "
+             "kill -TERM $!; wait $!; echo ended with $?; ip netns list | grep netlab$!-",
+             folder, dirname(programs), folder);
     cr_assert_eq(WEXITSTATUS(system(command)), 1, "grep found some");
     folder_read("said", said, sizeof said);
     cr_expect_str_eq(said, "ended with 143\n");

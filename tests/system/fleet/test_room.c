@@ -13,8 +13,9 @@
 static void make_all(void)
 {
     folder_make();
-    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nhidden = 8\n"
-                             "[train]\nepochs = 2\n[workers]\nthreads = 1\ncount = 4\n[output]\ndir = \"o\"\n");
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nhidden = 8\n"
+                 "[train]\nepochs = 2\n[workers]\nthreads = 1\ncount = 4\n[output]\ndir = \"o\"\n");
 }
 
 TestSuite(room, .init = make_all, .fini = folder_remove, .timeout = 900);
@@ -32,8 +33,9 @@ static void shared_memory_make(const char *size)
 Test(room, a_job_goes_on_in_system_v_memory_where_dev_shm_is_small)
 {
     shared_memory_make("size=16m");
-    job_run_expect(0, "/dev/shm has 16 MiB free, and 5 processes need 40 MiB of shared memory: they share System V's instead",
-                   "", "--set output.dir=small");
+    job_run_expect(
+        0, "/dev/shm has 16 MiB free, and 5 processes need 40 MiB of shared memory: they share System V's instead",
+        "", "--set output.dir=small");
     cr_assert_eq(mount("none", "/dev/shm", "tmpfs", MS_REMOUNT, "size=40m"), 0);
     job_run("--set output.dir=enough");
     cr_assert_null(strstr(job_run_log, "/dev/shm"), "%s", job_run_log);
@@ -58,15 +60,16 @@ Test(room, without_any_shared_memory_a_job_says_how_much_it_needs)
 Test(room, shared_memory_that_is_not_there_is_named)
 {
     shared_memory_make("size=1m");
-    job_run_expect(69, "/dev/shm has 1.0 MiB free, and each process needs 8 MiB of it (docker run --shm-size)",
-                   "UCX_TLS=posix,self UCX_LOG_LEVEL=fatal LSAN_OPTIONS=detect_leaks=0", /* UCX leaks what it could not use */
-                   "--set workers.count=1");
+    job_run_expect(
+        69, "/dev/shm has 1.0 MiB free, and each process needs 8 MiB of it (docker run --shm-size)",
+        "UCX_TLS=posix,self UCX_LOG_LEVEL=fatal LSAN_OPTIONS=detect_leaks=0", /* UCX leaks what it could not use */
+        "--set workers.count=1");
 }
 
 Test(room, files_are_counted_before_the_start)
 {
-    job_run_expect(71, "the coordinator of 4 workers may have 20 files open, and needs 48: raise ulimit -n", "ulimit -n 20;",
-                   "");
+    job_run_expect(71, "the coordinator of 4 workers may have 20 files open, and needs 48: raise ulimit -n",
+                   "ulimit -n 20;", "");
     cr_assert_not(folder_has("o"), "counted before anything is made");
     job_run_expect(0, "", "ulimit -S -n 20;", "");
     job_run_expect(0, "", "ulimit -n 48;", "--set output.dir=few");

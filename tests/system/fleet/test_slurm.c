@@ -18,23 +18,24 @@
 #include <unistd.h>
 
 /* Also notes its arguments and, of a task, what others can see of it. */
-static const char srun[] = "#!/bin/bash\n"
-                           "printf '%s\\n' \"$@\" >> seen-arguments\n"
-                           "for n in \"$@\"; do case $n in --ntasks=*) n_task=${n#*=} ;; esac; done\n"
-                           "while [[ $1 == --* ]]; do shift; done\n"
-                           "read -r token\n"
-                           "printf %s \"$token\" > seen-token\n"
-                           "env > seen-environment\n"
-                           "trap 'kill -KILL \"${tasks[@]}\"' TERM\n"
-                           "for ((task = 0; task < n_task; task++)); do\n"
-                           "    SLURM_PROCID=$task SLURMD_NODENAME=node$((task / 2)) \"$@\" <<< \"$token\" & tasks+=($!)\n"
-                           "done\n"
-                           "printf '%s\\n' \"${tasks[@]}\" > tasks.new && mv tasks.new tasks\n"
-                           "worst=0\n"
-                           "for task in \"${tasks[@]}\"; do\n"
-                           "    while kill -0 \"$task\" 2> /dev/null; do wait \"$task\" || worst=$?; done\n"
-                           "done\n"
-                           "exit $worst\n";
+static const char srun[] =
+    "#!/bin/bash\n"
+    "printf '%s\\n' \"$@\" >> seen-arguments\n"
+    "for n in \"$@\"; do case $n in --ntasks=*) n_task=${n#*=} ;; esac; done\n"
+    "while [[ $1 == --* ]]; do shift; done\n"
+    "read -r token\n"
+    "printf %s \"$token\" > seen-token\n"
+    "env > seen-environment\n"
+    "trap 'kill -KILL \"${tasks[@]}\"' TERM\n"
+    "for ((task = 0; task < n_task; task++)); do\n"
+    "    SLURM_PROCID=$task SLURMD_NODENAME=node$((task / 2)) \"$@\" <<< \"$token\" & tasks+=($!)\n"
+    "done\n"
+    "printf '%s\\n' \"${tasks[@]}\" > tasks.new && mv tasks.new tasks\n"
+    "worst=0\n"
+    "for task in \"${tasks[@]}\"; do\n"
+    "    while kill -0 \"$task\" 2> /dev/null; do wait \"$task\" || worst=$?; done\n"
+    "done\n"
+    "exit $worst\n";
 
 #define ALLOCATION "PATH=.:$PATH SLURM_JOB_ID=7 SLURM_NTASKS=3 SLURM_TASKS_PER_NODE=2,1"
 #define HERE "--set workers.listen=127.0.0.1:0 "
@@ -96,15 +97,17 @@ Test(slurm, count_threads_and_memory_are_those_of_the_allocation)
     cr_expect_eq(number_of("memory", "limit"), (500.0 - 12.0) * (1 << 20));
     folder_read("seen-arguments", seen, sizeof seen);
     cr_expect_not_null(strstr(seen, "--ntasks=3\n--cpus-per-task=2\n"), "%s", seen);
-    job_run_expect(71, "memory.limit is 1048576", ALLOCATION " SLURM_MEM_PER_CPU=13", HERE "--set dataset.nodes=20000");
+    job_run_expect(71, "memory.limit is 1048576", ALLOCATION " SLURM_MEM_PER_CPU=13",
+                   HERE "--set dataset.nodes=20000");
     job_run_expect(71, "Slurm gives a task 10485760 bytes", ALLOCATION " SLURM_MEM_PER_CPU=10", HERE);
 }
 
 Test(slurm, a_job_that_does_not_fit_the_allocation_is_refused_with_both_numbers)
 {
     job_run_expect(78, "workers.count = 2, and Slurm's allocation has 3 tasks", ALLOCATION, "--set workers.count=2");
-    job_run_expect(78, "the tasks of Slurm's allocation are more than partition.parts = 2, and each worker needs a part: 3",
-                   ALLOCATION, "--set partition.parts=2");
+    job_run_expect(
+        78, "the tasks of Slurm's allocation are more than partition.parts = 2, and each worker needs a part: 3",
+        ALLOCATION, "--set partition.parts=2");
     job_run_expect(78, "there is none here (no SLURM_JOB_ID)", "", "");
     job_run_expect(78, "a plan takes workers.count instead", "", "--plan");
     job_run_expect(0, "", "", "--plan --set workers.count=2");
@@ -132,7 +135,8 @@ static void expect_none_left(void)
 Test(slurm, a_killed_worker_is_named_and_a_restart_trains_the_same_bits)
 {
     train_here();
-    job_run_expect(69, "worker 1 (pid ", ALLOCATION " TRAINERD_FAULTS=worker1.step=kill@5", HERE "--set output.dir=lost");
+    job_run_expect(69, "worker 1 (pid ", ALLOCATION " TRAINERD_FAULTS=worker1.step=kill@5",
+                   HERE "--set output.dir=lost");
     cr_expect_not_null(strstr(job_run_log, "on node0) closed its control connection"), "%s", job_run_log);
     expect_none_left();
     job_run_expect(0, "restart 1 of 3, from the last checkpoint", ALLOCATION " TRAINERD_FAULTS=worker1.step=kill@5",
@@ -167,9 +171,9 @@ Test(slurm, a_signal_to_the_tasks_saves_a_checkpoint_and_a_resumed_job_has_the_s
     cr_assert_eq(setenv("PATH", ".:/usr/bin:/bin", 1), 0);
     cr_assert_eq(setenv("SLURM_JOB_ID", "7", 1) + setenv("SLURM_NTASKS", "3", 1), 0);
     process_start(&process, NULL, folder, NULL,
-                  (const char *const[]){coordinator, "--config", "job.toml", "--set", "workers.listen=127.0.0.1:0", "--set",
-                                        "train.epochs=100000", "--set", "train.checkpoint_every=0", "--set", "output.dir=slurm",
-                                        NULL});
+                  (const char *const[]){coordinator, "--config", "job.toml", "--set", "workers.listen=127.0.0.1:0",
+                                        "--set", "train.epochs=100000", "--set", "train.checkpoint_every=0", "--set",
+                                        "output.dir=slurm", NULL});
     process_await(&process, "epoch 1/");
     signal_tasks(SIGUSR1);
     for (double since = clock_s(); results_checkpoint(folder_path("slurm")) == 0 && patience_left(since);) {

@@ -72,8 +72,10 @@ Test(ssh, fewer_workers_than_slots_take_the_first_and_more_are_refused)
     job_run_expect(0, "worker 2 joined: pid ", SSH, HERE "--set workers.count=3 --set output.dir=far");
     folder_read("seen", seen, sizeof seen);
     cr_expect_null(strstr(seen, "three exec"), "%s", seen);
-    job_run_expect(78, "workers.count = 5, and 'hosts' has 4 slots", SSH, "--set workers.count=5 --set partition.parts=8");
-    job_run_expect(78, "the slots of workers.hosts are more than partition.parts = 2", SSH, "--set partition.parts=2");
+    job_run_expect(78, "workers.count = 5, and 'hosts' has 4 slots", SSH,
+                   "--set workers.count=5 --set partition.parts=8");
+    job_run_expect(78, "the slots of workers.hosts are more than partition.parts = 2", SSH,
+                   "--set partition.parts=2");
     job_run_expect(78, "needs workers.hosts", SSH, "--set workers.hosts=");
     job_run_expect(66, "workers.hosts: ", SSH, "--set workers.hosts=none");
     folder_write("hosts", "one\ntwo slot=2\n");
@@ -95,7 +97,8 @@ Test(ssh, a_host_that_is_away_and_a_program_that_is_not_there_are_named)
 Test(ssh, a_worker_that_cannot_reach_the_coordinator_says_so)
 {
     folder_write("hosts", "one\n");
-    folder_write("ssh", "#!/bin/bash\nwhile [[ $1 != -- ]]; do shift; done\nexec sh -c \"${3/127.0.0.1/127.0.0.2}\"\n");
+    folder_write("ssh",
+                 "#!/bin/bash\nwhile [[ $1 != -- ]]; do shift; done\nexec sh -c \"${3/127.0.0.1/127.0.0.2}\"\n");
     job_run_expect(69, "trainer-worker: cannot reach the coordinator at 127.0.0.2:", SSH,
                    HERE "--set workers.join_timeout=1.5");
 }

@@ -29,10 +29,9 @@ static void make_all(void)
     }
     folder_make();
     served_address_set();
-    folder_write(
-        "job.toml",
-        "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[workers]\nthreads = "
-        "1\n[train]\nepochs = 300\neval_every = 2\n");
+    folder_write("job.toml", "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = "
+                             "\"off\"\n[workers]\nthreads = "
+                             "1\n[train]\nepochs = 300\neval_every = 2\n");
     served_begin();
     process_start(&server, NULL, folder, NULL, (const char *const[]){"/usr/bin/python3", path, NULL});
     process_await(&server, "port=");
@@ -63,8 +62,8 @@ static int record(const char *arguments)
     program_find("trainctl", program, sizeof program);
     *strrchr(program, '/') = '\0';
     snprintf(command, sizeof command,
-             "cd %s && PATH=%s:$PATH MLFLOW_TRACKING_URI=%s /usr/bin/python3 %s/scripts/to_mlflow.py %s > said 2>&1", folder,
-             program, address, source, arguments);
+             "cd %s && PATH=%s:$PATH MLFLOW_TRACKING_URI=%s /usr/bin/python3 %s/scripts/to_mlflow.py %s > said 2>&1",
+             folder, program, address, source, arguments);
     int code = system(command);
     folder_read("said", output, sizeof output);
     return WEXITSTATUS(code);
@@ -74,10 +73,10 @@ static int record(const char *arguments)
 static json_t *state(const char *path)
 {
     char command[PATH_MAX];
-    snprintf(
-        command, sizeof command,
-        "/usr/bin/python3 -c \"import urllib.request as r; print(r.urlopen('%s%s', b'{}').read().decode())\" > %s/state.json",
-        address, path, folder);
+    snprintf(command, sizeof command,
+             "/usr/bin/python3 -c \"import urllib.request as r; print(r.urlopen('%s%s', b'{}').read().decode())\" > "
+             "%s/state.json",
+             address, path, folder);
     cr_assert_eq(system(command), 0);
     return results_json(folder_path("state.json"));
 }
@@ -101,7 +100,8 @@ static void expect_metrics(const json_t *run, const char *path)
         n_valid += strcmp(key, "valid_metric") == 0;
         n_best += strcmp(key, "best_valid") == 0;
         if (strcmp(key, "loss") == 0 || strcmp(key, "valid_metric") == 0) {
-            cr_assert_eq(json_number_value(json_array_get(metric, 2)), json_number_value(json_object_get(epoch, key)));
+            cr_assert_eq(json_number_value(json_array_get(metric, 2)),
+                         json_number_value(json_object_get(epoch, key)));
         }
     }
     cr_assert(n_loss == 300 && n_valid == 150 && n_best == 1, "%zu losses, %zu valid metrics", n_loss, n_valid);
@@ -149,8 +149,9 @@ Test(mlflow, what_was_recorded_by_halves_is_recorded_again)
 Test(mlflow, what_cannot_be_recorded_is_named)
 {
     cr_assert_eq(record("nowhere"), 1);
-    cr_assert_not_null(strstr(output, "nowhere/result.json: No such file or directory; expected the folder of a run's results"),
-                       "%s", output);
+    cr_assert_not_null(
+        strstr(output, "nowhere/result.json: No such file or directory; expected the folder of a run's results"),
+        "%s", output);
     folder_write("result.json", "{}");
     cr_assert_eq(record("."), 1);
     cr_assert_not_null(strstr(output, "not the results of a run: KeyError('job')"), "%s", output);

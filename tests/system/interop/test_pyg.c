@@ -17,7 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PYTHON "PYTHONPATH=python:build/python /usr/bin/python3 " /* where scripts/install-deps --test puts the package */
+#define PYTHON                                                                                                       \
+    "PYTHONPATH=python:build/python /usr/bin/python3 " /* where scripts/install-deps --test puts the package */
 
 enum { N_NODE = 60, N_EDGE = 320, N_FEATURE = 12, N_CLASS = 4 };
 
@@ -131,7 +132,8 @@ static void make_all(void)
         const char *module, *name;
     } needed[] = {{"torch", "PyTorch"}, {"torch_geometric", "PyTorch Geometric"}};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-        if (shell(PYTHON "-c 'from importlib.util import find_spec; exit(find_spec(\"%s\") is None)'", needed[i].module) != 0) {
+        if (shell(PYTHON "-c 'from importlib.util import find_spec; exit(find_spec(\"%s\") is None)'",
+                  needed[i].module) != 0) {
             cr_skip_test("%s is not there: scripts/install-deps --test", needed[i].name);
         }
     }
@@ -146,11 +148,12 @@ TestSuite(pyg, .init = make_all, .fini = folder_remove, .timeout = 900);
 /* Train into a folder with these --set settings, as words of a shell. */
 static void train_into(const char *run, const char *settings)
 {
-    folder_write("job.toml",
-                 "[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\nhidden = 16\ndropout = 0.5\n"
-                 "[train]\nepochs = 10\n[workers]\ncount = 2\nthreads = 1\n");
-    cr_assert_eq(shell("cd %s && %s --config job.toml --set output.dir=%s %s", folder, trainerd, run, settings), 0, "%s",
-                 words);
+    folder_write(
+        "job.toml",
+        "[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\nhidden = 16\ndropout = 0.5\n"
+        "[train]\nepochs = 10\n[workers]\ncount = 2\nthreads = 1\n");
+    cr_assert_eq(shell("cd %s && %s --config job.toml --set output.dir=%s %s", folder, trainerd, run, settings), 0,
+                 "%s", words);
 }
 
 static void train(const char *settings)
@@ -208,10 +211,10 @@ static const struct model plain[] = {
      "--set model.kind=gcnii --set model.layers=3 --set model.norm=batch --set model.residual=true "
      "--set model.residual_linear=true"},
     {"sgc", "--set model.kind=sgc --set model.steps=3"},
-    {"gat",
-     "--set model.kind=gat --set model.heads=3 --set model.hidden=8 --set model.attention_dropout=0.5 --set model.layers=3"},
-    {"gat_with_averaged_heads",
-     "--set model.kind=gat --set model.heads=3 --set model.out_heads=2 --set model.hidden=8 --set model.residual=true"},
+    {"gat", "--set model.kind=gat --set model.heads=3 --set model.hidden=8 --set model.attention_dropout=0.5 --set "
+            "model.layers=3"},
+    {"gat_with_averaged_heads", "--set model.kind=gat --set model.heads=3 --set model.out_heads=2 --set "
+                                "model.hidden=8 --set model.residual=true"},
     {"gatv2", "--set model.kind=gatv2 --set model.heads=2 --set model.out_heads=3"},
     {"transformer", "--set model.kind=transformer --set model.heads=2 --set model.out_heads=3"},
     {"agnn", "--set model.kind=agnn --set model.steps=3 --set model.layers=3"},
@@ -310,10 +313,12 @@ static void write_edge_features(uint64_t seed, int64_t n_column)
 }
 
 static const struct model featured[] = {
-    {"gat_with_features_of_edges", "--set model.kind=gat --set model.heads=3 --set model.hidden=8 --set model.layers=3"},
+    {"gat_with_features_of_edges",
+     "--set model.kind=gat --set model.heads=3 --set model.hidden=8 --set model.layers=3"},
     {"gat_with_features_of_edges_in_both_directions",
      "--set model.kind=gat --set model.heads=2 --set model.out_heads=2 --set dataset.undirected=yes"},
-    {"gat_with_features_of_edges_without_loops", "--set model.kind=gat --set model.heads=2 --set dataset.self_loops=no"},
+    {"gat_with_features_of_edges_without_loops",
+     "--set model.kind=gat --set model.heads=2 --set dataset.self_loops=no"},
     {"gatv2_with_features_of_edges", "--set model.kind=gatv2 --set model.heads=2 --set model.out_heads=3"},
     {"transformer_with_features_of_edges",
      "--set model.kind=transformer --set model.heads=2 --set model.out_heads=3 --set model.attention_dropout=0.4"},
@@ -349,8 +354,8 @@ Test(pyg, rgcn_of_nodes_without_features_gives_the_same_logits)
     cr_assert_eq(unlink(folder_path("data/features.npy")), 0);
     train("--set model.kind=rgcn --set model.embedding=false");
     load_into_pyg(0);
-    train(
-        "--set model.kind=rgcn --set model.embedding=false --set model.bases=2 --set model.layers=3 --set model.residual=true");
+    train("--set model.kind=rgcn --set model.embedding=false --set model.bases=2 --set model.layers=3 --set "
+          "model.residual=true");
     load_into_pyg(0);
 }
 

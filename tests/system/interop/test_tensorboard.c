@@ -22,12 +22,13 @@ static void make_all(void)
     }
     program_find("trainer-coordinator", program, sizeof program);
     folder_make();
-    folder_write("read.py", "import sys\n"
-                            "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator as Reader\n"
-                            "reader = Reader(sys.argv[1], size_guidance={'scalars': 0})\n"
-                            "reader.Reload()\n"
-                            "for event in reader.Scalars(sys.argv[2]):\n"
-                            "    print(event.step, repr(event.value))\n");
+    folder_write("read.py",
+                 "import sys\n"
+                 "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator as Reader\n"
+                 "reader = Reader(sys.argv[1], size_guidance={'scalars': 0})\n"
+                 "reader.Reload()\n"
+                 "for event in reader.Scalars(sys.argv[2]):\n"
+                 "    print(event.step, repr(event.value))\n");
 }
 
 TestSuite(tensorboard, .init = make_all, .fini = folder_remove, .timeout = 900);
@@ -45,7 +46,8 @@ static void run(const char *epochs, const char *resume)
 static void expect_read(const char *tag, const char *key, size_t n_epoch)
 {
     char command[2 * PATH_MAX];
-    snprintf(command, sizeof command, PYTHON "%s %s %s 2>/dev/null", folder_path("read.py"), folder_path("o/tb"), tag);
+    snprintf(command, sizeof command, PYTHON "%s %s %s 2>/dev/null", folder_path("read.py"), folder_path("o/tb"),
+             tag);
     json_t *metrics = results_metrics(folder_path("o"), true);
     cr_assert_eq(json_array_size(metrics), n_epoch);
     FILE *pipe = popen(command, "r");
@@ -68,26 +70,28 @@ static void expect_read(const char *tag, const char *key, size_t n_epoch)
 /* The plugin's own parser, on the metadata that the reader finds. */
 Test(tensorboard, its_table_of_hyperparameters_has_the_jobs_settings)
 {
-    folder_write(
-        "hparams.py",
-        "import sys\n"
-        "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator as Reader\n"
-        "from tensorboard.plugins.hparams import metadata\n"
-        "reader = Reader(sys.argv[1])\n"
-        "reader.Reload()\n"
-        "content = reader.PluginTagToContent('hparams')\n"
-        "start = metadata.parse_session_start_info_plugin_data(content[metadata.SESSION_START_INFO_TAG])\n"
-        "end = metadata.parse_session_end_info_plugin_data(content[metadata.SESSION_END_INFO_TAG])\n"
-        "values = start.hparams\n"
-        "assert values['train.lr'].number_value == 0.25 and values['model.hidden'].number_value == 8\n"
-        "assert values['model.kind'].string_value == 'sage' and values['dataset.generator'].string_value == 'karate'\n"
-        "assert values['model.residual'].WhichOneof('kind') == 'bool_value' and not values['model.residual'].bool_value\n"
-        "assert values['exchange.sampling_local'].string_value == 'same'\n"
-        "assert not any(key.split('.')[0] in ('name', 'workers', 'memory', 'output') for key in values)\n"
-        "assert 0 < start.start_time_secs <= end.end_time_secs and end.status == 1\n");
-    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = "
-                             "\"sage\"\nhidden = 8\n[train]\nlr = 0.25\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\n"
-                             "tensorboard = true\n");
+    folder_write("hparams.py",
+                 "import sys\n"
+                 "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator as Reader\n"
+                 "from tensorboard.plugins.hparams import metadata\n"
+                 "reader = Reader(sys.argv[1])\n"
+                 "reader.Reload()\n"
+                 "content = reader.PluginTagToContent('hparams')\n"
+                 "start = metadata.parse_session_start_info_plugin_data(content[metadata.SESSION_START_INFO_TAG])\n"
+                 "end = metadata.parse_session_end_info_plugin_data(content[metadata.SESSION_END_INFO_TAG])\n"
+                 "values = start.hparams\n"
+                 "assert values['train.lr'].number_value == 0.25 and values['model.hidden'].number_value == 8\n"
+                 "assert values['model.kind'].string_value == 'sage' and values['dataset.generator'].string_value == "
+                 "'karate'\n"
+                 "assert values['model.residual'].WhichOneof('kind') == 'bool_value' and not "
+                 "values['model.residual'].bool_value\n"
+                 "assert values['exchange.sampling_local'].string_value == 'same'\n"
+                 "assert not any(key.split('.')[0] in ('name', 'workers', 'memory', 'output') for key in values)\n"
+                 "assert 0 < start.start_time_secs <= end.end_time_secs and end.status == 1\n");
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = "
+                 "\"sage\"\nhidden = 8\n[train]\nlr = 0.25\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\n"
+                 "tensorboard = true\n");
     run("train.epochs=2", NULL);
     char command[2 * PATH_MAX];
     snprintf(command, sizeof command, PYTHON "%s %s", folder_path("hparams.py"), folder_path("o/tb"));
@@ -96,9 +100,10 @@ Test(tensorboard, its_table_of_hyperparameters_has_the_jobs_settings)
 
 Test(tensorboard, its_reader_finds_every_epoch_once_after_a_job_went_on)
 {
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nhidden = 8\n[train]\n"
-                 "checkpoint_every = 4\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\ntensorboard = true\n");
+    folder_write(
+        "job.toml",
+        "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nhidden = 8\n[train]\n"
+        "checkpoint_every = 4\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\ntensorboard = true\n");
     run("train.epochs=6", NULL);
     run("train.epochs=9", "--resume");
     expect_read("loss/train", "loss", 9);
@@ -109,10 +114,11 @@ Test(tensorboard, its_reader_finds_every_epoch_once_after_a_job_went_on)
 
 Test(tensorboard, its_reader_drops_the_epochs_that_a_job_went_back_over)
 {
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
-                 "layers = 4\nhidden = 8\n[train]\noptimizer = \"sgd\"\nlr = 1e6\non_nan = \"rollback\"\n"
-                 "max_rollbacks = 40\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\ntensorboard = true\n");
+    folder_write(
+        "job.toml",
+        "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
+        "layers = 4\nhidden = 8\n[train]\noptimizer = \"sgd\"\nlr = 1e6\non_nan = \"rollback\"\n"
+        "max_rollbacks = 40\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\ntensorboard = true\n");
     run("train.epochs=12", NULL);
     expect_read("loss/train", "loss", 12);
     expect_read("lr", "lr", 12);

@@ -61,9 +61,10 @@ static void write_class_weights(const char *name, float last)
 static void make_all(void)
 {
     folder_make();
-    folder_write("job.toml", "name = \"c\"\n[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\n"
-                             "hidden = 8\ndropout = 0.5\n[train]\nepochs = 4\nclass_weights = \"weights.npy\"\n[workers]\n"
-                             "threads = 1\n");
+    folder_write("job.toml",
+                 "name = \"c\"\n[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\n"
+                 "hidden = 8\ndropout = 0.5\n[train]\nepochs = 4\nclass_weights = \"weights.npy\"\n[workers]\n"
+                 "threads = 1\n");
     cr_assert_eq(mkdir(folder_path("data"), 0700), 0);
     write_data(1, 0.5F, 30, 10, 10);
     write_class_weights("weights.npy", 0.5F);
@@ -110,8 +111,9 @@ Test(changed_data, is_the_same_at_another_path)
         78, "train.class_weights is \"balanced\", in checkpoint", "",
         "--set dataset.path=moved --set train.class_weights=balanced --set model.init=second/model.safetensors --set "
         "output.dir=two --resume");
-    job_run("--set dataset.path=moved --set train.class_weights=w.npy --set model.init=second/model.safetensors --set "
-            "output.dir=two "
-            "--resume");
+    job_run(
+        "--set dataset.path=moved --set train.class_weights=w.npy --set model.init=second/model.safetensors --set "
+        "output.dir=two "
+        "--resume");
     results_expect_same_model(folder_path("one"), folder_path("two"));
 }

@@ -13,11 +13,12 @@
 static void make_all(void)
 {
     folder_make();
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"sbm\"\nnodes = 2000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
-                 "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 32\ndropout = 0.5\n"
-                 "[train]\nepochs = 12\neval_every = 0\nprune = \"never\"\n[exchange]\ncodec = \"int2, int8@4, fp32@8\"\n"
-                 "codec_backward = \"int8, bf16@6\"\n[workers]\ncount = 4\nthreads = 1\n");
+    folder_write(
+        "job.toml",
+        "[dataset]\ngenerator = \"sbm\"\nnodes = 2000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
+        "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 32\ndropout = 0.5\n"
+        "[train]\nepochs = 12\neval_every = 0\nprune = \"never\"\n[exchange]\ncodec = \"int2, int8@4, fp32@8\"\n"
+        "codec_backward = \"int8, bf16@6\"\n[workers]\ncount = 4\nthreads = 1\n");
 }
 
 TestSuite(codecs, .init = make_all, .fini = folder_remove, .timeout = 900);
@@ -48,7 +49,8 @@ static void expect_planned(const char *model)
                end = results_number(stage, "epoch") + results_number(stage, "epochs");
         for (; (double)e < end; e++) {
             const json_t *epoch = json_array_get(metrics, e);
-            double n = results_number(epoch, "bytes_received") - results_number(epoch, "bytes_evaluate"); /* of the last one */
+            double n = results_number(epoch, "bytes_received") -
+                       results_number(epoch, "bytes_evaluate"); /* of the last one */
             sum += planned;
             if (e < 11) {
                 cr_expect_eq(n, planned, "%s: epoch %zu received %.0f bytes, planned %.0f", model, e, n, planned);
@@ -94,8 +96,8 @@ Test(codecs, a_schedule_that_goes_backwards_is_a_bad_job_file)
     folder_write("bad.toml", "[dataset]\ngenerator = \"karate\"\n[exchange]\ncodec = \"int4, int8@50, fp32@20\"\n");
     cr_expect_eq(command_finish(command_start(trainerd, (const char *const[]){"--check", "bad.toml", NULL})), 78);
     cr_expect_not_null(
-        strstr(output, "bad.toml:4:9: exchange.codec has \"fp32@20\" behind epoch 50; expected epochs that ascend"), "%s",
-        output);
+        strstr(output, "bad.toml:4:9: exchange.codec has \"fp32@20\" behind epoch 50; expected epochs that ascend"),
+        "%s", output);
 }
 
 /* Times of an epoch are the longest of any worker's, and one worker's add up to it. */
@@ -116,7 +118,8 @@ Test(codecs, packing_waiting_and_computing_are_told_apart)
         }
         json_decref(metrics);
     }
-    job_run("--set output.dir=exact --set workers.count=1 --set exchange.codec=fp32 --set exchange.codec_backward=fp32");
+    job_run(
+        "--set output.dir=exact --set workers.count=1 --set exchange.codec=fp32 --set exchange.codec_backward=fp32");
     json_t *metrics = results_epochs(folder_path("exact"));
     cr_expect_eq(results_number(json_array_get(metrics, 3), "pack_s"), 0.0, "rows of own parts are read in place");
     json_decref(metrics);

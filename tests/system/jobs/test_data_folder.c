@@ -10,8 +10,9 @@
 static void make_all(void)
 {
     folder_make();
-    folder_write("job.toml", "[dataset]\npath = \"data\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = \"rgcn\"\n"
-                             "[train]\nepochs = 1\n[workers]\nthreads = 1\n");
+    folder_write("job.toml",
+                 "[dataset]\npath = \"data\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = \"rgcn\"\n"
+                 "[train]\nepochs = 1\n[workers]\nthreads = 1\n");
     typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = 60, .n_edge = 200});
 }
 

@@ -53,9 +53,10 @@ static void make_all(void)
 {
     folder_make();
     write_graph("data", 3);
-    folder_write("job.toml", "name = \"e\"\n[dataset]\npath = \"data\"\n[partition]\nparts = 5\ncache = \"off\"\n[model]\n"
-                             "kind = \"gat\"\nhidden = 8\nheads = 2\n[train]\nepochs = 5\nlr = 0.05\n[workers]\ncount = 2\n"
-                             "threads = 1\n");
+    folder_write("job.toml",
+                 "name = \"e\"\n[dataset]\npath = \"data\"\n[partition]\nparts = 5\ncache = \"off\"\n[model]\n"
+                 "kind = \"gat\"\nhidden = 8\nheads = 2\n[train]\nepochs = 5\nlr = 0.05\n[workers]\ncount = 2\n"
+                 "threads = 1\n");
 }
 
 TestSuite(edge_features_job, .init = make_all, .fini = folder_remove, .timeout = 300);

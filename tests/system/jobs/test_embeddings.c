@@ -52,13 +52,15 @@ Test(embeddings, are_in_the_files_of_weights_that_a_job_on_other_parts_begins_wi
 
 Test(embeddings, that_are_rows_of_the_first_weights_go_on_and_begin_anew_likewise)
 {
-    const char *rows = "--set dataset.path=bare --set model.embedding=false --set model.bases=2 --set train.eval_every=3";
+    const char *rows =
+        "--set dataset.path=bare --set model.embedding=false --set model.bases=2 --set train.eval_every=3";
     typed_folder_write(folder_path("bare"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .is_bare = true});
     job_run("%s --set output.dir=one", rows);
     job_run("%s --set output.dir=two --set train.epochs=6 --set train.checkpoint_every=6", rows);
     job_run("%s --set output.dir=two --set workers.count=3 --resume", rows);
     results_expect_same(folder_path("one"), folder_path("two"), false);
-    job_run("%s --set output.dir=three --set train.epochs=0 --set model.init=one/best.safetensors --set partition.parts=3 "
+    job_run("%s --set output.dir=three --set train.epochs=0 --set model.init=one/best.safetensors --set "
+            "partition.parts=3 "
             "--set workers.count=3",
             rows);
     results_expect_same_file(folder_path("one"), folder_path("three"), "best.safetensors");

@@ -12,11 +12,12 @@
 static void make_all(void)
 {
     folder_make();
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"sbm\"\nnodes = 1000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
-                 "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"gcn\"\nlayers = 3\nhidden = 32\ndropout = 0.5\n"
-                 "norm = \"batch\"\n[train]\nepochs = 12\neval_every = 0\nprune = \"never\"\n[exchange]\nsampling = 0.2\n"
-                 "codec = \"int4\"\nguard_every = 3\nguard_limit = 0.001\n[workers]\ncount = 4\nthreads = 1\n");
+    folder_write(
+        "job.toml",
+        "[dataset]\ngenerator = \"sbm\"\nnodes = 1000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
+        "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"gcn\"\nlayers = 3\nhidden = 32\ndropout = 0.5\n"
+        "norm = \"batch\"\n[train]\nepochs = 12\neval_every = 0\nprune = \"never\"\n[exchange]\nsampling = 0.2\n"
+        "codec = \"int4\"\nguard_every = 3\nguard_limit = 0.001\n[workers]\ncount = 4\nthreads = 1\n");
 }
 
 TestSuite(guarded, .init = make_all, .fini = folder_remove, .timeout = 900);
@@ -85,7 +86,8 @@ Test(guarded, a_limit_that_no_sample_keeps_backs_off_and_says_so_everywhere)
 static void expect_planned(const char *settings)
 {
     job_run("--set exchange.guard_limit=1e6 --set output.dir=o %s --plan", settings);
-    cr_expect_not_null(strstr(job_run_log, "more in one epoch of 3, which makes the exact gradient, too"), "%s", job_run_log);
+    cr_expect_not_null(strstr(job_run_log, "more in one epoch of 3, which makes the exact gradient, too"), "%s",
+                       job_run_log);
     json_t *plan = job_run_plan("--set exchange.guard_limit=1e6 --set output.dir=o %s", settings);
     double each = results_number(json_array_get(json_object_get(plan, "stages"), 0), "bytes_per_epoch");
     double more = results_number(plan, "bytes_per_comparison"), mean = results_number(plan, "bytes_per_epoch");
@@ -114,9 +116,10 @@ Test(guarded, the_plan_tells_what_a_comparison_adds_to_an_epoch)
 /* Epoch 0 has no rows from before: both of its runs send their own. */
 Test(guarded, the_plan_tells_what_a_stale_job_sends_that_compares_in_epoch_0)
 {
-    static const char settings[] = "--set exchange.sampling=1.0 --set exchange.codec=int8 --set exchange.stale=1 "
-                                   "--set exchange.guard_every=1 --set exchange.guard_limit=1e6 --set model.norm=none "
-                                   "--set output.dir=o";
+    static const char settings[] =
+        "--set exchange.sampling=1.0 --set exchange.codec=int8 --set exchange.stale=1 "
+        "--set exchange.guard_every=1 --set exchange.guard_limit=1e6 --set model.norm=none "
+        "--set output.dir=o";
     json_t *plan = job_run_plan("%s", settings);
     double each = results_number(json_array_get(json_object_get(plan, "stages"), 0), "bytes_per_epoch");
     double more = results_number(plan, "bytes_per_comparison"), sum = 0.0;
@@ -148,12 +151,15 @@ Test(guarded, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_neve
 /* Before its only back-off, and behind it. */
 Test(guarded, a_stale_job_goes_on_with_what_it_kept)
 {
-#define STALE "--set exchange.sampling=1.0 --set exchange.codec=fp32 --set exchange.stale=1 --set exchange.guard_every=5 "
+#define STALE                                                                                                        \
+    "--set exchange.sampling=1.0 --set exchange.codec=fp32 --set exchange.stale=1 --set exchange.guard_every=5 "
     job_run(STALE "--set output.dir=one");
     for (int epoch = 3; epoch < 12; epoch += 4) {
-        job_run(STALE "--set train.epochs=%d --set train.checkpoint_every=%d --set output.dir=two%d --set workers.count=2",
+        job_run(STALE
+                "--set train.epochs=%d --set train.checkpoint_every=%d --set output.dir=two%d --set workers.count=2",
                 epoch, epoch, epoch);
-        job_run(STALE "--set train.checkpoint_every=%d --set output.dir=two%d --set workers.count=3 --resume", epoch, epoch);
+        job_run(STALE "--set train.checkpoint_every=%d --set output.dir=two%d --set workers.count=3 --resume", epoch,
+                epoch);
         char name[16];
         snprintf(name, sizeof name, "two%d", epoch);
         results_expect_same_model(folder_path("one"), folder_path(name));
@@ -169,7 +175,8 @@ Test(guarded, a_stale_job_goes_on_with_what_it_kept)
 Test(guarded, a_worker_that_dies_while_gradients_are_compared_changes_nothing)
 {
     job_run("--set output.dir=one --set train.checkpoint_every=4");
-    static const char *const faults[] = {"worker1.reduce=kill@33", "worker1.reduce=kill@35", "worker2.reduce=kill@38"};
+    static const char *const faults[] = {"worker1.reduce=kill@33", "worker1.reduce=kill@35",
+                                         "worker2.reduce=kill@38"};
     for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
         char environment[128], name[8];
         snprintf(name, sizeof name, "f%zu", f);

@@ -110,17 +110,17 @@ static int run_job(const char *const arguments[])
     return finish(&run);
 }
 
-#define EXPECT(code, ...)                                                                                                      \
-    do {                                                                                                                       \
-        int got = RUN(__VA_ARGS__);                                                                                            \
-        cr_assert_eq(got, code, "exit %d: %s", got, words);                                                                    \
+#define EXPECT(code, ...)                                                                                            \
+    do {                                                                                                             \
+        int got = RUN(__VA_ARGS__);                                                                                  \
+        cr_assert_eq(got, code, "exit %d: %s", got, words);                                                          \
     } while (0)
 
 /* The job ends with this exit code and one last line for people that holds `part`. */
-#define EXPECT_FAILURE(code, part, ...)                                                                                        \
-    do {                                                                                                                       \
-        EXPECT(code, __VA_ARGS__);                                                                                             \
-        expect_reason(part);                                                                                                   \
+#define EXPECT_FAILURE(code, part, ...)                                                                              \
+    do {                                                                                                             \
+        EXPECT(code, __VA_ARGS__);                                                                                   \
+        expect_reason(part);                                                                                         \
     } while (0)
 
 static void expect_reason(const char *part)
@@ -147,8 +147,8 @@ Test(job, two_workers_leave_the_same_files_as_one)
 {
     EXPECT(0, "--set", "partition.parts=4", "--set", "train.epochs=12", "--set", "model.dropout=0.5", "--set",
            "output.dir=one");
-    EXPECT(0, "--set", "partition.parts=4", "--set", "train.epochs=12", "--set", "model.dropout=0.5", "--set", "output.dir=two",
-           "--set", "workers.count=2");
+    EXPECT(0, "--set", "partition.parts=4", "--set", "train.epochs=12", "--set", "model.dropout=0.5", "--set",
+           "output.dir=two", "--set", "workers.count=2");
     results_expect_same(folder_path("one"), folder_path("two"), false);
     cr_assert_str_eq(printed, "");
     cr_assert_not_null(strstr(words, "results in two\n"), "%s", words);
@@ -162,12 +162,14 @@ Test(job, without_parts_any_number_of_workers_leaves_the_same_files_up_to_one_a_
     EXPECT(0, "--set", "train.epochs=6", "--set", "output.dir=eight", "--set", "workers.count=8");
     results_expect_same(folder_path("one"), folder_path("three"), false);
     results_expect_same(folder_path("one"), folder_path("eight"), false);
-    EXPECT_FAILURE(78, "workers.count = 9 is more than partition.parts, which is 8 for 'karate'", "--set", "workers.count=9");
+    EXPECT_FAILURE(78, "workers.count = 9 is more than partition.parts, which is 8 for 'karate'", "--set",
+                   "workers.count=9");
 }
 
 Test(job, result_json_says_how_it_went)
 {
-    EXPECT(0, "--set", "workers.count=2", "--set", "train.epochs=10", "--set", "name=say it", "--set", "output.dir=o");
+    EXPECT(0, "--set", "workers.count=2", "--set", "train.epochs=10", "--set", "name=say it", "--set",
+           "output.dir=o");
     json_t *result = results_json(folder_path("o/result.json"));
     cr_assert_str_eq(json_string_value(json_object_get(result, "state")), "SUCCEEDED");
     cr_assert_eq(results_number(json_object_get(result, "last"), "epoch"), 9);
@@ -218,12 +220,13 @@ Test(job, trained_weights_may_be_the_start_of_another_job)
 
 static void expect_planned_traffic(const char *norm)
 {
-    EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set", "output.dir=o",
-           "--set", norm, "--plan", "--json");
+    EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set",
+           "output.dir=o", "--set", norm, "--plan", "--json");
     cr_assert_not(folder_has("o"));
     json_t *plan = json_loads(printed, 0, NULL);
     cr_assert_not_null(plan, "%s", printed);
-    double per_epoch = results_number(plan, "bytes_per_epoch"), evaluation = results_number(plan, "bytes_per_evaluation");
+    double per_epoch = results_number(plan, "bytes_per_epoch"),
+           evaluation = results_number(plan, "bytes_per_evaluation");
     cr_assert_eq(json_array_size(json_object_get(plan, "workers")), 3);
     cr_assert_eq(json_array_size(json_object_get(plan, "parts")), 5);
     double forward = 0, backward = 0, reduce = results_number(json_object_get(plan, "traffic"), "reduce");
@@ -236,8 +239,8 @@ static void expect_planned_traffic(const char *norm)
     }
     cr_expect_eq(forward + backward + reduce, per_epoch);
     json_decref(plan);
-    EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set", "output.dir=o",
-           "--set", norm, "--set", "train.epochs=2");
+    EXPECT(0, "--set", "workers.count=3", "--set", "partition.parts=5", "--set", "train.eval_every=0", "--set",
+           "output.dir=o", "--set", norm, "--set", "train.epochs=2");
     json_t *metrics = results_metrics(folder_path("o"), true);
     cr_assert_eq(results_number(json_array_get(metrics, 0), "bytes_received"), per_epoch);
     cr_assert_eq(results_number(json_array_get(metrics, 1), "bytes_received"), per_epoch + evaluation);
@@ -256,8 +259,9 @@ Test(job, the_plan_tells_traffic_as_it_is_measured_and_makes_nothing)
 
 static double planned_traffic(const char *parts)
 {
-    EXPECT(0, "--set", "workers.count=2", "--set", parts, "--set", "dataset.generator=sbm", "--set", "dataset.nodes=4000",
-           "--set", "dataset.degree=12", "--set", "partition.method=metis", "--set", "train.prune=never", "--plan", "--json");
+    EXPECT(0, "--set", "workers.count=2", "--set", parts, "--set", "dataset.generator=sbm", "--set",
+           "dataset.nodes=4000", "--set", "dataset.degree=12", "--set", "partition.method=metis", "--set",
+           "train.prune=never", "--plan", "--json");
     json_t *plan = json_loads(printed, 0, NULL);
     cr_assert_not_null(plan, "%s", printed);
     double bytes = results_number(plan, "bytes_per_epoch");
@@ -279,8 +283,9 @@ static void memory_set(const char *how, double limit)
     snprintf(limit_setting, sizeof limit_setting, "memory.limit=%.0f", limit);
 }
 
-#define GAT_SO_SET                                                                                                             \
-    "--set", how_setting, "--set", limit_setting, "--set", "model.kind=gat", "--set", "model.heads=8", "--set", "model.layers=3"
+#define GAT_SO_SET                                                                                                   \
+    "--set", how_setting, "--set", limit_setting, "--set", "model.kind=gat", "--set", "model.heads=8", "--set",      \
+        "model.layers=3"
 
 /* What the one worker takes by plan; how many ops run again. */
 static double planned_bytes(const char *how, double limit, size_t *n_again_out)

@@ -25,8 +25,9 @@ static void make_all(void)
     static float features[N_NODE][N_FEATURE];
     folder_make();
     /* Where the rate is 0 the logits at the end are those of the first epoch. */
-    folder_write("job.toml", "[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\nhidden = 8\n"
-                             "[train]\nepochs = 1\nlr = 0.0\n[workers]\ncount = 2\nthreads = 1\n[output]\ndir = \"o\"\n");
+    folder_write("job.toml",
+                 "[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\nhidden = 8\n"
+                 "[train]\nepochs = 1\nlr = 0.0\n[workers]\ncount = 2\nthreads = 1\n[output]\ndir = \"o\"\n");
     cr_assert_eq(mkdir(folder_path("data"), 0700), 0);
     for (int i = 0; i < N_EDGE; i++) {
         edges[0][i] = i * 7 % N_NODE;

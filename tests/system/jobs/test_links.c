@@ -45,7 +45,8 @@ static int is_entry(const struct dirent *entry)
 /* Every file has its bytes, and none was made beside it. */
 static void expect_untouched(void)
 {
-    static const char *const names[] = {"precious/note.txt", "precious/epoch-7.ckpt", "precious/events.out.tfevents.1"};
+    static const char *const names[] = {"precious/note.txt", "precious/epoch-7.ckpt",
+                                        "precious/events.out.tfevents.1"};
     struct dirent **entry;
     char text[64];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -81,8 +82,9 @@ Test(links, files_behind_a_link_named_checkpoint_old_are_not_removed)
 
 Test(links, a_link_with_the_name_of_a_file_in_the_making_is_not_written_through)
 {
-    static const char *const names[] = {"model.safetensors.tmp", "best.safetensors.tmp", "logits.npy.tmp",
-                                        "result.json.tmp",       "trace.json.tmp",       "checkpoint/epoch-6.ckpt.tmp"};
+    static const char *const names[] = {"model.safetensors.tmp", "best.safetensors.tmp",
+                                        "logits.npy.tmp",        "result.json.tmp",
+                                        "trace.json.tmp",        "checkpoint/epoch-6.ckpt.tmp"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char name[64];
         snprintf(name, sizeof name, "o/.run-1/%s", names[i]);
@@ -191,10 +193,10 @@ Test(links, what_another_user_has_in_a_sticky_folder_is_found_before_training_an
         }
         int code = job_run_code(NOBODY, "--set output.dir=sticky");
         cr_assert_eq(code, 73, "%s: exit %d: %s", names[i], code, job_run_log);
-        cr_assert_not_null(strstr(job_run_log, i == 0
-                                                   ? "'sticky/result.json' belongs to user 0, and the folder's sticky bit keeps"
-                                                   : "cannot write in folder 'sticky/checkpoint': Permission denied"),
-                           "%s", job_run_log);
+        cr_assert_not_null(
+            strstr(job_run_log, i == 0 ? "'sticky/result.json' belongs to user 0, and the folder's sticky bit keeps"
+                                       : "cannot write in folder 'sticky/checkpoint': Permission denied"),
+            "%s", job_run_log);
         cr_assert_null(strstr(job_run_log, "epoch "), "it was trained for nothing: %s", job_run_log);
         if (i == 0) {
             folder_read(path, text, sizeof text);
@@ -243,5 +245,6 @@ Test(links, an_output_folder_behind_a_link_works_as_any_other)
     plant("elsewhere", "runs");
     job_run("--set output.dir= --set name=k");
     job_run("--set output.dir= --set name=k --resume --set train.epochs=6");
-    cr_assert(folder_has("elsewhere/k") && folder_has("runs/k/result.json") && folder_has("runs/k/checkpoint/epoch-6.ckpt"));
+    cr_assert(folder_has("elsewhere/k") && folder_has("runs/k/result.json") &&
+              folder_has("runs/k/checkpoint/epoch-6.ckpt"));
 }

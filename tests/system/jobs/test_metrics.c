@@ -43,7 +43,8 @@ static int split_of(int node)
 static void array_save(const char *name, enum npy_type type, int64_t rows, int64_t columns, const void *data)
 {
     const int64_t shape[] = {rows, columns};
-    cr_assert_eq(npy_save(folder_path(name), type, columns > 0 ? 2 : 1, shape, data), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(npy_save(folder_path(name), type, columns > 0 ? 2 : 1, shape, data), STATUS_OK, "%s",
+                 status_reason());
 }
 
 /* A graph with features that say a little of the labels. */
@@ -315,7 +316,8 @@ static void scores_read(const char *path)
 static void expect_number(const json_t *of, const char *key, double wanted)
 {
     double found = results_number(of, key);
-    cr_expect_float_eq(found, wanted, 1e-6 * fmax(1.0, fabs(wanted)), "%s: %.12g, by its definition %.12g", key, found, wanted);
+    cr_expect_float_eq(found, wanted, 1e-6 * fmax(1.0, fabs(wanted)), "%s: %.12g, by its definition %.12g", key,
+                       found, wanted);
 }
 
 /* The object has each metric of each split by its name, and the first one as *_metric. */
@@ -352,12 +354,12 @@ static void expect_job(const char *loss, const struct definition *metrics, int n
     for (int i = 0; i < n; i++) {
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s\"%s\"", i > 0 ? ", " : "", metrics[i].name);
     }
-    snprintf(
-        text, sizeof text,
-        "[dataset]\npath = \"data\"\n[partition]\nparts = 5\ncache = \"off\"\nmethod = \"random\"\n[model]\nkind = \"sage\"\n"
-        "hidden = 8\n[train]\nloss = \"%s\"\nlr = 0.02\nepochs = 12\nmetrics = [%s]\n[workers]\nthreads = "
-        "1\n[output]\ntensorboard = true\n",
-        loss, list);
+    snprintf(text, sizeof text,
+             "[dataset]\npath = \"data\"\n[partition]\nparts = 5\ncache = \"off\"\nmethod = "
+             "\"random\"\n[model]\nkind = \"sage\"\n"
+             "hidden = 8\n[train]\nloss = \"%s\"\nlr = 0.02\nepochs = 12\nmetrics = [%s]\n[workers]\nthreads = "
+             "1\n[output]\ntensorboard = true\n",
+             loss, list);
     folder_write("job.toml", text);
     data_save();
     job_run("--set output.dir=one");
@@ -414,8 +416,10 @@ Test(metrics, of_two_classes_are_as_they_are_defined)
 
 Test(metrics, of_several_labels_are_as_they_are_defined)
 {
-    static const struct definition all[] = {
-        {"average_precision", average_precision}, {"micro_f1", micro_f1}, {"macro_f1", macro_f1}, {"roc_auc", roc_auc}};
+    static const struct definition all[] = {{"average_precision", average_precision},
+                                            {"micro_f1", micro_f1},
+                                            {"macro_f1", macro_f1},
+                                            {"roc_auc", roc_auc}};
     n_column = 3;
     for (int i = 0; i < N_NODE * 3; i++) {
         truth[i / 3][i % 3] = drawn(3) == 0 ? 1.0 : 0.0;

@@ -19,17 +19,19 @@
 static char program[PATH_MAX];
 
 /* Names of a run's files: each has a file of that name in the folder "precious", which a link to the folder would lead to. */
-static const char *const names[] = {"metrics.jsonl", "result.json", "model.safetensors", "best.safetensors", "logits.npy",
-                                    "trace.json",    ".publish",    "epoch-1.ckpt",      "epoch-2.ckpt",     "note.txt"};
+static const char *const names[] = {"metrics.jsonl", "result.json", "model.safetensors", "best.safetensors",
+                                    "logits.npy",    "trace.json",  ".publish",          "epoch-1.ckpt",
+                                    "epoch-2.ckpt",  "note.txt"};
 enum { N_NAME = sizeof names / sizeof *names };
 
 static void make_all(void)
 {
     program_find("trainer-coordinator", program, sizeof program);
     folder_make();
-    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nhidden = 8\n"
-                             "[train]\nepochs = 2\ncheckpoint_every = 1\n[workers]\ncount = 1\nthreads = 1\n"
-                             "[output]\ndir = \"o\"\ntrace = true\n");
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nhidden = 8\n"
+                 "[train]\nepochs = 2\ncheckpoint_every = 1\n[workers]\ncount = 1\nthreads = 1\n"
+                 "[output]\ndir = \"o\"\ntrace = true\n");
     cr_assert_eq(mkdir(folder_path("precious"), 0777), 0);
     for (int i = 0; i < N_NAME; i++) {
         char path[64];

@@ -20,8 +20,9 @@
 static void make_all(void)
 {
     folder_make();
-    folder_write("job.toml", "name = \"s\"\n[dataset]\n" SBM "[partition]\nparts = 5\ncache = \"off\"\n[model]\nhidden = 8\n"
-                             "dropout = 0.3\n[train]\nepochs = 5\nlr = 0.1\n[workers]\ncount = 2\nthreads = 1\n");
+    folder_write("job.toml",
+                 "name = \"s\"\n[dataset]\n" SBM "[partition]\nparts = 5\ncache = \"off\"\n[model]\nhidden = 8\n"
+                 "dropout = 0.3\n[train]\nepochs = 5\nlr = 0.1\n[workers]\ncount = 2\nthreads = 1\n");
 }
 
 TestSuite(predict, .init = make_all, .fini = folder_remove, .timeout = 900);
@@ -75,8 +76,8 @@ Test(predict, the_logits_of_the_same_graph_and_parts_are_the_trainings_bit_for_b
         for (int n_worker = 1; n_worker <= 3; n_worker += 2) {
             char to[48];
             snprintf(to, sizeof to, "%s-%d", out, n_worker);
-            job_run("%s --set predict.model=%s --set workers.count=%d --set output.dir=%s %s", cases[i].train, out, n_worker,
-                    to, cases[i].predict);
+            job_run("%s --set predict.model=%s --set workers.count=%d --set output.dir=%s %s", cases[i].train, out,
+                    n_worker, to, cases[i].predict);
             results_expect_same_file(folder_path(out), folder_path(to), "logits.npy");
             expect_memory(to, cases[i].train);
         }
@@ -158,7 +159,8 @@ Test(predict, numbers_are_predicted_as_they_are)
     for (int64_t n_column = 1; n_column <= 2; n_column++) {
         numbers_write(n_column);
         job_run(NUMBERS " --set train.metric=rmse --set output.dir=o%d", (int)n_column);
-        job_run(NUMBERS " --set predict.model=o%d --set workers.count=1 --set output.dir=p%d", (int)n_column, (int)n_column);
+        job_run(NUMBERS " --set predict.model=o%d --set workers.count=1 --set output.dir=p%d", (int)n_column,
+                (int)n_column);
         char path[32];
         snprintf(path, sizeof path, "o%d", (int)n_column);
         json_t *trained = result_of(path);
@@ -170,12 +172,14 @@ Test(predict, numbers_are_predicted_as_they_are)
         expect_least(path, valid);
         snprintf(path, sizeof path, "p%d", (int)n_column);
         json_t *predicted = result_of(path);
-        cr_expect_eq(results_number(json_object_get(predicted, "metrics"), "valid"), valid, "the same weights, rows and parts");
+        cr_expect_eq(results_number(json_object_get(predicted, "metrics"), "valid"), valid,
+                     "the same weights, rows and parts");
         snprintf(path, sizeof path, "p%d/predictions.npy", (int)n_column);
         struct npy found = array_of(path);
         snprintf(path, sizeof path, "p%d/logits.npy", (int)n_column);
         struct npy logits = array_of(path);
-        cr_expect(found.type == NPY_TYPE_F32 && found.rank == (n_column > 1 ? 2 : 1) && found.n_value == 60 * n_column);
+        cr_expect(found.type == NPY_TYPE_F32 && found.rank == (n_column > 1 ? 2 : 1) &&
+                  found.n_value == 60 * n_column);
         cr_expect_arr_eq(found.data, logits.data, (size_t)found.n_value * sizeof(float));
         npy_close(&logits);
         npy_close(&found);
@@ -231,19 +235,20 @@ Test(predict, of_several_labels_each_is_there_where_its_probability_is_above_a_h
 Test(predict, embeddings_are_what_norm_and_activation_make_of_a_layer_where_they_are_asked_for)
 {
     static float scale[8], shift[8], other[4][8 * 24];
-    const struct safetensor tensors[] = {{.name = "norms.0.weight", .n_dim = 1, .shape = {8}, .data = scale},
-                                         {.name = "norms.0.bias", .n_dim = 1, .shape = {8}, .data = shift},
-                                         {.name = "convs.0.lin.weight", .n_dim = 2, .shape = {8, 24}, .data = other[0]},
-                                         {.name = "convs.0.bias", .n_dim = 1, .shape = {8}, .data = other[1]},
-                                         {.name = "convs.1.lin.weight", .n_dim = 2, .shape = {4, 8}, .data = other[2]},
-                                         {.name = "convs.1.bias", .n_dim = 1, .shape = {4}, .data = other[3]}};
+    const struct safetensor tensors[] = {
+        {.name = "norms.0.weight", .n_dim = 1, .shape = {8}, .data = scale},
+        {.name = "norms.0.bias", .n_dim = 1, .shape = {8}, .data = shift},
+        {.name = "convs.0.lin.weight", .n_dim = 2, .shape = {8, 24}, .data = other[0]},
+        {.name = "convs.0.bias", .n_dim = 1, .shape = {8}, .data = other[1]},
+        {.name = "convs.1.lin.weight", .n_dim = 2, .shape = {4, 8}, .data = other[2]},
+        {.name = "convs.1.bias", .n_dim = 1, .shape = {4}, .data = other[3]}};
     static const char *const layers[] = {"convs.0", "norms.0", "acts.0"};
     struct npy rows[3];
     job_run("--set output.dir=o --set model.norm=layer");
     for (int i = 0; i < 3; i++) {
         char path[32];
-        job_run("--set predict.model=o --set output.dir=p%d --set output.embeddings=%s --set workers.count=%d", i, layers[i],
-                1 + i);
+        job_run("--set predict.model=o --set output.dir=p%d --set output.embeddings=%s --set workers.count=%d", i,
+                layers[i], 1 + i);
         snprintf(path, sizeof path, "p%d", i);
         expect_memory(path, layers[i]);
         snprintf(path, sizeof path, "p%d/embeddings.npy", i);
@@ -263,7 +268,8 @@ Test(predict, embeddings_are_what_norm_and_activation_make_of_a_layer_where_they
             double norm = npy_real(&rows[1], 8 * i + k);
             double wanted = (npy_real(&rows[0], 8 * i + k) - mean) / sqrt(variance + 1e-5) * scale[k] + shift[k];
             cr_assert_float_eq(norm, wanted, 1e-4, "norm, row %ld, column %ld", (long)i, (long)k);
-            cr_assert_eq(npy_real(&rows[2], 8 * i + k), fmax(norm, 0.0), "activation, row %ld, column %ld", (long)i, (long)k);
+            cr_assert_eq(npy_real(&rows[2], 8 * i + k), fmax(norm, 0.0), "activation, row %ld, column %ld", (long)i,
+                         (long)k);
         }
     }
     for (int i = 0; i < 3; i++) {
@@ -312,12 +318,14 @@ Test(predict, embeddings_are_a_layers_output_before_its_activation)
 #define N_OTHER 50
 #define N_LABELLED 20
 
-static void array_write(const char *name, enum npy_type type, int n_dim, const int64_t *shape, const void *values, size_t n)
+static void array_write(const char *name, enum npy_type type, int n_dim, const int64_t *shape, const void *values,
+                        size_t n)
 {
     char header[256];
     size_t n_header = npy_header_write(type, n_dim, shape, header, sizeof header);
     FILE *file = fopen(folder_path(name), "wb");
-    cr_assert(file != NULL && fwrite(header, 1, n_header, file) == n_header && fwrite(values, 1, n, file) == n, "%s", name);
+    cr_assert(file != NULL && fwrite(header, 1, n_header, file) == n_header && fwrite(values, 1, n, file) == n, "%s",
+              name);
     fclose(file);
 }
 
@@ -351,8 +359,10 @@ Test(predict, another_graph_needs_neither_labels_nor_splits)
     job_run("--set output.dir=o --set dataset.undirected=yes --set dataset.normalize_features=row");
     other_graph_write(false);
     job_run("--set predict.model=o " OTHER "--set output.dir=p");
-    cr_assert_not_null(strstr(job_run_log, "50 nodes predicted; no accuracy: the data set has no labels"), "%s", job_run_log);
-    json_t *result = result_of("p"), *metrics = json_object_get(result, "metrics"), *job = json_object_get(result, "job");
+    cr_assert_not_null(strstr(job_run_log, "50 nodes predicted; no accuracy: the data set has no labels"), "%s",
+                       job_run_log);
+    json_t *result = result_of("p"), *metrics = json_object_get(result, "metrics"),
+           *job = json_object_get(result, "job");
     cr_assert(json_is_null(json_object_get(metrics, "all")) && json_is_null(json_object_get(metrics, "test")));
     const json_t *dataset = json_object_get(job, "dataset");
     cr_assert_str_eq(json_string_value(json_object_get(dataset, "undirected")), "yes", "the model's");
@@ -390,7 +400,8 @@ Test(predict, what_cannot_be_predicted_is_refused_with_the_reason)
     job_run("--set output.dir=o");
     expect_refused(65, "--set predict.model=o --set dataset.features=25 --set output.dir=p",
                    "dataset 'sbm' has 25 feature columns, expected 24, as many as the model in 'o' was trained with");
-    expect_refused(66, "--set predict.model=nowhere --set output.dir=p", "predict.model: 'nowhere': No such file or directory");
+    expect_refused(66, "--set predict.model=nowhere --set output.dir=p",
+                   "predict.model: 'nowhere': No such file or directory");
     expect_refused(78, "--set predict.model=o --set output.dir=p --set output.embeddings=convs.7",
                    "the model has no layer of that name, expected one of convs.0, acts.0, convs.1");
     expect_refused(
@@ -400,7 +411,8 @@ Test(predict, what_cannot_be_predicted_is_refused_with_the_reason)
     expect_refused(2, "--set predict.model=o --set output.dir=p --resume", "a prediction has no checkpoints");
     cr_assert_not(folder_has("p"));
     job_run("--set predict.model=o --set output.dir=p");
-    expect_refused(66, "--set predict.model=p --set output.dir=q", "has neither best.safetensors nor model.safetensors");
+    expect_refused(66, "--set predict.model=p --set output.dir=q",
+                   "has neither best.safetensors nor model.safetensors");
 }
 
 Test(predict, without_output_dir_its_runs_have_a_link_of_their_own)
@@ -413,7 +425,8 @@ Test(predict, without_output_dir_its_runs_have_a_link_of_their_own)
     cr_assert_gt(readlink(folder_path("runs/s-predict"), target, sizeof target - 1), 0);
     cr_assert_eq(strncmp(target, "s-predict-", 10), 0, "%s", target);
     json_t *result = result_of("runs/s-predict"), *model = json_object_get(result, "model");
-    cr_assert_not_null(strstr(json_string_value(json_object_get(model, "folder")), "/runs/s-2"), "the run, not the link to it");
+    cr_assert_not_null(strstr(json_string_value(json_object_get(model, "folder")), "/runs/s-2"),
+                       "the run, not the link to it");
     json_decref(result);
 }
 

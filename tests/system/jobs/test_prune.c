@@ -49,10 +49,11 @@ static void chain_write(void)
 
 static void communities_write(void)
 {
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"sbm\"\nnodes = 6000\ndegree = 6\ntrain_share = 0.01\n[partition]\nparts = 4\n"
-                 "cache = \"off\"\n[model]\nlayers = 3\nhidden = 16\n[train]\nepochs = 6\neval_every = 3\n[workers]\n"
-                 "count = 2\nthreads = 1\n");
+    folder_write(
+        "job.toml",
+        "[dataset]\ngenerator = \"sbm\"\nnodes = 6000\ndegree = 6\ntrain_share = 0.01\n[partition]\nparts = 4\n"
+        "cache = \"off\"\n[model]\nlayers = 3\nhidden = 16\n[train]\nepochs = 6\neval_every = 3\n[workers]\n"
+        "count = 2\nthreads = 1\n");
 }
 
 TestSuite(prune, .init = folder_make, .fini = folder_remove, .timeout = 900);

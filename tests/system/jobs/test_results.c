@@ -12,8 +12,9 @@
 static void make_all(void)
 {
     folder_make();
-    folder_write("job.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[model]\nhidden = 8\n"
-                             "dropout = 0.5\n[train]\nepochs = 4\n[workers]\ncount = 2\nthreads = 1\n[output]\ndir = \"o\"\n");
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[model]\nhidden = 8\n"
+                 "dropout = 0.5\n[train]\nepochs = 4\n[workers]\ncount = 2\nthreads = 1\n[output]\ndir = \"o\"\n");
 }
 
 TestSuite(results, .init = make_all, .fini = folder_remove, .timeout = 900);
@@ -47,7 +48,8 @@ Test(results, the_checksums_of_the_files_are_in_result_json)
 {
     job_run("--set train.checkpoint_every=2 --set output.trace=true");
     json_t *result = results_json(folder_path("o/result.json")), *files = json_object_get(result, "files");
-    static const char *const names[] = {"metrics.jsonl", "model.safetensors", "best.safetensors", "logits.npy", "trace.json"};
+    static const char *const names[] = {"metrics.jsonl", "model.safetensors", "best.safetensors", "logits.npy",
+                                        "trace.json"};
     for (size_t i = 0; i < 5; i++) {
         expect_file(files, names[i]);
     }
@@ -79,8 +81,9 @@ Test(results, logits_are_those_of_the_best_weights)
 Test(results, without_a_validation_split_the_best_weights_are_the_last_and_the_result_says_why)
 {
     job_run(NO_VALID "--set train.epochs=10 --set train.lr=0.5");
-    cr_assert_not_null(strstr(job_run_log, "with the last weights: the data set has no validation split to choose others by"),
-                       "%s", job_run_log);
+    cr_assert_not_null(
+        strstr(job_run_log, "with the last weights: the data set has no validation split to choose others by"), "%s",
+        job_run_log);
     cr_assert(are_same("o/model.safetensors", "o/best.safetensors"));
     json_t *result = results_json(folder_path("o/result.json")), *best = json_object_get(result, "best");
     cr_assert_eq(results_number(best, "epoch"), 9);
@@ -93,8 +96,9 @@ Test(results, without_a_validation_split_the_best_weights_are_the_last_and_the_r
 Test(results, patience_without_a_validation_split_is_refused)
 {
     cr_assert_eq(job_run_code("", NO_VALID "--set train.patience=3"), 78, "%s", job_run_log);
-    cr_assert_not_null(strstr(job_run_log, "train.patience = 3 waits for a better valid metric, and dataset 'sbm' has no "
-                                           "validation split"),
+    cr_assert_not_null(strstr(job_run_log,
+                              "train.patience = 3 waits for a better valid metric, and dataset 'sbm' has no "
+                              "validation split"),
                        "%s", job_run_log);
     cr_assert_not(folder_has("o"));
 }
@@ -120,11 +124,15 @@ Test(results, an_end_by_patience_says_what_got_no_better)
 Test(results, what_the_labels_or_splits_have_no_place_for_is_refused)
 {
     cr_assert_eq(job_run_code("", NO_VALID "--set train.lr_schedule=reduce_on_plateau"), 78, "%s", job_run_log);
-    cr_assert_not_null(strstr(job_run_log, "waits for a better valid loss, and dataset 'sbm' has no validation split"), "%s",
-                       job_run_log);
+    cr_assert_not_null(
+        strstr(job_run_log, "waits for a better valid loss, and dataset 'sbm' has no validation split"), "%s",
+        job_run_log);
     cr_assert_eq(
-        job_run_code("", "--set dataset.generator=sbm --set dataset.labels_per_node=2 --set train.label_smoothing=0.1"), 78);
-    cr_assert_not_null(strstr(job_run_log, "train.label_smoothing = 0.1 is for one label per node"), "%s", job_run_log);
+        job_run_code("",
+                     "--set dataset.generator=sbm --set dataset.labels_per_node=2 --set train.label_smoothing=0.1"),
+        78);
+    cr_assert_not_null(strstr(job_run_log, "train.label_smoothing = 0.1 is for one label per node"), "%s",
+                       job_run_log);
 }
 
 static double number_at(const json_t *array, size_t i)
@@ -186,8 +194,9 @@ Test(results, a_job_that_fails_leaves_older_ones_as_they_are)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         files[i].bytes = results_bytes(folder_path(files[i].path), &files[i].n);
     }
-    int code = job_run_code("", "--set train.optimizer=sgd --set train.lr=1e6 --set train.eval_every=0 --set model.kind=sage "
-                                "--set model.layers=4 --set model.dropout=0 --set train.epochs=50");
+    int code = job_run_code(
+        "", "--set train.optimizer=sgd --set train.lr=1e6 --set train.eval_every=0 --set model.kind=sage "
+            "--set model.layers=4 --set model.dropout=0 --set train.epochs=50");
     cr_assert_eq(code, 1, "exit %d: %s", code, job_run_log);
     cr_assert_str_neq(results_run(folder_path("o")), folder_path("o"), "nothing is left of the run that failed");
     json_t *metrics = results_metrics(results_run(folder_path("o")), true);
@@ -203,6 +212,7 @@ Test(results, files_of_an_older_run_are_not_mixed_with_new_ones)
     job_run("--set train.checkpoint_every=4 --set output.trace=true --set output.tensorboard=true");
     cr_assert(folder_has("o/tb") && folder_has("o/trace.json") && folder_has("o/checkpoint"));
     job_run(" ");
-    cr_assert(folder_has("o/result.json") && !folder_has("o/tb") && !folder_has("o/trace.json") && !folder_has("o/checkpoint"));
+    cr_assert(folder_has("o/result.json") && !folder_has("o/tb") && !folder_has("o/trace.json") &&
+              !folder_has("o/checkpoint"));
     cr_assert_str_eq(results_run(folder_path("o")), folder_path("o"), "a run is left in it");
 }

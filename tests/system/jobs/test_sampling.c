@@ -10,11 +10,12 @@
 static void make_all(void)
 {
     folder_make();
-    folder_write(
-        "job.toml",
-        "[dataset]\ngenerator = \"sbm\"\nnodes = 3000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
-        "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\ndropout = 0.5\n[train]\n"
-        "epochs = 20\neval_every = 0\nprune = \"never\"\n[exchange]\nsampling = 0.1\n[workers]\ncount = 4\nthreads = 1\n");
+    folder_write("job.toml",
+                 "[dataset]\ngenerator = \"sbm\"\nnodes = 3000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
+                 "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\ndropout = "
+                 "0.5\n[train]\n"
+                 "epochs = 20\neval_every = 0\nprune = \"never\"\n[exchange]\nsampling = 0.1\n[workers]\ncount = "
+                 "4\nthreads = 1\n");
 }
 
 /* Bits need no large graph. */
@@ -27,8 +28,8 @@ static void expect_planned_traffic(const char *model)
 {
     enum { N_EPOCH = 19 }; /* the last one evaluates, too */
     json_t *plan = job_run_plan("--set output.dir=o --set %s", model);
-    double planned = results_number(plan, "bytes_per_epoch"), evaluation = results_number(plan, "bytes_per_evaluation"),
-           sum = 0, square = 0;
+    double planned = results_number(plan, "bytes_per_epoch"),
+           evaluation = results_number(plan, "bytes_per_evaluation"), sum = 0, square = 0;
     job_run("--set output.dir=o --set %s", model);
     json_t *metrics = results_metrics(folder_path("o"), true), *result = results_json(folder_path("o/result.json"));
     for (size_t e = 0; e < N_EPOCH; e++) {
@@ -38,8 +39,8 @@ static void expect_planned_traffic(const char *model)
     }
     double bias = sum / N_EPOCH, spread = sqrt((square / N_EPOCH - bias * bias) / N_EPOCH);
     cr_expect_gt(spread, 0.0);
-    cr_expect_leq(fabs(bias), 4.0 * spread, "%s: %.0f bytes planned, %+.0f measured, standard error %.0f", model, planned, bias,
-                  spread);
+    cr_expect_leq(fabs(bias), 4.0 * spread, "%s: %.0f bytes planned, %+.0f measured, standard error %.0f", model,
+                  planned, bias, spread);
     cr_expect_gt(evaluation, 3.0 * planned, "%s: evaluations are exact", model);
     results_expect_memory(result, "all", model);
     cr_expect_eq(results_number(result, "allocations_in_epochs"), 0);
@@ -80,10 +81,11 @@ Test(sampling, weights_with_a_batch_norm_evaluate_alike_in_a_job_that_does_not_s
 Test(sampling, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_never_stopped)
 {
     job_run(SMALL "--set model.kind=gat --set output.dir=one");
+    job_run(SMALL "--set model.kind=gat --set train.epochs=7 --set train.checkpoint_every=7 --set output.dir=two "
+                  "--set workers.count=2");
     job_run(
         SMALL
-        "--set model.kind=gat --set train.epochs=7 --set train.checkpoint_every=7 --set output.dir=two --set workers.count=2");
-    job_run(SMALL "--set model.kind=gat --set train.checkpoint_every=7 --set output.dir=two --set workers.count=3 --resume");
+        "--set model.kind=gat --set train.checkpoint_every=7 --set output.dir=two --set workers.count=3 --resume");
     results_expect_same_model(folder_path("one"), folder_path("two"));
 }
 
@@ -93,8 +95,8 @@ Test(sampling, a_plain_exchange_sends_every_row_of_every_layer)
     static const char *const ways[] = {"exchange.plain=true", "exchange.sampling=0.0", "exchange.plain=false"};
     double bytes[3], halo = 0.0;
     for (int w = 0; w < 3; w++) {
-        json_t *plan = job_run_plan("--set exchange.sampling=1.0 --set dataset.features=8 --set model.dropout=0.0 --set %s",
-                                    ways[w]);
+        json_t *plan = job_run_plan(
+            "--set exchange.sampling=1.0 --set dataset.features=8 --set model.dropout=0.0 --set %s", ways[w]);
         const json_t *parts = json_object_get(plan, "parts");
         bytes[w] = results_number(plan, "bytes_per_epoch");
         halo = 0.0;
@@ -107,9 +109,11 @@ Test(sampling, a_plain_exchange_sends_every_row_of_every_layer)
     cr_expect_eq(bytes[0] - bytes[1], halo * 4.0 * (8 + 2 * 16 + 2 * 16));
     cr_expect_lt(bytes[2] - bytes[1], 0.9 * (bytes[0] - bytes[1]));
     job_run("--set exchange.sampling=1.0 --set model.dropout=0.0 --set train.epochs=2 --set output.dir=exact");
-    job_run("--set exchange.sampling=1.0 --set model.dropout=0.0 --set train.epochs=2 --set exchange.plain=true --set "
-            "output.dir=plain");
-    json_t *exact = results_metrics(folder_path("exact"), false), *plain = results_metrics(folder_path("plain"), false);
+    job_run(
+        "--set exchange.sampling=1.0 --set model.dropout=0.0 --set train.epochs=2 --set exchange.plain=true --set "
+        "output.dir=plain");
+    json_t *exact = results_metrics(folder_path("exact"), false),
+           *plain = results_metrics(folder_path("plain"), false);
     double a = results_number(json_array_get(exact, 1), "loss"), b = results_number(json_array_get(plain, 1), "loss");
     cr_expect_leq(fabs(a - b), 1e-5 * a, "loss %.9g, %.9g plain", a, b);
     json_decref(exact);

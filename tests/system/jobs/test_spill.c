@@ -26,10 +26,11 @@ static void make_all(void)
 {
     program_find("trainer-coordinator", program, sizeof program);
     folder_make();
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"sbm\"\nnodes = 6000\ndegree = 3\n[partition]\nparts = 16\nmethod = \"block\"\n"
-                 "cache = \"off\"\n[model]\nhidden = 128\nlayers = 3\ndropout = 0.5\n[train]\nepochs = 3\n"
-                 "[memory]\nlimit = \"8MiB\"\n[workers]\ncount = 2\nthreads = 1\n");
+    folder_write(
+        "job.toml",
+        "[dataset]\ngenerator = \"sbm\"\nnodes = 6000\ndegree = 3\n[partition]\nparts = 16\nmethod = \"block\"\n"
+        "cache = \"off\"\n[model]\nhidden = 128\nlayers = 3\ndropout = 0.5\n[train]\nepochs = 3\n"
+        "[memory]\nlimit = \"8MiB\"\n[workers]\ncount = 2\nthreads = 1\n");
     cr_assert_eq(mkdir(folder_path("spill"), 0700), 0);
 }
 
@@ -70,10 +71,10 @@ static int run_job(const char *const arguments[])
 }
 
 #define ARGUMENTS(...) ((const char *const[]){__VA_ARGS__, NULL})
-#define EXPECT(code, ...)                                                                                                      \
-    do {                                                                                                                       \
-        int got = run_job(ARGUMENTS(__VA_ARGS__));                                                                             \
-        cr_assert_eq(got, code, "exit %d: %s", got, words);                                                                    \
+#define EXPECT(code, ...)                                                                                            \
+    do {                                                                                                             \
+        int got = run_job(ARGUMENTS(__VA_ARGS__));                                                                   \
+        cr_assert_eq(got, code, "exit %d: %s", got, words);                                                          \
     } while (0)
 
 static int entries(const char *name)
@@ -153,8 +154,8 @@ static bool spills(pid_t pid)
 
 Test(spill, a_killed_worker_leaves_nothing_in_the_folder)
 {
-    pid_t pids[2],
-        pid = start(ARGUMENTS("--set", "memory.spill=spill", "--set", "train.epochs=1000000", "--set", "output.dir=o"));
+    pid_t pids[2], pid = start(ARGUMENTS("--set", "memory.spill=spill", "--set", "train.epochs=1000000", "--set",
+                                         "output.dir=o"));
     while (fleet_workers(pid, pids, 2) < 2 || !spills(pids[0])) {
         cr_assert_eq(waitpid(pid, NULL, WNOHANG), 0, "it ended too soon");
         sched_yield();

@@ -12,9 +12,10 @@
 static void make_all(void)
 {
     folder_make();
-    folder_write("job.toml",
-                 "name = \"s\"\n[dataset]\ngenerator = \"sbm\"\nnodes = 200\ntrain_share = 0.3\nseed = 4\n[partition]\n"
-                 "parts = 2\ncache = \"off\"\n[train]\nepochs = 1\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\n");
+    folder_write(
+        "job.toml",
+        "name = \"s\"\n[dataset]\ngenerator = \"sbm\"\nnodes = 200\ntrain_share = 0.3\nseed = 4\n[partition]\n"
+        "parts = 2\ncache = \"off\"\n[train]\nepochs = 1\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\n");
 }
 
 TestSuite(splits, .init = make_all, .fini = folder_remove, .timeout = 900);
@@ -46,13 +47,14 @@ Test(splits, drawn_ones_are_named_and_kept_beside_the_results)
                    nodes_of("o/drawn_test_idx.npy", seen)};
     cr_assert_eq(n[0] + n[1] + n[2], 200);
     cr_assert(results_number(dataset, "train_nodes") == (double)n[0] &&
-              results_number(dataset, "valid_nodes") == (double)n[1] && results_number(dataset, "test_nodes") == (double)n[2] &&
-              results_number(dataset, "other_nodes") == 0);
+              results_number(dataset, "valid_nodes") == (double)n[1] &&
+              results_number(dataset, "test_nodes") == (double)n[2] && results_number(dataset, "other_nodes") == 0);
     cr_assert_str_eq(json_string_value(json_object_get(split, "origin")), "drawn");
     cr_assert_eq(results_number(split, "seed"), 4);
     cr_assert(json_is_null(json_object_get(split, "index")) && json_is_null(json_object_get(split, "of")));
     snprintf(line, sizeof line,
-             "split drawn with dataset.seed = 4, a share of 0.3 for training, half of the rest for validation: %d train, %d "
+             "split drawn with dataset.seed = 4, a share of 0.3 for training, half of the rest for validation: %d "
+             "train, %d "
              "valid, %d test, 0 in none",
              (int)n[0], (int)n[1], (int)n[2]);
     cr_assert_not_null(strstr(job_run_log, line), "%s", job_run_log);
@@ -137,7 +139,8 @@ static void expect_metric(const char *run, const char *other, const char *name)
     json_array_foreach(one, i, epoch)
     {
         double found = results_number(epoch, name), expected = results_number(json_array_get(two, i), name);
-        cr_expect(found == expected, "epoch %zu: %s is %.17g in %s, %.17g in %s", i, name, found, run, expected, other);
+        cr_expect(found == expected, "epoch %zu: %s is %.17g in %s, %.17g in %s", i, name, found, run, expected,
+                  other);
     }
     json_decref(one);
     json_decref(two);

@@ -14,7 +14,8 @@ static void make_all(void)
     folder_write(
         "job.toml",
         "[dataset]\ngenerator = \"sbm\"\nnodes = 3000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
-        "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\ndropout = 0.5\n[train]\n"
+        "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\ndropout = "
+        "0.5\n[train]\n"
         "epochs = 20\neval_every = 0\nprune = \"never\"\n[exchange]\nstale = 1\n[workers]\ncount = 4\nthreads = 1\n");
 }
 
@@ -31,7 +32,8 @@ static void expect_planned(const char *model)
     job_run("--set output.dir=o --set %s", model);
     json_t *metrics = results_metrics(folder_path("o"), true), *result = results_json(folder_path("o/result.json"));
     for (size_t e = 0; e < 19; e++) { /* the last one evaluates, too */
-        cr_expect_eq(results_number(json_array_get(metrics, e), "bytes_received"), planned, "%s: epoch %zu", model, e);
+        cr_expect_eq(results_number(json_array_get(metrics, e), "bytes_received"), planned, "%s: epoch %zu", model,
+                     e);
     }
     results_expect_memory(result, "all", model);
     cr_expect_eq(results_number(result, "allocations_in_epochs"), 0);
@@ -73,11 +75,12 @@ Test(stale, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_never_
             continue;
         }
         job_run(SMALL "--set %s --set output.dir=one%zu", ways[w], w);
-        job_run(SMALL
-                "--set %s --set train.epochs=7 --set train.checkpoint_every=7 --set output.dir=two%zu --set workers.count=2",
+        job_run(SMALL "--set %s --set train.epochs=7 --set train.checkpoint_every=7 --set output.dir=two%zu --set "
+                      "workers.count=2",
                 ways[w], w);
-        job_run(SMALL "--set %s --set train.checkpoint_every=7 --set output.dir=two%zu --set workers.count=3 --resume", ways[w],
-                w);
+        job_run(SMALL
+                "--set %s --set train.checkpoint_every=7 --set output.dir=two%zu --set workers.count=3 --resume",
+                ways[w], w);
         char one[16], two[16];
         snprintf(one, sizeof one, "one%zu", w);
         snprintf(two, sizeof two, "two%zu", w);
@@ -100,11 +103,12 @@ Test(stale, a_death_is_survived_with_the_bits_of_an_undisturbed_job)
         char environment[128], two[16];
         snprintf(two, sizeof two, "two%zu", d);
         snprintf(environment, sizeof environment, "TRAINERD_FAULTS='%s'", deaths[d].fault);
-        int code = job_run_code(environment, SMALL "--set model.kind=gat --set train.checkpoint_every=4 --set output.dir=%s",
-                                two);
+        int code = job_run_code(environment,
+                                SMALL "--set model.kind=gat --set train.checkpoint_every=4 --set output.dir=%s", two);
         cr_expect_neq(code, 0, "%s", deaths[d].fault);
-        job_run(SMALL "--set model.kind=gat --set train.checkpoint_every=4 --set output.dir=%s --set workers.count=%zu%s", two,
-                d % 2 + 2, deaths[d].resumes ? " --resume" : "");
+        job_run(SMALL
+                "--set model.kind=gat --set train.checkpoint_every=4 --set output.dir=%s --set workers.count=%zu%s",
+                two, d % 2 + 2, deaths[d].resumes ? " --resume" : "");
         results_expect_same_model(folder_path("one"), folder_path(two));
     }
 }

@@ -13,10 +13,11 @@
 static void make_all(void)
 {
     folder_make();
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"sbm\"\nnodes = 3000\ndegree = 3\n[partition]\nparts = 8\nmethod = \"block\"\n"
-                 "cache = \"off\"\n[model]\nkind = \"gat\"\nhidden = 16\nheads = 4\nlayers = 3\ndropout = 0.5\n"
-                 "norm = \"batch\"\n[train]\nepochs = 3\n[workers]\ncount = 2\nthreads = 1\n");
+    folder_write(
+        "job.toml",
+        "[dataset]\ngenerator = \"sbm\"\nnodes = 3000\ndegree = 3\n[partition]\nparts = 8\nmethod = \"block\"\n"
+        "cache = \"off\"\n[model]\nkind = \"gat\"\nhidden = 16\nheads = 4\nlayers = 3\ndropout = 0.5\n"
+        "norm = \"batch\"\n[train]\nepochs = 3\n[workers]\ncount = 2\nthreads = 1\n");
     cr_assert_eq(mkdir(folder_path("spill"), 0700), 0);
 }
 
@@ -139,11 +140,12 @@ static void expect_nested(int worker, int track)
             continue;
         }
         bool part = strcmp(one->kind, "part") == 0;
-        cr_expect(last == NULL || last->end_us <= one->begin_us + ROUNDED_US || (part && last == step), "%s and %s overlap",
-                  last->name, one->name);
+        cr_expect(last == NULL || last->end_us <= one->begin_us + ROUNDED_US || (part && last == step),
+                  "%s and %s overlap", last->name, one->name);
         if (part) {
             cr_assert_not_null(step);
-            cr_expect(step->step == one->step && one->end_us <= step->end_us + ROUNDED_US, "%s outside of its step", one->name);
+            cr_expect(step->step == one->step && one->end_us <= step->end_us + ROUNDED_US, "%s outside of its step",
+                      one->name);
         } else {
             cr_expect(step == NULL || step->end_us <= one->begin_us + ROUNDED_US);
             step = one;
@@ -204,7 +206,8 @@ static void expect_worker(const json_t *plan, int worker, double epoch_us)
 Test(trace, every_step_of_the_last_epoch_is_there_once_for_each_worker_in_the_order_of_the_plan)
 {
     job_run("--set output.dir=o --set output.trace=true");
-    json_t *plan = job_run_plan("--set output.dir=plan --set output.trace=true --steps"), *trace = trace_read("o/trace.json");
+    json_t *plan = job_run_plan("--set output.dir=plan --set output.trace=true --steps"),
+           *trace = trace_read("o/trace.json");
     double epoch_us = 1e6 * last_metric("o/metrics.jsonl", "epoch_s");
     for (int worker = 0; worker < 2; worker++) {
         expect_worker(plan, worker, epoch_us);

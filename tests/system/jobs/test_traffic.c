@@ -39,8 +39,8 @@ static void expect_sums(const json_t *traffic, const char *settings)
             {
                 sum += json_number_value(json_array_get(json_object_get(pair, whats[what]), l));
             }
-            cr_expect_float_eq(sum, results_number(json_array_get(layers, l), whats[what]), 1e-6, "%s: layer %zu, %s", settings,
-                               l, whats[what]);
+            cr_expect_float_eq(sum, results_number(json_array_get(layers, l), whats[what]), 1e-6, "%s: layer %zu, %s",
+                               settings, l, whats[what]);
         }
     }
     double reduce = 0;
@@ -67,12 +67,13 @@ static void expect_metrics(const json_t *planned, const char *settings)
             for (size_t what = 0; what < 3; what++) {
                 double got = json_number_value(json_array_get(json_array_get(counted, l), what));
                 double want = what < 2 || evaluates ? results_number(json_array_get(layers, l), whats[what]) : 0;
-                cr_expect_eq(got, want, "%s: epoch %zu, layer %zu, %s: %.0f bytes, %.0f planned", settings, e, l, whats[what],
-                             got, want);
+                cr_expect_eq(got, want, "%s: epoch %zu, layer %zu, %s: %.0f bytes, %.0f planned", settings, e, l,
+                             whats[what], got, want);
                 payloads += got;
             }
         }
-        double reduce = results_number(planned, "reduce") + (evaluates ? results_number(planned, "reduce_evaluate") : 0);
+        double reduce = results_number(planned, "reduce") +
+                        (evaluates ? results_number(planned, "reduce_evaluate") : 0);
         cr_expect_eq(results_number(epoch, "bytes_received"), payloads + reduce, "%s", settings);
         cr_expect_eq(results_number(epoch, "bytes_reduce"), reduce, "%s", settings);
     }
@@ -135,7 +136,8 @@ Test(traffic_counted, covers_shared_rows_pruned_and_spilled_jobs_are_as_planned)
         "--set train.prune=always --set dataset.train_share=0.01",
         "--set train.prune=always --set dataset.train_share=0.01 --set model.kind=gat --set workers.count=2",
         "--set train.prune=always --set dataset.train_share=0.01 --set dataset.generator=rmat",
-        "--set train.prune=always --set dataset.train_share=0.01 --set dataset.generator=rmat --set dataset.undirected=no "
+        "--set train.prune=always --set dataset.train_share=0.01 --set dataset.generator=rmat --set "
+        "dataset.undirected=no "
         "--set "
         "partition.parts=9 --set workers.count=2",
         "--set memory.spill=. --set workers.count=2",
@@ -160,8 +162,9 @@ Test(traffic_counted, typed_edges_and_embeddings_are_as_planned)
 {
     typed_folder_write(folder_path("data"), &(struct typed_folder){.n_node = 300, .n_edge = 2000});
     expect_exact("--set dataset.generator=none --set dataset.path=data --set model.kind=rgcn");
-    expect_exact("--set dataset.generator=none --set dataset.path=data --set model.kind=rgcn --set exchange.codec=int8 --set "
-                 "workers.count=3");
+    expect_exact(
+        "--set dataset.generator=none --set dataset.path=data --set model.kind=rgcn --set exchange.codec=int8 --set "
+        "workers.count=3");
     expect_exact("--set dataset.generator=none --set dataset.path=data --set model.kind=gcn --set partition.parts=6");
 }
 
@@ -195,7 +198,8 @@ Test(traffic_counted, stored_inputs_are_never_sent)
         STORED "--set model.kind=gat --set model.heads=2",
         STORED "--set model.kind=gatv2 --set model.heads=2 --set partition.parts=8 --set workers.count=3",
         STORED "--set model.kind=transformer --set memory.spill=. --set workers.count=2",
-        STORED "--set model.kind=gat --set train.prune=always --set dataset.train_share=0.05 --set exchange.codec=int8",
+        STORED
+        "--set model.kind=gat --set train.prune=always --set dataset.train_share=0.05 --set exchange.codec=int8",
         STORED "--set model.kind=sage --set exchange.codec=int4",
         STORED "--set model.kind=gcn --set exchange.codec=int8 --set partition.parts=8 --set workers.count=3",
         STORED "--set model.aggregator=max --set exchange.codec=bf16 --set memory.spill=. --set workers.count=2",
@@ -209,7 +213,8 @@ Test(traffic_counted, stored_inputs_are_never_sent)
 }
 
 /* A graph with hubs. */
-#define HUBS "--set dataset.generator=rmat --set dataset.degree=8 --set dataset.train_share=0.01 --set train.epochs=2 "
+#define HUBS                                                                                                         \
+    "--set dataset.generator=rmat --set dataset.degree=8 --set dataset.train_share=0.01 --set train.epochs=2 "
 
 /* Bytes of an epoch with this setting, whose weights are the same on fewer workers. */
 static double covered_bytes(const char *settings, const char *cover)
@@ -228,7 +233,8 @@ static double covered_bytes(const char *settings, const char *cover)
             first = weights;
             continue;
         }
-        cr_expect(n == n_first && memcmp(weights, first, n) == 0, "%s %s: %d workers have other weights", settings, cover, w);
+        cr_expect(n == n_first && memcmp(weights, first, n) == 0, "%s %s: %d workers have other weights", settings,
+                  cover, w);
         free(weights);
     }
     free(first);
@@ -258,7 +264,8 @@ enum { N_EPOCH = 40 };
 /* Forward's bytes of an epoch, of the layer between the hidden ones. */
 static double forward_bytes(const char *settings)
 {
-    json_t *plan = job_run_plan("%s --set partition.parts=12 --set workers.count=2 --set exchange.cover=false", settings);
+    json_t *plan = job_run_plan("%s --set partition.parts=12 --set workers.count=2 --set exchange.cover=false",
+                                settings);
     const json_t *layers = json_object_get(json_object_get(plan, "traffic"), "layers");
     double n_bytes = results_number(json_array_get(layers, 1), "forward");
     json_decref(plan);
@@ -283,16 +290,17 @@ static const double P = 0.2;
 static void expect_mean(const char *settings, double planned, double measured, double most_row_bytes)
 {
     double n_row = planned / P / most_row_bytes, sigma = planned * sqrt((1.0 - P) / (P * n_row * N_EPOCH));
-    cr_expect_leq(fabs(measured - planned), 4.0 * sigma + 1.0, "%s: %.0f bytes planned, %.1f measured, sigma %.1f", settings,
-                  planned, measured, sigma);
+    cr_expect_leq(fabs(measured - planned), 4.0 * sigma + 1.0, "%s: %.0f bytes planned, %.1f measured, sigma %.1f",
+                  settings, planned, measured, sigma);
 }
 
 /* n_copy: a row goes to so many parts of a worker at most. */
 static void expect_sampled(const char *model, int n_worker, int n_copy)
 {
-    job_run("%s --set exchange.sampling=%g --set train.epochs=%d --set workers.count=%d --set output.dir=o", model, P, N_EPOCH,
-            n_worker);
-    json_t *result = results_json(folder_path("o/result.json")), *traffic = json_object_get(result, "traffic"), *pair, *layer;
+    job_run("%s --set exchange.sampling=%g --set train.epochs=%d --set workers.count=%d --set output.dir=o", model, P,
+            N_EPOCH, n_worker);
+    json_t *result = results_json(folder_path("o/result.json")), *traffic = json_object_get(result, "traffic"), *pair,
+           *layer;
     const json_t *planned = json_object_get(traffic, "planned"), *measured = json_object_get(traffic, "measured");
     cr_expect_eq(results_number(traffic, "epochs"), N_EPOCH);
     cr_expect_eq(results_number(planned, "reduce"), results_number(measured, "reduce"));
@@ -303,7 +311,8 @@ static void expect_sampled(const char *model, int n_worker, int n_copy)
     json_array_foreach(json_object_get(planned, "pairs"), i, pair)
     {
         const json_t *other = json_array_get(json_object_get(measured, "pairs"), i);
-        cr_expect(json_equal(json_object_get(pair, "evaluate"), json_object_get(other, "evaluate")), "evaluations are exact");
+        cr_expect(json_equal(json_object_get(pair, "evaluate"), json_object_get(other, "evaluate")),
+                  "evaluations are exact");
         for (int what = 0; what < 2; what++) {
             json_array_foreach(json_object_get(pair, whats[what]), l, layer)
             {
@@ -393,19 +402,21 @@ static void expect_exact_choices(const char *job)
     size_t n_cheapest = 0, n_in_use = 0;
     for (size_t w = 0; w < n_way; w++) {
         const json_t *exact = exact_of(plan, &ways[w]);
-        json_t *own = job_run_plan("%s --set exchange.sampling=1.0 --set exchange.codec=fp32 --set exchange.plain=false %s",
-                                   job, ways[w].settings);
+        json_t *own = job_run_plan(
+            "%s --set exchange.sampling=1.0 --set exchange.codec=fp32 --set exchange.plain=false %s", job,
+            ways[w].settings);
         cr_expect_eq(results_number(exact, "bytes_per_epoch"), results_number(own, "bytes_per_epoch"), "%s: %s", job,
                      ways[w].settings);
-        cr_expect_eq(results_number(exact, "bytes_per_evaluation"), results_number(own, "bytes_per_evaluation"), "%s: %s", job,
-                     ways[w].settings);
+        cr_expect_eq(results_number(exact, "bytes_per_evaluation"), results_number(own, "bytes_per_evaluation"),
+                     "%s: %s", job, ways[w].settings);
         least = fmin(least, results_number(exact, "bytes_per_epoch"));
         if (json_is_true(json_object_get(exact, "cheapest"))) {
             cheapest = results_number(exact, "bytes_per_epoch");
             n_cheapest++;
         }
         if (json_is_true(json_object_get(exact, "in_use"))) {
-            cr_expect_eq(results_number(exact, "bytes_per_epoch"), results_number(plan, "bytes_per_epoch"), "%s", job);
+            cr_expect_eq(results_number(exact, "bytes_per_epoch"), results_number(plan, "bytes_per_epoch"), "%s",
+                         job);
             n_in_use++;
         }
         json_decref(own);
@@ -413,7 +424,8 @@ static void expect_exact_choices(const char *job)
     cr_expect_eq(json_array_size(json_object_get(plan, "exact")), n_way);
     cr_expect_eq(n_cheapest, 1, "%s: %zu are cheapest", job, n_cheapest);
     cr_expect_eq(cheapest, least, "%s", job);
-    cr_expect_eq(n_in_use, strstr(job, "sampling") == NULL && strstr(job, "codec") == NULL, "%s: %zu in use", job, n_in_use);
+    cr_expect_eq(n_in_use, strstr(job, "sampling") == NULL && strstr(job, "codec") == NULL, "%s: %zu in use", job,
+                 n_in_use);
     json_decref(plan);
 }
 
@@ -427,7 +439,8 @@ Test(traffic_counted, a_plan_names_the_cheapest_exact_exchange)
         "--set model.kind=gat --set exchange.codec=int4",
         "--set partition.parts=8 --set workers.count=2",
         STORED,
-        "--set train.prune=always --set dataset.train_share=0.01 --set exchange.sampling=0.5 --set model.input_dropout=0.0",
+        "--set train.prune=always --set dataset.train_share=0.01 --set exchange.sampling=0.5 --set "
+        "model.input_dropout=0.0",
     };
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
         if (ways_skip(j, sizeof jobs / sizeof *jobs)) {
@@ -444,7 +457,8 @@ Test(traffic_counted, a_plan_names_the_cheapest_exact_exchange)
 
 Test(traffic_counted, a_plan_has_every_pair_of_few_workers_and_they_add_up_to_what_each_receives)
 {
-    json_t *plan = job_run_plan("--set model.kind=gat --set partition.parts=8 --set exchange.sampling=0.3"), *worker, *pair;
+    json_t *plan = job_run_plan("--set model.kind=gat --set partition.parts=8 --set exchange.sampling=0.3"), *worker,
+           *pair;
     size_t rank, i;
     json_array_foreach(json_object_get(plan, "workers"), rank, worker)
     {

@@ -24,8 +24,10 @@ static struct job job_of(int n_part, int method)
     return job;
 }
 
-static const struct tiny_graph directed = {.n_node = 90, .n_draw = 500, .loops = true, .features = TINY_FEATURES_NONE};
-static const struct tiny_graph symmetric = {.n_node = 90, .n_draw = 250, .symmetric = true, .features = TINY_FEATURES_NONE};
+static const struct tiny_graph directed = {
+    .n_node = 90, .n_draw = 500, .loops = true, .features = TINY_FEATURES_NONE};
+static const struct tiny_graph symmetric = {
+    .n_node = 90, .n_draw = 250, .symmetric = true, .features = TINY_FEATURES_NONE};
 
 /* owner, part_begin and order say the same, no part is empty. */
 static void is_whole(const struct partition *p, int64_t n_node, int32_t n_part)
@@ -147,8 +149,8 @@ Test(partition, parts_that_a_job_leaves_out_follow_from_the_numbers_of_nodes_and
     struct job job = job_of(0, JOB_METHOD_METIS);
     job.workers.count = 9;
     cr_assert_eq(partition_parts_choose(&dataset, &job), STATUS_CONFIG);
-    cr_assert_not_null(strstr(status_reason(), "workers.count = 9 is more than partition.parts, which is 8 for"), "%s",
-                       status_reason());
+    cr_assert_not_null(strstr(status_reason(), "workers.count = 9 is more than partition.parts, which is 8 for"),
+                       "%s", status_reason());
     job = job_of(5, JOB_METHOD_METIS);
     cr_assert_eq(partition_parts_choose(&dataset, &job), STATUS_OK);
     cr_assert_eq(job.partition.parts, 5, "what is given stays");
@@ -258,7 +260,8 @@ Test(partition, an_order_to_stop_is_obeyed_while_metis_runs, .timeout = 900)
             partition_until_told(after_ms);
         }
         cr_assert_eq(waitpid(child, &status, 0), child);
-        cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 100 + SIGTERM, "after %ld ms: status %x", after_ms, status);
+        cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 100 + SIGTERM, "after %ld ms: status %x", after_ms,
+                  status);
     }
 }
 
@@ -470,7 +473,8 @@ Test(partition, a_job_that_gives_a_file_alone_has_as_many_parts_as_the_file)
     cr_assert_eq(build_from_bytes("1\n0\n3\n1\n", 8, 0, &partition), STATUS_DATA);
     cr_assert_not_null(strstr(status_reason(), ": part 2 has no node"), "%s", status_reason());
     cr_assert_eq(build_from_bytes("1\n0\n65536\n1\n", 12, 0, &partition), STATUS_DATA);
-    cr_assert_not_null(strstr(status_reason(), ":3: '65536', expected a part number of 0 to 65535"), "%s", status_reason());
+    cr_assert_not_null(strstr(status_reason(), ":3: '65536', expected a part number of 0 to 65535"), "%s",
+                       status_reason());
 }
 
 Test(partition, a_file_that_does_not_fit_is_refused_with_its_line)

@@ -60,15 +60,17 @@ static char *value_text(const struct job *job, const struct job_key *key)
     return text;
 }
 
-static enum status compare_key(const struct job *now, const struct job *then, const struct job_key *key, const char *path)
+static enum status compare_key(const struct job *now, const struct job *then, const struct job_key *key,
+                               const char *path)
 {
     char *here = value_text(now, key), *there = value_text(then, key);
     enum status status = STATUS_OK;
     if (strcmp(here, there) != 0) {
         char label[JOB_LABEL_BYTES];
         job_key_label(key, label);
-        status = status_fail(STATUS_CONFIG, "cannot resume: %s is %.160s, in checkpoint '%s' it is %.160s: expected the same",
-                             label, here, path, there);
+        status = status_fail(STATUS_CONFIG,
+                             "cannot resume: %s is %.160s, in checkpoint '%s' it is %.160s: expected the same", label,
+                             here, path, there);
     }
     free(here);
     free(there);
@@ -100,9 +102,10 @@ static enum status parts_match(const struct job *then, const char *path, struct 
     /* Of a program that made a part for each worker where the job did not say. */
     int64_t parts = then->partition.parts > 0 ? then->partition.parts : then->workers.count;
     if (now->partition.parts != 0 && now->partition.parts != parts) {
-        return status_fail(STATUS_CONFIG,
-                           "cannot resume: partition.parts is %lld, in checkpoint '%s' it is %lld: expected the same, or none",
-                           (long long)now->partition.parts, path, (long long)parts);
+        return status_fail(
+            STATUS_CONFIG,
+            "cannot resume: partition.parts is %lld, in checkpoint '%s' it is %lld: expected the same, or none",
+            (long long)now->partition.parts, path, (long long)parts);
     }
     if (now->workers.count > parts) {
         return status_fail(
@@ -115,8 +118,8 @@ static enum status parts_match(const struct job *then, const char *path, struct 
     return STATUS_OK;
 }
 
-bool checkpoint_library_differs(const struct checkpoint *checkpoint, enum library library, struct library_range now, char *out,
-                                size_t capacity)
+bool checkpoint_library_differs(const struct checkpoint *checkpoint, enum library library, struct library_range now,
+                                char *out, size_t capacity)
 {
     char before[LIBRARY_RANGE_BYTES], here[LIBRARY_RANGE_BYTES];
     const struct library_range then = checkpoint->libraries.of[library];
@@ -139,11 +142,12 @@ static enum status rate_match(const struct checkpoint *checkpoint, const struct 
     double factor = plateau_factor(job, state);
     return factor > 0.0 && factor <= 1.0
                ? STATUS_OK
-               : status_fail(
-                     STATUS_DATA,
-                     "checkpoint '%s' is damaged: state: plateau_lr is %g and n_rollback %lld, which makes the learning "
-                     "rate %g times train.lr = %g: expected a factor above 0 and at most 1",
-                     checkpoint->path, state->plateau_lr, (long long)state->n_rollback, factor, job->train.lr);
+               : status_fail(STATUS_DATA,
+                             "checkpoint '%s' is damaged: state: plateau_lr is %g and n_rollback %lld, which makes "
+                             "the learning "
+                             "rate %g times train.lr = %g: expected a factor above 0 and at most 1",
+                             checkpoint->path, state->plateau_lr, (long long)state->n_rollback, factor,
+                             job->train.lr);
 }
 
 enum status checkpoint_match(const struct checkpoint *checkpoint, struct job *job)
@@ -151,14 +155,16 @@ enum status checkpoint_match(const struct checkpoint *checkpoint, struct job *jo
     struct job *then = memory_alloc(1, sizeof *then);
     enum status status = job_load_text(checkpoint->job, checkpoint->n_job, checkpoint->path, NULL, 0, then);
     if (status != STATUS_OK) {
-        status = status_fail(STATUS_DATA, "cannot resume: the job inside the checkpoint cannot be read: %s", status_reason());
+        status = status_fail(STATUS_DATA, "cannot resume: the job inside the checkpoint cannot be read: %s",
+                             status_reason());
     } else {
         status = compare(job, then, checkpoint);
         status = status == STATUS_OK ? parts_match(then, checkpoint->path, job) : status;
         status = status == STATUS_OK ? rate_match(checkpoint, job) : status;
     }
     if (status == STATUS_OK && job->train.epochs < checkpoint->state.n_epoch) {
-        status = status_fail(STATUS_CONFIG, "cannot resume: train.epochs is %lld, checkpoint '%s' has %lld epochs done",
+        status = status_fail(STATUS_CONFIG,
+                             "cannot resume: train.epochs is %lld, checkpoint '%s' has %lld epochs done",
                              (long long)job->train.epochs, checkpoint->path, (long long)checkpoint->state.n_epoch);
     }
     free(then);

@@ -41,9 +41,10 @@ static void back_off_note(struct training *training, int64_t epoch)
     const struct level level = guard_level(training->job, state, epoch + 1);
     char text[GUARD_LEVEL_BYTES];
     guard_level_text(&level, text);
-    progress_print(training->progress,
-                   "epoch %lld: the gradient's relative error is %.3g, more than exchange.guard_limit = %g; backed off to %s",
-                   (long long)epoch, state->guard_error, limit, text);
+    progress_print(
+        training->progress,
+        "epoch %lld: the gradient's relative error is %.3g, more than exchange.guard_limit = %g; backed off to %s",
+        (long long)epoch, state->guard_error, limit, text);
     const struct events_back_off what = {.epoch = epoch,
                                          .n_back_off = state->n_back_off,
                                          .error = state->guard_error,
@@ -81,5 +82,6 @@ enum status guard_note(struct training *training, int64_t epoch)
 
 enum status guard_restore(const struct training *training)
 {
-    return training->job->exchange.guard_every > 0 ? fleet_back_off(training->fleet, training->state.n_back_off) : STATUS_OK;
+    return training->job->exchange.guard_every > 0 ? fleet_back_off(training->fleet, training->state.n_back_off)
+                                                   : STATUS_OK;
 }

@@ -14,7 +14,8 @@ void patience_begin(struct checkpoint_state *state)
     state->patience_best = NAN;
 }
 
-void patience_note(const struct training *training, const struct checkpoint_score *score, struct checkpoint_state *state)
+void patience_note(const struct training *training, const struct checkpoint_score *score,
+                   struct checkpoint_state *state)
 {
     double value = is_of_loss(training) ? score->valid_loss : score->of[0].valid, best = state->patience_best;
     double delta = training->job->train.min_delta;
@@ -35,5 +36,6 @@ bool patience_is_over(const struct job *job, const struct checkpoint_state *stat
 
 void patience_text(const struct training *training, char out[PATIENCE_TEXT_BYTES])
 {
-    snprintf(out, PATIENCE_TEXT_BYTES, "valid %s", is_of_loss(training) ? "loss" : score_name(training->metrics.of[0]));
+    snprintf(out, PATIENCE_TEXT_BYTES, "valid %s",
+             is_of_loss(training) ? "loss" : score_name(training->metrics.of[0]));
 }

@@ -13,7 +13,8 @@
 void patience_begin(struct checkpoint_state *state);
 
 /* What an evaluation found: into the state. */
-void patience_note(const struct training *training, const struct checkpoint_score *score, struct checkpoint_state *state);
+void patience_note(const struct training *training, const struct checkpoint_score *score,
+                   struct checkpoint_state *state);
 
 bool patience_is_over(const struct job *job, const struct checkpoint_state *state);
 

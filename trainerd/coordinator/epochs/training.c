@@ -20,7 +20,8 @@
 
 uint64_t training_partition_hash(const struct partition *partition)
 {
-    uint64_t begin = XXH3_64bits(partition->part_begin, ((size_t)partition->n_part + 1) * sizeof *partition->part_begin);
+    uint64_t begin = XXH3_64bits(partition->part_begin,
+                                 ((size_t)partition->n_part + 1) * sizeof *partition->part_begin);
     return XXH3_64bits_withSeed(partition->order, (size_t)partition->n_node * sizeof *partition->order, begin);
 }
 
@@ -76,8 +77,8 @@ static enum status restore(struct training *training, const struct checkpoint *c
                            checkpoint->path);
     }
     if (checkpoint->n_weight != training_n_weight(training)) {
-        return status_fail(STATUS_DATA, "cannot resume: checkpoint '%s' has %lld weights: expected %lld", checkpoint->path,
-                           (long long)checkpoint->n_weight, (long long)training_n_weight(training));
+        return status_fail(STATUS_DATA, "cannot resume: checkpoint '%s' has %lld weights: expected %lld",
+                           checkpoint->path, (long long)checkpoint->n_weight, (long long)training_n_weight(training));
     }
     training->state = *state;
     contents_put(training);
@@ -116,7 +117,8 @@ static enum status score(struct training *training, const struct fleet_report *r
     out->valid_loss = score_loss(report->score[DATASET_SPLIT_VALID]);
     for (int i = 0; i < training->metrics.n && status == STATUS_OK; i++) {
         const double *of = found.of[i];
-        out->of[i] = (struct checkpoint_metric){of[DATASET_SPLIT_TRAIN], of[DATASET_SPLIT_VALID], of[DATASET_SPLIT_TEST]};
+        out->of[i] = (struct checkpoint_metric){of[DATASET_SPLIT_TRAIN], of[DATASET_SPLIT_VALID],
+                                                of[DATASET_SPLIT_TEST]};
     }
     return status;
 }
@@ -139,7 +141,8 @@ static enum status note_plateau(struct training *training, int64_t epoch, const 
     if (!plateau_note(training, epoch, now, state)) {
         return STATUS_OK;
     }
-    progress_print(training->progress, "epoch %lld: no better valid %s in %lld evaluation%s; the learning rate falls to %g",
+    progress_print(training->progress,
+                   "epoch %lld: no better valid %s in %lld evaluation%s; the learning rate falls to %g",
                    (long long)epoch, job_choice_text("train", "lr_monitor", train->lr_monitor),
                    (long long)train->lr_patience + 1, train->lr_patience == 0 ? "" : "s",
                    schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training));
@@ -303,7 +306,8 @@ static void show_epoch(struct training *training, const struct fleet_report *rep
         seen.valid_of[i] = state->last.of[i].valid;
     }
     progress_epoch(training->progress, &seen, now_s);
-    events_epoch(training->events, training->progress, (enum job_metric)training->metrics.of[0], training->memory, now_s);
+    events_epoch(training->events, training->progress, (enum job_metric)training->metrics.of[0], training->memory,
+                 now_s);
 }
 
 static enum status run_epoch(struct training *training, int64_t epoch)
@@ -368,7 +372,8 @@ static enum status evaluate_only(struct training *training)
     }
     training->evaluate_s += clock_s() - start;
     training->is_scored = true;
-    now.loss = training->state.n_epoch > 0 ? training->state.last.loss : score_loss(report.score[DATASET_SPLIT_TRAIN]);
+    now.loss = training->state.n_epoch > 0 ? training->state.last.loss
+                                           : score_loss(report.score[DATASET_SPLIT_TRAIN]);
     training->state.last = now;
     if (training->state.best_epoch >= 0 && !isnan(training->state.best.of[0].valid)) {
         return STATUS_OK;
@@ -393,9 +398,11 @@ enum status training_evaluate_best(struct training *training)
         return status;
     }
     status = training_array_get(training, STATE_NUMBER(CHECKPOINT_ARRAY_BEST), weights);
-    status = status == STATUS_OK ? training_array_put(training, STATE_NUMBER(CHECKPOINT_ARRAY_WEIGHTS), weights) : status;
+    status = status == STATUS_OK ? training_array_put(training, STATE_NUMBER(CHECKPOINT_ARRAY_WEIGHTS), weights)
+                                 : status;
     memory_release(MEMORY_OTHER, weights, n, sizeof *weights);
-    status = status == STATUS_OK ? fleet_epoch(training->fleet, (uint32_t)state->n_epoch, false, true, &report) : status;
+    status = status == STATUS_OK ? fleet_epoch(training->fleet, (uint32_t)state->n_epoch, false, true, &report)
+                                 : status;
     training->evaluate_s += clock_s() - start;
     return status;
 }
@@ -425,9 +432,9 @@ static enum status roll_back(struct training *training)
     status = status == STATUS_OK ? output_metrics_cut(training->output, training->state.n_metrics_bytes) : status;
     status = status == STATUS_OK ? tensorboard_restart(training->tensorboard, training->state.n_epoch) : status;
     if (status == STATUS_OK) {
-        progress_print(training->progress, "%s; back to %lld epoch%s with the learning rate times %g (%lld of %lld)", reason,
-                       (long long)training->state.n_epoch, training->state.n_epoch == 1 ? "" : "s", rate_factor(training),
-                       (long long)n_rollback, (long long)train->max_rollbacks);
+        progress_print(training->progress, "%s; back to %lld epoch%s with the learning rate times %g (%lld of %lld)",
+                       reason, (long long)training->state.n_epoch, training->state.n_epoch == 1 ? "" : "s",
+                       rate_factor(training), (long long)n_rollback, (long long)train->max_rollbacks);
         events_rollback(training->events, training->state.n_epoch, n_rollback, reason);
     }
     return status;
@@ -442,7 +449,8 @@ static enum status interrupted(struct training *training)
     return status_fail(STATUS_INTERRUPTED,
                        "interrupted after %lld of %lld epochs: checkpoint saved in '%s/checkpoint', "
                        "--resume continues from there",
-                       (long long)training->state.n_epoch, (long long)training->job->train.epochs, training->output->dir.path);
+                       (long long)training->state.n_epoch, (long long)training->job->train.epochs,
+                       training->output->dir.path);
 }
 
 /* Remove checkpoints that are not needed; a job with rollbacks needs one from its first epoch on. */

@@ -34,12 +34,13 @@ struct training {
     const struct partition *partition;
     const uint64_t *content;           /* CHECKPOINT_N_CONTENT, contents_find; NULL: no checkpoints */
     const volatile sig_atomic_t *stop; /* not 0: stop after the running epoch */
-    volatile sig_atomic_t *save;       /* not 0: write a checkpoint after the running epoch, and set to 0. NULL: never */
+    volatile sig_atomic_t *save; /* not 0: write a checkpoint after the running epoch, and set to 0. NULL: never */
     int32_t n_class;
     bool multi_label;
-    struct job_choices metrics;      /* score_metrics; the first one chooses the best weights */
-    struct score_labels labels;      /* of the whole graph; filled where a metric, or the counts of the result, take logits */
-    int64_t n_weight;                /* floats that every worker has */
+    struct job_choices metrics; /* score_metrics; the first one chooses the best weights */
+    struct score_labels
+        labels;       /* of the whole graph; filled where a metric, or the counts of the result, take logits */
+    int64_t n_weight; /* floats that every worker has */
     const int64_t *n_embedding;      /* n_part: floats of each part's embeddings; NULL: none */
     const int64_t *n_kept;           /* n_part: floats that each part keeps from epoch to epoch; NULL: none */
     struct library_ranges libraries; /* of all workers; for checkpoints */
@@ -49,9 +50,9 @@ struct training {
     struct checkpoint_state state;
     struct fleet_waits waits; /* of the epoch that waited most for a device (fleet_waits_most), in this run */
     int64_t n_replay;         /* epochs whose training was replayed, in this run */
-    int64_t n_regular;        /* epochs of the last checkpoint that was written because of train.checkpoint_every, or 0 */
-    bool has_saved;           /* a checkpoint, in this run */
-    bool is_scored;           /* the workers' logits and state.last are of the present weights */
+    int64_t n_regular; /* epochs of the last checkpoint that was written because of train.checkpoint_every, or 0 */
+    bool has_saved;    /* a checkpoint, in this run */
+    bool is_scored;    /* the workers' logits and state.last are of the present weights */
     enum training_end end;
     double evaluate_s; /* of evaluations without an epoch */
     double checkpoint_s;

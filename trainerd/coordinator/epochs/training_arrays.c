@@ -89,7 +89,8 @@ enum status training_kept_put(struct training *training, const struct checkpoint
 enum status training_kept_get(struct training *training, float *to)
 {
     enum status status = STATUS_OK;
-    for (int32_t part = 0; training->n_kept != NULL && part < training->partition->n_part && status == STATUS_OK; part++) {
+    for (int32_t part = 0; training->n_kept != NULL && part < training->partition->n_part && status == STATUS_OK;
+         part++) {
         status = fleet_get_kept(training->fleet, part, to, training->n_kept[part]);
         to += training->n_kept[part];
     }
@@ -139,8 +140,8 @@ static void rows_put(void *context, const uint32_t *node, int64_t n, const float
 enum status training_rows_place(struct training *training, uint32_t what, int64_t width, float *out)
 {
     struct placed to = {out, (size_t)width};
-    return training_rows_each(training,
-                              &(struct training_rows){.what = what, .width = width, .take = rows_put, .context = &to});
+    return training_rows_each(
+        training, &(struct training_rows){.what = what, .width = width, .take = rows_put, .context = &to});
 }
 
 enum status training_logits(struct training *training, float *out)

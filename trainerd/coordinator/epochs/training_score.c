@@ -3,7 +3,8 @@
 #include "protocol/base/memory.h"
 #include "trainerd/coordinator/epochs/training.h"
 
-static void sums_score(const struct training *training, const struct fleet_report *report, struct training_scores *out)
+static void sums_score(const struct training *training, const struct fleet_report *report,
+                       struct training_scores *out)
 {
     double all[SCORE_N_SUM] = {0};
     for (int split = DATASET_SPLIT_NONE; split <= DATASET_SPLIT_TEST; split++) {
@@ -15,7 +16,8 @@ static void sums_score(const struct training *training, const struct fleet_repor
     for (int i = 0; i < training->metrics.n; i++) {
         for (int split = 0; split < SCORE_N_SPLIT; split++) {
             const double *sums = split == SCORE_SPLIT_ALL ? all : report->score[split];
-            out->of[i][split] = score_from_sums((enum job_metric)training->metrics.of[i], training->multi_label, sums);
+            out->of[i][split] = score_from_sums((enum job_metric)training->metrics.of[i], training->multi_label,
+                                                sums);
         }
     }
 }

@@ -77,8 +77,9 @@ static enum status workers_start(struct fleet *fleet)
     }
     status = fleet_token_load(how->token_file, fleet->token);
     if (status == STATUS_OK) {
-        fprintf(stderr, "waiting for %u worker%s; start %s with: trainer-worker --join %s --token-file %s\n", fleet->n_worker,
-                fleet->n_worker == 1 ? "" : "s", fleet->n_worker == 1 ? "it" : "each", fleet->join, how->token_file);
+        fprintf(stderr, "waiting for %u worker%s; start %s with: trainer-worker --join %s --token-file %s\n",
+                fleet->n_worker, fleet->n_worker == 1 ? "" : "s", fleet->n_worker == 1 ? "it" : "each", fleet->join,
+                how->token_file);
     }
     return status;
 }

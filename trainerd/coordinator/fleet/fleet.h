@@ -45,16 +45,18 @@ struct fleet_report {
     double evaluate_s;                         /* of epoch_s: the evaluation at its end */
     uint64_t bytes_sent, bytes_received;       /* payload bodies, summed over workers */
     int n_layer;
-    uint64_t layer[TRAFFIC_LAYERS_MOST][TRAFFIC_N_WHAT]; /* n_layer: of those received; the rest are sums over parts */
-    uint64_t n_call;                                     /* allocations during the epoch, summed */
+    uint64_t layer[TRAFFIC_LAYERS_MOST]
+                  [TRAFFIC_N_WHAT]; /* n_layer: of those received; the rest are sums over parts */
+    uint64_t n_call;                /* allocations during the epoch, summed */
     struct fleet_waits waits;
     int64_t n_replay; /* recordings that workers replayed in training, the maximum over workers */
 };
 
 /* Options of a fleet besides the job; all may be 0. */
 struct fleet_setup {
-    const volatile sig_atomic_t *stop; /* a signal number, set by the signal handler: calls then return STATUS_INTERRUPTED */
-    uint32_t attempt;            /* fences messages: greater than that of any earlier fleet of this job. 0: a random number */
+    const volatile sig_atomic_t
+        *stop;        /* a signal number, set by the signal handler: calls then return STATUS_INTERRUPTED */
+    uint32_t attempt; /* fences messages: greater than that of any earlier fleet of this job. 0: a random number */
     const struct events *events; /* its folder gets the workers' stderr; NULL: they share the coordinator's */
 };
 
@@ -159,7 +161,8 @@ void fleet_trace_release(struct fleet_trace *trace);
 
 /* What a worker received in all epochs since it was started: the table of protocol/wire/traffic.h, to n_row × workers.count numbers.
  * errors  STATUS_PEER */
-enum status fleet_traffic(struct fleet *fleet, uint32_t rank, int n_row, struct traffic_head *head_out, uint64_t *table_out);
+enum status fleet_traffic(struct fleet *fleet, uint32_t rank, int n_row, struct traffic_head *head_out,
+                          uint64_t *table_out);
 
 /* Memory as it is now, one entry per worker. */
 enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out);

@@ -19,8 +19,8 @@ static void *piece_place(struct fleet *fleet, const struct transport_head *head,
 {
     if (fleet->data_to == NULL || head->sender != fleet->data_from || head->total != fleet->n_data ||
         n_bytes > fleet->n_data - fleet->n_data_placed || head->offset > fleet->n_data - n_bytes) {
-        status_fail(STATUS_PEER, "worker %u sent %zu bytes at %llu of %llu that were not asked for", head->sender, n_bytes,
-                    (unsigned long long)head->offset, (unsigned long long)head->total);
+        status_fail(STATUS_PEER, "worker %u sent %zu bytes at %llu of %llu that were not asked for", head->sender,
+                    n_bytes, (unsigned long long)head->offset, (unsigned long long)head->total);
         return NULL;
     }
     fleet->n_data_placed += n_bytes; /* no more than all of it: a surplus piece could arrive after data_to is gone */
@@ -67,7 +67,8 @@ enum status fleet_transport_open(struct fleet *fleet)
     }
     route_devices(routes, fleet->n_worker, devices);
     free(routes);
-    return transport_open(fleet->n_worker, fleet->n_worker + 1, fleet->attempt, n_send, devices, &events, &fleet->transport);
+    return transport_open(fleet->n_worker, fleet->n_worker + 1, fleet->attempt, n_send, devices, &events,
+                          &fleet->transport);
 }
 
 /* --- conditions to wait for, and sends --- */
@@ -115,7 +116,8 @@ static void message_send(struct fleet *fleet, uint32_t rank, const struct transp
 }
 
 /* One encoded command to ranks [first, first + n). The body must live until all sends are done. */
-static void command_send(struct fleet *fleet, uint32_t first, uint32_t n, unsigned id, const void *body, size_t n_bytes)
+static void command_send(struct fleet *fleet, uint32_t first, uint32_t n, unsigned id, const void *body,
+                         size_t n_bytes)
 {
     struct transport_head head = {.kind = TRANSPORT_KIND_COMMAND, .id = (uint16_t)id};
     for (uint32_t rank = first; rank < first + n; rank++) {
@@ -129,7 +131,8 @@ static enum status pending_await(struct fleet *fleet, int n_most)
     return fleet_await(fleet, few_pending);
 }
 
-static enum status pieces_send(struct fleet *fleet, uint32_t first, uint32_t n, struct transport_head head, const void *bytes)
+static enum status pieces_send(struct fleet *fleet, uint32_t first, uint32_t n, struct transport_head head,
+                               const void *bytes)
 {
     head.kind = TRANSPORT_KIND_DATA;
     for (head.offset = 0; head.offset < head.total; head.offset += PIECE_BYTES) {
@@ -139,7 +142,8 @@ static enum status pieces_send(struct fleet *fleet, uint32_t first, uint32_t n, 
         }
         size_t left = head.total - head.offset;
         for (uint32_t rank = first; rank < first + n; rank++) {
-            message_send(fleet, rank, &head, (const char *)bytes + head.offset, left < PIECE_BYTES ? left : PIECE_BYTES);
+            message_send(fleet, rank, &head, (const char *)bytes + head.offset,
+                         left < PIECE_BYTES ? left : PIECE_BYTES);
         }
     }
     return pending_await(fleet, 0);
@@ -152,7 +156,8 @@ enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank
     fleet_begin(fleet, "while its parts were placed");
     for (int32_t part = 0; part < n_part; part++) {
         if (rank_of_part[part] < 0 || (uint32_t)rank_of_part[part] >= fleet->n_worker) {
-            return status_fail(STATUS_BUG, "part %d is placed on rank %d of %u", part, rank_of_part[part], fleet->n_worker);
+            return status_fail(STATUS_BUG, "part %d is placed on rank %d of %u", part, rank_of_part[part],
+                               fleet->n_worker);
         }
     }
     uint32_t *machine_of_rank = memory_alloc(fleet->n_worker, sizeof *machine_of_rank);
@@ -207,7 +212,8 @@ enum status fleet_answer_bad(struct fleet *fleet, const struct fleet_worker *wor
 static enum status memory_read(struct message_span span, struct memory_table *out)
 {
     if (span.n_bytes != sizeof *out) {
-        return status_fail(STATUS_PEER, "%u bytes of memory by place and category, expected %zu", span.n_bytes, sizeof *out);
+        return status_fail(STATUS_PEER, "%u bytes of memory by place and category, expected %zu", span.n_bytes,
+                           sizeof *out);
     }
     memcpy(out, span.at, span.n_bytes);
     return STATUS_OK;
@@ -218,8 +224,8 @@ static enum status libraries_read(const struct message_ready *ready, struct libr
     *out = (struct library_versions){.of = {[LIBRARY_BLAS] = ready->blas, [LIBRARY_SPARSE] = ready->sparse}};
     for (int l = 0; l < LIBRARY_N; l++) {
         if (out->of[l] >= LIBRARY_MOST) {
-            return status_fail(STATUS_PEER, "its %s has version %u, expected one below %u", library_name((enum library)l),
-                               out->of[l], LIBRARY_MOST);
+            return status_fail(STATUS_PEER, "its %s has version %u, expected one below %u",
+                               library_name((enum library)l), out->of[l], LIBRARY_MOST);
         }
     }
     return STATUS_OK;
@@ -262,8 +268,8 @@ static enum status layers_add(uint32_t rank, struct message_span layers, struct 
 {
     size_t one = sizeof *out->layer, n_layer = layers.n_bytes / one;
     if (layers.n_bytes % one != 0 || n_layer > TRAFFIC_LAYERS_MOST || (rank > 0 && (int)n_layer != out->n_layer)) {
-        return status_fail(STATUS_PEER, "it reports %u bytes of traffic by layer, expected %zu for each of %d", layers.n_bytes,
-                           one, rank > 0 ? out->n_layer : TRAFFIC_LAYERS_MOST);
+        return status_fail(STATUS_PEER, "it reports %u bytes of traffic by layer, expected %zu for each of %d",
+                           layers.n_bytes, one, rank > 0 ? out->n_layer : TRAFFIC_LAYERS_MOST);
     }
     out->n_layer = (int)n_layer;
     for (size_t l = 0; l < n_layer; l++) {
@@ -277,7 +283,8 @@ static enum status layers_add(uint32_t rank, struct message_span layers, struct 
 }
 
 /* Loss and scores of rank 0, times of the slowest, bytes of all. */
-static enum status report_add(uint32_t rank, uint32_t epoch, const struct message_report *report, struct fleet_report *out)
+static enum status report_add(uint32_t rank, uint32_t epoch, const struct message_report *report,
+                              struct fleet_report *out)
 {
     if (report->epoch != epoch || report->scores.n_bytes != sizeof out->score) {
         return status_fail(STATUS_PEER, "it reports epoch %u with %u bytes of scores, expected epoch %u with %zu",
@@ -299,8 +306,9 @@ static enum status report_add(uint32_t rank, uint32_t epoch, const struct messag
     out->bytes_sent += report->bytes_sent;
     out->bytes_received += report->bytes_received;
     out->n_call += report->n_call;
-    const struct fleet_waits waits = {
-        .n_wait = (int64_t)report->n_wait, .n_fetched = (int64_t)report->n_fetched, .n_sent = (int64_t)report->n_sent};
+    const struct fleet_waits waits = {.n_wait = (int64_t)report->n_wait,
+                                      .n_fetched = (int64_t)report->n_fetched,
+                                      .n_sent = (int64_t)report->n_sent};
     out->n_replay = out->n_replay > (int64_t)report->n_replay ? out->n_replay : (int64_t)report->n_replay;
     out->waits = fleet_waits_most(&out->waits, &waits);
     return layers_add(rank, report->layers, out);
@@ -412,7 +420,8 @@ enum status fleet_get(struct fleet *fleet, uint32_t what, float *to, int64_t n_w
 
 enum status fleet_rows(struct fleet *fleet, uint32_t what, int32_t part, float *to, size_t n_bytes)
 {
-    fleet_begin(fleet, "while the %s of part %d were read", what == MESSAGE_GET_LOGITS ? "logits" : "embeddings", part);
+    fleet_begin(fleet, "while the %s of part %d were read", what == MESSAGE_GET_LOGITS ? "logits" : "embeddings",
+                part);
     ASSERT(part >= 0 && part < fleet->n_part);
     const struct data data = {.rank = (uint32_t)fleet->rank_of_part[part], .to = to, .n_bytes = n_bytes};
     return array_get(fleet, what, (uint32_t)part, &data);
@@ -443,7 +452,8 @@ struct command {
 };
 
 /* n_bytes for the owner of a part, and its answer. */
-static enum status data_put(struct fleet *fleet, int32_t part, const struct command *command, const void *from, size_t n_bytes)
+static enum status data_put(struct fleet *fleet, int32_t part, const struct command *command, const void *from,
+                            size_t n_bytes)
 {
     uint32_t rank = fleet->data_from = (uint32_t)fleet->rank_of_part[part];
     expect(fleet, command->id);
@@ -472,7 +482,8 @@ enum status fleet_put_embeddings(struct fleet *fleet, uint32_t what, int32_t par
 {
     fleet_begin(fleet, "while the embeddings of part %d were set", part);
     ASSERT(part >= 0 && part < fleet->n_part);
-    struct message_put_embeddings message = {.what = what, .part = (uint32_t)part, .n_bytes = (uint64_t)n_float * sizeof *from};
+    struct message_put_embeddings message = {
+        .what = what, .part = (uint32_t)part, .n_bytes = (uint64_t)n_float * sizeof *from};
     uint8_t body[COMMAND_BYTES];
     size_t n;
     enum status status = message_encode_put_embeddings(&message, body, sizeof body, &n);

@@ -23,7 +23,7 @@
 #define TEXT(value) #value
 #define TEXT_OF(value) TEXT(value)
 #define UNAUTHENTICATED_FRAME_BYTES 65536u
-#define SUSPECT_MS                                                                                                             \
+#define SUSPECT_MS                                                                                                   \
     500 /* a lost worker or a failed transport is reported after this time, in which a better reason may arrive */
 #define BACKLOG 128
 #define HOSTS "/etc/hosts"
@@ -68,7 +68,8 @@ static enum status worker_signalled(struct fleet_worker *worker, uint32_t number
     struct fleet *fleet = worker->fleet;
     bool ends = number == SIGTERM || number == SIGINT;
     if (!ends && number != SIGUSR1) {
-        return status_fail(STATUS_PEER, "it passed on signal %u, expected %d, %d or %d", number, SIGTERM, SIGINT, SIGUSR1);
+        return status_fail(STATUS_PEER, "it passed on signal %u, expected %d, %d or %d", number, SIGTERM, SIGINT,
+                           SIGUSR1);
     }
     if (ends ? !fleet->is_signalled : worker->rank == 0) {
         fleet->is_signalled = fleet->is_signalled || ends;
@@ -105,8 +106,8 @@ static enum status worker_frame(struct fleet_worker *worker, const struct contro
     case MESSAGE_ID_goodbye:
         return message_decode_goodbye(frame->body, frame->n_bytes, &goodbye);
     default:
-        return status_fail(STATUS_PEER, "it sent a message '%s' (%u) that workers do not send", message_name(frame->id),
-                           frame->id);
+        return status_fail(STATUS_PEER, "it sent a message '%s' (%u) that workers do not send",
+                           message_name(frame->id), frame->id);
     }
 }
 
@@ -164,7 +165,8 @@ static void join_print(const struct sockaddr_storage *address, char *out, size_t
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
     char host[HOST_NAME_MAX + 1] = "";
     address_print(address, out, capacity);
-    if (address->ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) : v4->sin_addr.s_addr == INADDR_ANY) {
+    if (address->ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr)
+                                       : v4->sin_addr.s_addr == INADDR_ANY) {
         gethostname(host, sizeof host - 1);
         snprintf(out, capacity, "%s:%u", host, ntohs(address->ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port));
     }
@@ -286,7 +288,8 @@ void fleet_tick(uv_timer_t *tick)
         /* Nothing is received between two calls: silence counts from the later of its last message and the call. */
         uint64_t since = worker->last_seen_ms > fleet->entered_ms ? worker->last_seen_ms : fleet->entered_ms;
         if (fleet->is_welcomed && worker->suspicion == FLEET_SUSPICION_NONE && now - since > silence_ms) {
-            fleet_fail(fleet, worker, STATUS_PEER, "was silent for %.1f s %s, more than workers.heartbeat_timeout allows",
+            fleet_fail(fleet, worker, STATUS_PEER,
+                       "was silent for %.1f s %s, more than workers.heartbeat_timeout allows",
                        (double)(now - since) / 1000, fleet->doing);
         }
     }
@@ -323,7 +326,8 @@ static void loopback_warn(const struct address *where, const struct sockaddr *fo
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)found;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)found;
     bool is_v6 = found->sa_family == AF_INET6;
-    bool is_loopback = is_v6 ? IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) : ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    bool is_loopback = is_v6 ? IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr)
+                             : ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
     inet_ntop(found->sa_family, is_v6 ? (const void *)&v6->sin6_addr : &v4->sin_addr, address, sizeof address);
     if (!is_loopback || strcmp(where->host, address) == 0 || strcmp(where->host, "localhost") == 0) {
         return;
@@ -332,7 +336,8 @@ static void loopback_warn(const struct address *where, const struct sockaddr *fo
     if (number > 0) {
         snprintf(line, sizeof line, "by line %d of " HOSTS, number);
     }
-    log_warn("workers.listen: '%s' is %s here, %s: workers of other machines cannot join there; give the address by which they "
+    log_warn("workers.listen: '%s' is %s here, %s: workers of other machines cannot join there; give the address by "
+             "which they "
              "reach this machine, or correct that line",
              where->host, address, line);
 }
@@ -350,9 +355,9 @@ static enum status listener_bind(struct fleet *fleet, const struct address *wher
     if (error == 0) {
         error = uv_listen((uv_stream_t *)&fleet->listener, BACKLOG, client_connects);
     }
-    return error == 0
-               ? STATUS_OK
-               : status_fail(STATUS_PEER, "cannot listen on %s port %s: %s", where->host, where->port, uv_strerror(error));
+    return error == 0 ? STATUS_OK
+                      : status_fail(STATUS_PEER, "cannot listen on %s port %s: %s", where->host, where->port,
+                                    uv_strerror(error));
 }
 
 enum status fleet_listen(struct fleet *fleet)

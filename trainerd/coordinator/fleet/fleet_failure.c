@@ -42,7 +42,8 @@ void fleet_transport_failed(struct fleet *fleet)
     }
 }
 
-void fleet_suspect(struct fleet_worker *worker, enum fleet_suspicion suspicion, enum status status, const char *sentence)
+void fleet_suspect(struct fleet_worker *worker, enum fleet_suspicion suspicion, enum status status,
+                   const char *sentence)
 {
     if (suspicion <= worker->suspicion) {
         return;

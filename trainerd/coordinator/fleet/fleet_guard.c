@@ -7,11 +7,13 @@
 /* Bit by bit, since nothing else is the same for a number that is none. */
 static bool is_same(const struct fleet_guard *a, const struct fleet_guard *b)
 {
-    return a->compared == b->compared && a->n_back_off == b->n_back_off && memcmp(&a->loss, &b->loss, sizeof a->loss) == 0 &&
-           memcmp(&a->error, &b->error, sizeof a->error) == 0 && memcmp(&a->cosine, &b->cosine, sizeof a->cosine) == 0;
+    return a->compared == b->compared && a->n_back_off == b->n_back_off &&
+           memcmp(&a->loss, &b->loss, sizeof a->loss) == 0 && memcmp(&a->error, &b->error, sizeof a->error) == 0 &&
+           memcmp(&a->cosine, &b->cosine, sizeof a->cosine) == 0;
 }
 
-static enum status guard_read(const struct fleet_worker *worker, uint32_t rank, uint32_t epoch, struct fleet_guard *io)
+static enum status guard_read(const struct fleet_worker *worker, uint32_t rank, uint32_t epoch,
+                              struct fleet_guard *io)
 {
     struct message_guard answer;
     enum status status = message_decode_guard(worker->answer, worker->n_answer, &answer);
@@ -19,7 +21,8 @@ static enum status guard_read(const struct fleet_worker *worker, uint32_t rank, 
         return status;
     }
     if (answer.epoch != epoch || answer.n_back_off > LEVEL_BACK_OFFS_MOST) {
-        return status_fail(STATUS_PEER, "its guard is of epoch %u after %llu back-offs, expected epoch %u and at most %d",
+        return status_fail(STATUS_PEER,
+                           "its guard is of epoch %u after %llu back-offs, expected epoch %u and at most %d",
                            answer.epoch, (unsigned long long)answer.n_back_off, epoch, LEVEL_BACK_OFFS_MOST);
     }
     const struct fleet_guard found = {.compared = answer.compared != 0,

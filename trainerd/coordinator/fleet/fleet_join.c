@@ -43,7 +43,8 @@ static bool address_check(struct fleet_client *client, const struct message_span
         return true;
     }
     char why[96];
-    snprintf(why, sizeof why, "its address has %u bytes, expected 1 to %u", address->n_bytes, MESSAGE_ADDRESS_MOST_BYTES);
+    snprintf(why, sizeof why, "its address has %u bytes, expected 1 to %u", address->n_bytes,
+             MESSAGE_ADDRESS_MOST_BYTES);
     refuse(client, why);
     return false;
 }
@@ -52,8 +53,10 @@ static bool hello_read(struct fleet_client *client, const struct control_frame *
 {
     if (frame->id == MESSAGE_HELLO_1 || frame->id == MESSAGE_HELLO_2 || frame->id == MESSAGE_HELLO_3 ||
         frame->id == MESSAGE_HELLO_4 || frame->id == MESSAGE_HELLO_5) {
-        refuse(client, "the worker is of an older version of trainerd than its coordinator: install trainerd " TRAINERD_VERSION
-                       " on its machine");
+        refuse(
+            client,
+            "the worker is of an older version of trainerd than its coordinator: install trainerd " TRAINERD_VERSION
+            " on its machine");
         return false;
     }
     if (frame->id != MESSAGE_ID_hello) {
@@ -146,7 +149,8 @@ void fleet_hello(struct fleet_client *client, const struct control_frame *frame)
     worker->last_seen_ms = clock_ms();
     place_take(worker, &hello);
     if (!worker->was_started) {
-        fprintf(stderr, "worker %u joined: pid %u on %s, %u cores\n", worker->rank, worker->pid, worker->host, worker->n_core);
+        fprintf(stderr, "worker %u joined: pid %u on %s, %u cores\n", worker->rank, worker->pid, worker->host,
+                worker->n_core);
     }
 }
 
@@ -181,7 +185,8 @@ static void near_find(const struct fleet *fleet, const struct fleet_worker *work
     place_own(&own);
     for (uint32_t peer = 0; peer <= fleet->n_worker; peer++) {
         const struct fleet_worker *other = peer < fleet->n_worker ? &fleet->workers[peer] : &own;
-        near[peer] = fleet->job->workers.encryption != JOB_ENCRYPTION_ON && is_near(worker != NULL ? worker : &own, other);
+        near[peer] = fleet->job->workers.encryption != JOB_ENCRYPTION_ON &&
+                     is_near(worker != NULL ? worker : &own, other);
     }
 }
 
@@ -203,7 +208,8 @@ bool fleet_apart(const struct fleet *fleet, uint32_t *one_out, uint32_t *other_o
     place_own(&own);
     for (uint32_t i = 0; i < fleet->n_worker; i++) {
         for (uint32_t k = i + 1; k <= fleet->n_worker; k++) {
-            const struct fleet_worker *one = &fleet->workers[i], *other = k < fleet->n_worker ? &fleet->workers[k] : &own;
+            const struct fleet_worker *one = &fleet->workers[i],
+                                      *other = k < fleet->n_worker ? &fleet->workers[k] : &own;
             if (strcmp(one->machine, other->machine) == 0 && !shares_memory(one, other)) {
                 *one_out = i;
                 *other_out = k;
@@ -231,8 +237,9 @@ static enum status cipher_choose(struct fleet *fleet)
         (fleet->job->workers.encryption == JOB_ENCRYPTION_AUTO && is_apart)) {
         fleet->secret.cipher = seal_cipher_choose(ciphers);
         status = fleet->secret.cipher == SEAL_NONE
-                     ? status_fail(STATUS_PEER,
-                                   "the workers have no cipher in common, expected the coordinator's version of trainerd")
+                     ? status_fail(
+                           STATUS_PEER,
+                           "the workers have no cipher in common, expected the coordinator's version of trainerd")
                      : transport_seal(fleet->transport, &fleet->secret, near);
     }
     free(near);

@@ -97,8 +97,8 @@ static void process_exited(uv_process_t *process, int64_t exit_code, int signal)
         return;
     }
     if (signal == SIGKILL && cgroup_oom_kills("") > fleet->n_oom_kill) {
-        fleet_fail(fleet, worker, STATUS_NOMEM, "%s %s, since memory ran out: %s is %lld bytes", sentence, fleet->doing,
-                   memory_machine_name(), (long long)memory_machine());
+        fleet_fail(fleet, worker, STATUS_NOMEM, "%s %s, since memory ran out: %s is %lld bytes", sentence,
+                   fleet->doing, memory_machine_name(), (long long)memory_machine());
         return;
     }
     if (signal != 0) {
@@ -184,8 +184,9 @@ static enum status worker_start(struct fleet_worker *worker, const char *program
     worker->was_started = true;
     enum status status = fleet_child_start(fleet, &child, &worker->process);
     if (status != STATUS_OK) {
-        return status == STATUS_PEER ? status_fail(status, "cannot start worker %u, %s", worker->rank, status_reason())
-                                     : status;
+        return status == STATUS_PEER
+                   ? status_fail(status, "cannot start worker %u, %s", worker->rank, status_reason())
+                   : status;
     }
     worker->is_child = true;
     worker->pid = (uint32_t)worker->process.pid;

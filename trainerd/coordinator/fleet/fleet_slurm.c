@@ -16,8 +16,8 @@ static void step_exited(uv_process_t *process, int64_t exit_code, int signal)
     fleet->step.ended_ms = clock_ms();
     uv_close((uv_handle_t *)process, NULL);
     if (signal != 0) {
-        snprintf(fleet->step.sentence, sizeof fleet->step.sentence, "srun, which runs the workers, was killed by signal %d",
-                 signal);
+        snprintf(fleet->step.sentence, sizeof fleet->step.sentence,
+                 "srun, which runs the workers, was killed by signal %d", signal);
     } else {
         snprintf(fleet->step.sentence, sizeof fleet->step.sentence,
                  "srun, which runs the workers, ended with exit code %d (its message is above)", (int)exit_code);

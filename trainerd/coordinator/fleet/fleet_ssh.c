@@ -34,14 +34,15 @@ static void ssh_exited(uv_process_t *process, int64_t exit_code, int signal)
     if (signal != 0) {
         snprintf(sentence, sizeof sentence, "lost its ssh, which was killed by signal %d", signal);
     } else if (exit_code == SSH_FAILED) {
-        snprintf(sentence, sizeof sentence, "was not started, killed or lost by ssh (exit code %d, and a message above)",
-                 SSH_FAILED);
+        snprintf(sentence, sizeof sentence,
+                 "was not started, killed or lost by ssh (exit code %d, and a message above)", SSH_FAILED);
     } else {
         snprintf(sentence, sizeof sentence, "ended with exit code %d (%s)", (int)exit_code,
                  status_text(status_from_exit_code((int)exit_code)));
     }
-    enum status status = exit_code == 0 || signal != 0 || exit_code == SSH_FAILED ? STATUS_PEER
-                                                                                  : status_from_exit_code((int)exit_code);
+    enum status status = exit_code == 0 || signal != 0 || exit_code == SSH_FAILED
+                             ? STATUS_PEER
+                             : status_from_exit_code((int)exit_code);
     fleet_suspect(worker, FLEET_SUSPICION_EXIT, status, sentence);
 }
 
@@ -88,7 +89,8 @@ static enum status worker_start(struct fleet_worker *worker, const struct host *
     snprintf(worker->host, sizeof worker->host, "%.63s", host->name);
     snprintf(timeout, sizeof timeout, "ConnectTimeout=%.0f", fleet->job->workers.join_timeout + 0.5);
     if (snprintf(command, sizeof command, "%s %u", prefix, worker->rank) >= (int)sizeof command) {
-        return status_fail(STATUS_CONFIG, "the environment's UCX_ and OMP_ variables are more than %d bytes", COMMAND_BYTES);
+        return status_fail(STATUS_CONFIG, "the environment's UCX_ and OMP_ variables are more than %d bytes",
+                           COMMAND_BYTES);
     }
     arguments[n++] = (char *)"ssh";
     arguments[n++] = (char *)"-oBatchMode=yes"; /* no questions: a job may run without a terminal */

@@ -36,7 +36,12 @@ struct fleet_client {
 };
 
 /* Why a worker looks lost, in the order of how much it tells. */
-enum fleet_suspicion { FLEET_SUSPICION_NONE, FLEET_SUSPICION_CONNECTION, FLEET_SUSPICION_EXIT, FLEET_SUSPICION_REPORT };
+enum fleet_suspicion {
+    FLEET_SUSPICION_NONE,
+    FLEET_SUSPICION_CONNECTION,
+    FLEET_SUSPICION_EXIT,
+    FLEET_SUSPICION_REPORT
+};
 
 struct fleet_address {
     void *bytes;
@@ -128,7 +133,8 @@ void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum sta
 /* Record that the transport failed, with status_reason. A worker's own report, if one comes soon, is more precise. */
 void fleet_transport_failed(struct fleet *fleet);
 /* Record that a worker looks lost. Its own report, or the end of another worker, may soon give the true cause. */
-void fleet_suspect(struct fleet_worker *worker, enum fleet_suspicion suspicion, enum status status, const char *sentence);
+void fleet_suspect(struct fleet_worker *worker, enum fleet_suspicion suspicion, enum status status,
+                   const char *sentence);
 
 /* --- fleet_token.c --- */
 /* A fresh secret of 256 bits, in hexadecimal / the secret in a file: read, or made with mode 0600. */

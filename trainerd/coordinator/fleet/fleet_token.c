@@ -50,7 +50,8 @@ static enum status token_read(const char *path, int file, char token[FLEET_TOKEN
         return status_fail(STATUS_CREATE, "the token file '%s' is not a file", path);
     }
     if ((about.st_mode & 077) != 0) {
-        return status_fail(STATUS_CREATE, "the token file '%s' has mode %04o, which lets others read it, expected 0600", path,
+        return status_fail(STATUS_CREATE,
+                           "the token file '%s' has mode %04o, which lets others read it, expected 0600", path,
                            (unsigned)(about.st_mode & 07777));
     }
     ssize_t got = read(file, token, FLEET_TOKEN_BYTES);
@@ -59,7 +60,8 @@ static enum status token_read(const char *path, int file, char token[FLEET_TOKEN
         n_word++;
     }
     if (n_word < TOKEN_LEAST || n_word == FLEET_TOKEN_BYTES) {
-        return status_fail(STATUS_CREATE, "the token file '%s' starts with a word of %zu characters, expected %d to %d", path,
+        return status_fail(STATUS_CREATE,
+                           "the token file '%s' starts with a word of %zu characters, expected %d to %d", path,
                            n_word, TOKEN_LEAST, FLEET_TOKEN_BYTES - 1);
     }
     token[n_word] = '\0';

@@ -55,9 +55,10 @@ static enum status trace_check(const struct fleet_trace *trace)
     }
     for (int64_t e = 0; e < trace->n_event; e++) {
         const struct trace_event *event = &trace->event[e];
-        if (event->step < 0 || event->step >= trace->n_step || event->kind >= TRACE_KIND_N || !isfinite(event->begin_s) ||
-            !isfinite(event->end_s)) {
-            return status_fail(STATUS_PEER, "event %lld of its trace is of step %d and kind %u, expected less than %d and %d",
+        if (event->step < 0 || event->step >= trace->n_step || event->kind >= TRACE_KIND_N ||
+            !isfinite(event->begin_s) || !isfinite(event->end_s)) {
+            return status_fail(STATUS_PEER,
+                               "event %lld of its trace is of step %d and kind %u, expected less than %d and %d",
                                (long long)e, (int)event->step, event->kind, (int)trace->n_step, TRACE_KIND_N);
         }
     }

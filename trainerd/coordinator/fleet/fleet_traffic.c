@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum status fleet_traffic(struct fleet *fleet, uint32_t rank, int n_row, struct traffic_head *head_out, uint64_t *table_out)
+enum status fleet_traffic(struct fleet *fleet, uint32_t rank, int n_row, struct traffic_head *head_out,
+                          uint64_t *table_out)
 {
     fleet_begin(fleet, "while its traffic was read");
     size_t n_table = (size_t)n_row * fleet->n_worker * sizeof *table_out;

@@ -51,7 +51,8 @@ struct head {
 _Static_assert(sizeof(struct head) == 3 * ALIGNMENT, "sections are aligned");
 _Static_assert(sizeof(struct checkpoint_state) == 672, "a new field is a new version");
 
-#define STATE_SAME_BYTES (offsetof(struct checkpoint_state, patience_best) - offsetof(struct checkpoint_state, train_s))
+#define STATE_SAME_BYTES                                                                                             \
+    (offsetof(struct checkpoint_state, patience_best) - offsetof(struct checkpoint_state, train_s))
 
 struct score_4 {
     double loss, train, valid, test;
@@ -171,8 +172,10 @@ void checkpoint_prune(const struct dir *folder, int64_t n_epoch, int64_t rollbac
 enum status checkpoint_save(const struct dir *folder, const struct checkpoint *checkpoint, int64_t rollback)
 {
     static const char zeros[ALIGNMENT];
-    struct head head = {
-        .magic = CHECKPOINT_MAGIC, .version = CHECKPOINT_VERSION, .n_section = SECTION_N, .libraries = checkpoint->libraries};
+    struct head head = {.magic = CHECKPOINT_MAGIC,
+                        .version = CHECKPOINT_VERSION,
+                        .n_section = SECTION_N,
+                        .libraries = checkpoint->libraries};
     struct iovec piece[1 + 2 * SECTION_N] = {{.iov_base = &head, .iov_len = sizeof head}};
     for (int i = 0; i < SECTION_N; i++) {
         const void *from = i == SECTION_STATE  ? (const void *)&checkpoint->state
@@ -231,8 +234,9 @@ static enum status counts_check(const struct checkpoint_state *s, const char *or
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         if (fields[i].is < fields[i].least || fields[i].is > fields[i].most) {
-            return status_fail(STATUS_DATA, "checkpoint '%s' is damaged: state: %s is %lld, expected %lld to %lld", origin,
-                               fields[i].name, (long long)fields[i].is, (long long)fields[i].least, (long long)fields[i].most);
+            return status_fail(STATUS_DATA, "checkpoint '%s' is damaged: state: %s is %lld, expected %lld to %lld",
+                               origin, fields[i].name, (long long)fields[i].is, (long long)fields[i].least,
+                               (long long)fields[i].most);
         }
     }
     return STATUS_OK;
@@ -246,7 +250,8 @@ static enum status state_check(const struct checkpoint_state *s, const char *ori
     } fields[] = {{"train_s", s->train_s}, {"plateau_lr", s->plateau_lr}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         if (!(fields[i].is >= 0.0 && fields[i].is <= DBL_MAX)) {
-            return status_fail(STATUS_DATA, "checkpoint '%s' is damaged: state: %s is %g, expected a finite number from 0 on",
+            return status_fail(STATUS_DATA,
+                               "checkpoint '%s' is damaged: state: %s is %g, expected a finite number from 0 on",
                                origin, fields[i].name, fields[i].is);
         }
     }
@@ -411,7 +416,8 @@ enum status checkpoint_load(const char *folder, int64_t n_most, struct checkpoin
     }
     names_release(name, n);
     if (status == STATUS_DATA && warning[0] == '\0') {
-        return status_fail(STATUS_NO_INPUT, "'%s' holds no checkpoint of at most %lld epochs", folder, (long long)n_most);
+        return status_fail(STATUS_NO_INPUT, "'%s' holds no checkpoint of at most %lld epochs", folder,
+                           (long long)n_most);
     }
     if (status == STATUS_DATA) {
         return status_fail(STATUS_DATA, "%s%s", warning, n > 1 ? "; the older ones are damaged, too" : "");

@@ -129,7 +129,7 @@ enum status checkpoint_match(const struct checkpoint *checkpoint, struct job *jo
 
 /* Say in `out` how a library of this checkpoint's workers differs from what workers have now: the job's bits will not be those of a job that
  * never stopped. false: not, as far as is known. */
-bool checkpoint_library_differs(const struct checkpoint *checkpoint, enum library library, struct library_range now, char *out,
-                                size_t capacity);
+bool checkpoint_library_differs(const struct checkpoint *checkpoint, enum library library, struct library_range now,
+                                char *out, size_t capacity);
 
 #endif

@@ -38,8 +38,9 @@ struct events {
 /* For the signal handler. */
 static struct events *open_events;
 
-static const char end_format[] = "{\"ts\":0000000000,\"attempt\":%u,\"event\":\"end\",\"exit_code\":%d,\"status\":\"%s\","
-                                 "\"reason\":\"interrupted before training began: nothing to save\",\"restartable\":true}\n";
+static const char end_format[] =
+    "{\"ts\":0000000000,\"attempt\":%u,\"event\":\"end\",\"exit_code\":%d,\"status\":\"%s\","
+    "\"reason\":\"interrupted before training began: nothing to save\",\"restartable\":true}\n";
 
 /* To the millisecond. */
 static double wall_s(void)
@@ -55,7 +56,8 @@ static enum status file_make(const char *folder, const char *name, int flags, in
     }
     *out = open(path, flags | O_CREAT | O_CLOEXEC, 0600);
     if (*out < 0) {
-        return status_fail(errno == ENOENT ? STATUS_NO_INPUT : STATUS_CREATE, "cannot open '%s': %s", path, strerror(errno));
+        return status_fail(errno == ENOENT ? STATUS_NO_INPUT : STATUS_CREATE, "cannot open '%s': %s", path,
+                           strerror(errno));
     }
     return STATUS_OK;
 }
@@ -77,8 +79,8 @@ static void line_close(struct events *events)
 {
     struct stat about;
     char last = '\n';
-    if (fstat(events->file, &about) == 0 && about.st_size > 0 && pread(events->file, &last, 1, about.st_size - 1) == 1 &&
-        last != '\n') {
+    if (fstat(events->file, &about) == 0 && about.st_size > 0 &&
+        pread(events->file, &last, 1, about.st_size - 1) == 1 && last != '\n') {
         text_write(events, "\n", 1);
     }
 }
@@ -86,8 +88,9 @@ static void line_close(struct events *events)
 /* Begin a line with this event's name, for line_end; NULL, which jansson's setters accept, without a supervisor. */
 static json_t *line_begin(const struct events *events, const char *name)
 {
-    return events == NULL ? NULL
-                          : json_pack("{s:f, s:I, s:s}", "ts", wall_s(), "attempt", (json_int_t)events->attempt, "event", name);
+    return events == NULL
+               ? NULL
+               : json_pack("{s:f, s:I, s:s}", "ts", wall_s(), "attempt", (json_int_t)events->attempt, "event", name);
 }
 
 static void line_put(struct events *events, json_t *line)
@@ -128,7 +131,8 @@ static enum status lock_take(const struct events *events, int file, const char *
     if (is_held) {
         return status_fail(STATUS_PEER, "'%s/%s' is held: another attempt of this job runs", events->folder, name);
     }
-    return is_free ? STATUS_OK : status_fail(STATUS_CREATE, "cannot lock '%s/%s': %s", events->folder, name, strerror(errno));
+    return is_free ? STATUS_OK
+                   : status_fail(STATUS_CREATE, "cannot lock '%s/%s': %s", events->folder, name, strerror(errno));
 }
 
 static enum status files_open(struct events *events, bool waits)
@@ -142,7 +146,8 @@ static enum status files_open(struct events *events, bool waits)
     return status == STATUS_OK ? file_make(events->folder, "events.jsonl", O_RDWR | O_APPEND, &events->file) : status;
 }
 
-enum status events_open(const char *folder, uint32_t attempt, const struct job_files *files, bool waits, struct events **out)
+enum status events_open(const char *folder, uint32_t attempt, const struct job_files *files, bool waits,
+                        struct events **out)
 {
     struct events *events = memory_alloc(1, sizeof *events);
     *events = (struct events){.files = files, .lock = -1, .file = -1, .attempt = attempt};
@@ -225,7 +230,8 @@ static double epoch_period_s(const struct events *events)
     return ldexp(EPOCH_PERIOD_S, 1 + (int)((about.st_size - most / 4) / (most / 16)));
 }
 
-void events_epoch(struct events *events, const struct progress *progress, enum job_metric metric, int64_t memory, double now_s)
+void events_epoch(struct events *events, const struct progress *progress, enum job_metric metric, int64_t memory,
+                  double now_s)
 {
     if (events == NULL) {
         return;

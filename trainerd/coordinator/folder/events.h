@@ -52,7 +52,8 @@ struct events_worker {
  *   owns    the caller owns *out: events_close. One may be open in a process
  *   errors  STATUS_PEER another attempt of the job runs; STATUS_NO_INPUT no such folder; STATUS_CREATE
  */
-enum status events_open(const char *folder, uint32_t attempt, const struct job_files *files, bool waits, struct events **out);
+enum status events_open(const char *folder, uint32_t attempt, const struct job_files *files, bool waits,
+                        struct events **out);
 void events_close(struct events *events);
 
 void events_state(struct events *events, const char *state);
@@ -60,7 +61,8 @@ void events_plan(struct events *events, int64_t memory, int32_t n_worker);
 /* In the order of their ranks. workers n_worker */
 void events_workers(struct events *events, const struct events_worker *workers, int32_t n_worker);
 /* The last epoch of `progress`. memory: bytes of all workers; now_s: on the clock of `progress` */
-void events_epoch(struct events *events, const struct progress *progress, enum job_metric metric, int64_t memory, double now_s);
+void events_epoch(struct events *events, const struct progress *progress, enum job_metric metric, int64_t memory,
+                  double now_s);
 /* output: the job's output folder */
 void events_checkpoint(struct events *events, int64_t n_epoch, const char *output);
 void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback, const char *reason);

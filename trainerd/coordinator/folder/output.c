@@ -49,7 +49,8 @@ enum status output_check(const char *dir)
         return status_fail(STATUS_CREATE, "output folder '%s': '%s' is not a folder", dir, path);
     }
     if (access(path, W_OK | X_OK) != 0) {
-        return status_fail(STATUS_CREATE, "output folder '%s': '%s' cannot be written: %s", dir, path, strerror(errno));
+        return status_fail(STATUS_CREATE, "output folder '%s': '%s' cannot be written: %s", dir, path,
+                           strerror(errno));
     }
     return STATUS_OK;
 }
@@ -155,7 +156,8 @@ static enum status folder_clear(const struct output *output, const char *name, d
 
 static enum status checkpoints_set_aside(const struct output *output)
 {
-    enum status status = folder_clear(output, "checkpoint", checkpoint_is, NULL); /* which has removed it where none is whole */
+    enum status status = folder_clear(output, "checkpoint", checkpoint_is,
+                                      NULL); /* which has removed it where none is whole */
     if (status != STATUS_OK || faccessat(output->dir.file, "checkpoint", F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
         return status;
     }
@@ -198,7 +200,8 @@ static enum status metrics_copy(const struct output *output, int to, int64_t n, 
         return status;
     }
     if (status == STATUS_NO_INPUT || fstat(from, &about) != 0 || about.st_size < n) {
-        status = status_fail(STATUS_DATA, "'%s/metrics.jsonl' has %lld bytes: expected at least the %lld of the checkpoint",
+        status = status_fail(STATUS_DATA,
+                             "'%s/metrics.jsonl' has %lld bytes: expected at least the %lld of the checkpoint",
                              output->dir.path, (long long)about.st_size, (long long)n);
     } else {
         status = STATUS_OK;

@@ -90,7 +90,8 @@ void progress_begin(struct progress *progress, int64_t n_first, int64_t n_epoch,
     progress->start_s = progress->shown_s = now_s;
     int64_t n = eval_every > 0 ? (n_epoch - n_first) / eval_every : 1;
     progress->stride = (n + N_LINE_MOST - 1) / N_LINE_MOST;
-    progress->last = (struct progress_epoch){.train = NAN, .valid = NAN, .test = NAN, .best_valid = NAN, .best_test = NAN};
+    progress->last = (struct progress_epoch){
+        .train = NAN, .valid = NAN, .test = NAN, .best_valid = NAN, .best_test = NAN};
     for (int i = 0; i < PROGRESS_METRICS_MOST; i++) {
         progress->last.valid_of[i] = NAN;
     }

@@ -108,7 +108,8 @@ static enum status owner_check(const struct publish *publish, uid_t owner)
     return status != STATUS_OK || owner == own
                ? status
                : status_fail(STATUS_CREATE,
-                             "'%s/" JOURNAL "' belongs to user %u, who has not finished: expected that user's next run, "
+                             "'%s/" JOURNAL
+                             "' belongs to user %u, who has not finished: expected that user's next run, "
                              "or another folder",
                              publish->home->path, (unsigned)owner);
 }
@@ -149,7 +150,8 @@ static bool exists(const struct dir *folder, const char *name)
 }
 
 /* The folder beneath in which this result lies, or the folder itself, and its name there. errors  those of dir_inner */
-static enum status folder_of(const struct dir *folder, const char *path, bool makes, struct dir *out, const char **name_out)
+static enum status folder_of(const struct dir *folder, const char *path, bool makes, struct dir *out,
+                             const char **name_out)
 {
     char first[RESULT_FILE_BYTES];
     const char *slash = strchr(path, '/');
@@ -262,8 +264,8 @@ static enum status remove_run(const struct publish *publish)
         dir_asides_remove(run, result_file_is);
     }
     FAULT(MOVE);
-    if (unlinkat(publish->home->file, publish->journal.run, AT_REMOVEDIR) != 0 && errno != ENOENT && errno != ENOTEMPTY &&
-        errno != EEXIST) {
+    if (unlinkat(publish->home->file, publish->journal.run, AT_REMOVEDIR) != 0 && errno != ENOENT &&
+        errno != ENOTEMPTY && errno != EEXIST) {
         return io_fail(publish, "remove", publish->journal.run);
     }
     return STATUS_OK;

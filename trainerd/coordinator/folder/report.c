@@ -86,8 +86,9 @@ static json_t *split_json(const struct dataset *dataset)
     const struct dataset_splits *splits = &dataset->splits;
     bool given = splits->origin == DATASET_ORIGIN_GIVEN, drawn = splits->origin == DATASET_ORIGIN_DRAWN;
     return json_pack("{s:s, s:o, s:o, s:o, s:o}", "origin", origins[splits->origin], "index",
-                     given ? json_integer(splits->index) : json_null(), "of", given ? json_integer(splits->n) : json_null(),
-                     "seed", drawn ? json_integer(splits->seed) : json_null(), "how",
+                     given ? json_integer(splits->index) : json_null(), "of",
+                     given ? json_integer(splits->n) : json_null(), "seed",
+                     drawn ? json_integer(splits->seed) : json_null(), "how",
                      drawn ? json_string(splits->how) : json_null());
 }
 
@@ -99,15 +100,17 @@ const char *report_outputs(const struct dataset *dataset)
 json_t *report_dataset(const struct dataset *dataset)
 {
     bool numbers = dataset->regression;
-    json_t *all = json_pack(
-        "{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:I, s:i, s:I, s:I, s:I, s:I, s:I}", "name", dataset->name, "nodes",
-        (json_int_t)dataset->n_node, "edges", (json_int_t)dataset->n_edge, "features", (json_int_t)dataset->n_feature,
-        numbers ? "outputs" : "classes", (int)dataset->n_class, "multi_label", (int)(dataset->multi_label && !numbers),
-        "symmetric", (int)dataset->symmetric, "edge_weights", (int)dataset->weighted, "edge_features",
-        (json_int_t)dataset->n_edge_feature, "relations", (int)dataset->n_relation, "duplicate_edges",
-        (json_int_t)dataset->n_duplicate, "train_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TRAIN], "valid_nodes",
-        (json_int_t)dataset->n_split[DATASET_SPLIT_VALID], "test_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TEST],
-        "other_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_NONE]);
+    json_t *all = json_pack("{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:I, s:i, s:I, s:I, s:I, s:I, s:I}", "name",
+                            dataset->name, "nodes", (json_int_t)dataset->n_node, "edges", (json_int_t)dataset->n_edge,
+                            "features", (json_int_t)dataset->n_feature, numbers ? "outputs" : "classes",
+                            (int)dataset->n_class, "multi_label", (int)(dataset->multi_label && !numbers),
+                            "symmetric", (int)dataset->symmetric, "edge_weights", (int)dataset->weighted,
+                            "edge_features", (json_int_t)dataset->n_edge_feature, "relations",
+                            (int)dataset->n_relation, "duplicate_edges", (json_int_t)dataset->n_duplicate,
+                            "train_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TRAIN], "valid_nodes",
+                            (json_int_t)dataset->n_split[DATASET_SPLIT_VALID], "test_nodes",
+                            (json_int_t)dataset->n_split[DATASET_SPLIT_TEST], "other_nodes",
+                            (json_int_t)dataset->n_split[DATASET_SPLIT_NONE]);
     json_object_set_new(all, "split", split_json(dataset));
     return all;
 }
@@ -118,14 +121,15 @@ void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTE
     const int64_t *n = dataset->n_split;
     char origin[192] = "no split";
     if (splits->origin == DATASET_ORIGIN_GIVEN && splits->n > 1) {
-        snprintf(origin, sizeof origin, "split %" PRId64 " of %" PRId64 " given with the data, counted from 0", splits->index,
-                 splits->n);
+        snprintf(origin, sizeof origin, "split %" PRId64 " of %" PRId64 " given with the data, counted from 0",
+                 splits->index, splits->n);
     } else if (splits->origin == DATASET_ORIGIN_GIVEN) {
         snprintf(origin, sizeof origin, "split given with the data");
     } else if (splits->origin == DATASET_ORIGIN_DRAWN) {
         snprintf(origin, sizeof origin, "split drawn with dataset.seed = %" PRId64 ", %s", splits->seed, splits->how);
     }
-    snprintf(out, REPORT_SPLIT_BYTES, "%s: %" PRId64 " train, %" PRId64 " valid, %" PRId64 " test, %" PRId64 " in none", origin,
+    snprintf(out, REPORT_SPLIT_BYTES,
+             "%s: %" PRId64 " train, %" PRId64 " valid, %" PRId64 " test, %" PRId64 " in none", origin,
              n[DATASET_SPLIT_TRAIN], n[DATASET_SPLIT_VALID], n[DATASET_SPLIT_TEST], n[DATASET_SPLIT_NONE]);
 }
 
@@ -170,8 +174,8 @@ json_t *report_confusion(const struct score_confusion *confusion)
         json_array_append(matrix, counts); /* does nothing where there is none */
         json_decref(counts);
     }
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "split", "test", "support", support, "predicted", predicted, "precision",
-                     precision, "recall", recall, "matrix", matrix);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "split", "test", "support", support, "predicted", predicted,
+                     "precision", precision, "recall", recall, "matrix", matrix);
 }
 
 json_t *report_memory(const int64_t bytes[MEMORY_N])

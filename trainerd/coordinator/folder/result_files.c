@@ -14,18 +14,19 @@
 /* A single file, or a folder's files whose names begin and end so. */
 static const struct kind {
     const char *name, *begin, *end;
-} kinds[] = {{"metrics.jsonl", NULL, NULL},      {"model.safetensors", NULL, NULL},   {"best.safetensors", NULL, NULL},
-             {"logits.npy", NULL, NULL},         {"logits_last.npy", NULL, NULL},     {"predictions.npy", NULL, NULL},
-             {"embeddings.npy", NULL, NULL},     {"drawn_train_idx.npy", NULL, NULL}, {"drawn_valid_idx.npy", NULL, NULL},
-             {"drawn_test_idx.npy", NULL, NULL}, {"trace.json", NULL, NULL},          {"tb", "events.out.tfevents.", ""},
-             {"checkpoint", "epoch-", ".ckpt"},  {"result.json", NULL, NULL}};
+} kinds[] = {
+    {"metrics.jsonl", NULL, NULL},      {"model.safetensors", NULL, NULL},   {"best.safetensors", NULL, NULL},
+    {"logits.npy", NULL, NULL},         {"logits_last.npy", NULL, NULL},     {"predictions.npy", NULL, NULL},
+    {"embeddings.npy", NULL, NULL},     {"drawn_train_idx.npy", NULL, NULL}, {"drawn_valid_idx.npy", NULL, NULL},
+    {"drawn_test_idx.npy", NULL, NULL}, {"trace.json", NULL, NULL},          {"tb", "events.out.tfevents.", ""},
+    {"checkpoint", "epoch-", ".ckpt"},  {"result.json", NULL, NULL}};
 enum { N_KIND = sizeof kinds / sizeof *kinds, KIND_TB = 11 };
 
 static bool is_named(const struct kind *kind, const char *name)
 {
     size_t n = strlen(name), n_begin = strlen(kind->begin), n_end = strlen(kind->end);
-    return n > n_begin + n_end && n <= NAME_MAX && strchr(name, '/') == NULL && strncmp(name, kind->begin, n_begin) == 0 &&
-           strcmp(name + n - n_end, kind->end) == 0;
+    return n > n_begin + n_end && n <= NAME_MAX && strchr(name, '/') == NULL &&
+           strncmp(name, kind->begin, n_begin) == 0 && strcmp(name + n - n_end, kind->end) == 0;
 }
 
 bool result_file_is(const char *path)
@@ -89,7 +90,8 @@ static enum status add_folder(struct result_files *files, int folder, const stru
     }
     DIR *all = fdopendir(inner);
     if (all == NULL) {
-        enum status status = status_fail(STATUS_IO, "cannot read folder '%s' of a run: %s", kind->name, strerror(errno));
+        enum status status = status_fail(STATUS_IO, "cannot read folder '%s' of a run: %s", kind->name,
+                                         strerror(errno));
         close(inner);
         return status;
     }

@@ -29,7 +29,8 @@ static enum status path_print(char out[PATH_MAX], const char *format, ...)
     va_start(arguments, format);
     int n = vsnprintf(out, PATH_MAX, format, arguments);
     va_end(arguments);
-    return n < PATH_MAX ? STATUS_OK : status_fail(STATUS_CREATE, "output folder '%.200s…': its path is too long", out);
+    return n < PATH_MAX ? STATUS_OK
+                        : status_fail(STATUS_CREATE, "output folder '%.200s…': its path is too long", out);
 }
 
 static const char *last_name(const char *path)
@@ -55,7 +56,8 @@ static int64_t checkpoint_ns(const char *dir)
 {
     char path[PATH_MAX];
     struct stat about;
-    if (snprintf(path, sizeof path, "%s/checkpoint", dir) >= PATH_MAX || !checkpoint_exists(path) || stat(path, &about) != 0) {
+    if (snprintf(path, sizeof path, "%s/checkpoint", dir) >= PATH_MAX || !checkpoint_exists(path) ||
+        stat(path, &about) != 0) {
         return -1;
     }
     return (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec;
@@ -88,7 +90,8 @@ static struct place place_of(const struct run_folder *run)
 /* A name that begins as those of the place's runs do. */
 static bool is_ours(const struct place *place, const char *name)
 {
-    return strchr(name, '/') == NULL && strncmp(name, place->prefix, place->n_prefix) == 0 && name[place->n_prefix] == '-';
+    return strchr(name, '/') == NULL && strncmp(name, place->prefix, place->n_prefix) == 0 &&
+           name[place->n_prefix] == '-';
 }
 
 /* And ends in a number or a time: beside runs/a may lie runs of a job a-b. */
@@ -195,9 +198,10 @@ static enum status find_other(struct run_folder *run)
     bool is_led = run->has_link && run_link_read(run->home, target);
     if (run->job_folder != NULL) {
         snprintf(run->base, sizeof run->base, "%s", run->home);
-        return is_led ? status_fail(STATUS_NO_INPUT, "nothing to resume: the job has no folder, and '%s' leads to another run",
-                                    run->home)
-                      : STATUS_OK;
+        return is_led
+                   ? status_fail(STATUS_NO_INPUT,
+                                 "nothing to resume: the job has no folder, and '%s' leads to another run", run->home)
+                   : STATUS_OK;
     }
     if (is_led && is_ours(&place, target)) {
         enum status status = path_print(dir, "%s/%s", place.parent, target);
@@ -246,9 +250,10 @@ enum status run_folder_lock(struct run_folder *run)
         return status == STATUS_NO_INPUT ? STATUS_OK : status;
     }
     if (flock(run->lock.file, LOCK_EX | LOCK_NB) != 0) {
-        return status_fail(STATUS_CREATE,
-                           "output folder '%s': another running job writes to it: expected a folder of its own for each job",
-                           run->home);
+        return status_fail(
+            STATUS_CREATE,
+            "output folder '%s': another running job writes to it: expected a folder of its own for each job",
+            run->home);
     }
     status = result_files_check(&run->lock);
     return status == STATUS_OK ? publish_finish(&run->lock) : status;
@@ -305,8 +310,9 @@ static enum status make_new(struct run_folder *run, struct output *output)
             status = status_fail(STATUS_CREATE, "cannot make output folder '%s': %s", run->dir, strerror(errno));
         }
     }
-    return status != STATUS_OK ? status
-                               : status_fail(STATUS_CREATE, "cannot make output folder '%s': so many are there", run->dir);
+    return status != STATUS_OK
+               ? status
+               : status_fail(STATUS_CREATE, "cannot make output folder '%s': so many are there", run->dir);
 }
 
 enum status run_folder_open(struct run_folder *run, struct output *output)
@@ -317,7 +323,8 @@ enum status run_folder_open(struct run_folder *run, struct output *output)
         status = make_new(run, &made);
     }
     if (status == STATUS_OK) {
-        status = is_in_lock(run) ? output_open_in(&run->lock, last_name(run->dir), output) : output_open(run->dir, output);
+        status = is_in_lock(run) ? output_open_in(&run->lock, last_name(run->dir), output)
+                                 : output_open(run->dir, output);
     }
     if (status != STATUS_OK) {
         output_close(&made, false);

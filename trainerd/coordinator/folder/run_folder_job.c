@@ -89,7 +89,8 @@ static enum status add_line(const struct run_folder *run, const char *text)
     int n = snprintf(line, sizeof line, "%s\n", text);
     int error = file_write(run->job_files->file[JOB_FILE_RUNS], line, (size_t)n);
     error = error == 0 && fsync(run->job_files->file[JOB_FILE_RUNS]) != 0 ? errno : error;
-    return error == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot write '%s/runs': %s", run->job_folder, strerror(error));
+    return error == 0 ? STATUS_OK
+                      : status_fail(STATUS_IO, "cannot write '%s/runs': %s", run->job_folder, strerror(error));
 }
 
 enum status run_job_lead(const struct run_folder *run)
@@ -162,8 +163,9 @@ static enum status keep_inherited(const struct run_folder *run)
         if (status == STATUS_OK) {
             int error = copy(file, run->job_files->file[files[i]], run->job_files->most_bytes);
             close(file);
-            status = error == 0 ? STATUS_OK
-                                : status_fail(STATUS_IO, "cannot write '%s/%s': %s", run->job_folder, name, strerror(error));
+            status = error == 0
+                         ? STATUS_OK
+                         : status_fail(STATUS_IO, "cannot write '%s/%s': %s", run->job_folder, name, strerror(error));
         }
     }
     dir_close(&from);

@@ -17,12 +17,14 @@ static enum status gpu_find(void)
 {
     char worker[PATH_MAX], reason[1024];
     enum status status = program_beside("trainer-worker", worker);
-    if (status != STATUS_OK || capture((const char *const[]){worker, "--gpus", NULL}, WAIT_S, reason, sizeof reason)) {
+    if (status != STATUS_OK ||
+        capture((const char *const[]){worker, "--gpus", NULL}, WAIT_S, reason, sizeof reason)) {
         return status;
     }
     reason[strcspn(reason, "\n")] = '\0';
     return status_fail(STATUS_PEER, "%s",
-                       reason[0] != '\0' ? reason : "no usable GPU: trainer-worker --gpus does not end, or says nothing");
+                       reason[0] != '\0' ? reason
+                                         : "no usable GPU: trainer-worker --gpus does not end, or says nothing");
 }
 
 /* What the job of a checkpoint computed on. */
@@ -53,9 +55,10 @@ static enum status choose_again(const struct checkpoint *checkpoint, bool needs_
         return status;
     }
     if (job_io->memory.spill[0] != '\0') {
-        return status_fail(STATUS_CONFIG,
-                           "cannot resume: memory.spill is for workers.device = \"cpu\", in checkpoint '%s' it is \"%s\"",
-                           checkpoint->path, job_choice_text("workers", "device", JOB_DEVICE_CUDA));
+        return status_fail(
+            STATUS_CONFIG,
+            "cannot resume: memory.spill is for workers.device = \"cpu\", in checkpoint '%s' it is \"%s\"",
+            checkpoint->path, job_choice_text("workers", "device", JOB_DEVICE_CUDA));
     }
     status = needs_gpu ? gpu_find() : STATUS_OK;
     return status == STATUS_OK
@@ -70,11 +73,12 @@ static enum status kernel_check(const struct job *job)
         return STATUS_OK;
     }
     if (job->workers.device != JOB_DEVICE_CUDA) {
-        return status_fail(STATUS_CONFIG,
-                           "model.kernel = \"cusparse\" is for GPUs, and workers.device = \"auto\" is \"%s\" here: expected "
-                           "workers.device = \"%s\", or model.kernel = \"own\"",
-                           job_choice_text("workers", "device", job->workers.device),
-                           job_choice_text("workers", "device", JOB_DEVICE_CUDA));
+        return status_fail(
+            STATUS_CONFIG,
+            "model.kernel = \"cusparse\" is for GPUs, and workers.device = \"auto\" is \"%s\" here: expected "
+            "workers.device = \"%s\", or model.kernel = \"own\"",
+            job_choice_text("workers", "device", job->workers.device),
+            job_choice_text("workers", "device", JOB_DEVICE_CUDA));
     }
     return model_is_sum(job)
                ? STATUS_OK

@@ -38,8 +38,8 @@ static enum status number_read(const char *where, const char *name, const char *
     errno = 0;
     long long number = strtoll(value, &end, 10);
     if (value[0] < '0' || value[0] > '9' || *end != '\0' || errno != 0 || number < 1 || number > most) {
-        return status_fail(STATUS_CONFIG, "%s: %s is '%.40s', expected a whole number from 1 to %lld", where, name, value,
-                           (long long)most);
+        return status_fail(STATUS_CONFIG, "%s: %s is '%.40s', expected a whole number from 1 to %lld", where, name,
+                           value, (long long)most);
     }
     *out = number;
     return STATUS_OK;
@@ -52,7 +52,8 @@ static enum status line_read(const char *where, char *line, struct host *out)
     const char *word = strtok_r(line, " \t\r", &rest), *value;
     *out = (struct host){.n_slot = 1};
     if (!name_is_sane(word)) {
-        return status_fail(STATUS_CONFIG, "%s: '%.80s' is no host: expected a name or an address, as node1 or ann@node1", where,
+        return status_fail(STATUS_CONFIG,
+                           "%s: '%.80s' is no host: expected a name or an address, as node1 or ann@node1", where,
                            word);
     }
     snprintf(out->name, sizeof out->name, "%s", word);
@@ -65,8 +66,8 @@ static enum status line_read(const char *where, char *line, struct host *out)
             status = number_read(where, "port", value, 65535, &port);
             out->port = (int32_t)port;
         } else {
-            status = status_fail(STATUS_CONFIG, "%s: unknown word '%.40s' after the host, expected slots=N or port=N", where,
-                                 word);
+            status = status_fail(STATUS_CONFIG, "%s: unknown word '%.40s' after the host, expected slots=N or port=N",
+                                 where, word);
         }
         if (status != STATUS_OK) {
             return status;
@@ -102,7 +103,8 @@ enum status hosts_read(const char *text, size_t n_bytes, const char *origin, str
         struct host host;
         snprintf(where, sizeof where, "%.300s:%lld", origin, (long long)number);
         if (n >= sizeof line || memchr(text, '\0', n) != NULL) {
-            status = status_fail(STATUS_CONFIG, "%s: expected a line of text, of at most %d bytes", where, LINE_MOST - 1);
+            status = status_fail(STATUS_CONFIG, "%s: expected a line of text, of at most %d bytes", where,
+                                 LINE_MOST - 1);
             break;
         }
         memcpy(line, text, n);

@@ -40,11 +40,11 @@ static enum status ssh_settle(bool starts, struct job *job_io)
         return status;
     }
     if (workers->count > hosts.n_slot) {
-        status = status_fail(
-            STATUS_CONFIG,
-            "workers.count = %lld, and '%s' has %lld slots: expected at most as many workers, or slots=N behind hosts "
-            "that may have more than one",
-            (long long)workers->count, workers->hosts, (long long)hosts.n_slot);
+        status = status_fail(STATUS_CONFIG,
+                             "workers.count = %lld, and '%s' has %lld slots: expected at most as many workers, or "
+                             "slots=N behind hosts "
+                             "that may have more than one",
+                             (long long)workers->count, workers->hosts, (long long)hosts.n_slot);
     }
     workers->count = workers->count > 0 ? workers->count : hosts.n_slot;
     hosts_release(&hosts);
@@ -58,9 +58,10 @@ enum status launcher_settle(bool starts, struct job *job_io)
                          : launcher == JOB_LAUNCHER_SSH ? ssh_settle(starts, job_io)
                                                         : STATUS_OK;
     if (status == STATUS_OK && job_io->partition.parts > 0 && job_io->workers.count > job_io->partition.parts) {
-        return status_fail(STATUS_CONFIG, "%s are more than partition.parts = %lld, and each worker needs a part: %lld",
-                           launcher == JOB_LAUNCHER_SLURM ? "the tasks of Slurm's allocation" : "the slots of workers.hosts",
-                           (long long)job_io->partition.parts, (long long)job_io->workers.count);
+        return status_fail(
+            STATUS_CONFIG, "%s are more than partition.parts = %lld, and each worker needs a part: %lld",
+            launcher == JOB_LAUNCHER_SLURM ? "the tasks of Slurm's allocation" : "the slots of workers.hosts",
+            (long long)job_io->partition.parts, (long long)job_io->workers.count);
     }
     return status;
 }

@@ -39,8 +39,9 @@ static enum status number_read(slurm_variable *variable, const char *name, int64
     }
     int64_t number = digits_read(&at, most);
     if (number < least || *at != '\0') {
-        return status_fail(STATUS_CONFIG, "%s is '%.64s' in Slurm's environment, expected a whole number from %lld to %lld",
-                           name, text, (long long)least, (long long)most);
+        return status_fail(STATUS_CONFIG,
+                           "%s is '%.64s' in Slurm's environment, expected a whole number from %lld to %lld", name,
+                           text, (long long)least, (long long)most);
     }
     *out = number;
     return STATUS_OK;
@@ -70,7 +71,8 @@ enum status slurm_tasks_read(const char *text, int64_t *sum_out, int64_t *most_o
     while (reads) {
         int64_t n_task, n_node;
         if (!item_read(&at, &n_task, &n_node) || (*at != ',' && *at != '\0')) {
-            return status_fail(STATUS_CONFIG, "SLURM_TASKS_PER_NODE is '%.64s', expected numbers of tasks like 2(x3),1", text);
+            return status_fail(STATUS_CONFIG,
+                               "SLURM_TASKS_PER_NODE is '%.64s', expected numbers of tasks like 2(x3),1", text);
         }
         *sum_out += n_task * n_node;
         *most_out = n_task > *most_out ? n_task : *most_out;
@@ -89,10 +91,11 @@ static enum status step_check(slurm_variable *variable)
     int64_t n_task = 1;
     enum status status = number_read(variable, "SLURM_STEP_NUM_TASKS", 1, INT32_MAX, &n_task);
     if (status == STATUS_OK && n_task > 1) {
-        return status_fail(STATUS_CONFIG,
-                           "trainerd was started by srun, once for each of %lld tasks: expected one trainerd, in the batch "
-                           "script and without srun, which starts the workers",
-                           (long long)n_task);
+        return status_fail(
+            STATUS_CONFIG,
+            "trainerd was started by srun, once for each of %lld tasks: expected one trainerd, in the batch "
+            "script and without srun, which starts the workers",
+            (long long)n_task);
     }
     return status;
 }
@@ -106,8 +109,9 @@ static enum status tasks_find(slurm_variable *variable, struct slurm *out)
     }
     status = status == STATUS_OK ? number_read(variable, "SLURM_NTASKS", 1, SLURM_TASKS_MOST, &out->n_task) : status;
     if (status == STATUS_OK && out->n_task == 0) {
-        status = status_fail(STATUS_CONFIG, "Slurm's environment has neither SLURM_NTASKS nor SLURM_TASKS_PER_NODE: expected "
-                                            "sbatch --ntasks=N, with N the number of workers");
+        status = status_fail(STATUS_CONFIG,
+                             "Slurm's environment has neither SLURM_NTASKS nor SLURM_TASKS_PER_NODE: expected "
+                             "sbatch --ntasks=N, with N the number of workers");
     }
     out->n_task_node = out->n_task_node > 0 && out->n_task_node < out->n_task ? out->n_task_node : out->n_task;
     return status;
@@ -136,10 +140,11 @@ enum status slurm_read(slurm_variable *variable, struct slurm *out)
 {
     *out = (struct slurm){0};
     if (!slurm_is_here(variable)) {
-        return status_fail(STATUS_CONFIG,
-                           "workers.launcher = \"slurm\" works inside an allocation of Slurm, and there is none here (no "
-                           "SLURM_JOB_ID): run trainerd in a batch script, sbatch --ntasks=N, or in a shell of "
-                           "salloc (docs/cluster.md)");
+        return status_fail(
+            STATUS_CONFIG,
+            "workers.launcher = \"slurm\" works inside an allocation of Slurm, and there is none here (no "
+            "SLURM_JOB_ID): run trainerd in a batch script, sbatch --ntasks=N, or in a shell of "
+            "salloc (docs/cluster.md)");
     }
     enum status status = step_check(variable);
     status = status == STATUS_OK ? tasks_find(variable, out) : status;

@@ -29,7 +29,8 @@ static void traffic_take(const struct plan_input *in, struct memory_plan *plan, 
     out->traffic = plan->traffic;
     plan->traffic = NULL;
     for (int64_t i = 0; i < traffic_n_row(n_layer) * n_worker; i++) {
-        *(traffic_row_evaluates(n_layer, (int)(i / n_worker)) ? &out->n_wire_evaluate : &out->n_wire) += out->traffic[i];
+        *(traffic_row_evaluates(n_layer, (int)(i / n_worker)) ? &out->n_wire_evaluate
+                                                              : &out->n_wire) += out->traffic[i];
     }
 }
 
@@ -44,8 +45,8 @@ static void stages_add(const struct memory_plan *plan, struct plan *out)
 }
 
 /* The figures of a memory plan that --plan prints. */
-static void figures_fill(const struct plan_input *in, const struct memory_plan_input *input, const struct memory_plan *plan,
-                         struct plan_worker *out)
+static void figures_fill(const struct plan_input *in, const struct memory_plan_input *input,
+                         const struct memory_plan *plan, struct plan_worker *out)
 {
     struct memory_table all;
     memory_plan_table(plan, &all);
@@ -113,7 +114,8 @@ static double op_flops(const struct plan_input *in, const struct op *op, int64_t
     const struct value *from = &in->program->value[op->in[0]], *to = &in->program->value[op->out];
     double rows = (double)prune_rows(in->prune, to->hop), edges = (double)prune_edges(in->prune, to->hop);
     if (op->kind == OP_KIND_LINEAR) {
-        double one = 2.0 * (double)to->width * (from->is_sparse ? (double)n_feature_value : rows * (double)from->width);
+        double one = 2.0 * (double)to->width *
+                     (from->is_sparse ? (double)n_feature_value : rows * (double)from->width);
         return one * (in->program->forward_only ? 1.0 : from->needs_grad ? 3.0 : 2.0);
     }
     if (op->kind == OP_KIND_AGGREGATE) {
@@ -215,10 +217,11 @@ static enum status machine_check(const struct plan *plan, const struct job *job,
     }
     return status_fail(
         STATUS_NOMEM,
-        "the job needs %lld bytes%s by plan, with workers.count = %d on one machine, more than %s of %lld (%lld bytes are "
+        "the job needs %lld bytes%s by plan, with workers.count = %d on one machine, more than %s of %lld (%lld "
+        "bytes are "
         "for the processes themselves): more machines, %sa smaller exchange.prefetch or a smaller model",
-        (long long)total, plan->apart ? " of host memory" : "", (int)plan->n_worker, memory_machine_name(), (long long)machine,
-        (long long)besides(plan, true), hint);
+        (long long)total, plan->apart ? " of host memory" : "", (int)plan->n_worker, memory_machine_name(),
+        (long long)machine, (long long)besides(plan, true), hint);
 }
 
 /* What memory.limit limits. */

@@ -70,7 +70,7 @@ struct plan_step {
     int64_t n_row;              /* of all the worker's parts: rows that the step writes; 0: it is over no rows */
     int64_t n_alive;            /* bytes of the arena that hold something at this step, its workspace included */
     int64_t n_workspace;        /* bytes of its workspace: scratch, payloads received and sent */
-    int64_t n_received;         /* bytes of payloads that come from other workers, in the codec in which rows are longest */
+    int64_t n_received; /* bytes of payloads that come from other workers, in the codec in which rows are longest */
 };
 
 struct plan_worker {
@@ -79,15 +79,16 @@ struct plan_worker {
     int64_t bytes[MEMORY_N],
         total; /* at the peak, where operations' arrays lie: on the host, or on a device with memory of its own */
     int64_t host[MEMORY_N],
-        pinned[MEMORY_N];           /* with such a device, of the host's memory: what the device does not reach; what it does */
-    int64_t n_spill, n_spill_least; /* memory.spill: bytes in files; of them the least that have to be in memory */
-    int n_home;                     /* memory.offload: arrays in host memory between forward and backward; … */
-    int64_t n_home_bytes;           /* … their bytes */
+        pinned[MEMORY_N]; /* with such a device, of the host's memory: what the device does not reach; what it does */
+    int64_t n_spill, n_spill_least;  /* memory.spill: bytes in files; of them the least that have to be in memory */
+    int n_home;                      /* memory.offload: arrays in host memory between forward and backward; … */
+    int64_t n_home_bytes;            /* … their bytes */
     int64_t n_wire, n_wire_evaluate; /* bytes received: per (mean) epoch, and per evaluation on top */
     int64_t n_wire_guard;            /* and per comparison of gradients */
-    int64_t *traffic; /* n_wire and n_wire_evaluate by layer and sender: protocol/wire/traffic.h's table, n_worker columns */
-    bool *again;      /* n_op: backward runs it again rather than finding its output kept */
-    int n_step, peak; /* plan_input.steps: how many; which one has most bytes alive, the first of several */
+    int64_t *
+        traffic; /* n_wire and n_wire_evaluate by layer and sender: protocol/wire/traffic.h's table, n_worker columns */
+    bool *again;            /* n_op: backward runs it again rather than finding its output kept */
+    int n_step, peak;       /* plan_input.steps: how many; which one has most bytes alive, the first of several */
     struct plan_step *step; /* n_step */
     int64_t n_arena;        /* bytes of the arena that the steps share */
 };
@@ -107,7 +108,7 @@ struct plan {
     struct plan_worker *worker;
     int n_layer;                     /* program_n_layer */
     int64_t n_wire, n_wire_evaluate; /* of all workers; of the mean epoch */
-    int64_t n_wire_guard;            /* what comparing gradients adds to an epoch, at most; 0 without exchange.guard_every */
+    int64_t n_wire_guard; /* what comparing gradients adds to an epoch, at most; 0 without exchange.guard_every */
     int n_stage;
     struct plan_stage stage[LEVEL_STAGES_MOST]; /* n_stage, one after another */
     double left_out;                            /* share of an epoch's work that train.prune saves */

@@ -20,7 +20,8 @@ static int64_t halo_rows(const struct plan_input *in, int32_t part)
 
 static void print_parts(const struct plan_input *in, FILE *file)
 {
-    fprintf(file, "\n%6s %7s %12s %14s %12s %7s %10s\n", "part", "worker", "nodes", "edges", "halo rows", "halo", "size");
+    fprintf(file, "\n%6s %7s %12s %14s %12s %7s %10s\n", "part", "worker", "nodes", "edges", "halo rows", "halo",
+            "size");
     for (int32_t part = 0; part < in->n_part; part++) {
         const struct part_sizes *sizes = &in->sizes[part];
         char size[PROGRESS_TEXT_BYTES];
@@ -175,7 +176,8 @@ static void print_training(const struct plan_input *in, const struct plan *plan,
     progress_bytes((double)plan->n_wire, wire);
     progress_bytes((double)plan->n_wire_evaluate, evaluate);
     fprintf(file, "traffic    %s per epoch%s, %s more per evaluation\n", wire,
-            in->program->samples || plan->n_stage > 1 || in->job->exchange.guard_every > 0 ? " on average" : "", evaluate);
+            in->program->samples || plan->n_stage > 1 || in->job->exchange.guard_every > 0 ? " on average" : "",
+            evaluate);
     print_stages(plan, file);
     print_guard(in, plan, file);
     print_machines(in, plan, file);
@@ -205,15 +207,17 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
     char evaluate[PROGRESS_TEXT_BYTES], splits[REPORT_SPLIT_BYTES];
     bool predicts = in->program->forward_only;
     progress_bytes((double)plan->n_wire_evaluate, evaluate);
-    fprintf(file, "dataset    %s: %" PRId64 " nodes, %" PRId64 " edges, %" PRId64 " features, %" PRId32 " %s\n", dataset->name,
-            dataset->n_node, dataset->n_edge, dataset->n_feature, dataset->n_class, report_outputs(dataset));
+    fprintf(file, "dataset    %s: %" PRId64 " nodes, %" PRId64 " edges, %" PRId64 " features, %" PRId32 " %s\n",
+            dataset->name, dataset->n_node, dataset->n_edge, dataset->n_feature, dataset->n_class,
+            report_outputs(dataset));
     report_split_text(dataset, splits);
     fprintf(file, "           %s\n", splits);
     fprintf(file,
             "partition  %" PRId32 " parts by %s: %" PRId64 " edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f "
             "edges, %.3f halo\n",
             in->n_part, job_choice_text("partition", "method", in->job->partition.method), in->quality->n_cut,
-            in->quality->halo_ratio, in->quality->imbalance_node, in->quality->imbalance_edge, in->quality->imbalance_halo);
+            in->quality->halo_ratio, in->quality->imbalance_node, in->quality->imbalance_edge,
+            in->quality->imbalance_halo);
     fprintf(file, "model      %s: %" PRId64 " floats of weights, %.4g floating-point operations %s\n",
             job_choice_text("model", "kind", in->job->model.kind), program_n_weight(in->program), plan->n_flop,
             predicts ? "in all" : "per epoch");
@@ -250,8 +254,8 @@ static json_t *parts_json(const struct plan_input *in)
         const struct part_sizes *sizes = &in->sizes[part];
         json_array_append_new(all, json_pack("{s:i, s:i, s:I, s:I, s:I, s:I}", "part", (int)part, "worker",
                                              (int)in->rank_of_part[part], "nodes", (json_int_t)sizes->n_own, "edges",
-                                             (json_int_t)sizes->n_edge, "halo_rows", (json_int_t)halo_rows(in, part), "bytes",
-                                             (json_int_t)sizes->n_bytes));
+                                             (json_int_t)sizes->n_edge, "halo_rows", (json_int_t)halo_rows(in, part),
+                                             "bytes", (json_int_t)sizes->n_bytes));
     }
     return all;
 }
@@ -274,10 +278,11 @@ static json_t *workers_json(const struct plan_input *in, const struct plan *plan
     for (int32_t rank = 0; rank < plan->n_worker; rank++) {
         const struct plan_worker *worker = &plan->worker[rank];
         json_t *one = json_pack("{s:i, s:i, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I}", "worker", (int)rank, "parts",
-                                (int)worker->n_part, "nodes", (json_int_t)worker->n_node, "edges", (json_int_t)worker->n_edge,
-                                "memory", report_memory(worker->bytes), "recomputed", again_json(in, worker), "bytes_per_epoch",
-                                (json_int_t)worker->n_wire, "bytes_per_evaluation", (json_int_t)worker->n_wire_evaluate,
-                                "spilled", (json_int_t)worker->n_spill, "spill_least", (json_int_t)worker->n_spill_least);
+                                (int)worker->n_part, "nodes", (json_int_t)worker->n_node, "edges",
+                                (json_int_t)worker->n_edge, "memory", report_memory(worker->bytes), "recomputed",
+                                again_json(in, worker), "bytes_per_epoch", (json_int_t)worker->n_wire,
+                                "bytes_per_evaluation", (json_int_t)worker->n_wire_evaluate, "spilled",
+                                (json_int_t)worker->n_spill, "spill_least", (json_int_t)worker->n_spill_least);
         if (plan->apart) {
             json_object_set_new(one, "pinned", report_memory(worker->pinned));
             json_object_set_new(one, "host", report_memory(worker->host));
@@ -300,10 +305,11 @@ static json_t *stages_json(const struct plan *plan)
     json_t *all = json_array();
     for (int s = 0; s < plan->n_stage; s++) {
         const struct plan_stage *stage = &plan->stage[s];
-        json_array_append_new(all, json_pack("{s:I, s:I, s:s, s:s, s:I}", "epoch", (json_int_t)stage->of.epoch, "epochs",
-                                             (json_int_t)stage->of.n_epoch, "codec", level_codec_text(stage->of.level.codec),
-                                             "codec_backward", level_codec_text(stage->of.level.codec_backward),
-                                             "bytes_per_epoch", (json_int_t)stage->n_wire));
+        json_array_append_new(all, json_pack("{s:I, s:I, s:s, s:s, s:I}", "epoch", (json_int_t)stage->of.epoch,
+                                             "epochs", (json_int_t)stage->of.n_epoch, "codec",
+                                             level_codec_text(stage->of.level.codec), "codec_backward",
+                                             level_codec_text(stage->of.level.codec_backward), "bytes_per_epoch",
+                                             (json_int_t)stage->n_wire));
     }
     return all;
 }
@@ -328,19 +334,20 @@ static json_t *program_json(const struct program *program)
 
 enum status plan_print_json(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
-    json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:f, s:f, s:I, s:o}", "name", in->job->job.name, "dataset",
-                            report_dataset(in->dataset), "partition", report_partition(in->job, in->quality), "parts",
-                            parts_json(in), "workers", workers_json(in, plan), "bytes_per_epoch", (json_int_t)plan->n_wire,
-                            "bytes_per_evaluation", (json_int_t)plan->n_wire_evaluate, "flops_per_epoch", plan->n_flop,
-                            "left_out", plan->left_out, "weights", (json_int_t)program_n_weight(in->program), "program",
-                            program_json(in->program));
+    json_t *all = json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:f, s:f, s:I, s:o}", "name", in->job->job.name, "dataset",
+        report_dataset(in->dataset), "partition", report_partition(in->job, in->quality), "parts", parts_json(in),
+        "workers", workers_json(in, plan), "bytes_per_epoch", (json_int_t)plan->n_wire, "bytes_per_evaluation",
+        (json_int_t)plan->n_wire_evaluate, "flops_per_epoch", plan->n_flop, "left_out", plan->left_out, "weights",
+        (json_int_t)program_n_weight(in->program), "program", program_json(in->program));
     json_object_set_new(all, "traffic", plan_traffic_json(in->program, plan));
     json_object_set_new(all, "exact", in->exact != NULL ? plan_exact_json(in->exact) : json_null());
     json_object_set_new(all, "machines", json_integer(plan->n_machine));
     json_object_set_new(all, "machine_bytes", json_integer((json_int_t)plan_machine_bytes(plan, in->job)));
     json_object_set_new(all, "partition_bytes", json_integer((json_int_t)in->partition_bytes));
     json_object_set_new(all, "workers_least", in->fewest != NULL ? json_integer(in->fewest->n_worker) : json_null());
-    json_object_set_new(all, "bytes_on_fewer", in->fewest != NULL ? json_integer(in->fewest->n_byte_below) : json_null());
+    json_object_set_new(all, "bytes_on_fewer",
+                        in->fewest != NULL ? json_integer(in->fewest->n_byte_below) : json_null());
     json_object_set_new(all, "stages", stages_json(plan));
     json_object_set_new(all, "bytes_per_comparison", json_integer((json_int_t)plan->n_wire_guard));
     int failed = json_dumpf(all, file, JSON_COMPACT);

@@ -43,14 +43,15 @@ static int64_t step_workspace(const struct memory_plan *plan, const struct step 
                                                        : &plan->workspace[workspace->index][workspace->k]);
 }
 
-static int64_t step_received(const struct memory_plan_input *in, const struct memory_plan *plan, const struct step *step,
-                             bool is_static)
+static int64_t step_received(const struct memory_plan_input *in, const struct memory_plan *plan,
+                             const struct step *step, bool is_static)
 {
     if (step->kind != STEP_KIND_HALO || step->stored) {
         return 0;
     }
     const struct op *op = &in->program->op[step->op];
-    int32_t hop = is_static || in->program->forward_only ? PROGRAM_HOP_ALL : halo_pass_hop(in->program, op, step->halo);
+    int32_t hop = is_static || in->program->forward_only ? PROGRAM_HOP_ALL
+                                                         : halo_pass_hop(in->program, op, step->halo);
     struct memory_payloads payloads = memory_plan_payloads(plan, in->job, in->program, step, hop);
     return memory_plan_halo(plan, step->halo->direction, hop)->n_fetch_row * payloads.n_row_bytes;
 }
@@ -107,8 +108,8 @@ static void line_print(const struct plan_worker *worker, int s, int n_text, FILE
     if (step->n_received > 0) {
         progress_bytes((double)step->n_received, received);
     }
-    fprintf(file, "%6d %4s %c%-*s %12s %11s %11s %11s%s\n", s, op, step->is_fused ? '+' : ' ', n_text, step->text, rows, alive,
-            workspace, received, s == worker->peak ? "  <- peak" : "");
+    fprintf(file, "%6d %4s %c%-*s %12s %11s %11s %11s%s\n", s, op, step->is_fused ? '+' : ' ', n_text, step->text,
+            rows, alive, workspace, received, s == worker->peak ? "  <- peak" : "");
 }
 
 void plan_steps_print(const struct plan *plan, FILE *file)
@@ -125,8 +126,8 @@ void plan_steps_print(const struct plan *plan, FILE *file)
     }
     char arena[PROGRESS_TEXT_BYTES];
     progress_bytes((double)worker->n_arena, arena);
-    fprintf(file, "\nsteps of worker %" PRId32 ", which share an arena of %s (+ is fused with the step above it)\n", most,
-            arena);
+    fprintf(file, "\nsteps of worker %" PRId32 ", which share an arena of %s (+ is fused with the step above it)\n",
+            most, arena);
     fprintf(file, "%6s %4s  %-*s %12s %11s %11s %11s\n", "step", "op", n_text, "what", "rows", "alive", "workspace",
             "received");
     for (int s = 0; s < worker->n_step; s++) {
@@ -146,14 +147,14 @@ json_t *plan_steps_json(const struct plan_worker *worker)
     for (int s = 0; s < worker->n_step; s++) {
         const struct plan_step *step = &worker->step[s];
         json_t *op = step->op >= 0 ? json_integer(step->op) : json_null();
-        json_array_append_new(all,
-                              json_pack("{s:i, s:s, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:b}", "step", s, "phase",
-                                        step->evaluates   ? "evaluate"
-                                        : step->is_static ? "static"
-                                                          : "train",
-                                        "what", step->text, "fused", step->is_fused, "op", op, "rows", (json_int_t)step->n_row,
-                                        "alive", (json_int_t)step->n_alive, "workspace", (json_int_t)step->n_workspace,
-                                        "received", (json_int_t)step->n_received, "peak", s == worker->peak));
+        json_array_append_new(all, json_pack("{s:i, s:s, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:b}", "step", s, "phase",
+                                             step->evaluates   ? "evaluate"
+                                             : step->is_static ? "static"
+                                                               : "train",
+                                             "what", step->text, "fused", step->is_fused, "op", op, "rows",
+                                             (json_int_t)step->n_row, "alive", (json_int_t)step->n_alive, "workspace",
+                                             (json_int_t)step->n_workspace, "received", (json_int_t)step->n_received,
+                                             "peak", s == worker->peak));
     }
     return all;
 }

@@ -48,7 +48,8 @@ static json_t *number_json(const struct source *s, int row, double bytes)
     if (s->measured == NULL) {
         return json_integer((json_int_t)bytes);
     }
-    uint64_t n = traffic_row_evaluates(s->plan->n_layer, row) ? s->measured->head.n_evaluate : s->measured->head.n_train;
+    uint64_t n = traffic_row_evaluates(s->plan->n_layer, row) ? s->measured->head.n_evaluate
+                                                              : s->measured->head.n_train;
     if (n == 0) {
         return json_null();
     }
@@ -66,7 +67,8 @@ static json_t *layers_json(const struct source *s)
         if (layer < 0) {
             continue;
         }
-        json_t *one = json_pack("{s:i, s:s}", "op", i, "aggregate", aggregate_defs[s->program->op[i].aggregate]->name);
+        json_t *one = json_pack("{s:i, s:s}", "op", i, "aggregate",
+                                aggregate_defs[s->program->op[i].aggregate]->name);
         for (int what = 0; what < TRAFFIC_N_WHAT; what++) {
             int row = traffic_row(layer, (enum traffic_what)what);
             json_object_set_new(one, what_names[what], number_json(s, row, row_sum(s, row)));
@@ -100,8 +102,9 @@ static json_t *source_json(const struct source *s)
 {
     int64_t n_worker = s->plan->n_worker;
     int n_layer = s->plan->n_layer, sums = traffic_row_sums(n_layer, 0), sums_evaluate = traffic_row_sums(n_layer, 1);
-    json_t *all = json_pack("{s:o, s:o, s:o}", "layers", layers_json(s), "reduce", number_json(s, sums, row_sum(s, sums)),
-                            "reduce_evaluate", number_json(s, sums_evaluate, row_sum(s, sums_evaluate)));
+    json_t *all = json_pack("{s:o, s:o, s:o}", "layers", layers_json(s), "reduce",
+                            number_json(s, sums, row_sum(s, sums)), "reduce_evaluate",
+                            number_json(s, sums_evaluate, row_sum(s, sums_evaluate)));
     if (n_worker * n_worker * n_layer <= PAIR_NUMBERS_MOST) {
         json_t *pairs = json_array();
         for (int32_t to = 0; to < n_worker; to++) {
@@ -121,7 +124,8 @@ json_t *plan_traffic_json(const struct program *program, const struct plan *plan
     return source_json(&(struct source){.program = program, .plan = plan});
 }
 
-json_t *plan_traffic_compared(const struct program *program, const struct plan *plan, const struct plan_measured *measured)
+json_t *plan_traffic_compared(const struct program *program, const struct plan *plan,
+                              const struct plan_measured *measured)
 {
     const struct source counted = {.program = program, .plan = plan, .measured = measured};
     return json_pack("{s:I, s:I, s:o, s:o}", "epochs", (json_int_t)measured->head.n_train, "evaluations",
@@ -145,7 +149,8 @@ static void pairs_print(const struct source *s, FILE *file)
         for (int32_t from = 0; from < n_worker; from++) {
             double sum = 0.0;
             for (int row = 0; row < traffic_n_row(s->plan->n_layer); row++) {
-                sum += traffic_row_evaluates(s->plan->n_layer, row) ? 0.0 : number_at(s, &(struct place){row, to, from});
+                sum += traffic_row_evaluates(s->plan->n_layer, row) ? 0.0
+                                                                    : number_at(s, &(struct place){row, to, from});
             }
             char text[PROGRESS_TEXT_BYTES] = "-";
             if (to != from) {
@@ -189,9 +194,10 @@ void plan_traffic_print(const struct plan_input *in, const struct plan *plan, FI
 static void exact_text(const struct plan_exact *exact, char *out, size_t n_bytes)
 {
     size_t n = (size_t)snprintf(out, n_bytes, exact->plain ? "plain = true" : "");
-#define X(key)                                                                                                                 \
-    if (!exact->plain && n < n_bytes) {                                                                                        \
-        n += (size_t)snprintf(out + n, n_bytes - n, "%s%s = %s", n > 0 ? ", " : "", #key, exact->key ? "true" : "false");      \
+#define X(key)                                                                                                       \
+    if (!exact->plain && n < n_bytes) {                                                                              \
+        n += (size_t)snprintf(out + n, n_bytes - n, "%s%s = %s", n > 0 ? ", " : "", #key,                            \
+                              exact->key ? "true" : "false");                                                        \
     }
     PLAN_SWITCH_LIST(X)
 #undef X
@@ -229,8 +235,8 @@ json_t *plan_exact_json(const struct plan_exact *exact)
 #undef X
         json_array_append_new(all, json_pack("{s:o, s:I, s:I, s:b, s:b}", "exchange", exchange, "bytes_per_epoch",
                                              (json_int_t)exact[i].n_wire, "bytes_per_evaluation",
-                                             (json_int_t)exact[i].n_wire_evaluate, "cheapest", exact[i].is_cheapest, "in_use",
-                                             exact[i].is_in_use));
+                                             (json_int_t)exact[i].n_wire_evaluate, "cheapest", exact[i].is_cheapest,
+                                             "in_use", exact[i].is_in_use));
     }
     return all;
 }

@@ -25,6 +25,7 @@ json_t *plan_exact_json(const struct plan_exact *exact);
 
 /* {"epochs": …, "evaluations": …, "planned": …, "measured": …}: both as above, the latter means over those epochs and evaluations,
  * null where there were none. */
-json_t *plan_traffic_compared(const struct program *program, const struct plan *plan, const struct plan_measured *measured);
+json_t *plan_traffic_compared(const struct program *program, const struct plan *plan,
+                              const struct plan_measured *measured);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-enum status embeddings_build(const struct dataset *dataset, const struct partition *partition, const struct part_sizes *sizes,
-                             const struct program *program, struct embeddings *out)
+enum status embeddings_build(const struct dataset *dataset, const struct partition *partition,
+                             const struct part_sizes *sizes, const struct program *program, struct embeddings *out)
 {
     *out = (struct embeddings){.n_part = partition->n_part, .width = program->n_embedding};
     if (out->width == 0) {
@@ -50,8 +50,8 @@ static enum status buffer_open(const struct embeddings *embeddings, int64_t *n_o
 }
 
 /* Copy part after part, from the workers to the columns of `to`, or from those of `from` to the workers. */
-static enum status parts_move(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what, struct weights *to,
-                              const struct weights *from)
+static enum status parts_move(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what,
+                              struct weights *to, const struct weights *from)
 {
     if (embeddings->n_float == NULL) {
         return STATUS_OK;
@@ -80,7 +80,8 @@ static enum status parts_move(const struct embeddings *embeddings, struct fleet 
     return status;
 }
 
-enum status embeddings_get(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what, struct weights *weights)
+enum status embeddings_get(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what,
+                           struct weights *weights)
 {
     return parts_move(embeddings, fleet, what, weights, NULL);
 }

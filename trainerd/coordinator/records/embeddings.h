@@ -19,13 +19,14 @@ struct embeddings {
 };
 
 /* owns  the caller owns *out: embeddings_release. errors  STATUS_NOMEM. cost  O(nodes); 4 bytes for each of n_node */
-enum status embeddings_build(const struct dataset *dataset, const struct partition *partition, const struct part_sizes *sizes,
-                             const struct program *program, struct embeddings *out);
+enum status embeddings_build(const struct dataset *dataset, const struct partition *partition,
+                             const struct part_sizes *sizes, const struct program *program, struct embeddings *out);
 void embeddings_release(struct embeddings *embeddings);
 
 /* Copy one state (fleet_get's `what`) from the workers to the tensors / from the tensors to the workers. Needs the memory of one
  * part's embeddings. errors  those of the fleet */
-enum status embeddings_get(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what, struct weights *weights);
+enum status embeddings_get(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what,
+                           struct weights *weights);
 enum status embeddings_put(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what,
                            const struct weights *weights);
 

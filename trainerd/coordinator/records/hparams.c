@@ -12,7 +12,8 @@ static bool is_setting(const struct job *job, enum job_key_id key)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         is_other = is_other || strcmp(job_keys[key].section, others[i]) == 0;
     }
-    return !is_other && job_keys[key].type != JOB_TYPE_CHOICES && job_key_applies(job, key); /* a column has no lists */
+    return !is_other && job_keys[key].type != JOB_TYPE_CHOICES &&
+           job_key_applies(job, key); /* a column has no lists */
 }
 
 static struct tensorboard_hparam hparam_of(const struct job *job, const struct job_key *key, const char *name)

@@ -148,7 +148,8 @@ static enum status event_end(const struct tensorboard *tensorboard, struct recor
     put(record, &crc, sizeof crc);
     int error = file_write(tensorboard->file, record->bytes, record->n);
     record_release(record);
-    return error == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot write '%s': %s", tensorboard->path, strerror(error));
+    return error == 0 ? STATUS_OK
+                      : status_fail(STATUS_IO, "cannot write '%s': %s", tensorboard->path, strerror(error));
 }
 
 static enum status file_make(const struct dir *folder, struct tensorboard *tensorboard)
@@ -167,8 +168,9 @@ static enum status file_make(const struct dir *folder, struct tensorboard *tenso
         tensorboard->file = openat(folder->file, tensorboard->path + strlen(folder->path) + 1,
                                    O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
     }
-    return tensorboard->file >= 0 ? STATUS_OK
-                                  : status_fail(STATUS_CREATE, "cannot create '%s': %s", tensorboard->path, strerror(errno));
+    return tensorboard->file >= 0
+               ? STATUS_OK
+               : status_fail(STATUS_CREATE, "cannot create '%s': %s", tensorboard->path, strerror(errno));
 }
 
 enum status tensorboard_open(const struct dir *folder, struct tensorboard **out)
@@ -240,7 +242,8 @@ enum status tensorboard_restart(struct tensorboard *tensorboard, int64_t step)
 /* --- hyperparameters --- */
 
 /* An event whose one value has this content for the plugin; content is released. */
-static enum status write_plugin(struct tensorboard *tensorboard, const char *tag, double time_s, struct record *content)
+static enum status write_plugin(struct tensorboard *tensorboard, const char *tag, double time_s,
+                                struct record *content)
 {
     static const uint8_t zero[] = {0x08, 0x01, 0x12, 0x00, 0x2a, 0x04, 0, 0, 0, 0}; /* float, a scalar, its value */
     struct record plugin = {0}, metadata = {0}, value = {0}, summary = {0}, record;
@@ -278,8 +281,8 @@ static void put_hparam(struct record *all, const struct tensorboard_hparam *hpar
     put_message(all, BEGIN_HPARAMS, &pair);
 }
 
-enum status tensorboard_begin(struct tensorboard *tensorboard, double time_s, const struct tensorboard_hparam *hparams,
-                              int n_hparam)
+enum status tensorboard_begin(struct tensorboard *tensorboard, double time_s,
+                              const struct tensorboard_hparam *hparams, int n_hparam)
 {
     if (tensorboard == NULL) {
         return STATUS_OK;

@@ -43,8 +43,8 @@ struct tensorboard_hparam {
 };
 
 /* The run begins with these settings / has reached its end. Readers take the first of each in a folder. NULL: nothing. errors  STATUS_IO */
-enum status tensorboard_begin(struct tensorboard *tensorboard, double time_s, const struct tensorboard_hparam *hparams,
-                              int n_hparam);
+enum status tensorboard_begin(struct tensorboard *tensorboard, double time_s,
+                              const struct tensorboard_hparam *hparams, int n_hparam);
 enum status tensorboard_end(struct tensorboard *tensorboard, double time_s);
 
 /* Steps from this one on are written again: readers discard those that they have. NULL: nothing. errors  STATUS_IO */

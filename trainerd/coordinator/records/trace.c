@@ -43,8 +43,8 @@ static void event_write(struct writer *w, json_t *event)
 
 static void name_write(struct writer *w, const char *what, uint32_t rank, int track, const char *name)
 {
-    event_write(w, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "name", what, "ph", "M", "pid", (int)rank, "tid", track, "args",
-                             "name", name));
+    event_write(w, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "name", what, "ph", "M", "pid", (int)rank, "tid", track,
+                             "args", "name", name));
 }
 
 static void names_write(struct writer *w, struct fleet *fleet, uint32_t rank)
@@ -74,14 +74,15 @@ static void worker_write(struct writer *w, const struct fleet_trace *trace, uint
     for (int64_t e = 0; e < trace->n_event; e++) {
         const struct trace_event *event = &trace->event[e];
         const struct trace_step *step = &trace->step[event->step];
-        json_t *args = json_pack("{s:s, s:i, s:i, s:I}", "phase", phases[step->phase], "step", (int)step->number, "op",
-                                 (int)step->op, "epoch", (json_int_t)event->epoch);
+        json_t *args = json_pack("{s:s, s:i, s:i, s:I}", "phase", phases[step->phase], "step", (int)step->number,
+                                 "op", (int)step->op, "epoch", (json_int_t)event->epoch);
         if (event->part >= 0) {
             json_object_set_new(args, "part", json_integer(event->part));
         }
-        event_write(w, json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:o}", "name", step->text, "cat", kinds[event->kind].name,
-                                 "ph", "X", "pid", (int)rank, "tid", kinds[event->kind].track, "ts",
-                                 micros(event->begin_s + shift_s), "dur", micros(event->end_s - event->begin_s), "args", args));
+        event_write(w, json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:o}", "name", step->text, "cat",
+                                 kinds[event->kind].name, "ph", "X", "pid", (int)rank, "tid",
+                                 kinds[event->kind].track, "ts", micros(event->begin_s + shift_s), "dur",
+                                 micros(event->end_s - event->begin_s), "args", args));
     }
 }
 
@@ -103,7 +104,8 @@ static enum status workers_write(struct writer *w, struct fleet *fleet, uint32_t
     return STATUS_OK;
 }
 
-enum status trace_save(struct fleet *fleet, uint32_t n_worker, double start_s, const struct dir *dir, const char *name)
+enum status trace_save(struct fleet *fleet, uint32_t n_worker, double start_s, const struct dir *dir,
+                       const char *name)
 {
     struct dir_aside aside;
     enum status status = dir_aside_begin(dir, name, 0, &aside);

@@ -13,6 +13,7 @@
  *
  *   errors  STATUS_CREATE, STATUS_IO of the file, which is complete or absent; those of fleet_trace
  */
-enum status trace_save(struct fleet *fleet, uint32_t n_worker, double start_s, const struct dir *dir, const char *name);
+enum status trace_save(struct fleet *fleet, uint32_t n_worker, double start_s, const struct dir *dir,
+                       const char *name);
 
 #endif

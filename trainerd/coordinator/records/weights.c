@@ -13,9 +13,11 @@ enum status weights_open(const struct program *program, struct weights *out)
         const struct parameter *param = &program->param[p];
         weights.n_embedded += param->embedding_at >= 0 ? parameter_size(param) : 0;
     }
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)program->n_weight, sizeof *weights.arena, &weights.arena);
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)program->n_weight, sizeof *weights.arena,
+                                        &weights.arena);
     if (status == STATUS_OK) {
-        status = memory_acquire(MEMORY_OTHER, (size_t)weights.n_embedded, sizeof *weights.embedded, &weights.embedded);
+        status = memory_acquire(MEMORY_OTHER, (size_t)weights.n_embedded, sizeof *weights.embedded,
+                                &weights.embedded);
     }
     if (status != STATUS_OK) {
         weights_close(&weights);
@@ -86,7 +88,8 @@ void weights_take_embeddings(struct weights *weights, int64_t n, const uint32_t 
     while (walk_next(&walk)) {
         int64_t width = walk.param->embedding_width;
         for (int64_t i = 0; i < n * width; i++) {
-            walk.tensor[parameter_embedded(walk.param, column[i / width], i % width)] = from[n * walk.param->embedding_at + i];
+            walk.tensor[parameter_embedded(walk.param, column[i / width], i % width)] =
+                from[n * walk.param->embedding_at + i];
         }
     }
 }
@@ -97,7 +100,8 @@ void weights_give_embeddings(const struct weights *weights, int64_t n, const uin
     while (walk_next(&walk)) {
         int64_t width = walk.param->embedding_width;
         for (int64_t i = 0; i < n * width; i++) {
-            to[n * walk.param->embedding_at + i] = walk.tensor[parameter_embedded(walk.param, column[i / width], i % width)];
+            to[n * walk.param->embedding_at + i] =
+                walk.tensor[parameter_embedded(walk.param, column[i / width], i % width)];
         }
     }
 }
@@ -109,7 +113,8 @@ static struct safetensor *tensors(const struct weights *weights)
     struct safetensor *list = memory_alloc((size_t)program->n_param, sizeof *list);
     for (int i = 0; i < program->n_param; i++) {
         const struct parameter *param = &program->param[i];
-        list[i] = (struct safetensor){.name = param->name, .n_dim = param->n_dim, .data = weights->arena + param->offset};
+        list[i] = (struct safetensor){
+            .name = param->name, .n_dim = param->n_dim, .data = weights->arena + param->offset};
         memcpy(list[i].shape, param->shape, sizeof param->shape);
     }
     struct walk walk = {.weights = weights};

@@ -30,7 +30,8 @@ bool score_any_takes_rows(const struct job_choices *metrics)
     return any;
 }
 
-enum status score_rows(enum job_metric metric, const struct score_labels *labels, const float *logits, int split, double *out)
+enum status score_rows(enum job_metric metric, const struct score_labels *labels, const float *logits, int split,
+                       double *out)
 {
     if (is_of_numbers(metric)) {
         *out = score_numbers(metric, labels, logits, split);
@@ -113,10 +114,12 @@ static enum status copy_of(const void *from, int64_t n, size_t size, void *out)
 
 enum status score_labels_copy(const struct dataset *dataset, struct score_labels *out)
 {
-    *out = (struct score_labels){.n_node = dataset->n_node, .n_class = dataset->n_class, .multi_label = dataset->multi_label};
+    *out = (struct score_labels){
+        .n_node = dataset->n_node, .n_class = dataset->n_class, .multi_label = dataset->multi_label};
     enum status status = copy_of(dataset->split, dataset->n_node, sizeof *out->split, &out->split);
     if (status == STATUS_OK && dataset->multi_label) {
-        status = copy_of(dataset->label_rows, dataset->n_node * dataset->n_class, sizeof *out->label_rows, &out->label_rows);
+        status = copy_of(dataset->label_rows, dataset->n_node * dataset->n_class, sizeof *out->label_rows,
+                         &out->label_rows);
     } else if (status == STATUS_OK) {
         status = copy_of(dataset->labels, dataset->n_node, sizeof *out->labels, &out->labels);
     }

@@ -89,7 +89,8 @@ bool score_any_takes_rows(const struct job_choices *metrics);
  *   source  Hanley & McNeil, Radiology 143 (1982): AUC is the Mann-Whitney statistic; scikit-learn's average_precision_score, f1_score,
  *           r2_score, root_mean_squared_error, mean_absolute_error (multioutput = "uniform_average")
  */
-enum status score_rows(enum job_metric metric, const struct score_labels *labels, const float *logits, int split, double *out);
+enum status score_rows(enum job_metric metric, const struct score_labels *labels, const float *logits, int split,
+                       double *out);
 
 /* Its cases. */
 enum status score_ranked(enum job_metric metric, const struct score_labels *labels, const float *logits, int split,

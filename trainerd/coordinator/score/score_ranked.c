@@ -73,8 +73,8 @@ static double precision_mean(const uint64_t *row, int64_t n)
 }
 
 /* Score and label of one node in one column; false: the node is not scored. */
-static bool node_label(const struct score_labels *labels, const float *logits, int64_t node, int32_t column, float *score,
-                       bool *is_positive)
+static bool node_label(const struct score_labels *labels, const float *logits, int64_t node, int32_t column,
+                       float *score, bool *is_positive)
 {
     const float *row = logits + node * labels->n_class;
     if (labels->multi_label) {
@@ -88,7 +88,8 @@ static bool node_label(const struct score_labels *labels, const float *logits, i
     return labels->labels[node] >= 0;
 }
 
-enum status score_ranked(enum job_metric metric, const struct score_labels *labels, const float *logits, int split, double *out)
+enum status score_ranked(enum job_metric metric, const struct score_labels *labels, const float *logits, int split,
+                         double *out)
 {
     int64_t n = labels->n_node;
     uint64_t *row;
@@ -104,7 +105,8 @@ enum status score_ranked(enum job_metric metric, const struct score_labels *labe
         for (int64_t node = 0; node < n; node++) {
             float score;
             bool is_positive;
-            if (!score_counts(labels, node, split) || !node_label(labels, logits, node, column, &score, &is_positive)) {
+            if (!score_counts(labels, node, split) ||
+                !node_label(labels, logits, node, column, &score, &is_positive)) {
                 continue;
             }
             if (isnan(score)) {

@@ -40,7 +40,8 @@ static enum ctl_option option_of(int found)
 
 bool ctl_repeats(enum ctl_option option)
 {
-    return option == CTL_OPTION_SET || option == CTL_OPTION_FROM || option == CTL_OPTION_SWEEP || option == CTL_OPTION_TAG;
+    return option == CTL_OPTION_SET || option == CTL_OPTION_FROM || option == CTL_OPTION_SWEEP ||
+           option == CTL_OPTION_TAG;
 }
 
 /* The value of an option that may be repeated. */
@@ -112,13 +113,14 @@ static enum status check(const struct ctl_arguments *arguments)
     const struct ctl_command_row *row = &ctl_commands[arguments->command];
     for (int i = 0; i < CTL_OPTION_N; i++) {
         if (arguments->value[i] != NULL && !ctl_takes(arguments->command, (enum ctl_option)i)) {
-            return status_fail(STATUS_USAGE, "--%s does not go with %s; see trainctl %s --help", ctl_options[i].name, row->name,
-                               row->name);
+            return status_fail(STATUS_USAGE, "--%s does not go with %s; see trainctl %s --help", ctl_options[i].name,
+                               row->name, row->name);
         }
     }
     if (arguments->n_operand < row->n_least || arguments->n_operand > row->n_most) {
         return status_fail(STATUS_USAGE, "%s takes %s, %d given; see trainctl %s --help", row->name,
-                           row->operands[0] != '\0' ? row->operands : "nothing more", arguments->n_operand, row->name);
+                           row->operands[0] != '\0' ? row->operands : "nothing more", arguments->n_operand,
+                           row->name);
     }
     return STATUS_OK;
 }
@@ -159,8 +161,8 @@ enum status ctl_int(const struct ctl_arguments *arguments, enum ctl_option optio
     errno = 0;
     *out = strtoll(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || *out < least || *out > most) {
-        return status_fail(STATUS_USAGE, "--%s is '%s', expected a whole number from %lld to %lld", ctl_options[option].name,
-                           text, least, most);
+        return status_fail(STATUS_USAGE, "--%s is '%s', expected a whole number from %lld to %lld",
+                           ctl_options[option].name, text, least, most);
     }
     return STATUS_OK;
 }

@@ -56,9 +56,9 @@ static enum status connect_tcp(const struct address *address, int *file_out)
     }
     freeaddrinfo(found);
     *file_out = file;
-    return file >= 0
-               ? STATUS_OK
-               : status_fail(STATUS_PEER, "no daemon answers on tcp:%s:%s: %s", address->host, address->port, strerror(error));
+    return file >= 0 ? STATUS_OK
+                     : status_fail(STATUS_PEER, "no daemon answers on tcp:%s:%s: %s", address->host, address->port,
+                                   strerror(error));
 }
 
 /* Another user could have made a socket at a default path: the daemon must be this user's or root's. */
@@ -105,11 +105,12 @@ static enum status check_version(const json_t *hello)
     if (json_integer_value(v) == CLIENT_PROTOCOL_VERSION) {
         return STATUS_OK;
     }
-    return status_fail(STATUS_PEER,
-                       "the daemon, trainerd %.40s, speaks version %lld of the protocol, this trainctl, " TRAINERD_VERSION
-                       ", version %d: use the trainctl of the daemon's version",
-                       version != NULL ? version : "of an unknown version", (long long)json_integer_value(v),
-                       CLIENT_PROTOCOL_VERSION);
+    return status_fail(
+        STATUS_PEER,
+        "the daemon, trainerd %.40s, speaks version %lld of the protocol, this trainctl, " TRAINERD_VERSION
+        ", version %d: use the trainctl of the daemon's version",
+        version != NULL ? version : "of an unknown version", (long long)json_integer_value(v),
+        CLIENT_PROTOCOL_VERSION);
 }
 
 void client_close(struct client *client)
@@ -190,7 +191,8 @@ static enum status receive(const struct client *client, int wait_ms, char *out, 
     int n_ready = poll(&ready, 1, wait_ms);
     *n_out = 0;
     if (n_ready <= 0) {
-        return n_ready == 0 || errno == EINTR ? STATUS_OK : status_fail(STATUS_PEER, "cannot wait: %s", strerror(errno));
+        return n_ready == 0 || errno == EINTR ? STATUS_OK
+                                              : status_fail(STATUS_PEER, "cannot wait: %s", strerror(errno));
     }
     ssize_t n = recv(client->file, out, room, 0);
     if (n == 0 || (n < 0 && errno != EINTR)) {
@@ -289,9 +291,10 @@ static enum status authenticate(struct client *client, const struct client_login
     if (given->secret != NULL) {
         secret = *given->secret;
     } else if (given->secret_file == NULL) {
-        return status_fail(STATUS_CONFIG,
-                           "a daemon on a TCP port needs a secret: expected --secret-file, $TRAINERD_SECRET_FILE or a "
-                           "trainctl login before");
+        return status_fail(
+            STATUS_CONFIG,
+            "a daemon on a TCP port needs a secret: expected --secret-file, $TRAINERD_SECRET_FILE or a "
+            "trainctl login before");
     } else {
         status = auth_secret_load(given->secret_file, &secret);
     }
@@ -329,7 +332,8 @@ static enum status connect_to(const char *address, const struct endpoint *endpoi
         return connect_tcp(&endpoint->tcp, &client->file);
     }
     client->file = connect_unix(endpoint->path);
-    return client->file >= 0 ? STATUS_OK : status_fail(STATUS_PEER, "no daemon answers on %s: %s", address, strerror(errno));
+    return client->file >= 0 ? STATUS_OK
+                             : status_fail(STATUS_PEER, "no daemon answers on %s: %s", address, strerror(errno));
 }
 
 /* A daemon that does not begin with TLS says why in a line, which is not to be trusted. */
@@ -376,31 +380,32 @@ static enum status shake(struct client *client)
 
 static enum status check_known(const char *address, const char *seen, const char *known)
 {
-    return strcmp(seen, known) == 0
-               ? STATUS_OK
-               : status_fail(
-                     STATUS_PEER,
-                     "the daemon on %s is not the one that is known: its certificate's fingerprint is %s, expected %s. Another "
-                     "process may answer there, or between. If the daemon has a new certificate, as `trainctl fingerprint` on "
-                     "its "
-                     "machine tells, run trainctl login %s --fingerprint %s",
-                     address, seen, known, address, seen);
+    return strcmp(seen, known) == 0 ? STATUS_OK
+                                    : status_fail(STATUS_PEER,
+                                                  "the daemon on %s is not the one that is known: its certificate's "
+                                                  "fingerprint is %s, expected %s. Another "
+                                                  "process may answer there, or between. If the daemon has a new "
+                                                  "certificate, as `trainctl fingerprint` on "
+                                                  "its "
+                                                  "machine tells, run trainctl login %s --fingerprint %s",
+                                                  address, seen, known, address, seen);
 }
 
 static enum status open_tcp(const char *address, const struct endpoint *endpoint, const struct client_login *login,
                             struct client *client)
 {
     if (login->fingerprint == NULL) {
-        return status_fail(
-            STATUS_CONFIG,
-            "the daemon on %s is not known: run trainctl login %s, or give --fingerprint, which `trainctl fingerprint` "
-            "prints on its machine",
-            address, address);
+        return status_fail(STATUS_CONFIG,
+                           "the daemon on %s is not known: run trainctl login %s, or give --fingerprint, which "
+                           "`trainctl fingerprint` "
+                           "prints on its machine",
+                           address, address);
     }
     enum status status = connect_to(address, endpoint, client);
     if (status == STATUS_OK && strcmp(login->fingerprint, KNOWN_HOSTS_NO_TLS) != 0) {
         status = shake(client);
-        status = status == STATUS_OK ? check_known(address, tls_fingerprint(client->tls), login->fingerprint) : status;
+        status = status == STATUS_OK ? check_known(address, tls_fingerprint(client->tls), login->fingerprint)
+                                     : status;
     }
     return status == STATUS_OK ? authenticate(client, login) : status;
 }
@@ -416,7 +421,8 @@ enum status client_open(const char *address, const struct client_login *login, s
     } else {
         status = endpoint_parse(address, "--to", &endpoint);
         if (status == STATUS_OK) {
-            status = endpoint.is_unix ? connect_to(address, &endpoint, out) : open_tcp(address, &endpoint, login, out);
+            status = endpoint.is_unix ? connect_to(address, &endpoint, out)
+                                      : open_tcp(address, &endpoint, login, out);
         }
     }
     if (status != STATUS_OK) {
@@ -431,9 +437,9 @@ enum status client_seen(const char *address, char out[TLS_FINGERPRINT_BYTES])
     struct client client = {.file = -1};
     enum status status = endpoint_parse(address, "address", &endpoint);
     if (status == STATUS_OK && endpoint.is_unix) {
-        status = status_fail(STATUS_CONFIG,
-                             "'%.200s' is a Unix socket, whose daemon is not known by a certificate: expected tcp:HOST:PORT",
-                             address);
+        status = status_fail(
+            STATUS_CONFIG,
+            "'%.200s' is a Unix socket, whose daemon is not known by a certificate: expected tcp:HOST:PORT", address);
     }
     status = status == STATUS_OK ? connect_to(address, &endpoint, &client) : status;
     status = status == STATUS_OK ? shake(&client) : status;

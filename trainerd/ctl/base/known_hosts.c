@@ -44,7 +44,8 @@ static enum status begin_host(const char *where, const struct toml_entry *entry,
     }
     enum status status = endpoint_parse(entry->key, where, &endpoint);
     if (status == STATUS_OK && endpoint.is_unix) {
-        status = status_fail(STATUS_CONFIG, "%s: '%.64s' is a Unix socket, expected tcp:HOST:PORT", where, entry->key);
+        status = status_fail(STATUS_CONFIG, "%s: '%.64s' is a Unix socket, expected tcp:HOST:PORT", where,
+                             entry->key);
     }
     if (status == STATUS_OK) {
         struct known_host *host = &hosts->host[hosts->n_host++];
@@ -58,7 +59,8 @@ static enum status read_key(const char *where, const struct toml_entry *entry, s
 {
     size_t n = strlen(entry->text);
     if (entry->type != TOML_TYPE_TEXT) {
-        return status_fail(STATUS_CONFIG, "%s: %.64s is %s, expected a text", where, entry->key, toml_type_text(entry->type));
+        return status_fail(STATUS_CONFIG, "%s: %.64s is %s, expected a text", where, entry->key,
+                           toml_type_text(entry->type));
     }
     if (strcmp(entry->key, "fingerprint") == 0) {
         return known_hosts_fingerprint(where, entry->text, host->fingerprint);
@@ -77,8 +79,8 @@ static enum status read_key(const char *where, const struct toml_entry *entry, s
         snprintf(host->secret_file, sizeof host->secret_file, "%s", entry->text);
         return STATUS_OK;
     }
-    return status_fail(STATUS_CONFIG, "%s: unknown key '%.64s' of a host, expected fingerprint, user or secret_file", where,
-                       entry->key);
+    return status_fail(STATUS_CONFIG, "%s: unknown key '%.64s' of a host, expected fingerprint, user or secret_file",
+                       where, entry->key);
 }
 
 static struct known_host *find(const struct known_hosts *hosts, const char *address)
@@ -168,7 +170,8 @@ static enum status hosts_path(const char *name, bool makes, char *out)
     const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     bool has_base = base != NULL && base[0] == '/';
     if (!has_base && (home == NULL || home[0] != '/')) {
-        return status_fail(STATUS_CONFIG, "there is no home folder for " FILE_NAME ": expected $HOME or $XDG_CONFIG_HOME");
+        return status_fail(STATUS_CONFIG,
+                           "there is no home folder for " FILE_NAME ": expected $HOME or $XDG_CONFIG_HOME");
     }
     int n = snprintf(out, PATH_MAX, "%s%s/trainerd", has_base ? base : home, has_base ? "" : "/.config");
     if (n + strlen(name) + 2 > PATH_MAX) {

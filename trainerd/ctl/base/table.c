@@ -9,7 +9,7 @@ const struct ctl_option_row ctl_options[CTL_OPTION_N] = {
 };
 
 #define OPTION(id, name, letter, value, words, help)
-#define COMMAND(name, operands, words, least, most, options, help, more)                                                       \
+#define COMMAND(name, operands, words, least, most, options, help, more)                                             \
     {#name, operands, CTL_WORDS_##words, least, most, help, more},
 const struct ctl_command_row ctl_commands[CTL_COMMAND_N] = {
 #include "trainerd/ctl/base/commands.def"
@@ -28,9 +28,9 @@ bool ctl_owns(enum ctl_command command, enum ctl_option option)
     (void)HELP;
     switch (command) {
 #define OPTION(id, name, letter, value, words, help)
-#define COMMAND(name, operands, words, least, most, options, help, more)                                                       \
-    case CTL_COMMAND_##name:                                                                                                   \
-        owned = options;                                                                                                       \
+#define COMMAND(name, operands, words, least, most, options, help, more)                                             \
+    case CTL_COMMAND_##name:                                                                                         \
+        owned = options;                                                                                             \
         break;
 #include "trainerd/ctl/base/commands.def"
     case CTL_COMMAND_N:

@@ -4,13 +4,20 @@
 
 #include <stdbool.h>
 
-#define CTL_EXIT_CODES                                                                                                         \
-    "exit codes: 0 done, 1 training failed, 2 usage, 65 bad data, 66 missing input or no such job,\n"                          \
-    "            69 daemon or peer unavailable, 70 internal error, 71 out of memory,\n"                                        \
+#define CTL_EXIT_CODES                                                                                               \
+    "exit codes: 0 done, 1 training failed, 2 usage, 65 bad data, 66 missing input or no such job,\n"                \
+    "            69 daemon or peer unavailable, 70 internal error, 71 out of memory,\n"                              \
     "            73 cannot create output, 74 I/O error, 75 interrupted, 78 bad job file\n"
 
 /* A shell's completions of a word. */
-enum ctl_words { CTL_WORDS_NONE, CTL_WORDS_JOB, CTL_WORDS_FILE, CTL_WORDS_FOLDER, CTL_WORDS_SHELL, CTL_WORDS_COMMAND };
+enum ctl_words {
+    CTL_WORDS_NONE,
+    CTL_WORDS_JOB,
+    CTL_WORDS_FILE,
+    CTL_WORDS_FOLDER,
+    CTL_WORDS_SHELL,
+    CTL_WORDS_COMMAND
+};
 
 #define OPTION(id, name, letter, value, words, help) CTL_OPTION_##id,
 #define COMMAND(name, operands, words, least, most, options, help, more)

@@ -115,7 +115,8 @@ void text_epochs(const json_t *job, char *out)
 
 void text_reason(const json_t *job, char *out)
 {
-    const char *reason = text_of(job, "reason"), *text = strcmp(reason, "NONE") != 0 ? text_of(job, "reason_text") : "";
+    const char *reason = text_of(job, "reason"),
+               *text = strcmp(reason, "NONE") != 0 ? text_of(job, "reason_text") : "";
     int64_t position = integer_of(job, "position");
     size_t n = 0;
     out[0] = '\0';
@@ -132,7 +133,8 @@ void text_moment(double at, char *out)
 {
     time_t seconds = isfinite(at) ? (time_t)at : 0;
     struct tm local;
-    if (seconds <= 0 || localtime_r(&seconds, &local) == NULL || strftime(out, TEXT_BYTES, "%Y-%m-%d %H:%M:%S", &local) == 0) {
+    if (seconds <= 0 || localtime_r(&seconds, &local) == NULL ||
+        strftime(out, TEXT_BYTES, "%Y-%m-%d %H:%M:%S", &local) == 0) {
         snprintf(out, TEXT_BYTES, "-");
     }
 }
@@ -305,8 +307,8 @@ static void print_row(const struct table *table, char *const *cell, const int *w
         int pad = is_out[i] ? 0 : widest[i] - width(cell[i]);
         bool is_end = i == end && cell[last][0] == '\0'; /* of the line: no padding */
         if (!is_out[i]) {
-            fprintf(file, "%*s%s%*s%s", table->is_right[i] ? pad : 0, "", cell[i], table->is_right[i] || is_end ? 0 : pad, "",
-                    is_end ? "" : "  ");
+            fprintf(file, "%*s%s%*s%s", table->is_right[i] ? pad : 0, "", cell[i],
+                    table->is_right[i] || is_end ? 0 : pad, "", is_end ? "" : "  ");
             column += widest[i] + 2;
         }
     }
@@ -332,7 +334,8 @@ static void leave_out(const struct table *table, const int *widest, int n_column
 {
     for (int i = 0; i < table->n_column; i++) {
         is_out[i] = table->worth[i] > 0;
-        for (size_t at = (size_t)(table->n_column + i); at < table->n_cell && is_out[i]; at += (size_t)table->n_column) {
+        for (size_t at = (size_t)(table->n_column + i); at < table->n_cell && is_out[i];
+             at += (size_t)table->n_column) {
             is_out[i] = table->cell[at][0] == '\0' || strcmp(table->cell[at], "-") == 0;
         }
     }

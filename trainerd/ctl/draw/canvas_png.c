@@ -28,7 +28,8 @@ static cairo_t *cairo_of(struct canvas *canvas)
 
 static void colour_set(cairo_t *cairo, uint32_t colour, double opacity)
 {
-    cairo_set_source_rgba(cairo, (colour >> 16 & 255) / 255.0, (colour >> 8 & 255) / 255.0, (colour & 255) / 255.0, opacity);
+    cairo_set_source_rgba(cairo, (colour >> 16 & 255) / 255.0, (colour >> 8 & 255) / 255.0, (colour & 255) / 255.0,
+                          opacity);
 }
 
 static void path_set(cairo_t *cairo, const struct canvas_point *point, size_t n)
@@ -96,9 +97,9 @@ static enum status save(struct canvas *canvas, const char *path)
     struct bytes bytes = {0};
     cairo_status_t error = cairo_surface_write_to_png_stream(png->surface, append, &bytes);
     const struct iovec piece = {.iov_base = bytes.at, .iov_len = bytes.n};
-    enum status status = error == CAIRO_STATUS_SUCCESS
-                             ? file_replace(path, &piece, 1)
-                             : status_fail(STATUS_CREATE, "cannot draw '%s': %s", path, cairo_status_to_string(error));
+    enum status status = error == CAIRO_STATUS_SUCCESS ? file_replace(path, &piece, 1)
+                                                       : status_fail(STATUS_CREATE, "cannot draw '%s': %s", path,
+                                                                     cairo_status_to_string(error));
     free(bytes.at);
     return status;
 }

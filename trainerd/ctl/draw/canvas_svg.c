@@ -28,7 +28,8 @@ static void print_points(FILE *file, const struct canvas_point *point, size_t n)
 static void line(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour, double width)
 {
     FILE *file = file_of(canvas);
-    fprintf(file, "<polyline fill=\"none\" stroke=\"#%06x\" stroke-width=\"%.2f\" stroke-linejoin=\"round\" points=\"",
+    fprintf(file,
+            "<polyline fill=\"none\" stroke=\"#%06x\" stroke-width=\"%.2f\" stroke-linejoin=\"round\" points=\"",
             (unsigned)colour, width);
     print_points(file, point, n);
     fputs("\"/>\n", file);
@@ -64,8 +65,8 @@ static void text(struct canvas *canvas, const struct canvas_text *place, const c
 {
     static const char *const anchors[] = {"start", "middle", "end"};
     FILE *file = file_of(canvas);
-    fprintf(file, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"%s\" font-size=\"%.1f\" fill=\"#%06x\">", place->x, place->y,
-            anchors[place->anchor], place->size, (unsigned)place->colour);
+    fprintf(file, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"%s\" font-size=\"%.1f\" fill=\"#%06x\">", place->x,
+            place->y, anchors[place->anchor], place->size, (unsigned)place->colour);
     print_escaped(file, text);
     fputs("</text>\n", file);
 }

@@ -28,18 +28,20 @@ static const uint32_t job_colours[CHART_JOBS_MOST] = {0x1f77b4, 0xd62728, 0x2ca0
                                                       0x9467bd, 0x8c564b, 0xe377c2, 0x17becf};
 
 /* At the right above a panel; marks: one more for the best. */
-static void draw_legend(const struct panel *panel, const enum curve *curve, int n, const char *const *labels, bool marks)
+static void draw_legend(const struct panel *panel, const enum curve *curve, int n, const char *const *labels,
+                        bool marks)
 {
     struct legend_item item[CURVE_N + 1];
     for (int i = 0; i < n; i++) {
-        item[i] = (struct legend_item){.name = labels != NULL ? labels[i] : curve_text(curve[i]), .colour = colours[curve[i]]};
+        item[i] = (struct legend_item){.name = labels != NULL ? labels[i] : curve_text(curve[i]),
+                                       .colour = colours[curve[i]]};
     }
     item[n] = (struct legend_item){.name = BEST_TEXT, .colour = PANEL_INK, .is_mark = true};
     legend_draw_right(panel->canvas, item, n + marks, panel->x1, panel->y0 - 8);
 }
 
-static void draw_lines(struct panel *panel, const struct curves *curves, const enum curve *curve, int n, const char *unit,
-                       bool is_percent)
+static void draw_lines(struct panel *panel, const struct curves *curves, const enum curve *curve, int n,
+                       const char *unit, bool is_percent)
 {
     bool found = false;
     panel_range_begin(panel);
@@ -152,8 +154,8 @@ static void draw_time(struct panel *panel, const struct curves *curves)
 static struct panel begin_chart(struct canvas *canvas, const char *title, enum curves_axis axis, double legend)
 {
     double top = TOP + legend, high = (CHART_HEIGHT - top - (N_PANEL - 1) * GAP - BOTTOM) / N_PANEL;
-    legend_text(canvas, &(struct canvas_text){CHART_WIDTH / 2, 22, CANVAS_ANCHOR_MIDDLE, TITLE_SIZE, PANEL_INK}, title,
-                CHART_WIDTH - 2 * RIGHT);
+    legend_text(canvas, &(struct canvas_text){CHART_WIDTH / 2, 22, CANVAS_ANCHOR_MIDDLE, TITLE_SIZE, PANEL_INK},
+                title, CHART_WIDTH - 2 * RIGHT);
     return (struct panel){
         .canvas = canvas, .axis = axis, .x0 = LEFT, .x1 = CHART_WIDTH - RIGHT, .y0 = top, .y1 = top + high, .end = 1};
 }
@@ -175,7 +177,8 @@ static void name_metric(enum job_metric metric, const char *split, char unit[UNI
 
 void chart_draw(struct canvas *canvas, const char *title, const struct curves *curves)
 {
-    static const enum curve loss[] = {CURVE_LOSS, CURVE_VALID_LOSS}, metrics[] = {CURVE_TRAIN, CURVE_VALID, CURVE_TEST};
+    static const enum curve loss[] = {CURVE_LOSS, CURVE_VALID_LOSS},
+                            metrics[] = {CURVE_TRAIN, CURVE_VALID, CURVE_TEST};
     struct panel panel = begin_chart(canvas, title, curves->axis, 0);
     bool from_zero = curves->n == 0 || curves->axis != CURVES_AXIS_EPOCH;
     panel.begin = from_zero ? 0 : curves->at[0];

@@ -167,8 +167,9 @@ void curves_lay(struct curves *curves, enum curves_axis axis)
     double sum = 0;
     curves->axis = axis;
     for (size_t i = 0; i < curves->n && axis != CURVES_AXIS_EPOCH; i++) {
-        sum += axis == CURVES_AXIS_TIME ? known(curves->value[CURVE_EPOCH][i])
-                                        : known(curves->value[CURVE_RECEIVED][i]) - known(curves->value[CURVE_EVALUATE][i]);
+        sum += axis == CURVES_AXIS_TIME
+                   ? known(curves->value[CURVE_EPOCH][i])
+                   : known(curves->value[CURVE_RECEIVED][i]) - known(curves->value[CURVE_EVALUATE][i]);
         curves->at[i] = sum;
     }
 }

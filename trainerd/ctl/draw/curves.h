@@ -9,16 +9,16 @@
 #include <stddef.h>
 
 /*         name     key of an event       label */
-#define CURVE_LIST(X)                                                                                                          \
-    X(LOSS, "loss", "loss")                                                                                                    \
-    X(VALID_LOSS, "valid_loss", "valid")                                                                                       \
-    X(TRAIN, "train_metric", "train")                                                                                          \
-    X(VALID, "valid_metric", "valid")                                                                                          \
-    X(TEST, "test_metric", "test")                                                                                             \
-    X(EPOCH, "epoch_s", "epoch")                                                                                               \
-    X(COMPUTE, "compute_s", "compute")                                                                                         \
-    X(WAIT, "wait_s", "waiting")                                                                                               \
-    X(RECEIVED, "bytes_received", "received")                                                                                  \
+#define CURVE_LIST(X)                                                                                                \
+    X(LOSS, "loss", "loss")                                                                                          \
+    X(VALID_LOSS, "valid_loss", "valid")                                                                             \
+    X(TRAIN, "train_metric", "train")                                                                                \
+    X(VALID, "valid_metric", "valid")                                                                                \
+    X(TEST, "test_metric", "test")                                                                                   \
+    X(EPOCH, "epoch_s", "epoch")                                                                                     \
+    X(COMPUTE, "compute_s", "compute")                                                                               \
+    X(WAIT, "wait_s", "waiting")                                                                                     \
+    X(RECEIVED, "bytes_received", "received")                                                                        \
     X(EVALUATE, "bytes_evaluate", "received to evaluate")
 
 enum curve {
@@ -38,7 +38,8 @@ struct curves {
     double *at;             /* n epochs, ascending; or bytes or seconds up to the end of each */
     double *value[CURVE_N]; /* n each; NaN where not known */
     double *low[CURVE_N],
-        *high[CURVE_N]; /* n each, of a mean: one standard deviation of the sample below and above it; NaN of fewer than two */
+        *high
+            [CURVE_N]; /* n each, of a mean: one standard deviation of the sample below and above it; NaN of fewer than two */
 };
 
 const char *curve_key(enum curve curve);

@@ -9,7 +9,7 @@
 
 #define N_TICK 5
 #define N_TICK_AXIS 10
-#define NEAREST                                                                                                                \
+#define NEAREST                                                                                                      \
     1.0 /* a curve's points are so far apart at least, but for its last one: of epochs that are nearer, one is drawn */
 #define FAINT 0xdddddd
 #define BAND_OPACITY 0.2
@@ -66,7 +66,8 @@ static struct unit unit_of(const struct panel *panel)
                                         {1e6, "MB received in training"},
                                         {1e9, "GB received in training"},
                                         {1e12, "TB received in training"}};
-    static const struct unit times[] = {{1, "seconds of epochs"}, {60, "minutes of epochs"}, {3600, "hours of epochs"}};
+    static const struct unit times[] = {
+        {1, "seconds of epochs"}, {60, "minutes of epochs"}, {3600, "hours of epochs"}};
     const struct unit *units[CURVES_AXIS_N] = {epochs, bytes, times};
     static const size_t n[CURVES_AXIS_N] = {1, 5, 3};
     size_t i = 0;
@@ -78,9 +79,9 @@ static struct unit unit_of(const struct panel *panel)
 
 void panel_axis_name(const struct panel *panel, double y)
 {
-    panel->canvas->ops->text(panel->canvas,
-                             &(struct canvas_text){(panel->x0 + panel->x1) / 2, y, CANVAS_ANCHOR_MIDDLE, 12, PANEL_INK},
-                             unit_of(panel).name);
+    panel->canvas->ops->text(
+        panel->canvas, &(struct canvas_text){(panel->x0 + panel->x1) / 2, y, CANVAS_ANCHOR_MIDDLE, 12, PANEL_INK},
+        unit_of(panel).name);
 }
 
 static void draw_segment(struct canvas *canvas, double x0, double y0, double x1, double y1, uint32_t colour)
@@ -95,8 +96,8 @@ static void draw_tick(const struct panel *panel, double at, double unit)
     double x = panel_x(panel, at);
     snprintf(label, sizeof label, panel->axis == CURVES_AXIS_EPOCH ? "%.0f" : "%.4g", at / unit);
     draw_segment(panel->canvas, x, panel->y1, x, panel->y1 + 4, PANEL_INK);
-    panel->canvas->ops->text(panel->canvas, &(struct canvas_text){x, panel->y1 + 16, CANVAS_ANCHOR_MIDDLE, 11, PANEL_INK},
-                             label);
+    panel->canvas->ops->text(panel->canvas,
+                             &(struct canvas_text){x, panel->y1 + 16, CANVAS_ANCHOR_MIDDLE, 11, PANEL_INK}, label);
 }
 
 static void draw_ticks(const struct panel *panel)
@@ -129,21 +130,23 @@ void panel_axes(const struct panel *panel, const char *unit, bool is_percent)
         double y = panel_y(panel, at), shown = fabs(at) < 1e-9 * step ? 0 : at;
         snprintf(label, sizeof label, is_percent ? "%.4g %%" : "%.4g", is_percent ? 100 * shown : shown);
         draw_segment(panel->canvas, panel->x0, y, panel->x1, y, FAINT);
-        ops->text(panel->canvas, &(struct canvas_text){panel->x0 - 6, y + 4, CANVAS_ANCHOR_END, 11, PANEL_INK}, label);
+        ops->text(panel->canvas, &(struct canvas_text){panel->x0 - 6, y + 4, CANVAS_ANCHOR_END, 11, PANEL_INK},
+                  label);
     }
     draw_ticks(panel);
     draw_segment(panel->canvas, panel->x0, panel->y1, panel->x1, panel->y1, PANEL_INK);
-    ops->text(panel->canvas, &(struct canvas_text){panel->x0, panel->y0 - 8, CANVAS_ANCHOR_START, 12, PANEL_INK}, unit);
+    ops->text(panel->canvas, &(struct canvas_text){panel->x0, panel->y0 - 8, CANVAS_ANCHOR_START, 12, PANEL_INK},
+              unit);
 }
 
 /* --- curves --- */
 
 void panel_empty(const struct panel *panel)
 {
-    panel->canvas->ops->text(
-        panel->canvas,
-        &(struct canvas_text){(panel->x0 + panel->x1) / 2, (panel->y0 + panel->y1) / 2, CANVAS_ANCHOR_MIDDLE, 12, PANEL_INK},
-        "no values yet");
+    panel->canvas->ops->text(panel->canvas,
+                             &(struct canvas_text){(panel->x0 + panel->x1) / 2, (panel->y0 + panel->y1) / 2,
+                                                   CANVAS_ANCHOR_MIDDLE, 12, PANEL_INK},
+                             "no values yet");
 }
 
 /* Up to where it has values. */
@@ -159,7 +162,8 @@ static size_t n_known(const struct curves *curves, enum curve curve)
 void panel_band(const struct panel *panel, const struct curves *curves, enum curve curve, uint32_t colour)
 {
     size_t n = 0, last = n_known(curves, curve);
-    struct canvas_point *low = memory_alloc(2 * curves->n + 1, sizeof *low), *high = memory_alloc(curves->n + 1, sizeof *high);
+    struct canvas_point *low = memory_alloc(2 * curves->n + 1, sizeof *low),
+                        *high = memory_alloc(curves->n + 1, sizeof *high);
     for (size_t i = 0; i < last; i++) {
         double x = panel_x(panel, curves->at[i]);
         if (isfinite(curves->low[curve][i]) && (n == 0 || i + 1 == last || x >= low[n - 1].x + NEAREST)) {

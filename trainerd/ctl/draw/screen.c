@@ -158,7 +158,8 @@ static void draw_bar(struct frame *frame, double share)
     line_end(frame);
 }
 
-static const int colours[CURVE_N] = {[CURVE_LOSS] = 3, [CURVE_TRAIN] = 4, [CURVE_VALID] = 2, [CURVE_TEST] = 6}; /* ANSI's */
+static const int colours[CURVE_N] = {
+    [CURVE_LOSS] = 3, [CURVE_TRAIN] = 4, [CURVE_VALID] = 2, [CURVE_TEST] = 6}; /* ANSI's */
 
 /* The curves first … last of a chart, in one range of values. */
 struct chart {
@@ -233,7 +234,8 @@ static void draw_best(const struct frame *frame, const json_t *job, const struct
     if (best == curves->n) {
         return;
     }
-    json_t *metric = json_pack("{s:s, s:f}", "metric", text_of(job, "metric"), "best", curves->value[CURVE_VALID][best]);
+    json_t *metric = json_pack("{s:s, s:f}", "metric", text_of(job, "metric"), "best",
+                               curves->value[CURVE_VALID][best]);
     text_metric(metric, "best", value);
     json_decref(metric);
     for (int words = 1; words >= 0; words--) { /* as much of it as there is place for */
@@ -245,7 +247,8 @@ static void draw_best(const struct frame *frame, const json_t *job, const struct
     }
 }
 
-static void draw_titles(struct frame *frame, const json_t *job, const struct curves *curves, enum curve first, enum curve last)
+static void draw_titles(struct frame *frame, const json_t *job, const struct curves *curves, enum curve first,
+                        enum curve last)
 {
     int n_printed = LABEL_COLUMNS - 1;
     if (frame->n_left <= 0) {
@@ -318,7 +321,8 @@ static void draw_axis(struct frame *frame, const struct curves *curves)
 
 static void draw_head(struct frame *frame, const json_t *job)
 {
-    char left[TEXT_BYTES], epoch_s[TEXT_BYTES], planned[TEXT_BYTES], held[TEXT_BYTES], workers[TEXT_BYTES], epochs[TEXT_BYTES];
+    char left[TEXT_BYTES], epoch_s[TEXT_BYTES], planned[TEXT_BYTES], held[TEXT_BYTES], workers[TEXT_BYTES],
+        epochs[TEXT_BYTES];
     char progress[4 * TEXT_BYTES] = "no epochs", reason[REASON_BYTES];
     text_reason(job, reason);
     text_count(integer_of(job, "workers"), "worker", workers);
@@ -327,12 +331,13 @@ static void draw_head(struct frame *frame, const json_t *job)
     text_duration(number_of(job, "epoch_s"), epoch_s);
     text_bytes(number_of(job, "memory"), planned);
     text_bytes(number_of(job, "memory_measured"), held);
-    line(frame, "job %lld  %s  %s  %s", (long long)integer_of(job, "id"), text_of(job, "name"), text_of(job, "state"), reason);
+    line(frame, "job %lld  %s  %s  %s", (long long)integer_of(job, "id"), text_of(job, "name"), text_of(job, "state"),
+         reason);
     if (integer_of(job, "epochs") > 0) {
         snprintf(progress, sizeof progress, "epoch %s, %s left, %s/epoch", epochs, left, epoch_s);
     }
-    line(frame, "%s  %s, attempt %lld  memory %s of %s planned", progress, workers, (long long)integer_of(job, "attempt"), held,
-         planned);
+    line(frame, "%s  %s, attempt %lld  memory %s of %s planned", progress, workers,
+         (long long)integer_of(job, "attempt"), held, planned);
     draw_bar(frame, number_of(job, "percent") / 100.0);
 }
 

@@ -14,7 +14,14 @@
 #define PAGE_COLUMNS 80   /* of what is no terminal */
 
 /* table.worth: what a table leaves out first. Of keys the last goes first. */
-enum worth { WORTH_STAYS, WORTH_TIME, WORTH_BEST_EPOCH, WORTH_STATE, WORTH_KEY, WORTH_JOB = WORTH_KEY + 2 * KEYS_SHOWN_MOST };
+enum worth {
+    WORTH_STAYS,
+    WORTH_TIME,
+    WORTH_BEST_EPOCH,
+    WORTH_STATE,
+    WORTH_KEY,
+    WORTH_JOB = WORTH_KEY + 2 * KEYS_SHOWN_MOST
+};
 
 /* --- reading --- */
 
@@ -61,8 +68,8 @@ static enum status check_data(const struct runs *runs)
             char one[700], other[700];
             describe_data(first, one, sizeof one);
             describe_data(run, other, sizeof other);
-            return status_fail(STATUS_USAGE, "%s, and %s: runs of different data cannot be ranked; --all ranks them", one,
-                               other);
+            return status_fail(STATUS_USAGE, "%s, and %s: runs of different data cannot be ranked; --all ranks them",
+                               one, other);
         }
         first = first != NULL ? first : run;
     }
@@ -82,7 +89,8 @@ static void print_sample(const struct sample *sample, enum job_metric metric, ch
     }
     snprintf(mean, sizeof mean, is_fraction ? "%.2f" : "%.4g", is_fraction ? 100.0 * sample->mean : sample->mean);
     if (isfinite(sample->std)) {
-        snprintf(std, sizeof std, is_fraction ? " ± %.2f" : " ± %.2g", is_fraction ? 100.0 * sample->std : sample->std);
+        snprintf(std, sizeof std, is_fraction ? " ± %.2f" : " ± %.2g",
+                 is_fraction ? 100.0 * sample->std : sample->std);
     }
     snprintf(out, capacity, "%s%s%s", mean, std, is_fraction ? " %" : "");
 }
@@ -179,7 +187,8 @@ static void print_settings(const struct settings *settings)
     for (size_t s = 0; s < settings->n; s++) {
         const struct setting *setting = &settings->setting[s];
         char runs[2 * TEXT_BYTES];
-        snprintf(runs, sizeof runs, setting->n_done < setting->n_run ? "%zu of %zu" : "%zu", setting->n_done, setting->n_run);
+        snprintf(runs, sizeof runs, setting->n_done < setting->n_run ? "%zu of %zu" : "%zu", setting->n_done,
+                 setting->n_run);
         add_values(&table, &settings->runs->run[setting->run[0]], settings->differs, n_key);
         table_add(&table, runs);
         add_metric(&table, &setting->valid, settings->metric);
@@ -344,10 +353,11 @@ static json_t *run_json(const struct settings *settings, const struct run *run)
 {
     json_t *folder = json_string(run->folder);
     return json_pack("{s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "job",
-                     run->job > 0 ? json_integer(run->job) : json_null(), "name", run->name, "state", run->state, "folder",
-                     folder != NULL ? folder : json_null(), "repeated", values_json(run, settings->varies, settings->n_varies),
-                     "valid", number_json(run->valid), "test", number_json(run->test), "loss", number_json(run->loss),
-                     "best_epoch", number_json(run->best_epoch), "epochs", number_json(run->n_epoch), "seconds",
+                     run->job > 0 ? json_integer(run->job) : json_null(), "name", run->name, "state", run->state,
+                     "folder", folder != NULL ? folder : json_null(), "repeated",
+                     values_json(run, settings->varies, settings->n_varies), "valid", number_json(run->valid), "test",
+                     number_json(run->test), "loss", number_json(run->loss), "best_epoch",
+                     number_json(run->best_epoch), "epochs", number_json(run->n_epoch), "seconds",
                      number_json(run->seconds));
 }
 
@@ -358,9 +368,10 @@ static json_t *setting_json(const struct settings *settings, const struct settin
         json_array_append_new(runs, run_json(settings, &settings->runs->run[setting->run[i]]));
     }
     return json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "settings",
-                     values_json(&settings->runs->run[setting->run[0]], settings->differs, settings->n_differs), "done",
-                     (json_int_t)setting->n_done, "valid", sample_json(&setting->valid), "test", sample_json(&setting->test),
-                     "best_epoch", sample_json(&setting->best_epoch), "seconds", sample_json(&setting->seconds), "runs", runs);
+                     values_json(&settings->runs->run[setting->run[0]], settings->differs, settings->n_differs),
+                     "done", (json_int_t)setting->n_done, "valid", sample_json(&setting->valid), "test",
+                     sample_json(&setting->test), "best_epoch", sample_json(&setting->best_epoch), "seconds",
+                     sample_json(&setting->seconds), "runs", runs);
 }
 
 static void print_json(const struct settings *settings)

@@ -61,7 +61,8 @@ static enum status find_metric(const char *name, enum job_metric *out)
 {
     return job_metric_find(name, out)
                ? STATUS_OK
-               : status_fail(STATUS_DATA, "its metric is '%.40s', which this version of trainctl does not know", name);
+               : status_fail(STATUS_DATA, "its metric is '%.40s', which this version of trainctl does not know",
+                             name);
 }
 
 /* result: result.json, of a training or a prediction */
@@ -113,7 +114,8 @@ enum status runs_add_folder(struct runs *runs, const char *folder)
     const char *text = text_of(result, "job_text");
     enum status status = text[0] != '\0'
                              ? job_load_text(text, strlen(text), path, NULL, 0, run->settings)
-                             : status_fail(STATUS_DATA, "'%s' has no job_text, expected that of a run's results", path);
+                             : status_fail(STATUS_DATA, "'%s' has no job_text, expected that of a run's results",
+                                           path);
     if (status == STATUS_OK && read_result(run, result) != STATUS_OK) {
         char *reason = strdup(status_reason());
         status = status_fail(STATUS_DATA, "'%s': %s", path, reason);
@@ -175,8 +177,8 @@ static enum status find_group(struct client *client, const char *group, json_t *
     for (bool has_more = true; has_more && status == STATUS_OK;) {
         json_t *page = NULL, *name = json_string(group);
         status = client_ask(client,
-                            json_pack("{s:s, s:I, s:i, s:o}", "cmd", "status", "before", before, "limit", PAGE_JOBS, "group",
-                                      name != NULL ? name : json_string("")),
+                            json_pack("{s:s, s:I, s:i, s:o}", "cmd", "status", "before", before, "limit", PAGE_JOBS,
+                                      "group", name != NULL ? name : json_string("")),
                             &page);
         size_t i;
         const json_t *job;
@@ -210,9 +212,11 @@ enum status runs_add_named(struct runs *runs, struct client *client, const char 
         return status;
     }
     json_t *answer = NULL, *job = json_string(name);
-    status = client_ask(client, json_pack("{s:s, s:o}", "cmd", "status", "job", job != NULL ? job : json_null()), &answer);
+    status = client_ask(client, json_pack("{s:s, s:o}", "cmd", "status", "job", job != NULL ? job : json_null()),
+                        &answer);
     if (status == STATUS_NO_INPUT) {
-        status = status_fail(status, "there is no group and no job '%.64s', and no folder of that name with result.json", name);
+        status = status_fail(
+            status, "there is no group and no job '%.64s', and no folder of that name with result.json", name);
     }
     if (status == STATUS_OK) {
         status = add_job(runs, client, integer_of(json_array_get(json_object_get(answer, "jobs"), 0), "id"));

@@ -132,7 +132,8 @@ static struct sample sample_runs(const struct settings *settings, const struct s
 
 static void group_runs(const struct values *values, struct settings *out)
 {
-    size_t *setting_of = memory_alloc(values->n + 1, sizeof *setting_of), *first = memory_alloc(values->n + 1, sizeof *first);
+    size_t *setting_of = memory_alloc(values->n + 1, sizeof *setting_of),
+           *first = memory_alloc(values->n + 1, sizeof *first);
     out->setting = memory_alloc(values->n + 1, sizeof *out->setting);
     for (size_t i = 0; i < values->n; i++) {
         size_t s = 0;
@@ -169,7 +170,8 @@ static enum status find_metric(const struct runs *runs, enum job_metric *out)
             continue;
         }
         if (first != NULL && run->metric != first->metric) {
-            return status_fail(STATUS_USAGE, "'%.200s' has the metric %s and '%.200s' %s: expected runs of one metric",
+            return status_fail(STATUS_USAGE,
+                               "'%.200s' has the metric %s and '%.200s' %s: expected runs of one metric",
                                first->folder, job_choice_text("train", "metric", (int)first->metric), run->folder,
                                job_choice_text("train", "metric", (int)run->metric));
         }
@@ -222,7 +224,8 @@ enum status settings_build(const struct runs *runs, struct settings *out)
         setting->best_epoch = sample_runs(out, setting, offsetof(struct run, best_epoch));
         setting->seconds = sample_runs(out, setting, offsetof(struct run, seconds));
     }
-    qsort(out->setting, out->n, sizeof *out->setting, job_metric_falls(out->metric) ? compare_at_falling : compare_at_rising);
+    qsort(out->setting, out->n, sizeof *out->setting,
+          job_metric_falls(out->metric) ? compare_at_falling : compare_at_rising);
     return STATUS_OK;
 }
 

@@ -61,21 +61,25 @@ static enum status add_splits(const struct job *job, struct sweep *sweep)
     char program[PATH_MAX], printed[32] = "", path[640] = "";
     for (int k = 0; k < sweep->n_key; k++) {
         if (strcmp(sweep->key[k].name, "dataset.path") == 0) {
-            return status_fail(STATUS_USAGE,
-                               "--split all: the paths of --sweep dataset.path may have other splits, expected their numbers");
+            return status_fail(
+                STATUS_USAGE,
+                "--split all: the paths of --sweep dataset.path may have other splits, expected their numbers");
         }
     }
     if (job->dataset.generator != JOB_GENERATOR_NONE) {
-        return status_fail(STATUS_USAGE, "--split all: the job's graph is generated and has one split, expected dataset.path");
+        return status_fail(STATUS_USAGE,
+                           "--split all: the job's graph is generated and has one split, expected dataset.path");
     }
     enum status status = program_beside("trainer-partition", program);
     if (status != STATUS_OK) {
         return status;
     }
-    if (!capture((const char *const[]){program, "--count-splits", job->dataset.path, NULL}, COUNT_S, printed, sizeof printed)) {
+    if (!capture((const char *const[]){program, "--count-splits", job->dataset.path, NULL}, COUNT_S, printed,
+                 sizeof printed)) {
         printable_copy(job->dataset.path, path, sizeof path);
         return status_fail(
-            STATUS_DATA, "--split all: the splits of '%s' cannot be counted; trainer-partition --count-splits says why", path);
+            STATUS_DATA,
+            "--split all: the splits of '%s' cannot be counted; trainer-partition --count-splits says why", path);
     }
     printed[strcspn(printed, "\n")] = '\0';
     return sweep_add_seeds(sweep, "--split all", "dataset.split", printed, 0);
@@ -155,14 +159,16 @@ enum status submit_sweep(const struct ctl_arguments *arguments, const char *conf
     struct job *job = NULL;
     json_t *jobs = NULL;
     enum status status = STATUS_OK;
-    if (arguments->n_sweep == 0 && !ctl_given(arguments, CTL_OPTION_SEEDS) && !ctl_given(arguments, CTL_OPTION_SPLIT)) {
+    if (arguments->n_sweep == 0 && !ctl_given(arguments, CTL_OPTION_SEEDS) &&
+        !ctl_given(arguments, CTL_OPTION_SPLIT)) {
         return STATUS_OK;
     }
     if (ctl_given(arguments, CTL_OPTION_GROUP) && arguments->value[CTL_OPTION_GROUP][0] == '\0') {
         return status_fail(STATUS_USAGE, "--group is empty, expected the name of the sweep's group");
     }
     for (size_t i = 0; i < arguments->n_sweep && status == STATUS_OK; i++) {
-        status = sweep_add(&sweep, arguments->command == CTL_COMMAND_sweep ? "sweep" : "--sweep", arguments->sweep[i]);
+        status = sweep_add(&sweep, arguments->command == CTL_COMMAND_sweep ? "sweep" : "--sweep",
+                           arguments->sweep[i]);
     }
     status = status == STATUS_OK ? load_first(config, request, &sweep, &job) : status;
     status = status == STATUS_OK ? read_sweep(arguments, job, &sweep) : status;

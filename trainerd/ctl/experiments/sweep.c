@@ -49,7 +49,8 @@ static enum status add_value(struct sweep_key *key, const char *option, const ch
     ASSERT(value != NULL);
     key->values[key->n++] = value;
     if (n == 0) {
-        return status_fail(STATUS_USAGE, "%s: %s has an empty value, expected %s=VALUE,VALUE", option, key->name, key->name);
+        return status_fail(STATUS_USAGE, "%s: %s has an empty value, expected %s=VALUE,VALUE", option, key->name,
+                           key->name);
     }
     for (size_t i = 0; i + 1 < key->n; i++) {
         if (strcmp(key->values[i], value) == 0) {
@@ -82,7 +83,8 @@ enum status sweep_add(struct sweep *sweep, const char *option, const char *text)
     struct sweep_key *key = NULL;
     size_t n_name = strcspn(text, "="), n_most = 1;
     if (n_name == 0 || text[n_name] == '\0') {
-        return status_fail(STATUS_USAGE, "%s is '%s', expected KEY=VALUE,VALUE, as train.lr=0.01,0.003", option, text);
+        return status_fail(STATUS_USAGE, "%s is '%s', expected KEY=VALUE,VALUE, as train.lr=0.01,0.003", option,
+                           text);
     }
     for (const char *at = text; *at != '\0'; at++) {
         n_most += *at == ',';
@@ -106,12 +108,13 @@ static bool read_number(const char *text, int64_t *out, char **end)
     return *text >= '0' && *text <= '9' && errno == 0;
 }
 
-static enum status add_numbers(struct sweep *sweep, const char *option, const char *key, const char *text, int64_t first,
-                               int64_t n)
+static enum status add_numbers(struct sweep *sweep, const char *option, const char *key, const char *text,
+                               int64_t first, int64_t n)
 {
     struct sweep_key *made = NULL;
     if (n < 1 || n > SWEEP_JOBS_MOST || first > INT64_MAX - n + 1) {
-        return status_fail(STATUS_USAGE, "%s is '%s', expected 1 to %d, or numbers as 1,5,7", option, text, SWEEP_JOBS_MOST);
+        return status_fail(STATUS_USAGE, "%s is '%s', expected 1 to %d, or numbers as 1,5,7", option, text,
+                           SWEEP_JOBS_MOST);
     }
     enum status status = begin_key(sweep, option, key, strlen(key), (size_t)n, &made);
     for (int64_t i = 0; i < n && status == STATUS_OK; i++) {
@@ -133,7 +136,8 @@ enum status sweep_add_seeds(struct sweep *sweep, const char *option, const char 
     enum status status = begin_key(sweep, option, key, strlen(key), strlen(text) + 1, &made);
     for (const char *at = text; status == STATUS_OK;) {
         if (!read_number(at, &number, &end) || (*end != ',' && *end != '\0')) {
-            return status_fail(STATUS_USAGE, "%s is '%s', expected how many, or whole numbers as 1,5,7", option, text);
+            return status_fail(STATUS_USAGE, "%s is '%s', expected how many, or whole numbers as 1,5,7", option,
+                               text);
         }
         status = add_value(made, option, at, (size_t)(end - at));
         if (*end == '\0') {

@@ -28,13 +28,14 @@ static int64_t job_of(const struct commands *commands, const struct connection *
 {
     const json_t *job = json_object_get(request, "job");
     const struct job_record *record = json_is_string(job)
-                                          ? jobs_find(commands->jobs, json_string_value(job), connection_uid(connection),
-                                                      connection_is_admin(connection))
+                                          ? jobs_find(commands->jobs, json_string_value(job),
+                                                      connection_uid(connection), connection_is_admin(connection))
                                           : NULL;
     return record != NULL ? record->id : json_integer_value(job);
 }
 
-void audit_begin(struct commands *commands, const struct connection *connection, const json_t *request, enum request which)
+void audit_begin(struct commands *commands, const struct connection *connection, const json_t *request,
+                 enum request which)
 {
     char from[CONNECTION_FROM_BYTES];
     if (audit_is_change(which)) {
@@ -129,8 +130,8 @@ enum status audit_show(struct commands *commands, struct connection *connection,
         return status;
     }
     struct page page = {.rows = json_array(), .n_most = (size_t)n_most};
-    status = store_audit_each(jobs_store(commands->jobs), before != NULL ? json_integer_value(before) : INT64_MAX, add_row,
-                              &page);
+    status = store_audit_each(jobs_store(commands->jobs), before != NULL ? json_integer_value(before) : INT64_MAX,
+                              add_row, &page);
     if (status != STATUS_OK) {
         json_decref(page.rows);
         return status;

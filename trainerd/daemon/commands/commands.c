@@ -53,7 +53,8 @@ static enum status answer_version(struct commands *commands, struct connection *
     json_object_set_new(answer, "v", json_integer(CLIENT_PROTOCOL_VERSION));
     json_object_set_new(answer, "version", json_string(TRAINERD_VERSION));
     json_object_set_new(answer, "pid", json_integer(getpid()));
-    json_object_set_new(answer, "uptime_s", json_real((double)(uv_now(commands->loop) - commands->began_ms) / 1000.0));
+    json_object_set_new(answer, "uptime_s",
+                        json_real((double)(uv_now(commands->loop) - commands->began_ms) / 1000.0));
     json_object_set_new(answer, "jobs", json_integer((json_int_t)n));
     json_object_set_new(answer, "draining", json_boolean(jobs_drain(commands->jobs)));
     connection_send(connection, answer);
@@ -68,7 +69,8 @@ static bool is_own(const struct connection *connection, const struct job_record 
 }
 
 /* What a request asks of jobs: to be of a group, to have a tag. Groups are their owner's: a name is another group for another user. */
-static struct job_ask ask_of(const struct commands *commands, const struct connection *connection, const json_t *request)
+static struct job_ask ask_of(const struct commands *commands, const struct connection *connection,
+                             const json_t *request)
 {
     const struct job_index *index = jobs_index(commands->jobs);
     const char *group = json_string_value(json_object_get(request, "group"));
@@ -92,7 +94,8 @@ static json_t *counts_json(const struct job_ask *ask)
     json_t *counts = json_object();
     job_index_count(ask, n_of_state);
     for (int state = 0; state < JOB_STATE_N; state++) {
-        json_object_set_new(counts, job_state_name((enum job_state)state), json_integer((json_int_t)n_of_state[state]));
+        json_object_set_new(counts, job_state_name((enum job_state)state),
+                            json_integer((json_int_t)n_of_state[state]));
     }
     return counts;
 }
@@ -137,8 +140,8 @@ static void add_by_turn(const struct commands *commands, const struct connection
                         struct job_ask ask, size_t n_most, json_t *answer)
 {
     const struct job_index *index = jobs_index(commands->jobs);
-    size_t skip = (size_t)json_integer_value(json_object_get(request, "skip")), end = skip + n_most, n_open = 0, n_all = 0, n,
-           n_looked;
+    size_t skip = (size_t)json_integer_value(json_object_get(request, "skip")), end = skip + n_most, n_open = 0,
+           n_all = 0, n, n_looked;
     int64_t n_of_state[JOB_STATE_N];
     bool active = ask.is_open;
     json_t *jobs = json_array();
@@ -223,10 +226,12 @@ static enum status scale(struct commands *commands, struct connection *connectio
     return status == STATUS_OK ? answer_job(connection, request, id) : status;
 }
 
-static enum status drain_set(struct commands *commands, struct connection *connection, const json_t *request, bool drains)
+static enum status drain_set(struct commands *commands, struct connection *connection, const json_t *request,
+                             bool drains)
 {
     if (!connection_is_admin(connection)) {
-        return status_fail(STATUS_USAGE, "%s is of all users' jobs: expected root, or the daemon's user, or the role admin",
+        return status_fail(STATUS_USAGE,
+                           "%s is of all users' jobs: expected root, or the daemon's user, or the role admin",
                            json_string_value(json_object_get(request, "cmd")));
     }
     enum status status = jobs_drain_set(commands->jobs, drains);
@@ -282,7 +287,8 @@ static request_handler *const handlers[REQUEST_N] = {
 static enum status check_role(const struct connection *connection, const json_t *request, enum request which)
 {
     if (connection_role(connection) == USER_ROLE_WATCH && audit_is_change(which)) {
-        return status_fail(STATUS_USAGE, "user '%s' has the role watch, which may read alone: %s is of submit and admin",
+        return status_fail(STATUS_USAGE,
+                           "user '%s' has the role watch, which may read alone: %s is of submit and admin",
                            connection_user(connection), json_string_value(json_object_get(request, "cmd")));
     }
     return STATUS_OK;

@@ -53,8 +53,8 @@ static void send_job(struct follower *follower)
 static bool is_new(const struct follower *follower, const struct job_record *record)
 {
     const struct reported *reported = &follower->reported;
-    return reported->state != record->state || reported->reason != record->reason || reported->attempt != record->attempt ||
-           strcmp(reported->text, record->reason_text) != 0;
+    return reported->state != record->state || reported->reason != record->reason ||
+           reported->attempt != record->attempt || strcmp(reported->text, record->reason_text) != 0;
 }
 
 /* Its job is kept no longer; the client may have read for a long time. */

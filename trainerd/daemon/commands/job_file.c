@@ -24,7 +24,8 @@ struct work {
     void *context;
 };
 
-static void fail(struct job_file_piece *piece, enum status status, const char *what, const char *path, const char *why)
+static void fail(struct job_file_piece *piece, enum status status, const char *what, const char *path,
+                 const char *why)
 {
     piece->status = status_fail(status, "%s '%.150s': %s", what, path, why);
     snprintf(piece->reason, sizeof piece->reason, "%s", status_reason());
@@ -127,7 +128,8 @@ static int64_t find_tail(int file, int64_t n_tail)
 }
 
 /* The offset of the last line with `match` in it, of the lines from `offset` on that begin before `before`; -1: none has. A hole ends the search. */
-static int64_t find_match_in(int file, const char *match, int64_t offset, int64_t before, char bytes[JOB_FILE_PIECE_BYTES + 1])
+static int64_t find_match_in(int file, const char *match, int64_t offset, int64_t before,
+                             char bytes[JOB_FILE_PIECE_BYTES + 1])
 {
     int64_t found = -1;
     while (offset < before) {

@@ -20,7 +20,8 @@ struct group_order {
     enum supervisor_order order;
     enum request which;
     uid_t uid;
-    int64_t *ids; /* n, of which `done` are done: from the newest, so that none that waits takes the place of one that ends */
+    int64_t *
+        ids; /* n, of which `done` are done: from the newest, so that none that waits takes the place of one that ends */
     size_t n, done;
     json_t *request;
     char from[CONNECTION_FROM_BYTES];
@@ -80,8 +81,8 @@ static enum status step(struct group_order *order)
     const struct commands *commands = order->pending.commands;
     const struct slice slice = slice_begin(order->turns->now_ns);
     size_t n;
-    enum status status = supervisor_order(commands->supervisor, order->order, order->ids + order->done, order->n - order->done,
-                                          &slice, &n);
+    enum status status = supervisor_order(commands->supervisor, order->order, order->ids + order->done,
+                                          order->n - order->done, &slice, &n);
     order->done += n;
     if (order->order != SUPERVISOR_ORDER_CANCEL) {
         jobs_promise(commands->jobs, order->uid, -(int64_t)n);
@@ -89,8 +90,9 @@ static enum status step(struct group_order *order)
     if (status != STATUS_OK) {
         char *reason = strdup(status_reason());
         ASSERT(reason != NULL);
-        status = order->done > 0 ? status_fail(status, "%zu of %zu jobs are done, then: %s", order->done, order->n, reason)
-                                 : status;
+        status = order->done > 0
+                     ? status_fail(status, "%zu of %zu jobs are done, then: %s", order->done, order->n, reason)
+                     : status;
         free(reason);
     }
     return status;
@@ -119,8 +121,9 @@ static void take_turn(struct turn *turn)
 {
     struct group_order *order = (struct group_order *)((char *)turn - offsetof(struct group_order, turn));
     struct commands *commands = order->pending.commands;
-    const struct store_audit row = {
-        .uid = (int64_t)order->uid, .from = order->from, .what = json_string_value(json_object_get(order->request, "cmd"))};
+    const struct store_audit row = {.uid = (int64_t)order->uid,
+                                    .from = order->from,
+                                    .what = json_string_value(json_object_get(order->request, "cmd"))};
     store_audit_begin(jobs_store(commands->jobs), &row);
     enum status status = step(order);
     status = audit_end(commands, order->uid, order->which, status);
@@ -191,9 +194,9 @@ static enum status order_group(struct commands *commands, struct connection *con
 static enum status check_one_of(const json_t *request)
 {
     bool has_job = json_object_get(request, "job") != NULL, has_group = json_object_get(request, "group") != NULL;
-    return has_job != has_group
-               ? STATUS_OK
-               : status_fail(STATUS_USAGE, "%s takes either job or group", json_string_value(json_object_get(request, "cmd")));
+    return has_job != has_group ? STATUS_OK
+                                : status_fail(STATUS_USAGE, "%s takes either job or group",
+                                              json_string_value(json_object_get(request, "cmd")));
 }
 
 enum status orders_cancel(struct commands *commands, struct connection *connection, const json_t *request)
@@ -202,8 +205,9 @@ enum status orders_cancel(struct commands *commands, struct connection *connecti
     if (status != STATUS_OK) {
         return status;
     }
-    return json_object_get(request, "job") != NULL ? order_one(commands, connection, request, supervisor_cancel)
-                                                   : order_group(commands, connection, request, SUPERVISOR_ORDER_CANCEL);
+    return json_object_get(request, "job") != NULL
+               ? order_one(commands, connection, request, supervisor_cancel)
+               : order_group(commands, connection, request, SUPERVISOR_ORDER_CANCEL);
 }
 
 enum status orders_resume(struct commands *commands, struct connection *connection, const json_t *request)

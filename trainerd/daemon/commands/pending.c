@@ -20,7 +20,8 @@ enum status pending_begin(struct pending *pending, struct commands *commands, st
         n += at->connection == connection;
     }
     if (n >= N_PENDING_MOST) {
-        return status_fail(STATUS_USAGE, "%d answers are under way on this connection, the most that are accepted", n);
+        return status_fail(STATUS_USAGE, "%d answers are under way on this connection, the most that are accepted",
+                           n);
     }
     pending->commands = commands;
     pending->connection = connection;
@@ -38,7 +39,8 @@ enum status pending_begin(struct pending *pending, struct commands *commands, st
 
 void pending_end(struct pending *pending)
 {
-    struct pending **at = &pending->commands->pending, **of_job = &pending->commands->of_job[pending->job % PENDING_BUCKETS];
+    struct pending **at = &pending->commands->pending,
+                   **of_job = &pending->commands->of_job[pending->job % PENDING_BUCKETS];
     bool is_last = true;
     while (pending->job_changed != NULL && *of_job != pending) {
         of_job = &(*of_job)->next_of_job;
@@ -79,7 +81,8 @@ bool pending_is_gone(struct pending *pending)
     return false;
 }
 
-void job_own_name(const struct commands *commands, const struct job_record *record, const char *name, struct job_file_ask *ask)
+void job_own_name(const struct commands *commands, const struct job_record *record, const char *name,
+                  struct job_file_ask *ask)
 {
     char path[PATH_MAX];
     jobs_folder(commands->jobs, record->id, path);
@@ -122,8 +125,8 @@ static void find_last_run(const struct commands *commands, const struct job_reco
     }
 }
 
-void job_output_name(const struct commands *commands, const struct job_record *record, const char *output, const char *name,
-                     struct job_file_ask *ask)
+void job_output_name(const struct commands *commands, const struct job_record *record, const char *output,
+                     const char *name, struct job_file_ask *ask)
 {
     struct last_run run;
     find_last_run(commands, record, &run);
@@ -137,7 +140,8 @@ void job_output_name(const struct commands *commands, const struct job_record *r
     }
 }
 
-void job_output_folder(const struct commands *commands, const struct job_record *record, const char *output, char *out)
+void job_output_folder(const struct commands *commands, const struct job_record *record, const char *output,
+                       char *out)
 {
     struct last_run run;
     find_last_run(commands, record, &run);

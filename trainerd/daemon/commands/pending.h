@@ -59,16 +59,18 @@ void pending_read(struct pending *pending, const struct job_file_ask *ask, job_f
 bool pending_is_gone(struct pending *pending);
 
 /* A file in the job's own folder, and with whose rights it is read: the daemon's, where it owns them. */
-void job_own_name(const struct commands *commands, const struct job_record *record, const char *name, struct job_file_ask *ask);
+void job_own_name(const struct commands *commands, const struct job_record *record, const char *name,
+                  struct job_file_ask *ask);
 
 /* A file of the job's last run, and with whose rights it is read. Of a run that was published the job's own files are that. A job that has
  * recorded no run has its files in `output`; before its first epoch, files there may belong to an earlier job: the path is then "",
  * which no file has. */
-void job_output_name(const struct commands *commands, const struct job_record *record, const char *output, const char *name,
-                     struct job_file_ask *ask);
+void job_output_name(const struct commands *commands, const struct job_record *record, const char *output,
+                     const char *name, struct job_file_ask *ask);
 
 /* The folder where a job's results are or will be, as far as is known; `output` is that of its submission. out PATH_MAX */
-void job_output_folder(const struct commands *commands, const struct job_record *record, const char *output, char *out);
+void job_output_folder(const struct commands *commands, const struct job_record *record, const char *output,
+                       char *out);
 
 /* The job that a request names, if the client may see all of it.
  * errors  STATUS_NO_INPUT there is none; STATUS_USAGE it is another user's */
@@ -84,7 +86,8 @@ enum status audit_show(struct commands *commands, struct connection *connection,
 bool audit_is_change(enum request which);
 /* Around the handler of a request that changes something: its changes are saved with who asked for them. end: also a refusal; returns `status`, with
  * its reason as it was. */
-void audit_begin(struct commands *commands, const struct connection *connection, const json_t *request, enum request which);
+void audit_begin(struct commands *commands, const struct connection *connection, const json_t *request,
+                 enum request which);
 enum status audit_end(struct commands *commands, uid_t uid, enum request which, enum status status);
 /* It has changed nothing yet and goes on in later turns: audit_begin comes again, and audit_end does nothing. */
 void audit_leave(struct commands *commands);

@@ -61,8 +61,10 @@ static size_t find_users(struct jobs *jobs, uid_t own, struct user_row **out)
         } else if (open[i]->state == JOB_STATE_QUEUED) {
             user[n_entry++] = (struct user_row){.uid = open[i]->uid, .n_queued = 1};
         } else {
-            struct need has = jobs_are_in_slurm(jobs) ? (struct need){.n_job = 1} : need_of_job(&shares->whole, open[i]);
-            user[n_entry++] = (struct user_row){.uid = open[i]->uid, .has = has, .used_s = shares_using(shares, open[i], now)};
+            struct need has = jobs_are_in_slurm(jobs) ? (struct need){.n_job = 1}
+                                                      : need_of_job(&shares->whole, open[i]);
+            user[n_entry++] = (struct user_row){
+                .uid = open[i]->uid, .has = has, .used_s = shares_using(shares, open[i], now)};
         }
     }
     *out = user;

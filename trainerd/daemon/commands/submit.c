@@ -45,8 +45,8 @@ static enum status check_user(const struct connection *connection)
 {
     uid_t uid = connection_uid(connection);
     if (geteuid() != 0 && uid != geteuid()) {
-        return status_fail(STATUS_USAGE, "this daemon runs as user %u and cannot run jobs of user %u", (unsigned)geteuid(),
-                           (unsigned)uid);
+        return status_fail(STATUS_USAGE, "this daemon runs as user %u and cannot run jobs of user %u",
+                           (unsigned)geteuid(), (unsigned)uid);
     }
     return STATUS_OK;
 }
@@ -56,7 +56,8 @@ static enum status check_priority(const struct connection *connection, const jso
 {
     json_int_t priority = json_integer_value(json_object_get(request, "priority"));
     if (priority > 0 && !connection_is_admin(connection)) {
-        return status_fail(STATUS_USAGE, "priority is %lld, and those above 0 are for administrators: expected 0 or less",
+        return status_fail(STATUS_USAGE,
+                           "priority is %lld, and those above 0 are for administrators: expected 0 or less",
                            (long long)priority);
     }
     return STATUS_OK;
@@ -85,17 +86,19 @@ static enum status check_jobs(const json_t *request)
 {
     const json_t *jobs = json_object_get(request, "jobs"), *one;
     size_t n = json_array_size(jobs), i;
-    size_t n_byte = json_string_length(json_object_get(request, "config")) + texts_bytes(json_object_get(request, "set"));
-    enum status status = jobs != NULL ? commands_check_range("the number of jobs", (double)n, 1, JOBS_MOST) : STATUS_OK;
+    size_t n_byte = json_string_length(json_object_get(request, "config")) +
+                    texts_bytes(json_object_get(request, "set"));
+    enum status status = jobs != NULL ? commands_check_range("the number of jobs", (double)n, 1, JOBS_MOST)
+                                      : STATUS_OK;
     n_byte *= n;
     json_array_foreach(jobs, i, one)
     {
         n_byte += texts_bytes(one);
     }
     if (status == STATUS_OK && n_byte > JOBS_BYTES_MOST) {
-        status = status_fail(STATUS_USAGE,
-                             "%zu jobs have job files and settings of %zu bytes, expected at most %d in one submission", n,
-                             n_byte, JOBS_BYTES_MOST);
+        status = status_fail(
+            STATUS_USAGE, "%zu jobs have job files and settings of %zu bytes, expected at most %d in one submission",
+            n, n_byte, JOBS_BYTES_MOST);
     }
     return status;
 }
@@ -107,7 +110,8 @@ static enum status read_tags(const json_t *tags, char out[JOB_TAGS_BYTES])
     size_t i, at = 0;
     const json_t *one;
     if (json_array_size(tags) > JOB_TAGS_MOST) {
-        return status_fail(STATUS_USAGE, "%zu tags are given, expected at most %d", json_array_size(tags), JOB_TAGS_MOST);
+        return status_fail(STATUS_USAGE, "%zu tags are given, expected at most %d", json_array_size(tags),
+                           JOB_TAGS_MOST);
     }
     json_array_foreach(tags, i, one)
     {
@@ -126,12 +130,14 @@ static enum status read_tags(const json_t *tags, char out[JOB_TAGS_BYTES])
 
 static enum status read_record(const struct commands *commands, const json_t *request, struct job_record *record)
 {
-    const json_t *priority = json_object_get(request, "priority"), *restarts = json_object_get(request, "max_restarts");
+    const json_t *priority = json_object_get(request, "priority"),
+                 *restarts = json_object_get(request, "max_restarts");
     const char *name = json_string_value(json_object_get(request, "name"));
     const char *group = json_string_value(json_object_get(request, "group"));
     double limit_s = json_number_value(json_object_get(request, "time_limit_s"));
     double n_restart = restarts != NULL ? (double)json_integer_value(restarts) : (double)commands->max_restarts;
-    enum status status = commands_check_range("priority", (double)json_integer_value(priority), -PRIORITY_MOST, PRIORITY_MOST);
+    enum status status = commands_check_range("priority", (double)json_integer_value(priority), -PRIORITY_MOST,
+                                              PRIORITY_MOST);
     status = status == STATUS_OK ? commands_check_range("max_restarts", n_restart, 0, RESTARTS_MOST) : status;
     status = status == STATUS_OK ? commands_check_range("time_limit_s", limit_s, 0, 1e10) : status;
     status = status == STATUS_OK && name != NULL ? check_name("name", name) : status;
@@ -245,8 +251,8 @@ static enum status save(struct commands *commands, struct submit *submit, json_t
         add_number(numbers, submit->record[i].id);
     }
     if (existing != 0) {
-        status = store_submitted(jobs_store(commands->jobs), submit->record->uid, submit->submission->submission_id, add_number,
-                                 numbers);
+        status = store_submitted(jobs_store(commands->jobs), submit->record->uid, submit->submission->submission_id,
+                                 add_number, numbers);
     }
     const struct job_record *first = jobs_get(commands->jobs, existing != 0 ? existing : submit->record->id);
     if (status == STATUS_OK && first == NULL) {
@@ -292,7 +298,8 @@ static void take_turn(struct turn *turn)
 }
 
 /* With what its jobs have in common. */
-static struct submit *submit_open(struct connection *connection, const json_t *request, const struct job_record *common)
+static struct submit *submit_open(struct connection *connection, const json_t *request,
+                                  const struct job_record *common)
 {
     const char *submission_id = json_string_value(json_object_get(request, "submission_id"));
     const json_t *jobs = json_object_get(request, "jobs"), *set = json_object_get(request, "set");
@@ -326,7 +333,8 @@ static enum status make_jobs(struct commands *commands, struct connection *conne
 {
     struct submit *submit = submit_open(connection, request, common);
     json_t *answer = NULL;
-    enum status status = jobs_draft_open(commands->jobs, submit->record, submit->submission, submit->n, &submit->draft);
+    enum status status = jobs_draft_open(commands->jobs, submit->record, submit->submission, submit->n,
+                                         &submit->draft);
     status = status == STATUS_OK ? step(commands, submit, &answer) : status;
     if (status == STATUS_OK && answer == NULL) {
         status = pending_begin(&submit->pending, commands, connection, request);
@@ -361,8 +369,9 @@ enum status submit_jobs(struct commands *commands, struct connection *connection
     enum status status = commands_check_submitter(commands, connection);
     status = status == STATUS_OK ? check_user(connection) : status;
     status = status == STATUS_OK && file != NULL ? check_text("file", file, FILE_NAME_MOST) : status;
-    status = status == STATUS_OK && submission_id != NULL ? check_text("submission_id", submission_id, SUBMISSION_ID_MOST)
-                                                          : status;
+    status = status == STATUS_OK && submission_id != NULL
+                 ? check_text("submission_id", submission_id, SUBMISSION_ID_MOST)
+                 : status;
     status = status == STATUS_OK ? check_jobs(request) : status;
     status = status == STATUS_OK ? read_record(commands, request, &record) : status;
     status = status == STATUS_OK ? check_priority(connection, request) : status;

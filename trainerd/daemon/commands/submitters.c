@@ -89,11 +89,11 @@ enum status submitters_check(const struct submitters *submitters, uid_t uid, gid
         return status;
     }
     const struct passwd *user = getpwuid(uid);
-    return status_fail(
-        STATUS_USAGE,
-        "user '%s' (%u) may not submit jobs here: the daemon's file has others in %s; its administrator can add this user",
-        user != NULL ? user->pw_name : "?", (unsigned)uid,
-        has_users && has_groups ? "submit_users and submit_groups"
-        : has_users             ? "submit_users"
-                                : "submit_groups");
+    return status_fail(STATUS_USAGE,
+                       "user '%s' (%u) may not submit jobs here: the daemon's file has others in %s; its "
+                       "administrator can add this user",
+                       user != NULL ? user->pw_name : "?", (unsigned)uid,
+                       has_users && has_groups ? "submit_users and submit_groups"
+                       : has_users             ? "submit_users"
+                                               : "submit_groups");
 }

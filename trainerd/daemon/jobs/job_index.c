@@ -45,7 +45,8 @@ void job_list_add(struct job_list *list, struct job_record *record)
         list->at = realloc(list->at, list->capacity * sizeof *list->at);
         ASSERT(list->at != NULL);
     }
-    size_t place = list->n == 0 || list->at[list->n - 1]->id < record->id ? list->n : job_list_place(list, record->id);
+    size_t place = list->n == 0 || list->at[list->n - 1]->id < record->id ? list->n
+                                                                          : job_list_place(list, record->id);
     memmove(&list->at[place + 1], &list->at[place], (list->n - place) * sizeof *list->at);
     list->at[place] = record;
     list->n++;
@@ -245,8 +246,8 @@ const struct job_set *job_index_find(const struct job_index *index, enum job_key
     return link != NULL && *link != NULL ? &(*link)->set : &none;
 }
 
-size_t job_index_select(const struct job_index *index, const struct job_ask *ask, size_t n_most, const struct job_record **out,
-                        size_t *n_looked_out)
+size_t job_index_select(const struct job_index *index, const struct job_ask *ask, size_t n_most,
+                        const struct job_record **out, size_t *n_looked_out)
 {
     const struct job_list *lists[] = {&ask->one->jobs, ask->other != NULL ? &ask->other->jobs : &ask->one->jobs,
                                       ask->is_open ? &index->open : &ask->one->jobs};

@@ -76,7 +76,8 @@ bool jobs_drain(const struct jobs *jobs)
 enum status jobs_drain_set(struct jobs *jobs, bool drains)
 {
     enum status status = store_fact_put(jobs->store, FACT_DRAINS, drains ? "yes" : "no");
-    status = jobs_has_space_now(jobs, status) ? store_fact_put(jobs->store, FACT_DRAINS, drains ? "yes" : "no") : status;
+    status = jobs_has_space_now(jobs, status) ? store_fact_put(jobs->store, FACT_DRAINS, drains ? "yes" : "no")
+                                              : status;
     jobs->drains = status == STATUS_OK ? drains : jobs->drains;
     return status;
 }
@@ -111,12 +112,14 @@ enum status jobs_open(const char *state_folder, const struct jobs_options *optio
     jobs->quota = options->quota;
     jobs->whole = options->whole;
     enum status status = store_open(state_folder, &jobs->store);
-    status = status == STATUS_OK ? find_folder(jobs, options->shared != NULL ? options->shared : state_folder) : status;
+    status = status == STATUS_OK ? find_folder(jobs, options->shared != NULL ? options->shared : state_folder)
+                                 : status;
     status = status == STATUS_OK ? store_highest(jobs->store, &highest) : status;
     status = status == STATUS_OK ? folders_check(jobs->folder, store_id(jobs->store), highest) : status;
     status = status == STATUS_OK ? job_clock_open(jobs->store) : status;
     status = status == STATUS_OK ? drain_load(jobs) : status;
-    status = status == STATUS_OK ? shares_open(&jobs->shares, options->half_life_s, &jobs->whole, jobs->store) : status;
+    status = status == STATUS_OK ? shares_open(&jobs->shares, options->half_life_s, &jobs->whole, jobs->store)
+                                 : status;
     status = status == STATUS_OK ? store_each(jobs->store, add_each, jobs) : status;
     if (status != STATUS_OK) {
         jobs_close(jobs);
@@ -324,7 +327,8 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
     return status;
 }
 
-enum status jobs_change_some(struct jobs *jobs, struct job_record *changed, size_t n, const struct slice *slice, size_t *n_out)
+enum status jobs_change_some(struct jobs *jobs, struct job_record *changed, size_t n, const struct slice *slice,
+                             size_t *n_out)
 {
     enum status status = STATUS_OK;
     *n_out = 0;
@@ -386,8 +390,8 @@ static void find_expired(struct jobs *jobs, const struct retention *retention)
     const struct job_list *all = &jobs->index.all.jobs;
     free(expired->ids);
     *expired = (struct expired){.ids = memory_alloc(all->n + 1, sizeof *expired->ids), .found_at = clock_wall_s()};
-    expired->n = retention_find(retention, (const struct job_record *const *)all->at, all->n, expired->found_at, expired->ids,
-                                all->n);
+    expired->n = retention_find(retention, (const struct job_record *const *)all->at, all->n, expired->found_at,
+                                expired->ids, all->n);
 }
 
 /* Not begun again since it was found. */
@@ -408,7 +412,8 @@ bool jobs_retain(struct jobs *jobs, const struct retention *retention, const str
         find_expired(jobs, retention);
     }
     /* Folders first: a record without a folder is found again, a folder without a record is not. */
-    for (bool has_time = true; expired->done < expired->n && n < N_REMOVED_MOST && has_time; has_time = slice_has_time(slice)) {
+    for (bool has_time = true; expired->done < expired->n && n < N_REMOVED_MOST && has_time;
+         has_time = slice_has_time(slice)) {
         int64_t id = expired->ids[expired->done++];
         if (is_expired(jobs, id)) {
             jobs_folder(jobs, id, folder);

@@ -43,16 +43,16 @@ void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
  *                 output.dir; STATUS_IO they cannot be saved. Of several jobs the reason says which one. STATUS_PEER so many may not wait
  *   cost          a read of the job file for each job
  */
-enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
-                        int64_t *existing_out);
+enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
+                        size_t n, int64_t *existing_out);
 
 /* The same in steps: open it, read job files, as many in each slice as fit into it (NULL: all), and save all of them at once.
  *
  *   owns  borrows jobs, record and submission; the caller owns *out: jobs_draft_close
  */
 struct jobs_draft;
-enum status jobs_draft_open(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
-                            struct jobs_draft **out);
+enum status jobs_draft_open(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
+                            size_t n, struct jobs_draft **out);
 enum status jobs_draft_read(struct jobs_draft *draft, const struct slice *slice, bool *done_out);
 enum status jobs_draft_save(struct jobs_draft *draft, int64_t *existing_out);
 void jobs_draft_close(struct jobs_draft *draft);
@@ -74,7 +74,8 @@ const struct job_index *jobs_index(const struct jobs *jobs);
 enum status jobs_change(struct jobs *jobs, const struct job_record *changed);
 /* The same of the first of n records, none of which ends an attempt: at least one and as many as fit into the slice, all *n_out of them or none. cost
  * one wait for the disk */
-enum status jobs_change_some(struct jobs *jobs, struct job_record *changed, size_t n, const struct slice *slice, size_t *n_out);
+enum status jobs_change_some(struct jobs *jobs, struct job_record *changed, size_t n, const struct slice *slice,
+                             size_t *n_out);
 
 /* May n_more jobs of this user be QUEUED beside those that are, or are about to be? errors  STATUS_PEER with the number, the limit and the key */
 enum status jobs_check_queued(const struct jobs *jobs, uid_t uid, size_t n_more);

@@ -77,9 +77,10 @@ static enum status check_output(const struct job *job, char *const *output, size
 {
     for (size_t k = 0; k < i && job->output.dir[0] != '\0'; k++) {
         if (strcmp(output[k], output[i]) == 0) {
-            return status_fail(STATUS_CONFIG,
-                               "output.dir is '%s', as job %zu's: expected a folder of its own, or none, which makes one",
-                               job->output.dir, k + 1);
+            return status_fail(
+                STATUS_CONFIG,
+                "output.dir is '%s', as job %zu's: expected a folder of its own, or none, which makes one",
+                job->output.dir, k + 1);
         }
     }
     return STATUS_OK;
@@ -114,8 +115,8 @@ struct jobs_draft {
     size_t n, n_read;
 };
 
-enum status jobs_draft_open(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
-                            struct jobs_draft **out)
+enum status jobs_draft_open(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
+                            size_t n, struct jobs_draft **out)
 {
     enum status status = check_queued(jobs, record->uid, submission->submission_id, n);
     if (status != STATUS_OK) {
@@ -173,10 +174,12 @@ enum status jobs_draft_save(struct jobs_draft *draft, int64_t *existing_out)
     struct jobs *jobs = draft->jobs;
     struct job_record *record = draft->record;
     size_t n = draft->n;
-    enum status status = check_queued(jobs, record->uid, draft->from->submission_id, n); /* others may have come meanwhile */
+    enum status status = check_queued(jobs, record->uid, draft->from->submission_id,
+                                      n); /* others may have come meanwhile */
     if (status == STATUS_OK) {
         status = store_insert(jobs->store, record, draft->whole, n, existing_out);
-        status = jobs_has_space_now(jobs, status) ? store_insert(jobs->store, record, draft->whole, n, existing_out) : status;
+        status = jobs_has_space_now(jobs, status) ? store_insert(jobs->store, record, draft->whole, n, existing_out)
+                                                  : status;
     }
     if (status == STATUS_OK && *existing_out == 0) {
         for (size_t i = 0; i < n; i++) {
@@ -189,8 +192,8 @@ enum status jobs_draft_save(struct jobs_draft *draft, int64_t *existing_out)
     return status;
 }
 
-enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission, size_t n,
-                        int64_t *existing_out)
+enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
+                        size_t n, int64_t *existing_out)
 {
     struct jobs_draft *draft;
     bool is_done;

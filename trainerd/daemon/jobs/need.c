@@ -21,7 +21,8 @@ struct need need_of_job(const struct need *whole, const struct job_record *job)
 
 bool need_fits(const struct need *need, const struct need *in)
 {
-    return need->n_slot <= in->n_slot && need->n_gpu <= in->n_gpu && need->memory <= in->memory && need->n_job <= in->n_job;
+    return need->n_slot <= in->n_slot && need->n_gpu <= in->n_gpu && need->memory <= in->memory &&
+           need->n_job <= in->n_job;
 }
 
 void need_take(struct need *from, const struct need *need)

@@ -20,10 +20,12 @@ struct user {
     int64_t first_waiting;   /* job; 0: none yet */
     bool plans, has_unknown; /* one of his jobs is planned; needs memory of which it is not known how much */
     struct need most, has;   /* that his running jobs may have; that they have */
-    struct need unreserved;  /* of what he may have and has not, what is not reserved for his waiting jobs before this one */
-    double used;             /* of the machine, lately */
-    const struct job_record *kept; /* the first of his jobs that waited when the queue last ran; NULL: it waits no more */
-    double kept_used;              /* his use when it came to be that */
+    struct need
+        unreserved; /* of what he may have and has not, what is not reserved for his waiting jobs before this one */
+    double used;    /* of the machine, lately */
+    const struct job_record
+        *kept;        /* the first of his jobs that waited when the queue last ran; NULL: it waits no more */
+    double kept_used; /* his use when it came to be that */
 };
 
 /* The state of the walk over waiting jobs. */
@@ -87,12 +89,12 @@ static void describe_lack(const struct need *need, const struct need *there, con
 {
     if (need->n_slot > there->n_slot) {
         set_wait(out, JOB_REASON_WAITING_SLOTS);
-        snprintf(out->text, sizeof out->text, "%" PRId64 " of %" PRId64 " slots are free, it needs %" PRId64, there->n_slot,
-                 whole->n_slot, need->n_slot);
+        snprintf(out->text, sizeof out->text, "%" PRId64 " of %" PRId64 " slots are free, it needs %" PRId64,
+                 there->n_slot, whole->n_slot, need->n_slot);
     } else if (need->n_gpu > there->n_gpu) {
         set_wait(out, JOB_REASON_WAITING_GPUS);
-        snprintf(out->text, sizeof out->text, "%" PRId64 " of %" PRId64 " GPUs are free, it needs %" PRId64, there->n_gpu,
-                 whole->n_gpu, need->n_gpu);
+        snprintf(out->text, sizeof out->text, "%" PRId64 " of %" PRId64 " GPUs are free, it needs %" PRId64,
+                 there->n_gpu, whole->n_gpu, need->n_gpu);
     } else {
         set_wait(out, JOB_REASON_WAITING_MEMORY);
         snprintf(out->text, sizeof out->text, "%.1f of %.1f MiB of memory are free, it needs %.1f MiB",
@@ -116,7 +118,8 @@ static void describe_impossible(const struct need *need, const struct need *whol
 }
 
 /* Its user's quota is too small for it, whatever ends. Planning that is known to need more than it is the same: it counts as the job's. */
-static bool is_above_quota(const struct user *user, const struct need *need, int64_t planning_need, struct queue_decision *out)
+static bool is_above_quota(const struct user *user, const struct need *need, int64_t planning_need,
+                           struct queue_decision *out)
 {
     struct need known = *need;
     known.memory = planning_need > known.memory ? planning_need : known.memory;
@@ -177,7 +180,8 @@ static void describe_no_planning(const struct walk *walk, int64_t n_byte, struct
         out->verdict = QUEUE_VERDICT_NEVER;
         out->reason = JOB_REASON_OUT_OF_MEMORY;
         snprintf(out->text, sizeof out->text,
-                 "planning it takes %.1f MiB of memory, cutting its graph included, the daemon has %.1f MiB (daemon.memory)",
+                 "planning it takes %.1f MiB of memory, cutting its graph included, the daemon has %.1f MiB "
+                 "(daemon.memory)",
                  (double)n_byte / MIB, (double)walk->whole.memory / MIB);
     } else {
         set_wait(out, JOB_REASON_WAITING_MEMORY);
@@ -193,7 +197,8 @@ static bool may_plan(const struct walk *walk, const struct user *user)
 }
 
 /* Plan a job of which it is not known what it needs? */
-static void decide_planning(struct walk *walk, struct user *user, const struct job_record *job, struct queue_decision *out)
+static void decide_planning(struct walk *walk, struct user *user, const struct job_record *job,
+                            struct queue_decision *out)
 {
     const struct need planning = {.memory = planning_bytes(walk, user, job)};
     bool runs = job->planning > 0; /* what it takes is not free */
@@ -218,7 +223,8 @@ static void describe_held(const struct user *user, const struct need *need, stru
     set_wait(out, JOB_REASON_WAITING_QUOTA);
     quota_describe_held(&user->most, &user->has, need, out->text, sizeof out->text);
     if (out->text[0] == '\0') {
-        snprintf(out->text, sizeof out->text, "what else its user may have is reserved for job %" PRId64 ", which is before it",
+        snprintf(out->text, sizeof out->text,
+                 "what else its user may have is reserved for job %" PRId64 ", which is before it",
                  user->first_waiting);
     }
 }
@@ -312,8 +318,8 @@ static void measure_users(struct walk *walk, const struct queue_capacity *capaci
 }
 
 /* Put jobs that wait into places, and take what the others have. */
-static size_t place(struct walk *walk, const struct job_record *const *jobs, size_t n, const struct queue_capacity *capacity,
-                    double now, struct place *places)
+static size_t place(struct walk *walk, const struct job_record *const *jobs, size_t n,
+                    const struct queue_capacity *capacity, double now, struct place *places)
 {
     const struct shares *shares = capacity->shares;
     uint64_t free_gpus = capacity->gpus;
@@ -390,8 +396,8 @@ static int compare_firsts(const void *left, const void *right)
     return a->job->id < b->job->id ? -1 : a->job->id > b->job->id;
 }
 
-void queue_keep_first(const struct job_record *const *jobs, size_t n, const struct queue_decision *decision, double now,
-                      struct shares *shares)
+void queue_keep_first(const struct job_record *const *jobs, size_t n, const struct queue_decision *decision,
+                      double now, struct shares *shares)
 {
     struct place *places = memory_alloc(n + 1, sizeof *places);
     size_t n_line = 0;

@@ -24,10 +24,11 @@
 
 struct queue_capacity {
     int32_t n_slot;
-    uint64_t gpus;     /* a set */
-    int64_t memory;    /* bytes */
-    bool drains;       /* nothing starts */
-    bool is_elsewhere; /* jobs run in Slurm, which has a queue of its own: they need nothing of this machine but for planning */
+    uint64_t gpus;  /* a set */
+    int64_t memory; /* bytes */
+    bool drains;    /* nothing starts */
+    bool
+        is_elsewhere; /* jobs run in Slurm, which has a queue of its own: they need nothing of this machine but for planning */
     const struct quota *quota;   /* NULL: none. Of jobs in Slurm only their number is held to it */
     const struct shares *shares; /* NULL: all users are equal */
 };
@@ -40,8 +41,9 @@ struct queue_decision {
     char text[JOB_REASON_BYTES];
     int64_t planning; /* PLAN: bytes that it may take */
     int64_t place;    /* of a QUEUED job, among those that wait further, in the order of the queue: 1, 2, … */
-    bool is_in_line;  /* START, or what it needs of the machine is reserved for it: while it is QUEUED, it has its place */
-    double used;      /* what its user has used of the machine lately */
+    bool
+        is_in_line; /* START, or what it needs of the machine is reserved for it: while it is QUEUED, it has its place */
+    double used;    /* what its user has used of the machine lately */
 };
 
 /* The whole machine as jobs need it. */
@@ -70,7 +72,7 @@ void queue_decide(const struct job_record *const *jobs, size_t n, const struct q
                   struct queue_decision *decision);
 
 /* After decisions that were applied: note which of each user's jobs is the first that waits, for the next. cost  n log n */
-void queue_keep_first(const struct job_record *const *jobs, size_t n, const struct queue_decision *decision, double now,
-                      struct shares *shares);
+void queue_keep_first(const struct job_record *const *jobs, size_t n, const struct queue_decision *decision,
+                      double now, struct shares *shares);
 
 #endif

@@ -47,11 +47,12 @@ static enum status add_exempt(const char *name, struct quota *out)
     errno = 0;
     unsigned long number = strtoul(name, &end, 10);
     bool is_root = strcmp(name, "root") == 0; /* also where no list of users has it, as in small containers */
-    bool is_number = is_root || (name[0] >= '0' && name[0] <= '9' && *end == '\0' && errno == 0 && number < (uid_t)-1);
+    bool is_number = is_root ||
+                     (name[0] >= '0' && name[0] <= '9' && *end == '\0' && errno == 0 && number < (uid_t)-1);
     const struct passwd *user = is_number ? NULL : getpwnam(name);
     if (!is_number && user == NULL) {
-        return status_fail(STATUS_CONFIG, "daemon.quota_exempt has '%.64s': expected users of this machine, between blanks",
-                           name);
+        return status_fail(STATUS_CONFIG,
+                           "daemon.quota_exempt has '%.64s': expected users of this machine, between blanks", name);
     }
     if (out->n_exempt == QUOTA_EXEMPT_MOST) {
         return status_fail(STATUS_CONFIG, "daemon.quota_exempt has more than %d users", QUOTA_EXEMPT_MOST);
@@ -65,7 +66,8 @@ enum status quota_read_exempt(const char *names, struct quota *out)
     char *copy = strdup(names), *rest;
     enum status status = STATUS_OK;
     ASSERT(copy != NULL);
-    for (char *name = strtok_r(copy, " \t", &rest); name != NULL && status == STATUS_OK; name = strtok_r(NULL, " \t", &rest)) {
+    for (char *name = strtok_r(copy, " \t", &rest); name != NULL && status == STATUS_OK;
+         name = strtok_r(NULL, " \t", &rest)) {
         status = add_exempt(name, out);
     }
     free(copy);
@@ -98,12 +100,13 @@ enum status quota_check_queued(const struct quota *quota, int64_t n_queued, uid_
         return STATUS_OK;
     }
     return status_fail(STATUS_PEER,
-                       "%" PRId64 " of your jobs wait, with %zu more they would be %" PRId64 ": expected at most %" PRId64
-                       " (daemon.max_queued_per_user)",
+                       "%" PRId64 " of your jobs wait, with %zu more they would be %" PRId64
+                       ": expected at most %" PRId64 " (daemon.max_queued_per_user)",
                        n_queued, n_more, n_queued + (int64_t)n_more, most);
 }
 
-enum status quota_check_job(const struct quota *quota, const struct need *whole, const char *file, const struct job_record *job)
+enum status quota_check_job(const struct quota *quota, const struct need *whole, const char *file,
+                            const struct job_record *job)
 {
     const struct need most = quota_of(quota, job->uid), need = need_of_job(whole, job);
     char text[JOB_REASON_BYTES];
@@ -128,13 +131,15 @@ static const struct limit *find(const struct need *most, const struct need *has,
     return NULL;
 }
 
-void quota_describe_held(const struct need *most, const struct need *has, const struct need *need, char *out, size_t capacity)
+void quota_describe_held(const struct need *most, const struct need *has, const struct need *need, char *out,
+                         size_t capacity)
 {
     const struct limit *limit = find(most, has, need);
     out[0] = '\0';
     if (limit != NULL && limit->is_memory) {
-        snprintf(out, capacity, "its user has %.1f of %.1f %s, it needs %.1f (daemon.%s)", (double)in_need(limit, has) / MIB,
-                 (double)in_need(limit, most) / MIB, limit->what, (double)in_need(limit, need) / MIB, limit->key);
+        snprintf(out, capacity, "its user has %.1f of %.1f %s, it needs %.1f (daemon.%s)",
+                 (double)in_need(limit, has) / MIB, (double)in_need(limit, most) / MIB, limit->what,
+                 (double)in_need(limit, need) / MIB, limit->key);
     } else if (limit != NULL) {
         snprintf(out, capacity, "its user has %" PRId64 " of %" PRId64 " %s, it needs %" PRId64 " (daemon.%s)",
                  in_need(limit, has), in_need(limit, most), limit->what, in_need(limit, need), limit->key);

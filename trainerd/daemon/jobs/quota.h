@@ -34,7 +34,8 @@ enum status quota_check_job(const struct quota *quota, const struct need *whole,
                             const struct job_record *job);
 
 /* The first thing of which a job needs more than is left of `most`, while its user's jobs have so much / of which it needs more than `most`. */
-void quota_describe_held(const struct need *most, const struct need *has, const struct need *need, char *out, size_t capacity);
+void quota_describe_held(const struct need *most, const struct need *has, const struct need *need, char *out,
+                         size_t capacity);
 void quota_describe_above(const struct need *most, const struct need *need, char *out, size_t capacity);
 
 #endif

@@ -14,11 +14,13 @@
 static void hold(struct reserve *reserve)
 {
     int file = open(reserve->path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-    int error = file < 0 || fallocate(file, 0, 0, reserve->n_bytes) != 0 || ftruncate(file, reserve->n_bytes) != 0 ? errno : 0;
+    int error = file < 0 || fallocate(file, 0, 0, reserve->n_bytes) != 0 || ftruncate(file, reserve->n_bytes) != 0
+                    ? errno
+                    : 0;
     reserve->is_held = error == 0;
     if (error != 0 && !reserve->has_warned) {
-        log_warn("cannot keep %" PRId64 " bytes for the store in '%s' (daemon.reserve): %s", reserve->n_bytes, reserve->path,
-                 strerror(error));
+        log_warn("cannot keep %" PRId64 " bytes for the store in '%s' (daemon.reserve): %s", reserve->n_bytes,
+                 reserve->path, strerror(error));
         reserve->has_warned = true;
     }
     if (error != 0 && file >= 0) {
@@ -47,7 +49,8 @@ bool reserve_release(struct reserve *reserve)
         return false;
     }
     reserve->is_held = false;
-    log_warn("the disk of '%s' is full: its %" PRId64 " bytes are given to the store", reserve->path, reserve->n_bytes);
+    log_warn("the disk of '%s' is full: its %" PRId64 " bytes are given to the store", reserve->path,
+             reserve->n_bytes);
     return true;
 }
 

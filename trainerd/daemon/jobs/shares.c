@@ -99,8 +99,8 @@ double shares_using(const struct shares *shares, const struct job_record *job, d
     return job->attempt_at > 0.0 ? use_of(shares, job, now - job->attempt_at) : 0.0;
 }
 
-bool shares_after(const struct shares *shares, const struct job_record *before, const struct job_record *after, double now,
-                  struct store_use *out)
+bool shares_after(const struct shares *shares, const struct job_record *before, const struct job_record *after,
+                  double now, struct store_use *out)
 {
     bool has_ended = before->attempt_at > 0.0 && after->attempt_at <= 0.0;
     double used = has_ended ? use_of(shares, before, after->ran_s - before->ran_s) : 0.0;
@@ -120,7 +120,8 @@ void shares_set(struct shares *shares, const struct store_use *use)
 double shares_first_used(const struct shares *shares, uid_t uid, int64_t job, double now)
 {
     const struct share *share = find(shares, uid);
-    return share != NULL && share->first == job && job != 0 ? decayed(shares, share->first_used, share->first_at, now) : -1.0;
+    return share != NULL && share->first == job && job != 0 ? decayed(shares, share->first_used, share->first_at, now)
+                                                            : -1.0;
 }
 
 void shares_first_set(struct shares *shares, uid_t uid, int64_t job, double used, double now)

@@ -34,8 +34,8 @@ double shares_used(const struct shares *shares, uid_t uid, double now);
 double shares_using(const struct shares *shares, const struct job_record *job, double now);
 
 /* What a change of a job adds to its user's use, to be saved with it: that of an attempt that has ended. false: nothing */
-bool shares_after(const struct shares *shares, const struct job_record *before, const struct job_record *after, double now,
-                  struct store_use *out);
+bool shares_after(const struct shares *shares, const struct job_record *before, const struct job_record *after,
+                  double now, struct store_use *out);
 /* It is saved. */
 void shares_set(struct shares *shares, const struct store_use *use);
 

@@ -4,7 +4,8 @@
 
 static int compare(const void *left, const void *right)
 {
-    const struct job_record *a = *(const struct job_record *const *)left, *b = *(const struct job_record *const *)right;
+    const struct job_record *a = *(const struct job_record *const *)left,
+                            *b = *(const struct job_record *const *)right;
     bool a_waits = a->state == JOB_STATE_QUEUED, b_waits = b->state == JOB_STATE_QUEUED;
     if (a_waits != b_waits) {
         return a_waits ? 1 : -1;

@@ -9,7 +9,8 @@
 enum status submission_job(const struct store_submission *submission, struct job *out)
 {
     const char *file = submission->file != NULL ? submission->file : "job.toml";
-    return job_load_text(submission->config, strlen(submission->config), file, submission->set, submission->n_set, out);
+    return job_load_text(submission->config, strlen(submission->config), file, submission->set, submission->n_set,
+                         out);
 }
 
 enum status submission_output(const struct job *job, const char *folder, char *out)
@@ -41,7 +42,8 @@ enum status submission_check_gpus(const char *file, const struct job_record *rec
         return STATUS_OK;
     }
     return status_fail(
-        STATUS_CONFIG, "%s%sworkers.device is \"%s\", but the daemon has no GPUs to give (daemon.gpus, in trainerd.toml)",
+        STATUS_CONFIG,
+        "%s%sworkers.device is \"%s\", but the daemon has no GPUs to give (daemon.gpus, in trainerd.toml)",
         file != NULL ? file : "", file != NULL ? ": " : "", job_choice_text("workers", "device", JOB_DEVICE_CUDA));
 }
 
@@ -59,28 +61,28 @@ enum status submission_check_launcher(const char *file, bool in_slurm, struct jo
         return STATUS_OK;
     }
     if (launcher == JOB_LAUNCHER_SLURM) {
-        return status_fail(
-            STATUS_CONFIG,
-            "%s: workers.launcher = \"slurm\" is for trainerd --config in a batch script of Slurm (docs/cluster.md); the "
-            "daemon's jobs run outside of allocations (daemon.runner), with another launcher",
-            file);
+        return status_fail(STATUS_CONFIG,
+                           "%s: workers.launcher = \"slurm\" is for trainerd --config in a batch script of Slurm "
+                           "(docs/cluster.md); the "
+                           "daemon's jobs run outside of allocations (daemon.runner), with another launcher",
+                           file);
     }
-    return job->workers.count > 0
-               ? STATUS_OK
-               : status_fail(
-                     STATUS_CONFIG,
-                     "%s: workers.count is 0, the slots of workers.hosts, and the daemon has to know how many workers to "
-                     "wait for: expected a number",
-                     file);
+    return job->workers.count > 0 ? STATUS_OK
+                                  : status_fail(STATUS_CONFIG,
+                                                "%s: workers.count is 0, the slots of workers.hosts, and the daemon "
+                                                "has to know how many workers to "
+                                                "wait for: expected a number",
+                                                file);
 }
 
 enum status submission_check_seen(enum status wrong, const char *what, const char *text)
 {
-    return printable_is(text) ? STATUS_OK
-                              : status_fail(wrong,
-                                            "%s '%.64s' contains a character that is not seen: expected none of control, of "
-                                            "direction, of no width, or that ends a line",
-                                            what, text);
+    return printable_is(text)
+               ? STATUS_OK
+               : status_fail(wrong,
+                             "%s '%.64s' contains a character that is not seen: expected none of control, of "
+                             "direction, of no width, or that ends a line",
+                             what, text);
 }
 
 void submission_cut(const char *text, char *out, size_t capacity)

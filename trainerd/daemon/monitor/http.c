@@ -38,7 +38,8 @@ struct http {
 
 /* --- answers --- */
 
-static enum MHD_Result answer(struct MHD_Connection *connection, unsigned code, const char *type, char *text, size_t n)
+static enum MHD_Result answer(struct MHD_Connection *connection, unsigned code, const char *type, char *text,
+                              size_t n)
 {
     struct MHD_Response *response = MHD_create_response_from_buffer(n, text, MHD_RESPMEM_MUST_FREE);
     if (response == NULL) {
@@ -67,7 +68,8 @@ static enum MHD_Result answer_page(struct http *http, struct MHD_Connection *con
         fprintf(file, "%s\n", status_reason());
     }
     fclose(file);
-    return answer(connection, status == STATUS_OK ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, page->content_type, text, n);
+    return answer(connection, status == STATUS_OK ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, page->content_type,
+                  text, n);
 }
 
 static enum MHD_Result refuse(struct http *http, struct MHD_Connection *connection, unsigned code)
@@ -86,8 +88,9 @@ static enum MHD_Result refuse(struct http *http, struct MHD_Connection *connecti
 }
 
 /* libmicrohttpd's access handler: called when the headers are complete, and again at the end of the body, which GET has not. */
-static enum MHD_Result handle_request(void *context, struct MHD_Connection *connection, const char *path, const char *method,
-                                      const char *version, const char *body, size_t *n_body, void **is_second)
+static enum MHD_Result handle_request(void *context, struct MHD_Connection *connection, const char *path,
+                                      const char *method, const char *version, const char *body, size_t *n_body,
+                                      void **is_second)
 {
     (void)version;
     (void)body;
@@ -116,9 +119,10 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     struct http *http = context;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         struct client *client = memory_alloc(1, sizeof *client);
-        *client = (struct client){.next = http->clients,
-                                  .socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
-                                  .since_ms = uv_now(http->loop)};
+        *client = (struct client){
+            .next = http->clients,
+            .socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+            .since_ms = uv_now(http->loop)};
         http->clients = client;
         http->n_client++;
         *slot = client;
@@ -213,12 +217,14 @@ static enum status listen_on(const char *address, const char *what, int *out)
                            gai_strerror(error));
     }
     *out = -1;
-    for (const struct addrinfo *address_info = found; address_info != NULL && *out < 0; address_info = address_info->ai_next) {
+    for (const struct addrinfo *address_info = found; address_info != NULL && *out < 0;
+         address_info = address_info->ai_next) {
         *out = listen_at(address_info);
     }
     error = errno;
     freeaddrinfo(found);
-    return *out >= 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot listen on %s '%s': %s", what, address, strerror(error));
+    return *out >= 0 ? STATUS_OK
+                     : status_fail(STATUS_CREATE, "cannot listen on %s '%s': %s", what, address, strerror(error));
 }
 
 static void address_find(int file, char out[HTTP_ADDRESS_BYTES])
@@ -227,13 +233,15 @@ static void address_find(int file, char out[HTTP_ADDRESS_BYTES])
     socklen_t n_name = sizeof name;
     char host[INET6_ADDRSTRLEN] = "", port[8] = "";
     if (getsockname(file, (struct sockaddr *)&name, &n_name) == 0) {
-        getnameinfo((struct sockaddr *)&name, n_name, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+        getnameinfo((struct sockaddr *)&name, n_name, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
     }
     bool is_v6 = strchr(host, ':') != NULL;
     snprintf(out, HTTP_ADDRESS_BYTES, "%s%s%s:%s", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
 }
 
-enum status http_open(uv_loop_t *loop, const char *address, const char *what, const struct http_pages *pages, struct http **out)
+enum status http_open(uv_loop_t *loop, const char *address, const char *what, const struct http_pages *pages,
+                      struct http **out)
 {
     int file;
     enum status status = listen_on(address, what, &file);
@@ -243,12 +251,13 @@ enum status http_open(uv_loop_t *loop, const char *address, const char *what, co
     struct http *http = memory_alloc(1, sizeof *http);
     *http = (struct http){.loop = loop, .pages = *pages};
     address_find(file, http->address);
-    http->server = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, handle_request, http, MHD_OPTION_LISTEN_SOCKET, file,
-                                    MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_N_CONNECTION,
+    http->server = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, handle_request, http, MHD_OPTION_LISTEN_SOCKET,
+                                    file, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_N_CONNECTION,
                                     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_MOST_BYTES,
                                     MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
-    const union MHD_DaemonInfo *info = http->server == NULL ? NULL
-                                                            : MHD_get_daemon_info(http->server, MHD_DAEMON_INFO_EPOLL_FD);
+    const union MHD_DaemonInfo *info = http->server == NULL
+                                           ? NULL
+                                           : MHD_get_daemon_info(http->server, MHD_DAEMON_INFO_EPOLL_FD);
     if (info == NULL || uv_poll_init(loop, &http->poll, info->epoll_fd) != 0) {
         status = status_fail(STATUS_CREATE, "cannot serve %s '%s': no HTTP server can be made", what, address);
         if (http->server != NULL) {

@@ -77,7 +77,8 @@ static size_t jobs_to_show(const struct job_record *const *jobs, size_t n, doubl
     size_t n_out = 0, n_recent = 0;
     for (size_t i = n; i > 0; i--) {
         const struct job_record *job = jobs[i - 1];
-        bool is_recent = job_state_ended(job->state) && now - job->ended_at <= METRICS_RECENT_S && n_recent < METRICS_N_RECENT;
+        bool is_recent = job_state_ended(job->state) && now - job->ended_at <= METRICS_RECENT_S &&
+                         n_recent < METRICS_N_RECENT;
         n_recent += is_recent;
         bool is_under_way = !job_state_ended(job->state) && job->attempt > 0;
         if (is_recent || is_under_way) {
@@ -161,7 +162,8 @@ static void print_resource(FILE *file, const char *name, const char *help, int64
     metrics_print_value(file, name, "state=\"free\"", (double)(whole > used ? whole - used : 0));
 }
 
-void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now)
+void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole,
+                   double now)
 {
     metrics_print_head(file, "trainerd_build_info", "gauge", "The version that runs.");
     metrics_print_value(file, "trainerd_build_info", "version=\"" TRAINERD_VERSION "\"", 1);
@@ -169,7 +171,8 @@ void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, c
     print_counts(file, &sums);
     print_resource(file, "trainerd_slots", "Worker slots.", sums.n_slot, whole->n_slot);
     print_resource(file, "trainerd_gpus", "GPUs.", gpus_n(sums.gpus & whole->gpus), gpus_n(whole->gpus));
-    print_resource(file, "trainerd_memory_bytes", "Memory of running jobs, by their plans.", sums.memory, whole->memory);
+    print_resource(file, "trainerd_memory_bytes", "Memory of running jobs, by their plans.", sums.memory,
+                   whole->memory);
     const struct job_record **shown = memory_alloc(n + 1, sizeof *shown);
     print_jobs(file, shown, jobs_to_show(jobs, n, now, shown));
     free(shown);

@@ -22,7 +22,8 @@
  *   units   now in seconds since 1970
  *   source  Prometheus' text format, version 0.0.4
  */
-void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now);
+void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole,
+                   double now);
 
 /* This process: memory, files, processor time, under Prometheus' usual names. */
 void metrics_print_process(FILE *file);

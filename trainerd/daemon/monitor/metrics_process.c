@@ -43,8 +43,9 @@ static bool facts_read(struct facts *out)
     unsigned long long user, system, start, size;
     long long resident;
     if (after == NULL ||
-        sscanf(after + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu %*s %*s %*s %*s %*s %*s %llu %llu %lld",
-               &user, &system, &start, &size, &resident) != 5) {
+        sscanf(after + 1,
+               " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu %*s %*s %*s %*s %*s %*s %llu %llu %lld", &user,
+               &system, &start, &size, &resident) != 5) {
         return false;
     }
     double tick_s = 1.0 / (double)sysconf(_SC_CLK_TCK);
@@ -80,7 +81,8 @@ void metrics_print_process(FILE *file)
     struct facts facts;
     if (facts_read(&facts)) {
         print(file, "process_cpu_seconds_total", "counter", "Processor time of the daemon.", facts.cpu_s);
-        print(file, "process_start_time_seconds", "gauge", "When the daemon started, in seconds since 1970.", facts.start_s);
+        print(file, "process_start_time_seconds", "gauge", "When the daemon started, in seconds since 1970.",
+              facts.start_s);
         print(file, "process_virtual_memory_bytes", "gauge", "Address space of the daemon.", facts.virtual_bytes);
         print(file, "process_resident_memory_bytes", "gauge", "Memory that the daemon holds.", facts.resident_bytes);
     }

@@ -53,7 +53,8 @@ static enum status print_health(void *context, FILE *file)
     if (monitor->probed_s == 0 || now_s - monitor->probed_s >= PERIOD_S) {
         monitor->probed = store_probe(jobs_store(monitor->jobs));
         monitor->probed_s = now_s;
-        snprintf(monitor->health, sizeof monitor->health, "%s", monitor->probed == STATUS_OK ? "ok" : status_reason());
+        snprintf(monitor->health, sizeof monitor->health, "%s",
+                 monitor->probed == STATUS_OK ? "ok" : status_reason());
     }
     fprintf(file, "%s\n", monitor->health);
     return monitor->probed;
@@ -62,8 +63,8 @@ static enum status print_health(void *context, FILE *file)
 static const struct http_page page[] = {{"/metrics", METRICS_CONTENT_TYPE, print_metrics},
                                         {"/healthz", "text/plain; charset=utf-8", print_health}};
 
-enum status monitor_open(uv_loop_t *loop, const char *address, const struct jobs *jobs, const struct queue_capacity *whole,
-                         struct monitor **out)
+enum status monitor_open(uv_loop_t *loop, const char *address, const struct jobs *jobs,
+                         const struct queue_capacity *whole, struct monitor **out)
 {
     *out = NULL;
     if (address[0] == '\0') {

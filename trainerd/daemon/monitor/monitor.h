@@ -14,8 +14,8 @@ struct monitor;
  *   owns    borrows loop, jobs and whole; the caller owns *out: monitor_close. address "": nothing is served, *out is NULL
  *   errors  STATUS_CONFIG daemon.metrics is not an address of this machine; STATUS_CREATE
  */
-enum status monitor_open(uv_loop_t *loop, const char *address, const struct jobs *jobs, const struct queue_capacity *whole,
-                         struct monitor **out);
+enum status monitor_open(uv_loop_t *loop, const char *address, const struct jobs *jobs,
+                         const struct queue_capacity *whole, struct monitor **out);
 /* NULL is allowed. The loop has to run on until none of its handles is left. */
 void monitor_close(struct monitor *monitor);
 /* "" when nothing is served. */

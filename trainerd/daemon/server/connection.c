@@ -284,12 +284,13 @@ static bool check_begin(struct connection *connection, char first)
     }
     tls_close(connection->tls);
     connection->tls = NULL;
-    connection_refuse(connection, NULL,
-                      expects_tls
-                          ? status_fail(STATUS_PEER,
-                                        "this port speaks TLS: expected a client that knows the fingerprint of the daemon's "
-                                        "certificate, as trainctl does after trainctl login")
-                          : status_fail(STATUS_PEER, "this port is without TLS: the daemon's file has tls = \"off\""));
+    connection_refuse(
+        connection, NULL,
+        expects_tls
+            ? status_fail(STATUS_PEER,
+                          "this port speaks TLS: expected a client that knows the fingerprint of the daemon's "
+                          "certificate, as trainctl does after trainctl login")
+            : status_fail(STATUS_PEER, "this port is without TLS: the daemon's file has tls = \"off\""));
     return false;
 }
 

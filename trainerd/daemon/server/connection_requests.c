@@ -37,7 +37,8 @@ static void await_rest(struct connection *connection)
     const struct server *server = connection->server;
     if (connection->frames.capacity > CONNECTION_READ_BYTES &&
         server->n_buffered > N_LONG_MOST * server->options.n_most_frame) {
-        connection_refuse(connection, NULL, status_fail(STATUS_PEER, "too many long requests are under way; try again later"));
+        connection_refuse(connection, NULL,
+                          status_fail(STATUS_PEER, "too many long requests are under way; try again later"));
     } else {
         connection_begin(connection);
     }

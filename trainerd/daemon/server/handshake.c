@@ -51,7 +51,8 @@ static void note_failure(struct connection *connection, const char *name, const 
     }
     printable_copy(name, shown, sizeof shown);
     connection_from(connection, from);
-    snprintf(reason, sizeof reason, "%s%s%s%s%s", why, name[0] != '\0' ? " '" : "", shown, name[0] != '\0' ? "'" : "", note);
+    snprintf(reason, sizeof reason, "%s%s%s%s%s", why, name[0] != '\0' ? " '" : "", shown, name[0] != '\0' ? "'" : "",
+             note);
     log_warn("a login from %s failed: %s", from, reason);
     if (handler->login_failed != NULL) {
         handler->login_failed(handler->context, connection, reason);
@@ -59,7 +60,8 @@ static void note_failure(struct connection *connection, const char *name, const 
 }
 
 /* Whose secret is to be proved; one that no client knows where there is no such user, so that names cannot be tried. */
-static const struct auth_secret *find_secret(const struct server *server, const char *name, const struct user **user_out)
+static const struct auth_secret *find_secret(const struct server *server, const char *name,
+                                             const struct user **user_out)
 {
     *user_out = name[0] != '\0' ? users_find(&server->users, name) : NULL;
     if (*user_out != NULL) {
@@ -68,7 +70,8 @@ static const struct auth_secret *find_secret(const struct server *server, const 
     return name[0] == '\0' && server->has_secret ? &server->secret : &server->decoy;
 }
 
-static void refuse_login(struct connection *connection, const json_t *request, const char *name, const struct user *user)
+static void refuse_login(struct connection *connection, const json_t *request, const char *name,
+                         const struct user *user)
 {
     bool has_secret = connection->server->has_secret;
     note_failure(connection, name,
@@ -109,8 +112,8 @@ static void check_proof(struct connection *connection, const json_t *request)
     name = name != NULL ? name : "";
     const struct auth_secret *secret = find_secret(server, name, &user);
     const struct auth_login login = {connection->nonce, nonce, server_fingerprint(server), name};
-    bool is_good = connection->nonce[0] != '\0' && nonce != NULL && proof != NULL && strcmp(nonce, connection->nonce) != 0 &&
-                   auth_is_proof(secret, AUTH_ROLE_CLIENT, &login, proof) &&
+    bool is_good = connection->nonce[0] != '\0' && nonce != NULL && proof != NULL &&
+                   strcmp(nonce, connection->nonce) != 0 && auth_is_proof(secret, AUTH_ROLE_CLIENT, &login, proof) &&
                    auth_proof(secret, AUTH_ROLE_SERVER, &login, mine) == STATUS_OK;
     memset(connection->nonce, 0, sizeof connection->nonce);
     if (!is_good) {

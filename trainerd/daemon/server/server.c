@@ -32,13 +32,15 @@ static void check_deadline(struct connection *connection, uint64_t now_ms)
         }
     } else if (connection_unread(connection) > 0) {
         if (silent_s > options->idle_s) {
-            log_warn("disconnected a client of user %u: it has read nothing for %g s", (unsigned)connection->uid, silent_s);
+            log_warn("disconnected a client of user %u: it has read nothing for %g s", (unsigned)connection->uid,
+                     silent_s);
             connection_abort(connection);
         }
     } else if (!connection->has_requested) { /* what it waits for its turn is not its own time */
         uint64_t waited_ms = connection->waited_ms + (connection->turn.waits ? now_ms - connection->ready_ms : 0);
         if ((double)(now_ms - connection->since_ms - waited_ms) / 1000.0 > options->hello_s) {
-            connection_refuse(connection, NULL, status_fail(STATUS_PEER, "no valid request within %g s", options->hello_s));
+            connection_refuse(connection, NULL,
+                              status_fail(STATUS_PEER, "no valid request within %g s", options->hello_s));
         }
     } else if (!connection->is_held && silent_s > options->idle_s) {
         connection_refuse(connection, NULL, status_fail(STATUS_PEER, "no request for %g s", options->idle_s));
@@ -181,20 +183,23 @@ static enum status check_free(const char *path)
     snprintf(name.sun_path, sizeof name.sun_path, "%s", path);
     struct stat info;
     if (lstat(path, &info) != 0) {
-        return errno == ENOENT ? STATUS_OK : status_fail(STATUS_CREATE, "cannot stat '%s': %s", path, strerror(errno));
+        return errno == ENOENT ? STATUS_OK
+                               : status_fail(STATUS_CREATE, "cannot stat '%s': %s", path, strerror(errno));
     }
     if (!S_ISSOCK(info.st_mode)) {
         return status_fail(STATUS_CREATE, "'%s' exists and is not a socket", path);
     }
     int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool is_served = file >= 0 && (connect(file, (struct sockaddr *)&name, sizeof name) == 0 || errno != ECONNREFUSED);
+    bool is_served = file >= 0 &&
+                     (connect(file, (struct sockaddr *)&name, sizeof name) == 0 || errno != ECONNREFUSED);
     if (file >= 0) {
         close(file);
     }
     if (is_served) {
         return status_fail(STATUS_PEER, "another daemon listens on '%s'", path);
     }
-    return unlink(path) == 0 ? STATUS_OK : status_fail(STATUS_CREATE, "cannot replace '%s': %s", path, strerror(errno));
+    return unlink(path) == 0 ? STATUS_OK
+                             : status_fail(STATUS_CREATE, "cannot replace '%s': %s", path, strerror(errno));
 }
 
 /* Make the socket's folder if it is missing. In a folder of another user, that user could replace the socket. */
@@ -215,7 +220,8 @@ static enum status make_folder(const char *path)
     }
     bool is_sticky = (info.st_mode & S_ISVTX) != 0;
     if (info.st_uid != geteuid() && info.st_uid != 0) {
-        return status_fail(STATUS_CREATE, "folder '%s' of the socket belongs to user %u", parent, (unsigned)info.st_uid);
+        return status_fail(STATUS_CREATE, "folder '%s' of the socket belongs to user %u", parent,
+                           (unsigned)info.st_uid);
     }
     if ((info.st_mode & 022) != 0 && !is_sticky) {
         return status_fail(STATUS_CREATE, "folder '%s' of the socket can be written by others (mode %04o)", parent,
@@ -254,14 +260,16 @@ static enum status listen_tcp(struct server *server)
     int n = sizeof name;
     int error = getaddrinfo(address->host, address->port, &hint, &found);
     if (error != 0) {
-        return status_fail(STATUS_CONFIG, "cannot find host '%s' to listen on: %s", address->host, gai_strerror(error));
+        return status_fail(STATUS_CONFIG, "cannot find host '%s' to listen on: %s", address->host,
+                           gai_strerror(error));
     }
     error = uv_tcp_bind(&server->listener.tcp, found->ai_addr, 0);
     freeaddrinfo(found);
     error = error == 0 ? uv_listen(&server->listener.stream, BACKLOG, arrived) : error;
     error = error == 0 ? uv_tcp_getsockname(&server->listener.tcp, (struct sockaddr *)&name, &n) : error;
     if (error != 0) {
-        return status_fail(STATUS_CREATE, "cannot listen on tcp:%s:%s: %s", address->host, address->port, uv_strerror(error));
+        return status_fail(STATUS_CREATE, "cannot listen on tcp:%s:%s: %s", address->host, address->port,
+                           uv_strerror(error));
     }
     in_port_t port = name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
                                                 : ((struct sockaddr_in *)&name)->sin_port;
@@ -281,9 +289,10 @@ static enum status load_secrets(struct server *server, const struct server_optio
 {
     enum status status = STATUS_OK;
     if (!is_given(options->secret_file) && !is_given(options->users_file)) {
-        return status_fail(STATUS_CONFIG,
-                           "listening on %s needs secret_file or users_file: any client of the port could run programs here",
-                           options->address);
+        return status_fail(
+            STATUS_CONFIG,
+            "listening on %s needs secret_file or users_file: any client of the port could run programs here",
+            options->address);
     }
     auth_secret_draw(&server->decoy);
     if (is_given(options->secret_file)) {
@@ -322,7 +331,8 @@ static enum status listen_start(struct server *server, const struct server_optio
 
 static void tick_start(struct server *server)
 {
-    double least_s = server->options.hello_s < server->options.idle_s ? server->options.hello_s : server->options.idle_s;
+    double least_s = server->options.hello_s < server->options.idle_s ? server->options.hello_s
+                                                                      : server->options.idle_s;
     double tick_ms = least_s * 250.0 < TICK_MOST_MS ? least_s * 250.0 : TICK_MOST_MS;
     uint64_t every_ms = tick_ms < 10.0 ? 10 : (uint64_t)tick_ms;
     uv_timer_start(&server->tick, check_deadlines, every_ms, every_ms);
@@ -335,7 +345,8 @@ enum status server_open(uv_loop_t *loop, const struct server_options *options, c
     signal(SIGPIPE, SIG_IGN); /* the write reports a client that is gone */
     server->loop = loop;
     server->options = *options;
-    server->options.address = server->options.secret_file = server->options.users_file = server->options.tls_folder = NULL;
+    server->options.address = server->options.secret_file = server->options.users_file = server->options.tls_folder =
+        NULL;
     server->handler = *handler;
     uv_timer_init(loop, &server->tick);
     server->tick.data = server;
@@ -386,8 +397,8 @@ const char *server_fingerprint(const struct server *server)
 static bool is_unchanged(const struct users *before, const struct users *now, const char *name)
 {
     const struct user *one = users_find(before, name), *other = users_find(now, name);
-    return one != NULL && other != NULL && one->uid == other->uid && one->gid == other->gid && one->role == other->role &&
-           memcmp(&one->secret, &other->secret, sizeof one->secret) == 0;
+    return one != NULL && other != NULL && one->uid == other->uid && one->gid == other->gid &&
+           one->role == other->role && memcmp(&one->secret, &other->secret, sizeof one->secret) == 0;
 }
 
 enum status server_reload(struct server *server)
@@ -404,7 +415,8 @@ enum status server_reload(struct server *server)
     for (struct connection *at = server->connections, *next; at != NULL; at = next) {
         next = at->next;
         if (at->user[0] != '\0' && !is_unchanged(&before, &now, at->user)) {
-            connection_refuse(at, NULL, status_fail(STATUS_PEER, "user '%s' is not as it was at this login", at->user));
+            connection_refuse(at, NULL,
+                              status_fail(STATUS_PEER, "user '%s' is not as it was at this login", at->user));
         }
     }
     users_release(&before);

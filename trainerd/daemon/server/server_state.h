@@ -96,9 +96,10 @@ void server_close_timers(struct server *server);   /* while closing, once no con
 /* connection.c */
 void connection_begin(struct connection *connection);                  /* read on; its socket is connected */
 void connection_answer(struct connection *connection, json_t *answer); /* as connection_send, for any state */
-void connection_refuse(struct connection *connection, const json_t *request, enum status status); /* send why, and close */
-void connection_close(struct connection *connection);                                             /* after what is queued */
-void connection_abort(struct connection *connection);                                             /* now */
+void connection_refuse(struct connection *connection, const json_t *request,
+                       enum status status);           /* send why, and close */
+void connection_close(struct connection *connection); /* after what is queued */
+void connection_abort(struct connection *connection); /* now */
 
 /* handshake.c: handle a request of an unauthenticated client */
 void handshake_request(struct connection *connection, const json_t *request);

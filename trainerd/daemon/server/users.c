@@ -33,7 +33,8 @@ static enum status read_role(const char *where, const char *text, enum user_role
             return STATUS_OK;
         }
     }
-    return status_fail(STATUS_CONFIG, "%s: role is '%.32s', expected \"watch\", \"submit\" or \"admin\"", where, text);
+    return status_fail(STATUS_CONFIG, "%s: role is '%.32s', expected \"watch\", \"submit\" or \"admin\"", where,
+                       text);
 }
 
 static enum status read_key(const char *where, const struct toml_entry *entry, struct user *user, bool *has_secret)
@@ -44,19 +45,21 @@ static enum status read_key(const char *where, const struct toml_entry *entry, s
                            entry->key);
     }
     if (entry->type != TOML_TYPE_TEXT) {
-        return status_fail(STATUS_CONFIG, "%s: %s is %s, expected a text", where, entry->key, toml_type_text(entry->type));
+        return status_fail(STATUS_CONFIG, "%s: %s is %s, expected a text", where, entry->key,
+                           toml_type_text(entry->type));
     }
     if (is_secret) {
         *has_secret = auth_secret_read(entry->text, &user->secret);
         return *has_secret
                    ? STATUS_OK
                    : status_fail(STATUS_CONFIG,
-                                 "%s: secret is not 64 hexadecimal digits, as `openssl rand -hex 32` prints them", where);
+                                 "%s: secret is not 64 hexadecimal digits, as `openssl rand -hex 32` prints them",
+                                 where);
     }
     if (is_system) {
         if (entry->text[0] == '\0' || strlen(entry->text) >= USERS_SYSTEM_BYTES) {
-            return status_fail(STATUS_CONFIG, "%s: user has %zu bytes, expected the name of a user of this machine", where,
-                               strlen(entry->text));
+            return status_fail(STATUS_CONFIG, "%s: user has %zu bytes, expected the name of a user of this machine",
+                               where, strlen(entry->text));
         }
         snprintf(user->system, sizeof user->system, "%s", entry->text);
         return STATUS_OK;
@@ -73,8 +76,8 @@ static enum status begin_user(const char *where, const struct toml_entry *entry,
     if (!auth_is_user(entry->key)) {
         return status_fail(
             STATUS_CONFIG,
-            "%s: '%.64s' is not a user's name: expected 1 to %d letters, digits, points, hyphens and underscores", where,
-            entry->key, AUTH_USER_BYTES - 1);
+            "%s: '%.64s' is not a user's name: expected 1 to %d letters, digits, points, hyphens and underscores",
+            where, entry->key, AUTH_USER_BYTES - 1);
     }
     struct user *user = &users->user[users->n_user++];
     *user = (struct user){.role = USER_ROLE_SUBMIT};
@@ -99,7 +102,8 @@ static enum status read_list(const struct toml_list *list, const char *origin, s
     enum status status = STATUS_OK;
     char where[WHERE_BYTES];
     struct user *user = NULL;
-    for (int pass = 0; pass < 2; pass++) { /* a user's keys may stand before the table's own, as NAME.role = "admin" */
+    for (int pass = 0; pass < 2;
+         pass++) { /* a user's keys may stand before the table's own, as NAME.role = "admin" */
         for (size_t i = 0; i < list->n_entry && status == STATUS_OK; i++) {
             const struct toml_entry *entry = &list->entry[i];
             bool is_user = entry->section[0] == '\0';
@@ -146,8 +150,8 @@ enum status users_system(const char *what, const char *name, uid_t *uid_out, gid
 {
     const struct passwd *user = getpwnam(name);
     if (user == NULL || (geteuid() != 0 && user->pw_uid != geteuid())) {
-        return status_fail(STATUS_CONFIG, "%s is '%s': expected a user of this machine whose jobs this daemon may run", what,
-                           name);
+        return status_fail(STATUS_CONFIG,
+                           "%s is '%s': expected a user of this machine whose jobs this daemon may run", what, name);
     }
     *uid_out = user->pw_uid;
     *gid_out = user->pw_gid;

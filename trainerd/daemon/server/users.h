@@ -20,9 +20,9 @@
 #define USERS_SYSTEM_BYTES 64 /* the name of a user of this machine, with NUL */
 
 /*         name    in files  may */
-#define USER_ROLE_LIST(X)                                                                                                      \
-    X(WATCH, "watch")   /* read, of the jobs of its user of this machine */                                                    \
-    X(SUBMIT, "submit") /* what a user of the Unix socket may */                                                               \
+#define USER_ROLE_LIST(X)                                                                                            \
+    X(WATCH, "watch")   /* read, of the jobs of its user of this machine */                                          \
+    X(SUBMIT, "submit") /* what a user of the Unix socket may */                                                     \
     X(ADMIN, "admin")   /* what root may there */
 
 enum user_role {

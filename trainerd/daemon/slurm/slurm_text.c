@@ -26,10 +26,11 @@ static const char *const own_options[] = {
 static enum status option_check(const char *word)
 {
     if (strncmp(word, "--", 2) != 0 || word[2] == '\0' || word[2] == '=') {
-        return status_fail(STATUS_CONFIG,
-                           "daemon.slurm_options: '%.64s' is no long option; expected --name=value or --name, between blanks: "
-                           "--partition=gpu --account=lab",
-                           word);
+        return status_fail(
+            STATUS_CONFIG,
+            "daemon.slurm_options: '%.64s' is no long option; expected --name=value or --name, between blanks: "
+            "--partition=gpu --account=lab",
+            word);
     }
     size_t n = strcspn(word + 2, "=");
     for (size_t i = 0; i < sizeof own_options / sizeof *own_options; i++) {

@@ -22,7 +22,8 @@
 static int64_t number_of(const char *name)
 {
     size_t n = strlen(name);
-    return n <= DIGITS_MOST && n > 0 && name[0] != '0' && strspn(name, "0123456789") == n ? strtoll(name, NULL, 10) : 0;
+    return n <= DIGITS_MOST && n > 0 && name[0] != '0' && strspn(name, "0123456789") == n ? strtoll(name, NULL, 10)
+                                                                                          : 0;
 }
 
 enum status folders_highest(const char *jobs, int64_t *out)
@@ -68,8 +69,9 @@ enum status folders_mark(const char *jobs, const char *id)
     return status;
 }
 
-#define WAY_OUT                                                                                                                \
-    "trainctl restore FILE takes a backup of it, trainctl repair goes on with this one, above all numbers that folders have"
+#define WAY_OUT                                                                                                      \
+    "trainctl restore FILE takes a backup of it, trainctl repair goes on with this one, above all numbers that "     \
+    "folders have"
 
 enum status folders_check(const char *jobs, const char *id, int64_t highest)
 {
@@ -87,11 +89,11 @@ enum status folders_check(const char *jobs, const char *id, int64_t highest)
         return status;
     }
     if (highest_folder > highest) {
-        return status_fail(
-            STATUS_DATA,
-            "the folder '%s/%lld' is there, but the store's jobs have had numbers up to %lld: the store is new, or an "
-            "older one. " WAY_OUT,
-            jobs, (long long)highest_folder, (long long)highest);
+        return status_fail(STATUS_DATA,
+                           "the folder '%s/%lld' is there, but the store's jobs have had numbers up to %lld: the "
+                           "store is new, or an "
+                           "older one. " WAY_OUT,
+                           jobs, (long long)highest_folder, (long long)highest);
     }
     if (found[0] != '\0' && highest_folder > 0) {
         return status_fail(STATUS_DATA, "the folders in '%s' are those of another store's jobs. " WAY_OUT, jobs);
@@ -114,9 +116,10 @@ enum status folders_make(const char *folder, const struct job_record *record)
     /* Daemons before this version gave it to the job's owner. */
     return about.st_uid == geteuid() || about.st_uid == record->uid
                ? STATUS_OK
-               : status_fail(STATUS_CREATE,
-                             "'%s' belongs to user %u; expected a folder of the daemon's, or of user %u, whose job this is",
-                             folder, (unsigned)about.st_uid, (unsigned)record->uid);
+               : status_fail(
+                     STATUS_CREATE,
+                     "'%s' belongs to user %u; expected a folder of the daemon's, or of user %u, whose job this is",
+                     folder, (unsigned)about.st_uid, (unsigned)record->uid);
 }
 
 /* Names of protocol/files/job_files.h, and of a folder of the job's owner. */
@@ -149,7 +152,8 @@ static enum status rename_runs(const struct dir *dir)
     if (fstatat(dir->file, "result.json", &about, AT_SYMLINK_NOFOLLOW) == 0 && about.st_size > 0) {
         status = dir_inner(dir, "results", true, &results);
         for (size_t i = 0; i < sizeof kept / sizeof *kept && status == STATUS_OK; i++) {
-            (void)!renameat(dir->file, kept[i], results.file, kept[i]); /* not there: it was renamed before the daemon died */
+            (void)!renameat(dir->file, kept[i], results.file,
+                            kept[i]); /* not there: it was renamed before the daemon died */
         }
         if (status == STATUS_OK) {
             dir_close(&results);

@@ -81,7 +81,8 @@ static enum status gpu_read(const json_t *one, int i, const char *visible, struc
 {
     const json_t *number = json_object_get(one, "gpu"), *ordinal = json_object_get(one, "ordinal");
     const json_t *memory = json_object_get(one, "memory");
-    const char *uuid = json_string_value(json_object_get(one, "uuid")), *name = json_string_value(json_object_get(one, "name"));
+    const char *uuid = json_string_value(json_object_get(one, "uuid")),
+               *name = json_string_value(json_object_get(one, "name"));
     if (!json_is_integer(number) || json_integer_value(number) < 0 || json_integer_value(number) >= GPUS_MOST) {
         return wrong("gpu, a number from 0 to 63", i);
     }
@@ -126,8 +127,8 @@ enum status gpus_read(const char *text, const char *visible, struct gpus *out)
     if (error != NULL) {
         status = status_fail(STATUS_PEER, "%.400s", error);
     } else if (!json_is_array(list) || n == 0 || n > GPUS_MOST) {
-        status = status_fail(STATUS_DATA, "trainer-worker --gpus does not end, or does not print 1 to %d GPUs as JSON",
-                             GPUS_MOST);
+        status = status_fail(STATUS_DATA,
+                             "trainer-worker --gpus does not end, or does not print 1 to %d GPUs as JSON", GPUS_MOST);
     }
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
         status = gpu_read(json_array_get(list, i), (int)i, visible, &out->gpu[i]);
@@ -233,7 +234,8 @@ void gpus_visible(const struct gpus *gpus, uint64_t set, char out[GPUS_VISIBLE_B
     out[0] = '\0';
     for (int32_t i = 0; i < gpus->n; i++) {
         if ((set >> gpus->gpu[i].number & 1u) != 0) {
-            at += (size_t)snprintf(out + at, GPUS_VISIBLE_BYTES - at, "%s%s", at > 0 ? "," : "", gpus->gpu[i].visible);
+            at += (size_t)snprintf(out + at, GPUS_VISIBLE_BYTES - at, "%s%s", at > 0 ? "," : "",
+                                   gpus->gpu[i].visible);
         }
     }
 }

@@ -86,7 +86,8 @@ static int64_t bytes_of(const struct stat *about)
 }
 
 /* Call `each` for every plain file of the folder. */
-static void each_file(const char *folder, void (*each)(void *context, int dir, const char *name, int64_t n), void *context)
+static void each_file(const char *folder, void (*each)(void *context, int dir, const char *name, int64_t n),
+                      void *context)
 {
     DIR *all = opendir(folder);
     for (struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {

@@ -13,7 +13,8 @@
 /* Run a prepared statement that gives no rows. */
 static enum status step(struct store *store, sqlite3_stmt *statement, int bound, const char *doing)
 {
-    enum status status = bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE ? STATUS_OK : store_fail(store, doing);
+    enum status status = bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE ? STATUS_OK
+                                                                                      : store_fail(store, doing);
     sqlite3_reset(statement);
     sqlite3_clear_bindings(statement);
     return status;
@@ -53,7 +54,8 @@ static enum status find_submission(struct store *store, uid_t uid, const char *s
     sqlite3_bind_int64(statement, 1, (int32_t)uid); /* as store_row saves it */
     sqlite3_bind_text(statement, 2, submission_id, -1, SQLITE_STATIC);
     int code = sqlite3_step(statement);
-    enum status status = code == SQLITE_ROW || code == SQLITE_DONE ? STATUS_OK : store_fail(store, "look for a submission");
+    enum status status = code == SQLITE_ROW || code == SQLITE_DONE ? STATUS_OK
+                                                                   : store_fail(store, "look for a submission");
     *out = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
     sqlite3_reset(statement);
     sqlite3_clear_bindings(statement);
@@ -99,8 +101,8 @@ static enum status insert(struct store *store, struct job_record *record, const 
     return status;
 }
 
-enum status store_insert(struct store *store, struct job_record *record, const struct store_submission *submission, size_t n,
-                         int64_t *existing_out)
+enum status store_insert(struct store *store, struct job_record *record, const struct store_submission *submission,
+                         size_t n, int64_t *existing_out)
 {
     *existing_out = 0;
     enum status status = STATUS_OK;
@@ -126,8 +128,8 @@ enum status store_insert(struct store *store, struct job_record *record, const s
     return status;
 }
 
-enum status store_submitted(struct store *store, uid_t uid, const char *submission_id, void (*each)(void *context, int64_t id),
-                            void *context)
+enum status store_submitted(struct store *store, uid_t uid, const char *submission_id,
+                            void (*each)(void *context, int64_t id), void *context)
 {
     sqlite3_stmt *statement = store->statement[STORE_FIND];
     sqlite3_bind_int64(statement, 1, (int32_t)uid);
@@ -164,8 +166,8 @@ enum status store_update(struct store *store, const struct job_record *record, c
     return store_finish(store, status, "save a change of a job");
 }
 
-enum status store_update_some(struct store *store, const struct job_record *record, size_t n, const struct slice *slice,
-                              size_t *n_out)
+enum status store_update_some(struct store *store, const struct job_record *record, size_t n,
+                              const struct slice *slice, size_t *n_out)
 {
     enum status status = store_run(store, "BEGIN IMMEDIATE", "save changes of jobs");
     *n_out = 0;
@@ -190,8 +192,8 @@ enum status store_remove(struct store *store, const int64_t *ids, size_t n)
         return status;
     }
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
-        snprintf(sql, sizeof sql, "DELETE FROM history WHERE job = %lld; DELETE FROM jobs WHERE id = %lld;", (long long)ids[i],
-                 (long long)ids[i]);
+        snprintf(sql, sizeof sql, "DELETE FROM history WHERE job = %lld; DELETE FROM jobs WHERE id = %lld;",
+                 (long long)ids[i], (long long)ids[i]);
         status = store_run(store, sql, "remove jobs");
     }
     return store_finish(store, status, "remove jobs");
@@ -200,20 +202,22 @@ enum status store_remove(struct store *store, const int64_t *ids, size_t n)
 enum status store_probe(struct store *store)
 {
     char sql[64];
-    snprintf(sql, sizeof sql, "PRAGMA user_version = %d", STORE_VERSION); /* writes a page even when the value is the same */
+    snprintf(sql, sizeof sql, "PRAGMA user_version = %d",
+             STORE_VERSION); /* writes a page even when the value is the same */
     return store_run(store, sql, "write");
 }
 
 enum status store_fact_save(struct store *store, const char *name, const char *value)
 {
     sqlite3_stmt *statement = NULL;
-    bool is_ready = sqlite3_prepare_v2(store->base, "INSERT OR REPLACE INTO facts VALUES (?, ?)", -1, &statement, NULL) ==
-                    SQLITE_OK;
+    bool is_ready = sqlite3_prepare_v2(store->base, "INSERT OR REPLACE INTO facts VALUES (?, ?)", -1, &statement,
+                                       NULL) == SQLITE_OK;
     int bound = is_ready ? sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC) |
                                sqlite3_bind_text(statement, 2, value, -1, SQLITE_STATIC)
                          : SQLITE_ERROR;
-    enum status status = bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE ? STATUS_OK
-                                                                                      : store_fail(store, "save a fact");
+    enum status status = bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE
+                             ? STATUS_OK
+                             : store_fail(store, "save a fact");
     sqlite3_finalize(statement);
     return status;
 }
@@ -235,7 +239,8 @@ enum status store_fact_get(struct store *store, const char *name, char out[STORE
 {
     sqlite3_stmt *statement = NULL;
     out[0] = '\0';
-    if (sqlite3_prepare_v2(store->base, "SELECT value FROM facts WHERE name = ?", -1, &statement, NULL) != SQLITE_OK ||
+    if (sqlite3_prepare_v2(store->base, "SELECT value FROM facts WHERE name = ?", -1, &statement, NULL) !=
+            SQLITE_OK ||
         sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC) != SQLITE_OK) {
         sqlite3_finalize(statement);
         return store_fail(store, "read a fact");
@@ -265,7 +270,8 @@ static enum status begin_reading(struct store *store, const char *sql, int64_t i
     return STATUS_OK;
 }
 
-enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record), void *context)
+enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record),
+                       void *context)
 {
     char names[STORE_ROW_BYTES], sql[STORE_SQL_BYTES];
     store_row_print(STORE_ROW_NAMES, names);
@@ -350,22 +356,23 @@ void store_submission_release(struct store_submission *submission)
     *submission = (struct store_submission){0};
 }
 
-enum status store_history(struct store *store, int64_t id, bool (*each)(void *context, const struct store_change *change),
-                          void *context)
+enum status store_history(struct store *store, int64_t id,
+                          bool (*each)(void *context, const struct store_change *change), void *context)
 {
     static const char sql[] = "SELECT at, state, reason, attempt, text FROM history WHERE job = ? ORDER BY rowid";
     sqlite3_stmt *statement = NULL;
     enum status status = begin_reading(store, sql, id, &statement);
     int code = SQLITE_DONE;
     while (status == STATUS_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        struct store_change change = {.at = sqlite3_column_double(statement, 0), .attempt = sqlite3_column_int(statement, 3)};
+        struct store_change change = {.at = sqlite3_column_double(statement, 0),
+                                      .attempt = sqlite3_column_int(statement, 3)};
         const char *state = (const char *)sqlite3_column_text(statement, 1);
         const char *reason = (const char *)sqlite3_column_text(statement, 2);
         const char *text = (const char *)sqlite3_column_text(statement, 4);
         if (state == NULL || reason == NULL || !job_state_find(state, &change.state) ||
             !job_reason_find(reason, &change.reason)) {
-            status = status_fail(STATUS_DATA, "'%s': the history of job %lld has an unknown state or reason", store->path,
-                                 (long long)id);
+            status = status_fail(STATUS_DATA, "'%s': the history of job %lld has an unknown state or reason",
+                                 store->path, (long long)id);
             break;
         }
         snprintf(change.text, sizeof change.text, "%s", text == NULL ? "" : text);

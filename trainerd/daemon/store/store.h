@@ -45,12 +45,12 @@ enum status store_highest(struct store *store, int64_t *out);
  *   shapes  record n · submission n
  *   errors  STATUS_IO (disk full, …): nothing is saved
  */
-enum status store_insert(struct store *store, struct job_record *record, const struct store_submission *submission, size_t n,
-                         int64_t *existing_out);
+enum status store_insert(struct store *store, struct job_record *record, const struct store_submission *submission,
+                         size_t n, int64_t *existing_out);
 
 /* Call `each` for every job that a submission of this owner has made, in its order. */
-enum status store_submitted(struct store *store, uid_t uid, const char *submission_id, void (*each)(void *context, int64_t id),
-                            void *context);
+enum status store_submitted(struct store *store, uid_t uid, const char *submission_id,
+                            void (*each)(void *context, int64_t id), void *context);
 
 /* What a user's attempts that have ended have used of the machine (shares.h), as of a time of job_clock.h. */
 struct store_use {
@@ -62,8 +62,8 @@ struct store_use {
  * before). */
 enum status store_update(struct store *store, const struct job_record *record, const struct store_use *use);
 /* The same of the first of n records, at least one and as many as fit into the slice: all *n_out of them or none. cost  one wait for the disk */
-enum status store_update_some(struct store *store, const struct job_record *record, size_t n, const struct slice *slice,
-                              size_t *n_out);
+enum status store_update_some(struct store *store, const struct job_record *record, size_t n,
+                              const struct slice *slice, size_t *n_out);
 
 /* Call `each` for every user of whom something is saved. What cannot be one's use is passed over, with a line in the log. */
 enum status store_uses(struct store *store, void (*each)(void *context, const struct store_use *use), void *context);
@@ -78,7 +78,8 @@ bool store_found_no_space(const struct store *store);
 enum status store_probe(struct store *store);
 
 /* Call `each` for every job, ids ascending, until it returns false. A row that cannot be a job's is passed over, with a line in the log. */
-enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record), void *context);
+enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record),
+                       void *context);
 
 /* The submission of a job.
  *
@@ -96,8 +97,8 @@ struct store_change {
     int32_t attempt;
     char text[JOB_REASON_BYTES];
 };
-enum status store_history(struct store *store, int64_t id, bool (*each)(void *context, const struct store_change *change),
-                          void *context);
+enum status store_history(struct store *store, int64_t id,
+                          bool (*each)(void *context, const struct store_change *change), void *context);
 
 /* What the store keeps besides jobs, by name: a line each. get: "" where there is none. errors  STATUS_IO, STATUS_DATA */
 #define STORE_FACT_BYTES 128

@@ -13,8 +13,9 @@ static enum status save(struct store *store, const struct store_audit *row)
     sqlite3_stmt *statement = store->statement[STORE_AUDIT];
     int bound = sqlite3_bind_double(statement, 1, row->at) | sqlite3_bind_int64(statement, 2, row->uid) |
                 sqlite3_bind_text(statement, 3, row->from, -1, SQLITE_STATIC) |
-                sqlite3_bind_text(statement, 4, row->what, -1, SQLITE_STATIC) | sqlite3_bind_int64(statement, 5, row->job) |
-                sqlite3_bind_int(statement, 6, row->exit_code) | sqlite3_bind_text(statement, 7, row->text, -1, SQLITE_STATIC);
+                sqlite3_bind_text(statement, 4, row->what, -1, SQLITE_STATIC) |
+                sqlite3_bind_int64(statement, 5, row->job) | sqlite3_bind_int(statement, 6, row->exit_code) |
+                sqlite3_bind_text(statement, 7, row->text, -1, SQLITE_STATIC);
     enum status status = bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE
                              ? STATUS_OK
                              : store_fail(store, "save an audit record");
@@ -86,10 +87,11 @@ static const char *text_at(sqlite3_stmt *statement, int column)
     return text != NULL ? text : "";
 }
 
-enum status store_audit_each(struct store *store, int64_t before, bool (*each)(void *context, const struct store_audit *row),
-                             void *context)
+enum status store_audit_each(struct store *store, int64_t before,
+                             bool (*each)(void *context, const struct store_audit *row), void *context)
 {
-    static const char sql[] = "SELECT id, at, uid, peer, what, job, exit_code, text FROM audit WHERE id < ? ORDER BY id DESC";
+    static const char sql[] =
+        "SELECT id, at, uid, peer, what, job, exit_code, text FROM audit WHERE id < ? ORDER BY id DESC";
     sqlite3_stmt *statement = NULL;
     if (sqlite3_prepare_v2(store->base, sql, -1, &statement, NULL) != SQLITE_OK ||
         sqlite3_bind_int64(statement, 1, before) != SQLITE_OK) {

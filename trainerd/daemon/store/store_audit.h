@@ -31,7 +31,7 @@ enum status store_audit_end(struct store *store, enum status status, const char 
 enum status store_audit_put(struct store *store, const struct store_audit *row);
 
 /* Rows from the newest on, with smaller ids than `before`, until `each` returns false. Texts are borrowed during the call. */
-enum status store_audit_each(struct store *store, int64_t before, bool (*each)(void *context, const struct store_audit *row),
-                             void *context);
+enum status store_audit_each(struct store *store, int64_t before,
+                             bool (*each)(void *context, const struct store_audit *row), void *context);
 
 #endif

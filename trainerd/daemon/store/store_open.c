@@ -16,8 +16,9 @@
 
 /* --- errors --- */
 
-#define EXPECTED                                                                                                               \
-    "; expected a job store that is not damaged. trainctl restore FILE takes a backup of it, trainctl repair what can be read"
+#define EXPECTED                                                                                                     \
+    "; expected a job store that is not damaged. trainctl restore FILE takes a backup of it, trainctl repair what "  \
+    "can be read"
 
 enum status store_fail(struct store *store, const char *doing)
 {
@@ -73,7 +74,8 @@ enum status store_number(struct store *store, const char *sql, int64_t *out)
 {
     sqlite3_stmt *statement = NULL;
     enum status status = STATUS_OK;
-    if (sqlite3_prepare_v2(store->base, sql, -1, &statement, NULL) != SQLITE_OK || sqlite3_step(statement) != SQLITE_ROW) {
+    if (sqlite3_prepare_v2(store->base, sql, -1, &statement, NULL) != SQLITE_OK ||
+        sqlite3_step(statement) != SQLITE_ROW) {
         status = store_fail(store, "read");
     } else {
         *out = sqlite3_column_int64(statement, 0);
@@ -86,14 +88,15 @@ static enum status make_tables(struct store *store)
 {
     char row[STORE_ROW_BYTES], sql[STORE_SQL_BYTES];
     store_row_print(STORE_ROW_DECLARED, row);
-    snprintf(sql, sizeof sql,
-             "BEGIN IMMEDIATE;"
-             "CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, submission_id TEXT, config TEXT, settings BLOB, "
-             "folder TEXT, output TEXT, place INTEGER NOT NULL DEFAULT 0, %s);" STORE_BY_SUBMISSION
-             "CREATE TABLE history (job INTEGER, at REAL, state TEXT, reason TEXT, attempt INTEGER, text TEXT);"
-             "CREATE INDEX by_job ON history (job);" STORE_FACTS STORE_AUDIT_TABLE "PRAGMA application_id = %d;"
-             "PRAGMA user_version = %d;",
-             row, STORE_APPLICATION, STORE_VERSION);
+    snprintf(
+        sql, sizeof sql,
+        "BEGIN IMMEDIATE;"
+        "CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, submission_id TEXT, config TEXT, settings BLOB, "
+        "folder TEXT, output TEXT, place INTEGER NOT NULL DEFAULT 0, %s);" STORE_BY_SUBMISSION
+        "CREATE TABLE history (job INTEGER, at REAL, state TEXT, reason TEXT, attempt INTEGER, text TEXT);"
+        "CREATE INDEX by_job ON history (job);" STORE_FACTS STORE_AUDIT_TABLE "PRAGMA application_id = %d;"
+        "PRAGMA user_version = %d;",
+        row, STORE_APPLICATION, STORE_VERSION);
     return store_finish(store, store_run(store, sql, "make tables"), "make tables");
 }
 
@@ -102,8 +105,8 @@ static enum status read_id(struct store *store)
     char id[STORE_FACT_BYTES];
     enum status status = store_fact_get(store, "id", id);
     if (status == STATUS_OK && (strlen(id) != STORE_ID_BYTES - 1 || strspn(id, "0123456789abcdef") != strlen(id))) {
-        status = status_fail(STATUS_DATA, "the id of '%s' is '%.40s', expected %d hexadecimal digits", store->path, id,
-                             STORE_ID_BYTES - 1);
+        status = status_fail(STATUS_DATA, "the id of '%s' is '%.40s', expected %d hexadecimal digits", store->path,
+                             id, STORE_ID_BYTES - 1);
     }
     snprintf(store->id, sizeof store->id, "%.*s", STORE_ID_BYTES - 1, id);
     return status;
@@ -159,7 +162,8 @@ static enum status check_pages(struct store *store)
 
 static enum status prepare(struct store *store)
 {
-    char names[STORE_ROW_BYTES], marks[STORE_ROW_BYTES], set[STORE_ROW_BYTES], sql[STORE_N_STATEMENT][STORE_SQL_BYTES];
+    char names[STORE_ROW_BYTES], marks[STORE_ROW_BYTES], set[STORE_ROW_BYTES],
+        sql[STORE_N_STATEMENT][STORE_SQL_BYTES];
     store_row_print(STORE_ROW_NAMES, names);
     store_row_print(STORE_ROW_MARKS, marks);
     store_row_print(STORE_ROW_SET, set);
@@ -168,14 +172,16 @@ static enum status prepare(struct store *store)
              "VALUES (?, ?, ?, ?, ?, ?, %s)",
              names, marks);
     snprintf(sql[STORE_UPDATE], STORE_SQL_BYTES, "UPDATE jobs SET %s WHERE id = ?", set);
-    snprintf(sql[STORE_SAME], STORE_SQL_BYTES, "SELECT 1 FROM jobs WHERE id = ? AND state = ? AND reason = ? AND attempt = ?");
+    snprintf(sql[STORE_SAME], STORE_SQL_BYTES,
+             "SELECT 1 FROM jobs WHERE id = ? AND state = ? AND reason = ? AND attempt = ?");
     snprintf(sql[STORE_HISTORY], STORE_SQL_BYTES,
              "INSERT INTO history (job, at, state, reason, attempt, text) VALUES (?, ?, ?, ?, ?, ?)");
     snprintf(sql[STORE_FIND], STORE_SQL_BYTES, "SELECT id FROM jobs WHERE uid = ? AND submission_id = ? ORDER BY id");
     snprintf(sql[STORE_AUDIT], STORE_SQL_BYTES,
              "INSERT INTO audit (at, uid, peer, what, job, exit_code, text) VALUES (?, ?, ?, ?, ?, ?, ?)");
     for (int i = 0; i < STORE_N_STATEMENT; i++) {
-        if (sqlite3_prepare_v3(store->base, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &store->statement[i], NULL) != SQLITE_OK) {
+        if (sqlite3_prepare_v3(store->base, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &store->statement[i], NULL) !=
+            SQLITE_OK) {
             return store_fail(store, "find the tables");
         }
     }
@@ -195,15 +201,17 @@ enum status store_open_file(struct store *store)
         return status_fail(STATUS_CREATE, "cannot open '%s': %s", store->path, sqlite3_errmsg(store->base));
     }
     /* Exclusive: SQLite then needs no shared mapping, which a full disk would turn into a SIGBUS. */
-    enum status status = store_run(store,
-                                   "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-                                   "PRAGMA temp_store = MEMORY;",
-                                   "begin");
+    enum status status = store_run(
+        store,
+        "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+        "PRAGMA temp_store = MEMORY;",
+        "begin");
     status = status == STATUS_OK ? check_version(store) : status;
     status = status == STATUS_OK ? check_pages(store) : status;
     status = status == STATUS_OK ? prepare(store) : status;
     if (status == STATUS_OK) {
-        (void)store_sign(store); /* for people alone: a disk that is full now does not keep the daemon from starting */
+        (void)store_sign(
+            store); /* for people alone: a disk that is full now does not keep the daemon from starting */
     }
     return status;
 }
@@ -218,8 +226,9 @@ enum status store_open_to_read(struct store *store)
         return status_fail(STATUS_IO, "cannot open '%s': %s", store->path, sqlite3_errmsg(store->base));
     }
     enum status status = find_version(store, &version);
-    return status == STATUS_OK && version == 0 ? status_fail(STATUS_DATA, "'%s' is empty; expected a job store", store->path)
-                                               : status;
+    return status == STATUS_OK && version == 0
+               ? status_fail(STATUS_DATA, "'%s' is empty; expected a job store", store->path)
+               : status;
 }
 
 const char *store_id(const struct store *store)
@@ -238,7 +247,8 @@ enum status store_open(const char *folder, struct store **out)
     store->lock = -1;
     enum status status = file_folder_make(folder);
     status = status == STATUS_OK ? store_lock(store, folder) : status;
-    if (status == STATUS_OK && snprintf(store->path, sizeof store->path, "%s/jobs.sqlite", folder) >= (int)sizeof store->path) {
+    if (status == STATUS_OK &&
+        snprintf(store->path, sizeof store->path, "%s/jobs.sqlite", folder) >= (int)sizeof store->path) {
         status = status_fail(STATUS_CREATE, "the state folder's path is too long: '%.64s…'", folder);
     }
     store->keeps_copy = true;

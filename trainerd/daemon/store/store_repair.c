@@ -41,7 +41,8 @@ struct store_copy {
 
 static enum status copy_fail(const struct store_copy *copy)
 {
-    return status_fail(STATUS_IO, "cannot copy '%s' to '%s': %s", copy->from->path, copy->path, sqlite3_errmsg(copy->to));
+    return status_fail(STATUS_IO, "cannot copy '%s' to '%s': %s", copy->from->path, copy->path,
+                       sqlite3_errmsg(copy->to));
 }
 
 /* To an empty file. owns  the caller owns *out, also after an error: copy_close */
@@ -168,7 +169,8 @@ static enum status raise_numbers(struct store *store, int64_t least, int64_t *hi
              "BEGIN IMMEDIATE; DELETE FROM sqlite_sequence WHERE name = 'jobs';"
              "INSERT INTO sqlite_sequence VALUES ('jobs', %lld);",
              (long long)*highest_out);
-    return status == STATUS_OK ? store_finish(store, store_run(store, sql, "raise its numbers"), "raise its numbers") : status;
+    return status == STATUS_OK ? store_finish(store, store_run(store, sql, "raise its numbers"), "raise its numbers")
+                               : status;
 }
 
 /* Move rows that cannot be a job's into a table of their own, for a person to look at. */
@@ -178,7 +180,8 @@ static enum status set_aside(struct store *store, struct store_repaired *out)
     store_row_print(STORE_ROW_NAMES, names);
     snprintf(sql, sizeof sql, "SELECT id, %s FROM jobs", names);
     sqlite3_stmt *statement = NULL;
-    enum status status = store_run(store, "CREATE TABLE IF NOT EXISTS aside AS SELECT * FROM jobs WHERE 0", "set rows aside");
+    enum status status = store_run(store, "CREATE TABLE IF NOT EXISTS aside AS SELECT * FROM jobs WHERE 0",
+                                   "set rows aside");
     bool begins = status == STATUS_OK && sqlite3_prepare_v2(store->base, sql, -1, &statement, NULL) == SQLITE_OK;
     int64_t *bad = NULL;
     size_t n_bad = 0, capacity = 0;
@@ -203,7 +206,8 @@ static enum status set_aside(struct store *store, struct store_repaired *out)
     sqlite3_finalize(statement);
     for (size_t i = 0; i < n_bad && status == STATUS_OK; i++) {
         snprintf(move, sizeof move,
-                 "BEGIN IMMEDIATE; INSERT INTO aside SELECT * FROM jobs WHERE id = %lld; DELETE FROM jobs WHERE id = %lld;",
+                 "BEGIN IMMEDIATE; INSERT INTO aside SELECT * FROM jobs WHERE id = %lld; DELETE FROM jobs WHERE id = "
+                 "%lld;",
                  (long long)bad[i], (long long)bad[i]);
         status = store_finish(store, store_run(store, move, "set a row aside"), "set a row aside");
     }

@@ -129,7 +129,8 @@ int store_row_bind(sqlite3_stmt *statement, int first, const struct job_record *
             error = sqlite3_bind_text(statement, to, job_state_name(*(const enum job_state *)at), -1, SQLITE_STATIC);
             break;
         case KIND_REASON:
-            error = sqlite3_bind_text(statement, to, job_reason_name(*(const enum job_reason *)at), -1, SQLITE_STATIC);
+            error = sqlite3_bind_text(statement, to, job_reason_name(*(const enum job_reason *)at), -1,
+                                      SQLITE_STATIC);
             break;
         }
     }
@@ -156,8 +157,9 @@ enum status store_row_read(sqlite3_stmt *statement, int first, struct job_record
             int_store(at, column->size, sqlite3_column_int64(statement, from));
             break;
         case KIND_REAL:
-            *(double *)at = sqlite3_column_type(statement, from) == SQLITE_NULL ? (double)NAN
-                                                                                : sqlite3_column_double(statement, from);
+            *(double *)at = sqlite3_column_type(statement, from) == SQLITE_NULL
+                                ? (double)NAN
+                                : sqlite3_column_double(statement, from);
             break;
         case KIND_STATE:
             known = job_state_find(text, at);
@@ -167,7 +169,8 @@ enum status store_row_read(sqlite3_stmt *statement, int first, struct job_record
             break;
         }
         if (!known) {
-            return status_fail(STATUS_DATA, "its %s is '%.64s', expected the name of a %s", column->name, text, column->name);
+            return status_fail(STATUS_DATA, "its %s is '%.64s', expected the name of a %s", column->name, text,
+                               column->name);
         }
     }
     return STATUS_OK;

@@ -16,15 +16,25 @@
 /* Tables that later versions have brought: version 3 an id, which the folders of its jobs are marked with (folders.h); version 4 submissions of several
  * jobs, each with its place there; version 5 records of who changed what (store_audit.h), whose numbers are not used again, so that what was
  * removed is seen. */
-#define STORE_FACTS                                                                                                            \
-    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);"                                                                  \
+#define STORE_FACTS                                                                                                  \
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);"                                                        \
     "INSERT INTO facts VALUES ('id', lower(hex(randomblob(16))));"
-#define STORE_BY_SUBMISSION "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id, place) WHERE submission_id <> '';"
-#define STORE_AUDIT_TABLE                                                                                                      \
-    "CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, uid INTEGER, peer TEXT, what TEXT, job INTEGER, "      \
+#define STORE_BY_SUBMISSION                                                                                          \
+    "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id, place) WHERE submission_id <> '';"
+#define STORE_AUDIT_TABLE                                                                                            \
+    "CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, uid INTEGER, peer TEXT, what TEXT, job "     \
+    "INTEGER, "                                                                                                      \
     "exit_code INTEGER, text TEXT);"
 
-enum store_statement { STORE_INSERT, STORE_UPDATE, STORE_SAME, STORE_HISTORY, STORE_FIND, STORE_AUDIT, STORE_N_STATEMENT };
+enum store_statement {
+    STORE_INSERT,
+    STORE_UPDATE,
+    STORE_SAME,
+    STORE_HISTORY,
+    STORE_FIND,
+    STORE_AUDIT,
+    STORE_N_STATEMENT
+};
 
 /* The request whose changes are saved now. */
 struct store_request {

@@ -96,8 +96,9 @@ enum status store_sign(struct store *store)
 {
     char last[STORE_FACT_BYTES];
     enum status status = store_fact_get(store, "trainerd", last);
-    return status == STATUS_OK && strcmp(last, TRAINERD_VERSION) != 0 ? store_fact_put(store, "trainerd", TRAINERD_VERSION)
-                                                                      : status;
+    return status == STATUS_OK && strcmp(last, TRAINERD_VERSION) != 0
+               ? store_fact_put(store, "trainerd", TRAINERD_VERSION)
+               : status;
 }
 
 enum status store_refuse_newer(struct store *store, int64_t version)
@@ -117,8 +118,8 @@ enum status store_refuse_newer(struct store *store, int64_t version)
     return status_fail(STATUS_DATA,
                        "'%s' has version %lld, written by %s%s; this is trainerd " TRAINERD_VERSION
                        ", which expected version %d or older. Start %s%s again, or a newer one, or take %s%s",
-                       store->path, (long long)version, is_known ? "trainerd " : "a newer trainerd", writer, STORE_VERSION,
-                       is_known ? "trainerd " : "that trainerd", writer,
+                       store->path, (long long)version, is_known ? "trainerd " : "a newer trainerd", writer,
+                       STORE_VERSION, is_known ? "trainerd " : "that trainerd", writer,
                        has_copy ? "the store as it was before the upgrade: trainctl restore "
                                 : "a backup from before the upgrade: trainctl restore FILE",
                        copy);

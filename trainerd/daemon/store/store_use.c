@@ -21,8 +21,8 @@ enum status store_use_save(struct store *store, const struct store_use *use)
 enum status store_uses(struct store *store, void (*each)(void *context, const struct store_use *use), void *context)
 {
     sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(store->base, "SELECT name, value FROM facts WHERE name LIKE '" NAME "%' ORDER BY name", -1,
-                                  &statement, NULL);
+    int code = sqlite3_prepare_v2(
+        store->base, "SELECT name, value FROM facts WHERE name LIKE '" NAME "%' ORDER BY name", -1, &statement, NULL);
     while (code == SQLITE_OK || code == SQLITE_ROW) {
         code = sqlite3_step(statement);
         const char *name = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;

@@ -201,8 +201,8 @@ static bool read_events(struct attempt *attempt, bool *more_out)
     struct jobs *jobs = attempt->supervisor->jobs;
     const struct job_record *record = jobs_get(jobs, attempt->id);
     struct batch batch = {.attempt = attempt, .next = *record};
-    enum status status = event_log_read(attempt->events, record->attempt, &batch.next.n_event_bytes, more_out, read_event,
-                                        &batch);
+    enum status status = event_log_read(attempt->events, record->attempt, &batch.next.n_event_bytes, more_out,
+                                        read_event, &batch);
     int64_t n_read = batch.next.n_event_bytes - record->n_event_bytes;
     attempt->read_left -= n_read > 0 ? n_read : *more_out || status == STATUS_DATA ? EVENT_READ_MOST_BYTES : 0;
     if (status == STATUS_DATA) {
@@ -233,7 +233,8 @@ static bool read_events(struct attempt *attempt, bool *more_out)
 /* --- its end --- */
 
 /* From the event "end" if there is one, else what is known of where it ran. text: `capacity` bytes for the sentence */
-static struct ending ending_of(const struct attempt *attempt, const struct job_record *record, char *text, size_t capacity)
+static struct ending ending_of(const struct attempt *attempt, const struct job_record *record, char *text,
+                               size_t capacity)
 {
     struct ending ending = {0};
     if (attempt->spoiled[0] != '\0') {
@@ -248,7 +249,8 @@ static struct ending ending_of(const struct attempt *attempt, const struct job_r
     }
     if (record->slurm != 0 && attempt->stopping == JOB_REASON_NONE) {
         bool was_stopped = attempt->has_end && attempt->end.status == STATUS_INTERRUPTED && attempt->has_trained;
-        ending.was_preempted = was_stopped || (attempt->slurm.is_seen && strcmp(attempt->slurm.look.name, "PREEMPTED") == 0);
+        ending.was_preempted = was_stopped ||
+                               (attempt->slurm.is_seen && strcmp(attempt->slurm.look.name, "PREEMPTED") == 0);
     }
     if (attempt->n_oom_kill > 0 && ending.status == STATUS_NOMEM) {
         cgroup_explain(attempt, record, text, capacity);
@@ -275,7 +277,8 @@ static void settle(struct attempt *attempt)
         attempt_step_later(attempt, SUPERVISOR_RETRY_MS);
         return;
     }
-    log_info_of(next.id, next.attempt, "%s %s %s", job_state_name(next.state), job_reason_name(next.reason), next.reason_text);
+    log_info_of(next.id, next.attempt, "%s %s %s", job_state_name(next.state), job_reason_name(next.reason),
+                next.reason_text);
     attempt_close(attempt);
     supervisor_settled(supervisor);
     FAULT(CLOCK);
@@ -372,7 +375,8 @@ void attempt_follow(struct attempt *attempt)
     jobs_folder(attempt->supervisor->jobs, attempt->id, folder);
     int error = uv_fs_event_start(&attempt->watch, on_folder_changed, folder, 0);
     if (error != 0) {
-        log_warn_of(attempt->id, attempt_number(attempt), "changes of its folder are not seen at once: %s", uv_strerror(error));
+        log_warn_of(attempt->id, attempt_number(attempt), "changes of its folder are not seen at once: %s",
+                    uv_strerror(error));
     }
     attempt_limit(attempt);
 }

@@ -36,7 +36,8 @@ static enum status spawn_with(struct supervisor *supervisor, const struct job_re
     return status;
 }
 
-enum status attempt_spawn(struct supervisor *supervisor, const struct job_record *record, uint64_t gpus, struct process *out)
+enum status attempt_spawn(struct supervisor *supervisor, const struct job_record *record, uint64_t gpus,
+                          struct process *out)
 {
     char log[PATH_MAX + 16], folder[PATH_MAX], visible[GPUS_VISIBLE_BYTES];
     enum status status = jobs_folder_make(supervisor->jobs, record->id);
@@ -68,8 +69,8 @@ void attempt_files_check(struct attempt *attempt)
     }
     if (attempt->stopping == JOB_REASON_NONE) {
         snprintf(attempt->spoiled, sizeof attempt->spoiled,
-                 "'%s' in its folder has %lld bytes, more than the %lld that a job may write there (daemon.max_log)", name,
-                 (long long)n, (long long)n_most);
+                 "'%s' in its folder has %lld bytes, more than the %lld that a job may write there (daemon.max_log)",
+                 name, (long long)n, (long long)n_most);
         log_warn_of(attempt->id, jobs_get(attempt->supervisor->jobs, attempt->id)->attempt, "%s; it is stopped",
                     attempt->spoiled);
         attempt_stop(attempt, JOB_REASON_LOG_LIMIT);

@@ -24,7 +24,8 @@ static void last_line(const struct attempt *attempt, char *text, size_t capacity
 }
 
 /* The coordinator died without a report: its wait status, if it was reaped, and the last line of its log. */
-static void describe_death(const struct attempt *attempt, const struct job_record *record, char *text, size_t capacity)
+static void describe_death(const struct attempt *attempt, const struct job_record *record, char *text,
+                           size_t capacity)
 {
     char line[JOB_REASON_BYTES / 2], how[128];
     last_line(attempt, line, sizeof line);

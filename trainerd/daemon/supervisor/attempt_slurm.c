@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENTS_MS 1000  /* between two reads of events: other machines' changes of a shared folder are not announced */
-#define MISSING_MOST 2  /* looks in a row without a job, after which it is gone */
+#define EVENTS_MS 1000 /* between two reads of events: other machines' changes of a shared folder are not announced */
+#define MISSING_MOST 2 /* looks in a row without a job, after which it is gone */
 #define MEMORY_SPARE 10 /* percent that a task may take above its plan */
 
 static const struct runner slurm_runner;
@@ -40,8 +40,8 @@ static void note_look(struct attempt *attempt)
         note(attempt, JOB_REASON_NONE, "");
     } else if (attempt->slurm.is_seen) {
         bool waits = look->state == SLURM_STATE_WAITS || look->state == SLURM_STATE_HELD;
-        snprintf(text, sizeof text, "Slurm's job %lld is %s%s%s%s", (long long)look->number, look->name, waits ? " (" : "",
-                 waits ? look->why : "", waits ? ")" : "");
+        snprintf(text, sizeof text, "Slurm's job %lld is %s%s%s%s", (long long)look->number, look->name,
+                 waits ? " (" : "", waits ? look->why : "", waits ? ")" : "");
         note(attempt, JOB_REASON_WAITING_SLURM, text);
     }
 }
@@ -77,7 +77,8 @@ static void told(void *context, struct tool *tool)
             log_warn_of(attempt->id, attempt_number(attempt), "%s; it is tried again",
                         tool->is_late ? "a command of Slurm took too long" : message);
         }
-        slurm->retry_at_ms = uv_now(attempt->supervisor->loop) + slurm_retry_ms(attempt->supervisor, slurm->n_failed++);
+        slurm->retry_at_ms = uv_now(attempt->supervisor->loop) +
+                             slurm_retry_ms(attempt->supervisor, slurm->n_failed++);
     }
     tool_close(tool);
     slurm_user_look(slurm->user);
@@ -121,7 +122,8 @@ static void act(struct attempt *attempt)
     }
     char number[32], *scancel = attempt->supervisor->slurm.scancel, *scontrol = attempt->supervisor->slurm.scontrol;
     char *kill[] = {scancel, number, NULL}, *stop[] = {scancel, "--batch", "--signal=TERM", number, NULL},
-         *save[] = {scancel, "--batch", "--signal=USR1", number, NULL}, *release[] = {scontrol, "release", number, NULL};
+         *save[] = {scancel, "--batch", "--signal=USR1", number, NULL},
+         *release[] = {scontrol, "release", number, NULL};
     snprintf(number, sizeof number, "%lld", (long long)record->slurm);
     const struct {
         bool *wish;
@@ -243,7 +245,8 @@ static void ending_find(const struct attempt *attempt, const struct job_record *
     }
     if (strcmp(name, "OUT_OF_MEMORY") == 0) {
         out->status = STATUS_NOMEM;
-        snprintf(text, capacity, "Slurm has ended its job %lld, since memory ran out: it asked for %lld bytes for %d workers",
+        snprintf(text, capacity,
+                 "Slurm has ended its job %lld, since memory ran out: it asked for %lld bytes for %d workers",
                  (long long)record->slurm, (long long)record->memory, (int)record->n_worker);
         return;
     }
@@ -253,9 +256,9 @@ static void ending_find(const struct attempt *attempt, const struct job_record *
     }
     char line[JOB_REASON_BYTES / 2];
     event_log_last_line_in(attempt->log, line, sizeof line);
-    snprintf(text, capacity, "Slurm's job %lld is gone%s%s%s%s%s%s", (long long)record->slurm, name[0] != '\0' ? " (" : "",
-             name, name[0] != '\0' ? ")" : "", line[0] != '\0' ? "; its log ends with \"" : "", line,
-             line[0] != '\0' ? "\"" : "");
+    snprintf(text, capacity, "Slurm's job %lld is gone%s%s%s%s%s%s", (long long)record->slurm,
+             name[0] != '\0' ? " (" : "", name, name[0] != '\0' ? ")" : "",
+             line[0] != '\0' ? "; its log ends with \"" : "", line, line[0] != '\0' ? "\"" : "");
 }
 
 static void close_job(struct attempt *attempt)
@@ -340,7 +343,8 @@ static enum status sbatch_start(struct attempt *attempt, const struct job_record
     struct command_line line = {0};
     enum status status = jobs_folder_make(supervisor->jobs, record->id);
     status = status == STATUS_OK ? program_beside("trainer-coordinator", program) : status;
-    status = status == STATUS_OK ? command_line_make(supervisor->jobs, record, record->attempt + 1, NULL, &line) : status;
+    status = status == STATUS_OK ? command_line_make(supervisor->jobs, record, record->attempt + 1, NULL, &line)
+                                 : status;
     if (status != STATUS_OK) {
         return status;
     }
@@ -356,7 +360,8 @@ static enum status sbatch_start(struct attempt *attempt, const struct job_record
                                             .pass_environment = supervisor->options.pass_environment,
                                             .folder = line.folder,
                                             .input = script};
-    status = tool_start(supervisor->loop, &options, supervisor->options.slurm_s, sbatch_ended, attempt, &attempt->slurm.tool);
+    status = tool_start(supervisor->loop, &options, supervisor->options.slurm_s, sbatch_ended, attempt,
+                        &attempt->slurm.tool);
     free(script);
     slurm_arguments_release(argv);
     command_line_release(&line);

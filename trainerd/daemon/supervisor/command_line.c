@@ -23,7 +23,8 @@ static void add(struct command_line *line, size_t *n, const char *format, ...)
 }
 
 /* What planning and training share: the text that was admitted, which no file of its owner replaces, and settings. */
-static enum status begin(const struct jobs *jobs, const struct job_record *record, struct command_line *out, size_t *n)
+static enum status begin(const struct jobs *jobs, const struct job_record *record, struct command_line *out,
+                         size_t *n)
 {
     struct store_submission submission;
     enum status status = store_submission_get(jobs_store(jobs), record->id, &submission);

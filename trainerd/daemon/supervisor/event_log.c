@@ -191,7 +191,8 @@ enum status event_log_read(const char *path, int32_t attempt, int64_t *offset_io
     const char *fault = fault_of(text, end, n_file, *offset_io);
     if (status == STATUS_OK && fault != NULL) {
         free(text);
-        return status_fail(STATUS_DATA, "'%s' %s, from byte %lld on; expected lines of JSON that its coordinator adds", path,
+        return status_fail(STATUS_DATA,
+                           "'%s' %s, from byte %lld on; expected lines of JSON that its coordinator adds", path,
                            fault, (long long)*offset_io);
     }
     bool is_over = false;

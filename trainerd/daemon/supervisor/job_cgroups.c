@@ -16,13 +16,15 @@
 #include <unistd.h>
 
 #define PREFIX "trainerd-job-"
-#define DAEMON_LEAF "trainerd-daemon" /* where the daemon itself goes: a group of version 2 with children has no processes */
+#define DAEMON_LEAF                                                                                                  \
+    "trainerd-daemon" /* where the daemon itself goes: a group of version 2 with children has no processes */
 
 /* --- files of groups --- */
 
 static void path_of(const struct job_cgroups_tree *tree, const char *name, const char *file, char out[2 * PATH_MAX])
 {
-    snprintf(out, 2 * PATH_MAX, "%s%s%s%s%s", tree->path, name[0] != '\0' ? "/" : "", name, file[0] != '\0' ? "/" : "", file);
+    snprintf(out, 2 * PATH_MAX, "%s%s%s%s%s", tree->path, name[0] != '\0' ? "/" : "", name,
+             file[0] != '\0' ? "/" : "", file);
 }
 
 /* 0, or errno. Groups' files are there once the group is. */
@@ -47,7 +49,8 @@ static int group_write_number(const struct job_cgroups_tree *tree, const char *n
 }
 
 /* What a group's file holds, up to its capacity; "" where there is none. */
-static void group_read(const struct job_cgroups_tree *tree, const char *name, const char *file, char *out, size_t capacity)
+static void group_read(const struct job_cgroups_tree *tree, const char *name, const char *file, char *out,
+                       size_t capacity)
 {
     char path[2 * PATH_MAX];
     path_of(tree, name, file, path);
@@ -76,7 +79,8 @@ static bool has_word(const char *text, const char *word)
 {
     size_t n = strlen(word);
     for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) {
-        bool begins = at == text || isspace((unsigned char)at[-1]), ends = at[n] == '\0' || isspace((unsigned char)at[n]);
+        bool begins = at == text || isspace((unsigned char)at[-1]),
+             ends = at[n] == '\0' || isspace((unsigned char)at[n]);
         if (begins && ends) {
             return true;
         }
@@ -206,18 +210,21 @@ enum status job_cgroups_open(const char *root, const char *isolation, bool enfor
     *out = (struct job_cgroups){.kind = JOB_CGROUPS_NONE};
     snprintf(out->store, sizeof out->store, "%s", store);
     if (!is_auto && !wants_scope && !wants_group && strcmp(isolation, "none") != 0) {
-        return status_fail(STATUS_CONFIG, "daemon.isolation is '%.64s', expected \"auto\", \"scope\", \"cgroup\" or \"none\"",
+        return status_fail(STATUS_CONFIG,
+                           "daemon.isolation is '%.64s', expected \"auto\", \"scope\", \"cgroup\" or \"none\"",
                            isolation);
     }
     char why[256] = "";
     bool found = (is_auto || wants_scope) && job_scope_open(root, out, why, sizeof why);
     if (wants_scope && !found) {
         return status_fail(STATUS_CONFIG,
-                           "daemon.isolation is \"scope\": %s; expected a daemon of root's under systemd, with D-Bus", why);
+                           "daemon.isolation is \"scope\": %s; expected a daemon of root's under systemd, with D-Bus",
+                           why);
     }
     /* Version 2 first where it can do all; where the machine has its controllers in version 1, that. */
-    found = found || ((is_auto || wants_group) && (open_second(root, true, out) || open_first(root, enforce_memory, out) ||
-                                                   (!enforce_memory && open_second(root, false, out))));
+    found = found ||
+            ((is_auto || wants_group) && (open_second(root, true, out) || open_first(root, enforce_memory, out) ||
+                                          (!enforce_memory && open_second(root, false, out))));
     if (wants_group && !found) {
         return status_fail(
             STATUS_CONFIG,
@@ -231,8 +238,8 @@ enum status job_cgroups_open(const char *root, const char *isolation, bool enfor
 
 void job_cgroups_text(const struct job_cgroups *groups, char *out, size_t capacity)
 {
-    static const char *const kinds[] = {"no control groups of their own", "scopes of systemd", "control groups of version 2",
-                                        "control groups of version 1"};
+    static const char *const kinds[] = {"no control groups of their own", "scopes of systemd",
+                                        "control groups of version 2", "control groups of version 1"};
     bool has_place = groups->n_tree > 0 && groups->kind != JOB_CGROUPS_SCOPE;
     snprintf(out, capacity, "%s%s%.512s, memory %s, cores %s", kinds[groups->kind], has_place ? " below " : "",
              has_place ? groups->tree[0].path : "", groups->has_memory ? "enforced" : "not enforced",
@@ -275,7 +282,8 @@ static int limit_memory(const struct job_cgroups *groups, const char *name, int6
     return error;
 }
 
-enum status job_cgroup_begin(const struct job_cgroups *groups, const char *name, int64_t memory, int32_t n_slot, pid_t pid)
+enum status job_cgroup_begin(const struct job_cgroups *groups, const char *name, int64_t memory, int32_t n_slot,
+                             pid_t pid)
 {
     char path[2 * PATH_MAX];
     int error = 0;
@@ -290,7 +298,8 @@ enum status job_cgroup_begin(const struct job_cgroups *groups, const char *name,
     if (error == 0 && groups->has_cores) {
         const struct job_cgroups_tree *tree = tree_of(groups, "cpu");
         tree = tree != NULL ? tree : tree_of(groups, "cpu,cpuacct");
-        error = group_write_number(tree, name, is_second(groups) ? "cpu.weight" : "cpu.shares", weight_of(groups, n_slot));
+        error = group_write_number(tree, name, is_second(groups) ? "cpu.weight" : "cpu.shares",
+                                   weight_of(groups, n_slot));
     }
     for (int i = 0; i < groups->n_tree && error == 0; i++) {
         error = group_write_number(&groups->tree[i], name, "cgroup.procs", pid);
@@ -404,8 +413,8 @@ static bool name_read(const struct job_cgroups *groups, const char *name, int64_
     return strcmp(mine, name) == 0;
 }
 
-void job_cgroups_sweep(const struct job_cgroups *groups, bool (*is_used)(const void *context, int64_t job, int32_t attempt),
-                       const void *context)
+void job_cgroups_sweep(const struct job_cgroups *groups,
+                       bool (*is_used)(const void *context, int64_t job, int32_t attempt), const void *context)
 {
     for (int i = 0; i < groups->n_tree; i++) {
         DIR *all = opendir(groups->tree[i].path);

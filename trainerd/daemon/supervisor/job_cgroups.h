@@ -45,14 +45,16 @@ enum status job_cgroups_open(const char *root, const char *isolation, bool enfor
 void job_cgroups_text(const struct job_cgroups *groups, char *out, size_t capacity);
 
 /* The name of an attempt's group; of a planning's with JOB_CGROUPS_PLAN. */
-void job_cgroup_name(const struct job_cgroups *groups, int64_t job, int32_t attempt, char out[JOB_CGROUPS_NAME_BYTES]);
+void job_cgroup_name(const struct job_cgroups *groups, int64_t job, int32_t attempt,
+                     char out[JOB_CGROUPS_NAME_BYTES]);
 
 /* Put a process that has not executed its program into a new group, or into one that a dead daemon made and left empty.
  *
  *   units   memory: bytes, 0: no limit; n_slot: its share of cores where they are scarce
  *   errors  STATUS_IO
  */
-enum status job_cgroup_begin(const struct job_cgroups *groups, const char *name, int64_t memory, int32_t n_slot, pid_t pid);
+enum status job_cgroup_begin(const struct job_cgroups *groups, const char *name, int64_t memory, int32_t n_slot,
+                             pid_t pid);
 
 /* How many of its processes were killed since its memory ran out; 0 also where there is no such group. */
 int64_t job_cgroup_oom_kills(const struct job_cgroups *groups, const char *name);
@@ -65,7 +67,7 @@ bool job_cgroup_kill(const struct job_cgroups *groups, const char *name);
 bool job_cgroup_remove(const struct job_cgroups *groups, const char *name);
 
 /* End and remove groups of this store that a dead daemon left and that nothing uses. */
-void job_cgroups_sweep(const struct job_cgroups *groups, bool (*is_used)(const void *context, int64_t job, int32_t attempt),
-                       const void *context);
+void job_cgroups_sweep(const struct job_cgroups *groups,
+                       bool (*is_used)(const void *context, int64_t job, int32_t attempt), const void *context);
 
 #endif

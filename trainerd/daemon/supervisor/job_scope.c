@@ -92,7 +92,8 @@ static bool has_moved(const struct job_cgroups *groups, const char *name)
     return is_there;
 }
 
-enum status job_scope_begin(const struct job_cgroups *groups, const char *name, int64_t memory, int64_t weight, pid_t pid)
+enum status job_scope_begin(const struct job_cgroups *groups, const char *name, int64_t memory, int64_t weight,
+                            pid_t pid)
 {
     char bytes[24], share[24], number[16];
     snprintf(bytes, sizeof bytes, "%lld", (long long)memory);

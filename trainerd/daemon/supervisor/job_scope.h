@@ -8,6 +8,7 @@
 bool job_scope_open(const char *root, struct job_cgroups *groups, char *why, size_t capacity);
 
 /* As job_cgroup_begin, once the process is in its scope. cost  holds the daemon up while systemd answers, 10 s at most. errors  STATUS_IO */
-enum status job_scope_begin(const struct job_cgroups *groups, const char *name, int64_t memory, int64_t weight, pid_t pid);
+enum status job_scope_begin(const struct job_cgroups *groups, const char *name, int64_t memory, int64_t weight,
+                            pid_t pid);
 
 #endif

@@ -51,7 +51,8 @@ static struct restart_decision restart_of(const struct ending *ending, const str
     return restart_decide(RESTART_RUNNER_DAEMON, backoff, &failure);
 }
 
-void outcome_decide(const struct ending *ending, const struct restart_backoff *backoff, double now, struct job_record *record)
+void outcome_decide(const struct ending *ending, const struct restart_backoff *backoff, double now,
+                    struct job_record *record)
 {
     const char *saved = record->checkpointed ? "; a resume continues from its checkpoint" : "";
     bool has_run = record->attempt_at > 0.0 && now > record->attempt_at && !ending->has_not_begun;

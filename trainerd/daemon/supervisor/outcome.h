@@ -17,12 +17,13 @@ struct ending {
     bool is_local;      /* its workers are on this machine */
     bool restartable;   /* the coordinator reported that another attempt may help */
     enum job_reason
-        stopping;     /* why it was told to stop: CANCELLING, RESCALING, TIME_LIMIT, BAD_DATA, LOG_LIMIT; NONE: it was not */
+        stopping; /* why it was told to stop: CANCELLING, RESCALING, TIME_LIMIT, BAD_DATA, LOG_LIMIT; NONE: it was not */
     const char *text; /* the sentence for people */
 };
 
 /* Update the record after an attempt has ended, or planning has failed; now: job_clock_s. Restarts follow trainerd/base/restart.h; when they reduce
  * record->n_worker, the caller finds what that many workers need. */
-void outcome_decide(const struct ending *ending, const struct restart_backoff *backoff, double now, struct job_record *record);
+void outcome_decide(const struct ending *ending, const struct restart_backoff *backoff, double now,
+                    struct job_record *record);
 
 #endif

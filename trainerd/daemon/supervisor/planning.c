@@ -69,12 +69,13 @@ static struct ending ending_of(const struct planning *planning, char *text, size
         ending.restartable = restart_is_possible(ending.status);
     } else if (was_killed && job_cgroup_oom_kills(group.groups, group.name) > 0) {
         ending.status = STATUS_NOMEM;
-        snprintf(text, capacity, "planning it was killed, since memory ran out: its control group %s may have %lld bytes",
-                 group.name, (long long)job_cgroup_limit(group.groups, group.name));
+        snprintf(text, capacity,
+                 "planning it was killed, since memory ran out: its control group %s may have %lld bytes", group.name,
+                 (long long)job_cgroup_limit(group.groups, group.name));
     } else if (was_killed && supervisor_memory_ran_out(planning->supervisor, tool->wait_status)) {
         ending.status = STATUS_NOMEM;
-        snprintf(text, capacity, "planning it was killed, since memory ran out: %s is %lld bytes", memory_machine_name(),
-                 (long long)memory_machine());
+        snprintf(text, capacity, "planning it was killed, since memory ran out: %s is %lld bytes",
+                 memory_machine_name(), (long long)memory_machine());
     } else {
         ending.is_lost = true;
         snprintf(text, capacity, "planning it was ended by signal %d", was_killed ? WTERMSIG(tool->wait_status) : 0);
@@ -137,8 +138,9 @@ static void planning_end(struct planning *planning)
 {
     const struct cgroup_plan group = cgroup_of_planning(planning->supervisor, planning->id);
     if (group.groups->kind != JOB_CGROUPS_NONE) {
-        (void)job_cgroup_kill(group.groups, group.name);   /* METIS is its child */
-        (void)job_cgroup_remove(group.groups, group.name); /* else it serves the next planning, or the next daemon removes it */
+        (void)job_cgroup_kill(group.groups, group.name); /* METIS is its child */
+        (void)job_cgroup_remove(group.groups,
+                                group.name); /* else it serves the next planning, or the next daemon removes it */
     }
     struct planning **link = &planning->supervisor->planning;
     while (*link != planning) {

@@ -48,7 +48,8 @@ static bool is_listed(const char *setting, const char *list)
     for (const char *at = list + strspn(list, " "); *at != '\0'; at += strspn(at, " ")) {
         size_t n = strcspn(at, " ");
         bool begins = at[n - 1] == '*';
-        if (begins ? n - 1 <= n_name && strncmp(setting, at, n - 1) == 0 : n == n_name && strncmp(setting, at, n) == 0) {
+        if (begins ? n - 1 <= n_name && strncmp(setting, at, n - 1) == 0
+                   : n == n_name && strncmp(setting, at, n) == 0) {
             return true;
         }
         at += n;
@@ -62,7 +63,8 @@ static bool is_listed(const char *setting, const char *list)
 /* Environment variables that the service manager sets for the daemon alone. */
 static bool is_service(const char *setting)
 {
-    static const char *const names[] = {"NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_", "INVOCATION_ID=", "JOURNAL_STREAM="};
+    static const char *const names[] = {"NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_",
+                                        "INVOCATION_ID=", "JOURNAL_STREAM="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strncmp(setting, names[i], strlen(names[i])) == 0) {
             return true;
@@ -88,7 +90,8 @@ static char **environment_make(const struct passwd *user, const struct process_o
     }
     char **all = memory_alloc(n + 6, sizeof *all);
     for (size_t i = 0; i < n; i++) {
-        bool passed = user == NULL || is_listed(environ[i], PASSED) || is_listed(environ[i], options->pass_environment);
+        bool passed = user == NULL || is_listed(environ[i], PASSED) ||
+                      is_listed(environ[i], options->pass_environment);
         if (passed && !is_service(environ[i]) && strncmp(environ[i], GPUS_SEEN "=", sizeof GPUS_SEEN) != 0) {
             all[at] = strdup(environ[i]);
             ASSERT(all[at] != NULL);
@@ -143,7 +146,8 @@ static enum status input_make(struct plan *plan)
     }
     plan->input = memfd_create("input", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     int error = plan->input < 0 ? errno : file_write(plan->input, text, strlen(text));
-    if (error == 0 && fcntl(plan->input, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
+    if (error == 0 &&
+        fcntl(plan->input, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
         error = errno;
     }
     if (error == 0 && lseek(plan->input, 0, SEEK_SET) != 0) {
@@ -213,8 +217,8 @@ static void child_run(const struct plan *plan)
     child_close(plan);
     child_signals();
     setsid();
-    if (plan->changes_user && (setgroups((size_t)plan->rights.n_group, plan->rights.group) != 0 || setgid(options->gid) != 0 ||
-                               setuid(options->uid) != 0)) {
+    if (plan->changes_user && (setgroups((size_t)plan->rights.n_group, plan->rights.group) != 0 ||
+                               setgid(options->gid) != 0 || setuid(options->uid) != 0)) {
         child_fail(plan, "cannot become the owner of", options->argv[0]);
     }
     umask(022);
@@ -226,7 +230,8 @@ static void child_run(const struct plan *plan)
     }
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (nothing < 0 || dup2(plan->input >= 0 ? plan->input : nothing, STDIN_FILENO) < 0 ||
-        dup2(log >= 0 ? log : options->out, STDOUT_FILENO) < 0 || dup2(log >= 0 ? log : options->err, STDERR_FILENO) < 0) {
+        dup2(log >= 0 ? log : options->out, STDOUT_FILENO) < 0 ||
+        dup2(log >= 0 ? log : options->err, STDERR_FILENO) < 0) {
         child_fail(plan, "cannot open", "/dev/null");
     }
     for (int i = 0; i < options->n_inherit; i++) {
@@ -271,8 +276,8 @@ static bool process_stat(pid_t pid, struct stat_line *out)
     int session;
     unsigned long long start;
     if (after == NULL || last < after ||
-        sscanf(after + 1, " %c %*d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state, &session,
-               &start) != 3) {
+        sscanf(after + 1, " %c %*d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
+               &session, &start) != 3) {
         return false;
     }
     bool has_ended = state == 'Z' || state == 'X';
@@ -289,7 +294,8 @@ static int pidfd_make(pid_t pid)
 static enum status child_start(struct plan *plan, struct process *out)
 {
     int gate[2] = {-1, -1}, error_pipe[2] = {-1, -1};
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) != 0 || pipe2(error_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) != 0 ||
+        pipe2(error_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
         goto fail;
     }
     plan->gate = gate[0];
@@ -331,9 +337,10 @@ fail:;
 
 static enum status program_find(const char *name, char out[PATH_MAX])
 {
-    return name[0] != '/'                                   ? program_beside(name, out)
-           : snprintf(out, PATH_MAX, "%s", name) < PATH_MAX ? STATUS_OK
-                                                            : status_fail(STATUS_CONFIG, "a program's path is too long");
+    return name[0] != '/' ? program_beside(name, out)
+           : snprintf(out, PATH_MAX, "%s", name) < PATH_MAX
+               ? STATUS_OK
+               : status_fail(STATUS_CONFIG, "a program's path is too long");
 }
 
 enum status process_spawn(const struct process_options *options, struct process *out)
@@ -376,7 +383,8 @@ void process_abandon(struct process *process)
 
 bool process_find(pid_t pid, uint64_t start, struct process *out)
 {
-    *out = (struct process){.pid = pid, .start = start, .pidfd = pid > 0 ? pidfd_make(pid) : -1, .gate = -1, .error_pipe = -1};
+    *out = (struct process){
+        .pid = pid, .start = start, .pidfd = pid > 0 ? pidfd_make(pid) : -1, .gate = -1, .error_pipe = -1};
     struct stat_line line;
     /* In this order: a process of that start time that exists now existed when the pidfd was opened. */
     if (out->pidfd >= 0 && process_stat(pid, &line) && line.start == start) {
@@ -423,8 +431,8 @@ bool process_kill_session(const struct process *process)
         pid_t pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
         struct stat_line line;
         struct process member;
-        if (pid > 0 && pid != process->pid && process_stat(pid, &line) && line.session == process->pid && !line.has_ended &&
-            process_find(pid, line.start, &member)) {
+        if (pid > 0 && pid != process->pid && process_stat(pid, &line) && line.session == process->pid &&
+            !line.has_ended && process_find(pid, line.start, &member)) {
             any = true;
             process_signal(&member, SIGKILL);
             process_release(&member);

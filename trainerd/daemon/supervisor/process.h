@@ -26,9 +26,11 @@ struct process_options {
     uid_t uid;         /* its user, groups and environment; changed only when it differs from the daemon's */
     gid_t gid;
     const char *pass_environment; /* names of variables that another user's process gets, too (daemon_keys.def) */
-    const char *gpus; /* those that CUDA shows it, its CUDA_VISIBLE_DEVICES; "": none; NULL: that is not the daemon's to say */
+    const char *
+        gpus; /* those that CUDA shows it, its CUDA_VISIBLE_DEVICES; "": none; NULL: that is not the daemon's to say */
     const char *folder; /* working directory; entered as that user */
-    const char *log;    /* file that its output is appended to, opened as that user, never through a link; NULL: `out`, `err` */
+    const char
+        *log; /* file that its output is appended to, opened as that user, never through a link; NULL: `out`, `err` */
     int out, err;
     const int *inherit; /* n_inherit descriptors that it inherits besides, with their numbers */
     int n_inherit;

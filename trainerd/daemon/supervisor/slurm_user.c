@@ -53,8 +53,8 @@ void slurm_release(struct slurm *slurm)
     slurm->options_text = NULL;
 }
 
-enum status slurm_tool_start(struct slurm_user *user, char *const *argv, void (*ended)(void *context, struct tool *tool),
-                             void *context, struct tool **out)
+enum status slurm_tool_start(struct slurm_user *user, char *const *argv,
+                             void (*ended)(void *context, struct tool *tool), void *context, struct tool **out)
 {
     const struct supervisor *supervisor = user->supervisor;
     const struct process_options options = {.argv = argv,
@@ -172,7 +172,8 @@ static enum status look_read(struct slurm_user *user, const struct tool *tool)
     size_t n;
     char *text = tool_printed(tool, &n);
     for (struct attempt *at = user->supervisor->attempts; at != NULL; at = at->next) {
-        at->slurm.is_seen = at->slurm.is_seen && (at->slurm.user != user || at->is_gone); /* how one went stays known */
+        at->slurm.is_seen = at->slurm.is_seen &&
+                            (at->slurm.user != user || at->is_gone); /* how one went stays known */
     }
     enum status status = slurm_looks_read(text, n, store_id(jobs_store(user->supervisor->jobs)), look_each, user);
     free(text);
@@ -212,7 +213,8 @@ static void on_timer(uv_timer_t *timer)
 {
     struct slurm_user *user = timer->data;
     char of[32];
-    char *argv[] = {user->supervisor->slurm.squeue, "--noheader", "--states=all", of, "--format=" SLURM_LOOK_FORMAT, NULL};
+    char *argv[] = {user->supervisor->slurm.squeue, "--noheader", "--states=all", of,
+                    "--format=" SLURM_LOOK_FORMAT,  NULL};
     snprintf(of, sizeof of, "--user=%u", (unsigned)user->uid);
     user->n_look++;
     if (slurm_tool_start(user, argv, squeue_ended, user, &user->squeue) == STATUS_OK) {
@@ -234,7 +236,8 @@ struct slurm_user *slurm_user_of(struct supervisor *supervisor, uid_t uid, gid_t
     }
     if (user == NULL) {
         user = memory_alloc(1, sizeof *user);
-        *user = (struct slurm_user){.supervisor = supervisor, .uid = uid, .gid = gid, .next = supervisor->slurm.users};
+        *user = (struct slurm_user){
+            .supervisor = supervisor, .uid = uid, .gid = gid, .next = supervisor->slurm.users};
         supervisor->slurm.users = user;
         uv_timer_init(supervisor->loop, &user->timer);
         user->timer.data = user;

@@ -101,7 +101,8 @@ static double apply(struct supervisor *supervisor, const struct job_record *cons
         if (open[i]->state == JOB_STATE_QUEUED) {
             jobs_place(supervisor->jobs, open[i]->id, decision[i].place);
             wait_s = open[i]->next_attempt_at > now ? fmin(wait_s, open[i]->next_attempt_at - now) : wait_s;
-            wait_s = apply_decision(supervisor, open[i], &decision[i]) ? wait_s : fmin(wait_s, 1e-3 * SUPERVISOR_RETRY_MS);
+            wait_s = apply_decision(supervisor, open[i], &decision[i]) ? wait_s
+                                                                       : fmin(wait_s, 1e-3 * SUPERVISOR_RETRY_MS);
         }
     }
     return wait_s;
@@ -418,7 +419,8 @@ enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t 
     }
     struct attempt *attempt = attempt_of(supervisor, id);
     if (attempt != NULL && attempt->stopping != JOB_REASON_NONE && attempt->stopping != JOB_REASON_RESCALING) {
-        return status_fail(STATUS_USAGE, "job %lld is about to end: %s", (long long)id, job_reason_text(attempt->stopping));
+        return status_fail(STATUS_USAGE, "job %lld is about to end: %s", (long long)id,
+                           job_reason_text(attempt->stopping));
     }
     if (attempt != NULL) {
         /* The running attempt keeps its resources until it has ended; the next one asks for its own. */

@@ -23,7 +23,8 @@ struct supervisor_options {
     double plan_s;                  /* that planning a job may take */
     struct restart_backoff backoff;
     double slurm_poll_s, slurm_s; /* between two looks at Slurm's queue; that a command of Slurm may take */
-    const char *slurm_options;    /* of sbatch; borrowed. Used where jobs_are_in_slurm, and for attempts that are found there */
+    const char
+        *slurm_options; /* of sbatch; borrowed. Used where jobs_are_in_slurm, and for attempts that are found there */
     struct job_cgroups groups;    /* control groups of jobs; all zero: none */
     const char *pass_environment; /* names of the daemon's environment variables that all jobs get; borrowed */
 };

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EMPTY_MS 5000 /* a group whose processes are all killed is empty by then, but for a kernel that holds them up */
+#define EMPTY_MS                                                                                                     \
+    5000 /* a group whose processes are all killed is empty by then, but for a kernel that holds them up */
 
 /* A plan is within a tenth of what workers take; what a process takes besides is counted a second time, for pages of files and of the kernel. A job with GPUs
  * has no limit: their driver takes memory of the host that no plan knows. */
@@ -29,7 +30,8 @@ static int64_t limit_of(const struct job_record *record)
 
 struct cgroup_plan cgroup_of_attempt(const struct supervisor *supervisor, const struct job_record *record)
 {
-    struct cgroup_plan plan = {.groups = &supervisor->options.groups, .memory = limit_of(record), .n_slot = record->n_slot};
+    struct cgroup_plan plan = {
+        .groups = &supervisor->options.groups, .memory = limit_of(record), .n_slot = record->n_slot};
     job_cgroup_name(plan.groups, record->id, record->attempt + 1, plan.name);
     return plan;
 }
@@ -73,7 +75,8 @@ bool cgroup_has_rest(struct attempt *attempt)
     if (clock_ms() - attempt->rest_since_ms < EMPTY_MS || has_any) {
         return true;
     }
-    log_warn_of(attempt->id, attempt_number(attempt), "its control group %s is not empty; the next daemon looks again", name);
+    log_warn_of(attempt->id, attempt_number(attempt),
+                "its control group %s is not empty; the next daemon looks again", name);
     return false;
 }
 

@@ -36,7 +36,8 @@ void supervisor_schedule(struct supervisor *supervisor)
 
 bool supervisor_memory_ran_out(const struct supervisor *supervisor, int wait_status)
 {
-    return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL && cgroup_oom_kills("") > supervisor->n_oom_kill;
+    return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL &&
+           cgroup_oom_kills("") > supervisor->n_oom_kill;
 }
 
 void supervisor_settled(struct supervisor *supervisor)
@@ -69,11 +70,12 @@ static enum status check_number(const struct job_record *record, const struct jo
 {
     int32_t n_least = record->n_worker_least > 1 ? record->n_worker_least : 1;
     if (n_worker < n_least && job->memory.limit > 0) {
-        return status_fail(STATUS_USAGE,
-                           "job %lld cannot run on %d worker%s: by its plan one of fewer than %d would need %lld bytes, and "
-                           "memory.limit is %lld; expected %d or more",
-                           (long long)record->id, (int)n_worker, n_worker == 1 ? "" : "s", (int)n_least,
-                           (long long)record->n_byte_fewer, (long long)job->memory.limit, (int)n_least);
+        return status_fail(
+            STATUS_USAGE,
+            "job %lld cannot run on %d worker%s: by its plan one of fewer than %d would need %lld bytes, and "
+            "memory.limit is %lld; expected %d or more",
+            (long long)record->id, (int)n_worker, n_worker == 1 ? "" : "s", (int)n_least,
+            (long long)record->n_byte_fewer, (long long)job->memory.limit, (int)n_least);
     }
     if (record->n_part > 0 && n_worker > record->n_part) {
         return status_fail(STATUS_USAGE, "job %lld cannot run on %d workers; expected %d to %d, a part for each",

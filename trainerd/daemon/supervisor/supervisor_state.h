@@ -223,7 +223,8 @@ struct attempt *attempt_adopt_process(struct supervisor *supervisor, const struc
 
 /* --- attempt_files.c --- */
 /* Fork the coordinator of the job's next attempt, with these GPUs; it waits at its gate. errors  those of process_spawn; STATUS_CREATE */
-enum status attempt_spawn(struct supervisor *supervisor, const struct job_record *record, uint64_t gpus, struct process *out);
+enum status attempt_spawn(struct supervisor *supervisor, const struct job_record *record, uint64_t gpus,
+                          struct process *out);
 /* Stop the attempt if a file of the job's folder is larger than it may be. */
 void attempt_files_check(struct attempt *attempt);
 /* Cut files that are, once no process of it is left. */
@@ -246,8 +247,8 @@ void slurm_user_leave(struct slurm_user *user);
 /* Look soon, and not only when it is time. */
 void slurm_user_look(struct slurm_user *user);
 /* Start a command of Slurm as that user, behind its gate. */
-enum status slurm_tool_start(struct slurm_user *user, char *const *argv, void (*ended)(void *context, struct tool *tool),
-                             void *context, struct tool **out);
+enum status slurm_tool_start(struct slurm_user *user, char *const *argv,
+                             void (*ended)(void *context, struct tool *tool), void *context, struct tool **out);
 /* The wait before the next try after n failures. */
 uint64_t slurm_retry_ms(const struct supervisor *supervisor, int n_failed);
 

@@ -18,7 +18,8 @@
 static int memory_file(const char *name, off_t n)
 {
     int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file >= 0 && (ftruncate(file, n) != 0 || fcntl(file, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)) {
+    if (file >= 0 &&
+        (ftruncate(file, n) != 0 || fcntl(file, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)) {
         int error = errno;
         close(file);
         file = -1;
@@ -75,7 +76,8 @@ enum status tool_start(uv_loop_t *loop, const struct process_options *options, d
                           .err = memory_file("messages", ERR_MOST_BYTES)};
     enum status status = STATUS_OK;
     if (tool->out < 0 || tool->err < 0) {
-        status = status_fail(STATUS_IO, "cannot make a memory file for what %s prints: %s", options->argv[0], strerror(errno));
+        status = status_fail(STATUS_IO, "cannot make a memory file for what %s prints: %s", options->argv[0],
+                             strerror(errno));
     } else {
         struct process_options own = *options;
         own.log = NULL;

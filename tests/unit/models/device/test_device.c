@@ -105,7 +105,8 @@ static struct device *reference_device(void)
 
 static void assert_near(float got, double expected)
 {
-    cr_assert(fabs(got - expected) <= 1e-6 * fmax(1.0, fabs(expected)), "got %.9g, expected %.9g", (double)got, expected);
+    cr_assert(fabs(got - expected) <= 1e-6 * fmax(1.0, fabs(expected)), "got %.9g, expected %.9g", (double)got,
+              expected);
 }
 
 Test(reference, a_linear_layer_and_its_gradients_are_the_textbook_products)
@@ -171,7 +172,8 @@ Test(reference, binary_cross_entropy_skips_unknown_labels_and_counts_signs)
                                        .grad = grad};
     device_reference.loss(device, &how, &score);
     assert_near((float)score.loss, log(2) + log(4) + log1p(exp(-2)));
-    const double expected[] = {-0.5 / 3, 0.75 / 3, 0, (1 / (1 + exp(-2)) - 1) / 3}; /* of the three labels that are known */
+    const double expected[] = {-0.5 / 3, 0.75 / 3, 0,
+                               (1 / (1 + exp(-2)) - 1) / 3}; /* of the three labels that are known */
     for (int i = 0; i < 4; i++) {
         assert_near(grad[i], expected[i]);
     }
@@ -188,8 +190,12 @@ Test(reference, the_first_adam_step_moves_by_the_learning_rate_against_the_sign)
     struct device *device = reference_device();
     const struct device_now now = {.lr = 0.1, .correction_1 = 1.0 - 0.9, .correction_2 = 1.0 - 0.999};
     double loss = 0.5;
-    struct device_step how = {
-        .optimizer = DEVICE_OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .now = &now, .loss = &loss};
+    struct device_step how = {.optimizer = DEVICE_OPTIMIZER_ADAM,
+                              .beta1 = 0.9,
+                              .beta2 = 0.999,
+                              .epsilon = 1e-8,
+                              .now = &now,
+                              .loss = &loss};
     float w[] = {1, 1}, m[2] = {0}, v[2] = {0};
     const float grad[] = {3, -0.01f};
     device_reference.step(device, &how, 2, grad, w, m, v);

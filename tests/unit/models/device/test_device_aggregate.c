@@ -47,7 +47,12 @@ static void check_sum(const struct device_block *block, int64_t f, double tolera
     const struct device_aggregate ways[] = {
         {.begin = true},
         {.begin = true, .self = self, .finish = true},
-        {.begin = true, .self = self, .self_scale = row_scale, .col_scale = col_scale, .row_scale = row_scale, .finish = true},
+        {.begin = true,
+         .self = self,
+         .self_scale = row_scale,
+         .col_scale = col_scale,
+         .row_scale = row_scale,
+         .finish = true},
         {.col_scale = col_scale, .self = self},
         {.apart = true, .col_scale = col_scale},
         {.row_scale = row_scale, .finish = true},
@@ -164,7 +169,9 @@ Test(aggregate, a_block_writes_only_the_rows_it_lists)
     const uint32_t cols[] = {0, 2, 1};
     float *x = device_random(3 * 33, 1);
     struct aggregate a = {
-        .block = {.n_row = 3, .n_col = 3, .n_edge = 3, .rows = listed, .indptr = indptr, .cols = cols}, .f = 33, .x = x};
+        .block = {.n_row = 3, .n_col = 3, .n_edge = 3, .rows = listed, .indptr = indptr, .cols = cols},
+        .f = 33,
+        .x = x};
     device_check("listed rows", sum, &a, 7 * 33, TOLERANCE_ELEMENT);
     free(x);
 }
@@ -173,7 +180,8 @@ Test(aggregate, a_large_output_that_goes_past_the_caches_has_the_same_values)
 {
     int64_t n = 270000, f = 64; /* 69 MB: stores are streamed from 64 MiB on */
     struct device_block block = device_graph(n, n, degree_mixed);
-    float *x = device_random((size_t)(n * f), 1), *streamed = NULL, *expected = device_scratch((size_t)(n * f) * sizeof *x);
+    float *x = device_random((size_t)(n * f), 1), *streamed = NULL,
+          *expected = device_scratch((size_t)(n * f) * sizeof *x);
     cr_assert_eq(memory_acquire(MEMORY_OTHER, (size_t)(n * f), sizeof *streamed, &streamed), STATUS_OK);
     struct aggregate a = {.block = block, .how = {.begin = true}, .f = f, .x = x};
     struct device *device = NULL;
@@ -369,7 +377,8 @@ static void joined_agrees(const struct device_ops *ops, int64_t f, bool apart)
         cr_assert_eq(ops->block_open(device, &block[b]), STATUS_OK);
     }
     for (int k = 0; k < 2; k++) {
-        struct device_aggregate how = {.col_scale = k > 0 ? scale : NULL, .self = x, .self_scale = scale, .begin = true};
+        struct device_aggregate how = {
+            .col_scale = k > 0 ? scale : NULL, .self = x, .self_scale = scale, .begin = true};
         out[0] = device_scratch((size_t)(N_ROW * f) * sizeof *out[0]);
         out[1] = device_scratch((size_t)(N_ROW * f) * sizeof *out[1]);
         ops->aggregate_sum(device, &block[2], &how, f, x, out[0]);
@@ -405,7 +414,8 @@ static void apart_agrees(struct device *device, const struct device_block *block
     size_t n = (size_t)(block->n_row * f);
     float *x = device_random((size_t)(block->n_col * f), 1), *scale = device_random((size_t)block->n_col, 2);
     float *out = device_random(n, 3), *expected = device_random(n, 3), *alone = device_scratch(n * sizeof *alone);
-    const struct device_aggregate apart = {.col_scale = scale, .apart = true}, begin = {.col_scale = scale, .begin = true};
+    const struct device_aggregate apart = {.col_scale = scale, .apart = true},
+                                  begin = {.col_scale = scale, .begin = true};
     device->ops->aggregate_sum(device, block, &begin, f, x, alone);
     device->ops->aggregate_sum(device, block, &apart, f, x, out);
     for (size_t k = 0; k < n; k++) {

@@ -58,8 +58,9 @@ static void assert_near(const struct attention_case *c, const char *device_name,
                        : t == ATTENTION_OUT                      ? 0.0
                                                                  : cancelled;
         bool near = error <= fmax(tolerance * norm, share * norm_value);
-        cr_assert(near, "%s on %s: %d heads of %d columns, %d blocks, %s is off by %.2g of %.2g", score_names[c->how.score],
-                  device_name, (int)c->how.n_head, (int)c->how.n_column, c->n_block, tensor_names[t], error, norm);
+        cr_assert(near, "%s on %s: %d heads of %d columns, %d blocks, %s is off by %.2g of %.2g",
+                  score_names[c->how.score], device_name, (int)c->how.n_head, (int)c->how.n_column, c->n_block,
+                  tensor_names[t], error, norm);
         got += n;
     }
 }
@@ -77,7 +78,8 @@ static void check_case(const struct attention_case *c, const struct allowed *all
         cr_assert_eq(device_tables[d]->open(2, &device), STATUS_OK);
         attention_run(device, c, got);
         device_tables[d]->close(device);
-        assert_near(c, device_tables[d]->name, got, &truth, d == 0 ? allowed->reference : allowed->cpu, allowed->cancelled);
+        assert_near(c, device_tables[d]->name, got, &truth, d == 0 ? allowed->reference : allowed->cpu,
+                    allowed->cancelled);
     }
     free(got);
     attention_truth_release(&truth);
@@ -105,7 +107,8 @@ static bool emulation_skips(size_t shape, int n_block)
 }
 
 /* All shapes of one kind of score. */
-static void check_score(enum device_score_kind score, bool with_self, double p, double deviation, const struct allowed *allowed)
+static void check_score(enum device_score_kind score, bool with_self, double p, double deviation,
+                        const struct allowed *allowed)
 {
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         for (int n_block = 1; n_block <= 3; n_block += 2) {
@@ -137,7 +140,8 @@ static void check_edges(enum device_score_kind score, double p)
                 continue;
             }
             struct attention_case c;
-            int64_t n_edge_column = n_edge_columns[(s + (size_t)n_block) % (sizeof n_edge_columns / sizeof *n_edge_columns)];
+            int64_t n_edge_column =
+                n_edge_columns[(s + (size_t)n_block) % (sizeof n_edge_columns / sizeof *n_edge_columns)];
             n_edge_column = shapes[s].n_column > 64 ? 5 : DEVICE_EMULATED && n_edge_column > 5 ? 7 : n_edge_column;
             attention_case_init_edges(&c, score, 50, shapes[s].n_head, shapes[s].n_column, n_edge_column, 1.0);
             c.n_block = n_block;
@@ -149,31 +153,31 @@ static void check_edges(enum device_score_kind score, double p)
     }
 }
 
-#define EDGES_TESTS(name, SCORE)                                                                                               \
-    Test(attention, name##_scores_read_features_of_edges)                                                                      \
-    {                                                                                                                          \
-        check_edges(SCORE, 0.0);                                                                                               \
-    }                                                                                                                          \
-    Test(attention, name##_scores_drop_the_same_coefficients_where_edges_have_features)                                        \
-    {                                                                                                                          \
-        check_edges(SCORE, 0.6);                                                                                               \
+#define EDGES_TESTS(name, SCORE)                                                                                     \
+    Test(attention, name##_scores_read_features_of_edges)                                                            \
+    {                                                                                                                \
+        check_edges(SCORE, 0.0);                                                                                     \
+    }                                                                                                                \
+    Test(attention, name##_scores_drop_the_same_coefficients_where_edges_have_features)                              \
+    {                                                                                                                \
+        check_edges(SCORE, 0.6);                                                                                     \
     }
 EDGES_TESTS(add, DEVICE_SCORE_ADD)
 EDGES_TESTS(mlp, DEVICE_SCORE_MLP)
 EDGES_TESTS(dot, DEVICE_SCORE_DOT)
 
-#define SCORE_TESTS(name, SCORE)                                                                                               \
-    Test(attention, name##_scores_agree_with_the_direct_computation_for_every_shape)                                           \
-    {                                                                                                                          \
-        check_score(SCORE, false, 0.0, 0.0, &usual);                                                                           \
-    }                                                                                                                          \
-    Test(attention, name##_scores_take_an_edge_from_each_row_to_itself)                                                        \
-    {                                                                                                                          \
-        check_score(SCORE, true, 0.0, 0.0, &usual);                                                                            \
-    }                                                                                                                          \
-    Test(attention, name##_scores_drop_the_same_coefficients_forward_and_backward)                                             \
-    {                                                                                                                          \
-        check_score(SCORE, true, 0.6, 0.0, &usual);                                                                            \
+#define SCORE_TESTS(name, SCORE)                                                                                     \
+    Test(attention, name##_scores_agree_with_the_direct_computation_for_every_shape)                                 \
+    {                                                                                                                \
+        check_score(SCORE, false, 0.0, 0.0, &usual);                                                                 \
+    }                                                                                                                \
+    Test(attention, name##_scores_take_an_edge_from_each_row_to_itself)                                              \
+    {                                                                                                                \
+        check_score(SCORE, true, 0.0, 0.0, &usual);                                                                  \
+    }                                                                                                                \
+    Test(attention, name##_scores_drop_the_same_coefficients_forward_and_backward)                                   \
+    {                                                                                                                \
+        check_score(SCORE, true, 0.6, 0.0, &usual);                                                                  \
     }
 SCORE_TESTS(add, DEVICE_SCORE_ADD)
 SCORE_TESTS(mlp, DEVICE_SCORE_MLP)
@@ -353,8 +357,8 @@ static void run_long_rows(struct device *device, const void *context, float *out
     free(scratch);
 }
 
-static void check_long_edges(const struct device_block *block, enum device_score_kind score, int64_t n_head, int64_t n_column,
-                             int64_t n_edge_column, double tolerance)
+static void check_long_edges(const struct device_block *block, enum device_score_kind score, int64_t n_head,
+                             int64_t n_column, int64_t n_edge_column, double tolerance)
 {
     size_t n = (size_t)(block->n_row * n_head), n_col = (size_t)(block->n_col * n_head);
     size_t f = (size_t)(n_column + (score == DEVICE_SCORE_DOT ? n_edge_column : 0));
@@ -399,8 +403,8 @@ static void check_long_edges(const struct device_block *block, enum device_score
     free(node);
 }
 
-static void check_long_rows(const struct device_block *block, enum device_score_kind score, int64_t n_head, int64_t n_column,
-                            double tolerance)
+static void check_long_rows(const struct device_block *block, enum device_score_kind score, int64_t n_head,
+                            int64_t n_column, double tolerance)
 {
     check_long_edges(block, score, n_head, n_column, 0, tolerance);
 }
@@ -423,7 +427,8 @@ Test(attention, a_row_in_pieces_agrees_with_the_reference_however_many_heads_fit
     for (uint32_t e = 0; e < LONG + 5; e++) {
         cols[e] = e * 37 % N_COL; /* any order will do, and equal terms in a row would round alike */
     }
-    const struct device_block block = {.n_row = 2, .n_col = N_COL, .n_edge = LONG + 5, .indptr = indptr, .cols = cols};
+    const struct device_block block = {
+        .n_row = 2, .n_col = N_COL, .n_edge = LONG + 5, .indptr = indptr, .cols = cols};
     const struct {
         enum device_score_kind score;
         int64_t n_head, n_column, n_edge_column;
@@ -458,7 +463,10 @@ Test(attention, rows_of_every_length_agree_with_the_reference_in_ranges_of_even_
     for (int score = 0; score < 4; score++) {
         check_long_rows(&block, (enum device_score_kind)score, 4, 16, TOLERANCE_SUM);
         check_long_rows(&none, (enum device_score_kind)score, 4, 16, TOLERANCE_SUM);
-        int64_t n_edge_column = score == DEVICE_SCORE_COSINE ? 0 : DEVICE_EMULATED ? 2 : 20, n_head = DEVICE_EMULATED ? 1 : 4;
+        int64_t n_edge_column = score == DEVICE_SCORE_COSINE ? 0
+                                : DEVICE_EMULATED            ? 2
+                                                             : 20,
+                n_head = DEVICE_EMULATED ? 1 : 4;
         check_long_edges(&block, (enum device_score_kind)score, n_head, 16, n_edge_column, TOLERANCE_SUM);
         check_long_edges(&none, (enum device_score_kind)score, n_head, 16, n_edge_column, TOLERANCE_SUM);
     }
@@ -521,7 +529,7 @@ Test(attention, two_heads_of_two_columns_have_these_products_and_means)
         8.0f,  17.0f,   207.0f, 2007.0f, 10.0f, 37.0f, 407.0f, 4007.0f, /* 7 + gradients of x */
         16.0f, 20.0f,   34.0f,  40.0f,                                  /* of w */
         2.0f,  3.0f,    6.0f,   7.0f,                                   /* means */
-        7.5f,  8.0f,    7.5f,   8.0f,    8.5f,  9.0f,  8.5f,   9.0f};   /* 7 + gradients of x's first rows as means' */
+        7.5f,  8.0f,    7.5f,   8.0f,    8.5f,  9.0f,  8.5f,   9.0f}; /* 7 + gradients of x's first rows as means' */
     struct heads a = {.n = 2, .n_head = 2, .n_column = 2, .add = true, .x = x, .w = w, .grad = grad};
     for (int d = 0; d < DEVICE_TABLE_N; d++) {
         struct device *device = NULL;
@@ -556,7 +564,8 @@ Test(attention, no_bit_depends_on_where_rows_lie)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
             struct attention_case c, placed;
             attention_case_init(&c, (enum device_score_kind)score, 50, shapes[s].n_head, shapes[s].n_column, 1.0);
-            float *got[2] = {device_scratch(result_size(&c) * sizeof(float)), device_scratch(result_size(&c) * sizeof(float))};
+            float *got[2] = {device_scratch(result_size(&c) * sizeof(float)),
+                             device_scratch(result_size(&c) * sizeof(float))};
             for (int d = 0; d < DEVICE_TABLE_N; d++) {
                 for (size_t offset = 0; offset < 2; offset++) {
                     float *blocks[ATTENTION_TENSOR_N];
@@ -571,7 +580,8 @@ Test(attention, no_bit_depends_on_where_rows_lie)
                     }
                 }
                 cr_expect_arr_eq(got[1], got[0], result_size(&c) * sizeof(float), "%s on %s: %d heads of %d columns",
-                                 score_names[score], device_tables[d]->name, (int)shapes[s].n_head, (int)shapes[s].n_column);
+                                 score_names[score], device_tables[d]->name, (int)shapes[s].n_head,
+                                 (int)shapes[s].n_column);
             }
             free(got[0]);
             free(got[1]);

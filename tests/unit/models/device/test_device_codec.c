@@ -9,7 +9,8 @@
 
 enum { N_ROW = 300, N_LISTED = 130 };
 
-static const enum device_codec codecs[] = {DEVICE_CODEC_BF16, DEVICE_CODEC_INT8, DEVICE_CODEC_INT4, DEVICE_CODEC_INT2};
+static const enum device_codec codecs[] = {DEVICE_CODEC_BF16, DEVICE_CODEC_INT8, DEVICE_CODEC_INT4,
+                                           DEVICE_CODEC_INT2};
 enum { N_CODEC = sizeof codecs / sizeof *codecs };
 
 static uint32_t node[N_ROW], listed[N_LISTED];
@@ -153,7 +154,8 @@ Test(codec, rounding_is_right_on_average_and_within_a_step)
         int n_far = 0;
         for (int i = 0; i < N; i++) {
             double value = x[listed[i / F] * F + i % F], step = step_of(how.codec, made + i / F * row_bytes, value);
-            cr_assert_leq(below[i], step * (1.0 + 1e-5), "codec %d, element %d: %g below, a step is %g", k, i, below[i], step);
+            cr_assert_leq(below[i], step * (1.0 + 1e-5), "codec %d, element %d: %g below, a step is %g", k, i,
+                          below[i], step);
             double variance = below[i] * fmax(step - below[i], 0.0);
             n_far += fabs(sum[i] / N_EPOCH) > 4.0 * sqrt(variance / N_EPOCH) + 1e-3 * step;
         }
@@ -312,9 +314,10 @@ Test(codec, the_error_of_the_mean_falls_as_one_over_n_with_feedback)
             fed[i] = error_of_mean(device, codecs[k], x, true, i == 0 ? 10 : 1000);
             alone[i] = error_of_mean(device, codecs[k], x, false, i == 0 ? 10 : 1000);
         }
-        cr_expect_leq(fabs(fed[0] / fed[1] - 100.0), 10.0, "codec %d: %g after 10 epochs, %g after 1000", k, fed[0], fed[1]);
-        cr_expect_leq(fabs(alone[0] / alone[1] - 10.0), 2.0, "codec %d: %g after 10 epochs, %g after 1000 without", k, alone[0],
-                      alone[1]);
+        cr_expect_leq(fabs(fed[0] / fed[1] - 100.0), 10.0, "codec %d: %g after 10 epochs, %g after 1000", k, fed[0],
+                      fed[1]);
+        cr_expect_leq(fabs(alone[0] / alone[1] - 10.0), 2.0, "codec %d: %g after 10 epochs, %g after 1000 without", k,
+                      alone[0], alone[1]);
         cr_expect_leq(10.0 * fed[1], alone[1], "codec %d: %g with, %g without", k, fed[1], alone[1]);
     }
     free(x);
@@ -326,7 +329,8 @@ Test(codec, a_residual_is_what_reading_a_row_again_lacks)
 {
     enum { F = 40, N = N_LISTED * F };
     struct device *device = cpu();
-    float *x = device_random(N_ROW * F, 3), *before = device_random(N_ROW * F, 4), *out = device_scratch(N * sizeof *out);
+    float *x = device_random(N_ROW * F, 3), *before = device_random(N_ROW * F, 4),
+          *out = device_scratch(N * sizeof *out);
     for (int k = 0; k < N_CODEC; k++) {
         float *after = device_scratch(N_ROW * F * sizeof *after);
         struct device_coding how = coding(codecs[k], F, x);

@@ -119,7 +119,8 @@ static void chunks_add(struct device *device, const void *context, float *out)
 static void doubles_add(struct device *device, const void *context, float *out)
 {
     const struct dense *d = context;
-    double *sum = device_scratch((size_t)d->f_in * sizeof *sum), *more = device_scratch((size_t)d->f_in * sizeof *more);
+    double *sum = device_scratch((size_t)d->f_in * sizeof *sum),
+           *more = device_scratch((size_t)d->f_in * sizeof *more);
     for (int64_t i = 0; i < d->f_in; i++) {
         sum[i] = d->x[i];
         more[i] = 3.0 * (double)d->w[i];

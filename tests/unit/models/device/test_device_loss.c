@@ -56,8 +56,8 @@ static void loss(struct device *device, const void *context, float *out)
     cr_assert_eq(score.n_false_positive, expected.n_false_positive);
     cr_assert_eq(score.n_false_negative, expected.n_false_negative);
     cr_assert_eq(score.n_row, expected.n_row);
-    cr_assert(fabs(score.weight - expected.weight) <= TOLERANCE_SCORE * expected.weight, "weight %.17g, expected %.17g",
-              score.weight, expected.weight);
+    cr_assert(fabs(score.weight - expected.weight) <= TOLERANCE_SCORE * expected.weight,
+              "weight %.17g, expected %.17g", score.weight, expected.weight);
     free(scratch);
 }
 
@@ -92,10 +92,12 @@ Test(loss, losses_gradients_and_counts_agree_with_the_reference)
             device_check_close("cross entropy of drawn rows", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             l.scores_only = true;
             device_check_close("cross entropy, scores only", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
-            l = (struct losses){DEVICE_LOSS_CROSS_ENTROPY, n, c, logits, labels, split, false, NULL, weights, 0.0, 0.0};
+            l = (struct losses){
+                DEVICE_LOSS_CROSS_ENTROPY, n, c, logits, labels, split, false, NULL, weights, 0.0, 0.0};
             device_check_close("cross entropy with weights", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             l.smoothing = 0.2;
-            device_check_close("cross entropy with weights and smoothing", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
+            device_check_close("cross entropy with weights and smoothing", loss, &l, (size_t)(n * c),
+                               TOLERANCE_ELEMENT);
             l.weights = NULL;
             device_check_close("cross entropy with smoothing", loss, &l, (size_t)(n * c), TOLERANCE_ELEMENT);
             l = (struct losses){DEVICE_LOSS_BCE, n, c, logits, targets, split, false, &draw, NULL, 0.0, 0.0};
@@ -135,11 +137,14 @@ static void ten_steps(struct device *device, const void *context, float *out)
     memset(out + n, 0, (size_t)(2 * n) * sizeof *out);
     bool moment = how.optimizer != DEVICE_OPTIMIZER_SGD || how.momentum > 0.0;
     for (int t = 1; t <= 10; t++) {
-        const struct device_now now = {
-            .lr = s->lr, .correction_1 = 1.0 - pow(how.beta1, t), .correction_2 = 1.0 - pow(how.beta2, t), .clip = s->clip};
+        const struct device_now now = {.lr = s->lr,
+                                       .correction_1 = 1.0 - pow(how.beta1, t),
+                                       .correction_2 = 1.0 - pow(how.beta2, t),
+                                       .clip = s->clip};
         how.now = &now;
         how.clip = s->clip > 0.0 ? &now.clip : NULL;
-        device->ops->step(device, &how, n, s->grad + t * 100, out, moment ? out + n : NULL, moment ? out + 2 * n : NULL);
+        device->ops->step(device, &how, n, s->grad + t * 100, out, moment ? out + n : NULL,
+                          moment ? out + 2 * n : NULL);
     }
 }
 
@@ -248,7 +253,8 @@ Test(loss, rows_show_their_labels_or_count_in_the_loss_but_never_both)
             rows[i * C + c] = i % 5 == c ? NAN : (float)(i % 2);
         }
     }
-    struct known k = {N, F, C, x, NULL, labels, split, {.p = 0.3, .key = {.seed = 5, .epoch = 2, .op = 1}, .node = node}};
+    struct known k = {N,    F,      C,     x,
+                      NULL, labels, split, {.p = 0.3, .key = {.seed = 5, .epoch = 2, .op = 1}, .node = node}};
     device_check("labels", labels_append, &k, N * (F + C) + 1, 0.0);
     k.labels = NULL;
     k.label_rows = rows;
@@ -293,7 +299,8 @@ Test(loss, rows_show_their_labels_or_count_in_the_loss_but_never_both)
     of_rows.labels = rows;
     device_cpu.draw_count(device, &hidden_rows, &n_label);
     device_cpu.loss(device, &of_rows, &score);
-    cr_expect(n_label == score.weight && n_label < C * score.n_row, "%g labels, %g in the loss", n_label, score.weight);
+    cr_expect(n_label == score.weight && n_label < C * score.n_row, "%g labels, %g in the loss", n_label,
+              score.weight);
     device_cpu.close(device);
     free(scratch);
 }

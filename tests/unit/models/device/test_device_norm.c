@@ -56,7 +56,8 @@ Test(batch_norm, forward_backward_and_running_statistics_agree_with_the_referenc
         for (size_t j = 0; j < sizeof widths / sizeof *widths; j++) {
             int64_t n = heights[i], f = widths[j];
             size_t size = (size_t)(n * f);
-            float *x = device_random(size, 1), *grad_y = device_random(size, 2), *weight = device_random((size_t)f * 2, 3);
+            float *x = device_random(size, 1), *grad_y = device_random(size, 2),
+                  *weight = device_random((size_t)f * 2, 3);
             struct batch b = {n, f, x, grad_y, weight, weight + f, false};
             device_check("batch norm", batch_norm, &b, 2 * size + (size_t)(5 * f), TOLERANCE_SUM);
             b.add = true;
@@ -122,14 +123,14 @@ Test(batch_norm, columns_far_from_zero_keep_all_digits_of_their_spread)
         const struct device_ops *ops = device_tables[d];
         double whole[3], half[3], merged[3] = {0};
         of_rows(ops, N, x, whole);
-        cr_expect(fabs(whole[1] - 1048576.0) < 1e-7 && fabs(whole[2] / N - 1.0) < 1e-12, "%s: mean %.17g, variance %.17g",
-                  ops->name, whole[1], whole[2] / N);
+        cr_expect(fabs(whole[1] - 1048576.0) < 1e-7 && fabs(whole[2] / N - 1.0) < 1e-12,
+                  "%s: mean %.17g, variance %.17g", ops->name, whole[1], whole[2] / N);
         for (int first = 0; first < N; first += N / 4) {
             of_rows(ops, N / 4, x + first, half);
             statistics_merge(1, merged, half);
         }
-        cr_expect(merged[0] == N && fabs(merged[2] / N - 1.0) < 1e-12, "%s: %.17g rows, variance %.17g", ops->name, merged[0],
-                  merged[2] / N);
+        cr_expect(merged[0] == N && fabs(merged[2] / N - 1.0) < 1e-12, "%s: %.17g rows, variance %.17g", ops->name,
+                  merged[0], merged[2] / N);
     }
 }
 

@@ -17,8 +17,9 @@ struct pointwise {
 };
 
 static const int64_t widths[] = {1, 3, 7, 16, 17, 33, 64, 100, 128, 200, 256, 300};
-static const enum device_activation activations[] = {DEVICE_ACTIVATION_NONE, DEVICE_ACTIVATION_RELU, DEVICE_ACTIVATION_ELU,
-                                                     DEVICE_ACTIVATION_LEAKY_RELU, DEVICE_ACTIVATION_GELU};
+static const enum device_activation activations[] = {DEVICE_ACTIVATION_NONE, DEVICE_ACTIVATION_RELU,
+                                                     DEVICE_ACTIVATION_ELU, DEVICE_ACTIVATION_LEAKY_RELU,
+                                                     DEVICE_ACTIVATION_GELU};
 
 static uint32_t *node_ids(int64_t n)
 {
@@ -41,8 +42,8 @@ static void backward(struct device *device, const void *context, float *out)
     float *y = device_scratch((size_t)(p->n * p->f) * sizeof *y);
     bool gelu = p->activate.activation == DEVICE_ACTIVATION_GELU;
     device->ops->activate_forward(device, p->n, p->f, &p->activate, p->x, y);
-    device->ops->activate_backward(device, p->n, p->f, &p->activate, gelu ? p->x : NULL, gelu ? NULL : y, p->grad_y, p->add,
-                                   out);
+    device->ops->activate_backward(device, p->n, p->f, &p->activate, gelu ? p->x : NULL, gelu ? NULL : y, p->grad_y,
+                                   p->add, out);
     free(y);
 }
 
@@ -69,8 +70,8 @@ Test(pointwise, activation_with_dropout_agrees_with_the_reference_for_every_kind
                                       NULL,
                                       false};
                 snprintf(what, sizeof what, "activation %d, f = %d, dropout %d", (int)k, (int)f, drop);
-                void (*compare)(const char *, device_run, const void *, size_t,
-                                double) = activations[k] == DEVICE_ACTIVATION_GELU ? device_check_close : device_check;
+                void (*compare)(const char *, device_run, const void *, size_t, double) =
+                    activations[k] == DEVICE_ACTIVATION_GELU ? device_check_close : device_check;
                 compare(what, forward, &p, (size_t)(n * f), TOLERANCE_ELEMENT);
                 compare(what, backward, &p, (size_t)(n * f), TOLERANCE_ELEMENT);
                 p.add = true;
@@ -95,8 +96,8 @@ Test(pointwise, elu_and_gelu_are_accurate_to_the_last_places_everywhere)
             double exact = kind == 1 ? 0.5 * x * erfc(-x * M_SQRT1_2) : x > 0.0f ? x : expm1(x);
             if (fabs(exact) > 1e-30) {
                 double limit = kind == 0 ? 2 * 0x1p-23 : 2e-6 * fmax(1.0, x * x);
-                cr_assert(fabs(y - exact) <= limit * fabs(exact), "kind %d at %.9g: %.9g, expected %.9g", kind, (double)x,
-                          (double)y, exact);
+                cr_assert(fabs(y - exact) <= limit * fabs(exact), "kind %d at %.9g: %.9g, expected %.9g", kind,
+                          (double)x, (double)y, exact);
             }
         }
     }
@@ -309,7 +310,8 @@ Test(norm, layer_norm_and_its_gradients_agree_with_the_reference)
         for (size_t j = 0; j < 4; j++) {
             int64_t n = heights[i], f = norm_widths[j];
             size_t size = (size_t)(n * f);
-            float *x = device_random(size, 1), *grad_y = device_random(size, 2), *weight = device_random((size_t)f * 2, 3);
+            float *x = device_random(size, 1), *grad_y = device_random(size, 2),
+                  *weight = device_random((size_t)f * 2, 3);
             struct pointwise p = {n, f, {.p = 0.0}, x, grad_y, weight, false};
             device_check("layer norm", layer_norm, &p, 2 * size + (size_t)(2 * n + 2 * f), TOLERANCE_SUM);
             p.add = true;

@@ -83,7 +83,8 @@ static void expect_same(const struct results *a, const struct results *b, int n_
     cr_expect_eq(memcmp(a->max, b->max, n_bytes), 0, "maxima, %d threads", n_thread);
     cr_expect_eq(memcmp(a->arg, b->arg, n_bytes), 0, "places of maxima, %d threads", n_thread);
     cr_expect_eq(memcmp(a->product, b->product, n_bytes), 0, "products, %d threads", n_thread);
-    cr_expect_eq(memcmp(a->weight, b->weight, (size_t)F * F * sizeof(float)), 0, "gradients of weights, %d threads", n_thread);
+    cr_expect_eq(memcmp(a->weight, b->weight, (size_t)F * F * sizeof(float)), 0, "gradients of weights, %d threads",
+                 n_thread);
 }
 
 Test(poll, operations_that_are_polled_by_others_have_the_bits_that_they_have_alone)

@@ -51,7 +51,8 @@ static void dot(struct device *device, const void *context, float *out)
 }
 
 /* The same edges with n_relation types, ascending in each row; some rows have few of them. */
-static struct device_block typed(int64_t n_row, int64_t n_col, int64_t (*degree)(int64_t, int64_t), int64_t n_relation)
+static struct device_block typed(int64_t n_row, int64_t n_col, int64_t (*degree)(int64_t, int64_t),
+                                 int64_t n_relation)
 {
     struct device_block block = device_graph(n_row, n_col, degree);
     uint16_t *types = device_scratch((size_t)block.n_edge * sizeof *types);
@@ -85,7 +86,8 @@ static void check(int64_t n_row, int64_t n_col, int64_t (*degree)(int64_t, int64
     for (int mixed = 0; mixed < 2; mixed++) {
         a.n_base = mixed ? 3 : a.n_relation;
         a.comp = mixed ? comp : NULL;
-        snprintf(what, sizeof what, "relation sum of %d rows, f = %d, %s", (int)n_row, (int)f, mixed ? "mixed" : "apart");
+        snprintf(what, sizeof what, "relation sum of %d rows, f = %d, %s", (int)n_row, (int)f,
+                 mixed ? "mixed" : "apart");
         for (a.stride = f; a.stride <= f + 3; a.stride += 3) {
             device_check(what, sum, &a, (size_t)(n_row * a.n_base * f), TOLERANCE_SUM);
         }
@@ -121,8 +123,12 @@ Test(relation, rows_with_very_many_edges_agree_with_the_reference)
 Test(relation, a_block_without_edges_changes_nothing)
 {
     const int64_t indptr[] = {0, 0, 0};
-    struct relation a = {
-        .block = {.n_row = 2, .n_col = 1, .indptr = indptr}, .n_relation = 2, .n_base = 2, .f = 3, .stride = 3, .add = true};
+    struct relation a = {.block = {.n_row = 2, .n_col = 1, .indptr = indptr},
+                         .n_relation = 2,
+                         .n_base = 2,
+                         .f = 3,
+                         .stride = 3,
+                         .add = true};
     device_check("sum without edges", sum, &a, 12, 0.0);
     device_check("pick without edges", pick, &a, 6, 0.0);
     device_check("dot without edges", dot, &a, 4, 0.0);
@@ -133,7 +139,8 @@ Test(relation, two_rows_of_three_edges_have_these_sums)
     const int64_t indptr[] = {0, 3, 4};
     const uint32_t cols[] = {0, 1, 0, 1}, rows[] = {1, 2};
     const uint16_t types[] = {0, 0, 1, 1};
-    const float weights[] = {0.5f, 0.5f, 1.0f, 2.0f}, x[] = {2.0f, 4.0f, 6.0f, 8.0f}, comp[] = {1.0f, 10.0f, 100.0f, 1000.0f};
+    const float weights[] = {0.5f, 0.5f, 1.0f, 2.0f}, x[] = {2.0f, 4.0f, 6.0f, 8.0f},
+                comp[] = {1.0f, 10.0f, 100.0f, 1000.0f};
     const float apart[] = {7, 7, 7, 7, 11, 13, 9, 11, 7, 7, 19, 23};
     const float mixed[] = {7, 7, 7, 7, 211, 413, 2047, 4067, 1207, 1607, 12007, 16007};
     const float y[] = {0, 0, 0, 0, 1, 1, 0, 1, 1, 0, 0, 0}, dots[] = {10 + 7, 6 + 7, 6 + 12 + 7, 4 + 7};
@@ -165,8 +172,8 @@ Test(relation, two_rows_of_three_edges_have_these_sums)
             wide.comp = way == 1 ? comp : NULL;
             pick(device, &wide, out);
             for (int i = 0; i < 6; i++) {
-                cr_assert_eq(out[i], picked[way][i], "%s, rows, way %d: element %d is %g", device_tables[d]->name, way, i,
-                             (double)out[i]);
+                cr_assert_eq(out[i], picked[way][i], "%s, rows, way %d: element %d is %g", device_tables[d]->name,
+                             way, i, (double)out[i]);
             }
         }
         for (int way = 0; way < 3; way++) {

@@ -53,9 +53,11 @@ Test(rows, a_row_of_zeros_has_a_large_inverse_norm_that_passes_no_gradient)
         device_tables[d]->inverse_norm_backward(device, 3, 2, x, out, grad, false, grad_x);
         device_tables[d]->close(device);
         cr_assert(out[0] == 1e12f && out[1] == 0.2f && out[2] == 1e12f, "%s", device_tables[d]->name);
-        cr_assert(fabsf(grad_x[2] + 0.024f) < 1e-8f && fabsf(grad_x[3] + 0.032f) < 1e-8f, "%s", device_tables[d]->name);
+        cr_assert(fabsf(grad_x[2] + 0.024f) < 1e-8f && fabsf(grad_x[3] + 0.032f) < 1e-8f, "%s",
+                  device_tables[d]->name);
         for (int i = 0; i < 6; i++) {
-            cr_assert(i / 2 == 1 || grad_x[i] == 0.0f, "%s: element %d is %g", device_tables[d]->name, i, (double)grad_x[i]);
+            cr_assert(i / 2 == 1 || grad_x[i] == 0.0f, "%s: element %d is %g", device_tables[d]->name, i,
+                      (double)grad_x[i]);
         }
     }
 }

@@ -18,7 +18,8 @@ struct sample {
 
 static size_t edge_bytes(const struct device_block *block)
 {
-    return sizeof(uint32_t) + (block->types != NULL ? sizeof(uint16_t) : 0) + (block->weights != NULL ? sizeof(float) : 0);
+    return sizeof(uint32_t) + (block->types != NULL ? sizeof(uint16_t) : 0) +
+           (block->weights != NULL ? sizeof(float) : 0);
 }
 
 /* The sampled block, transposed where that is asked for. Scratch is the caller's to free. */

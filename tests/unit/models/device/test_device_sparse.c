@@ -20,7 +20,8 @@ static void linear(struct device *device, const void *context, float *out)
     void *scratch = device_scratch(device->ops->csr_linear_scratch(csr.n_col, s->f_out));
     cr_assert_eq(device->ops->csr_open(device, &csr), STATUS_OK);
     device->ops->csr_linear_forward(device, &csr, s->values, s->f_out, s->w, s->bias, scratch, out);
-    device->ops->csr_linear_backward_weight(device, &csr, s->values, s->f_out, s->grad_y, scratch, out + csr.n_row * s->f_out);
+    device->ops->csr_linear_backward_weight(device, &csr, s->values, s->f_out, s->grad_y, scratch,
+                                            out + csr.n_row * s->f_out);
     device->ops->csr_close(device, &csr);
     free(scratch);
 }
@@ -125,7 +126,8 @@ Test(sparse, dropout_and_dense_rows_agree_with_the_reference)
 Test(sparse, a_dropped_value_is_the_one_that_dense_dropout_drops)
 {
     struct device_block block = device_graph(50, 40, degree_mixed);
-    float *values = device_random((size_t)block.n_edge, 1), *dropped = device_scratch((size_t)block.n_edge * sizeof *dropped);
+    float *values = device_random((size_t)block.n_edge, 1),
+          *dropped = device_scratch((size_t)block.n_edge * sizeof *dropped);
     float rows[50 * 40], expected[50 * 40], got[50 * 40];
     uint32_t node[50];
     for (uint32_t r = 0; r < 50; r++) {
@@ -150,8 +152,8 @@ Test(sparse, a_dropped_value_is_the_one_that_dense_dropout_drops)
 }
 
 /* Every third row has a column of its own, between columns 4 and 5 that are shared; the other rows are mixed. */
-static void embedded_of(int64_t n_row, struct device_csr *csr, uint32_t *rows, uint32_t *columns, struct embedded *embedded,
-                        struct embedded_run *run)
+static void embedded_of(int64_t n_row, struct device_csr *csr, uint32_t *rows, uint32_t *columns,
+                        struct embedded *embedded, struct embedded_run *run)
 {
     for (uint32_t r = 0; r < n_row; r += 3) {
         rows[r / 3] = r;

@@ -65,7 +65,12 @@ static void check_sum(const struct device_block *block, int64_t f, int64_t n_own
     const struct device_aggregate begins[] = {
         {.begin = true},
         {.begin = true, .self = self, .finish = true},
-        {.begin = true, .self = self, .self_scale = scale, .col_scale = col_scale, .row_scale = scale, .finish = true},
+        {.begin = true,
+         .self = self,
+         .self_scale = scale,
+         .col_scale = col_scale,
+         .row_scale = scale,
+         .finish = true},
         {.begin = true, .row_scale = scale, .finish = true},
     };
     const struct device_aggregate adds[] = {
@@ -165,7 +170,8 @@ Test(sums, their_memory_is_what_is_planned_from_what_the_library_says)
 {
     struct device_block graph = device_graph(200, 2000, degree_mixed);
     const struct device_sums sums = sums_of(2000);
-    struct device_sum_sizes planned = {.n_row = 200, .n_edge = graph.n_edge, .n_col = 70, .n_unweighted = graph.n_edge};
+    struct device_sum_sizes planned = {
+        .n_row = 200, .n_edge = graph.n_edge, .n_col = 70, .n_unweighted = graph.n_edge};
     struct device *device = NULL;
     cr_assert_eq(device_cuda.open(1, &device), STATUS_OK, "%s", status_reason());
     int64_t context = device->capacity.n_context;

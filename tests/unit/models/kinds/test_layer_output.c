@@ -56,7 +56,8 @@ Test(layer_output, is_that_of_norm_and_activation_too)
     job.model.layers = 3;
     job.model.norm = JOB_NORM_LAYER;
     job.model.residual = true;
-    static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE, JOB_KIND_GIN, JOB_KIND_GAT, JOB_KIND_APPNP, JOB_KIND_GCNII};
+    static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE,  JOB_KIND_GIN,
+                                JOB_KIND_GAT, JOB_KIND_APPNP, JOB_KIND_GCNII};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         cr_expect_eq(kept_width(kinds[i], "norms.1"), 16, "%zu", i);
         int norm = program.kept;
@@ -72,8 +73,9 @@ Test(layer_output, that_no_layer_has_is_refused_with_the_names_there_are)
     snprintf(job.output.embeddings, sizeof job.output.embeddings, "convs.2");
     job.model.kind = JOB_KIND_GCN;
     cr_assert_eq(program_build(&job, &input, &program), STATUS_CONFIG);
-    cr_assert_str_eq(status_reason(), "output.embeddings = \"convs.2\": the model has no layer of that name, expected one of "
-                                      "convs.0, acts.0, convs.1");
+    cr_assert_str_eq(status_reason(),
+                     "output.embeddings = \"convs.2\": the model has no layer of that name, expected one of "
+                     "convs.0, acts.0, convs.1");
     job.model.norm = JOB_NORM_BATCH;
     cr_assert_eq(program_build(&job, &input, &program), STATUS_CONFIG);
     cr_assert(strstr(status_reason(), "expected one of convs.0, norms.0, acts.0, convs.1"), "%s", status_reason());

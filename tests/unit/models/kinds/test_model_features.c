@@ -37,10 +37,12 @@ static void build(int kind, int word)
     job.dataset.features = JOB_WORD(word);
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     for (int v = 0; v < program.n_value; v++) {
-        cr_expect(program.value[v].is_sparse || program.value[v].width < N_NODE, "kind %d: value %d is dense", kind, v);
+        cr_expect(program.value[v].is_sparse || program.value[v].width < N_NODE, "kind %d: value %d is dense", kind,
+                  v);
     }
     for (int p = 0; p < program.n_param; p++) {
-        cr_expect_lt(program.param[p].n_shared, N_NODE, "kind %d: %s is on every worker", kind, program.param[p].name);
+        cr_expect_lt(program.param[p].n_shared, N_NODE, "kind %d: %s is on every worker", kind,
+                     program.param[p].name);
     }
 }
 
@@ -69,8 +71,8 @@ Test(model_features, that_are_not_there_are_refused_with_what_can_be_made)
 {
     const struct program_input input = {.n_class = 5};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_DATA);
-    static const char *const words[] = {"the data set has no features, and model.kind = \"gcn\" needs some", "dataset.features",
-                                        "\"degree\"", "\"one_hot\"", "\"learned\""};
+    static const char *const words[] = {"the data set has no features, and model.kind = \"gcn\" needs some",
+                                        "dataset.features", "\"degree\"", "\"one_hot\"", "\"learned\""};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         cr_expect_not_null(strstr(status_reason(), words[i]), "%s", status_reason());
     }

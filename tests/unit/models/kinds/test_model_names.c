@@ -88,8 +88,10 @@ Test(model_names, gin_has_ginconv_s_tensors_with_an_epsilon_that_may_be_fixed)
 {
     job.model.eps = 0.5;
     build(JOB_KIND_GIN);
-    names("convs.0.eps 1\nconvs.0.nn.0.weight 16x12\nconvs.0.nn.0.bias 16\nconvs.0.nn.2.weight 16x16\nconvs.0.nn.2.bias 16\n"
-          "convs.1.eps 1\nconvs.1.nn.0.weight 16x16\nconvs.1.nn.0.bias 16\nconvs.1.nn.2.weight 5x16\nconvs.1.nn.2.bias 5\n");
+    names("convs.0.eps 1\nconvs.0.nn.0.weight 16x12\nconvs.0.nn.0.bias 16\nconvs.0.nn.2.weight "
+          "16x16\nconvs.0.nn.2.bias 16\n"
+          "convs.1.eps 1\nconvs.1.nn.0.weight 16x16\nconvs.1.nn.0.bias 16\nconvs.1.nn.2.weight "
+          "5x16\nconvs.1.nn.2.bias 5\n");
     cr_assert(!param("convs.0.eps")->trains && param("convs.0.eps")->fill == 0.5f);
     job.model.learn_eps = true;
     build(JOB_KIND_GIN);
@@ -135,8 +137,10 @@ Test(model_names, transformer_has_transformerconv_s_tensors)
     job.model.layers = 1;
     job.model.out_heads = 2;
     build(JOB_KIND_TRANSFORMER);
-    names("convs.0.lin_key.weight 10x12\nconvs.0.lin_key.bias 10\nconvs.0.lin_query.weight 10x12\nconvs.0.lin_query.bias 10\n"
-          "convs.0.lin_value.weight 10x12\nconvs.0.lin_value.bias 10\nconvs.0.lin_skip.weight 5x12\nconvs.0.lin_skip.bias 5\n");
+    names("convs.0.lin_key.weight 10x12\nconvs.0.lin_key.bias 10\nconvs.0.lin_query.weight "
+          "10x12\nconvs.0.lin_query.bias 10\n"
+          "convs.0.lin_value.weight 10x12\nconvs.0.lin_value.bias 10\nconvs.0.lin_skip.weight "
+          "5x12\nconvs.0.lin_skip.bias 5\n");
 }
 
 Test(model_names, attention_over_edges_with_features_has_their_weight_as_well)
@@ -156,7 +160,8 @@ Test(model_names, attention_over_edges_with_features_has_their_weight_as_well)
     cr_assert_float_eq(param("convs.0.lin_edge.weight")->bound, sqrt(6.0 / (5 + 4)), 1e-12);
     job.model.out_heads = 2;
     build(JOB_KIND_TRANSFORMER);
-    names("convs.0.lin_key.weight 10x12\nconvs.0.lin_key.bias 10\nconvs.0.lin_query.weight 10x12\nconvs.0.lin_query.bias 10\n"
+    names("convs.0.lin_key.weight 10x12\nconvs.0.lin_key.bias 10\nconvs.0.lin_query.weight "
+          "10x12\nconvs.0.lin_query.bias 10\n"
           "convs.0.lin_value.weight 10x12\nconvs.0.lin_value.bias 10\nconvs.0.lin_edge.weight 10x4\n"
           "convs.0.lin_skip.weight 5x12\nconvs.0.lin_skip.bias 5\n");
     cr_assert_float_eq(param("convs.0.lin_edge.weight")->bound, 1.0 / sqrt(4.0), 1e-12); /* torch.nn.Linear's */
@@ -198,7 +203,8 @@ Test(model_names, gcnii_has_gcn2conv_s_weights_between_linear_layers)
     job.model.alpha = 0.25;
     job.model.theta = 1.0;
     build(JOB_KIND_GCNII);
-    names("lins.0.weight 16x12\nlins.0.bias 16\nconvs.0.weight1 16x16\nconvs.1.weight1 16x16\nlins.1.weight 5x16\nlins.1.bias "
+    names("lins.0.weight 16x12\nlins.0.bias 16\nconvs.0.weight1 16x16\nconvs.1.weight1 16x16\nlins.1.weight "
+          "5x16\nlins.1.bias "
           "5\n");
     ops("0 linear v1 = v0, lins.0.weight, lins.0.bias  [16]\n"
         "1 activate relu v2 = v1  [16]\n"
@@ -230,7 +236,8 @@ Test(model_names, norms_residuals_and_plain_layers_are_numbered_as_module_lists)
     build(JOB_KIND_GCN);
     names("convs.0.lin.weight 16x12\nconvs.0.bias 16\nresiduals.0.weight 16x12\nnorms.0.weight 16\nnorms.0.bias 16\n"
           "convs.1.lin.weight 16x16\nconvs.1.bias 16\nnorms.1.weight 16\nnorms.1.bias 16\n"
-          "lins.0.weight 16x16\nlins.0.bias 16\nnorms.2.weight 16\nnorms.2.bias 16\nlins.1.weight 5x16\nlins.1.bias 5\n");
+          "lins.0.weight 16x16\nlins.0.bias 16\nnorms.2.weight 16\nnorms.2.bias 16\nlins.1.weight 5x16\nlins.1.bias "
+          "5\n");
     cr_assert(param("norms.0.weight")->fill == 1.0f && param("norms.0.bias")->fill == 0.0f);
 }
 
@@ -242,7 +249,8 @@ Test(model_names, batch_norms_keep_running_statistics_that_do_not_train)
           "norms.0.module.running_mean 16\nnorms.0.module.running_var 16\nconvs.1.lin.weight 5x16\nconvs.1.bias 5\n");
     cr_assert(param("norms.0.module.weight")->fill == 1.0f && param("norms.0.module.bias")->fill == 0.0f);
     cr_assert(param("norms.0.module.weight")->trains && param("norms.0.module.bias")->trains);
-    cr_assert(param("norms.0.module.running_mean")->fill == 0.0f && param("norms.0.module.running_var")->fill == 1.0f);
+    cr_assert(param("norms.0.module.running_mean")->fill == 0.0f &&
+              param("norms.0.module.running_var")->fill == 1.0f);
     cr_assert(!param("norms.0.module.running_mean")->trains && !param("norms.0.module.running_var")->trains);
 }
 
@@ -255,7 +263,8 @@ Test(model_names, jumping_knowledge_ends_every_layer_as_a_hidden_one_and_then_ma
     names("convs.0.lin.weight 16x12\nconvs.0.bias 16\nnorms.0.weight 16\nnorms.0.bias 16\n"
           "convs.1.lin.weight 16x16\nconvs.1.bias 16\nnorms.1.weight 16\nnorms.1.bias 16\n"
           "convs.2.lin.weight 16x16\nconvs.2.bias 16\nnorms.2.weight 16\nnorms.2.bias 16\n"
-          "convs.3.lin.weight 16x16\nconvs.3.bias 16\nnorms.3.weight 16\nnorms.3.bias 16\nlin.weight 5x64\nlin.bias 5\n");
+          "convs.3.lin.weight 16x16\nconvs.3.bias 16\nnorms.3.weight 16\nnorms.3.bias 16\nlin.weight 5x64\nlin.bias "
+          "5\n");
     job.model.jumping_knowledge = JOB_JUMPING_KNOWLEDGE_MAX;
     job.model.norm = JOB_NORM_NONE;
     job.model.layers = 1;
@@ -540,7 +549,8 @@ Test(model_names, rgcn_of_diagonal_blocks_needs_columns_that_they_divide)
           "convs.1.weight 4x2x8x3\nconvs.1.root 16x6\nconvs.1.bias 6\n");
     input.n_class = 5;
     cr_assert_eq(program_build(&job, &input, &program), STATUS_CONFIG);
-    cr_assert_not_null(strstr(status_reason(), "model.blocks = 2 does not divide the 5 classes, expected equal blocks"));
+    cr_assert_not_null(
+        strstr(status_reason(), "model.blocks = 2 does not divide the 5 classes, expected equal blocks"));
     job.model.linear_layers = 1;
     build(JOB_KIND_RGCN);
     input.n_feature = 11;

@@ -48,7 +48,8 @@ Test(op_table, every_op_and_aggregate_has_a_name_and_its_functions)
     }
     for (int k = 0; k < AGGREGATE_KIND_N; k++) {
         const struct aggregate_def *def = aggregate_defs[k];
-        cr_assert(def->name != NULL && def->title != NULL && def->forward.run != NULL && def->backward[0].run != NULL);
+        cr_assert(def->name != NULL && def->title != NULL && def->forward.run != NULL &&
+                  def->backward[0].run != NULL);
         cr_assert_eq(aggregate_returns(&(struct program){0}, (enum aggregate_kind)k), def->backward[0].pack != NULL);
     }
 }

@@ -55,7 +55,8 @@ Test(hop, queries_of_an_attention_count_as_far_as_its_output)
 
 Test(hop, batch_norm_needs_all_rows_below_it_and_none_more_above)
 {
-    int x = linear(0, 4), weight = program_param(&program, "a", 0, 4, 0.0), bias = program_param(&program, "b", 0, 4, 0.0);
+    int x = linear(0, 4), weight = program_param(&program, "a", 0, 4, 0.0),
+        bias = program_param(&program, "b", 0, 4, 0.0);
     int mean = program_param(&program, "c", 0, 4, 0.0), variance = program_param(&program, "d", 0, 4, 0.0);
     int y = program_batch_norm(&program, x, weight, bias, mean, variance), h = linear(y, 2);
     int out = program_aggregate(&program, h, AGGREGATE_KIND_GCN);

@@ -8,7 +8,8 @@ static struct job job_of(const char *exchange)
 {
     struct job job;
     char text[512];
-    snprintf(text, sizeof text, "[dataset]\ngenerator = \"karate\"\n[train]\nepochs = 100\n[exchange]\n%s\n", exchange);
+    snprintf(text, sizeof text, "[dataset]\ngenerator = \"karate\"\n[train]\nepochs = 100\n[exchange]\n%s\n",
+             exchange);
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
     return job;
 }
@@ -25,7 +26,8 @@ static void expect_stage(const struct level_stage *stage, int64_t epoch, int64_t
 Test(level, a_stage_ends_where_either_codec_changes)
 {
     struct level_stage stage[LEVEL_STAGES_MOST];
-    struct job job = job_of("codec = \"int4, int8@10, fp32@60\"\ncodec_backward = \"int8, bf16@10, fp32@30, int2@100\"");
+    struct job job = job_of(
+        "codec = \"int4, int8@10, fp32@60\"\ncodec_backward = \"int8, bf16@10, fp32@30, int2@100\"");
     cr_assert_eq(level_stages(&job, stage), 4);
     expect_stage(&stage[0], 0, 10, DEVICE_CODEC_INT4, DEVICE_CODEC_INT8);
     expect_stage(&stage[1], 10, 20, DEVICE_CODEC_INT8, DEVICE_CODEC_BF16);
@@ -58,12 +60,14 @@ Test(level, a_codec_that_the_device_lacks_is_refused_with_those_that_it_has)
     device.name = "small";
     device.codecs = DEVICE_CODECS_ALL & ~(1U << DEVICE_CODEC_INT4);
     cr_expect_eq(level_check(&job, &device), STATUS_CONFIG);
-    cr_expect_str_eq(status_reason(),
-                     "exchange.codec has int4, which the device \"small\" lacks; expected one of fp32, bf16, int8, int2");
+    cr_expect_str_eq(
+        status_reason(),
+        "exchange.codec has int4, which the device \"small\" lacks; expected one of fp32, bf16, int8, int2");
     device.codecs = DEVICE_CODECS_ALL & ~(1U << DEVICE_CODEC_INT2);
     cr_expect_eq(level_check(&job, &device), STATUS_CONFIG);
-    cr_expect_str_eq(status_reason(), "exchange.codec_backward has int2, which the device \"small\" lacks; expected one of "
-                                      "fp32, bf16, int8, int4");
+    cr_expect_str_eq(status_reason(),
+                     "exchange.codec_backward has int2, which the device \"small\" lacks; expected one of "
+                     "fp32, bf16, int8, int4");
 }
 
 Test(level, each_back_off_doubles_the_share_and_takes_codecs_one_step_wider)
@@ -81,7 +85,8 @@ Test(level, each_back_off_doubles_the_share_and_takes_codecs_one_step_wider)
         cr_expect_eq(level.codec, early[n].codec, "%d back-offs", n);
         cr_expect_eq(level.codec_backward, early[n].codec_backward, "%d back-offs", n);
         cr_expect_eq(level_is_exact(&level), n > 2);
-        cr_expect_eq(level_at(&job, 10, n).codec, n > 3 ? DEVICE_CODEC_FP32 : (enum device_codec)(DEVICE_CODEC_INT2 - n));
+        cr_expect_eq(level_at(&job, 10, n).codec,
+                     n > 3 ? DEVICE_CODEC_FP32 : (enum device_codec)(DEVICE_CODEC_INT2 - n));
     }
     struct job none = job_of("sampling = 0.0\nguard_every = 5");
     cr_expect_eq(level_at(&none, 0, 0).sampling, 0.0);
@@ -125,8 +130,8 @@ Test(level, a_stale_epoch_finds_what_the_one_before_kept)
 Test(level, a_guarded_job_has_all_wider_codecs_too)
 {
     struct job job = job_of("codec = \"int4\"\ncodec_backward = \"bf16, fp32@9\"\nguard_every = 5");
-    cr_expect_eq(level_codecs(&job, false),
-                 1U << DEVICE_CODEC_INT4 | 1U << DEVICE_CODEC_INT8 | 1U << DEVICE_CODEC_BF16 | 1U << DEVICE_CODEC_FP32);
+    cr_expect_eq(level_codecs(&job, false), 1U << DEVICE_CODEC_INT4 | 1U << DEVICE_CODEC_INT8 |
+                                                1U << DEVICE_CODEC_BF16 | 1U << DEVICE_CODEC_FP32);
     cr_expect_eq(level_codecs(&job, true), 1U << DEVICE_CODEC_BF16 | 1U << DEVICE_CODEC_FP32);
 }
 

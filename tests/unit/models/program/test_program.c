@@ -42,7 +42,8 @@ Test(program, what_depends_on_the_features_alone_is_static)
     int dropped = program_activate(&program, 0, DEVICE_ACTIVATION_NONE, 0.5);
     int after_drop = program_add(&program, 1.0f, sum, 1.0f, dropped);
     int scaled = program_eps_add(&program, program_param(&program, "eps", 0, 1, 0.0), 0, sum);
-    cr_assert(program.value[aggregate].is_static && program.value[activated].is_static && program.value[sum].is_static);
+    cr_assert(program.value[aggregate].is_static && program.value[activated].is_static &&
+              program.value[sum].is_static);
     cr_assert(!program.value[dropped].is_static && !program.value[after_drop].is_static);
     cr_assert(!program.value[scaled].is_static, "a weight may be loaded after the static ops are done");
     for (int k = 0; k < program.n_op; k++) {

@@ -37,7 +37,8 @@ Test(chain, every_row_local_step_is_in_one_chain_and_no_chain_could_be_longer)
                     cr_expect_null(step_operand(&first[k], OP_ROLE_WINDOWS));
                 }
                 bool longer = s + first->n_chain < list->n_step && first[first->n_chain].n_chain > 0;
-                cr_expect(first->n_chain == 0 || first->n_chain == CHAIN_N_STEP || !longer, "%s: step %d", models[m], s);
+                cr_expect(first->n_chain == 0 || first->n_chain == CHAIN_N_STEP || !longer, "%s: step %d", models[m],
+                          s);
                 n_fused += first->n_chain > 1;
             }
             cr_expect_gt(n_fused, 0, "%s", models[m]);
@@ -135,15 +136,18 @@ static void chain_play(struct device *device, const struct device_ops *ops, cons
 {
     static struct chain chain;
     int64_t slot_bytes = N_ROW * F * 4 + N_ROW * F * 4 + (1 << 16);
-    chain = (struct chain){
-        .rows = chain_rows(program, ops, N_ROW), .n_row = N_ROW, .n_slot_bytes = slot_bytes, .n_link = first->n_chain};
+    chain = (struct chain){.rows = chain_rows(program, ops, N_ROW),
+                           .n_row = N_ROW,
+                           .n_slot_bytes = slot_bytes,
+                           .n_link = first->n_chain};
     char *windows = malloc((size_t)chain_windows_bytes(program, first, chain.rows.n_chunk, slot_bytes));
     memset(windows, 0xff, (size_t)chain_windows_bytes(program, first, chain.rows.n_chunk, slot_bytes));
     for (int s = 0; s < first->n_chain; s++) {
         struct chain_link *link = &chain.link[s];
         const struct op *op = &program->op[first[s].op];
-        *link = (struct chain_link){.step = &first[s],
-                                    .call = {.device = device, .program = program, .op = op, .n = N_ROW, .training = true}};
+        *link = (struct chain_link){
+            .step = &first[s],
+            .call = {.device = device, .program = program, .op = op, .n = N_ROW, .training = true}};
         for (int role = 0; role < OP_ROLE_N; role++) {
             link->window_at[role] = -1;
         }
@@ -152,9 +156,10 @@ static void chain_play(struct device *device, const struct device_ops *ops, cons
             bool inside = o->index == 1 && (o->array == STEP_ARRAY_VALUE || o->array == STEP_ARRAY_GRAD);
             link->call.array[o->role] = array_of(a, o);
             link->row_bytes[o->role] = step_operand_width(program, o) * 4;
-            link->window_at[o->role] = inside                                                            ? N_ROW * F * 4
-                                       : o->array == STEP_ARRAY_WORKSPACE && o->k < STEP_WORKSPACE_CHAIN ? 2 * N_ROW * F * 4
-                                                                                                         : -1;
+            link->window_at[o->role] = inside ? N_ROW * F * 4
+                                       : o->array == STEP_ARRAY_WORKSPACE && o->k < STEP_WORKSPACE_CHAIN
+                                           ? 2 * N_ROW * F * 4
+                                           : -1;
             if (o->role == OP_ROLE_WINDOWS) {
                 link->call.windows = windows;
             }

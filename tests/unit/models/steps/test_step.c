@@ -233,8 +233,8 @@ static bool written[STEP_ARRAY_N][N_INDEX][OP_N_IN];
 
 static bool is_followed(enum step_array array)
 {
-    return array == STEP_ARRAY_VALUE || array == STEP_ARRAY_GRAD || array == STEP_ARRAY_SAVED || array == STEP_ARRAY_FRESH ||
-           array == STEP_ARRAY_STATISTICS || array == STEP_ARRAY_SUM;
+    return array == STEP_ARRAY_VALUE || array == STEP_ARRAY_GRAD || array == STEP_ARRAY_SAVED ||
+           array == STEP_ARRAY_FRESH || array == STEP_ARRAY_STATISTICS || array == STEP_ARRAY_SUM;
 }
 
 static bool *written_at(const struct step_operand *o)
@@ -252,8 +252,8 @@ static void list_follow(const char *model, const struct step_list *list, bool tr
             const struct step_operand *o = &step->operand[k];
             bool features = o->array == STEP_ARRAY_VALUE && o->index == 0;
             if (is_followed(o->array) && !features && o->access != STEP_ACCESS_WRITE) {
-                cr_expect(*written_at(o), "%s: step %d (%s) reads array %d, %d, %d, which no step before it writes", model, s,
-                          step_kind_name(step->kind), (int)o->array, o->index, o->k);
+                cr_expect(*written_at(o), "%s: step %d (%s) reads array %d, %d, %d, which no step before it writes",
+                          model, s, step_kind_name(step->kind), (int)o->array, o->index, o->k);
             }
             cr_expect(trains || (o->array != STEP_ARRAY_GRAD && o->array != STEP_ARRAY_FRESH), "%s: %d", model, s);
         }
@@ -276,7 +276,8 @@ Test(step, every_array_is_written_before_it_is_read)
         list_follow(models[m], &w.lists.phase[STEP_PHASE_TRAIN], true);
         cr_expect(written[STEP_ARRAY_VALUE][w.program.logits + 1][0]);
         for (int v = 1; v < w.program.n_value; v++) {
-            cr_expect_eq(written[STEP_ARRAY_GRAD][v + 1][0], w.program.value[v].needs_grad, "%s: value %d", models[m], v);
+            cr_expect_eq(written[STEP_ARRAY_GRAD][v + 1][0], w.program.value[v].needs_grad, "%s: value %d", models[m],
+                         v);
         }
         memset(written, 0, sizeof written);
         list_follow(models[m], &w.lists.phase[STEP_PHASE_STATIC], false);
@@ -365,7 +366,8 @@ Test(step, an_evaluations_steps_have_the_times_of_trainings)
     for (size_t m = 0; m < N_MODEL; m++) {
         struct lowered w;
         lowered_open(&w, models[m], 64);
-        const struct step_list *train = &w.lists.phase[STEP_PHASE_TRAIN], *evaluate = &w.lists.phase[STEP_PHASE_EVALUATE];
+        const struct step_list *train = &w.lists.phase[STEP_PHASE_TRAIN],
+                               *evaluate = &w.lists.phase[STEP_PHASE_EVALUATE];
         int n_static = w.lists.phase[STEP_PHASE_STATIC].n_step;
         cr_expect_eq(w.lists.n_time, n_static + train->n_step + 1);
         for (int s = 0; s < train->n_step; s++) {
@@ -374,7 +376,8 @@ Test(step, an_evaluations_steps_have_the_times_of_trainings)
         for (int s = 0; s < evaluate->n_step; s++) {
             const struct step *one = &evaluate->step[s], *same = &train->step[one->time - n_static];
             bool end = one->kind == STEP_KIND_SCORE || one->kind == STEP_KIND_REDUCE;
-            cr_expect(end ? same->kind == STEP_KIND_LOSS : same->kind == one->kind && same->op == one->op && !same->backward,
+            cr_expect(end ? same->kind == STEP_KIND_LOSS
+                          : same->kind == one->kind && same->op == one->op && !same->backward,
                       "%s: step %d", models[m], s);
         }
         lowered_close(&w);
@@ -422,8 +425,9 @@ static const struct step *score_of(const struct lowered *w)
 Test(step, the_layer_that_a_prediction_writes_is_there_until_the_scores)
 {
     struct lowered w;
-    lowered_open(&w, "kind = \"gcn\"\nlayers = 3\nhidden = 16\n[output]\nembeddings = \"convs.1\"\n[predict]\nmodel = \"m\"",
-                 64);
+    lowered_open(
+        &w, "kind = \"gcn\"\nlayers = 3\nhidden = 16\n[output]\nembeddings = \"convs.1\"\n[predict]\nmodel = \"m\"",
+        64);
     const struct step_operand *kept = step_operand(score_of(&w), OP_ROLE_IN_1);
     cr_assert_not_null(kept);
     cr_expect_eq(kept->index, w.program.kept);
@@ -446,8 +450,8 @@ Test(step, a_list_depends_on_the_program_alone_and_not_on_its_sizes)
             cr_assert_eq(a->n_step, b->n_step, "%s", models[m]);
             for (int s = 0; s < a->n_step; s++) {
                 const struct step *x = &a->step[s], *y = &b->step[s];
-                cr_expect(x->kind == y->kind && x->op == y->op && x->pass == y->pass && x->n_operand == y->n_operand, "%s: %d",
-                          models[m], s);
+                cr_expect(x->kind == y->kind && x->op == y->op && x->pass == y->pass && x->n_operand == y->n_operand,
+                          "%s: %d", models[m], s);
             }
         }
         lowered_close(&w);

@@ -21,12 +21,14 @@ static void table_refused(const char *text, enum npy_type type, int64_t n_row, c
 
 Test(csv_gz, tables_read_with_either_line_end_and_with_or_without_the_last)
 {
-    static const char *const texts[] = {"1,2\n3,-4\n5,6\n", "1,2\r\n3,-4\r\n5,6\r\n", "1,2\n3,-4\n5,6", "1,2\n3,-4\n5,6\n\n"};
+    static const char *const texts[] = {"1,2\n3,-4\n5,6\n", "1,2\r\n3,-4\r\n5,6\r\n", "1,2\n3,-4\n5,6",
+                                        "1,2\n3,-4\n5,6\n\n"};
     const int64_t expected[] = {1, 2, 3, -4, 5, 6};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct npy table;
         fixture_gz("x.csv.gz", texts[i]);
-        cr_assert_eq(csv_gz_table(folder_path("x.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(csv_gz_table(folder_path("x.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_OK, "%s",
+                     status_reason());
         cr_assert_eq(table.shape[0], 3);
         cr_assert_eq(table.shape[1], 2);
         cr_assert_arr_eq(table.data, expected, sizeof expected);
@@ -80,7 +82,8 @@ Test(csv_gz, a_file_cut_at_any_byte_names_the_line)
     for (size_t cut = 0; cut < n; cut++) {
         struct npy table;
         fixture_bytes("cut.csv.gz", bytes, cut);
-        cr_assert_eq(csv_gz_table(folder_path("cut.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_DATA, "cut at %zu", cut);
+        cr_assert_eq(csv_gz_table(folder_path("cut.csv.gz"), NPY_TYPE_I64, -1, &table), STATUS_DATA, "cut at %zu",
+                     cut);
         cr_assert(strstr(status_reason(), "cut.csv.gz: line ") != NULL, "%s", status_reason());
     }
     free(bytes);
@@ -101,7 +104,8 @@ Test(csv_gz, lines_that_are_not_the_numbers_expected_are_named)
     table_refused("1,2\n3\n", NPY_TYPE_I64, -1, "line 2: '3', expected two integers");
     table_refused("1,2\n3,4,5\n", NPY_TYPE_I64, -1, "line 2: '3,4,5', expected two integers");
     table_refused("1\n2.5\n", NPY_TYPE_I64, -1, "line 2: '2.5', expected one integer");
-    table_refused("1\n99999999999999999999\n", NPY_TYPE_I64, -1, "line 2: '99999999999999999999', expected one integer");
+    table_refused("1\n99999999999999999999\n", NPY_TYPE_I64, -1,
+                  "line 2: '99999999999999999999', expected one integer");
     table_refused("1, 2\n", NPY_TYPE_I64, -1, "line 1: '1, 2', expected two integers");
     table_refused("1\n\xfe\x9b\n", NPY_TYPE_I64, -1, "line 2: '\\xfe\\x9b', expected one integer");
     table_refused("1.0,2.0\n3.0\n", NPY_TYPE_F32, -1, "line 2: '3.0', expected 2 numbers");
@@ -141,7 +145,8 @@ Test(csv_gz, lines_across_many_buffers_are_whole)
     }
     struct npy table;
     fixture_gz("x.csv.gz", text);
-    cr_assert_eq(csv_gz_table(folder_path("x.csv.gz"), NPY_TYPE_I64, N_LINE, &table), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(csv_gz_table(folder_path("x.csv.gz"), NPY_TYPE_I64, N_LINE, &table), STATUS_OK, "%s",
+                 status_reason());
     for (int64_t i = 0; i < N_LINE; i++) {
         cr_assert_eq(npy_int(&table, 2 * i), i * 7919 % 100003);
         cr_assert_eq(npy_int(&table, 2 * i + 1), i);

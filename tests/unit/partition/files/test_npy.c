@@ -56,7 +56,8 @@ Test(npy, the_header_written_is_the_one_numpy_writes)
     size_t n;
     char *bytes = fixture_read("x.npy", &n);
     cr_assert_eq(n, 128 + 8);
-    cr_assert_arr_eq(bytes, "\x93NUMPY\x01\x00\x76\x00{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }  ", 66);
+    cr_assert_arr_eq(bytes, "\x93NUMPY\x01\x00\x76\x00{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }  ",
+                     66);
     cr_assert_eq(bytes[127], '\n');
     free(bytes);
 }
@@ -94,10 +95,14 @@ Test(npy, values_come_row_after_row_in_either_order)
 
 Test(npy, dtypes_that_are_not_plain_little_endian_numbers_are_refused)
 {
-    refused("{'descr': '>i8', 'fortran_order': False, 'shape': (1,), }\n", zeros, 8, "big-endian, expected little-endian");
-    refused("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n", zeros, 8, "pickled Python objects, expected plain");
-    refused("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,), }\n", zeros, 4, "structured, expected plain");
-    refused("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }\n", zeros, 8, "'<c8' is not supported, expected");
+    refused("{'descr': '>i8', 'fortran_order': False, 'shape': (1,), }\n", zeros, 8,
+            "big-endian, expected little-endian");
+    refused("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n", zeros, 8,
+            "pickled Python objects, expected plain");
+    refused("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,), }\n", zeros, 4,
+            "structured, expected plain");
+    refused("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }\n", zeros, 8,
+            "'<c8' is not supported, expected");
     refused("{'descr': '<U3', 'fortran_order': False, 'shape': (1,), }\n", zeros, 12, "is not supported, expected");
     refused("{'descr': '|i4', 'fortran_order': False, 'shape': (1,), }\n", zeros, 4, "is not supported, expected");
 }
@@ -120,8 +125,10 @@ Test(npy, a_shape_that_does_not_fill_the_file_is_refused)
     refused("{'descr': '<i8', 'fortran_order': False, 'shape': (2,)}\n", zeros, 8,
             "8 bytes of values, expected 2 values of int64");
     refused("{'descr': '<i8', 'fortran_order': False, 'shape': (2,)}\n", zeros, 17, "17 bytes of values, expected 2");
-    refused("{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775807, 3)}\n", zeros, 8, "more than 2^63");
-    refused("{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775807,)}\n", zeros, 8, "8 bytes of values");
+    refused("{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775807, 3)}\n", zeros, 8,
+            "more than 2^63");
+    refused("{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775807,)}\n", zeros, 8,
+            "8 bytes of values");
     refused("{'descr': '<i8', 'fortran_order': False, 'shape': (99999999999999999999,)}\n", zeros, 8, "below 2^63");
 }
 
@@ -143,7 +150,8 @@ Test(npy, a_file_cut_at_any_byte_is_refused)
 
 Test(npy, versions_two_and_three_have_a_longer_length)
 {
-    char bytes[12 + 64 + 8] = "\x93NUMPY\x02\x00\x40\x00\x00\x00{'descr': '<i8', 'fortran_order': False, 'shape': (1,)}";
+    char bytes[12 + 64 + 8] =
+        "\x93NUMPY\x02\x00\x40\x00\x00\x00{'descr': '<i8', 'fortran_order': False, 'shape': (1,)}";
     bytes[12 + 64] = 5;
     for (size_t i = strlen(bytes + 12) + 12; i < 12 + 64; i++) {
         bytes[i] = ' ';

@@ -35,7 +35,8 @@ Test(npz, members_stored_and_deflated_read_alike)
     }
     struct npy npy;
     cr_assert_eq(npz_member(npz, "other", &npy), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "x.npz:other.npy: is not in the archive, expected it") != NULL, "%s", status_reason());
+    cr_assert(strstr(status_reason(), "x.npz:other.npy: is not in the archive, expected it") != NULL, "%s",
+              status_reason());
     npz_close(npz);
 }
 
@@ -179,8 +180,9 @@ static size_t pickle_write(char *out, const char *class_name, char index)
     static const char array[] = "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85"
                                 "C\x01"
                                 "b\x87R";
-    static const char dtype[] = "cnumpy\ndtype\nX\x02\x00\x00\x00i4K\x00K\x01\x87R(K\x03X\x01\x00\x00\x00<NNNJ\xff\xff\xff\xff"
-                                "J\xff\xff\xff\xffK\x00tb\x89";
+    static const char dtype[] =
+        "cnumpy\ndtype\nX\x02\x00\x00\x00i4K\x00K\x01\x87R(K\x03X\x01\x00\x00\x00<NNNJ\xff\xff\xff\xff"
+        "J\xff\xff\xff\xffK\x00tb\x89";
     static const char *const keys[] = {"indices", "indptr", "data"};
     const int32_t arrays[3][3] = {{2, index, 0}, {0, 1, 2}, {5, 6, 0}};
     const int n_value[] = {2, 3, 2};
@@ -267,7 +269,8 @@ Test(pickle_csr, other_classes_and_opcodes_are_refused)
     cr_assert(strstr(status_reason(), "expected one pickled scipy.sparse.csr_matrix") != NULL, "%s", status_reason());
     bytes[64 + 2] = 'P';
     cr_assert_eq(pickle_csr_read("m", bytes, n, &csr), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "pickle byte 3: opcode that a matrix has no use for") != NULL, "%s", status_reason());
+    cr_assert(strstr(status_reason(), "pickle byte 3: opcode that a matrix has no use for") != NULL, "%s",
+              status_reason());
 }
 
 Test(pickle_csr, an_array_of_other_bytes_than_its_shape_says_is_refused)
@@ -280,7 +283,8 @@ Test(pickle_csr, an_array_of_other_bytes_than_its_shape_says_is_refused)
     for (char length = 2; length <= 4; length += 2) {
         shape[4] = length;
         cr_assert_eq(pickle_csr_read("m", bytes, n, &csr), STATUS_DATA);
-        cr_assert(strstr(status_reason(), "m.indptr: holds 12 bytes of int32, expected as many as its shape says") != NULL,
+        cr_assert(strstr(status_reason(), "m.indptr: holds 12 bytes of int32, expected as many as its shape says") !=
+                      NULL,
                   "%s", status_reason());
     }
 }
@@ -292,7 +296,8 @@ Test(pickle_csr, opcodes_that_take_more_than_there_is_are_refused)
     size_t n_head = pickle_write(bytes, "os\nsystem", 1);
     char *code = memmem(bytes, n_head, "\x80\x03", 2);
     cr_assert_not_null(code);
-    static const char *const short_of[] = {"\x85.", "R.", "b.", "a.", "s.", "t.", "u.", "q\1.", "h\1.", "\x93.", "(\x85.", "."};
+    static const char *const short_of[] = {"\x85.", "R.",   "b.",   "a.",    "s.",     "t.",
+                                           "u.",    "q\1.", "h\1.", "\x93.", "(\x85.", "."};
     for (size_t i = 0; i < sizeof short_of / sizeof *short_of; i++) {
         size_t n = strlen(short_of[i]);
         memcpy(code + 2, short_of[i], n);

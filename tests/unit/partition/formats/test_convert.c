@@ -18,7 +18,8 @@ static const char script[] =
     "root = sys.argv[1]\n"
     "edges = np.array([[0, 1, 2], [1, 2, 0]])\n"
     "x = np.arange(6.0).reshape(3, 2)\n"
-    "masks = {n: np.array(m, bool) for n, m in (('train_mask', [1, 0, 0]), ('val_mask', [0, 1, 0]), ('test_mask', [0, 0, "
+    "masks = {n: np.array(m, bool) for n, m in (('train_mask', [1, 0, 0]), ('val_mask', [0, 1, 0]), ('test_mask', "
+    "[0, 0, "
     "1]))}\n"
     "w = np.array([0.5, 2.0, 1.0])\n"
     "pyg = types.SimpleNamespace(edge_index=edges, edge_weight=w, x=x, y=np.array([1, 0, 2]), **masks)\n"
@@ -26,7 +27,8 @@ static const char script[] =
     "pyg.edge_weight = None\n"
     "pyg.train_mask = np.array([[1, 0], [0, 1], [0, 0]], bool)\n"
     "t.from_pyg(pyg, root + '/columns')\n"
-    "np.savez(root + '/two.npz', edges=np.array([[0, 1], [1, 2], [2, 0]]), node_features=x, node_labels=np.array([1, 0, 2]),\n"
+    "np.savez(root + '/two.npz', edges=np.array([[0, 1], [1, 2], [2, 0]]), node_features=x, node_labels=np.array([1, "
+    "0, 2]),\n"
     "  train_masks=[[1, 0, 0], [0, 1, 0]], val_masks=[[0, 1, 0], [0, 0, 1]], test_masks=[[0, 0, 1], [1, 0, 0]])\n"
     "t.from_yandex(root + '/two.npz', root + '/yandex')\n"
     "class Dgl:\n"
@@ -37,7 +39,8 @@ static const char script[] =
     "t.from_dgl(Dgl(), root + '/dgl')\n"
     "class Ogb:\n"
     "    def __getitem__(self, i):\n"
-    "        return dict(edge_index=edges, edge_weight=w[:, None], node_feat=x), np.array([[1.0], [float('nan')], [2.0]])\n"
+    "        return dict(edge_index=edges, edge_weight=w[:, None], node_feat=x), np.array([[1.0], [float('nan')], "
+    "[2.0]])\n"
     "    def get_idx_split(self): return dict(train=np.array([0]), valid=np.array([1]), test=np.array([2]))\n"
     "t.from_ogb(Ogb(), root + '/ogb')\n";
 
@@ -68,7 +71,8 @@ Test(convert, objects_of_each_package_become_folders_that_load)
         cr_assert(dataset.n_node == 3 && dataset.n_edge == (weighted ? 6 : 3) && dataset.n_feature == 2 &&
                   dataset.n_class == 3);
         cr_assert_eq(dataset.weighted, weighted);
-        cr_assert(!weighted || (dataset.strength[0] == 2.0f && dataset.strength[1] == 1.5f && dataset.strength[2] == 3.0f));
+        cr_assert(!weighted ||
+                  (dataset.strength[0] == 2.0f && dataset.strength[1] == 1.5f && dataset.strength[2] == 3.0f));
         cr_assert(dataset.labels[0] == 1 && dataset.labels[1] == (i == 3 ? -1 : 0) && dataset.labels[2] == 2);
         cr_assert(dataset.split[0] == 1 && dataset.split[1] == 2 && dataset.split[2] == 3);
         float row[2];
@@ -96,12 +100,13 @@ Test(convert, all_splits_are_kept_and_dataset_split_chooses_one)
     }
 }
 
-static const char numbers_script[] = "import sys\n"
-                                     "sys.path.insert(0, 'python')\n"
-                                     "sys.dont_write_bytecode = True\n"
-                                     "import numpy as np, trainerd as t\n"
-                                     "t.from_arrays(sys.argv[1] + '/numbers', edges=np.array([[0, 1], [1, 2]]),\n"
-                                     "    labels=[0.5, np.nan, -1.0], features=np.eye(3), train=[0, 2], numbers=True)\n";
+static const char numbers_script[] =
+    "import sys\n"
+    "sys.path.insert(0, 'python')\n"
+    "sys.dont_write_bytecode = True\n"
+    "import numpy as np, trainerd as t\n"
+    "t.from_arrays(sys.argv[1] + '/numbers', edges=np.array([[0, 1], [1, 2]]),\n"
+    "    labels=[0.5, np.nan, -1.0], features=np.eye(3), train=[0, 2], numbers=True)\n";
 
 Test(convert, labels_that_are_no_whole_numbers_are_written_as_they_are_where_they_are_asked_for)
 {
@@ -126,7 +131,8 @@ static const char typed_script[] =
     "train, test = np.array([True, False]), np.array([False, True])\n"
     "stores = dict(paper=types.SimpleNamespace(num_nodes=2, x=x, y=y, train_mask=train, test_mask=test),\n"
     "              author=types.SimpleNamespace(num_nodes=1))\n"
-    "stores[('author', 'writes', 'paper')] = types.SimpleNamespace(edge_index=writes, edge_attr=np.array([[5.0, 6.0]]))\n"
+    "stores[('author', 'writes', 'paper')] = types.SimpleNamespace(edge_index=writes, edge_attr=np.array([[5.0, "
+    "6.0]]))\n"
     "stores[('paper', 'by', 'author')] = types.SimpleNamespace(edge_index=by, edge_attr=np.eye(2))\n"
     "class Hetero:\n"
     "    node_types, edge_types = ['author', 'paper'], [k for k in stores if isinstance(k, tuple)]\n"
@@ -144,7 +150,8 @@ static const char typed_script[] =
     "t.from_dgl(Dgl(), root + '/dgl')\n"
     "class Ogb:\n"
     "    def __getitem__(self, i):\n"
-    "        return dict(edge_index_dict={k: stores[k].edge_index for k in Hetero.edge_types}, node_feat_dict=dict(paper=x),\n"
+    "        return dict(edge_index_dict={k: stores[k].edge_index for k in Hetero.edge_types}, "
+    "node_feat_dict=dict(paper=x),\n"
     "                    edge_feat_dict={k: stores[k].edge_attr for k in Hetero.edge_types},\n"
     "                    num_nodes_dict=dict(author=1, paper=2)), dict(paper=y[:, None])\n"
     "    def get_idx_split(self): return dict(train=dict(paper=np.array([0])), test=dict(paper=np.array([1])))\n"

@@ -36,7 +36,8 @@ Test(dataset_npy, a_small_folder_loads_as_it_is)
     cr_assert_arr_eq(dataset.indices, indices, sizeof indices);
     cr_assert_arr_eq(dataset.labels, labels, sizeof labels);
     cr_assert_arr_eq(dataset.split, split, sizeof split);
-    cr_assert(dataset.n_split[0] == 1 && dataset.n_split[1] == 2 && dataset.n_split[2] == 1 && dataset.n_split[3] == 2);
+    cr_assert(dataset.n_split[0] == 1 && dataset.n_split[1] == 2 && dataset.n_split[2] == 1 &&
+              dataset.n_split[3] == 2);
     float rows[6];
     dataset_feature_rows(&dataset, (uint32_t[]){5, 0}, 2, rows);
     const float expected[] = {16, 17, -18, 1, 2, 3};
@@ -326,13 +327,15 @@ Test(dataset_npy, class_names_say_how_many_classes_there_are)
     cr_assert_eq(dataset.n_class, 3);
     dataset_release(&dataset);
     folder_write("class_names.json", "[\"a\"]");
-    fixture_refused(&job, STATUS_DATA, "labels.npy: node 1", "has label 1, expected -1 (none) or a class from 0 to 0");
+    fixture_refused(&job, STATUS_DATA, "labels.npy: node 1",
+                    "has label 1, expected -1 (none) or a class from 0 to 0");
     folder_write("meta.json", "{\"classes\": 2}");
     fixture_refused(&job, STATUS_DATA, "class_names.json", "has 1 names, expected 2, the \"classes\" of meta.json");
     static const char *const wrong[] = {"{}", "[]", "[\"a\", 3]", "\"a\""};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         folder_write("class_names.json", wrong[i]);
-        fixture_refused(&job, STATUS_DATA, "class_names.json", "expected a JSON list of texts, a name for each class");
+        fixture_refused(&job, STATUS_DATA, "class_names.json",
+                        "expected a JSON list of texts, a name for each class");
     }
     folder_write("class_names.json", "[\"a\"\n");
     fixture_refused(&job, STATUS_DATA, "class_names.json:2:0", "expected a JSON list of texts");

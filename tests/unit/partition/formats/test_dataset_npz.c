@@ -70,7 +70,8 @@ Test(dataset_npz, values_of_the_matrix_are_weights_on_request_alone)
     cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
     cr_assert(dataset.weighted && dataset.symmetric && dataset.n_edge == 3 * N_NODE);
     int64_t row = dataset.indptr[9]; /* 8, 9, 10: from 8 with the weight of 8 → 9, to 10 with that of 9 → 10 */
-    cr_assert(dataset.edge_weight[row] == 0.5f && dataset.edge_weight[row + 1] == 1.0f && dataset.edge_weight[row + 2] == 1.0f);
+    cr_assert(dataset.edge_weight[row] == 0.5f && dataset.edge_weight[row + 1] == 1.0f &&
+              dataset.edge_weight[row + 2] == 1.0f);
     cr_assert_eq(dataset.strength[9], 2.5f);
     dataset_release(&dataset);
     job.model.kind = JOB_KIND_TRANSFORMER;
@@ -114,7 +115,8 @@ static int n_said(const struct job *job, float value, const char *text)
 
 Test(dataset_npz, weights_that_are_left_out_are_remarked_on_once_with_the_key_that_takes_them)
 {
-    static const char file[] = "ring_graph.npz:adj_data.npy is not used", key[] = "dataset.edge_weights = \\\"yes\\\"";
+    static const char file[] = "ring_graph.npz:adj_data.npy is not used",
+                      key[] = "dataset.edge_weights = \\\"yes\\\"";
     struct job job = job_of_ring();
     cr_assert_eq(n_said(&job, 0.5f, file), 1);
     cr_assert_eq(n_said(&job, 0.5f, key), 1);
@@ -135,7 +137,8 @@ Test(dataset_npz, an_archive_loads_with_reverse_edges)
     struct dataset dataset;
     cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(dataset.name, "ring_graph");
-    cr_assert(dataset.n_node == N_NODE && dataset.n_edge == 2 * N_NODE && dataset.n_class == 4 && dataset.n_feature == 2);
+    cr_assert(dataset.n_node == N_NODE && dataset.n_edge == 2 * N_NODE && dataset.n_class == 4 &&
+              dataset.n_feature == 2);
     cr_assert(dataset.symmetric && dataset.n_duplicate == 0);
     dataset_release(&dataset);
 }
@@ -195,7 +198,8 @@ Test(dataset_npz, archives_that_do_not_fit_are_refused)
 {
     struct job job = job_of_ring();
     archive((int64_t[]){N_NODE, N_NODE + 1});
-    fixture_refused(&job, STATUS_DATA, "ring_graph.npz:adj_indptr.npy: adjacency matrix of 400 rows and 401", "a square");
+    fixture_refused(&job, STATUS_DATA, "ring_graph.npz:adj_indptr.npy: adjacency matrix of 400 rows and 401",
+                    "a square");
     archive((int64_t[]){N_NODE - 1, N_NODE - 1});
     fixture_refused(&job, STATUS_DATA, "adj_indptr.npy: has shape [401]", "expected [400]");
     archive((int64_t[]){N_NODE, N_NODE});

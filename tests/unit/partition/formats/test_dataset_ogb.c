@@ -209,7 +209,8 @@ Test(dataset_ogb, tables_that_do_not_fit_are_refused)
     bad(STATUS_DATA, "num-node-list.csv.gz: has no nodes", "expected at least one");
     tables("arxiv");
     fixture_gz("arxiv/split/time/test.csv.gz", "0\n");
-    bad(STATUS_DATA, "test.csv.gz: entry 0: node 0 is in the train split already", "training nodes to be in no other split");
+    bad(STATUS_DATA, "test.csv.gz: entry 0: node 0 is in the train split already",
+        "training nodes to be in no other split");
     fixture_gz("arxiv/split/time/train.csv.gz", "");
     bad(STATUS_DATA, "has no training nodes", "expected at least one");
 }
@@ -232,12 +233,14 @@ Test(dataset_ogb, counts_that_tables_contradict_are_refused_before_memory_is_tak
                   "arxiv/raw/node-feat.csv.gz has 4 lines, expected as many");
     tables("arxiv");
     fixture_gz("arxiv/raw/num-edge-list.csv.gz", "0\n");
-    bad(STATUS_DATA, "arxiv/raw/num-edge-list.csv.gz: line 1: 0 edges", "arxiv/raw/edge.csv.gz has 3 lines, expected as many");
+    bad(STATUS_DATA, "arxiv/raw/num-edge-list.csv.gz: line 1: 0 edges",
+        "arxiv/raw/edge.csv.gz has 3 lines, expected as many");
     fixture_gz("arxiv/raw/num-edge-list.csv.gz", "2147483648\n");
     fixture_gz("arxiv/raw/edge-feat.csv.gz", "0.5,1\n2,-1\n3,4\n");
     struct job job = job_of("arxiv");
     job.model.kind = JOB_KIND_TRANSFORMER;
-    fixture_refused(&job, STATUS_DATA, "num-edge-list.csv.gz: line 1: 2147483648 edges", "edge-feat.csv.gz has 3 lines");
+    fixture_refused(&job, STATUS_DATA, "num-edge-list.csv.gz: line 1: 2147483648 edges",
+                    "edge-feat.csv.gz has 3 lines");
     cr_assert_lt(memory_peak(MEMORY_N), 1 << 24);
 }
 
@@ -259,7 +262,8 @@ Test(dataset_ogb, a_count_of_nodes_that_arrays_contradict_is_refused_before_memo
 
 Test(dataset_ogb, any_table_cut_at_any_byte_is_refused)
 {
-    static const char *const names[] = {"arxiv/raw/edge.csv.gz", "arxiv/raw/node-feat.csv.gz", "arxiv/split/time/valid.csv.gz"};
+    static const char *const names[] = {"arxiv/raw/edge.csv.gz", "arxiv/raw/node-feat.csv.gz",
+                                        "arxiv/split/time/valid.csv.gz"};
     for (size_t i = 0; i < 3; i++) {
         size_t n;
         char *bytes = fixture_read(names[i], &n);
@@ -349,7 +353,8 @@ Test(dataset_ogb, several_node_types_are_numbered_one_after_another)
     cr_assert_arr_eq(d.edge_type, types, sizeof types);
     cr_assert_arr_eq(d.labels, labels, sizeof labels);
     cr_assert_arr_eq(d.split, split, sizeof split);
-    const float features[] = {1, 0, 0, 0, 0, 2, 3, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1};
+    const float features[] = {1, 0, 0, 0, 0, 2, 3, 0, 0, 0, 0, 4, 0, 0, 0,
+                              0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1};
     const uint32_t nodes[] = {0, 1, 2, 3, 4, 5};
     float rows[30];
     cr_assert_eq(d.n_feature, 5);
@@ -381,36 +386,48 @@ Test(dataset_ogb, tables_of_types_that_do_not_fit_are_refused)
         enum status status;
     } cases[] = {
         {"raw/num-node-dict.csv.gz", "", "num-node-dict.csv.gz: is empty", "expected the names", STATUS_DATA},
-        {"raw/num-node-dict.csv.gz", "paper,../x,field\n3,2,1\n", "'../x' is no name", "a folder's name", STATUS_DATA},
-        {"raw/num-node-dict.csv.gz", "paper,author,field\n3,2\n", "num-node-dict.csv.gz: line 2", "integers", STATUS_DATA},
-        {"raw/num-node-dict.csv.gz", "paper,author,field\n3,-2,1\n", "-2 nodes of type 'author'", "expected 0 to", STATUS_DATA},
+        {"raw/num-node-dict.csv.gz", "paper,../x,field\n3,2,1\n", "'../x' is no name", "a folder's name",
+         STATUS_DATA},
+        {"raw/num-node-dict.csv.gz", "paper,author,field\n3,2\n", "num-node-dict.csv.gz: line 2", "integers",
+         STATUS_DATA},
+        {"raw/num-node-dict.csv.gz", "paper,author,field\n3,-2,1\n", "-2 nodes of type 'author'", "expected 0 to",
+         STATUS_DATA},
         {"raw/num-node-dict.csv.gz", "paper,author,field\n0,0,0\n", "has no nodes", "at least one", STATUS_DATA},
         {"raw/triplet-type-list.csv.gz", "author,writes\n", "triplet-type-list.csv.gz: line 1", "head,relation,tail",
          STATUS_DATA},
-        {"raw/triplet-type-list.csv.gz", "author,writes,book\n", "'book' is no node type", "num-node-dict", STATUS_DATA},
-        {"raw/triplet-type-list.csv.gz", "author,reads,paper\n", "author___reads___paper", "No such file", STATUS_NO_INPUT},
+        {"raw/triplet-type-list.csv.gz", "author,writes,book\n", "'book' is no node type", "num-node-dict",
+         STATUS_DATA},
+        {"raw/triplet-type-list.csv.gz", "author,reads,paper\n", "author___reads___paper", "No such file",
+         STATUS_NO_INPUT},
         {"raw/triplet-type-list.csv.gz", "", "triplet-type-list.csv.gz: is empty", "a line for each", STATUS_DATA},
         {"raw/relations/author___writes___paper/edge.csv.gz", "0,2\n1,0\n2,2\n",
-         "author___writes___paper/edge.csv.gz: line 3: node 2", "expected 0 to 1, the nodes of type 'author'", STATUS_DATA},
-        {"raw/relations/author___writes___paper/edge.csv.gz", "0,2\n1,0\n", "ends after 2 lines", "expected more", STATUS_DATA},
-        {"raw/relations/author___writes___paper/edge.csv.gz", "0,2\n1,0\n1,1\n1,2\n", "goes on after line 3", "that many",
+         "author___writes___paper/edge.csv.gz: line 3: node 2", "expected 0 to 1, the nodes of type 'author'",
          STATUS_DATA},
-        {"raw/relations/paper___has___field/edge.csv.gz", "0,0\n1,0\n2,0\n", "goes on after line 2", "that many", STATUS_DATA},
-        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,3\n", "node-feat.csv.gz: ends after 2 lines", "expected more",
+        {"raw/relations/author___writes___paper/edge.csv.gz", "0,2\n1,0\n", "ends after 2 lines", "expected more",
          STATUS_DATA},
+        {"raw/relations/author___writes___paper/edge.csv.gz", "0,2\n1,0\n1,1\n1,2\n", "goes on after line 3",
+         "that many", STATUS_DATA},
+        {"raw/relations/paper___has___field/edge.csv.gz", "0,0\n1,0\n2,0\n", "goes on after line 2", "that many",
+         STATUS_DATA},
+        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,3\n", "node-feat.csv.gz: ends after 2 lines",
+         "expected more", STATUS_DATA},
         {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,3\n0,4\n5,6\n", "goes on after line 3", "expected 3 lines",
          STATUS_DATA},
-        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2\n0,4\n", "node-feat.csv.gz: line 2: '2'", "expected 2 numbers",
+        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2\n0,4\n", "node-feat.csv.gz: line 2: '2'",
+         "expected 2 numbers", STATUS_DATA},
+        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,inf\n0,4\n", "row 1, column 1 is inf", "finite",
          STATUS_DATA},
-        {"raw/node-feat/paper/node-feat.csv.gz", "1,0\n2,inf\n0,4\n", "row 1, column 1 is inf", "finite", STATUS_DATA},
         {"raw/node-label/paper/node-label.csv.gz", "1\n0\n", "num-node-dict.csv.gz: line 2: 3 nodes of type 'paper'",
          "paper/node-label.csv.gz has 2 lines, expected as many", STATUS_DATA},
         {"raw/relations/paper___has___field/num-edge-list.csv.gz", "0\n",
-         "paper___has___field/num-edge-list.csv.gz: line 1: 0 edges", "edge.csv.gz has 2 lines, expected as many", STATUS_DATA},
-        {"raw/relations/paper___has___field/num-edge-list.csv.gz", "9223372036854775807\n", "num-edge-list.csv.gz: line 1",
-         "expected a count", STATUS_DATA},
-        {"split/time/paper/test.csv.gz", "3\n", "test.csv.gz: entry 0: node 3", "the nodes of type 'paper'", STATUS_DATA},
-        {"split/time/paper/test.csv.gz", "0\n", "node 0 is in the train split already", "in no other split", STATUS_DATA},
+         "paper___has___field/num-edge-list.csv.gz: line 1: 0 edges", "edge.csv.gz has 2 lines, expected as many",
+         STATUS_DATA},
+        {"raw/relations/paper___has___field/num-edge-list.csv.gz", "9223372036854775807\n",
+         "num-edge-list.csv.gz: line 1", "expected a count", STATUS_DATA},
+        {"split/time/paper/test.csv.gz", "3\n", "test.csv.gz: entry 0: node 3", "the nodes of type 'paper'",
+         STATUS_DATA},
+        {"split/time/paper/test.csv.gz", "0\n", "node 0 is in the train split already", "in no other split",
+         STATUS_DATA},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[128];

@@ -110,7 +110,8 @@ static void raw_equals_folder(const char *name)
     cr_assert_eq(dataset_load(&raw_job, &archive), STATUS_OK, "%s", status_reason());
     size_t n_node = (size_t)folder.n_node;
     cr_assert_str_eq(folder.name, archive.name);
-    cr_assert(folder.n_node == archive.n_node && folder.n_edge == archive.n_edge && folder.n_class == archive.n_class);
+    cr_assert(folder.n_node == archive.n_node && folder.n_edge == archive.n_edge &&
+              folder.n_class == archive.n_class);
     cr_assert_arr_eq(folder.indptr, archive.indptr, (n_node + 1) * sizeof *folder.indptr);
     cr_assert_arr_eq(folder.indices, archive.indices, (size_t)folder.n_edge * sizeof *folder.indices);
     cr_assert_arr_eq(folder.feature_indptr, archive.feature_indptr, (n_node + 1) * sizeof *folder.feature_indptr);

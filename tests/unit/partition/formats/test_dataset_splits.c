@@ -97,7 +97,8 @@ Test(dataset_splits, that_lie_the_other_way_round_or_train_on_one_node_are_refus
         char where[64];
         snprintf(where, sizeof where, "%s: has shape [3, 2], which is 3 splits of 2 nodes at most", names[i]);
         fixture_i64(names[i], 2, (int64_t[]){3, 2}, nodes);
-        bad(0, STATUS_DATA, where, "expected no more splits than nodes, as [splits, nodes], or [nodes] for one split");
+        bad(0, STATUS_DATA, where,
+            "expected no more splits than nodes, as [splits, nodes], or [nodes] for one split");
     }
     fixture_i64("train_idx.npy", 2, (int64_t[]){2, 2}, (int64_t[]){0, 1, 1, -1});
     fixture_i64("valid_idx.npy", 1, (int64_t[]){1}, (int64_t[]){2});
@@ -105,8 +106,8 @@ Test(dataset_splits, that_lie_the_other_way_round_or_train_on_one_node_are_refus
     expect_split(0, small, 2);
     bad(1, STATUS_DATA, "train_idx.npy: has shape [2, 2], and split 1 of these has 1 training node:",
         "expected two at least, as [splits, nodes]");
-    fixture_header("train_idx.npy", "{'descr': '|b1', 'fortran_order': False, 'shape': (2, 6)}", "\1\1\0\0\0\0\1\1\0\0\0\0",
-                   12);
+    fixture_header("train_idx.npy", "{'descr': '|b1', 'fortran_order': False, 'shape': (2, 6)}",
+                   "\1\1\0\0\0\0\1\1\0\0\0\0", 12);
     bad(0, STATUS_DATA, "train_idx.npy: holds bool", "expected node numbers");
 }
 
@@ -161,10 +162,12 @@ Test(dataset_splits, nodes_may_be_validation_and_test_nodes_at_once_with_a_remar
     cr_assert_arr_eq(dataset.n_split, n, sizeof n);
     dataset_release(&dataset);
     const char *log = fixture_remarks(&job);
-    cr_assert(strstr(log,
-                     "of 3 validation and 3 test nodes 2 are both: a test metric of nodes that choose the best weights is too "
-                     "good") != NULL,
-              "%s", log);
+    cr_assert(
+        strstr(
+            log,
+            "of 3 validation and 3 test nodes 2 are both: a test metric of nodes that choose the best weights is too "
+            "good") != NULL,
+        "%s", log);
     fixture_i64("valid_idx.npy", 1, (int64_t[]){2}, (int64_t[]){2, 2});
     bad(0, STATUS_DATA, "valid_idx.npy: entry 1: node 2 is listed twice", "expected once");
     fixture_i64("valid_idx.npy", 1, (int64_t[]){2}, (int64_t[]){2, 1});

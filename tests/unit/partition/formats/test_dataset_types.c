@@ -172,7 +172,8 @@ Test(dataset_types, types_that_do_not_fit_are_refused_by_entry_and_relation)
     fixture_i64("edge_type.npy", 1, (int64_t[]){7}, wrong);
     struct job job = rgcn();
     job.dataset.undirected = JOB_SWITCH_YES;
-    fixture_refused(&job, STATUS_DATA, "edge_type.npy: 40001 relations", "expected at most 32768 with an inverse to each");
+    fixture_refused(&job, STATUS_DATA, "edge_type.npy: 40001 relations",
+                    "expected at most 32768 with an inverse to each");
     fixture_remove("edge_type.npy");
     fixture_refused(&job, STATUS_NO_INPUT, "edge_type.npy", "No such file");
 }
@@ -258,7 +259,8 @@ Test(dataset_types, meta_may_tell_a_types_columns)
     dataset_release(&d);
     const char fewer[] = "{\"features\": {\"1\": {\"features\": 2}}}";
     fixture_bytes("meta.json", fewer, sizeof fewer - 1);
-    fixture_refused(&job, STATUS_DATA, "feat_t1_indices.npy: row 0, entry 0: column 2 is out of range", "expected 0 to 1");
+    fixture_refused(&job, STATUS_DATA, "feat_t1_indices.npy: row 0, entry 0: column 2 is out of range",
+                    "expected 0 to 1");
 }
 
 Test(dataset_types, a_typed_graph_without_any_features_has_a_column_per_node)
@@ -290,7 +292,8 @@ Test(dataset_types, node_types_that_disagree_with_features_or_nodes_are_refused)
     fixture_i64("node_type.npy", 1, (int64_t[]){6}, (int64_t[]){0, 0, 0, 0, 0, 0});
     fixture_refused(&job, STATUS_DATA, "node_type.npy has no node of that type", "expected types 0 to 0");
     fixture_remove("node_type.npy");
-    fixture_refused(&job, STATUS_NO_INPUT, "node_type.npy: no such file", "expected the types of nodes beside feat_t");
+    fixture_refused(&job, STATUS_NO_INPUT, "node_type.npy: no such file",
+                    "expected the types of nodes beside feat_t");
     node_types();
     fixture_remove("feat_t1_data.npy");
     fixture_refused(&job, STATUS_NO_INPUT, "feat_t1_data.npy", "No such file");

@@ -262,8 +262,9 @@ Test(generator, a_graph_that_fits_nowhere_is_refused_before_it_is_drawn, .timeou
         job.dataset.degree = 60;
         job.dataset.features = 1 << 20;
         cr_assert_eq(dataset_load(&job, &dataset), STATUS_NOMEM);
-        cr_assert_not_null(strstr(status_reason(), "dataset.generator: 2147483648 nodes with 128849018880 edges and 1048576 "
-                                                   "features take 9008255816695808 bytes, more than "),
+        cr_assert_not_null(strstr(status_reason(),
+                                  "dataset.generator: 2147483648 nodes with 128849018880 edges and 1048576 "
+                                  "features take 9008255816695808 bytes, more than "),
                            "%s", status_reason());
         cr_assert_not_null(strstr(status_reason(), memory_machine_name()), "%s", status_reason());
         job = job_of(kinds[i], 1 << 16);

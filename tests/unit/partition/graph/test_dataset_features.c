@@ -97,7 +97,8 @@ Test(dataset_features, other_number_types_become_float)
                                  0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x4200, 0x3c00, 0x3c00, 0x3c00};
     const float expected[18] = {2, 1, 1, 1, -2, 1, 1, 1, 4, 1, 1, 1, 1, 1, 3, 1, 1, 1};
     struct job job = fixture_job();
-    fixture_header("features.npy", "{'descr': '<f2', 'fortran_order': False, 'shape': (6, 3)}\n ", halves, sizeof halves);
+    fixture_header("features.npy", "{'descr': '<f2', 'fortran_order': False, 'shape': (6, 3)}\n ", halves,
+                   sizeof halves);
     features_are(&job, expected);
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_not_null(dataset.features_f16);
@@ -106,15 +107,17 @@ Test(dataset_features, other_number_types_become_float)
     for (int i = 0; i < 18; i++) {
         doubles[i] = (double)expected[i];
     }
-    fixture_header("features.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (6, 3)}\n ", doubles, sizeof doubles);
+    fixture_header("features.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (6, 3)}\n ", doubles,
+                   sizeof doubles);
     features_are(&job, expected);
     doubles[4] = 1e300;
-    fixture_header("features.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (6, 3)}\n ", doubles, sizeof doubles);
+    fixture_header("features.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (6, 3)}\n ", doubles,
+                   sizeof doubles);
     bad("features.npy: row 1, column 1 is 1e+300", "expected a finite number (float32)");
     job.dataset.normalize_features = JOB_NORMALIZE_ROW;
     fixture_f32("features.npy", 2, (int64_t[]){6, 3}, expected);
-    features_are(&job, (float[]){.5f, .25f, .25f, .25f, -.5f, .25f, 1 / 6.f, 1 / 6.f, 4 / 6.f, 1 / 3.f, 1 / 3.f, 1 / 3.f, .2f,
-                                 .2f, .6f, 1 / 3.f, 1 / 3.f, 1 / 3.f});
+    features_are(&job, (float[]){.5f, .25f, .25f, .25f, -.5f, .25f, 1 / 6.f, 1 / 6.f, 4 / 6.f, 1 / 3.f, 1 / 3.f,
+                                 1 / 3.f, .2f, .2f, .6f, 1 / 3.f, 1 / 3.f, 1 / 3.f});
 }
 
 /* As pandas' to_numpy() and numpy.asfortranarray give them. */
@@ -126,9 +129,11 @@ Test(dataset_features, columns_may_lie_one_after_another)
     const uint16_t halves[18] = {0x4000, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0xc000, 0x3c00,
                                  0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x4400, 0x3c00, 0x4200, 0x3c00};
     struct job job = fixture_job();
-    fixture_header("features.npy", "{'descr': '<f4', 'fortran_order': True, 'shape': (6, 3)}\n  ", floats, sizeof floats);
+    fixture_header("features.npy", "{'descr': '<f4', 'fortran_order': True, 'shape': (6, 3)}\n  ", floats,
+                   sizeof floats);
     features_are(&job, expected);
-    fixture_header("features.npy", "{'descr': '<f2', 'fortran_order': True, 'shape': (6, 3)}\n  ", halves, sizeof halves);
+    fixture_header("features.npy", "{'descr': '<f2', 'fortran_order': True, 'shape': (6, 3)}\n  ", halves,
+                   sizeof halves);
     features_are(&job, expected);
 }
 
@@ -226,7 +231,8 @@ Test(dataset_features, features_made_of_the_graph_take_the_place_of_those_of_the
         dataset = fixture_loaded(&job);
         cr_expect_eq(dataset.n_feature, dataset.n_node);
         cr_expect_eq(embedded_count(&dataset.embedded), dataset.n_node);
-        cr_expect_arr_eq(dataset.labels, own.labels, (size_t)own.n_node * sizeof *own.labels); /* which are of features */
+        cr_expect_arr_eq(dataset.labels, own.labels,
+                         (size_t)own.n_node * sizeof *own.labels); /* which are of features */
         dataset_release(&dataset);
         dataset_release(&own);
     }

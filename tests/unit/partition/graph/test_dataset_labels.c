@@ -32,7 +32,8 @@ Test(dataset_labels, labels_that_do_not_fit_are_refused)
     bad("labels.npy: node 2 has label -2", "expected -1 (none) or a class");
     bad("labels.npy: node 2", "; numbers to be predicted need train.loss = \"mse\"");
     fixture_f32("labels.npy", 1, (int64_t[]){6}, (float[]){0, 1, 0, 1, 0, 1});
-    bad("labels.npy: holds float32", "expected integers, a class for each node; numbers to be predicted need train.loss");
+    bad("labels.npy: holds float32",
+        "expected integers, a class for each node; numbers to be predicted need train.loss");
     fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){-1, -1, -1, -1, -1, -1});
     bad("labels.npy: no node has a label", "expected at least one class");
     fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){-1, 1, 0, 1, 0, 0});
@@ -108,7 +109,8 @@ Test(dataset_labels, rows_of_labels_are_multi_label)
     fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, rows);
     bad("labels.npy: row 3, column 1 is 0.5", "expected 0, 1 or NaN");
     fixture_f32("labels.npy", 2, (int64_t[]){6, 1}, (float[]){0, 1, 2, 1, 0, 1});
-    bad("labels.npy: row 2, column 0 is 2", "classes, one a node, are integers, as labels.astype(\"int64\") makes them");
+    bad("labels.npy: row 2, column 0 is 2",
+        "classes, one a node, are integers, as labels.astype(\"int64\") makes them");
     rows[7] = 0;
     rows[0] = rows[1] = NAN;
     fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, rows);
@@ -123,10 +125,12 @@ Test(dataset_labels, one_hot_rows_are_several_labels_with_a_remark)
     struct job job = fixture_job();
     fixture_f32("labels.npy", 2, (int64_t[]){6, 3}, rows);
     const char *log = fixture_remarks(&job);
-    cr_assert(strstr(log, "labels.npy: each row with labels has one 1, as one-hot labels have, and is taken for 3 labels") !=
-                      NULL &&
-                  strstr(log, "one label a node is an array of [6] integers, numpy.argmax(labels, 1)") != NULL,
-              "%s", log);
+    cr_assert(
+        strstr(log,
+               "labels.npy: each row with labels has one 1, as one-hot labels have, and is taken for 3 labels") !=
+                NULL &&
+            strstr(log, "one label a node is an array of [6] integers, numpy.argmax(labels, 1)") != NULL,
+        "%s", log);
     const float changed[] = {1, NAN, 0}; /* a second 1; not known; none */
     for (int i = 0; i < 3; i++) {
         memcpy(others, rows, sizeof rows);
@@ -143,9 +147,11 @@ Test(dataset_labels, classes_without_a_node_are_remarked_on)
     cr_assert_str_eq(fixture_remarks(&job), "");
     fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){0, 1, 255, 1, 2, -1});
     const char *log = fixture_remarks(&job);
-    cr_assert(strstr(log, "labels.npy: the largest label is 255, which makes 256 classes, 252 of them without a node; a node "
-                          "without a label has -1") != NULL,
-              "%s", log);
+    cr_assert(
+        strstr(log,
+               "labels.npy: the largest label is 255, which makes 256 classes, 252 of them without a node; a node "
+               "without a label has -1") != NULL,
+        "%s", log);
     fixture_bytes("meta.json", "{\"classes\": 256}", 16);
     cr_assert_str_eq(fixture_remarks(&job), "", "as many as are meant");
     snprintf(job.predict.model, sizeof job.predict.model, "model");
@@ -157,7 +163,8 @@ Test(dataset_labels, splits_that_do_not_fit_are_refused)
 {
     fixture_small();
     fixture_i64("test_idx.npy", 1, (int64_t[]){2}, (int64_t[]){3, 1});
-    bad("test_idx.npy: entry 1: node 1 is in the train split already", "expected training nodes to be in no other split");
+    bad("test_idx.npy: entry 1: node 1 is in the train split already",
+        "expected training nodes to be in no other split");
     fixture_i64("test_idx.npy", 1, (int64_t[]){2}, (int64_t[]){3, 3});
     bad("test_idx.npy: entry 1: node 3 is listed twice", "expected once");
     fixture_i64("test_idx.npy", 1, (int64_t[]){2}, (int64_t[]){3, 6});
@@ -208,7 +215,8 @@ Test(dataset_labels, numbers_that_do_not_fit_are_refused)
 {
     const struct job job = regression();
     fixture_f32("labels.npy", 1, (int64_t[]){6}, (float[]){0, 1, INFINITY, 1, 0, 1});
-    fixture_refused(&job, STATUS_DATA, "labels.npy: row 2, column 0 is inf", "expected a finite float32, or NaN (none)");
+    fixture_refused(&job, STATUS_DATA, "labels.npy: row 2, column 0 is inf",
+                    "expected a finite float32, or NaN (none)");
     fixture_f32("labels.npy", 1, (int64_t[]){6}, (float[]){0, NAN, 1, 1, 0, 1});
     fixture_refused(&job, STATUS_DATA, "training node 1 has no label", "expected one");
     fixture_f32("labels.npy", 1, (int64_t[]){6}, (float[]){NAN, NAN, NAN, NAN, NAN, NAN});

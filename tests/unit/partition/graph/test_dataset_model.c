@@ -105,7 +105,8 @@ Test(dataset_model, what_does_not_fit_the_model_is_named_with_both_numbers)
     refused("dataset 'small' has one label per node, and the model in 'runs/m' was trained for several");
     model.multi_label = false;
     model.n_relation = 3;
-    refused("dataset 'small' has 0 relations, expected 3, as many as the model in 'runs/m' was trained with (\"relations\" in "
+    refused("dataset 'small' has 0 relations, expected 3, as many as the model in 'runs/m' was trained with "
+            "(\"relations\" in "
             "meta.json says how many there are)");
 }
 
@@ -119,7 +120,8 @@ Test(dataset_model, classes_have_the_names_and_the_order_of_the_training)
     cr_assert_str_eq(dataset.class_names, model.class_names);
     dataset_release(&dataset);
     folder_write("class_names.json", "[\"b\", \"a\"]");
-    refused("dataset 'small': class_names.json has [\"b\",\"a\"], expected [\"a\",\"b\",\"c\",\"d\"] as in the training of the "
+    refused("dataset 'small': class_names.json has [\"b\",\"a\"], expected [\"a\",\"b\",\"c\",\"d\"] as in the "
+            "training of the "
             "model in 'runs/m'");
     model.class_names = NULL;
     dataset = fixture_loaded(&job);
@@ -138,9 +140,9 @@ Test(dataset_model, embeddings_of_nodes_ask_for_the_same_graph)
     dataset_release(&dataset);
     model.n_embedded = 2;
     model.graph = "0123";
-    refused(
-        "dataset 'small' is another graph than the model in 'runs/m' was trained on, and the model has embeddings of 2 nodes "
-        "of that graph: expected the same graph");
+    refused("dataset 'small' is another graph than the model in 'runs/m' was trained on, and the model has "
+            "embeddings of 2 nodes "
+            "of that graph: expected the same graph");
 }
 
 Test(dataset_model, a_model_that_takes_labels_wants_training_nodes_with_labels)
@@ -156,9 +158,9 @@ Test(dataset_model, a_model_that_takes_labels_wants_training_nodes_with_labels)
     refused("dataset 'small': training node 5 has no label, expected one: the model in 'runs/m' takes them as input "
             "(model.label_input)");
     remove_labels();
-    refused(
-        "dataset 'small' has no training nodes, expected some with their labels: the model in 'runs/m' takes these as input "
-        "(model.label_input)");
+    refused("dataset 'small' has no training nodes, expected some with their labels: the model in 'runs/m' takes "
+            "these as input "
+            "(model.label_input)");
 }
 
 Test(dataset_model, without_labels_the_number_of_nodes_is_that_of_the_features_or_of_meta_json)
@@ -167,7 +169,8 @@ Test(dataset_model, without_labels_the_number_of_nodes_is_that_of_the_features_o
     remove_labels();
     fixture_remove("features.npy");
     struct job job = predicting();
-    fixture_refused(&job, STATUS_NO_INPUT, "nothing says how many nodes there are", "the number \"nodes\" in meta.json");
+    fixture_refused(&job, STATUS_NO_INPUT, "nothing says how many nodes there are",
+                    "the number \"nodes\" in meta.json");
     folder_write("meta.json", "{\"nodes\": 9}");
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_eq(dataset.n_node, 9);

@@ -57,7 +57,8 @@ Test(edge_features, repeats_with_the_same_row_are_one_edge_and_stored_loops_keep
 Test(edge_features, columns_may_lie_one_after_another)
 {
     const float columns[] = {0.5f, 3.0f, 0.5f, 2.0f, 4.0f, -0.25f, -1.0f, 0.0f, -1.0f, 7.0f, 4.0f, 0.125f};
-    fixture_header("edge_attr.npy", "{'descr': '<f4', 'fortran_order': True, 'shape': (6, 2)}\n  ", columns, sizeof columns);
+    fixture_header("edge_attr.npy", "{'descr': '<f4', 'fortran_order': True, 'shape': (6, 2)}\n  ", columns,
+                   sizeof columns);
     struct job job = job_of(JOB_KIND_TRANSFORMER);
     struct dataset d = fixture_loaded(&job);
     cr_assert(has_row(&d, 0, 1, 0.5f, -1.0f) && has_row(&d, 1, 0, 2.0f, 7.0f) && has_row(&d, 5, 4, -0.25f, 0.125f));
@@ -73,7 +74,8 @@ Test(edge_features, loops_of_a_definition_get_the_mean_of_the_other_in_edges)
         cr_assert(d.n_edge == 4 + 6 && d.loops == DATASET_LOOPS_STORED && d.n_duplicate == 1);
         cr_assert(has_row(&d, 0, 0, 2.0f, 7.0f), "of its one in-edge");
         cr_assert(has_row(&d, 1, 1, 1.75f, -0.5f), "of two in-edges, the repeat counted once");
-        cr_assert(has_row(&d, 3, 3, 0.0f, 0.0f) && has_row(&d, 2, 2, 0.0f, 0.0f), "the stored loop is not one of them");
+        cr_assert(has_row(&d, 3, 3, 0.0f, 0.0f) && has_row(&d, 2, 2, 0.0f, 0.0f),
+                  "the stored loop is not one of them");
         cr_assert(has_row(&d, 4, 4, -0.25f, 0.125f) && has_row(&d, 0, 1, 0.5f, -1.0f));
         dataset_release(&d);
     }
@@ -101,10 +103,12 @@ Test(edge_features, the_reverse_of_an_edge_has_its_row)
     struct dataset d = fixture_loaded(&job);
     cr_assert(d.n_edge == 6 + 1 && d.n_duplicate == 2 && !d.symmetric);
     cr_assert(has_row(&d, 0, 1, 0.5f, -1.0f) && has_row(&d, 1, 0, 0.5f, -1.0f) && has_row(&d, 1, 2, 3.0f, 0.0f));
-    cr_assert(has_row(&d, 4, 5, -0.25f, 0.125f) && has_row(&d, 5, 4, -0.25f, 0.125f) && has_row(&d, 3, 3, 4.0f, 4.0f));
+    cr_assert(has_row(&d, 4, 5, -0.25f, 0.125f) && has_row(&d, 5, 4, -0.25f, 0.125f) &&
+              has_row(&d, 3, 3, 4.0f, 4.0f));
     dataset_release(&d);
     fixture_f32("edge_attr.npy", 2, (int64_t[]){6, 2}, rows);
-    fixture_refused(&job, STATUS_DATA, "edge_attr.npy: rows 0 and 3 differ, and both are of the edge between nodes 1 and 0",
+    fixture_refused(&job, STATUS_DATA,
+                    "edge_attr.npy: rows 0 and 3 differ, and both are of the edge between nodes 1 and 0",
                     "expected equal rows");
 }
 
@@ -115,7 +119,8 @@ Test(edge_features, repeats_with_other_rows_are_refused_with_both)
     memcpy(other, rows, sizeof other);
     other[5] = 1.0f;
     fixture_f32("edge_attr.npy", 2, (int64_t[]){6, 2}, other);
-    fixture_refused(&job, STATUS_DATA, "edge_attr.npy: rows 0 and 2 differ, and both are of the edge between nodes 0 and 1",
+    fixture_refused(&job, STATUS_DATA,
+                    "edge_attr.npy: rows 0 and 2 differ, and both are of the edge between nodes 0 and 1",
                     "expected equal rows");
 }
 
@@ -175,10 +180,10 @@ Test(edge_features, that_are_left_out_are_remarked_on_with_the_reason)
     struct dataset d = fixture_loaded(&job);
     dataset_release(&d);
     folder_read("log", log, sizeof log);
-    cr_assert_not_null(strstr(log,
-                              "edge_attr.npy is not used: model.kind = \\\"gcn\\\" takes no features of edges; weights are in "
-                              "edge_weight.npy, one number an edge"),
-                       "%s", log);
+    cr_assert_not_null(
+        strstr(log, "edge_attr.npy is not used: model.kind = \\\"gcn\\\" takes no features of edges; weights are in "
+                    "edge_weight.npy, one number an edge"),
+        "%s", log);
 }
 
 Test(edge_features, of_other_types_are_converted)

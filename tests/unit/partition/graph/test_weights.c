@@ -189,7 +189,8 @@ Test(weights, that_are_left_out_are_remarked_on_with_the_reason)
         job.model.kind = cases[i].kind;
         job.model.aggregator = cases[i].aggregator;
         const char *log = fixture_remarks(&job);
-        cr_assert(strstr(log, "edge_weight.npy is not used") != NULL && strstr(log, cases[i].reason) != NULL, "%s", log);
+        cr_assert(strstr(log, "edge_weight.npy is not used") != NULL && strstr(log, cases[i].reason) != NULL, "%s",
+                  log);
     }
 }
 
@@ -205,7 +206,8 @@ Test(weights, that_are_symmetric_already_and_double_with_reverse_edges_are_remar
     fixture_i64("edges.npy", 2, (int64_t[]){2, 7}, both);
     fixture_f32("edge_weight.npy", 1, (int64_t[]){7}, each);
     const char *log = fixture_remarks(&job);
-    cr_assert(strstr(log, remark) != NULL && strstr(log, "dataset.undirected = \\\"no\\\" leaves them") != NULL, "%s", log);
+    cr_assert(strstr(log, remark) != NULL && strstr(log, "dataset.undirected = \\\"no\\\" leaves them") != NULL, "%s",
+              log);
     each[5] = 4.0f;
     fixture_f32("edge_weight.npy", 1, (int64_t[]){7}, each);
     cr_assert_str_eq(fixture_remarks(&job), "", "one weight differs");
@@ -251,7 +253,8 @@ Test(weights, that_add_up_to_more_than_a_float_holds_are_refused_with_the_node)
     struct job job = fixture_job();
     const float large[] = {FLT_MAX, FLT_MAX, 0, 0, 0, 0};
     fixture_f32("edge_weight.npy", 1, (int64_t[]){6}, large);
-    fixture_refused(&job, STATUS_DATA, "edge_weight.npy: the weights of the edges into node 1 add up", "expected a finite sum");
+    fixture_refused(&job, STATUS_DATA, "edge_weight.npy: the weights of the edges into node 1 add up",
+                    "expected a finite sum");
 }
 
 Test(weights, a_file_cut_at_any_byte_is_refused)

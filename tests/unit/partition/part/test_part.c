@@ -28,7 +28,8 @@ static void every_edge_once(struct cut *cut)
                     uint32_t own = cut->part[p].node[b->rows != NULL ? b->rows[r] : r];
                     for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
                         uint32_t other = payload_node(cut, d, p, j, b->cols[i]);
-                        uint32_t from = d == PART_DIRECTION_IN ? other : own, to = d == PART_DIRECTION_IN ? own : other;
+                        uint32_t from = d == PART_DIRECTION_IN ? other : own,
+                                 to = d == PART_DIRECTION_IN ? own : other;
                         int64_t edge = b->types != NULL ? tiny_typed_edge(&cut->dataset, from, to, b->types[i])
                                                         : tiny_edge(&cut->dataset, from, to);
                         cr_assert_geq(edge, 0);
@@ -77,7 +78,8 @@ static void weights_fit(struct cut *cut)
                     uint32_t own = cut->part[p].node[b->rows != NULL ? b->rows[r] : r];
                     for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
                         uint32_t other = payload_node(cut, d, p, j, b->cols[i]);
-                        uint32_t from = d == PART_DIRECTION_IN ? other : own, to = d == PART_DIRECTION_IN ? own : other;
+                        uint32_t from = d == PART_DIRECTION_IN ? other : own,
+                                 to = d == PART_DIRECTION_IN ? own : other;
                         float expected = typed ? weight_of(&cut->dataset, to, b->types[i])
                                                : cut->dataset.edge_weight[tiny_edge(&cut->dataset, from, to)];
                         cr_assert_eq(b->weights[i], expected);
@@ -110,10 +112,11 @@ static void edge_features_fit(struct cut *cut)
                     uint32_t own = part->node[b->rows != NULL ? b->rows[r] : r];
                     for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
                         uint32_t other = payload_node(cut, d, p, j, b->cols[i]);
-                        uint32_t from = d == PART_DIRECTION_IN ? other : own, to = d == PART_DIRECTION_IN ? own : other;
+                        uint32_t from = d == PART_DIRECTION_IN ? other : own,
+                                 to = d == PART_DIRECTION_IN ? own : other;
                         uint32_t row = data->edge_row[tiny_edge(data, from, to)];
-                        cr_assert_arr_eq(part->edge_features + b->edge_rows[i] * n_column, dataset_edge_features(data, row),
-                                         n_column * sizeof(float));
+                        cr_assert_arr_eq(part->edge_features + b->edge_rows[i] * n_column,
+                                         dataset_edge_features(data, row), n_column * sizeof(float));
                         n_row += row_of[row] == 0;
                         cr_assert(row_of[row] == 0 || row_of[row] == (int32_t)b->edge_rows[i] + 1);
                         row_of[row] = (int32_t)b->edge_rows[i] + 1;
@@ -208,8 +211,8 @@ static void nodes_and_rows(struct cut *cut)
             for (int c = 0; c < d->n_feature; c++) {
                 row[c] = part->features != NULL ? part->features[r * d->n_feature + c] : 0.0f;
             }
-            for (int64_t i = 0; part->feature_indptr != NULL && i < part->feature_indptr[r + 1] - part->feature_indptr[r];
-                 i++) {
+            for (int64_t i = 0;
+                 part->feature_indptr != NULL && i < part->feature_indptr[r + 1] - part->feature_indptr[r]; i++) {
                 int64_t at = part->feature_indptr[r] + i;
                 row[part->feature_indices[at]] = part->feature_data[at];
             }
@@ -242,7 +245,8 @@ static void typed_rows(struct cut *cut)
         dataset_feature_rows(d, part->node, part->n_own, expected);
         for (int64_t r = 0; r < part->n_own; r++) {
             for (int64_t i = part->feature_indptr[r]; i < part->feature_indptr[r + 1]; i++) {
-                rows[r * d->n_feature + embedded_column(&part->embedded, part->feature_indices[i])] = part->feature_data[i];
+                rows[r * d->n_feature + embedded_column(&part->embedded, part->feature_indices[i])] =
+                    part->feature_data[i];
             }
         }
         for (int64_t k = 0; k < part->n_embedded; k++) {
@@ -263,7 +267,8 @@ static void pairs_agree(const struct part_pairs *a, const struct part_pairs *b, 
 {
     cr_assert(a->n_pair == b->n_pair && a->own == b->own);
     for (int32_t k = 0; k <= a->n_pair; k++) {
-        cr_assert(a->pair[k].row == b->pair[k].row && a->pair[k].edge == b->pair[k].edge && a->pair[k].col == b->pair[k].col);
+        cr_assert(a->pair[k].row == b->pair[k].row && a->pair[k].edge == b->pair[k].edge &&
+                  a->pair[k].col == b->pair[k].col);
         cr_assert(k == a->n_pair || a->pair[k].part == b->pair[k].part);
         cr_assert(k == a->n_pair || k == a->own || part_pair_edges(a, k) > 0);
     }
@@ -282,8 +287,8 @@ static void sizes_agree(struct cut *cut)
         int64_t n_edge = 0;
         cr_assert_eq(sizes[p].n_own, part->n_own);
         cr_assert_eq(sizes[p].n_bytes, (int64_t)cut->n_bytes[p]);
-        cr_assert_eq(sizes[p].n_feature_value,
-                     part->feature_indptr != NULL ? part->feature_indptr[part->n_own] : part->n_own * part->n_feature);
+        cr_assert_eq(sizes[p].n_feature_value, part->feature_indptr != NULL ? part->feature_indptr[part->n_own]
+                                                                            : part->n_own * part->n_feature);
         cr_assert_eq(sizes[p].n_embedded, part->n_embedded);
         cr_assert_eq(sizes[p].n_edge_row, part->n_edge_row);
         cr_assert_eq(sizes[p].n_halo, part->n_halo);
@@ -341,7 +346,8 @@ Test(part, both_ends_count_the_same_rows_on_every_hop)
 
 Test(part, rows_with_a_column_of_their_own_are_told_apart_and_nothing_of_the_features_is_lost)
 {
-    const struct tiny_graph graph = {.n_node = 37, .n_draw = 120, .features = TINY_FEATURES_TYPED, .n_relation = 3, .seed = 4};
+    const struct tiny_graph graph = {
+        .n_node = 37, .n_draw = 120, .features = TINY_FEATURES_TYPED, .n_relation = 3, .seed = 4};
     for (int n_part = 1; n_part < 9; n_part += 3) {
         struct cut cut;
         cut_open(&graph, n_part, JOB_METHOD_RANDOM, 2, &cut);

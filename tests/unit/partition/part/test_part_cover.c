@@ -31,7 +31,8 @@ static void pair_draw(uint32_t seed, int n_giver, int n_taker, int chance, struc
         }
         out->indptr[g + 1] = n;
     }
-    out->edges = (struct part_cover_edges){.n_giver = n_giver, .n_taker = n_taker, .indptr = out->indptr, .taker = out->taker};
+    out->edges = (struct part_cover_edges){
+        .n_giver = n_giver, .n_taker = n_taker, .indptr = out->indptr, .taker = out->taker};
 }
 
 static bool covers(const struct part_cover_edges *edges, const bool *sends, const bool *sums)

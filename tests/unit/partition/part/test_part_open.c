@@ -69,7 +69,8 @@ static void encode_directed(void)
 static void encode_typed(void)
 {
     free(bytes);
-    struct tiny_graph graph = {.n_node = 60, .n_draw = 200, .features = TINY_FEATURES_TYPED, .n_relation = 2, .seed = 6};
+    struct tiny_graph graph = {
+        .n_node = 60, .n_draw = 200, .features = TINY_FEATURES_TYPED, .n_relation = 2, .seed = 6};
     encode(&graph);
 }
 
@@ -219,7 +220,8 @@ Test(part_open, rows_out_of_range_are_refused_by_section_and_entry)
 Test(part_open, weights_of_classes_that_cannot_be_are_refused_by_entry)
 {
     encode_weighted();
-    broken_u32(PART_SECTION_CLASS_WEIGHTS, 1, 0x7f800000, "section 'class weights', entry 1: expected a finite number");
+    broken_u32(PART_SECTION_CLASS_WEIGHTS, 1, 0x7f800000,
+               "section 'class weights', entry 1: expected a finite number");
     broken_u32(PART_SECTION_CLASS_WEIGHTS, 0, 0xbf800000,
                "section 'class weights', entry 0: expected a finite number that is not");
 }
@@ -233,12 +235,14 @@ Test(part_open, halo_rows_that_do_not_fit_are_refused_by_section_and_entry)
     const struct part_header *header = (const void *)bytes;
     int64_t n_own = header->n_own, n_halo = header->n_halo;
     cr_assert_gt(n_halo, 2);
-    broken_at(HEADER(stores), &two, 1, "halo rows of untyped edges, whose features are in columns that all nodes share");
+    broken_at(HEADER(stores), &two, 1,
+              "halo rows of untyped edges, whose features are in columns that all nodes share");
     broken_i64(HEADER(n_halo), -1, "halo rows of untyped edges");
     broken_i64(HEADER(n_halo_value), -1, "halo rows of untyped edges");
     broken_i64(HEADER(n_halo), n_halo - 1, "as many halo rows as in-edges have payload rows");
     broken_i64(HEADER(n_halo_value), INT64_MAX, "counts that fit the bytes");
-    broken_u32(PART_SECTION_NODE, n_own, header->n_node > 0 ? (uint32_t)header->n_node : 0, "a node number below n_node");
+    broken_u32(PART_SECTION_NODE, n_own, header->n_node > 0 ? (uint32_t)header->n_node : 0,
+               "a node number below n_node");
     const uint32_t *node = (const void *)(bytes + header->section[PART_SECTION_NODE].offset);
     broken_u32(PART_SECTION_NODE, n_own + 1, node[n_own], "expected the node of that payload row of in-edges");
     broken_i64(entry(PART_SECTION_FEATURE_INDPTR, n_own), 1, "and of own rows behind these");
@@ -289,10 +293,12 @@ Test(part_open, blocks_that_do_not_fit_are_refused_by_section_and_block)
     broken_at(HEADER(n_block[1]), &two, 4, "section 'out blocks': expected 24 bytes");
     broken_at(first + n_row, &most, 4, "section 'in blocks', block 0: expected rows and columns within the part");
     broken_at(first + n_col, &most, 4, "section 'in blocks', block 0: expected rows and columns within the part");
-    broken_at(first + n_row, &none, 4, "section 'in blocks', block 0: expected an edge for each row and for each column");
+    broken_at(first + n_row, &none, 4,
+              "section 'in blocks', block 0: expected an edge for each row and for each column");
     broken_at(diagonal + n_col, &two, 4, "block 1: expected all own rows and columns on the diagonal");
     broken_i64(entry(PART_SECTION_IN_INDPTR, 0), 1, "block 0: expected an indptr from 0 to the number of edges");
-    broken_i64(entry(PART_SECTION_IN_INDPTR, -1), INT64_MAX, "block 2: expected an indptr from 0 to the number of edges");
+    broken_i64(entry(PART_SECTION_IN_INDPTR, -1), INT64_MAX,
+               "block 2: expected an indptr from 0 to the number of edges");
     broken_i64(entry(PART_SECTION_IN_INDPTR, -1), -1, "block 2: expected an indptr from 0 to the number of edges");
     broken_i64(entry(PART_SECTION_IN_INDPTR, 2), INT64_MAX, "block 0: expected an indptr that rises");
     broken_i64(entry(PART_SECTION_IN_INDPTR, 1), 0, "block 0: expected an indptr that rises");
@@ -302,8 +308,10 @@ Test(part_open, blocks_that_do_not_fit_are_refused_by_section_and_block)
     broken_u32(PART_SECTION_IN_DEGREE, 1, 31, "section 'in degree', entry 1: expected at most n_node neighbours");
     broken_u32(PART_SECTION_IN_NODE, 0, 30, "section 'in node', entry 0: expected a node number below n_node");
     broken_u32(PART_SECTION_OUT_NODE, -1, UINT32_MAX, "section 'out node', entry");
-    broken_u32(PART_SECTION_OUT_COLS, -1, 30, "section 'out blocks', block 2: expected ascending columns below n_col");
-    broken_u32(PART_SECTION_OUT_ROWS, 0, 30, "section 'out blocks', block 0: expected ascending own rows below n_own");
+    broken_u32(PART_SECTION_OUT_COLS, -1, 30,
+               "section 'out blocks', block 2: expected ascending columns below n_col");
+    broken_u32(PART_SECTION_OUT_ROWS, 0, 30,
+               "section 'out blocks', block 0: expected ascending own rows below n_own");
 }
 
 Test(part_open, dense_features_and_label_rows_must_be_finite_but_unknown_labels_may_be_nan)
@@ -317,7 +325,8 @@ Test(part_open, dense_features_and_label_rows_must_be_finite_but_unknown_labels_
     }
     cr_assert(any_nan);
     part_release(&part);
-    broken_u32(PART_SECTION_LABEL_ROWS, 3, 0xff800000, "section 'label rows', entry 3: expected a finite number or NaN");
+    broken_u32(PART_SECTION_LABEL_ROWS, 3, 0xff800000,
+               "section 'label rows', entry 3: expected a finite number or NaN");
     broken_u32(PART_SECTION_FEATURES, -1, 0x7fc00000, "section 'features', entry");
 }
 
@@ -358,7 +367,8 @@ Test(part_open, features_of_edges_that_are_not_finite_or_not_there_are_refused)
     int64_t n_row = part.n_edge_row;
     cr_assert(part.n_edge_feature == 2 && n_row > 2);
     part_release(&part);
-    broken_u32(PART_SECTION_EDGE_FEATURES, 3, 0x7fc00000, "section 'edge features', entry 3: expected a finite number");
+    broken_u32(PART_SECTION_EDGE_FEATURES, 3, 0x7fc00000,
+               "section 'edge features', entry 3: expected a finite number");
     broken_u32(PART_SECTION_IN_EDGE_ROWS, 2, (uint32_t)n_row,
                "section 'in edge rows', entry 2: expected a row of features below");
     broken_u32(PART_SECTION_OUT_EDGE_ROWS, -1, UINT32_MAX, "section 'out edge rows', entry");
@@ -388,7 +398,8 @@ Test(part_open, types_and_weights_out_of_range_or_order_are_refused)
     at += diagonal.indptr[row];
     part_release(&part);
     const uint16_t zero = 0;
-    broken_at(entry(PART_SECTION_IN_TYPES, 3), &four, 2, "section 'in types', entry 3: expected a relation below n_relation");
+    broken_at(entry(PART_SECTION_IN_TYPES, 3), &four, 2,
+              "section 'in types', entry 3: expected a relation below n_relation");
     broken_at(entry(PART_SECTION_OUT_TYPES, -1), &four, 2, "section 'out types', entry");
     broken_at(entry(PART_SECTION_IN_TYPES, at + 1), &zero, 2, "block 1: expected ascending types in each row");
     broken_u32(PART_SECTION_IN_WEIGHTS, 0, 0x7f800000, "section 'in weights', entry 0: expected a finite number");
@@ -425,10 +436,12 @@ Test(part_open, hops_that_do_not_fit_the_rows_are_refused)
     broken_i64(HEADER(n_hop), -1, "at most 16 hops");
     broken_i64(HEADER(n_hop), 2, "counts that fit the bytes");
     broken_u32(PART_SECTION_IN_HOPS, 3, (uint32_t)training + 1, "expected the training rows at hop 0");
-    broken_u32(PART_SECTION_OUT_HOPS, 3, (uint32_t)training + 1, "part 1: expected the same own rows in both directions");
+    broken_u32(PART_SECTION_OUT_HOPS, 3, (uint32_t)training + 1,
+               "part 1: expected the same own rows in both directions");
     broken_u32(PART_SECTION_IN_HOPS, 4, (uint32_t)training - 1,
                "part 1: expected counts that do not fall, within the rows there are");
-    broken_u32(PART_SECTION_IN_HOPS, 0, UINT32_MAX, "part 0: expected counts that do not fall, within the rows there are");
+    broken_u32(PART_SECTION_IN_HOPS, 0, UINT32_MAX,
+               "part 0: expected counts that do not fall, within the rows there are");
     broken_u32(PART_SECTION_IN_HOPS, 5, (uint32_t)all + 1, "counts that do not fall, within the rows there are");
     broken_at(entry(PART_SECTION_IN_HOPS, 3 * q), none, sizeof none, "expected no edge that skips a hop");
 }

@@ -6,14 +6,16 @@
 #include <criterion/criterion.h>
 
 /* Rows of part q that parts of this rank take, of one side, up to a hop: every payload row marked by its node. */
-static int64_t shared_rows(const struct cut *cut, enum part_direction d, int q, int rank, int n_rank, int side, int hop)
+static int64_t shared_rows(const struct cut *cut, enum part_direction d, int q, int rank, int n_rank, int side,
+                           int hop)
 {
     uint8_t seen[37] = {0};
     int64_t n = 0;
     for (int p = rank; p < cut->partition.n_part; p += n_rank) {
         const struct part_rows taken = part_halo_taken(&cut->part[p].halo, d, hop);
         const struct part_block block = part_block(&cut->part[p], d, q);
-        for (int64_t c = 0; part_shared_side_of(q, p) == (enum part_shared_side)side && c < part_rows_with(&taken, q); c++) {
+        for (int64_t c = 0; part_shared_side_of(q, p) == (enum part_shared_side)side && c < part_rows_with(&taken, q);
+             c++) {
             n += !seen[block.node[c]];
             seen[block.node[c]] = 1;
         }
@@ -29,7 +31,8 @@ static void shared_agree(struct cut *cut)
     for (int p = 0; p < n_part; p++) {
         rank_of_part[p] = p % n_rank;
     }
-    cr_assert_eq(part_shared_build(&cut->dataset, &cut->partition, rank_of_part, (uint32_t)n_rank, &shared), STATUS_OK);
+    cr_assert_eq(part_shared_build(&cut->dataset, &cut->partition, rank_of_part, (uint32_t)n_rank, &shared),
+                 STATUS_OK);
     for (int i = 0; i < n_part * n_rank * PART_SHARED_N_SIDE * (n_hop + 1) * PART_DIRECTION_N; i++) {
         int q = i % n_part, rank = i / n_part % n_rank, side = i / n_part / n_rank % PART_SHARED_N_SIDE;
         int hop = i / n_part / n_rank / PART_SHARED_N_SIDE % (n_hop + 1);
@@ -66,8 +69,8 @@ static int64_t giver_of(struct list *list, uint32_t node)
 }
 
 /* As part q has them, or the takers: blocks of either side list their rows by the other's numbers. Edges into rows of hop ≤ `hop`. */
-static void list_of(const struct cut *cut, enum part_direction d, int32_t hop, int q, const int32_t *rank_of_part, int rank,
-                    enum part_shared_side side, bool by_giver, struct list *out)
+static void list_of(const struct cut *cut, enum part_direction d, int32_t hop, int q, const int32_t *rank_of_part,
+                    int rank, enum part_shared_side side, bool by_giver, struct list *out)
 {
     enum part_direction opposite = PART_DIRECTION_N - 1 - d;
     *out = (struct list){0};
@@ -75,7 +78,8 @@ static void list_of(const struct cut *cut, enum part_direction d, int32_t hop, i
         if (rank_of_part[p] != rank || rank_of_part[q] == rank || part_shared_side_of(q, p) != side) {
             continue;
         }
-        const struct part_block block = by_giver ? part_block(&cut->part[q], opposite, p) : part_block(&cut->part[p], d, q);
+        const struct part_block block = by_giver ? part_block(&cut->part[q], opposite, p)
+                                                 : part_block(&cut->part[p], d, q);
         int64_t n_giver = by_giver ? block.n_row : block.n_col;
         for (int64_t g = 0; g < n_giver; g++) {
             giver_of(out, by_giver ? cut->part[q].node[block.rows[g]] : block.node[g]);
@@ -120,8 +124,8 @@ static int64_t list_cover(const struct list *list, struct part_sums *sums_io, in
 }
 
 /* What part q sends to all workers: every list as both ends have it, and as it was counted. */
-static void part_covers_agree(const struct cut *cut, const struct part_shared *shared, enum part_direction d, int32_t hop,
-                              int q, const int32_t *rank_of_part, struct part_cover_rows *rows_io)
+static void part_covers_agree(const struct cut *cut, const struct part_shared *shared, enum part_direction d,
+                              int32_t hop, int q, const int32_t *rank_of_part, struct part_cover_rows *rows_io)
 {
     struct part_sums sums = {0};
     for (int l = 0; l < (int)shared->n_rank * PART_SHARED_N_SIDE; l++) {

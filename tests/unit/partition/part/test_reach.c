@@ -61,7 +61,8 @@ Test(reach, rows_are_ordered_by_hop_and_keep_their_order_within_one)
 Test(reach, every_hop_is_one_more_than_the_least_it_leads_to)
 {
     for (int seed = 0; seed < 20; seed++) {
-        struct tiny_graph graph = {.n_node = 60, .n_draw = 50 + 10 * seed, .symmetric = seed & 1, .seed = (uint64_t)seed};
+        struct tiny_graph graph = {
+            .n_node = 60, .n_draw = 50 + 10 * seed, .symmetric = seed & 1, .seed = (uint64_t)seed};
         struct dataset dataset = tiny_build(&graph);
         int n_hop = 1 + seed % 5;
         int hop[60];

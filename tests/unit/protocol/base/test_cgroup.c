@@ -121,8 +121,8 @@ Test(cgroup, what_cannot_be_read_as_a_limit_is_none)
 Test(cgroup, lines_that_name_no_group_are_passed_over)
 {
     static char lines[3 * PATH_MAX];
-    static const char *const bad[] = {"",       "\n",         ":", "::", "0:/a\n", "0::a\n", "1::/a\n", "0:memory:/a\n",
-                                      "::/a\n", "0\n:\n:/a\n"};
+    static const char *const bad[] = {
+        "", "\n", ":", "::", "0:/a\n", "0::a\n", "1::/a\n", "0:memory:/a\n", "::/a\n", "0\n:\n:/a\n"};
     cr_expect_eq(cgroup_memory_limit(folder), NONE, "no /proc at all");
     file_make(SECOND "a/memory.max", "4096\n");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -144,5 +144,6 @@ Test(cgroup, the_machine_has_no_more_than_its_limit)
 {
     int64_t limit = cgroup_memory_limit(""), physical = memory_physical();
     cr_expect_eq(memory_machine(), limit < physical ? limit : physical);
-    cr_expect_str_eq(memory_machine_name(), limit < physical ? "the control group's memory limit" : "this machine's memory");
+    cr_expect_str_eq(memory_machine_name(),
+                     limit < physical ? "the control group's memory limit" : "this machine's memory");
 }

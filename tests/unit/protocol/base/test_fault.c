@@ -59,11 +59,14 @@ Test(fault, a_point_strikes_who_is_named_the_time_and_the_attempt_that_are_named
 
 Test(fault, a_variable_that_cannot_be_read_is_refused_with_what_was_expected)
 {
-    static const char *const bad[][2] = {
-        {"worker1.stop", "expected WHO.POINT=ACTION"},         {"step=kill", "expected WHO.POINT=ACTION"},
-        {"worker1.step=kill@0", "expected WHO.POINT=ACTION"},  {"worker1.step=kill@x", "expected WHO.POINT=ACTION"},
-        {"worker1.step=kill@2/", "expected WHO.POINT=ACTION"}, {"worker1.leap=kill", "unknown point 'leap'"},
-        {"worker1.step=hurt", "unknown action 'hurt'"},        {"worker1.step=kill,worker2.leap=kill", "unknown point 'leap'"}};
+    static const char *const bad[][2] = {{"worker1.stop", "expected WHO.POINT=ACTION"},
+                                         {"step=kill", "expected WHO.POINT=ACTION"},
+                                         {"worker1.step=kill@0", "expected WHO.POINT=ACTION"},
+                                         {"worker1.step=kill@x", "expected WHO.POINT=ACTION"},
+                                         {"worker1.step=kill@2/", "expected WHO.POINT=ACTION"},
+                                         {"worker1.leap=kill", "unknown point 'leap'"},
+                                         {"worker1.step=hurt", "unknown action 'hurt'"},
+                                         {"worker1.step=kill,worker2.leap=kill", "unknown point 'leap'"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         setenv("TRAINERD_FAULTS", bad[i][0], 1);
         cr_assert_eq(fault_arm("other", 1), STATUS_USAGE, "%s", bad[i][0]);

@@ -40,7 +40,8 @@ Test(log, a_line_names_time_level_process_rank_and_place)
 {
     capture(say_plain);
     cr_assert_eq(strncmp(line, "ts=20", 5), 0, "%s", line);
-    cr_assert_not_null(strstr(line, " level=info proc=tester rank=3 at=tests/unit/protocol/base/test_log.c:"), "%s", line);
+    cr_assert_not_null(strstr(line, " level=info proc=tester rank=3 at=tests/unit/protocol/base/test_log.c:"), "%s",
+                       line);
     cr_assert_not_null(strstr(line, " msg=\"loss 7 of epoch\"\n"), "%s", line);
 }
 
@@ -72,8 +73,8 @@ Test(log, data_cannot_forge_a_line)
     cr_assert_null(strchr(line, '\x1b'));
     cr_assert_null(strstr(line, "rank="));
     cr_assert_not_null(
-        strstr(line, "msg=\"x\\x0ats=1 level=error msg=\\\"forged\\\"\\x0d\\x1b[2J\\\\\xc3\xa9\\xff\\xc2\\x9b\"\n"), "%s",
-        line);
+        strstr(line, "msg=\"x\\x0ats=1 level=error msg=\\\"forged\\\"\\x0d\\x1b[2J\\\\\xc3\xa9\\xff\\xc2\\x9b\"\n"),
+        "%s", line);
 }
 
 static void say_quietly(void)
@@ -212,9 +213,11 @@ Test(log, a_file_that_was_moved_away_is_opened_again, .init = folder_make, .fini
     cr_assert_eq(opened[2], STATUS_CREATE);
     cr_assert(strstr(status_reason(), "/no/log': No such file") != NULL, "%s", status_reason());
     folder_read("log.1", line, sizeof line);
-    cr_assert(strstr(line, "first") != NULL && strstr(line, "second") != NULL && strstr(line, "third") == NULL, "%s", line);
+    cr_assert(strstr(line, "first") != NULL && strstr(line, "second") != NULL && strstr(line, "third") == NULL, "%s",
+              line);
     folder_read("log", line, sizeof line);
-    cr_assert(strstr(line, "second") == NULL && strstr(line, "third") != NULL && strstr(line, "fourth") != NULL, "%s", line);
+    cr_assert(strstr(line, "second") == NULL && strstr(line, "third") != NULL && strstr(line, "fourth") != NULL, "%s",
+              line);
     struct stat about;
     cr_assert_eq(stat(folder_path("log"), &about), 0);
     cr_assert_eq(about.st_mode & 0137, 0);

@@ -155,7 +155,8 @@ Test(dir, what_is_no_plain_file_is_not_replaced)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int file;
         cr_assert_eq(dir_replace(&dir, names[i], &new, 1), STATUS_CREATE, "%s", names[i]);
-        cr_assert(strstr(status_reason(), names[i]) && strstr(status_reason(), "expected a file"), "%s", status_reason());
+        cr_assert(strstr(status_reason(), names[i]) && strstr(status_reason(), "expected a file"), "%s",
+                  status_reason());
         cr_assert_eq(dir_file_remove(&dir, names[i]), STATUS_CREATE, "%s", names[i]);
         cr_assert_eq(dir_file_open(&dir, names[i], &file), STATUS_CREATE, "%s", names[i]);
         cr_assert(folder_has(names[i]));

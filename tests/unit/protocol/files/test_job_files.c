@@ -58,7 +58,8 @@ Test(job_files, what_is_no_open_plain_file_is_refused)
     cr_assert_eq(job_files_read(text, &read), STATUS_USAGE, "too few");
     snprintf(text, sizeof text, "100,%d,%d,%d,%dx", file, file, file, file);
     cr_assert_eq(job_files_read(text, &read), STATUS_USAGE);
-    static const char *const bad[] = {"", ",", "x", "100", "100,", "100,2,2,2,2", "100,999999,3,3,3", "100,-1,-1,-1,-1"};
+    static const char *const bad[] = {
+        "", ",", "x", "100", "100,", "100,2,2,2,2", "100,999999,3,3,3", "100,-1,-1,-1,-1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cr_assert_eq(job_files_read(bad[i], &read), STATUS_USAGE, "%s", bad[i]);
     }

@@ -114,8 +114,9 @@ Test(safetensors, half_and_double_numbers_become_float32)
 Test(safetensors, a_header_that_breaks_the_format_is_refused_by_name)
 {
     cr_assert_eq(load_w("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}  ", 8), STATUS_OK);
-    cr_assert_eq(load_w("{\"__metadata__\":{\"a\":\"b\"},\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8),
-                 STATUS_OK);
+    cr_assert_eq(
+        load_w("{\"__metadata__\":{\"a\":\"b\"},\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8),
+        STATUS_OK);
     refused("", 0, "expected '{'");
     refused("[]", 0, "expected '{'");
     refused("{\"w\"", 0, "bad header");
@@ -182,12 +183,15 @@ Test(safetensors, a_long_name_does_not_push_out_what_was_expected)
 
 Test(safetensors, a_tensor_that_is_missing_unknown_or_of_another_shape_is_named)
 {
-    refused("{\"v\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "'w' is missing, expected with shape [2]");
+    refused("{\"v\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
+            "'w' is missing, expected with shape [2]");
     refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
             "\"v\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}",
             12, "'v' belongs to nothing");
-    refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]}}", 8, "has shape [1, 2], expected [2]");
-    refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}", 8, "has shape [2, 1], expected [2]");
+    refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]}}", 8,
+            "has shape [1, 2], expected [2]");
+    refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}", 8,
+            "has shape [2, 1], expected [2]");
 }
 
 Test(safetensors, a_number_that_is_not_finite_is_refused)

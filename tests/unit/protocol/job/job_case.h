@@ -16,10 +16,10 @@ enum status job_case_load_set(const char *text, const char *setting, struct job 
 void job_case_refused(enum status status, enum status want, const char *const *part);
 
 /* The text is refused as a bad job file, and the reason has every one of these parts. */
-#define REFUSED(text, ...)                                                                                                     \
+#define REFUSED(text, ...)                                                                                           \
     job_case_refused(job_case_load(text, &job_case_scratch), STATUS_CONFIG, (const char *const[]){__VA_ARGS__, NULL})
-#define SETTING_REFUSED(setting, ...)                                                                                          \
-    job_case_refused(job_case_load_set(GRAPH, setting, &job_case_scratch), STATUS_CONFIG,                                      \
+#define SETTING_REFUSED(setting, ...)                                                                                \
+    job_case_refused(job_case_load_set(GRAPH, setting, &job_case_scratch), STATUS_CONFIG,                            \
                      (const char *const[]){__VA_ARGS__, NULL})
 
 #endif

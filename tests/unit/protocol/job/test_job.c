@@ -26,9 +26,10 @@ Test(job, every_type_of_key_is_read)
 {
     struct job job;
     cr_assert_eq(
-        job_case_load("name = \"cora gcn\"\n[dataset]\npath = \"data/cora\"\n[model]\nkind = \"gin\"\nlearn_eps = true\n"
-                      "[train]\nepochs = 7\nlr = 1\nweight_decay = 5e-4\n[memory]\nlimit = \"1.5GiB\"\n",
-                      &job),
+        job_case_load(
+            "name = \"cora gcn\"\n[dataset]\npath = \"data/cora\"\n[model]\nkind = \"gin\"\nlearn_eps = true\n"
+            "[train]\nepochs = 7\nlr = 1\nweight_decay = 5e-4\n[memory]\nlimit = \"1.5GiB\"\n",
+            &job),
         STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(job.job.name, "cora gcn");
     cr_assert_str_eq(job.dataset.path, "data/cora");
@@ -45,7 +46,8 @@ Test(job, sizes_are_read_with_decimal_and_binary_units)
     static const struct {
         const char *text;
         int64_t bytes;
-    } cases[] = {{"4096", 4096}, {"\"4096\"", 4096}, {"\"20GiB\"", 21474836480}, {"\"2 MB\"", 2000000}, {"\"1kib\"", 1024}};
+    } cases[] = {
+        {"4096", 4096}, {"\"4096\"", 4096}, {"\"20GiB\"", 21474836480}, {"\"2 MB\"", 2000000}, {"\"1kib\"", 1024}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct job job;
         char text[256];
@@ -179,7 +181,8 @@ Test(job, a_mistaken_setting_is_named)
     SETTING_REFUSED("train.epochs=", "--set train.epochs: ");
     SETTING_REFUSED("train.epochs=[1]", "--set train.epochs: train.epochs is an array");
     SETTING_REFUSED("train.lr=-1", "--set train.lr: train.lr is -1.0", "from 0.0");
-    SETTING_REFUSED("train.epoch=1", "--set train.epoch: unknown key 'epoch' in [train]; did you mean 'train.epochs'?");
+    SETTING_REFUSED("train.epoch=1",
+                    "--set train.epoch: unknown key 'epoch' in [train]; did you mean 'train.epochs'?");
     SETTING_REFUSED("trian.lr=1", "--set trian.lr: unknown section [trian]; did you mean [train]?");
     SETTING_REFUSED("lr=1", "--set lr: unknown key 'lr'", "did you mean 'train.lr'?");
     SETTING_REFUSED("name=\"open", "--set name:");
@@ -195,8 +198,8 @@ Test(job, a_list_of_choices_keeps_its_order_and_is_written_in_brackets_or_betwee
 {
     static const char *const texts[] = {"metrics = [\"roc_auc\", \"accuracy\"]", "metrics = \"roc_auc, accuracy\"",
                                         "metrics = [\n  \"roc_auc\",  # first\n  \"accuracy\",\n]"};
-    static const char *const settings[] = {"train.metrics=[\"roc_auc\", \"accuracy\"]", "train.metrics=roc_auc,accuracy",
-                                           "train.metrics='roc_auc, accuracy'"};
+    static const char *const settings[] = {"train.metrics=[\"roc_auc\", \"accuracy\"]",
+                                           "train.metrics=roc_auc,accuracy", "train.metrics='roc_auc, accuracy'"};
     for (size_t i = 0; i < 3; i++) {
         struct job job;
         char text[128];
@@ -204,8 +207,8 @@ Test(job, a_list_of_choices_keeps_its_order_and_is_written_in_brackets_or_betwee
         cr_assert_eq(job_case_load(text, &job), STATUS_OK, "%s", status_reason());
         cr_assert(job.train.metrics.n == 2 && job.train.metrics.of[0] == JOB_METRIC_ROC_AUC &&
                   job.train.metrics.of[1] == JOB_METRIC_ACCURACY);
-        cr_assert_eq(job_case_load_set(GRAPH "[train]\nmetrics = [\"macro_f1\"]\n", settings[i], &job), STATUS_OK, "%s",
-                     status_reason());
+        cr_assert_eq(job_case_load_set(GRAPH "[train]\nmetrics = [\"macro_f1\"]\n", settings[i], &job), STATUS_OK,
+                     "%s", status_reason());
         cr_assert(job.train.metrics.n == 2 && job.train.metrics.of[0] == JOB_METRIC_ROC_AUC &&
                   job.train.metrics.of[1] == JOB_METRIC_ACCURACY);
         char *printed = job_print(&job);
@@ -285,7 +288,8 @@ Test(job, names_from_elsewhere_suggest_the_keys_that_they_mean)
 #include "protocol/job/job_aliases.def"
     };
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
-        cr_expect_not_null(job_key_find(aliases[i].section, aliases[i].key), "%s.%s", aliases[i].section, aliases[i].key);
+        cr_expect_not_null(job_key_find(aliases[i].section, aliases[i].key), "%s.%s", aliases[i].section,
+                           aliases[i].key);
     }
 }
 
@@ -327,7 +331,8 @@ Test(job, choices_of_other_tools_suggest_ours)
 
 Test(job, a_short_name_that_is_far_off_suggests_nothing)
 {
-    REFUSED(GRAPH "[model]\nkind = \"hgt\"\n", "expected one of gcn, sage, gin", "\"rgcn\" is the kind that takes types");
+    REFUSED(GRAPH "[model]\nkind = \"hgt\"\n", "expected one of gcn, sage, gin",
+            "\"rgcn\" is the kind that takes types");
     cr_expect_null(strstr(status_reason(), "did you mean"), "%s", status_reason());
     REFUSED(GRAPH "[model]\nkind = \"abc\"\n", "expected one of gcn, sage, gin");
     cr_expect_null(strstr(status_reason(), "did you mean"), "%s", status_reason());
@@ -347,15 +352,17 @@ Test(job, all_mistakes_are_told_at_once_a_line_each)
 {
     REFUSED("seed = 1\n" GRAPH
             "[model]\nkind = \"gnc\"\nhidden = 0\n[train]\nlr = fast\nepoch = 3\n[workers]\nlisten = \"here\"\n",
-            "job.toml:1:1: unknown key 'seed'", "\njob.toml:5:8: model.kind is \"gnc\"", "\njob.toml:6:10: model.hidden is 0",
-            "\njob.toml:8:6: train.lr is fast; expected a number from 0.0",
+            "job.toml:1:1: unknown key 'seed'", "\njob.toml:5:8: model.kind is \"gnc\"",
+            "\njob.toml:6:10: model.hidden is 0", "\njob.toml:8:6: train.lr is fast; expected a number from 0.0",
             "\njob.toml:9:1: unknown key 'epoch' in [train]; did you mean 'train.epochs'?",
             "\njob.toml:11:10: workers.listen must be HOST:PORT");
     cr_expect_eq(lines(), 6, "%s", status_reason());
-    REFUSED(GRAPH "[partition]\nmethod = \"file\"\n[train]\npatience = 3\neval_every = 0\nmetric = \"mae\"\n[model]\nbases = "
-                  "1\nblocks = 1\n",
-            "needs partition.file", "train.patience counts", "the metric \"mae\" is of numbers",
-            "model.bases and model.blocks");
+    REFUSED(
+        GRAPH
+        "[partition]\nmethod = \"file\"\n[train]\npatience = 3\neval_every = 0\nmetric = \"mae\"\n[model]\nbases = "
+        "1\nblocks = 1\n",
+        "needs partition.file", "train.patience counts", "the metric \"mae\" is of numbers",
+        "model.bases and model.blocks");
     cr_expect_eq(lines(), 4, "%s", status_reason());
     const char *set[] = {"train.lr=-1", "train.epoch=2", "name"};
     cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set, 3, &job_case_scratch), STATUS_CONFIG);
@@ -382,9 +389,11 @@ Test(job, a_value_without_quotes_is_told_by_what_its_key_takes)
     REFUSED(GRAPH "[train]\nlr = fast # or so\n", "job.toml:4:6: train.lr is fast; expected a number from 0.0 to");
     REFUSED(GRAPH "[train]\nepochs = many\n", "job.toml:4:10: train.epochs is many; expected a whole number from 0");
     REFUSED(GRAPH "[train]\nlr = .5\n", "train.lr is .5; expected it written as 0.5");
-    REFUSED(GRAPH "[train]\nepochs = # later\nlr =\n", "job.toml:4:10: train.epochs has no value; expected a whole number",
+    REFUSED(GRAPH "[train]\nepochs = # later\nlr =\n",
+            "job.toml:4:10: train.epochs has no value; expected a whole number",
             "\njob.toml:5:5: train.lr has no value; expected a number");
-    REFUSED(GRAPH "[train]\nepochs = 99999999999999999999\n", "train.epochs is 99999999999999999999; expected a whole number");
+    REFUSED(GRAPH "[train]\nepochs = 99999999999999999999\n",
+            "train.epochs is 99999999999999999999; expected a whole number");
     REFUSED(GRAPH "[model]\nkind = gat\n", "job.toml:4:8: model.kind is gat without quotes; expected \"gat\"");
     REFUSED(GRAPH "[model]\nkind = gatt\n", "model.kind is \"gatt\"; expected one of", "did you mean \"gat\"?");
     REFUSED(GRAPH "[model]\nresidual = True\n", "model.residual is True; expected true or false");
@@ -407,7 +416,8 @@ Test(job, more_mistakes_than_there_is_room_for_are_counted)
 Test(job, features_are_a_number_or_a_word)
 {
     struct job job, again;
-    cr_assert_eq(job_case_load("[dataset]\npath = \"x\"\nfeatures = \"one_hot\"\n", &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job_case_load("[dataset]\npath = \"x\"\nfeatures = \"one_hot\"\n", &job), STATUS_OK, "%s",
+                 status_reason());
     cr_expect(job_makes_features(&job) && job.dataset.features == JOB_WORD(JOB_FEATURES_ONE_HOT));
     cr_expect_str_eq(job_remarks(), "");
     char *text = job_print(&job);
@@ -417,7 +427,8 @@ Test(job, features_are_a_number_or_a_word)
     free(text);
     cr_assert_eq(job_case_load_set(GRAPH, "dataset.features=degree", &job), STATUS_OK, "%s", status_reason());
     cr_expect_eq(job.dataset.features, JOB_WORD(JOB_FEATURES_DEGREE));
-    cr_assert_eq(job_case_load("[dataset]\ngenerator = \"sbm\"\nfeatures = 5\n", &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job_case_load("[dataset]\ngenerator = \"sbm\"\nfeatures = 5\n", &job), STATUS_OK, "%s",
+                 status_reason());
     cr_expect(job.dataset.features == 5 && !job_makes_features(&job));
     REFUSED("[dataset]\npath = \"x\"\nfeatures = \"degrees\"\n", "job.toml:3:12: dataset.features is \"degrees\"",
             "a whole number from 1 to 1048576, or one of degree, one_hot, learned", "did you mean \"degree\"?");

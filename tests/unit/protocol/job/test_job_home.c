@@ -36,5 +36,6 @@ Test(job_home, that_is_missing_or_too_long_is_named_with_the_key)
     setenv("HOME", "/home/ada", 1);
     memset(job.memory.spill + 2, 'x', JOB_TEXT_BYTES - 3);
     cr_assert_eq(job_home(&job), STATUS_CONFIG);
-    cr_assert_not_null(strstr(status_reason(), "is too long with the home folder /home/ada in it"), "%s", status_reason());
+    cr_assert_not_null(strstr(status_reason(), "is too long with the home folder /home/ada in it"), "%s",
+                       status_reason());
 }

@@ -12,24 +12,27 @@ Test(job_rules, rows_of_the_epoch_before_are_refused_with_what_they_do_not_go_wi
     REFUSED(GRAPH "[exchange]\nstale = 2\n", "job.toml:4:9: exchange.stale is 2", "from 0 to 1");
     REFUSED(GRAPH "[exchange]\nstale = -1\n", "exchange.stale is -1");
     REFUSED(GRAPH "[exchange]\nstale_smoothing = 1.0\n", "exchange.stale_smoothing is 1.0", "from 0.0 to 0.999");
-    REFUSED(GRAPH "[exchange]\nstale = 1\nsampling = 0.5\n", "job.toml:4:9: exchange.stale = 1", "exchange.sampling < 1",
-            "another sample");
+    REFUSED(GRAPH "[exchange]\nstale = 1\nsampling = 0.5\n", "job.toml:4:9: exchange.stale = 1",
+            "exchange.sampling < 1", "another sample");
     REFUSED(GRAPH "[exchange]\nstale = 1\nsampling_local = 0.5\n", "job.toml:4:9: exchange.stale = 1",
             "exchange.sampling_local < 1");
     REFUSED(GRAPH "[exchange]\nstale = 1\nplain = true\n", "exchange.stale = 1 does not go with exchange.plain");
-    REFUSED(GRAPH "[exchange]\nstale = 1\n[memory]\nspill = \"/tmp\"\n", "exchange.stale = 1 does not go with memory.spill");
+    REFUSED(GRAPH "[exchange]\nstale = 1\n[memory]\nspill = \"/tmp\"\n",
+            "exchange.stale = 1 does not go with memory.spill");
     REFUSED(GRAPH "[model]\nkind = \"sage\"\naggregator = \"max\"\n[exchange]\nstale = 1\n",
             "exchange.stale = 1 does not go with model.aggregator = \"max\"");
     struct job job;
     cr_expect_eq(
-        job_case_load(GRAPH "[model]\nkind = \"gat\"\naggregator = \"max\"\n[exchange]\nstale = 1\ncodec = \"int8\"\n", &job),
+        job_case_load(
+            GRAPH "[model]\nkind = \"gat\"\naggregator = \"max\"\n[exchange]\nstale = 1\ncodec = \"int8\"\n", &job),
         STATUS_OK, "%s", status_reason());
     cr_expect_eq(job.exchange.stale, 1);
 }
 
 Test(job_rules, values_of_exchange_are_checked)
 {
-    REFUSED(GRAPH "[exchange]\ncodec = \"int3\"\n", "job.toml:4:9: exchange.codec is \"int3\"", "fp32, bf16, int8, int4");
+    REFUSED(GRAPH "[exchange]\ncodec = \"int3\"\n", "job.toml:4:9: exchange.codec is \"int3\"",
+            "fp32, bf16, int8, int4");
     REFUSED(GRAPH "[exchange]\ncodec_backward = \"none\"\n", "job.toml:4:18: exchange.codec_backward is \"none\"",
             "or \"same\"");
     REFUSED(GRAPH "[exchange]\nsampling = -0.5\n", "job.toml:4:12: exchange.sampling is -0.5", "from 0.0 to 1.0");
@@ -39,8 +42,10 @@ Test(job_rules, values_of_exchange_are_checked)
 Test(job_rules, arrays_of_a_gpu_do_not_lie_in_files)
 {
     REFUSED(GRAPH "[workers]\ndevice = \"cuda\"\n[memory]\nspill = \"x\"\n",
-            "job.toml:6:9: memory.spill is for workers.device = \"cpu\", and does not go with \"cuda\"", "memory.offload");
-    REFUSED(GRAPH "[memory]\noffload = true\n", "job.toml:4:11: memory.offload", "expected one of auto, always, never");
+            "job.toml:6:9: memory.spill is for workers.device = \"cpu\", and does not go with \"cuda\"",
+            "memory.offload");
+    REFUSED(GRAPH "[memory]\noffload = true\n", "job.toml:4:11: memory.offload",
+            "expected one of auto, always, never");
 }
 
 Test(job_rules, a_share_for_one_machine_is_that_of_all_pairs_unless_it_is_given)
@@ -60,7 +65,8 @@ Test(job_rules, a_share_for_one_machine_is_that_of_all_pairs_unless_it_is_given)
     cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set, 2, &job), STATUS_OK, "%s", status_reason());
     cr_expect_not(job_samples(&job));
     REFUSED(GRAPH "[exchange]\nsampling_local = 1.5\n", "job.toml:4:18: exchange.sampling_local is 1.5", "\"same\"");
-    REFUSED(GRAPH "[exchange]\nsampling_local = \"none\"\n", "exchange.sampling_local is", "a number from 0.0 to 1.0, or");
+    REFUSED(GRAPH "[exchange]\nsampling_local = \"none\"\n", "exchange.sampling_local is",
+            "a number from 0.0 to 1.0, or");
 }
 
 Test(job_rules, chances_by_edges_are_for_sums)
@@ -68,7 +74,8 @@ Test(job_rules, chances_by_edges_are_for_sums)
 #define BY_EDGES "[exchange]\nsampling = 0.1\nsampling_weights = \"edges\"\n"
     struct job job;
     static const char *const good[] = {"gcn", "sage", "gin", "appnp", "sgc", "gcnii"}, *const bad[] = {"gat", "gatv2",
-                                                                                                       "transformer", "agnn",
+                                                                                                       "transformer",
+                                                                                                       "agnn",
                                                                                                        "rgcn"};
     char text[512];
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -92,7 +99,8 @@ Test(job_rules, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
             "partition.parts = 2");
     REFUSED(GRAPH "[model]\nlayers = 2\nlinear_layers = 2\n", "job.toml:5:17:", "less than model.layers");
     REFUSED(GRAPH "[model]\nbases = 2\nblocks = 2\n", "job.toml:5:10:", "both given");
-    REFUSED("[dataset]\npath = \"x\"\nself_loops = \"yes\"\n[model]\nkind = \"rgcn\"\n", "job.toml:3:14:", "has no relation");
+    REFUSED("[dataset]\npath = \"x\"\nself_loops = \"yes\"\n[model]\nkind = \"rgcn\"\n",
+            "job.toml:3:14:", "has no relation");
     REFUSED(GRAPH "[train]\npatience = 3\neval_every = 0\n", "job.toml:4:12:", "train.patience");
     REFUSED(GRAPH "[workers]\nlisten = \"here\"\n", "job.toml:4:10:", "HOST:PORT");
     REFUSED(GRAPH "[workers]\nlisten = \"here:65536\"\n", "HOST:PORT");
@@ -100,30 +108,34 @@ Test(job_rules, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
     REFUSED("name = \"..\"\n" GRAPH, "fit for a folder");
     REFUSED("name = \"\"\n" GRAPH, "fit for a folder");
     REFUSED("name = \"a\\nb\"\n" GRAPH, "fit for a folder");
-    REFUSED("[dataset]\ngenerator = \"sbm\"\nclasses = 3\nlabels_per_node = 4\n", "job.toml:4:19:", "dataset.classes");
+    REFUSED("[dataset]\ngenerator = \"sbm\"\nclasses = 3\nlabels_per_node = 4\n",
+            "job.toml:4:19:", "dataset.classes");
     SETTING_REFUSED("dataset.path=x", "job.toml:2:13:", "both given");
     SETTING_REFUSED("name=a/b", "--set name: ", "fit for a folder");
     REFUSED(GRAPH "[model]\nkind = \"rgcn\"\nblocks = 2\nembedding = false\n",
             "job.toml:6:13:", "does not go with model.blocks");
-    REFUSED("[model]\nkind = \"gat\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n", "job.toml:5:16:",
-            "expected model.kind = \"gcn\", \"sage\", \"gin\", \"appnp\", \"sgc\" or \"gcnii\", and no model.aggregator");
-    REFUSED("[model]\nkind = \"gcn\"\n[dataset]\npath = \"x\"\nedge_features = \"yes\"\n", "job.toml:5:17:",
-            "attention that reads the features of an edge: expected model.kind = \"gat\", \"gatv2\" or \"transformer\"");
+    REFUSED(
+        "[model]\nkind = \"gat\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n", "job.toml:5:16:",
+        "expected model.kind = \"gcn\", \"sage\", \"gin\", \"appnp\", \"sgc\" or \"gcnii\", and no model.aggregator");
+    REFUSED(
+        "[model]\nkind = \"gcn\"\n[dataset]\npath = \"x\"\nedge_features = \"yes\"\n", "job.toml:5:17:",
+        "attention that reads the features of an edge: expected model.kind = \"gat\", \"gatv2\" or \"transformer\"");
     REFUSED("[model]\nkind = \"sage\"\naggregator = \"max\"\n[dataset]\npath = \"x\"\nedge_weights = \"yes\"\n",
             "job.toml:6:16:", "dataset.edge_weights = \"yes\" is for sums of neighbours' rows",
             "no model.aggregator = \"max\"");
 }
 
-#define REMARKED(text, ...)                                                                                                    \
-    do {                                                                                                                       \
-        cr_assert_eq(job_case_load(text, &job_case_scratch), STATUS_OK, "%s", status_reason());                                \
-        cr_assert_str_eq(job_remarks(), __VA_ARGS__);                                                                          \
+#define REMARKED(text, ...)                                                                                          \
+    do {                                                                                                             \
+        cr_assert_eq(job_case_load(text, &job_case_scratch), STATUS_OK, "%s", status_reason());                      \
+        cr_assert_str_eq(job_remarks(), __VA_ARGS__);                                                                \
     } while (0)
 
 Test(job_rules, weights_and_smoothing_are_refused_where_the_loss_has_no_place_for_them)
 {
     struct job job;
-    cr_assert_eq(job_case_load(GRAPH "[train]\nclass_weights = \"balanced\"\nlabel_smoothing = 0.1\n", &job), STATUS_OK);
+    cr_assert_eq(job_case_load(GRAPH "[train]\nclass_weights = \"balanced\"\nlabel_smoothing = 0.1\n", &job),
+                 STATUS_OK);
     cr_assert_str_eq(job.train.class_weights, "balanced");
     cr_assert_eq(job.train.label_smoothing, 0.1);
     REFUSED(GRAPH "[train]\nlabel_smoothing = 1.5\n", "job.toml:4:", "train.label_smoothing", "from 0.0 to 1.0");
@@ -131,7 +143,8 @@ Test(job_rules, weights_and_smoothing_are_refused_where_the_loss_has_no_place_fo
     REFUSED(GRAPH "[train]\nloss = \"bce\"\nlabel_smoothing = 0.1\n", "job.toml:5:", "no other classes");
     REFUSED(GRAPH "[model]\nlabel_input = true\n[train]\nclass_weights = \"balanced\"\n",
             "job.toml:6:", "does not go with model.label_input");
-    cr_assert_eq(job_case_load(GRAPH "[model]\nlabel_input = true\n[train]\nlabel_smoothing = 0.1\n", &job), STATUS_OK);
+    cr_assert_eq(job_case_load(GRAPH "[model]\nlabel_input = true\n[train]\nlabel_smoothing = 0.1\n", &job),
+                 STATUS_OK);
 }
 
 #define NUMBERS "[dataset]\npath = \"x\"\n[train]\nloss = \"huber\"\n"
@@ -139,12 +152,14 @@ Test(job_rules, weights_and_smoothing_are_refused_where_the_loss_has_no_place_fo
 Test(job_rules, a_loss_of_numbers_is_refused_with_what_is_made_of_classes)
 {
     struct job job;
-    cr_assert_eq(job_case_load(NUMBERS "huber_delta = 2.0\nmetric = \"rmse\"\n", &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job_case_load(NUMBERS "huber_delta = 2.0\nmetric = \"rmse\"\n", &job), STATUS_OK, "%s",
+                 status_reason());
     cr_assert(job_regresses(&job));
     cr_assert_eq(job.train.huber_delta, 2.0);
     REFUSED(NUMBERS "huber_delta = 0.0\n", "train.huber_delta");
     REFUSED(NUMBERS "metric = \"accuracy\"\n", "job.toml:5:", "expected \"r2\", \"rmse\" or \"mae\"");
-    REFUSED(GRAPH "[train]\nmetric = \"mae\"\n", "job.toml:4:", "expected train.loss = \"mse\", \"mae\" or \"huber\"");
+    REFUSED(GRAPH "[train]\nmetric = \"mae\"\n",
+            "job.toml:4:", "expected train.loss = \"mse\", \"mae\" or \"huber\"");
     REFUSED(GRAPH "[train]\nloss = \"mse\"\n", "job.toml:4:", "those of a generator are classes");
     REFUSED("[dataset]\npath = \"x\"\nformat = \"ogb\"\n[train]\nloss = \"mse\"\n",
             "job.toml:5:", "are classes: expected \"npy\"");
@@ -160,12 +175,13 @@ Test(job_rules, the_metrics_of_a_job_are_all_of_classes_or_all_of_numbers)
 {
     struct job job;
     cr_assert_eq(job_case_load(NUMBERS "metrics = [\"rmse\", \"mae\"]\n", &job), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(job_case_load(GRAPH "[train]\nmetric = \"roc_auc\"\nmetrics = [\"roc_auc\", \"accuracy\"]\n", &job), STATUS_OK,
-                 "%s", status_reason());
+    cr_assert_eq(job_case_load(GRAPH "[train]\nmetric = \"roc_auc\"\nmetrics = [\"roc_auc\", \"accuracy\"]\n", &job),
+                 STATUS_OK, "%s", status_reason());
     REFUSED(NUMBERS "metrics = [\"rmse\", \"accuracy\"]\n", "job.toml:5:11: the metric \"accuracy\" is of classes");
     REFUSED(GRAPH "[train]\nmetrics = [\"accuracy\", \"r2\"]\n", "job.toml:4:11: the metric \"r2\" is of numbers");
     REFUSED(GRAPH "[train]\nmetric = \"accuracy\"\nmetrics = [\"roc_auc\", \"accuracy\"]\n",
-            "job.toml:5:11: train.metrics begins with \"roc_auc\"", "train.metric is \"accuracy\"", "train.metrics alone");
+            "job.toml:5:11: train.metrics begins with \"roc_auc\"", "train.metric is \"accuracy\"",
+            "train.metrics alone");
 }
 
 Test(job_rules, keys_of_patience_are_not_used_without_it)
@@ -207,11 +223,12 @@ Test(job_rules, the_reference_says_of_unused_keys_what_holds)
     FILE *file = open_memstream(&text, &n);
     job_describe(file, true);
     fclose(file);
-    cr_assert_not_null(
-        strstr(text, "A key that means nothing beside another (`model.alpha` with `model.kind = \"gcn\"`) is not used,"));
+    cr_assert_not_null(strstr(
+        text, "A key that means nothing beside another (`model.alpha` with `model.kind = \"gcn\"`) is not used,"));
     free(text);
-    REMARKED(GRAPH "[model]\nkind = \"gcn\"\nalpha = 0.5\n",
-             "job.toml:5:9: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\" or \"gcnii\"\n");
+    REMARKED(
+        GRAPH "[model]\nkind = \"gcn\"\nalpha = 0.5\n",
+        "job.toml:5:9: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\" or \"gcnii\"\n");
 }
 
 Test(job_rules, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)
@@ -219,28 +236,30 @@ Test(job_rules, a_key_that_means_nothing_beside_another_is_remarked_on_with_both
     REMARKED(GRAPH "[partition]\nfile = \"x\"\n",
              "job.toml:4:8: partition.file is not used: partition.method is \"metis\", and "
              "it goes with \"file\"\n");
+    REMARKED(GRAPH "[partition]\nmethod = \"block\"\nseed = 1\n",
+             "job.toml:5:8: partition.seed is not used: partition.method is \"block\", and it goes with \"metis\" or "
+             "\"random\"\n");
     REMARKED(
-        GRAPH "[partition]\nmethod = \"block\"\nseed = 1\n",
-        "job.toml:5:8: partition.seed is not used: partition.method is \"block\", and it goes with \"metis\" or \"random\"\n");
-    REMARKED(GRAPH "[model]\naggregator = \"mean\"\nalpha = 0.5\n",
-             "job.toml:4:14: model.aggregator is not used: model.kind is \"gcn\", and it goes with \"sage\"\n"
-             "job.toml:5:9: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\" or \"gcnii\"\n");
+        GRAPH "[model]\naggregator = \"mean\"\nalpha = 0.5\n",
+        "job.toml:4:14: model.aggregator is not used: model.kind is \"gcn\", and it goes with \"sage\"\n"
+        "job.toml:5:9: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\" or \"gcnii\"\n");
     REMARKED("[dataset]\npath = \"x\"\nnodes = 5\n",
              "job.toml:3:9: dataset.nodes is not used: dataset.generator is \"none\", and "
              "it goes with \"sbm\" or \"rmat\"\n");
     REMARKED("[dataset]\ngenerator = \"karate\"\nedge_weights = \"yes\"\n",
-             "job.toml:3:16: dataset.edge_weights is not used: dataset.generator is \"karate\", and it goes with \"none\"\n");
-    REMARKED(GRAPH "[train]\nmomentum = 0.9\nlr_step = 9\n",
-             "job.toml:4:12: train.momentum is not used: train.optimizer is \"adam\", and it goes with \"sgd\"\n"
-             "job.toml:5:11: train.lr_step is not used: train.lr_schedule is \"constant\", and it goes with \"step\"\n");
+             "job.toml:3:16: dataset.edge_weights is not used: dataset.generator is \"karate\", and it goes with "
+             "\"none\"\n");
+    REMARKED(
+        GRAPH "[train]\nmomentum = 0.9\nlr_step = 9\n",
+        "job.toml:4:12: train.momentum is not used: train.optimizer is \"adam\", and it goes with \"sgd\"\n"
+        "job.toml:5:11: train.lr_step is not used: train.lr_schedule is \"constant\", and it goes with \"step\"\n");
     cr_assert_eq(job_case_load_set(GRAPH, "model.alpha=0.5", &job_case_scratch), STATUS_OK);
-    cr_assert_str_eq(
-        job_remarks(),
-        "--set model.alpha: model.alpha is not used: model.kind is \"gcn\", and it goes with \"appnp\" or \"gcnii\"\n");
+    cr_assert_str_eq(job_remarks(), "--set model.alpha: model.alpha is not used: model.kind is \"gcn\", and it goes "
+                                    "with \"appnp\" or \"gcnii\"\n");
     REMARKED(GRAPH "[model]\nbases = 2\n",
              "job.toml:4:9: model.bases is not used: model.kind is \"gcn\", and it goes with \"rgcn\"\n");
-    REMARKED(GRAPH "[model]\nsteps = 2\n",
-             "job.toml:4:9: model.steps is not used: model.kind is \"gcn\", and it goes with \"appnp\", \"sgc\" or \"agnn\"\n");
+    REMARKED(GRAPH "[model]\nsteps = 2\n", "job.toml:4:9: model.steps is not used: model.kind is \"gcn\", and it "
+                                           "goes with \"appnp\", \"sgc\" or \"agnn\"\n");
     REMARKED(GRAPH "[model]\nkind = \"sgc\"\nsteps = 2\n", "");
     REMARKED(GRAPH "[workers]\ndevice = \"cpu\"\n[memory]\noffload = \"always\"\n",
              "job.toml:6:11: memory.offload is not used: workers.device has no memory of its own\n");
@@ -260,7 +279,8 @@ Test(job_rules, a_key_of_an_exchange_that_means_nothing_beside_another_is_remark
              "job.toml:5:9: exchange.cover is not used: exchange.plain is true\n"
              "job.toml:6:16: exchange.store_inputs is not used: exchange.plain is true\n");
     REMARKED(GRAPH "[exchange]\nstale = 1\nstale_smoothing = 0.5\n", "");
-    REMARKED(GRAPH "[exchange]\nsampling_local = 0.5\nsampling_weights = \"edges\"\nplain = true\ncover = false\n", "");
+    REMARKED(GRAPH "[exchange]\nsampling_local = 0.5\nsampling_weights = \"edges\"\nplain = true\ncover = false\n",
+             "");
     REMARKED(GRAPH "[exchange]\ncodec = \"int8\"\nguard_every = 5\nguard_limit = 0.5\n", "");
 }
 
@@ -274,22 +294,28 @@ Test(job_rules, sums_by_cusparse_are_refused_without_a_gpu_or_sums)
     REFUSED(GRAPH "[model]\nkernel = \"cusparse\"\n[workers]\ndevice = \"cpu\"\n",
             "job.toml:4:10: model.kernel = \"cusparse\" is for GPUs, and does not go with workers.device = \"cpu\"");
     REFUSED(GRAPH "[model]\nkernel = \"cusparse\"\n[workers]\ndevice = \"reference\"\n",
-            "job.toml:4:10: model.kernel = \"cusparse\" is for GPUs, and does not go with workers.device = \"reference\"");
-    static const char *const others[] = {"kind = \"gat\"", "kind = \"rgcn\"", "kind = \"sage\"\naggregator = \"max\""};
+            "job.toml:4:10: model.kernel = \"cusparse\" is for GPUs, and does not go with workers.device = "
+            "\"reference\"");
+    static const char *const others[] = {"kind = \"gat\"", "kind = \"rgcn\"",
+                                         "kind = \"sage\"\naggregator = \"max\""};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         char text[256];
         snprintf(text, sizeof text, GRAPH "[model]\nkernel = \"cusparse\"\n%s\n", others[i]);
-        REFUSED(text, "job.toml:4:10: model.kernel = \"cusparse\" is for sums over neighbours: expected model.kind = \"gcn\", "
-                      "\"sage\", \"gin\", \"appnp\", \"sgc\" or \"gcnii\", and no model.aggregator = \"max\"");
+        REFUSED(
+            text,
+            "job.toml:4:10: model.kernel = \"cusparse\" is for sums over neighbours: expected model.kind = \"gcn\", "
+            "\"sage\", \"gin\", \"appnp\", \"sgc\" or \"gcnii\", and no model.aggregator = \"max\"");
     }
-    cr_assert_eq(job_case_load(GRAPH "[model]\nkernel = \"cusparse\"\nkind = \"gat\"\n[predict]\nmodel = \"x\"\n", &job),
-                 STATUS_OK, "the kind is the trained model's");
+    cr_assert_eq(
+        job_case_load(GRAPH "[model]\nkernel = \"cusparse\"\nkind = \"gat\"\n[predict]\nmodel = \"x\"\n", &job),
+        STATUS_OK, "the kind is the trained model's");
 }
 
 Test(job_rules, a_guard_wants_something_to_compare)
 {
     struct job job;
-    REFUSED(GRAPH "[exchange]\nguard_every = 5\n", "job.toml:4:15: exchange.guard_every", "expected exchange.sampling below 1");
+    REFUSED(GRAPH "[exchange]\nguard_every = 5\n", "job.toml:4:15: exchange.guard_every",
+            "expected exchange.sampling below 1");
     REFUSED(GRAPH "[exchange]\nguard_every = 5\ncodec = \"fp32, fp32@7\"\n", "job.toml:4:15: exchange.guard_every");
     REFUSED(GRAPH "[exchange]\nguard_every = -1\n", "job.toml:4:15: exchange.guard_every is -1");
     REFUSED(GRAPH "[exchange]\nguard_limit = -0.5\n", "job.toml:4:15: exchange.guard_limit is -0.5");
@@ -314,12 +340,13 @@ Test(job_rules, error_feedback_wants_something_that_is_rounded_and_used_at_once)
             "expected an exchange.codec other than fp32");
     REFUSED(GRAPH "[exchange]\nerror_feedback = true\nsampling = 0.5\ncodec = \"fp32, fp32@7\"\n",
             "job.toml:4:18: exchange.error_feedback");
-    REFUSED(GRAPH "[exchange]\nerror_feedback = true\nstale = 1\ncodec = \"int8\"\n", "job.toml:4:18: exchange.error_feedback",
-            "exchange.stale = 1");
+    REFUSED(GRAPH "[exchange]\nerror_feedback = true\nstale = 1\ncodec = \"int8\"\n",
+            "job.toml:4:18: exchange.error_feedback", "exchange.stale = 1");
     REFUSED(GRAPH "[exchange]\nerror_feedback = 1\n", "job.toml:4:18: exchange.error_feedback is a whole number");
     static const char *const good[] = {"codec = \"fp32, int8@7\"", "codec_backward = \"bf16\"",
                                        "codec = \"int4\"\nsampling = 0.5\nsampling_weights = \"edges\"",
-                                       "codec = \"int2\"\nguard_every = 5", "codec = \"int2\"\n[memory]\nspill = \"/tmp\""};
+                                       "codec = \"int2\"\nguard_every = 5",
+                                       "codec = \"int2\"\n[memory]\nspill = \"/tmp\""};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         char text[256];
         snprintf(text, sizeof text, GRAPH "[exchange]\nerror_feedback = true\n%s\n", good[i]);
@@ -360,7 +387,7 @@ Test(job_rules, a_codec_holds_from_its_epoch_on)
 
 Test(job_rules, codecs_that_make_no_schedule_are_refused_with_what_was_expected)
 {
-#define CODEC_REFUSED(text, ...)                                                                                               \
+#define CODEC_REFUSED(text, ...)                                                                                     \
     REFUSED(GRAPH "[exchange]\ncodec = \"" text "\"\n", "job.toml:4:9: exchange.codec " __VA_ARGS__)
     CODEC_REFUSED("int4, int8@50, fp32@50", "has \"fp32@50\" behind epoch 50", "epochs that ascend");
     CODEC_REFUSED("int4, int8@50, fp32@20", "has \"fp32@20\" behind epoch 50", "epochs that ascend");
@@ -381,11 +408,12 @@ Test(job_rules, codecs_that_make_no_schedule_are_refused_with_what_was_expected)
     CODEC_REFUSED("", "is \"\"");
     CODEC_REFUSED("same", "is \"same\"");
 #undef CODEC_REFUSED
-    REFUSED(GRAPH "[exchange]\ncodec_backward = \"int8, same@5\"\n", "job.toml:4:18: exchange.codec_backward has \"same@5\"",
-            "or \"same\" alone");
+    REFUSED(GRAPH "[exchange]\ncodec_backward = \"int8, same@5\"\n",
+            "job.toml:4:18: exchange.codec_backward has \"same@5\"", "or \"same\" alone");
     REFUSED(GRAPH "[exchange]\ncodec_backward = \"same, int8@5\"\n", "exchange.codec_backward has \"same\"",
             "or \"same\" alone");
-    REFUSED(GRAPH "[exchange]\ncodec_backward = \" same\"\n", "exchange.codec_backward is \" same\"", "or \"same\" alone");
+    REFUSED(GRAPH "[exchange]\ncodec_backward = \" same\"\n", "exchange.codec_backward is \" same\"",
+            "or \"same\" alone");
     REFUSED(GRAPH "[exchange]\ncodec = 8\n", "job.toml:4:9: exchange.codec is a whole number");
     char text[1024] = GRAPH "[exchange]\ncodec = \"int2";
     for (int k = 1; k <= JOB_CODECS_MOST; k++) {

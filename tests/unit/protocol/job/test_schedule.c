@@ -17,7 +17,8 @@ static struct job job_with(enum job_lr_schedule schedule)
 
 static void expect_rate(const struct job *job, uint32_t epoch, double rate)
 {
-    cr_assert_float_eq(schedule_lr(job, epoch), rate, 1e-15, "epoch %u: %.17g for %.17g", epoch, schedule_lr(job, epoch), rate);
+    cr_assert_float_eq(schedule_lr(job, epoch), rate, 1e-15, "epoch %u: %.17g for %.17g", epoch,
+                       schedule_lr(job, epoch), rate);
 }
 
 Test(schedule, a_constant_rate_is_the_jobs_rate_to_the_bit)

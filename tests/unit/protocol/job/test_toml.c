@@ -39,8 +39,9 @@ Test(toml, entries_come_in_the_order_of_the_text_with_their_places)
         const char *section, *key;
         enum toml_type type;
         uint32_t line, column, value_column;
-    } want[] = {{"", "z", TOML_TYPE_INT, 1, 1, 5},   {"", "b", TOML_TYPE_TABLE, 3, 2, 0}, {"b", "y", TOML_TYPE_TEXT, 4, 1, 5},
-                {"b", "x", TOML_TYPE_REAL, 5, 3, 7}, {"", "a", TOML_TYPE_TABLE, 6, 2, 0}, {"a", "w", TOML_TYPE_BOOL, 7, 1, 5}};
+    } want[] = {{"", "z", TOML_TYPE_INT, 1, 1, 5},   {"", "b", TOML_TYPE_TABLE, 3, 2, 0},
+                {"b", "y", TOML_TYPE_TEXT, 4, 1, 5}, {"b", "x", TOML_TYPE_REAL, 5, 3, 7},
+                {"", "a", TOML_TYPE_TABLE, 6, 2, 0}, {"a", "w", TOML_TYPE_BOOL, 7, 1, 5}};
     cr_assert_eq(list.n_entry, sizeof want / sizeof *want);
     for (size_t i = 0; i < list.n_entry; i++) {
         const struct toml_entry *entry = &list.entry[i];
@@ -242,7 +243,8 @@ Test(toml, what_follows_a_mistake_that_may_go_on_is_left_alone)
                  {"# \xc3\xa9\nme = [[} = fo\n[b]\n", 1, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t n_fault = 0;
-        cr_assert_eq(toml_read_all(cases[i].text, strlen(cases[i].text), "x.toml", &list), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(toml_read_all(cases[i].text, strlen(cases[i].text), "x.toml", &list), STATUS_OK, "%s",
+                     status_reason());
         for (size_t k = 0; k < list.n_entry; k++) {
             n_fault += list.entry[k].type == TOML_TYPE_FAULT;
         }

@@ -24,7 +24,7 @@ Test(address, what_is_not_host_and_port_is_refused_by_name)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct address address;
         cr_assert_eq(address_parse(bad[i], "workers.listen", &address), STATUS_CONFIG, "'%s'", bad[i]);
-        cr_assert(strstr(status_reason(), "workers.listen") != NULL && strstr(status_reason(), "HOST:PORT") != NULL, "%s",
-                  status_reason());
+        cr_assert(strstr(status_reason(), "workers.listen") != NULL && strstr(status_reason(), "HOST:PORT") != NULL,
+                  "%s", status_reason());
     }
 }

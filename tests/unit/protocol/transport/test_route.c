@@ -10,7 +10,8 @@
 /* Of a socket of the loopback: both ends are there. */
 Test(route, a_connection_is_by_the_interface_that_has_its_address)
 {
-    struct sockaddr_in where = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(9)};
+    struct sockaddr_in where = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(9)};
     struct route route;
     char text[ROUTE_TEXT_BYTES], devices[ROUTE_DEVICES_BYTES];
     int file = socket(AF_INET, SOCK_DGRAM, 0);

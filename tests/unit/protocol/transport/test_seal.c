@@ -100,7 +100,8 @@ Test(seal, keys_differ_by_token_session_attempt_purpose_sender_and_cipher)
         secret.token = change == 1 ? "another" : secret.token;
         secret.session[31] = change == 2;
         secret.attempt += change == 3;
-        struct seal_key *key = seal_key_make(&secret, change == 4 ? SEAL_TO_WORKER : SEAL_MESSAGES, change == 5 ? 6 : 5);
+        struct seal_key *key = seal_key_make(&secret, change == 4 ? SEAL_TO_WORKER : SEAL_MESSAGES,
+                                             change == 5 ? 6 : 5);
         seal_close(key, &message, plain, sizeof plain, change == 0 ? first : sealed, tag);
         cr_assert(change == 0 || (memcmp(first, sealed, sizeof first) == 0) == (change == 6), "change %d", change);
         seal_key_free(key);

@@ -57,7 +57,8 @@ static bool side_open(struct side *side, uint32_t self, uint32_t attempt)
     if (transport_open(self, N_PEER, attempt, N_SEND, NULL, &events, &side->transport) != STATUS_OK) {
         return false;
     }
-    const struct seal_secret secret = {.cipher = seal_cipher_choose(seal_ciphers()), .token = "token", .attempt = attempt};
+    const struct seal_secret secret = {
+        .cipher = seal_cipher_choose(seal_ciphers()), .token = "token", .attempt = attempt};
     const uint8_t near[N_PEER] = {sealing == NEAR, sealing == NEAR, sealing == NEAR};
     return sealing == PLAIN || transport_seal(side->transport, &secret, near) == STATUS_OK;
 }
@@ -119,14 +120,16 @@ static pid_t echo_start(struct side *side, int sockets[2])
 
 static void await(struct side *side, int n_arrived, const int *n_pending)
 {
-    for (double since = clock_s(); (side->n_arrived < n_arrived || *n_pending > 0) && clock_s() - since < PATIENCE_S;) {
+    for (double since = clock_s();
+         (side->n_arrived < n_arrived || *n_pending > 0) && clock_s() - since < PATIENCE_S;) {
         cr_assert_eq(transport_wait(side->transport, 20), STATUS_OK, "%s", status_reason());
     }
     cr_assert_eq(side->n_arrived, n_arrived);
     cr_assert_eq(*n_pending, 0);
 }
 
-static void post(struct side *side, uint16_t kind, uint16_t id, uint64_t offset, const void *body, size_t n, int *n_pending)
+static void post(struct side *side, uint16_t kind, uint16_t id, uint64_t offset, const void *body, size_t n,
+                 int *n_pending)
 {
     struct transport_head head = {
         .kind = kind, .id = id, .epoch = 3, .phase = 4, .to = 5, .from = 6, .offset = offset, .total = 1ull << 40};
@@ -351,7 +354,8 @@ Test(transport, a_kind_that_is_not_in_the_list_ends_the_transport)
     for (double since = clock_s(); transport_progress(to.transport) == STATUS_OK && both_turn(&from, &to, since);) {
     }
     cr_assert_eq(transport_progress(to.transport), STATUS_PEER);
-    cr_assert(strstr(status_reason(), "peer 1 sent a message of kind 99, expected 1 to 5") != NULL, "%s", status_reason());
+    cr_assert(strstr(status_reason(), "peer 1 sent a message of kind 99, expected 1 to 5") != NULL, "%s",
+              status_reason());
     cr_assert_eq(to.n_arrived, 0);
     cr_assert_eq(transport_send(to.transport, 0, &head, NULL, 0, NULL), STATUS_PEER, "the failure sticks");
     side_close(&from);

@@ -52,7 +52,8 @@ static enum taken take(uint32_t by, const struct sent *sent, size_t n_body)
     struct sealed_head head;
     uint8_t body[N_BODY];
     bool is_fresh;
-    if (sealing_read_head(peers[by], &sent->head, sizeof sent->head, n_body, ATTEMPT, &head, &is_fresh) != STATUS_OK) {
+    if (sealing_read_head(peers[by], &sent->head, sizeof sent->head, n_body, ATTEMPT, &head, &is_fresh) !=
+        STATUS_OK) {
         return REFUSED;
     }
     if (!is_fresh) {

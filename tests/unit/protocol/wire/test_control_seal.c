@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct seal_secret secret = {.cipher = SEAL_CHACHA20POLY1305, .token = "token", .session = {9}, .attempt = 1};
+static const struct seal_secret secret = {
+    .cipher = SEAL_CHACHA20POLY1305, .token = "token", .session = {9}, .attempt = 1};
 
 /* The two ends of worker 2's socket. */
 struct ends {
@@ -48,7 +49,8 @@ static int64_t take(struct control_seal *to, const uint8_t *bytes, size_t n)
     memcpy(control_decoder_buffer(&decoder, &capacity), bytes, n);
     control_decoder_fill(&decoder, n);
     int64_t epoch = -1;
-    if (control_decoder_next(&decoder, &frame, &whole) == STATUS_OK && whole && control_seal_take(to, &frame) == STATUS_OK) {
+    if (control_decoder_next(&decoder, &frame, &whole) == STATUS_OK && whole &&
+        control_seal_take(to, &frame) == STATUS_OK) {
         cr_assert_eq(message_decode_heartbeat(frame.body, frame.n_bytes, &message), STATUS_OK, "%s", status_reason());
         epoch = message.epoch;
     }

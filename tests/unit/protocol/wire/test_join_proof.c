@@ -54,7 +54,8 @@ Test(join_proof, a_frame_of_one_connection_proves_nothing_on_another)
     const struct join_nonces nonces = nonces_of(1), others = nonces_of(2);
     size_t n;
     uint8_t *frame = peer_frame(&nonces, &n);
-    cr_assert_not(join_is_proven(TOKEN, &others, MESSAGE_ID_peer, frame + CONTROL_HEAD_BYTES, n - CONTROL_HEAD_BYTES));
+    cr_assert_not(
+        join_is_proven(TOKEN, &others, MESSAGE_ID_peer, frame + CONTROL_HEAD_BYTES, n - CONTROL_HEAD_BYTES));
     free(frame);
 }
 

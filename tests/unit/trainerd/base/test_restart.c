@@ -36,7 +36,8 @@ Test(restart, the_daemon_restarts_after_what_may_be_gone_by_then_and_after_nothi
 Test(restart, a_job_in_the_foreground_restarts_after_a_lost_worker_only)
 {
     for (size_t i = 0; i < N_STATUS; i++) {
-        cr_assert_eq(n_restart(RESTART_RUNNER_FOREGROUND, all[i], 3), all[i] == STATUS_PEER ? 3 : 0, "%s", status_name(all[i]));
+        cr_assert_eq(n_restart(RESTART_RUNNER_FOREGROUND, all[i], 3), all[i] == STATUS_PEER ? 3 : 0, "%s",
+                     status_name(all[i]));
         cr_assert_eq(n_restart(RESTART_RUNNER_FOREGROUND, all[i], 0), 0, "%s", status_name(all[i]));
     }
 }

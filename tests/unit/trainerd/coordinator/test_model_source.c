@@ -15,16 +15,18 @@ static void begin(void)
 
 TestSuite(model_source, .init = begin, .fini = folder_remove);
 
-#define DATASET                                                                                                                \
-    "{\"features\": 7, \"classes\": 3, \"multi_label\": false, \"edge_weights\": true, \"edge_features\": 2, \"relations\": "  \
-    "0, "                                                                                                                      \
+#define DATASET                                                                                                      \
+    "{\"features\": 7, \"classes\": 3, \"multi_label\": false, \"edge_weights\": true, \"edge_features\": 2, "       \
+    "\"relations\": "                                                                                                \
+    "0, "                                                                                                            \
     "\"embedded_nodes\": 2, \"fingerprint\": \"00112233445566778899aabbccddeeff\"}"
 
 /* A folder of results with this dataset and these lines of the job's file, as JSON has them. */
 static void leave_model(const char *dataset, const char *job)
 {
     char text[2048];
-    snprintf(text, sizeof text, "{\"job_text\": \"[dataset]\\npath = \\\"d\\\"\\n%s\", \"dataset\": %s}\n", job, dataset);
+    snprintf(text, sizeof text, "{\"job_text\": \"[dataset]\\npath = \\\"d\\\"\\n%s\", \"dataset\": %s}\n", job,
+             dataset);
     folder_write("result.json", text);
     folder_write("model.safetensors", "last");
     folder_write("best.safetensors", "best");
@@ -43,7 +45,8 @@ Test(model_source, a_folder_is_its_best_weights_and_a_file_itself)
     leave_model(DATASET, "");
     cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(source.weights, "./best.safetensors");
-    cr_assert(source.model.n_feature == 7 && source.model.n_class == 3 && source.model.n_embedded == 2 && source.weighted);
+    cr_assert(source.model.n_feature == 7 && source.model.n_class == 3 && source.model.n_embedded == 2 &&
+              source.weighted);
     cr_assert_eq(source.model.n_edge_feature, 2);
     cr_assert_str_eq(source.model.graph, "00112233445566778899aabbccddeeff");
     cr_assert_eq(model_source_open("model.safetensors", &source), STATUS_OK, "%s", status_reason());
@@ -72,7 +75,8 @@ Test(model_source, what_is_no_model_is_refused_with_what_was_expected)
     leave_model("{\"features\": 3, \"classes\": 3, \"multi_label\": true, \"relations\": -1}", "");
     refused(".", STATUS_DATA, "has no valid number dataset.relations");
     leave_model("{\"features\": 3, \"classes\": 3, \"multi_label\": true, \"edge_features\": \"x\"}", "");
-    refused(".", STATUS_DATA, "has no valid number dataset.relations, dataset.embedded_nodes or dataset.edge_features");
+    refused(".", STATUS_DATA,
+            "has no valid number dataset.relations, dataset.embedded_nodes or dataset.edge_features");
     leave_model(DATASET, "[predict]\\nmodel = \\\"x\\\"");
     refused(".", STATUS_DATA, "is of a prediction, expected that of a training");
     leave_model(DATASET, "[model]\\nhiden = 3");
@@ -83,7 +87,8 @@ Test(model_source, a_result_of_an_older_trainerd_has_neither_relations_nor_embed
 {
     leave_model("{\"features\": 7, \"classes\": 3, \"multi_label\": true}", "");
     cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
-    cr_assert(source.model.n_relation == 0 && source.model.n_embedded == 0 && source.model.multi_label && !source.weighted);
+    cr_assert(source.model.n_relation == 0 && source.model.n_embedded == 0 && source.model.multi_label &&
+              !source.weighted);
     cr_assert_eq(source.model.n_edge_feature, 0);
     cr_assert_str_eq(source.model.graph, "");
     cr_assert_null(source.model.class_names);
@@ -111,11 +116,13 @@ Test(model_source, the_models_keys_hold_but_those_of_data_parts_workers_memory_a
                          "\\\"row\\\"\\n[model]\\nhidden = 5\\n[train]\\nseed = 9\\n"
                          "epochs = 40\\n[exchange]\\nprefetch = 3");
     cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
-    job_of("name = \"n\"\n[dataset]\npath = \"other\"\nundirected = \"no\"\n[partition]\nparts = 6\n[model]\nhidden = "
-           "32\n[train]\n"
-           "seed = 2\n[exchange]\nprefetch = 2\n[workers]\ncount = 3\n[output]\ndir = \"o\"\ntensorboard = true\n[predict]\n"
-           "model = \".\"",
-           &job);
+    job_of(
+        "name = \"n\"\n[dataset]\npath = \"other\"\nundirected = \"no\"\n[partition]\nparts = 6\n[model]\nhidden = "
+        "32\n[train]\n"
+        "seed = 2\n[exchange]\nprefetch = 2\n[workers]\ncount = 3\n[output]\ndir = \"o\"\ntensorboard = "
+        "true\n[predict]\n"
+        "model = \".\"",
+        &job);
     model_source_apply(&source, &job);
     cr_assert(job.model.hidden == 5 && job.train.seed == 9 && job.train.epochs == 0);
     cr_assert_eq(job.dataset.undirected, JOB_SWITCH_YES);
@@ -126,7 +133,8 @@ Test(model_source, the_models_keys_hold_but_those_of_data_parts_workers_memory_a
     cr_assert_str_eq(job.dataset.path, "other");
     cr_assert_str_eq(job.job.name, "n");
     cr_assert_str_eq(job.output.dir, "o");
-    cr_assert(job.partition.parts == 6 && job.workers.count == 3 && job.exchange.prefetch == 2 && !job.output.tensorboard);
+    cr_assert(job.partition.parts == 6 && job.workers.count == 3 && job.exchange.prefetch == 2 &&
+              !job.output.tensorboard);
     cr_assert(job_predicts(&job));
 }
 

@@ -20,10 +20,10 @@ static char *printed_of(json_t *result)
 
 static json_t *result_of(const char *names)
 {
-    json_t *result = json_loads(
-        "{\"confusion\": {\"split\": \"test\", \"support\": [15, 13], \"predicted\": [13, 15], \"recall\": [0.8667, 1.0],"
-        " \"precision\": [1.0, null], \"matrix\": [[13, 2], [0, 13]]}, \"dataset\": {}}",
-        0, NULL);
+    json_t *result = json_loads("{\"confusion\": {\"split\": \"test\", \"support\": [15, 13], \"predicted\": [13, "
+                                "15], \"recall\": [0.8667, 1.0],"
+                                " \"precision\": [1.0, null], \"matrix\": [[13, 2], [0, 13]]}, \"dataset\": {}}",
+                                0, NULL);
     json_object_set_new(json_object_get(result, "dataset"), "class_names", json_loads(names, JSON_DECODE_ANY, NULL));
     return result;
 }
@@ -50,7 +50,8 @@ Test(confusion, of_many_classes_is_a_line_for_each_of_the_first)
     json_object_set_new(json_object_get(result, "confusion"), "support", support);
     char *text = printed_of(result);
     cr_assert_not_null(strstr(text, "\nclasses of the test nodes\nclass  nodes    recall  precision\n"), "%s", text);
-    cr_assert_not_null(strstr(text, "\n39        39         -          -\nand 5 more classes, in result.json\n"), "%s", text);
+    cr_assert_not_null(strstr(text, "\n39        39         -          -\nand 5 more classes, in result.json\n"),
+                       "%s", text);
     free(text);
 }
 

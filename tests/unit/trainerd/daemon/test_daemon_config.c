@@ -26,8 +26,9 @@ Test(daemon_config, what_is_not_given_has_its_default)
 
 Test(daemon_config, every_kind_of_value_is_read)
 {
-    cr_assert_eq(load("[daemon]\nlisten = \"unix:/run/x\"\nslots = 7\nmemory = \"20GiB\"\nkill_s = 5\nmax_frame = 4096\n"),
-                 STATUS_OK, "%s", status_reason());
+    cr_assert_eq(
+        load("[daemon]\nlisten = \"unix:/run/x\"\nslots = 7\nmemory = \"20GiB\"\nkill_s = 5\nmax_frame = 4096\n"),
+        STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(config.listen, "unix:/run/x");
     cr_assert_eq(config.slots, 7);
     cr_assert_eq(config.memory, INT64_C(20) << 30);
@@ -42,7 +43,8 @@ Test(daemon_config, gpus_are_a_number_or_as_many_as_there_are)
     cr_assert_eq(load("[daemon]\ngpus = \"auto\"\n"), STATUS_OK, "%s", status_reason());
     cr_assert_eq(config.gpus, DAEMON_IS_AUTO);
     for (int i = 0; i < 3; i++) {
-        cr_assert_eq(daemon_config_load(folder_path("trainerd.toml"), &set[i], 1, &config), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(daemon_config_load(folder_path("trainerd.toml"), &set[i], 1, &config), STATUS_OK, "%s",
+                     status_reason());
         cr_assert_eq(config.gpus, expected[i], "%s", set[i]);
     }
 }
@@ -88,7 +90,8 @@ Test(daemon_config, a_mistake_is_named_with_its_place_and_what_was_expected)
         {"[daemon]\nentirely_other = 1\n", {"trainerd.toml:2:1", "'entirely_other'", "--describe-daemon"}},
         {"[daemon]\nslots = -1\n", {"trainerd.toml:2:1", "daemon.slots", "a whole number from 0 to 1000000"}},
         {"[daemon]\nslots = \"many\"\n", {"trainerd.toml:2:1", "daemon.slots", "a whole number"}},
-        {"[daemon]\ngpus = \"all\"\n", {"trainerd.toml:2:1", "daemon.gpus", "a whole number from 0 to 64, or \"auto\""}},
+        {"[daemon]\ngpus = \"all\"\n",
+         {"trainerd.toml:2:1", "daemon.gpus", "a whole number from 0 to 64, or \"auto\""}},
         {"[daemon]\ngpus = -1\n", {"trainerd.toml:2:1", "daemon.gpus", "a whole number from 0 to 64, or \"auto\""}},
         {"[daemon]\nslots = \"auto\"\n", {"trainerd.toml:2:1", "daemon.slots", "a whole number"}},
         {"[daemon]\nkill_s = nan\n", {"trainerd.toml:2:1", "daemon.kill_s", "a number from 0.1 to 86400.0"}},
@@ -109,7 +112,8 @@ Test(daemon_config, a_mistake_is_named_with_its_place_and_what_was_expected)
 Test(daemon_config, all_mistakes_are_told_at_once)
 {
     cr_assert_eq(load("[daemon]\nslot = 1\nkill_s = soon\nlisten = = 1\ngpus = -1\n"), STATUS_CONFIG);
-    static const char *const words[] = {"trainerd.toml:2:1: unknown key 'slot'", "\n", "trainerd.toml:3:1: daemon.kill_s",
+    static const char *const words[] = {"trainerd.toml:2:1: unknown key 'slot'", "\n",
+                                        "trainerd.toml:3:1: daemon.kill_s",
                                         "trainerd.toml:4:10: ", "trainerd.toml:5:1: daemon.gpus"};
     for (int i = 0; i < 5; i++) {
         cr_expect_not_null(strstr(status_reason(), words[i]), "%s: %s", words[i], status_reason());

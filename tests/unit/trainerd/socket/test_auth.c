@@ -92,8 +92,9 @@ Test(auth, a_proof_is_good_for_its_role_numbers_certificate_user_and_secret_alon
     static const struct auth_login others[] = {{NONCE_B, NONCE_A, PRINT_C, "ada"}, {NONCE_A, "", PRINT_C, "ada"},
                                                {NONCE_A, NONCE_B, NONCE_A, "ada"}, {NONCE_A, NONCE_B, "", "ada"},
                                                {NONCE_A, NONCE_B, PRINT_C, "adb"}, {NONCE_A, NONCE_B, PRINT_C, ""}};
-    static const struct auth_login bad[] = {
-        {"xy", NONCE_B, "", ""}, {NONCE_A, NONCE_B, "xy", ""}, {NONCE_A, NONCE_B, "", "a-name-of-three-and-thirty-bytes-x"}};
+    static const struct auth_login bad[] = {{"xy", NONCE_B, "", ""},
+                                            {NONCE_A, NONCE_B, "xy", ""},
+                                            {NONCE_A, NONCE_B, "", "a-name-of-three-and-thirty-bytes-x"}};
     cr_assert_eq(auth_secret_load(folder_path("secret"), &secret), STATUS_OK);
     other = secret;
     other.bytes[31] ^= 1;
@@ -151,8 +152,9 @@ static void open_port(double hello_s)
 }
 
 /* Send a request, made by a format; its answer. The caller owns it. */
-#define ASK(client, ...)                                                                                                       \
-    (snprintf(sent, sizeof sent, __VA_ARGS__), strcat(sent, "\n"), client_send(client, sent), answer_read(client_line(client)))
+#define ASK(client, ...)                                                                                             \
+    (snprintf(sent, sizeof sent, __VA_ARGS__), strcat(sent, "\n"), client_send(client, sent),                        \
+     answer_read(client_line(client)))
 static char sent[512];
 
 static json_t *answer_read(const char *line)
@@ -206,7 +208,8 @@ Test(auth, nothing_is_served_before_the_secret_is_proved)
     open_port(100);
     client_open(&client, server_address(server));
     cr_assert_not(is_ok(ASK(&client, "{\"v\":1,\"cmd\":\"status\"}")));
-    cr_assert_not(is_ok(ASK(&client, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_A, NONCE_B)));
+    cr_assert_not(
+        is_ok(ASK(&client, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_A, NONCE_B)));
     cr_assert_null(client_line(&client));
     client_close(&client);
     char line[2002];
@@ -230,7 +233,8 @@ Test(auth, failed_logins_are_logged_with_their_address_ten_a_minute)
         char nonce[AUTH_TEXT_BYTES], proof[AUTH_TEXT_BYTES];
         client_open(&client, server_address(server));
         greet(&client, NONCE_B, nonce, proof);
-        cr_assert_not(is_ok(ASK(&client, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_B, NONCE_A)));
+        cr_assert_not(
+            is_ok(ASK(&client, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_B, NONCE_A)));
         client_close(&client);
     }
     folder_read("log", text, sizeof text);
@@ -255,7 +259,8 @@ Test(auth, a_proof_that_was_heard_is_refused_the_second_time)
     client_open(&second, server_address(server));
     greet(&second, NONCE_B, fresh, unused);
     cr_assert_str_neq(fresh, nonce);
-    cr_assert_not(is_ok(ASK(&second, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_B, proof)));
+    cr_assert_not(
+        is_ok(ASK(&second, "{\"v\":1,\"cmd\":\"auth\",\"nonce\":\"%s\",\"proof\":\"%s\"}", NONCE_B, proof)));
     cr_assert_null(client_line(&second));
     client_close(&first);
     client_close(&second);

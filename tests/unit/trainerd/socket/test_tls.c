@@ -191,7 +191,8 @@ Test(tls, a_recorded_session_means_nothing_to_another_connection)
 
 Test(tls, a_message_that_says_it_is_longer_than_any_is_not_waited_for)
 {
-    char record[5 + 512] = {TLS_RECORD_HANDSHAKE, 3, 1, 2, 0, 1, 0x20, 0, 0}; /* the first of 4096, of a message of 2 MiB */
+    char record[5 + 512] = {
+        TLS_RECORD_HANDSHAKE, 3, 1, 2, 0, 1, 0x20, 0, 0}; /* the first of 4096, of a message of 2 MiB */
     bool done = false;
     size_t n = 0;
     enum status status = STATUS_OK;
@@ -240,11 +241,16 @@ Test(tls, a_certificate_that_others_can_read_or_that_is_broken_is_refused_and_ke
     for (int i = 0; i < 3; i++) {
         const char *middle = strstr(good, "-----BEGIN CERTIFICATE");
         cr_assert_not_null(middle);
-        snprintf(other, sizeof other, "%.*s", i == 0 ? 0 : i == 1 ? (int)(middle - good) : (int)strlen(good) - 60, good);
+        snprintf(other, sizeof other, "%.*s",
+                 i == 0   ? 0
+                 : i == 1 ? (int)(middle - good)
+                          : (int)strlen(good) - 60,
+                 good);
         folder_write(TLS_FILE, other);
         cr_assert_eq(chmod(folder_path(TLS_FILE), 0600), 0);
         cr_assert_eq(tls_identity_open(folder, true, &none), STATUS_CONFIG, "%d", i);
-        cr_assert_not_null(strstr(status_reason(), "does not hold a private key with its certificate"), "%s", status_reason());
+        cr_assert_not_null(strstr(status_reason(), "does not hold a private key with its certificate"), "%s",
+                           status_reason());
     }
     folder_write(TLS_FILE, good);
     cr_assert_eq(tls_identity_open(folder, true, &none), STATUS_OK);
@@ -393,7 +399,8 @@ static json_t *far_ask(struct far *far, const char *text)
         far_flush(far);
     }
     for (;;) {
-        cr_assert_eq(tls_read(far->tls, far->line + at, sizeof far->line - 1 - at, &n), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(tls_read(far->tls, far->line + at, sizeof far->line - 1 - at, &n), STATUS_OK, "%s",
+                     status_reason());
         at += n;
         if (at > 0 && far->line[at - 1] == '\n') {
             far->line[at] = '\0';
@@ -414,8 +421,9 @@ static json_t *far_login(struct far *far, const char *user, const char *fingerpr
     cr_assert(auth_secret_read(SECRET, &secret));
     const struct auth_login login = {json_string_value(json_object_get(hello, "nonce")), MINE, fingerprint, user};
     cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, &login, proof), STATUS_OK, "%s", status_reason());
-    snprintf(text, sizeof text, "{\"v\":1,\"id\":2,\"cmd\":\"auth\",\"user\":\"%s\",\"nonce\":\"%s\",\"proof\":\"%s\"}", user,
-             MINE, proof);
+    snprintf(text, sizeof text,
+             "{\"v\":1,\"id\":2,\"cmd\":\"auth\",\"user\":\"%s\",\"nonce\":\"%s\",\"proof\":\"%s\"}", user, MINE,
+             proof);
     json_t *answer = far_ask(far, text);
     json_decref(hello);
     return answer;
@@ -424,7 +432,8 @@ static json_t *far_login(struct far *far, const char *user, const char *fingerpr
 static void expect_ok(json_t *answer, bool ok)
 {
     cr_assert_not_null(answer);
-    cr_assert_eq(json_is_true(json_object_get(answer, "ok")), ok, "%s", json_string_value(json_object_get(answer, "error")));
+    cr_assert_eq(json_is_true(json_object_get(answer, "ok")), ok, "%s",
+                 json_string_value(json_object_get(answer, "error")));
     json_decref(answer);
 }
 
@@ -518,7 +527,8 @@ Test(tls, bytes_that_are_no_handshake_end_their_connection_alone)
             bytes[at] = (char)(state >> 16);
         }
         bytes[0] = TLS_RECORD_HANDSHAKE;
-        memcpy(bytes + 3, (const char[]){2, 0}, 2); /* a length that is there; some messages in it have one that is not */
+        memcpy(bytes + 3, (const char[]){2, 0},
+               2); /* a length that is there; some messages in it have one that is not */
         if (i % 2 == 0) {
             memcpy(bytes + 1, (const char[]){3, 1}, 2); /* and a version */
         }

@@ -134,7 +134,8 @@ Test(exchange, requests_are_served_in_the_order_in_which_rows_are_used)
     self_open(&self, 4);
     self.piece = 12;
     for (int r = 0; r < 3; r++) {
-        const struct exchange_key key = {.epoch = 3, .phase = EXCHANGE_PHASE_FORWARD, .op = 1, .to = 2, .from = asked[r]};
+        const struct exchange_key key = {
+            .epoch = 3, .phase = EXCHANGE_PHASE_FORWARD, .op = 1, .to = 2, .from = asked[r]};
         cr_assert_eq(exchange_fetch(self.exchange, 0, &key, rows[r], sizeof rows[r], &handle[r]), STATUS_OK);
     }
     for (int i = 0; i < 1000; i++) { /* all have come before anything is offered */
@@ -328,7 +329,8 @@ Test(exchange, payloads_of_a_stock_are_fetched_whatever_else_is_offered)
     int second = stock_ask(&self, EXCHANGE_PHASE_KEPT_GRADIENTS, 3, kept[1]);
     for (uint16_t op = 1; op <= 2; op++) {
         serve(&self, op, 1);
-        cr_assert_eq(exchange_wait(self.exchange, ask(&self, op, 1, rows, sizeof rows)), STATUS_OK, "%s", status_reason());
+        cr_assert_eq(exchange_wait(self.exchange, ask(&self, op, 1, rows, sizeof rows)), STATUS_OK, "%s",
+                     status_reason());
         cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
     }
     cr_expect_eq(self.n_sent, 2);

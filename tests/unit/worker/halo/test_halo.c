@@ -60,7 +60,8 @@ static void part_take(int32_t p)
 {
     void *bytes, *at;
     size_t n_bytes;
-    cr_assert_eq(part_encode(&asked.dataset, &asked.partition, p, &bytes, &n_bytes), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(part_encode(&asked.dataset, &asked.partition, p, &bytes, &n_bytes), STATUS_OK, "%s",
+                 status_reason());
     at = bytes;
     if (asked.spill != NULL) {
         cr_assert_eq(spill_take(asked.spill, (int64_t)n_bytes, &at), STATUS_OK, "%s", status_reason());
@@ -92,10 +93,11 @@ static void asked_open(const char *exchange, bool spills)
 {
     const struct tiny_graph graph = {.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5};
     char text[1024];
-    snprintf(text, sizeof text,
-             "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = %d\nmethod = \"random\"\n[model]\nkind = \"gcn\"\n"
-             "hidden = 2\n[workers]\ncount = 2\n[exchange]\nschedule = \"%s\"\n[memory]\nspill = \"%s\"\n",
-             N_PART, exchange, spills ? folder : "");
+    snprintf(
+        text, sizeof text,
+        "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = %d\nmethod = \"random\"\n[model]\nkind = \"gcn\"\n"
+        "hidden = 2\n[workers]\ncount = 2\n[exchange]\nschedule = \"%s\"\n[memory]\nspill = \"%s\"\n",
+        N_PART, exchange, spills ? folder : "");
     asked = (struct asked){0};
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &asked.job), STATUS_OK, "%s", status_reason());
     if (spills) {
@@ -121,7 +123,8 @@ static void asked_close(void)
     exchange_close(asked.exchange);
     for (int32_t p = 0; p < N_PART; p++) {
         if (asked.parts[p] != NULL && asked.spill == NULL) {
-            memory_release(MEMORY_OTHER, (void *)(uintptr_t)asked.parts[p]->bytes, (size_t)asked.parts[p]->n_bytes, 1);
+            memory_release(MEMORY_OTHER, (void *)(uintptr_t)asked.parts[p]->bytes, (size_t)asked.parts[p]->n_bytes,
+                           1);
         }
         part_release(&asked.opened[p]);
     }

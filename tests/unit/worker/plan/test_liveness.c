@@ -69,7 +69,8 @@ static void window_paint(struct picture *p, const struct step_operand *o, int wi
     int64_t in_slot = memory_plan_window_at(&p->plan, p->program, o);
     bool whole = n_bytes == 0;
     n_bytes = whole ? operand_bytes(p, o) : n_bytes;
-    cr_assert(n_bytes == 0 || (at >= 0) != (in_slot >= 0), "array %d of index %d has no place", (int)o->array, o->index);
+    cr_assert(n_bytes == 0 || (at >= 0) != (in_slot >= 0), "array %d of index %d has no place", (int)o->array,
+              o->index);
     int name = *name_of(p, o, window);
     if (in_slot >= 0) {
         paint(p->slot, in_slot, n_bytes, name, write);
@@ -142,7 +143,8 @@ static void step_plays(struct picture *p, const struct step *step, int window)
                 operand_paint(p, o, window, true);
             } else if (turn == 1 && !workspace && reads) {
                 operand_paint(p, o, window, false);
-            } else if (turn == 2 && !workspace && o->access != STEP_ACCESS_READ && !is_passed_on(p, step, o, window)) {
+            } else if (turn == 2 && !workspace && o->access != STEP_ACCESS_READ &&
+                       !is_passed_on(p, step, o, window)) {
                 operand_paint(p, o, window, true);
             }
         }
@@ -207,7 +209,8 @@ struct saving {
     enum job_recompute recompute;
     enum job_offload offload;
 };
-static const struct saving none = {JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_NEVER}, again = {JOB_RECOMPUTE_ALWAYS, JOB_OFFLOAD_NEVER};
+static const struct saving none = {JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_NEVER},
+                           again = {JOB_RECOMPUTE_ALWAYS, JOB_OFFLOAD_NEVER};
 
 /* Returns the arena's bytes. */
 static int64_t play_epochs(const char *model, bool is_sparse, struct saving how, int *n_again_out)
@@ -224,7 +227,8 @@ static int64_t play_epochs(const char *model, bool is_sparse, struct saving how,
                                   .n_relation = 4,
                                   .is_typed = is_sparse && job.model.kind == JOB_KIND_RGCN};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
-    struct picture p = {.program = &program, .plan = {.n_row = 32, .n_sparse_value = 64, .chain = {32 / N_WINDOW, 1}}};
+    struct picture p = {.program = &program,
+                        .plan = {.n_row = 32, .n_sparse_value = 64, .chain = {32 / N_WINDOW, 1}}};
     workspaces_make(&p);
     recompute_plan(&program, how.recompute, 0, &p.plan);
     offload_plan(&program, how.offload, 0, &p.plan);
@@ -244,7 +248,8 @@ static int64_t play_epochs(const char *model, bool is_sparse, struct saving how,
         operand_paint(&p, &logits, -1, false);
         const struct step_operand kept = {.array = STEP_ARRAY_VALUE, .index = program.kept};
         if (program.kept >= 0) {
-            cr_assert_geq(memory_plan_at(&p.plan, &program, STEP_ARRAY_VALUE, program.kept, 0), 0, "%s: no place", model);
+            cr_assert_geq(memory_plan_at(&p.plan, &program, STEP_ARRAY_VALUE, program.kept, 0), 0, "%s: no place",
+                          model);
             operand_paint(&p, &kept, -1, false);
         }
     }
@@ -292,7 +297,8 @@ Test(liveness, no_array_is_overwritten_while_an_epoch_still_reads_it)
         n_fused += n_in_windows > before;
         play_epochs(models[m], true, none, &n_again);
     }
-    cr_expect_geq(n_fused, (int)(sizeof models / sizeof *models) - 1, "%d models have arrays in windows alone", n_fused);
+    cr_expect_geq(n_fused, (int)(sizeof models / sizeof *models) - 1, "%d models have arrays in windows alone",
+                  n_fused);
 }
 
 Test(liveness, what_is_made_again_is_there_when_backward_reads_it)
@@ -303,8 +309,8 @@ Test(liveness, what_is_made_again_is_there_when_backward_reads_it)
             int n_again;
             int64_t never = play_epochs(models[m], is_sparse, none, &n_again);
             int64_t always = play_epochs(models[m], is_sparse, again, &n_again);
-            cr_expect(n_again > 0 ? always < never : always == never, "%s: %ld and %ld bytes, %d ops again", models[m],
-                      (long)never, (long)always, n_again);
+            cr_expect(n_again > 0 ? always < never : always == never, "%s: %ld and %ld bytes, %d ops again",
+                      models[m], (long)never, (long)always, n_again);
             n_smaller += always < never;
         }
     }
@@ -319,13 +325,13 @@ Test(liveness, what_is_stored_in_host_memory_is_there_when_backward_reads_it)
         for (int is_sparse = 0; is_sparse < 2; is_sparse++) {
             int n_again;
             int64_t stays = play_epochs(models[m], is_sparse, none, &n_again);
-            int64_t leaves = play_epochs(models[m], is_sparse, (struct saving){JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_ALWAYS},
-                                         &n_again);
-            int64_t at_once = play_epochs(models[m], is_sparse, (struct saving){JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_AUTO},
-                                          &n_again);
+            int64_t leaves = play_epochs(models[m], is_sparse,
+                                         (struct saving){JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_ALWAYS}, &n_again);
+            int64_t at_once = play_epochs(models[m], is_sparse,
+                                          (struct saving){JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_AUTO}, &n_again);
             play_epochs(models[m], is_sparse, (struct saving){JOB_RECOMPUTE_ALWAYS, JOB_OFFLOAD_ALWAYS}, &n_again);
-            cr_expect(leaves <= stays && at_once <= stays, "%s: %ld, %ld, %ld bytes", models[m], (long)stays, (long)leaves,
-                      (long)at_once);
+            cr_expect(leaves <= stays && at_once <= stays, "%s: %ld, %ld, %ld bytes", models[m], (long)stays,
+                      (long)leaves, (long)at_once);
             n_smaller += leaves < stays && at_once < stays;
         }
     }
@@ -346,8 +352,8 @@ Test(liveness, a_prediction_overwrites_nothing_that_it_still_reads_and_takes_les
             cr_expect_leq(without, trained, "%s", models[m]);
             n_smaller += without < trained;
             cr_expect_eq(n_again, 0, "%s: a prediction makes nothing again", models[m]);
-            snprintf(model, sizeof model, "%s\n[output]\nembeddings = \"%s.0\"\n[predict]\nmodel = \"m\"\n", models[m],
-                     convs ? "convs" : "lins");
+            snprintf(model, sizeof model, "%s\n[output]\nembeddings = \"%s.0\"\n[predict]\nmodel = \"m\"\n",
+                     models[m], convs ? "convs" : "lins");
             int64_t with = play_epochs(model, is_sparse, none, &n_again);
             cr_expect_geq(with, without, "%s", models[m]);
         }

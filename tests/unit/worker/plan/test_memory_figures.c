@@ -9,7 +9,8 @@
 #define N_OWN 25000
 
 static const char sage[] = "kind = \"sage\"\nlayers = 3\nhidden = 256\ndropout = 0.5";
-static const char gat[] = "kind = \"gat\"\nlayers = 3\nhidden = 64\nheads = 4\ndropout = 0.5\nattention_dropout = 0.5";
+static const char gat[] =
+    "kind = \"gat\"\nlayers = 3\nhidden = 64\nheads = 4\ndropout = 0.5\nattention_dropout = 0.5";
 static const char gcn[] = "kind = \"gcn\"\nlayers = 3\nhidden = 256\ndropout = 0.5";
 
 static struct memory_need need_of(const char *model, int64_t n_feature, int64_t degree, int n_rank, int prefetch,
@@ -45,8 +46,8 @@ static void expect_falls(const char *model, const char *recompute, const double 
     int64_t one = need(model, 100, 1, 0, recompute).own;
     for (int prefetch = 0; prefetch < 2; prefetch++) {
         int64_t eight = need(model, 100, 8, prefetch, recompute).own;
-        cr_expect_geq((double)one, times[prefetch] * (double)eight, "%s\nprefetch %d: %.2f times less", model, prefetch,
-                      (double)one / (double)eight);
+        cr_expect_geq((double)one, times[prefetch] * (double)eight, "%s\nprefetch %d: %.2f times less", model,
+                      prefetch, (double)one / (double)eight);
     }
 }
 
@@ -85,7 +86,8 @@ Test(memory_figures, gat_needs_less_than_three_times_what_gcn_does_at_any_degree
     cr_expect_eq(few, many, "edges × heads: %ld bytes at degree 20, %ld at 200", (long)few, (long)many);
     cr_expect_eq(plain, need(gcn, 200, 1, 0, "always").own);
     cr_expect_leq((double)few, 2.8 * (double)plain, "%.3f", (double)few / (double)plain);
-    cr_expect_leq((double)plain, 2.3 * N_PART * N_OWN * 256 * 4, "%.3f", (double)plain / (N_PART * N_OWN * 256 * 4.0));
+    cr_expect_leq((double)plain, 2.3 * N_PART * N_OWN * 256 * 4, "%.3f",
+                  (double)plain / (N_PART * N_OWN * 256 * 4.0));
 }
 
 Test(memory_figures, gat_sends_five_percent_more_than_its_rows_there_and_their_gradients_back)

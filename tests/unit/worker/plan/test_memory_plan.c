@@ -35,7 +35,8 @@ static void world_open(struct world *w, const char *settings)
     }
     for (int p = 0; p < N_PART; p++) {
         halo_table(N_PART, rows[0], rows[0], p, &w->halo[p]);
-        w->part[p] = (struct memory_plan_part){.n_own = N_OWN, .n_edge = 10000, .n_bytes = 200000, .halo = &w->halo[p]};
+        w->part[p] = (struct memory_plan_part){
+            .n_own = N_OWN, .n_edge = 10000, .n_bytes = 200000, .halo = &w->halo[p]};
     }
 }
 
@@ -79,7 +80,8 @@ Test(memory_plan, activations_and_features_fall_as_one_over_workers)
         int64_t n_bytes = eight.workspace[i][STEP_WORKSPACE_CHAIN].n_scratch;
         windows = n_bytes > windows ? n_bytes : windows;
     }
-    cr_expect(one.n_arena_bytes <= 8 * eight.n_arena_bytes && one.n_arena_bytes + 8 * windows >= 8 * eight.n_arena_bytes);
+    cr_expect(one.n_arena_bytes <= 8 * eight.n_arena_bytes &&
+              one.n_arena_bytes + 8 * windows >= 8 * eight.n_arena_bytes);
     cr_expect_eq(one.bytes[MEMORY_FEATURES], 8 * eight.bytes[MEMORY_FEATURES]);
     cr_expect_eq(one.bytes[MEMORY_PAYLOADS], 0, "nothing travels inside one process");
     memory_plan_release(&one);
@@ -145,7 +147,8 @@ Test(memory_plan, small_payloads_in_flight_are_bounded_by_the_prefetch_both_ways
     for (int prefetch = 0; prefetch < 3; prefetch++) {
         static struct world w;
         char settings[256];
-        snprintf(settings, sizeof settings, "[model]\nhidden = 128\nlayers = 3\n[exchange]\nprefetch = %d\n", prefetch);
+        snprintf(settings, sizeof settings, "[model]\nhidden = 128\nlayers = 3\n[exchange]\nprefetch = %d\n",
+                 prefetch);
         world_open(&w, settings);
         struct memory_plan plan;
         plan_of(&w, 8, &plan);
@@ -281,7 +284,8 @@ Test(memory_plan, what_lies_on_a_device_with_memory_of_its_own_is_apart_from_the
     cr_expect_eq(device[MEMORY_PAYLOADS], unified.bytes[MEMORY_PAYLOADS]);
     cr_expect_eq(device[MEMORY_PARAMETERS], unified.bytes[MEMORY_PARAMETERS]);
     cr_expect_eq(device[MEMORY_CONTEXT], 7000);
-    cr_expect(device[MEMORY_FEATURES] == unified.bytes[MEMORY_FEATURES] && host[MEMORY_FEATURES] == device[MEMORY_FEATURES]);
+    cr_expect(device[MEMORY_FEATURES] == unified.bytes[MEMORY_FEATURES] &&
+              host[MEMORY_FEATURES] == device[MEMORY_FEATURES]);
     cr_expect(host[MEMORY_STRUCTURE] >= 200000 - host[MEMORY_FEATURES] &&
               host[MEMORY_STRUCTURE] <= unified.bytes[MEMORY_STRUCTURE]);
     cr_expect_eq(host[MEMORY_ACTIVATIONS] + host[MEMORY_PARAMETERS] + host[MEMORY_CONTEXT], 0);
@@ -314,8 +318,8 @@ Test(memory_plan, workers_that_share_a_device_have_a_share_of_it_and_are_told_wh
     cr_expect_eq(memory_plan_check(&plan, &w.job, 2, &apart_capacity), STATUS_NOMEM);
     snprintf(text, sizeof text, "worker 2 needs %lld bytes of GPU memory", (long long)need);
     cr_expect_not_null(strstr(status_reason(), text), "%s", status_reason());
-    snprintf(text, sizeof text, "more than its %lld: GPU 3 (a model) has %lld, which 3 workers share", (long long)need - 1,
-             (long long)(3 * need - 3));
+    snprintf(text, sizeof text, "more than its %lld: GPU 3 (a model) has %lld, which 3 workers share",
+             (long long)need - 1, (long long)(3 * need - 3));
     cr_expect_not_null(strstr(status_reason(), text), "%s", status_reason());
     w.job.memory.limit = need - 1;
     apart_capacity.n_bytes = 3 * need;

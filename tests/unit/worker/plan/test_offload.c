@@ -32,7 +32,8 @@ static void world_close(struct world *w)
 static const char *const models[] = {
     "kind = \"gcn\"\nlayers = 6\nhidden = 64\nresidual = true\nnorm = \"layer\"\ndropout = 0.2",
     "kind = \"sage\"\nlayers = 5\nhidden = 64\njumping_knowledge = \"max\"",
-    "kind = \"gat\"\nhidden = 16\nheads = 4\nlayers = 4\ndropout = 0.5", "kind = \"gatv2\"\nhidden = 16\nheads = 4\nlayers = 3",
+    "kind = \"gat\"\nhidden = 16\nheads = 4\nlayers = 4\ndropout = 0.5",
+    "kind = \"gatv2\"\nhidden = 16\nheads = 4\nlayers = 3",
     "kind = \"gin\"\nhidden = 64\nlayers = 4\nnorm = \"batch\""};
 enum { N_MODEL = sizeof models / sizeof *models };
 
@@ -60,7 +61,8 @@ static void expect_there(const struct world *w, const char *model)
                     continue;
                 }
                 bool reads = step->operand[k].access == STEP_ACCESS_READ;
-                cr_expect(is[h] == HERE || (is[h] == LEAVING && reads), "%s: step %d uses an array that is away", model, s);
+                cr_expect(is[h] == HERE || (is[h] == LEAVING && reads), "%s: step %d uses an array that is away",
+                          model, s);
             }
         }
     }
@@ -117,14 +119,15 @@ Test(offload, auto_stores_nothing_that_fits_and_no_more_than_it_needs)
         cr_expect_eq(w.plan.n_home, 0, "%s", models[m]);
         world_close(&w);
         world_open(&w, models[m], JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_AUTO, most - 1);
-        cr_expect(w.plan.n_home > 0 && w.plan.n_home < always.plan.n_home && w.plan.n_arena_bytes < most, "%s: %d of %d",
-                  models[m], w.plan.n_home, always.plan.n_home);
+        cr_expect(w.plan.n_home > 0 && w.plan.n_home < always.plan.n_home && w.plan.n_arena_bytes < most,
+                  "%s: %d of %d", models[m], w.plan.n_home, always.plan.n_home);
         world_close(&w);
         world_open(&w, models[m], JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_AUTO, least);
         cr_expect_leq(w.plan.n_arena_bytes, least, "%s", models[m]);
         expect_there(&w, models[m]);
         world_close(&w);
-        world_open(&w, models[m], JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_AUTO, 0); /* at once, where nothing else would do */
+        world_open(&w, models[m], JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_AUTO,
+                   0); /* at once, where nothing else would do */
         cr_expect_leq(w.plan.n_arena_bytes, least, "%s", models[m]);
         expect_there(&w, models[m]);
         world_close(&w);
@@ -139,8 +142,8 @@ Test(offload, the_arena_of_a_deep_model_is_that_of_a_few_layers)
     struct world few, deep;
     world_open(&few, "kind = \"gcn\"\nlayers = 6\nhidden = 64", JOB_RECOMPUTE_ALWAYS, JOB_OFFLOAD_ALWAYS, 0);
     world_open(&deep, "kind = \"gcn\"\nlayers = 24\nhidden = 64", JOB_RECOMPUTE_ALWAYS, JOB_OFFLOAD_ALWAYS, 0);
-    cr_expect_leq(deep.plan.n_arena_bytes, few.plan.n_arena_bytes, "%lld, %lld bytes", (long long)few.plan.n_arena_bytes,
-                  (long long)deep.plan.n_arena_bytes);
+    cr_expect_leq(deep.plan.n_arena_bytes, few.plan.n_arena_bytes, "%lld, %lld bytes",
+                  (long long)few.plan.n_arena_bytes, (long long)deep.plan.n_arena_bytes);
     world_close(&few);
     world_close(&deep);
 }

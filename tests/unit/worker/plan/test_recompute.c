@@ -56,7 +56,8 @@ Test(recompute, aggregates_never_run_again_and_linear_maps_at_most_once)
 {
     static const char *const models[] = {
         gat, "kind = \"gcn\"\nlayers = 6\nhidden = 64\nresidual = true\nnorm = \"layer\"\ndropout = 0.2",
-        "kind = \"sage\"\nlayers = 5\nhidden = 64\nresidual = true", "kind = \"gatv2\"\nhidden = 16\nheads = 4\nlayers = 3"};
+        "kind = \"sage\"\nlayers = 5\nhidden = 64\nresidual = true",
+        "kind = \"gatv2\"\nhidden = 16\nheads = 4\nlayers = 3"};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         struct world w;
         world_open(&w, models[m], JOB_RECOMPUTE_ALWAYS, 0);
@@ -104,7 +105,8 @@ Test(recompute, auto_drops_nothing_that_fits_and_pointwise_ops_first)
 Test(recompute, a_deep_residual_model_makes_each_value_again_a_few_times_at_most)
 {
     struct world w;
-    world_open(&w, "kind = \"gcn\"\nlayers = 64\nhidden = 64\nresidual = true\ndropout = 0.2", JOB_RECOMPUTE_ALWAYS, 0);
+    world_open(&w, "kind = \"gcn\"\nlayers = 64\nhidden = 64\nresidual = true\ndropout = 0.2", JOB_RECOMPUTE_ALWAYS,
+               0);
     int n = 0;
     for (int k = 0; k < OP_KIND_N; k++) {
         n += n_again(&w, (enum op_kind)k);
@@ -173,7 +175,8 @@ Test(recompute, a_rewritten_list_reads_nothing_that_is_not_there)
 {
     static const char *const models[] = {
         gat, "kind = \"gcn\"\nlayers = 4\nhidden = 64\nresidual = true\nnorm = \"layer\"\ndropout = 0.2",
-        "kind = \"gin\"\nlayers = 2\nhidden = 16\nnorm = \"batch\"", "kind = \"sage\"\nlayers = 3\naggregator = \"max\"",
+        "kind = \"gin\"\nlayers = 2\nhidden = 16\nnorm = \"batch\"",
+        "kind = \"sage\"\nlayers = 3\naggregator = \"max\"",
         "kind = \"gat\"\nlayers = 2\nhidden = 4\nheads = 2\nlabel_input = true"};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         struct world w;

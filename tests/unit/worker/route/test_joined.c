@@ -24,9 +24,10 @@ static struct world {
 static void world_open(const struct tiny_graph *graph, const char *model, int64_t joined_edges)
 {
     char text[512];
-    snprintf(text, sizeof text,
-             "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = %d\nmethod = \"random\"\n[model]\n%s\nhidden = 2\n",
-             N_PART, model);
+    snprintf(
+        text, sizeof text,
+        "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = %d\nmethod = \"random\"\n[model]\n%s\nhidden = 2\n",
+        N_PART, model);
     world = (struct world){.ops = device_cpu};
     world.ops.joined_edges = joined_edges;
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &world.job), STATUS_OK, "%s", status_reason());
@@ -121,13 +122,15 @@ static void agrees(void)
 
 Test(joined, every_rows_edges_come_in_the_order_of_its_parts_blocks)
 {
-    world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5}, "kind = \"gcn\"", 1000);
+    world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5}, "kind = \"gcn\"",
+               1000);
     agrees();
     world_close();
     world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .seed = 6}, "kind = \"sage\"", 1000);
     agrees();
     world_close();
-    world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .weighted = true, .seed = 7}, "kind = \"gcn\"", 1000);
+    world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .weighted = true, .seed = 7}, "kind = \"gcn\"",
+               1000);
     agrees();
     world_close();
 }
@@ -145,7 +148,8 @@ Test(joined, a_row_of_more_edges_than_the_device_sums_alike_leaves_blocks_as_the
 
 Test(joined, models_without_sums_over_neighbours_take_no_memory_for_it)
 {
-    world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5}, "kind = \"gat\"", 1000);
+    world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5}, "kind = \"gat\"",
+               1000);
     cr_expect_null(joined_block(world.trainer, PART_DIRECTION_IN));
     cr_expect_not(world.trainer->plan.joined[PART_DIRECTION_IN]);
     world_close();

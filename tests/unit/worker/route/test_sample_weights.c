@@ -98,8 +98,8 @@ static struct part_device_setup setup_of(const struct aggregate_def *scaled)
 }
 
 /* By the definition: Σ over the dataset's edges from a node into a part. */
-static double square_of(const struct dataset *dataset, const struct partition *partition, const struct aggregate_def *def,
-                        uint32_t from, int32_t taker)
+static double square_of(const struct dataset *dataset, const struct partition *partition,
+                        const struct aggregate_def *def, uint32_t from, int32_t taker)
 {
     double sum = 0.0;
     int self = dataset->loops == DATASET_LOOPS_IMPLICIT;
@@ -153,7 +153,8 @@ static void expect_both_ends_agree(const struct tiny_graph *graph, const struct 
             cr_assert_eq(part_pair_rows(&giver->halo.pairs[PART_DIRECTION_OUT], back), n);
             sample_row_weights(&setup, &part[taker], PART_DIRECTION_IN, k, taken);
             sample_row_weights(&setup, giver, PART_DIRECTION_OUT, back, given);
-            cr_expect_arr_eq(taken, given, (size_t)n * sizeof *taken, "%s: parts %d and %d", def->name, giver->part, taker);
+            cr_expect_arr_eq(taken, given, (size_t)n * sizeof *taken, "%s: parts %d and %d", def->name, giver->part,
+                             taker);
             const struct part_block block = part_block_at(&part[taker], PART_DIRECTION_IN, k);
             for (int64_t c = 0; c < n; c++) {
                 double want = sqrt(square_of(&dataset, &partition, def, block.node[c], taker));

@@ -41,7 +41,8 @@ Test(travel, what_one_part_receives_is_what_the_other_sends_in_every_kind_of_tra
     for (int t = 0; t < HALO_DIRECTION_N; t++) {
         for (int a = 0; a < 3; a++) {
             for (int b = 0; b < 3; b++) {
-                cr_expect_eq(rows_in(&part[a], b, (enum halo_direction)t), rows_out(&part[b], a, (enum halo_direction)t));
+                cr_expect_eq(rows_in(&part[a], b, (enum halo_direction)t),
+                             rows_out(&part[b], a, (enum halo_direction)t));
             }
         }
     }

@@ -53,7 +53,8 @@ Test(guard, sums_go_on_from_what_is_there_and_in_double)
 /* Two that are nothing agree; one that is nothing is as far off as can be; no number is past every limit. */
 Test(guard, gradients_that_vanish_or_are_not_finite_have_an_error_all_the_same)
 {
-    static const float none[] = {0.0F, 0.0F}, some[] = {1.0F, 0.0F}, spoilt[] = {NAN, 0.0F}, endless[] = {INFINITY, 0.0F};
+    static const float none[] = {0.0F, 0.0F}, some[] = {1.0F, 0.0F}, spoilt[] = {NAN, 0.0F},
+                       endless[] = {INFINITY, 0.0F};
     double sums[3];
     sums_of(&device_cpu, 2, none, none, sums);
     cr_expect(guard_error(sums) == 0.0 && guard_cosine(sums) == 1.0);

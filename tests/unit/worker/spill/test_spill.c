@@ -189,7 +189,8 @@ Test(spill, a_folder_that_is_missing_or_is_a_file_is_refused_by_name)
     struct spill *spill;
     cr_expect_eq(spill_open(folder_path("nowhere"), &spill), STATUS_IO);
     cr_expect_not_null(strstr(status_reason(), folder_path("nowhere")), "%s", status_reason());
-    cr_expect_not_null(strstr(status_reason(), "No such file or directory; expected a folder"), "%s", status_reason());
+    cr_expect_not_null(strstr(status_reason(), "No such file or directory; expected a folder"), "%s",
+                       status_reason());
     folder_write("file", "x");
     cr_expect_eq(spill_open(folder_path("file"), &spill), STATUS_IO);
     cr_expect_not_null(strstr(status_reason(), "Not a directory"), "%s", status_reason());

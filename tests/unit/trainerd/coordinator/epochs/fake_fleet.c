@@ -5,7 +5,8 @@
 
 void fake_fleet_init(struct fleet *fleet, volatile sig_atomic_t *asked)
 {
-    *fleet = (struct fleet){.has_moments = true, .fail_at = -1, .nan_at = -1, .factor = 1.0, .signal_at = -1, .asked = asked};
+    *fleet = (struct fleet){
+        .has_moments = true, .fail_at = -1, .nan_at = -1, .factor = 1.0, .signal_at = -1, .asked = asked};
     for (int i = 0; i < FAKE_N_WEIGHT; i++) {
         fleet->state[0][i] = 1.0f + (float)i / 7.0f;
     }
@@ -79,8 +80,11 @@ enum status fleet_guard(struct fleet *fleet, uint32_t epoch, struct fleet_guard 
 {
     bool backs_off = fleet->error_at[epoch] > fleet->error_most;
     fleet->n_back_off += backs_off;
-    *out = (struct fleet_guard){
-        .compared = true, .loss = 0.5, .error = fleet->error_at[epoch], .cosine = 0.25, .n_back_off = fleet->n_back_off};
+    *out = (struct fleet_guard){.compared = true,
+                                .loss = 0.5,
+                                .error = fleet->error_at[epoch],
+                                .cosine = 0.25,
+                                .n_back_off = fleet->n_back_off};
     say(fleet, 'c');
     return STATUS_OK;
 }

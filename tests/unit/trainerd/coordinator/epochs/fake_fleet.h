@@ -19,8 +19,8 @@ struct fleet {
     double valid_loss[FAKE_N_CALL_MOST]; /* likewise the mean loss; 0: 1.5 */
     bool has_no_valid;                   /* the validation split is empty */
     int64_t fail_at;                     /* this epoch fails with STATUS_PEER; -1: none */
-    int64_t nan_at;                      /* the loss of this epoch is not a number while the rate's factor is above … */
-    double nan_above;                    /* … this; -1: never */
+    int64_t nan_at;   /* the loss of this epoch is not a number while the rate's factor is above … */
+    double nan_above; /* … this; -1: never */
     double factor;
     double error_at[FAKE_N_CALL_MOST]; /* by epoch: of the gradient, … */
     double error_most;                 /* … of which more than this backs off */

@@ -16,8 +16,8 @@ static void expect_rates(const char *name, const double *rates, size_t n)
     json_t *metrics = metrics_of(name);
     cr_assert_eq(json_array_size(metrics), n);
     for (size_t i = 0; i < n; i++) {
-        cr_expect_float_eq(field(metrics, i, "lr"), rates[i], 1e-15, "epoch %zu: %.17g for %.17g", i, field(metrics, i, "lr"),
-                           rates[i]);
+        cr_expect_float_eq(field(metrics, i, "lr"), rates[i], 1e-15, "epoch %zu: %.17g for %.17g", i,
+                           field(metrics, i, "lr"), rates[i]);
     }
     json_decref(metrics);
 }

@@ -298,7 +298,8 @@ Test(training, embeddings_are_saved_behind_the_weights_part_after_part_and_go_ba
 
     struct run *other = open_run("other", EPOCHS "optimizer = \"sgd\"\n");
     struct checkpoint checkpoint;
-    cr_assert_eq(checkpoint_load(folder_path("two/checkpoint"), INT64_MAX, &checkpoint), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(checkpoint_load(folder_path("two/checkpoint"), INT64_MAX, &checkpoint), STATUS_OK, "%s",
+                 status_reason());
     cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_DATA);
     cr_assert(strstr(status_reason(), "has 8 weights: expected 5"), "%s", status_reason());
     other->training.n_embedding = n_embedding;
@@ -326,7 +327,8 @@ Test(training, what_parts_keep_is_saved_and_goes_back_to_them)
 
     struct run *other = open_run("other", EPOCHS "optimizer = \"sgd\"\n");
     struct checkpoint checkpoint;
-    cr_assert_eq(checkpoint_load(folder_path("two/checkpoint"), INT64_MAX, &checkpoint), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(checkpoint_load(folder_path("two/checkpoint"), INT64_MAX, &checkpoint), STATUS_OK, "%s",
+                 status_reason());
     other->training.n_kept = n_more;
     cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_DATA);
     cr_assert(strstr(status_reason(), "has 3 numbers of payloads that are kept: expected 4"), "%s", status_reason());
@@ -373,7 +375,8 @@ Test(training, roc_auc_is_taken_from_all_parts_logits)
     /* Class 1 minus class 0: nodes 0, 2, 4 of part 1 far below nodes 1, 3, 5. */
     int32_t labels[FAKE_N_NODE] = {0, 1, 0, 1, 0, 1};
     uint8_t split[FAKE_N_NODE] = {2, 2, 2, 2, 3, 3};
-    run->training.labels = (struct score_labels){.n_node = FAKE_N_NODE, .n_class = 2, .labels = labels, .split = split};
+    run->training.labels = (struct score_labels){
+        .n_node = FAKE_N_NODE, .n_class = 2, .labels = labels, .split = split};
     expect_done(run);
     cr_assert_eq(run->training.state.last.of[0].valid, 1.0);
     cr_assert_eq(run->training.state.last.of[0].test, 1.0);
@@ -386,7 +389,8 @@ Test(training, of_several_metrics_the_first_chooses_and_all_are_in_the_lines)
     struct run *run = open_run("o", "epochs = 3\nmetrics = [\"roc_auc\", \"accuracy\"]\n");
     int32_t labels[FAKE_N_NODE] = {0, 1, 0, 1, 0, 1};
     uint8_t split[FAKE_N_NODE] = {2, 2, 2, 2, 3, 3};
-    run->training.labels = (struct score_labels){.n_node = FAKE_N_NODE, .n_class = 2, .labels = labels, .split = split};
+    run->training.labels = (struct score_labels){
+        .n_node = FAKE_N_NODE, .n_class = 2, .labels = labels, .split = split};
     expect_done(run);
     cr_assert_eq(run->training.state.best_epoch, 0, "the area stays, the accuracy gets better");
     json_t *metrics = metrics_of("o"), *last = json_array_get(metrics, 2);
@@ -408,7 +412,9 @@ Test(training, interrupted_anywhere_and_resumed_all_metrics_are_those_of_the_bes
 
 /* --- the accuracy guard --- */
 
-#define GUARD EPOCHS "checkpoint_every = 4\n[exchange]\nsampling = 0.1\ncodec = \"int8\"\nguard_every = 3\nguard_limit = 0.5\n"
+#define GUARD                                                                                                        \
+    EPOCHS "checkpoint_every = 4\n[exchange]\nsampling = 0.1\ncodec = \"int8\"\nguard_every = 3\nguard_limit = "     \
+           "0.5\n"
 
 /* Epochs 2, 5 and 8 compare; the first and the last find too much. */
 static struct run *guarded(const char *name)
@@ -440,9 +446,10 @@ Test(training, what_the_guard_finds_is_in_the_metrics_the_log_and_the_state)
     char words[4096] = "";
     rewind(run->words);
     words[fread(words, 1, sizeof words - 1, run->words)] = '\0';
-    cr_assert_not_null(strstr(words, "epoch 2: the gradient's relative error is 0.625, more than exchange.guard_limit = 0.5; "
-                                     "backed off to 0.2 of the boundary rows, bf16"),
-                       "%s", words);
+    cr_assert_not_null(
+        strstr(words, "epoch 2: the gradient's relative error is 0.625, more than exchange.guard_limit = 0.5; "
+                      "backed off to 0.2 of the boundary rows, bf16"),
+        "%s", words);
     cr_assert_null(strstr(words, "epoch 5: the gradient"), "%s", words);
     cr_assert_not_null(strstr(words, "backed off to 0.4 of the boundary rows, fp32"), "%s", words);
     close_run(run);

@@ -35,7 +35,8 @@ struct run *open_run(const char *name, const char *train_keys)
                                       .stop = &run->asked,
                                       .n_class = FAKE_N_CLASS,
                                       .n_weight = FAKE_N_WEIGHT};
-    cr_assert_eq(score_metrics(&run->job, false, FAKE_N_CLASS, &run->training.metrics), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(score_metrics(&run->job, false, FAKE_N_CLASS, &run->training.metrics), STATUS_OK, "%s",
+                 status_reason());
     training_begin(&run->training, "graph", training_partition_hash(&partition));
     return run;
 }
@@ -67,7 +68,8 @@ struct run *resume_run(const char *name, const char *train_keys)
     cr_assert_eq(checkpoint_match(&checkpoint, &run->job), STATUS_OK, "%s", status_reason());
     cr_assert_eq(training_resume(&run->training, &checkpoint), STATUS_OK, "%s", status_reason());
     close(run->output.metrics);
-    cr_assert_eq(output_metrics_open(&run->output, checkpoint.state.n_metrics_bytes), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(output_metrics_open(&run->output, checkpoint.state.n_metrics_bytes), STATUS_OK, "%s",
+                 status_reason());
     checkpoint_release(&checkpoint);
     return run;
 }
@@ -95,7 +97,8 @@ void expect_same_end(const struct run *a, const struct run *b)
     cr_assert_eq(a->training.state.best_epoch, b->training.state.best_epoch);
     cr_assert_eq(a->training.state.n_epoch, b->training.state.n_epoch);
     cr_assert_eq(a->training.state.n_stale, b->training.state.n_stale);
-    cr_assert_eq(memcmp(&a->training.state.best, &b->training.state.best, sizeof a->training.state.best), 0, "all metrics");
+    cr_assert_eq(memcmp(&a->training.state.best, &b->training.state.best, sizeof a->training.state.best), 0,
+                 "all metrics");
     cr_assert_eq(a->training.state.n_sent, b->training.state.n_sent);
     cr_assert_eq(a->training.state.last.of[0].test, b->training.state.last.of[0].test);
     json_t *one = metrics_of("one"), *two = metrics_of("two");

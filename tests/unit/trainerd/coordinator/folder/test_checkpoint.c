@@ -35,8 +35,9 @@ static struct job job_of(const char *text)
 
 #define KARATE "[dataset]\ngenerator = \"karate\"\n"
 
-#define JOB_OF_TEST                                                                                                            \
-    "[dataset]\ngenerator = \"karate\"\n[model]\nhidden = 16\n[partition]\nparts = 2\n[workers]\ncount = 2\n[train]\nepochs "  \
+#define JOB_OF_TEST                                                                                                  \
+    "[dataset]\ngenerator = \"karate\"\n[model]\nhidden = 16\n[partition]\nparts = 2\n[workers]\ncount = "           \
+    "2\n[train]\nepochs "                                                                                            \
     "= 50\n"
 
 /* Weights, one moment and the best weights: an optimiser without a second moment. */
@@ -159,8 +160,9 @@ Test(checkpoint, another_cublas_or_none_is_told_where_both_are_known)
     char said[PATH_MAX + 256] = "";
     cr_assert(differs(&read, 1, 1, said, sizeof said));
     cr_assert_str_eq(
-        said, "checkpoint 'x.ckpt' was computed with cuBLAS 12.1.3, it is none here: results have other bits than without "
-              "a stop");
+        said,
+        "checkpoint 'x.ckpt' was computed with cuBLAS 12.1.3, it is none here: results have other bits than without "
+        "a stop");
     cr_assert(differs(&read, 130002, 130002, said, sizeof said));
     cr_assert_not_null(strstr(said, "it is 13.0.2 here"), "%s", said);
     cr_assert_not(differs(&read, 120103, 120103, said, sizeof said));
@@ -365,7 +367,8 @@ Test(checkpoint, of_a_version_without_hashes_of_contents_is_read_and_knows_none)
     cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_OK, "%s", status_reason());
     cr_assert(read.state.n_epoch == 7 && read.state.n_stale == 3 && read.state.best_epoch == 6);
     cr_assert(read.state.best.loss == 0.5 && read.state.best.of[0].train == 0.9 && read.state.best.of[0].test == 0.7);
-    cr_assert(read.state.patience_best == 0.8 && isnan(read.state.best.of[1].valid) && read.state.last.of[0].valid == 0.0);
+    cr_assert(read.state.patience_best == 0.8 && isnan(read.state.best.of[1].valid) &&
+              read.state.last.of[0].valid == 0.0);
     cr_assert(read.state.n_metrics_bytes == 1234 && read.state.plateau_lr == 0.125);
     cr_assert_str_eq(read.state.dataset, "fingerprint");
     cr_assert(!checkpoint_knows_contents(&read.state) && read.n_weight == N_WEIGHT && read.n_kept == N_KEPT);
@@ -394,7 +397,8 @@ Test(checkpoint, contents_that_differ_are_named_by_their_file)
         cr_assert(strstr(status_reason(), words[i]) != NULL, "'%s' is not in: %s", words[i], status_reason());
         now[i] = 0;
         bool needs = i != CHECKPOINT_CONTENT_INIT;
-        cr_assert_eq(contents_match(&then, &job, &dataset, now) != STATUS_OK, needs, "%d: a resume reads no first weights", i);
+        cr_assert_eq(contents_match(&then, &job, &dataset, now) != STATUS_OK, needs,
+                     "%d: a resume reads no first weights", i);
     }
 }
 
@@ -410,8 +414,8 @@ Test(checkpoint, damage_is_named_by_file_and_section)
               "%s", status_reason());
     bytes[8] = 9;
     cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
-    cr_assert(strstr(status_reason(),
-                     "version 9, expected 5, that of trainerd " TRAINERD_VERSION ": resume it with the trainerd that wrote it"),
+    cr_assert(strstr(status_reason(), "version 9, expected 5, that of trainerd " TRAINERD_VERSION
+                                      ": resume it with the trainerd that wrote it"),
               "%s", status_reason());
     free(bytes);
 }
@@ -432,7 +436,7 @@ static void expect_damaged(size_t at, uint64_t bits, const char *reason)
     free(bytes);
 }
 
-#define EXPECT_DAMAGED(field, bits, is)                                                                                        \
+#define EXPECT_DAMAGED(field, bits, is)                                                                              \
     expect_damaged(offsetof(struct checkpoint_state, field), bits, "state: " #field " is " is)
 
 Test(checkpoint, a_number_that_no_job_has_is_named_by_its_field)
@@ -452,8 +456,8 @@ Test(checkpoint, a_number_that_no_job_has_is_named_by_its_field)
 
 Test(checkpoint, a_rate_that_is_not_the_jobs_times_at_most_1_is_named_by_its_fields)
 {
-    struct job job = job_of(KARATE
-                            "[partition]\nparts = 2\n[train]\nepochs = 50\nlr = 0.25\nlr_schedule = \"reduce_on_plateau\"\n");
+    struct job job = job_of(
+        KARATE "[partition]\nparts = 2\n[train]\nepochs = 50\nlr = 0.25\nlr_schedule = \"reduce_on_plateau\"\n");
     char *text = job_print(&job);
     struct checkpoint checkpoint = {
         .job = text, .n_job = strlen(text), .state = {.n_epoch = 20, .plateau_lr = 0.25}, .path = "it"};
@@ -484,8 +488,10 @@ Test(checkpoint, another_job_is_refused_with_the_key_and_both_values)
 {
     expect_match(KARATE "[model]\nhidden = 32\n[workers]\ncount = 2\n", STATUS_CONFIG, "model.hidden is 32");
     expect_match(KARATE "[model]\nhidden = 32\n[workers]\ncount = 2\n", STATUS_CONFIG, "it is 16");
-    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nlr = 0.5\n", STATUS_CONFIG, "train.lr is 0.5");
-    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nseed = 2\n", STATUS_CONFIG, "train.seed");
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nlr = 0.5\n", STATUS_CONFIG,
+                 "train.lr is 0.5");
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nseed = 2\n", STATUS_CONFIG,
+                 "train.seed");
     expect_match("[dataset]\npath = \"x\"\n[model]\nhidden = 16\n[workers]\ncount = 2\n", STATUS_CONFIG, "dataset.");
     expect_match(KARATE "[model]\nhidden = 16\n[partition]\nparts = 4\n", STATUS_CONFIG, "partition.parts is 4");
 }
@@ -505,14 +511,17 @@ Test(checkpoint, a_job_without_parts_goes_on_with_the_checkpoints)
 
 Test(checkpoint, workers_exchange_output_and_more_epochs_may_change)
 {
-    expect_match("name = \"other\"\n" KARATE "[model]\nhidden = 16\n[partition]\nparts = 2\n[workers]\ncount = 1\nthreads = 3\n"
-                 "[exchange]\nschedule = \"halo\"\n[output]\ndir = \"elsewhere\"\n[train]\nepochs = 90\ncheckpoint_every = 7\n",
+    expect_match("name = \"other\"\n" KARATE
+                 "[model]\nhidden = 16\n[partition]\nparts = 2\n[workers]\ncount = 1\nthreads = 3\n"
+                 "[exchange]\nschedule = \"halo\"\n[output]\ndir = \"elsewhere\"\n[train]\nepochs = "
+                 "90\ncheckpoint_every = 7\n",
                  STATUS_OK, NULL);
 }
 
 Test(checkpoint, fewer_epochs_than_are_done_are_refused)
 {
-    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nepochs = 19\n", STATUS_CONFIG, "20 epochs done");
+    expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nepochs = 19\n", STATUS_CONFIG,
+                 "20 epochs done");
     expect_match(KARATE "[model]\nhidden = 16\n[workers]\ncount = 2\n[train]\nepochs = 20\n", STATUS_OK, NULL);
 }
 

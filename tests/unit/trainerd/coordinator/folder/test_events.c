@@ -119,7 +119,8 @@ Test(events, a_folder_is_one_attempts_at_a_time)
     pid_t child = fork();
     if (child == 0) {
         bool is_refused = events_open(folder, 2, NULL, false, &other) == STATUS_PEER;
-        _exit(is_refused && strstr(status_reason(), "/lock' is held: another attempt of this job runs") != NULL ? 0 : 1);
+        _exit(is_refused && strstr(status_reason(), "/lock' is held: another attempt of this job runs") != NULL ? 0
+                                                                                                                : 1);
     }
     int end;
     cr_assert_eq(waitpid(child, &end, 0), child);
@@ -171,7 +172,8 @@ Test(events, epochs_between_two_tenths_of_a_second_are_left_out_but_for_the_last
     struct events *events = take(1);
     struct progress progress = {.n_epoch = 100, .left_s = NAN};
     for (int i = 0; i < 30; i++) {
-        progress.last = (struct progress_epoch){.n_done = i + 1, .loss = 0.5, .train = 0.25, .valid = NAN, .test = NAN};
+        progress.last = (struct progress_epoch){
+            .n_done = i + 1, .loss = 0.5, .train = 0.25, .valid = NAN, .test = NAN};
         events_epoch(events, &progress, JOB_METRIC_ACCURACY, 4096, 10.0 + i / 64.0);
     }
     events_checkpoint(events, 30, "o");

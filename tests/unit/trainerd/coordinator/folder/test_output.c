@@ -104,8 +104,8 @@ Test(output, what_a_user_put_beside_old_checkpoints_is_not_removed)
     folder_write("o/checkpoint.old/epoch-1.ckpt", "old");
     folder_write("o/checkpoint.old/notes", "mine");
     cr_assert_eq(output_clear(&output, false), STATUS_IO);
-    cr_assert(strstr(status_reason(), "o/checkpoint' of an earlier job to 'checkpoint.old': Directory not empty"), "%s",
-              status_reason());
+    cr_assert(strstr(status_reason(), "o/checkpoint' of an earlier job to 'checkpoint.old': Directory not empty"),
+              "%s", status_reason());
     cr_assert_str_eq(text_of("o/checkpoint.old/notes"), "mine");
     cr_assert_str_eq(text_of("o/checkpoint/epoch-2.ckpt"), "new");
     output_close(&output, true);

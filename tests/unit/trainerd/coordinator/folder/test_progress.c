@@ -86,10 +86,11 @@ Test(progress, without_a_terminal_each_evaluation_is_one_plain_line)
         progress_epoch(&progress, &epoch, 0.5 * (double)i);
     }
     progress_end(&progress);
-    cr_assert_str_eq(seen(file),
-                     "loaded 34 nodes\n"
-                     "epoch 5/10  loss 0.5  2.5 s left  train 81.5 %  valid 81.5 %  test 81.5 %  0.020 s/epoch  1.5 MB/epoch\n"
-                     "epoch 10/10  loss 0.5  train 81.5 %  valid 81.5 %  test 81.5 %  0.020 s/epoch  1.5 MB/epoch\n");
+    cr_assert_str_eq(
+        seen(file),
+        "loaded 34 nodes\n"
+        "epoch 5/10  loss 0.5  2.5 s left  train 81.5 %  valid 81.5 %  test 81.5 %  0.020 s/epoch  1.5 MB/epoch\n"
+        "epoch 10/10  loss 0.5  train 81.5 %  valid 81.5 %  test 81.5 %  0.020 s/epoch  1.5 MB/epoch\n");
     fclose(file);
 }
 
@@ -108,8 +109,9 @@ Test(progress, metrics_have_their_names_and_others_their_validation)
     epoch.valid_of[1] = 0.25;
     progress_epoch(&progress, &epoch, 1.0);
     progress_end(&progress);
-    cr_assert_str_eq(seen(file), "epoch 1/2  loss 0.5  1.0 s left  roc_auc: valid 81.5 %  test 81.5 %  accuracy: valid 25.0 %  "
-                                 "0.020 s/epoch\n");
+    cr_assert_str_eq(seen(file),
+                     "epoch 1/2  loss 0.5  1.0 s left  roc_auc: valid 81.5 %  test 81.5 %  accuracy: valid 25.0 %  "
+                     "0.020 s/epoch\n");
     fclose(file);
 }
 

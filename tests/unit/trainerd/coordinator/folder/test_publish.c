@@ -161,8 +161,8 @@ Test(publish, killed_between_every_two_moves_the_next_start_completes_it)
         again();
         died = publish_until("move", ++n);
         const char *result = text_at("o/result.json");
-        cr_assert(n == 1 ? strcmp(result, "old") == 0 : result[0] == '\0' || strcmp(result, "new") == 0, "step %d: %s", n,
-                  result);
+        cr_assert(n == 1 ? strcmp(result, "old") == 0 : result[0] == '\0' || strcmp(result, "new") == 0,
+                  "step %d: %s", n, result);
         if (strcmp(result, "new") == 0) {
             for (int i = 0; i < N_FILE; i++) {
                 expect(files[i].path, files[i].newer, n);
@@ -217,7 +217,8 @@ Test(publish, a_journal_that_is_damaged_is_refused_and_nothing_is_moved)
         {"trainerd results 1\n../x\nresult.json\n", "line 2: expected the name of a run's folder"},
         {"trainerd results 1\n.run-/../x\nresult.json\n", "line 2: expected the name of a run's folder"},
         {"trainerd results 1\n.run-7\nmine\nresult.json\n", "line 3: expected the path of a result file"},
-        {"trainerd results 1\n.run-7\ncheckpoint/../mine\nresult.json\n", "line 3: expected the path of a result file"},
+        {"trainerd results 1\n.run-7\ncheckpoint/../mine\nresult.json\n",
+         "line 3: expected the path of a result file"},
         {"trainerd results 1\n.run-7\nresult.json\nlogits.npy\n", "line 4: expected the path of a result file"},
         {"trainerd results 1\n.run-7\nlogits.npy\n", "line 4: expected result.json"}};
     prepare();

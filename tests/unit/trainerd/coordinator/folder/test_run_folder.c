@@ -123,7 +123,8 @@ Test(run_folder, what_has_the_links_name_stays_as_it_is_with_a_remark)
     find(0, false);
     open_run();
     const char *remark = lead();
-    cr_assert(strstr(remark, "'runs/k' is a folder, no link, and stays as it is: this run is in 'runs/k-20"), "%s", remark);
+    cr_assert(strstr(remark, "'runs/k' is a folder, no link, and stays as it is: this run is in 'runs/k-20"), "%s",
+              remark);
     cr_assert_str_eq(link_of("runs/k"), "");
     cr_assert_eq(rmdir("runs/k"), 0);
     folder_write("runs/k", "mine");

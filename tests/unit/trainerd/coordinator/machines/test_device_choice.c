@@ -67,8 +67,9 @@ Test(device_choice, sums_by_a_library_want_a_gpu_and_a_model_with_sums)
                      "expected model.kernel = \"own\"");
     job = job_of(GRAPH LIBRARY "[workers]\nlauncher = \"manual\"\ntoken_file = \"x\"\n");
     cr_assert_eq(device_choose(NULL, false, &job), STATUS_CONFIG);
-    cr_assert_str_eq(status_reason(), "model.kernel = \"cusparse\" is for GPUs, and workers.device = \"auto\" is \"cpu\" here: "
-                                      "expected workers.device = \"cuda\", or model.kernel = \"own\"");
+    cr_assert_str_eq(status_reason(),
+                     "model.kernel = \"cusparse\" is for GPUs, and workers.device = \"auto\" is \"cpu\" here: "
+                     "expected workers.device = \"cuda\", or model.kernel = \"own\"");
 }
 
 Test(device_choice, a_job_that_began_on_a_gpu_cannot_go_on_with_a_spill)
@@ -76,6 +77,7 @@ Test(device_choice, a_job_that_began_on_a_gpu_cannot_go_on_with_a_spill)
     const struct checkpoint gpu = checkpoint_of(GRAPH "[workers]\ndevice = \"cuda\"\n");
     struct job job = job_of(GRAPH "[memory]\nspill = \"x\"\n");
     cr_assert_eq(device_choose(&gpu, false, &job), STATUS_CONFIG);
-    cr_assert_str_eq(status_reason(),
-                     "cannot resume: memory.spill is for workers.device = \"cpu\", in checkpoint 'its/path' it is \"cuda\"");
+    cr_assert_str_eq(
+        status_reason(),
+        "cannot resume: memory.spill is for workers.device = \"cpu\", in checkpoint 'its/path' it is \"cuda\"");
 }

@@ -58,11 +58,12 @@ Test(hosts, a_bad_line_is_named_with_its_number_and_what_was_expected)
 /* What would be an option of ssh, or more than a word to a shell. */
 Test(hosts, a_name_that_is_no_host_is_refused)
 {
-    static const char *const wrong[] = {"-oProxyCommand=x", "a;b", "a$(b)", "a'b", "@a", "a@", "a@b@c", "a@-b", "a/b", "a\\b",
-                                        "h\xc3\xb6st"};
+    static const char *const wrong[] = {
+        "-oProxyCommand=x", "a;b", "a$(b)", "a'b", "@a", "a@", "a@b@c", "a@-b", "a/b", "a\\b", "h\xc3\xb6st"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         cr_assert_eq(hosts_read(wrong[i], strlen(wrong[i]), "hosts", &hosts), STATUS_CONFIG, "%s", wrong[i]);
-        cr_expect_not_null(strstr(status_reason(), "is no host: expected a name or an address"), "%s", status_reason());
+        cr_expect_not_null(strstr(status_reason(), "is no host: expected a name or an address"), "%s",
+                           status_reason());
     }
 }
 
@@ -75,10 +76,10 @@ Test(hosts, bytes_that_are_no_text_and_endless_lines_are_refused)
     cr_assert_eq(hosts_read("a\nb\0c\n", 6, "hosts", &hosts), STATUS_CONFIG);
     cr_expect_str_eq(status_reason(), "hosts:2: expected a line of text, of at most 1023 bytes");
     line[256] = '\0';
-    expect_refused(
-        line,
-        "hosts:1: 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' is no host: expected a "
-        "name or an address, as node1 or ann@node1");
+    expect_refused(line,
+                   "hosts:1: 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' is "
+                   "no host: expected a "
+                   "name or an address, as node1 or ann@node1");
 }
 
 Test(hosts, a_file_is_read_whole_and_one_that_is_not_there_is_named)

@@ -43,10 +43,12 @@ Test(launcher, threads_that_are_given_stay)
 
 Test(launcher, the_limit_of_memory_is_the_tasks_less_a_process_unless_one_is_given_or_it_is_a_gpus)
 {
-    struct job job = job_of(SLURM), given = job_of(SLURM "[memory]\nlimit = 77\n"), gpu = job_of(SLURM), local = job_of(GRAPH);
+    struct job job = job_of(SLURM), given = job_of(SLURM "[memory]\nlimit = 77\n"), gpu = job_of(SLURM),
+               local = job_of(GRAPH);
     gpu.workers.device = JOB_DEVICE_CUDA;
     allocate("SLURM_MEM_PER_CPU", "100");
-    cr_assert_eq(launcher_limit(&job) | launcher_limit(&given) | launcher_limit(&gpu) | launcher_limit(&local), STATUS_OK);
+    cr_assert_eq(launcher_limit(&job) | launcher_limit(&given) | launcher_limit(&gpu) | launcher_limit(&local),
+                 STATUS_OK);
     cr_expect_eq(job.memory.limit, (100 << 20) - MEMORY_PROCESS_FLOOR);
     cr_expect_eq(given.memory.limit, 77);
     cr_expect_eq(gpu.memory.limit, 0);

@@ -26,8 +26,9 @@ Test(plan, workers_that_share_this_machine_are_held_against_its_memory_together)
     cr_assert_eq(plan_check_limit(&plan, &job), STATUS_NOMEM, "the coordinator is one of the processes");
     plan.n_worker = 3;
     char needs[128];
-    snprintf(needs, sizeof needs, "needs %lld bytes by plan, with workers.count = 3 on one machine, more than %s of %lld",
-             (long long)(3 * half + 4 * MEMORY_PROCESS_FLOOR + 2), memory_machine_name(), (long long)memory_machine());
+    snprintf(
+        needs, sizeof needs, "needs %lld bytes by plan, with workers.count = 3 on one machine, more than %s of %lld",
+        (long long)(3 * half + 4 * MEMORY_PROCESS_FLOOR + 2), memory_machine_name(), (long long)memory_machine());
     cr_assert_eq(plan_check_limit(&plan, &job), STATUS_NOMEM);
     cr_assert_not_null(strstr(status_reason(), needs), "%s", status_reason());
     cr_assert_eq(plan_check_limit(&plan, &manual), STATUS_OK);
@@ -41,7 +42,8 @@ Test(plan, each_worker_is_held_against_a_limit_that_is_given)
     cr_assert_eq(plan_check_limit(&plan, &job), STATUS_OK);
     job.memory.limit = 100;
     cr_assert_eq(plan_check_limit(&plan, &job), STATUS_NOMEM);
-    cr_assert_not_null(strstr(status_reason(), "worker 1 needs 101 bytes, memory.limit is 100"), "%s", status_reason());
+    cr_assert_not_null(strstr(status_reason(), "worker 1 needs 101 bytes, memory.limit is 100"), "%s",
+                       status_reason());
 }
 
 /* --- steps --- */
@@ -178,7 +180,8 @@ Test(plan, without_recomputed_ops_its_steps_are_the_lowered_ones)
     world_open(&w, models[2]);
     step_lists_lower(&w.program, &lists);
     for (int32_t rank = 0; rank < 2; rank++) {
-        cr_expect_eq(w.plan.worker[rank].n_step, lists.phase[STEP_PHASE_STATIC].n_step + lists.phase[STEP_PHASE_TRAIN].n_step);
+        cr_expect_eq(w.plan.worker[rank].n_step,
+                     lists.phase[STEP_PHASE_STATIC].n_step + lists.phase[STEP_PHASE_TRAIN].n_step);
     }
     step_lists_release(&lists);
     world_close(&w);

@@ -123,7 +123,8 @@ Test(score, roc_auc_of_several_labels_is_the_mean_of_columns_that_have_both_valu
     float logits[] = {-1, 0, 0, 2, 0, 0, 1, 0, 0, 9, 0, 0};
     float rows[] = {0, 1, 1, 1, 0, 1, 1, 0, 1, NAN, 1, 1};
     uint8_t split[] = {1, 1, 1, 1};
-    const struct score_labels truth = {.n_node = 4, .n_class = 3, .multi_label = true, .label_rows = rows, .split = split};
+    const struct score_labels truth = {
+        .n_node = 4, .n_class = 3, .multi_label = true, .label_rows = rows, .split = split};
     double auc = -1.0;
     cr_assert_eq(score_rows(JOB_METRIC_ROC_AUC, &truth, logits, DATASET_SPLIT_TRAIN, &auc), STATUS_OK);
     cr_assert_eq(auc, 0.75);
@@ -187,12 +188,13 @@ static double binary_precision(int64_t n, const float *score, int32_t *labels)
 /* Values of sklearn.metrics.average_precision_score. */
 Test(score, average_precision_weighs_the_precision_at_each_score_by_the_recall_it_adds)
 {
-    cr_expect_float_eq(binary_precision(4, (const float[]){0.1F, 0.4F, 0.35F, 0.8F}, (int32_t[]){0, 0, 1, 1}), 5.0 / 6.0,
-                       1e-15);
+    cr_expect_float_eq(binary_precision(4, (const float[]){0.1F, 0.4F, 0.35F, 0.8F}, (int32_t[]){0, 0, 1, 1}),
+                       5.0 / 6.0, 1e-15);
     cr_expect_eq(binary_precision(4, (const float[]){-2, -1, 1, 2}, (int32_t[]){0, 0, 1, 1}), 1.0);
-    cr_expect_eq(binary_precision(4, (const float[]){0, 0, 0, 0}, (int32_t[]){0, 1, 0, 0}), 0.25, "one score for all");
-    cr_expect_float_eq(binary_precision(5, (const float[]){3, 2, 2, 1, 0}, (int32_t[]){0, 1, 0, 1, -1}), 0.5 / 3.0 + 0.5 * 0.5,
-                       1e-15);
+    cr_expect_eq(binary_precision(4, (const float[]){0, 0, 0, 0}, (int32_t[]){0, 1, 0, 0}), 0.25,
+                 "one score for all");
+    cr_expect_float_eq(binary_precision(5, (const float[]){3, 2, 2, 1, 0}, (int32_t[]){0, 1, 0, 1, -1}),
+                       0.5 / 3.0 + 0.5 * 0.5, 1e-15);
     cr_expect(isnan(binary_precision(2, (const float[]){3, 2}, (int32_t[]){0, 0})), "there is no positive");
 }
 
@@ -202,7 +204,8 @@ Test(score, average_precision_of_several_labels_is_the_mean_of_columns_that_have
     const float logits[] = {-1, 0, 0, 2, 1, 0, 1, 2, 0, 9, -9, 0};
     float rows[] = {0, 1, 0, 1, 0, 0, 1, 0, 0, NAN, 0, 0};
     uint8_t split[] = {1, 1, 1, 1};
-    const struct score_labels truth = {.n_node = 4, .n_class = 3, .multi_label = true, .label_rows = rows, .split = split};
+    const struct score_labels truth = {
+        .n_node = 4, .n_class = 3, .multi_label = true, .label_rows = rows, .split = split};
     double found = -1.0;
     cr_assert_eq(score_rows(JOB_METRIC_AVERAGE_PRECISION, &truth, logits, DATASET_SPLIT_TRAIN, &found), STATUS_OK);
     cr_expect_float_eq(found, (1.0 + 1.0 / 3.0) / 2.0, 1e-15);
@@ -228,7 +231,8 @@ Test(score, macro_f1_of_several_labels_is_the_mean_over_all_of_them)
     const float logits[] = {1, -1, -1, 1, 1, -1, -1, 1, -1};
     float rows[] = {1, 0, 0, 0, 1, 0, NAN, 1, 0};
     uint8_t split[] = {1, 1, 1};
-    const struct score_labels truth = {.n_node = 3, .n_class = 3, .multi_label = true, .label_rows = rows, .split = split};
+    const struct score_labels truth = {
+        .n_node = 3, .n_class = 3, .multi_label = true, .label_rows = rows, .split = split};
     double found = -1.0;
     cr_assert_eq(score_rows(JOB_METRIC_MACRO_F1, &truth, logits, DATASET_SPLIT_TRAIN, &found), STATUS_OK);
     cr_expect_float_eq(found, (2.0 / 3.0 + 1.0 + 0.0) / 3.0, 1e-15);
@@ -254,7 +258,8 @@ Test(score, errors_of_numbers_are_taken_column_by_column)
     const float outputs[] = {2.5F, 0, 0, 0, 2, 0, 8, 0, 5, 0};
     float rows[] = {3, 1, -0.5F, NAN, 2, 3, 7, NAN, NAN, NAN};
     uint8_t split[] = {3, 3, 3, 3, 3};
-    const struct score_labels truth = {.n_node = 5, .n_class = 2, .multi_label = true, .label_rows = rows, .split = split};
+    const struct score_labels truth = {
+        .n_node = 5, .n_class = 2, .multi_label = true, .label_rows = rows, .split = split};
     const struct {
         enum job_metric metric;
         double one, two; /* of the columns */
@@ -275,7 +280,8 @@ Test(score, r2_of_labels_that_are_all_alike_is_whether_they_are_met)
 {
     float met[] = {2, 2, 2}, missed[] = {2, 2, 3}, rows[] = {2, 2, 2};
     uint8_t split[] = {1, 1, 1};
-    const struct score_labels truth = {.n_node = 3, .n_class = 1, .multi_label = true, .label_rows = rows, .split = split};
+    const struct score_labels truth = {
+        .n_node = 3, .n_class = 1, .multi_label = true, .label_rows = rows, .split = split};
     cr_expect_eq(score_numbers(JOB_METRIC_R2, &truth, met, DATASET_SPLIT_TRAIN), 1.0);
     cr_expect_eq(score_numbers(JOB_METRIC_R2, &truth, missed, DATASET_SPLIT_TRAIN), 0.0);
 }
@@ -286,5 +292,6 @@ Test(score, r2_is_the_metric_of_numbers_unless_another_is_asked_for)
     struct job_choices metrics = {0};
     cr_assert_eq(score_metrics(&job, true, 1, &metrics), STATUS_OK);
     cr_expect_eq(metrics.of[0], JOB_METRIC_R2);
-    cr_expect(job_metric_falls(JOB_METRIC_RMSE) && job_metric_falls(JOB_METRIC_MAE) && !job_metric_falls(JOB_METRIC_R2));
+    cr_expect(job_metric_falls(JOB_METRIC_RMSE) && job_metric_falls(JOB_METRIC_MAE) &&
+              !job_metric_falls(JOB_METRIC_R2));
 }

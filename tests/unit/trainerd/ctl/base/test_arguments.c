@@ -75,7 +75,8 @@ Test(arguments, every_option_goes_with_some_commands_and_the_first_six_with_all)
             n += ctl_takes((enum ctl_command)command, (enum ctl_option)option);
         }
         bool is_for_all = option <= CTL_OPTION_HELP;
-        cr_assert(n > 0 && (n == CTL_COMMAND_N) == is_for_all, "--%s goes with %d commands", ctl_options[option].name, n);
+        cr_assert(n > 0 && (n == CTL_COMMAND_N) == is_for_all, "--%s goes with %d commands", ctl_options[option].name,
+                  n);
     }
     cr_assert(ctl_takes(CTL_COMMAND_help, CTL_OPTION_VERSION), "the last of them");
 }
@@ -162,8 +163,8 @@ Test(reference, the_help_of_a_command_tells_its_own_options_alone)
             snprintf(alone, sizeof alone, "\n  --%s ", ctl_options[i].name);
             snprintf(lettered, sizeof lettered, "\n  -%c, --%s ", ctl_options[i].letter, ctl_options[i].name);
             bool is_told = strstr(help, ctl_options[i].letter != 0 ? lettered : alone) != NULL;
-            cr_expect_eq(is_told, ctl_owns(command_wanted, (enum ctl_option)i), "%s: %s\n%s", ctl_commands[command_wanted].name,
-                         alone, help);
+            cr_expect_eq(is_told, ctl_owns(command_wanted, (enum ctl_option)i), "%s: %s\n%s",
+                         ctl_commands[command_wanted].name, alone, help);
         }
         cr_expect_not_null(strstr(help, "Options of every command, see trainctl --help: --to "));
         free(help);
@@ -217,8 +218,9 @@ Test(reference, bash_completes_commands_options_and_shells, .init = folder_make,
     char *script = written(print_completion);
     folder_write("completion", script);
     free(script);
-    folder_write("try", "try() { COMP_WORDS=(trainctl \"$@\"); COMP_CWORD=$#; _trainctl; echo \"${COMPREPLY[*]}\"; }\n"
-                        "try sub\ntry submit --se\ntry completion f\ntry --json help sc\ntry submit --name x\n");
+    folder_write("try",
+                 "try() { COMP_WORDS=(trainctl \"$@\"); COMP_CWORD=$#; _trainctl; echo \"${COMPREPLY[*]}\"; }\n"
+                 "try sub\ntry submit --se\ntry completion f\ntry --json help sc\ntry submit --name x\n");
     snprintf(command, sizeof command, "bash -c '. %s/completion && . %s/try'", folder, folder);
     FILE *file = popen(command, "r");
     cr_assert_gt(fread(said, 1, sizeof said - 1, file), 0);

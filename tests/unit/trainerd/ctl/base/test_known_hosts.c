@@ -156,7 +156,8 @@ Test(known_hosts, what_is_no_host_is_refused_with_its_place)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct known_hosts hosts;
-        cr_assert_eq(known_hosts_read(cases[i].text, strlen(cases[i].text), "hosts", &hosts), STATUS_CONFIG, "%zu", i);
+        cr_assert_eq(known_hosts_read(cases[i].text, strlen(cases[i].text), "hosts", &hosts), STATUS_CONFIG, "%zu",
+                     i);
         cr_assert_not_null(strstr(status_reason(), cases[i].expected), "%zu: %s", i, status_reason());
     }
 }

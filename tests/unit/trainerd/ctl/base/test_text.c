@@ -8,10 +8,10 @@
 
 static char text[TEXT_BYTES];
 
-#define EXPECT(call, words)                                                                                                    \
-    do {                                                                                                                       \
-        call;                                                                                                                  \
-        cr_assert_str_eq(text, words);                                                                                         \
+#define EXPECT(call, words)                                                                                          \
+    do {                                                                                                             \
+        call;                                                                                                        \
+        cr_assert_str_eq(text, words);                                                                               \
     } while (0)
 
 Test(text, numbers_have_their_units_and_what_is_not_known_is_a_dash)
@@ -98,7 +98,8 @@ Test(text, a_table_is_as_wide_as_its_cells_and_its_last_column_is_cut_at_the_edg
     struct table table;
     table_init(&table, 3);
     table.is_right[0] = true;
-    static const char *const cells[] = {"ID", "NAME", "REASON", "7", "gr\xc3\xbc\xc3\x9f.", "because of this", "12", "x", ""};
+    static const char *const cells[] = {"ID", "NAME", "REASON", "7", "gr\xc3\xbc\xc3\x9f.", "because of this",
+                                        "12", "x",    ""};
     for (size_t i = 0; i < 9; i++) {
         table_add(&table, cells[i]);
     }
@@ -141,7 +142,8 @@ Test(text, a_long_text_is_cut_at_whole_characters_at_its_end_or_its_beginning)
         int n_most;
         bool keeps_end;
         const char *text;
-    } cases[] = {{0, false, "grüße.x"}, {7, true, "grüße.x"}, {6, false, "grüße…"}, {4, false, "grü…"}, {5, true, "…ße.x"}};
+    } cases[] = {
+        {0, false, "grüße.x"}, {7, true, "grüße.x"}, {6, false, "grüße…"}, {4, false, "grü…"}, {5, true, "…ße.x"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *cut = text_cut("grüße.x", cases[i].n_most, cases[i].keeps_end);
         cr_expect_str_eq(cut, cases[i].text, "%s", cut);
@@ -153,13 +155,13 @@ Test(text, a_job_that_waits_says_its_position_and_what_it_waits_for)
 {
     static const struct {
         const char *job, *text;
-    } cases[] = {
-        {"{\"reason\":\"WAITING_TURN\",\"reason_text\":\"jobs before it wait\",\"position\":3}", "waiting, position 3"},
-        {"{\"reason\":\"WAITING_SLOTS\",\"reason_text\":\"0 slots are free\",\"position\":1}",
-         "waiting, position 1: 0 slots are free"},
-        {"{\"reason\":\"WORKER_LOST\",\"reason_text\":\"it died\",\"position\":null}", "it died"},
-        {"{\"reason\":\"NONE\",\"reason_text\":\"x\",\"position\":null}", ""},
-        {"{}", ""}};
+    } cases[] = {{"{\"reason\":\"WAITING_TURN\",\"reason_text\":\"jobs before it wait\",\"position\":3}",
+                  "waiting, position 3"},
+                 {"{\"reason\":\"WAITING_SLOTS\",\"reason_text\":\"0 slots are free\",\"position\":1}",
+                  "waiting, position 1: 0 slots are free"},
+                 {"{\"reason\":\"WORKER_LOST\",\"reason_text\":\"it died\",\"position\":null}", "it died"},
+                 {"{\"reason\":\"NONE\",\"reason_text\":\"x\",\"position\":null}", ""},
+                 {"{}", ""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char reason[REASON_BYTES];
         json_t *job = json_loads(cases[i].job, 0, NULL);

@@ -149,10 +149,10 @@ static void expect_frame(const json_t *job, int n_column, int n_row)
 
 Test(curves, a_frame_fits_any_terminal_whatever_the_job_is_called)
 {
-    json_t *job = json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:f}", "id", 7, "name", "n\x1b[2Jame", "state", "RUNNING",
-                            "reason_text",
-                            "because of a long sentence that does not fit into any line at all, however wide it may be",
-                            "epoch", 50, "epochs", 100, "percent", 50.0);
+    json_t *job = json_pack(
+        "{s:i, s:s, s:s, s:s, s:i, s:i, s:f}", "id", 7, "name", "n\x1b[2Jame", "state", "RUNNING", "reason_text",
+        "because of a long sentence that does not fit into any line at all, however wide it may be", "epoch", 50,
+        "epochs", 100, "percent", 50.0);
     static const int sizes[][2] = {{80, 24}, {20, 4}, {200, 60}, {30, 10}, {25, 5}};
     for (size_t i = 0; i < 5; i++) {
         expect_frame(job, sizes[i][0], sizes[i][1]);
@@ -171,7 +171,8 @@ static char *frame_of(const json_t *job, int n_column, int n_row)
     char *text = NULL;
     size_t n;
     FILE *file = open_memstream(&text, &n);
-    screen_draw(file, &(struct screen_view){.n_column = n_column, .n_row = n_row, .job = job, .curves = &curves, .footer = ""});
+    screen_draw(file, &(struct screen_view){
+                          .n_column = n_column, .n_row = n_row, .job = job, .curves = &curves, .footer = ""});
     fclose(file);
     return text;
 }
@@ -240,7 +241,8 @@ Test(curves, a_picture_is_drawn_from_no_one_equal_and_many_epochs)
     add(1, ",\"loss\":1,\"epoch_s\":0,\"valid_metric\":0.5");
     expect_pictures();
     for (int i = 2; i < 10000; i++) {
-        add(i, i % 7 == 0 ? ",\"loss\":0.5,\"valid_metric\":0.7,\"epoch_s\":3,\"compute_s\":2,\"wait_s\":2" : ",\"loss\":0.1");
+        add(i, i % 7 == 0 ? ",\"loss\":0.5,\"valid_metric\":0.7,\"epoch_s\":3,\"compute_s\":2,\"wait_s\":2"
+                          : ",\"loss\":0.1");
     }
     expect_pictures();
 }
@@ -261,8 +263,9 @@ static void expect_on_canvas(const char *svg)
     for (const char *at = strstr(svg, "<text "); at != NULL; at = strstr(at + 1, "<text ")) {
         double x, y, size;
         char anchor[8];
-        cr_assert_eq(sscanf(at, "<text x=\"%lf\" y=\"%lf\" text-anchor=\"%7[a-z]\" font-size=\"%lf\"", &x, &y, anchor, &size),
-                     4);
+        cr_assert_eq(
+            sscanf(at, "<text x=\"%lf\" y=\"%lf\" text-anchor=\"%7[a-z]\" font-size=\"%lf\"", &x, &y, anchor, &size),
+            4);
         const char *text = strchr(at, '>') + 1;
         double n = 0;
         for (const char *c = text; *c != '<'; c++) {
@@ -322,7 +325,8 @@ Test(curves, a_legend_names_each_job_once_with_its_key_and_is_cut_off_nowhere)
 
 /* --- axes --- */
 
-#define BYTES(received, evaluate) ",\"loss\":1,\"epoch_s\":60,\"bytes_received\":" #received ",\"bytes_evaluate\":" #evaluate
+#define BYTES(received, evaluate)                                                                                    \
+    ",\"loss\":1,\"epoch_s\":60,\"bytes_received\":" #received ",\"bytes_evaluate\":" #evaluate
 
 Test(curves, bytes_are_those_that_training_received_up_to_the_end_of_each_epoch)
 {

@@ -23,7 +23,8 @@ TestSuite(settings, .fini = end);
 /* One more run, of a job file; valid NaN: it has no result. */
 static void add(const char *text, enum job_metric metric, double valid, double test)
 {
-    cr_assert_eq(job_load_text(text, strlen(text), "job.toml", NULL, 0, &job[runs.n]), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job_load_text(text, strlen(text), "job.toml", NULL, 0, &job[runs.n]), STATUS_OK, "%s",
+                 status_reason());
     run[runs.n] = (struct run){.settings = &job[runs.n],
                                .folder = "folder",
                                .metric = metric,
@@ -54,8 +55,8 @@ Test(settings, a_sample_has_a_mean_and_the_deviation_of_a_sample)
 
 Test(settings, runs_that_differ_in_name_output_seeds_and_split_are_one_setting)
 {
-    add("name = \"a\"\n" DATA "seed = 1\n[train]\nseed = 1\n[partition]\nparts = 2\nseed = 1\n", JOB_METRIC_ACCURACY, 0.5,
-        0.25);
+    add("name = \"a\"\n" DATA "seed = 1\n[train]\nseed = 1\n[partition]\nparts = 2\nseed = 1\n", JOB_METRIC_ACCURACY,
+        0.5, 0.25);
     add("name = \"b\"\n" DATA
         "seed = 2\n[train]\nseed = 2\n[partition]\nparts = 2\nseed = 7\n[output]\ndir = \"x\"\ntrace = true\n",
         JOB_METRIC_ACCURACY, 0.7, 0.75);
@@ -125,8 +126,9 @@ Test(settings, runs_of_two_metrics_cannot_be_ordered)
     add(DATA, JOB_METRIC_AUTO, NAN, NAN);
     add(DATA, JOB_METRIC_ROC_AUC, 0.5, 0.5);
     cr_assert_eq(settings_build(&runs, &settings), STATUS_USAGE);
-    cr_expect_not_null(strstr(status_reason(), "has the metric accuracy and 'folder' roc_auc: expected runs of one metric"),
-                       "%s", status_reason());
+    cr_expect_not_null(
+        strstr(status_reason(), "has the metric accuracy and 'folder' roc_auc: expected runs of one metric"), "%s",
+        status_reason());
 }
 
 /* A run's data as its result tells them. */
@@ -141,8 +143,8 @@ static struct run *with_data(size_t i, double n_node, const char *fingerprint)
 Test(settings, data_are_the_same_by_path_or_content_whatever_is_made_of_them)
 {
     add("[dataset]\npath = \"data/a\"\n", JOB_METRIC_ACCURACY, 1, 1);
-    add("[dataset]\npath = \"data/a\"\nundirected = \"yes\"\nsplit = 3\nnormalize_features = \"row\"\n", JOB_METRIC_ACCURACY, 1,
-        1);
+    add("[dataset]\npath = \"data/a\"\nundirected = \"yes\"\nsplit = 3\nnormalize_features = \"row\"\n",
+        JOB_METRIC_ACCURACY, 1, 1);
     add("[dataset]\npath = \"/scratch/a\"\n", JOB_METRIC_ACCURACY, 1, 1);
     add(DATA, JOB_METRIC_ACCURACY, 1, 1);
     add(DATA "seed = 4\n", JOB_METRIC_ACCURACY, 1, 1);
@@ -163,10 +165,12 @@ Test(settings, values_are_plain_texts_and_typed_json)
     static const struct {
         enum job_key_id key;
         const char *text, *json;
-    } cases[] = {
-        {JOB_KEY_model_kind, "sage", "\"sage\""}, {JOB_KEY_model_dropout, "0.5", "0.5"},
-        {JOB_KEY_model_hidden, "32", "32"},       {JOB_KEY_exchange_codec_backward, "same", "\"same\""},
-        {JOB_KEY_output_trace, "false", "false"}, {JOB_KEY_dataset_split, "", "null"}}; /* does not go with a generator */
+    } cases[] = {{JOB_KEY_model_kind, "sage", "\"sage\""},
+                 {JOB_KEY_model_dropout, "0.5", "0.5"},
+                 {JOB_KEY_model_hidden, "32", "32"},
+                 {JOB_KEY_exchange_codec_backward, "same", "\"same\""},
+                 {JOB_KEY_output_trace, "false", "false"},
+                 {JOB_KEY_dataset_split, "", "null"}}; /* does not go with a generator */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *text = run_value(&run[0], cases[i].key);
         json_t *value = run_value_json(&run[0], cases[i].key);

@@ -35,9 +35,10 @@ Test(sweep, every_combination_is_a_job_and_the_last_key_changes_first)
     cr_assert_eq(sweep_add(&sweep, "--sweep", "train.lr=0.01,0.003"), STATUS_OK);
     cr_assert_eq(sweep_add(&sweep, "--sweep", "model.hidden=16"), STATUS_OK);
     cr_assert_eq(sweep_add_seeds(&sweep, "--seeds", "train.seed", "2", 7), STATUS_OK);
-    expect_jobs(
-        "[[\"train.lr=0.01\",\"model.hidden=16\",\"train.seed=7\"],[\"train.lr=0.01\",\"model.hidden=16\",\"train.seed=8\"],"
-        "[\"train.lr=0.003\",\"model.hidden=16\",\"train.seed=7\"],[\"train.lr=0.003\",\"model.hidden=16\",\"train.seed=8\"]]");
+    expect_jobs("[[\"train.lr=0.01\",\"model.hidden=16\",\"train.seed=7\"],[\"train.lr=0.01\",\"model.hidden=16\","
+                "\"train.seed=8\"],"
+                "[\"train.lr=0.003\",\"model.hidden=16\",\"train.seed=7\"],[\"train.lr=0.003\",\"model.hidden=16\","
+                "\"train.seed=8\"]]");
 }
 
 Test(sweep, commas_between_quotes_and_brackets_are_part_of_a_value)

@@ -16,7 +16,8 @@ TestSuite(commands, .init = talk_begin, .fini = talk_end, .timeout = 900);
 
 Test(commands, a_job_is_kept_before_it_is_acknowledged_and_the_queue_is_looked_at)
 {
-    json_t *answer = ask(SUBMIT(",\"name\":\"first\",\"priority\":5,\"time_limit_s\":60.5,\"set\":[\"train.epochs=7\"]"));
+    json_t *answer = ask(
+        SUBMIT(",\"name\":\"first\",\"priority\":5,\"time_limit_s\":60.5,\"set\":[\"train.epochs=7\"]"));
     expect_ok(answer);
     cr_assert_eq(number(answer, "job"), 1);
     cr_assert_str_eq(text(answer, "name"), "first");
@@ -49,29 +50,34 @@ Test(commands, what_is_wrong_with_a_submission_is_said_and_nothing_is_kept)
 {
     expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\",\"config\":\"[train]\\nepoch = 3\\n\"}"), 78,
                    "2:1: unknown key 'epoch'");
-    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\"}"), 2, "submit needs config: the job file's text");
-    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"tmp\",\"config\":\"\"}"), 2, "'tmp' is not an absolute path");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\"}"), 2,
+                   "submit needs config: the job file's text");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"tmp\",\"config\":\"\"}"), 2,
+                   "'tmp' is not an absolute path");
     expect_failure(ask(SUBMIT(",\"set\":[\"train.lr\"]")), 2, "expected section.key=value");
     expect_failure(ask(SUBMIT(",\"set\":\"train.lr=1\"")), 2, "submit: set is not an array of texts");
     expect_failure(ask(SUBMIT(",\"set\":[1]")), 2, "submit: set is not an array of texts");
     expect_failure(ask(SUBMIT(",\"name\":\"12\"")), 2, "name '12' is a number");
     expect_failure(ask(SUBMIT(",\"name\":\"a\\nb\"")), 2, "contains a character that is not seen");
     static const char not_seen[] = "contains a character that is not seen";
-    expect_failure(ask(SUBMIT(",\"name\":\"a\\u202eb\"")), 2, "name 'a\\xe2\\x80\\xaeb' contains a character that is not seen");
+    expect_failure(ask(SUBMIT(",\"name\":\"a\\u202eb\"")), 2,
+                   "name 'a\\xe2\\x80\\xaeb' contains a character that is not seen");
     expect_failure(ask(SUBMIT(",\"group\":\"a\\u200bb\"")), 2, not_seen);
     expect_failure(ask(SUBMIT(",\"tags\":[\"a\\u2066b\"]")), 2, not_seen);
     expect_failure(ask(SUBMIT(",\"submission_id\":\"a\\u0085b\"")), 2, not_seen);
-    expect_failure(ask(SUBMIT(",\"set\":[\"name=\\\"a\\u2028b\\\"\"]")), 78, "job.toml: name 'a\\xe2\\x80\\xa8b' contains");
+    expect_failure(ask(SUBMIT(",\"set\":[\"name=\\\"a\\u2028b\\\"\"]")), 78,
+                   "job.toml: name 'a\\xe2\\x80\\xa8b' contains");
     expect_failure(ask(SUBMIT(",\"name\":\"0123456789012345678901234567890123456789012345678901234567890123x\"")), 2,
                    "name has 65 bytes, expected at most 63");
     expect_failure(ask(SUBMIT(",\"file\":\"a\\nb\"")), 2, "file 'a\\x0ab' contains a character that is not seen");
     expect_failure(ask(SUBMIT(",\"file\":\"my.toml\",\"set\":[\"a\"]")), 2, "expected section.key=value");
-    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\",\"file\":\"my.toml\",\"config\":\"lr = 1\"}"), 78,
-                   "my.toml:1:1: unknown key 'lr'");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\",\"file\":\"my.toml\",\"config\":\"lr = 1\"}"),
+                   78, "my.toml:1:1: unknown key 'lr'");
     expect_failure(ask(SUBMIT(",\"priority\":1000001")), 2, "priority is 1e+06, expected -1e+06 to 1e+06");
     expect_failure(ask(SUBMIT(",\"max_restarts\":-1")), 2, "max_restarts is -1, expected 0 to 1000");
     expect_failure(ask(SUBMIT(",\"time_limit_s\":-1")), 2, "time_limit_s is -1");
-    expect_failure(ask(SUBMIT(",\"prio\":1")), 2, "submit takes no 'prio'; it takes config, file, folder, set, jobs, name");
+    expect_failure(ask(SUBMIT(",\"prio\":1")), 2,
+                   "submit takes no 'prio'; it takes config, file, folder, set, jobs, name");
     size_t n;
     jobs_all(jobs, &n);
     cr_assert_eq(n, 0);
@@ -146,7 +152,8 @@ Test(commands, status_pages_through_jobs_by_their_turn)
     cr_assert_eq(number(json_array_get(json_object_get(answer, "jobs"), 0), "position"), 1);
     cr_assert_eq(number(json_object_get(answer, "counts"), "QUEUED"), 4);
     json_decref(answer);
-    expect_failure(ask("{\"v\":1,\"cmd\":\"status\",\"by_turn\":true,\"skip\":-1}"), 2, "skip is -1, expected 0 to 1e+09");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"status\",\"by_turn\":true,\"skip\":-1}"), 2,
+                   "skip is -1, expected 0 to 1e+09");
 }
 
 Test(commands, status_finds_a_job_by_number_or_name)
@@ -206,7 +213,8 @@ Test(commands, draining_is_for_administrators_said_in_status_and_kept_by_the_sto
     cr_assert(jobs_drain(jobs));
     cr_assert_eq(store_backup(jobs_store(jobs), folder_path("copy")), STATUS_OK, "%s", status_reason());
     struct store_repaired done;
-    cr_assert_eq(jobs_restore(folder_path("new"), NULL, folder_path("copy"), &done), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_restore(folder_path("new"), NULL, folder_path("copy"), &done), STATUS_OK, "%s",
+                 status_reason());
     cr_assert_eq(jobs_open(folder_path("new"), NULL, &again), STATUS_OK, "%s", status_reason());
     cr_assert(jobs_drain(again));
     jobs_close(again);
@@ -240,7 +248,8 @@ Test(commands, changes_and_refusals_are_audited_and_reading_is_not)
         const char *what;
         int64_t job, code;
         const char *text;
-    } expected[] = {{"drain", 0, 0, ""}, {"cancel", 9, 66, "there is no job '9'"}, {"cancel", 1, 0, ""}, {"submit", 1, 0, ""}};
+    } expected[] = {
+        {"drain", 0, 0, ""}, {"cancel", 9, 66, "there is no job '9'"}, {"cancel", 1, 0, ""}, {"submit", 1, 0, ""}};
     cr_assert_eq(json_array_size(rows), 4);
     for (size_t i = 0; i < 4; i++) {
         const json_t *row = json_array_get(rows, i);
@@ -295,14 +304,17 @@ Test(commands, another_users_job_shows_name_owner_and_state_and_takes_no_orders)
     cr_assert_null(json_object_get(job, "reason"));
     cr_assert_eq(json_object_size(job), 5);
     json_decref(answer);
-    static const char *const orders[] = {"cancel", "resume", "checkpoint", "logs", "watch", "show", "metrics", "workers"};
+    static const char *const orders[] = {"cancel", "resume", "checkpoint", "logs",
+                                         "watch",  "show",   "metrics",    "workers"};
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         char request[128];
         snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"%s\",\"job\":1}", orders[i]);
         expect_failure(ask_by(&other_user, request), 2, "job 1 is another user's");
     }
-    expect_failure(ask_by(&other_user, "{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":2}"), 2, "job 1 is another user's");
-    expect_failure(ask_by(&other_user, "{\"v\":1,\"cmd\":\"cancel\",\"job\":\"mine\"}"), 66, "there is no job 'mine'");
+    expect_failure(ask_by(&other_user, "{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":2}"), 2,
+                   "job 1 is another user's");
+    expect_failure(ask_by(&other_user, "{\"v\":1,\"cmd\":\"cancel\",\"job\":\"mine\"}"), 66,
+                   "there is no job 'mine'");
     cr_assert_str_eq(supervisor.asked, "");
     json_decref(ask_by(&other_user, SUBMIT(",\"name\":\"theirs\"")));
     cr_assert_eq(jobs_get(jobs, 2)->uid, STRANGER);
@@ -329,7 +341,8 @@ Test(commands, orders_reach_the_supervisor_and_its_refusals_the_client)
     }
     json_decref(ask("{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":4}"));
     cr_assert_str_eq(supervisor.asked, "scale 1 to 4");
-    expect_failure(ask("{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":0}"), 2, "workers is 0, expected 1 to 65536");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"scale\",\"job\":1,\"workers\":0}"), 2,
+                   "workers is 0, expected 1 to 65536");
     job_become(1, JOB_STATE_CANCELLED);
     expect_failure(ask("{\"v\":1,\"cmd\":\"cancel\",\"job\":1}"), 2, "job 1 has ended");
 }
@@ -364,7 +377,9 @@ Test(commands, show_gives_the_submission_history_last_epoch_and_result)
     job_epochs(1, 2);
     answer = ask("{\"v\":1,\"cmd\":\"show\",\"job\":1}");
     cr_assert_eq(number(json_object_get(answer, "last"), "epoch"), 1);
-    cr_assert_eq(json_real_value(json_object_get(json_object_get(json_object_get(answer, "result"), "seconds"), "total")), 3.5);
+    cr_assert_eq(
+        json_real_value(json_object_get(json_object_get(json_object_get(answer, "result"), "seconds"), "total")),
+        3.5);
     json_decref(answer);
 }
 
@@ -466,15 +481,17 @@ Test(commands, a_job_on_gpus_is_refused_where_there_are_none)
 
 Test(commands, a_job_for_an_allocation_of_slurm_or_without_a_number_of_workers_is_refused)
 {
-    expect_failure(
-        ask(SUBMIT(",\"set\":[\"workers.launcher=slurm\"],\"file\":\"my.toml\"")), 78,
-        "my.toml: workers.launcher = \"slurm\" is for trainerd --config in a batch script of Slurm (docs/cluster.md); the "
-        "daemon's jobs run outside of allocations (daemon.runner), with another launcher");
-    expect_failure(
-        ask(SUBMIT(",\"set\":[\"workers.launcher=ssh\",\"workers.hosts=hosts\"],\"file\":\"my.toml\"")), 78,
-        "my.toml: workers.count is 0, the slots of workers.hosts, and the daemon has to know how many workers to wait for: "
-        "expected a number");
-    submit(SUBMIT(",\"set\":[\"workers.launcher=ssh\",\"workers.hosts=hosts\",\"workers.count=2\",\"partition.parts=2\"]"));
+    expect_failure(ask(SUBMIT(",\"set\":[\"workers.launcher=slurm\"],\"file\":\"my.toml\"")), 78,
+                   "my.toml: workers.launcher = \"slurm\" is for trainerd --config in a batch script of Slurm "
+                   "(docs/cluster.md); the "
+                   "daemon's jobs run outside of allocations (daemon.runner), with another launcher");
+    expect_failure(ask(SUBMIT(",\"set\":[\"workers.launcher=ssh\",\"workers.hosts=hosts\"],\"file\":\"my.toml\"")),
+                   78,
+                   "my.toml: workers.count is 0, the slots of workers.hosts, and the daemon has to know how many "
+                   "workers to wait for: "
+                   "expected a number");
+    submit(SUBMIT(
+        ",\"set\":[\"workers.launcher=ssh\",\"workers.hosts=hosts\",\"workers.count=2\",\"partition.parts=2\"]"));
 }
 
 Test(commands, every_gpu_is_listed_with_the_job_that_holds_it)

@@ -71,8 +71,9 @@ Test(fair, a_job_keeps_a_priority_above_0_where_an_administrator_resumes_it)
 Test(fair, a_submission_with_more_jobs_than_may_wait_is_refused_as_a_whole)
 {
     submit(SUBMIT(",\"submission_id\":\"once\",\"jobs\":[[],[]]"));
-    expect_failure(ask(SUBMIT(",\"jobs\":[[],[]]")), 69,
-                   "2 of your jobs wait, with 2 more they would be 4: expected at most 3 (daemon.max_queued_per_user)");
+    expect_failure(
+        ask(SUBMIT(",\"jobs\":[[],[]]")), 69,
+        "2 of your jobs wait, with 2 more they would be 4: expected at most 3 (daemon.max_queued_per_user)");
     cr_assert_eq(n_jobs(), 2);
     submit(SUBMIT(""));
     expect_failure(ask(SUBMIT("")), 69, "3 of your jobs wait, with 1 more they would be 4");

@@ -52,7 +52,8 @@ static const char *find(void)
 /* n bytes of other events. */
 static void other_events(FILE *file, int64_t n)
 {
-    static const char line[] = "{\"event\":\"epoch\",\"epoch\":1,\"loss\":0.5,\"train_metric\":0.25,\"valid_metric\":0.125}\n";
+    static const char line[] =
+        "{\"event\":\"epoch\",\"epoch\":1,\"loss\":0.5,\"train_metric\":0.25,\"valid_metric\":0.125}\n";
     for (int64_t at = 0; at < n; at += (int64_t)sizeof line - 1) {
         fputs(line, file);
     }

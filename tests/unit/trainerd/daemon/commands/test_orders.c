@@ -93,7 +93,8 @@ Test(orders, jobs_that_are_about_to_wait_count_as_waiting)
         turn(since_s);
     }
     cr_assert_eq(jobs_check_queued(jobs, geteuid(), 5), STATUS_OK);
-    cr_assert_eq(jobs_check_queued(jobs, geteuid(), 6), STATUS_PEER, "a part of a group that is resumed is not counted");
+    cr_assert_eq(jobs_check_queued(jobs, geteuid(), 6), STATUS_PEER,
+                 "a part of a group that is resumed is not counted");
     json_decref(answer_of(&client));
     cr_assert_eq(jobs_check_queued(jobs, geteuid(), N + 2), STATUS_OK);
     client_close(&second);

@@ -105,7 +105,8 @@ Test(streams, watch_tells_states_at_once_events_as_they_come_and_the_end_last)
     cr_assert_str_eq(text(event, "event"), "job");
     cr_assert_str_eq(text(json_object_get(event, "job"), "state"), "QUEUED");
     json_decref(event);
-    job_write(1, "events.jsonl", "garbage\n{\"event\":\"epoch\",\"id\":\"x\",\"epoch\":1,\"loss\":null}\n[1]\n{\"no\":1}\n");
+    job_write(1, "events.jsonl",
+              "garbage\n{\"event\":\"epoch\",\"id\":\"x\",\"epoch\":1,\"loss\":null}\n[1]\n{\"no\":1}\n");
     event = answer_of(&client);
     cr_assert_str_eq(text(event, "event"), "epoch");
     cr_assert_eq(number(event, "id"), 9, "lines cannot answer for another request");
@@ -177,8 +178,9 @@ Test(streams, followers_whose_client_goes_leave_nothing_behind)
     for (int i = 0; i < 20; i++) {
         struct client other;
         client_open(&other, server_address(server));
-        client_send(&other,
-                    "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1,\"follow\":true}\n{\"v\":1,\"cmd\":\"show\",\"job\":1}\n");
+        client_send(
+            &other,
+            "{\"v\":1,\"id\":9,\"cmd\":\"logs\",\"job\":1,\"follow\":true}\n{\"v\":1,\"cmd\":\"show\",\"job\":1}\n");
         if (i % 2 == 0) {
             client_line(&other);
         }

@@ -10,8 +10,9 @@
 
 TestSuite(submit, .init = talk_begin, .fini = talk_end, .timeout = 900);
 
-#define SWEEP                                                                                                                  \
-    ",\"group\":\"g\",\"tags\":[\"paper\",\"night\"],\"set\":[\"train.epochs=7\"],\"submission_id\":\"once\",\"jobs\":["       \
+#define SWEEP                                                                                                        \
+    ",\"group\":\"g\",\"tags\":[\"paper\",\"night\"],\"set\":[\"train.epochs=7\"],\"submission_id\":\"once\","       \
+    "\"jobs\":["                                                                                                     \
     "[\"train.lr=0.1\",\"train.seed=1\"],[\"train.lr=0.1\",\"train.seed=2\"],[]]"
 
 static size_t n_jobs(void)
@@ -51,7 +52,8 @@ Test(submit, several_jobs_are_kept_each_with_the_settings_of_all_and_its_own)
     cr_assert_str_eq(record->tags, "paper,night");
     static const char *const tags[] = {"paper", "night", "pap", "paper,night", ""};
     for (size_t i = 0; i < 5; i++) {
-        cr_assert_eq(job_index_find(jobs_index(jobs), JOB_KEY_TAG, record->uid, tags[i])->jobs.n, i < 2 ? 3 : 0, "%s", tags[i]);
+        cr_assert_eq(job_index_find(jobs_index(jobs), JOB_KEY_TAG, record->uid, tags[i])->jobs.n, i < 2 ? 3 : 0, "%s",
+                     tags[i]);
     }
 }
 
@@ -71,7 +73,8 @@ Test(submit, one_wrong_job_of_several_leaves_none_and_is_named)
 {
     expect_failure(ask(SUBMIT(",\"jobs\":[[],[\"train.lr=0.1\"],[\"train.lr=-1\"]]")), 78,
                    "job 3 of 3: --set train.lr: train.lr is -1");
-    expect_failure(ask(SUBMIT(",\"jobs\":[[],[\"train.epoch=1\"]]")), 78, "job 2 of 2: --set train.epoch: unknown key 'epoch'");
+    expect_failure(ask(SUBMIT(",\"jobs\":[[],[\"train.epoch=1\"]]")), 78,
+                   "job 2 of 2: --set train.epoch: unknown key 'epoch'");
     expect_failure(ask(SUBMIT(",\"set\":[\"output.dir=o\"],\"jobs\":[[],[]]")), 78,
                    "job 2 of 2: output.dir is 'o', as job 1's: expected a folder of its own, or none");
     expect_failure(ask(SUBMIT(",\"jobs\":[]")), 2, "the number of jobs is 0, expected 1 to 1000");
@@ -97,7 +100,8 @@ Test(submit, a_submission_is_limited_in_jobs_and_in_bytes)
 {
     size_t n = 0, capacity = 1 << 18;
     char *request = calloc(capacity, 1);
-    n += (size_t)snprintf(request, capacity, "%s", "{\"v\":1,\"id\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\",\"config\":\"#");
+    n += (size_t)snprintf(request, capacity, "%s",
+                          "{\"v\":1,\"id\":1,\"cmd\":\"submit\",\"folder\":\"/tmp\",\"config\":\"#");
     memset(request + n, 'x', 20000);
     n += 20000;
     size_t begin = n += (size_t)snprintf(request + n, capacity - n, "\",\"jobs\":[[]");
@@ -107,8 +111,9 @@ Test(submit, a_submission_is_limited_in_jobs_and_in_bytes)
     snprintf(request + n, capacity - n, "]}");
     expect_failure(ask(request), 2, "the number of jobs is 1001, expected 1 to 1000");
     snprintf(request + begin + 999 * 3, capacity - begin, "]}");
-    expect_failure(ask(request), 2,
-                   "1000 jobs have job files and settings of 20001000 bytes, expected at most 16777216 in one submission");
+    expect_failure(
+        ask(request), 2,
+        "1000 jobs have job files and settings of 20001000 bytes, expected at most 16777216 in one submission");
     free(request);
     cr_assert_eq(n_jobs(), 0);
 }
@@ -141,7 +146,8 @@ Test(submit, status_shows_the_jobs_of_a_group_or_tag_alone)
     cr_assert_eq(n_shown(&client, "{\"v\":1,\"cmd\":\"status\",\"tag\":\"night\"}"), 3);
     cr_assert_eq(n_shown(&client, "{\"v\":1,\"cmd\":\"status\",\"group\":\"h\",\"tag\":\"paper\"}"), 1);
     cr_assert_eq(n_shown(&client, "{\"v\":1,\"cmd\":\"status\",\"group\":\"\"}"), 0);
-    json_t *answer = ask("{\"v\":1,\"cmd\":\"status\",\"job\":4}"), *job = json_array_get(json_object_get(answer, "jobs"), 0);
+    json_t *answer = ask("{\"v\":1,\"cmd\":\"status\",\"job\":4}"),
+           *job = json_array_get(json_object_get(answer, "jobs"), 0);
     cr_assert_str_eq(text(job, "group"), "g");
     cr_assert_str_eq(json_string_value(json_array_get(json_object_get(job, "tags"), 0)), "paper");
     json_decref(answer);
@@ -170,5 +176,6 @@ Test(submit, a_group_is_cancelled_and_resumed_where_that_makes_sense)
     json_decref(answer);
     expect_failure(ask("{\"v\":1,\"cmd\":\"cancel\",\"group\":\"none\"}"), 66, "there is no group 'none'");
     expect_failure(ask("{\"v\":1,\"cmd\":\"cancel\"}"), 2, "cancel takes either job or group");
-    expect_failure(ask("{\"v\":1,\"cmd\":\"resume\",\"job\":1,\"group\":\"g\"}"), 2, "resume takes either job or group");
+    expect_failure(ask("{\"v\":1,\"cmd\":\"resume\",\"job\":1,\"group\":\"g\"}"), 2,
+                   "resume takes either job or group");
 }

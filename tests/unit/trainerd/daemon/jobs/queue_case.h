@@ -21,12 +21,13 @@ struct job_record *running(int32_t n_slot, int64_t memory);
 /* Decide for all jobs. */
 void decide(double now);
 
-#define EXPECT(at, verdict_, reason_, words)                                                                                   \
-    do {                                                                                                                       \
-        cr_assert_eq(decision[at].verdict, QUEUE_VERDICT_##verdict_, "%d: %s", (int)decision[at].verdict, decision[at].text);  \
-        cr_assert_eq(decision[at].reason, JOB_REASON_##reason_, "%s: %s", job_reason_name(decision[at].reason),                \
-                     decision[at].text);                                                                                       \
-        cr_assert_not_null(strstr(decision[at].text, words), "%s", decision[at].text);                                         \
+#define EXPECT(at, verdict_, reason_, words)                                                                         \
+    do {                                                                                                             \
+        cr_assert_eq(decision[at].verdict, QUEUE_VERDICT_##verdict_, "%d: %s", (int)decision[at].verdict,            \
+                     decision[at].text);                                                                             \
+        cr_assert_eq(decision[at].reason, JOB_REASON_##reason_, "%s: %s", job_reason_name(decision[at].reason),      \
+                     decision[at].text);                                                                             \
+        cr_assert_not_null(strstr(decision[at].text, words), "%s", decision[at].text);                               \
     } while (0)
 #define STARTS(at) EXPECT(at, START, NONE, "")
 

@@ -35,8 +35,11 @@ static enum status submit(const char *name, uid_t uid, const char *config, const
 {
     struct job_record record = {.uid = uid, .gid = 100, .max_restarts = 3};
     snprintf(record.name, sizeof record.name, "%s", name);
-    const struct store_submission submission = {
-        .submission_id = "", .config = config, .set = &setting, .n_set = setting == NULL ? 0 : 1, .folder = "/home/ann"};
+    const struct store_submission submission = {.submission_id = "",
+                                                .config = config,
+                                                .set = &setting,
+                                                .n_set = setting == NULL ? 0 : 1,
+                                                .folder = "/home/ann"};
     int64_t existing;
     enum status status = jobs_submit(jobs, &record, &submission, 1, &existing);
     *id_out = record.id;
@@ -255,7 +258,8 @@ static void reopen_in_slurm(void)
 {
     jobs_close(jobs);
     jobs = NULL;
-    cr_assert_eq(jobs_open(folder, &(struct jobs_options){.in_slurm = true}, &jobs), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_open(folder, &(struct jobs_options){.in_slurm = true}, &jobs), STATUS_OK, "%s",
+                 status_reason());
 }
 
 static void expect_owner(const char *name, uid_t uid)
@@ -302,7 +306,8 @@ Test(jobs, what_attempts_on_this_machine_have_left_is_found_by_those_in_slurm)
     expect_owner("jobs/1", uid);
     cr_assert_gt(readlink(folder_path("jobs/1/run"), target, sizeof target - 1), 0);
     cr_assert_str_eq(target, "/home/ann/runs/x.2");
-    cr_assert(folder_has("jobs/1/results/metrics.jsonl") && !folder_has("jobs/1/result.json") && !folder_has("jobs/1/runs"));
+    cr_assert(folder_has("jobs/1/results/metrics.jsonl") && !folder_has("jobs/1/result.json") &&
+              !folder_has("jobs/1/runs"));
 }
 
 Test(jobs, a_run_that_was_published_on_this_machine_is_published_in_slurm)

@@ -49,7 +49,8 @@ Test(quota, a_quota_of_memory_is_said_in_mebibytes)
     of(1, queued(1, 2 * GIB));
     of(2, queued(1, 2 * GIB));
     decide(0);
-    EXPECT(1, WAIT, WAITING_QUOTA, "its user has 2048.0 of 3072.0 MiB of memory, it needs 2048.0 (daemon.max_memory_per_user)");
+    EXPECT(1, WAIT, WAITING_QUOTA,
+           "its user has 2048.0 of 3072.0 MiB of memory, it needs 2048.0 (daemon.max_memory_per_user)");
     STARTS(2);
 }
 
@@ -115,7 +116,8 @@ Test(quota, a_job_above_its_quota_never_starts_and_says_which)
     of(1, queued(1, GIB));
     decide(0);
     EXPECT(0, NEVER, QUOTA, "it needs 3 slots, one user's jobs may have 2 (daemon.max_slots_per_user)");
-    EXPECT(1, NEVER, QUOTA, "it needs 3072.0 MiB of memory, one user's jobs may have 2048.0 (daemon.max_memory_per_user)");
+    EXPECT(1, NEVER, QUOTA,
+           "it needs 3072.0 MiB of memory, one user's jobs may have 2048.0 (daemon.max_memory_per_user)");
     EXPECT(2, NEVER, QUOTA, "it needs 3072.0 MiB of memory");
     STARTS(3);
 }
@@ -195,8 +197,9 @@ Test(quota, exempt_users_are_named_by_name_or_number)
     cr_assert_eq(quota_read_exempt("", &quota), STATUS_OK);
     cr_assert_eq(quota.n_exempt, 3);
     cr_assert_eq(quota_read_exempt("no-such-user", &quota), STATUS_CONFIG);
-    cr_assert_not_null(strstr(status_reason(), "daemon.quota_exempt has 'no-such-user': expected users of this machine"), "%s",
-                       status_reason());
+    cr_assert_not_null(
+        strstr(status_reason(), "daemon.quota_exempt has 'no-such-user': expected users of this machine"), "%s",
+        status_reason());
     cr_assert_eq(quota_read_exempt("4294967295", &quota), STATUS_CONFIG);
     cr_assert_eq(quota_read_exempt("12x", &quota), STATUS_CONFIG);
 }

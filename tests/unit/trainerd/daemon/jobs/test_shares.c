@@ -257,7 +257,8 @@ Test(shares, a_first_job_that_cannot_be_started_now_keeps_its_place)
 Test(shares, use_is_saved_with_the_change_that_adds_to_it)
 {
     struct store *store;
-    struct store_use one = {.uid = 1000, .used = 12.5, .at = 99.25}, other = {.uid = 4000000000u, .used = 1e-3, .at = 5};
+    struct store_use one = {.uid = 1000, .used = 12.5, .at = 99.25},
+                     other = {.uid = 4000000000u, .used = 1e-3, .at = 5};
     struct job_record record = {.uid = 1000, .state = JOB_STATE_QUEUED, .name = "a"};
     const struct store_submission submission = {.submission_id = "", .config = "", .folder = "/", .output = "/o"};
     int64_t existing;
@@ -483,7 +484,8 @@ Test(shares, a_job_starts_although_its_users_other_jobs_use_more_than_those_that
     for (int k = 0; k < 2000 && jobs[2].state == JOB_STATE_QUEUED; k++) {
         struct job_record *small = &jobs[3 + k % 2];
         bool first = k % 2 == 0;
-        *small = (struct job_record){.id = 100 + k, .uid = 2, .state = JOB_STATE_QUEUED, .memory = GIB / 8, .n_gpu = 1};
+        *small = (struct job_record){
+            .id = 100 + k, .uid = 2, .state = JOB_STATE_QUEUED, .memory = GIB / 8, .n_gpu = 1};
         decide(now);
         jobs[2].state = decision[2].verdict == QUEUE_VERDICT_START ? JOB_STATE_RUNNING : JOB_STATE_QUEUED;
         if (decision[3 + k % 2].verdict == QUEUE_VERDICT_START) {

@@ -105,7 +105,8 @@ Test(metrics, jobs_are_counted_by_state_and_hold_what_they_run_with)
     cr_assert_eq(exposition_value(text, "trainerd_jobs_queued{reason=\"WAITING_SLOTS\"}"), 2);
     cr_assert_eq(exposition_value(text, "trainerd_slots{state=\"used\"}"), 6);
     cr_assert_eq(exposition_value(text, "trainerd_slots{state=\"free\"}"), 2);
-    cr_assert_eq(exposition_value(text, "trainerd_gpus{state=\"used\"}"), 2, "one that the daemon has no more is not counted");
+    cr_assert_eq(exposition_value(text, "trainerd_gpus{state=\"used\"}"), 2,
+                 "one that the daemon has no more is not counted");
     cr_assert_eq(exposition_value(text, "trainerd_gpus{state=\"free\"}"), 1);
     cr_assert_eq(exposition_value(text, "trainerd_memory_bytes{state=\"used\"}"), 800);
     cr_assert_eq(exposition_value(text, "trainerd_memory_bytes{state=\"free\"}"), 200);
@@ -144,7 +145,7 @@ Test(metrics, the_history_adds_no_series)
         add(i < 3 ? JOB_STATE_QUEUED : JOB_STATE_SUCCEEDED);
     }
     records[50].ended_at = records[N_JOB - 1].ended_at = NOW - METRICS_RECENT_S - 1; /* jobs 51 and 200 */
-    records[1].attempt = 1;                                                          /* job 2 waits for its next attempt */
+    records[1].attempt = 1; /* job 2 waits for its next attempt */
     const char *text = print();
     int n_series = 0;
     for (const char *at = text; (at = strstr(at, "\ntrainerd_job_epoch{")) != NULL; at++) {

@@ -105,15 +105,15 @@ static void remove_all(void)
 
 TestSuite(server, .init = make_all, .fini = remove_all, .timeout = 900);
 
-#define EXPECT_IN(text, part)                                                                                                  \
-    do {                                                                                                                       \
-        const char *said = (text);                                                                                             \
-        cr_assert(said != NULL && strstr(said, part) != NULL, "'%s' is not in: %s", part, said ? said : "-");                  \
+#define EXPECT_IN(text, part)                                                                                        \
+    do {                                                                                                             \
+        const char *said = (text);                                                                                   \
+        cr_assert(said != NULL && strstr(said, part) != NULL, "'%s' is not in: %s", part, said ? said : "-");        \
     } while (0)
-#define ASK(client, text, part)                                                                                                \
-    do {                                                                                                                       \
-        client_send(client, text "\n");                                                                                        \
-        EXPECT_IN(client_line(client), part);                                                                                  \
+#define ASK(client, text, part)                                                                                      \
+    do {                                                                                                             \
+        client_send(client, text "\n");                                                                              \
+        EXPECT_IN(client_line(client), part);                                                                        \
     } while (0)
 
 /* One that behaves is served. */
@@ -188,7 +188,8 @@ Test(server, what_is_no_request_is_refused_with_the_reason_and_the_next_is_taken
     ASK(&client, "{\"v\":1,\"cmd\":\"\xff\xfe\"}", "unable to decode byte 0xff");
     ASK(&client, "{\"v\":1,\"cmd\":\"\\u0000\"}", "\\\\u0000");
     ASK(&client, "{\"v\":2,\"id\":8}",
-        "{\"id\":8,\"ok\":false,\"exit_code\":2,\"error\":\"the client speaks version 2 of the protocol, this daemon version "
+        "{\"id\":8,\"ok\":false,\"exit_code\":2,\"error\":\"the client speaks version 2 of the protocol, this daemon "
+        "version "
         "1: "
         "use the trainctl or the Python package of trainerd 0.");
     ASK(&client, "{\"v\":1,\"id\":[8]}", "{\"id\":null,\"ok\":false,\"exit_code\":2,\"error\":\"id is neither");

@@ -49,7 +49,8 @@ TestSuite(turns, .init = begin, .fini = end);
 
 static void add(struct task *task, char letter, uid_t uid, int n, double takes_ms)
 {
-    *task = (struct task){.turn = {.take = take}, .letter = letter, .n_left = n, .takes_ns = (uint64_t)(1e6 * takes_ms)};
+    *task = (struct task){
+        .turn = {.take = take}, .letter = letter, .n_left = n, .takes_ns = (uint64_t)(1e6 * takes_ms)};
     turns_join(&turns, uid, &task->turn);
     turns_wait(&turns, &task->turn);
 }

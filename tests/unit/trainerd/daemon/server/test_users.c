@@ -27,7 +27,8 @@ Test(users, each_has_a_secret_a_user_of_this_machine_and_a_role)
                                 "user = \"nobody\"\nrole = \"admin\"\n";
     cr_assert_eq(users_read(whole, strlen(whole), "users", &users), STATUS_OK, "%s", status_reason());
     cr_assert_eq(users.n_user, 3);
-    const struct user *ada = users_find(&users, "ada"), *bob = users_find(&users, "bob.by"), *eve = users_find(&users, "eve");
+    const struct user *ada = users_find(&users, "ada"), *bob = users_find(&users, "bob.by"),
+                      *eve = users_find(&users, "eve");
     cr_assert(ada != NULL && bob != NULL && eve != NULL && users_find(&users, "") == NULL);
     cr_assert_eq(ada->role, USER_ROLE_SUBMIT);
     cr_assert_eq(bob->role, USER_ROLE_ADMIN);
@@ -46,9 +47,11 @@ Test(users, what_is_no_user_is_refused_with_its_place)
         {"secret = \"" SECRET "\"\n", "users:1:1: 'secret' is of no user"},
         {"[ada]\n", "user 'ada' has no secret"},
         {"[ada]\nsecret = \"0011\"\n", "users:2:1: secret is not 64 hexadecimal digits"},
-        {"[ada]\nsecret = \"zz112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"\n", "secret is not 64"},
+        {"[ada]\nsecret = \"zz112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"\n",
+         "secret is not 64"},
         {"[ada]\nsecret = 12\n", "secret is a whole number, expected a text"},
-        {"[ada]\n" LINE "role = \"root\"\n", "users:3:1: role is 'root', expected \"watch\", \"submit\" or \"admin\""},
+        {"[ada]\n" LINE "role = \"root\"\n",
+         "users:3:1: role is 'root', expected \"watch\", \"submit\" or \"admin\""},
         {"[ada]\n" LINE "rule = \"admin\"\n", "unknown key 'rule'"},
         {"[ada]\n" LINE "user = \"\"\n", "expected the name of a user of this machine"},
         {"[\"a b\"]\n" LINE, "'a b' is not a user's name"},

@@ -110,8 +110,9 @@ static void script_run(char *const *argv, const char *input, char out[4096])
 {
     char line[256];
     folder_write("program", "#!/bin/bash\nprintf '<%s>' \"$@\"\n[ -f /dev/stdin ] && cat\n");
-    snprintf(line, sizeof line, "cd '%s' && chmod 755 program && TMPDIR='%s' bash script > out && [ \"$(ls | wc -l)\" = 3 ]",
-             folder, folder);
+    snprintf(line, sizeof line,
+             "cd '%s' && chmod 755 program && TMPDIR='%s' bash script > out && [ \"$(ls | wc -l)\" = 3 ]", folder,
+             folder);
     char *script = slurm_script(folder_path("program"), argv, input);
     cr_assert_null(strchr(script, '\r'), "sbatch refuses it");
     folder_write("script", script);
@@ -123,7 +124,8 @@ static void script_run(char *const *argv, const char *input, char out[4096])
 Test(slurm_text, the_script_gives_arguments_and_input_unchanged_and_leaves_no_file)
 {
     char out[4096];
-    char *const argv[] = {"trainer-coordinator", "--set", "name=it's; $(touch harm) `x` \"y\" \\ *", "", "two\nlines", NULL};
+    char *const argv[] = {"trainer-coordinator", "--set", "name=it's; $(touch harm) `x` \"y\" \\ *", "",
+                          "two\nlines",          NULL};
     script_run(argv, "[job]\r\nname = 'a'\n#SBATCH --uid=0\n\\n %s $HOME\n", out);
     cr_assert_str_eq(out, "<--set><name=it's; $(touch harm) `x` \"y\" \\ *><><two\nlines>"
                           "[job]\r\nname = 'a'\n#SBATCH --uid=0\n\\n %s $HOME\n");
@@ -138,8 +140,8 @@ Test(slurm_text, sbatch_prints_a_number_and_nothing_else)
     cr_assert_eq(number, 123);
     cr_assert_eq(slurm_number_read("4294967295;cluster\n", &number), STATUS_OK);
     cr_assert_eq(number, 4294967295);
-    static const char *const bad[] = {"",       "\n",  "0\n", "12", "-3\n", "4294967296\n", "1 2\n", "Submitted batch job 3\n",
-                                      "3\n4\n", "3x\n"};
+    static const char *const bad[] = {
+        "", "\n", "0\n", "12", "-3\n", "4294967296\n", "1 2\n", "Submitted batch job 3\n", "3\n4\n", "3x\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cr_assert_eq(slurm_number_read(bad[i], &number), STATUS_DATA, "%s", bad[i]);
         cr_assert_not_null(strstr(status_reason(), "expected the number of a job"), "%s", status_reason());
@@ -177,8 +179,8 @@ Test(slurm_text, squeues_lines_of_this_store_are_jobs_with_their_state)
     cr_assert_eq(looks_of(text), STATUS_OK, "%s", status_reason());
     cr_assert_eq(n_look, 6);
     for (size_t i = 0; i < n_look; i++) {
-        cr_assert(looks[i].number == 11 + (int64_t)i && looks[i].job == 1 + (int64_t)i && looks[i].state == states[i], "%zu",
-                  i);
+        cr_assert(looks[i].number == 11 + (int64_t)i && looks[i].job == 1 + (int64_t)i && looks[i].state == states[i],
+                  "%zu", i);
     }
     cr_assert_eq(looks[0].attempt, 2);
     cr_assert_str_eq(looks[1].why, "ReqNodeNotAvail, UnavailableNodes:a,b");

@@ -7,8 +7,9 @@
 static struct gpus gpus;
 static char visible[GPUS_VISIBLE_BYTES], numbers[GPUS_TEXT_BYTES];
 
-#define TWO                                                                                                                    \
-    "{\"gpus\":[{\"gpu\":3,\"ordinal\":0,\"uuid\":\"GPU-c\",\"name\":\"H100\",\"memory\":85899345920,\"memory_used\":1},"      \
+#define TWO                                                                                                          \
+    "{\"gpus\":[{\"gpu\":3,\"ordinal\":0,\"uuid\":\"GPU-c\",\"name\":\"H100\",\"memory\":85899345920,\"memory_"      \
+    "used\":1},"                                                                                                     \
     "{\"gpu\":1,\"ordinal\":1,\"uuid\":\"GPU-b\",\"name\":\"A100\",\"memory\":42949672960,\"memory_used\":null}]}\n"
 
 static void expect(const char *seen, uint64_t set, const char *expected)
@@ -44,8 +45,9 @@ Test(gpus, the_least_numbered_of_a_set_are_taken)
 Test(gpus, a_slice_of_a_gpu_keeps_the_name_that_the_daemon_was_given)
 {
     cr_assert_eq(
-        gpus_read("{\"gpus\":[{\"gpu\":0,\"ordinal\":0,\"uuid\":\"GPU-a\"},{\"gpu\":0,\"ordinal\":1,\"uuid\":\"GPU-a\"}]}",
-                  "MIG-1/0 , MIG-1/1", &gpus),
+        gpus_read(
+            "{\"gpus\":[{\"gpu\":0,\"ordinal\":0,\"uuid\":\"GPU-a\"},{\"gpu\":0,\"ordinal\":1,\"uuid\":\"GPU-a\"}]}",
+            "MIG-1/0 , MIG-1/1", &gpus),
         STATUS_OK, "%s", status_reason());
     expect("MIG-1/0 , MIG-1/1", 0x3, "MIG-1/0,MIG-1/1");
     cr_assert_eq(gpus.gpu[1].number, 1, "two with one number are counted off");
@@ -66,9 +68,14 @@ Test(gpus, those_that_no_worker_sees_are_counted_off_within_what_the_daemon_sees
     static const struct {
         const char *seen, *visible, *numbers;
         int32_t n;
-    } cases[] = {
-        {NULL, "0,1,2", "0, 1, 2", 3},     {"7,2", "2,7", "2, 7", 3}, {"7,2", "7", "7", 1},  {"", "", "", 3},
-        {"GPU-x,1", "GPU-x,1", "0, 1", 3}, {"2,2", "2,2", "0, 1", 2}, {"1,,2", "1", "1", 3}, {"64,1", "64,1", "0, 1", 2}};
+    } cases[] = {{NULL, "0,1,2", "0, 1, 2", 3},
+                 {"7,2", "2,7", "2, 7", 3},
+                 {"7,2", "7", "7", 1},
+                 {"", "", "", 3},
+                 {"GPU-x,1", "GPU-x,1", "0, 1", 3},
+                 {"2,2", "2,2", "0, 1", 2},
+                 {"1,,2", "1", "1", 3},
+                 {"64,1", "64,1", "0, 1", 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gpus_count_off(cases[i].n, cases[i].seen, &gpus);
         expect(cases[i].seen, UINT64_MAX, cases[i].visible);
@@ -83,14 +90,16 @@ Test(gpus, the_reason_of_a_worker_that_finds_none_is_kept_and_malformed_output_i
         const char *text, *words;
         enum status status;
     } cases[] = {
-        {"{\"gpus\":[],\"error\":\"no usable GPU: there is no driver\"}", "no usable GPU: there is no driver", STATUS_PEER},
+        {"{\"gpus\":[],\"error\":\"no usable GPU: there is no driver\"}", "no usable GPU: there is no driver",
+         STATUS_PEER},
         {"", "does not print 1 to 64 GPUs as JSON", STATUS_DATA},
         {"no usable GPU\n", "does not print 1 to 64 GPUs as JSON", STATUS_DATA},
         {"{\"gpus\":[]}", "does not print 1 to 64 GPUs as JSON", STATUS_DATA},
         {"{\"gpus\":{}}", "does not print 1 to 64 GPUs as JSON", STATUS_DATA},
         {"{\"gpus\":[7]}", "GPU 0 of its list has no gpu, a number from 0 to 63", STATUS_DATA},
         {"{\"gpus\":[{\"gpu\":64,\"ordinal\":0}]}", "no gpu, a number from 0 to 63", STATUS_DATA},
-        {"{\"gpus\":[{\"gpu\":0,\"ordinal\":0},{\"gpu\":1,\"ordinal\":-1}]}", "GPU 1 of its list has no ordinal", STATUS_DATA},
+        {"{\"gpus\":[{\"gpu\":0,\"ordinal\":0},{\"gpu\":1,\"ordinal\":-1}]}", "GPU 1 of its list has no ordinal",
+         STATUS_DATA},
         {"{\"gpus\":[{\"gpu\":0,\"ordinal\":0,\"uuid\":\"GPU-a,GPU-b\"}]}", "no uuid of letters, digits and hyphens",
          STATUS_DATA},
     };

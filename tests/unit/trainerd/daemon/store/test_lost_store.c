@@ -28,7 +28,8 @@ static struct jobs *open_state(const char *state)
 
 static int64_t submit_file(struct jobs *jobs, uid_t uid, const char *config)
 {
-    const struct store_submission submission = {.submission_id = "", .config = config, .folder = folder, .output = ""};
+    const struct store_submission submission = {
+        .submission_id = "", .config = config, .folder = folder, .output = ""};
     struct job_record record = {.uid = uid, .gid = 100};
     int64_t existing;
     cr_assert_eq(jobs_submit(jobs, &record, &submission, 1, &existing), STATUS_OK, "%s", status_reason());
@@ -153,9 +154,9 @@ Test(lost_store, a_folder_of_another_user_is_not_the_jobs)
     cr_assert_eq(mkdir(folder_path("state/jobs/1"), 0777), 0);
     cr_assert_eq(chown(folder_path("state/jobs/1"), OTHER + 1, 100), 0);
     cr_assert_eq(jobs_folder_make(jobs, id), STATUS_CREATE);
-    cr_assert_not_null(
-        strstr(status_reason(), "/jobs/1' belongs to user 12346; expected a folder of the daemon's, or of user 12345"), "%s",
-        status_reason());
+    cr_assert_not_null(strstr(status_reason(),
+                              "/jobs/1' belongs to user 12346; expected a folder of the daemon's, or of user 12345"),
+                       "%s", status_reason());
     jobs_close(jobs);
 }
 
@@ -179,16 +180,19 @@ Test(lost_store, a_backup_is_restored_and_numbers_go_on_above_all_that_were_give
     backup("state", "backup");
     cr_assert_not(folder_has("backup-wal"));
     fill("state", 4, 2); /* 7 jobs, folders up to 5 */
-    cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("backup"), &done), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("backup"), &done), STATUS_OK, "%s",
+                 status_reason());
     cr_assert_eq(done.n_job, 3);
     cr_assert_eq(done.highest, 7);
     cr_assert_eq(access(done.old, F_OK), 0, "the store that was there is kept");
     expect_next("state", 3, 8);
     cr_assert_eq(unlink(folder_path("state/jobs.sqlite")), 0); /* now folders alone tell of higher numbers */
-    cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("backup"), &done), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("backup"), &done), STATUS_OK, "%s",
+                 status_reason());
     cr_assert_eq(done.highest, 5);
     expect_next("state", 3, 6);
-    cr_assert_eq(jobs_restore(folder_path("new"), NULL, folder_path("backup"), &done), STATUS_OK, "on another machine");
+    cr_assert_eq(jobs_restore(folder_path("new"), NULL, folder_path("backup"), &done), STATUS_OK,
+                 "on another machine");
     expect_next("new", 3, 4);
 }
 
@@ -230,7 +234,8 @@ Test(lost_store, a_backup_in_slices_has_what_changed_meanwhile_and_one_that_is_g
     jobs_close(jobs);
     cr_assert_not(folder_has("other"));
     struct store_repaired done;
-    cr_assert_eq(jobs_restore(folder_path("new"), NULL, folder_path("backup"), &done), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(jobs_restore(folder_path("new"), NULL, folder_path("backup"), &done), STATUS_OK, "%s",
+                 status_reason());
     cr_assert_eq(done.n_job, 1);
     jobs = open_state("new");
     cr_assert_eq(jobs_get(jobs, 1)->state, JOB_STATE_CANCELLED);
@@ -241,8 +246,9 @@ Test(lost_store, what_is_no_backup_is_refused_and_the_store_stays)
 {
     struct store_repaired done;
     fill("state", 3, 3);
-    folder_write("text", "no store, but a text that is long enough for SQLite to have a look at its beginning, which it "
-                         "takes a hundred bytes for");
+    folder_write("text",
+                 "no store, but a text that is long enough for SQLite to have a look at its beginning, which it "
+                 "takes a hundred bytes for");
     folder_write("empty", "");
     cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("text"), &done), STATUS_DATA);
     cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("empty"), &done), STATUS_DATA);

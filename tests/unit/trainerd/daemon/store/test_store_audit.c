@@ -19,8 +19,8 @@ static bool print_row(void *context, const struct store_audit *row)
     int64_t *n = context;
     size_t at = strlen(lines);
     if ((*n)++ < 16) {
-        snprintf(lines + at, sizeof lines - at, "%lld %lld %s %s %lld %d %s\n", (long long)row->id, (long long)row->uid,
-                 row->from, row->what, (long long)row->job, row->exit_code, row->text);
+        snprintf(lines + at, sizeof lines - at, "%lld %lld %s %s %lld %d %s\n", (long long)row->id,
+                 (long long)row->uid, row->from, row->what, (long long)row->job, row->exit_code, row->text);
     }
     cr_assert_gt(row->at, 1e9);
     return true;

@@ -35,7 +35,8 @@ Test(store_file, a_second_daemon_is_refused)
     pid_t child = fork();
     if (child == 0) {
         bool refused = store_open(folder, &second) == STATUS_PEER && second == NULL &&
-                       strstr(status_reason(), "another daemon serves") != NULL && strstr(status_reason(), folder) != NULL;
+                       strstr(status_reason(), "another daemon serves") != NULL &&
+                       strstr(status_reason(), folder) != NULL;
         _exit(refused ? 0 : 1);
     }
     int status = 0;
@@ -74,7 +75,8 @@ Test(store_file, a_file_that_is_no_store_is_refused_with_its_name)
     folder_write("jobs.sqlite", "these are the words of a text file, long enough to be no SQLite header at all\n");
     struct store *store;
     cr_assert_eq(store_open(folder, &store), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "jobs.sqlite") && strstr(status_reason(), "expected a job store"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "jobs.sqlite") && strstr(status_reason(), "expected a job store"), "%s",
+              status_reason());
 }
 
 static void run_sql(const char *sql)
@@ -99,27 +101,35 @@ Test(store_file, a_newer_version_is_refused_with_both_numbers)
     run_sql("PRAGMA user_version = 99");
     struct store *store;
     cr_assert_eq(store_open(folder, &store), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 7"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "version 99") && strstr(status_reason(), "expected version 7"), "%s",
+              status_reason());
 }
 
 /* The tables of version 1, and jobs of its daemon: one that runs on two GPUs, one on none, one that waits and one that has ended. */
 static const char version_1[] =
-    "CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, submission_id TEXT, config TEXT, settings BLOB, folder TEXT, "
+    "CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, submission_id TEXT, config TEXT, settings BLOB, folder "
+    "TEXT, "
     "output TEXT, name TEXT, uid INTEGER, gid INTEGER, state TEXT, reason TEXT, reason_text TEXT, priority INTEGER, "
-    "submitted_at REAL, started_at REAL, ended_at REAL, changed_at REAL, n_worker INTEGER, n_slot INTEGER, n_gpu INTEGER, "
+    "submitted_at REAL, started_at REAL, ended_at REAL, changed_at REAL, n_worker INTEGER, n_slot INTEGER, n_gpu "
+    "INTEGER, "
     "memory INTEGER, time_limit_s REAL, max_restarts INTEGER, attempt INTEGER, n_restart INTEGER, pid INTEGER, "
     "pid_start INTEGER, attempt_at REAL, ran_s REAL, next_attempt_at REAL, n_event_bytes INTEGER, cancel INTEGER, "
-    "checkpointed INTEGER, exit_code INTEGER, epoch INTEGER, n_epoch INTEGER, loss REAL, train_metric REAL, valid_metric "
-    "REAL, test_metric REAL, epoch_s REAL, seconds_left REAL, compute_s REAL, wait_s REAL, evaluate_s REAL, bytes_sent REAL, "
+    "checkpointed INTEGER, exit_code INTEGER, epoch INTEGER, n_epoch INTEGER, loss REAL, train_metric REAL, "
+    "valid_metric "
+    "REAL, test_metric REAL, epoch_s REAL, seconds_left REAL, compute_s REAL, wait_s REAL, evaluate_s REAL, "
+    "bytes_sent REAL, "
     "bytes_received REAL, memory_measured REAL);"
     "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id) WHERE submission_id <> '';"
     "CREATE TABLE history (job INTEGER, at REAL, state TEXT, reason TEXT, attempt INTEGER, text TEXT);"
     "CREATE INDEX by_job ON history (job);"
-    "INSERT INTO jobs (submission_id, config, settings, folder, output, name, state, reason, n_gpu, pid, memory_measured) "
+    "INSERT INTO jobs (submission_id, config, settings, folder, output, name, state, reason, n_gpu, pid, "
+    "memory_measured) "
     "VALUES "
-    "('', 'c', x'', '/f', '/o', 'two', 'RUNNING', 'NONE', 2, 7, 2.5), ('', 'c', x'', '/f', '/o', 'none', 'STARTING', 'NONE', "
+    "('', 'c', x'', '/f', '/o', 'two', 'RUNNING', 'NONE', 2, 7, 2.5), ('', 'c', x'', '/f', '/o', 'none', 'STARTING', "
+    "'NONE', "
     "0, 8, 1),"
-    "('', 'c', x'', '/f', '/o', 'waits', 'QUEUED', 'NONE', 2, 0, 1), ('', 'c', x'', '/f', '/o', 'ended', 'SUCCEEDED', 'NONE', "
+    "('', 'c', x'', '/f', '/o', 'waits', 'QUEUED', 'NONE', 2, 0, 1), ('', 'c', x'', '/f', '/o', 'ended', "
+    "'SUCCEEDED', 'NONE', "
     "1, 0, 1),"
     "('', 'c', x'', '/f', '/o', 'many', 'PREPARING', 'NONE', 63, 9, 1);"
     "PRAGMA application_id = 0x74726e64; PRAGMA user_version = 1;";
@@ -151,14 +161,17 @@ Test(store_file, version_3_is_brought_up_to_date_and_its_submissions_are_still_k
     struct store *store = store_case_open();
     store_case_insert(store, "old", "night-run");
     store_close(store);
-    run_sql("DROP TABLE audit; DROP INDEX by_submission; ALTER TABLE jobs DROP COLUMN place; ALTER TABLE jobs DROP COLUMN "
-            "job_group;"
-            "ALTER TABLE jobs DROP COLUMN tags; ALTER TABLE jobs DROP COLUMN n_part; ALTER TABLE jobs DROP COLUMN metric;"
-            "ALTER TABLE jobs DROP COLUMN best_valid_metric; ALTER TABLE jobs DROP COLUMN best_test_metric;"
-            "ALTER TABLE jobs DROP COLUMN slurm; ALTER TABLE jobs DROP COLUMN n_worker_least; ALTER TABLE jobs DROP COLUMN "
-            "n_byte_fewer;"
-            "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id) WHERE submission_id <> '';"
-            "CREATE TABLE aside AS SELECT * FROM jobs; PRAGMA user_version = 3;");
+    run_sql(
+        "DROP TABLE audit; DROP INDEX by_submission; ALTER TABLE jobs DROP COLUMN place; ALTER TABLE jobs DROP "
+        "COLUMN "
+        "job_group;"
+        "ALTER TABLE jobs DROP COLUMN tags; ALTER TABLE jobs DROP COLUMN n_part; ALTER TABLE jobs DROP COLUMN metric;"
+        "ALTER TABLE jobs DROP COLUMN best_valid_metric; ALTER TABLE jobs DROP COLUMN best_test_metric;"
+        "ALTER TABLE jobs DROP COLUMN slurm; ALTER TABLE jobs DROP COLUMN n_worker_least; ALTER TABLE jobs DROP "
+        "COLUMN "
+        "n_byte_fewer;"
+        "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id) WHERE submission_id <> '';"
+        "CREATE TABLE aside AS SELECT * FROM jobs; PRAGMA user_version = 3;");
     for (int opened = 0; opened < 2; opened++) {
         store = store_case_open();
         store_case_find(store);
@@ -175,7 +188,8 @@ Test(store_file, version_3_is_brought_up_to_date_and_its_submissions_are_still_k
         store_close(store);
     }
     run_sql("SELECT * FROM aside_3");
-    run_sql("UPDATE jobs SET state = 'DREAMING' WHERE id = 3"); /* a repair makes a table of rows set aside of its own */
+    run_sql(
+        "UPDATE jobs SET state = 'DREAMING' WHERE id = 3"); /* a repair makes a table of rows set aside of its own */
     struct store_repaired repaired;
     cr_assert_eq(store_repair(folder, 0, &repaired), STATUS_OK, "%s", status_reason());
     cr_assert(repaired.n_job == 2 && repaired.n_aside == 1);
@@ -232,7 +246,8 @@ Test(store_file, damage_is_noticed_when_it_is_opened)
     }
     close(file);
     cr_assert_eq(store_open(folder, &store), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "jobs.sqlite") && strstr(status_reason(), "expected a job store"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "jobs.sqlite") && strstr(status_reason(), "expected a job store"), "%s",
+              status_reason());
 }
 
 Test(store_file, on_a_full_disk_nothing_is_kept_by_halves_and_later_all_goes_on)
@@ -262,8 +277,8 @@ Test(store_file, on_a_full_disk_nothing_is_kept_by_halves_and_later_all_goes_on)
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &was), 0);
     cr_assert_eq(status, STATUS_IO);
     cr_assert_eq(changed, STATUS_IO);
-    cr_assert(strstr(status_reason(), "cannot save a change of a job") && strstr(status_reason(), "jobs.sqlite"), "%s",
-              status_reason());
+    cr_assert(strstr(status_reason(), "cannot save a change of a job") && strstr(status_reason(), "jobs.sqlite"),
+              "%s", status_reason());
     store_case_find(store);
     cr_assert_eq(store_case_n, 1);
     cr_assert_eq(store_case_found[0].state, JOB_STATE_QUEUED);

@@ -69,21 +69,22 @@ TestSuite(store_versions, .init = folder_make, .fini = folder_remove);
 #define UP_TO_6(X) UP_TO_4(X) COLUMNS_6(X)
 #define UP_TO_7(X) UP_TO_6(X) COLUMNS_7(X)
 
-#define HISTORY                                                                                                                \
-    "CREATE TABLE history (job INTEGER, at REAL, state TEXT, reason TEXT, attempt INTEGER, text TEXT);"                        \
-    "CREATE INDEX by_job ON history (job);"                                                                                    \
-    "INSERT INTO history VALUES (3, 1.5, 'QUEUED', 'NONE', 0, ''), (1, 2.5, 'SUCCEEDED', 'NONE', 1, ''), "                     \
+#define HISTORY                                                                                                      \
+    "CREATE TABLE history (job INTEGER, at REAL, state TEXT, reason TEXT, attempt INTEGER, text TEXT);"              \
+    "CREATE INDEX by_job ON history (job);"                                                                          \
+    "INSERT INTO history VALUES (3, 1.5, 'QUEUED', 'NONE', 0, ''), (1, 2.5, 'SUCCEEDED', 'NONE', 1, ''), "           \
     "(3, 3.5, 'RUNNING', 'RESCALING', 14, 'it continues');"
 #define UNIQUE_1 "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id) WHERE submission_id <> '';"
 #define UNIQUE_4 "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id, place) WHERE submission_id <> '';"
 #define ID "0123456789abcdef0123456789abcdef"
-#define FACTS                                                                                                                  \
-    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);"                                                                  \
-    "INSERT INTO facts VALUES ('id', '" ID "'), ('clock', '77.5');"                                                            \
+#define FACTS                                                                                                        \
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);"                                                        \
+    "INSERT INTO facts VALUES ('id', '" ID "'), ('clock', '77.5');"                                                  \
     "CREATE TABLE aside AS SELECT * FROM jobs WHERE id = 1;"
-#define AUDIT                                                                                                                  \
-    "CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, uid INTEGER, peer TEXT, what TEXT, job INTEGER, "      \
-    "exit_code INTEGER, text TEXT);"                                                                                           \
+#define AUDIT                                                                                                        \
+    "CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, uid INTEGER, peer TEXT, what TEXT, job "     \
+    "INTEGER, "                                                                                                      \
+    "exit_code INTEGER, text TEXT);"                                                                                 \
     "INSERT INTO audit VALUES (9, 8.5, 1001, 'unix, process 7', 'cancel', 3, 2, 'no');"
 #define END(version) "PRAGMA application_id = 0x74726e64; PRAGMA user_version = " #version ";"
 
@@ -146,12 +147,13 @@ static char *file_text(const char *name)
     FILE *file = open_memstream(&text, &n);
     sqlite3 *base = file_open(name);
     sqlite3_stmt *tables;
-    cr_assert_eq(sqlite3_exec(base, "PRAGMA user_version", row_print, file, NULL), SQLITE_OK, "%s", sqlite3_errmsg(base));
+    cr_assert_eq(sqlite3_exec(base, "PRAGMA user_version", row_print, file, NULL), SQLITE_OK, "%s",
+                 sqlite3_errmsg(base));
     cr_assert_eq(sqlite3_exec(base, "SELECT type, name, sql FROM sqlite_master ORDER BY name", row_print, file, NULL),
                  SQLITE_OK);
-    cr_assert_eq(
-        sqlite3_prepare_v2(base, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name", -1, &tables, NULL),
-        SQLITE_OK);
+    cr_assert_eq(sqlite3_prepare_v2(base, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name", -1,
+                                    &tables, NULL),
+                 SQLITE_OK);
     while (sqlite3_step(tables) == SQLITE_ROW) {
         snprintf(sql, sizeof sql, "SELECT * FROM %s ORDER BY rowid", sqlite3_column_text(tables, 0));
         cr_assert_eq(sqlite3_exec(base, sql, row_print, file, NULL), SQLITE_OK, "%s", sqlite3_errmsg(base));
@@ -201,10 +203,12 @@ static void expect_job(const struct job_record *job, int version)
     cr_assert_str_eq(job->reason_text, "it continues");
     cr_assert(job->priority == -3 && job->submitted_at == 4.5 && job->started_at == 5.5 && job->ended_at == 6.5);
     cr_assert(job->changed_at == 7.5 && job->n_worker == 8 && job->n_slot == 9 && job->n_gpu == 2);
-    cr_assert(job->memory == 11000000000 && job->time_limit_s == 12.5 && job->max_restarts == 13 && job->attempt == 14);
+    cr_assert(job->memory == 11000000000 && job->time_limit_s == 12.5 && job->max_restarts == 13 &&
+              job->attempt == 14);
     cr_assert(job->n_restart == 15 && job->pid == 16 && job->pid_start == 17000000000u && job->attempt_at == 18.5);
     cr_assert(job->ran_s == 19.5 && job->next_attempt_at == 20.5 && job->n_event_bytes == 21000000000);
-    cr_assert(job->cancel && job->checkpointed && job->exit_code == -1 && progress->epoch == 25 && progress->n_epoch == 26);
+    cr_assert(job->cancel && job->checkpointed && job->exit_code == -1 && progress->epoch == 25 &&
+              progress->n_epoch == 26);
     cr_assert(progress->loss == 27.5 && isnan(progress->train_metric) && progress->valid_metric == 29.5);
     cr_assert(progress->test_metric == 30.5 && progress->epoch_s == 31.5 && progress->seconds_left == 32.5);
     cr_assert(progress->compute_s == 33.5 && progress->wait_s == 34.5 && progress->evaluate_s == 35.5);
@@ -376,18 +380,20 @@ static void expect_refused(const char *const *texts, size_t n)
     free(after);
 }
 
-#define EXPECT_REFUSED(...)                                                                                                    \
-    expect_refused((const char *const[]){__VA_ARGS__}, sizeof(const char *const[]){__VA_ARGS__} / sizeof(const char *))
+#define EXPECT_REFUSED(...)                                                                                          \
+    expect_refused((const char *const[]){__VA_ARGS__},                                                               \
+                   sizeof(const char *const[]){__VA_ARGS__} / sizeof(const char *))
 
 Test(store_versions, a_newer_store_is_refused_with_its_trainerd_and_the_ways_out)
 {
     file_put("jobs.sqlite", STORE_VERSION);
     store_close(store_case_open());
     file_run("jobs.sqlite", "PRAGMA user_version = 99;");
-    EXPECT_REFUSED("jobs.sqlite' has version 99, written by trainerd " TRAINERD_VERSION, "this is trainerd " TRAINERD_VERSION,
-                   "expected version 7 or older", "trainctl restore FILE");
+    EXPECT_REFUSED("jobs.sqlite' has version 99, written by trainerd " TRAINERD_VERSION,
+                   "this is trainerd " TRAINERD_VERSION, "expected version 7 or older", "trainctl restore FILE");
     file_run("jobs.sqlite", "UPDATE facts SET value = '9.8.7' WHERE name = 'trainerd'");
-    EXPECT_REFUSED("version 99, written by trainerd 9.8.7; this is trainerd " TRAINERD_VERSION, "Start trainerd 9.8.7 again");
+    EXPECT_REFUSED("version 99, written by trainerd 9.8.7; this is trainerd " TRAINERD_VERSION,
+                   "Start trainerd 9.8.7 again");
     file_run("jobs.sqlite", "UPDATE facts SET value = 'a\nb' WHERE name = 'trainerd'");
     EXPECT_REFUSED("version 99, written by a newer trainerd; this is", "Start that trainerd again");
     file_run("jobs.sqlite", "DROP TABLE facts");
@@ -403,7 +409,8 @@ Test(store_versions, the_copy_from_before_the_upgrade_is_named_to_a_trainerd_tha
     snprintf(way, sizeof way, "trainctl restore %s", folder_path("jobs.sqlite.version-4"));
     EXPECT_REFUSED("written by trainerd 0.2.0", way);
     struct store_repaired restored;
-    cr_assert_eq(store_restore(folder, folder_path("jobs.sqlite.version-4"), 0, &restored), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(store_restore(folder, folder_path("jobs.sqlite.version-4"), 0, &restored), STATUS_OK, "%s",
+                 status_reason());
     struct store *store = store_case_open();
     expect_whole(store, 4);
     store_close(store);

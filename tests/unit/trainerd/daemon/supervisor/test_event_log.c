@@ -35,16 +35,17 @@ static int64_t read_from(int64_t offset)
 
 Test(event_log, every_kind_is_read_with_its_numbers)
 {
-    folder_write("events.jsonl",
-                 LINE("\"begin\",\"pid\":7") LINE("\"state\",\"state\":\"STARTING\"")
-                     LINE("\"plan\",\"memory\":4096,\"workers\":2")
-                         LINE("\"epoch\",\"epoch\":3,\"epochs\":10,\"loss\":0.5,\"train_metric\":null,\"valid_metric\":1,"
-                              "\"test_metric\":0.25,\"metric\":\"roc_auc\",\"best_valid_metric\":2,\"best_test_metric\":0.75,"
-                              "\"epoch_s\":0.01,\"seconds_left\":7,\"compute_s\":0.006,\"wait_s\":0.004,"
-                              "\"evaluate_s\":0.002,\"bytes_sent\":100,\"bytes_received\":200,\"memory\":4000")
-                             LINE("\"checkpoint\",\"epoch\":3,\"path\":\"x\"")
-                                 LINE("\"end\",\"exit_code\":69,\"status\":\"PEER\",\"reason\":\"worker 1 was lost\","
-                                      "\"restartable\":true"));
+    folder_write(
+        "events.jsonl",
+        LINE("\"begin\",\"pid\":7") LINE("\"state\",\"state\":\"STARTING\"")
+            LINE("\"plan\",\"memory\":4096,\"workers\":2")
+                LINE("\"epoch\",\"epoch\":3,\"epochs\":10,\"loss\":0.5,\"train_metric\":null,\"valid_metric\":1,"
+                     "\"test_metric\":0.25,\"metric\":\"roc_auc\",\"best_valid_metric\":2,\"best_test_metric\":0.75,"
+                     "\"epoch_s\":0.01,\"seconds_left\":7,\"compute_s\":0.006,\"wait_s\":0.004,"
+                     "\"evaluate_s\":0.002,\"bytes_sent\":100,\"bytes_received\":200,\"memory\":4000")
+                    LINE("\"checkpoint\",\"epoch\":3,\"path\":\"x\"")
+                        LINE("\"end\",\"exit_code\":69,\"status\":\"PEER\",\"reason\":\"worker 1 was lost\","
+                             "\"restartable\":true"));
     read_from(0);
     cr_assert_eq(n_got, 5);
     cr_assert_eq(got[0].kind, EVENT_KIND_BEGIN);
@@ -65,9 +66,10 @@ Test(event_log, every_kind_is_read_with_its_numbers)
 Test(event_log, an_end_is_read_again_by_whoever_goes_on_from_there)
 {
     static const char before[] = LINE("\"checkpoint\",\"epoch\":1");
-    folder_write("events.jsonl", LINE("\"checkpoint\",\"epoch\":1")
-                                     LINE("\"end\",\"exit_code\":65,\"status\":\"DATA\",\"reason\":\"x\",\"restartable\":false")
-                                         LINE("\"checkpoint\",\"epoch\":2"));
+    folder_write("events.jsonl",
+                 LINE("\"checkpoint\",\"epoch\":1")
+                     LINE("\"end\",\"exit_code\":65,\"status\":\"DATA\",\"reason\":\"x\",\"restartable\":false")
+                         LINE("\"checkpoint\",\"epoch\":2"));
     for (int64_t at = 0, turn = 0; turn < 2; turn++) {
         at = read_from(at);
         cr_assert_eq(at, (int64_t)sizeof before - 1);
@@ -118,8 +120,9 @@ Test(event_log, lines_of_other_attempts_and_garbage_are_passed_over)
                  "\n[]\nnull\n42\n\"end\"\n{}\n\xff\xfe\n{\"attempt\":2}\n"
                  "{\"attempt\":\"2\",\"event\":\"end\",\"exit_code\":0}\n" LINE("\"surprise\"") LINE("7")
                      LINE("\"state\",\"state\":\"SUCCEEDED\"") LINE("\"state\",\"state\":\"QUEUED\"")
-                         LINE("\"state\",\"state\":3") LINE("\"end\",\"exit_code\":256") LINE("\"end\",\"exit_code\":\"0\"")
-                             LINE("\"end\"") LINE("\"epoch\",\"epoch\":11,\"epochs\":10") LINE("\"checkpoint\",\"epoch\":-1"));
+                         LINE("\"state\",\"state\":3") LINE("\"end\",\"exit_code\":256")
+                             LINE("\"end\",\"exit_code\":\"0\"") LINE("\"end\"")
+                                 LINE("\"epoch\",\"epoch\":11,\"epochs\":10") LINE("\"checkpoint\",\"epoch\":-1"));
     struct stat about;
     cr_assert_eq(stat(folder_path("events.jsonl"), &about), 0);
     cr_assert_eq(read_from(0), about.st_size);
@@ -189,7 +192,8 @@ Test(event_log, what_is_no_plain_file_is_refused_and_links_are_not_followed)
     cr_assert_eq(event_log_read(path, 2, &at, &more, keep, NULL), STATUS_NO_INPUT);
     cr_assert_eq(mkfifo(path, 0600), 0);
     cr_assert_eq(event_log_read(path, 2, &at, &more, keep, NULL), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "events.jsonl") && strstr(status_reason(), "not a regular file"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "events.jsonl") && strstr(status_reason(), "not a regular file"), "%s",
+              status_reason());
     cr_assert_eq(unlink(path), 0);
     folder_write("target", LINE("\"checkpoint\",\"epoch\":1"));
     cr_assert_eq(symlink("target", path), 0);

@@ -234,11 +234,13 @@ Test(job_cgroups, of_version_2_memory_cores_and_processes_are_written_where_the_
 {
     char number[32], text[PATH_MAX];
     lay_out("cpuset cpu io memory pids\n");
-    cr_assert_eq(job_cgroups_open(folder_path("m"), "cgroup", true, STORE, &groups), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job_cgroups_open(folder_path("m"), "cgroup", true, STORE, &groups), STATUS_OK, "%s",
+                 status_reason());
     cr_assert(groups.kind == JOB_CGROUPS_SECOND && groups.has_memory && groups.has_cores);
     expect_file(OWN "/cgroup.subtree_control", "+memory +cpu");
     job_cgroups_text(&groups, text, sizeof text);
-    cr_assert(strstr(text, "control groups of version 2 below ") && strstr(text, "memory enforced, cores shared by slots"),
+    cr_assert(strstr(text, "control groups of version 2 below ") &&
+                  strstr(text, "memory enforced, cores shared by slots"),
               "%s", text);
     job_cgroup_name(&groups, 7, 2, name);
     cr_assert_eq(job_cgroup_begin(&groups, name, 123456789, 3, 4711), STATUS_OK, "%s", status_reason());
@@ -275,10 +277,11 @@ static void expect_refused(const char *isolation, const char *words)
 Test(job_cgroups, what_is_asked_for_and_not_there_is_refused_and_auto_goes_without)
 {
     lay_out("pids\n"); /* not delegated */
-    expect_refused("cgroup",
-                   "no group can be made below the daemon's own whose memory is limited; expected cgroup version 2, delegated");
-    expect_refused("scope",
-                   geteuid() == 0 ? "there is no /run/systemd/system; expected" : "the daemon is not root's; expected");
+    expect_refused(
+        "cgroup",
+        "no group can be made below the daemon's own whose memory is limited; expected cgroup version 2, delegated");
+    expect_refused("scope", geteuid() == 0 ? "there is no /run/systemd/system; expected"
+                                           : "the daemon is not root's; expected");
     expect_refused("jail", "daemon.isolation is 'jail', expected \"auto\", \"scope\", \"cgroup\" or \"none\"");
     cr_assert_eq(job_cgroups_open(folder_path("m"), "auto", true, STORE, &groups), STATUS_OK);
     cr_assert_eq(groups.kind, JOB_CGROUPS_NONE);
@@ -291,10 +294,11 @@ Test(job_cgroups, what_is_asked_for_and_not_there_is_refused_and_auto_goes_witho
 Test(job_cgroups, a_group_that_cannot_be_made_is_named_with_the_reason)
 {
     lay_out("cpu memory\n");
-    cr_assert_eq(job_cgroups_open(folder_path("m"), "cgroup", true, STORE, &groups), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job_cgroups_open(folder_path("m"), "cgroup", true, STORE, &groups), STATUS_OK, "%s",
+                 status_reason());
     job_cgroup_name(&groups, 7, 2, name);
     cr_assert_eq(unlink(folder_path(machine(JOB "/memory.max"))), 0);
     cr_assert_eq(job_cgroup_begin(&groups, name, 1 << 30, 1, 4711), STATUS_IO);
-    cr_assert(strstr(status_reason(), "cannot make the control group 'trainerd-job-" STORE "-7-2': No such file"), "%s",
-              status_reason());
+    cr_assert(strstr(status_reason(), "cannot make the control group 'trainerd-job-" STORE "-7-2': No such file"),
+              "%s", status_reason());
 }

@@ -25,17 +25,18 @@ TestSuite(outcome, .init = running);
 
 static void end_with(enum status status, bool restartable, const char *text)
 {
-    outcome_decide(&(struct ending){.status = status, .restartable = restartable, .text = text}, &backoff, 110.0, &job);
+    outcome_decide(&(struct ending){.status = status, .restartable = restartable, .text = text}, &backoff, 110.0,
+                   &job);
 }
 
-#define EXPECT(state_, reason_, code)                                                                                          \
-    do {                                                                                                                       \
-        cr_assert_eq(job.state, JOB_STATE_##state_, "%s: %s", job_state_name(job.state), job.reason_text);                     \
-        cr_assert_eq(job.reason, JOB_REASON_##reason_, "%s: %s", job_reason_name(job.reason), job.reason_text);                \
-        cr_assert_eq(job.exit_code, code, "%d", job.exit_code);                                                                \
-        cr_assert_eq(job.pid, 0);                                                                                              \
-        cr_assert_eq(job.gpus, 0);                                                                                             \
-        cr_assert_eq(job.attempt_at, 0.0);                                                                                     \
+#define EXPECT(state_, reason_, code)                                                                                \
+    do {                                                                                                             \
+        cr_assert_eq(job.state, JOB_STATE_##state_, "%s: %s", job_state_name(job.state), job.reason_text);           \
+        cr_assert_eq(job.reason, JOB_REASON_##reason_, "%s: %s", job_reason_name(job.reason), job.reason_text);      \
+        cr_assert_eq(job.exit_code, code, "%d", job.exit_code);                                                      \
+        cr_assert_eq(job.pid, 0);                                                                                    \
+        cr_assert_eq(job.gpus, 0);                                                                                   \
+        cr_assert_eq(job.attempt_at, 0.0);                                                                           \
     } while (0)
 
 Test(outcome, success_is_success_even_of_a_job_that_was_being_cancelled)
@@ -75,13 +76,14 @@ Test(outcome, a_job_that_loses_a_worker_again_goes_on_with_one_less)
         end_with(STATUS_PEER, true, "worker 1 was killed");
         EXPECT(QUEUED, BACKING_OFF, -1);
         cr_assert_eq(job.n_worker, n_worker[i], "%d after loss %d", (int)job.n_worker, i + 1);
-        cr_assert_eq(strstr(job.reason_text, "with one worker less") != NULL, i == 1 || i == 2, "%s", job.reason_text);
+        cr_assert_eq(strstr(job.reason_text, "with one worker less") != NULL, i == 1 || i == 2, "%s",
+                     job.reason_text);
     }
     running();
     job.n_restart = 2;
     outcome_decide(
-        &(struct ending){.status = STATUS_PEER, .restartable = true, .is_local = true, .text = "worker 1 was killed"}, &backoff,
-        110.0, &job);
+        &(struct ending){.status = STATUS_PEER, .restartable = true, .is_local = true, .text = "worker 1 was killed"},
+        &backoff, 110.0, &job);
     cr_assert_eq(job.n_worker, 2, "the machine that it ran on is still there");
     running();
     job.n_restart = 2;
@@ -177,13 +179,15 @@ Test(outcome, a_preempted_attempt_is_followed_by_another_and_costs_no_restart)
 {
     job.n_restart = job.max_restarts;
     job.checkpointed = true;
-    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .was_preempted = true, .restartable = true, .text = "x"},
-                   &backoff, 110.0, &job);
+    outcome_decide(
+        &(struct ending){.status = STATUS_INTERRUPTED, .was_preempted = true, .restartable = true, .text = "x"},
+        &backoff, 110.0, &job);
     EXPECT(QUEUED, WAITING_TURN, -1);
     cr_assert(job.n_restart == job.max_restarts && job.next_attempt_at > 110.0);
     cr_assert_str_eq(job.reason_text, "x; another attempt follows");
     running();
-    outcome_decide(&(struct ending){.status = STATUS_DATA, .was_preempted = true, .text = "x"}, &backoff, 110.0, &job);
+    outcome_decide(&(struct ending){.status = STATUS_DATA, .was_preempted = true, .text = "x"}, &backoff, 110.0,
+                   &job);
     EXPECT(FAILED, BAD_DATA, 65);
 }
 
@@ -212,8 +216,8 @@ Test(outcome, a_time_limit_fails_the_job_with_both_times)
 {
     job.time_limit_s = 30.0;
     job.ran_s = 20.5;
-    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_TIME_LIMIT, .text = ""}, &backoff,
-                   110.0, &job);
+    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_TIME_LIMIT, .text = ""},
+                   &backoff, 110.0, &job);
     EXPECT(FAILED, TIME_LIMIT, 75);
     cr_assert_not_null(strstr(job.reason_text, "ran for 30.5 s, its limit is 30 s"), "%s", job.reason_text);
 }
@@ -221,8 +225,9 @@ Test(outcome, a_time_limit_fails_the_job_with_both_times)
 Test(outcome, spoiled_events_fail_the_job_and_a_checkpoint_is_named)
 {
     job.checkpointed = true;
-    outcome_decide(&(struct ending){.status = STATUS_DATA, .stopping = JOB_REASON_BAD_DATA, .text = "it has zero bytes"},
-                   &backoff, 110.0, &job);
+    outcome_decide(
+        &(struct ending){.status = STATUS_DATA, .stopping = JOB_REASON_BAD_DATA, .text = "it has zero bytes"},
+        &backoff, 110.0, &job);
     EXPECT(FAILED, BAD_DATA, 65);
     cr_assert_not_null(strstr(job.reason_text, "it has zero bytes; a resume"), "%s", job.reason_text);
 }
@@ -230,16 +235,17 @@ Test(outcome, spoiled_events_fail_the_job_and_a_checkpoint_is_named)
 Test(outcome, a_job_that_wrote_too_much_fails_with_the_file_and_no_restart)
 {
     job.max_restarts = 3;
-    outcome_decide(&(struct ending){.status = STATUS_IO, .stopping = JOB_REASON_LOG_LIMIT, .text = "'log' is too large"},
-                   &backoff, 110.0, &job);
+    outcome_decide(
+        &(struct ending){.status = STATUS_IO, .stopping = JOB_REASON_LOG_LIMIT, .text = "'log' is too large"},
+        &backoff, 110.0, &job);
     EXPECT(FAILED, LOG_LIMIT, 74);
     cr_assert_str_eq(job.reason_text, "'log' is too large");
 }
 
 Test(outcome, a_job_that_is_scaled_goes_on_at_once_and_no_restart_is_counted)
 {
-    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_RESCALING, .text = ""}, &backoff,
-                   110.0, &job);
+    outcome_decide(&(struct ending){.status = STATUS_INTERRUPTED, .stopping = JOB_REASON_RESCALING, .text = ""},
+                   &backoff, 110.0, &job);
     EXPECT(QUEUED, RESCALING, -1);
     cr_assert_eq(job.next_attempt_at, 0.0);
     cr_assert_eq(job.n_restart, 0);

@@ -309,8 +309,9 @@ Test(process, for_another_user_it_has_what_is_passed_by_name)
     spawn("env | grep -v '^PWD=\\|^_=\\|^SHLVL=\\|^OLDPWD=' | sort", 65534, &process);
     process_go(&process);
     cr_assert_eq(finish(&process), 0, "%s", log_text());
-    cr_assert_str_eq(log_text(), "CUDA_VISIBLE_DEVICES=\nHOME=/nonexistent\nLOGNAME=nobody\nPATH=/usr/bin:/bin\nPROXY=p\n"
-                                 "SHELL=/usr/sbin/nologin\nSITE_A=a\nUSER=nobody\n");
+    cr_assert_str_eq(log_text(),
+                     "CUDA_VISIBLE_DEVICES=\nHOME=/nonexistent\nLOGNAME=nobody\nPATH=/usr/bin:/bin\nPROXY=p\n"
+                     "SHELL=/usr/sbin/nologin\nSITE_A=a\nUSER=nobody\n");
 }
 
 Test(process, for_another_user_it_has_that_users_rights_and_none_of_our_environment)
@@ -324,7 +325,8 @@ Test(process, for_another_user_it_has_that_users_rights_and_none_of_our_environm
     setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
     setenv("UCX_TLS", "tcp", 1);
     cr_assert_eq(chmod(folder, 0777), 0);
-    spawn("id -u; id -g; id -G; echo \"$HOME $XDG_CACHE_HOME$NOTIFY_SOCKET$AWS_SECRET_ACCESS_KEY$UCX_TLS\"", 65534, &process);
+    spawn("id -u; id -g; id -G; echo \"$HOME $XDG_CACHE_HOME$NOTIFY_SOCKET$AWS_SECRET_ACCESS_KEY$UCX_TLS\"", 65534,
+          &process);
     process_go(&process);
     cr_assert_eq(finish(&process), 0, "%s", log_text());
     cr_assert_str_eq(log_text(), "65534\n65534\n65534\n/nonexistent tcp\n");
