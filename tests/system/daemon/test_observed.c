@@ -34,6 +34,13 @@ static const char *hear(void)
     return words;
 }
 
+/* Read what the service manager has not heard yet: its queue may be full of signs of life. */
+static void catch_up(void)
+{
+    while (recv(manager, words, sizeof words, MSG_DONTWAIT) >= 0) {
+    }
+}
+
 static void make_all(void)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -121,6 +128,7 @@ Test(observed, the_manager_hears_all_and_the_log_is_opened_again)
     cr_assert_eq(strncmp(hear(), "READY=1\nSTATUS=unix:", 20), 0, "%s", words);
     cr_assert_eq(run_trainctl("submit --wait job.toml"), 0);
     rename(folder_path("log"), folder_path("log.1"));
+    catch_up();
     kill(daemon_process.pid, SIGHUP);
     cr_assert_eq(strncmp(hear(), "RELOADING=1\n", 12), 0, "%s", words);
     cr_assert_eq(strncmp(hear(), "READY=1\n", 8), 0, "%s", words);

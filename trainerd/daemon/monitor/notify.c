@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +20,22 @@ struct notify {
     uv_timer_t timer;
 };
 
+/* How long a change of state waits for a manager that has not read earlier notifications. */
+#define STATE_WAIT_MS 1000
+
 static void send_line(const struct notify *notify, const char *text)
 {
     if (notify->socket >= 0 && send(notify->socket, text, strlen(text), MSG_NOSIGNAL) < 0) {
         log_warn("cannot notify the service manager: %s", strerror(errno));
     }
+}
+
+/* The manager's queue is short (10 datagrams), and may be full of signs of life. */
+static void send_state(const struct notify *notify, const char *text)
+{
+    struct pollfd room = {.fd = notify->socket, .events = POLLOUT};
+    poll(&room, notify->socket >= 0, STATE_WAIT_MS);
+    send_line(notify, text);
 }
 
 /* A name that begins with '@' is in the abstract namespace, where that byte is NUL. */
@@ -97,17 +109,17 @@ void notify_ready(const struct notify *notify, const char *text)
 {
     char line[512];
     snprintf(line, sizeof line, "READY=1\nSTATUS=%.400s", text);
-    send_line(notify, line);
+    send_state(notify, line);
 }
 
 void notify_reloading(const struct notify *notify)
 {
     char line[80];
     snprintf(line, sizeof line, "RELOADING=1\nMONOTONIC_USEC=%" PRId64, clock_ns() / 1000);
-    send_line(notify, line);
+    send_state(notify, line);
 }
 
 void notify_stopping(const struct notify *notify)
 {
-    send_line(notify, "STOPPING=1");
+    send_state(notify, "STOPPING=1");
 }

@@ -16,7 +16,9 @@ struct notify *notify_open(uv_loop_t *loop);
 /* The loop has to run on until none of its handles is left. */
 void notify_close(struct notify *notify);
 
-/* The daemon is ready. text: one line for `systemctl status` */
+/* Changes of state wait at most a second for a manager that is behind; signs of life do not.
+ *
+ * The daemon is ready. text: one line for `systemctl status` */
 void notify_ready(const struct notify *notify, const char *text);
 /* The daemon reloads; notify_ready follows. */
 void notify_reloading(const struct notify *notify);

@@ -1,4 +1,4 @@
-#include "fake_fleet.h"
+#include "tests/unit/trainerd/coordinator/epochs/fake_fleet.h"
 
 #include <math.h>
 #include <string.h>

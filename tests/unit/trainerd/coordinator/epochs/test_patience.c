@@ -1,6 +1,6 @@
 /* train.patience: what counts as better, and that a job that stops goes on with the same count. */
 #include "tests/support/process/folder.h"
-#include "training_case.h"
+#include "tests/unit/trainerd/coordinator/epochs/training_case.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* train.lr_schedule = "reduce_on_plateau": when the rate falls, and that a job that stops goes on with the same. */
 #include "tests/support/process/folder.h"
-#include "training_case.h"
+#include "tests/unit/trainerd/coordinator/epochs/training_case.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "trainerd/coordinator/epochs/training.h"
 
 #include "tests/support/process/folder.h"
-#include "training_case.h"
+#include "tests/unit/trainerd/coordinator/epochs/training_case.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>

@@ -1,4 +1,4 @@
-#include "training_case.h"
+#include "tests/unit/trainerd/coordinator/epochs/training_case.h"
 
 #include "tests/support/process/folder.h"
 #include "tests/support/process/results.h"

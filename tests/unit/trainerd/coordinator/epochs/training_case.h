@@ -4,7 +4,7 @@
 
 #include "trainerd/coordinator/epochs/training.h"
 
-#include "fake_fleet.h"
+#include "tests/unit/trainerd/coordinator/epochs/fake_fleet.h"
 
 #include <jansson.h>
 #include <stdio.h>

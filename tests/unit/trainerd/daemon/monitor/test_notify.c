@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int manager;
@@ -93,6 +94,46 @@ Test(notify, the_watchdog_hears_from_the_loop_and_only_from_it)
     while (clock_s() < until_s) {
         cr_assert_lt(recv(manager, own, sizeof own, 0), 0);
     }
+    close_all(notify);
+}
+
+/* Does the process sleep, or has it ended? */
+static bool is_still(pid_t pid)
+{
+    char path[64], state = '?';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    bool is_read = file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) == 1;
+    if (file != NULL) {
+        fclose(file);
+    }
+    return is_read && (state == 'S' || state == 'Z');
+}
+
+Test(notify, a_change_of_state_waits_for_a_manager_that_is_behind)
+{
+    struct notify *notify = notify_open(&loop);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    strcpy(address.sun_path, folder_path("notify"));
+    int full = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    cr_assert_eq(connect(full, (struct sockaddr *)&address, sizeof address), 0);
+    while (send(full, "x", 1, 0) == 1) {
+    }
+    pid_t stopping = fork();
+    if (stopping == 0) {
+        notify_stopping(notify);
+        _exit(0);
+    }
+    for (double since_s = clock_s(); !is_still(stopping);) {
+        cr_assert(patience_left(since_s));
+    }
+    const char *words = hear();
+    while (strcmp(words, "x") == 0) {
+        words = hear();
+    }
+    cr_assert_str_eq(words, "STOPPING=1");
+    cr_assert_eq(waitpid(stopping, NULL, 0), stopping);
+    close(full);
     close_all(notify);
 }
 
