@@ -113,7 +113,7 @@ of_variant = $(patsubst $(BUILD)/%,$(call beside,$(1))/%,$(2))
 FUZZ = $(call variant,fuzz) CC=clang
 RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
-.PHONY: all objects other tests unit emulator emulated gpu-programs gpu-bundle check check-system asan bench benches fuzz fuzzers quickstart install uninstall package docs lint format clean help force
+.PHONY: all objects other tests unit emulator emulated gpu-programs gpu-bundle check check-all asan bench benches fuzz fuzzers quickstart install uninstall package docs lint shape format clean help force
 .SECONDARY:
 
 all: $(PROGRAMS) $(CUDA_MODULE) ## the programs, in build/bin
@@ -195,18 +195,22 @@ $(SYSTEM_TESTS) $(BUILD)/bin/test-golden $(BUILD)/bin/test-equivalence: | $(PROG
 # The cuda device is a shared object that workers open at run time (models/cuda/module.h), made by nvcc, or emulated by the C++ compiler. It
 # contains CUDA's run time, and takes from the worker what module.exports says.
 CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(lastword $(NVCC)) 2>/dev/null)))
-NVCC_FLAGS := -std=c++17 -O3 -fmad=false -I. -D_GNU_SOURCE -gencode arch=compute_80,code=sm_80 \
-    -gencode arch=compute_90,code=[sm_90,compute_90] -Xptxas -warn-spills,-warn-lmem-usage $(if $(WERROR),-Werror all-warnings) \
+# CUDA_PTX=1 leaves the last step to the driver, in a third of the time and a folder of its own.
+CUDA_PTX ?=
+CUDA_BUILD := $(BUILD)/$(if $(CUDA_PTX),cuda-ptx,cuda)
+NVCC_CODE := $(if $(CUDA_PTX),-gencode arch=compute_80$(comma)code=compute_80,-gencode arch=compute_80$(comma)code=sm_80 \
+    -gencode arch=compute_90$(comma)code=[sm_90$(comma)compute_90])
+NVCC_FLAGS := -std=c++17 -O3 -fmad=false -I. -D_GNU_SOURCE $(NVCC_CODE) -Xptxas -warn-spills,-warn-lmem-usage $(if $(WERROR),-Werror all-warnings) \
     -Xcompiler -fPIC,-Wall,-Wextra,-ffp-contract=off,-fno-math-errno$(if $(WERROR),$(comma)$(WERROR))
-CUDA_OBJECTS := $(if $(EMULATED),$(call object,$(CUDA_SOURCES) $(EMULATOR)),$(patsubst %,$(BUILD)/cuda/%.o,$(CUDA_SOURCES)))
+CUDA_OBJECTS := $(if $(EMULATED),$(call object,$(CUDA_SOURCES) $(EMULATOR)),$(patsubst %,$(CUDA_BUILD)/%.o,$(CUDA_SOURCES)))
 
 # What the compiler says is kept for scripts/check-nvcc.
-$(BUILD)/cuda/%.cu.o: %.cu
+$(CUDA_BUILD)/%.cu.o: %.cu
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  NVCC $<")
 	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@ > $@.log 2>&1; status=$$?; cat $@.log >&2; exit $$status
 
-$(BUILD)/cuda/%.c.o: %.c
+$(CUDA_BUILD)/%.c.o: %.c
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC   $< (CUDA)")
 	$(Q)$(CC) $(CFLAGS) -fPIC -isystem $(CUDA_HOME)/include -MMD -MP -c $< -o $@
@@ -224,7 +228,7 @@ $(call program,worker/main_trainer_worker.c): models/cuda/module.exports
 # device, whose stream cuSPARSE shares; the other opens trainer-cuda.so, as workers do.
 GPU_PROGRAMS := $(if $(CUDA_MODULE),$(BUILD)/bin/gpu_operations $(BUILD)/bin/bench_gpu)
 GPU_BENCH := $(wildcard tests/gpu/bench/*.c tests/gpu/bench/*.cu)
-GPU_BENCH_OBJECTS := $(if $(EMULATED),$(call object,$(GPU_BENCH)),$(patsubst %,$(BUILD)/cuda/%.o,$(GPU_BENCH)) $(CUDA_OBJECTS))
+GPU_BENCH_OBJECTS := $(if $(EMULATED),$(call object,$(GPU_BENCH)),$(patsubst %,$(CUDA_BUILD)/%.o,$(GPU_BENCH)) $(CUDA_OBJECTS))
 GPU_OPERATIONS_OBJECTS := $(call object,$(wildcard tests/gpu/operations/*.c))
 $(eval $(call link_rule,$(BUILD)/bin/gpu_operations,$(GPU_OPERATIONS_OBJECTS),$(BELOW_models)))
 $(eval $(call members_rule,$(BUILD)/bin/gpu_operations,$(GPU_OPERATIONS_OBJECTS)))
@@ -274,23 +278,24 @@ unit: $(UNIT_TESTS)
 benches: $(BENCHES)
 fuzzers: $(FUZZERS)
 
-check: ## everything: tests, lint, sanitizers, 5 s of each fuzzer; one closing line
+check: ## every test that finds a fault in seconds, and lint, with the release build; one closing line
 	$(Q)scripts/install-deps --test
+	$(call variant,release) BUILD=$(BUILD) CUDA_PTX=1 WERROR=-Werror all tests $(PROPERTY_RUN)
+	$(call RUN,5 TEST_PREPARED=1) $(TESTS) scripts/check-format scripts/check-layers scripts/check-links scripts/check-property scripts/check-python
+
+# Programs before TEST_BESIDE=1 run side by side; each behind it needs the machine for itself.
+check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc, tests at length, documents, package, service, Slurm, ssh, Kubernetes
+	$(Q)scripts/install-deps --test && scripts/install-deps --system
 	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests benches emulator gpu-programs $(PROPERTY_RUN)
 	$(call variant,asan) WERROR=-Werror all tests
 	$(call variant,emulated) WERROR=-Werror all gpu-programs $(call of_variant,emulated,$(EMULATED_TESTS) $(PROPERTY_RUN))
 	$(call variant,emulated-asan) WERROR=-Werror all $(call of_variant,emulated-asan,$(BUILD)/bin/gpu_operations)
 	$(call variant,emulated-tsan) WERROR=-Werror $(call of_variant,emulated-tsan,$(BUILD)/bin/gpu_operations)
 	$(FUZZ) WERROR=-Werror fuzzers
-	$(call RUN,5 TEST_PREPARED=1) scripts/check-format scripts/check-layers scripts/check-links $(call of_variant,asan,$(TESTS)) scripts/check-emulated \
-	    scripts/check-emulated-memory scripts/check-emulated-sanitizers scripts/check-property $(TESTS) scripts/check-python scripts/check-bundle scripts/check-nvcc \
-	    scripts/check-emulator $(call of_variant,fuzz,$(FUZZERS))
-
-check-system: ## what the documents show; system and equivalence tests at length, every fault three times; package and service on a copy of this machine; Slurm, ssh, the manifest for Kubernetes
-	$(Q)scripts/install-deps --test && scripts/install-deps --system
-	$(call variant,release) BUILD=$(BUILD) all $(SYSTEM_TESTS) $(BUILD)/bin/test-equivalence $(PROPERTY_RUN)
-	$(Q)BUILD=$(BUILD) TEST_THOROUGH=1 TEST_BESIDE=1 TEST_PREPARED=1 scripts/run-tests scripts/check-docs scripts/check-package scripts/check-service \
-	    scripts/check-slurm scripts/check-slurm-runner scripts/check-ssh scripts/check-kubernetes scripts/check-property $(SYSTEM_TESTS) $(BUILD)/bin/test-equivalence
+	$(call RUN,5 TEST_PREPARED=1) $(call of_variant,asan,$(TESTS)) scripts/check-emulated scripts/check-emulated-memory \
+	    scripts/check-emulated-sanitizers scripts/check-bundle scripts/check-nvcc scripts/check-emulator $(call of_variant,fuzz,$(FUZZERS)) \
+	    TEST_THOROUGH=1 $(BUILD)/bin/test-equivalence $(SYSTEM_TESTS) scripts/check-property scripts/check-kubernetes scripts/check-docs \
+	    TEST_BESIDE=1 scripts/check-package scripts/check-service scripts/check-slurm scripts/check-slurm-runner scripts/check-ssh
 
 asan: ## all tests under the address and undefined-behaviour sanitizers, at length
 	$(call variant,asan) all tests
@@ -302,6 +307,9 @@ fuzz: ## every fuzzer for FUZZ_S seconds (60)
 
 lint: all ## check format, the include rule, headers that compile alone, libraries of the daemon, types of the Python package
 	$(Q)scripts/check-format && scripts/check-layers && BUILD=$(BUILD) scripts/check-links && BUILD=$(BUILD) scripts/check-python --types
+
+shape: ## figures of the code's shape beside their goals
+	$(Q)scripts/shape
 
 format: ## format every C, C++ and CUDA file
 	$(Q)find protocol partition models worker trainerd tests \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' \) -print0 | xargs -0 clang-format -i
@@ -336,4 +344,4 @@ clean: ## remove build/
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  \1\t/' | expand -t 20
 
--include $(shell find $(BUILD)/obj $(BUILD)/cuda $(BUILD)/emulator -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(CUDA_BUILD) $(BUILD)/emulator -name '*.d' 2>/dev/null)

@@ -1,5 +1,5 @@
 /* What tests leave out of their repeats. The build under the address sanitizer checks the use of memory, which a repeat that differs from
- * the others in numbers alone does not exercise; the release leaves out some ways of running a job, which make check-system takes.
+ * the others in numbers alone does not exercise; the release leaves out some ways of running a job, which make check-all takes.
  */
 #ifndef TESTS_SUPPORT_SANITIZED_H
 #define TESTS_SUPPORT_SANITIZED_H

@@ -16,7 +16,7 @@
 
 struct fault_case {
     const char *where; /* WHO.POINT=ACTION of TRAINERD_FAULTS, in attempt 1 */
-    int at[3];         /* the time that strikes: `make check` tries the first, `make check-system` all */
+    int at[3];         /* the time that strikes: `make check` tries the first, `make check-all` all */
     int32_t n_attempt;
     bool is_short; /* `make check` tries it */
 };

@@ -201,7 +201,7 @@ static void expect_recovered(const struct fault_case *fault, int at)
     expect_names(folder_path("job"), "events.jsonl lock rank-0.log rank-1.log results run ");
 }
 
-/* `make check-system` tries each three times, `make check` once. */
+/* `make check-all` tries each three times, `make check` once. */
 static size_t n_time(void)
 {
     return getenv("TEST_THOROUGH") != NULL ? 3 : 1;

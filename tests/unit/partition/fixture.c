@@ -1,5 +1,5 @@
 /* See fixture.h. */
-#include "fixture.h"
+#include "tests/unit/partition/fixture.h"
 #include "protocol/base/log.h"
 #include "tests/support/process/folder.h"
 

@@ -1,4 +1,4 @@
-#include "fixture.h"
+#include "tests/unit/partition/fixture.h"
 
 #include "partition/files/npz.h"
 #include "partition/files/pickle_csr.h"

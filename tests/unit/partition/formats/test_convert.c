@@ -1,6 +1,6 @@
 /* Folders that the Python package (python/) writes of objects that look like each library's, loaded again. Skipped where Debian's
  * python3, which scripts/install-deps --test prepares, has no numpy. */
-#include "fixture.h"
+#include "tests/unit/partition/fixture.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

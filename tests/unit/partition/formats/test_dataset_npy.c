@@ -1,6 +1,6 @@
 /* Edges, names and missing files of npy folders: what is loaded and what is refused. */
-#include "fixture.h"
 #include "protocol/base/log.h"
+#include "tests/unit/partition/fixture.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

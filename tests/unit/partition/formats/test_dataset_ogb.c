@@ -1,4 +1,4 @@
-#include "fixture.h"
+#include "tests/unit/partition/fixture.h"
 
 #include "protocol/base/memory.h"
 

@@ -1,5 +1,5 @@
 /* Splits of npy folders: one or several, as numbers of nodes or as masks; where they come from. */
-#include "fixture.h"
+#include "tests/unit/partition/fixture.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

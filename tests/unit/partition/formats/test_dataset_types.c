@@ -1,5 +1,5 @@
 /* Typed edges and typed nodes of npy folders: what is kept for which model, and what is refused. */
-#include "fixture.h"
+#include "tests/unit/partition/fixture.h"
 
 #include "protocol/base/memory.h"
 

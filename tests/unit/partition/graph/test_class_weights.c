@@ -1,5 +1,5 @@
 /* train.class_weights: balanced as scikit-learn does it, from a file, and what is refused. */
-#include "fixture.h"
+#include "tests/unit/partition/fixture.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Rows of features in npy folders, dense and sparse: what is loaded and what is refused. */
-#include "fixture.h"
+#include "tests/unit/partition/fixture.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

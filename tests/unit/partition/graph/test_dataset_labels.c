@@ -1,5 +1,5 @@
 /* Labels, classes and splits of npy folders: what is loaded and what is refused. */
-#include "fixture.h"
+#include "tests/unit/partition/fixture.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

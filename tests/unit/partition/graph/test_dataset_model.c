@@ -1,5 +1,5 @@
 /* Data sets that a trained model predicts for: without labels and splits, and what does not fit the model. */
-#include "fixture.h"
+#include "tests/unit/partition/fixture.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Weights of edges in folders: which edge and which layer gets them, what repeats, reverses and loops weigh, what is refused. */
-#include "fixture.h"
+#include "tests/unit/partition/fixture.h"
 
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
