@@ -1,4 +1,5 @@
-/* What a dataset holds beside its edges, as hashes: of arrays as they were loaded, so that only their contents count. */
+/* What a dataset holds beside its edges, as hashes: of arrays as they were loaded, so that only their contents
+ * count. */
 #include "partition/graph/dataset.h"
 
 #include "protocol/base/log.h"

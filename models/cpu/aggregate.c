@@ -28,7 +28,8 @@ static int64_t row_end(const struct cpu_schedule *schedule, int64_t p)
     return next;
 }
 
-/* Hub rows: out = scale · (start + piece 0 + piece 1 + …), apart start + (piece 0 + …), for the columns that the partial sums hold. */
+/* Hub rows: out = scale · (start + piece 0 + piece 1 + …), apart start + (piece 0 + …), for the columns that the
+ * partial sums hold. */
 static void combine_pieces(const struct cpu_schedule *schedule, const struct cpu_sum *s, int64_t column,
                            int64_t n_column)
 {
@@ -67,7 +68,8 @@ static void sum_hubs(struct cpu_device *device, const struct cpu_schedule *sched
 /* Rows of a block without a schedule that one thread takes at a time. */
 #define LOOSE_ROWS 64
 
-/* A block without a schedule and without hub rows: a small one, or rows of a larger one (sums that are packed in pieces). */
+/* A block without a schedule and without hub rows: a small one, or rows of a larger one (sums that are packed in
+ * pieces). */
 static void sum_loosely(struct cpu_device *device, int64_t n_row, const struct cpu_sum *sum)
 {
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
@@ -209,8 +211,8 @@ void cpu_aggregate_max_finish(struct device *device, int64_t n, int64_t f, const
 /* Columns of one cache line: no two threads write the same one. */
 #define LINE_COLUMNS 16
 
-/* grad_x[place] = Σ of grad_out over the rows whose maximum came from there. Several rows may have theirs at one place: each
- * thread has its own columns and adds all rows in order. */
+/* grad_x[place] = Σ of grad_out over the rows whose maximum came from there. Several rows may have theirs at one
+ * place: each thread has its own columns and adds all rows in order. */
 void cpu_aggregate_max_backward(struct device *device, const struct device_block *block, uint32_t arg_base, int64_t f,
                                 const uint32_t *arg, const float *grad_out, float *grad_x)
 {

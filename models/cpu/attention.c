@@ -1,13 +1,16 @@
-/* Attention over neighbours: the calls of the device table, each one pass of kernels_attention.inc.h over a block's rows.
+/* Attention over neighbours: the calls of the device table, each one pass of kernels_attention.inc.h over a block's
+ * rows.
  *
- * A row is one thread's; ranges of rows of even cost go to the next free thread. Rows too long for that: attention_hub.c.
+ * A row is one thread's; ranges of rows of even cost go to the next free thread. Rows too long for that:
+ * attention_hub.c.
  */
 #include "models/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Partial gradients of parameters: one for each of at most so many fixed sets of ranges, whatever the number of threads. */
+/* Partial gradients of parameters: one for each of at most so many fixed sets of ranges, whatever the number of
+ * threads. */
 #define PARTIALS 128
 
 static struct cpu_attention attention_over(enum cpu_attention_pass pass, const struct device_attention_rows *rows)

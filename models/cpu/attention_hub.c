@@ -1,5 +1,5 @@
-/* Attention over hub rows, too long for one thread: their edges in pieces of DEVICE_HUB_EDGES, each with a state of its own,
- * merged in their order. */
+/* Attention over hub rows, too long for one thread: their edges in pieces of DEVICE_HUB_EDGES, each with a state of
+ * its own, merged in their order. */
 #include "models/cpu/cpu.h"
 
 #include <math.h>

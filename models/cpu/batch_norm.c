@@ -1,4 +1,5 @@
-/* Batch norm over the rows of all parts: sums in double over fixed chunks of rows, merged in the order of the chunks. */
+/* Batch norm over the rows of all parts: sums in double over fixed chunks of rows, merged in the order of the
+ * chunks. */
 #include "models/cpu/cpu.h"
 
 #include "models/device/statistics.h"
@@ -8,8 +9,8 @@
 
 #define EPSILON 1e-5
 
-/* Mean and Σ (x − mean)² of one chunk in one pass: x less its column's first element is as small as x's spread, so that double
- * keeps what cancels. */
+/* Mean and Σ (x − mean)² of one chunk in one pass: x less its column's first element is as small as x's spread, so
+ * that double keeps what cancels. */
 static void chunk_statistics(int64_t n, int64_t f, const float *x, double *out)
 {
     double *mean = out + 1, *squares = out + 1 + f;

@@ -28,7 +28,8 @@ static inline struct cpu_device *cpu_device(struct device *device)
     return (struct cpu_device *)device;
 }
 
-/* Between two pieces of an operation. Only the thread that called it polls; operations inside of chunks or of a poll do not. */
+/* Between two pieces of an operation. Only the thread that called it polls; operations inside of chunks or of a poll
+ * do not. */
 static inline void cpu_between(const struct cpu_device *device)
 {
     if (device->poll != NULL && omp_get_level() <= 1 && omp_get_thread_num() == 0) {
@@ -40,7 +41,8 @@ static inline void cpu_between(const struct cpu_device *device)
 DEVICE_OP_LIST(X)
 #undef X
 
-/* Below this many elements an operation stays on the calling thread: waking other threads costs more than it saves. */
+/* Below this many elements an operation stays on the calling thread: waking other threads costs more than it
+ * saves. */
 #define CPU_PARALLEL_MIN 16384
 
 /* Rows that one step of a loop over n rows of f columns takes: about 64 KiB of floats. */
@@ -93,7 +95,8 @@ bool cpu_schedule_is_small(int64_t n_row, int64_t n_edge);
 enum status cpu_schedule_open(int64_t n_row, const int64_t *indptr, struct cpu_schedule **out);
 void cpu_schedule_close(struct cpu_schedule *schedule);
 
-/* A schedule in memory of the caller's, cpu_schedule_most bytes for n_row rows of at most n_edge edges. Nothing to close. */
+/* A schedule in memory of the caller's, cpu_schedule_most bytes for n_row rows of at most n_edge edges. Nothing to
+ * close. */
 size_t cpu_schedule_most(int64_t n_row, int64_t n_edge);
 void cpu_schedule_make(int64_t n_row, int64_t n_edge, const int64_t *indptr, void *memory);
 
@@ -109,8 +112,8 @@ void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, con
 
 /* Run an attention's pass over the hub rows of its block; sums as the kernels', or NULL.
  *
- *   notes  a row's pieces start empty and are merged in their order into the row: softmaxes by their row maxima, sums by adding.
- *          sums has n_slot sets; a piece's set depends on its number alone
+ *   notes  a row's pieces start empty and are merged in their order into the row: softmaxes by their row maxima, sums
+ *          by adding. sums has n_slot sets; a piece's set depends on its number alone
  */
 void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot,
                        double *sums);

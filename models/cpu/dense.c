@@ -1,7 +1,7 @@
 /* Dense products through oneDNN, one thread per fixed piece of rows, and sums over rows.
  *
- * oneDNN works on every piece with one thread; a piece's bits then depend on its shape alone. This is the one file that
- * knows oneDNN.
+ * oneDNN works on every piece with one thread; a piece's bits then depend on its shape alone. This is the one file
+ * that knows oneDNN.
  */
 #include "models/cpu/cpu.h"
 
@@ -42,8 +42,8 @@ static void fail(struct cpu_device *device, dnnl_status_t code, int64_t m, int64
 static void multiply(struct cpu_device *device, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k,
                      const float *a, const float *b, float beta, float *c)
 {
-    /* A region of one thread does not count as parallel: oneDNN would start a team of its own there. The setting is that of
-     * this region's implicit task and ends with it. */
+    /* A region of one thread does not count as parallel: oneDNN would start a team of its own there. The setting is
+     * that of this region's implicit task and ends with it. */
     omp_set_num_threads(1);
     dnnl_status_t code = dnnl_sgemm(trans_a, trans_b, m, n, k, 1.0f, a, trans_a == 'N' ? k : m, b,
                                     trans_b == 'N' ? n : k, beta, c, n);

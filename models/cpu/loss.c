@@ -9,8 +9,8 @@ static bool is_plain(const struct device_scoring *how)
     return how->weights == NULL && how->smoothing == 0.0;
 }
 
-/* With weights and smoothing: class k counts share_k = ε/c w_k, and class `label` (1 − ε) w more. `grad` holds the exponentials, `sum` is
- * theirs. */
+/* With weights and smoothing: class k counts share_k = ε/c w_k, and class `label` (1 − ε) w more. `grad` holds the
+ * exponentials, `sum` is theirs. */
 static void cross_entropy_shares(const struct device_scoring *how, const float *z, float greatest, double sum,
                                  int32_t label, float scale, float *grad, struct device_score *score)
 {
@@ -62,8 +62,8 @@ static void cross_entropy_row(const struct device_scoring *how, int64_t r, float
     }
 }
 
-/* Σ over known classes of max(z, 0) − z·t + log(1 + exp(−|z|)); gradient sigmoid(z) − t. With weights positives count w − 1 times
- * log(1 + exp(−z)) = max(−z, 0) + log(1 + exp(−|z|)) more. */
+/* Σ over known classes of max(z, 0) − z·t + log(1 + exp(−|z|)); gradient sigmoid(z) − t. With weights positives count
+ * w − 1 times log(1 + exp(−z)) = max(−z, 0) + log(1 + exp(−|z|)) more. */
 static void bce_row(const struct device_scoring *how, int64_t r, float scale, float *grad, struct device_score *score)
 {
     const int64_t c = how->c;
@@ -211,7 +211,8 @@ void cpu_draw_count(struct device *device, const struct device_labels *how, doub
 {
     const struct random_key key = device_key(&how->drawn.key, how->drawn.now);
     int64_t n_label = 0; /* whole numbers: their order does not matter */
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) reduction(+ : n_label) if (how->n >= CPU_PARALLEL_MIN)
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) reduction(+ : n_label)                            \
+    if (how->n >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < how->n; r++) {
         n_label += how->row_split[r] == how->split && is_drawn(&how->drawn, &key, r) ? device_labels_known(how, r)
                                                                                      : 0;

@@ -1,4 +1,5 @@
-/* Life, memory and copies of the cpu device. Its memory is the host's, and it has one lane: all is done when the call returns. */
+/* Life, memory and copies of the cpu device. Its memory is the host's, and it has one lane: all is done when the call
+ * returns. */
 #include "models/cpu/cpu.h"
 
 #include <omp.h>

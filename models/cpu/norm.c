@@ -67,7 +67,8 @@ void cpu_layer_norm_forward(struct device *device, int64_t n, int64_t f, const f
     }
 }
 
-/* grad_x = rstd·(g − mean(g) − x̂·mean(g·x̂)) with g = grad_y·weight, and this row's share of both parameter gradients. */
+/* grad_x = rstd·(g − mean(g) − x̂·mean(g·x̂)) with g = grad_y·weight, and this row's share of both parameter
+ * gradients. */
 static void row_backward(int64_t f, const float *x, const float *weight, double mean, double rstd,
                          const float *grad_y, bool add, float *grad_x, double *sum_weight, double *sum_bias)
 {

@@ -1,5 +1,5 @@
-/* One step of SGD, Adam and AdamW: torch.optim's order of operations in float, its bias corrections in double; and the factor that
- * clips all gradients. */
+/* One step of SGD, Adam and AdamW: torch.optim's order of operations in float, its bias corrections in double; and
+ * the factor that clips all gradients. */
 #include "models/cpu/cpu.h"
 
 #include <math.h>
@@ -26,7 +26,8 @@ static void sgd(const struct cpu_device *device, const struct device_step *how, 
     }
 }
 
-/* source  torch.optim.Adam and AdamW: m += (1−β₁)(g−m) · v = β₂v + (1−β₂)g² · w −= lr/(1−β₁ᵗ) · m / (√v/√(1−β₂ᵗ) + ε) */
+/* source  torch.optim.Adam and AdamW: m += (1−β₁)(g−m) · v = β₂v + (1−β₂)g² · w −= lr/(1−β₁ᵗ) · m / (√v/√(1−β₂ᵗ) +
+ *         ε) */
 static void adam(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad,
                  float *w, float *m, float *v)
 {

@@ -1,6 +1,7 @@
 /* Blocks made of others for one halo pass: edges of listed columns, and edges from their other ends.
  *
- * Where the arrays of a result lie in scratch follows from the most that it can hold; what they hold, from the work itself.
+ * Where the arrays of a result lie in scratch follows from the most that it can hold; what they hold, from the work
+ * itself.
  */
 #include "models/cpu/cpu.h"
 
@@ -29,7 +30,8 @@ static size_t aligned(size_t n)
     return (n + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
 }
 
-/* The arrays of a result with n_row rows, of a block whose edges have these arrays. scratch NULL: their bytes alone */
+/* The arrays of a result with n_row rows, of a block whose edges have these arrays. scratch NULL: their bytes
+ * alone */
 static struct arrays arrays_place(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed,
                                   char *scratch)
 {
@@ -190,7 +192,8 @@ void cpu_block_transpose(struct device *device, const struct device_block *block
     const struct arrays to = arrays_of(block, block->n_col, block->n_row, scratch);
     const int64_t n_row = block->n_col;
     (void)device;
-    /* Counted one place too far, so that indptr[c + 1] is where column c's next edge goes, and in the end where they end. */
+    /* Counted one place too far, so that indptr[c + 1] is where column c's next edge goes, and in the end where they
+     * end. */
     memset(to.indptr, 0, ((size_t)n_row + 1) * sizeof *to.indptr);
     for (int64_t e = block->indptr[0]; e < block->indptr[block->n_row]; e++) {
         int64_t c = (int64_t)block->cols[e] + 2;

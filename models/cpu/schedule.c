@@ -82,7 +82,8 @@ enum status cpu_schedule_open(int64_t n_row, const int64_t *indptr, struct cpu_s
     return STATUS_OK;
 }
 
-/* Ranges and pieces at most: a range but the last costs its limit or ends at a hub row, and all but a row's last piece are full. */
+/* Ranges and pieces at most: a range but the last costs its limit or ends at a hub row, and all but a row's last
+ * piece are full. */
 static int64_t most_pieces(int64_t n_edge)
 {
     return 2 * (n_edge / DEVICE_HUB_EDGES);

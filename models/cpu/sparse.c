@@ -1,5 +1,5 @@
-/* Feature rows in CSR. Both products are sums over neighbours: y's row r gathers rows of wᵀ at its stored columns, and
- * grad_wᵀ's row c gathers rows of grad_y at the rows that store column c, through a transpose made once. */
+/* Feature rows in CSR. Both products are sums over neighbours: y's row r gathers rows of wᵀ at its stored columns,
+ * and grad_wᵀ's row c gathers rows of grad_y at the rows that store column c, through a transpose made once. */
 #include "models/cpu/cpu.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* The cuda device: a GPU, one stream a lane, kernels of our own, cuBLAS for wide products.
  *
- * State, memory and the order of work are C; .cu files hold kernels and, as most operations are one launch, operations. Bits do not depend on how many
- * processors a GPU has: work is cut by shape alone, and what is added up is added in a fixed order, without atomics. Sums over neighbours,
- * rows and columns, means, maxima, draws, codecs and optimisers give the cpu device's bits; products, attention and the loss agree with
- * it within tolerances.
+ * State, memory and the order of work are C; .cu files hold kernels and, as most operations are one launch,
+ * operations. Bits do not depend on how many processors a GPU has: work is cut by shape alone, and what is added up
+ * is added in a fixed order, without atomics. Sums over neighbours, rows and columns, means, maxima, draws, codecs
+ * and optimisers give the cpu device's bits; products, attention and the loss agree with it within tolerances.
  */
 #ifndef MODELS_CUDA_CUDA_H
 #define MODELS_CUDA_CUDA_H
@@ -66,7 +66,8 @@ void cuda_forget(struct device *device, void *recording);
 
 /* --- gpu.c --- */
 enum status cuda_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out);
-/* The GPU of worker `turn` of n_here, and how many of these share it. errors  STATUS_PEER "no usable GPU: <reason>" */
+/* The GPU of worker `turn` of n_here, and how many of these share it. errors  STATUS_PEER "no usable GPU:
+ * <reason>" */
 enum status cuda_gpu_of(uint32_t turn, uint32_t n_here, struct cuda_gpu *out, uint32_t *n_sharing_out);
 /* Work on it, in this thread and from now on. errors  likewise */
 enum status cuda_gpu_take(const struct cuda_gpu *gpu);
@@ -78,7 +79,8 @@ enum status cuda_open_turn(uint32_t turn, uint32_t n_here, struct device **out);
 void cuda_gpus_look(struct cuda_gpu *gpu, int n);
 /* The memory of one that is used now. -1: the driver does not say. */
 int64_t cuda_gpu_used(const struct cuda_gpu *gpu);
-/* One after another, workers of this machine open GPUs: what each takes is told from what others do. -1: not; given to cuda_gpu_unlock. */
+/* One after another, workers of this machine open GPUs: what each takes is told from what others do. -1: not; given
+ * to cuda_gpu_unlock. */
 int cuda_gpu_lock(void);
 void cuda_gpu_unlock(int lock);
 

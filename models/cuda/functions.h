@@ -1,4 +1,5 @@
-/* Exponentials, logarithms and the error function from multiplications and additions alone: the same bits on a GPU and emulated.
+/* Exponentials, logarithms and the error function from multiplications and additions alone: the same bits on a GPU
+ * and emulated.
  *
  * Double, with relative errors of some 1e-15 (erfc: 1e-10); what no number is stays none.
  */
@@ -83,7 +84,8 @@ static __device__ __forceinline__ double log_of_one_and(double x)
     return twice_artanh(x / (2.0 + x), 17);
 }
 
-/* erfc z: for a = |z|, (1 + 2a) e^(a²) erfc a is a polynomial of t = (a - 3.75) / (a + 3.75), fitted at Chebyshev's points.
+/* erfc z: for a = |z|, (1 + 2a) e^(a²) erfc a is a polynomial of t = (a - 3.75) / (a + 3.75), fitted at Chebyshev's
+ * points.
  * source  Shepherd & Laframboise, Mathematics of Computation 36, 1981 */
 static __device__ __forceinline__ double erfc_of(double z)
 {

@@ -1,5 +1,6 @@
-/* How much of a GPU's memory is used, and the machine's number for it, as the driver's management library (NVML) says them: without a context, which
- * would take some itself, and whatever this process may see. The library is opened at run time, and comes with the driver. */
+/* How much of a GPU's memory is used, and the machine's number for it, as the driver's management library (NVML) says
+ * them: without a context, which would take some itself, and whatever this process may see. The library is opened at
+ * run time, and comes with the driver. */
 #include "models/cuda/cuda.h"
 
 #include <dlfcn.h>

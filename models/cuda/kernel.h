@@ -1,7 +1,8 @@
-/* What .cu files share: the spelling of shared memory and launches, sizes of blocks, reductions in a fixed tree, draws.
+/* What .cu files share: the spelling of shared memory and launches, sizes of blocks, reductions in a fixed tree,
+ * draws.
  *
- * The same file is compiled by nvcc and by g++ against tests/emulator. Every product that is added is an explicit fmaf, or a product
- * rounded by itself: nvcc is told -fmad=false.
+ * The same file is compiled by nvcc and by g++ against tests/emulator. Every product that is added is an explicit
+ * fmaf, or a product rounded by itself: nvcc is told -fmad=false.
  */
 #ifndef MODELS_CUDA_KERNEL_H
 #define MODELS_CUDA_KERNEL_H

@@ -52,7 +52,8 @@ enum status cuda_open(int n_thread, struct device **out)
     return cuda_open_turn(0, 1, out);
 }
 
-/* What there is, and what opening has taken of it: by so much more of the GPU is used than before; where the driver does not say, what is usual. */
+/* What there is, and what opening has taken of it: by so much more of the GPU is used than before; where the driver
+ * does not say, what is usual. */
 static void capacity_fill(struct cuda_device *cuda, const struct cuda_gpu *gpu, int64_t used_before)
 {
     struct device_capacity *capacity = &cuda->base.capacity;

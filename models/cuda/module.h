@@ -1,7 +1,8 @@
-/* The cuda device in programs that are built without CUDA: its name and sizes, and the shared object that has all else.
+/* The cuda device in programs that are built without CUDA: its name and sizes, and the shared object that has all
+ * else.
  *
- * The shared object lies beside the program, and is opened when the device is, or when GPUs are asked for: by workers alone. It uses
- * the program's status, memory and log (module.exports), so that both count the same bytes.
+ * The shared object lies beside the program, and is opened when the device is, or when GPUs are asked for: by workers
+ * alone. It uses the program's status, memory and log (module.exports), so that both count the same bytes.
  */
 #ifndef MODELS_CUDA_MODULE_H
 #define MODELS_CUDA_MODULE_H
@@ -31,8 +32,8 @@ struct cuda_module {
     enum status (*gpus)(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out);
 };
 
-/* This process is worker number `turn`, from 0, of n_here on its machine: the device that it opens is on GPU `turn`, going round, and shares its
- * memory with those of the others that are on it, too. */
+/* This process is worker number `turn`, from 0, of n_here on its machine: the device that it opens is on GPU `turn`,
+ * going round, and shares its memory with those of the others that are on it, too. */
 void cuda_module_turn(uint32_t turn, uint32_t n_here);
 
 /* The machine's GPUs, at least one. errors  STATUS_PEER "no usable GPU: <reason>" */

@@ -1,4 +1,5 @@
-/* Work that repeats, as CUDA graphs: launched as one, where each launch of a small kernel takes longer than the kernel. */
+/* Work that repeats, as CUDA graphs: launched as one, where each launch of a small kernel takes longer than the
+ * kernel. */
 #include "models/cuda/cuda.h"
 
 #include "protocol/base/log.h"

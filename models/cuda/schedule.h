@@ -1,8 +1,9 @@
 /* Long rows of a block: those that are too long for the few lanes that take a row else, and hub rows in their pieces.
  *
- * A schedule lies in device memory alone, where kernels read how many rows there are: it is made in the same way for a block that is
- * opened and for one that is made for a pass, of which the host knows neither rows nor edges. A block without one (schedule NULL) has
- * no long row, or is part of another: kernels that take rows of any length take all of its rows.
+ * A schedule lies in device memory alone, where kernels read how many rows there are: it is made in the same way for
+ * a block that is opened and for one that is made for a pass, of which the host knows neither rows nor edges. A block
+ * without one (schedule NULL) has no long row, or is part of another: kernels that take rows of any length take all
+ * of its rows.
  */
 #ifndef MODELS_CUDA_SCHEDULE_H
 #define MODELS_CUDA_SCHEDULE_H
@@ -41,7 +42,8 @@ static inline int64_t cuda_units_most(int64_t n_edge)
 enum status cuda_schedule_open(struct device *device, struct device_block *block);
 void cuda_schedule_close(struct device *device, struct device_block *block);
 
-/* Make it in `memory` of cuda_schedule_bytes, for at most n_edge edges. Returns the schedule, NULL where it takes no bytes. */
+/* Make it in `memory` of cuda_schedule_bytes, for at most n_edge edges. Returns the schedule, NULL where it takes no
+ * bytes. */
 void *cuda_schedule_make(struct device *device, int64_t n_row, int64_t n_edge, const int64_t *indptr, void *memory);
 
 #endif

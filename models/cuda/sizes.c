@@ -85,8 +85,9 @@ size_t cuda_sums_bytes(const struct device_sums *sums, const struct device_sum_s
     return cuda_sums_places_of(sums, most).n_byte;
 }
 
-/* An algorithm that shares out rows' ends and edges together (Merrill & Garland, SC 2016; Yang et al., Euro-Par 2018) keeps of each share where it
- * begins, and the sums of a row that it has not to its end. Shares are taken to be no smaller than these. */
+/* An algorithm that shares out rows' ends and edges together (Merrill & Garland, SC 2016; Yang et al., Euro-Par 2018)
+ * keeps of each share where it begins, and the sums of a row that it has not to its end. Shares are taken to be no
+ * smaller than these. */
 #define SHARE_EDGES 128
 #define SHARE_LEAST_BYTES 4096
 

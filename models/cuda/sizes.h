@@ -1,4 +1,5 @@
-/* Sizes of the cuda device, which plans need: what blocks and scratch take, and where in them things lie. Follows from shapes alone.
+/* Sizes of the cuda device, which plans need: what blocks and scratch take, and where in them things lie. Follows
+ * from shapes alone.
  *
  * Knows nothing of CUDA: programs that are built without it have these sizes, too.
  */
@@ -20,8 +21,8 @@ DEVICE_OP_PROTOTYPE(cuda, sums_bytes);
 #endif
 #define CUDA_N_WINDOW_FLOAT ((int64_t)1 << 22)
 #define CUDA_JOINED_EDGES DEVICE_HUB_EDGES
-/* What opening takes of a GPU, in plans that are made before it is opened: the context with its modules, as is usual for a GPU of this kind, and the
- * workspace of cuBLAS. */
+/* What opening takes of a GPU, in plans that are made before it is opened: the context with its modules, as is usual
+ * for a GPU of this kind, and the workspace of cuBLAS. */
 #define CUDA_CONTEXT_BYTES (((int64_t)512 << 20) + CUDA_BLAS_BYTES)
 #define CUDA_BLAS_BYTES ((int64_t)32 << 20)
 /* Likewise of opening cuSPARSE. */
@@ -34,8 +35,8 @@ DEVICE_OP_PROTOTYPE(cuda, sums_bytes);
 /* A weight gradient goes in chunks of so many rows, each with a partial result of its own. */
 int64_t cuda_weight_chunk_rows(int64_t n, int64_t f_in, int64_t f_out);
 
-/* --- sums by cuSPARSE: bytes from the first of what sums take in turn. Columns, weights and rows of x are copied where they do not begin at a
- * multiple of 16 bytes, as cuSPARSE wants --- */
+/* --- sums by cuSPARSE: bytes from the first of what sums take in turn. Columns, weights and rows of x are copied
+ * where they do not begin at a multiple of 16 bytes, as cuSPARSE wants --- */
 #define CUDA_SPARSE_ALIGN 16
 
 struct cuda_sums_places {
@@ -89,8 +90,8 @@ struct cuda_picked_places {
 
 struct cuda_picked_places cuda_picked_places_of(int64_t n_col, int64_t n_edge);
 
-/* Putting edges in order by 8 bits at a time: two orders that take turns, the first at 0, of which the second may be the memory of the
- * columns; counts of a digit in a tile of edges. */
+/* Putting edges in order by 8 bits at a time: two orders that take turns, the first at 0, of which the second may be
+ * the memory of the columns; counts of a digit in a tile of edges. */
 #define CUDA_ORDER_DIGITS 256
 #define CUDA_ORDER_TILE 2048
 

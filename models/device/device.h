@@ -1,11 +1,11 @@
 /* The device table: memory, copies, order of work, and every arithmetic operation a program needs.
  *
- * `reference` is the slow clear truth (plain C, one thread, sums in double), `cpu` the fast one; both must give results
- * that do not depend on thread count: sums over rows go in fixed chunks combined in a fixed order, a row's neighbours are
- * added in the block's order. Pointers named in this file are device pointers (of `acquire` or `borrow`) unless they say
- * host; the structs that describe an operation (device_args.h) are host memory, read before the call returns. Compute sticks: operations
- * return nothing, the first failure stays on the device, later operations do nothing, `wait` returns it. Knows nothing of
- * files, parts' numbers or the network.
+ * `reference` is the slow clear truth (plain C, one thread, sums in double), `cpu` the fast one; both must give
+ * results that do not depend on thread count: sums over rows go in fixed chunks combined in a fixed order, a row's
+ * neighbours are added in the block's order. Pointers named in this file are device pointers (of `acquire` or
+ * `borrow`) unless they say host; the structs that describe an operation (device_args.h) are host memory, read before
+ * the call returns. Compute sticks: operations return nothing, the first failure stays on the device, later
+ * operations do nothing, `wait` returns it. Knows nothing of files, parts' numbers or the network.
  */
 #ifndef MODELS_DEVICE_H
 #define MODELS_DEVICE_H
@@ -24,11 +24,12 @@ struct device; /* one open device */
 /* Where bytes lie. */
 enum device_place {
     DEVICE_PLACE_DEVICE, /* operations read and write it, the host never (but see `unified`) */
-    DEVICE_PLACE_SHARED /* host memory that operations and moves may use, too; host and device take turns (mark, wait) */
+    /* host memory that operations and moves may use, too; host and device take turns (mark, wait) */
+    DEVICE_PLACE_SHARED
 };
 
-/* Work of one lane goes in the order of the calls, lanes go at their own pace. All operations are of COMPUTE; the others are for moves:
- * of payloads (IN, OUT) and of arrays that lie in host memory for a while (FETCH, STORE). */
+/* Work of one lane goes in the order of the calls, lanes go at their own pace. All operations are of COMPUTE; the
+ * others are for moves: of payloads (IN, OUT) and of arrays that lie in host memory for a while (FETCH, STORE). */
 enum device_lane {
     DEVICE_LANE_COMPUTE,
     DEVICE_LANE_IN,
@@ -60,7 +61,8 @@ struct device_ops {
                            size_t n_bytes, void *out);
     void (*release)(struct device *device, enum device_place place, enum memory_category category, void *block,
                     size_t n_bytes);
-    /* A host array as operations may read it: a copy, or the array itself. Until giveback it stays where it is and unchanged. */
+    /* A host array as operations may read it: a copy, or the array itself. Until giveback it stays where it is and
+     * unchanged. */
     enum status (*borrow)(struct device *device, enum memory_category category, const void *host, size_t n_bytes,
                           void *out);
     void (*giveback)(struct device *device, enum memory_category category, const void *host, size_t n_bytes,
@@ -78,29 +80,33 @@ struct device_ops {
                    device_mark mark);                             /* the lane goes on after the mark */
     bool (*passed)(struct device *device, device_mark mark);      /* never waits */
     enum status (*wait)(struct device *device, device_mark mark); /* the first failure since open, or OK */
-    /* While the calling thread itself runs an operation, it calls poll(context) every millisecond or so, between two pieces of it; poll
-     * may call operations. Until the next call, NULL: none. Devices that run operations behind the caller's back need none. */
+    /* While the calling thread itself runs an operation, it calls poll(context) every millisecond or so, between two
+     * pieces of it; poll may call operations. Until the next call, NULL: none. Devices that run operations behind the
+     * caller's back need none. */
     void (*poll)(struct device *device, void (*poll)(void *context), void *context);
-    /* Call run(context, chunk, slot) for each chunk, in any order and at the same time: it calls operations that no other chunk's
-     * touch the results of. slot < n_chunk; no two calls at one time have the same */
+    /* Call run(context, chunk, slot) for each chunk, in any order and at the same time: it calls operations that no
+     * other chunk's touch the results of. slot < n_chunk; no two calls at one time have the same */
     void (*chunks_run)(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot),
                        void *context);
 
-    /* --- recordings: what COMPUTE is given between record and recorded is kept and not done; replay does it, with what memory holds
-     * then. All four NULL: the device has none --- */
+    /* --- recordings: what COMPUTE is given between record and recorded is kept and not done; replay does it, with
+     * what memory holds then. All four NULL: the device has none --- */
     void (*record)(struct device *device);
     /* NULL: it could not be recorded, for which the log has the reason. The caller owns what it returns: forget */
     void *(*recorded)(struct device *device);
     void (*replay)(struct device *device, void *recording);
     void (*forget)(struct device *device, void *recording);
 
-    /* --- sums over neighbours by a library of the vendor's, which must give the same bits in each run. All four NULL: the device has none --- */
+    /* --- sums over neighbours by a library of the vendor's, which must give the same bits in each run. All four
+     * NULL: the device has none --- */
     /* From now on blocks that are opened have a matrix, by which aggregate_sum goes. After open, before any block.
      * errors  STATUS_PEER the machine lacks the library */
     enum status (*sums_open)(struct device *device, const struct device_sums *sums);
-    /* Memory for the largest of the blocks, as planned and as they are open now; before the first sum. errors  STATUS_NOMEM */
+    /* Memory for the largest of the blocks, as planned and as they are open now; before the first sum. errors
+     * STATUS_NOMEM */
     enum status (*sums_take)(struct device *device, const struct device_sum_sizes *planned);
-    /* Bytes of the library's buffer for sums of f columns over a block of this size: as it says; device NULL, or without sums_open: at most, about. */
+    /* Bytes of the library's buffer for sums of f columns over a block of this size: as it says; device NULL, or
+     * without sums_open: at most, about. */
     size_t (*sums_buffer)(struct device *device, int64_t n_col, int64_t n_row, int64_t n_edge, int64_t f);
     /* Bytes that sums_take takes. */
     size_t (*sums_bytes)(const struct device_sums *sums, const struct device_sum_sizes *most);
@@ -111,8 +117,8 @@ struct device_ops {
     void (*block_close)(struct device *device, struct device_block *block);
     enum status (*csr_open)(struct device *device, struct device_csr *csr);
     void (*csr_close)(struct device *device, struct device_csr *csr);
-    /* Bytes that block_open takes for n_block blocks of n_row rows and n_edge edges in sum (within a few per cent, for the
-     * memory plan), and csr_open for one matrix. */
+    /* Bytes that block_open takes for n_block blocks of n_row rows and n_edge edges in sum (within a few per cent,
+     * for the memory plan), and csr_open for one matrix. */
     size_t (*block_bytes)(int64_t n_block, int64_t n_row, int64_t n_edge);
     size_t (*csr_bytes)(int64_t n_row, int64_t n_col, int64_t n_value);
     /* Bytes of host memory that csr_open takes until it returns, of category OTHER. */
@@ -130,7 +136,8 @@ struct device_ops {
     void (*linear_backward_weight)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
                                    const float *grad_y, void *scratch, bool add, float *grad_w);
     size_t (*linear_scratch)(int64_t n, int64_t f_in, int64_t f_out);
-    /* out[c] (+)= Σ_r x[r, c], double sums in fixed chunks (bias gradients). scratch: column_sum_scratch(n, f) bytes */
+    /* out[c] (+)= Σ_r x[r, c], double sums in fixed chunks (bias gradients). scratch: column_sum_scratch(n, f)
+     * bytes */
     void (*column_sum)(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, bool add,
                        float *out);
     size_t (*column_sum_scratch)(int64_t n, int64_t f);
@@ -152,11 +159,12 @@ struct device_ops {
     /* grad_table[k] = value · grad_y[row] */
     void (*csr_embed_backward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
                                const float *grad_y, float *grad_table);
-    /* out[e] = dropout of the stored value at (row, column): the same mask as on a dense row. out n_value + n_embedded */
+    /* out[e] = dropout of the stored value at (row, column): the same mask as on a dense row. out n_value +
+     * n_embedded */
     void (*csr_dropout)(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
                         float *out);
-    /* Dense rows of the csr, all columns: out n_row × (n_col + the embedded ones). The csr need not be open; may take memory and give it
-     * back: not for epochs */
+    /* Dense rows of the csr, all columns: out n_row × (n_col + the embedded ones). The csr need not be open; may take
+     * memory and give it back: not for epochs */
     void (*csr_dense)(struct device *device, const struct device_csr *csr, float *out);
 
     /* --- pointwise; x and y may be the same array --- */
@@ -173,7 +181,8 @@ struct device_ops {
     void (*eps_add)(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y,
                     float *out);
 
-    /* to[r, c] (+)= from[r, c] for f columns of rows that are from_width and to_width long: pointers at the first of them */
+    /* to[r, c] (+)= from[r, c] for f columns of rows that are from_width and to_width long: pointers at the first of
+     * them */
     void (*columns_copy)(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width,
                          float *to, int64_t to_width, bool add);
     /* out = the greater of x and y; NaN where either is */
@@ -201,15 +210,15 @@ struct device_ops {
     void (*layer_norm_backward)(struct device *device, const struct device_norm_backward *how);
     size_t (*layer_norm_scratch)(int64_t n, int64_t f);
 
-    /* --- batch norm of each column over all parts' rows, epsilon 1e-5. Parts' sums are 1 + 2f doubles: the rows they are over,
-     * then two per column. mean_rstd: f means, then f times 1/√(variance + epsilon), double --- */
+    /* --- batch norm of each column over all parts' rows, epsilon 1e-5. Parts' sums are 1 + 2f doubles: the rows they
+     * are over, then two per column. mean_rstd: f means, then f times 1/√(variance + epsilon), double --- */
     /* One part's statistics.h: rows, means, Σ (x - mean)². scratch: batch_norm_scratch(n, f) bytes */
     void (*batch_norm_statistics)(struct device *device, int64_t n, int64_t f, const float *x, void *scratch,
                                   double *statistics);
     /* left = the statistics of left's and right's rows together (statistics.h) */
     void (*statistics_merge)(struct device *device, int64_t f, double *left, const double *right);
-    /* Fill in mean_rstd from all rows' statistics, which move the running ones on by `momentum` (the variance unbiased),
-     * where there are any (else NULL); statistics NULL: from the running ones as they are. */
+    /* Fill in mean_rstd from all rows' statistics, which move the running ones on by `momentum` (the variance
+     * unbiased), where there are any (else NULL); statistics NULL: from the running ones as they are. */
     void (*batch_norm_begin)(struct device *device, int64_t f, const double *statistics, double momentum,
                              float *running_mean, float *running_var, double *mean_rstd);
     /* y = x̂ · weight + bias, x̂ = (x - mean) · rstd */
@@ -223,13 +232,13 @@ struct device_ops {
     size_t (*batch_norm_scratch)(int64_t n, int64_t f);
 
     /* --- aggregation: payload x is n_col × f --- */
-    /* out[row] (+)= Σ weight · x[col], edges of a row added one after another with fused multiply-add in ascending column
-     * order (a hub row in pieces of DEVICE_HUB_EDGES, each from 0, added to the start in order). */
+    /* out[row] (+)= Σ weight · x[col], edges of a row added one after another with fused multiply-add in ascending
+     * column order (a hub row in pieces of DEVICE_HUB_EDGES, each from 0, added to the start in order). */
     void (*aggregate_sum)(struct device *device, const struct device_block *block, const struct device_aggregate *how,
                           int64_t f, const float *x, float *out);
     /* Running maximum with its place: arg[row, c] = arg_base + col of the first greatest element so far.
-     * begin: rows of the block start empty (out -inf, arg UINT32_MAX) or, where `self` (n_own × f) is there, as their own
-     * row of it with place arg_base + row; self is NULL without begin. */
+     * begin: rows of the block start empty (out -inf, arg UINT32_MAX) or, where `self` (n_own × f) is there, as their
+     * own row of it with place arg_base + row; self is NULL without begin. */
     void (*aggregate_max)(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
                           const float *self, int64_t f, const float *x, float *out, uint32_t *arg);
     /* Rows that had no neighbour (arg UINT32_MAX) become 0. */
@@ -239,27 +248,28 @@ struct device_ops {
     void (*aggregate_max_backward)(struct device *device, const struct device_block *block, uint32_t arg_base,
                                    int64_t f, const uint32_t *arg, const float *grad_out, float *grad_x);
     /* --- attention over in-neighbours, block after block; no array of edges × heads, ever --- */
-    /* Add a block's edges to the rows' running softmax; out (n_own × n_head·n_column) holds Σ μ exp(score - m) · value until
-     * attention_finish. A row's edges in ascending column order, the maximum raised once per run of 32 of them.
-     * Of the target its query is read. */
+    /* Add a block's edges to the rows' running softmax; out (n_own × n_head·n_column) holds Σ μ exp(score - m) ·
+     * value until attention_finish. A row's edges in ascending column order, the maximum raised once per run of 32 of
+     * them. Of the target its query is read. */
     void (*attention_forward)(struct device *device, const struct device_attention_rows *rows,
                               const struct device_attention_state *state, float *out);
     /* Divide out, positive and positive_weight by Σ; rows without edges become 0. */
     void (*attention_finish)(struct device *device, int64_t n, const struct device_attention *how,
                              const struct device_attention_state *state, float *out);
-    /* Fill in D. ADD where there is positive: grad_query (+)= (1 - slope) · (⟨grad_out, positive⟩ - D · positive_weight), no edge read. */
+    /* Fill in D. ADD where there is positive: grad_query (+)= (1 - slope) · (⟨grad_out, positive⟩ - D ·
+     * positive_weight), no edge read. */
     void (*attention_backward_begin)(struct device *device, int64_t n, const struct device_attention *how,
                                      const float *grad_out, const float *out,
                                      const struct device_attention_state *state, bool add, float *grad_query);
-    /* All but ADD without features of edges: gradients of own rows' queries from one block of in-edges (begin overwrites, else adds).
-     * MLP: grad_att likewise, n_head × n_column, over fixed chunks of rows (NULL: not wanted).
-     * ADD, MLP with features of edges: grad_edge, shaped as how->edge, of this block's edges alone (NULL: not wanted).
-     * scratch: attention_scratch(n_row of the block, how) bytes */
+    /* All but ADD without features of edges: gradients of own rows' queries from one block of in-edges (begin
+     * overwrites, else adds). MLP: grad_att likewise, n_head × n_column, over fixed chunks of rows (NULL: not
+     * wanted). ADD, MLP with features of edges: grad_edge, shaped as how->edge, of this block's edges alone (NULL:
+     * not wanted). scratch: attention_scratch(n_row of the block, how) bytes */
     void (*attention_backward_query)(struct device *device, const struct device_attention_rows *rows, void *scratch,
                                      float *grad_query, float *grad_att, float *grad_edge);
     size_t (*attention_scratch)(int64_t n_row, const struct device_attention *how);
-    /* Gradients of own rows as sources, from one block of the transposed graph, whose columns are their destinations (begin
-     * overwrites, else adds). grad_key: shaped as the source's key, NULL for MLP. */
+    /* Gradients of own rows as sources, from one block of the transposed graph, whose columns are their destinations
+     * (begin overwrites, else adds). grad_key: shaped as the source's key, NULL for MLP. */
     void (*attention_backward_source)(struct device *device, const struct device_attention_rows *rows,
                                       float *grad_value, float *grad_key);
     /* out[r, h] = Σ_c x[r, h, c] · w[h, c]; x n × n_head·n_column, w n_head × n_column */
@@ -272,15 +282,18 @@ struct device_ops {
      * n_head·n_column) bytes */
     void (*head_dot_backward_weight)(struct device *device, int64_t n, int64_t n_head, int64_t n_column,
                                      const float *x, const float *grad, void *scratch, bool add, float *grad_w);
-    /* out[r, c] = (1/n_head) Σ_h x[r, h, c], heads in ascending order; and grad_x[r, h, c] (+)= grad[r, c] / n_head */
+    /* out[r, c] = (1/n_head) Σ_h x[r, h, c], heads in ascending order; and grad_x[r, h, c] (+)= grad[r, c] /
+     * n_head */
     void (*head_mean)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, float *out);
     void (*head_mean_backward)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad,
                                bool add, float *grad_x);
 
-    /* --- sums by relation, of blocks with types; a row's edges of one type are added up first, in the block's order --- */
+    /* --- sums by relation, of blocks with types; a row's edges of one type are added up first, in the block's order
+     * --- */
     /* out[row, b] += Σ_e comp[type, b] · weight · x[col]; out n_own × n_base × f */
     void (*relation_sum)(struct device *device, const struct device_relation *how, float *out);
-    /* out[row] += Σ_b comp[type, b] · Σ_e of type weight · x[col, b]; a row of x is n_base × f, stride n_base · f · out n_own × f */
+    /* out[row] += Σ_b comp[type, b] · Σ_e of type weight · x[col, b]; a row of x is n_base × f, stride n_base · f ·
+     * out n_own × f */
     void (*relation_pick)(struct device *device, const struct device_relation *how, float *out);
     /* grad_comp[t, b] (+)= Σ_row ⟨Σ_e of type t weight · x[col], y[row, b]⟩, in double over fixed chunks of rows.
      * y n_own × n_base × f · scratch: relation_dot_scratch(n_relation, n_base) bytes; comp is not read */
@@ -303,14 +316,15 @@ struct device_ops {
     void (*rows_decode)(struct device *device, enum device_codec codec, int64_t n_row, int64_t f, const void *from,
                         float *out);
 
-    /* --- blocks made of others for one halo pass: `out` is filled in when the call returns, its arrays, which lie in scratch, when
-     * COMPUTE comes to it; they hold until scratch is written again. out->n_edge: the most that there can be --- */
-    /* The edges whose column is listed in kept (n_kept, ascending; device): its place there is their column in out, which has the
-     * block's rows. scratch: block_scratch(n_row, n_col, n_edge, bytes of an edge) */
+    /* --- blocks made of others for one halo pass: `out` is filled in when the call returns, its arrays, which lie in
+     * scratch, when COMPUTE comes to it; they hold until scratch is written again. out->n_edge: the most that there
+     * can be --- */
+    /* The edges whose column is listed in kept (n_kept, ascending; device): its place there is their column in out,
+     * which has the block's rows. scratch: block_scratch(n_row, n_col, n_edge, bytes of an edge) */
     void (*block_sample)(struct device *device, const struct device_block *block, int64_t n_kept,
                          const uint32_t *kept, void *scratch, struct device_block *out);
-    /* All edges from their other ends: row c of out has the block's rows (where it lists them, those that it lists) with an edge to
-     * column c, of n_own rows. scratch: block_scratch(n_col, n_row, n_edge, bytes of an edge) */
+    /* All edges from their other ends: row c of out has the block's rows (where it lists them, those that it lists)
+     * with an edge to column c, of n_own rows. scratch: block_scratch(n_col, n_row, n_edge, bytes of an edge) */
     void (*block_transpose)(struct device *device, const struct device_block *block, int64_t n_own, void *scratch,
                             struct device_block *out);
     size_t (*block_scratch)(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes);
@@ -319,7 +333,8 @@ struct device_ops {
     /* The gradient, where it is wanted, and in `score` (device) the sums over the rows. */
     void (*loss)(struct device *device, const struct device_scoring *how, struct device_score *score);
     size_t (*score_scratch)(int64_t n);
-    /* out n × (f + c) = x | the labels of rows of the split that are not drawn, one column per class, 0 on all other rows */
+    /* out n × (f + c) = x | the labels of rows of the split that are not drawn, one column per class, 0 on all other
+     * rows */
     void (*labels_append)(struct device *device, const struct device_labels *how, int64_t f, const float *x,
                           float *out);
     /* Rows of the split that are drawn; of rows of labels, the labels in these that are there. */
@@ -330,7 +345,8 @@ struct device_ops {
     void (*floats_compare)(struct device *device, int64_t n, const float *a, const float *b, double *sums);
     /* sum[0] += Σ x², in double, in an order that depends on n alone */
     void (*squares_add)(struct device *device, int64_t n, const float *x, double *sum);
-    /* now's grad_norm = √squares[0], and clip = most / (grad_norm + 1e-6), at most 1: as torch.nn.utils.clip_grad_norm_ */
+    /* now's grad_norm = √squares[0], and clip = most / (grad_norm + 1e-6), at most 1: as
+     * torch.nn.utils.clip_grad_norm_ */
     void (*clip_factor)(struct device *device, double most, const double *squares, struct device_now *now);
 
     /* --- optimiser: w, grad, m, v n_value each (sgd: m only, and only with momentum) --- */

@@ -1,4 +1,5 @@
-/* What operations of the device table (models/device/device.h) are told: edges, features, rows of payloads, and how to work on them.
+/* What operations of the device table (models/device/device.h) are told: edges, features, rows of payloads, and how
+ * to work on them.
  *
  * Pointers are device pointers unless they say host; the structs themselves are host memory.
  */
@@ -19,7 +20,8 @@
 #define DEVICE_HUB_EDGES ((int64_t)1 << 16)
 
 /* Edges of one block on the device: row r of the block adds payload rows cols[indptr[r] … indptr[r+1]) to row rows[r]
- * (row r where rows is NULL) of the output, in the order of a row's edges: that of the sources' rows, whatever their columns. */
+ * (row r where rows is NULL) of the output, in the order of a row's edges: that of the sources' rows, whatever their
+ * columns. */
 struct device_block {
     int64_t n_row;
     int64_t n_col;
@@ -37,19 +39,20 @@ struct device_block {
             edge_rows; /* with edge_table n_edge: each edge's row of it. A block made of another takes 4 bytes an edge
                                     * over, whichever they are */
     };
-    const float *
-        edge_table; /* features of edges, which attention alone reads (device_attention.n_edge_column): all blocks that are
-                              * made of a part's have its table. NULL: edges have none */
-    bool
-        bordered; /* several blocks joined whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
+    /* features of edges, which attention alone reads (device_attention.n_edge_column): all blocks that are made of a
+     * part's have its table. NULL: edges have none */
+    const float *edge_table;
+    /* several blocks joined whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
+    bool bordered;
     void *schedule; /* the device's own: row ranges of even work, hub rows; made by block_open */
-    void *
-        matrix; /* the device's own, where sums_open was called: the block as a library takes it; made by block_open */
+    /* the device's own, where sums_open was called: the block as a library takes it; made by block_open */
+    void *matrix;
 };
 
-/* Sparse feature rows: n_row × n_col, CSR. `by_column` is the device's own transpose for weight gradients (made by csr_open).
- * Some rows may instead have a column of their own, beside the n_col that are shared, and in it a one and nothing else: an
- * embedding. Values given for a csr's own are n_value, and behind them n_embedded, one for each such row. */
+/* Sparse feature rows: n_row × n_col, CSR. `by_column` is the device's own transpose for weight gradients (made by
+ * csr_open). Some rows may instead have a column of their own, beside the n_col that are shared, and in it a one and
+ * nothing else: an embedding. Values given for a csr's own are n_value, and behind them n_embedded, one for each such
+ * row. */
 struct device_csr {
     int64_t n_row;
     int64_t n_col;
@@ -64,12 +67,13 @@ struct device_csr {
     void *by_column;
 };
 
-/* What changes from epoch to epoch, in device memory: operations take it by pointer, so that their arguments stay the same. */
+/* What changes from epoch to epoch, in device memory: operations take it by pointer, so that their arguments stay the
+ * same. */
 struct device_now {
     double lr;                         /* of the optimiser's step */
     double correction_1, correction_2; /* 1 − β₁ᵗ and 1 − β₂ᵗ for step t = 1, 2, … */
-    double
-        n_loss_row; /* that the training loss is a mean over: rows, the sum of their weights, or of rows of labels these */
+    /* that the training loss is a mean over: rows, the sum of their weights, or of rows of labels these */
+    double n_loss_row;
     double grad_norm,
         clip;       /* of all gradients together, and what the step multiplies them by: clip_factor makes both */
     uint32_t epoch; /* of all random draws */
@@ -79,8 +83,8 @@ struct device_now {
 enum device_codec { DEVICE_CODEC_FP32, DEVICE_CODEC_BF16, DEVICE_CODEC_INT8, DEVICE_CODEC_INT4, DEVICE_CODEC_INT2 };
 #define DEVICE_CODECS_ALL ((2U << DEVICE_CODEC_INT2) - 1)
 
-/* Rows to be written down, each by itself: row r of out is factor · factors[r] · x[rows[r]], its elements rounded up or down at random, so that
- * their mean is what they were (models/device/codec.h). */
+/* Rows to be written down, each by itself: row r of out is factor · factors[r] · x[rows[r]], its elements rounded up
+ * or down at random, so that their mean is what they were (models/device/codec.h). */
 struct device_coding {
     enum device_codec codec; /* not FP32 */
     int64_t n_row, f;
@@ -92,8 +96,9 @@ struct device_coding {
     const struct device_now *now; /* as device_activate */
     const uint32_t *node;         /* dataset node ids of x's rows */
 
-    /* Error feedback, with no factors: what was lost of row r before, at residual_rows[r], is added to it, and residual_out gets what is lost
-     * of the sum: it less what is read again, 0 where that is not finite. residual_out may be residual; both NULL: none */
+    /* Error feedback, with no factors: what was lost of row r before, at residual_rows[r], is added to it, and
+     * residual_out gets what is lost of the sum: it less what is read again, 0 where that is not finite. residual_out
+     * may be residual; both NULL: none */
     const float *residual;
     float *residual_out;
     const uint32_t *residual_rows; /* n_row; NULL: as rows */
@@ -107,7 +112,8 @@ enum device_activation {
     DEVICE_ACTIVATION_GELU        /* exact, with erf */
 };
 
-/* y = dropout_p(act(x)): element (r, c) is dropped when random_u32(key, node[r], c) < random_drop_threshold(p), else × 1/(1-p). */
+/* y = dropout_p(act(x)): element (r, c) is dropped when random_u32(key, node[r], c) < random_drop_threshold(p), else
+ * × 1/(1-p). */
 struct device_activate {
     enum device_activation activation;
     double p; /* 0: no dropout, key and node unused */
@@ -155,22 +161,25 @@ struct device_sum_sizes {
     int64_t n_buffer;     /* bytes that the library uses besides */
 };
 
-/* How an edge from row j to row i is scored, head by head; a softmax over i's in-edges then weighs the values of the j. */
+/* How an edge from row j to row i is scored, head by head; a softmax over i's in-edges then weighs the values of the
+ * j. */
 enum device_score_kind {
     DEVICE_SCORE_ADD, /* leaky(key_j + query_i [+ ⟨v, f_ij⟩]): one number per head each (GAT) */
     DEVICE_SCORE_MLP, /* Σ_c att_c · leaky(value_j + query_i [+ W f_ij]): there are no keys (GATv2) */
-    DEVICE_SCORE_DOT, /* scale · ⟨key_j | f_ij, query_i⟩, and values are value_j | f_ij: keys are as wide as values, queries and
-                         * outputs by D columns wider (transformer) */
-    DEVICE_SCORE_COSINE /* key_j · ⟨value_j, query_i⟩: a key is one number per head, 1 / ‖value_j‖ for a cosine (AGNN) */
+    /* scale · ⟨key_j | f_ij, query_i⟩, and values are value_j | f_ij: keys are as wide as values, queries and outputs
+     * by D columns wider (transformer) */
+    DEVICE_SCORE_DOT,
+    /* key_j · ⟨value_j, query_i⟩: a key is one number per head, 1 / ‖value_j‖ for a cosine (AGNN) */
+    DEVICE_SCORE_COSINE
 };
 
 /* One attention: n_head heads of n_column value columns each; leaky is the leaky relu of slope `slope`. */
 struct device_attention {
     enum device_score_kind score;
     int64_t n_head, n_column;
-    int64_t
-        n_edge_column; /* D: columns of edges' features f; 0: scores read none. Else every edge has a row of its block's edge_table,
-                            * loops too: with_self is not set */
+    /* D: columns of edges' features f; 0: scores read none. Else every edge has a row of its block's edge_table,
+     * loops too: with_self is not set */
+    int64_t n_edge_column;
     const float *edge; /* ADD: v, n_head × D · MLP: Wᵀ, D × n_head·n_column · DOT: NULL */
     float slope;
     float scale;      /* DOT */
@@ -208,9 +217,9 @@ struct device_attention_state {
     float *softmax; /* n_own × n_head × 2, in three stages. While blocks are added: row max m, sum Σ exp(score - m).
                              * After finish: log-sum-exp L = m + ln Σ (+inf for a row without edges), 0.
                              * After backward_begin: L, D = ⟨grad_out, out⟩ */
-    float *
-        positive; /* n_own × n_head·n_column, ADD in training without features of edges, else NULL: out's sum over the edges
-                             * with key_j + query_i > 0 alone */
+    /* n_own × n_head·n_column, ADD in training without features of edges, else NULL: out's sum over the edges with
+     * key_j + query_i > 0 alone */
+    float *positive;
     float *positive_weight; /* n_own × n_head: the softmax's sum over the same edges */
 };
 
@@ -248,11 +257,13 @@ struct device_score {
 
 enum device_optimizer { DEVICE_OPTIMIZER_SGD, DEVICE_OPTIMIZER_ADAM, DEVICE_OPTIMIZER_ADAMW };
 
-/* A loss over the rows of one split. Labels: int32 n (-1 none) for cross entropy, float n × c for all others (NaN: unknown).
- * With weights w and smoothing ε the loss of a row of class y is (1 - ε) w_y · -log p_y + ε/c Σ_k w_k · -log p_k, and its weight w_y; bce's
- * of a label with w is -w t log σ(z) - (1 - t) log(1 - σ(z)), and its weight 1. Of numbers, with e = z - t for each label that is there: mse
- * e², mae |e|, huber e²/2 where |e| ≤ δ, else δ (|e| - δ/2).
- * source  torch.nn.CrossEntropyLoss (weight, label_smoothing), BCEWithLogitsLoss (pos_weight), MSELoss, L1Loss, HuberLoss */
+/* A loss over the rows of one split. Labels: int32 n (-1 none) for cross entropy, float n × c for all others (NaN:
+ * unknown). With weights w and smoothing ε the loss of a row of class y is (1 - ε) w_y · -log p_y + ε/c Σ_k w_k ·
+ * -log p_k, and its weight w_y; bce's of a label with w is -w t log σ(z) - (1 - t) log(1 - σ(z)), and its weight 1.
+ * Of numbers, with e = z - t for each label that is there: mse e², mae |e|, huber e²/2 where |e| ≤ δ, else δ (|e| -
+ * δ/2).
+ * source  torch.nn.CrossEntropyLoss (weight, label_smoothing), BCEWithLogitsLoss (pos_weight), MSELoss, L1Loss,
+ *         HuberLoss */
 struct device_scoring {
     enum device_loss loss;
     int64_t n, c;
@@ -265,14 +276,14 @@ struct device_scoring {
     uint8_t split;
     struct device_draw drawn; /* p > 0: over its rows alone */
     const struct device_now *now;
-    float *
-        grad; /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row, 0 as 1.
-                  * NULL: scores only, and now is unused */
+    /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row, 0 as 1.
+     * NULL: scores only, and now is unused */
+    float *grad;
     void *scratch; /* score_scratch(n) bytes */
 };
 
-/* Known labels of rows as input: columns of rows of `split` that are not drawn. One of labels (n) and label_rows (n × c; NaN is 0)
- * is NULL. */
+/* Known labels of rows as input: columns of rows of `split` that are not drawn. One of labels (n) and label_rows (n ×
+ * c; NaN is 0) is NULL. */
 struct device_labels {
     int64_t n, c;
     const int32_t *labels;

@@ -9,7 +9,8 @@
 /* clang-format off */
 /* Of these, bytes that operations take: a plan needs them where the device itself is not. */
 #define DEVICE_SIZE_LIST(X)                                                                     \
-    X(block_bytes) X(csr_bytes) X(csr_host_bytes) X(linear_scratch) X(column_sum_scratch) X(csr_linear_scratch) X(layer_norm_scratch) \
+    X(block_bytes) X(csr_bytes) X(csr_host_bytes) X(linear_scratch) X(column_sum_scratch) X(csr_linear_scratch) \
+    X(layer_norm_scratch) \
     X(batch_norm_scratch) X(attention_scratch) X(relation_dot_scratch) X(block_scratch) X(score_scratch)
 
 #define DEVICE_OP_LIST(X)                                                                       \
@@ -33,7 +34,7 @@
     X(head_dot) X(head_dot_backward_input) X(head_dot_backward_weight)                          \
     X(head_mean) X(head_mean_backward)                                                          \
     X(relation_sum) X(relation_pick) X(relation_dot) X(relation_dot_scratch) X(swap_axes)       \
-    X(rows_gather) X(rows_add) X(rows_encode) X(rows_decode) X(block_sample) X(block_transpose) X(block_scratch)              \
+    X(rows_gather) X(rows_add) X(rows_encode) X(rows_decode) X(block_sample) X(block_transpose) X(block_scratch) \
     X(loss) X(score_scratch) X(labels_append) X(draw_count) X(doubles_add) X(floats_compare) \
     X(squares_add) X(clip_factor) X(step)
 /* clang-format on */

@@ -1,5 +1,5 @@
-/* AGNN: h = an MLP's last hidden layer, then `steps` times h_i ← Σ_j α_ij h_j, α_i the softmax of β cos(h_i, h_j) over
- * j → i and i itself, then the MLP's output layer. The first step's β stays 1.
+/* AGNN: h = an MLP's last hidden layer, then `steps` times h_i ← Σ_j α_ij h_j, α_i the softmax of β cos(h_i, h_j)
+ * over j → i and i itself, then the MLP's output layer. The first step's β stays 1.
  * Thekumparampil, Wang, Oh & Li, arXiv 1803.03735, eq. 5-6
  */
 #include "models/kinds/model.h"

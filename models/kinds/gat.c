@@ -1,5 +1,5 @@
-/* GATConv: y_i = Σ_j α_ij W x_j + b per head, α_i the softmax of leaky(⟨a_s, W x_j⟩ + ⟨a_d, W x_i⟩) over j → i and i itself; of edges
- * with features f with ⟨a_e, W_e f_ij⟩ in it.
+/* GATConv: y_i = Σ_j α_ij W x_j + b per head, α_i the softmax of leaky(⟨a_s, W x_j⟩ + ⟨a_d, W x_i⟩) over j → i and i
+ * itself; of edges with features f with ⟨a_e, W_e f_ij⟩ in it.
  * Veličković et al., ICLR 2018, eq. 1-6
  */
 #include "models/kinds/model.h"

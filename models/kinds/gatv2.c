@@ -1,5 +1,5 @@
-/* GATv2Conv: y_i = Σ_j α_ij W_l x_j + b per head, α_i the softmax of ⟨a, leaky(W_l x_j + W_r x_i)⟩ over j → i and i itself; of
- * edges with features f with W_e f_ij in the sum.
+/* GATv2Conv: y_i = Σ_j α_ij W_l x_j + b per head, α_i the softmax of ⟨a, leaky(W_l x_j + W_r x_i)⟩ over j → i and i
+ * itself; of edges with features f with W_e f_ij in the sum.
  * Brody, Alon & Yahav, ICLR 2022, eq. 7
  */
 #include "models/kinds/model.h"

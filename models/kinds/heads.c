@@ -1,4 +1,5 @@
-/* What attention layers share: the number of a layer's heads, their attention vectors, the joining of their outputs. */
+/* What attention layers share: the number of a layer's heads, their attention vectors, the joining of their
+ * outputs. */
 #include "models/kinds/model.h"
 
 #include <stdio.h>

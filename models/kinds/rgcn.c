@@ -1,6 +1,6 @@
-/* RGCNConv: y_i = Σ_r mean_{j→i of relation r} x_j · W_r + x_i · root + b; W_r = Σ_b comp_rb V_b where model.bases > 0;
- * W_r is block diagonal where model.blocks > 0. With model.embedding = false, or one-hot features, nodes have no others, and x is the identity
- * in the first layer.
+/* RGCNConv: y_i = Σ_r mean_{j→i of relation r} x_j · W_r + x_i · root + b; W_r = Σ_b comp_rb V_b where model.bases >
+ * 0; W_r is block diagonal where model.blocks > 0. With model.embedding = false, or one-hot features, nodes have no
+ * others, and x is the identity in the first layer.
  * Schlichtkrull et al., ESWC 2018
  */
 #include "models/kinds/model.h"
@@ -96,8 +96,8 @@ static int rgcn_layer(const struct model *model, int layer, int x, int64_t f_out
     return program_add(program, 1.0f, neighbours, 1.0f, program_linear_by_column(program, x, root, bias));
 }
 
-/* Features of several node types go through a linear map of each type's columns to model.hidden first, or where there are none the first
- * layer has a row for each node. */
+/* Features of several node types go through a linear map of each type's columns to model.hidden first, or where there
+ * are none the first layer has a row for each node. */
 enum status rgcn_model(struct model *model)
 {
     enum status status = check_rows(model);

@@ -1,5 +1,5 @@
-/* What builders share: the features, what surrounds a layer (residual, norm, activation, dropout), and the common model, layers
- * one after another. No kind's mathematics.
+/* What builders share: the features, what surrounds a layer (residual, norm, activation, dropout), and the common
+ * model, layers one after another. No kind's mathematics.
  */
 #include "models/kinds/model.h"
 
@@ -197,7 +197,8 @@ static bool jumps(const struct model *model)
     return model->job->model.jumping_knowledge != JOB_JUMPING_KNOWLEDGE_NONE;
 }
 
-/* lin(all layers' outputs side by side, or the greatest of them): Xu et al., ICML 2018; named as PyTorch Geometric's models do. */
+/* lin(all layers' outputs side by side, or the greatest of them): Xu et al., ICML 2018; named as PyTorch Geometric's
+ * models do. */
 static int jump(struct model *model, const int *output, int n_layer)
 {
     struct program *program = model->program;

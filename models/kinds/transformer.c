@@ -1,5 +1,5 @@
-/* TransformerConv: y_i = W_s x_i + b_s + Σ_j α_ij (W_v x_j + b_v) per head, α_i the softmax of ⟨q_i, k_j⟩ / √d over j → i; of
- * edges with features f with W_e f_ij added to keys and values, which queries and sums take (head_widen).
+/* TransformerConv: y_i = W_s x_i + b_s + Σ_j α_ij (W_v x_j + b_v) per head, α_i the softmax of ⟨q_i, k_j⟩ / √d over j
+ * → i; of edges with features f with W_e f_ij added to keys and values, which queries and sums take (head_widen).
  * Shi et al., IJCAI 2021, eq. 3-4, without gate
  */
 #include "models/kinds/model.h"

@@ -1,12 +1,13 @@
 /* out_i = Σ_j α_ij x_j over in-neighbours j, α_i the softmax of scores: four kinds of score, one file.
  *
- * in[0]: rows of the sources, in[1]: their keys, in[2]: queries of the destinations. Forward keeps a row's softmax in two
- * numbers per head; backward makes every coefficient again from them. GAT's queries need no edges: their gradient comes from
- * a second sum that forward keeps, over the edges whose score was positive.
+ * in[0]: rows of the sources, in[1]: their keys, in[2]: queries of the destinations. Forward keeps a row's softmax in
+ * two numbers per head; backward makes every coefficient again from them. GAT's queries need no edges: their gradient
+ * comes from a second sum that forward keeps, over the edges whose score was positive.
  *
- * Features f of edges: GAT's score has ⟨v, f⟩ in it, v_h = W_hᵀ a_h, GATv2's columns have W f, with a weight W of the edges. Kernels make the
- * gradients of v and of W beside those of the queries, from which those of W and a follow here. TransformerConv's W is in dense ops around
- * the aggregate (head_widen.c): its queries and output have columns more for f.
+ * Features f of edges: GAT's score has ⟨v, f⟩ in it, v_h = W_hᵀ a_h, GATv2's columns have W f, with a weight W of the
+ * edges. Kernels make the gradients of v and of W beside those of the queries, from which those of W and a follow
+ * here. TransformerConv's W is in dense ops around the aggregate (head_widen.c): its queries and output have columns
+ * more for f.
  * source  Veličković et al., ICLR 2018, eq. 1-4 · Brody, Alon & Yahav, ICLR 2022, eq. 7 · Vaswani et al., 2017, eq. 1
  *         Thekumparampil, Wang, Oh & Li, arXiv 1803.03735, eq. 5
  */
@@ -46,7 +47,8 @@ static struct device_attention attention_of(const struct program *program, const
         .scale = op->a};
 }
 
-/* What is made of the parameters of edges, and its gradient: v (GAT), or Wᵀ and dW (GATv2). Behind them what products and kernels take. */
+/* What is made of the parameters of edges, and its gradient: v (GAT), or Wᵀ and dW (GATv2). Behind them what products
+ * and kernels take. */
 struct edge_workspace {
     float *edge, *grad_edge;
     float *turned; /* GATv2: dW from its transpose */
@@ -203,7 +205,8 @@ static void backward_query(const struct op_call *call)
     }
 }
 
-/* dx_j = Σ_i μ_ij α_ij dy_i [+ de_ij ∂e_ij/∂x_j] · dk_j = Σ_i de_ij ∂e_ij/∂k_j, over the destinations i of j's edges */
+/* dx_j = Σ_i μ_ij α_ij dy_i [+ de_ij ∂e_ij/∂x_j] · dk_j = Σ_i de_ij ∂e_ij/∂k_j, over the destinations i of j's
+ * edges */
 static void backward_source(const struct op_call *call)
 {
     struct device_attention how = attention(call);
@@ -215,7 +218,8 @@ static void backward_source(const struct op_call *call)
     call->device->ops->attention_backward_source(call->device, &rows, call->grad_in[0], call->grad_in[1]);
 }
 
-/* RETURN: gradients of sampled rows come back from where they were used; own rows' edges have theirs from own rows. */
+/* RETURN: gradients of sampled rows come back from where they were used; own rows' edges have theirs from own
+ * rows. */
 static void backward_return(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;

@@ -11,8 +11,8 @@ static float scale(double degree, bool self)
     return (float)(d > 0.0 ? 1.0 / sqrt(d) : 0.0);
 }
 
-/* y_i = r_i ([r_i x_i] + Σ_j a_ij r_j x_j) with r = d^-1/2, j over in-neighbours. Its transpose has the same form over
- * out-neighbours, so this is backward too. */
+/* y_i = r_i ([r_i x_i] + Σ_j a_ij r_j x_j) with r = d^-1/2, j over in-neighbours. Its transpose has the same form
+ * over out-neighbours, so this is backward too. */
 static void propagate(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;

@@ -1,4 +1,5 @@
-/* out_i = max_j x_j over in-neighbours j, column by column; 0 for a node without any. Hamilton et al., NeurIPS 2017 */
+/* out_i = max_j x_j over in-neighbours j, column by column; 0 for a node without any. Hamilton et al., NeurIPS
+ * 2017 */
 #include "models/ops/ops.h"
 
 /* One place per element. */

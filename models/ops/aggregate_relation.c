@@ -1,9 +1,10 @@
-/* out_i = Σ_r mean over in-neighbours j of relation r of x_j, times W_r: free, mixed from bases (Σ_b a_rb V_b), or of diagonal
- * blocks. Schlichtkrull et al., ESWC 2018, eq. 2-4
+/* out_i = Σ_r mean over in-neighbours j of relation r of x_j, times W_r: free, mixed from bases (Σ_b a_rb V_b), or of
+ * diagonal blocks. Schlichtkrull et al., ESWC 2018, eq. 2-4
  *
- * Linear in x with weights known to both ends of an edge: x travels one way, the output's gradient the other, nothing is saved
- * but x. What is summed up in workspace before one product: K, per own row and relation (or base), forward; G likewise backward.
- * With diagonal blocks each block of columns goes this way alone, and rows are dealt out to blocks and joined again.
+ * Linear in x with weights known to both ends of an edge: x travels one way, the output's gradient the other, nothing
+ * is saved but x. What is summed up in workspace before one product: K, per own row and relation (or base), forward;
+ * G likewise backward. With diagonal blocks each block of columns goes this way alone, and rows are dealt out to
+ * blocks and joined again.
  */
 #include "models/ops/ops.h"
 
@@ -221,7 +222,8 @@ static void backward(const struct op_call *call)
     }
 }
 
-/* --- backward of sampled rows: weights' gradients over in-edges, whose rows travel a second time; rows' gradients return --- */
+/* --- backward of sampled rows: weights' gradients over in-edges, whose rows travel a second time; rows' gradients
+ * return --- */
 
 /* dV_b = K_bᵀ dy */
 static void sampled_weight_backward(const struct op_call *call, const struct shape *s, const struct workspace *at)

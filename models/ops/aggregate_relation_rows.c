@@ -1,8 +1,10 @@
-/* out_i = Σ_r mean over in-neighbours j of relation r of z_j's columns of r: R-GCN's first layer where a node has no features but a row of its
- * own in each relation's weight, z_j = [W_1[j] | … | W_R[j]]; or mixed from bases, z_j = [V_1[j] | … | V_B[j]] and W_r[j] = Σ_b a_rb V_b[j].
- * Schlichtkrull et al., ESWC 2018, eq. 2-3 with the identity as features
+/* out_i = Σ_r mean over in-neighbours j of relation r of z_j's columns of r: R-GCN's first layer where a node has no
+ * features but a row of its own in each relation's weight, z_j = [W_1[j] | … | W_R[j]]; or mixed from bases, z_j =
+ * [V_1[j] | … | V_B[j]] and W_r[j] = Σ_b a_rb V_b[j]. Schlichtkrull et al., ESWC 2018, eq. 2-3 with the identity as
+ * features
  *
- * z travels one way and the output's gradient the other. What rows of a part make of gradients, G, is the gradient of z as it is: no product.
+ * z travels one way and the output's gradient the other. What rows of a part make of gradients, G, is the gradient of
+ * z as it is: no product.
  */
 #include "models/ops/ops.h"
 

@@ -1,4 +1,5 @@
-/* out_i = [x_i] + Σ_j a_ij x_j over in-neighbours j, a_ij the edge's weight or 1; [x_i] where the own loop is implicit. */
+/* out_i = [x_i] + Σ_j a_ij x_j over in-neighbours j, a_ij the edge's weight or 1; [x_i] where the own loop is
+ * implicit. */
 #include "models/ops/ops.h"
 
 static void accumulate(const struct op_call *call)

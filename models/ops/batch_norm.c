@@ -1,5 +1,6 @@
-/* out = (x − mean) · rstd · weight + bias over each column of all parts' rows; in evaluation over the running statistics, which are
- * those of the evaluation's own rows where training sees samples, or rows of the epoch before. */
+/* out = (x − mean) · rstd · weight + bias over each column of all parts' rows; in evaluation over the running
+ * statistics, which are those of the evaluation's own rows where training sees samples, or rows of the epoch
+ * before. */
 #include "models/ops/ops.h"
 
 #include "models/device/statistics.h"

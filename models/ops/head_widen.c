@@ -1,7 +1,9 @@
-/* Heads made wider by a product with a weight of their own, and narrower again: what attention reads and makes of edges' features f.
+/* Heads made wider by a product with a weight of their own, and narrower again: what attention reads and makes of
+ * edges' features f.
  *
- * With keys k + W f and values v + W f the product of a query q with a key is ⟨q, k⟩ + ⟨Wᵀ q, f⟩, and Σ α (v + W f) = Σ α v + W Σ α f: queries
- * q | Wᵀ q and sums Σ α v | Σ α f need no W at any edge. Narrowing is the transpose of widening, so that each is the other's backward.
+ * With keys k + W f and values v + W f the product of a query q with a key is ⟨q, k⟩ + ⟨Wᵀ q, f⟩, and Σ α (v + W f) =
+ * Σ α v + W Σ α f: queries q | Wᵀ q and sums Σ α v | Σ α f need no W at any edge. Narrowing is the transpose of
+ * widening, so that each is the other's backward.
  */
 #include "models/ops/ops.h"
 

@@ -33,10 +33,12 @@ extern const struct aggregate_def aggregate_relation;
 extern const struct aggregate_def aggregate_relation_rows;
 extern const struct aggregate_def aggregate_relation_rows_mixed;
 
-/* RETURN of a sum: gradients that were made elsewhere are added; on the diagonal `own` makes them of own rows' edges, as in OUT. */
+/* RETURN of a sum: gradients that were made elsewhere are added; on the diagonal `own` makes them of own rows' edges,
+ * as in OUT. */
 void aggregate_return(const struct op_call *call, void (*own)(const struct op_call *call));
 
-/* Rows one way, gradients of the output the other way, over the transposed blocks; of sampled rows, their gradients. */
+/* Rows one way, gradients of the output the other way, over the transposed blocks; of sampled rows, their
+ * gradients. */
 #define AGGREGATE_LINEAR_PASSES(on_way_in, on_way_out, on_return, made_to_return)                                    \
     .forward = {.direction = HALO_DIRECTION_IN,                                                                      \
                 .n_piece = 1,                                                                                        \
@@ -58,8 +60,8 @@ void aggregate_return(const struct op_call *call, void (*own)(const struct op_ca
                           .pack_reads = OP_ROLES(GRAD_OUT),                                                          \
                           .transposed = true}}
 
-/* The same of one with a parameter, whose gradient is made of in where the gradient of out comes, or of sampled rows that travel a second time;
- * sampled_reads: roles that this reads besides. */
+/* The same of one with a parameter, whose gradient is made of in where the gradient of out comes, or of sampled rows
+ * that travel a second time; sampled_reads: roles that this reads besides. */
 #define AGGREGATE_PARAM_PASSES(on_way_in, on_way_out, on_sampled, sampled_reads, on_return, made_to_return)          \
     .forward = {.direction = HALO_DIRECTION_IN,                                                                      \
                 .n_piece = 1,                                                                                        \

@@ -1,7 +1,8 @@
-/* What an epoch's payloads lose: the share of their rows that travels, how these are written down, and an epoch's time.
+/* What an epoch's payloads lose: the share of their rows that travels, how these are written down, and an epoch's
+ * time.
  *
- * An epoch's level follows from the job and the epoch's number, the same on every worker and in a resumed job. A program, and the memory
- * of a worker, are made for all levels that its epochs may have.
+ * An epoch's level follows from the job and the epoch's number, the same on every worker and in a resumed job. A
+ * program, and the memory of a worker, are made for all levels that its epochs may have.
  */
 #ifndef MODELS_LEVEL_H
 #define MODELS_LEVEL_H
@@ -24,8 +25,8 @@ struct level {
 /* More back-offs than it takes from any level to the exact one: 0.5^1075 is 0. */
 #define LEVEL_BACK_OFFS_MOST 2000
 
-/* Of an epoch, after so many back-offs: each doubles the share (0 becomes 0.01) and takes codecs one step wider; none is stale after the
- * first. */
+/* Of an epoch, after so many back-offs: each doubles the share (0 becomes 0.01) and takes codecs one step wider; none
+ * is stale after the first. */
 struct level level_at(const struct job *job, uint32_t epoch, int64_t n_back_off);
 
 /* Of what a stale epoch finds from the one before: as that lost it; where gradients were compared the exact ones. */
@@ -41,7 +42,8 @@ bool level_guards(const struct job *job, uint32_t epoch);
 /* "int4" */
 const char *level_codec_text(enum device_codec codec);
 
-/* Codecs that rows, or gradients, may have in some epoch, with a guard also by its back-offs: bit c for enum device_codec c. */
+/* Codecs that rows, or gradients, may have in some epoch, with a guard also by its back-offs: bit c for enum
+ * device_codec c. */
 uint32_t level_codecs(const struct job *job, bool backward);
 
 /* Epochs in a row with the same codecs. */

@@ -1,7 +1,7 @@
 /* What the trainer calls: one op on one part's rows, forward or backward. Ops never communicate.
  *
- * op_defs[] lists the dense and global ops, aggregate_defs[] the aggregates; each op is one small file under models/ops/, with its
- * functions and what they read and write.
+ * op_defs[] lists the dense and global ops, aggregate_defs[] the aggregates; each op is one small file under
+ * models/ops/, with its functions and what they read and write.
  * An op's functions only call the device table; shapes are the program's, pointers the trainer's.
  */
 #ifndef MODELS_OP_H
@@ -15,8 +15,8 @@
 #define HALO_N_PIECE 3  /* arrays that travel together, one after another in the payload */
 #define OP_N_BACKWARD 2 /* halo passes of an aggregate's backward */
 
-/* What an array is to an op. An op says once, in its own file, which roles its forward and its backward read and write; the
- * lists of steps (models/steps/step.h) are made from that. */
+/* What an array is to an op. An op says once, in its own file, which roles its forward and its backward read and
+ * write; the lists of steps (models/steps/step.h) are made from that. */
 enum op_role {
     OP_ROLE_IN_0, /* own rows of the inputs */
     OP_ROLE_IN_1,
@@ -59,8 +59,8 @@ typedef uint32_t op_roles;
 #define OP_ROLES_PARAM (OP_ROLES(PARAM_0) | OP_ROLES(PARAM_1))
 #define OP_ROLES_GRAD_PARAM (OP_ROLES(GRAD_PARAM_0) | OP_ROLES(GRAD_PARAM_1))
 
-/* What a pass over a part's rows touches. Roles that an op does not have (no second input, a parameter that does not train, an
- * input that wants no gradient) fall away. In both sets: read and changed. */
+/* What a pass over a part's rows touches. Roles that an op does not have (no second input, a parameter that does not
+ * train, an input that wants no gradient) fall away. In both sets: read and changed. */
 struct op_access {
     op_roles reads, writes;
 };
@@ -72,8 +72,8 @@ struct op_labels {
     uint8_t train;        /* the split that is trained on */
 };
 
-/* One op on one part. Arrays are n rows of their value's width (device); what is not there, or not an operand of the step, is
- * NULL. */
+/* One op on one part. Arrays are n rows of their value's width (device); what is not there, or not an operand of the
+ * step, is NULL. */
 struct op_call {
     struct device *device;
     const struct program *program;
@@ -95,8 +95,8 @@ struct op_call {
             float *out;
             float *saved[OP_N_SAVED];
             const float *grad_out;
-            float *grad_in
-                [OP_N_IN]; /* NULL: not wanted. May be grad_out's array: the first with in_place, any that is passed on */
+            /* NULL: not wanted. May be grad_out's array: the first with in_place, any that is passed on */
+            float *grad_in[OP_N_IN];
             const float *param[OP_N_PARAM];
             float *grad_param[OP_N_PARAM]; /* NULL: not wanted */
             float *state[OP_N_PARAM];
@@ -134,15 +134,16 @@ struct op_call {
     float factor;         /* … multiplied by this: 1/p of sampled rows */
 };
 
-/* What a global op does with all parts' rows before forward, or backward, runs on each part: sums of n_sum doubles, one set
- * per part, combined along the tree over parts; all on the device. */
+/* What a global op does with all parts' rows before forward, or backward, runs on each part: sums of n_sum doubles,
+ * one set per part, combined along the tree over parts; all on the device. */
 struct global_pass {
     void (*partial)(const struct op_call *call); /* makes sum */
     struct op_access partial_access;
     /* left = left's and right's together */
     void (*merge)(struct device *device, const struct program *program, const struct op *op, double *left,
                   const double *right);
-    /* Once per rank, with the call of any of its parts: make the statistics. sum NULL: an evaluation, which asks no part. */
+    /* Once per rank, with the call of any of its parts: make the statistics. sum NULL: an evaluation, which asks no
+     * part. */
     void (*total)(const struct op_call *call);
     op_roles total_changes; /* besides the statistics: STATE */
 };
@@ -153,8 +154,9 @@ struct global_def {
     struct global_pass forward, backward;
 };
 
-/* A dense or global op. Forward reads its inputs and parameters and writes its output and what it saves; backward reads the
- * gradient of the output, what was saved and the parameters, and writes the gradients of inputs and parameters. */
+/* A dense or global op. Forward reads its inputs and parameters and writes its output and what it saves; backward
+ * reads the gradient of the output, what was saved and the parameters, and writes the gradients of inputs and
+ * parameters. */
 struct op_def {
     const char *name;
     const char *title;       /* as users of PyTorch Geometric know it */
@@ -171,8 +173,8 @@ struct op_def {
     const struct global_def *global; /* NULL: a part's rows need no other's */
 };
 
-/* A LABELS op's rows that are hidden from the input in this call, and so the ones that the loss is over; their number in all
- * parts is the op's statistics. */
+/* A LABELS op's rows that are hidden from the input in this call, and so the ones that the loss is over; their number
+ * in all parts is the op's statistics. */
 struct device_draw op_labels_hidden(const struct op_call *call);
 
 /* By enum op_kind; the row of AGGREGATE is empty but for its name. */
@@ -184,7 +186,8 @@ op_roles op_backward_reads(const struct program *program, const struct op *op);
 /* A global op that keeps running statistics: where program_rows_differ, an evaluation makes them of its own rows. */
 bool op_keeps_statistics(const struct op *op);
 
-/* Is the gradient of in[k] that of out as it is? Then backward leaves it where it is given grad_out's array for it. */
+/* Is the gradient of in[k] that of out as it is? Then backward leaves it where it is given grad_out's array for
+ * it. */
 bool op_passes_grad(const struct op *op, int k);
 
 /* Which way rows travel between parts in a halo pass. */
@@ -205,8 +208,8 @@ struct halo_pass {
     void (*run)(const struct op_call *call);  /* NULL: there is no such pass */
     void (*pack)(const struct op_call *call); /* RETURN: make `packed` … */
     op_roles pack_reads;                      /* … from these */
-    /* RETURN: pack has the block transposed (rows: the payload's, columns: own rows), with scales and node ids the other way round, too;
-     * run has own edges as in OUT, without a payload. */
+    /* RETURN: pack has the block transposed (rows: the payload's, columns: own rows), with scales and node ids the
+     * other way round, too; run has own edges as in OUT, without a payload. */
     bool transposed;
     int n_ask;
     enum op_role ask[HALO_N_PIECE]; /* RETURN: rows that pack reads of the payload whose gradients it makes */
@@ -224,10 +227,10 @@ struct aggregate_def {
     const char *title;   /* as users of PyTorch Geometric know it */
     bool is_linear;      /* out is linear in the rows of its one input: may swap with a linear map */
     bool takes_no_loops; /* an implied loop is of no relation: the own row is no neighbour */
-    bool
-        attends; /* what an edge counts depends on the rows at its ends, so that backward reads the sources' rows, too */
-    /* Scale of a row with this many stored in-edges, or this sum of their weights; `self`: plus one for its implicit loop. NULL:
-     * rows are not scaled. */
+    /* what an edge counts depends on the rows at its ends, so that backward reads the sources' rows, too */
+    bool attends;
+    /* Scale of a row with this many stored in-edges, or this sum of their weights; `self`: plus one for its implicit
+     * loop. NULL: rows are not scaled. */
     float (*scale)(double degree, bool self);
     bool scale_counts;   /* it is of their number also where edges have weights */
     bool scales_sources; /* an edge counts the scales of both its ends, else that of its destination */
@@ -254,14 +257,15 @@ bool program_is_lossy(const struct program *program);
 /* Are some of them coded, in some epoch? */
 bool program_codes(const struct program *program);
 
-/* Are rows in training others than those of an exact forward, so that gradients are made where rows were used, and running statistics by
- * evaluations? Samples, and rows of the epoch before. */
+/* Are rows in training others than those of an exact forward, so that gradients are made where rows were used, and
+ * running statistics by evaluations? Samples, and rows of the epoch before. */
 bool program_rows_differ(const struct program *program);
 
 /* An aggregate's passes backward, in this program. */
 const struct halo_pass *aggregate_backward(const struct program *program, enum aggregate_kind kind);
 
-/* Does backward send finished gradients back? Then forward's places count rows of payloads, between parts of one rank too. */
+/* Does backward send finished gradients back? Then forward's places count rows of payloads, between parts of one rank
+ * too. */
 bool aggregate_returns(const struct program *program, enum aggregate_kind kind);
 
 /* Does some pass walk blocks of the transposed graph? */
@@ -277,8 +281,8 @@ int64_t halo_payload_width(const struct program *program, const struct op *op, c
 /* Likewise of what a RETURN pass asks for. */
 int64_t halo_ask_width(const struct program *program, const struct op *op, const struct halo_pass *pass, int k);
 
-/* How rows in this role are written down at a level: gradients in the codec of backward, others in that of forward; one
- * number per head, and what would not become shorter, in FP32. */
+/* How rows in this role are written down at a level: gradients in the codec of backward, others in that of forward;
+ * one number per head, and what would not become shorter, in FP32. */
 enum device_codec halo_codec(const struct program *program, const struct op *op, enum op_role role,
                              const struct level *level);
 

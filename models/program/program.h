@@ -52,7 +52,8 @@ enum aggregate_kind {
     AGGREGATE_KIND_GAT,       /* in: values, keys, queries (one number per head) */
     AGGREGATE_KIND_GAT_EDGES, /* likewise, of edges with features     params: edges' weight, its attention */
     AGGREGATE_KIND_GATV2,     /* in: values, none, queries     params: att, edges' weight or -1 */
-    AGGREGATE_KIND_DOT, /* in: values, keys, queries (as wide as values; of edges with features wider, and so is out) */
+    /* in: values, keys, queries (as wide as values; of edges with features wider, and so is out) */
+    AGGREGATE_KIND_DOT,
     AGGREGATE_KIND_COSINE,        /* in: values, keys (one number per head), queries (as wide as values) */
     AGGREGATE_KIND_RELATION,      /* typed edges; params: weight (relations or bases × in × out), comp or -1 */
     AGGREGATE_KIND_RELATION_ROWS, /* typed edges; in: a row of each relation's columns side by side */
@@ -91,9 +92,9 @@ struct parameter {
     int64_t
         n_shared; /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
     int64_t offset; /* the first of them */
-    /* -1: no embeddings. Else its column of a node that has one, embedding_width floats, lies with the node's part: n_embedded · embedding_at
-     * floats into the part's embeddings, node after node. embedding_row of a column's floats lie side by side in the tensor: with 1 that is
-     * rows × columns, else groups × columns × embedding_row. */
+    /* -1: no embeddings. Else its column of a node that has one, embedding_width floats, lies with the node's part:
+     * n_embedded · embedding_at floats into the part's embeddings, node after node. embedding_row of a column's
+     * floats lie side by side in the tensor: with 1 that is rows × columns, else groups × columns × embedding_row. */
     int64_t embedding_at, embedding_width, embedding_row;
     double bound;
     float fill;
@@ -140,10 +141,10 @@ struct program_input {
  *
  *   owns    the caller owns *out; program_release
  *   errors  STATUS_CONFIG settings that do not go together (model.linear_layers ≥ layers, …); STATUS_DATA no features
- *   notes   orders linear and linear aggregates so that the narrower side travels; a dense input that is not dropped out is
- *           aggregated first and once (is_static); what needs dense rows of sparse features (an aggregate that is not
- *           linear, typed edges, a residual without a linear map) makes value 0 dense; node types' features go through a linear
- *           map of their own first; aggregates with scales are of one kind, as a trainer
+ *   notes   orders linear and linear aggregates so that the narrower side travels; a dense input that is not dropped
+ *           out is aggregated first and once (is_static); what needs dense rows of sparse features (an aggregate that
+ *           is not linear, typed edges, a residual without a linear map) makes value 0 dense; node types' features go
+ *           through a linear map of their own first; aggregates with scales are of one kind, as a trainer
  *           keeps one set of scales
  */
 enum status program_build(const struct job *job, const struct program_input *input, struct program *out);
@@ -153,13 +154,14 @@ void program_release(struct program *program);
 void program_init(const struct program_input *input, struct program *out);
 
 /* Builder's alphabet: each appends one op and returns its output value (parameters: returns the parameter).
- * They cannot fail: the lists grow with memory_alloc. Sparse values go through linear and dropout only, and a weight that they
- * are multiplied with has embeddings where the features have embedded columns: it is no other op's.
+ * They cannot fail: the lists grow with memory_alloc. Sparse values go through linear and dropout only, and a weight
+ * that they are multiplied with has embeddings where the features have embedded columns: it is no other op's.
  * A parameter of 0 rows has one dimension, `columns` long. */
 int program_param(struct program *program, const char *name, int64_t rows, int64_t columns, double bound);
 int program_linear(struct program *program, int in, int weight, int bias);
-/* A weight with rows of each node's own, where the features have nothing but embedded columns: n × columns × f, or with n 0 columns × f.
- * program_node_rows: a node's rows side by side, of the features or their dropout; such a weight is no other op's. */
+/* A weight with rows of each node's own, where the features have nothing but embedded columns: n × columns × f, or
+ * with n 0 columns × f. program_node_rows: a node's rows side by side, of the features or their dropout; such a
+ * weight is no other op's. */
 int program_node_weight(struct program *program, const char *name, int64_t n, int64_t f, double bound);
 int program_node_rows(struct program *program, int in, int weight, int bias);
 /* The same with a weight stored in × out. */
@@ -180,12 +182,12 @@ int program_aggregate(struct program *program, int in, enum aggregate_kind kind)
 int program_inverse_norm(struct program *program, int in);
 /* in's rows, each times its number in scale, a value of one column. */
 int program_row_scale(struct program *program, int in, int scale);
-/* in's n_head heads, each multiplied with its row of weight (1 × n_head × columns) and summed: n_head columns. A weight of one
- * dimension is one head's. */
+/* in's n_head heads, each multiplied with its row of weight (1 × n_head × columns) and summed: n_head columns. A
+ * weight of one dimension is one head's. */
 int program_head_dot(struct program *program, int in, int weight);
 int program_head_mean(struct program *program, int in, int64_t n_head);
-/* Each head followed by its product with its rows of weight, n_head · columns × n: a head x becomes x | wᵀ x. program_head_narrow goes
- * back: a | b becomes a + w b. Both may have the same weight. */
+/* Each head followed by its product with its rows of weight, n_head · columns × n: a head x becomes x | wᵀ x.
+ * program_head_narrow goes back: a | b becomes a + w b. Both may have the same weight. */
 int program_head_widen(struct program *program, int in, int weight, int64_t n_head);
 int program_head_narrow(struct program *program, int in, int weight, int64_t n_head);
 /* Attention over in-neighbours: `op` names the inputs, parameters, n_head, a and dropout that the kind asks for. */
@@ -195,8 +197,8 @@ int program_attention(struct program *program, const struct op *op);
  * (relations × bases, else -1) bases × width × columns; or relations × blocks × width / blocks × columns / blocks. */
 int program_relation(struct program *program, int in, int weight, int comp);
 
-/* Mean over each relation's in-neighbours of the columns that are this relation's, summed: in is relations × f wide; or with comp (relations
- * × bases, else -1) bases × f, whose columns are mixed. */
+/* Mean over each relation's in-neighbours of the columns that are this relation's, summed: in is relations × f wide;
+ * or with comp (relations × bases, else -1) bases × f, whose columns are mixed. */
 int program_relation_rows(struct program *program, int in, int64_t f, int comp);
 
 /* A parameter of any shape, for those with more dimensions than a matrix. */
@@ -204,17 +206,18 @@ int program_tensor(struct program *program, const char *name, int n_dim, const i
 
 #define PROGRAM_HOP_ALL INT32_MAX
 
-/* In place of a hop: all own rows, and behind them halo rows: those of other parts that the part takes over in-edges, pair after pair. */
+/* In place of a hop: all own rows, and behind them halo rows: those of other parts that the part takes over in-edges,
+ * pair after pair. */
 #define PROGRAM_HOP_HALO (INT32_MAX - 1)
 
-/* What an aggregate takes of other parts, where it is made of the features alone: these (or their dropout), or a linear map of them, with
- * attention's keys. */
+/* What an aggregate takes of other parts, where it is made of the features alone: these (or their dropout), or a
+ * linear map of them, with attention's keys. */
 enum program_stored { PROGRAM_STORED_NONE, PROGRAM_STORED_INPUT, PROGRAM_STORED_MAP };
 
 enum program_stored program_stored(const struct program *program, const struct op *op);
 
-/* Give these values, and what they are made of, halo rows (PROGRAM_HOP_HALO), where features of halo rows are stored with each part: then
- * nothing travels for these aggregates, forward or backward. program_hops takes it back. */
+/* Give these values, and what they are made of, halo rows (PROGRAM_HOP_HALO), where features of halo rows are stored
+ * with each part: then nothing travels for these aggregates, forward or backward. program_hops takes it back. */
 void program_store(struct program *program);
 
 /* Has some value halo rows? */
@@ -229,8 +232,9 @@ bool program_stores_at(const struct program *program, int32_t hop);
 /* Does a linear map read sparse values, of halo rows, too (PROGRAM_HOP_HALO), or of own rows alone? */
 bool program_maps_sparse(const struct program *program, int32_t hop);
 
-/* Fill in the hop of every value, as program_build does for its own: logits 0, an aggregate's sources one more than its output.
- * Batch norm needs all rows, and so has a product of sparse features, whose transposed matrix is one for all rows. */
+/* Fill in the hop of every value, as program_build does for its own: logits 0, an aggregate's sources one more than
+ * its output. Batch norm needs all rows, and so has a product of sparse features, whose transposed matrix is one for
+ * all rows. */
 void program_hops(struct program *program);
 
 /* The hop of an aggregate's sources, given its output's. */
@@ -239,12 +243,13 @@ int32_t program_hop_before(int32_t hop);
 /* Hops below all that some op of an epoch has or takes: 0 … program_n_hop - 1. */
 int32_t program_n_hop(const struct program *program);
 
-/* An epoch's layers are the aggregates that are not static, in the order of the ops: how many; which one an op is, -1: none. */
+/* An epoch's layers are the aggregates that are not static, in the order of the ops: how many; which one an op is,
+ * -1: none. */
 int program_n_layer(const struct program *program);
 int program_layer(const struct program *program, int op);
 
-/* Numbers that a training epoch's ops pass through: rows × columns in and out, an aggregate's edges × columns, twice where there
- * is a gradient. n_row, n_edge: by hop, n_hop of them and then all; edges are those into these rows. */
+/* Numbers that a training epoch's ops pass through: rows × columns in and out, an aggregate's edges × columns, twice
+ * where there is a gradient. n_row, n_edge: by hop, n_hop of them and then all; edges are those into these rows. */
 double program_work(const struct program *program, int32_t n_hop, const int64_t *n_row, const int64_t *n_edge);
 
 /* Elements of a parameter. */
@@ -259,8 +264,8 @@ int64_t program_n_shared(const struct program *program);
 /* Floats of all weights: the arena, and embeddings of all nodes. */
 int64_t program_n_weight(const struct program *program);
 
-/* Draw the initial weights into host memory, from (seed, tensor, element) alone: the arena's n_weight floats; the embeddings of
- * n nodes with these columns, n × n_embedding. */
+/* Draw the initial weights into host memory, from (seed, tensor, element) alone: the arena's n_weight floats; the
+ * embeddings of n nodes with these columns, n × n_embedding. */
 void program_init_weights(const struct program *program, uint64_t seed, float *weights);
 void program_init_embeddings(const struct program *program, uint64_t seed, int64_t n, const uint32_t *column,
                              float *embeddings);

@@ -1,5 +1,5 @@
-/* Inputs stored once: which values an aggregate takes of other parts are made of the features alone, so that each part makes them for
- * itself, behind its own rows, of features that are stored with it.
+/* Inputs stored once: which values an aggregate takes of other parts are made of the features alone, so that each
+ * part makes them for itself, behind its own rows, of features that are stored with it.
  *
  * Arithmetic on a program; which features are stored with a part, others know.
  */
@@ -34,8 +34,8 @@ static bool is_input(const struct program *program, int value)
     return op == NULL || (op->kind == OP_KIND_ACTIVATE && op->in[0] == 0 && !op->is_static);
 }
 
-/* Does the aggregate alone read the value, but for scores that are made of it for the same aggregate? All of its gradient is then made where
- * its rows are, and the aggregate's share comes first. */
+/* Does the aggregate alone read the value, but for scores that are made of it for the same aggregate? All of its
+ * gradient is then made where its rows are, and the aggregate's share comes first. */
 static bool is_read_by(const struct program *program, const struct op *op, int value)
 {
     int n = n_reader(program, value);

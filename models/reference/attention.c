@@ -203,13 +203,14 @@ static const float *column_at(const struct device_attention *how, const float *x
     return c < how->n_column ? x + c : edge->f + (c - how->n_column);
 }
 
-/* One step of the online softmax: the row max after a block, and what brings sums so far to it, exp(old max - row_max). */
+/* One step of the online softmax: the row max after a block, and what brings sums so far to it, exp(old max -
+ * row_max). */
 struct softmax_step {
     double row_max, rescale;
 };
 
-/* sum[c] += Σ μ exp(e - row_max) value[c] over the row's edges (positive: those with key + query > 0), for some columns;
- * returns Σ exp(e - row_max) over them. */
+/* sum[c] += Σ μ exp(e - row_max) value[c] over the row's edges (positive: those with key + query > 0), for some
+ * columns; returns Σ exp(e - row_max) over them. */
 static double forward_sums(const struct attention *a, int64_t r, const struct columns *at, double row_max,
                            bool positive, double *sum)
 {
@@ -331,8 +332,8 @@ void reference_attention_finish(struct device *device, int64_t n, const struct d
     }
 }
 
-/* add: grad_query_i = Σ_j de_ij · slope(x_ij). The softmax does not change when all its scores move by the same, so Σ_j de_ij
- * = 0: only the edges with x > 0 are left, whose slope differs from the others' by 1 - slope. */
+/* add: grad_query_i = Σ_j de_ij · slope(x_ij). The softmax does not change when all its scores move by the same, so
+ * Σ_j de_ij = 0: only the edges with x > 0 are left, whose slope differs from the others' by 1 - slope. */
 void reference_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,
                                         const float *grad_out, const float *out,
                                         const struct device_attention_state *state, bool add, float *grad_query)
@@ -359,8 +360,8 @@ static void edge_backward(const struct attention *a, int64_t h, const struct edg
     *de = alpha * (mu * dot_wide(a->how, edge->value, edge, edge->grad_out) - edge->softmax[1]);
 }
 
-/* mlp: sum[i] += de · att_c · slope(x_c), the gradient of value and query alike; att_sum[i] += de · leaky(x_c), and edge_sum, as
- * Wᵀ, += the gradient · f (NULL: not wanted). */
+/* mlp: sum[i] += de · att_c · slope(x_c), the gradient of value and query alike; att_sum[i] += de · leaky(x_c), and
+ * edge_sum, as Wᵀ, += the gradient · f (NULL: not wanted). */
 static void mlp_backward(const struct device_attention *how, const struct columns *at, const struct edge *edge,
                          double de, double *sum, double *att_sum, double *edge_sum)
 {

@@ -37,7 +37,8 @@ static void cross_entropy_row(const struct device_scoring *how, int64_t r, doubl
     }
 }
 
-/* Σ over known classes of w t log(1 + exp(−z)) + (1 − t) log(1 + exp(z)); gradient (1 − t) sigmoid(z) − w t sigmoid(−z). */
+/* Σ over known classes of w t log(1 + exp(−z)) + (1 − t) log(1 + exp(z)); gradient (1 − t) sigmoid(z) − w t
+ * sigmoid(−z). */
 static void bce_row(const struct device_scoring *how, int64_t r, double scale, float *grad,
                     struct device_score *score)
 {

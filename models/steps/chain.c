@@ -84,7 +84,8 @@ void chains_mark(const struct program *program, struct step_list *list)
 
 /* --- windows and chunks --- */
 
-/* Columns of the widest dense value; `passing`: of those that pass between steps, which features and their sums do not. */
+/* Columns of the widest dense value; `passing`: of those that pass between steps, which features and their sums do
+ * not. */
 static int64_t widest(const struct program *program, bool passing)
 {
     int64_t width = 1;

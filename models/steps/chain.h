@@ -1,10 +1,11 @@
-/* Fused chains: neighbouring row-local steps run together, one window of rows after another, so that what passes between them
- * stays in a cache.
+/* Fused chains: neighbouring row-local steps run together, one window of rows after another, so that what passes
+ * between them stays in a cache.
  *
- * A step is row-local when a row of what it writes needs the same row of what it reads and parameters alone; gradients of
- * parameters are sums over rows. A part's windows are dealt out to chunks, chunk c of n has the windows c, c + n, …; a chunk
- * adds up its own gradients window by window, and chunks are added in their order. Windows and chunks depend on the program and on
- * the part's rows alone: a step gives the same bits whichever steps it is fused with.
+ * A step is row-local when a row of what it writes needs the same row of what it reads and parameters alone;
+ * gradients of parameters are sums over rows. A part's windows are dealt out to chunks, chunk c of n has the windows
+ * c, c + n, …; a chunk adds up its own gradients window by window, and chunks are added in their order. Windows and
+ * chunks depend on the program and on the part's rows alone: a step gives the same bits whichever steps it is fused
+ * with.
  */
 #ifndef MODELS_CHAIN_H
 #define MODELS_CHAIN_H
@@ -13,11 +14,12 @@
 
 #define CHAIN_N_STEP 24
 
-/* Set n_chain of each step of a list, and give the first of each chain its windows: chains are as long as they can be; a row-local
- * step between others is one of its own. */
+/* Set n_chain of each step of a list, and give the first of each chain its windows: chains are as long as they can
+ * be; a row-local step between others is one of its own. */
 void chains_mark(const struct program *program, struct step_list *list);
 
-/* Does this op run in windows of rows? Has its scratch only rows of a window? A global op's is that of its sums over all rows. */
+/* Does this op run in windows of rows? Has its scratch only rows of a window? A global op's is that of its sums over
+ * all rows. */
 bool chain_takes_op(const struct program *program, const struct op *op);
 bool chain_takes_scratch(const struct program *program, const struct op *op);
 
@@ -28,8 +30,8 @@ struct chain_rows {
 
 struct chain_rows chain_rows(const struct program *program, const struct device_ops *ops, int64_t n_own);
 
-/* Bytes that the chain which begins with this step takes (OP_ROLE_WINDOWS): n_chunk slots for windows, and behind them the chunks'
- * gradients. */
+/* Bytes that the chain which begins with this step takes (OP_ROLE_WINDOWS): n_chunk slots for windows, and behind
+ * them the chunks' gradients. */
 int64_t chain_windows_bytes(const struct program *program, const struct step *first, int n_chunk,
                             int64_t n_slot_bytes);
 

@@ -1,4 +1,5 @@
-/* From a program to lists of steps: which steps there are, and in which order. What each touches: lower_operands.c. */
+/* From a program to lists of steps: which steps there are, and in which order. What each touches:
+ * lower_operands.c. */
 #include "models/steps/lowering.h"
 
 #include "protocol/base/memory.h"
@@ -21,8 +22,8 @@ void step_forward(const struct program *program, int op, struct step *out)
     op_forward(&l, op, true, out);
 }
 
-/* What all parts' rows say, before a global op runs on each. `sums`: of each part; an evaluation has none, but those that running
- * statistics are made of where training has samples alone. */
+/* What all parts' rows say, before a global op runs on each. `sums`: of each part; an evaluation has none, but those
+ * that running statistics are made of where training has samples alone. */
 static void global_lower(struct lowering *l, int op, bool backward, bool sums)
 {
     const struct global_def *global = op_defs[l->program->op[op].kind]->global;
@@ -63,7 +64,8 @@ static void structure_add(struct step *step, enum step_array array, int directio
     lowering_operand(step, &operand);
 }
 
-/* Of a RETURN pass: payloads are made of what its pack reads, of the own part's, too, and of the rows that it asks for. */
+/* Of a RETURN pass: payloads are made of what its pack reads, of the own part's, too, and of the rows that it asks
+ * for. */
 static void return_lower(struct lowering *l, struct step *step)
 {
     const struct halo_pass *halo = step->halo;
@@ -82,7 +84,8 @@ static void return_lower(struct lowering *l, struct step *step)
     }
 }
 
-/* Rows of other parts are halo rows of the value, and so are the gradients that are made of them: nothing is packed. */
+/* Rows of other parts are halo rows of the value, and so are the gradients that are made of them: nothing is
+ * packed. */
 static void stored_lower(struct lowering *l, int op, int pass, const struct halo_pass *halo)
 {
     const struct op *what = &l->program->op[op];
@@ -232,8 +235,9 @@ static void ready_add(struct lowering *l, int value)
     }
 }
 
-/* Of the ops that could come next: one that takes no memory, then an aggregate, whose passes need most of it and are best over
- * before other gradients begin; of several the last. The order is the program's alone: it shows in the bits. */
+/* Of the ops that could come next: one that takes no memory, then an aggregate, whose passes need most of it and are
+ * best over before other gradients begin; of several the last. The order is the program's alone: it shows in the
+ * bits. */
 static int op_next(struct lowering *l)
 {
     int best = 0, best_rank = -1;

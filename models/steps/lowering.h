@@ -30,8 +30,8 @@ void lowering_role(const struct lowering *l, struct step *step, enum op_role rol
 /* Add sets of roles that are touched while the step runs on a part: what is in both is updated. */
 void lowering_roles(const struct lowering *l, struct step *step, op_roles reads, op_roles writes);
 
-/* Find the gradient of in[k]: a fresh one where an aggregate finds one that it cannot add to. out->access: the wanted one, which
- * becomes an update where a dense op adds. false: no gradient is wanted. */
+/* Find the gradient of in[k]: a fresh one where an aggregate finds one that it cannot add to. out->access: the wanted
+ * one, which becomes an update where a dense op adds. false: no gradient is wanted. */
 bool lowering_grad_in(const struct lowering *l, const struct step *step, int k, struct step_operand *out);
 
 #endif

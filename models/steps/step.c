@@ -185,8 +185,9 @@ static const struct op *reader(const struct program *program, int value)
     return NULL;
 }
 
-/* A parameter of the layer that an aggregate without parameters belongs to; NULL: it is no layer's. Attention has the layer of its
- * keys, others that of the linear map that makes their input, or of the bias or linear map behind them. */
+/* A parameter of the layer that an aggregate without parameters belongs to; NULL: it is no layer's. Attention has the
+ * layer of its keys, others that of the linear map that makes their input, or of the bias or linear map behind
+ * them. */
 static const char *layer_param(const struct program *program, const struct op *op)
 {
     bool attends = op->in[1] >= 0;

@@ -1,9 +1,10 @@
 /* An epoch as lists of steps, each with its operands: the one description that everything else interprets.
  *
- * A program is lowered once, into one list per phase. A step is one op (or one of its passes) over all own parts; an operand
- * says which array it touches, in which role and how. Liveness, the memory plan, the spill's pins, `--plan --steps`, the
- * trainer and the tests' executor read these lists and nothing else of an op. A list depends on the program alone: it is the
- * same on every worker, and its length does not depend on the number of parts. Knows no memory and no device.
+ * A program is lowered once, into one list per phase. A step is one op (or one of its passes) over all own parts; an
+ * operand says which array it touches, in which role and how. Liveness, the memory plan, the spill's pins, `--plan
+ * --steps`, the trainer and the tests' executor read these lists and nothing else of an op. A list depends on the
+ * program alone: it is the same on every worker, and its length does not depend on the number of parts. Knows no
+ * memory and no device.
  */
 #ifndef MODELS_STEP_H
 #define MODELS_STEP_H
@@ -26,8 +27,9 @@ enum step_phase {
 enum step_kind {
     STEP_KIND_FORWARD, /* a dense or global op on each part */
     STEP_KIND_PARTIAL, /* a global op's sums over each part's rows, before its forward or backward */
-    STEP_KIND_TOTAL, /* all parts' sums reduced, and the op's global statistics made of them (no sums in evaluation) */
-    STEP_KIND_HALO,  /* a halo pass of an aggregate: each part's blocks, with other parts' rows as payloads */
+    /* all parts' sums reduced, and the op's global statistics made of them (no sums in evaluation) */
+    STEP_KIND_TOTAL,
+    STEP_KIND_HALO,     /* a halo pass of an aggregate: each part's blocks, with other parts' rows as payloads */
     STEP_KIND_BEGIN,    /* an aggregate's backward_begin: own rows alone */
     STEP_KIND_JOIN,     /* fresh gradients of an aggregate's inputs are added to those that were there */
     STEP_KIND_BACKWARD, /* a dense or global op's adjoint on each part */
@@ -69,7 +71,8 @@ enum step_array {
 enum step_workspace {
     STEP_WORKSPACE_FORWARD, /* scratch; of halo passes payloads, too */
     STEP_WORKSPACE_BACKWARD,
-    STEP_WORKSPACE_CHAIN, /* windows, and chunks' gradients, of the fused chain (models/steps/chain.h) that begins with this op */
+    /* windows, and chunks' gradients, of the fused chain (models/steps/chain.h) that begins with this op */
+    STEP_WORKSPACE_CHAIN,
     STEP_WORKSPACE_N
 };
 
@@ -104,9 +107,10 @@ struct step {
     bool lossy;                   /* HALO: of training, whose payloads the program may sample and code */
     bool stored;                  /* HALO: payload rows are halo rows of the value (program_store): none travels */
     int n_chain; /* steps of the fused chain (models/steps/chain.h) that begins here; 0: none begins */
-    int time;    /* position in the static phase and the training epoch behind it; an evaluation's forward
-                                   * steps have the times of training's: they use the same arrays. Where nothing is trained
-                                   * (program.forward_only) the evaluation is behind it */
+    /* position in the static phase and the training epoch behind it; an evaluation's forward steps have the times of
+     * training's: they use the same arrays. Where nothing is trained (program.forward_only) the evaluation is behind
+     * it */
+    int time;
     int n_operand;
     struct step_operand operand[STEP_N_OPERAND];
 };
@@ -121,8 +125,8 @@ struct step_lists {
     int n_time; /* of the static phase and the training epoch, or where nothing is trained the evaluation */
 };
 
-/* The phase behind the static one whose steps have times of their own: the training epoch, or where nothing is trained the
- * evaluation. */
+/* The phase behind the static one whose steps have times of their own: the training epoch, or where nothing is
+ * trained the evaluation. */
 const struct step_list *step_lists_timed(const struct step_lists *lists);
 
 /* Lower a program.
@@ -137,7 +141,8 @@ void step_lists_release(struct step_lists *lists);
 /* Append a copy of `step` to a list. */
 void step_append(struct step_list *list, const struct step *step);
 
-/* The step that runs a dense op forward, as STEP_PHASE_TRAIN has it: a rewrite inserts it where its output is wanted again. */
+/* The step that runs a dense op forward, as STEP_PHASE_TRAIN has it: a rewrite inserts it where its output is wanted
+ * again. */
 void step_forward(const struct program *program, int op, struct step *out);
 
 /* The step of this kind, from STEP_KIND_STORE on, for all rows of a value or of what an op saves. */

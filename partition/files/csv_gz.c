@@ -1,5 +1,5 @@
-/* gzip to lines to numbers. Inflation is ours, not gzread's: that one takes a file cut in its first bytes for plain text
- * and passes over what follows the last member.
+/* gzip to lines to numbers. Inflation is ours, not gzread's: that one takes a file cut in its first bytes for plain
+ * text and passes over what follows the last member.
  */
 #include "partition/files/csv_gz.h"
 
@@ -145,8 +145,8 @@ static void text_grow(struct csv_gz *csv)
     csv->n_text = n_text;
 }
 
-/* The end of the line at `begin`, or NULL; with it at least one byte of what follows, unless nothing does, or the line is longer
- * than lines may be. */
+/* The end of the line at `begin`, or NULL; with it at least one byte of what follows, unless nothing does, or the
+ * line is longer than lines may be. */
 static enum status newline_find(struct csv_gz *csv, char **out)
 {
     enum status status = STATUS_OK;

@@ -20,8 +20,8 @@ struct csv_gz;
 enum status csv_gz_open(const char *path, struct csv_gz **out);
 void csv_gz_close(struct csv_gz *csv);
 
-/* The next line without its end, NUL-terminated, valid until the next call; NULL in *line_out after the last one. A blank
- * last line is no line.
+/* The next line without its end, NUL-terminated, valid until the next call; NULL in *line_out after the last one. A
+ * blank last line is no line.
  *
  *   errors  STATUS_DATA with file and line: not gzip, damaged, cut short, a line above CSV_GZ_LINE_MOST, a blank line
  */
@@ -39,12 +39,13 @@ enum status csv_gz_reals(struct csv_gz *csv, int64_t n_column, float *out);
 /* How many lines a file has, and nothing else of it. errors  as csv_gz_line */
 enum status csv_gz_count(const char *path, int64_t *out);
 
-/* A whole file as an array [lines, columns] of NPY_TYPE_F32 or NPY_TYPE_I64 (one column: [lines]). An empty field is NaN.
+/* A whole file as an array [lines, columns] of NPY_TYPE_F32 or NPY_TYPE_I64 (one column: [lines]). An empty field is
+ * NaN.
  *
  *   n_row   lines expected; below 0 any, counted in a first pass
  *   owns    the caller owns *out: npy_close
- *   errors  as csv_gz_line; STATUS_DATA a line with another number of columns than the first, another number of lines;
- *           STATUS_NOMEM
+ *   errors  as csv_gz_line; STATUS_DATA a line with another number of columns than the first, another number of
+ *           lines; STATUS_NOMEM
  */
 enum status csv_gz_table(const char *path, enum npy_type type, int64_t n_row, struct npy *out);
 

@@ -24,8 +24,8 @@ struct npy {
     int rank;
     int64_t shape[NPY_RANK_MOST]; /* 1 past the rank */
     int64_t n_value;
-    bool
-        by_columns; /* Fortran order, and more than one row and column: `data` is not in the order of npy_int and npy_real */
+    /* Fortran order, and more than one row and column: `data` is not in the order of npy_int and npy_real */
+    bool by_columns;
     const void *data;
     void *map; /* what npy_close gives back: a mapping of n_map bytes, or a block (MEMORY_OTHER); NULL: nothing */
     size_t n_map;
@@ -35,9 +35,9 @@ struct npy {
 /* Map a file, read-only.
  *
  *   owns    the caller owns *out: npy_close. *out untouched on failure
- *   errors  STATUS_NO_INPUT no such file · STATUS_DATA not a .npy, a header that breaks the format, a dtype or order that is
- *           not supported, a size that does not match the shape: the message names file, what, and what was expected
- *           · STATUS_IO · STATUS_NOMEM
+ *   errors  STATUS_NO_INPUT no such file · STATUS_DATA not a .npy, a header that breaks the format, a dtype or order
+ *           that is not supported, a size that does not match the shape: the message names file, what, and what was
+ *           expected · STATUS_IO · STATUS_NOMEM
  */
 enum status npy_open(const char *path, struct npy *out);
 

@@ -1,4 +1,5 @@
-/* The grammar of the .npy head, read strictly: exactly the keys descr, fortran_order and shape, in any order, once each.
+/* The grammar of the .npy head, read strictly: exactly the keys descr, fortran_order and shape, in any order, once
+ * each.
  *
  * Nothing is evaluated: a Python literal of any other form is refused. Knows nothing of files.
  */

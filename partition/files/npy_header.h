@@ -14,7 +14,8 @@
  */
 enum status npy_header_read(const void *bytes, size_t n_bytes, struct npy *npy);
 
-/* Where the values begin, whatever they are: magic, version and length checked, the dict not read. errors  STATUS_DATA */
+/* Where the values begin, whatever they are: magic, version and length checked, the dict not read. errors
+ * STATUS_DATA */
 enum status npy_header_skip(const char *name, const void *bytes, size_t n_bytes, size_t *n_out);
 
 /* The head of format 1.0, padded to a multiple of 64; returns its length, at most `room`. */

@@ -1,5 +1,5 @@
-/* Members of a zip archive as arrays. Sizes in the archive's directory are claims: they are checked against what deflate can
- * do (1032 : 1) before memory is taken, and against the bytes that come; libzip checks the CRC.
+/* Members of a zip archive as arrays. Sizes in the archive's directory are claims: they are checked against what
+ * deflate can do (1032 : 1) before memory is taken, and against the bytes that come; libzip checks the CRC.
  */
 #include "partition/files/npz.h"
 
@@ -31,7 +31,8 @@ enum status npz_open(const char *path, struct npz **out)
     close(file);
     zip_t *archive = zip_open(path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
     if (archive == NULL) {
-        /* libzip says "no such file" too where a local header of 64-bit sizes, as NumPy writes it, lacks its extra field. */
+        /* libzip says "no such file" too where a local header of 64-bit sizes, as NumPy writes it, lacks its extra
+         * field. */
         zip_error_t error;
         zip_error_init_with_code(&error, code == ZIP_ER_NOENT ? ZIP_ER_INCONS : code);
         status = code == ZIP_ER_OPEN ? STATUS_IO : STATUS_DATA;

@@ -1,4 +1,5 @@
-/* NumPy's .npz files: a zip archive of .npy members, each inflated whole into memory. libzip is seen by npz.c alone. */
+/* NumPy's .npz files: a zip archive of .npy members, each inflated whole into memory. libzip is seen by npz.c
+ * alone. */
 #ifndef PARTITION_NPZ_H
 #define PARTITION_NPZ_H
 

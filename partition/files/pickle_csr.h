@@ -1,7 +1,8 @@
-/* A SciPy CSR matrix out of a pickled NumPy object array: the form in which several collections of graphs keep their .npz.
+/* A SciPy CSR matrix out of a pickled NumPy object array: the form in which several collections of graphs keep their
+ * .npz.
  *
- * A pickle is a program; this runs none. Its opcodes only build a tree of numbers, texts, bytes and names; names other than
- * NumPy's arrays and SciPy's csr_matrix are refused, and the matrix is read off the tree.
+ * A pickle is a program; this runs none. Its opcodes only build a tree of numbers, texts, bytes and names; names
+ * other than NumPy's arrays and SciPy's csr_matrix are refused, and the matrix is read off the tree.
  * source  Python library, Lib/pickletools.py
  */
 #ifndef PARTITION_PICKLE_CSR_H
@@ -18,7 +19,8 @@ struct csr {
 /* Read one matrix from the bytes of a .npy that holds it.
  *
  *   owns    the caller owns *out: csr_release; `bytes` may go
- *   errors  STATUS_DATA with name and byte: not such a pickle, cut short, another class, big-endian numbers · STATUS_NOMEM
+ *   errors  STATUS_DATA with name and byte: not such a pickle, cut short, another class, big-endian numbers ·
+ *           STATUS_NOMEM
  */
 enum status pickle_csr_read(const char *name, const void *bytes, size_t n_bytes, struct csr *out);
 

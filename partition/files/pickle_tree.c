@@ -1,5 +1,5 @@
-/* Pickle opcodes of protocols 3 and 4 (2, but for bytes), those that data need: everything on the stack is a node, nothing
- * is ever called. */
+/* Pickle opcodes of protocols 3 and 4 (2, but for bytes), those that data need: everything on the stack is a node,
+ * nothing is ever called. */
 #include "partition/files/pickle_tree.h"
 
 #include "protocol/base/memory.h"

@@ -1,4 +1,5 @@
-/* meta.json beside a folder of arrays: what it may tell of their sizes. Anything else in it is free text. And class_names.json. */
+/* meta.json beside a folder of arrays: what it may tell of their sizes. Anything else in it is free text. And
+ * class_names.json. */
 #ifndef PARTITION_DATASET_META_H
 #define PARTITION_DATASET_META_H
 
@@ -21,12 +22,14 @@ struct dataset_meta {
 /* Read folder/meta.json and folder/class_names.json; NaN and Infinity, which Python writes, stand for nothing.
  *
  *   owns    the caller owns *out: dataset_meta_close
- *   errors  STATUS_DATA not a JSON object, or list of texts (line, column), a count out of range, other numbers of classes · STATUS_IO
+ *   errors  STATUS_DATA not a JSON object, or list of texts (line, column), a count out of range, other numbers of
+ *           classes · STATUS_IO
  */
 enum status dataset_meta_open(const char *folder, struct dataset_meta *out);
 void dataset_meta_close(struct dataset_meta *meta);
 
-/* Columns of node type `type`'s features: "features": {"<type>": {"features": n}}. 0: not told. errors  STATUS_DATA */
+/* Columns of node type `type`'s features: "features": {"<type>": {"features": n}}. 0: not told. errors
+ * STATUS_DATA */
 enum status dataset_meta_type_features(const struct dataset_meta *meta, int64_t type, int64_t *out);
 
 #endif

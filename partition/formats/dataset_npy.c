@@ -55,8 +55,8 @@ static enum status n_node_find(const char *folder, int64_t n_meta, struct datase
         folder);
 }
 
-/* n_node is the rows of the labels. They are held against the first file that knows better: labels too few would else be
- * told as an edge out of range or features too many. */
+/* n_node is the rows of the labels. They are held against the first file that knows better: labels too few would else
+ * be told as an edge out of range or features too many. */
 static enum status n_node_set(const char *folder, const struct npy *labels, int64_t n_meta, struct dataset *out)
 {
     const char *name = dataset_path_exists(folder, "features.npy")      ? "features.npy"

@@ -1,4 +1,5 @@
-/* Splits of an npy folder: numbers of nodes, or masks; one split, or several in each file, of which dataset.split says the one. */
+/* Splits of an npy folder: numbers of nodes, or masks; one split, or several in each file, of which dataset.split
+ * says the one. */
 #include "partition/formats/dataset_npy_splits.h"
 
 #include "partition/files/dataset_path.h"
@@ -42,14 +43,15 @@ bool dataset_npy_splits_read(const char *folder, const char *name)
     return any;
 }
 
-/* Does the file have a split for each column (masks) or row (numbers of nodes)? A column of numbers is one split, as numpy.argwhere and
- * torch.nonzero give it. */
+/* Does the file have a split for each column (masks) or row (numbers of nodes)? A column of numbers is one split, as
+ * numpy.argwhere and torch.nonzero give it. */
 static bool is_of_several(const struct npy *npy, bool is_mask)
 {
     return npy->rank == 2 && (is_mask || npy->shape[1] != 1);
 }
 
-/* A mask has a row for each node, and with several splits a column for each; numbers of nodes have a row for each split. */
+/* A mask has a row for each node, and with several splits a column for each; numbers of nodes have a row for each
+ * split. */
 static enum status shape_check(const struct npy *npy, bool is_mask, const struct dataset *dataset)
 {
     if (npy->rank == 2 && is_mask && npy->shape[0] != dataset->n_node && npy->shape[1] == dataset->n_node) {
@@ -63,7 +65,8 @@ static enum status shape_check(const struct npy *npy, bool is_mask, const struct
                    : dataset_split_check(npy, npy->rank == 2 ? 2 : 1);
 }
 
-/* How many splits there are, as far as this file says and those before it, *n_io; one that has no second dimension is of all of them. */
+/* How many splits there are, as far as this file says and those before it, *n_io; one that has no second dimension is
+ * of all of them. */
 static enum status count_more(const struct npy *npy, bool is_mask, int64_t *n_io)
 {
     bool several = is_of_several(npy, is_mask);

@@ -14,12 +14,14 @@ bool dataset_npy_is_typed(const char *folder);
 
 /* Build the features out of the folder's types; all nodes are of one type where node_type.npy is not there.
  *
- *   errors  STATUS_NO_INPUT a file of a set that is not there; STATUS_DATA as node_types.h, features of a type without nodes
+ *   errors  STATUS_NO_INPUT a file of a set that is not there; STATUS_DATA as node_types.h, features of a type
+ *           without nodes
  */
 enum status dataset_npy_types_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
                                    struct dataset *out);
 
-/* Types that are not read, since features of all nodes are there, have to be types of these nodes all the same. errors  STATUS_DATA as node_types.h */
+/* Types that are not read, since features of all nodes are there, have to be types of these nodes all the same.
+ * errors  STATUS_DATA as node_types.h */
 enum status dataset_npy_types_check(const char *folder, int64_t n_node);
 
 #endif

@@ -1,6 +1,6 @@
-/* Format npz: one archive with an adjacency matrix, attributes and labels, as gnn-benchmark (Shchur et al., 2018) keeps its
- * graphs: adj_data/indices/indptr/shape, attr_* or attr_matrix, labels. The same matrices as pickled SciPy objects
- * (adj_matrix, node_attr, node_label) are read too.
+/* Format npz: one archive with an adjacency matrix, attributes and labels, as gnn-benchmark (Shchur et al., 2018)
+ * keeps its graphs: adj_data/indices/indptr/shape, attr_* or attr_matrix, labels. The same matrices as pickled SciPy
+ * objects (adj_matrix, node_attr, node_label) are read too.
  *
  * Splits come from an archive beside it, NAME_split.npz or NAME-split.npz with train, valid and test; without one,
  * the paper's protocol draws them.
@@ -66,7 +66,8 @@ static bool all_one(const struct npy *values)
     return i == values->n_value;
 }
 
-/* The matrix's values are weights on request alone: the collections' own loaders leave them out, and theirs are all 1. */
+/* The matrix's values are weights on request alone: the collections' own loaders leave them out, and theirs are all
+ * 1. */
 static enum status weights_load(const struct job *job, const struct csr *adjacency, struct edge_source *source)
 {
     const struct npy *values = &adjacency->data;
@@ -147,7 +148,8 @@ static enum status features_load(const struct job *job, const struct npz *npz, s
     return status;
 }
 
-/* "dir/amazon-photo_split.npz" belongs to "dir/amazon_photo.npz": '-' and '_' are the same in this family of files. */
+/* "dir/amazon-photo_split.npz" belongs to "dir/amazon_photo.npz": '-' and '_' are the same in this family of
+ * files. */
 static bool is_split_of(const char *candidate, const char *file)
 {
     static const char tail[] = "_split.npz";

@@ -1,8 +1,9 @@
 /* Format ogb: the folder of a node-property data set as the OGB package downloads it, either as tables
  * (raw/edge.csv.gz …) or as arrays (raw/data.npz, raw/node-label.npz), with one split folder of tables.
  *
- * Several node types: dataset_ogb_types.c. Years and species are not read; edge_weight, which the package's own reader calls an
- * additional edge file, is. Tables of edges are streamed twice rather than held; features of edges, where the model takes them, are held.
+ * Several node types: dataset_ogb_types.c. Years and species are not read; edge_weight, which the package's own
+ * reader calls an additional edge file, is. Tables of edges are streamed twice rather than held; features of edges,
+ * where the model takes them, are held.
  * source  Hu et al., "Open Graph Benchmark", NeurIPS 2020
  */
 #include "partition/files/csv_gz.h"
@@ -198,8 +199,8 @@ static enum status feature_member_choose(const struct job *job, const struct npz
     return status == STATUS_OK && use ? edge_features_attach(features, source) : status;
 }
 
-/* Hold the count of nodes against the rows of labels, or where there are none (of `labels`: rank 0) of features, before memory is taken for
- * so many nodes. */
+/* Hold the count of nodes against the rows of labels, or where there are none (of `labels`: rank 0) of features,
+ * before memory is taken for so many nodes. */
 static enum status rows_agree(const struct npz *npz, const struct npy *n_node, const struct npy *labels)
 {
     struct npy rows = *labels;

@@ -10,7 +10,8 @@
 /* The one number that a file for one graph holds. errors  STATUS_DATA it is no count; those of csv_gz_table */
 enum status dataset_ogb_count(const char *path, int64_t *out);
 
-/* Refuse a count that a line of the file `path` gives and the lines of a table contradict, before memory is taken for so many `what` ("nodes").
+/* Refuse a count that a line of the file `path` gives and the lines of a table contradict, before memory is taken for
+ * so many `what` ("nodes").
  * errors  STATUS_DATA; those of csv_gz_count */
 enum status dataset_ogb_agree(const char *path, int line, int64_t n, const char *what, const char *table);
 

@@ -1,4 +1,5 @@
-/* Format ogb, several node types: raw/relations/<head>___<relation>___<tail>/edge.csv.gz, one table per relation and type.
+/* Format ogb, several node types: raw/relations/<head>___<relation>___<tail>/edge.csv.gz, one table per relation and
+ * type.
  *
  * All edges are one stream, relation after relation, with ids moved from their types' numbers to the graph's.
  * source  Hu et al., "Open Graph Benchmark", NeurIPS 2020 (ogbn-mag)

@@ -35,8 +35,8 @@ static inline int64_t generator_below(uint32_t draw, int64_t n)
     return (int64_t)((uint64_t)draw * (uint64_t)n >> 32);
 }
 
-/* Nearly normal, mean 0, variance 1: the four bytes of a draw, summed (Irwin-Hall). Whole numbers until the last step, so
- * that every machine gets the same bits. */
+/* Nearly normal, mean 0, variance 1: the four bytes of a draw, summed (Irwin-Hall). Whole numbers until the last
+ * step, so that every machine gets the same bits. */
 static inline float generator_normal(uint32_t draw)
 {
     int sum = (int)(draw & 0xff) + (int)(draw >> 8 & 0xff) + (int)(draw >> 16 & 0xff) + (int)(draw >> 24);
@@ -45,8 +45,8 @@ static inline float generator_normal(uint32_t draw)
 
 /* round(nodes × degree) edges.
  *
- *   errors  STATUS_CONFIG above GENERATOR_EDGE_MOST · STATUS_NOMEM a graph that fits neither this machine nor the limit of the
- *           job's workers together, with both numbers
+ *   errors  STATUS_CONFIG above GENERATOR_EDGE_MOST · STATUS_NOMEM a graph that fits neither this machine nor the
+ *           limit of the job's workers together, with both numbers
  */
 enum status generator_n_edge(const struct job *job, int64_t n_node, int64_t *out);
 

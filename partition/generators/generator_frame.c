@@ -13,8 +13,8 @@ struct random_key generator_key(const struct job *job, int draw)
         .seed = (uint64_t)job->dataset.seed, .op = (uint16_t)draw, .stream = RANDOM_STREAM_GENERATOR};
 }
 
-/* Drawing a graph that does not fit takes minutes before it fails, so its size is compared with the memory first. Workers
- * store each distinct edge once, and how many are distinct is not known yet; rows of nodes they store all. */
+/* Drawing a graph that does not fit takes minutes before it fails, so its size is compared with the memory first.
+ * Workers store each distinct edge once, and how many are distinct is not known yet; rows of nodes they store all. */
 static enum status memory_check(const struct job *job, int64_t n_node, int64_t n_edge)
 {
     bool one_way = job->dataset.undirected == JOB_SWITCH_NO;

@@ -1,5 +1,6 @@
-/* Zachary's karate club: 34 members, 78 friendships, and which of two clubs each joined when it split. One feature column
- * per member, as in Kipf & Welling's example; four members' clubs are known (two leaders, two of their friends).
+/* Zachary's karate club: 34 members, 78 friendships, and which of two clubs each joined when it split. One feature
+ * column per member, as in Kipf & Welling's example; four members' clubs are known (two leaders, two of their
+ * friends).
  * source  Zachary, Journal of Anthropological Research 33 (1977)
  */
 #include "partition/files/dataset_store.h"

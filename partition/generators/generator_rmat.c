@@ -1,7 +1,7 @@
 /* Graph500's recursive matrix: few nodes with very many edges, many with few. 2^scale nodes in random order.
  *
- * Features are noise. A node's label is the largest of `classes` fixed random projections of its own row plus the mean of
- * its in-neighbours' rows: the row alone does not determine it, one layer of mean aggregation can learn it.
+ * Features are noise. A node's label is the largest of `classes` fixed random projections of its own row plus the
+ * mean of its in-neighbours' rows: the row alone does not determine it, one layer of mean aggregation can learn it.
  * source  Chakrabarti, Zhan & Faloutsos, SDM 2004; Graph500 specification (A = .57, B = C = .19)
  */
 #include "partition/files/dataset_store.h"

@@ -1,9 +1,10 @@
 /* Planted communities (a stochastic block model of equal blocks), as large as memory holds.
  *
- * With L labels per node there are L layers; layer l deals the classes l, l+L, l+2L … out to all nodes in equal blocks of a
- * random order of its own, so each node has exactly one class of each layer. An edge draws a layer, a node, and then with
- * probability `homophily` another of the node's class in that layer, else one outside it. Features are the sum of the
- * centres of a node's classes plus noise. Node numbers carry no information: a range of them is a random set.
+ * With L labels per node there are L layers; layer l deals the classes l, l+L, l+2L … out to all nodes in equal
+ * blocks of a random order of its own, so each node has exactly one class of each layer. An edge draws a layer, a
+ * node, and then with probability `homophily` another of the node's class in that layer, else one outside it.
+ * Features are the sum of the centres of a node's classes plus noise. Node numbers carry no information: a range of
+ * them is a random set.
  * source  Holland, Laskey & Leinhardt, Social Networks 5 (1983)
  */
 #include "partition/files/dataset_store.h"
@@ -27,7 +28,8 @@ struct sbm {
     struct layer layers[LAYER_MOST];
 };
 
-/* Which of its layer's blocks a place is in, and where the block begins: both factors are small, below 2^32 and 2^16. */
+/* Which of its layer's blocks a place is in, and where the block begins: both factors are small, below 2^32 and
+ * 2^16. */
 static int64_t block_of(const struct sbm *sbm, const struct layer *layer, int64_t place)
 {
     return place * layer->n_class / sbm->n_node;

@@ -9,10 +9,11 @@
 
 /* Fill in class_weight and loss_weight of an otherwise loaded dataset, as the job says; nothing for a prediction.
  *
- *   balanced  one label: n / (C · n_c) of n training nodes, n_c of them of class c, C classes that have any; 1 for others. Several labels:
- *             of label c's positives, negatives / positives among the training nodes that have it; 1 where there are no positives
- *   errors    STATUS_NO_INPUT no such file · STATUS_DATA its shape or dtype, a weight that is not finite or negative (file and class),
- *             weights of 0 for all training nodes · STATUS_NOMEM
+ *   balanced  one label: n / (C · n_c) of n training nodes, n_c of them of class c, C classes that have any; 1 for
+ *             others. Several labels: of label c's positives, negatives / positives among the training nodes that
+ *             have it; 1 where there are no positives
+ *   errors    STATUS_NO_INPUT no such file · STATUS_DATA its shape or dtype, a weight that is not finite or negative
+ *             (file and class), weights of 0 for all training nodes · STATUS_NOMEM
  *   cost      one look at each training node's labels
  *   source    sklearn.utils.class_weight.compute_class_weight; torch.nn.BCEWithLogitsLoss, pos_weight
  */

@@ -1,7 +1,8 @@
 /* A dataset in memory: in-edges by destination, features, labels, splits; checked, de-duplicated, as the job asks.
  *
  * Comes from a folder (npy, ogb, npz: one file each) or a generator. After dataset_load everything in it is
- * valid: indices in range, rows sorted and unique, features finite, training nodes in no other split. Knows nothing of parts.
+ * valid: indices in range, rows sorted and unique, features finite, training nodes in no other split. Knows nothing
+ * of parts.
  */
 #ifndef PARTITION_DATASET_H
 #define PARTITION_DATASET_H
@@ -66,8 +67,8 @@ enum dataset_content {
 struct dataset {
     char name[128];
     char file[DATASET_CONTENT_N][256]; /* that each was read from; "": none, or several */
-    bool
-        predicts; /* for a prediction: labels and splits may be missing (dataset_fit_model puts something in their place) */
+    /* for a prediction: labels and splits may be missing (dataset_fit_model puts something in their place) */
+    bool predicts;
     int64_t n_node;
     int64_t n_edge;      /* stored, after symmetrising, de-duplicating and taking loops out */
     int64_t n_feature;   /* columns */
@@ -77,8 +78,8 @@ struct dataset {
     int32_t n_class;  /* classes, or label columns when multi_label */
     bool multi_label; /* a row of labels each: 0 and 1, or where the job regresses numbers */
     bool regression;  /* job_regresses */
-    bool
-        symmetric; /* (u,v) is stored whenever (v,u) is, with the same weight; never true of edges that have types or features */
+    /* (u,v) is stored whenever (v,u) is, with the same weight; never true of edges that have types or features */
+    bool symmetric;
     int32_t n_relation; /* typed edges: relations, inverse ones included; 0: untyped */
     bool weighted;      /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
     int64_t
@@ -107,14 +108,14 @@ struct dataset {
 
     int32_t *labels;   /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
     float *label_rows; /* n_node × n_class, NaN: unknown; NULL unless multi_label */
-    char *
-        class_names; /* a JSON list of n_class texts below DATASET_CLASS_NAMES_BYTES; NULL: classes have numbers alone */
+    /* a JSON list of n_class texts below DATASET_CLASS_NAMES_BYTES; NULL: classes have numbers alone */
+    char *class_names;
     uint8_t *split; /* n_node: enum dataset_split */
     int64_t
         n_split[DATASET_SPLIT_N]; /* nodes that are in each (dataset_split_has): nodes of VALID_TEST count in three */
     float *class_weight;          /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
-    double
-        loss_weight; /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
+    /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
+    double loss_weight;
     struct dataset_splits splits;
 
     int64_t
@@ -124,13 +125,14 @@ struct dataset {
 
 /* Load what job->dataset names: a folder in any known format, or a generator's graph.
  *
- *   notes   edges keep their types for model.kind = "rgcn" alone; any other model gets the same edges without them, each
- *           pair of nodes once. A generator's edges are of one relation. undirected adds to typed edges their inverse,
- *           type t + R. Weights of edges are read for models that take them (weights_choose): reverse edges get the
- *           same, repeats are added up, as PyTorch Geometric's to_undirected and coalesce do. Node types' features become one sparse matrix, the types' columns side by side; a type without
- *           features has a column of ones, one for each of its nodes. Features of edges are read for kinds that take them
- *           (edge_features_choose): repeats are one edge, and loops that a definition adds have the mean of the node's other
- *           in-edges, as PyTorch Geometric's add_self_loops with fill_value = "mean"
+ *   notes   edges keep their types for model.kind = "rgcn" alone; any other model gets the same edges without them,
+ *           each pair of nodes once. A generator's edges are of one relation. undirected adds to typed edges their
+ *           inverse, type t + R. Weights of edges are read for models that take them (weights_choose): reverse edges
+ *           get the same, repeats are added up, as PyTorch Geometric's to_undirected and coalesce do. Node types'
+ *           features become one sparse matrix, the types' columns side by side; a type without features has a column
+ *           of ones, one for each of its nodes. Features of edges are read for kinds that take them
+ *           (edge_features_choose): repeats are one edge, and loops that a definition adds have the mean of the
+ *           node's other in-edges, as PyTorch Geometric's add_self_loops with fill_value = "mean"
  *   units   memory at most 1.3 × the bytes of the arrays that stay, mapped files not counted; on top of that entries
  *           that repeats waste until the rows are sorted, and members of .npz archives, which are inflated in memory
  *   owns    the caller owns *out and gives it back with dataset_release; files are mapped where they allow
@@ -163,14 +165,15 @@ struct dataset_model {
     int32_t n_relation; /* 0: untyped */
     int64_t n_edge_feature;
     bool label_input; /* labels of training nodes are among its input */
-    int64_t
-        n_embedded; /* nodes of its graph with a feature column of their own, whose weights are theirs alone; 0: none */
+    /* nodes of its graph with a feature column of their own, whose weights are theirs alone; 0: none */
+    int64_t n_embedded;
     const char *graph;       /* dataset_fingerprint of its graph; "": not known */
     const char *class_names; /* as of a dataset; NULL: not known */
 };
 
-/* Make the dataset of a prediction one of the model's classes or outputs, with their names (borrowed): labels that are there are checked,
- * and where there are none, no node has one. errors  STATUS_DATA what the model asks for and what there is · STATUS_NOMEM */
+/* Make the dataset of a prediction one of the model's classes or outputs, with their names (borrowed): labels that
+ * are there are checked, and where there are none, no node has one. errors  STATUS_DATA what the model asks for and
+ * what there is · STATUS_NOMEM */
 enum status dataset_fit_model(struct dataset *dataset, const struct dataset_model *model);
 
 /* Copy feature rows as float32: out[r] = features of node[r].
@@ -186,8 +189,8 @@ bool dataset_is_embedded(const struct dataset *dataset, int64_t node);
  * cost  reads them once */
 void dataset_contents(const struct dataset *dataset, uint64_t out[DATASET_CONTENT_N]);
 
-/* A 128-bit name of the graph's structure (nodes, edges, types; not features), as 32 hex digits and a NUL: the partition
- * cache's key. With `values` also of the edges' weights and features: a resumed job must have the same. */
+/* A 128-bit name of the graph's structure (nodes, edges, types; not features), as 32 hex digits and a NUL: the
+ * partition cache's key. With `values` also of the edges' weights and features: a resumed job must have the same. */
 void dataset_fingerprint(const struct dataset *dataset, bool values, char out[33]);
 
 #endif

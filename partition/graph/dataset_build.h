@@ -1,4 +1,5 @@
-/* The common second half of loading: what every format's reader and every generator hands over, checked and put in place.
+/* The common second half of loading: what every format's reader and every generator hands over, checked and put in
+ * place.
  *
  * A reader sets out->n_node, then calls these in the order below, each at most once. All of them write into a dataset
  * under construction whose store is open; after a failure the caller closes the store. They know no file formats.
@@ -34,13 +35,15 @@ struct edge_source {
     const char *type_file; /* for messages */
     int64_t n_relation;    /* relations there are by another file's word; 0: as many as the types show */
 
-    /* What only weighted edges have; zero for others. Weights of edges first … first+n-1, called like read, but once. */
+    /* What only weighted edges have; zero for others. Weights of edges first … first+n-1, called like read, but
+     * once. */
     enum status (*weight_read)(void *weight_self, int64_t first, int64_t n, double *out);
     void *weight_self;
     const char *weight_file; /* for messages: where weights come from, and what counts them there */
     const char *weight_unit;
 
-    /* What only edges with features have: their rows, checked (edge_features_attach), which the graph takes over. NULL: none */
+    /* What only edges with features have: their rows, checked (edge_features_attach), which the graph takes over.
+     * NULL: none */
     struct npy *features;
 };
 
@@ -59,16 +62,17 @@ static inline bool dataset_wants_types(const struct job *job)
 /* Refuse zero nodes and more than 2^32 - 2; `file` is named. */
 enum status dataset_nodes_check(int64_t n_node, const char *file);
 
-/* indptr, indices, n_edge, n_duplicate, symmetric, loops, and where the job wants them edge_type and n_relation, from a
- * stream of edges; where the source has weights, edge_weight and strength; where it has features, these and
+/* indptr, indices, n_edge, n_duplicate, symmetric, loops, and where the job wants them edge_type and n_relation, from
+ * a stream of edges; where the source has weights, edge_weight and strength; where it has features, these and
  * edge_row. A generator's edges are all of relation 0.
  *
  *   auto_undirected  what undirected = "auto" means for this format
- *   errors  STATUS_DATA an id or a type out of range (file, place, what was expected), a relation without an edge that
- *           source->n_relation does not vouch for, a weight that is not finite or negative, an edge that is there again with other
- *           features · STATUS_NOMEM
- *   notes   weighted edges: a loop that the layer's definition asks for is stored, with weight 1 where the source has none, as
- *           PyTorch Geometric's add_remaining_self_loops does; its reverse counts as one more, as in to_undirected
+ *   errors  STATUS_DATA an id or a type out of range (file, place, what was expected), a relation without an edge
+ *           that source->n_relation does not vouch for, a weight that is not finite or negative, an edge that is
+ *           there again with other features · STATUS_NOMEM
+ *   notes   weighted edges: a loop that the layer's definition asks for is stored, with weight 1 where the source has
+ *           none, as PyTorch Geometric's add_remaining_self_loops does; its reverse counts as one more, as in
+ *           to_undirected
  *   cost    reads the stream twice; peak: the result with its duplicates, plus n_node × 4 bytes
  */
 enum status dataset_graph_build(const struct job *job, const struct edge_source *source, bool auto_undirected,
@@ -84,16 +88,16 @@ enum status dataset_features_dense(const struct job *job, struct npy *npy, struc
 enum status dataset_features_sparse(const struct job *job, struct npy *indptr, struct npy *indices, struct npy *data,
                                     int64_t n_column, struct dataset *out);
 
-/* Features made of the graph, which is built, in place of any that are there (dataset.features is a word): columns of degrees, without
- * loops, or a column for each node (dataset->embedded). errors  STATUS_NOMEM */
+/* Features made of the graph, which is built, in place of any that are there (dataset.features is a word): columns of
+ * degrees, without loops, or a column for each node (dataset->embedded). errors  STATUS_NOMEM */
 enum status dataset_features_make(const struct job *job, struct dataset *out);
 
 /* Divide each dense row by the sum of its absolute values; rows of zeros stay. */
 void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column);
 
-/* Labels: integers [n_node] or [n_node, 1] (-1 none), or rows [n_node, C] of 0, 1 and -1 or NaN (unknown): multi-label.
- * Where the job regresses, numbers [n_node] or [n_node, C] instead, NaN none: also integers, which are then numbers.
- * With `real_classes`, floats in one column are class numbers and NaN is none (OGB). Takes over *npy.
+/* Labels: integers [n_node] or [n_node, 1] (-1 none), or rows [n_node, C] of 0, 1 and -1 or NaN (unknown):
+ * multi-label. Where the job regresses, numbers [n_node] or [n_node, C] instead, NaN none: also integers, which are
+ * then numbers. With `real_classes`, floats in one column are class numbers and NaN is none (OGB). Takes over *npy.
  *
  *   n_class  0: the largest label + 1, or the columns
  *   errors   STATUS_DATA shape, dtype, a label out of range
@@ -117,7 +121,8 @@ enum status dataset_split_node(const char *name, int64_t entry, int64_t node, en
 /* Has the node a label, or of several one that is known? */
 bool dataset_has_label(const struct dataset *dataset, int64_t node);
 
-/* Count the splits, remark on nodes in two of them, and refuse a dataset that is to be trained on and cannot be: no training node, or one without a label. */
+/* Count the splits, remark on nodes in two of them, and refuse a dataset that is to be trained on and cannot be: no
+ * training node, or one without a label. */
 enum status dataset_split_finish(struct dataset *out);
 
 /* Draw splits of `n_train` and `n_valid` nodes per class, the rest test (Shchur et al., 2018), keyed by seed. */

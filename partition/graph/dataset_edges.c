@@ -1,4 +1,5 @@
-/* Edge lists and compressed rows of any integer type, read as pairs; see dataset_edges.h. Ids are not checked here. */
+/* Edge lists and compressed rows of any integer type, read as pairs; see dataset_edges.h. Ids are not checked
+ * here. */
 #include "partition/graph/dataset_edges.h"
 
 #include <inttypes.h>

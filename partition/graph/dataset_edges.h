@@ -5,7 +5,8 @@
 #include "partition/files/npy.h"
 #include "partition/graph/dataset_build.h"
 
-/* Integers [2, E], in either order of memory: row 0 sources, row 1 destinations. Borrows `edges`. errors  STATUS_DATA shape or dtype */
+/* Integers [2, E], in either order of memory: row 0 sources, row 1 destinations. Borrows `edges`. errors  STATUS_DATA
+ * shape or dtype */
 enum status edge_source_list(const struct npy *edges, struct edge_source *out);
 
 /* Compressed rows, and the row the reader stands in. */

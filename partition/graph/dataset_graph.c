@@ -1,5 +1,6 @@
-/* Edges to in-edges by destination: counting sort in two passes over the stream, then rows sorted and freed of repeats
- * in place. Nothing but the result is stored, so a graph of any size loads in the memory that it needs afterwards.
+/* Edges to in-edges by destination: counting sort in two passes over the stream, then rows sorted and freed of
+ * repeats in place. Nothing but the result is stored, so a graph of any size loads in the memory that it needs
+ * afterwards.
  */
 #include "partition/files/dataset_store.h"
 #include "partition/graph/dataset_build.h"
@@ -274,7 +275,8 @@ struct reverses {
     bool differ;       /* a reverse has another weight */
 };
 
-/* Walked by ascending destination, the times that u is a source ascend as row u's entries do: the two lists are merged. */
+/* Walked by ascending destination, the times that u is a source ascend as row u's entries do: the two lists are
+ * merged. */
 static enum status reverses_find(const struct dataset *dataset, struct reverses *out)
 {
     uint32_t *seen;
@@ -302,7 +304,8 @@ static enum status reverses_find(const struct dataset *dataset, struct reverses 
     return STATUS_OK;
 }
 
-/* Are out-edges the in-edges? Where they are not, and the job does not say that this is meant, a remark says what is done. */
+/* Are out-edges the in-edges? Where they are not, and the job does not say that this is meant, a remark says what is
+ * done. */
 static enum status symmetric_find(const struct job *job, const struct edge_source *source, struct dataset *out)
 {
     struct reverses found;
@@ -425,8 +428,8 @@ static enum status rows_shrink(const struct build *build, struct dataset *out)
     return status;
 }
 
-/* Edges with weights or features take the loops that a definition adds among them: a stored one keeps its weight, but not its
- * features. */
+/* Edges with weights or features take the loops that a definition adds among them: a stored one keeps its weight, but
+ * not its features. */
 static enum status loops_choose(const struct job *job, struct build *build, struct dataset *out)
 {
     enum status status = STATUS_OK;

@@ -1,4 +1,5 @@
-/* Sparse feature rows under construction: the blocks they need, what a file of them is checked for, order, normalisation.
+/* Sparse feature rows under construction: the blocks they need, what a file of them is checked for, order,
+ * normalisation.
  *
  * Shared by features of one matrix (dataset_features.c) and of one for each node type (node_types.c).
  */
@@ -33,8 +34,8 @@ void features_row_normalize(float *row, int64_t n);
 /* The dataset's three blocks for CSR features of `n_value` entries. */
 enum status features_csr_blocks(struct dataset *out, int64_t n_value);
 
-/* Check shapes and values of CSR arrays: offsets start at 0, never fall, end at the number of values; columns in range;
- * values finite. *sorted_out: every row's columns ascend, so that the file may be used as it lies. */
+/* Check shapes and values of CSR arrays: offsets start at 0, never fall, end at the number of values; columns in
+ * range; values finite. *sorted_out: every row's columns ascend, so that the file may be used as it lies. */
 enum status features_csr_check(const struct npy *indptr, const struct npy *indices, const struct npy *data,
                                int64_t n_row, int64_t n_column, bool *sorted_out);
 

@@ -1,5 +1,5 @@
-/* Features of a graph that has none: made of its degrees, or one column for each node, which is never stored as a matrix: a node has one
- * entry, and what a model learns of its column lies with the node (protocol/wire/embedded.h).
+/* Features of a graph that has none: made of its degrees, or one column for each node, which is never stored as a
+ * matrix: a node has one entry, and what a model learns of its column lies with the node (protocol/wire/embedded.h).
  */
 #include "partition/files/dataset_store.h"
 #include "partition/graph/dataset_build.h"

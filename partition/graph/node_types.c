@@ -189,8 +189,8 @@ static int64_t row_put(const struct node_type *type, int64_t row, uint32_t *indi
     return n;
 }
 
-/* Go over all nodes' rows: count their values, or fill the dataset's arrays, which have room for *n_value_io, where they are
- * there. */
+/* Go over all nodes' rows: count their values, or fill the dataset's arrays, which have room for *n_value_io, where
+ * they are there. */
 static enum status rows_walk(struct node_types *types, struct dataset *out, int64_t *n_value_io)
 {
     int64_t at = 0;

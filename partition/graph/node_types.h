@@ -1,7 +1,7 @@
 /* Features of nodes of several types: each type's own matrix, put side by side into the dataset's one sparse matrix.
  *
- * The first linear map over that matrix is then a projection per type, and for types without features an embedding per
- * node. Knows no file formats.
+ * The first linear map over that matrix is then a projection per type, and for types without features an embedding
+ * per node. Knows no file formats.
  */
 #ifndef PARTITION_NODE_TYPES_H
 #define PARTITION_NODE_TYPES_H

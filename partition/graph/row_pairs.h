@@ -1,4 +1,5 @@
-/* Rows of edges with a second number each, in ascending order: by (type, source), (source, weight) or (source, row of features).
+/* Rows of edges with a second number each, in ascending order: by (type, source), (source, weight) or (source, row of
+ * features).
  *
  * Sorted in place, as rows of sources alone are in dataset_graph.c: a row may be the whole graph. Knows what neither
  * number means beyond the order that it takes.

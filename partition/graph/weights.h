@@ -27,7 +27,8 @@ enum status weights_attach(const struct npy *weights, struct edge_source *source
  * errors  STATUS_DATA one that is not finite there, or negative (file, entry, value) */
 enum status weights_read(const struct edge_source *source, int64_t first, int64_t n, float *out);
 
-/* Edges that are to be made undirected: do those in one direction have the same weights as those in the other already? */
+/* Edges that are to be made undirected: do those in one direction have the same weights as those in the other
+ * already? */
 struct weights_mirror {
     int64_t n;      /* edges that are no loops */
     uint64_t apart; /* Σ hash(from, to, weight) − hash(to, from, weight): 0 where they do */

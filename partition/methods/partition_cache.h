@@ -44,7 +44,8 @@ void partition_cache_save(const struct partition_cache *cache, const struct part
 /* The folder of partition.cache; false where there is none, or none for a graph as small. */
 bool partition_cache_folder(const struct dataset *dataset, const struct job *job, char out[PATH_MAX]);
 
-/* Set the key, and the path in cache->folder, of a file for all that these n bytes of text say; folder becomes "" where the path is too long. */
+/* Set the key, and the path in cache->folder, of a file for all that these n bytes of text say; folder becomes ""
+ * where the path is too long. */
 void partition_cache_name(const char *text, size_t n, const char *suffix, struct partition_cache *cache);
 
 /* Open it to read; -1: it is not there, or cannot be opened, of which a warning names `what` ("partition"). */

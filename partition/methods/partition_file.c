@@ -13,8 +13,8 @@
 
 #define LINE_BYTES 64
 
-/* Digits alone, a value below n_part, and an end of line that may be \r\n; the file's last line may have none. A line longer
- * than its room has none, and none is seen behind a zero byte. */
+/* Digits alone, a value below n_part, and an end of line that may be \r\n; the file's last line may have none. A line
+ * longer than its room has none, and none is seen behind a zero byte. */
 static bool parse_part(const char *line, bool last, int32_t n_part, int32_t *out)
 {
     int64_t value = 0;

@@ -1,8 +1,8 @@
 /* METIS's k-way partitioner behind our signature.
  *
- * It traps SIGTERM and SIGABRT while it runs and takes an order to stop for an error of its own, so it runs in a process
- * of its own, which ends with ours. Sums of weights must fit its 32 bits, and it may leave parts empty: both are seen to
- * here.
+ * It traps SIGTERM and SIGABRT while it runs and takes an order to stop for an error of its own, so it runs in a
+ * process of its own, which ends with ours. Sums of weights must fit its 32 bits, and it may leave parts empty: both
+ * are seen to here.
  * source  Karypis & Kumar, "Multilevel k-way partitioning scheme for irregular graphs", JPDC 48 (1998)
  */
 #include "partition/methods/partition_metis.h"
@@ -103,8 +103,9 @@ void metis_obey(int code)
     n_seen = n_printed;
 }
 
-/* The process METIS runs in. It ends with its parent, and by the signals that end a process: what the parent does about
- * them (save, say so) is not for here. METIS's remarks go nowhere: stdout belongs to results. Its errors go to `words`. */
+/* The process METIS runs in. It ends with its parent, and by the signals that end a process: what the parent does
+ * about them (save, say so) is not for here. METIS's remarks go nowhere: stdout belongs to results. Its errors go to
+ * `words`. */
 _Noreturn static void child_run(const struct call *call, const struct child *child, pid_t parent,
                                 const sigset_t *mask, int32_t *owner)
 {
@@ -143,8 +144,8 @@ static const char *last_words(int words, char out[256])
     return newline != NULL ? newline + 1 : out;
 }
 
-/* What a child that gave no owners died of. A KILL is the system's when it has killed for memory meanwhile. That and any other signal but
- * those of a fault is else anybody's, and the next attempt may be spared it. */
+/* What a child that gave no owners died of. A KILL is the system's when it has killed for memory meanwhile. That and
+ * any other signal but those of a fault is else anybody's, and the next attempt may be spared it. */
 static enum status child_failed(const struct undirected *graph, int status, int words, int64_t n_killed_before)
 {
     char text[256], at[96];

@@ -1,4 +1,5 @@
-/* Numbers of METIS's parts: the graph of parts is halved again and again, so that what is near in number is near in the graph. */
+/* Numbers of METIS's parts: the graph of parts is halved again and again, so that what is near in number is near in
+ * the graph. */
 #include "partition/methods/partition_metis.h"
 #include "protocol/base/memory.h"
 

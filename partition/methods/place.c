@@ -2,8 +2,9 @@
  *
  * A first placement grows group after group along the heaviest traffic; where that comes out uneven, largest part to
  * the lightest group. Moves and swaps of parts then lower the traffic within the load limit. Lower numbers win
- * ties. Parts in the order of their numbers are preferred where that is as even and sends little more: what parts of a worker share
- * (part_shared.h) then travels once rather than twice, and METIS's parts are numbered so that neighbours in number are neighbours.
+ * ties. Parts in the order of their numbers are preferred where that is as even and sends little more: what parts of
+ * a worker share (part_shared.h) then travels once rather than twice, and METIS's parts are numbered so that
+ * neighbours in number are neighbours.
  */
 #include "partition/part/part.h"
 #include "protocol/base/log.h"
@@ -225,7 +226,8 @@ static void borders_count(const struct place *place, int64_t *out)
     }
 }
 
-/* Where the group that begins at this part ends: of the borders that leave it near its share the one with fewest rows across. */
+/* Where the group that begins at this part ends: of the borders that leave it near its share the one with fewest rows
+ * across. */
 static int32_t border_find(const struct place *place, int32_t begin, int32_t n_left, int64_t share,
                            const int64_t *across)
 {

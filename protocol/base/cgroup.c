@@ -1,5 +1,5 @@
-/* See cgroup.h. A container sees its own group as the mounted folder itself, whatever /proc calls it; so levels of its path that
- * are not there are passed over, and the folder counts too. */
+/* See cgroup.h. A container sees its own group as the mounted folder itself, whatever /proc calls it; so levels of
+ * its path that are not there are passed over, and the folder counts too. */
 #include "protocol/base/cgroup.h"
 
 #include <ctype.h>

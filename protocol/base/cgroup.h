@@ -1,4 +1,5 @@
-/* What Linux control groups (a container, a Slurm step, a unit of systemd) leave this process of the machine's memory.
+/* What Linux control groups (a container, a Slurm step, a unit of systemd) leave this process of the machine's
+ * memory.
  *
  * Reads files alone, at the places where every distribution mounts them, and takes nothing in them for granted.
  */
@@ -15,8 +16,9 @@
  */
 int64_t cgroup_memory_limit(const char *root);
 
-/* How many processes the system has killed because memory ran out: of this process's group, or, where no group counts them, of the machine. -1:
- * neither counts them. A process that ended by KILL while the number rose may well be one of them. */
+/* How many processes the system has killed because memory ran out: of this process's group, or, where no group counts
+ * them, of the machine. -1: neither counts them. A process that ended by KILL while the number rose may well be one
+ * of them. */
 int64_t cgroup_oom_kills(const char *root);
 
 #endif

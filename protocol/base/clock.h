@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* The monotonic clock of this machine, for durations and deadlines: it never goes back, and its zero means nothing. */
+/* The monotonic clock of this machine, for durations and deadlines: it never goes back, and its zero means
+ * nothing. */
 double clock_s(void);
 uint64_t clock_ms(void);
 int64_t clock_ns(void);

@@ -1,9 +1,11 @@
-/* Fault points: named places of a run at which a test makes a process die, stop or lose the time, there and nowhere else.
+/* Fault points: named places of a run at which a test makes a process die, stop or lose the time, there and nowhere
+ * else.
  *
  *   TRAINERD_FAULTS="worker1.forward=kill@3,coordinator.rename=kill/1"
  *
- * WHO.POINT=ACTION[@COUNT][/ATTEMPT]: when that process passes the point for the COUNT-th time (default 1), in that attempt of its
- * job (default: in all). Unset, a point costs one read of a variable; a process that has not called fault_arm passes them all.
+ * WHO.POINT=ACTION[@COUNT][/ATTEMPT]: when that process passes the point for the COUNT-th time (default 1), in that
+ * attempt of its job (default: in all). Unset, a point costs one read of a variable; a process that has not called
+ * fault_arm passes them all.
  */
 #ifndef PROTOCOL_FAULT_H
 #define PROTOCOL_FAULT_H
@@ -58,9 +60,9 @@ enum fault_point {
 
 #define FAULT(point) (fault_armed ? fault_pass(FAULT_##point) : (void)0)
 
-/* Who this process is: "coordinator", "worker1"; attempt 0: not counted. From here on points of TRAINERD_FAULTS strike: kill
- * (SIGKILL), stop (SIGSTOP), kill-parent (SIGKILL to the process that started this one); forward and back (this process's wall clock is an hour
- * ahead or behind from here on).
+/* Who this process is: "coordinator", "worker1"; attempt 0: not counted. From here on points of TRAINERD_FAULTS
+ * strike: kill (SIGKILL), stop (SIGSTOP), kill-parent (SIGKILL to the process that started this one); forward and
+ * back (this process's wall clock is an hour ahead or behind from here on).
  *
  *   errors  STATUS_USAGE the variable cannot be read: what is wrong, and what was expected
  */

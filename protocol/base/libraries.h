@@ -1,5 +1,5 @@
-/* Libraries of the vendor's that the bits of a job on GPUs depend on, and their versions as one number each: workers tell theirs, checkpoints and
- * result.json have what all of them have. */
+/* Libraries of the vendor's that the bits of a job on GPUs depend on, and their versions as one number each: workers
+ * tell theirs, checkpoints and result.json have what all of them have. */
 #ifndef PROTOCOL_LIBRARIES_H
 #define PROTOCOL_LIBRARIES_H
 

@@ -1,7 +1,7 @@
 /* One event, one line on stderr, in logfmt: ts=… level=… proc=… job=… attempt=… rank=… at=… msg="…".
  *
- * Control characters are escaped, so that data cannot forge lines. Where stderr is the journal's, a line begins with its
- * priority as the journal wants it, "<4>". Of rotation it knows only how to reopen its file.
+ * Control characters are escaped, so that data cannot forge lines. Where stderr is the journal's, a line begins with
+ * its priority as the journal wants it, "<4>". Of rotation it knows only how to reopen its file.
  */
 #ifndef PROTOCOL_LOG_H
 #define PROTOCOL_LOG_H

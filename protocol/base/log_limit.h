@@ -1,5 +1,5 @@
-/* A limit for log lines that unauthenticated clients can cause, for each kind of line: LOG_LIMIT_MOST in a minute. The first line after that minute
- * says how many were left out. */
+/* A limit for log lines that unauthenticated clients can cause, for each kind of line: LOG_LIMIT_MOST in a minute.
+ * The first line after that minute says how many were left out. */
 #ifndef PROTOCOL_LOG_LIMIT_H
 #define PROTOCOL_LOG_LIMIT_H
 

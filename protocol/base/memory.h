@@ -35,8 +35,8 @@ enum memory_category {
 /* "structure", "features", … */
 const char *memory_category_name(enum memory_category category);
 
-/* Where bytes lie: in this process's memory, in host memory that a device reads and writes, too, in a device's own. All are of the host
- * where the device has no memory of its own. */
+/* Where bytes lie: in this process's memory, in host memory that a device reads and writes, too, in a device's own.
+ * All are of the host where the device has no memory of its own. */
 enum memory_place { MEMORY_PLACE_HOST, MEMORY_PLACE_PINNED, MEMORY_PLACE_DEVICE, MEMORY_PLACE_N };
 
 struct memory_table {
@@ -67,7 +67,8 @@ enum status memory_shrink(enum memory_category category, void *block_io, size_t 
 /* Count bytes of the host that are taken or given back by other means. Any thread. */
 void memory_count(enum memory_category category, int64_t change);
 
-/* Count what a device with memory of its own took or gave back: taking is a call of memory_acquire, as memory_n_call counts them. */
+/* Count what a device with memory of its own took or gave back: taking is a call of memory_acquire, as memory_n_call
+ * counts them. */
 void memory_count_device(enum memory_place place, enum memory_category category, int64_t change);
 
 /* For small sizes of our own making: zeroed, never NULL, ends the process (exit 71) when there is none.
@@ -82,11 +83,12 @@ int64_t memory_now(enum memory_category category);
 int64_t memory_peak(enum memory_category category);
 int64_t memory_peak_at(enum memory_place place, enum memory_category category);
 
-/* How often memory_acquire or memory_alloc was called so far, and devices took memory: an epoch must not change it. */
+/* How often memory_acquire or memory_alloc was called so far, and devices took memory: an epoch must not change
+ * it. */
 int64_t memory_n_call(void);
 
-/* Bytes of memory that this process may use, which plans are compared with: those of the machine, or what a control group
- * leaves of them. Its name is for messages: "this machine's memory", or the limit. */
+/* Bytes of memory that this process may use, which plans are compared with: those of the machine, or what a control
+ * group leaves of them. Its name is for messages: "this machine's memory", or the limit. */
 int64_t memory_machine(void);
 const char *memory_machine_name(void);
 
@@ -100,8 +102,9 @@ int64_t memory_resident_peak(void);
 /* Of these now what is this process's alone: libraries and files that others have mapped, too, left out. */
 int64_t memory_resident_own(void);
 
-/* What a process of a job takes of its own besides what a plan counts: libraries' data, UCX's buffers, stacks. Measured in a control group on the
- * smallest jobs: 24, 37 and 64 MB for a coordinator and 1, 2 and 4 workers, by this sum 27, 40 and 65 MB. */
+/* What a process of a job takes of its own besides what a plan counts: libraries' data, UCX's buffers, stacks.
+ * Measured in a control group on the smallest jobs: 24, 37 and 64 MB for a coordinator and 1, 2 and 4 workers, by
+ * this sum 27, 40 and 65 MB. */
 #define MEMORY_PROCESS_FLOOR (INT64_C(12) << 20)
 
 #endif

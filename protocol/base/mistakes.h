@@ -18,7 +18,8 @@ struct mistakes {
 /* Take down this thread's last failure; nothing for STATUS_OK. */
 void mistakes_take(struct mistakes *mistakes, enum status status);
 
-/* STATUS_OK without a mistake, else the first one's status with a line for each as the reason; those that there is no room for are counted. */
+/* STATUS_OK without a mistake, else the first one's status with a line for each as the reason; those that there is no
+ * room for are counted. */
 enum status mistakes_end(struct mistakes *mistakes);
 
 #endif

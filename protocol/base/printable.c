@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Characters that are not seen, or that change where and whether others are: of both sets of controls, of direction (bidi), separators of lines,
- * those of no width, and fillers. Unicode's Default_Ignorable_Code_Point but for variation selectors, which emoji are written with, its
- * Bidi_Control, Zl and Zp, and what annotates between lines. Ascending. */
+/* Characters that are not seen, or that change where and whether others are: of both sets of controls, of direction
+ * (bidi), separators of lines, those of no width, and fillers. Unicode's Default_Ignorable_Code_Point but for
+ * variation selectors, which emoji are written with, its Bidi_Control, Zl and Zp, and what annotates between lines.
+ * Ascending. */
 static const struct {
     uint32_t first, last;
 } unseen[] = {

@@ -1,7 +1,7 @@
 /* Text from outside, fit to stand in one line for people: printable UTF-8 as it is, every other byte as \xNN.
  *
- * Control characters (of both sets), those that change the direction of text or end a line, those without a width, and bytes that are no
- * UTF-8, reach neither a terminal nor a log: what is shown is what is there.
+ * Control characters (of both sets), those that change the direction of text or end a line, those without a width,
+ * and bytes that are no UTF-8, reach neither a terminal nor a log: what is shown is what is there.
  */
 #ifndef PROTOCOL_PRINTABLE_H
 #define PROTOCOL_PRINTABLE_H

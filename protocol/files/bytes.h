@@ -1,7 +1,7 @@
 /* Fields written to and read from bounded bytes, little-endian, one after another.
  *
- * Neither side can leave its bounds: a writer that is full and a reader that is short note it and go on doing nothing,
- * so that a caller checks once, at the end. Knows nothing of what the fields mean.
+ * Neither side can leave its bounds: a writer that is full and a reader that is short note it and go on doing
+ * nothing, so that a caller checks once, at the end. Knows nothing of what the fields mean.
  */
 #ifndef PROTOCOL_BYTES_H
 #define PROTOCOL_BYTES_H

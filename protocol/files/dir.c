@@ -71,7 +71,8 @@ static enum status link_check(int at, const char *path, int link)
                              (unsigned)about.st_uid);
 }
 
-/* Follow the link that a path without slashes at its end names, as it is read once: what takes its place meanwhile is not followed. */
+/* Follow the link that a path without slashes at its end names, as it is read once: what takes its place meanwhile is
+ * not followed. */
 static enum status open_own_link(struct dir *out)
 {
     char parent[PATH_MAX], target[PATH_MAX] = "";

@@ -1,5 +1,5 @@
-/* Files written whole: a reader finds the old contents or the new, never a mixture, also after a power cut. The folders
- * they go to, and the plain files that inputs come from. */
+/* Files written whole: a reader finds the old contents or the new, never a mixture, also after a power cut. The
+ * folders they go to, and the plain files that inputs come from. */
 #ifndef PROTOCOL_FILE_H
 #define PROTOCOL_FILE_H
 
@@ -9,10 +9,12 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* Write the pieces, one after another, as the file `path`, beneath its folder as protocol/files/dir.h does; links in the folder's path are followed.
+/* Write the pieces, one after another, as the file `path`, beneath its folder as protocol/files/dir.h does; links in
+ * the folder's path are followed.
  *
  *   owns    borrows all
- *   errors  STATUS_CREATE the folder takes no file, or what has the name is no file; STATUS_IO; an older file of that name is untouched then
+ *   errors  STATUS_CREATE the folder takes no file, or what has the name is no file; STATUS_IO; an older file of that
+ *           name is untouched then
  *   notes   written under another name, fsynced, renamed, the folder fsynced
  */
 enum status file_replace(const char *path, const struct iovec *piece, int n_piece);
@@ -24,7 +26,8 @@ enum status file_folder_make(const char *path);
 /* Write all bytes to an open file; returns 0 or errno. Goes on after signals and short writes. */
 int file_write(int file, const void *bytes, size_t n_bytes);
 
-/* Read all n_bytes from an open file; returns 0, errno, or ENODATA where the file ends before. Goes on as file_write. */
+/* Read all n_bytes from an open file; returns 0, errno, or ENODATA where the file ends before. Goes on as
+ * file_write. */
 int file_read(int file, void *bytes, size_t n_bytes);
 
 /* Open an input to read: a plain file. A pipe or a device could keep its reader waiting for ever.
@@ -41,8 +44,8 @@ enum status file_open(const char *path, int *file_out);
  */
 enum status file_room(int64_t n, const char *what);
 
-/* For the end of a reason that names none, where files may not grow as they need: " (files may have at most 4096 bytes: ulimit -f)"; "" without a limit.
- * Borrowed: the thread's own. */
+/* For the end of a reason that names none, where files may not grow as they need: " (files may have at most 4096
+ * bytes: ulimit -f)"; "" without a limit. Borrowed: the thread's own. */
 const char *file_limit_text(void);
 
 #endif

@@ -1,7 +1,8 @@
-/* The files of a daemon's job: the daemon makes them in a folder that only it can enter, and the job's coordinator inherits them, open to append.
+/* The files of a daemon's job: the daemon makes them in a folder that only it can enter, and the job's coordinator
+ * inherits them, open to append.
  *
- * So no job has a name where the daemon's own files are, and what it writes there has a limit. Standard output and error, the job's log, are
- * inherited as always.
+ * So no job has a name where the daemon's own files are, and what it writes there has a limit. Standard output and
+ * error, the job's log, are inherited as always.
  */
 #ifndef PROTOCOL_JOB_FILES_H
 #define PROTOCOL_JOB_FILES_H
@@ -13,9 +14,11 @@
 #include <stdint.h>
 
 enum job_file {
-    JOB_FILE_RUNS, /* where its runs are, a line each: a folder's whole path, or JOB_RUNS_PUBLISHED. The last line counts */
+    /* where its runs are, a line each: a folder's whole path, or JOB_RUNS_PUBLISHED. The last line counts */
+    JOB_FILE_RUNS,
     JOB_FILE_EVENTS, /* trainerd/coordinator/folder/events.h */
-    JOB_FILE_METRICS, /* metrics.jsonl and result.json of the run that it published, which later runs replace in its output folder */
+    /* metrics.jsonl and result.json of the run that it published, which later runs replace in its output folder */
+    JOB_FILE_METRICS,
     JOB_FILE_RESULT,
     JOB_FILE_RANK_0 /* the log of worker 0; then those of the others */
 };
@@ -37,8 +40,8 @@ void job_files_name(int i, char out[JOB_FILE_NAME_BYTES]);
 /* As the argument --job-files: the limit and the descriptors. */
 void job_files_print(const struct job_files *files, char out[JOB_FILES_TEXT_BYTES]);
 
-/* Read that argument; the descriptors are closed when another program is executed. errors  STATUS_USAGE it is no such text, or one is not an open
- * plain file */
+/* Read that argument; the descriptors are closed when another program is executed. errors  STATUS_USAGE it is no such
+ * text, or one is not an open plain file */
 enum status job_files_read(const char *text, struct job_files *out);
 
 /* The last whole line of JOB_FILE_RUNS. false: there is none, or it is neither a whole path nor JOB_RUNS_PUBLISHED */

@@ -38,14 +38,14 @@ struct safetensors_note {
 enum status safetensors_save(const struct dir *dir, const char *name, const struct safetensor *tensor,
                              size_t n_tensor, const struct safetensors_note *note, size_t n_note);
 
-/* Read a file that holds exactly the wanted tensors, each with the wanted shape, into the caller's arrays. PyTorch's counts of batches
- * (NAME.num_batches_tracked), which every state_dict with batch norm has, are passed over.
+/* Read a file that holds exactly the wanted tensors, each with the wanted shape, into the caller's arrays. PyTorch's
+ * counts of batches (NAME.num_batches_tracked), which every state_dict with batch norm has, are passed over.
  *
  *   units   F32, and F16, BF16, F64 converted to float32
  *   owns    borrows all; data untouched unless the whole file is in order
- *   errors  STATUS_NO_INPUT no such file; STATUS_IO; STATUS_NOMEM; STATUS_DATA with file, tensor and what was expected:
- *           a header that is none, offsets that overlap, leave holes or miss the file's end, a name twice, missing or not
- *           wanted, another shape, another type (integers), a number that is not finite
+ *   errors  STATUS_NO_INPUT no such file; STATUS_IO; STATUS_NOMEM; STATUS_DATA with file, tensor and what was
+ *           expected: a header that is none, offsets that overlap, leave holes or miss the file's end, a name twice,
+ *           missing or not wanted, another shape, another type (integers), a number that is not finite
  *   cost    one read of the file, which is in memory meanwhile
  */
 enum status safetensors_load(const char *path, const struct safetensor *want, size_t n_want);

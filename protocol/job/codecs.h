@@ -1,6 +1,8 @@
-/* exchange.codec and exchange.codec_backward over epochs: "int4, int8@50, fp32@150" is int4, from epoch 50 on int8, from 150 on fp32.
+/* exchange.codec and exchange.codec_backward over epochs: "int4, int8@50, fp32@150" is int4, from epoch 50 on int8,
+ * from 150 on fp32.
  *
- * An epoch's codecs follow from the job and the epoch's number alone, so that a resumed job has those of an undisturbed one.
+ * An epoch's codecs follow from the job and the epoch's number alone, so that a resumed job has those of an
+ * undisturbed one.
  */
 #ifndef PROTOCOL_CODECS_H
 #define PROTOCOL_CODECS_H

@@ -68,24 +68,27 @@ void job_defaults(struct job *out);
 /* Read a job file, apply `section.key=value` settings in order, check every key and the rules across keys.
  *
  *   owns    borrows all; *out written only on success
- *   errors  STATUS_CONFIG "FILE:LINE:COLUMN: …" with the nearest valid name or the range, a line for each mistake; STATUS_NO_INPUT no
- *           such file; STATUS_CONFIG also for a folder, a file past JOB_FILE_MOST_BYTES, bytes that are not UTF-8; settings are named
- *           "--set section.key"
+ *   errors  STATUS_CONFIG "FILE:LINE:COLUMN: …" with the nearest valid name or the range, a line for each mistake;
+ *           STATUS_NO_INPUT no such file; STATUS_CONFIG also for a folder, a file past JOB_FILE_MOST_BYTES, bytes
+ *           that are not UTF-8; settings are named "--set section.key"
  */
 enum status job_load(const char *path, const char *const *set, size_t n_set, struct job *out);
 
-/* The same from an open file, from its beginning, wherever its offset is / from memory; `origin` stands for the file's name in messages. */
+/* The same from an open file, from its beginning, wherever its offset is / from memory; `origin` stands for the
+ * file's name in messages. */
 enum status job_load_file(int file, const char *origin, const char *const *set, size_t n_set, struct job *out);
 enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
                           struct job *out);
 
-/* Put this process's home folder ($HOME) in the place of "~" and "~/" where paths of files and folders begin with it: all but output.dir,
- * which the daemon has to know, and workers.program, which is another machine's. job_home_path: in one path; `key` names it in messages.
+/* Put this process's home folder ($HOME) in the place of "~" and "~/" where paths of files and folders begin with it:
+ * all but output.dir, which the daemon has to know, and workers.program, which is another machine's. job_home_path:
+ * in one path; `key` names it in messages.
  * errors  STATUS_CONFIG no home folder, a path that is too long */
 enum status job_home(struct job *job);
 enum status job_home_path(const char *key, char path[JOB_TEXT_BYTES]);
 
-/* Remarks of the last load on this thread that are no errors: whole lines, "FILE:LINE:COLUMN: KEY is not used: …"; "" for nothing. */
+/* Remarks of the last load on this thread that are no errors: whole lines, "FILE:LINE:COLUMN: KEY is not used: …"; ""
+ * for nothing. */
 const char *job_remarks(void);
 
 /* Canonical TOML: every key that applies, in the list's order; job_load_text gives a checked job's struct back.
@@ -104,7 +107,8 @@ bool job_regresses(const struct job *job);
 bool job_metric_falls(enum job_metric metric);
 bool job_metric_is_fraction(enum job_metric metric);
 
-/* The job's metrics, the one that chooses the best weights first: train.metrics, or train.metric alone. "auto" is not filled in. */
+/* The job's metrics, the one that chooses the best weights first: train.metrics, or train.metric alone. "auto" is not
+ * filled in. */
 struct job_choices job_metrics(const struct job *job);
 
 /* The metric of that name, as train.metric has it; false: there is none, or it is "auto". */
@@ -135,7 +139,8 @@ bool job_predicts(const struct job *job);
 /* The setting of job_load that makes a job predict with this model. owns  the caller frees the text */
 char *job_predict_setting(const char *model);
 
-/* Name of the job's runs: its own, of one that predicts with "-predict" behind it, so that runs/<name> leads to the model. */
+/* Name of the job's runs: its own, of one that predicts with "-predict" behind it, so that runs/<name> leads to the
+ * model. */
 #define JOB_RUN_BYTES (JOB_TEXT_BYTES + 16)
 void job_run_name(const struct job *job, char out[JOB_RUN_BYTES]);
 

@@ -1,4 +1,5 @@
-/* What a mistaken name of a job file may mean: the nearest names, and those of other tools (job_aliases.def), in words for a message.
+/* What a mistaken name of a job file may mean: the nearest names, and those of other tools (job_aliases.def), in
+ * words for a message.
  *
  * Knows names alone, neither values nor places.
  */
@@ -11,7 +12,8 @@
 
 #define JOB_HINT_BYTES 512
 
-/* Of an unknown key: "did you mean 'train.lr'?". *meant_out: the key; NULL: it may be any, and the hint is the list of the section's keys. */
+/* Of an unknown key: "did you mean 'train.lr'?". *meant_out: the key; NULL: it may be any, and the hint is the list
+ * of the section's keys. */
 void job_hint_key(const char *section, const char *name, char out[JOB_HINT_BYTES], const struct job_key **meant_out);
 
 /* Of an unknown section: "did you mean [train]?". Returns it; NULL: it may be any, and the hint is their list. */

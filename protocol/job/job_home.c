@@ -1,4 +1,5 @@
-/* "~" at the beginning of the paths that a job reads, as shells have it; whose home it is only the process that reads them knows. */
+/* "~" at the beginning of the paths that a job reads, as shells have it; whose home it is only the process that reads
+ * them knows. */
 #include "protocol/job/job.h"
 
 #include <stdio.h>

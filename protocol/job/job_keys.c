@@ -1,4 +1,5 @@
-/* The table made from job_keys.def, and small queries of it: a key by name, what it takes in words, the edit distance of a name. */
+/* The table made from job_keys.def, and small queries of it: a key by name, what it takes in words, the edit distance
+ * of a name. */
 #include "protocol/job/job_keys.h"
 
 #include "protocol/job/model_kinds.h"

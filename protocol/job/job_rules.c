@@ -152,7 +152,8 @@ static void check_model(const struct job *job, const struct check *check)
     }
 }
 
-/* A row's chance comes from what its edges count, which a maximum does not add up and attention finds anew each epoch. */
+/* A row's chance comes from what its edges count, which a maximum does not add up and attention finds anew each
+ * epoch. */
 static void check_sampling_weights(const struct job *job, const struct check *check)
 {
     char expect[JOB_EXPECT_BYTES];
@@ -340,8 +341,8 @@ static void remark_offload(const struct job *job, const struct job_places *place
     }
 }
 
-/* A key that is given and means nothing beside another. One job file serves several methods or kinds by --set, so this is
- * said and let pass. */
+/* A key that is given and means nothing beside another. One job file serves several methods or kinds by --set, so
+ * this is said and let pass. */
 static void remark_unused(const struct job *job, const struct job_places *places)
 {
     remarks[0] = '\0';
@@ -436,8 +437,8 @@ static void check_plateau(const struct job *job, const struct check *check)
     }
 }
 
-/* A GPU's arrays do not lie in files; its kernels' kinds of sums. What of a device that is chosen, and of a model that is predicted with, is
- * seen when these are known (device_choose). */
+/* A GPU's arrays do not lie in files; its kernels' kinds of sums. What of a device that is chosen, and of a model
+ * that is predicted with, is seen when these are known (device_choose). */
 static void check_device(const struct job *job, const struct check *check)
 {
     char expect[JOB_EXPECT_BYTES];

@@ -1,4 +1,5 @@
-/* model_kinds.def as a table at run time: what the job file's rules, the data set's readers and the builders ask of a kind. */
+/* model_kinds.def as a table at run time: what the job file's rules, the data set's readers and the builders ask of a
+ * kind. */
 #ifndef PROTOCOL_MODEL_KINDS_H
 #define PROTOCOL_MODEL_KINDS_H
 
@@ -11,13 +12,14 @@ struct model_kind {
     bool weighs; /* its definition has weights of edges: dataset.edge_weights = "auto" takes them where they are */
     bool needs_types; /* types of edges */
     bool adds_loops;  /* its definition adds a self loop to every node: what dataset.self_loops = "auto" means */
-    bool
-        is_stack; /* layers that stand alone: model.linear_layers may replace the last ones, model.jumping_knowledge read all */
-    bool
-        is_sum; /* its aggregates are sums of neighbours' rows, each times what is known of the edge (sage: but for the maximum) */
-    bool
-        takes_edge_features; /* its attention reads features of edges where the graph has them (dataset.edge_features) */
-    uint64_t keys;           /* MODEL_KEY of each option that only kinds that name it take */
+    /* layers that stand alone: model.linear_layers may replace the last ones, model.jumping_knowledge read all */
+    bool is_stack;
+    /* its aggregates are sums of neighbours' rows, each times what is known of the edge (sage: but for the
+     * maximum) */
+    bool is_sum;
+    /* its attention reads features of edges where the graph has them (dataset.edge_features) */
+    bool takes_edge_features;
+    uint64_t keys; /* MODEL_KEY of each option that only kinds that name it take */
 };
 
 /* The bit of a key of [model] in model_kind.keys. */

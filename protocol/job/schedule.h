@@ -1,5 +1,5 @@
-/* The learning rate of an epoch, from the job alone: every rank computes the same number, a resumed job the same as an
- * undisturbed one. Separate from the trainer because metrics.jsonl reports it too. */
+/* The learning rate of an epoch, from the job alone: every rank computes the same number, a resumed job the same as
+ * an undisturbed one. Separate from the trainer because metrics.jsonl reports it too. */
 #ifndef PROTOCOL_SCHEDULE_H
 #define PROTOCOL_SCHEDULE_H
 
@@ -9,9 +9,11 @@
 
 /* Learning rate of `epoch` (from 0).
  *
- *   warm-up   epoch < train.warmup: lr · (epoch + 1) / (warmup + 1), so that epoch `warmup` is the first at the full rate
+ *   warm-up   epoch < train.warmup: lr · (epoch + 1) / (warmup + 1), so that epoch `warmup` is the first at the full
+ *   rate
  *   constant  lr
- *   cosine    lr · (1 + cos(π e / n)) / 2 with e epochs since the warm-up of n = epochs − warmup: 0 after the last epoch
+ *   cosine    lr · (1 + cos(π e / n)) / 2 with e epochs since the warm-up of n = epochs − warmup: 0 after the last
+ *             epoch
  *   step      lr · lr_gamma^⌊e / lr_step⌋
  *   reduce_on_plateau  lr: what evaluations say comes on top, as a factor
  *   source    Loshchilov & Hutter, ICLR 2017, eq. 5 (cosine, without restarts)

@@ -1,5 +1,5 @@
-/* The only file that sees toml++ (header-only). Nothing of C++ leaves it: entries are plain structs whose texts live in
- * the store, exceptions become a status. Bytes are checked for UTF-8 and depth before the parser sees them.
+/* The only file that sees toml++ (header-only). Nothing of C++ leaves it: entries are plain structs whose texts live
+ * in the store, exceptions become a status. Bytes are checked for UTF-8 and depth before the parser sees them.
  */
 #include <exception>
 #include <string_view>
@@ -301,7 +301,8 @@ struct recovery {
         std::fill(text.begin() + static_cast<ptrdiff_t>(begin), text.begin() + static_cast<ptrdiff_t>(end), ' ');
     }
 
-    /* Put the value of "key = value" in quotes, or what is missing, where it has no signs of TOML; false: it is nothing like that. */
+    /* Put the value of "key = value" in quotes, or what is missing, where it has no signs of TOML; false: it is
+     * nothing like that. */
     bool quote(uint32_t number)
     {
         static constexpr std::string_view blanks = " \t\r",
@@ -331,7 +332,8 @@ struct recovery {
         return first < end && text[first] == '[';
     }
 
-    /* What stands above a line, where that is whole; an error in the line is then of a statement that begins there. */
+    /* What stands above a line, where that is whole; an error in the line is then of a statement that begins
+     * there. */
     bool above(uint32_t number, toml::table &out) const
     {
         try {

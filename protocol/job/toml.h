@@ -1,8 +1,8 @@
 /* TOML text to a flat list of entries in the order of the text: the one door to toml++.
  *
- * Knows nothing of jobs: which sections and keys there may be is the reader's. Two levels are listed, top-level keys and
- * the keys of top-level tables ("sections"); what is nested deeper stays one entry of type TABLE or ARRAY, for the reader
- * to refuse. An array of texts has them as its items.
+ * Knows nothing of jobs: which sections and keys there may be is the reader's. Two levels are listed, top-level keys
+ * and the keys of top-level tables ("sections"); what is nested deeper stays one entry of type TABLE or ARRAY, for
+ * the reader to refuse. An array of texts has them as its items.
  */
 #ifndef PROTOCOL_TOML_H
 #define PROTOCOL_TOML_H
@@ -61,14 +61,15 @@ struct toml_list {
 /* Parse n_bytes of text. `origin` stands for the file's name in messages.
  *
  *   owns    borrows the text; the caller owns *out: toml_release
- *   errors  STATUS_CONFIG "ORIGIN:LINE:COLUMN: …" for bytes that are not UTF-8, a syntax error, a key or section that is
- *           there twice, nesting past TOML_DEPTH_MOST, an escaped NUL; *out untouched then
+ *   errors  STATUS_CONFIG "ORIGIN:LINE:COLUMN: …" for bytes that are not UTF-8, a syntax error, a key or section that
+ *           is there twice, nesting past TOML_DEPTH_MOST, an escaped NUL; *out untouched then
  *   cost    a few times the text in memory; the depth is checked before the parser, whose tables end recursively
  */
 enum status toml_read(const char *text, size_t n_bytes, const char *origin, struct toml_list *out);
 
-/* The same, and go on after a syntax error where the rest of the text can be read without it. The error is an entry FAULT, with no
- * section or key; a value that lacks quotes, alone in its line, is a WORD, and so is one that is missing.
+/* The same, and go on after a syntax error where the rest of the text can be read without it. The error is an entry
+ * FAULT, with no section or key; a value that lacks quotes, alone in its line, is a WORD, and so is one that is
+ * missing.
  *
  *   errors  as toml_read, but for syntax errors
  *   cost    a text of at most 64 KiB is parsed twice for each error, up to 16 of them; a longer one ends at its first

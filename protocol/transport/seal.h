@@ -1,7 +1,8 @@
 /* Sealed bytes: encrypted and authenticated by libsodium's AEAD ciphers, for traffic that leaves a machine.
  *
- * Each sender has a key of its own, made from the job's token and a session number that the coordinator draws for each attempt. A nonce is the
- * receiver's number and a sequence number, so the caller never uses a sequence number twice for one receiver.
+ * Each sender has a key of its own, made from the job's token and a session number that the coordinator draws for
+ * each attempt. A nonce is the receiver's number and a sequence number, so the caller never uses a sequence number
+ * twice for one receiver.
  */
 #ifndef PROTOCOL_SEAL_H
 #define PROTOCOL_SEAL_H
@@ -47,7 +48,8 @@ enum seal_cipher seal_cipher_choose(uint32_t ciphers);
 /* SEAL_SESSION_BYTES random bytes. */
 void seal_session_draw(uint8_t out[SEAL_SESSION_BYTES]);
 
-/* The key of sender `number`, a peer's or (not SEAL_MESSAGES) a rank. Its cipher is not SEAL_NONE, and this processor has it.
+/* The key of sender `number`, a peer's or (not SEAL_MESSAGES) a rank. Its cipher is not SEAL_NONE, and this processor
+ * has it.
  *
  *   owns  the caller frees it: seal_key_free (NULL is allowed)
  */

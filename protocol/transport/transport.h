@@ -2,8 +2,8 @@
  *
  * Only transport_ucx*.[ch] include UCX. One thread uses a transport. Addresses are exchanged over the
  * control socket, and the death of a peer is found by heartbeats and waitpid, not here. A sending or receiving
- * process calls transport_progress or transport_wait; nothing moves otherwise. Nothing is allocated after open and connect.
- * Numbers of peers: worker rank r is peer r, the coordinator is peer n_rank.
+ * process calls transport_progress or transport_wait; nothing moves otherwise. Nothing is allocated after open and
+ * connect. Numbers of peers: worker rank r is peer r, the coordinator is peer n_rank.
  */
 #ifndef PROTOCOL_TRANSPORT_H
 #define PROTOCOL_TRANSPORT_H
@@ -41,9 +41,10 @@ struct transport_head {
     uint64_t total;  /* DATA: bytes of all pieces together */
 };
 
-/* Called from progress. `place` returns where n_bytes of body go (NULL: refuse, which ends the transport with STATUS_PEER and
- * status_reason); it is not called for a message without a body. `arrived` reports the message, its body in place (or NULL).
- * Both may send, as long as sends are free, but not progress. Heads are checked for magic, attempt, sender and kind before. */
+/* Called from progress. `place` returns where n_bytes of body go (NULL: refuse, which ends the transport with
+ * STATUS_PEER and status_reason); it is not called for a message without a body. `arrived` reports the message, its
+ * body in place (or NULL). Both may send, as long as sends are free, but not progress. Heads are checked for magic,
+ * attempt, sender and kind before. */
 struct transport_events {
     void *arg;
     void *(*place)(void *arg, const struct transport_head *head, size_t n_bytes);
@@ -52,10 +53,11 @@ struct transport_events {
 
 struct transport;
 
-/* Undo what UCX does to a process unasked, when it is loaded: handlers of SEGV, BUS, ILL and FPE, which keep others from taking these, and
- * warnings. transport_open does it, too. */
+/* Undo what UCX does to a process unasked, when it is loaded: handlers of SEGV, BUS, ILL and FPE, which keep others
+ * from taking these, and warnings. transport_open does it, too. */
 void transport_calm(void);
-/* What a process takes of each kind of shared memory: UCX 1.13 4.3 MB before the first message, and more where messages wait. */
+/* What a process takes of each kind of shared memory: UCX 1.13 4.3 MB before the first message, and more where
+ * messages wait. */
 #define TRANSPORT_SHARED_BYTES ((int64_t)8 << 20)
 #define TRANSPORT_SHARED "/dev/shm"
 
@@ -73,27 +75,28 @@ enum status transport_open(uint32_t self, uint32_t n_peer, uint32_t attempt, int
 /* Flush what is under way (bounded to a few seconds), close the endpoints, stop UCX. NULL is allowed. */
 void transport_close(struct transport *transport);
 
-/* The peers are gone, or leave with nothing under way: nothing moves any more, bodies may be given back, closing does not
- * wait for them. */
+/* The peers are gone, or leave with nothing under way: nothing moves any more, bodies may be given back, closing does
+ * not wait for them. */
 void transport_abandon(struct transport *transport);
 
-/* Own address, to be given to others; the same without what processes of this machine share, for those that do not (neighbour.h). Borrowed for the
- * transport's life. */
+/* Own address, to be given to others; the same without what processes of this machine share, for those that do not
+ * (neighbour.h). Borrowed for the transport's life. */
 const void *transport_address(const struct transport *transport, size_t *n_bytes_out);
 const void *transport_far_address(const struct transport *transport, size_t *n_bytes_out);
 
-/* The number and attempt become known only at wire-up: set before the first connect (open with n_peer 0 until then). */
+/* The number and attempt become known only at wire-up: set before the first connect (open with n_peer 0 until
+ * then). */
 void transport_identify(struct transport *transport, uint32_t self, uint32_t n_peer, uint32_t attempt);
 
 /* Make peer reachable. errors  STATUS_PEER the address cannot be used */
 enum status transport_connect(struct transport *transport, uint32_t peer, const void *address, size_t n_bytes);
 
-/* Seal every message from now on, and take only sealed ones: heads are authenticated, bodies encrypted as well where the peer is on another
- * machine. Before the first connect, once.
+/* Seal every message from now on, and take only sealed ones: heads are authenticated, bodies encrypted as well where
+ * the peer is on another machine. Before the first connect, once.
  *
  *   near    n_peer: 1 where the peer is on this machine, so that its bodies travel as they are
- *   notes   takes TRANSPORT_SEAL_BYTES (MEMORY_OTHER); bodies no longer lie in a GPU's memory. A message that is not sealed, or changed, ends the
- *           transport with STATUS_PEER; one that came before is dropped
+ *   notes   takes TRANSPORT_SEAL_BYTES (MEMORY_OTHER); bodies no longer lie in a GPU's memory. A message that is not
+ *           sealed, or changed, ends the transport with STATUS_PEER; one that came before is dropped
  *   errors  STATUS_NOMEM
  */
 #define TRANSPORT_SEAL_PIECE_BYTES                                                                                   \
@@ -102,8 +105,8 @@ enum status transport_connect(struct transport *transport, uint32_t peer, const 
 #define TRANSPORT_SEAL_BYTES (TRANSPORT_SEAL_N_PIECE * TRANSPORT_SEAL_PIECE_BYTES)
 enum status transport_seal(struct transport *transport, const struct seal_secret *secret, const uint8_t *near);
 
-/* Send head and body. Returns at once; `*n_pending` (may be NULL) is raised now and lowered when the body may be reused.
- * A send to the own number is delivered through place and arrived. */
+/* Send head and body. Returns at once; `*n_pending` (may be NULL) is raised now and lowered when the body may be
+ * reused. A send to the own number is delivered through place and arrived. */
 enum status transport_send(struct transport *transport, uint32_t peer, const struct transport_head *head,
                            const void *body, size_t n_bytes, int *n_pending);
 
@@ -114,7 +117,8 @@ enum status transport_progress(struct transport *transport);
  * For loops `while (!done) { transport_wait(t, 100); }`. */
 enum status transport_wait(struct transport *transport, int timeout_ms);
 
-/* For an outer event loop: readable when progress may be due; arm returns false when progress must be called first. */
+/* For an outer event loop: readable when progress may be due; arm returns false when progress must be called
+ * first. */
 int transport_event_fd(const struct transport *transport);
 bool transport_arm(struct transport *transport);
 

@@ -1,4 +1,5 @@
-/* Which heads a transport takes in at all. Knows nothing of what carries them, so that any bytes can be tried on it. */
+/* Which heads a transport takes in at all. Knows nothing of what carries them, so that any bytes can be tried on
+ * it. */
 #ifndef PROTOCOL_TRANSPORT_HEAD_H
 #define PROTOCOL_TRANSPORT_HEAD_H
 
@@ -9,8 +10,8 @@ struct transport_reader {
     uint32_t self, n_peer, attempt;
 };
 
-/* Read the head of a message: with the magic, from another peer, of a known kind. *is_fresh_out is false when the message
- * belongs to another attempt: it is to be dropped, and *out is not to be used.
+/* Read the head of a message: with the magic, from another peer, of a known kind. *is_fresh_out is false when the
+ * message belongs to another attempt: it is to be dropped, and *out is not to be used.
  *
  *   errors  STATUS_PEER no peer sends this
  */

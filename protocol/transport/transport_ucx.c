@@ -1,8 +1,9 @@
-/* protocol/transport/transport.h over UCX 1.13 active messages: a transport's life, from open to close. Only transport_ucx* see UCX.
+/* protocol/transport/transport.h over UCX 1.13 active messages: a transport's life, from open to close. Only
+ * transport_ucx* see UCX.
  *
- * One context, one worker, one thread. Endpoints use error handling NONE: between processes of one host it leaves UCX its
- * shared memory (7 times faster than loopback TCP), and a peer's death is noticed by waitpid and heartbeats anyway, which
- * also see what UCX never reports (a stopped process, a silent cut).
+ * One context, one worker, one thread. Endpoints use error handling NONE: between processes of one host it leaves UCX
+ * its shared memory (7 times faster than loopback TCP), and a peer's death is noticed by waitpid and heartbeats
+ * anyway, which also see what UCX never reports (a stopped process, a silent cut).
  */
 #include "protocol/transport/transport_ucx.h"
 
@@ -51,11 +52,13 @@ void transport_calm(void)
         return;
     }
     is_calm = true;
-    /* UCX warns of requests that a dead peer left behind, which is reported elsewhere; a user may still turn warnings on. */
+    /* UCX warns of requests that a dead peer left behind, which is reported elsewhere; a user may still turn warnings
+     * on. */
     if (getenv("UCX_LOG_LEVEL") == NULL) {
         ucs_global_opts_set_value("LOG_LEVEL", "error");
     }
-    /* libucs took these in its load-time constructor: a crash of ours is to end the process, not to start a debugger. */
+    /* libucs took these in its load-time constructor: a crash of ours is to end the process, not to start a
+     * debugger. */
     const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         ucs_debug_disable_signal(signals[i]);
@@ -184,7 +187,8 @@ static void endpoints_close(struct transport *transport)
         transport_turn(transport);
         sched_yield();
     }
-    /* What did not leave will not: destroying the worker drops it, whereas closing endpoints would wait for it again. */
+    /* What did not leave will not: destroying the worker drops it, whereas closing endpoints would wait for it
+     * again. */
     if (transport->n_sending > 0 || !close_wait(transport, ucp_worker_flush_nbx(transport->worker, &how), deadline)) {
         return;
     }

@@ -1,5 +1,5 @@
-/* A transport over UCX from the inside: what transport_ucx.c (its life) and transport_ucx_message.c (what it carries) share.
- * Private to transport_ucx*.c.
+/* A transport over UCX from the inside: what transport_ucx.c (its life) and transport_ucx_message.c (what it carries)
+ * share. Private to transport_ucx*.c.
  */
 #ifndef PROTOCOL_TRANSPORT_UCX_H
 #define PROTOCOL_TRANSPORT_UCX_H

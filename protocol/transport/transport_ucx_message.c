@@ -1,5 +1,5 @@
-/* What a transport carries: heads and bodies out and in, and the turns in which they move. All records of sends and receives
- * are taken at open.
+/* What a transport carries: heads and bodies out and in, and the turns in which they move. All records of sends and
+ * receives are taken at open.
  */
 #include "protocol/base/clock.h"
 #include "protocol/base/memory.h"
@@ -132,7 +132,8 @@ static bool head_check(struct transport *transport, const void *header, size_t n
     return is_fresh;
 }
 
-/* Where messages are sealed, open a body, from where it lies to its place; false where it was changed, which ends the transport. */
+/* Where messages are sealed, open a body, from where it lies to its place; false where it was changed, which ends the
+ * transport. */
 static bool body_take(struct transport *transport, const struct sealed_head *head, const void *from, void *body,
                       size_t n_bytes)
 {
@@ -261,7 +262,8 @@ static void send_done(void *request, ucs_status_t status, void *arg)
     send_release(send);
 }
 
-/* Wait until there is a free record, and a buffer where a body is to be sealed. Returns false where the transport has failed. */
+/* Wait until there is a free record, and a buffer where a body is to be sealed. Returns false where the transport has
+ * failed. */
 static bool send_await(struct transport *transport, bool seals, uint8_t **buffer_out)
 {
     *buffer_out = seals ? sealing_buffer(transport->sealing) : NULL;

@@ -1,17 +1,18 @@
 /* The sockets by which processes that share memory wake each other, and what others may send there.
  *
- * UCX 1.13 opens one for each of its kinds of shared memory: a datagram socket under an abstract name that the kernel draws, which every user of the
- * machine sees and may send to. A peer sends one byte. UCX takes a datagram of no bytes for the end of a stream and aborts; others wake its process
- * for nothing, and a full queue is one signal as well as many. So this file has a bind of its own in the place of the C library's, which UCX calls,
- * too: a socket has its filter before it has a name. Knows sockets alone.
+ * UCX 1.13 opens one for each of its kinds of shared memory: a datagram socket under an abstract name that the kernel
+ * draws, which every user of the machine sees and may send to. A peer sends one byte. UCX takes a datagram of no
+ * bytes for the end of a stream and aborts; others wake its process for nothing, and a full queue is one signal as
+ * well as many. So this file has a bind of its own in the place of the C library's, which UCX calls, too: a socket
+ * has its filter before it has a name. Knows sockets alone.
  */
 #ifndef PROTOCOL_WAKEUP_H
 #define PROTOCOL_WAKEUP_H
 
 #include <stdbool.h>
 
-/* Have the kernel drop empty datagrams to datagram sockets that are bound to a name of the kernel's choice from now on; no longer. Where it takes no
- * filter, bind fails with the reason. */
+/* Have the kernel drop empty datagrams to datagram sockets that are bound to a name of the kernel's choice from now
+ * on; no longer. Where it takes no filter, bind fails with the reason. */
 void wakeup_guard(bool on);
 
 #endif

@@ -1,7 +1,7 @@
 /* Frames of the control socket: u32 length, u16 id, then a message of messages.def. Little-endian.
  *
- * Encoders make one whole frame; the decoder takes bytes as they come, in any pieces, and is safe against hostile ones: no
- * frame beyond its limit, no memory beyond the bytes that really came. Knows no sockets.
+ * Encoders make one whole frame; the decoder takes bytes as they come, in any pieces, and is safe against hostile
+ * ones: no frame beyond its limit, no memory beyond the bytes that really came. Knows no sockets.
  */
 #ifndef PROTOCOL_CONTROL_H
 #define PROTOCOL_CONTROL_H
@@ -48,7 +48,8 @@ struct control_decoder {
 void control_decoder_init(struct control_decoder *decoder, uint32_t n_most);
 void control_decoder_release(struct control_decoder *decoder);
 
-/* Where the next bytes may be written, and how many (at least one) / that n of them were written. Invalidates frames. */
+/* Where the next bytes may be written, and how many (at least one) / that n of them were written. Invalidates
+ * frames. */
 void *control_decoder_buffer(struct control_decoder *decoder, size_t *n_out);
 void control_decoder_fill(struct control_decoder *decoder, size_t n);
 

@@ -1,12 +1,13 @@
-/* Proof of a job's token, in both directions, over a control socket that other processes may read and send to: neither the token nor anything that
- * can be replayed travels.
+/* Proof of a job's token, in both directions, over a control socket that other processes may read and send to:
+ * neither the token nor anything that can be replayed travels.
  *
  *   coordinator → worker  challenge: its nonce
  *   worker → coordinator  hello: its nonce, and all that the coordinator is to know, with a proof
  *   coordinator → worker  welcome, and a peer for each other worker, with proofs
  *
- * A proof is the last field of its frame: HMAC-SHA-512-256, keyed by the token, of the frame's id, both nonces and the body before the proof. So
- * no address of a process without the token reaches UCX, which such bytes can abort. What follows on that socket is not proven.
+ * A proof is the last field of its frame: HMAC-SHA-512-256, keyed by the token, of the frame's id, both nonces and
+ * the body before the proof. So no address of a process without the token reaches UCX, which such bytes can abort.
+ * What follows on that socket is not proven.
  */
 #ifndef PROTOCOL_JOIN_PROOF_H
 #define PROTOCOL_JOIN_PROOF_H

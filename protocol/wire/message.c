@@ -1,4 +1,5 @@
-/* Encoder, decoder and names, one function per row of messages.def; every field goes through protocol/files/bytes.h. */
+/* Encoder, decoder and names, one function per row of messages.def; every field goes through
+ * protocol/files/bytes.h. */
 #include "protocol/wire/message.h"
 
 #include "protocol/files/bytes.h"

@@ -1,5 +1,5 @@
-/* Messages of messages.def as structs: encode, decode, name. Every length is checked; a decoded text or bytes field points
- * into the frame and is not NUL-terminated. Knows no sockets. */
+/* Messages of messages.def as structs: encode, decode, name. Every length is checked; a decoded text or bytes field
+ * points into the frame and is not NUL-terminated. Knows no sockets. */
 #ifndef PROTOCOL_MESSAGE_H
 #define PROTOCOL_MESSAGE_H
 
@@ -59,7 +59,8 @@ enum message_id {
 /* message_encode_hello(&hello, buffer, capacity, &n_out) and message_decode_hello(bytes, n, &hello), for every row.
  *
  *   owns    encode writes at most capacity bytes; decode borrows the bytes
- *   errors  encode STATUS_BUG the buffer is too small · decode STATUS_PEER short, long, or trailing bytes: names the message and field
+ *   errors  encode STATUS_BUG the buffer is too small · decode STATUS_PEER short, long, or trailing bytes: names the
+ *           message and field
  */
 #define FIELD(type, name)
 #define MESSAGE(id, name, fields)                                                                                    \

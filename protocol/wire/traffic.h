@@ -1,6 +1,6 @@
-/* Bytes of payloads that a worker receives, by layer (an aggregate that is not static), by what they are for, and by the worker that
- * sends them: how such a table lies in memory, planned or counted. Counted ones go to the coordinator as they lie, behind a
- * struct traffic_head. Knows neither programs nor parts.
+/* Bytes of payloads that a worker receives, by layer (an aggregate that is not static), by what they are for, and by
+ * the worker that sends them: how such a table lies in memory, planned or counted. Counted ones go to the coordinator
+ * as they lie, behind a struct traffic_head. Knows neither programs nor parts.
  */
 #ifndef PROTOCOL_TRAFFIC_H
 #define PROTOCOL_TRAFFIC_H
@@ -21,8 +21,8 @@ struct traffic_head {
     uint64_t n_train, n_evaluate;
 };
 
-/* A table has traffic_n_row rows of one number for each worker: by layer and what, then sums over parts in training, then those in
- * evaluations. */
+/* A table has traffic_n_row rows of one number for each worker: by layer and what, then sums over parts in training,
+ * then those in evaluations. */
 static inline int traffic_n_row(int n_layer)
 {
     return n_layer * TRAFFIC_N_WHAT + 2;

@@ -1,8 +1,8 @@
 /* Inner loops that exist once per vector width, and the table that holds one width's set.
  *
  * The loops are written once (kernels_*.inc.h) over a small vector alphabet (vector_*.h) and compiled for AVX-512,
- * AVX2 and no extension at all; which set runs is chosen when the device opens. All sets give the same bits. One thread
- * each; they know nothing of scheduling.
+ * AVX2 and no extension at all; which set runs is chosen when the device opens. All sets give the same bits. One
+ * thread each; they know nothing of scheduling.
  */
 #ifndef MODELS_CPU_KERNELS_H
 #define MODELS_CPU_KERNELS_H
@@ -131,8 +131,8 @@ struct cpu_kernels {
                               const float *x, const float *y, const float *grad_y, bool add, float *grad_x);
     /* sum[c] += Σ_r x[r, c], row after row */
     void (*column_sum)(int64_t n, int64_t f, const float *x, double *sum);
-    /* Rows first … end-1 of an attention's pass; parameters' gradients are added to `sums` (NULL: not wanted): att's, then those of
-     * how->edge, cpu_attention_sums doubles. */
+    /* Rows first … end-1 of an attention's pass; parameters' gradients are added to `sums` (NULL: not wanted): att's,
+     * then those of how->edge, cpu_attention_sums doubles. */
     void (*attention_rows)(const struct cpu_attention *attention, int64_t first, int64_t end, double *sums);
     /* Edges begin … end-1 of one row, as if there were no others before. */
     void (*attention_piece)(const struct cpu_attention *attention, int64_t row, int64_t begin, int64_t end,

@@ -9,8 +9,8 @@
  *   D_i = ⟨grad_out_i, out_i⟩  de_ij = α_ij (μ_ij ⟨grad_out_i, value_j⟩ - D_i), the gradient of e_ij
  *
  * Shapes  value, grad_out, out n × n_head·n_column · L, D n × n_head · key, query: by score, see device.h
- * Order   a row's edges as the block has them, its edge to itself first, in runs of 32; the row max is raised once per
- *         run; sums over a run's edges in 16 lanes, runs one after another; rows add edge after edge
+ * Order   a row's edges as the block has them, its edge to itself first, in runs of 32; the row max is raised once
+ *         per run; sums over a run's edges in 16 lanes, runs one after another; rows add edge after edge
  * source  Milakov & Gimelshein, arXiv 1805.02867 (online softmax) · Dao et al., NeurIPS 2022 (D)
  */
 
@@ -76,8 +76,8 @@ INLINE void raise_maxima(const struct heads *w, float *softmax, float *scale)
     }
 }
 
-/* m, s and c of n heads, and their weights w_i; with `fetch` the first lines of the rows of the next run are prefetched
- * beside the exponentials. */
+/* m, s and c of n heads, and their weights w_i; with `fetch` the first lines of the rows of the next run are
+ * prefetched beside the exponentials. */
 INLINE void forward_weights(struct heads *w, const bool fetch, float *scale)
 {
     const int64_t n_column = w->a->how->n_column;
@@ -173,8 +173,8 @@ INLINE void backward_scores(struct heads *w)
     }
 }
 
-/* The own row is the destination: L and D are its own, and g = ⟨grad_out_i, value_j⟩ reads the values at the other ends,
- * which scores have prefetched unless they read keys. */
+/* The own row is the destination: L and D are its own, and g = ⟨grad_out_i, value_j⟩ reads the values at the other
+ * ends, which scores have prefetched unless they read keys. */
 INLINE void query_dots(struct heads *w, const bool fetch)
 {
     const int64_t n_column = w->a->how->n_column, wide = device_attention_columns(w->a->how);
@@ -216,8 +216,8 @@ INLINE float (*source_weights(struct heads *w))[RUN]
     return w->weight;
 }
 
-/* g = ⟨value_j, grad_out_i⟩ and grad_value_j (+)= Σ_i μ α grad_out_i: in one pass over the rows where a head's columns fit
- * the registers, else in two. */
+/* g = ⟨value_j, grad_out_i⟩ and grad_value_j (+)= Σ_i μ α grad_out_i: in one pass over the rows where a head's
+ * columns fit the registers, else in two. */
 INLINE void source_values(struct heads *w)
 {
     const int64_t n_column = w->a->how->n_column, step = w->rows_step;
@@ -467,7 +467,8 @@ TARGET static void attention_begin(const struct cpu_attention_begin *b, int64_t 
     }
 }
 
-/* How many rows before their turn head_dot prefetches: loads of four rows in turn look like no stream to the processor. */
+/* How many rows before their turn head_dot prefetches: loads of four rows in turn look like no stream to the
+ * processor. */
 #define DOT_ROWS_PREFETCH 16
 
 /* out[r, h] = ⟨x[r, h], w[h]⟩, four rows at a time, in the lanes of dots. */

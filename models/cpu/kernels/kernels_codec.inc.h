@@ -1,4 +1,5 @@
-/* Payload rows in low precision, left to the compiler's vectors: the arithmetic is models/device/codec.h's, of some columns at a time. */
+/* Payload rows in low precision, left to the compiler's vectors: the arithmetic is models/device/codec.h's, of some
+ * columns at a time. */
 
 /* Columns that are rounded in one go: a multiple of 8, whose draws come together. */
 #define CODEC_COLUMNS 256

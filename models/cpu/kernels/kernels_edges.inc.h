@@ -2,8 +2,8 @@
  *
  * Order of summation, which defines the bits:
  *   over edges    sums of rows add one edge after another, in the block's order, with one rounding each (fma)
- *   over columns  products add in 16 lanes: lane l takes columns l, l + 16, …, in ascending order; at the end the lanes
- *                 are added in one fixed tree: 8 apart, then 4, 2, 1
+ *   over columns  products add in 16 lanes: lane l takes columns l, l + 16, …, in ascending order; at the end the
+ *                 lanes are added in one fixed tree: 8 apart, then 4, 2, 1
  * A vector of 16, 8 or 4 lanes is a part of these 16: its width changes no bit.
  */
 
@@ -66,15 +66,16 @@ SHARED void dots(const struct run_rows *rows, int64_t column, const float *own, 
     dots_by(rows, column, own, fetch, n_column, to);
 }
 
-/* A perceptron's layer at each edge, x_i = own + row_i behind a leaky relu: leaky(x) = x where x > 0, else slope · x. */
+/* A perceptron's layer at each edge, x_i = own + row_i behind a leaky relu: leaky(x) = x where x > 0, else slope ·
+ * x. */
 struct leaky {
     int64_t n_column;
     const float *own, *att; /* n_column each */
     float slope;
 };
 
-/* to[i] = Σ_c att[c] · leaky(own[c] + row_i[column + c]); att · leaky'(x) is picked first, then multiplies x. Writes n,
- * rounded up to fours. */
+/* to[i] = Σ_c att[c] · leaky(own[c] + row_i[column + c]); att · leaky'(x) is picked first, then multiplies x. Writes
+ * n, rounded up to fours. */
 SHARED void leaky_dots(const struct run_rows *rows, int64_t column, const struct leaky *by, float *to)
 {
     const int64_t n_column = by->n_column;
@@ -116,8 +117,8 @@ struct weighted {
     float *out;           /* n_head × n_column */
 };
 
-/* Some vectors of columns: neighbours in one head's row (head_step 0, step LANES), or the same columns of as many heads
- * (head_step 1, step n_column). */
+/* Some vectors of columns: neighbours in one head's row (head_step 0, step LANES), or the same columns of as many
+ * heads (head_step 1, step n_column). */
 struct some_columns {
     int64_t head, column; /* the first vector's; column counts from head 0 on */
     int64_t head_step, step;
@@ -167,8 +168,8 @@ INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const 
     }
 }
 
-/* The same for all columns of all heads, four vectors at a time: a sum alone would wait for its last addition. Where a
- * head's columns fill no four vectors, four heads go together. */
+/* The same for all columns of all heads, four vectors at a time: a sum alone would wait for its last addition. Where
+ * a head's columns fill no four vectors, four heads go together. */
 INLINE void add_heads(const struct rows_sum *how, enum run_fetch fetch, const struct weighted *sums, const int n_sum)
 {
     const int64_t n_head = how->n_head, n_column = how->n_column;
@@ -260,7 +261,8 @@ struct leaky_gradient {
 
 /* Backward of e_i = Σ_c att[c] · leaky(x), x = own[c] + row_i[column + c], for columns of n_vector vectors:
  *   ∂e/∂own[c] = att[c] · leaky'(x):  out[c] (+)= Σ_i de[i] · att[c] · leaky'(x)
- *   ∂e/∂att[c] = leaky(x):            grad_att[c] += Σ_i de[i] · leaky(x), a run's sum in float, runs in double; NULL:
+ *   ∂e/∂att[c] = leaky(x):            grad_att[c] += Σ_i de[i] · leaky(x), a run's sum in float, runs in double;
+ *   NULL:
  *                                     not wanted */
 INLINE void leaky_columns(const struct run_rows *rows, int64_t column, const int n_vector, const struct leaky *by,
                           const struct leaky_gradient *to, double *grad_att)

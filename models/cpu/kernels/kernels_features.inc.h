@@ -1,4 +1,5 @@
-/* Features f of a run's edges: products with them, sums of them, and rows at the other ends with a weight's product W f added.
+/* Features f of a run's edges: products with them, sums of them, and rows at the other ends with a weight's product W
+ * f added.
  *
  * Sums over a run's edges go in float, edge after edge; runs are added to gradients of parameters in double.
  */
@@ -58,7 +59,8 @@ SHARED void features_sum(const struct run_rows *features, int64_t n, const float
     }
 }
 
-/* Some columns of a weight of edges: W f has n of them, and f n_more; they lie as Wᵀ, a row of `stride` for each of f's. */
+/* Some columns of a weight of edges: W f has n of them, and f n_more; they lie as Wᵀ, a row of `stride` for each of
+ * f's. */
 struct edge_weight {
     const float *weight;
     int64_t stride, n_more, n;
@@ -99,7 +101,8 @@ SHARED void project(const struct run_rows *rows, int64_t column, const struct ru
     }
 }
 
-/* grad[d, c] += Σ_i f_i[d] · de[i] · att[c] · leaky'(own[c] + x_i[c]), grad lying as the weight does. Overwrites x. */
+/* grad[d, c] += Σ_i f_i[d] · de[i] · att[c] · leaky'(own[c] + x_i[c]), grad lying as the weight does. Overwrites
+ * x. */
 SHARED void project_sums(struct projected *x, const struct run_rows *features, const struct edge_weight *by,
                          const struct leaky *leaky, const float *de, double *grad)
 {

@@ -1,11 +1,12 @@
 /* GAT with eight heads of eight columns, as it was published, all eight heads at once.
  *
  * The formulas are those of the score `add` in kernels_scores.inc.h and of the passes in kernels_attention.inc.h. One
- * such head alone would fill no vector: here a run's numbers lie edge by edge, [8 i + h] that of edge i at head h, and the
- * 64 columns of eight heads are one row.
+ * such head alone would fill no vector: here a run's numbers lie edge by edge, [8 i + h] that of edge i at head h,
+ * and the 64 columns of eight heads are one row.
  *
- * Order of summation, which defines the bits: rows add edge after edge; a product's eight columns are added 4 apart, then
- * 2, 1; a sum over a run's edges goes in two lanes per head, even edges and odd ones, which are added at its end.
+ * Order of summation, which defines the bits: rows add edge after edge; a product's eight columns are added 4 apart,
+ * then 2, 1; a sum over a run's edges goes in two lanes per head, even edges and odd ones, which are added at its
+ * end.
  */
 
 #define NARROW 8 /* heads, and columns of each */
@@ -48,7 +49,8 @@ INLINE void narrow_open(const struct run *run, const struct run_rows *rows, cons
     narrow_pad(run, n_number, past, x);
 }
 
-/* score = leaky(x) + shift, x becomes key + query: it comes as the other ends' keys or queries, own is the row's query or key. */
+/* score = leaky(x) + shift, x becomes key + query: it comes as the other ends' keys or queries, own is the row's
+ * query or key. */
 INLINE void narrow_scores(const struct run *run, const struct device_attention *how, const float *own, float *x,
                           float *score)
 {
@@ -85,8 +87,8 @@ INLINE void narrow_sums(const struct run *run, const float *x, const float *scal
     }
 }
 
-/* Raise the row maxima m of eight heads by a run's scores: m' = max(m, max_i e_i); scale = exp(m - m'), of what was added
- * before. softmax: (m, s) per head */
+/* Raise the row maxima m of eight heads by a run's scores: m' = max(m, max_i e_i); scale = exp(m - m'), of what was
+ * added before. softmax: (m, s) per head */
 INLINE void narrow_maxima(const struct run *run, const float *score, float *softmax, float scale[2 * NARROW])
 {
     float lanes[2 * NARROW];
@@ -215,8 +217,8 @@ INLINE void narrow_dots_and_add(const struct run_rows *rows, const float *own, c
     }
 }
 
-/* Forward of heads first … first+7 from one run: w = exp(e - row max), sums of w, of μ w · value, and of both over the
- * edges with x > 0. */
+/* Forward of heads first … first+7 from one run: w = exp(e - row max), sums of w, of μ w · value, and of both over
+ * the edges with x > 0. */
 INLINE void narrow_forward(const struct cpu_attention *a, const struct run *run, int64_t first)
 {
     const int64_t n_head = a->how->n_head, head = run->head + first;
@@ -256,7 +258,8 @@ INLINE void narrow_forward(const struct cpu_attention *a, const struct run *run,
 }
 
 /* Gradients of heads first … first+7 of a row as a source, from a run of its out-edges:
- *   grad_value_j (+)= Σ_i μ α grad_out_i · grad_key_j (+)= Σ_i de · leaky'(x), de = α (μ ⟨grad_out_i, value_j⟩ - D_i) */
+ *   grad_value_j (+)= Σ_i μ α grad_out_i · grad_key_j (+)= Σ_i de · leaky'(x), de = α (μ ⟨grad_out_i, value_j⟩ -
+ *   D_i) */
 INLINE void narrow_source(const struct cpu_attention *a, const struct run *run, int64_t first)
 {
     const int64_t n_head = a->how->n_head, head = run->row * n_head + first, to_head = run->head + first;

@@ -1,6 +1,8 @@
-/* Random draws, activation with dropout, and column sums, over the vector alphabet or left to the compiler's vectors. */
+/* Random draws, activation with dropout, and column sums, over the vector alphabet or left to the compiler's
+ * vectors. */
 
-/* Philox of protocol/base/random.h on WORD_LANES counters at once; a lane's upper word is never read by the product. */
+/* Philox of protocol/base/random.h on WORD_LANES counters at once; a lane's upper word is never read by the
+ * product. */
 INLINE void draw_lanes(words c[4], const uint32_t key[2])
 {
     uint32_t k0 = key[0], k1 = key[1];
@@ -97,7 +99,8 @@ INLINE float activate_slope(const enum device_activation kind, float x, float u)
 /* Columns whose draws are made in one go. */
 #define DRAW_COLUMNS 256
 
-/* An element is dropped where its draw is below the threshold, else scaled by 1 / (1 - p); threshold 0: no dropout. */
+/* An element is dropped where its draw is below the threshold, else scaled by 1 / (1 - p); threshold 0: no
+ * dropout. */
 struct dropout {
     uint32_t threshold;
     float scale;
@@ -108,8 +111,8 @@ static struct dropout dropout_of(const struct device_activate *activate)
     return (struct dropout){random_drop_threshold(activate->p), (float)(1.0 / (1.0 - activate->p))};
 }
 
-/* Masks of what is kept (all ones) and dropped (zeros) for n columns from column c of row r. A loop of its own: with a
- * comparison beside it the compiler branches around the arithmetic and misses its vectors. */
+/* Masks of what is kept (all ones) and dropped (zeros) for n columns from column c of row r. A loop of its own: with
+ * a comparison beside it the compiler branches around the arithmetic and misses its vectors. */
 INLINE void keep_masks(const struct device_activate *activate, uint32_t threshold, int64_t r, int64_t c, int64_t n,
                        uint32_t *keep)
 {

@@ -1,9 +1,10 @@
 /* Runs: up to 32 edges of one row, with what lies at their other ends. The unit in which an attention is worked on.
  *
- * A row is the destination of its edges (forward, gradients of queries) or their source (gradients of keys and values);
- * the "other ends" are then the sources or the destinations. A run's numbers per edge lie side by side, an edge in each
- * lane, so that the softmax's arithmetic is done on all of its edges at once. Runs begin at a block's first edge of the
- * row (or at the row's edge to itself) and are cut every 32 edges: the cut is part of the definition of the bits.
+ * A row is the destination of its edges (forward, gradients of queries) or their source (gradients of keys and
+ * values); the "other ends" are then the sources or the destinations. A run's numbers per edge lie side by side, an
+ * edge in each lane, so that the softmax's arithmetic is done on all of its edges at once. Runs begin at a block's
+ * first edge of the row (or at the row's edge to itself) and are cut every 32 edges: the cut is part of the
+ * definition of the bits.
  */
 
 #define RUN CPU_ATTENTION_RUN /* edges; rows at the other ends are prefetched as many edges before their turn */
@@ -168,8 +169,8 @@ INLINE void fetch_row(const float *x)
     __builtin_prefetch(x, 0, 2);
 }
 
-/* Which lines of the coming rows a sum of rows prefetches. Of WIDE columns together, FETCH_REST leaves out the first line:
- * fetch_first did it beside the exponentials, while memory had nothing else to do. */
+/* Which lines of the coming rows a sum of rows prefetches. Of WIDE columns together, FETCH_REST leaves out the first
+ * line: fetch_first did it beside the exponentials, while memory had nothing else to do. */
 enum run_fetch { FETCH_NONE, FETCH_ALL, FETCH_REST };
 #define WIDE (4 * LANES)
 

@@ -6,8 +6,8 @@
  *   dot      scale · ⟨key_j, query_i⟩                   transformer  keys as wide as values
  *   cosine   key_j · ⟨value_j, query_i⟩                 AGNN         keys: one number per head, 1 / ‖value_j‖
  *
- * Features f of an edge add to that: add ⟨v, f⟩ and mlp W f to what leaky is of; of dot f follows on keys and values alike, and a head of
- * queries and outputs is so much wider.
+ * Features f of an edge add to that: add ⟨v, f⟩ and mlp W f to what leaky is of; of dot f follows on keys and values
+ * alike, and a head of queries and outputs is so much wider.
  *
  * A score is five functions, over some heads of one run (struct heads):
  *   S_target, S_source    find its operands, where the run's own row is the edges' destination or their source
@@ -16,7 +16,8 @@
  *   S_source_gradients    what it adds to the own row's key and value
  * kernels_attention.inc.h puts them between the steps that all scores share.
  *
- * source  Veličković et al., ICLR 2018 · Brody, Alon & Yahav, ICLR 2022 · Vaswani et al., 2017 · Thekumparampil et al., 2018
+ * source  Veličković et al., ICLR 2018 · Brody, Alon & Yahav, ICLR 2022 · Vaswani et al., 2017 · Thekumparampil et
+ *         al., 2018
  */
 
 /* Heads first … first+n-1 of one run in one pass. Numbers per edge are [h][i]: head first + h, edge i. */
@@ -104,8 +105,8 @@ INLINE float run_max(const struct run *run, const float *x)
     return parts_max(part);
 }
 
-/* sum[h] = Σ_i x[h][i] of n heads, whose number is rounded up to fours there: edge i + 16 joins edge i, then 16 lanes are
- * added in the tree of the columns. */
+/* sum[h] = Σ_i x[h][i] of n heads, whose number is rounded up to fours there: edge i + 16 joins edge i, then 16 lanes
+ * are added in the tree of the columns. */
 INLINE void run_sums(const struct run *run, run_numbers x, int64_t n, float *sum)
 {
     for (int64_t h = 0; h < n; h += 4) {
@@ -136,8 +137,8 @@ INLINE void heads_add(const struct heads *w, const struct run_rows *rows, run_nu
     add_rows(&how, fetch, weight, out + w->to_head * n_column);
 }
 
-/* The same for one head where heads of the rows, or of what is written, have features behind them: n columns of its own. scale: as of
- * rows_sum, this head's. */
+/* The same for one head where heads of the rows, or of what is written, have features behind them: n columns of its
+ * own. scale: as of rows_sum, this head's. */
 INLINE void head_add(const struct heads *w, int64_t h, const struct run_rows *rows, int64_t skip, int64_t n,
                      const float *scale, run_numbers weight, enum run_fetch fetch, float *out)
 {
@@ -167,7 +168,8 @@ INLINE void heads_add_narrow(const struct heads *w, const struct run_rows *rows,
     }
 }
 
-/* x[i] += ⟨y, f_i⟩, where edges have features: y is `own`, or (NULL) what follows on head h of the rows at the other ends. */
+/* x[i] += ⟨y, f_i⟩, where edges have features: y is `own`, or (NULL) what follows on head h of the rows at the other
+ * ends. */
 INLINE void features_dot(const struct heads *w, int64_t h, const float *own, const struct run_rows *rows, float *x)
 {
     const int64_t n_column = w->a->how->n_column, n_more = w->a->how->n_edge_column;
@@ -304,7 +306,8 @@ INLINE struct leaky mlp_leaky(const struct heads *w, int64_t h)
     return (struct leaky){n_column, w->own + h * n_column, how->att + (w->first + h) * n_column, how->slope};
 }
 
-/* Columns c … of head first + h where edges have features: their weight, the perceptron's share, rows with W f added. Returns how many. */
+/* Columns c … of head first + h where edges have features: their weight, the perceptron's share, rows with W f added.
+ * Returns how many. */
 INLINE int64_t mlp_project(const struct heads *w, int64_t h, int64_t c, struct edge_weight *by, struct leaky *leaky,
                            struct projected *x)
 {
@@ -354,7 +357,8 @@ INLINE void mlp_scores(struct heads *w)
     }
 }
 
-/* What de adds to own columns where edges have features; att: to att's gradient, and n_head · n_column further on to W's (NULL: none). */
+/* What de adds to own columns where edges have features; att: to att's gradient, and n_head · n_column further on to
+ * W's (NULL: none). */
 INLINE void mlp_project_gradients(struct heads *w, int64_t h, const struct leaky_gradient *to, double *att)
 {
     const struct device_attention *how = w->a->how;

@@ -1,10 +1,12 @@
-/* Sum and maximum over neighbours, over the vector alphabet: the output row stays in registers while its edges stream by.
+/* Sum and maximum over neighbours, over the vector alphabet: the output row stays in registers while its edges stream
+ * by.
  *
- *   out_i = row_scale_i · (start_i + Σ_e weight_e · x_col(e))    start_i: self_scale_i · self_i, out_i so far, or 0; apart: out_i + (0 + Σ_e …)
- *   out_ic = max_e x_col(e),c    arg_ic: the first edge's column that reaches it
+ *   out_i = row_scale_i · (start_i + Σ_e weight_e · x_col(e))    start_i: self_scale_i · self_i, out_i so far, or 0;
+ *   apart: out_i + (0 + Σ_e …) out_ic = max_e x_col(e),c    arg_ic: the first edge's column that reaches it
  *
- * Every lane adds its own column's values in the order of the edges, so the width of a vector changes no bit. The rows
- * of edges some way ahead are prefetched across row borders: on a graph in random order nearly every row is a miss.
+ * Every lane adds its own column's values in the order of the edges, so the width of a vector changes no bit. The
+ * rows of edges some way ahead are prefetched across row borders: on a graph in random order nearly every row is a
+ * miss.
  */
 
 /* Edges whose rows are fetched ahead: about 16 KiB of rows, so that they cover a miss to memory and stay in the first
@@ -81,8 +83,8 @@ INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64
     }
 }
 
-/* Likewise of joined blocks: what comes behind a border is summed alone, from 0, up to the next one. What is summed lies in memory
- * meanwhile, and leaves the registers to what is being added. */
+/* Likewise of joined blocks: what comes behind a border is summed alone, from 0, up to the next one. What is summed
+ * lies in memory meanwhile, and leaves the registers to what is being added. */
 INLINE void sum_bordered_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
                                const int n_vector, const enum cpu_weight kind, lane_mask mask, vector *acc)
 {

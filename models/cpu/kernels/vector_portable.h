@@ -1,4 +1,5 @@
-/* The vector alphabet in the compiler's own vectors of four floats, for processors without the others and as their check. */
+/* The vector alphabet in the compiler's own vectors of four floats, for processors without the others and as their
+ * check. */
 #ifndef MODELS_CPU_VECTOR_PORTABLE_H
 #define MODELS_CPU_VECTOR_PORTABLE_H
 

@@ -1,5 +1,5 @@
-/* Sums over neighbours: a few lanes of a warp take a row, as many as its columns fill with loads of 16 bytes, and add edge after edge
- * while the rows of four edges are on their way. Long rows: aggregate_long.cu.
+/* Sums over neighbours: a few lanes of a warp take a row, as many as its columns fill with loads of 16 bytes, and add
+ * edge after edge while the rows of four edges are on their way. Long rows: aggregate_long.cu.
  */
 #include "models/cuda/aggregate/sum.h"
 
@@ -25,7 +25,8 @@ template <typename T, int LANES, int VECTORS> struct columns {
     }
 };
 
-/* A row's sum while its edges come: in a bordered block what comes behind a border is summed apart, up to the next one. */
+/* A row's sum while its edges come: in a bordered block what comes behind a border is summed apart, up to the next
+ * one. */
 template <typename T, int VECTORS, bool BORDERED> struct row_sum {
     T sum[VECTORS];
     T alone[BORDERED ? VECTORS : 1];

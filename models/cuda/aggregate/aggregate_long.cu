@@ -1,5 +1,5 @@
-/* Sums over the edges of long rows: a block of threads brings the rows of many edges, a few columns of them, and one warp adds them in
- * the order of the edges. Hub rows: piece by piece, pieces are then added in order.
+/* Sums over the edges of long rows: a block of threads brings the rows of many edges, a few columns of them, and one
+ * warp adds them in the order of the edges. Hub rows: piece by piece, pieces are then added in order.
  */
 #include "models/cuda/aggregate/sum.h"
 

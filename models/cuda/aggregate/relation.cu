@@ -1,6 +1,7 @@
 /* Sums by relation. A row's edges of one type are a run, u = Σ_e weight · x[col]; then
  *   relation_sum   out[row, b] += comp[type, b] · u        relation_dot   grad_comp[type, b] += ⟨u, y[row, b]⟩
- *   relation_pick  out[row] += Σ_b comp[type, b] · u_b, u_b of the columns x[col, b]; without comp of the type's own b
+ *   relation_pick  out[row] += Σ_b comp[type, b] · u_b, u_b of the columns x[col, b]; without comp of the type's own
+ *                  b
  * A group of lanes takes a row, edge after edge, whatever its length.
  */
 #include "models/cuda/vector.h"
@@ -94,7 +95,8 @@ static __device__ __forceinline__ int64_t run_end(const struct relation &s, int6
     return last;
 }
 
-/* sum + Σ_b comp[type, b] · u_b over this lane's columns of a run's edges e … next-1; without comp the type's own b alone. */
+/* sum + Σ_b comp[type, b] · u_b over this lane's columns of a run's edges e … next-1; without comp the type's own b
+ * alone. */
 template <typename T>
 static __device__ __forceinline__ T run_pick(const struct relation &s, int64_t e, int64_t next, int64_t column, T sum)
 {

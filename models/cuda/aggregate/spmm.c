@@ -128,14 +128,15 @@ static void matrix_close(struct cuda_device *cuda, struct matrix *matrix)
     free(matrix);
 }
 
-/* cuSPARSE reads of x the rows that columns name: x is said to have as many as the graph, whichever of them a payload has, so that neither
- * descriptors nor what cuSPARSE makes of them depend on where rows lie. */
+/* cuSPARSE reads of x the rows that columns name: x is said to have as many as the graph, whichever of them a payload
+ * has, so that neither descriptors nor what cuSPARSE makes of them depend on where rows lie. */
 static int64_t columns_of(int64_t n_node)
 {
     return n_node < INT32_MAX ? n_node : INT32_MAX;
 }
 
-/* Describe a block of n_col columns, and rows of these widths; *n_buffer_out is raised to the bytes that its sums need besides. */
+/* Describe a block of n_col columns, and rows of these widths; *n_buffer_out is raised to the bytes that its sums
+ * need besides. */
 static void matrix_fill(struct cuda_device *cuda, int64_t n_col, int n_width, const int64_t *width,
                         struct matrix *out, size_t *n_buffer_out)
 {

@@ -7,10 +7,10 @@
 #include <cusparse.h>
 
 /* clang-format off */
-#define SPMM_FUNCTION_LIST(X)                                                                                             \
-    X(cusparseCreate) X(cusparseDestroy) X(cusparseGetVersion) X(cusparseSetStream)                                       \
-    X(cusparseCreateCsr) X(cusparseCsrSetPointers) X(cusparseDestroySpMat)                                                \
-    X(cusparseCreateDnMat) X(cusparseDnMatSetValues) X(cusparseDestroyDnMat)                                              \
+#define SPMM_FUNCTION_LIST(X) \
+    X(cusparseCreate) X(cusparseDestroy) X(cusparseGetVersion) X(cusparseSetStream) \
+    X(cusparseCreateCsr) X(cusparseCsrSetPointers) X(cusparseDestroySpMat) \
+    X(cusparseCreateDnMat) X(cusparseDnMatSetValues) X(cusparseDestroyDnMat) \
     X(cusparseSpMM_bufferSize) X(cusparseSpMM_preprocess) X(cusparseSpMM)
 /* clang-format on */
 

@@ -115,9 +115,9 @@ static __device__ __forceinline__ double group_dot(int n, const float *x, const 
     return sum;
 }
 
-/* D = ⟨grad_out, out⟩ · add: grad_query (+)= (1 - slope) · (⟨grad_out, positive⟩ - D · positive_weight), positive NULL: not add. The
- * softmax does not change when all its scores move by the same, so Σ_j de_ij = 0: only the edges with x > 0 are left, whose slope
- * differs from the others' by 1 - slope. */
+/* D = ⟨grad_out, out⟩ · add: grad_query (+)= (1 - slope) · (⟨grad_out, positive⟩ - D · positive_weight), positive
+ * NULL: not add. The softmax does not change when all its scores move by the same, so Σ_j de_ij = 0: only the edges
+ * with x > 0 are left, whose slope differs from the others' by 1 - slope. */
 __global__ void __launch_bounds__(BLOCK_THREADS)
     begin_heads(int64_t n, int n_column, float slope, const float *grad_out, const float *out,
                 struct device_attention_state state, bool add, float *grad_query)

@@ -1,4 +1,5 @@
-/* What the passes of an attention share: a group of lanes takes one head of one row, its columns spread over the lanes.
+/* What the passes of an attention share: a group of lanes takes one head of one row, its columns spread over the
+ * lanes.
  *
  *   score    e_ij at one head                           keys and queries
  *   add      leaky(key_j + query_i)                     one number per head
@@ -6,9 +7,10 @@
  *   dot      scale · ⟨key_j, query_i⟩                   keys as wide as values
  *   cosine   key_j · ⟨value_j, query_i⟩                 keys: one number per head
  *
- * Order   a row's edges as the block has them, its edge to itself first, a few at a time, each a step of the running softmax; a product
- *         over columns first within a lane, then over the lanes of the group in one tree. The same in all passes, so that backward finds
- *         forward's scores. Heads of more columns than a group holds are taken in chunks of columns, each with all of the products.
+ * Order   a row's edges as the block has them, its edge to itself first, a few at a time, each a step of the running
+ *         softmax; a product over columns first within a lane, then over the lanes of the group in one tree. The same
+ *         in all passes, so that backward finds forward's scores. Heads of more columns than a group holds are taken
+ *         in chunks of columns, each with all of the products.
  */
 #ifndef MODELS_CUDA_ATTENTION_H
 #define MODELS_CUDA_ATTENTION_H
@@ -45,11 +47,12 @@ struct cuda_attention {
     struct device_attention_target target, self_target;
 };
 
-/* Blocks of threads and what they share out: all heads of all rows (or of ranges of them), and of all shares of the long rows. */
+/* Blocks of threads and what they share out: all heads of all rows (or of ranges of them), and of all shares of the
+ * long rows. */
 struct cuda_attention_grid {
     cudaStream_t stream;
-    bool
-        fours; /* heads have whole fours of columns: by these alone lanes share them, so that no bit depends on where rows lie */
+    /* heads have whole fours of columns: by these alone lanes share them, so that no bit depends on where rows lie */
+    bool fours;
     int64_t n_range, range_rows;
     int64_t n_share; /* 0: there are no long rows */
 };
@@ -301,8 +304,8 @@ static __device__ __forceinline__ struct edge edge_of(const struct cuda_attentio
 
 /* --- sums over edges, one after another and then of a row's groups --- */
 
-/* Sums of a row's head, WIDE of them with a number per column. Softmaxes have a row max; other sums have 0 there, so that they are joined
- * by adding. */
+/* Sums of a row's head, WIDE of them with a number per column. Softmaxes have a row max; other sums have 0 there, so
+ * that they are joined by adding. */
 template <typename S, int WIDE> struct sums {
     float row_max, norm;
     float narrow; /* one number per head */
@@ -344,7 +347,8 @@ template <typename S, int WIDE> struct sums {
     }
 };
 
-/* Join the sums of all groups of a block, in the order of the groups, into the first one's. All threads call it; `kept` is shared. */
+/* Join the sums of all groups of a block, in the order of the groups, into the first one's. All threads call it;
+ * `kept` is shared. */
 template <typename S, int WIDE> static __device__ __forceinline__ void groups_join(float *kept, sums<S, WIDE> *s)
 {
     const int group = (int)threadIdx.x / S::LANES;

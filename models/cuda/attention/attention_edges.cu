@@ -1,12 +1,14 @@
-/* Attention over edges with features f, D numbers each, rows of the block's table: all passes, a warp for a head of a row.
+/* Attention over edges with features f, D numbers each, rows of the block's table: all passes, a warp for a head of a
+ * row.
  *
  *   add      x = key_j + query_i + ⟨v, f⟩             e = leaky(x)
  *   mlp      x_c = value_jc + query_ic + ⟨W_c, f⟩      e = Σ_c att_c · leaky(x_c)
  *   dot      e = scale · ⟨key_j | f, query_i⟩          what is weighted: value_j | f
  *
- * The rest is attention.h's: scores, dropout, the running softmax, one edge after another. A head's columns are taken CHUNK at a time, each
- * chunk with all of the products. Gradients of v, W and att have a pass of their own over the same edges: a warp adds up some of their
- * numbers over a range of rows, in registers, and the ranges' sums are added in their order. No loops: they have features as other edges do.
+ * The rest is attention.h's: scores, dropout, the running softmax, one edge after another. A head's columns are taken
+ * CHUNK at a time, each chunk with all of the products. Gradients of v, W and att have a pass of their own over the
+ * same edges: a warp adds up some of their numbers over a range of rows, in registers, and the ranges' sums are added
+ * in their order. No loops: they have features as other edges do.
  */
 #include "models/cuda/attention/attention.h"
 
@@ -160,7 +162,8 @@ static __device__ __forceinline__ int chunk_column(int chunk, int i)
     return chunk + i * WARP + group_lane<WARP>();
 }
 
-/* m' = max(m, e), s' = c s + w, out' = c out + μ w (value | f) with c = exp(m - m'), w = exp(e - m'), edge after edge */
+/* m' = max(m, e), s' = c s + w, out' = c out + μ w (value | f) with c = exp(m - m'), w = exp(e - m'), edge after
+ * edge */
 template <int SCORE>
 __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     forward_edges(const struct cuda_attention a, float *softmax, float *out)
@@ -224,7 +227,8 @@ static __device__ __forceinline__ void chunk_store(const struct cuda_attention &
     }
 }
 
-/* add: grad_query_i = Σ_j de · leaky'(x) · mlp: of column c Σ_j de · att_c · leaky'(x_c) · dot: Σ_j scale · de · (key_j | f) */
+/* add: grad_query_i = Σ_j de · leaky'(x) · mlp: of column c Σ_j de · att_c · leaky'(x_c) · dot: Σ_j scale · de ·
+ * (key_j | f) */
 template <int SCORE>
 __global__ void __launch_bounds__(BLOCK_THREADS, 2) query_edges(const struct cuda_attention a, float *grad_query)
 {
@@ -303,8 +307,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     }
 }
 
-/* mlp: of column c grad_att = Σ_ij de · leaky(x_c) and of its features d … d+FEATURES-1 grad_W = Σ_ij de · att_c · leaky'(x_c) · f. A
- * warp takes a head of a range, as many columns as it has lanes at a time. */
+/* mlp: of column c grad_att = Σ_ij de · leaky(x_c) and of its features d … d+FEATURES-1 grad_W = Σ_ij de · att_c ·
+ * leaky'(x_c) · f. A warp takes a head of a range, as many columns as it has lanes at a time. */
 __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     weight_edges(const struct cuda_attention a, const struct parameter_sums to)
 {
@@ -359,8 +363,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     }
 }
 
-/* grad_value_j = Σ_i μ α grad_out_i, and add: grad_key_j = Σ_i de · leaky'(x) · mlp: grad_value_jc += Σ_i de · att_c · leaky'(x_c)
- * dot: grad_key_j = Σ_i scale · de · query_i */
+/* grad_value_j = Σ_i μ α grad_out_i, and add: grad_key_j = Σ_i de · leaky'(x) · mlp: grad_value_jc += Σ_i de · att_c
+ * · leaky'(x_c) dot: grad_key_j = Σ_i scale · de · query_i */
 template <int SCORE>
 __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     source_edges(const struct cuda_attention a, float *grad_value, float *grad_key)

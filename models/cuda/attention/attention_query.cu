@@ -1,4 +1,5 @@
-/* Gradients of an attention's queries, from in-edges (of add no edge is needed, unless edges have features: attention_edges.cu), and of mlp's att:
+/* Gradients of an attention's queries, from in-edges (of add no edge is needed, unless edges have features:
+ * attention_edges.cu), and of mlp's att:
  *   g_ij = ⟨grad_out_i, value_j⟩   α_ij = exp(e_ij - L_i)   de_ij = α_ij (μ_ij g_ij - D_i), the gradient of e_ij
  *   mlp      grad_query_ic = Σ_j de · att_c · leaky'(x_c)    grad_att_c = Σ_ij de · leaky(x_c), x = value_j + query_i
  *   dot      grad_query_i = Σ_j scale · de · key_j
@@ -8,7 +9,8 @@
  */
 #include "models/cuda/attention/attention.h"
 
-/* Where gradients go. Of att each range of rows and each share of the long ones has a sum of its own, n_head · n_column doubles. */
+/* Where gradients go. Of att each range of rows and each share of the long ones has a sum of its own, n_head ·
+ * n_column doubles. */
 struct query_gradients {
     float *query;
     double *att; /* NULL: not wanted */

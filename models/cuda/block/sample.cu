@@ -1,6 +1,6 @@
-/* Blocks made of others for one halo pass: the edges of listed columns. A bit for each edge says whether its column is listed, and the
- * number of such edges before each 32 of them is known: that is how many there are before any edge, which makes both the places of the
- * edges that stay and the ends of the rows.
+/* Blocks made of others for one halo pass: the edges of listed columns. A bit for each edge says whether its column
+ * is listed, and the number of such edges before each 32 of them is known: that is how many there are before any
+ * edge, which makes both the places of the edges that stay and the ends of the rows.
  */
 #include "models/cuda/kernel.h"
 

@@ -1,4 +1,5 @@
-/* Sums of all numbers before each, in chunks: within a chunk by one block, over the chunks' sums by one block alone. */
+/* Sums of all numbers before each, in chunks: within a chunk by one block, over the chunks' sums by one block
+ * alone. */
 #include "models/cuda/block/block_scan.h"
 
 extern "C" {

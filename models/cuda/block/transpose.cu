@@ -1,5 +1,6 @@
-/* Blocks made of others for one halo pass: all edges from their other ends. Edges are put in the order of their columns, of one column
- * in that of their types, then of their rows, by passes over 8 bits each that keep the order of equals (a radix sort).
+/* Blocks made of others for one halo pass: all edges from their other ends. Edges are put in the order of their
+ * columns, of one column in that of their types, then of their rows, by passes over 8 bits each that keep the order
+ * of equals (a radix sort).
  */
 #include "models/cuda/kernel.h"
 

@@ -1,8 +1,8 @@
-/* Sums over rows, column by column, in the chunks of models/device/row_chunks.h: in each the rows are added one after another, in double, and
- * then the chunks. These are the cpu device's bits.
+/* Sums over rows, column by column, in the chunks of models/device/row_chunks.h: in each the rows are added one after
+ * another, in double, and then the chunks. These are the cpu device's bits.
  *
- * A block takes a chunk of 32 columns: all of its threads compute terms of many rows, which one thread for each sum then adds up. Terms
- * is a struct of what it reads with
+ * A block takes a chunk of 32 columns: all of its threads compute terms of many rows, which one thread for each sum
+ * then adds up. Terms is a struct of what it reads with
  *     __device__ void operator()(int64_t first, int64_t r, int64_t c, double term[K]) const
  * for the K terms of row r (of the chunk that begins at row `first`) and column c.
  */

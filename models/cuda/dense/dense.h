@@ -4,8 +4,8 @@
 
 #include "models/cuda/cuda.h"
 
-/* c[m, n] (+)= Σ_k a[m, k] · b[n, k] (+ bias[n]), one fma after another in the order of k; element [i, j] of x lies at i · x_<row> +
- * j · x_k, where one of the two steps of a and of b is 1. */
+/* c[m, n] (+)= Σ_k a[m, k] · b[n, k] (+ bias[n]), one fma after another in the order of k; element [i, j] of x lies
+ * at i · x_<row> + j · x_k, where one of the two steps of a and of b is 1. */
 struct cuda_product {
     int64_t m, n, k;
     const float *a;

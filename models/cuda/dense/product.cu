@@ -1,5 +1,5 @@
-/* Products whose output is narrow (below 64 columns a library's tiles are mostly empty, and an own kernel adds the bias on its way), and
- * all others where there is no library.
+/* Products whose output is narrow (below 64 columns a library's tiles are mostly empty, and an own kernel adds the
+ * bias on its way), and all others where there is no library.
  *
  * A block computes 128 rows of up to 64 columns, 16 of the k at a time; each thread a few rows of a few columns.
  */
@@ -14,7 +14,8 @@ extern "C" {
 /* Between rows of a tile: threads that write a column then meet in few banks. */
 #define PAD 4
 
-/* A thread's share of a tile of ROWS × TILE_K on its way from memory; K_FIRST: elements of one row lie side by side. */
+/* A thread's share of a tile of ROWS × TILE_K on its way from memory; K_FIRST: elements of one row lie side by
+ * side. */
 template <int ROWS, bool K_FIRST> struct share {
     static constexpr int n = ROWS * TILE_K / BLOCK_THREADS;
     float x[n];

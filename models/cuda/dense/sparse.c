@@ -1,5 +1,5 @@
-/* Opening feature rows in CSR. Both products with them are sums over neighbours (aggregate.cu), the one for the weight's gradient through
- * a transpose that the host makes once. */
+/* Opening feature rows in CSR. Both products with them are sums over neighbours (aggregate.cu), the one for the
+ * weight's gradient through a transpose that the host makes once. */
 #include "models/cuda/dense/sparse.h"
 
 #include "models/cuda/schedule.h"

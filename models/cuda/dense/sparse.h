@@ -16,8 +16,8 @@ struct cuda_columns {
     void *by_row, *by_column; /* schedules of the blocks whose sums the products are */
 };
 
-/* The csr as a block: y's row r adds up the rows of wᵀ at its stored columns; and by columns: grad_wᵀ's row c those of grad_y at the
- * rows that store column c. */
+/* The csr as a block: y's row r adds up the rows of wᵀ at its stored columns; and by columns: grad_wᵀ's row c those
+ * of grad_y at the rows that store column c. */
 struct device_block cuda_csr_by_row(const struct device_csr *csr, const float *weights);
 struct device_block cuda_csr_by_column(const struct device_csr *csr, const float *weights);
 

@@ -49,8 +49,8 @@ extern "C" void cuda_column_sum(struct device *device, int64_t n, int64_t f, con
 /* Products that a block keeps: 32 KiB of them. */
 #define DOT_TERMS 4096
 
-/* partial[chunk] = Σ x·y over its n_value values: lane l adds values l, l + 16, …, lane 0 then those behind the last sixteen, and then
- * come the lanes, in order. Products of floats are exact in double. */
+/* partial[chunk] = Σ x·y over its n_value values: lane l adds values l, l + 16, …, lane 0 then those behind the last
+ * sixteen, and then come the lanes, in order. Products of floats are exact in double. */
 __global__ void __launch_bounds__(BLOCK_THREADS)
     dots_add(int64_t n_value, int64_t chunk_values, int64_t n_chunk, const float *x, const float *y, double *partial)
 {

@@ -1,5 +1,5 @@
-/* Batch norm over the rows of all parts, with the sums of models/cpu/batch_norm.c: in double over chunks of rows, merged in their
- * order. */
+/* Batch norm over the rows of all parts, with the sums of models/cpu/batch_norm.c: in double over chunks of rows,
+ * merged in their order. */
 #include "models/cuda/dense/columns.h"
 #include "models/cuda/quads.h"
 

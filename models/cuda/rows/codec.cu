@@ -110,8 +110,8 @@ static __device__ __forceinline__ void bf16_row(const coding &how, const coding_
 
 /* --- integers --- */
 
-/* Least and greatest element of a row: lane l has columns l, l + 16, …, and of equal ones (0 and -0) the first lane's first counts. All
- * lanes of the warp take part. */
+/* Least and greatest element of a row: lane l has columns l, l + 16, …, and of equal ones (0 and -0) the first lane's
+ * first counts. All lanes of the warp take part. */
 static __device__ __forceinline__ struct codec_range range_find(const coding &how, const coding_row &row, bool there,
                                                                 int lane, int level)
 {

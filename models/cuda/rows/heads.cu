@@ -4,7 +4,8 @@
 
 /* --- products --- */
 
-/* Lanes of a product, each a thread: lane l adds columns l, l + 16, … by fma, and the lanes are added 8 apart, then 4, 2, 1. */
+/* Lanes of a product, each a thread: lane l adds columns l, l + 16, … by fma, and the lanes are added 8 apart, then
+ * 4, 2, 1. */
 #define DOT_LANES 16
 
 /* out[i] = ⟨x[i], w[i mod n_head]⟩ of all heads of all rows; a warp takes two at a time. */

@@ -1,4 +1,5 @@
-/* Losses, their gradients and counts: each row in double by the lanes of a warp, sums over rows in chunks combined in order. */
+/* Losses, their gradients and counts: each row in double by the lanes of a warp, sums over rows in chunks combined in
+ * order. */
 #include "models/cuda/functions.h"
 
 /* Row r is drawn when its draw is below the threshold. */
@@ -77,7 +78,8 @@ static __device__ __forceinline__ int64_t row_best(int64_t c, const float *z, bo
     return at;
 }
 
-/* With weights and smoothing: class k counts share_k = ε/c w_k, and class `label` (1 − ε) w more; `sum` is of exponentials. */
+/* With weights and smoothing: class k counts share_k = ε/c w_k, and class `label` (1 − ε) w more; `sum` is of
+ * exponentials. */
 template <int LANES>
 static __device__ __forceinline__ void cross_entropy_shares(const scoring &how, int64_t r, int64_t label,
                                                             float greatest, double sum, struct device_score *score)
@@ -142,8 +144,8 @@ static __device__ __forceinline__ void cross_entropy_row(const scoring &how, int
     }
 }
 
-/* Σ over known classes of max(z, 0) − z·t + log(1 + exp(−|z|)); gradient sigmoid(z) − t. Each lane adds up its own classes. With weights
- * positives count w − 1 times log(1 + exp(−z)) = max(−z, 0) + log(1 + exp(−|z|)) more. */
+/* Σ over known classes of max(z, 0) − z·t + log(1 + exp(−|z|)); gradient sigmoid(z) − t. Each lane adds up its own
+ * classes. With weights positives count w − 1 times log(1 + exp(−z)) = max(−z, 0) + log(1 + exp(−|z|)) more. */
 template <int LANES>
 static __device__ __forceinline__ void bce_row(const scoring &how, int64_t r, bool there, struct device_score *score)
 {

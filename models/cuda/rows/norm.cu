@@ -1,5 +1,5 @@
-/* Layer norm over the columns of each row, with the sums of models/cpu/norm.c: a row's mean and spread in eight lanes, in backward one
- * column after another, sums over rows in chunks. */
+/* Layer norm over the columns of each row, with the sums of models/cpu/norm.c: a row's mean and spread in eight
+ * lanes, in backward one column after another, sums over rows in chunks. */
 #include "models/cuda/dense/columns.h"
 #include "models/cuda/rows/row_lanes.h"
 
@@ -68,8 +68,8 @@ struct layer_norm_terms {
 #define NORM_STEP (WARP + 1)
 #define NORM_TILE (WARP * NORM_STEP)
 
-/* Σ g and Σ g·x̂ of row `lane` of 32, column after column, g = grad_y · weight: the warp reads 32 columns of all rows and then each lane
- * goes through its own. */
+/* Σ g and Σ g·x̂ of row `lane` of 32, column after column, g = grad_y · weight: the warp reads 32 columns of all rows
+ * and then each lane goes through its own. */
 static __device__ __forceinline__ void row_sums(const struct layer_norm &p, int64_t first, float *x, float *grad,
                                                 double mean, double rstd, double *sum, double *sum_normal)
 {

@@ -1,5 +1,5 @@
-/* One step of SGD, Adam and AdamW, and the factor that clips gradients: models/cpu/optimizer.c's, rounding by rounding. What changes from
- * step to step is in device memory. */
+/* One step of SGD, Adam and AdamW, and the factor that clips gradients: models/cpu/optimizer.c's, rounding by
+ * rounding. What changes from step to step is in device memory. */
 #include "models/cuda/kernel.h"
 
 /* A step, as its kernels take it. */

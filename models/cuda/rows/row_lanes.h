@@ -1,8 +1,9 @@
-/* Double sums over a row in eight lanes, a thread each: lane l adds columns l, l + 8, …, lane 0 then the columns behind the last eight,
- * and the lanes are added 4 apart, then 1, then 2: the order of models/cpu/rows.c and norm.c.
+/* Double sums over a row in eight lanes, a thread each: lane l adds columns l, l + 8, …, lane 0 then the columns
+ * behind the last eight, and the lanes are added 4 apart, then 1, then 2: the order of models/cpu/rows.c and norm.c.
  *
  * A warp has four rows at a time; all of its threads take part, also where there are no rows left:
- *     for (first = row_lanes_first(); first < n; first += row_lanes_step()) { r = first + row_lanes_row(); … r < n … }
+ *     for (first = row_lanes_first(); first < n; first += row_lanes_step()) { r = first + row_lanes_row(); … r < n …
+ *     }
  */
 #ifndef MODELS_CUDA_ROW_LANES_H
 #define MODELS_CUDA_ROW_LANES_H

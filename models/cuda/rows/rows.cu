@@ -1,5 +1,5 @@
-/* One number per row, rows times a number each, and rows in another order. Sums over a row go in eight lanes, as models/cpu/rows.c has
- * them: a row is eight threads'. */
+/* One number per row, rows times a number each, and rows in another order. Sums over a row go in eight lanes, as
+ * models/cpu/rows.c has them: a row is eight threads'. */
 #include "models/cuda/quads.h"
 #include "models/cuda/rows/row_lanes.h"
 

@@ -1,6 +1,7 @@
 /* Sums over neighbours whose long rows are merged with float atomics: what fixed orders are compared with.
  *
- * Short rows go by the device's own kernel. Emulated, where blocks run one after another, an addition does as an atomic.
+ * Short rows go by the device's own kernel. Emulated, where blocks run one after another, an addition does as an
+ * atomic.
  */
 #ifndef TESTS_GPU_ATOMICS_H
 #define TESTS_GPU_ATOMICS_H

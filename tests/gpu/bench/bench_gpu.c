@@ -1,13 +1,16 @@
-/* The device's kernels on a GPU, against cuSPARSE, against each other and against the memory's bandwidth: lines of a table for
- * docs/gpu-results.md. Medians of 20 runs that take turns; times are the host's, from an idle device to an idle device.
+/* The device's kernels on a GPU, against cuSPARSE, against each other and against the memory's bandwidth: lines of a
+ * table for docs/gpu-results.md. Medians of 20 runs that take turns; times are the host's, from an idle device to an
+ * idle device.
  *
  * usage  bench_gpu kernels [EDGES]           all lines of one process, over graphs of so many edges (10^8)
- *        bench_gpu layer EDGES FOLDER        writes the graph to FOLDER, for others to measure, and prints the milliseconds and the bytes
+ *        bench_gpu layer EDGES FOLDER        writes the graph to FOLDER, for others to measure, and prints the
+ *        milliseconds and the bytes
  *                                            of a whole GAT layer, 4 heads of 64 columns, forward and backward
  *        bench_gpu graph NODES EDGES COMMUNITY FOLDER
  *                                            writes an sbm graph alone, of communities of so many nodes
  *
- * A graph in FOLDER: indptr (int64) and cols (uint32), as in memory. Exits with 69 where there is no usable GPU. scripts/gpu-bench runs it.
+ * A graph in FOLDER: indptr (int64) and cols (uint32), as in memory. Exits with 69 where there is no usable GPU.
+ * scripts/gpu-bench runs it.
  */
 #include "models/cuda/cuda.h"
 #include "tests/gpu/bench/atomics.h"

@@ -59,7 +59,8 @@ static uint32_t unscramble(uint32_t y, int n_bit)
     return fold(y * inverse_of(FACTOR_2) & mask, n_bit) * inverse_of(FACTOR_1) & mask;
 }
 
-/* Edges of the row: its share of all, rounded at random. A vertex has 0.76 of the edges for each bit that is 0, 0.24 for one that is 1. */
+/* Edges of the row: its share of all, rounded at random. A vertex has 0.76 of the edges for each bit that is 0, 0.24
+ * for one that is 1. */
 static int64_t rmat_degree(const struct plan *p, int64_t row)
 {
     uint32_t vertex = scramble((uint32_t)row, p->n_bit);

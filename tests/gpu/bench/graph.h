@@ -1,7 +1,8 @@
-/* Large graphs, made row by row on all cores, in seconds for 10^8 edges: nothing is sorted beyond a row, and no file is read.
+/* Large graphs, made row by row on all cores, in seconds for 10^8 edges: nothing is sorted beyond a row, and no file
+ * is read.
  *
- * Rows are destinations; columns ascend and are distinct. rmat and sbm graphs are their own transposes in distribution: a pass over
- * out-edges takes as long over the same block.
+ * Rows are destinations; columns ascend and are distinct. rmat and sbm graphs are their own transposes in
+ * distribution: a pass over out-edges takes as long over the same block.
  */
 #ifndef TESTS_GPU_GRAPH_H
 #define TESTS_GPU_GRAPH_H
@@ -28,7 +29,8 @@ struct graph_plan {
     int64_t n_community; /* sbm: nodes of one */
 };
 
-/* About n_edge edges: of those that are drawn twice one is left. Ends the process where memory is short; graph_free frees it. */
+/* About n_edge edges: of those that are drawn twice one is left. Ends the process where memory is short; graph_free
+ * frees it. */
 struct graph graph_make(const struct graph_plan *plan);
 void graph_free(struct graph *graph);
 

@@ -14,7 +14,8 @@ struct layer {
     void *scratch;
 };
 
-/* Takes all of its memory. whole: with the linear map, its gradients and those of the attention vectors. f's reason: it cannot be. */
+/* Takes all of its memory. whole: with the linear map, its gradients and those of the attention vectors. f's reason:
+ * it cannot be. */
 void layer_open(struct figure *f, const struct graph *graph, int64_t n_head, int64_t n_column, bool whole,
                 struct layer *out);
 

@@ -1,7 +1,9 @@
-/* Sums over neighbours by cuSPARSE, which is opened at run time; library.c is the one file of the tests that knows it.
+/* Sums over neighbours by cuSPARSE, which is opened at run time; library.c is the one file of the tests that knows
+ * it.
  *
- * As a user who cares would call it: descriptors, buffers and the array of ones made once, preprocessed where the algorithm can be,
- * row-major operands, which ALG2 is fastest with. In emulated builds it is the emulator's, so that all lines run.
+ * As a user who cares would call it: descriptors, buffers and the array of ones made once, preprocessed where the
+ * algorithm can be, row-major operands, which ALG2 is fastest with. In emulated builds it is the emulator's, so that
+ * all lines run.
  */
 #ifndef TESTS_GPU_LIBRARY_H
 #define TESTS_GPU_LIBRARY_H

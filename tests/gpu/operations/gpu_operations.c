@@ -1,10 +1,11 @@
 /* Every operation of the cuda device against the cpu device, and against the bits that it has emulated.
  *
- * usage  gpu_operations --print            the hash of each case's results, of all that have the same bits on every GPU
- *        gpu_operations HASHES [PREFIX]    compare with what --print wrote; PREFIX: of cases whose names begin so alone, without the cpu
+ * usage  gpu_operations --print            the hash of each case's results, of all that have the same bits on every
+ *        GPU gpu_operations HASHES [PREFIX]    compare with what --print wrote; PREFIX: of cases whose names begin so
+ *        alone, without the cpu
  *
- * Needs trainer-cuda.so beside it (protocol/base/program.h), by nvcc or emulated. Closing line: tests: N passed, N failed, 0 skipped. Exits with
- * 69 where there is no usable GPU.
+ * Needs trainer-cuda.so beside it (protocol/base/program.h), by nvcc or emulated. Closing line: tests: N passed, N
+ * failed, 0 skipped. Exits with 69 where there is no usable GPU.
  */
 #include "models/cuda/module.h"
 #include "tests/gpu/operations/operation.h"

@@ -62,7 +62,8 @@ static const float *weights(struct operation_run *run, int64_t c)
     return out;
 }
 
-/* loss, n, classes, thousandths drawn (negative: none, with weights and as much smoothing): with a gradient, and scores alone */
+/* loss, n, classes, thousandths drawn (negative: none, with weights and as much smoothing): with a gradient, and
+ * scores alone */
 static void loss(struct operation_run *run, const int64_t *shape)
 {
     int64_t n = shape[1], c = shape[2];

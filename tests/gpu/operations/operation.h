@@ -1,7 +1,8 @@
 /* Operations of the device table on fixed inputs: what goes in and what comes out, for gpu_operations.
  *
- * A case runs on any device: it takes its inputs into the device's memory, calls operations, and names its results, which are then compared
- * between the cpu device and the cuda device, and with what the emulated device gave. Knows no test library: it runs where there is none.
+ * A case runs on any device: it takes its inputs into the device's memory, calls operations, and names its results,
+ * which are then compared between the cpu device and the cuda device, and with what the emulated device gave. Knows
+ * no test library: it runs where there is none.
  */
 #ifndef TESTS_GPU_OPERATION_H
 #define TESTS_GPU_OPERATION_H
@@ -70,7 +71,8 @@ enum operation_degrees {
     OPERATION_DEGREES_HUB    /* row 3 has 70 000 edges, the others up to 3 */
 };
 
-/* A block of n_row rows over n_col columns, opened; types: of how many relations each row's edges are, 0: untyped. Ends with the run. */
+/* A block of n_row rows over n_col columns, opened; types: of how many relations each row's edges are, 0: untyped.
+ * Ends with the run. */
 struct device_block operation_graph(struct operation_run *run, enum operation_degrees degrees, int64_t n_row,
                                     int64_t n_col, int n_type);
 

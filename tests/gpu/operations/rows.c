@@ -111,8 +111,8 @@ static void batch_norm(struct operation_run *run, const int64_t *shape)
     }
 }
 
-/* kind: sgd, sgd with momentum, adam, adamw; three steps, of which the last is of a clipped gradient, and one that is left out as the
- * loss is not finite */
+/* kind: sgd, sgd with momentum, adam, adamw; three steps, of which the last is of a clipped gradient, and one that is
+ * left out as the loss is not finite */
 static void optimizer(struct operation_run *run, const int64_t *shape)
 {
     enum { N = 5000 };

@@ -1,9 +1,9 @@
-/* Runs one operation on the reference device, on every variant and thread count of the cpu device, and in emulated builds on the cuda
- * device, and compares.
+/* Runs one operation on the reference device, on every variant and thread count of the cpu device, and in emulated
+ * builds on the cuda device, and compares.
  *
- * All runs of the cpu device must give the same bits, and lie within a tolerance of the reference; the cuda device's bits must be the
- * cpu's. Inputs are made here, too: fixed pseudo-random arrays and small graphs, in host memory, which an emulated GPU reads with
- * EMULATOR_UNIFIED=1 EMULATOR_EAGER=1 in the environment.
+ * All runs of the cpu device must give the same bits, and lie within a tolerance of the reference; the cuda device's
+ * bits must be the cpu's. Inputs are made here, too: fixed pseudo-random arrays and small graphs, in host memory,
+ * which an emulated GPU reads with EMULATOR_UNIFIED=1 EMULATOR_EAGER=1 in the environment.
  */
 #ifndef TESTS_SUPPORT_DEVICE_CASE_H
 #define TESTS_SUPPORT_DEVICE_CASE_H
@@ -18,8 +18,8 @@ typedef void (*device_run)(struct device *device, const void *context, float *ou
 
 void device_check(const char *what, device_run run, const void *context, size_t n_out, double tolerance);
 
-/* The same for what the cuda device may compute in another way: products, attention, gelu, losses. It, too, must lie within the
- * tolerance of the reference, and be the same in two runs. */
+/* The same for what the cuda device may compute in another way: products, attention, gelu, losses. It, too, must lie
+ * within the tolerance of the reference, and be the same in two runs. */
 void device_check_close(const char *what, device_run run, const void *context, size_t n_out, double tolerance);
 
 /* The reference device, the cpu device and, in emulated builds, the cuda device. */

@@ -1,4 +1,5 @@
-/* The strict device's table: every operation is put off with a copy of its arguments, and is the cpu's when its turn comes. */
+/* The strict device's table: every operation is put off with a copy of its arguments, and is the cpu's when its turn
+ * comes. */
 #include "tests/support/device/strict_state.h"
 
 /* Of an argument (kind, type, name): kind V is a value, S a struct that is given by its address and copied. */
@@ -67,24 +68,29 @@ DEFER(csr_embed_forward, (S, struct device_csr, csr), (V, const float *, values)
 DEFER(csr_embed_backward, (S, struct device_csr, csr), (V, const float *, values), (V, int64_t, f),
       (V, const float *, grad_y), (V, float *, grad_table))
 DEFER(csr_dense, (S, struct device_csr, csr), (V, float *, out))
-DEFER(activate_forward, (V, int64_t, n), (V, int64_t, f), (S, struct device_activate, activate), (V, const float *, x),
+DEFER(activate_forward, (V, int64_t, n), (V, int64_t, f), (S, struct device_activate, activate),
+      (V, const float *, x),
       (V, float *, y))
-DEFER(activate_backward, (V, int64_t, n), (V, int64_t, f), (S, struct device_activate, activate), (V, const float *, x),
+DEFER(activate_backward, (V, int64_t, n), (V, int64_t, f), (S, struct device_activate, activate),
+      (V, const float *, x),
       (V, const float *, y), (V, const float *, grad_y), (V, bool, add), (V, float *, grad_x))
 DEFER(bias_add, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, const float *, bias), (V, float *, y))
 DEFER(axpby, (V, int64_t, n_value), (V, float, a), (V, const float *, x), (V, float, b), (V, const float *, y),
       (V, float *, out))
 DEFER(eps_add, (V, int64_t, n_value), (V, const float *, eps), (V, const float *, x), (V, const float *, y),
       (V, float *, out))
-DEFER(columns_copy, (V, int64_t, n), (V, int64_t, f), (V, const float *, from), (V, int64_t, from_width), (V, float *, to),
+DEFER(columns_copy, (V, int64_t, n), (V, int64_t, f), (V, const float *, from), (V, int64_t, from_width),
+      (V, float *, to),
       (V, int64_t, to_width), (V, bool, add))
 DEFER(max_forward, (V, int64_t, n_value), (V, const float *, x), (V, const float *, y), (V, float *, out))
-DEFER(max_backward, (V, int64_t, n_value), (V, const float *, x), (V, const float *, out), (V, const float *, grad_out),
+DEFER(max_backward, (V, int64_t, n_value), (V, const float *, x), (V, const float *, out),
+      (V, const float *, grad_out),
       (V, bool, add_x), (V, float *, grad_x), (V, bool, add_y), (V, float *, grad_y))
 DEFER(inverse_norm, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, float *, out))
 DEFER(inverse_norm_backward, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, const float *, out),
       (V, const float *, grad), (V, bool, add), (V, float *, grad_x))
-DEFER(rows_multiply, (V, int64_t, n), (V, int64_t, f), (V, const float *, scale), (V, const float *, x), (V, bool, add),
+DEFER(rows_multiply, (V, int64_t, n), (V, int64_t, f), (V, const float *, scale), (V, const float *, x),
+      (V, bool, add),
       (V, float *, y))
 DEFER(rows_dot, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, const float *, y), (V, bool, add),
       (V, float *, out))
@@ -102,7 +108,8 @@ DEFER(batch_norm_sums, (S, struct device_norm_backward, how), (V, double *, sums
 DEFER(batch_norm_backward, (S, struct device_norm_backward, how), (V, const double *, sums))
 DEFER(aggregate_sum, (S, struct device_block, block), (S, struct device_aggregate, how), (V, int64_t, f),
       (V, const float *, x), (V, float *, out))
-DEFER(aggregate_max, (S, struct device_block, block), (V, uint32_t, arg_base), (V, bool, begin), (V, const float *, self),
+DEFER(aggregate_max, (S, struct device_block, block), (V, uint32_t, arg_base), (V, bool, begin),
+      (V, const float *, self),
       (V, int64_t, f), (V, const float *, x), (V, float *, out), (V, uint32_t *, arg))
 DEFER(aggregate_max_finish, (V, int64_t, n), (V, int64_t, f), (V, const uint32_t *, arg), (V, float *, out))
 DEFER(aggregate_max_backward, (S, struct device_block, block), (V, uint32_t, arg_base), (V, int64_t, f),
@@ -117,7 +124,8 @@ DEFER(head_dot_backward_input, (V, int64_t, n), (V, int64_t, n_head), (V, int64_
       (V, const float *, grad), (V, bool, add), (V, float *, grad_x))
 DEFER(head_dot_backward_weight, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, x),
       (V, const float *, grad), (V, void *, scratch), (V, bool, add), (V, float *, grad_w))
-DEFER(head_mean, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, x), (V, float *, out))
+DEFER(head_mean, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, x),
+      (V, float *, out))
 DEFER(head_mean_backward, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, grad),
       (V, bool, add), (V, float *, grad_x))
 DEFER(swap_axes, (V, int64_t, a), (V, int64_t, b), (V, int64_t, c), (V, const float *, x), (V, float *, out))

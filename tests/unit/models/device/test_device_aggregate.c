@@ -328,8 +328,8 @@ Test(aggregate, payload_rows_are_packed_and_added_back_by_row)
 
 /* --- joined blocks --- */
 
-/* Two blocks over the same rows and columns, and both in one: row r has n_edge[r] edges in the first and as many less one in the other,
- * which come behind. */
+/* Two blocks over the same rows and columns, and both in one: row r has n_edge[r] edges in the first and as many less
+ * one in the other, which come behind. */
 static void joined_blocks(int64_t n_row, const int64_t *n_edge, int64_t n_col, struct device_block out[3])
 {
     static const uint32_t step = 7919;
@@ -350,7 +350,8 @@ static void joined_blocks(int64_t n_row, const int64_t *n_edge, int64_t n_col, s
     }
 }
 
-/* The second block's sums apart, and a border before its first edge in the joined one; rows begin with an edge of the first. */
+/* The second block's sums apart, and a border before its first edge in the joined one; rows begin with an edge of the
+ * first. */
 static void borders_set(int64_t n_row, const int64_t *n_edge, struct device_block *joined)
 {
     for (int64_t r = 0; r < n_row; r++) {

@@ -546,7 +546,8 @@ Test(attention, two_heads_of_two_columns_have_these_products_and_means)
     }
 }
 
-/* Move the inputs to `offset` floats behind an aligned place; blocks: what is to be freed once they are not used any more. */
+/* Move the inputs to `offset` floats behind an aligned place; blocks: what is to be freed once they are not used any
+ * more. */
 static void inputs_place(struct attention_case *c, size_t offset, float *blocks[ATTENTION_TENSOR_N])
 {
     for (int t = 0; t < ATTENTION_TENSOR_N; t++) {

@@ -1,4 +1,5 @@
-/* Payload rows in low precision: the same bytes on every device, the right number on average, nothing finite made of what is not. */
+/* Payload rows in low precision: the same bytes on every device, the right number on average, nothing finite made of
+ * what is not. */
 #include "models/device/codec.h"
 #include "tests/support/device/device_case.h"
 
@@ -126,8 +127,8 @@ static double step_of(enum device_codec codec, const void *row, double x)
     return codec_range_of(header, (1 << codec_bits(codec)) - 1).step;
 }
 
-/* x lies between two values, `below` above the lower one, and becomes the upper one with chance below / step: over many epochs its mean
- * is x within 4 standard errors, and it is never further from x than a step. */
+/* x lies between two values, `below` above the lower one, and becomes the upper one with chance below / step: over
+ * many epochs its mean is x within 4 standard errors, and it is never further from x than a step. */
 Test(codec, rounding_is_right_on_average_and_within_a_step)
 {
     enum { F = 12, N = N_LISTED * F, N_EPOCH = 4000 };
@@ -278,8 +279,8 @@ Test(codec, every_device_adds_residuals_and_makes_the_same_next_ones)
     }
 }
 
-/* The first n epochs' mean of rows that are the same in all of them, with what was lost fed back or without: the root of the mean square of
- * its error. */
+/* The first n epochs' mean of rows that are the same in all of them, with what was lost fed back or without: the root
+ * of the mean square of its error. */
 static double error_of_mean(struct device *device, enum device_codec codec, const float *x, bool feeds, uint32_t n)
 {
     enum { F = 12, N = N_LISTED * F };
@@ -303,7 +304,8 @@ static double error_of_mean(struct device *device, enum device_codec codec, cons
     return sqrt(square);
 }
 
-/* Over n epochs errors add up to the last residual, so that their mean falls as 1 / n; without feedback, as 1 / √n. */
+/* Over n epochs errors add up to the last residual, so that their mean falls as 1 / n; without feedback, as 1 /
+ * √n. */
 Test(codec, the_error_of_the_mean_falls_as_one_over_n_with_feedback)
 {
     struct device *device = cpu();

@@ -16,7 +16,8 @@ struct batch {
 /* Large, so that a mistake in either half of the running statistics shows. */
 #define MOMENTUM 0.5
 
-/* out: y, grad_x, then per column grad_weight, grad_bias, running mean and variance, and the y of an evaluation's first row */
+/* out: y, grad_x, then per column grad_weight, grad_bias, running mean and variance, and the y of an evaluation's
+ * first row */
 static void batch_norm(struct device *device, const void *context, float *out)
 {
     const struct batch *b = context;

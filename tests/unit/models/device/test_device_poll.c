@@ -1,4 +1,5 @@
-/* Operations that let their caller's other work on between two pieces: the same results, polled by the calling thread alone. */
+/* Operations that let their caller's other work on between two pieces: the same results, polled by the calling thread
+ * alone. */
 #include "models/device/device.h"
 #include "tests/support/device/device_case.h"
 

@@ -1,4 +1,5 @@
-/* Blocks made of others for one halo pass: the same edges on every device, and sums over them that are those of the edges left. */
+/* Blocks made of others for one halo pass: the same edges on every device, and sums over them that are those of the
+ * edges left. */
 #include "models/device/device.h"
 #include "tests/support/device/device_case.h"
 #include "tests/support/tolerance.h"

@@ -80,7 +80,8 @@ static void check_sum(const struct device_block *block, int64_t f, int64_t n_own
         {.row_scale = scale},
     };
     for (int i = 0; i < 4; i++) {
-        /* Rows of x that begin at a multiple of 16 bytes, and rows that do not, as may be where they are not so long. */
+        /* Rows of x that begin at a multiple of 16 bytes, and rows that do not, as may be where they are not so
+         * long. */
         for (int shift = 0; shift < (f % 4 != 0 ? 2 : 1); shift++) {
             struct sum s = {.block = *block, .f = f, .x = x + shift, .how = adds[i]};
             device_check_close("a sum that is added", sum, &s, (size_t)(n_own * f), TOLERANCE_SUM);

@@ -1,4 +1,5 @@
-/* What models make of graphs without features (dataset.features): nothing is as wide as the nodes, but what has one number for each. */
+/* What models make of graphs without features (dataset.features): nothing is as wide as the nodes, but what has one
+ * number for each. */
 #include "models/program/program.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,5 @@
-/* Programs as builders make them: PyTorch Geometric's names and shapes, the order of ops, what settings are refused. */
+/* Programs as builders make them: PyTorch Geometric's names and shapes, the order of ops, what settings are
+ * refused. */
 #include "models/program/program.h"
 
 #include <criterion/criterion.h>

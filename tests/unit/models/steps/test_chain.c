@@ -130,7 +130,8 @@ static void *array_of(const struct arrays *a, const struct step_operand *o)
                                                    : NULL;
 }
 
-/* Run the chain that begins with a step, in windows; the value before the activation and its gradient lie in the windows alone. */
+/* Run the chain that begins with a step, in windows; the value before the activation and its gradient lie in the
+ * windows alone. */
 static void chain_play(struct device *device, const struct device_ops *ops, const struct program *program,
                        const struct step *first, const struct arrays *a)
 {
