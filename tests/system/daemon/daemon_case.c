@@ -29,6 +29,7 @@ struct supervisor_options daemon_options = {.pass_environment = "",
                                             .backoff = {0.05, 0.2}};
 int64_t daemon_reserve_bytes;
 const char *daemon_isolation;
+bool daemon_memory;
 struct jobs_options daemon_jobs;
 char daemon_reason[512];
 void (*daemon_heard)(const struct job_record *before, const struct job_record *after);
@@ -133,8 +134,9 @@ static void run_inside(int to)
         _exit(92);
     }
     jobs_reserve(inside->jobs, state, daemon_reserve_bytes);
-    if (daemon_isolation != NULL && job_cgroups_open("", daemon_isolation, true, store_id(jobs_store(inside->jobs)),
-                                                     &daemon_options.groups) != STATUS_OK) {
+    if (daemon_isolation != NULL &&
+        job_cgroups_open("", daemon_isolation, daemon_memory, store_id(jobs_store(inside->jobs)),
+                         &daemon_options.groups) != STATUS_OK) {
         fprintf(stderr, "daemon: %s\n", status_reason());
         _exit(95);
     }

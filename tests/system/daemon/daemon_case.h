@@ -14,7 +14,8 @@
 extern struct supervisor_options daemon_options;
 extern struct jobs_options daemon_jobs;
 
-extern const char *daemon_isolation; /* as daemon.isolation; NULL: none */
+extern const char *daemon_isolation; /* as daemon.isolation; NULL: no groups */
+extern bool daemon_memory;           /* groups limit memory */
 extern int64_t daemon_reserve_bytes; /* as daemon.reserve */
 
 /* Called with each thing heard of a job, the daemon's first word after a start included. before: what was known.
