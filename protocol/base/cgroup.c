@@ -1,5 +1,5 @@
-/* See cgroup.h. A container sees its own group as the mounted folder itself, whatever /proc calls it; so levels of its path that
- * are not there are passed over, and the folder counts too. */
+/* See cgroup.h. A container sees its own group as the mounted folder itself, whatever /proc calls it; so levels of
+ * its path that are not there are passed over, and the folder counts too. */
 #include "protocol/base/cgroup.h"
 
 #include <ctype.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number in a file; INT64_MAX where the file has none ("max") or does not exist. */
+/* The number in a file; INT64_MAX where the file has no number ("max") or does not exist. */
 static int64_t number_read(const char *path)
 {
     char text[32] = "", *end = text;
@@ -26,7 +26,7 @@ static int64_t number_read(const char *path)
     return all && errno == 0 && number > 0 ? number : INT64_MAX;
 }
 
-/* The number after oom_kill in a file of lines "name number"; -1 where it has none. */
+/* The number after oom_kill in a file of lines "name number"; -1 where there is no such line. */
 static int64_t kills_read(const char *path)
 {
     char line[128];

@@ -1,6 +1,8 @@
-/* How much of the machine's memory Linux control groups (a container, a Slurm step, a unit of systemd) leave to this process.
+/* How much of the machine's memory Linux control groups (a container, a Slurm step, a unit of systemd) leave to this
+ * process.
  *
- * Only reads files, where distributions mount them, and checks what it reads. Version 2: groups of version 1 are not looked at.
+ * Only reads files, where distributions mount them, and checks what it reads. Version 2: groups of version 1 are not
+ * looked at.
  */
 #ifndef PROTOCOL_CGROUP_H
 #define PROTOCOL_CGROUP_H
@@ -15,8 +17,9 @@
  */
 int64_t cgroup_memory_limit(const char *root);
 
-/* Number of processes that the system has killed because memory ran out: in this process's group or, if no group counts them, on the machine. -1: neither
- * counts them. A process that ended by KILL while the number rose is probably one of them. */
+/* Number of processes that the system has killed because memory ran out: in this process's group or, if no group
+ * counts them, on the machine. -1: neither counts them. A process that ended by KILL while the number rose is
+ * probably one of them. */
 int64_t cgroup_oom_kills(const char *root);
 
 #endif

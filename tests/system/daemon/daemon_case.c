@@ -333,10 +333,10 @@ void daemon_await_epoch(int64_t id, int32_t attempt, int64_t epoch)
 
 void daemon_await_stopped(int64_t id, int32_t attempt)
 {
-    AWAIT(id, known[id].id == id && known[id].attempt >= attempt && known[id].pid > 0, "is not started");
+    AWAIT(id, known[id].id == id && known[id].attempt >= attempt && known[id].run.pid > 0, "is not started");
     double since_s = clock_s();
     char path[64], state = '?';
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)known[id].pid);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)known[id].run.pid);
     while (state != 'T') {
         FILE *file = fopen(path, "r");
         cr_assert(file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && fclose(file) == 0, "%s",
@@ -347,14 +347,14 @@ void daemon_await_stopped(int64_t id, int32_t attempt)
 
 void daemon_continue(int64_t id)
 {
-    cr_assert_eq(kill(known[id].pid, SIGCONT), 0, "%s", strerror(errno));
+    cr_assert_eq(kill(known[id].run.pid, SIGCONT), 0, "%s", strerror(errno));
 }
 
 bool daemon_kill_coordinator(int64_t id)
 {
     pid_t parent;
     char name[64];
-    pid_t pid = known[id].pid;
+    pid_t pid = known[id].run.pid;
     return pid > 0 && process_look(pid, &parent, name) && strncmp(name, "trainer-coord", 13) == 0 &&
            kill(pid, SIGKILL) == 0;
 }
@@ -366,7 +366,7 @@ bool daemon_kill_worker(int64_t id, int which)
     for (struct dirent *one = readdir(all); one != NULL && !found; one = readdir(all)) {
         pid_t parent, pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
         char name[64];
-        if (pid > 0 && known[id].pid > 0 && process_look(pid, &parent, name) && parent == known[id].pid &&
+        if (pid > 0 && known[id].run.pid > 0 && process_look(pid, &parent, name) && parent == known[id].run.pid &&
             which-- == 0) {
             found = kill(pid, SIGKILL) == 0;
         }
@@ -431,4 +431,13 @@ void daemon_expect_nobody(void)
         closedir(all);
     } while (somebody != 0 && patience_left(since));
     cr_assert_eq(somebody, 0, "process %d, %s, is left", (int)somebody, name);
+}
+
+void daemon_case_end(void)
+{
+    if (daemon_pid != 0) {
+        daemon_end();
+    }
+    daemon_expect_nobody();
+    folder_remove();
 }

@@ -1,6 +1,7 @@
-/* Jobs in control groups: each is held to its memory, and no process outlives its job. On a machine whose groups cannot limit memory, the tests of
- * limits are skipped and those of processes run. */
+/* Jobs in control groups: each is held to its memory, and no process outlives its job. On a machine whose groups
+ * cannot limit memory, the tests of limits are skipped and those of processes run. */
 #include "protocol/base/clock.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/system/daemon/daemon_case.h"
@@ -18,13 +19,7 @@
 
 static char place[PATH_MAX]; /* where the daemon makes groups */
 
-static void remove_all(void)
-{
-    daemon_end();
-    folder_remove();
-}
-
-TestSuite(cgroups, .init = folder_make, .fini = remove_all, .timeout = 900);
+TestSuite(cgroups, .init = folder_make, .fini = daemon_case_end, .timeout = 900);
 
 static void need_groups(bool with_memory)
 {
@@ -37,8 +32,8 @@ static void need_groups(bool with_memory)
     snprintf(place, sizeof place, "%s", groups.path);
 }
 
-/* A group of this test's store, in which a planning or an attempt runs ("3-plan", "3-1"; "": any); NULL: there is none now. The folder of jobs names the
- * store. */
+/* A group of this test's store, in which a planning or an attempt runs ("3-plan", "3-1"; "": any); NULL: there is
+ * none now. The folder of jobs names the store. */
 static const char *group_find(const char *end)
 {
     static char group[PATH_MAX];
@@ -129,7 +124,7 @@ Test(cgroups, a_job_that_outgrows_its_group_ends_alone_with_71_and_says_which_li
     int64_t second = daemon_submit(&(struct daemon_job){.lines = SHORT});
     daemon_await_stopped(first, 1);
     daemon_await_stopped(second, 1);
-    pid_t other = daemon_job(second)->pid;
+    pid_t other = daemon_job(second)->run.pid;
     const struct job_record *job = daemon_job(first);
     long long limit = group_number(group_of(first), "memory.max");
     cr_assert(limit > job->memory && limit < 2 * job->memory + (64 << 20), "plan %lld, limit %lld",
@@ -179,7 +174,7 @@ Test(cgroups, planning_that_outgrows_its_group_ends_its_job_with_71)
     cr_assert_eq(daemon_await_end(id), JOB_STATE_FAILED);
     const struct job_record *job = daemon_job(id);
     cr_assert_eq(job->exit_code, 71, "%d: %s", job->exit_code, job->reason_text);
-    cr_assert_not_null(strstr(job->reason_text, "memory ran out"), "%s", job->reason_text);
+    expect_words(job->reason_text, "memory ran out");
 }
 
 /* A process of the job that has left its session, and its coordinator. */
@@ -229,7 +224,7 @@ Test(cgroups, a_daemon_that_dies_at_the_gate_leaves_no_group_and_its_job_runs_in
     cr_assert_not_null(group_find(""), "its group is there");
     daemon_start();
     cr_assert_eq(daemon_await_end(id), JOB_STATE_SUCCEEDED);
-    cr_assert_eq(daemon_job(id)->n_restart, 0);
+    cr_assert_eq(daemon_job(id)->run.n_restart, 0);
     cr_assert_null(group_find(""));
 }
 

@@ -47,7 +47,7 @@ static int group_write_number(const struct job_cgroups *groups, const char *name
     return group_write(groups, name, file, text);
 }
 
-/* What a group's file holds, up to its capacity; "" where there is none. */
+/* What a group's file holds, up to its capacity; "" where there is no such file. */
 static void group_read(const struct job_cgroups *groups, const char *name, const char *file, char *out,
                        size_t capacity)
 {
@@ -89,7 +89,8 @@ static bool has_word(const char *text, const char *word)
 
 /* --- what the machine offers --- */
 
-/* The daemon's own group below `mount`, from the line "0::GROUP" of /proc/self/cgroup. false: there is no such line */
+/* The daemon's own group below `mount`, from the line "0::GROUP" of /proc/self/cgroup. false: there is no such line
+ */
 static bool own_group(const char *root, const char *mount, char out[PATH_MAX])
 {
     char path[PATH_MAX], line[PATH_MAX];

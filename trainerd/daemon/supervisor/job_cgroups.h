@@ -1,8 +1,9 @@
-/* Control groups of jobs, version 2: one for each attempt and each planning. The kernel holds the group to its memory, shares cores by its slots, and
- * lists its processes at the end, also those that left its session.
+/* Control groups of jobs, version 2: one for each attempt and each planning. The kernel holds the group to its
+ * memory, shares cores by its slots, and lists its processes at the end, also those that left its session.
  *
- * A group is a folder below the daemon's own group, or a scope that systemd makes beside the daemon's service. Its name contains the store, the job and
- * the attempt, so that a later daemon finds it. Knows pids and bytes, not records.
+ * A group is a folder below the daemon's own group, or a scope that systemd makes beside the daemon's service. Its
+ * name contains the store, the job and the attempt, so that a later daemon finds it. Knows pids and bytes, not
+ * records.
  */
 #ifndef TRAINERD_DAEMON_JOB_CGROUPS_H
 #define TRAINERD_DAEMON_JOB_CGROUPS_H
@@ -43,7 +44,8 @@ void job_cgroups_text(const struct job_cgroups *groups, char *out, size_t capaci
 void job_cgroup_name(const struct job_cgroups *groups, int64_t job, int32_t attempt,
                      char out[JOB_CGROUPS_NAME_BYTES]);
 
-/* Put a process that has not executed its program into a new group, or into one that a dead daemon made and left empty.
+/* Put a process that has not executed its program into a new group, or into one that a dead daemon made and left
+ * empty.
  *
  *   units   memory: bytes, 0: no limit; n_slot: its share of cores where they are scarce
  *   errors  STATUS_IO

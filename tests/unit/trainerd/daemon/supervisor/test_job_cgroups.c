@@ -1,7 +1,9 @@
-/* Control groups of jobs: on this machine, as far as it has version 2, and with controllers on a folder that is laid out as groups are. */
+/* Control groups of jobs: on this machine, as far as it has version 2, and with controllers on a folder that is laid
+ * out as groups are. */
 #include "trainerd/daemon/supervisor/job_cgroups.h"
 
 #include "protocol/base/clock.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 
@@ -24,7 +26,8 @@ TestSuite(job_cgroups, .init = folder_make, .fini = folder_remove, .timeout = 60
 static struct job_cgroups groups;
 static char name[JOB_CGROUPS_NAME_BYTES];
 
-/* Groups below ours, with limits of memory or without, or the test is skipped. Each process has a store of its own: tests run beside each other. */
+/* Groups below ours, with limits of memory or without, or the test is skipped. Each process has a store of its own:
+ * tests run beside each other. */
 static void need_groups(bool with_memory)
 {
     char store[33];
@@ -52,7 +55,7 @@ static pid_t member(int64_t memory, void (*then)(void), int *gate_out)
     }
     close(ends[0]);
     *gate_out = ends[1];
-    cr_assert_eq(job_cgroup_begin(&groups, name, memory, 3, pid), STATUS_OK, "%s", status_reason());
+    expect_done(job_cgroup_begin(&groups, name, memory, 3, pid));
     return pid;
 }
 
@@ -185,7 +188,8 @@ static void expect_file(const char *path, const char *text)
 #define OWN "sys/fs/cgroup/system.slice/trainerd.service"
 #define JOB OWN "/trainerd-job-" STORE "-7-2"
 
-/* A machine with version 2, whose service has been given its groups; the group of job 7 is there, as the kernel would make it. */
+/* A machine with version 2, whose service has been given its groups; the group of job 7 is there, as the kernel would
+ * make it. */
 static void lay_out(const char *controllers)
 {
     static const char *const files[] = {"cgroup.procs", "cgroup.kill", "memory.max", "memory.swap.max", "cpu.weight"};
@@ -208,15 +212,14 @@ Test(job_cgroups, memory_cores_and_processes_are_written_where_the_kernel_looks)
 {
     char number[32], text[PATH_MAX];
     lay_out("cpuset cpu io memory pids\n");
-    cr_assert_eq(job_cgroups_open(folder_path("m"), "cgroup", true, STORE, &groups), STATUS_OK, "%s",
-                 status_reason());
+    expect_done(job_cgroups_open(folder_path("m"), "cgroup", true, STORE, &groups));
     cr_assert(groups.kind == JOB_CGROUPS_OWN && groups.has_memory && groups.has_cores);
     expect_file(OWN "/cgroup.subtree_control", "+memory +cpu");
     job_cgroups_text(&groups, text, sizeof text);
     cr_assert(strstr(text, "control groups below ") && strstr(text, "memory enforced, cores shared by slots"), "%s",
               text);
     job_cgroup_name(&groups, 7, 2, name);
-    cr_assert_eq(job_cgroup_begin(&groups, name, 123456789, 3, 4711), STATUS_OK, "%s", status_reason());
+    expect_done(job_cgroup_begin(&groups, name, 123456789, 3, 4711));
     snprintf(number, sizeof number, "%d", 4711);
     expect_file(JOB "/cgroup.procs", number);
     expect_file(JOB "/memory.max", "123456789");
@@ -233,18 +236,17 @@ Test(job_cgroups, memory_cores_and_processes_are_written_where_the_kernel_looks)
 Test(job_cgroups, memory_is_enforced_only_where_it_is_wanted)
 {
     lay_out("cpu memory\n");
-    cr_assert_eq(job_cgroups_open(folder_path("m"), "auto", false, STORE, &groups), STATUS_OK, "%s", status_reason());
+    expect_done(job_cgroups_open(folder_path("m"), "auto", false, STORE, &groups));
     cr_assert(groups.kind == JOB_CGROUPS_OWN && !groups.has_memory && groups.has_cores);
     job_cgroup_name(&groups, 7, 2, name);
-    cr_assert_eq(job_cgroup_begin(&groups, name, 123456789, 1, 4711), STATUS_OK, "%s", status_reason());
+    expect_done(job_cgroup_begin(&groups, name, 123456789, 1, 4711));
     expect_file(JOB "/memory.max", "");
     expect_file(JOB "/cpu.weight", "100");
 }
 
 static void expect_refused(const char *isolation, const char *words)
 {
-    cr_assert_eq(job_cgroups_open(folder_path("m"), isolation, true, STORE, &groups), STATUS_CONFIG);
-    cr_assert_not_null(strstr(status_reason(), words), "%s", status_reason());
+    expect_fails(job_cgroups_open(folder_path("m"), isolation, true, STORE, &groups), STATUS_CONFIG, words);
 }
 
 Test(job_cgroups, what_is_asked_for_and_not_there_is_refused_and_auto_goes_without)
@@ -281,8 +283,7 @@ Test(job_cgroups, a_machine_with_version_1_only_has_none_and_the_log_says_what_i
 Test(job_cgroups, a_group_that_cannot_be_made_is_named_with_the_reason)
 {
     lay_out("cpu memory\n");
-    cr_assert_eq(job_cgroups_open(folder_path("m"), "cgroup", true, STORE, &groups), STATUS_OK, "%s",
-                 status_reason());
+    expect_done(job_cgroups_open(folder_path("m"), "cgroup", true, STORE, &groups));
     job_cgroup_name(&groups, 7, 2, name);
     cr_assert_eq(unlink(folder_path(machine(JOB "/memory.max"))), 0);
     cr_assert_eq(job_cgroup_begin(&groups, name, 1 << 30, 1, 4711), STATUS_IO);
