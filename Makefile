@@ -181,7 +181,7 @@ test_rule = $(eval $(call link_rule,$(BUILD)/bin/test-$(1),$(call tests_in,$(2))
     $(eval $(call members_rule,$(BUILD)/bin/test-$(1),$(call tests_in,$(2))))
 $(foreach f,$(UNIT_FOLDERS),$(call test_rule,$(notdir $(f)),$(call unit_sources,$(f)),$(call unit_modules,$(f))))
 $(foreach t,$(TEST_KINDS),$(call test_rule,$(t),tests/$(t)/*.c,$(BELOW_trainerd)))
-$(foreach t,$(SYSTEM_FOLDERS),$(call test_rule,system-$(t),tests/system/$(t)/*.c,$(BELOW_trainerd)))
+$(foreach t,$(SYSTEM_FOLDERS),$(call test_rule,system-$(t),tests/system/$(t)/*.c tests/system/$(t)/*/*.c,$(BELOW_trainerd)))
 $(foreach b,$(notdir $(BENCHES)),$(eval $(call link_rule,$(BUILD)/bin/$(b),$(call object,tests/bench/$(b).c) $(BUILD)/lib/support.a,$(BELOW_trainerd))))
 $(foreach f,$(notdir $(FUZZERS)),$(eval $(call link_rule,$(BUILD)/bin/$(f),$(call object,tests/fuzz/$(f).c),$(BELOW_trainerd),-fsanitize=fuzzer)))
 # What tests/property asks to train a job.

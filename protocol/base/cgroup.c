@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number in a file; INT64_MAX where the file has none ("max") or does not exist. */
+/* The number in a file; INT64_MAX where the file has no number ("max") or does not exist. */
 static int64_t number_read(const char *path)
 {
     char text[32] = "", *end = text;
@@ -26,7 +26,7 @@ static int64_t number_read(const char *path)
     return all && errno == 0 && number > 0 ? number : INT64_MAX;
 }
 
-/* The number after oom_kill in a file of lines "name number"; -1 where it has none. */
+/* The number after oom_kill in a file of lines "name number"; -1 where there is no such line. */
 static int64_t kills_read(const char *path)
 {
     char line[128];
@@ -41,25 +41,22 @@ static int64_t kills_read(const char *path)
     return n >= 0 ? n : -1;
 }
 
-/* What is found in a group's folders. */
 struct found {
-    int64_t limit; /* the least; INT64_MAX: none */
-    int64_t kills; /* of the first group upwards that counts them; -1: none does */
+    int64_t limit; /* the least; INT64_MAX: no group has one */
+    int64_t kills; /* of the first group upwards that counts them; -1: no group does */
 };
 
 /* Look into a group's folder and all above it, up to where groups are mounted. */
-static void look_upwards(const char *mount, const char *group, bool is_second, struct found *found)
+static void look_upwards(const char *mount, const char *group, struct found *found)
 {
     size_t n = strlen(group);
     for (;;) {
         char path[2 * PATH_MAX];
-        snprintf(path, sizeof path, "%s%.*s/%s", mount, (int)n, group,
-                 is_second ? "memory.max" : "memory.limit_in_bytes");
+        snprintf(path, sizeof path, "%s%.*s/memory.max", mount, (int)n, group);
         int64_t limit = number_read(path);
         found->limit = limit < found->limit ? limit : found->limit;
         if (found->kills < 0) {
-            snprintf(path, sizeof path, "%s%.*s/%s", mount, (int)n, group,
-                     is_second ? "memory.events" : "memory.oom_control");
+            snprintf(path, sizeof path, "%s%.*s/memory.events", mount, (int)n, group);
             found->kills = kills_read(path);
         }
         if (n == 0) {
@@ -71,39 +68,19 @@ static void look_upwards(const char *mount, const char *group, bool is_second, s
     }
 }
 
-/* Is `word` one of those that commas part? */
-static bool names(const char *list, const char *word)
+/* The line "0::GROUP" of /proc/self/cgroup; other lines are of version 1. */
+static void line_look(const char *root, const char *line, struct found *found)
 {
-    size_t n = strlen(word);
-    for (size_t n_here; (n_here = strcspn(list, ",")) != n || strncmp(list, word, n) != 0; list += n_here + 1) {
-        if (list[n_here] == '\0') {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* A line "number:controllers:group" of /proc/self/cgroup; version 2 has number 0 and no controllers. */
-static void line_look(const char *root, char *line, struct found *found)
-{
-    static const struct {
-        bool is_second;
-        const char *mount;
-    } places[] = {{true, "/sys/fs/cgroup"}, {true, "/sys/fs/cgroup/unified"}, {false, "/sys/fs/cgroup/memory"}};
-    char *controllers = strchr(line, ':'), *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
-    if (group == NULL || group[1] != '/') {
+    static const char *const places[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+    if (strncmp(line, "0::/", 4) != 0) {
         return;
     }
-    *controllers++ = *group++ = '\0';
-    bool is_second = strcmp(line, "0") == 0 && controllers[0] == '\0';
     /* ".." is a group outside of those that a container sees. */
-    group = strstr(group, "/..") != NULL ? "" : group;
+    const char *group = strstr(line, "/..") != NULL ? "" : line + 3;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (places[i].is_second == is_second && (is_second || names(controllers, "memory"))) {
-            char mount[PATH_MAX];
-            snprintf(mount, sizeof mount, "%s%s", root, places[i].mount);
-            look_upwards(mount, group, is_second, found);
-        }
+        char mount[PATH_MAX];
+        snprintf(mount, sizeof mount, "%s%s", root, places[i]);
+        look_upwards(mount, group, found);
     }
 }
 

@@ -12,9 +12,9 @@
 
 #define ALWAYS INT64_MAX
 
-/* Restarts that each runner allows after a status, besides the job's own limit; statuses without a row: none. A bad job file, bad data
- * or too little memory would fail again. After a bug, one restart is tried, since the machine may be the cause. In the foreground,
- * the user sees the failure: only a lost worker is replaced.
+/* Restarts that each runner allows after a status, besides the job's own limit; statuses without a row: none. A bad
+ * job file, bad data or too little memory would fail again. After a bug, one restart is tried, since the machine may
+ * be the cause. In the foreground, the user sees the failure: only a lost worker is replaced.
  */
 /* clang-format off */
 static const struct rule {

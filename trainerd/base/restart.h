@@ -1,7 +1,7 @@
 /* The restart policy: whether another attempt follows one that failed, after which wait and on how many workers.
  *
- * One table for both runners of attempts: the daemon's supervisor, and trainerd with its coordinator in the foreground. Knows nothing of
- * processes, records or job files.
+ * One table for both runners of attempts: the daemon's supervisor, and trainerd with its coordinator in the
+ * foreground. Knows nothing of processes, records or job files.
  */
 #ifndef TRAINERD_RESTART_H
 #define TRAINERD_RESTART_H
@@ -36,8 +36,9 @@ struct restart_decision {
 
 /* Decide about the next attempt.
  *
- *   notes   The daemon reduces the workers by one at every lost worker but the first, where they are on other machines: the one that it ran on may be
- *           gone. They are never fewer than memory holds for. A job in the foreground keeps its workers and starts again at once
+ *   notes   The daemon reduces the workers by one at every lost worker but the first, where they are on other
+ *           machines: the one that it ran on may be gone. They are never fewer than memory holds for. A job in the
+ *           foreground keeps its workers and starts again at once
  */
 struct restart_decision restart_decide(enum restart_runner runner, const struct restart_backoff *backoff,
                                        const struct restart_failure *failure);
@@ -51,15 +52,16 @@ bool restart_is_possible(enum status status);
 /* A coordinator that could not be started for this reason may start later; this counts as no restart. */
 bool restart_can_start_later(enum status status);
 
-/* What a job in the foreground has come to. trainerd and its coordinator share it, so that a coordinator that dies leaves it to the next. */
+/* What a job in the foreground has come to. trainerd and its coordinator share it, so that a coordinator that dies
+ * leaves it to the next. */
 struct restart_memo {
     int64_t n_restart, n_restart_most;
     char dir[PATH_MAX];  /* struct run_folder: where the attempts write; "": there is nothing yet */
     char base[PATH_MAX]; /* the finished run that they continue; "": none */
 };
 
-/* Make one, all 0, in a file that programs inherit / take the one that this program inherits as that file. It stays for the process's life.
- * errors  STATUS_PEER, STATUS_NOMEM; STATUS_USAGE the file is not one */
+/* Make one, all 0, in a file that programs inherit / take the one that this program inherits as that file. It stays
+ * for the process's life. errors  STATUS_PEER, STATUS_NOMEM; STATUS_USAGE the file is not one */
 enum status restart_memo_make(struct restart_memo **out, int *file_out);
 enum status restart_memo_take(int file, struct restart_memo **out);
 

@@ -37,7 +37,7 @@ static bool set_groups(const struct rights *rights)
     return syscall(SYS_setgroups, (long)rights->n_group, rights->group) == 0;
 }
 
-/* These calls return what was before, also when they fail: an id that is none only asks. */
+/* These calls return what was before, also when they fail: an invalid id only asks. */
 static bool set_ids(const struct rights *rights)
 {
     setfsgid(rights->gid);

@@ -18,12 +18,14 @@ struct rights {
     gid_t group[RIGHTS_GROUPS_MOST]; /* gid among them */
 };
 
-/* Those of a user with that first group; one that this machine does not know is in no other. Asks the machine's user database, which may take
- * a while. errors  STATUS_IO in more than RIGHTS_GROUPS_MOST groups; the database does not answer */
+/* Those of a user with that first group; one that this machine does not know is in no other. Asks the machine's user
+ * database, which may take a while. errors  STATUS_IO in more than RIGHTS_GROUPS_MOST groups; the database does not
+ * answer */
 enum status rights_find(uid_t uid, gid_t gid, struct rights *out);
 
-/* From here to rights_return this thread, and no other, looks up, opens and makes files as that user. Where the process runs as that user, nothing
- * changes. errors  STATUS_IO the daemon may not; the thread then has its own rights */
+/* From here to rights_return this thread, and no other, looks up, opens and makes files as that user. Where the
+ * process runs as that user, nothing changes. errors  STATUS_IO the daemon may not; the thread then has its own
+ * rights */
 enum status rights_take(const struct rights *rights, struct rights *before_out);
 void rights_return(const struct rights *taken, const struct rights *before);
 

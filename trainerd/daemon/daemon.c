@@ -73,9 +73,10 @@ static enum status set_text(const char *text, const char *option, char *out)
 static enum status configure(const struct daemon_options *options, struct daemon_config *config)
 {
     enum status status = daemon_config_load(options->config, options->set, options->n_set, config);
-    status = status == STATUS_OK ? set_text(options->listen, "--listen", config->listen) : status;
-    status = status == STATUS_OK ? set_text(options->state, "--state", config->state) : status;
-    status = status == STATUS_OK ? choose_state(config) : status;
+    if (status == STATUS_OK && (status = set_text(options->listen, "--listen", config->listen)) == STATUS_OK &&
+        (status = set_text(options->state, "--state", config->state)) == STATUS_OK) {
+        status = choose_state(config);
+    }
     if (status == STATUS_OK && strcmp(config->runner, "local") != 0 && strcmp(config->runner, "slurm") != 0) {
         status = status_fail(STATUS_CONFIG, "daemon.runner is '%.64s', expected \"local\" or \"slurm\"",
                              config->runner);
@@ -259,27 +260,29 @@ static enum status open_parts(struct daemon *daemon)
                                      .idle_s = config->idle_timeout};
     daemon->notify = notify_open(&daemon->loop);
     enum status status = find_tcp_user(config, &serving.tcp_uid, &serving.tcp_gid);
-    status = status == STATUS_OK ? options_of_jobs(daemon, &jobs) : status;
-    status = status == STATUS_OK ? jobs_open(config->state, &jobs, &daemon->jobs) : status;
+    if (status == STATUS_OK && (status = options_of_jobs(daemon, &jobs)) == STATUS_OK) {
+        status = jobs_open(config->state, &jobs, &daemon->jobs);
+    }
     if (status == STATUS_OK) {
         jobs_reserve(daemon->jobs, config->state, config->reserve);
     }
-    status = status == STATUS_OK ? open_groups(daemon, &supervision.groups) : status;
-    status = status == STATUS_OK ? supervisor_open(&daemon->loop, daemon->jobs, &supervision, &daemon->supervisor)
-                                 : status;
+    if (status == STATUS_OK && (status = open_groups(daemon, &supervision.groups)) == STATUS_OK) {
+        status = supervisor_open(&daemon->loop, daemon->jobs, &supervision, &daemon->supervisor);
+    }
     const struct commands_options options = {(int32_t)config->max_restarts, config->submit_users,
                                              config->submit_groups};
-    status = status == STATUS_OK
-                 ? commands_open(&daemon->loop, daemon->jobs, daemon->supervisor, &options, &daemon->commands)
-                 : status;
+    if (status == STATUS_OK) {
+        status = commands_open(&daemon->loop, daemon->jobs, daemon->supervisor, &options, &daemon->commands);
+    }
     if (status != STATUS_OK) {
         return status;
     }
     const struct server_handler handler = commands_handler(daemon->commands);
     status = server_open(&daemon->loop, &serving, &handler, &daemon->server);
-    return status == STATUS_OK
-               ? monitor_open(&daemon->loop, config->metrics, daemon->jobs, &daemon->capacity, &daemon->monitor)
-               : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return monitor_open(&daemon->loop, config->metrics, daemon->jobs, &daemon->capacity, &daemon->monitor);
 }
 
 static enum status serve(struct daemon *daemon)
@@ -319,7 +322,9 @@ enum status daemon_run(const struct daemon_options *options)
     log_init("trainerd", -1, LOG_LEVEL_INFO);
     umask(022); /* users reach their jobs' folders below the state folder; secret files get their own mode */
     enum status status = fault_arm("daemon", 0);
-    status = status == STATUS_OK ? configure(options, &daemon->config) : status;
+    if (status == STATUS_OK) {
+        status = configure(options, &daemon->config);
+    }
     if (status == STATUS_OK && daemon->config.log_file[0] != '\0') {
         status = log_to(daemon->config.log_file);
     }
@@ -343,9 +348,9 @@ enum status daemon_restore(const struct daemon_options *options, const char *fro
     log_init("trainerd", -1, LOG_LEVEL_WARN);
     umask(022);
     enum status status = configure(options, &config);
-    status = status == STATUS_OK
-                 ? jobs_restore(config.state, config.shared[0] != '\0' ? config.shared : NULL, from, &done)
-                 : status;
+    if (status == STATUS_OK) {
+        status = jobs_restore(config.state, config.shared[0] != '\0' ? config.shared : NULL, from, &done);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -369,7 +374,9 @@ enum status daemon_fingerprint(const struct daemon_options *options, bool json)
     struct daemon_config config;
     struct tls_identity *identity = NULL;
     enum status status = configure(options, &config);
-    status = status == STATUS_OK ? tls_identity_open(config.state, false, &identity) : status;
+    if (status == STATUS_OK) {
+        status = tls_identity_open(config.state, false, &identity);
+    }
     if (status == STATUS_NO_INPUT) {
         status_fail(STATUS_NO_INPUT,
                     "there is no '%s/" TLS_FILE

@@ -22,8 +22,8 @@ struct daemon_options {
  */
 enum status daemon_run(const struct daemon_options *options);
 
-/* Restore the records of jobs from a backup, or repair them (from NULL), while no daemon serves the state folder; say what was done, as JSON on
- * standard output or on standard error. errors  those of jobs_restore; STATUS_CONFIG */
+/* Restore the records of jobs from a backup, or repair them (from NULL), while no daemon serves the state folder; say
+ * what was done, as JSON on standard output or on standard error. errors  those of jobs_restore; STATUS_CONFIG */
 enum status daemon_restore(const struct daemon_options *options, const char *from, bool json);
 
 /* Print the fingerprint of the state folder's certificate, with `json` as an object; no daemon needs to run.

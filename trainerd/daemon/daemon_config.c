@@ -171,7 +171,10 @@ static enum status read_entry(struct daemon_config *config, const char *origin, 
                            entry->key);
     }
     enum status status = find_key(entry->key, where, &key);
-    return status == STATUS_OK ? read_value(config, key, where, entry) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return read_value(config, key, where, entry);
 }
 
 static enum status read_text(const char *text, size_t n, const char *origin, struct daemon_config *config,
@@ -205,7 +208,9 @@ static enum status read_file(const char *path, bool must_be_there, struct daemon
                              FILE_MOST_BYTES);
     }
     fclose(file);
-    status = status == STATUS_OK ? read_text(text, n, path, config, mistakes) : status;
+    if (status == STATUS_OK) {
+        status = read_text(text, n, path, config, mistakes);
+    }
     free(text);
     return status;
 }
@@ -256,7 +261,9 @@ enum status daemon_config_load(const char *path, const char *const *set, size_t 
     for (size_t i = 0; i < n_set && status == STATUS_OK; i++) {
         mistakes_take(&mistakes, read_setting(config, set[i]));
     }
-    status = status == STATUS_OK ? mistakes_end(&mistakes) : status;
+    if (status == STATUS_OK) {
+        status = mistakes_end(&mistakes);
+    }
     if (status == STATUS_OK) {
         *out = *config;
     }

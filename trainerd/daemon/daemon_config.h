@@ -1,4 +1,5 @@
-/* The daemon's configuration: TOML, one section [daemon], made from daemon_keys.def as the job file from job_keys.def. */
+/* The daemon's configuration: TOML, one section [daemon], made from daemon_keys.def as the job file from
+ * job_keys.def. */
 #ifndef TRAINERD_DAEMON_DAEMON_CONFIG_H
 #define TRAINERD_DAEMON_DAEMON_CONFIG_H
 

@@ -1,5 +1,5 @@
-/* Bytes to requests: lines up to a limit, and the JSON object of a line, whose depth and number of values are bounded before it is
- * parsed.
+/* Bytes to requests: lines up to a limit, and the JSON object of a line, whose depth and number of values are bounded
+ * before it is parsed.
  *
  * The first code that sees bytes of unauthenticated clients. Knows no sockets and no commands.
  */
@@ -27,8 +27,8 @@ struct frame_reader {
 void frame_reader_init(struct frame_reader *reader, size_t n_most);
 void frame_reader_release(struct frame_reader *reader);
 
-/* The buffer for the next bytes, *n_out of them (at least one, unless a line is ready or too long) / n of them were written.
- * Invalidates lines. */
+/* The buffer for the next bytes, *n_out of them (at least one, unless a line is ready or too long) / n of them were
+ * written. Invalidates lines. */
 char *frame_reader_buffer(struct frame_reader *reader, size_t *n_out);
 void frame_reader_fill(struct frame_reader *reader, size_t n);
 
@@ -42,7 +42,8 @@ enum status frame_reader_next(struct frame_reader *reader, const char **line_out
 
 /* A line's request: an object without duplicate keys, of version 1, whose id is a number or a short text or missing.
  *
- *   owns    *out: json_decref. NULL unless the line is an object; also set for a bad request, whose answer needs its id
+ *   owns    *out: json_decref. NULL unless the line is an object; also set for a bad request, whose answer needs its
+ *           id
  *   errors  STATUS_USAGE what is wrong, and at which byte
  */
 enum status frame_parse(const char *line, size_t n, json_t **out);

@@ -28,7 +28,7 @@ struct job_record store_case_record(const char *name)
                                 .state = JOB_STATE_QUEUED,
                                 .memory = -1,
                                 .exit_code = -1,
-                                .changed_at = 5.5,
+                                .times.changed_at = 5.5,
                                 .progress = {.loss = NAN, .train_metric = 0.25}};
     snprintf(record.name, sizeof record.name, "%s", name);
     return record;

@@ -17,7 +17,8 @@ bool campaign_is_thorough(void);
 /* A number from 0 to below - 1. below > 0 */
 uint32_t campaign_draw(uint32_t below);
 
-/* Let processes go on for so many milliseconds: where in their work the next step finds them is to be random, no event is waited for. */
+/* Let processes go on for so many milliseconds: where in their work the next step finds them is to be random, no
+ * event is waited for. */
 void campaign_nap(uint32_t ms);
 
 /* Begin a step; add a word about it. */

@@ -1,7 +1,8 @@
-/* The injections of the campaign: what one user does to the daemon and to another, and what befalls processes, clocks and disks.
+/* The injections of the campaign: what one user does to the daemon and to another, and what befalls processes, clocks
+ * and disks.
  *
- * To add one: a row here, and void injection_NAME(enum user who, enum user other) in a file of its kind. Each leaves the daemon running, or
- * dead where faults_may_kill.
+ * To add one: a row here, and void injection_NAME(enum user who, enum user other) in a file of its kind. Each leaves
+ * the daemon running, or dead where faults_may_kill.
  */
 #ifndef TESTS_SYSTEM_ATTACK_INJECTION_H
 #define TESTS_SYSTEM_ATTACK_INJECTION_H
@@ -52,12 +53,13 @@
 INJECTION_LIST(X)
 #undef X
 
-/* Start the daemon with faults that are drawn. Whether daemons may still be killed: a campaign's last part keeps one, to count what it keeps
- * open. */
+/* Start the daemon with faults that are drawn. Whether daemons may still be killed: a campaign's last part keeps one,
+ * to count what it keeps open. */
 void faults_start_daemon(void);
 extern bool faults_may_kill;
 
-/* Put the state folder on a small disk of its own, where this process may; before the daemon is started / take it away. */
+/* Put the state folder on a small disk of its own, where this process may; before the daemon is started / take it
+ * away. */
 void faults_disk_begin(void);
 void faults_disk_end(void);
 

@@ -192,8 +192,8 @@ static bool reserve_is_held(void)
     return stat(folder_path("state/reserve"), &about) == 0 && about.st_size > 0;
 }
 
-/* What jobs write there is lost meanwhile, so that jobs that are open may fail. With its reserve the daemon accepts a job and keeps it; while that
- * is given away, which it takes again within a minute, it may refuse. */
+/* What jobs write there is lost meanwhile, so that jobs that are open may fail. With its reserve the daemon accepts a
+ * job and keeps it; while that is given away, which it takes again within a minute, it may refuse. */
 void injection_disk_filled(enum user who, enum user other)
 {
     (void)other;
@@ -228,7 +228,8 @@ static void run_in_folder(const char *command)
     HOLDS(system(line) == 0, "%s", line);
 }
 
-/* The store forgets what a daemon did for a moment, as a disk that has not written all: no job was submitted meanwhile, so that none is lost. */
+/* The store forgets what a daemon did for a moment, as a disk that has not written all: no job was submitted
+ * meanwhile, so that none is lost. */
 void injection_store_set_back(enum user who, enum user other)
 {
     (void)who;

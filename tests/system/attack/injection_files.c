@@ -38,7 +38,8 @@ static const char *const run_names[] = {"checkpoint",
                                         "tb",
                                         "trace.json",
                                         "drawn_train_idx.npy"};
-/* What links lead to. Of the owner's open folder anybody may make files, so that what is made there by an attacker's own rights proves nothing. */
+/* What links lead to. Of the owner's open folder anybody may make files, so that what is made there by an attacker's
+ * own rights proves nothing. */
 static const char *const targets[] = {"precious/note.txt", "precious/metrics.jsonl", "precious/model.safetensors",
                                       "precious",          "precious/closed",        "precious/closed/secret.txt",
                                       "precious/open"};

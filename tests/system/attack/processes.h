@@ -1,4 +1,5 @@
-/* The processes below the test: it is the one that orphans of its daemon are given to (PR_SET_CHILD_SUBREAPER), so that none leaves its tree. */
+/* The processes below the test: it is the one that orphans of its daemon are given to (PR_SET_CHILD_SUBREAPER), so
+ * that none leaves its tree. */
 #ifndef TESTS_SYSTEM_ATTACK_PROCESSES_H
 #define TESTS_SYSTEM_ATTACK_PROCESSES_H
 
@@ -11,7 +12,8 @@ enum process_kind { PROCESS_COORDINATOR, PROCESS_WORKER, PROCESS_PLANNER, PROCES
 /* Take orphans from here on. And let this process and the daemon have thousands of connections. */
 void processes_begin(void);
 
-/* Reap what has ended. The status of the watched process is kept: processes_ended gives true once it has, and its status. */
+/* Reap what has ended. The status of the watched process is kept: processes_ended gives true once it has, and its
+ * status. */
 void processes_watch(pid_t pid);
 bool processes_ended(int *status_out);
 

@@ -19,7 +19,8 @@ int talk_open_http(void);
 /* Send what can be sent at once. */
 void talk_send(int file, const void *bytes, size_t n);
 
-/* The next line, without its end, at most n_out - 1 bytes of it; false: the connection has ended. No line and no end within TALK_S fails the test. */
+/* The next line, without its end, at most n_out - 1 bytes of it; false: the connection has ended. No line and no end
+ * within TALK_S fails the test. */
 bool talk_line(int file, char *out, size_t n_out);
 
 /* A request and its answer: NULL where the connection ended before. owns  the caller has the reference */
@@ -35,7 +36,8 @@ void talk_keep(enum user who, int file);
 void talk_drop(enum user who);
 void talk_drop_all(void);
 
-/* GET a path of the metrics' port; the answer's first bytes, "" where the connection ended without any. Valid until the next call. */
+/* GET a path of the metrics' port; the answer's first bytes, "" where the connection ended without any. Valid until
+ * the next call. */
 const char *talk_http(const char *path);
 
 /* Called when the daemon has died as it was to: starts the next. */

@@ -1,5 +1,6 @@
-/* A random campaign against a daemon of root's that two users share: after each injection the daemon answers root and the other user, nobody's
- * files have changed, and jobs that were not tampered with end with the bits of undisturbed ones.
+/* A random campaign against a daemon of root's that two users share: after each injection the daemon answers root and
+ * the other user, nobody's files have changed, and jobs that were not tampered with end with the bits of undisturbed
+ * ones.
  *
  * ATTACK_SEED gives another seed; TEST_THOROUGH makes 500 injections and more.
  */
@@ -95,7 +96,8 @@ static void inject(int step)
     }
 }
 
-/* Descriptors of the daemon when nothing is going on: closed connections are noticed one after the other, until there are no more than these. */
+/* Descriptors of the daemon when nothing is going on: closed connections are noticed one after the other, until there
+ * are no more than these. */
 static int n_file_at_rest(int most)
 {
     works_settle();

@@ -1,4 +1,5 @@
-/* What one user can have of a shared daemon at most, and what is left for others: single attacks of the greatest size. */
+/* What one user can have of a shared daemon at most, and what is left for others: single attacks of the greatest
+ * size. */
 #include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/system/attack/campaign.h"

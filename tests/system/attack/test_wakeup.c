@@ -1,5 +1,7 @@
-/* Another user sends datagrams to the sockets by which a job's processes wake each other (protocol/transport/wakeup.h). */
+/* Another user sends datagrams to the sockets by which a job's processes wake each other
+ * (protocol/transport/wakeup.h). */
 #include "protocol/base/clock.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/fleet_case.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"
@@ -21,7 +23,7 @@ enum { N_WORKER = 2, SOCKETS_MOST = 32, ROUNDS = 2000 };
 
 enum { NAME_BYTES = 64 };
 
-/* The abstract name of a Unix socket, as /proc/net/unix shows it to every user; "": it has none. */
+/* The abstract name of a Unix socket, as /proc/net/unix shows it to every user; "": without a name. */
 static void name_of(unsigned long wanted, char out[NAME_BYTES])
 {
     FILE *all = fopen("/proc/net/unix", "r");
@@ -117,6 +119,6 @@ Test(attack_wakeup, datagrams_of_another_user_stop_no_job, .timeout = 900)
     cr_assert_eq(kill(coordinator.pid, SIGTERM), 0);
     int code = process_finish(&coordinator);
     cr_assert_eq(code, 75, "exit %d: %s", code, coordinator.words);
-    cr_assert_not_null(strstr(coordinator.words, "interrupted after "), "%s", coordinator.words);
+    expect_words(coordinator.words, "interrupted after ");
     folder_remove();
 }

@@ -17,7 +17,7 @@
 
 struct account {
     const char *name; /* of the machine's user */
-    uid_t otherwise;  /* where the machine has none of that name */
+    uid_t otherwise;  /* where the machine has no user of that name */
     const char *home, *secret;
 };
 

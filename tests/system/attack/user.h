@@ -1,6 +1,8 @@
-/* The users of an attacked daemon: unprivileged ones, with a home folder and a tree of files that nobody may change, and root.
+/* The users of an attacked daemon: unprivileged ones, with a home folder and a tree of files that nobody may change,
+ * and root.
  *
- * The test acts as one of them by its ids, which the kernel tells the daemon when it connects, and by which files are opened.
+ * The test acts as one of them by its ids, which the kernel tells the daemon when it connects, and by which files are
+ * opened.
  */
 #ifndef TESTS_SYSTEM_ATTACK_USER_H
 #define TESTS_SYSTEM_ATTACK_USER_H

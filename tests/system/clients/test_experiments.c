@@ -1,7 +1,9 @@
-/* Sweeps as their users meet them: groups of jobs that are accepted whole or not at all, also where the daemon dies meanwhile. */
+/* Sweeps as their users meet them: groups of jobs that are accepted whole or not at all, also where the daemon dies
+ * meanwhile. */
 #include "partition/files/npy.h"
 #include "protocol/base/clock.h"
 #include "tests/support/process/command.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/support/process/results.h"
@@ -242,10 +244,10 @@ Test(experiments, compare_takes_groups_jobs_and_folders_together_and_counts_what
     EXPECT(0, "", "submit", "job.toml", "--name", "one", "--wait", "-s", "model.hidden=8");
     EXPECT(0, "", "submit", "long.toml", "--group", "runs", "--seeds", "2");
     EXPECT(0, "", "compare", "done", "one", "runs/k-1", "runs", "--csv");
-    cr_assert_not_null(strstr(printed, "model.hidden,train.epochs,train.eval_every,runs,done,"), "%s", printed);
-    cr_assert_not_null(strstr(printed, "\n64,3,1,3,3,accuracy,"), "%s", printed);
-    cr_assert_not_null(strstr(printed, "\n8,3,1,1,1,accuracy,"), "%s", printed);
-    cr_assert_not_null(strstr(printed, "\n64,100000000,0,2,0,accuracy,,,,,,\n"), "%s", printed);
+    expect_words(printed, "model.hidden,train.epochs,train.eval_every,runs,done,");
+    expect_words(printed, "\n64,3,1,3,3,accuracy,");
+    expect_words(printed, "\n8,3,1,1,1,accuracy,");
+    expect_words(printed, "\n64,100000000,0,2,0,accuracy,,,,,,\n");
     EXPECT(0, "0 of 2", "compare", "done", "runs");
     EXPECT(66, "there is no group and no job 'none', and no folder of that name with result.json", "compare", "none");
     EXPECT(66, "cannot open 'none/here/result.json': No such file", "compare", "none/here");
@@ -267,16 +269,15 @@ Test(experiments, a_groups_picture_has_a_curve_for_each_setting)
     EXPECT(0, "the best 8 of 9 settings are drawn", "plot", "g");
     cr_assert_eq(strncmp(printed, "g.svg\n", 6), 0, "%s", printed);
     folder_read("g.svg", svg, sizeof svg);
-    cr_assert_not_null(strstr(svg, ">g: means over seeds and splits, bands of one standard deviation</text>"), "%s",
-                       svg);
-    cr_assert_not_null(strstr(svg, ">hidden=16, lr=0.2 (2 runs)</text>"), "%s", svg);
+    expect_words(svg, ">g: means over seeds and splits, bands of one standard deviation</text>");
+    expect_words(svg, ">hidden=16, lr=0.2 (2 runs)</text>");
     cr_assert_not_null(strstr(svg, "fill-opacity"), "a band: %s", svg);
     cr_assert_null(strstr(svg, ">-0<"), "%s", svg);
     EXPECT(0, "", "submit", "job.toml", "--group", "one", "--seeds", "2", "--wait");
     EXPECT(2, "more than 8 jobs are given, a chart has at most 8", "plot", "g", "one");
     EXPECT(0, "one.svg", "plot", "one");
     folder_read("one.svg", svg, sizeof svg);
-    cr_assert_not_null(strstr(svg, ">one (2 runs)</text>"), "%s", svg);
+    expect_words(svg, ">one (2 runs)</text>");
     EXPECT(0, "both.svg", "plot", "one", "17", "18", "-o", "both.svg");
     folder_read("both.svg", svg, sizeof svg);
     cr_assert(strstr(svg, ">k (job 17)</text>") != NULL && strstr(svg, ">k (job 18)</text>") != NULL, "%s", svg);
@@ -293,7 +294,7 @@ Test(experiments, a_groups_picture_has_a_curve_for_each_setting)
 
 static void save(const char *name, int rank, const int64_t *shape, const int64_t *values)
 {
-    cr_assert_eq(npy_save(folder_path(name), NPY_TYPE_I64, rank, shape, values), STATUS_OK, "%s", status_reason());
+    expect_done(npy_save(folder_path(name), NPY_TYPE_I64, rank, shape, values));
 }
 
 /* A ring of twelve nodes in two classes, with three splits: row k of train_idx is {3k, 3k + 1, 3k + 2}. */
@@ -378,10 +379,10 @@ Test(experiments, compare_fits_80_columns_and_counts_the_keys_that_have_no_place
            "model.input_dropout=0.25", "-s", "partition.method=block", "-s", "train.clip_norm=1.5");
     EXPECT(0, "4 more keys differ; --csv and --json have all\n", "compare", "g");
     expect_width(80);
-    cr_assert_not_null(strstr(printed, "TEST"), "%s", printed);
+    expect_words(printed, "TEST");
     EXPECT(0, " more keys differ; --csv and --json have all\n", "compare", "g", "--runs");
     expect_width(80);
-    cr_assert_not_null(strstr(printed, "  a-name-of-a-job-that-is…"), "%s", printed);
+    expect_words(printed, " a-name-of-a-job-that-is…");
     EXPECT(0, "partition.method,model.hidden,", "compare", "g", "--csv");
 }
 
@@ -399,7 +400,7 @@ Test(experiments, compare_ranks_runs_of_different_data_where_it_is_told_to_alone
     EXPECT(0, "", "submit", "job.toml", "--name", "other", "--wait");
     EXPECT(2, " is of karate (34 nodes): runs of different data cannot be ranked; --all ranks them\n", "compare",
            "same", "other");
-    cr_assert_not_null(strstr(output, "data (12 nodes), and '"), "%s", output);
+    expect_words(output, "data (12 nodes), and '");
     EXPECT(2, "cannot be ranked", "compare", "same", "other", "--json");
     EXPECT(0, "karate", "compare", "same", "other", "--all");
 }
@@ -412,14 +413,14 @@ Test(experiments, who_waits_for_a_group_gets_the_exit_code_of_the_first_that_did
         "name = \"s\"\n[partition]\nparts = 2\ncache = \"off\"\n[train]\nepochs = 2\n[workers]\nthreads = 1\n");
     EXPECT(66, "job 2: SUCCEEDED", "submit", "path.toml", "--group", "g", "--sweep", "dataset.path=nowhere,data",
            "--wait");
-    cr_assert_not_null(strstr(output, "job 1: FAILED"), "%s", output);
+    expect_words(output, "job 1: FAILED");
     EXPECT(0, "nowhere       0 of 1 ", "compare", "g");
 }
 
 /* --- deaths --- */
 
-/* The daemon dies at a point of a submission; its client hears nothing. The next daemon has no job, or all of them, and what is sent again is
- * one group. */
+/* The daemon dies at a point of a submission; its client hears nothing. The next daemon has no job, or all of them,
+ * and what is sent again is one group. */
 static void expect_whole(const char *fault, size_t n_after)
 {
     setenv("TRAINERD_FAULTS", fault, 1);

@@ -1,6 +1,8 @@
-/* What a program gets from whoever starts it: closed descriptors, blocked and ignored signals. None of it is its business. */
+/* What a program gets from whoever starts it: closed descriptors, blocked and ignored signals. None of it is its
+ * business. */
 #include "protocol/base/clock.h"
 #include "tests/support/process/command.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"
 #include "tests/support/process/patience.h"
@@ -118,7 +120,7 @@ Test(inherited, a_limit_of_file_sizes_is_an_error_and_no_signal)
         start_closed("trainer-partition", 0, (const char *const[]){"--config", "job.toml", "--out", "parts", NULL}));
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
     cr_assert_eq(got, 74, "exit %d: %s", got, output);
-    cr_assert_not_null(strstr(output, "File too large"), "%s", output);
+    expect_words(output, "File too large");
 }
 
 Test(inherited, a_worker_whose_standard_error_nobody_reads_ends_as_it_would)
@@ -161,7 +163,8 @@ Test(inherited, blocked_signals_and_ignored_ends_of_children_do_not_keep_a_job_f
     cr_assert_eq(got, 0, "exit %d: %s", got, output);
 }
 
-/* Start a job that does not end, its standard error in a pipe, with HUP ignored or not, and wait for its first epoch. */
+/* Start a job that does not end, its standard error in a pipe, with HUP ignored or not, and wait for its first epoch.
+ */
 static pid_t start_endless(bool ignores_hup, FILE **words_out)
 {
     char program[PATH_MAX], line[4096] = "";
@@ -190,7 +193,7 @@ static void expect_interrupted(pid_t child, FILE *words)
     fclose(words);
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 75, "%x: %s", (unsigned)status, line);
-    cr_assert_not_null(strstr(line, "checkpoint saved in"), "%s", line);
+    expect_words(line, "checkpoint saved in");
 }
 
 /* Two checkpoints that are asked for, one after another: the job goes on. */

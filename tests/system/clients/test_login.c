@@ -1,5 +1,6 @@
 /* Daemons on TCP ports: certificates, logins that are remembered, users and their roles, with real programs. */
 #include "tests/support/process/command.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/served.h"
 #include "tests/support/process/terminal.h"
@@ -118,7 +119,7 @@ Test(login, another_certificate_is_refused_with_both_fingerprints_and_what_to_do
     EXPECT(0, "", LOGIN("ada"));
     EXPECT(69, fingerprint, "--fingerprint", other, "status");
     cr_assert_not_null(strstr(output, other));
-    cr_assert_not_null(strstr(output, "run trainctl login tcp:127.0.0.1:"), "%s", output);
+    expect_words(output, "run trainctl login tcp:127.0.0.1:");
     char same[64];
     snprintf(same, sizeof same, "%s", address);
     served_end();
@@ -128,7 +129,7 @@ Test(login, another_certificate_is_refused_with_both_fingerprints_and_what_to_do
     serve(same, "tls=on");
     cr_assert_str_neq(before, fingerprint);
     EXPECT(69, before, "status");
-    cr_assert_not_null(strstr(output, fingerprint), "%s", output);
+    expect_words(output, fingerprint);
     EXPECT(0, "logged in", "login", address, "--fingerprint",
            fingerprint); /* as the user and with the secret that are known */
     EXPECT(0, "", "status");
@@ -152,7 +153,7 @@ Test(login, the_certificate_is_kept_over_a_restart_and_printed_where_the_state_i
     program_find("trainerd", program, sizeof program);
     const char *again[] = {"--listen", same, "--state", "state", "--set", "users_file=users.toml", NULL};
     cr_assert_eq(command_finish(command_start(program, again)), 78, "%s", output);
-    cr_assert_not_null(strstr(output, "state/tls.pem' has mode 0644, expected 0600"), "%s", output);
+    expect_words(output, "state/tls.pem' has mode 0644, expected 0600");
 }
 
 Test(login, a_wrong_secret_and_an_unknown_user_are_refused_alike_and_audited)
@@ -164,7 +165,7 @@ Test(login, a_wrong_secret_and_an_unknown_user_are_refused_alike_and_audited)
     cr_assert_not(folder_has("config/trainerd/hosts.toml"), "nothing is remembered of a login that failed");
     EXPECT(0, "", LOGIN("bob"));
     EXPECT(0, "there is no user 'mallory'", "audit");
-    cr_assert_not_null(strstr(output, "its proof is not that of the secret of user 'ada'"), "%s", output);
+    expect_words(output, "its proof is not that of the secret of user 'ada'");
 }
 
 Test(login, roles_say_who_may_read_submit_and_control_all)
@@ -187,9 +188,7 @@ Test(login, roles_say_who_may_read_submit_and_control_all)
 
 Test(login, an_administrators_role_finds_jobs_of_all_users_by_name_and_another_role_of_the_same_user_its_own)
 {
-    if (geteuid() != 0) {
-        cr_skip_test("only root's daemon has users of its own and others");
-    }
+    need_root();
     EXPECT(0, "", LOGIN("bob"));
     EXPECT(0, "no job starts", "drain");
     EXPECT(0, "1", "submit", "job.toml");
@@ -215,9 +214,7 @@ static json_int_t priority_of(const char *job)
 
 Test(login, a_priority_that_an_administrators_role_gave_stays_when_that_role_resumes_and_falls_when_another_does)
 {
-    if (geteuid() != 0) {
-        cr_skip_test("only root's daemon has users of its own and others");
-    }
+    need_root();
     EXPECT(0, "", LOGIN("bob"));
     EXPECT(0, "no job starts", "drain");
     EXPECT(0, "as user 65534 there", LOGIN("amy")); /* the uid is not the daemon's */
@@ -279,7 +276,7 @@ Test(login, on_a_terminal_certificate_user_and_secret_are_asked_for_and_the_secr
     struct termios before, asked;
     pid_t child = terminal_start("trainctl", (const char *const[]){"login", address, NULL}, &master);
     terminal_await(master, "Are both the same? (yes/no) ");
-    cr_assert_not_null(strstr(output, fingerprint), "%s", output);
+    expect_words(output, fingerprint);
     cr_assert_eq(tcgetattr(master, &before), 0);
     cr_assert((before.c_lflag & ECHO) != 0);
     terminal_type(master, "yes\n");
@@ -304,14 +301,14 @@ Test(login, on_a_terminal_a_certificate_that_is_not_the_daemons_and_a_secret_tha
     terminal_await(master, "(yes/no) ");
     terminal_type(master, "no\n");
     cr_assert_eq(await_terminal_end(master, child), 69, "%s", output);
-    cr_assert_not_null(strstr(output, "not logged in: the certificate is not the daemon's"), "%s", output);
+    expect_words(output, "not logged in: the certificate is not the daemon's");
     child = terminal_start(
         "trainctl", (const char *const[]){"login", address, "--fingerprint", fingerprint, "--user", "eve", NULL},
         &master);
     terminal_await(master, "Secret: ");
     terminal_type(master, "password\n");
     cr_assert_eq(await_terminal_end(master, child), 2, "%s", output);
-    cr_assert_not_null(strstr(output, "is not 64 hexadecimal digits"), "%s", output);
+    expect_words(output, "is not 64 hexadecimal digits");
     cr_assert_not(folder_has("config/trainerd/hosts.toml"));
 }
 
@@ -367,9 +364,7 @@ Test(login, both_sides_say_where_one_speaks_tls_and_the_other_does_not)
 Test(login, users_who_are_not_in_submit_users_are_refused_and_those_in_it_are_not)
 {
     char same[64];
-    if (geteuid() != 0) {
-        cr_skip_test("only root's daemon has users of its own and others");
-    }
+    need_root();
     snprintf(same, sizeof same, "%s", address);
     served_end();
     serve(same, "submit_users=daemon");
@@ -387,7 +382,7 @@ Test(login, a_user_who_is_taken_from_the_file_is_refused_after_hup)
     cr_assert_eq(kill(served_process.pid, SIGHUP), 0);
     process_await(&served_process, "ts=");
     process_await(&served_process, "ts=");
-    cr_assert_not_null(strstr(served_process.words, "the users are as they were"), "%s", served_process.words);
+    expect_words(served_process.words, "the users are as they were");
     EXPECT(0, "", "status");
     own_write("users.toml", "[eve]\nsecret = \"" SECRET_EVE "\"\nuser = \"root\"\n");
     if (geteuid() == 0) {

@@ -1,6 +1,7 @@
 /* The command line of trainerd as its users meet it: exit codes, what goes where, what becomes of a coordinator.
  * Coordinators here are shell scripts beside a copy of trainerd. */
 #include "tests/support/process/command.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/results.h"
 #include "tests/support/sanitized.h"
@@ -70,7 +71,7 @@ Test(trainerd, every_mistake_of_a_job_file_has_a_line)
 {
     folder_write("bad.toml", GOOD_JOB "[train]\nepoch = 3\nlr = fast\n");
     EXPECT(78, "trainerd: bad.toml:4:1: unknown key 'epoch'", "--check", "bad.toml");
-    cr_assert_not_null(strstr(output, "\ntrainerd: bad.toml:5:6: train.lr is fast; expected a number"), "%s", output);
+    expect_words(output, "\ntrainerd: bad.toml:5:6: train.lr is fast; expected a number");
 }
 
 Test(trainerd, a_missing_job_file_leaves_with_66)
@@ -173,7 +174,7 @@ Test(trainerd, a_worker_that_ends_before_it_joins_says_why_in_the_jobs_reason)
     cr_assert_eq(chmod(folder_path("trainer-worker"), 0700), 0);
     EXPECT(69, "ended with exit code 69 (peer or service unavailable) before all had joined: cannot ", "--config",
            "job.toml", "--set", "workers.count=1", "--set", "workers.max_restarts=0");
-    cr_assert_not_null(strstr(output, "127.0.0.1:1"), "%s", output);
+    expect_words(output, "127.0.0.1:1");
 }
 
 Test(trainerd, a_coordinator_ended_from_outside_is_no_bug_of_ours)
@@ -182,7 +183,8 @@ Test(trainerd, a_coordinator_ended_from_outside_is_no_bug_of_ours)
     EXPECT(69, "trainer-coordinator was ended by signal 3 (Quit)", "--config", "job.toml");
 }
 
-/* As workers.max_restarts allows, which the coordinator writes down; one that is stopped by its user is not followed by another. */
+/* As workers.max_restarts allows, which the coordinator writes down; one that is stopped by its user is not followed
+ * by another. */
 Test(trainerd, a_coordinator_that_dies_is_followed_by_another_as_often_as_the_job_allows)
 {
     coordinator_write("#!/bin/sh\nfile=/proc/self/fd/$4\necho \"starts $(od -An -tu1 -N1 $file)\"\n"
@@ -226,7 +228,7 @@ Test(trainerd, signals_reach_the_coordinator_which_decides_how_to_leave)
                  signals[i].name);
         int exit_code = signal_when_ready(script, signals[i].number);
         cr_assert_eq(exit_code, 75, "SIG%s: exit %d: %s", signals[i].name, exit_code, output);
-        cr_assert_not_null(strstr(output, "saved"), "%s", output);
+        expect_words(output, "saved");
         cr_assert_eq(unlink(folder_path("never")), 0);
     }
 }
@@ -261,7 +263,7 @@ Test(trainerd, when_it_is_killed_outright_the_job_saves_a_checkpoint_and_ends)
     fclose(words);
     cr_assert_eq(waitpid(child, NULL, 0), child);
     cr_assert_gt(results_checkpoint(folder_path("run")), 0, "%s", line);
-    cr_assert_not_null(strstr(line, "checkpoint"), "%s", line);
+    expect_words(line, "checkpoint");
 }
 
 Test(trainerd, an_interruption_before_the_coordinator_listens_is_no_bug)
@@ -269,7 +271,7 @@ Test(trainerd, an_interruption_before_the_coordinator_listens_is_no_bug)
     int exit_code = signal_when_ready("#!/bin/sh\nmkfifo never\nexec 3<>never\necho ready >ready\nread x <&3\n",
                                       SIGTERM);
     cr_assert_eq(exit_code, 75, "exit %d: %s", exit_code, output);
-    cr_assert_not_null(strstr(output, "before it could save anything"), "%s", output);
+    expect_words(output, "before it could save anything");
 }
 
 Test(trainerd, a_limit_of_the_size_of_files_is_named_by_job_and_daemon)
@@ -306,7 +308,7 @@ Test(trainerd, a_limit_of_the_size_of_files_is_named_by_job_and_daemon)
         close(from);
         cr_assert_eq(waitpid(child, &status, 0), child);
         cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == (i == 0 ? 69 : 74), "%x: %s", status, words);
-        cr_assert_not_null(strstr(words, "(files may have at most 0 bytes: ulimit -f)"), "%s", words);
+        expect_words(words, "(files may have at most 0 bytes: ulimit -f)");
     }
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
     char command[2 * PATH_MAX];

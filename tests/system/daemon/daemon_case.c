@@ -29,6 +29,7 @@ struct supervisor_options daemon_options = {.pass_environment = "",
                                             .backoff = {0.05, 0.2}};
 int64_t daemon_reserve_bytes;
 const char *daemon_isolation;
+bool daemon_memory;
 struct jobs_options daemon_jobs;
 char daemon_reason[512];
 void (*daemon_heard)(const struct job_record *before, const struct job_record *after);
@@ -133,8 +134,9 @@ static void run_inside(int to)
         _exit(92);
     }
     jobs_reserve(inside->jobs, state, daemon_reserve_bytes);
-    if (daemon_isolation != NULL && job_cgroups_open("", daemon_isolation, true, store_id(jobs_store(inside->jobs)),
-                                                     &daemon_options.groups) != STATUS_OK) {
+    if (daemon_isolation != NULL &&
+        job_cgroups_open("", daemon_isolation, daemon_memory, store_id(jobs_store(inside->jobs)),
+                         &daemon_options.groups) != STATUS_OK) {
         fprintf(stderr, "daemon: %s\n", status_reason());
         _exit(95);
     }
@@ -331,10 +333,10 @@ void daemon_await_epoch(int64_t id, int32_t attempt, int64_t epoch)
 
 void daemon_await_stopped(int64_t id, int32_t attempt)
 {
-    AWAIT(id, known[id].id == id && known[id].attempt >= attempt && known[id].pid > 0, "is not started");
+    AWAIT(id, known[id].id == id && known[id].attempt >= attempt && known[id].run.pid > 0, "is not started");
     double since_s = clock_s();
     char path[64], state = '?';
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)known[id].pid);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)known[id].run.pid);
     while (state != 'T') {
         FILE *file = fopen(path, "r");
         cr_assert(file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && fclose(file) == 0, "%s",
@@ -345,14 +347,14 @@ void daemon_await_stopped(int64_t id, int32_t attempt)
 
 void daemon_continue(int64_t id)
 {
-    cr_assert_eq(kill(known[id].pid, SIGCONT), 0, "%s", strerror(errno));
+    cr_assert_eq(kill(known[id].run.pid, SIGCONT), 0, "%s", strerror(errno));
 }
 
 bool daemon_kill_coordinator(int64_t id)
 {
     pid_t parent;
     char name[64];
-    pid_t pid = known[id].pid;
+    pid_t pid = known[id].run.pid;
     return pid > 0 && process_look(pid, &parent, name) && strncmp(name, "trainer-coord", 13) == 0 &&
            kill(pid, SIGKILL) == 0;
 }
@@ -364,7 +366,7 @@ bool daemon_kill_worker(int64_t id, int which)
     for (struct dirent *one = readdir(all); one != NULL && !found; one = readdir(all)) {
         pid_t parent, pid = isdigit((unsigned char)one->d_name[0]) ? atoi(one->d_name) : 0;
         char name[64];
-        if (pid > 0 && known[id].pid > 0 && process_look(pid, &parent, name) && parent == known[id].pid &&
+        if (pid > 0 && known[id].run.pid > 0 && process_look(pid, &parent, name) && parent == known[id].run.pid &&
             which-- == 0) {
             found = kill(pid, SIGKILL) == 0;
         }
@@ -429,4 +431,13 @@ void daemon_expect_nobody(void)
         closedir(all);
     } while (somebody != 0 && patience_left(since));
     cr_assert_eq(somebody, 0, "process %d, %s, is left", (int)somebody, name);
+}
+
+void daemon_case_end(void)
+{
+    if (daemon_pid != 0) {
+        daemon_end();
+    }
+    daemon_expect_nobody();
+    folder_remove();
 }

@@ -14,7 +14,8 @@
 extern struct supervisor_options daemon_options;
 extern struct jobs_options daemon_jobs;
 
-extern const char *daemon_isolation; /* as daemon.isolation; NULL: none */
+extern const char *daemon_isolation; /* as daemon.isolation; NULL: no groups */
+extern bool daemon_memory;           /* groups limit memory */
 extern int64_t daemon_reserve_bytes; /* as daemon.reserve */
 
 /* Called with each thing heard of a job, the daemon's first word after a start included. before: what was known.
@@ -30,7 +31,8 @@ void daemon_signal(int number);
 /* It was killed by somebody else: true once, and it may be started again. */
 bool daemon_has_died(void);
 
-/* Submit a job file with these lines and, in section [dataset], those of its graph. Paths are relative to the folder. */
+/* Submit a job file with these lines and, in section [dataset], those of its graph. Paths are relative to the folder.
+ */
 struct daemon_job {
     const char *lines, *graph; /* NULL: karate */
     uid_t uid;                 /* whose it is; 0: ours */
@@ -41,7 +43,8 @@ int64_t daemon_submit(const struct daemon_job *job);
 /* The same where it may be refused: *id_out is 0 then. */
 enum status daemon_try_submit(const struct daemon_job *job, int64_t *id_out);
 
-/* 'c' cancel, 'r' resume, 'R' resume by an administrator, 'k' checkpoint, 's' scale to n. Gives the status; the reason is in daemon_reason. */
+/* 'c' cancel, 'r' resume, 'R' resume by an administrator, 'k' checkpoint, 's' scale to n. Gives the status; the
+ * reason is in daemon_reason. */
 enum status daemon_command(char what, int64_t id, int32_t n);
 extern char daemon_reason[512];
 
@@ -60,12 +63,15 @@ bool daemon_hear(void);
 /* Take what was said meanwhile, and up to one thing that is said within so many milliseconds. false: nothing was */
 bool daemon_listen(int wait_ms);
 
-/* Kill a job's coordinator / its worker of that rank, found below the coordinator. false: there is none now. */
+/* Kill a job's coordinator / its worker of that rank, found below the coordinator. false: no such process now. */
 bool daemon_kill_coordinator(int64_t id);
 bool daemon_kill_worker(int64_t id, int which);
 
 /* Coordinators of a job that live: more than one is a mistake. */
 int daemon_n_coordinator(int64_t id);
+
+/* The end of each test (.fini): end the daemon if it runs, find no process of ours, remove the folder. */
+void daemon_case_end(void);
 
 /* No process of ours is left but the test's own: coordinators, workers. Waits for those that are about to end. */
 void daemon_expect_nobody(void);

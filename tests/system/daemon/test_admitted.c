@@ -1,4 +1,6 @@
-/* What is admitted: a job's text, which runs whatever lies in the job's folder meanwhile, and the memory that the job and its planning take. */
+/* What is admitted: a job's text, which runs whatever lies in the job's folder meanwhile, and the memory that the job
+ * and its planning take. */
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/system/daemon/daemon_case.h"
 
@@ -10,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-TestSuite(admitted, .init = folder_make, .fini = folder_remove, .timeout = 900);
+TestSuite(admitted, .init = folder_make, .fini = daemon_case_end, .timeout = 900);
 
 #define LINES(epochs) "[workers]\ncount = 1\nthreads = 1\n[train]\nepochs = " #epochs "\ncheckpoint_every = 50\n"
 
@@ -35,7 +37,6 @@ Test(admitted, a_job_file_that_is_edited_while_its_job_waits_changes_nothing)
     cr_assert_eq(daemon_command('c', first, 0), STATUS_OK, "%s", daemon_reason);
     cr_assert_eq(daemon_await_end(second), JOB_STATE_SUCCEEDED, "%s", daemon_job(second)->reason_text);
     cr_assert_eq(daemon_job(second)->progress.epoch, 20);
-    daemon_end();
 }
 
 Test(admitted, events_that_were_there_before_an_attempt_are_not_believed)
@@ -54,7 +55,6 @@ Test(admitted, events_that_were_there_before_an_attempt_are_not_believed)
     cr_assert_eq(daemon_command('c', first, 0), STATUS_OK, "%s", daemon_reason);
     cr_assert_eq(daemon_await_end(second), JOB_STATE_SUCCEEDED, "%s", daemon_job(second)->reason_text);
     cr_assert_eq(daemon_job(second)->progress.epoch, 20);
-    daemon_end();
 }
 
 Test(admitted, a_job_file_that_is_edited_between_two_attempts_changes_nothing)
@@ -68,7 +68,6 @@ Test(admitted, a_job_file_that_is_edited_between_two_attempts_changes_nothing)
     cr_assert_eq(daemon_await_end(id), JOB_STATE_SUCCEEDED, "%s", daemon_job(id)->reason_text);
     cr_assert_eq(daemon_job(id)->attempt, 2);
     cr_assert_eq(daemon_job(id)->progress.epoch, 150);
-    daemon_end();
 }
 
 #if !defined(__SANITIZE_ADDRESS__) /* which takes memory of its own: the release build has these tests */
@@ -80,16 +79,14 @@ Test(admitted, planning_that_takes_more_than_it_was_given_says_so_and_begins_aga
     daemon_options.capacity.memory = INT64_C(256) << 20;
     daemon_start();
     int64_t id = daemon_submit(&(struct daemon_job){.lines = LINES(1), .graph = SBM});
-    while (daemon_job(id)->planning_need == 0) {
+    while (daemon_job(id)->queued.planning_need == 0) {
         cr_assert_lt(daemon_job(id)->memory, 0, "it was planned within 32 MiB");
         cr_assert(daemon_hear());
     }
-    int64_t need = daemon_job(id)->planning_need;
+    int64_t need = daemon_job(id)->queued.planning_need;
     cr_assert_gt(need, 32 << 20);
     cr_assert_eq(daemon_await_end(id), JOB_STATE_SUCCEEDED, "%s", daemon_job(id)->reason_text);
     cr_assert_eq(daemon_job(id)->attempt, 1);
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 Test(admitted, a_job_whose_planning_takes_more_than_all_memory_fails_with_both_numbers)
@@ -100,11 +97,7 @@ Test(admitted, a_job_whose_planning_takes_more_than_all_memory_fails_with_both_n
     cr_assert_eq(daemon_await_end(id), JOB_STATE_FAILED, "%s", daemon_job(id)->reason_text);
     cr_assert_eq(daemon_job(id)->reason, JOB_REASON_OUT_OF_MEMORY);
     cr_assert_eq(daemon_job(id)->exit_code, 71);
-    cr_assert_not_null(
-        strstr(daemon_job(id)->reason_text, "cutting its graph included, the daemon has 28.0 MiB (daemon.memory)"),
-        "%s", daemon_job(id)->reason_text);
-    daemon_end();
-    daemon_expect_nobody();
+    expect_words(daemon_job(id)->reason_text, "cutting its graph included, the daemon has 28.0 MiB (daemon.memory)");
 }
 
 /* A number of a plan. */

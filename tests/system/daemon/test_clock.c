@@ -1,4 +1,5 @@
-/* The machine's wall clock is set by an hour while the daemon has jobs: what they may use and have to wait stays what it was. */
+/* The machine's wall clock is set by an hour while the daemon has jobs: what they may use and have to wait stays what
+ * it was. */
 #include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
 #include "tests/system/daemon/daemon_case.h"
@@ -6,7 +7,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-TestSuite(clock, .init = folder_make, .fini = folder_remove, .timeout = 900);
+TestSuite(clock, .init = folder_make, .fini = daemon_case_end, .timeout = 900);
 
 #define JOB "[workers]\ncount = 1\nthreads = 1\n[train]\nepochs = 150\ncheckpoint_every = 50\n"
 
@@ -23,8 +24,7 @@ Test(clock, a_clock_that_is_set_back_keeps_no_job_waiting)
     cr_assert_eq(daemon_await_end(id), JOB_STATE_SUCCEEDED, "%s", daemon_job(id)->reason_text);
     cr_assert_lt(clock_s() - since_s, 60);
     cr_assert_eq(daemon_job(id)->attempt, 2);
-    cr_assert(daemon_job(id)->ran_s > 0 && daemon_job(id)->ran_s < 60, "%g s", daemon_job(id)->ran_s);
-    daemon_end();
+    cr_assert(daemon_job(id)->run.ran_s > 0 && daemon_job(id)->run.ran_s < 60, "%g s", daemon_job(id)->run.ran_s);
 }
 
 static void restart_with(const char *fault)
@@ -39,8 +39,7 @@ static void restart_with(const char *fault)
     daemon_continue(id);
     cr_assert_eq(daemon_await_end(id), JOB_STATE_SUCCEEDED, "%s", daemon_job(id)->reason_text);
     cr_assert_eq(daemon_job(id)->attempt, 1);
-    cr_assert(daemon_job(id)->ran_s > 0 && daemon_job(id)->ran_s < 60, "%g s", daemon_job(id)->ran_s);
-    daemon_end();
+    cr_assert(daemon_job(id)->run.ran_s > 0 && daemon_job(id)->run.ran_s < 60, "%g s", daemon_job(id)->run.ran_s);
 }
 
 Test(clock, a_clock_that_is_set_forward_and_a_restart_use_up_no_time_limit)

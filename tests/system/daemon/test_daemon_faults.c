@@ -1,5 +1,6 @@
 /* Deaths of the daemon, a coordinator or a worker in every phase of a job that the daemon supervises: the job ends
- * with the bits of an undisturbed one, and nobody is left. tests/system/fleet/test_faults.c does the same without a daemon.
+ * with the bits of an undisturbed one, and nobody is left. tests/system/fleet/test_faults.c does the same without a
+ * daemon.
  */
 #include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
@@ -68,7 +69,7 @@ static const char lines[] =
     "parts = 4\n[model]\nhidden = 8\ndropout = 0.5\n[train]\nepochs = 12\ncheckpoint_every = 4\n"
     "[workers]\ncount = 2\nthreads = 1\nheartbeat_timeout = 1.0\n[output]\ndir = \"two\"\n";
 
-TestSuite(daemon_faults, .init = folder_make, .fini = folder_remove, .timeout = 900);
+TestSuite(daemon_faults, .init = folder_make, .fini = daemon_case_end, .timeout = 900);
 
 ParameterizedTestParameters(daemon_faults, every_death_is_survived_with_the_bits_of_an_undisturbed_job)
 {
@@ -130,6 +131,4 @@ ParameterizedTest(int *index, daemon_faults, every_death_is_survived_with_the_bi
     cr_assert_eq(n_death, strstr(text, "coordinator.") != NULL && strstr(text, "kill-parent") != NULL ? 1 : 0,
                  "%s: %d", text, n_death);
     results_expect_same(folder_path("one"), folder_path("two"), true);
-    daemon_end();
-    daemon_expect_nobody();
 }

@@ -1,4 +1,6 @@
-/* Users who share root's daemon: quotas hold their own jobs back and nobody else's, and who has used less goes first. */
+/* Users who share root's daemon: quotas hold their own jobs back and nobody else's, and who has used less goes first.
+ */
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/system/daemon/daemon_case.h"
 
@@ -31,7 +33,7 @@ static void make_all(void)
     }
 }
 
-TestSuite(fair, .init = make_all, .fini = folder_remove, .timeout = 900);
+TestSuite(fair, .init = make_all, .fini = daemon_case_end, .timeout = 900);
 
 /* A job of that user, or ours (0), with results in the user's folder. */
 static int64_t submit(uid_t uid, const char *lines)
@@ -49,7 +51,7 @@ static void await_reason(int64_t id, enum job_reason reason, const char *words)
         cr_assert(daemon_hear(), "job %lld is %s, %s: %s", (long long)id, job_state_name(daemon_job(id)->state),
                   job_reason_name(daemon_job(id)->reason), daemon_job(id)->reason_text);
     }
-    cr_assert_not_null(strstr(daemon_job(id)->reason_text, words), "%s", daemon_job(id)->reason_text);
+    expect_words(daemon_job(id)->reason_text, words);
 }
 
 static void await_plan(int64_t id)
@@ -67,9 +69,7 @@ static void expect_success(int64_t id)
 
 Test(fair, a_quota_holds_back_its_own_users_job_and_lets_another_users_pass)
 {
-    if (geteuid() != 0) {
-        cr_skip_test("only root can start for others");
-    }
+    need_root();
     daemon_jobs.whole = queue_whole(&daemon_options.capacity);
     daemon_jobs.quota = (struct quota){.n_slot = 1};
     daemon_start();
@@ -83,33 +83,11 @@ Test(fair, a_quota_holds_back_its_own_users_job_and_lets_another_users_pass)
     cr_assert_str_eq(daemon_reason, "it needs 2 slots, one user's jobs may have 1 (daemon.max_slots_per_user)");
     cr_assert_eq(daemon_command('c', runs, 0), STATUS_OK);
     expect_success(held);
-    daemon_end();
-    daemon_expect_nobody();
-}
-
-Test(fair, a_job_whose_plan_is_above_its_users_quota_of_memory_fails_with_the_key)
-{
-    if (geteuid() != 0) {
-        cr_skip_test("only root can start for others");
-    }
-    daemon_jobs.whole = queue_whole(&daemon_options.capacity);
-    daemon_jobs.quota = (struct quota){.memory = 1 << 20};
-    daemon_start();
-    int64_t id = submit(ANN, SHORT);
-    cr_assert_eq(daemon_await_end(id), JOB_STATE_FAILED);
-    cr_assert_eq(daemon_job(id)->reason, JOB_REASON_QUOTA, "%s", daemon_job(id)->reason_text);
-    cr_assert_eq(daemon_job(id)->exit_code, 78);
-    cr_assert_not_null(
-        strstr(daemon_job(id)->reason_text, "one user's jobs may have 1.0 (daemon.max_memory_per_user)"), "%s",
-        daemon_job(id)->reason_text);
-    daemon_end();
 }
 
 Test(fair, who_has_used_less_goes_first_also_after_the_daemon_was_killed)
 {
-    if (geteuid() != 0) {
-        cr_skip_test("only root can start for others");
-    }
+    need_root();
     daemon_options.capacity.n_slot = 1;
     daemon_jobs.whole = queue_whole(&daemon_options.capacity);
     daemon_jobs.half_life_s = 86400;
@@ -125,13 +103,12 @@ Test(fair, who_has_used_less_goes_first_also_after_the_daemon_was_killed)
     cr_assert_eq(daemon_command('c', runs, 0), STATUS_OK);
     expect_success(second);
     expect_success(first);
-    cr_assert_lt(daemon_job(first)->started_at, daemon_job(second)->started_at,
+    cr_assert_lt(daemon_job(first)->times.started_at, daemon_job(second)->times.started_at,
                  "the job with the lower number went first");
-    daemon_end();
-    daemon_expect_nobody();
 }
 
-/* A job of priority 5, cancelled, is resumed by that command where its user has one that waits, and may have no second; then without that one. */
+/* A job of priority 5, cancelled, is resumed by that command where its user has one that waits, and may have no
+ * second; then without that one. */
 static void expect_resumed(uid_t uid, char command, int32_t priority)
 {
     int64_t id = daemon_submit(&(struct daemon_job){.lines = ENDLESS, .uid = uid, .priority = 5});
@@ -163,5 +140,4 @@ Test(fair, a_job_that_is_resumed_counts_as_one_that_waits_and_has_no_priority_th
     }
     cr_assert_eq(daemon_command('c', runs, 0), STATUS_OK);
     daemon_await_end(runs);
-    daemon_end();
 }

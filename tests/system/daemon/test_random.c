@@ -84,9 +84,9 @@ static void heard(const struct job_record *before, const struct job_record *afte
           (int)before->attempt);
     HOLDS(is_open(before) || after->state == before->state || fate->resumed, "job %lld: %s after %s", id,
           job_state_name(after->state), job_state_name(before->state));
-    HOLDS(after->n_restart <= N_RESTART_MOST, "job %lld: %d restarts", id, (int)after->n_restart);
-    HOLDS(fate->met_full_disk || after->n_restart <= fate->n_kill, "job %lld: %d restarts after %d kills: %s", id,
-          (int)after->n_restart, fate->n_kill, after->reason_text);
+    HOLDS(after->run.n_restart <= N_RESTART_MOST, "job %lld: %d restarts", id, (int)after->run.n_restart);
+    HOLDS(fate->met_full_disk || after->run.n_restart <= fate->n_kill, "job %lld: %d restarts after %d kills: %s", id,
+          (int)after->run.n_restart, fate->n_kill, after->reason_text);
     switch (after->state) {
     case JOB_STATE_CANCELLED:
         HOLDS(fate->cancelled, "job %lld is CANCELLED, and nobody asked", id);

@@ -1,6 +1,7 @@
-/* A daemon of root's that users share who need not trust each other: what one of them does to the files of a job, and what becomes of the
- * others' jobs. */
+/* A daemon of root's that users share who need not trust each other: what one of them does to the files of a job, and
+ * what becomes of the others' jobs. */
 #include "protocol/base/clock.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/system/daemon/daemon_case.h"
@@ -35,7 +36,7 @@ static void make_all(void)
     }
 }
 
-TestSuite(shared, .init = make_all, .fini = folder_remove, .timeout = 300);
+TestSuite(shared, .init = make_all, .fini = daemon_case_end, .timeout = 300);
 
 static int64_t submit_of_user(const char *lines)
 {
@@ -51,8 +52,8 @@ static void expect_end(int64_t id, enum job_state state, enum job_reason reason)
     cr_assert_eq(job->reason, reason, "%s: %s", job_reason_name(job->reason), job->reason_text);
 }
 
-/* A process of the job's owner that holds the log of its coordinator, as all do that the coordinator starts: fill the disk, say so with a byte, and
- * write on for as long as the coordinator is there. */
+/* A process of the job's owner that holds the log of its coordinator, as all do that the coordinator starts: fill the
+ * disk, say so with a byte, and write on for as long as the coordinator is there. */
 static void flood(pid_t coordinator, int said)
 {
     static char bytes[1 << 20];
@@ -81,7 +82,7 @@ static pid_t flood_start(int64_t id)
     pid_t parent = getpid(), child = fork();
     if (child == 0) {
         die_with(parent);
-        flood(daemon_job(id)->pid, said[1]);
+        flood(daemon_job(id)->run.pid, said[1]);
     }
     close(said[1]);
     cr_assert_eq(read(said[0], &byte, 1), 1, "the disk is not full");
@@ -106,10 +107,8 @@ Test(shared, a_job_that_fills_the_disk_with_its_log_ends_and_another_users_job_i
     daemon_signal(SIGCONT);
     int64_t other = daemon_submit(&(struct daemon_job){.lines = SHORT});
     expect_end(id, JOB_STATE_FAILED, JOB_REASON_LOG_LIMIT);
-    cr_assert_not_null(strstr(daemon_job(id)->reason_text, "'log' in its folder has"), "%s",
-                       daemon_job(id)->reason_text);
-    cr_assert_not_null(strstr(daemon_job(id)->reason_text, "more than the 8388608 that a job may write there"), "%s",
-                       daemon_job(id)->reason_text);
+    expect_words(daemon_job(id)->reason_text, "'log' in its folder has");
+    expect_words(daemon_job(id)->reason_text, "more than the 8388608 that a job may write there");
     cr_assert_eq(daemon_job(id)->exit_code, 74);
     expect_end(other, JOB_STATE_SUCCEEDED, JOB_REASON_NONE);
     int status;
@@ -172,9 +171,7 @@ static void make_old(void)
 
 Test(shared, a_job_of_an_older_daemon_goes_on_in_the_folder_that_its_owner_has)
 {
-    if (geteuid() != 0) {
-        cr_skip_test("only root can start for others");
-    }
+    need_root();
     daemon_start();
     int64_t id = submit_of_user(ENDLESS);
     daemon_await_epoch(id, 1, 1);
@@ -192,6 +189,4 @@ Test(shared, a_job_of_an_older_daemon_goes_on_in_the_folder_that_its_owner_has)
     cr_assert_not(folder_has("state/jobs/1/runs"));
     cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
     expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER);
-    daemon_end();
-    daemon_expect_nobody();
 }

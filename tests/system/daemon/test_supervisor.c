@@ -2,6 +2,7 @@
  * afterwards. */
 #include "protocol/base/clock.h"
 #include "protocol/files/file.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/support/process/results.h"
@@ -18,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-TestSuite(supervisor, .init = folder_make, .fini = folder_remove, .timeout = 900);
+TestSuite(supervisor, .init = folder_make, .fini = daemon_case_end, .timeout = 900);
 
 #define TWO_WORKERS "[workers]\ncount = 2\nthreads = 1\n"
 /* Epochs of a job that is disturbed, for which it waits before one of them. */
@@ -48,8 +49,8 @@ static void expect_end(int64_t id, enum job_state state, enum job_reason reason,
                  job->reason_text);
     cr_assert_eq(job->reason, reason, "%s: %s", job_reason_name(job->reason), job->reason_text);
     cr_assert_eq(job->exit_code, exit_code, "%d", job->exit_code);
-    cr_assert_eq(job->pid, 0);
-    cr_assert_gt(job->ended_at, 1e9);
+    cr_assert_eq(job->run.pid, 0);
+    cr_assert_gt(job->times.ended_at, 1e9);
 }
 
 #define SAID(id, words)                                                                                              \
@@ -85,31 +86,9 @@ Test(supervisor, a_job_runs_to_its_end_with_the_bits_of_one_run_by_hand)
     cr_assert_eq(job->attempt, 1);
     cr_assert_eq(job->progress.epoch, 20);
     cr_assert_gt(job->memory, 0);
-    cr_assert_gt(job->started_at, 1e9);
+    cr_assert_gt(job->times.started_at, 1e9);
     run_plain(lines);
     expect_same_as_plain("o");
-    daemon_end();
-    daemon_expect_nobody();
-}
-
-Test(supervisor, a_job_goes_on_under_its_coordinator_while_the_daemon_is_dead_and_is_found_again)
-{
-    static const char lines[] = TWO_WORKERS "[train]\nepochs = " DISTURBED "\n[output]\ndir = \"o\"\n";
-    start_stopping(1);
-    int64_t id = submit(lines);
-    daemon_await_stopped(id, 1);
-    daemon_kill();
-    pid_t pid = daemon_job(id)->pid;
-    cr_assert_eq(kill(pid, 0), 0, "the coordinator died with the daemon");
-    daemon_continue(id);
-    daemon_start();
-    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
-    cr_assert_eq(daemon_job(id)->attempt, 1, "it was not found again, but started again");
-    cr_assert_eq(daemon_job(id)->progress.epoch, atoi(DISTURBED));
-    run_plain(lines);
-    expect_same_as_plain("o");
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 Test(supervisor, the_end_of_a_job_while_the_daemon_was_dead_is_seen)
@@ -123,41 +102,10 @@ Test(supervisor, the_end_of_a_job_while_the_daemon_was_dead_is_seen)
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     cr_assert_eq(daemon_job(id)->attempt, 1);
     cr_assert_eq(daemon_job(id)->progress.epoch, 500);
-    daemon_end();
 }
 
 static const char kept[] = TWO_WORKERS "[train]\nepochs = " DISTURBED
                                        "\ncheckpoint_every = 50\n[output]\ndir = \"o\"\n";
-
-Test(supervisor, a_coordinator_that_is_killed_is_followed_by_one_that_goes_on_from_the_checkpoint)
-{
-    start_stopping(1);
-    int64_t id = submit(kept);
-    daemon_await_stopped(id, 1);
-    cr_assert(daemon_kill_coordinator(id));
-    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
-    cr_assert_eq(daemon_job(id)->attempt, 2);
-    cr_assert_eq(daemon_job(id)->n_restart, 1);
-    run_plain(kept);
-    expect_same_as_plain("o");
-    daemon_end();
-    daemon_expect_nobody();
-}
-
-Test(supervisor, a_worker_that_is_killed_costs_the_epochs_since_the_checkpoint_and_no_bit)
-{
-    start_stopping(1);
-    int64_t id = submit(kept);
-    daemon_await_stopped(id, 1);
-    cr_assert(daemon_kill_worker(id, 1));
-    daemon_continue(id);
-    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
-    cr_assert_eq(daemon_job(id)->attempt, 2);
-    run_plain(kept);
-    expect_same_as_plain("o");
-    daemon_end();
-    daemon_expect_nobody();
-}
 
 Test(supervisor, daemon_and_coordinator_killed_together_lose_nothing_but_time)
 {
@@ -171,8 +119,6 @@ Test(supervisor, daemon_and_coordinator_killed_together_lose_nothing_but_time)
     cr_assert_eq(daemon_job(id)->attempt, 2);
     run_plain(kept);
     expect_same_as_plain("o");
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 Test(supervisor, a_daemon_that_dies_before_it_lets_an_attempt_go_costs_no_restart)
@@ -187,13 +133,11 @@ Test(supervisor, a_daemon_that_dies_before_it_lets_an_attempt_go_costs_no_restar
     daemon_start();
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     cr_assert_eq(daemon_job(id)->attempt, 2);
-    cr_assert_eq(daemon_job(id)->n_restart, 0);
+    cr_assert_eq(daemon_job(id)->run.n_restart, 0);
     char log[64], said[1024];
     snprintf(log, sizeof log, "state/jobs/%lld/log", (long long)id);
     folder_read(log, said, sizeof said);
     cr_assert_eq(strncmp(said, "trainerd: the daemon died before it let this begin\nattempt 2\n", 61), 0, "%s", said);
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 /* What a job's coordinator might say, said for it. */
@@ -215,7 +159,7 @@ Test(supervisor, an_end_that_a_dead_daemon_had_read_is_known_to_the_next)
     /* What is read in one piece is kept together, too. */
     say_for_coordinator(id, "{\"attempt\":1,\"event\":\"checkpoint\",\"epoch\":1}\n"
                             "{\"attempt\":1,\"event\":\"end\",\"exit_code\":65,\"reason\":\"in its own words\"}\n");
-    for (double since = clock_s(); !daemon_job(id)->checkpointed; daemon_listen(10)) {
+    for (double since = clock_s(); !daemon_job(id)->run.checkpointed; daemon_listen(10)) {
         cr_assert(patience_left(since), "the checkpoint is not heard of");
     }
     daemon_kill();
@@ -223,8 +167,6 @@ Test(supervisor, an_end_that_a_dead_daemon_had_read_is_known_to_the_next)
     daemon_start();
     expect_end(id, JOB_STATE_FAILED, JOB_REASON_BAD_DATA, 65);
     SAID(id, "in its own words");
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 Test(supervisor, a_coordinator_that_nobody_saw_die_has_its_log_to_tell_of_it)
@@ -237,8 +179,6 @@ Test(supervisor, a_coordinator_that_nobody_saw_die_has_its_log_to_tell_of_it)
     daemon_start();
     expect_end(id, JOB_STATE_FAILED, JOB_REASON_COORDINATOR_LOST, 69);
     SAID(id, "its log ends with \"");
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 Test(supervisor, a_job_whose_workers_die_every_time_fails_when_no_restarts_are_left)
@@ -252,8 +192,6 @@ Test(supervisor, a_job_whose_workers_die_every_time_fails_when_no_restarts_are_l
     expect_end(id, JOB_STATE_FAILED, JOB_REASON_WORKER_LOST, 69);
     SAID(id, "no restarts are left");
     SAID(id, "was killed by signal 9");
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 Test(supervisor, a_cancelled_job_leaves_a_checkpoint_to_resume_from_and_ends_with_the_same_bits)
@@ -269,7 +207,7 @@ Test(supervisor, a_cancelled_job_leaves_a_checkpoint_to_resume_from_and_ends_wit
     expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
     SAID(id, "checkpoint");
     cr_assert_eq(daemon_command('c', id, 0), STATUS_USAGE);
-    cr_assert_not_null(strstr(daemon_reason, "has ended: it is CANCELLED"), "%s", daemon_reason);
+    expect_words(daemon_reason, "has ended: it is CANCELLED");
     int64_t n_epoch = daemon_job(id)->progress.epoch;
     cr_assert_lt(n_epoch, atoi(DISTURBED));
     daemon_expect_nobody();
@@ -278,7 +216,6 @@ Test(supervisor, a_cancelled_job_leaves_a_checkpoint_to_resume_from_and_ends_wit
     cr_assert_eq(daemon_job(id)->attempt, 2);
     run_plain(lines);
     expect_same_as_plain("o");
-    daemon_end();
 }
 
 Test(supervisor, a_coordinator_that_does_not_listen_is_killed_when_its_time_is_over)
@@ -287,11 +224,9 @@ Test(supervisor, a_coordinator_that_does_not_listen_is_killed_when_its_time_is_o
     daemon_start();
     int64_t id = submit(TWO_WORKERS ENDLESS);
     daemon_await_epoch(id, 1, 1);
-    cr_assert_eq(kill(daemon_job(id)->pid, SIGSTOP), 0);
+    cr_assert_eq(kill(daemon_job(id)->run.pid, SIGSTOP), 0);
     cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
     expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 Test(supervisor, a_cancel_that_a_dead_daemon_had_kept_is_carried_out_by_the_next)
@@ -299,14 +234,12 @@ Test(supervisor, a_cancel_that_a_dead_daemon_had_kept_is_carried_out_by_the_next
     daemon_start();
     int64_t id = submit(TWO_WORKERS ENDLESS);
     daemon_await_epoch(id, 1, 1);
-    cr_assert_eq(kill(daemon_job(id)->pid, SIGSTOP), 0);
+    cr_assert_eq(kill(daemon_job(id)->run.pid, SIGSTOP), 0);
     cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
     daemon_kill();
     daemon_continue(id);
     daemon_start();
     expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 Test(supervisor, a_time_limit_ends_a_job_with_both_times_and_a_checkpoint)
@@ -317,36 +250,7 @@ Test(supervisor, a_time_limit_ends_a_job_with_both_times_and_a_checkpoint)
     expect_end(id, JOB_STATE_FAILED, JOB_REASON_TIME_LIMIT, 75);
     SAID(id, "its limit is 1.5 s");
     SAID(id, "checkpoint");
-    cr_assert_geq(daemon_job(id)->ran_s, 1.5);
-    daemon_end();
-    daemon_expect_nobody();
-}
-
-/* The owner of a running job does this to its events: the job fails, and a job beside it has its turn meanwhile. */
-static void expect_spoiled(off_t n_bytes, const char *why)
-{
-    char events[PATH_MAX];
-    daemon_start();
-    int64_t id = submit(TWO_WORKERS ENDLESS "[output]\ndir = \"a\"\n");
-    daemon_await_epoch(id, 1, 1);
-    snprintf(events, sizeof events, "%s/state/jobs/%lld/events.jsonl", folder, (long long)id);
-    cr_assert_eq(truncate(events, n_bytes), 0, "%s: %s", events, strerror(errno));
-    int64_t other = submit("[workers]\ncount = 1\n[train]\nepochs = 3\n[output]\ndir = \"b\"\n");
-    expect_end(other, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
-    expect_end(id, JOB_STATE_FAILED, JOB_REASON_BAD_DATA, 65);
-    SAID(id, why);
-    daemon_end();
-    daemon_expect_nobody();
-}
-
-Test(supervisor, events_with_a_hole_end_their_job_and_hold_up_no_other)
-{
-    expect_spoiled((off_t)32 << 20, "has zero bytes");
-}
-
-Test(supervisor, events_that_became_shorter_end_their_job)
-{
-    expect_spoiled(10, "is shorter than what was read");
+    cr_assert_geq(daemon_job(id)->run.ran_s, 1.5);
 }
 
 Test(supervisor, of_many_events_a_mebibyte_a_second_is_read_and_another_job_has_its_turn)
@@ -370,38 +274,13 @@ Test(supervisor, of_many_events_a_mebibyte_a_second_is_read_and_another_job_has_
     free(lines);
     int64_t other = submit("[workers]\ncount = 1\n[train]\nepochs = 3\n[output]\ndir = \"b\"\n");
     expect_end(other, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
-    while (daemon_job(id)->n_event_bytes < n_bytes) {
-        cr_assert(daemon_hear(), "%lld bytes are read", (long long)daemon_job(id)->n_event_bytes);
+    while (daemon_job(id)->run.n_event_bytes < n_bytes) {
+        cr_assert(daemon_hear(), "%lld bytes are read", (long long)daemon_job(id)->run.n_event_bytes);
     }
     cr_assert_geq(clock_s() - since_s, 3.5, "%lld bytes were read in %.1f s", (long long)n_bytes,
                   clock_s() - since_s);
     cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
     expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
-    daemon_end();
-    daemon_expect_nobody();
-}
-
-Test(supervisor, two_jobs_that_do_not_fit_beside_each_other_run_one_after_the_other)
-{
-    daemon_options.capacity.n_slot = 3;
-    daemon_start();
-    int64_t first = submit(TWO_WORKERS ENDLESS "[output]\ndir = \"a\"\n");
-    daemon_await(first, JOB_STATE_RUNNING);
-    int64_t second = submit(TWO_WORKERS "[train]\nepochs = 5\n[output]\ndir = \"b\"\n");
-    while (daemon_job(second)->reason != JOB_REASON_WAITING_SLOTS) {
-        cr_assert(daemon_hear());
-    }
-    SAID(second, "1 of 3 slots are free, it needs 2");
-    int64_t third = submit("[train]\nepochs = 5\n[output]\ndir = \"c\"\n");
-    while (daemon_job(third)->reason != JOB_REASON_WAITING_TURN || daemon_job(third)->memory < 0) {
-        cr_assert(daemon_hear());
-    }
-    cr_assert_eq(daemon_command('c', first, 0), STATUS_OK);
-    expect_end(second, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
-    expect_end(third, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
-    cr_assert_geq(daemon_job(second)->started_at, daemon_job(first)->ended_at);
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 Test(supervisor, a_queued_job_is_cancelled_where_it_stands_and_one_that_never_fits_is_refused)
@@ -419,8 +298,6 @@ Test(supervisor, a_queued_job_is_cancelled_where_it_stands_and_one_that_never_fi
     SAID(third, "the daemon has 1024.0 MiB (daemon.memory)");
     cr_assert_eq(daemon_command('c', first, 0), STATUS_OK);
     expect_end(first, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 Test(supervisor, what_is_wrong_with_a_job_is_found_by_its_plan_where_it_can_be_and_said_word_for_word)
@@ -433,8 +310,6 @@ Test(supervisor, what_is_wrong_with_a_job_is_found_by_its_plan_where_it_can_be_a
     expect_end(bad, JOB_STATE_FAILED, JOB_REASON_BAD_CONFIG, 78);
     SAID(bad, "train.loss = \"bce\"");
     cr_assert_eq(daemon_job(bad)->attempt, 0, "it was not only planned");
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 Test(supervisor, a_checkpoint_is_written_on_demand_and_training_goes_on)
@@ -442,9 +317,9 @@ Test(supervisor, a_checkpoint_is_written_on_demand_and_training_goes_on)
     daemon_start();
     int64_t id = submit(TWO_WORKERS ENDLESS "[output]\ndir = \"o\"\n");
     daemon_await_epoch(id, 1, 1);
-    cr_assert_not(daemon_job(id)->checkpointed);
+    cr_assert_not(daemon_job(id)->run.checkpointed);
     cr_assert_eq(daemon_command('k', id, 0), STATUS_OK, "%s", daemon_reason);
-    while (!daemon_job(id)->checkpointed) {
+    while (!daemon_job(id)->run.checkpointed) {
         cr_assert(daemon_hear());
     }
     cr_assert(results_checkpoint(folder_path("o")) > 0);
@@ -453,8 +328,7 @@ Test(supervisor, a_checkpoint_is_written_on_demand_and_training_goes_on)
     cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
     daemon_await_end(id);
     cr_assert_eq(daemon_command('k', id, 0), STATUS_USAGE);
-    cr_assert_not_null(strstr(daemon_reason, "expected one that is RUNNING"), "%s", daemon_reason);
-    daemon_end();
+    expect_words(daemon_reason, "expected one that is RUNNING");
 }
 
 Test(supervisor, a_job_is_scaled_while_it_runs_and_ends_with_the_same_bits)
@@ -464,9 +338,9 @@ Test(supervisor, a_job_is_scaled_while_it_runs_and_ends_with_the_same_bits)
     start_stopping(1);
     int64_t id = submit(lines);
     daemon_await_stopped(id, 1);
-    cr_assert_eq(daemon_job(id)->n_part, 8, "by the graph's size");
+    cr_assert_eq(daemon_job(id)->plan.n_part, 8, "by the graph's size");
     cr_assert_eq(daemon_command('s', id, 9), STATUS_USAGE);
-    cr_assert_not_null(strstr(daemon_reason, "expected 1 to 8, a part for each"), "%s", daemon_reason);
+    expect_words(daemon_reason, "expected 1 to 8, a part for each");
     cr_assert_eq(daemon_command('s', id, 1), STATUS_OK, "%s", daemon_reason);
     cr_assert_eq(daemon_job(id)->reason, JOB_REASON_RESCALING);
     cr_assert_eq(daemon_job(id)->n_slot, 4, "its room is given away before it has left it");
@@ -474,20 +348,16 @@ Test(supervisor, a_job_is_scaled_while_it_runs_and_ends_with_the_same_bits)
     daemon_await_epoch(id, 2, 1);
     cr_assert_eq(daemon_job(id)->n_worker, 1);
     cr_assert_eq(daemon_job(id)->n_slot, 1);
-    cr_assert_eq(daemon_job(id)->n_restart, 0);
+    cr_assert_eq(daemon_job(id)->run.n_restart, 0);
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     run_plain(lines);
     expect_same_as_plain("o");
-    daemon_end();
-    daemon_expect_nobody();
 }
 
-/* Faults are of our jobs alone: other users' have none of our environment. */
+/* Faults are of our jobs alone: other users' jobs do not get our environment. */
 Test(supervisor, planning_that_hangs_holds_up_no_other_user_and_fails_at_its_deadline)
 {
-    if (geteuid() != 0) {
-        cr_skip_test("only root can start for others");
-    }
+    need_root();
     enum { USER = 65534 };
     cr_assert_eq(chmod(folder, 0777), 0);
     setenv("TRAINERD_FAULTS", "coordinator.load=stop", 1);
@@ -501,15 +371,11 @@ Test(supervisor, planning_that_hangs_holds_up_no_other_user_and_fails_at_its_dea
     cr_assert_eq(daemon_command('c', behind, 0), STATUS_OK);
     expect_end(hung, JOB_STATE_FAILED, JOB_REASON_TIME_LIMIT, 75);
     SAID(hung, "planning it took more than 20 s (daemon.plan_timeout)");
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 Test(supervisor, roots_daemon_runs_a_users_job_with_that_users_rights)
 {
-    if (geteuid() != 0) {
-        cr_skip_test("only root can start for others");
-    }
+    need_root();
     enum { USER = 65534 };
     struct stat about;
     cr_assert_eq(chmod(folder, 0755), 0);
@@ -535,8 +401,6 @@ Test(supervisor, roots_daemon_runs_a_users_job_with_that_users_rights)
         cr_assert_eq(about.st_uid, geteuid(), "%s", path);
         cr_assert_eq(about.st_mode & 077, 0, "%s", path);
     }
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 /* Its plan is within the limit on two workers, and on one above it. */
@@ -553,8 +417,7 @@ Test(supervisor, a_local_job_that_loses_workers_again_and_again_keeps_their_numb
         cr_assert_eq(daemon_command('s', id, 1), STATUS_USAGE);
         static const char refused[] = "job 1 cannot run on 1 worker: by its plan one of fewer than 2 would need 2";
         cr_assert_eq(strncmp(daemon_reason, refused, strlen(refused)), 0, "%s", daemon_reason);
-        cr_assert_not_null(strstr(daemon_reason, "and memory.limit is 200000; expected 2 or more"), "%s",
-                           daemon_reason);
+        expect_words(daemon_reason, "and memory.limit is 200000; expected 2 or more");
         cr_assert(daemon_kill_worker(id, 1));
         daemon_continue(id);
     }
@@ -562,11 +425,9 @@ Test(supervisor, a_local_job_that_loses_workers_again_and_again_keeps_their_numb
     cr_assert_eq(daemon_job(id)->attempt, 3);
     cr_assert_eq(daemon_job(id)->n_worker, 2);
     cr_assert_eq(daemon_job(id)->n_slot, 2);
-    cr_assert_eq(daemon_job(id)->n_worker_least, 2);
+    cr_assert_eq(daemon_job(id)->plan.n_worker_least, 2);
     run_plain(lines);
     expect_same_as_plain("o");
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 Test(supervisor, a_daemon_that_ends_leaves_its_jobs_running_for_the_next)
@@ -580,8 +441,6 @@ Test(supervisor, a_daemon_that_ends_leaves_its_jobs_running_for_the_next)
     daemon_await_epoch(id, 1, daemon_job(id)->progress.epoch + 10);
     cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
     expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
-    daemon_end();
-    daemon_expect_nobody();
 }
 
 Test(supervisor, a_coordinator_that_others_interrupt_goes_on_from_the_checkpoint_that_it_leaves)
@@ -590,13 +449,11 @@ Test(supervisor, a_coordinator_that_others_interrupt_goes_on_from_the_checkpoint
     start_stopping(1);
     int64_t id = submit(lines);
     daemon_await_stopped(id, 1);
-    cr_assert_eq(kill(daemon_job(id)->pid, SIGTERM), 0);
+    cr_assert_eq(kill(daemon_job(id)->run.pid, SIGTERM), 0);
     daemon_continue(id);
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     cr_assert_eq(daemon_job(id)->attempt, 2);
-    cr_assert(daemon_job(id)->checkpointed);
+    cr_assert(daemon_job(id)->run.checkpointed);
     run_plain(lines);
     expect_same_as_plain("o");
-    daemon_end();
-    daemon_expect_nobody();
 }

@@ -87,7 +87,7 @@ void audit_login_failed(void *context, const struct connection *connection, cons
 struct page {
     json_t *rows;
     size_t n_most;
-    int64_t before; /* of the next page; 0: there is none */
+    int64_t before; /* of the next page; 0: the last page */
 };
 
 static json_t *number_or_null(int64_t number, bool is_known)

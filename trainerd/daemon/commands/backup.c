@@ -1,4 +1,5 @@
-/* The request backup: a copy of the store, made in slices in the turns of its user, while others are served. It ends with its client. */
+/* The request backup: a copy of the store, made in slices in the turns of its user, while others are served. It ends
+ * with its client. */
 #include "protocol/base/memory.h"
 #include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/server/answer.h"

@@ -68,7 +68,8 @@ static bool is_own(const struct connection *connection, const struct job_record 
     return record->uid == connection_uid(connection) || connection_is_admin(connection);
 }
 
-/* What a request asks of jobs: to be of a group, to have a tag. Groups are their owner's: a name is another group for another user. */
+/* What a request asks of jobs: to be of a group, to have a tag. Groups are their owner's: a name is another group for
+ * another user. */
 static struct job_ask ask_of(const struct commands *commands, const struct connection *connection,
                              const json_t *request)
 {
@@ -135,7 +136,8 @@ static size_t add_ended(const struct job_index *index, struct job_ask ask, size_
     return n;
 }
 
-/* The jobs that are asked for, by their turn, without the first `skip`: of those that have ended, the newest are first. */
+/* The jobs that are asked for, by their turn, without the first `skip`: of those that have ended, the newest are
+ * first. */
 static void add_by_turn(const struct commands *commands, const struct connection *connection, const json_t *request,
                         struct job_ask ask, size_t n_most, json_t *answer)
 {
@@ -176,9 +178,9 @@ static enum status answer_status(struct commands *commands, struct connection *c
     json_int_t n_most = limit != NULL ? json_integer_value(limit) : STATUS_JOBS_DEFAULT;
     const struct job_record *found[STATUS_JOBS_MOST + 1];
     enum status status = commands_check_range("limit", (double)n_most, 1, STATUS_JOBS_MOST);
-    status = status == STATUS_OK
-                 ? commands_check_range("skip", (double)json_integer_value(json_object_get(request, "skip")), 0, 1e9)
-                 : status;
+    if (status == STATUS_OK) {
+        status = commands_check_range("skip", (double)json_integer_value(json_object_get(request, "skip")), 0, 1e9);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -220,10 +222,15 @@ static enum status scale(struct commands *commands, struct connection *connectio
     json_int_t n_worker = json_integer_value(json_object_get(request, "workers"));
     const struct job_record *record;
     enum status status = commands_check_range("workers", (double)n_worker, 1, 65536);
-    status = status == STATUS_OK ? pending_find_job(commands, connection, request, &record) : status;
+    if (status == STATUS_OK) {
+        status = pending_find_job(commands, connection, request, &record);
+    }
     int64_t id = status == STATUS_OK ? record->id : 0;
-    status = status == STATUS_OK ? supervisor_scale(commands->supervisor, id, (int32_t)n_worker) : status;
-    return status == STATUS_OK ? answer_job(connection, request, id) : status;
+    if (status != STATUS_OK ||
+        (status = supervisor_scale(commands->supervisor, id, (int32_t)n_worker)) != STATUS_OK) {
+        return status;
+    }
+    return answer_job(connection, request, id);
 }
 
 static enum status drain_set(struct commands *commands, struct connection *connection, const json_t *request,
@@ -301,7 +308,9 @@ static void handle_request(void *context, struct connection *connection, json_t 
     if (status == STATUS_OK) {
         audit_begin(context, connection, request, which);
         status = check_role(connection, request, which);
-        status = status == STATUS_OK ? handlers[which](context, connection, request) : status;
+        if (status == STATUS_OK) {
+            status = handlers[which](context, connection, request);
+        }
         status = audit_end(context, connection_uid(connection), which, status);
     }
     if (status != STATUS_OK) {

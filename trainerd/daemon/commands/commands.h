@@ -16,7 +16,8 @@ struct commands_options {
         *submit_groups; /* names between blanks: who may submit jobs (submitters.h); both NULL or "": all users */
 };
 
-/*   owns          borrows loop, jobs and supervisor, copies options; the caller owns *out: commands_close, after server_close. The loop has to
+/*   owns          borrows loop, jobs and supervisor, copies options; the caller owns *out: commands_close, after
+ * server_close. The loop has to
  *                 run on until none of its handles is left, and then frees it
  */
 enum status commands_open(uv_loop_t *loop, struct jobs *jobs, struct supervisor *supervisor,

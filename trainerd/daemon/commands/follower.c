@@ -1,5 +1,6 @@
-/* Streams of a job's files: log, events, metrics. A piece of the file is read once the client has read the piece before, so that a
- * slow client takes no memory. At the end of the file, the follower polls until the job has ended. */
+/* Streams of a job's files: log, events, metrics. A piece of the file is read once the client has read the piece
+ * before, so that a slow client takes no memory. At the end of the file, the follower polls until the job has ended.
+ */
 #include "protocol/base/memory.h"
 #include "protocol/base/printable.h"
 #include "trainerd/daemon/commands/job_json.h"
@@ -301,7 +302,9 @@ enum status follow_metrics(struct commands *commands, struct connection *connect
     const struct job_record *record;
     struct store_submission submission;
     enum status status = pending_find_job(commands, connection, request, &record);
-    status = status == STATUS_OK ? store_submission_get(jobs_store(commands->jobs), record->id, &submission) : status;
+    if (status == STATUS_OK) {
+        status = store_submission_get(jobs_store(commands->jobs), record->id, &submission);
+    }
     if (status != STATUS_OK) {
         return status;
     }

@@ -46,8 +46,8 @@ static enum status rights_of(const struct job_file_ask *ask, const struct rights
     return status;
 }
 
-/* Links in the path may lead anywhere: the owner's rights decide, not the daemon's. A link as the last name is not followed, and a pipe
- * not waited for. *error_out: 0 or errno; returns the file or -1 */
+/* Links in the path may lead anywhere: the owner's rights decide, not the daemon's. A link as the last name is not
+ * followed, and a pipe not waited for. *error_out: 0 or errno; returns the file or -1 */
 static int open_as_owner(const struct job_file_ask *ask, const struct rights *rights, int *error_out)
 {
     struct rights before;
@@ -127,7 +127,8 @@ static int64_t find_tail(int file, int64_t n_tail)
     return at;
 }
 
-/* The offset of the last line with `match` in it, of the lines from `offset` on that begin before `before`; -1: none has. A hole ends the search. */
+/* The offset of the last line with `match` in it, of the lines from `offset` on that begin before `before`; -1: none
+ * has. A hole ends the search. */
 static int64_t find_match_in(int file, const char *match, int64_t offset, int64_t before,
                              char bytes[JOB_FILE_PIECE_BYTES + 1])
 {
@@ -152,7 +153,8 @@ static int64_t find_match_in(int file, const char *match, int64_t offset, int64_
     return found;
 }
 
-/* Likewise of the file: at its end, or else at its beginning. The file's owner can make it arbitrarily long, and few threads search. */
+/* Likewise of the file: at its end, or else at its beginning. The file's owner can make it arbitrarily long, and few
+ * threads search. */
 static int64_t find_match(int file, const char *match, char bytes[JOB_FILE_PIECE_BYTES + 1])
 {
     struct stat about;

@@ -1,5 +1,5 @@
-/* Files of a job, read for its owner by a daemon that may be root. A user can put links into these folders and above them, so a file is opened
- * with that user's rights.
+/* Files of a job, read for its owner by a daemon that may be root. A user can put links into these folders and above
+ * them, so a file is opened with that user's rights.
  *
  * A thread reads (readers.h), since a disk may hang. Knows nothing of the files' contents.
  */
@@ -25,9 +25,9 @@ struct job_file_ask {
     gid_t group;    /* … this group's, and those of the user's other groups */
     int64_t offset; /* where to begin; the end of the file when it has become shorter */
     int64_t n_tail; /* -1, or: begin at the last n_tail lines, as far as they are in the last MiB */
-    const char *
-        match; /* not NULL: only the last line that contains this, at the file's end or, where there is none in JOB_FILE_SEARCH_BYTES,
-                        * in as many at its beginning. A constant text */
+    /* NULL: all lines. Else a constant text: only the last line that contains it, in the file's last
+     * JOB_FILE_SEARCH_BYTES or, if it is not there, in as many at the file's beginning. */
+    const char *match;
 };
 
 struct job_file_piece {

@@ -48,7 +48,7 @@ static json_t *moment(double at)
 
 static double ran_s(const struct job_record *record)
 {
-    return record->ran_s + (record->attempt_at > 0 ? job_clock_s() - record->attempt_at : 0.0);
+    return record->run.ran_s + (record->run.attempt_at > 0 ? job_clock_s() - record->run.attempt_at : 0.0);
 }
 
 static void set_progress(json_t *job, const struct job_progress *progress)
@@ -57,21 +57,10 @@ static void set_progress(json_t *job, const struct job_progress *progress)
     set(job, "epoch", json_integer(progress->epoch));
     set(job, "epochs", json_integer(progress->n_epoch));
     set(job, "percent", json_real(share));
-    set(job, "loss", answer_number(progress->loss));
-    set(job, "train_metric", answer_number(progress->train_metric));
-    set(job, "valid_metric", answer_number(progress->valid_metric));
-    set(job, "test_metric", answer_number(progress->test_metric));
-    set(job, "best_valid_metric", answer_number(progress->best_valid_metric));
-    set(job, "best_test_metric", answer_number(progress->best_test_metric));
     set(job, "metric", progress->metric[0] != '\0' ? json_string(progress->metric) : json_null());
-    set(job, "epoch_s", answer_number(progress->epoch_s));
-    set(job, "seconds_left", answer_number(progress->seconds_left));
-    set(job, "compute_s", answer_number(progress->compute_s));
-    set(job, "wait_s", answer_number(progress->wait_s));
-    set(job, "evaluate_s", answer_number(progress->evaluate_s));
-    set(job, "bytes_sent", answer_number(progress->bytes_sent));
-    set(job, "bytes_received", answer_number(progress->bytes_received));
-    set(job, "memory_measured", answer_number(progress->memory));
+#define X(field, name) set(job, name, answer_number(progress->field));
+    JOB_PROGRESS_LIST(X)
+#undef X
 }
 
 static json_t *gpus_json(uint64_t set)
@@ -110,18 +99,18 @@ json_t *job_json(const struct job_record *record, bool is_whole)
     set(job, "reason", json_string(job_reason_name(record->reason)));
     set(job, "reason_text",
         json_string(record->reason_text[0] != '\0' ? record->reason_text : job_reason_text(record->reason)));
-    bool waits = record->state == JOB_STATE_QUEUED && record->place > 0;
-    set(job, "position", waits ? json_integer(record->place) : json_null());
+    bool waits = record->state == JOB_STATE_QUEUED && record->queued.place > 0;
+    set(job, "position", waits ? json_integer(record->queued.place) : json_null());
     set(job, "group", record->group[0] != '\0' ? json_string(record->group) : json_null());
     set(job, "tags", tags_json(record->tags));
     set_progress(job, &record->progress);
     set(job, "priority", json_integer(record->priority));
-    set(job, "submitted_at", moment(record->submitted_at));
-    set(job, "started_at", moment(record->started_at));
-    set(job, "ended_at", moment(record->ended_at));
-    set(job, "changed_at", moment(record->changed_at));
+    set(job, "submitted_at", moment(record->times.submitted_at));
+    set(job, "started_at", moment(record->times.started_at));
+    set(job, "ended_at", moment(record->times.ended_at));
+    set(job, "changed_at", moment(record->times.changed_at));
     set(job, "workers", json_integer(record->n_worker));
-    set(job, "parts", record->n_part > 0 ? json_integer(record->n_part) : json_null());
+    set(job, "parts", record->plan.n_part > 0 ? json_integer(record->plan.n_part) : json_null());
     set(job, "slots", json_integer(record->n_slot));
     set(job, "gpus", json_integer(record->n_gpu));
     set(job, "gpus_held", gpus_json(record->gpus));
@@ -130,9 +119,9 @@ json_t *job_json(const struct job_record *record, bool is_whole)
     set(job, "ran_s", json_real(ran_s(record)));
     set(job, "max_restarts", json_integer(record->max_restarts));
     set(job, "attempt", json_integer(record->attempt));
-    set(job, "restarts", json_integer(record->n_restart));
-    set(job, "pid", json_integer(record->pid));
-    set(job, "slurm", record->slurm != 0 ? json_integer(record->slurm) : json_null());
+    set(job, "restarts", json_integer(record->run.n_restart));
+    set(job, "pid", json_integer(record->run.pid));
+    set(job, "slurm", record->run.slurm != 0 ? json_integer(record->run.slurm) : json_null());
     set(job, "exit_code", record->exit_code >= 0 ? json_integer(record->exit_code) : json_null());
     return job;
 }

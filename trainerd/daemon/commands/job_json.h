@@ -10,7 +10,7 @@
 /* owns  the caller has the reference */
 json_t *job_json(const struct job_record *record, bool is_whole);
 
-/* A user's name, or number where there is none; until the next call. */
+/* A user's name, or the number of a user without name; until the next call. */
 const char *job_owner_name(uid_t uid);
 
 #endif

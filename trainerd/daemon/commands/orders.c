@@ -1,6 +1,7 @@
-/* Orders for a job, or for all of a group: cancel, resume. Of a group that may be many jobs: they are changed in slices, each of which is saved before
- * the next begins, in the turns of the user, and the answer follows the last. The work goes on when the client leaves; what has not been done when
- * the daemon ends is not acknowledged, and the same order does the rest.
+/* Orders for a job, or for all of a group: cancel, resume. Of a group that may be many jobs: they are changed in
+ * slices, each of which is saved before the next begins, in the turns of the user, and the answer follows the last.
+ * The work goes on when the client leaves; what has not been done when the daemon ends is not acknowledged, and the
+ * same order does the rest.
  */
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
@@ -21,7 +22,8 @@ struct group_order {
     enum request which;
     uid_t uid;
     int64_t *
-        ids; /* n, of which `done` are done: from the newest, so that none that waits takes the place of one that ends */
+        /* n, of which `done` are done: from the newest, so that none that waits takes the place of one that ends */
+        ids;
     size_t n, done;
     json_t *request;
     char from[CONNECTION_FROM_BYTES];
@@ -35,7 +37,9 @@ static enum status order_one(struct commands *commands, struct connection *conne
     const struct job_record *record;
     enum status status = pending_find_job(commands, connection, request, &record);
     int64_t id = status == STATUS_OK ? record->id : 0;
-    status = status == STATUS_OK ? ask(commands->supervisor, id) : status;
+    if (status == STATUS_OK) {
+        status = ask(commands->supervisor, id);
+    }
     if (status == STATUS_OK) {
         json_t *answer = answer_new(request);
         json_object_set_new(answer, "job", json_integer(id));
@@ -146,7 +150,9 @@ static enum status begin(struct group_order *order, struct commands *commands, s
     enum status status = order->order != SUPERVISOR_ORDER_CANCEL && order->n > 0
                              ? jobs_check_queued(commands->jobs, order->uid, order->n)
                              : STATUS_OK;
-    status = status == STATUS_OK ? pending_begin(&order->pending, commands, connection, request) : status;
+    if (status == STATUS_OK) {
+        status = pending_begin(&order->pending, commands, connection, request);
+    }
     if (status != STATUS_OK) {
         free(order->ids);
         return status;
@@ -214,7 +220,9 @@ enum status orders_resume(struct commands *commands, struct connection *connecti
 {
     bool by_admin = connection_is_admin(connection);
     enum status status = commands_check_submitter(commands, connection);
-    status = status == STATUS_OK ? check_one_of(request) : status;
+    if (status == STATUS_OK) {
+        status = check_one_of(request);
+    }
     if (status != STATUS_OK) {
         return status;
     }

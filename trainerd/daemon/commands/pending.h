@@ -1,7 +1,8 @@
-/* Commands from inside: their state, and answers that are under way. Only commands, submit, follower and show include this.
+/* Commands from inside: their state, and answers that are under way. Only commands, submit, follower and show include
+ * this.
  *
- * An answer that reads a file, or a stream, is pending: it is in one list, holds its connection, and lives until it is complete, or
- * until its connection is gone and no read is under way for it.
+ * An answer that reads a file, or a stream, is pending: it is in one list, holds its connection, and lives until it
+ * is complete, or until its connection is gone and no read is under way for it.
  */
 #ifndef TRAINERD_DAEMON_PENDING_H
 #define TRAINERD_DAEMON_PENDING_H
@@ -53,8 +54,8 @@ enum status pending_begin(struct pending *pending, struct commands *commands, st
 /* Remove it from the list and free it. */
 void pending_end(struct pending *pending);
 
-/* Read for it; `done` is called with the pending as its context, and first calls pending_is_gone, which ends the pending if its
- * connection is gone by then. */
+/* Read for it; `done` is called with the pending as its context, and first calls pending_is_gone, which ends the
+ * pending if its connection is gone by then. */
 void pending_read(struct pending *pending, const struct job_file_ask *ask, job_file_done *done);
 bool pending_is_gone(struct pending *pending);
 
@@ -62,18 +63,19 @@ bool pending_is_gone(struct pending *pending);
 void job_own_name(const struct commands *commands, const struct job_record *record, const char *name,
                   struct job_file_ask *ask);
 
-/* A file of the job's last run, and with whose rights it is read. Of a run that was published the job's own files are that. A job that has
- * recorded no run has its files in `output`; before its first epoch, files there may belong to an earlier job: the path is then "",
- * which no file has. */
+/* A file of the job's last run, and with whose rights it is read. Of a run that was published the job's own files are
+ * that. A job that has recorded no run has its files in `output`; before its first epoch, files there may belong to
+ * an earlier job: the path is then "", which no file has. */
 void job_output_name(const struct commands *commands, const struct job_record *record, const char *output,
                      const char *name, struct job_file_ask *ask);
 
-/* The folder where a job's results are or will be, as far as is known; `output` is that of its submission. out PATH_MAX */
+/* The folder where a job's results are or will be, as far as is known; `output` is that of its submission. out
+ * PATH_MAX */
 void job_output_folder(const struct commands *commands, const struct job_record *record, const char *output,
                        char *out);
 
 /* The job that a request names, if the client may see all of it.
- * errors  STATUS_NO_INPUT there is none; STATUS_USAGE it is another user's */
+ * errors  STATUS_NO_INPUT no such job; STATUS_USAGE it is another user's */
 enum status pending_find_job(struct commands *commands, struct connection *connection, const json_t *request,
                              const struct job_record **out);
 
@@ -84,8 +86,8 @@ enum status commands_check_range(const char *what, double value, double least, d
 enum status audit_show(struct commands *commands, struct connection *connection, const json_t *request);
 /* Does it change something? */
 bool audit_is_change(enum request which);
-/* Around the handler of a request that changes something: its changes are saved with who asked for them. end: also a refusal; returns `status`, with
- * its reason as it was. */
+/* Around the handler of a request that changes something: its changes are saved with who asked for them. end: also a
+ * refusal; returns `status`, with its reason as it was. */
 void audit_begin(struct commands *commands, const struct connection *connection, const json_t *request,
                  enum request which);
 enum status audit_end(struct commands *commands, uid_t uid, enum request which, enum status status);
@@ -114,7 +116,8 @@ enum status follow_metrics(struct commands *commands, struct connection *connect
 
 /* show_gpus.c: gpus */
 enum status show_gpus(struct commands *commands, struct connection *connection, const json_t *request);
-/* Add to an answer with workers, of a job that holds this set: its GPUs, and each worker's. Workers take them in turn. */
+/* Add to an answer with workers, of a job that holds this set: its GPUs, and each worker's. Workers take them in
+ * turn. */
 void show_gpus_of(const struct gpus *gpus, uint64_t set, json_t *answer);
 
 /* show_users.c: users */

@@ -1,4 +1,5 @@
-/* Threads that read for users: libuv's pool, of which no user has more than a part, since a disk may hang, and a user's own file system too.
+/* Threads that read for users: libuv's pool, of which no user has more than a part, since a disk may hang, and a
+ * user's own file system too.
  *
  * Knows users and their work in its order, not what is read.
  */

@@ -61,7 +61,7 @@ static void read_result(struct show *show)
     pending_read(&show->pending, &ask, on_result);
 }
 
-/* A JSON value; null when there is none. */
+/* A JSON value; null when the text has no value. */
 static json_t *parse_value(const char *text, size_t n)
 {
     json_t *value = n > 0 ? json_loadb(text, n, 0, NULL) : NULL;
@@ -141,7 +141,9 @@ enum status show_job(struct commands *commands, struct connection *connection, c
     show->job = record->id;
     show->pending.release = release;
     status = fill(commands, record, show);
-    status = status == STATUS_OK ? pending_begin(&show->pending, commands, connection, request) : status;
+    if (status == STATUS_OK) {
+        status = pending_begin(&show->pending, commands, connection, request);
+    }
     if (status != STATUS_OK) {
         release(&show->pending);
         free(show);
@@ -183,7 +185,7 @@ enum status show_workers(struct commands *commands, struct connection *connectio
     struct show *show = memory_alloc(1, sizeof *show);
     show->answer = answer_new(request);
     show->gpus = record->gpus;
-    json_object_set_new(show->answer, "coordinator", json_integer(record->pid));
+    json_object_set_new(show->answer, "coordinator", json_integer(record->run.pid));
     json_object_set_new(show->answer, "attempt", json_integer(record->attempt));
     show->pending.release = release;
     status = pending_begin(&show->pending, commands, connection, request);

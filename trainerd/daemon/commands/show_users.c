@@ -23,7 +23,8 @@ static int compare_users(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Add what one has, or has used, to a list with several entries for a user, then unite them. Returns how many users there are. */
+/* Add what one has, or has used, to a list with several entries for a user, then unite them. Returns how many users
+ * there are. */
 static size_t unite(struct user_row *user, size_t n)
 {
     size_t n_user = 0;
@@ -76,7 +77,7 @@ static json_t *limit(int64_t most)
     return most == 0 || most == NEED_UNLIMITED ? json_null() : json_integer(most);
 }
 
-/* share: of the use of all, NaN where there is none */
+/* share: of the use of all, NaN where nobody used any */
 static json_t *user_json(const struct user_row *user, const struct quota *quota, double share, bool is_whole)
 {
     json_t *one = json_object();

@@ -138,14 +138,18 @@ static enum status read_record(const struct commands *commands, const json_t *re
     double n_restart = restarts != NULL ? (double)json_integer_value(restarts) : (double)commands->max_restarts;
     enum status status = commands_check_range("priority", (double)json_integer_value(priority), -PRIORITY_MOST,
                                               PRIORITY_MOST);
-    status = status == STATUS_OK ? commands_check_range("max_restarts", n_restart, 0, RESTARTS_MOST) : status;
-    status = status == STATUS_OK ? commands_check_range("time_limit_s", limit_s, 0, 1e10) : status;
+    if (status == STATUS_OK &&
+        (status = commands_check_range("max_restarts", n_restart, 0, RESTARTS_MOST)) == STATUS_OK) {
+        status = commands_check_range("time_limit_s", limit_s, 0, 1e10);
+    }
     status = status == STATUS_OK && name != NULL ? check_name("name", name) : status;
     status = status == STATUS_OK && group != NULL ? check_name("group", group) : status;
     if (status == STATUS_OK && group != NULL && strchr(group, '/') != NULL) {
         status = status_fail(STATUS_USAGE, "group '%s' has a slash, which would name a folder", group);
     }
-    status = status == STATUS_OK ? read_tags(json_object_get(request, "tags"), record->tags) : status;
+    if (status == STATUS_OK) {
+        status = read_tags(json_object_get(request, "tags"), record->tags);
+    }
     if (status == STATUS_OK) {
         record->priority = (int32_t)json_integer_value(priority);
         record->max_restarts = (int32_t)n_restart;
@@ -206,8 +210,8 @@ static json_t *answer_of(const json_t *request, const struct job_record *first, 
     return answer;
 }
 
-/* A submission under way: its job files are read in slices, in the turns of its user, then all of it is saved. It ends with its client, unless it is
- * saved by then. */
+/* A submission under way: its job files are read in slices, in the turns of its user, then all of it is saved. It
+ * ends with its client, unless it is saved by then. */
 struct submit {
     struct pending pending; /* first member: pointers to both are equal */
     struct turn turn;
@@ -335,7 +339,9 @@ static enum status make_jobs(struct commands *commands, struct connection *conne
     json_t *answer = NULL;
     enum status status = jobs_draft_open(commands->jobs, submit->record, submit->submission, submit->n,
                                          &submit->draft);
-    status = status == STATUS_OK ? step(commands, submit, &answer) : status;
+    if (status == STATUS_OK) {
+        status = step(commands, submit, &answer);
+    }
     if (status == STATUS_OK && answer == NULL) {
         status = pending_begin(&submit->pending, commands, connection, request);
         if (status == STATUS_OK) {
@@ -367,13 +373,17 @@ enum status submit_jobs(struct commands *commands, struct connection *connection
         return status_fail(STATUS_CONFIG, "the job file is longer than %d bytes", JOB_FILE_MOST_BYTES);
     }
     enum status status = commands_check_submitter(commands, connection);
-    status = status == STATUS_OK ? check_user(connection) : status;
+    if (status == STATUS_OK) {
+        status = check_user(connection);
+    }
     status = status == STATUS_OK && file != NULL ? check_text("file", file, FILE_NAME_MOST) : status;
     status = status == STATUS_OK && submission_id != NULL
                  ? check_text("submission_id", submission_id, SUBMISSION_ID_MOST)
                  : status;
-    status = status == STATUS_OK ? check_jobs(request) : status;
-    status = status == STATUS_OK ? read_record(commands, request, &record) : status;
-    status = status == STATUS_OK ? check_priority(connection, request) : status;
-    return status == STATUS_OK ? make_jobs(commands, connection, request, &record) : status;
+    if (status != STATUS_OK || (status = check_jobs(request)) != STATUS_OK ||
+        (status = read_record(commands, request, &record)) != STATUS_OK ||
+        (status = check_priority(connection, request)) != STATUS_OK) {
+        return status;
+    }
+    return make_jobs(commands, connection, request, &record);
 }

@@ -12,7 +12,7 @@
 #define BLANKS " \t\n"
 #define NAME_BYTES 256
 
-/* The next name of a list, which moves on; false: there is none. A name that is longer than any is "". */
+/* The next name of a list, which moves on; false: the end of the list. A name that is too long is "". */
 static bool next_name(const char **list, char out[NAME_BYTES])
 {
     const char *at = *list + strspn(*list, BLANKS);

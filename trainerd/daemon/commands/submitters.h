@@ -1,6 +1,7 @@
 /* Who may submit jobs: users and groups by name, of the keys submit_users and submit_groups.
  *
- * The machine's user database is asked when a user submits, so that one who joins a group may submit without a restart of the daemon.
+ * The machine's user database is asked when a user submits, so that one who joins a group may submit without a
+ * restart of the daemon.
  */
 #ifndef TRAINERD_DAEMON_SUBMITTERS_H
 #define TRAINERD_DAEMON_SUBMITTERS_H
@@ -17,7 +18,8 @@ struct submitters {
 void submitters_init(struct submitters *submitters, const char *users, const char *groups);
 void submitters_release(struct submitters *submitters);
 
-/* Is the user, with that first group, among them? errors  STATUS_USAGE not; STATUS_IO the user database does not answer */
+/* Is the user, with that first group, among them? errors  STATUS_USAGE not; STATUS_IO the user database does not
+ * answer */
 enum status submitters_check(const struct submitters *submitters, uid_t uid, gid_t gid);
 
 #endif

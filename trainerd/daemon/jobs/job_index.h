@@ -1,5 +1,5 @@
-/* Jobs by what requests ask for: their owner, name, group and tags. Of each such set its jobs in their order, and how many are in each state, kept
- * with every change, so that no request has to look at all jobs.
+/* Jobs by what requests ask for: their owner, name, group and tags. Of each such set its jobs in their order, and how
+ * many are in each state, kept with every change, so that no request has to look at all jobs.
  *
  * Knows records in memory, neither the store nor requests.
  */
@@ -49,7 +49,7 @@ void job_index_changed(struct job_index *index, struct job_record *record, enum 
 /* So many more of the owner's jobs are about to wait, or less than 0: fewer. */
 void job_index_promise(struct job_index *index, uid_t uid, int64_t n);
 
-/* text: of owners, "". uid: of names of all owners, 0. Never NULL: a set without jobs where there is none. */
+/* text: of owners, "". uid: of names of all owners, 0. Never NULL: an empty set where no job matches. */
 const struct job_set *job_index_find(const struct job_index *index, enum job_key key, uid_t uid, const char *text);
 
 /* Jobs of these two sets, or of one (NULL), from the newest with an id below `before` on.
@@ -65,7 +65,8 @@ struct job_ask {
 size_t job_index_select(const struct job_index *index, const struct job_ask *ask, size_t n_most,
                         const struct job_record **out, size_t *n_looked_out);
 
-/* How many jobs of these sets are in each state, whether open or not. cost  none of one set; of two those of the smaller one */
+/* How many jobs of these sets are in each state, whether open or not. cost  none of one set; of two those of the
+ * smaller one */
 void job_index_count(const struct job_ask *ask, int64_t n_of_state[JOB_STATE_N]);
 
 #endif

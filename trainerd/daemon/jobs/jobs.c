@@ -112,15 +112,14 @@ enum status jobs_open(const char *state_folder, const struct jobs_options *optio
     jobs->quota = options->quota;
     jobs->whole = options->whole;
     enum status status = store_open(state_folder, &jobs->store);
-    status = status == STATUS_OK ? find_folder(jobs, options->shared != NULL ? options->shared : state_folder)
-                                 : status;
-    status = status == STATUS_OK ? store_highest(jobs->store, &highest) : status;
-    status = status == STATUS_OK ? folders_check(jobs->folder, store_id(jobs->store), highest) : status;
-    status = status == STATUS_OK ? job_clock_open(jobs->store) : status;
-    status = status == STATUS_OK ? drain_load(jobs) : status;
-    status = status == STATUS_OK ? shares_open(&jobs->shares, options->half_life_s, &jobs->whole, jobs->store)
-                                 : status;
-    status = status == STATUS_OK ? store_each(jobs->store, add_each, jobs) : status;
+    if (status == STATUS_OK &&
+        (status = find_folder(jobs, options->shared != NULL ? options->shared : state_folder)) == STATUS_OK &&
+        (status = store_highest(jobs->store, &highest)) == STATUS_OK &&
+        (status = folders_check(jobs->folder, store_id(jobs->store), highest)) == STATUS_OK &&
+        (status = job_clock_open(jobs->store)) == STATUS_OK && (status = drain_load(jobs)) == STATUS_OK &&
+        (status = shares_open(&jobs->shares, options->half_life_s, &jobs->whole, jobs->store)) == STATUS_OK) {
+        status = store_each(jobs->store, add_each, jobs);
+    }
     if (status != STATUS_OK) {
         jobs_close(jobs);
         return status;
@@ -289,9 +288,9 @@ static enum status next_of(const struct jobs *jobs, const struct job_record *cha
                            job_state_name(record->state), job_state_name(changed->state));
     }
     *out = *changed;
-    out->changed_at = clock_wall_s();
+    out->times.changed_at = clock_wall_s();
     if (job_state_ended(out->state) && !job_state_ended(record->state)) {
-        out->ended_at = out->changed_at;
+        out->times.ended_at = out->times.changed_at;
     }
     return STATUS_OK;
 }
@@ -333,11 +332,13 @@ enum status jobs_change_some(struct jobs *jobs, struct job_record *changed, size
     enum status status = STATUS_OK;
     *n_out = 0;
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
-        bool ends_attempt = jobs_get(jobs, changed[i].id)->attempt_at > 0.0 && changed[i].attempt_at <= 0.0;
+        bool ends_attempt = jobs_get(jobs, changed[i].id)->run.attempt_at > 0.0 && changed[i].run.attempt_at <= 0.0;
         ASSERT(!ends_attempt); /* what its user has used would have to be saved, too */
         status = next_of(jobs, &changed[i], &changed[i]);
     }
-    status = status == STATUS_OK ? store_update_some(jobs->store, changed, n, slice, n_out) : status;
+    if (status == STATUS_OK) {
+        status = store_update_some(jobs->store, changed, n, slice, n_out);
+    }
     status = jobs_has_space_now(jobs, status) ? store_update_some(jobs->store, changed, n, slice, n_out) : status;
     for (size_t i = 0; i < *n_out; i++) {
         take_over(jobs, &changed[i]);
@@ -350,7 +351,7 @@ void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *pro
     struct job_record *record = jobs_record(jobs, id);
     ASSERT(record != NULL);
     record->progress = *progress;
-    record->n_event_bytes = n_event_bytes;
+    record->run.n_event_bytes = n_event_bytes;
     jobs_notify(jobs, record);
 }
 
@@ -369,14 +370,14 @@ void jobs_place(struct jobs *jobs, int64_t id, int64_t place)
 {
     struct job_record *record = jobs_record(jobs, id);
     ASSERT(record != NULL);
-    record->place = place;
+    record->queued.place = place;
 }
 
 void jobs_plans(struct jobs *jobs, int64_t id, int64_t n_bytes)
 {
     struct job_record *record = jobs_record(jobs, id);
     ASSERT(record != NULL);
-    record->planning = n_bytes;
+    record->queued.planning = n_bytes;
 }
 
 /* --- jobs that are kept no longer --- */
@@ -398,8 +399,8 @@ static void find_expired(struct jobs *jobs, const struct retention *retention)
 static bool is_expired(const struct jobs *jobs, int64_t id)
 {
     const struct job_record *record = jobs_record(jobs, id);
-    return record != NULL && job_state_ended(record->state) && record->planning == 0 &&
-           record->ended_at <= jobs->expired.found_at;
+    return record != NULL && job_state_ended(record->state) && record->queued.planning == 0 &&
+           record->times.ended_at <= jobs->expired.found_at;
 }
 
 bool jobs_retain(struct jobs *jobs, const struct retention *retention, const struct slice *slice)

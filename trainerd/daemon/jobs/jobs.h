@@ -1,4 +1,5 @@
-/* All jobs of a daemon: the records in memory, and every change of one, which is on disk before any listener is called.
+/* All jobs of a daemon: the records in memory, and every change of one, which is on disk before any listener is
+ * called.
  *
  * Commands and the supervisor change records only here.
  */
@@ -15,8 +16,8 @@
 
 struct jobs;
 
-/* Called after each change (by followers, the supervisor), progress and reasons to wait included, once it is saved. A listener may
- * not change a job itself. */
+/* Called after each change (by followers, the supervisor), progress and reasons to wait included, once it is saved. A
+ * listener may not change a job itself. */
 typedef void jobs_listener(void *context, const struct job_record *record);
 
 struct jobs_options {
@@ -34,19 +35,22 @@ void jobs_close(struct jobs *jobs);
 void jobs_listen(struct jobs *jobs, jobs_listener *listener, void *context);
 void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
 
-/* Create jobs of one owner, all of them or none, with one submission id. The caller sets uid, gid, group, tags, priority, time_limit_s and
- * max_restarts of each `record`, and a name unless the job file's is used; the rest and submission->output come from the job file.
+/* Create jobs of one owner, all of them or none, with one submission id. The caller sets uid, gid, group, tags,
+ * priority, time_limit_s and max_restarts of each `record`, and a name unless the job file's is used; the rest and
+ * submission->output come from the job file.
  *
  *   shapes        record n · submission n
  *   existing_out  the first job of this owner with this submission id: nothing was made; else 0
- *   errors        STATUS_CONFIG a job file is wrong, asks for GPUs where there are none, for more than its owner's quota, or for another's
- *                 output.dir; STATUS_IO they cannot be saved. Of several jobs the reason says which one. STATUS_PEER so many may not wait
+ *   errors        STATUS_CONFIG a job file is wrong, asks for GPUs that the daemon does not have, for more than its
+ *                 owner's quota, or for another's output.dir; STATUS_IO they cannot be saved. Of several jobs the
+ *                 reason says which one. STATUS_PEER so many may not wait
  *   cost          a read of the job file for each job
  */
 enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
                         size_t n, int64_t *existing_out);
 
-/* The same in steps: open it, read job files, as many in each slice as fit into it (NULL: all), and save all of them at once.
+/* The same in steps: open it, read job files, as many in each slice as fit into it (NULL: all), and save all of them
+ * at once.
  *
  *   owns  borrows jobs, record and submission; the caller owns *out: jobs_draft_close
  */
@@ -57,8 +61,8 @@ enum status jobs_draft_read(struct jobs_draft *draft, const struct slice *slice,
 enum status jobs_draft_save(struct jobs_draft *draft, int64_t *existing_out);
 void jobs_draft_close(struct jobs_draft *draft);
 
-/* Borrowed until the next change; NULL: none, or none any more (jobs_retain). find: by number, or by the newest of that name, of this user unless
- * sees_all. */
+/* Borrowed until the next change; NULL: there is no such job, or it was removed (jobs_retain). find: by number, or by
+ * the newest of that name, of this user unless sees_all. */
 const struct job_record *jobs_get(const struct jobs *jobs, int64_t id);
 const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_number, uid_t uid, bool sees_all);
 /* All records / those that have not ended, ids ascending; borrowed until the next submit or change. */
@@ -67,17 +71,19 @@ const struct job_record *const *jobs_not_ended(const struct jobs *jobs, size_t *
 /* By owner, name, group and tags. Borrowed, as its sets are, until the next submit or change. */
 const struct job_index *jobs_index(const struct jobs *jobs);
 
-/* Change a record, and when it ended: saved if the state machine allows the step from its present state, else STATUS_USAGE with both states' names.
+/* Change a record, and when it ended: saved if the state machine allows the step from its present state, else
+ * STATUS_USAGE with both states' names.
  *
  *   errors  STATUS_IO, STATUS_CREATE: the disk; the record in memory is as before
  */
 enum status jobs_change(struct jobs *jobs, const struct job_record *changed);
-/* The same of the first of n records, none of which ends an attempt: at least one and as many as fit into the slice, all *n_out of them or none. cost
- * one wait for the disk */
+/* The same of the first of n records, none of which ends an attempt: at least one and as many as fit into the slice,
+ * all *n_out of them or none. cost one wait for the disk */
 enum status jobs_change_some(struct jobs *jobs, struct job_record *changed, size_t n, const struct slice *slice,
                              size_t *n_out);
 
-/* May n_more jobs of this user be QUEUED beside those that are, or are about to be? errors  STATUS_PEER with the number, the limit and the key */
+/* May n_more jobs of this user be QUEUED beside those that are, or are about to be? errors  STATUS_PEER with the
+ * number, the limit and the key */
 enum status jobs_check_queued(const struct jobs *jobs, uid_t uid, size_t n_more);
 /* So many more are about to be, in slices; less than 0: fewer, since they are by now, or will not be. */
 void jobs_promise(struct jobs *jobs, uid_t uid, int64_t n);
@@ -93,11 +99,12 @@ struct shares *jobs_shares(struct jobs *jobs);
 bool jobs_drain(const struct jobs *jobs);
 enum status jobs_drain_set(struct jobs *jobs, bool drains);
 
-/* Remove the records and folders of ended jobs that are kept no longer, at least one of them and as many as fit into the slice. Output folders stay.
- * true: there are more */
+/* Remove the records and folders of ended jobs that are kept no longer, at least one of them and as many as fit into
+ * the slice. Output folders stay. true: there are more */
 bool jobs_retain(struct jobs *jobs, const struct retention *retention, const struct slice *slice);
 
-/* Keep this much space on the state folder's disk, so that changes can be saved when jobs have filled it (reserve.h). 0: none */
+/* Keep this much space on the state folder's disk, so that changes can be saved when jobs have filled it (reserve.h).
+ * 0: none */
 void jobs_reserve(struct jobs *jobs, const char *state_folder, int64_t n_bytes);
 
 /* To be called every JOB_CLOCK_KEEP_S: where the clock of jobs goes on from when the machine is started again. */
@@ -107,23 +114,26 @@ void jobs_keep_time(struct jobs *jobs);
  * from the job's events). */
 void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *progress, int64_t n_event_bytes);
 
-/* Set why a job waits, in the queue or in Slurm: in memory alone, since the queue, or Slurm, says it again, and it changes for many jobs at once. */
+/* Set why a job waits, in the queue or in Slurm: in memory alone, since the queue, or Slurm, says it again, and it
+ * changes for many jobs at once. */
 void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text);
 
-/* Note the place of a job that waits in the queue. In memory alone, and no listener is called: it changes for all that wait at once. */
+/* Note the place of a job that waits in the queue. In memory alone, and no listener is called: it changes for all
+ * that wait at once. */
 void jobs_place(struct jobs *jobs, int64_t id, int64_t place);
 
 /* Note what the job's planning, which begins, may take; 0: it has ended. In memory alone. */
 void jobs_plans(struct jobs *jobs, int64_t id, int64_t n_bytes);
 
-/* STATE/jobs/<id>, or SHARED/jobs/<id>, with the files of protocol/files/job_files.h and the job's log. out PATH_MAX */
+/* STATE/jobs/<id>, or SHARED/jobs/<id>, with the files of protocol/files/job_files.h and the job's log. out PATH_MAX
+ */
 void jobs_folder(const struct jobs *jobs, int64_t id, char *out);
-/* Make the folder, which only the daemon can enter, or, where jobs are in Slurm, only the owner, unless it exists. errors  those of folders_make,
- * folders_give */
+/* Make the folder, which only the daemon can enter, or, where jobs are in Slurm, only the owner, unless it exists.
+ * errors  those of folders_make, folders_give */
 enum status jobs_folder_make(const struct jobs *jobs, int64_t id);
 
-/* Put a backup in the place of the state folder's store, or (from NULL) what can be read of it, where no daemon has it open; numbers go on above
- * those of its folders, too. errors  those of store_restore */
+/* Put a backup in the place of the state folder's store, or (from NULL) what can be read of it, where no daemon has
+ * it open; numbers go on above those of its folders, too. errors  those of store_restore */
 enum status jobs_restore(const char *state_folder, const char *shared, const char *from, struct store_repaired *out);
 
 struct store *jobs_store(const struct jobs *jobs);

@@ -19,10 +19,15 @@ enum status jobs_restore(const char *state_folder, const char *shared, const cha
     char folder[PATH_MAX];
     int64_t highest = 0;
     enum status status = folder_of(shared != NULL ? shared : state_folder, folder);
-    status = status == STATUS_OK ? folders_highest(folder, &highest) : status;
+    if (status == STATUS_OK) {
+        status = folders_highest(folder, &highest);
+    }
     if (status == STATUS_OK) {
         status = from != NULL ? store_restore(state_folder, from, highest, out)
                               : store_repair(state_folder, highest, out);
     }
-    return status == STATUS_OK ? folders_mark(folder, out->id) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return folders_mark(folder, out->id);
 }

@@ -10,36 +10,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct job_progress unknown_progress = {.loss = NAN,
-                                                     .train_metric = NAN,
-                                                     .valid_metric = NAN,
-                                                     .test_metric = NAN,
-                                                     .best_valid_metric = NAN,
-                                                     .best_test_metric = NAN,
-                                                     .epoch_s = NAN,
-                                                     .seconds_left = NAN,
-                                                     .compute_s = NAN,
-                                                     .wait_s = NAN,
-                                                     .evaluate_s = NAN,
-                                                     .bytes_sent = NAN,
-                                                     .bytes_received = NAN,
-                                                     .memory = NAN};
+static const struct job_progress unknown_progress = {
+#define X(field, name) .field = NAN,
+    JOB_PROGRESS_LIST(X)
+#undef X
+};
 
 /* A job's record and its output folder, from its job file. errors  those of jobs_submit */
 static enum status fill(const struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
                         struct job *job, char output[PATH_MAX])
 {
     enum status status = submission_job(submission, job);
-    status = status == STATUS_OK ? submission_output(job, submission->folder, output) : status;
+    if (status == STATUS_OK) {
+        status = submission_output(job, submission->folder, output);
+    }
     if (status == STATUS_OK) {
         const char *file = submission->file != NULL ? submission->file : "job.toml";
         status = submission_check_launcher(file, jobs->in_slurm, job);
         submission_ask(job, (int32_t)job->workers.count, record);
-        record->n_part = (int32_t)job->partition.parts;
+        record->plan.n_part = (int32_t)job->partition.parts;
         if (status == STATUS_OK && !jobs->in_slurm) {
             status = submission_check_gpus(file, record, jobs->gpus->n);
         }
-        status = status == STATUS_OK ? jobs_check_quota(jobs, file, record) : status;
+        if (status == STATUS_OK) {
+            status = jobs_check_quota(jobs, file, record);
+        }
     }
     if (status != STATUS_OK) {
         return status;
@@ -55,7 +50,7 @@ static enum status fill(const struct jobs *jobs, struct job_record *record, cons
     }
     record->state = JOB_STATE_QUEUED;
     record->reason = JOB_REASON_WAITING_TURN;
-    record->submitted_at = record->changed_at = clock_wall_s();
+    record->times.submitted_at = record->times.changed_at = clock_wall_s();
     record->exit_code = -1;
     record->progress = unknown_progress;
     record->progress.n_epoch = job_predicts(job) ? 0 : job->train.epochs;
@@ -202,7 +197,9 @@ enum status jobs_submit(struct jobs *jobs, struct job_record *record, const stru
         return status;
     }
     status = jobs_draft_read(draft, NULL, &is_done);
-    status = status == STATUS_OK ? jobs_draft_save(draft, existing_out) : status;
+    if (status == STATUS_OK) {
+        status = jobs_draft_save(draft, existing_out);
+    }
     jobs_draft_close(draft);
     return status;
 }

@@ -1,4 +1,5 @@
-/* What a job takes: slots, GPUs, memory, and a place among the jobs that run. A machine and a quota are as much of it as there is. */
+/* What a job takes: slots, GPUs, memory, and a place among the jobs that run. A machine and a quota are as much of it
+ * as there is. */
 #ifndef TRAINERD_DAEMON_NEED_H
 #define TRAINERD_DAEMON_NEED_H
 
@@ -10,8 +11,8 @@ struct need {
     int64_t n_slot, n_gpu, memory, n_job; /* memory in bytes */
 };
 
-/* What a job takes of the machine. Threads can share cores, and workers GPUs: a job that asks for more than there are takes them all. Without any
- * GPU it needs those that it asks for. Memory that is not known is 0. */
+/* What a job takes of the machine. Threads can share cores, and workers GPUs: a job that asks for more than there are
+ * takes them all. Without any GPU it needs those that it asks for. Memory that is not known is 0. */
 struct need need_of_job(const struct need *whole, const struct job_record *job);
 
 bool need_fits(const struct need *need, const struct need *in);

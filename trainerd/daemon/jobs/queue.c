@@ -9,7 +9,8 @@
 /* A user's jobs that are planned ahead of their turn. Planning takes cores from running jobs, so these are few. */
 #define N_PLANNED_AHEAD 2
 
-/* Planning of which it is not known what it needs gets this part of its user's share of the memory, and at least so many bytes: two processes'. */
+/* Planning of which it is not known what it needs gets this part of its user's share of the memory, and at least so
+ * many bytes: two processes'. */
 #define PLANNING_SHARE 8
 #define PLANNING_LEAST (2 * MEMORY_PROCESS_FLOOR)
 
@@ -106,7 +107,8 @@ static void describe_impossible(const struct need *need, const struct need *whol
 {
     if (need->n_gpu > whole->n_gpu) { /* there were some when it was submitted, and may be again */
         set_wait(out, JOB_REASON_WAITING_GPUS);
-        snprintf(out->text, sizeof out->text, "it needs a GPU (workers.device), the daemon has none (daemon.gpus)");
+        snprintf(out->text, sizeof out->text,
+                 "it needs a GPU (workers.device), the daemon has no GPUs (daemon.gpus)");
     } else {
         out->verdict = QUEUE_VERDICT_NEVER;
         out->reason = JOB_REASON_OUT_OF_MEMORY;
@@ -117,7 +119,8 @@ static void describe_impossible(const struct need *need, const struct need *whol
     }
 }
 
-/* Its user's quota is too small for it, whatever ends. Planning that is known to need more than it is the same: it counts as the job's. */
+/* Its user's quota is too small for it, whatever ends. Planning that is known to need more than it is the same: it
+ * counts as the job's. */
 static bool is_above_quota(const struct user *user, const struct need *need, int64_t planning_need,
                            struct queue_decision *out)
 {
@@ -143,15 +146,16 @@ static int64_t share_of(const struct walk *walk, const struct user *user)
     return least(walk->whole.memory / (int64_t)walk->n_user, user->most.memory);
 }
 
-/* Reserve the needs of a job that waits: of what its user may have, and of the machine unless its quota holds it back. While the memory of a user's
- * jobs is not known, his share is reserved for all of them; more where planning alone is known to take more. */
+/* Reserve the needs of a job that waits: of what its user may have, and of the machine unless its quota holds it
+ * back. While the memory of a user's jobs is not known, his share is reserved for all of them; more where planning
+ * alone is known to take more. */
 static void reserve_for(struct walk *walk, struct user *user, const struct job_record *job, bool is_held,
                         struct queue_decision *out)
 {
     struct need need = take_of(walk, job);
     bool is_unknown = job->memory < 0 && !walk->is_elsewhere;
     int64_t share = is_unknown ? share_of(walk, user) : 0;
-    int64_t unknown = job->planning_need > share ? job->planning_need : share;
+    int64_t unknown = job->queued.planning_need > share ? job->queued.planning_need : share;
     need.memory = is_unknown ? unknown : need.memory;
     need_take(&user->unreserved, &need);
     user->first_waiting = user->first_waiting == 0 ? job->id : user->first_waiting;
@@ -171,7 +175,7 @@ static int64_t planning_bytes(const struct walk *walk, const struct user *user, 
 {
     int64_t share = share_of(walk, user) / PLANNING_SHARE;
     int64_t most = least(share > PLANNING_LEAST ? share : PLANNING_LEAST, walk->whole.memory);
-    return job->planning_need > 0 ? job->planning_need : most;
+    return job->queued.planning_need > 0 ? job->queued.planning_need : most;
 }
 
 static void describe_no_planning(const struct walk *walk, int64_t n_byte, struct queue_decision *out)
@@ -201,7 +205,7 @@ static void decide_planning(struct walk *walk, struct user *user, const struct j
                             struct queue_decision *out)
 {
     const struct need planning = {.memory = planning_bytes(walk, user, job)};
-    bool runs = job->planning > 0; /* what it takes is not free */
+    bool runs = job->queued.planning > 0; /* what it takes is not free */
     if (!may_plan(walk, user)) {
         set_wait(out, JOB_REASON_WAITING_TURN);
     } else if (runs || need_fits(&planning, &walk->free)) {
@@ -249,10 +253,11 @@ static void decide(struct walk *walk, const struct job_record *job, double now, 
         describe_impossible(&need, &walk->whole, out);
         return;
     }
-    if (is_above_quota(user, &need, walk->is_elsewhere ? 0 : job->planning_need, out)) {
+    if (is_above_quota(user, &need, walk->is_elsewhere ? 0 : job->queued.planning_need, out)) {
         return;
     }
-    if (job->next_attempt_at > now) { /* nothing is reserved during its wait; its priority counts again after it */
+    if (job->run.next_attempt_at >
+        now) { /* nothing is reserved during its wait; its priority counts again after it */
         set_wait(out, JOB_REASON_BACKING_OFF);
         snprintf(out->text, sizeof out->text, "%s", job->reason_text);
         return;
@@ -300,7 +305,8 @@ static int compare_places(const void *left, const void *right)
     return a->job->id < b->job->id ? -1 : a->job->id > b->job->id;
 }
 
-/* A user's use counts as it was for the first of his jobs, and those that are before it in his own order: a user's jobs stay in order. */
+/* A user's use counts as it was for the first of his jobs, and those that are before it in his own order: a user's
+ * jobs stay in order. */
 static double use_of(const struct user *user, const struct job_record *job)
 {
     bool is_kept = user->kept != NULL && job->priority == user->kept->priority && job->id <= user->kept->id;
@@ -366,7 +372,7 @@ void queue_decide(const struct job_record *const *jobs, size_t n, const struct q
     walk.unreserved = walk.free;
     for (size_t i = 0; i < n; i++) { /* planning may end later than its job */
         decision[i] = (struct queue_decision){.verdict = QUEUE_VERDICT_WAIT};
-        need_take(&walk.free, &(struct need){.memory = jobs[i]->planning});
+        need_take(&walk.free, &(struct need){.memory = jobs[i]->queued.planning});
     }
     for (size_t i = 0; i < n_queued; i++) {
         struct queue_decision *out = &decision[places[i].at];

@@ -99,7 +99,7 @@ size_t queue_front(const struct job_record *const *jobs, size_t n, bool *is_fron
     }
     for (size_t i = 0; i < n; i++) {
         struct line *line = line_of(&lines, jobs[i]->uid);
-        is_front_out[i] = line->first == NULL || jobs[i]->state != JOB_STATE_QUEUED || jobs[i]->planning > 0;
+        is_front_out[i] = line->first == NULL || jobs[i]->state != JOB_STATE_QUEUED || jobs[i]->queued.planning > 0;
         if (!is_front_out[i]) {
             line_add(line, jobs, i, n_most);
         }

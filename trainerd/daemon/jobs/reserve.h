@@ -1,4 +1,5 @@
-/* Disk space that is kept for the store: a file of its size beside it, given up when the disk is full, and taken again once there is space.
+/* Disk space that is kept for the store: a file of its size beside it, given up when the disk is full, and taken
+ * again once there is space.
  *
  * With it, jobs that are ended because they filled the disk are recorded, and so are all others meanwhile.
  */
@@ -17,7 +18,7 @@ struct reserve {
 
 /* Keep n_bytes in the folder, as `folder`/reserve. Without the space, a warning. */
 void reserve_open(struct reserve *reserve, const char *folder, int64_t n_bytes);
-/* Give the space up. false: there is none to give */
+/* Give the space up. false: no space is reserved */
 bool reserve_release(struct reserve *reserve);
 /* Take it again, where twice as much is free. */
 void reserve_refill(struct reserve *reserve);

@@ -30,8 +30,8 @@ size_t retention_find(const struct retention *retention, const struct job_record
     struct ended *ended = memory_alloc(n + 1, sizeof *ended);
     size_t n_ended = 0, n_found = 0;
     for (size_t i = 0; i < n; i++) {
-        if (job_state_ended(all[i]->state) && all[i]->planning == 0) {
-            ended[n_ended++] = (struct ended){all[i]->ended_at, all[i]->id};
+        if (job_state_ended(all[i]->state) && all[i]->queued.planning == 0) {
+            ended[n_ended++] = (struct ended){all[i]->times.ended_at, all[i]->id};
         }
     }
     qsort(ended, n_ended, sizeof *ended, compare_ends);

@@ -76,7 +76,8 @@ static double part(int64_t of, int64_t whole)
     return whole > 0 ? fmin(1.0, (double)of / (double)whole) : 0.0;
 }
 
-/* The largest part of the machine that a job has, times its last ran_s seconds, each as much as is left of it: the integral of 2^(-t / half-life). */
+/* The largest part of the machine that a job has, times its last ran_s seconds, each as much as is left of it: the
+ * integral of 2^(-t / half-life). */
 static double use_of(const struct shares *shares, const struct job_record *job, double ran_s)
 {
     if (!(shares->half_life_s > 0.0 && ran_s > 0.0) || job_is_in_slurm(job)) {
@@ -96,14 +97,14 @@ double shares_used(const struct shares *shares, uid_t uid, double now)
 
 double shares_using(const struct shares *shares, const struct job_record *job, double now)
 {
-    return job->attempt_at > 0.0 ? use_of(shares, job, now - job->attempt_at) : 0.0;
+    return job->run.attempt_at > 0.0 ? use_of(shares, job, now - job->run.attempt_at) : 0.0;
 }
 
 bool shares_after(const struct shares *shares, const struct job_record *before, const struct job_record *after,
                   double now, struct store_use *out)
 {
-    bool has_ended = before->attempt_at > 0.0 && after->attempt_at <= 0.0;
-    double used = has_ended ? use_of(shares, before, after->ran_s - before->ran_s) : 0.0;
+    bool has_ended = before->run.attempt_at > 0.0 && after->run.attempt_at <= 0.0;
+    double used = has_ended ? use_of(shares, before, after->run.ran_s - before->run.ran_s) : 0.0;
     *out = (struct store_use){.uid = before->uid, .used = shares_used(shares, before->uid, now) + used, .at = now};
     return used > 0.0;
 }

@@ -1,7 +1,9 @@
-/* Fair shares: what each user's jobs have used of the machine lately, by which the queue orders users of equal priority.
+/* Fair shares: what each user's jobs have used of the machine lately, by which the queue orders users of equal
+ * priority.
  *
- * Use is the largest part of slots, memory or GPUs that a job has, times the seconds that it has it ("machine seconds"), and halves every half-life.
- * What an attempt has used is saved with its end (store_use.c); what one that runs has used follows from its beginning. All times are job_clock.h's.
+ * Use is the largest part of slots, memory or GPUs that a job has, times the seconds that it has it ("machine
+ * seconds"), and halves every half-life. What an attempt has used is saved with its end (store_use.c); what one that
+ * runs has used follows from its beginning. All times are job_clock.h's.
  * source  dominant resources: Ghodsi et al., NSDI 2011; decay: Kay and Lauder, A Fair Share Scheduler, CACM 1988
  */
 #ifndef TRAINERD_DAEMON_SHARES_H
@@ -29,11 +31,13 @@ struct shares {
 enum status shares_open(struct shares *out, double half_life_s, const struct need *whole, struct store *store);
 void shares_release(struct shares *shares);
 
-/* What the user's ended attempts have used, as of now / what the present attempt of a job has. In Slurm none is counted. */
+/* What the user's ended attempts have used, as of now / what the present attempt of a job has. In Slurm none is
+ * counted. */
 double shares_used(const struct shares *shares, uid_t uid, double now);
 double shares_using(const struct shares *shares, const struct job_record *job, double now);
 
-/* What a change of a job adds to its user's use, to be saved with it: that of an attempt that has ended. false: nothing */
+/* What a change of a job adds to its user's use, to be saved with it: that of an attempt that has ended. false:
+ * nothing */
 bool shares_after(const struct shares *shares, const struct job_record *before, const struct job_record *after,
                   double now, struct store_use *out);
 /* It is saved. */
@@ -41,7 +45,8 @@ void shares_set(struct shares *shares, const struct store_use *use);
 
 /* The user's use when `job` came to be the first that waits, as much as is left of it. -1: it is not the first */
 double shares_first_used(const struct shares *shares, uid_t uid, int64_t job, double now);
-/* Note that this is the first (0: none), with what the user has used until now; nothing changes where it has been that. */
+/* Note that this is the first (0: none), with what the user has used until now; nothing changes where it has been
+ * that. */
 void shares_first_set(struct shares *shares, uid_t uid, int64_t job, double used, double now);
 
 #endif

@@ -13,8 +13,8 @@ static int compare(const void *left, const void *right)
     if (!a_waits) {
         return a->id > b->id ? -1 : a->id < b->id;
     }
-    if (a->place != b->place) {
-        return a->place != 0 && (b->place == 0 || a->place < b->place) ? -1 : 1;
+    if (a->queued.place != b->queued.place) {
+        return a->queued.place != 0 && (b->queued.place == 0 || a->queued.place < b->queued.place) ? -1 : 1;
     }
     return a->id < b->id ? -1 : a->id > b->id;
 }

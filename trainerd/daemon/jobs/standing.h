@@ -1,4 +1,5 @@
-/* The order of jobs that have not ended: those that run, the newest first, then those that wait, by their place in the queue. A pure function. */
+/* The order of jobs that have not ended: those that run, the newest first, then those that wait, by their place in
+ * the queue. A pure function. */
 #ifndef TRAINERD_DAEMON_STANDING_H
 #define TRAINERD_DAEMON_STANDING_H
 
@@ -6,7 +7,8 @@
 
 #include <stddef.h>
 
-/* Put n records into this order. One whose place is not known yet has come after the queue's last pass: it is last. cost  n log n */
+/* Put n records into this order. One whose place is not known yet has come after the queue's last pass: it is last.
+ * cost  n log n */
 void standing_sort(const struct job_record **job, size_t n);
 
 #endif

@@ -87,7 +87,8 @@ static enum MHD_Result refuse(struct http *http, struct MHD_Connection *connecti
     return answer(connection, code, "text/plain; charset=utf-8", text, n);
 }
 
-/* libmicrohttpd's access handler: called when the headers are complete, and again at the end of the body, which GET has not. */
+/* libmicrohttpd's access handler: called when the headers are complete, and again at the end of the body, which GET
+ * has not. */
 static enum MHD_Result handle_request(void *context, struct MHD_Connection *connection, const char *path,
                                       const char *method, const char *version, const char *body, size_t *n_body,
                                       void **is_second)
@@ -140,8 +141,9 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 
 static void on_timer(uv_timer_t *timer);
 
-/* Run the library: when its file is ready, when its timeout has passed, and when a connection's time is over. With HTTP_N_CONNECTION
- * connections it stops listening, and starts again only in a run after one of them was closed: after closing any it has to run again. */
+/* Run the library: when its file is ready, when its timeout has passed, and when a connection's time is over. With
+ * HTTP_N_CONNECTION connections it stops listening, and starts again only in a run after one of them was closed:
+ * after closing any it has to run again. */
 static void work(struct http *http)
 {
     int n_before;

@@ -1,8 +1,9 @@
-/* A few pages over HTTP, for monitoring: GET and HEAD, one request per connection, answered at once from the daemon's loop.
+/* A few pages over HTTP, for monitoring: GET and HEAD, one request per connection, answered at once from the daemon's
+ * loop.
  *
- * The only file that sees libmicrohttpd, which parses requests of unauthenticated clients, without a thread of its own. Connections
- * are few, and each is closed after HTTP_LIFE_MS, or while all are taken after HTTP_FULL_LIFE_MS, so that clients who ask nothing keep others
- * waiting for a moment alone. Knows no jobs: the caller prints the pages.
+ * The only file that sees libmicrohttpd, which parses requests of unauthenticated clients, without a thread of its
+ * own. Connections are few, and each is closed after HTTP_LIFE_MS, or while all are taken after HTTP_FULL_LIFE_MS, so
+ * that clients who ask nothing keep others waiting for a moment alone. Knows no jobs: the caller prints the pages.
  */
 #ifndef TRAINERD_DAEMON_HTTP_H
 #define TRAINERD_DAEMON_HTTP_H

@@ -17,16 +17,19 @@
 /* Metrics of a job: rows of one name are adjacent, and the first has its type and help. */
 static const struct job_metric {
     const char *name, *type, *help;
-    const char *label;        /* besides the job's own; NULL: none */
+    const char *label;        /* besides the job's own; NULL: no other */
     size_t offset, int_bytes; /* int_bytes 0: a double */
 } job_metrics[] = {
-#define INT(name, type, help, label, field)                                                                                    \
-    {"trainerd_job_" name, type, help, label, offsetof(struct job_record, field), sizeof((struct job_record *)0)->field},
-#define REAL(name, type, help, label, field) {"trainerd_job_" name, type, help, label, offsetof(struct job_record, field), 0},
+#define AT(field) offsetof(struct job_record, field)
+#define INT(name, type, help, label, field)                                                                          \
+    {"trainerd_job_" name, type, help, label, AT(field), sizeof((struct job_record *)0)->field},
+#define REAL(name, type, help, label, field) {"trainerd_job_" name, type, help, label, AT(field), 0},
     INT("epoch", "gauge", "Epochs done.", NULL, progress.epoch)
     INT("epochs", "gauge", "Epochs of the whole job.", NULL, progress.n_epoch)
     REAL("loss", "gauge", "Training loss of the last epoch.", NULL, progress.loss)
-    REAL("metric", "gauge", "The job's metric in its last evaluation, as a fraction; of numbers (rmse, mae) as it is.", "split=\"train\"", progress.train_metric)
+    REAL("metric", "gauge",
+         "The job's metric in its last evaluation, as a fraction; of numbers (rmse, mae) as it is.",
+         "split=\"train\"", progress.train_metric)
     REAL("metric", "", "", "split=\"valid\"", progress.valid_metric)
     REAL("metric", "", "", "split=\"test\"", progress.test_metric)
     REAL("epoch_seconds", "gauge", "Time of the last epoch.", NULL, progress.epoch_s)
@@ -34,14 +37,17 @@ static const struct job_metric {
          "phase=\"compute\"", progress.compute_s)
     REAL("phase_seconds", "", "", "phase=\"wait\"", progress.wait_s)
     REAL("phase_seconds", "", "", "phase=\"evaluate\"", progress.evaluate_s)
-    REAL("epoch_bytes", "gauge", "Bytes between workers in the last epoch.", "direction=\"sent\"", progress.bytes_sent)
+    REAL("epoch_bytes", "gauge", "Bytes between workers in the last epoch.", "direction=\"sent\"",
+         progress.bytes_sent)
     REAL("epoch_bytes", "", "", "direction=\"received\"", progress.bytes_received)
     REAL("seconds_left", "gauge", "Estimated time of the remaining epochs.", NULL, progress.seconds_left)
-    INT("memory_bytes", "gauge", "Memory of the job: by plan with all its processes, and as its workers measure theirs.", "by=\"plan\"", memory)
+    INT("memory_bytes", "gauge", "Memory of the job: of all processes by plan, and as its workers measure theirs.",
+        "by=\"plan\"", memory)
     REAL("memory_bytes", "", "", "by=\"measure\"", progress.memory)
-    INT("restarts_total", "counter", "Attempts that failed and were followed by another.", NULL, n_restart)
+    INT("restarts_total", "counter", "Attempts that failed and were followed by another.", NULL, run.n_restart)
 #undef INT
 #undef REAL
+#undef AT
 };
 /* clang-format on */
 
@@ -77,7 +83,7 @@ static size_t jobs_to_show(const struct job_record *const *jobs, size_t n, doubl
     size_t n_out = 0, n_recent = 0;
     for (size_t i = n; i > 0; i--) {
         const struct job_record *job = jobs[i - 1];
-        bool is_recent = job_state_ended(job->state) && now - job->ended_at <= METRICS_RECENT_S &&
+        bool is_recent = job_state_ended(job->state) && now - job->times.ended_at <= METRICS_RECENT_S &&
                          n_recent < METRICS_N_RECENT;
         n_recent += is_recent;
         bool is_under_way = !job_state_ended(job->state) && job->attempt > 0;

@@ -1,7 +1,7 @@
 /* Metrics of the daemon for Prometheus: one list, printed from the jobs' records.
  *
- * Jobs shown singly are those under way, and the newest of those that ended in the last METRICS_RECENT_S seconds, so that the number
- * of series does not grow with the history. An unknown number is left out. Knows no sockets.
+ * Jobs shown singly are those under way, and the newest of those that ended in the last METRICS_RECENT_S seconds, so
+ * that the number of series does not grow with the history. An unknown number is left out. Knows no sockets.
  */
 #ifndef TRAINERD_DAEMON_METRICS_H
 #define TRAINERD_DAEMON_METRICS_H

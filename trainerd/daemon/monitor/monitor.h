@@ -11,7 +11,8 @@ struct monitor;
 
 /* Serve them at HOST:PORT. /healthz is 200 while a change of a job can be saved, else 503 with the reason.
  *
- *   owns    borrows loop, jobs and whole; the caller owns *out: monitor_close. address "": nothing is served, *out is NULL
+ *   owns    borrows loop, jobs and whole; the caller owns *out: monitor_close. address "": nothing is served, *out is
+ *           NULL
  *   errors  STATUS_CONFIG daemon.metrics is not an address of this machine; STATUS_CREATE
  */
 enum status monitor_open(uv_loop_t *loop, const char *address, const struct jobs *jobs,

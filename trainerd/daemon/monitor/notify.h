@@ -1,5 +1,5 @@
-/* Notifications to the service manager: datagrams to $NOTIFY_SOCKET as systemd defines them, without its library. Without a socket,
- * nothing is sent. source  sd_notify(3)
+/* Notifications to the service manager: datagrams to $NOTIFY_SOCKET as systemd defines them, without its library.
+ * Without a socket, nothing is sent. source  sd_notify(3)
  *
  * A timer of the loop sends the watchdog's notification, so that a loop that hangs sends none.
  */
@@ -10,8 +10,8 @@
 
 struct notify;
 
-/* Read the socket and the watchdog's period from the environment, and remove them from it, so that child processes do not notify.
- * owns  borrows loop; the caller owns the result: notify_close */
+/* Read the socket and the watchdog's period from the environment, and remove them from it, so that child processes do
+ * not notify. owns  borrows loop; the caller owns the result: notify_close */
 struct notify *notify_open(uv_loop_t *loop);
 /* The loop has to run on until none of its handles is left. */
 void notify_close(struct notify *notify);

@@ -21,27 +21,27 @@ size_t connection_unread(const struct connection *connection)
 
 uid_t connection_uid(const struct connection *connection)
 {
-    return connection->uid;
+    return connection->peer.uid;
 }
 
 gid_t connection_gid(const struct connection *connection)
 {
-    return connection->gid;
+    return connection->peer.gid;
 }
 
 const char *connection_user(const struct connection *connection)
 {
-    return connection->user;
+    return connection->peer.user;
 }
 
 enum user_role connection_role(const struct connection *connection)
 {
-    return connection->role;
+    return connection->peer.role;
 }
 
 bool connection_is_admin(const struct connection *connection)
 {
-    return connection->role == USER_ROLE_ADMIN;
+    return connection->peer.role == USER_ROLE_ADMIN;
 }
 
 void connection_hold(struct connection *connection, bool held)
@@ -126,7 +126,8 @@ static bool send_encrypted(struct connection *connection)
     return bytes == NULL || send_bytes(connection, bytes, n);
 }
 
-/* text  ours to free. A peer that has sent nothing yet may be told in plain why it is not served; in the middle of a handshake it cannot be told. */
+/* text  ours to free. A peer that has sent nothing yet may be told in plain why it is not served; in the middle of a
+ * handshake it cannot be told. */
 static bool send_text(struct connection *connection, char *text)
 {
     size_t n = strlen(text);
@@ -150,8 +151,8 @@ void connection_answer(struct connection *connection, json_t *answer)
     json_decref(answer);
     ASSERT(text != NULL);
     if (connection_unread(connection) + strlen(text) > connection->server->options.n_most_unread) {
-        log_warn("disconnected a client of user %u: it leaves more than %zu bytes unread", (unsigned)connection->uid,
-                 connection->server->options.n_most_unread);
+        log_warn("disconnected a client of user %u: it leaves more than %zu bytes unread",
+                 (unsigned)connection->peer.uid, connection->server->options.n_most_unread);
         free(text);
         fail_later(connection);
     } else if (!send_text(connection, text)) {
@@ -181,7 +182,8 @@ static void closed(uv_handle_t *handle)
     server_handle_closed(server);
 }
 
-/* Remove it from the lists at once, so that it does not count any more; it is freed when the loop has closed its handle. */
+/* Remove it from the lists at once, so that it does not count any more; it is freed when the loop has closed its
+ * handle. */
 void connection_abort(struct connection *connection)
 {
     struct server *server = connection->server;
@@ -210,8 +212,8 @@ static void shut(uv_shutdown_t *request, int error)
 static void find_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *out);
 static void arrived(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer);
 
-/* Queued bytes leave first. Received bytes are read and discarded until the peer closes too, for at most a second: closing a
- * socket with unread bytes would reset the connection, and the peer would lose the reason. */
+/* Queued bytes leave first. Received bytes are read and discarded until the peer closes too, for at most a second:
+ * closing a socket with unread bytes would reset the connection, and the peer would lose the reason. */
 void connection_close(struct connection *connection)
 {
     struct server *server = connection->server;
@@ -243,7 +245,7 @@ void connection_close(struct connection *connection)
 
 void connection_refuse(struct connection *connection, const json_t *request, enum status status)
 {
-    log_debug("refused a client of user %u: %s", (unsigned)connection->uid, status_reason());
+    log_debug("refused a client of user %u: %s", (unsigned)connection->peer.uid, status_reason());
     connection_answer(connection, answer_failure(request, status));
     connection_close(connection);
 }
@@ -274,7 +276,8 @@ static void find_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     *out = uv_buf_init(at, (unsigned)(n < CONNECTION_READ_BYTES ? n : CONNECTION_READ_BYTES));
 }
 
-/* The first byte of a TCP client says whether it begins with TLS. false: it does what this port does not, and has been told so. */
+/* The first byte of a TCP client says whether it begins with TLS. false: it does what this port does not, and has
+ * been told so. */
 static bool check_begin(struct connection *connection, char first)
 {
     bool is_tls = first == TLS_RECORD_HANDSHAKE, expects_tls = connection->tls != NULL;

@@ -1,5 +1,5 @@
-/* A client's turn: one request is handled, and none while the client has many answers unread, or work for one is under way. A client that
- * floods or never reads delays only its own user. */
+/* A client's turn: one request is handled, and none while the client has many answers unread, or work for one is
+ * under way. A client that floods or never reads delays only its own user. */
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/server/server_state.h"
 

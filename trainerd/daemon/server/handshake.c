@@ -1,4 +1,5 @@
-/* The two requests of an unauthenticated client: "hello", answered with a nonce, and "auth" with the proof of a user's secret. */
+/* The two requests of an unauthenticated client: "hello", answered with a nonce, and "auth" with the proof of a
+ * user's secret. */
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/base/printable.h"
@@ -31,14 +32,14 @@ void connection_from(const struct connection *connection, char out[CONNECTION_FR
     int n_address = sizeof address;
     char host[48] = "?", port[8] = "?";
     if (connection->server->endpoint.is_unix) {
-        snprintf(out, CONNECTION_FROM_BYTES, "unix, process %d", (int)connection->pid);
+        snprintf(out, CONNECTION_FROM_BYTES, "unix, process %d", (int)connection->peer.pid);
         return;
     }
     uv_tcp_getpeername(&connection->socket.tcp, (struct sockaddr *)&address, &n_address);
     getnameinfo((const struct sockaddr *)&address, sizeof address, host, sizeof host, port, sizeof port,
                 NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(out, CONNECTION_FROM_BYTES, "%s port %s%s%s", host, port, connection->user[0] != '\0' ? " as " : "",
-             connection->user);
+    snprintf(out, CONNECTION_FROM_BYTES, "%s port %s%s%s", host, port, connection->peer.user[0] != '\0' ? " as " : "",
+             connection->peer.user);
 }
 
 /* name: that the client claims */
@@ -59,7 +60,8 @@ static void note_failure(struct connection *connection, const char *name, const 
     }
 }
 
-/* Whose secret is to be proved; one that no client knows where there is no such user, so that names cannot be tried. */
+/* Whose secret is to be proved; one that no client knows where there is no such user, so that names cannot be tried.
+ */
 static const struct auth_secret *find_secret(const struct server *server, const char *name,
                                              const struct user **user_out)
 {
@@ -92,11 +94,11 @@ static void take_user(struct connection *connection, const struct user *user)
     const struct server_options *options = &connection->server->options;
     connection->state = CONNECTION_STATE_OPEN;
     connection->has_requested = true;
-    connection->uid = user != NULL ? user->uid : options->tcp_uid;
-    connection->gid = user != NULL ? user->gid : options->tcp_gid;
+    connection->peer.uid = user != NULL ? user->uid : options->tcp_uid;
+    connection->peer.gid = user != NULL ? user->gid : options->tcp_gid;
     server_join(connection);
-    connection->role = user != NULL ? user->role : server_role_of(connection->uid);
-    snprintf(connection->user, sizeof connection->user, "%s", user != NULL ? user->name : "");
+    connection->peer.role = user != NULL ? user->role : server_role_of(connection->peer.uid);
+    snprintf(connection->peer.user, sizeof connection->peer.user, "%s", user != NULL ? user->name : "");
     connection->frames.n_most = options->n_most_frame;
 }
 
@@ -121,10 +123,10 @@ static void check_proof(struct connection *connection, const json_t *request)
         return;
     }
     take_user(connection, user);
-    if (turns_n(&server->turns, connection->uid) > server->options.n_most_of_uid) {
+    if (turns_n(&server->turns, connection->peer.uid) > server->options.n_most_of_uid) {
         connection_refuse(connection, request,
                           status_fail(STATUS_PEER, "user %u has %d connections, the most that are accepted",
-                                      (unsigned)connection->uid, (int)server->options.n_most_of_uid));
+                                      (unsigned)connection->peer.uid, (int)server->options.n_most_of_uid));
         return;
     }
     json_t *answer = answer_new(request);

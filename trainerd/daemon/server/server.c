@@ -32,7 +32,7 @@ static void check_deadline(struct connection *connection, uint64_t now_ms)
         }
     } else if (connection_unread(connection) > 0) {
         if (silent_s > options->idle_s) {
-            log_warn("disconnected a client of user %u: it has read nothing for %g s", (unsigned)connection->uid,
+            log_warn("disconnected a client of user %u: it has read nothing for %g s", (unsigned)connection->peer.uid,
                      silent_s);
             connection_abort(connection);
         }
@@ -61,14 +61,14 @@ static void find_peer(struct connection *connection)
     struct ucred peer = {.uid = UID_UNKNOWN, .gid = (gid_t)-1};
     socklen_t n = sizeof peer;
     uv_os_fd_t file;
-    connection->uid = UID_UNKNOWN;
-    connection->gid = (gid_t)-1;
+    connection->peer.uid = UID_UNKNOWN;
+    connection->peer.gid = (gid_t)-1;
     if (connection->server->endpoint.is_unix && uv_fileno(&connection->socket.handle, &file) == 0 &&
         getsockopt(file, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0) {
-        connection->uid = peer.uid;
-        connection->gid = peer.gid;
-        connection->pid = peer.pid;
-        connection->role = server_role_of(peer.uid);
+        connection->peer.uid = peer.uid;
+        connection->peer.gid = peer.gid;
+        connection->peer.pid = peer.pid;
+        connection->peer.role = server_role_of(peer.uid);
     }
 }
 
@@ -78,24 +78,24 @@ static struct connection *oldest_silent(const struct server *server, uid_t uid, 
     struct connection *found = NULL;
     for (struct connection *at = server->connections; at != NULL; at = at->next) {
         bool is_silent = !at->has_requested && at->state < CONNECTION_STATE_CLOSING && at != but;
-        if (is_silent && (uid == UID_UNKNOWN || at->uid == uid)) {
+        if (is_silent && (uid == UID_UNKNOWN || at->peer.uid == uid)) {
             found = at; /* newest first: the last is the oldest */
         }
     }
     return found;
 }
 
-/* Of the user who has most connections, if these are more than the newcomer's user has, the one that was silent for longest; followers, who wait for
- * news, last. NULL: no user has more. */
+/* Of the user who has most connections, if these are more than the newcomer's user has, the one that was silent for
+ * longest; followers, who wait for news, last. NULL: no user has more. */
 static struct connection *greediest_idle(const struct server *server, const struct connection *newcomer)
 {
-    uid_t greedy = newcomer->uid;
-    if (turns_most(&server->turns, &greedy) <= turns_n(&server->turns, newcomer->uid)) {
+    uid_t greedy = newcomer->peer.uid;
+    if (turns_most(&server->turns, &greedy) <= turns_n(&server->turns, newcomer->peer.uid)) {
         return NULL;
     }
     struct connection *found = NULL;
     for (struct connection *at = server->connections; at != NULL; at = at->next) {
-        bool is_his = at->uid == greedy && at->state < CONNECTION_STATE_CLOSING;
+        bool is_his = at->peer.uid == greedy && at->state < CONNECTION_STATE_CLOSING;
         bool is_earlier = found == NULL || at->is_held < found->is_held ||
                           (at->is_held == found->is_held && at->active_ms <= found->active_ms); /* newest first */
         found = is_his && is_earlier ? at : found;
@@ -103,16 +103,16 @@ static struct connection *greediest_idle(const struct server *server, const stru
     return found;
 }
 
-/* Over the limit: evict the oldest silent connection, or one of a user who has more than the newcomer's, else refuse the newcomer. So no users
- * together can keep another one out. */
+/* Over the limit: evict the oldest silent connection, or one of a user who has more than the newcomer's, else refuse
+ * the newcomer. So no users together can keep another one out. */
 static void enforce_limits(struct connection *newcomer)
 {
     struct server *server = newcomer->server;
     bool too_many = server->n_connection > server->options.n_most_connection;
-    if (!too_many && turns_n(&server->turns, newcomer->uid) <= server->options.n_most_of_uid) {
+    if (!too_many && turns_n(&server->turns, newcomer->peer.uid) <= server->options.n_most_of_uid) {
         return;
     }
-    struct connection *silent = oldest_silent(server, too_many ? UID_UNKNOWN : newcomer->uid, newcomer);
+    struct connection *silent = oldest_silent(server, too_many ? UID_UNKNOWN : newcomer->peer.uid, newcomer);
     if (silent != NULL) {
         connection_refuse(silent, NULL, status_fail(STATUS_PEER, "evicted for another client, before any request"));
         if (too_many) {
@@ -134,7 +134,7 @@ static void enforce_limits(struct connection *newcomer)
                       too_many ? status_fail(STATUS_PEER, "%d clients are connected, the most that are accepted",
                                              (int)server->options.n_most_connection)
                                : status_fail(STATUS_PEER, "user %u has %d connections, the most that are accepted",
-                                             (unsigned)newcomer->uid, (int)server->options.n_most_of_uid));
+                                             (unsigned)newcomer->peer.uid, (int)server->options.n_most_of_uid));
     if (server->n_connection > 2 * server->options.n_most_connection) {
         connection_abort(newcomer);
     }
@@ -234,7 +234,9 @@ static enum status listen_unix(struct server *server)
 {
     const char *path = server->endpoint.path;
     enum status status = make_folder(path);
-    status = status == STATUS_OK ? check_free(path) : status;
+    if (status == STATUS_OK) {
+        status = check_free(path);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -326,7 +328,10 @@ static enum status listen_start(struct server *server, const struct server_optio
         return listen_unix(server);
     }
     status = load_secrets(server, options);
-    return status == STATUS_OK ? listen_tcp(server) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return listen_tcp(server);
 }
 
 static void tick_start(struct server *server)
@@ -414,9 +419,9 @@ enum status server_reload(struct server *server)
     server->users = now;
     for (struct connection *at = server->connections, *next; at != NULL; at = next) {
         next = at->next;
-        if (at->user[0] != '\0' && !is_unchanged(&before, &now, at->user)) {
+        if (at->peer.user[0] != '\0' && !is_unchanged(&before, &now, at->peer.user)) {
             connection_refuse(at, NULL,
-                              status_fail(STATUS_PEER, "user '%s' is not as it was at this login", at->user));
+                              status_fail(STATUS_PEER, "user '%s' is not as it was at this login", at->peer.user));
         }
     }
     users_release(&before);

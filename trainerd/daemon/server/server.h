@@ -1,7 +1,8 @@
-/* Connections: JSON lines over a Unix socket, or over TCP in TLS, within limits, no client delayed by another. See docs/protocol.md.
+/* Connections: JSON lines over a Unix socket, or over TCP in TLS, within limits, no client delayed by another. See
+ * docs/protocol.md.
  *
- * The server owns frames, deadlines, the peer's identity (SO_PEERCRED, or a secret's challenge) and the limit of unread
- * bytes. What requests mean is in commands.h.
+ * The server owns frames, deadlines, the peer's identity (SO_PEERCRED, or a secret's challenge) and the limit of
+ * unread bytes. What requests mean is in commands.h.
  */
 #ifndef TRAINERD_DAEMON_SERVER_H
 #define TRAINERD_DAEMON_SERVER_H
@@ -19,11 +20,12 @@
 struct server;
 struct connection;
 
-/* A client over a limit, too slow, silent or hostile gets the reason in a line {"id":null,"ok":false,…}, if it can still be
- * sent, and is disconnected. Over the limit of connections, the oldest one without a request is evicted for a newcomer. */
+/* A client over a limit, too slow, silent or hostile gets the reason in a line {"id":null,"ok":false,…}, if it can
+ * still be sent, and is disconnected. Over the limit of connections, the oldest one without a request is evicted for
+ * a newcomer. */
 struct server_options {
     const char *address;     /* unix:PATH or tcp:HOST:PORT */
-    const char *secret_file; /* tcp: of clients that name no user; NULL or "": there are none */
+    const char *secret_file; /* tcp: of clients that name no user; NULL or "": no such clients */
     uid_t tcp_uid;           /* the user that those act as */
     gid_t tcp_gid;
     const char *users_file; /* tcp: users.h; NULL or "": none. One of the two files must be given, owner-only */
@@ -47,20 +49,21 @@ struct server_handler {
     void (*login_failed)(void *context, const struct connection *connection, const char *reason);
 };
 
-/* Listen. A Unix socket that no process answers on is replaced. It is open to this user alone, for root to all users. The process
- * ignores SIGPIPE from then on.
+/* Listen. A Unix socket that no process answers on is replaced. It is open to this user alone, for root to all users.
+ * The process ignores SIGPIPE from then on.
  *
  *   owns    borrows loop; copies options and handler; the caller owns *out: server_close
- *   errors  STATUS_CONFIG address, secret file, users file or certificate; STATUS_PEER another daemon answers there; STATUS_CREATE
+ *   errors  STATUS_CONFIG address, secret file, users file or certificate; STATUS_PEER another daemon answers there;
+ *           STATUS_CREATE
  */
 enum status server_open(uv_loop_t *loop, const struct server_options *options, const struct server_handler *handler,
                         struct server **out);
-/* Close all connections, after their queued bytes have left or a second has passed, and remove the socket file. The loop has to
- * run until no handle of the server is left, and then frees it; the handler is not called any more. */
+/* Close all connections, after their queued bytes have left or a second has passed, and remove the socket file. The
+ * loop has to run until no handle of the server is left, and then frees it; the handler is not called any more. */
 void server_close(struct server *server);
 /* The address it listens on, as a client would write it. */
 const char *server_address(const struct server *server);
-/* The fingerprint of its certificate; "": it has none. */
+/* The fingerprint of its certificate; "": without TLS. */
 const char *server_fingerprint(const struct server *server);
 /* Read users_file again, and disconnect those who are not in it any more as they were.
  * errors  those of users_load; the users stay as they are then */
@@ -81,8 +84,8 @@ const char *connection_user(const struct connection *connection);
 /* What it may do; without a name: ADMIN for root and the daemon's own user, SUBMIT for others. */
 enum user_role connection_role(const struct connection *connection);
 bool connection_is_admin(const struct connection *connection);
-/* An answer is under way: while held, idle_s does not apply, and the connection stays open after its peer has sent its last
- * request. */
+/* An answer is under way: while held, idle_s does not apply, and the connection stays open after its peer has sent
+ * its last request. */
 void connection_hold(struct connection *connection, bool held);
 /* Work for a request takes several turns: the connection's next request waits until it is done. */
 void connection_block(struct connection *connection, bool is_blocked);

@@ -15,7 +15,7 @@ void server_ready(struct connection *connection)
 void server_join(struct connection *connection)
 {
     turns_leave(&connection->server->turns, &connection->turn);
-    turns_join(&connection->server->turns, connection->uid, &connection->turn);
+    turns_join(&connection->server->turns, connection->peer.uid, &connection->turn);
 }
 
 void server_forget(struct connection *connection)

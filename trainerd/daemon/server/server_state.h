@@ -1,7 +1,8 @@
-/* A server and its connections from inside, for the files that implement them, each of which calls only those after it:
+/* A server and its connections from inside, for the files that implement them, each of which calls only those after
+ * it:
  *
- * server.c listens, enforces limits and deadlines · connection_requests.c handles requests · handshake.c checks secrets ·
- * connection.c moves bytes · server_state.c keeps the lists.
+ * server.c listens, enforces limits and deadlines · connection_requests.c handles requests · handshake.c checks
+ * secrets · connection.c moves bytes · server_state.c keeps the lists.
  */
 #ifndef TRAINERD_DAEMON_SERVER_STATE_H
 #define TRAINERD_DAEMON_SERVER_STATE_H
@@ -25,6 +26,14 @@ enum connection_state {
     CONNECTION_STATE_CLOSED   /* the handle is being closed */
 };
 
+struct connection_peer {
+    uid_t uid;
+    gid_t gid;
+    pid_t pid;                  /* of a Unix socket's peer, when it connected; 0: not known */
+    char user[AUTH_USER_BYTES]; /* the name of its login; "": no login by name */
+    enum user_role role;
+};
+
 struct connection {
     struct server *server;
     struct connection *next; /* of the server's, newest first */
@@ -46,15 +55,11 @@ struct connection {
     bool is_blocked;        /* its next request waits until work for this one is done */
     bool is_ended, is_shut; /* its peer sends no more; we do not */
     bool is_paused;         /* its next request waits until its peer has read */
-    uid_t uid;
-    gid_t gid;
-    pid_t pid;                    /* of a Unix socket's peer, when it connected; 0: not known */
+    struct connection_peer peer;
     uint64_t since_ms, active_ms; /* accepted; last request, or last bytes that left */
     uint64_t ready_ms, waited_ms; /* since when its turn waits; how long its turns have waited before */
     uint64_t closing_ms;
-    char nonce[AUTH_TEXT_BYTES]; /* for its peer to answer; "": none sent yet, or used */
-    char user[AUTH_USER_BYTES];  /* that it has logged in as; "": none */
-    enum user_role role;
+    char nonce[AUTH_TEXT_BYTES]; /* for its peer to answer; "": not sent yet, or used */
 };
 
 struct server {

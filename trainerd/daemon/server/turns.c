@@ -51,7 +51,7 @@ static void release_unused(struct turns *turns, struct turn_user *user)
     free(user);
 }
 
-/* The slice of one user: the first of those that wait. Without another one there is none to give way to. */
+/* The slice of one user: the first of those that wait. A single user need not give way. */
 static void on_idle(uv_idle_t *idle)
 {
     struct turns *turns = idle->data;

@@ -1,7 +1,8 @@
-/* Whose turn it is on the loop's thread: users with something to do, who share its time equally, whatever each of them has to do.
+/* Whose turn it is on the loop's thread: users with something to do, who share its time equally, whatever each of
+ * them has to do.
  *
- * Round robin over users: each gets a slice of time, and what it takes beyond that is taken from its next ones. Between two slices the loop
- * turns. Knows users and turns, neither connections nor requests.
+ * Round robin over users: each gets a slice of time, and what it takes beyond that is taken from its next ones.
+ * Between two slices the loop turns. Knows users and turns, neither connections nor requests.
  */
 #ifndef TRAINERD_DAEMON_TURNS_H
 #define TRAINERD_DAEMON_TURNS_H

@@ -1,4 +1,5 @@
-/* The users that log in over TCP, of the file users_file: a secret of each, the user of this machine whose jobs are theirs, and what they may do.
+/* The users that log in over TCP, of the file users_file: a secret of each, the user of this machine whose jobs are
+ * theirs, and what they may do.
  *
  *   [ada]                      # the name that `trainctl login` asks for
  *   secret = "64 hexadecimal digits"
@@ -60,11 +61,11 @@ enum status users_read(const char *text, size_t n, const char *origin, struct us
 enum status users_load(const char *path, struct users *out);
 void users_release(struct users *users);
 
-/* NULL: there is none of that name. */
+/* NULL: no user has that name. */
 const struct user *users_find(const struct users *users, const char *name);
 
 /* The numbers of a user of this machine that this daemon may run jobs of: its own alone, unless it is root.
- * errors  STATUS_CONFIG there is none; `what` names where the name is from */
+ * errors  STATUS_CONFIG no such user; `what` names where the name is from */
 enum status users_system(const char *what, const char *name, uid_t *uid_out, gid_t *gid_out);
 
 #endif

@@ -216,7 +216,8 @@ static enum slurm_state state_of(const char *name, const char *why)
     return SLURM_STATE_RUNS;
 }
 
-/* A line without its line break, which is cut into its fields. begin: of this store's comments. false: it is another's */
+/* A line without its line break, which is cut into its fields. begin: of this store's comments. false: it is
+ * another's */
 static enum status look_read(char *line, const char *begin, struct slurm_look *out, bool *is_ours_out)
 {
     char *comment = strrchr(line, '|'), *name = strchr(line, '|'), *why;

@@ -1,4 +1,5 @@
-/* What Slurm's commands are told and what they print, as texts: sbatch's arguments, its script, its answer; squeue's lines.
+/* What Slurm's commands are told and what they print, as texts: sbatch's arguments, its script, its answer; squeue's
+ * lines.
  *
  * Pure functions. Slurm's job is told from others by its comment, which says of which store, job and attempt it is.
  */
@@ -42,11 +43,13 @@ struct slurm_request {
     int32_t priority;         /* below 0: as Slurm's --nice. Above, Slurm's own priorities decide */
 };
 
-/* sbatch's arguments, ended by NULL; slurm_arguments_release. The job is held until it is released, and never put back into the queue by Slurm. */
+/* sbatch's arguments, ended by NULL; slurm_arguments_release. The job is held until it is released, and never put
+ * back into the queue by Slurm. */
 char **slurm_arguments(const struct slurm_request *request);
 void slurm_arguments_release(char **arguments);
 
-/* The script: the program with these arguments, argv[0] replaced, and `input` as a file on its standard input. The caller frees it. */
+/* The script: the program with these arguments, argv[0] replaced, and `input` as a file on its standard input. The
+ * caller frees it. */
 char *slurm_script(const char *program, char *const *argv, const char *input);
 
 /* --- what is printed --- */
@@ -72,9 +75,10 @@ struct slurm_look {
     char why[2 * SLURM_NAME_BYTES]; /* why it waits */
 };
 
-/* Call `each` for every line that is a job of this store. A comment may have line breaks of its user's: lines that are no job are passed over.
+/* Call `each` for every line that is a job of this store. A comment may have line breaks of its user's: lines that
+ * are no job are passed over.
  *
- *   errors  STATUS_DATA a line with this store's comment in which the rest is none
+ *   errors  STATUS_DATA a line with this store's comment that is not a job otherwise
  */
 enum status slurm_looks_read(const char *text, size_t n, const char *store_id,
                              void (*each)(void *context, const struct slurm_look *look), void *context);

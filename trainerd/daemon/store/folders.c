@@ -18,7 +18,7 @@
 #define MARK ".store"
 #define DIGITS_MOST 18 /* of a number that fits 63 bits */
 
-/* A job's number; 0: the name is none. */
+/* A job's number; 0: the name is not a number. */
 static int64_t number_of(const char *name)
 {
     size_t n = strlen(name);
@@ -84,7 +84,9 @@ enum status folders_check(const char *jobs, const char *id, int64_t highest)
     }
     status = mark_read(&dir, found);
     dir_close(&dir);
-    status = status == STATUS_OK ? folders_highest(jobs, &highest_folder) : status;
+    if (status == STATUS_OK) {
+        status = folders_highest(jobs, &highest_folder);
+    }
     if (status != STATUS_OK || (highest_folder <= highest && strcmp(found, id) == 0)) {
         return status;
     }
@@ -135,7 +137,8 @@ static bool is_of_job(const char *name)
     return n > 9 && strncmp(name, "rank-", 5) == 0 && strcmp(name + n - 4, ".log") == 0;
 }
 
-/* Where the last run is, and what the job keeps of one that was published: `runs` becomes `run`, a link, and results/. */
+/* Where the last run is, and what the job keeps of one that was published: `runs` becomes `run`, a link, and
+ * results/. */
 static enum status rename_runs(const struct dir *dir)
 {
     static const char *const kept[] = {"metrics.jsonl", "result.json"};
@@ -162,7 +165,10 @@ static enum status rename_runs(const struct dir *dir)
     if (status == STATUS_OK && is_known) {
         status = dir_link_replace(dir, "run", last[0] == '/' ? last : "results");
     }
-    return status == STATUS_OK ? dir_file_remove(dir, "runs") : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return dir_file_remove(dir, "runs");
 }
 
 /* Give what is beneath; until the folder itself is given no other user can have put anything into it. */

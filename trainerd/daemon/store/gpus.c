@@ -41,7 +41,7 @@ static bool entry_of(const char *visible, int32_t i, char out[80])
     return false;
 }
 
-/* A number below GPUS_MOST; -1: it is none. */
+/* A number below GPUS_MOST; -1: the text is not such a number. */
 static int32_t number_of(const char *text)
 {
     char *end;
@@ -56,7 +56,8 @@ static enum status wrong(const char *what, int i)
     return status_fail(STATUS_DATA, "trainer-worker --gpus: GPU %d of its list has no %s, expected one", i, what);
 }
 
-/* Its UUID, unless the daemon was given a slice of a GPU, whose own name only the daemon's variable has; else its entry or number. */
+/* Its UUID, unless the daemon was given a slice of a GPU, whose own name only the daemon's variable has; else its
+ * entry or number. */
 static void name_visible(struct gpu *gpu, int32_t ordinal, const char *visible)
 {
     char entry[80];

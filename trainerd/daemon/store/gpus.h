@@ -1,7 +1,7 @@
 /* The GPUs that the daemon's jobs share: their numbers, what CUDA calls them, and sets of them.
  *
- * Which GPUs the machine has, a worker says once, when the daemon starts: CUDA is loaded into workers alone. Knows neither jobs nor the
- * queue.
+ * Which GPUs the machine has, a worker says once, when the daemon starts: CUDA is loaded into workers alone. Knows
+ * neither jobs nor the queue.
  */
 #ifndef TRAINERD_DAEMON_GPUS_H
 #define TRAINERD_DAEMON_GPUS_H
@@ -26,9 +26,9 @@ struct gpus {
     struct gpu gpu[GPUS_MOST]; /* numbers ascending */
 };
 
-/* Find n_wanted GPUs of this machine, the least-numbered ones, within the daemon's own CUDA_VISIBLE_DEVICES; -1: all that there are. Asks
- * trainer-worker --gpus, unless n_wanted is 0. Too few, or none that a worker sees, is logged as a warning. In the latter case the
- * GPUs that are wanted are known by number alone.
+/* Find n_wanted GPUs of this machine, the least-numbered ones, within the daemon's own CUDA_VISIBLE_DEVICES; -1: all
+ * that there are. Asks trainer-worker --gpus, unless n_wanted is 0. Too few, or none that a worker sees, is logged as
+ * a warning. In the latter case the GPUs that are wanted are known by number alone.
  */
 void gpus_find(int64_t n_wanted, struct gpus *out);
 

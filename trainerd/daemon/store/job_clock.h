@@ -1,5 +1,6 @@
-/* The time by which jobs' limits and waits are counted: it goes on evenly while the machine runs, daemon or not, whatever is done to the wall
- * clock; after the machine was started again it goes on from where it was, to the minute.
+/* The time by which jobs' limits and waits are counted: it goes on evenly while the machine runs, daemon or not,
+ * whatever is done to the wall clock; after the machine was started again it goes on from where it was, to the
+ * minute.
  *
  * One of this process. Its zero means nothing to people: what they read is the wall clock's.
  */
@@ -12,7 +13,8 @@
 
 double job_clock_s(void);
 
-/* Go on from what the store has kept; from the wall clock, where it has kept nothing, since older versions counted by that. errors  STATUS_IO */
+/* Go on from what the store has kept; from the wall clock, where it has kept nothing, since older versions counted by
+ * that. errors  STATUS_IO */
 enum status job_clock_open(struct store *store);
 
 /* Keep what it is now, with the machine's present start. errors  STATUS_IO */

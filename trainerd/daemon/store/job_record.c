@@ -22,7 +22,7 @@ static const struct {
 
 bool job_is_in_slurm(const struct job_record *record)
 {
-    return record->state == JOB_STATE_SUBMITTED || record->slurm != 0;
+    return record->state == JOB_STATE_SUBMITTED || record->run.slurm != 0;
 }
 
 const char *job_state_name(enum job_state state)

@@ -1,6 +1,7 @@
 /* A job's record, and the lists of states and reasons.
  *
- * The daemon's common vocabulary: the store saves records, the client protocol shows them. Knows neither files nor sockets.
+ * The daemon's common vocabulary: the store saves records, the client protocol shows them. Knows neither files nor
+ * sockets.
  */
 #ifndef TRAINERD_DAEMON_JOB_RECORD_H
 #define TRAINERD_DAEMON_JOB_RECORD_H
@@ -76,57 +77,91 @@ enum job_reason {
 #define JOB_TAGS_MOST 8
 #define JOB_TAGS_BYTES (JOB_TAGS_MOST * JOB_TAG_BYTES)
 
-/* Numbers of the newest epoch; NaN where not known. */
+/* Numbers of the newest epoch; NaN: not known. The name is that of the store's column and of the field of a job as
+ * JSON. */
+/*         field              name              */
+#define JOB_PROGRESS_LIST(X)                                                                                         \
+    X(loss, "loss")                                                                                                  \
+    X(train_metric, "train_metric")                                                                                  \
+    X(valid_metric, "valid_metric")                                                                                  \
+    X(test_metric, "test_metric")                                                                                    \
+    X(best_valid_metric, "best_valid_metric") /* of the best evaluation so far */                                    \
+    X(best_test_metric, "best_test_metric")                                                                          \
+    X(epoch_s, "epoch_s")                                                                                            \
+    X(seconds_left, "seconds_left")                                                                                  \
+    X(compute_s, "compute_s")   /* part of epoch_s: arithmetic; the maximum over workers */                          \
+    X(wait_s, "wait_s")         /* part of epoch_s: waiting for rows of other workers; the maximum */                \
+    X(evaluate_s, "evaluate_s") /* part of epoch_s: the evaluation at its end, waiting included */                   \
+    X(bytes_sent, "bytes_sent") /* in that epoch, by all workers */                                                  \
+    X(bytes_received, "bytes_received")                                                                              \
+    X(memory, "memory_measured") /* bytes of all workers; record.memory is planned */
+
 struct job_progress {
-    int64_t epoch, n_epoch; /* done, of the whole job */
-    double loss, train_metric, valid_metric, test_metric;
-    double best_valid_metric, best_test_metric; /* of the best evaluation so far */
-    char metric[JOB_METRIC_BYTES];              /* its name; "": not known yet */
-    double epoch_s, seconds_left;
-    double compute_s, wait_s; /* of epoch_s: arithmetic, and waiting for rows of other workers; each the maximum */
-    double evaluate_s;        /* of epoch_s: the evaluation at its end, with its own waiting */
-    double bytes_sent, bytes_received; /* in that epoch, by all workers */
-    double memory;                     /* bytes of all workers, measured; record.memory is planned */
+    int64_t epoch, n_epoch;        /* done, of the whole job */
+    char metric[JOB_METRIC_BYTES]; /* name of the metric; "": not known yet */
+#define X(field, name) double field;
+    JOB_PROGRESS_LIST(X)
+#undef X
+};
+
+/* Seconds since 1970; 0: not yet. */
+struct job_times {
+    double submitted_at, started_at, ended_at, changed_at;
+};
+
+/* Facts of its first plan and its job file; 0: not known yet. */
+struct job_plan {
+    int32_t n_part;         /* parts of its graph */
+    int32_t n_worker_least; /* the least number of workers that the plan holds for, by memory.limit */
+    int64_t n_byte_fewer;   /* bytes that one worker needs if there are fewer; 0 also: there cannot be fewer */
+};
+
+/* Its place in the queue and its planning: in memory only. */
+struct job_queued {
+    int64_t place;         /* of a QUEUED job, as the queue found last: 1 is the next; 0: not found yet */
+    int64_t planning;      /* bytes that the planning that runs may take; 0: no planning runs */
+    int64_t planning_need; /* bytes that planning needs; 0: not known to be more than it was given */
+};
+
+/* Its attempts. Times are of job_clock.h. */
+struct job_run {
+    int32_t n_restart; /* attempts that failed and were followed by another */
+    pid_t pid;         /* of its coordinator; SUBMITTED, without a number of Slurm's: of sbatch; 0: no process here */
+    uint64_t pid_start;     /* the process's start time, in ticks since boot: the pid alone may have been reused */
+    int64_t slurm;          /* number of Slurm's job that is the present attempt; 0: no such job, or not known yet */
+    double attempt_at;      /* when the present attempt began to run; 0: no attempt runs */
+    double ran_s;           /* of all earlier attempts; counts against time_limit_s */
+    double next_attempt_at; /* BACKING_OFF: not before */
+    int64_t n_event_bytes;  /* bytes of the job's events file that this record includes */
+    bool cancel;            /* its owner asked for its end */
+    bool checkpointed;      /* a checkpoint exists */
 };
 
 struct job_record {
     int64_t id; /* 1, 2, …: never used again */
     char name[JOB_NAME_BYTES];
-    char group[JOB_GROUP_BYTES]; /* the experiment that it is of; "": none */
+    char group[JOB_GROUP_BYTES]; /* the experiment that it belongs to; "": no group */
     char tags[JOB_TAGS_BYTES];   /* with a comma between two */
     uid_t uid;                   /* owner */
     gid_t gid;
     enum job_state state;
     enum job_reason reason;
     char reason_text[JOB_REASON_BYTES];
-    int32_t priority;                                      /* higher goes first */
-    double submitted_at, started_at, ended_at, changed_at; /* seconds since 1970; 0: not yet */
+    int32_t priority; /* higher goes first */
+    struct job_times times;
 
     /* Its needs and limits. n_slot, n_gpu and memory are for all its workers together. */
     int32_t n_worker, n_slot, n_gpu;
-    int32_t n_part;         /* of its graph: its job file says, or its first plan; 0: not known yet */
-    int64_t memory;         /* bytes, from the plan; -1: not known yet */
-    int32_t n_worker_least; /* that its plan holds for, by memory.limit; 0: not known yet */
-    int64_t n_byte_fewer;   /* that one of fewer workers would need; 0: not known, or there are none fewer */
-    /* Of its planning, in memory alone: what one that runs may take (0: none runs), and what it needs (0: not known to be more than it was given). */
-    int64_t planning, planning_need;
-    int64_t place; /* while it is QUEUED: 1 is the next, as the queue found last; 0: not found yet. In memory alone */
-    double time_limit_s; /* of running, over all attempts; 0: none */
+    int64_t memory; /* bytes, from the plan; -1: not known yet */
+    struct job_plan plan;
+    struct job_queued queued;
+    double time_limit_s; /* of running, over all attempts; 0: no limit */
     int32_t max_restarts;
 
-    /* Its coordinator. */
-    uint64_t gpus;      /* held by the present attempt (gpus.h's sets); 0: none */
-    int32_t attempt;    /* 0: none begun yet */
-    int32_t n_restart;  /* attempts that failed and were followed by another */
-    pid_t pid;          /* 0: none runs here. SUBMITTED, without a number of Slurm's: sbatch */
-    uint64_t pid_start; /* its start time, in ticks since boot: the pid alone may have been reused */
-    int64_t slurm;      /* number of Slurm's job that is the present attempt; 0: none, or not known yet */
-    double attempt_at;  /* when the present attempt began to run, by job_clock.h, as all times below; 0: none runs */
-    double ran_s;       /* of all earlier attempts; counts against time_limit_s */
-    double next_attempt_at;    /* BACKING_OFF: not before */
-    int64_t n_event_bytes;     /* of the job's events file, already in this record */
-    bool cancel, checkpointed; /* its owner asked for its end; a checkpoint exists */
-    int exit_code;             /* of its end; -1: not ended */
+    uint64_t gpus;   /* held by the present attempt (gpus.h's sets); 0: no GPU */
+    int32_t attempt; /* 0: no attempt has begun */
+    struct job_run run;
+    int exit_code; /* of its end; -1: not ended */
 
     struct job_progress progress;
 };
@@ -138,7 +173,7 @@ const char *job_state_name(enum job_state state); /* "RUNNING" */
 bool job_state_ended(enum job_state state);
 const char *job_reason_name(enum job_reason reason); /* "WAITING_SLOTS" */
 const char *job_reason_text(enum job_reason reason);
-/* The state / reason of that name; false when there is none. */
+/* The state / reason of that name; false when there is no such name. */
 bool job_state_find(const char *name, enum job_state *out);
 bool job_reason_find(const char *name, enum job_reason *out);
 

@@ -25,7 +25,8 @@ static enum status step(struct store *store, sqlite3_stmt *statement, int bound,
 static enum status save_history(struct store *store, const struct job_record *record)
 {
     sqlite3_stmt *statement = store->statement[STORE_HISTORY];
-    int bound = sqlite3_bind_int64(statement, 1, record->id) | sqlite3_bind_double(statement, 2, record->changed_at) |
+    int bound = sqlite3_bind_int64(statement, 1, record->id) |
+                sqlite3_bind_double(statement, 2, record->times.changed_at) |
                 sqlite3_bind_text(statement, 3, job_state_name(record->state), -1, SQLITE_STATIC) |
                 sqlite3_bind_text(statement, 4, job_reason_name(record->reason), -1, SQLITE_STATIC) |
                 sqlite3_bind_int64(statement, 5, record->attempt) |
@@ -120,7 +121,9 @@ enum status store_insert(struct store *store, struct job_record *record, const s
         status = insert(store, &record[i], &submission[i], i);
         FAULT(ADMIT);
     }
-    status = status == STATUS_OK ? store_audit_change(store, record[0].id) : status;
+    if (status == STATUS_OK) {
+        status = store_audit_change(store, record[0].id);
+    }
     status = store_finish(store, status, "save a job");
     if (status == STATUS_OK) {
         FAULT(ADMITTED);
@@ -152,7 +155,10 @@ static enum status update(struct store *store, const struct job_record *record)
         int bound = store_row_bind(statement, 1, record) | sqlite3_bind_int64(statement, store_row_n + 1, record->id);
         status = step(store, statement, bound, "save a change of a job");
     }
-    return status == STATUS_OK ? store_audit_change(store, record->id) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return store_audit_change(store, record->id);
 }
 
 enum status store_update(struct store *store, const struct job_record *record, const struct store_use *use)
@@ -229,7 +235,9 @@ enum status store_fact_put(struct store *store, const char *name, const char *va
         return status;
     }
     status = store_fact_save(store, name, value);
-    status = status == STATUS_OK ? store_audit_change(store, 0) : status;
+    if (status == STATUS_OK) {
+        status = store_audit_change(store, 0);
+    }
     return store_finish(store, status, "save a fact");
 }
 

@@ -1,4 +1,5 @@
-/* Jobs on disk: SQLite (WAL, synchronous FULL), one writer. A change survives any crash once its call has returned STATUS_OK.
+/* Jobs on disk: SQLite (WAL, synchronous FULL), one writer. A change survives any crash once its call has returned
+ * STATUS_OK.
  *
  * Only the files store* see SQLite. Knows records and texts, not the rules of states, which are in jobs.h.
  */
@@ -26,7 +27,8 @@ struct store_submission {
     const char *output; /* absolute output folder */
 };
 
-/* Open FOLDER/jobs.sqlite, or make it (mode 0600); checks it and brings an older version up to date, of which a copy stays: FOLDER/jobs.sqlite.version-N.
+/* Open FOLDER/jobs.sqlite, or make it (mode 0600); checks it and brings an older version up to date, of which a copy
+ * stays: FOLDER/jobs.sqlite.version-N.
  *
  *   owns    the caller owns *out: store_close
  *   errors  STATUS_CREATE, STATUS_IO; STATUS_DATA damaged, or written by a newer version; STATUS_PEER another daemon
@@ -35,12 +37,14 @@ struct store_submission {
 enum status store_open(const char *folder, struct store **out);
 void store_close(struct store *store);
 
-/* What tells it from every other store: a random number, as digits. The highest number that a job has had; 0: none yet. */
+/* What tells it from every other store: a random number, as digits. The highest number that a job has had; 0: none
+ * yet. */
 const char *store_id(const struct store *store);
 enum status store_highest(struct store *store, int64_t *out);
 
-/* Save new jobs of one owner and one submission_id, all of them or none; sets their ids, which follow each other. With a submission_id that the
- * owner has used before, nothing is saved and *existing_out is the first of the jobs that it made (else 0).
+/* Save new jobs of one owner and one submission_id, all of them or none; sets their ids, which follow each other.
+ * With a submission_id that the owner has used before, nothing is saved and *existing_out is the first of the jobs
+ * that it made (else 0).
  *
  *   shapes  record n · submission n
  *   errors  STATUS_IO (disk full, …): nothing is saved
@@ -58,14 +62,16 @@ struct store_use {
     double used, at;
 };
 
-/* Save a changed record, and one line of its history when its state, reason or attempt has changed; with it what its user has used (NULL: that is as
- * before). */
+/* Save a changed record, and one line of its history when its state, reason or attempt has changed; with it what its
+ * user has used (NULL: that is as before). */
 enum status store_update(struct store *store, const struct job_record *record, const struct store_use *use);
-/* The same of the first of n records, at least one and as many as fit into the slice: all *n_out of them or none. cost  one wait for the disk */
+/* The same of the first of n records, at least one and as many as fit into the slice: all *n_out of them or none.
+ * cost  one wait for the disk */
 enum status store_update_some(struct store *store, const struct job_record *record, size_t n,
                               const struct slice *slice, size_t *n_out);
 
-/* Call `each` for every user of whom something is saved. What cannot be one's use is passed over, with a line in the log. */
+/* Call `each` for every user of whom something is saved. What cannot be one's use is passed over, with a line in the
+ * log. */
 enum status store_uses(struct store *store, void (*each)(void *context, const struct store_use *use), void *context);
 
 /* Remove jobs, their submissions and history, all of them or none. errors  STATUS_IO */
@@ -77,7 +83,8 @@ bool store_found_no_space(const struct store *store);
 /* Write to the store without changing it, and wait for the disk. errors  STATUS_IO: no change can be saved now */
 enum status store_probe(struct store *store);
 
-/* Call `each` for every job, ids ascending, until it returns false. A row that cannot be a job's is passed over, with a line in the log. */
+/* Call `each` for every job, ids ascending, until it returns false. A row that cannot be a job's is passed over, with
+ * a line in the log. */
 enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record),
                        void *context);
 
@@ -100,19 +107,22 @@ struct store_change {
 enum status store_history(struct store *store, int64_t id,
                           bool (*each)(void *context, const struct store_change *change), void *context);
 
-/* What the store keeps besides jobs, by name: a line each. get: "" where there is none. errors  STATUS_IO, STATUS_DATA */
+/* What the store keeps besides jobs, by name: a line each. get: "" where the store has no such fact. errors 
+ * STATUS_IO, STATUS_DATA */
 #define STORE_FACT_BYTES 128
 enum status store_fact_get(struct store *store, const char *name, char out[STORE_FACT_BYTES]);
 enum status store_fact_put(struct store *store, const char *name, const char *value);
 
 /* --- store_repair.c --- */
 
-/* Write a copy of the open store as a new file (mode 0600). errors  STATUS_CREATE there is a file of that name, …; STATUS_IO */
+/* Write a copy of the open store as a new file (mode 0600). errors  STATUS_CREATE there is a file of that name, …;
+ * STATUS_IO */
 enum status store_backup(struct store *store, const char *path);
 
 /* The same in slices, between which jobs may change: it has them as they are when it is done.
  *
- *   owns    the caller owns *out: store_copy_close, before the store is closed; unless it is whole, its file is removed
+ *   owns    the caller owns *out: store_copy_close, before the store is closed; unless it is whole, its file is
+ *           removed
  */
 struct store_copy;
 enum status store_copy_open(struct store *store, const char *path, struct store_copy **out);
@@ -124,13 +134,14 @@ struct store_repaired {
     int64_t n_job, n_aside; /* rows of jobs, and rows that cannot be a job's, which are in the table `aside` */
     int64_t highest;        /* the next job's number is the next */
     char id[STORE_ID_BYTES];
-    char old[4096 + 32]; /* where the store is that was there; "": there was none */
+    char old[4096 + 32]; /* where the store is that was there; "": there was no store */
 };
 
-/* Put a backup, or what can be read of the store, in its place, where no daemon has it open. Jobs' numbers go on above `highest`, and above those
- * of both stores, as far as they can be read.
+/* Put a backup, or what can be read of the store, in its place, where no daemon has it open. Jobs' numbers go on
+ * above `highest`, and above those of both stores, as far as they can be read.
  *
- *   errors  STATUS_PEER a daemon has it open; STATUS_NO_INPUT, STATUS_DATA the backup is none; STATUS_CREATE, STATUS_IO
+ *   errors  STATUS_PEER a daemon has it open; STATUS_NO_INPUT, STATUS_DATA the file is not a backup; STATUS_CREATE,
+ *           STATUS_IO
  */
 enum status store_restore(const char *folder, const char *from, int64_t highest, struct store_repaired *out);
 enum status store_repair(const char *folder, int64_t highest, struct store_repaired *out);

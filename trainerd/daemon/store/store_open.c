@@ -39,7 +39,9 @@ enum status store_run(struct store *store, const char *sql, const char *doing)
 
 enum status store_finish(struct store *store, enum status status, const char *doing)
 {
-    status = status == STATUS_OK ? store_run(store, "COMMIT", doing) : status;
+    if (status == STATUS_OK) {
+        status = store_run(store, "COMMIT", doing);
+    }
     if (status != STATUS_OK) {
         sqlite3_exec(store->base, "ROLLBACK", NULL, NULL, NULL);
     }
@@ -117,8 +119,9 @@ static enum status find_version(struct store *store, int64_t *version_out)
 {
     int64_t application = 0, n_table = 0;
     enum status status = store_number(store, "PRAGMA application_id", &application);
-    status = status == STATUS_OK ? store_number(store, "PRAGMA user_version", version_out) : status;
-    status = status == STATUS_OK ? store_number(store, "SELECT count(*) FROM sqlite_master", &n_table) : status;
+    if (status == STATUS_OK && (status = store_number(store, "PRAGMA user_version", version_out)) == STATUS_OK) {
+        status = store_number(store, "SELECT count(*) FROM sqlite_master", &n_table);
+    }
     if (status != STATUS_OK || (application == 0 && *version_out == 0 && n_table == 0)) {
         return status;
     }
@@ -139,7 +142,10 @@ static enum status check_version(struct store *store)
     if (status == STATUS_OK && version < STORE_VERSION) {
         status = version == 0 ? make_tables(store) : store_upgrade(store, version);
     }
-    return status == STATUS_OK ? read_id(store) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return read_id(store);
 }
 
 static enum status check_pages(struct store *store)
@@ -206,9 +212,10 @@ enum status store_open_file(struct store *store)
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
         "PRAGMA temp_store = MEMORY;",
         "begin");
-    status = status == STATUS_OK ? check_version(store) : status;
-    status = status == STATUS_OK ? check_pages(store) : status;
-    status = status == STATUS_OK ? prepare(store) : status;
+    if (status == STATUS_OK && (status = check_version(store)) == STATUS_OK &&
+        (status = check_pages(store)) == STATUS_OK) {
+        status = prepare(store);
+    }
     if (status == STATUS_OK) {
         (void)store_sign(
             store); /* for people alone: a disk that is full now does not keep the daemon from starting */
@@ -246,13 +253,17 @@ enum status store_open(const char *folder, struct store **out)
     struct store *store = memory_alloc(1, sizeof *store);
     store->lock = -1;
     enum status status = file_folder_make(folder);
-    status = status == STATUS_OK ? store_lock(store, folder) : status;
+    if (status == STATUS_OK) {
+        status = store_lock(store, folder);
+    }
     if (status == STATUS_OK &&
         snprintf(store->path, sizeof store->path, "%s/jobs.sqlite", folder) >= (int)sizeof store->path) {
         status = status_fail(STATUS_CREATE, "the state folder's path is too long: '%.64s…'", folder);
     }
     store->keeps_copy = true;
-    status = status == STATUS_OK ? store_open_file(store) : status;
+    if (status == STATUS_OK) {
+        status = store_open_file(store);
+    }
     if (status != STATUS_OK) {
         store_close(store);
         return status;

@@ -1,6 +1,8 @@
-/* A store as a whole: copied while it is open, put in the place of a lost one, and made again of what can be read of a damaged one.
+/* A store as a whole: copied while it is open, put in the place of a lost one, and made again of what can be read of
+ * a damaged one.
  *
- * What is made is a file beside the store, which takes its name when it is whole; what had the name keeps another one.
+ * What is made is a file beside the store, which takes its name when it is whole; what had the name keeps another
+ * one.
  */
 #include "trainerd/daemon/store/store.h"
 
@@ -86,7 +88,9 @@ static enum status copy_pages(struct store *from, const char *path)
     struct store_copy copy;
     bool is_done;
     enum status status = copy_open(from, path, &copy);
-    status = status == STATUS_OK ? copy_step(&copy, -1, &is_done) : status;
+    if (status == STATUS_OK) {
+        status = copy_step(&copy, -1, &is_done);
+    }
     copy_close(&copy);
     return status;
 }
@@ -169,8 +173,10 @@ static enum status raise_numbers(struct store *store, int64_t least, int64_t *hi
              "BEGIN IMMEDIATE; DELETE FROM sqlite_sequence WHERE name = 'jobs';"
              "INSERT INTO sqlite_sequence VALUES ('jobs', %lld);",
              (long long)*highest_out);
-    return status == STATUS_OK ? store_finish(store, store_run(store, sql, "raise its numbers"), "raise its numbers")
-                               : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return store_finish(store, store_run(store, sql, "raise its numbers"), "raise its numbers");
 }
 
 /* Move rows that cannot be a job's into a table of their own, for a person to look at. */
@@ -284,15 +290,17 @@ static enum status making_end(struct making *making, int64_t highest, enum statu
 {
     struct store *made = store_at(making->new_path);
     int64_t before = highest_of(making->path);
-    status = status == STATUS_OK ? store_open_file(made) : status;
-    status = status == STATUS_OK ? raise_numbers(made, before > highest ? before : highest, &out->highest) : status;
-    status = status == STATUS_OK ? set_aside(made, out) : status;
-    status = status == STATUS_OK ? store_run(made, "PRAGMA journal_mode = DELETE", "end") : status;
+    if (status == STATUS_OK && (status = store_open_file(made)) == STATUS_OK &&
+        (status = raise_numbers(made, before > highest ? before : highest, &out->highest)) == STATUS_OK &&
+        (status = set_aside(made, out)) == STATUS_OK) {
+        status = store_run(made, "PRAGMA journal_mode = DELETE", "end");
+    }
     snprintf(out->id, sizeof out->id, "%s", made->id);
     store_close(made);
-    status = status == STATUS_OK ? put_away(making->path, out->old, sizeof out->old) : status;
-    status = status == STATUS_OK ? move_file(making->new_path, making->path) : status;
-    status = status == STATUS_OK ? store_sync_folder(making->folder) : status;
+    if (status == STATUS_OK && (status = put_away(making->path, out->old, sizeof out->old)) == STATUS_OK &&
+        (status = move_file(making->new_path, making->path)) == STATUS_OK) {
+        status = store_sync_folder(making->folder);
+    }
     if (status != STATUS_OK && making->new_path[0] != '\0') {
         unlink(making->new_path);
     }
@@ -314,7 +322,9 @@ enum status store_restore(const char *folder, const char *from, int64_t highest,
     if (status == STATUS_PEER) { /* another daemon's: nothing was made */
         store_close(making.lock);
     } else {
-        status = status == STATUS_OK ? copy_pages(backup, making.new_path) : status;
+        if (status == STATUS_OK) {
+            status = copy_pages(backup, making.new_path);
+        }
         status = making_end(&making, highest, status, out);
     }
     store_close(backup);
@@ -323,8 +333,8 @@ enum status store_restore(const char *folder, const char *from, int64_t highest,
 
 /* --- reading what can be read --- */
 
-/* Copy the rows of a table that a direction gives, up to the first that cannot be read. Columns that the new table has not are left out; rows that are
- * there already stay. */
+/* Copy the rows of a table that a direction gives, up to the first that cannot be read. Columns that the new table
+ * has not are left out; rows that are there already stay. */
 static void copy_rows(struct store *from, struct store *to, const char *table, const char *order)
 {
     char sql[STORE_SQL_BYTES], names[STORE_SQL_BYTES / 2] = "rowid", marks[STORE_SQL_BYTES / 4] = "?";
@@ -366,7 +376,10 @@ static enum status copy_readable(struct store *from, struct store *to)
         copy_rows(from, to, tables[i], "ASC");
         copy_rows(from, to, tables[i], "DESC");
     }
-    return status == STATUS_OK ? store_finish(to, STATUS_OK, "copy rows") : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return store_finish(to, STATUS_OK, "copy rows");
 }
 
 enum status store_repair(const char *folder, int64_t highest, struct store_repaired *out)
@@ -379,11 +392,15 @@ enum status store_repair(const char *folder, int64_t highest, struct store_repai
         return status;
     }
     struct store *damaged = store_at(making.path), *made = store_at(making.new_path);
-    status = status == STATUS_OK ? store_open_file(made) : status;
+    if (status == STATUS_OK) {
+        status = store_open_file(made);
+    }
     if (status == STATUS_OK && store_open_to_read(damaged) == STATUS_OK) {
         status = copy_readable(damaged, made);
     }
-    status = status == STATUS_OK ? store_run(made, "PRAGMA journal_mode = DELETE", "end") : status;
+    if (status == STATUS_OK) {
+        status = store_run(made, "PRAGMA journal_mode = DELETE", "end");
+    }
     store_close(damaged);
     store_close(made);
     return making_end(&making, highest, status, out);

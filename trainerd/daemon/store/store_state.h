@@ -13,9 +13,9 @@
 #define STORE_OLD ".version-%lld" /* after the store's name: a copy of it as an older trainerd had it */
 #define STORE_SQL_BYTES (3 * STORE_ROW_BYTES)
 
-/* Tables that later versions have brought: version 3 an id, which the folders of its jobs are marked with (folders.h); version 4 submissions of several
- * jobs, each with its place there; version 5 records of who changed what (store_audit.h), whose numbers are not used again, so that what was
- * removed is seen. */
+/* Tables that later versions have brought: version 3 an id, which the folders of its jobs are marked with
+ * (folders.h); version 4 submissions of several jobs, each with its place there; version 5 records of who changed
+ * what (store_audit.h), whose numbers are not used again, so that what was removed is seen. */
 #define STORE_FACTS                                                                                                  \
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);"                                                        \
     "INSERT INTO facts VALUES ('id', lower(hex(randomblob(16))));"
@@ -75,7 +75,8 @@ enum status store_number(struct store *store, const char *sql, int64_t *out);
 /* One daemon per folder: take its lock. errors  STATUS_PEER another has it; STATUS_CREATE */
 enum status store_lock(struct store *store, const char *folder);
 
-/* Open the file `store->path`, or make it; check it, and bring an older version up to date. errors  those of store_open */
+/* Open the file `store->path`, or make it; check it, and bring an older version up to date. errors  those of
+ * store_open */
 enum status store_open_file(struct store *store);
 
 /* Open it as it is, to read. errors  STATUS_DATA it is no store, or a newer version's; STATUS_NO_INPUT */
@@ -86,7 +87,8 @@ enum status store_sync_folder(const char *folder);
 
 /* --- store_upgrade.c --- */
 
-/* From an older version to this one, all of it or nothing. With keeps_copy, a copy of the store as it was is beside it then, named FILE.version-N.
+/* From an older version to this one, all of it or nothing. With keeps_copy, a copy of the store as it was is beside
+ * it then, named FILE.version-N.
  *
  *   errors  STATUS_CREATE, STATUS_IO: the store is as it was
  */

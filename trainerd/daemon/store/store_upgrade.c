@@ -1,5 +1,6 @@
-/* How the store of an older trainerd becomes one of this version: a list of changes, one for each version, made in one transaction, after a copy of
- * the store as it was has been put beside it. So a daemon that is killed meanwhile leaves the old store, or the new one, and there is a way back. */
+/* How the store of an older trainerd becomes one of this version: a list of changes, one for each version, made in
+ * one transaction, after a copy of the store as it was has been put beside it. So a daemon that is killed meanwhile
+ * leaves the old store, or the new one, and there is a way back. */
 #include "protocol/base/fault.h"
 #include "protocol/base/version.h"
 #include "trainerd/daemon/store/store_state.h"
@@ -14,14 +15,15 @@
 /* What a version changes. */
 struct change {
     const char *sql;
-    /* The columns of jobs change. Rows that a repair has set aside keep those that they have, under another name: the next repair makes its own
-     * table. */
+    /* The columns of jobs change. Rows that a repair has set aside keep those that they have, under another name: the
+     * next repair makes its own table. */
     bool has_columns;
 };
 
 /* clang-format off */
 static const struct change changes[STORE_VERSION + 1] = {
-    /* GPUs that attempts hold. Those that run were begun by a daemon that showed them all of its GPUs, of which their workers take the first ones. */
+    /* GPUs that attempts hold. Those that run were begun by a daemon that showed them all of its GPUs, of which their
+     * workers take the first ones. */
     [2] = {"ALTER TABLE jobs ADD COLUMN gpus INTEGER NOT NULL DEFAULT 0;"
            "UPDATE jobs SET gpus = CASE WHEN n_gpu < 63 THEN (1 << n_gpu) - 1 ELSE -1 END "
            "WHERE n_gpu > 0 AND state IN ('PREPARING', 'STARTING', 'RUNNING');", false},
@@ -65,7 +67,10 @@ static enum status keep_copy(struct store *store, int64_t version)
     }
     char *name = strrchr(path, '/');
     *(name != NULL ? name : path) = '\0';
-    return status == STATUS_OK ? store_sync_folder(path) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return store_sync_folder(path);
 }
 
 enum status store_upgrade(struct store *store, int64_t version)
@@ -73,7 +78,9 @@ enum status store_upgrade(struct store *store, int64_t version)
     char sql[64];
     enum status status = store->keeps_copy ? keep_copy(store, version) : STATUS_OK;
     FAULT(UPGRADE);
-    status = status == STATUS_OK ? store_run(store, "BEGIN IMMEDIATE", DOING) : status;
+    if (status == STATUS_OK) {
+        status = store_run(store, "BEGIN IMMEDIATE", DOING);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -83,7 +90,9 @@ enum status store_upgrade(struct store *store, int64_t version)
         FAULT(UPGRADE);
     }
     snprintf(sql, sizeof sql, "PRAGMA user_version = %d", STORE_VERSION);
-    status = status == STATUS_OK ? store_run(store, sql, DOING) : status;
+    if (status == STATUS_OK) {
+        status = store_run(store, sql, DOING);
+    }
     FAULT(UPGRADE);
     status = store_finish(store, status, DOING);
     FAULT(UPGRADE);

@@ -1,5 +1,5 @@
-/* One attempt, wherever it runs: its events update the job's record, its deadlines are enforced, its end decides the job's next state. A change
- * that cannot be saved is tried again until it is.
+/* One attempt, wherever it runs: its events update the job's record, its deadlines are enforced, its end decides the
+ * job's next state. A change that cannot be saved is tried again until it is.
  */
 #include "protocol/base/clock.h"
 #include "protocol/base/fault.h"
@@ -142,8 +142,8 @@ static void read_event(void *context, const struct event *event)
         batch->attempt->has_begun = true;
         if (next->state == JOB_STATE_SUBMITTED) {
             next->state = JOB_STATE_PREPARING;
-            next->attempt_at = job_clock_s();
-            next->started_at = next->started_at > 0.0 ? next->started_at : clock_wall_s();
+            next->run.attempt_at = job_clock_s();
+            next->times.started_at = next->times.started_at > 0.0 ? next->times.started_at : clock_wall_s();
             batch->is_step = true;
         }
         break;
@@ -158,8 +158,8 @@ static void read_event(void *context, const struct event *event)
         next->progress = event->progress;
         break;
     case EVENT_KIND_CHECKPOINT:
-        batch->is_step = batch->is_step || !next->checkpointed;
-        next->checkpointed = true;
+        batch->is_step = batch->is_step || !next->run.checkpointed;
+        next->run.checkpointed = true;
         break;
     case EVENT_KIND_END:
         batch->attempt->end = *event;
@@ -172,25 +172,26 @@ static void read_event(void *context, const struct event *event)
 static uint64_t read_wait_ms(struct attempt *attempt)
 {
     uint64_t now_ms = uv_now(attempt->supervisor->loop);
-    int64_t passed = (int64_t)(now_ms - attempt->read_at_ms < 1000 ? now_ms - attempt->read_at_ms : 1000);
-    int64_t left = attempt->read_left + passed * EVENTS_BYTES_PER_S / 1000;
-    attempt->read_at_ms = now_ms;
-    attempt->read_left = left < EVENTS_BYTES_PER_S ? left : EVENTS_BYTES_PER_S;
-    int64_t missing = EVENT_READ_MOST_BYTES - attempt->read_left;
+    int64_t passed = (int64_t)(now_ms - attempt->events.read_at_ms < 1000 ? now_ms - attempt->events.read_at_ms
+                                                                          : 1000);
+    int64_t left = attempt->events.read_left + passed * EVENTS_BYTES_PER_S / 1000;
+    attempt->events.read_at_ms = now_ms;
+    attempt->events.read_left = left < EVENTS_BYTES_PER_S ? left : EVENTS_BYTES_PER_S;
+    int64_t missing = EVENT_READ_MOST_BYTES - attempt->events.read_left;
     return missing > 0 ? (uint64_t)(missing * 1000 / EVENTS_BYTES_PER_S) + 1 : 0;
 }
 
-/* Its events are not what a coordinator writes. One that runs is stopped, and its job fails; of one that is gone the rest is passed over: a power
- * cut, too, leaves files like that. */
+/* Its events are not what a coordinator writes. One that runs is stopped, and its job fails; of one that is gone the
+ * rest is passed over: a power cut, too, leaves files like that. */
 static void spoil(struct attempt *attempt, struct job_record *next)
 {
     if (attempt->is_gone) {
         log_warn_of(attempt->id, attempt_number(attempt), "%s; the rest is passed over", status_reason());
-        int64_t n_file = event_log_bytes(attempt->events);
-        next->n_event_bytes = n_file >= 0 ? n_file : next->n_event_bytes;
+        int64_t n_file = event_log_bytes(attempt->events.path);
+        next->run.n_event_bytes = n_file >= 0 ? n_file : next->run.n_event_bytes;
     } else if (attempt->stopping == JOB_REASON_NONE) {
         log_warn_of(attempt->id, attempt_number(attempt), "%s; it is stopped", status_reason());
-        snprintf(attempt->spoiled, sizeof attempt->spoiled, "%s", status_reason());
+        snprintf(attempt->events.spoiled, sizeof attempt->events.spoiled, "%s", status_reason());
         attempt_stop(attempt, JOB_REASON_BAD_DATA);
     }
 }
@@ -201,17 +202,17 @@ static bool read_events(struct attempt *attempt, bool *more_out)
     struct jobs *jobs = attempt->supervisor->jobs;
     const struct job_record *record = jobs_get(jobs, attempt->id);
     struct batch batch = {.attempt = attempt, .next = *record};
-    enum status status = event_log_read(attempt->events, record->attempt, &batch.next.n_event_bytes, more_out,
-                                        read_event, &batch);
-    int64_t n_read = batch.next.n_event_bytes - record->n_event_bytes;
-    attempt->read_left -= n_read > 0 ? n_read : *more_out || status == STATUS_DATA ? EVENT_READ_MOST_BYTES : 0;
+    enum status status = event_log_read(attempt->events.path, record->attempt, &batch.next.run.n_event_bytes,
+                                        more_out, read_event, &batch);
+    int64_t n_read = batch.next.run.n_event_bytes - record->run.n_event_bytes;
+    attempt->events.read_left -= n_read > 0 ? n_read : *more_out || status == STATUS_DATA ? EVENT_READ_MOST_BYTES : 0;
     if (status == STATUS_DATA) {
         spoil(attempt, &batch.next);
     } else if (status != STATUS_OK && status != STATUS_NO_INPUT) { /* only the process's end will be noticed */
         attempt_warn(attempt);
     }
     if (batch.is_step) {
-        bool begins = batch.next.attempt_at > 0.0 && record->attempt_at <= 0.0;
+        bool begins = batch.next.run.attempt_at > 0.0 && record->run.attempt_at <= 0.0;
         if (begins && batch.next.reason == JOB_REASON_WAITING_SLURM) {
             batch.next.reason = JOB_REASON_NONE;
             batch.next.reason_text[0] = '\0';
@@ -224,22 +225,23 @@ static bool read_events(struct attempt *attempt, bool *more_out)
             attempt_warn(attempt);
             return false;
         }
-    } else if (batch.next.n_event_bytes != record->n_event_bytes) {
-        jobs_progress(jobs, attempt->id, &batch.next.progress, batch.next.n_event_bytes);
+    } else if (batch.next.run.n_event_bytes != record->run.n_event_bytes) {
+        jobs_progress(jobs, attempt->id, &batch.next.progress, batch.next.run.n_event_bytes);
     }
     return true;
 }
 
 /* --- its end --- */
 
-/* From the event "end" if there is one, else what is known of where it ran. text: `capacity` bytes for the sentence */
+/* From the event "end" if there is one, else what is known of where it ran. text: `capacity` bytes for the sentence
+ */
 static struct ending ending_of(const struct attempt *attempt, const struct job_record *record, char *text,
                                size_t capacity)
 {
     struct ending ending = {0};
-    if (attempt->spoiled[0] != '\0') {
+    if (attempt->events.spoiled[0] != '\0') {
         ending.status = attempt->stopping == JOB_REASON_LOG_LIMIT ? STATUS_IO : STATUS_DATA;
-        snprintf(text, capacity, "%s", attempt->spoiled);
+        snprintf(text, capacity, "%s", attempt->events.spoiled);
     } else if (attempt->has_end) {
         ending.status = attempt->end.status;
         ending.restartable = attempt->end.restartable;
@@ -247,12 +249,12 @@ static struct ending ending_of(const struct attempt *attempt, const struct job_r
     } else {
         attempt->runner->ending(attempt, record, text, capacity, &ending);
     }
-    if (record->slurm != 0 && attempt->stopping == JOB_REASON_NONE) {
+    if (record->run.slurm != 0 && attempt->stopping == JOB_REASON_NONE) {
         bool was_stopped = attempt->has_end && attempt->end.status == STATUS_INTERRUPTED && attempt->has_trained;
         ending.was_preempted = was_stopped ||
                                (attempt->slurm.is_seen && strcmp(attempt->slurm.look.name, "PREEMPTED") == 0);
     }
-    if (attempt->n_oom_kill > 0 && ending.status == STATUS_NOMEM) {
+    if (attempt->death.n_oom_kill > 0 && ending.status == STATUS_NOMEM) {
         cgroup_explain(attempt, record, text, capacity);
     }
     ending.stopping = ending.stopping != JOB_REASON_NONE ? ending.stopping : attempt->stopping;
@@ -271,7 +273,9 @@ static void settle(struct attempt *attempt)
     outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), &next);
     bool asks_again = next.reason == JOB_REASON_RESCALING || next.n_worker != n_worker;
     enum status status = asks_again ? supervisor_needs(supervisor, next.n_worker, &next) : STATUS_OK;
-    status = status == STATUS_OK ? jobs_change(supervisor->jobs, &next) : status;
+    if (status == STATUS_OK) {
+        status = jobs_change(supervisor->jobs, &next);
+    }
     if (status != STATUS_OK) {
         attempt_warn(attempt);
         attempt_step_later(attempt, SUPERVISOR_RETRY_MS);
@@ -349,7 +353,7 @@ struct attempt *attempt_add(struct supervisor *supervisor, int64_t id, const str
     supervisor->attempts = attempt;
     char folder[PATH_MAX];
     jobs_folder(supervisor->jobs, id, folder);
-    snprintf(attempt->events, sizeof attempt->events, "%s/events.jsonl", folder);
+    snprintf(attempt->events.path, sizeof attempt->events.path, "%s/events.jsonl", folder);
     snprintf(attempt->log, sizeof attempt->log, "%s/log", folder);
     uv_timer_init(supervisor->loop, &attempt->deadline);
     attempt_handle_opened(attempt, (uv_handle_t *)&attempt->deadline);
@@ -363,8 +367,8 @@ struct attempt *attempt_add(struct supervisor *supervisor, int64_t id, const str
 void attempt_limit(struct attempt *attempt)
 {
     const struct job_record *record = jobs_get(attempt->supervisor->jobs, attempt->id);
-    if (record->time_limit_s > 0.0 && record->attempt_at > 0.0) {
-        double ran_s = record->ran_s + fmax(0.0, job_clock_s() - record->attempt_at);
+    if (record->time_limit_s > 0.0 && record->run.attempt_at > 0.0) {
+        double ran_s = record->run.ran_s + fmax(0.0, job_clock_s() - record->run.attempt_at);
         deadline_set(attempt, record->time_limit_s - ran_s);
     }
 }
@@ -401,7 +405,7 @@ void attempt_adopt(struct supervisor *supervisor, const struct job_record *recor
     struct attempt *attempt = job_is_in_slurm(record) ? attempt_adopt_slurm(supervisor, record)
                                                       : attempt_adopt_process(supervisor, record);
     attempt_files_check(attempt);
-    if (record->cancel) {
+    if (record->run.cancel) {
         attempt_stop(attempt, JOB_REASON_CANCELLING);
     } else if (record->reason == JOB_REASON_RESCALING || record->reason == JOB_REASON_TIME_LIMIT) {
         attempt_stop(attempt, record->reason);

@@ -1,4 +1,5 @@
-/* The files of an attempt's job: opened for its coordinator, held to daemon.max_log while it runs, cut to it when it has ended. */
+/* The files of an attempt's job: opened for its coordinator, held to daemon.max_log while it runs, cut to it when it
+ * has ended. */
 #include "protocol/base/log.h"
 #include "trainerd/daemon/store/own_files.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
@@ -18,9 +19,9 @@ static enum status spawn_with(struct supervisor *supervisor, const struct job_re
     bool inherits = own_files_are(folder);
     int64_t n_most = supervisor->options.n_log_most;
     enum status status = inherits ? own_files_open(folder, record->n_worker, n_most, &files, &log_file) : STATUS_OK;
-    status = status == STATUS_OK
-                 ? command_line_make(supervisor->jobs, record, record->attempt + 1, inherits ? &files : NULL, &line)
-                 : status;
+    if (status == STATUS_OK) {
+        status = command_line_make(supervisor->jobs, record, record->attempt + 1, inherits ? &files : NULL, &line);
+    }
     if (status == STATUS_OK) {
         options->argv = line.argv;
         options->folder = line.folder;
@@ -68,11 +69,11 @@ void attempt_files_check(struct attempt *attempt)
         return;
     }
     if (attempt->stopping == JOB_REASON_NONE) {
-        snprintf(attempt->spoiled, sizeof attempt->spoiled,
+        snprintf(attempt->events.spoiled, sizeof attempt->events.spoiled,
                  "'%s' in its folder has %lld bytes, more than the %lld that a job may write there (daemon.max_log)",
                  name, (long long)n, (long long)n_most);
         log_warn_of(attempt->id, jobs_get(attempt->supervisor->jobs, attempt->id)->attempt, "%s; it is stopped",
-                    attempt->spoiled);
+                    attempt->events.spoiled);
         attempt_stop(attempt, JOB_REASON_LOG_LIMIT);
     }
     if (n - n_most > n_most / KILL_SHARE) {

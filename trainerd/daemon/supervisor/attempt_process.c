@@ -1,5 +1,5 @@
-/* An attempt that is a process of this machine: a coordinator that is forked, put into a control group, saved and let go (D23), found again by pid and
- * start time, and killed with its session and its group. */
+/* An attempt that is a process of this machine: a coordinator that is forked, put into a control group, saved and let
+ * go (D23), found again by pid and start time, and killed with its session and its group. */
 #include "protocol/base/clock.h"
 #include "protocol/base/fault.h"
 #include "protocol/base/log.h"
@@ -29,14 +29,14 @@ static void describe_death(const struct attempt *attempt, const struct job_recor
 {
     char line[JOB_REASON_BYTES / 2], how[128];
     last_line(attempt, line, sizeof line);
-    int number = WTERMSIG(attempt->wait_status);
+    int number = WTERMSIG(attempt->death.wait_status);
     const char *name = sigabbrev_np(number);
-    if (attempt->was_reaped) {
+    if (attempt->death.was_reaped) {
         snprintf(how, sizeof how, "was killed by signal %d (SIG%s)", number, name != NULL ? name : "?");
     } else {
         snprintf(how, sizeof how, "is gone, its exit status is not known");
     }
-    snprintf(text, capacity, "its coordinator (pid %d) %s%s%s%s", (int)record->pid, how,
+    snprintf(text, capacity, "its coordinator (pid %d) %s%s%s%s", (int)record->run.pid, how,
              line[0] != '\0' ? "; its log ends with \"" : "", line, line[0] != '\0' ? "\"" : "");
 }
 
@@ -46,21 +46,23 @@ static void ending_find(const struct attempt *attempt, const struct job_record *
     if (attempt->was_found && !attempt->has_begun && record->state == JOB_STATE_PREPARING) {
         out->has_not_begun = true;
         snprintf(text, capacity, "the daemon died before it let attempt %d begin", (int)record->attempt);
-    } else if (attempt->was_reaped && WIFEXITED(attempt->wait_status)) {
-        out->status = status_from_exit_code(WEXITSTATUS(attempt->wait_status));
+    } else if (attempt->death.was_reaped && WIFEXITED(attempt->death.wait_status)) {
+        out->status = status_from_exit_code(WEXITSTATUS(attempt->death.wait_status));
         out->restartable = restart_is_possible(out->status);
         last_line(attempt, text, capacity);
         if (text[0] == '\0') {
-            snprintf(text, capacity, "its coordinator (pid %d) ended with exit code %d", (int)record->pid,
-                     WEXITSTATUS(attempt->wait_status));
+            snprintf(text, capacity, "its coordinator (pid %d) ended with exit code %d", (int)record->run.pid,
+                     WEXITSTATUS(attempt->death.wait_status));
         }
-    } else if (attempt->was_reaped && WTERMSIG(attempt->wait_status) == SIGKILL && attempt->n_oom_kill > 0) {
+    } else if (attempt->death.was_reaped && WTERMSIG(attempt->death.wait_status) == SIGKILL &&
+               attempt->death.n_oom_kill > 0) {
         out->status = STATUS_NOMEM;
-        snprintf(text, capacity, "its coordinator (pid %d) was killed, since memory ran out", (int)record->pid);
-    } else if (attempt->was_reaped && supervisor_memory_ran_out(attempt->supervisor, attempt->wait_status)) {
+        snprintf(text, capacity, "its coordinator (pid %d) was killed, since memory ran out", (int)record->run.pid);
+    } else if (attempt->death.was_reaped &&
+               supervisor_memory_ran_out(attempt->supervisor, attempt->death.wait_status)) {
         out->status = STATUS_NOMEM;
         snprintf(text, capacity, "its coordinator (pid %d) was killed, since memory ran out: %s is %lld bytes",
-                 (int)record->pid, memory_machine_name(), (long long)memory_machine());
+                 (int)record->run.pid, memory_machine_name(), (long long)memory_machine());
     } else {
         out->is_lost = true;
         describe_death(attempt, record, text, capacity);
@@ -76,7 +78,7 @@ static void exited(uv_poll_t *poll, int error, int events)
     /* Kill the rest of its session here: until it is reaped, its number cannot be reused. */
     process_kill_session(&attempt->process);
     cgroup_note_end(attempt);
-    attempt->was_reaped = process_reap(&attempt->process, &attempt->wait_status);
+    attempt->death.was_reaped = process_reap(&attempt->process, &attempt->death.wait_status);
     attempt_gone(attempt);
 }
 
@@ -129,7 +131,8 @@ static void watch(struct attempt *attempt)
     attempt_follow(attempt);
 }
 
-/* One for each worker, or all where there are fewer: the least-numbered that no other job holds, as the queue has found that there are so many. */
+/* One for each worker, or all where there are fewer: the least-numbered that no other job holds, as the queue has
+ * found that there are so many. */
 static uint64_t gpus_choose(const struct supervisor *supervisor, const struct job_record *record)
 {
     uint64_t left = supervisor->options.capacity.gpus;
@@ -157,12 +160,12 @@ enum status attempt_begin_process(struct supervisor *supervisor, const struct jo
     next.reason_text[0] = '\0';
     next.attempt++;
     next.gpus = gpus;
-    next.pid = process.pid;
-    next.pid_start = process.start;
-    next.n_event_bytes = attempt_events_before(supervisor, next.id);
-    next.attempt_at = job_clock_s();
-    next.started_at = next.started_at > 0.0 ? next.started_at : clock_wall_s();
-    next.next_attempt_at = 0.0;
+    next.run.pid = process.pid;
+    next.run.pid_start = process.start;
+    next.run.n_event_bytes = attempt_events_before(supervisor, next.id);
+    next.run.attempt_at = job_clock_s();
+    next.times.started_at = next.times.started_at > 0.0 ? next.times.started_at : clock_wall_s();
+    next.run.next_attempt_at = 0.0;
     status = jobs_change(supervisor->jobs, &next);
     if (status != STATUS_OK) {
         process_abandon(&process);
@@ -175,16 +178,17 @@ enum status attempt_begin_process(struct supervisor *supervisor, const struct jo
     process_go(&attempt->process);
     char text[GPUS_TEXT_BYTES];
     gpus_text(gpus, text);
-    log_info_of(next.id, next.attempt, "coordinator %d%s%s", (int)next.pid, gpus != 0 ? ", GPUs " : "", text);
+    log_info_of(next.id, next.attempt, "coordinator %d%s%s", (int)next.run.pid, gpus != 0 ? ", GPUs " : "", text);
     return STATUS_OK;
 }
 
 struct attempt *attempt_adopt_process(struct supervisor *supervisor, const struct job_record *record)
 {
     struct attempt *attempt = attempt_add(supervisor, record->id, &process_runner);
-    bool lives = process_find(record->pid, record->pid_start, &attempt->process);
+    bool lives = process_find(record->run.pid, record->run.pid_start, &attempt->process);
     attempt->was_found = true;
-    log_info_of(record->id, record->attempt, "coordinator %d %s", (int)record->pid, lives ? "was found" : "is gone");
+    log_info_of(record->id, record->attempt, "coordinator %d %s", (int)record->run.pid,
+                lives ? "was found" : "is gone");
     if (lives) {
         watch(attempt);
     }

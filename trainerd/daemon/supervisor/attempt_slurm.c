@@ -1,6 +1,7 @@
-/* An attempt that is a job of Slurm's. sbatch makes it, held, with a comment that says whose attempt it is; its number is saved, and only then it
- * is released (D23's gate): each attempt has one job, whenever the daemon dies. Its coordinator writes events as any other, to a folder
- * that the nodes share; whether it is gone Slurm alone says. What is wanted of Slurm is kept as wishes, and tried until it is done.
+/* An attempt that is a job of Slurm's. sbatch makes it, held, with a comment that says whose attempt it is; its
+ * number is saved, and only then it is released (D23's gate): each attempt has one job, whenever the daemon dies. Its
+ * coordinator writes events as any other, to a folder that the nodes share; whether it is gone Slurm alone says. What
+ * is wanted of Slurm is kept as wishes, and tried until it is done.
  */
 #include "protocol/base/fault.h"
 #include "protocol/base/log.h"
@@ -90,9 +91,9 @@ static void number_save(struct attempt *attempt)
 {
     struct in_slurm *slurm = &attempt->slurm;
     struct job_record next = *jobs_get(attempt->supervisor->jobs, attempt->id);
-    next.slurm = slurm->number;
-    next.pid = 0;
-    next.pid_start = 0;
+    next.run.slurm = slurm->number;
+    next.run.pid = 0;
+    next.run.pid_start = 0;
     FAULT(SBATCH);
     if (jobs_change(attempt->supervisor->jobs, &next) != STATUS_OK) {
         attempt_warn(attempt);
@@ -100,7 +101,7 @@ static void number_save(struct attempt *attempt)
         return;
     }
     FAULT(HELD);
-    log_info_of(next.id, next.attempt, "Slurm's job %lld", (long long)next.slurm);
+    log_info_of(next.id, next.attempt, "Slurm's job %lld", (long long)next.run.slurm);
     slurm->number = 0;
     slurm->wants_release = attempt->stopping == JOB_REASON_NONE;
     slurm->look_from = slurm->user->n_look + 1;
@@ -114,17 +115,17 @@ static void act(struct attempt *attempt)
         uv_now(attempt->supervisor->loop) < slurm->retry_at_ms) {
         return;
     }
-    if (record->slurm == 0 && slurm->number != 0) {
+    if (record->run.slurm == 0 && slurm->number != 0) {
         number_save(attempt);
     }
-    if (record->slurm == 0) {
+    if (record->run.slurm == 0) {
         return;
     }
     char number[32], *scancel = attempt->supervisor->slurm.scancel, *scontrol = attempt->supervisor->slurm.scontrol;
     char *kill[] = {scancel, number, NULL}, *stop[] = {scancel, "--batch", "--signal=TERM", number, NULL},
          *save[] = {scancel, "--batch", "--signal=USR1", number, NULL},
          *release[] = {scontrol, "release", number, NULL};
-    snprintf(number, sizeof number, "%lld", (long long)record->slurm);
+    snprintf(number, sizeof number, "%lld", (long long)record->run.slurm);
     const struct {
         bool *wish;
         char *const *argv;
@@ -204,7 +205,7 @@ void attempt_slurm_looked(struct attempt *attempt)
         return;
     }
     slurm->n_missing = slurm->is_seen ? 0 : slurm->n_missing + 1;
-    if (record->slurm == 0 && slurm->number == 0) {
+    if (record->run.slurm == 0 && slurm->number == 0) {
         slurm->number = slurm->is_seen ? slurm->look.number : 0;
         if (slurm->number == 0) { /* sbatch has made none */
             attempt_gone(attempt);
@@ -233,7 +234,7 @@ static void ending_find(const struct attempt *attempt, const struct job_record *
 {
     const struct in_slurm *slurm = &attempt->slurm;
     const char *name = slurm->is_seen ? slurm->look.name : "";
-    if (record->slurm == 0) {
+    if (record->run.slurm == 0) {
         out->was_refused = slurm->was_refused && !slurm->was_silent;
         out->has_not_begun = !out->was_refused;
         if (out->was_refused) {
@@ -247,7 +248,7 @@ static void ending_find(const struct attempt *attempt, const struct job_record *
         out->status = STATUS_NOMEM;
         snprintf(text, capacity,
                  "Slurm has ended its job %lld, since memory ran out: it asked for %lld bytes for %d workers",
-                 (long long)record->slurm, (long long)record->memory, (int)record->n_worker);
+                 (long long)record->run.slurm, (long long)record->memory, (int)record->n_worker);
         return;
     }
     out->is_lost = true;
@@ -256,7 +257,7 @@ static void ending_find(const struct attempt *attempt, const struct job_record *
     }
     char line[JOB_REASON_BYTES / 2];
     event_log_last_line_in(attempt->log, line, sizeof line);
-    snprintf(text, capacity, "Slurm's job %lld is gone%s%s%s%s%s%s", (long long)record->slurm,
+    snprintf(text, capacity, "Slurm's job %lld is gone%s%s%s%s%s%s", (long long)record->run.slurm,
              name[0] != '\0' ? " (" : "", name, name[0] != '\0' ? ")" : "",
              line[0] != '\0' ? "; its log ends with \"" : "", line, line[0] != '\0' ? "\"" : "");
 }
@@ -317,10 +318,11 @@ static void sbatch_ended(void *context, struct tool *tool)
     sbatch_over(attempt);
 }
 
-/* What a task asks for, above its plan: the memory that plans are not exact about. The time limit is the daemon's, and Slurm's comes after it. */
+/* What a task asks for, above its plan: the memory that plans are not exact about. The time limit is the daemon's,
+ * and Slurm's comes after it. */
 static struct slurm_request request_of(const struct supervisor *supervisor, const struct job_record *record)
 {
-    double left_s = record->time_limit_s - record->ran_s + supervisor->options.kill_s;
+    double left_s = record->time_limit_s - record->run.ran_s + supervisor->options.kill_s;
     return (struct slurm_request){
         .sbatch = supervisor->slurm.sbatch,
         .options = supervisor->slurm.options,
@@ -342,9 +344,9 @@ static enum status sbatch_start(struct attempt *attempt, const struct job_record
     char program[PATH_MAX], comment[SLURM_COMMENT_BYTES];
     struct command_line line = {0};
     enum status status = jobs_folder_make(supervisor->jobs, record->id);
-    status = status == STATUS_OK ? program_beside("trainer-coordinator", program) : status;
-    status = status == STATUS_OK ? command_line_make(supervisor->jobs, record, record->attempt + 1, NULL, &line)
-                                 : status;
+    if (status == STATUS_OK && (status = program_beside("trainer-coordinator", program)) == STATUS_OK) {
+        status = command_line_make(supervisor->jobs, record, record->attempt + 1, NULL, &line);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -379,11 +381,11 @@ enum status attempt_begin_slurm(struct supervisor *supervisor, const struct job_
         next.reason = JOB_REASON_WAITING_SLURM;
         snprintf(next.reason_text, sizeof next.reason_text, "it is given to Slurm");
         next.attempt++;
-        next.pid = attempt->slurm.tool->process.pid;
-        next.pid_start = attempt->slurm.tool->process.start;
-        next.slurm = 0;
-        next.n_event_bytes = attempt_events_before(supervisor, next.id);
-        next.attempt_at = next.next_attempt_at = 0.0;
+        next.run.pid = attempt->slurm.tool->process.pid;
+        next.run.pid_start = attempt->slurm.tool->process.start;
+        next.run.slurm = 0;
+        next.run.n_event_bytes = attempt_events_before(supervisor, next.id);
+        next.run.attempt_at = next.run.next_attempt_at = 0.0;
         status = jobs_change(supervisor->jobs, &next);
     } else {
         attempt->slurm.tool = NULL;
@@ -396,7 +398,7 @@ enum status attempt_begin_slurm(struct supervisor *supervisor, const struct job_
     attempt_follow(attempt);
     FAULT(GATE);
     tool_go(attempt->slurm.tool);
-    log_info_of(next.id, next.attempt, "sbatch %d", (int)next.pid);
+    log_info_of(next.id, next.attempt, "sbatch %d", (int)next.run.pid);
     return STATUS_OK;
 }
 
@@ -415,7 +417,7 @@ struct attempt *attempt_adopt_slurm(struct supervisor *supervisor, const struct 
     attempt->was_found = true;
     attempt->slurm.user = slurm_user_of(supervisor, record->uid, record->gid);
     attempt->slurm.look_from = 1;
-    if (record->slurm == 0 && process_find(record->pid, record->pid_start, &attempt->process)) {
+    if (record->run.slurm == 0 && process_find(record->run.pid, record->run.pid_start, &attempt->process)) {
         int error = uv_poll_init(supervisor->loop, &attempt->exit, attempt->process.pidfd);
         ASSERT(error == 0); /* a pidfd that was just opened */
         attempt_handle_opened(attempt, (uv_handle_t *)&attempt->exit);
@@ -424,8 +426,8 @@ struct attempt *attempt_adopt_slurm(struct supervisor *supervisor, const struct 
         attempt->slurm.submits_at_ms = uv_now(supervisor->loop);
     }
     log_info_of(record->id, record->attempt,
-                record->slurm != 0 ? "Slurm's job %lld is looked for" : "its job in Slurm is looked for",
-                (long long)record->slurm);
+                record->run.slurm != 0 ? "Slurm's job %lld is looked for" : "its job in Slurm is looked for",
+                (long long)record->run.slurm);
     attempt_follow(attempt);
     slurm_user_look(attempt->slurm.user);
     return attempt;

@@ -48,9 +48,9 @@ static enum status begin(const struct jobs *jobs, const struct job_record *recor
         add(out, n, "--set");
         add(out, n, "workers.launcher=slurm");
     }
-    if (record->n_part > 0) {
+    if (record->plan.n_part > 0) {
         add(out, n, "--set");
-        add(out, n, "partition.parts=%d", (int)record->n_part);
+        add(out, n, "partition.parts=%d", (int)record->plan.n_part);
     }
     store_submission_release(&submission);
     return STATUS_OK;
@@ -74,7 +74,7 @@ enum status command_line_make(const struct jobs *jobs, const struct job_record *
             add(out, &n, "--job-files");
             add(out, &n, "%s", text);
         }
-        if (record->checkpointed) {
+        if (record->run.checkpointed) {
             add(out, &n, "--resume");
         }
         if (jobs_are_in_slurm(jobs)) { /* the attempt before may still compute on a node that Slurm has lost */

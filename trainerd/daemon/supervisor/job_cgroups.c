@@ -16,22 +16,21 @@
 #include <unistd.h>
 
 #define PREFIX "trainerd-job-"
-#define DAEMON_LEAF                                                                                                  \
-    "trainerd-daemon" /* where the daemon itself goes: a group of version 2 with children has no processes */
+#define DAEMON_LEAF "trainerd-daemon" /* the daemon's own processes: a group with children holds none itself */
 
 /* --- files of groups --- */
 
-static void path_of(const struct job_cgroups_tree *tree, const char *name, const char *file, char out[2 * PATH_MAX])
+static void path_of(const struct job_cgroups *groups, const char *name, const char *file, char out[2 * PATH_MAX])
 {
-    snprintf(out, 2 * PATH_MAX, "%s%s%s%s%s", tree->path, name[0] != '\0' ? "/" : "", name,
+    snprintf(out, 2 * PATH_MAX, "%s%s%s%s%s", groups->path, name[0] != '\0' ? "/" : "", name,
              file[0] != '\0' ? "/" : "", file);
 }
 
 /* 0, or errno. Groups' files are there once the group is. */
-static int group_write(const struct job_cgroups_tree *tree, const char *name, const char *file, const char *text)
+static int group_write(const struct job_cgroups *groups, const char *name, const char *file, const char *text)
 {
     char path[2 * PATH_MAX];
-    path_of(tree, name, file, path);
+    path_of(groups, name, file, path);
     int open_file = open(path, O_WRONLY | O_CLOEXEC);
     if (open_file < 0) {
         return errno;
@@ -41,19 +40,19 @@ static int group_write(const struct job_cgroups_tree *tree, const char *name, co
     return error;
 }
 
-static int group_write_number(const struct job_cgroups_tree *tree, const char *name, const char *file, int64_t number)
+static int group_write_number(const struct job_cgroups *groups, const char *name, const char *file, int64_t number)
 {
     char text[32];
     snprintf(text, sizeof text, "%" PRId64, number);
-    return group_write(tree, name, file, text);
+    return group_write(groups, name, file, text);
 }
 
-/* What a group's file holds, up to its capacity; "" where there is none. */
-static void group_read(const struct job_cgroups_tree *tree, const char *name, const char *file, char *out,
+/* What a group's file holds, up to its capacity; "" where there is no such file. */
+static void group_read(const struct job_cgroups *groups, const char *name, const char *file, char *out,
                        size_t capacity)
 {
     char path[2 * PATH_MAX];
-    path_of(tree, name, file, path);
+    path_of(groups, name, file, path);
     int open_file = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = open_file < 0 ? 0 : read(open_file, out, capacity - 1);
     out[n > 0 ? n : 0] = '\0';
@@ -88,27 +87,11 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-/* The tree that has this controller; NULL: none has. */
-static const struct job_cgroups_tree *tree_of(const struct job_cgroups *groups, const char *controller)
-{
-    for (int i = 0; i < groups->n_tree; i++) {
-        const char *one = groups->tree[i].controller;
-        if (one[0] == '\0' || strcmp(one, controller) == 0) {
-            return &groups->tree[i];
-        }
-    }
-    return NULL;
-}
+/* --- what the machine offers --- */
 
-static bool is_second(const struct job_cgroups *groups)
-{
-    return groups->kind == JOB_CGROUPS_SECOND || groups->kind == JOB_CGROUPS_SCOPE;
-}
-
-/* --- what the machine lends --- */
-
-/* The daemon's own group in a hierarchy: below `mount`, as a line "n:controllers:group" of /proc/self/cgroup says. false: there is no such line */
-static bool own_group(const char *root, const char *controller, const char *mount, char out[PATH_MAX])
+/* The daemon's own group below `mount`, from the line "0::GROUP" of /proc/self/cgroup. false: there is no such line
+ */
+static bool own_group(const char *root, const char *mount, char out[PATH_MAX])
 {
     char path[PATH_MAX], line[PATH_MAX];
     bool found = false;
@@ -116,17 +99,13 @@ static bool own_group(const char *root, const char *controller, const char *moun
     FILE *file = fopen(path, "re");
     while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, "\n")] = '\0';
-        char *names = strchr(line, ':'), *group = names != NULL ? strchr(names + 1, ':') : NULL;
-        if (group == NULL || group[1] != '/') {
+        const char *group = line + 3;
+        if (strncmp(line, "0::/", 4) != 0) {
             continue;
         }
-        *names++ = *group++ = '\0';
-        found = controller[0] == '\0' ? strcmp(line, "0") == 0 && names[0] == '\0' : strcmp(names, controller) == 0;
         /* ".." is a group outside of those that a container sees. */
         group = strstr(group, "/..") != NULL || strcmp(group, "/") == 0 ? "" : group;
-        if (snprintf(out, PATH_MAX, "%s%s%s", root, mount, group) >= PATH_MAX) {
-            found = false;
-        }
+        found = snprintf(out, PATH_MAX, "%s%s%s", root, mount, group) < PATH_MAX;
     }
     if (file != NULL) {
         fclose(file);
@@ -134,72 +113,44 @@ static bool own_group(const char *root, const char *controller, const char *moun
     return found;
 }
 
-static bool can_make(const char *path)
-{
-    return access(path, W_OK | X_OK) == 0;
-}
-
-static bool add_tree(struct job_cgroups *groups, const char *root, const char *controller, const char *mount)
-{
-    struct job_cgroups_tree *tree = &groups->tree[groups->n_tree];
-    tree->controller = controller;
-    if (!own_group(root, controller, mount, tree->path) || !can_make(tree->path)) {
-        return false;
-    }
-    groups->n_tree++;
-    return true;
-}
-
-/* Let groups below the daemon's have controllers, which takes that no process is in the daemon's own. */
-static bool delegate(const struct job_cgroups_tree *tree)
+/* Let groups below the daemon's have controllers: the kernel requires that no process is in the daemon's own. */
+static bool delegate(const struct job_cgroups *groups)
 {
     char path[2 * PATH_MAX];
-    if (group_write(tree, "", "cgroup.subtree_control", "+memory +cpu") == 0) {
+    if (group_write(groups, "", "cgroup.subtree_control", "+memory +cpu") == 0) {
         return true;
     }
-    path_of(tree, DAEMON_LEAF, "", path);
+    path_of(groups, DAEMON_LEAF, "", path);
     return (mkdir(path, 0755) == 0 || errno == EEXIST) &&
-           group_write_number(tree, DAEMON_LEAF, "cgroup.procs", getpid()) == 0 &&
-           group_write(tree, "", "cgroup.subtree_control", "+memory +cpu") == 0;
+           group_write_number(groups, DAEMON_LEAF, "cgroup.procs", getpid()) == 0 &&
+           group_write(groups, "", "cgroup.subtree_control", "+memory +cpu") == 0;
 }
 
-static bool open_second(const char *root, bool enforce_memory, struct job_cgroups *out)
+static bool open_own(const char *root, bool enforce_memory, struct job_cgroups *out)
 {
     static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
     char controllers[256], path[PATH_MAX];
     for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
-        out->n_tree = 0;
         snprintf(path, sizeof path, "%s%s/cgroup.procs", root, mounts[i]);
-        if (access(path, F_OK) != 0 || !add_tree(out, root, "", mounts[i])) {
+        if (access(path, F_OK) != 0 || !own_group(root, mounts[i], out->path) ||
+            access(out->path, W_OK | X_OK) != 0) {
             continue;
         }
-        char *leaf = strrchr(out->tree[0].path, '/'); /* of a daemon that was there before */
+        char *leaf = strrchr(out->path, '/'); /* of an earlier daemon */
         if (strcmp(leaf, "/" DAEMON_LEAF) == 0) {
             *leaf = '\0';
         }
-        group_read(&out->tree[0], "", "cgroup.controllers", controllers, sizeof controllers);
+        group_read(out, "", "cgroup.controllers", controllers, sizeof controllers);
         bool offers = has_word(controllers, "memory") && has_word(controllers, "cpu");
-        out->has_memory = out->has_cores = offers && delegate(&out->tree[0]);
-        out->kind = JOB_CGROUPS_SECOND;
+        out->has_memory = out->has_cores = offers && delegate(out);
         if (out->has_memory || !enforce_memory) {
+            out->kind = JOB_CGROUPS_OWN;
             return true;
         }
     }
-    out->n_tree = 0;
-    out->kind = JOB_CGROUPS_NONE;
+    snprintf(path, sizeof path, "%s/sys/fs/cgroup/memory/cgroup.procs", root);
+    out->is_old = access(path, F_OK) == 0;
     return false;
-}
-
-static bool open_first(const char *root, bool enforce_memory, struct job_cgroups *out)
-{
-    out->n_tree = 0;
-    out->has_memory = add_tree(out, root, "memory", "/sys/fs/cgroup/memory");
-    out->has_cores = add_tree(out, root, "cpu", "/sys/fs/cgroup/cpu") ||
-                     add_tree(out, root, "cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct");
-    add_tree(out, root, "freezer", "/sys/fs/cgroup/freezer");
-    bool is_enough = out->n_tree > 0 && (out->has_memory || !enforce_memory);
-    out->kind = is_enough ? JOB_CGROUPS_FIRST : JOB_CGROUPS_NONE;
-    return is_enough;
 }
 
 enum status job_cgroups_open(const char *root, const char *isolation, bool enforce_memory, const char *store,
@@ -221,16 +172,12 @@ enum status job_cgroups_open(const char *root, const char *isolation, bool enfor
                            "daemon.isolation is \"scope\": %s; expected a daemon of root's under systemd, with D-Bus",
                            why);
     }
-    /* Version 2 first where it can do all; where the machine has its controllers in version 1, that. */
-    found = found ||
-            ((is_auto || wants_group) && (open_second(root, true, out) || open_first(root, enforce_memory, out) ||
-                                          (!enforce_memory && open_second(root, false, out))));
+    found = found || ((is_auto || wants_group) && open_own(root, enforce_memory, out));
     if (wants_group && !found) {
-        return status_fail(
-            STATUS_CONFIG,
-            "daemon.isolation is \"cgroup\": no group can be made below the daemon's own%s; expected cgroup version "
-            "2, delegated with the controllers memory and cpu, or version 1",
-            enforce_memory ? " whose memory is limited" : "");
+        return status_fail(STATUS_CONFIG,
+                           "daemon.isolation is \"cgroup\": no group can be made below the daemon's own%s; expected "
+                           "cgroup version 2, delegated with the controllers memory and cpu",
+                           enforce_memory ? " whose memory is limited" : "");
     }
     out->has_memory = out->has_memory && enforce_memory;
     return STATUS_OK;
@@ -239,11 +186,12 @@ enum status job_cgroups_open(const char *root, const char *isolation, bool enfor
 void job_cgroups_text(const struct job_cgroups *groups, char *out, size_t capacity)
 {
     static const char *const kinds[] = {"no control groups of their own", "scopes of systemd",
-                                        "control groups of version 2", "control groups of version 1"};
-    bool has_place = groups->n_tree > 0 && groups->kind != JOB_CGROUPS_SCOPE;
-    snprintf(out, capacity, "%s%s%.512s, memory %s, cores %s", kinds[groups->kind], has_place ? " below " : "",
-             has_place ? groups->tree[0].path : "", groups->has_memory ? "enforced" : "not enforced",
-             groups->has_cores ? "shared by slots" : "not shared");
+                                        "control groups below "};
+    static const char old[] = ": this machine has control groups of version 1; expected version 2, delegated to the "
+                              "daemon with the controllers memory and cpu, or systemd";
+    snprintf(out, capacity, "%s%.512s, memory %s, cores %s%s", kinds[groups->kind],
+             groups->kind == JOB_CGROUPS_OWN ? groups->path : "", groups->has_memory ? "enforced" : "not enforced",
+             groups->has_cores ? "shared by slots" : "not shared", groups->is_old ? old : "");
 }
 
 void job_cgroup_name(const struct job_cgroups *groups, int64_t job, int32_t attempt, char out[JOB_CGROUPS_NAME_BYTES])
@@ -258,26 +206,15 @@ void job_cgroup_name(const struct job_cgroups *groups, int64_t job, int32_t atte
 
 /* --- one group --- */
 
-/* A share of the cores for each slot: 1024 of version 1 are 100 of version 2. */
-static int64_t weight_of(const struct job_cgroups *groups, int32_t n_slot)
-{
-    int64_t n = n_slot > 0 ? n_slot : 1, weight = is_second(groups) ? 100 * n : 1024 * n,
-            most = is_second(groups) ? 10000 : 262144;
-    return weight < most ? weight : most;
-}
-
 static int limit_memory(const struct job_cgroups *groups, const char *name, int64_t memory)
 {
-    const struct job_cgroups_tree *tree = tree_of(groups, "memory");
     if (!groups->has_memory || memory <= 0) {
         return 0;
     }
-    int error = group_write_number(tree, name, is_second(groups) ? "memory.max" : "memory.limit_in_bytes", memory);
+    int error = group_write_number(groups, name, "memory.max", memory);
     /* Swap would let a job that has outgrown its plan crawl. Not every kernel counts it. */
-    if (error == 0 && is_second(groups)) {
-        (void)group_write(tree, name, "memory.swap.max", "0");
-    } else if (error == 0) {
-        (void)group_write_number(tree, name, "memory.memsw.limit_in_bytes", memory);
+    if (error == 0) {
+        (void)group_write(groups, name, "memory.swap.max", "0");
     }
     return error;
 }
@@ -286,24 +223,17 @@ enum status job_cgroup_begin(const struct job_cgroups *groups, const char *name,
                              pid_t pid)
 {
     char path[2 * PATH_MAX];
-    int error = 0;
+    int64_t weight = 100 * (n_slot < 1 ? 1 : n_slot > 100 ? 100 : n_slot); /* 10000 is the most */
     if (groups->kind == JOB_CGROUPS_SCOPE) {
-        return job_scope_begin(groups, name, groups->has_memory ? memory : 0, weight_of(groups, n_slot), pid);
+        return job_scope_begin(groups, name, groups->has_memory ? memory : 0, weight, pid);
     }
-    for (int i = 0; i < groups->n_tree && error == 0; i++) {
-        path_of(&groups->tree[i], name, "", path);
-        error = mkdir(path, 0755) == 0 || errno == EEXIST ? 0 : errno;
-    }
+    path_of(groups, name, "", path);
+    int error = mkdir(path, 0755) == 0 || errno == EEXIST ? 0 : errno;
     error = error == 0 ? limit_memory(groups, name, memory) : error;
     if (error == 0 && groups->has_cores) {
-        const struct job_cgroups_tree *tree = tree_of(groups, "cpu");
-        tree = tree != NULL ? tree : tree_of(groups, "cpu,cpuacct");
-        error = group_write_number(tree, name, is_second(groups) ? "cpu.weight" : "cpu.shares",
-                                   weight_of(groups, n_slot));
+        error = group_write_number(groups, name, "cpu.weight", weight);
     }
-    for (int i = 0; i < groups->n_tree && error == 0; i++) {
-        error = group_write_number(&groups->tree[i], name, "cgroup.procs", pid);
-    }
+    error = error == 0 ? group_write_number(groups, name, "cgroup.procs", pid) : error;
     if (error != 0) {
         status_fail(STATUS_IO, "cannot make the control group '%s': %s", name, strerror(error));
         (void)job_cgroup_remove(groups, name);
@@ -314,73 +244,48 @@ enum status job_cgroup_begin(const struct job_cgroups *groups, const char *name,
 
 int64_t job_cgroup_oom_kills(const struct job_cgroups *groups, const char *name)
 {
-    char text[1024] = "";
-    const struct job_cgroups_tree *tree = tree_of(groups, "memory");
-    if (tree != NULL) {
-        group_read(tree, name, is_second(groups) ? "memory.events" : "memory.oom_control", text, sizeof text);
-    }
+    char text[1024];
+    group_read(groups, name, "memory.events", text, sizeof text);
     int64_t n = number_after(text, "oom_kill");
     return n > 0 ? n : 0;
 }
 
 int64_t job_cgroup_limit(const struct job_cgroups *groups, const char *name)
 {
-    char text[64] = "";
-    const struct job_cgroups_tree *tree = tree_of(groups, "memory");
-    if (tree != NULL) {
-        group_read(tree, name, is_second(groups) ? "memory.max" : "memory.limit_in_bytes", text, sizeof text);
-    }
+    char text[64];
+    group_read(groups, name, "memory.max", text, sizeof text);
     return isdigit((unsigned char)text[0]) ? strtoll(text, NULL, 10) : INT64_MAX;
 }
 
-/* KILL to each that is listed; how many. */
-static int kill_listed(const struct job_cgroups_tree *tree, const char *name)
+/* Linux before 5.14: KILL to each process that is listed. */
+static void kill_listed(const struct job_cgroups *groups, const char *name)
 {
     char path[2 * PATH_MAX];
-    int pid, n = 0;
-    path_of(tree, name, "cgroup.procs", path);
+    int pid;
+    path_of(groups, name, "cgroup.procs", path);
     FILE *file = fopen(path, "re");
     while (file != NULL && fscanf(file, "%d", &pid) == 1) {
         if (pid > 1 && pid != getpid()) {
-            n += kill(pid, SIGKILL) == 0;
+            (void)kill(pid, SIGKILL);
         }
     }
     if (file != NULL) {
         fclose(file);
     }
-    return n;
-}
-
-/* Version 1: frozen, so that none forks while the list is read; a frozen process dies when it is thawed. */
-static bool kill_first(const struct job_cgroups *groups, const char *name)
-{
-    const struct job_cgroups_tree *freezer = tree_of(groups, "freezer");
-    const struct job_cgroups_tree *tree = freezer != NULL ? freezer : &groups->tree[0];
-    if (freezer != NULL) {
-        (void)group_write(freezer, name, "freezer.state", "FROZEN");
-    }
-    int n = kill_listed(tree, name);
-    if (freezer != NULL) {
-        (void)group_write(freezer, name, "freezer.state", "THAWED");
-    }
-    return n > 0;
 }
 
 bool job_cgroup_kill(const struct job_cgroups *groups, const char *name)
 {
     char text[256];
-    if (groups->n_tree == 0) {
+    if (groups->kind == JOB_CGROUPS_NONE) {
         return false;
     }
-    if (!is_second(groups)) {
-        return kill_first(groups, name);
-    }
-    group_read(&groups->tree[0], name, "cgroup.events", text, sizeof text);
+    group_read(groups, name, "cgroup.events", text, sizeof text);
     if (number_after(text, "populated") != 1) {
         return false;
     }
-    if (group_write(&groups->tree[0], name, "cgroup.kill", "1") != 0) { /* Linux before 5.14 */
-        (void)kill_listed(&groups->tree[0], name);
+    if (group_write(groups, name, "cgroup.kill", "1") != 0) {
+        kill_listed(groups, name);
     }
     return true;
 }
@@ -388,12 +293,8 @@ bool job_cgroup_kill(const struct job_cgroups *groups, const char *name)
 bool job_cgroup_remove(const struct job_cgroups *groups, const char *name)
 {
     char path[2 * PATH_MAX];
-    bool is_gone = true;
-    for (int i = 0; i < groups->n_tree; i++) {
-        path_of(&groups->tree[i], name, "", path);
-        is_gone = (rmdir(path) == 0 || errno == ENOENT) && is_gone;
-    }
-    return is_gone;
+    path_of(groups, name, "", path);
+    return groups->kind == JOB_CGROUPS_NONE || rmdir(path) == 0 || errno == ENOENT;
 }
 
 /* --- groups of dead daemons --- */
@@ -416,23 +317,20 @@ static bool name_read(const struct job_cgroups *groups, const char *name, int64_
 void job_cgroups_sweep(const struct job_cgroups *groups,
                        bool (*is_used)(const void *context, int64_t job, int32_t attempt), const void *context)
 {
-    for (int i = 0; i < groups->n_tree; i++) {
-        DIR *all = opendir(groups->tree[i].path);
-        for (struct dirent *one = all != NULL ? readdir(all) : NULL; one != NULL; one = readdir(all)) {
-            int64_t job;
-            int32_t attempt;
-            if (!name_read(groups, one->d_name, &job, &attempt) || is_used(context, job, attempt)) {
-                continue;
-            }
-            bool had_any = job_cgroup_kill(groups, one->d_name);
-            bool is_gone = job_cgroup_remove(groups, one->d_name);
-            log_info("the control group %s of a daemon before is %s", one->d_name,
-                     is_gone   ? "removed"
-                     : had_any ? "ended"
-                               : "left");
+    DIR *all = groups->kind != JOB_CGROUPS_NONE ? opendir(groups->path) : NULL;
+    for (struct dirent *one = all != NULL ? readdir(all) : NULL; one != NULL; one = readdir(all)) {
+        int64_t job;
+        int32_t attempt;
+        if (!name_read(groups, one->d_name, &job, &attempt) || is_used(context, job, attempt)) {
+            continue;
         }
-        if (all != NULL) {
-            closedir(all);
-        }
+        bool had_any = job_cgroup_kill(groups, one->d_name), is_gone = job_cgroup_remove(groups, one->d_name);
+        log_info("the control group %s of an earlier daemon is %s", one->d_name,
+                 is_gone   ? "removed"
+                 : had_any ? "ended"
+                           : "left");
+    }
+    if (all != NULL) {
+        closedir(all);
     }
 }

@@ -1,8 +1,9 @@
-/* Control groups of jobs: one for each attempt and each planning, in which the kernel holds it to its memory, shares cores by its slots, and finds all of
- * its processes at the end, also those that have left its session.
+/* Control groups of jobs, version 2: one for each attempt and each planning. The kernel holds the group to its
+ * memory, shares cores by its slots, and lists its processes at the end, also those that left its session.
  *
- * A group is made by the daemon below its own, of version 2 or 1, or is a scope that systemd makes beside the daemon's service. Its name says of which
- * store, job and attempt it is, so that a later daemon finds it. Knows pids and bytes, not records.
+ * A group is a folder below the daemon's own group, or a scope that systemd makes beside the daemon's service. Its
+ * name contains the store, the job and the attempt, so that a later daemon finds it. Knows pids and bytes, not
+ * records.
  */
 #ifndef TRAINERD_DAEMON_JOB_CGROUPS_H
 #define TRAINERD_DAEMON_JOB_CGROUPS_H
@@ -15,40 +16,36 @@
 #include <sys/types.h>
 
 #define JOB_CGROUPS_NAME_BYTES 96
-#define JOB_CGROUPS_TREES 3
 #define JOB_CGROUPS_PLAN 0 /* the attempt's number of a planning */
 
-enum job_cgroups_kind { JOB_CGROUPS_NONE, JOB_CGROUPS_SCOPE, JOB_CGROUPS_SECOND, JOB_CGROUPS_FIRST };
+enum job_cgroups_kind { JOB_CGROUPS_NONE, JOB_CGROUPS_SCOPE, JOB_CGROUPS_OWN };
 
-/* Where groups are made: one folder of version 2, or one for each controller of version 1. */
 struct job_cgroups {
     enum job_cgroups_kind kind;
-    bool has_memory, has_cores; /* they are limited */
+    bool has_memory, has_cores; /* the kernel limits memory; it shares cores */
+    bool is_old;                /* no groups, and the machine has version 1 */
     char store[33];
-    int n_tree;
-    struct job_cgroups_tree {
-        const char *controller; /* "memory", "cpu", "freezer"; "": version 2 */
-        char path[PATH_MAX];
-    } tree[JOB_CGROUPS_TREES];
+    char path[PATH_MAX]; /* where groups are made */
     char busctl[PATH_MAX];
 };
 
-/* What this machine lends, by daemon.isolation: "auto", "scope", "cgroup" or "none".
+/* Open the groups that daemon.isolation names: "auto", "scope", "cgroup" or "none".
  *
  *   root    the folder that holds proc/, sys/ and run/, without a slash at its end: "" but in tests
  *   store   the store's id (store.h)
- *   errors  STATUS_CONFIG another word, or what is asked for is not there: why
+ *   errors  STATUS_CONFIG another word, or the machine lacks what is required: why
  */
 enum status job_cgroups_open(const char *root, const char *isolation, bool enforce_memory, const char *store,
                              struct job_cgroups *out);
-/* For the log: "control groups of version 1 below /sys/fs/cgroup/…, memory enforced". */
+/* For the log: "control groups below /sys/fs/cgroup/…, memory enforced". */
 void job_cgroups_text(const struct job_cgroups *groups, char *out, size_t capacity);
 
 /* The name of an attempt's group; of a planning's with JOB_CGROUPS_PLAN. */
 void job_cgroup_name(const struct job_cgroups *groups, int64_t job, int32_t attempt,
                      char out[JOB_CGROUPS_NAME_BYTES]);
 
-/* Put a process that has not executed its program into a new group, or into one that a dead daemon made and left empty.
+/* Put a process that has not executed its program into a new group, or into one that a dead daemon made and left
+ * empty.
  *
  *   units   memory: bytes, 0: no limit; n_slot: its share of cores where they are scarce
  *   errors  STATUS_IO

@@ -42,9 +42,7 @@ bool job_scope_open(const char *root, struct job_cgroups *groups, char *why, siz
         snprintf(path, sizeof path, "%s%s/" SLICE "/cgroup.procs", root, mounts[i]);
         if (access(path, W_OK) == 0) {
             groups->kind = JOB_CGROUPS_SCOPE;
-            groups->n_tree = 1;
-            groups->tree[0].controller = "";
-            snprintf(groups->tree[0].path, sizeof groups->tree[0].path, "%s%s/" SLICE, root, mounts[i]);
+            snprintf(groups->path, sizeof groups->path, "%s%s/" SLICE, root, mounts[i]);
             groups->has_memory = groups->has_cores = true;
             return true;
         }
@@ -76,7 +74,7 @@ static bool child_ends_well(pid_t child)
 static bool has_moved(const struct job_cgroups *groups, const char *name)
 {
     char path[2 * PATH_MAX], text[16];
-    snprintf(path, sizeof path, "%s/%s/cgroup.procs", groups->tree[0].path, name);
+    snprintf(path, sizeof path, "%s/%s/cgroup.procs", groups->path, name);
     uint64_t since_ms = clock_ms();
     bool is_there = false;
     while (!is_there && clock_ms() - since_ms < ANSWER_MS) {

@@ -22,7 +22,7 @@ static void end(struct job_record *record, enum job_state state, enum job_reason
     record->state = state;
     record->reason = reason;
     record->exit_code = exit_code;
-    record->next_attempt_at = 0;
+    record->run.next_attempt_at = 0;
     record->progress.seconds_left = state == JOB_STATE_SUCCEEDED ? 0.0 : (double)NAN;
 }
 
@@ -30,7 +30,7 @@ static void queue(struct job_record *record, enum job_reason reason, double next
 {
     record->state = JOB_STATE_QUEUED;
     record->reason = reason;
-    record->next_attempt_at = next_attempt_at;
+    record->run.next_attempt_at = next_attempt_at;
     record->progress.seconds_left = NAN;
 }
 
@@ -43,10 +43,10 @@ static struct restart_decision restart_of(const struct ending *ending, const str
     }
     const struct restart_failure failure = {.status = ending->is_lost || ending->was_refused ? STATUS_INTERRUPTED
                                                                                              : ending->status,
-                                            .n_restart = record->n_restart,
+                                            .n_restart = record->run.n_restart,
                                             .n_restart_most = record->max_restarts,
                                             .n_worker = record->n_worker,
-                                            .n_worker_least = record->n_worker_least,
+                                            .n_worker_least = record->plan.n_worker_least,
                                             .is_local = ending->is_local};
     return restart_decide(RESTART_RUNNER_DAEMON, backoff, &failure);
 }
@@ -54,29 +54,29 @@ static struct restart_decision restart_of(const struct ending *ending, const str
 void outcome_decide(const struct ending *ending, const struct restart_backoff *backoff, double now,
                     struct job_record *record)
 {
-    const char *saved = record->checkpointed ? "; a resume continues from its checkpoint" : "";
-    bool has_run = record->attempt_at > 0.0 && now > record->attempt_at && !ending->has_not_begun;
-    double ran_s = has_run ? now - record->attempt_at : 0.0;
-    record->ran_s += ran_s;
-    record->attempt_at = 0.0;
+    const char *saved = record->run.checkpointed ? "; a resume continues from its checkpoint" : "";
+    bool has_run = record->run.attempt_at > 0.0 && now > record->run.attempt_at && !ending->has_not_begun;
+    double ran_s = has_run ? now - record->run.attempt_at : 0.0;
+    record->run.ran_s += ran_s;
+    record->run.attempt_at = 0.0;
     record->gpus = 0;
-    record->pid = 0;
-    record->pid_start = 0;
-    record->slurm = 0;
+    record->run.pid = 0;
+    record->run.pid_start = 0;
+    record->run.slurm = 0;
     bool has_ended = !ending->is_lost && !ending->has_not_begun && !ending->was_refused;
     if (ending->status == STATUS_OK && has_ended) {
         end(record, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
         set_text(record, "%s", "");
         return;
     }
-    if (record->cancel) {
+    if (record->run.cancel) {
         end(record, JOB_STATE_CANCELLED, JOB_REASON_USER, status_exit_code(STATUS_INTERRUPTED));
         set_text(record, "it was cancelled%s", saved);
         return;
     }
     if (ending->stopping == JOB_REASON_TIME_LIMIT) {
         end(record, JOB_STATE_FAILED, JOB_REASON_TIME_LIMIT, status_exit_code(STATUS_INTERRUPTED));
-        set_text(record, "it ran for %.3g s, its limit is %.3g s%s", record->ran_s, record->time_limit_s, saved);
+        set_text(record, "it ran for %.3g s, its limit is %.3g s%s", record->run.ran_s, record->time_limit_s, saved);
         return;
     }
     if (ending->stopping == JOB_REASON_BAD_DATA || ending->stopping == JOB_REASON_LOG_LIMIT) {
@@ -107,14 +107,14 @@ void outcome_decide(const struct ending *ending, const struct restart_backoff *b
     const struct restart_decision next = restart_of(ending, backoff, record);
     if (next.restarts) {
         bool has_fewer = next.n_worker < record->n_worker;
-        record->n_restart++;
+        record->run.n_restart++;
         record->n_worker = next.n_worker;
         queue(record, JOB_REASON_BACKING_OFF, now + next.wait_s);
-        set_text(record, "%s; restart %d of %d follows after %.3g s%s", ending->text, (int)record->n_restart,
+        set_text(record, "%s; restart %d of %d follows after %.3g s%s", ending->text, (int)record->run.n_restart,
                  (int)record->max_restarts, next.wait_s, has_fewer ? " with one worker less" : "");
         return;
     }
     end(record, JOB_STATE_FAILED, reason, status_exit_code(status));
-    bool is_worn_out = record->n_restart > 0 && record->n_restart >= record->max_restarts;
+    bool is_worn_out = record->run.n_restart > 0 && record->run.n_restart >= record->max_restarts;
     set_text(record, "%s%s", ending->text, is_worn_out ? "; no restarts are left" : "");
 }

@@ -24,8 +24,8 @@ static int64_t need_of(const struct planning *planning)
     return need > planning->n_most ? need : 0;
 }
 
-/* Bytes of all workers together, with the coordinator and what each process takes besides, or of cutting the graph, where that is more; -1: not in the
- * plan. And the graph's parts, and how few workers there may be. */
+/* Bytes of all workers together, with the coordinator and what each process takes besides, or of cutting the graph,
+ * where that is more; -1: not in the plan. And the graph's parts, and how few workers there may be. */
 static int64_t memory_of(const struct planning *planning, int32_t *n_part_out, struct job_record *record)
 {
     size_t n, i;
@@ -33,8 +33,8 @@ static int64_t memory_of(const struct planning *planning, int32_t *n_part_out, s
     json_t *plan = json_loadb(text, n, 0, NULL), *worker;
     int64_t all = 0, most = 0;
     *n_part_out = (int32_t)json_integer_value(json_object_get(json_object_get(plan, "partition"), "parts"));
-    record->n_worker_least = (int32_t)json_integer_value(json_object_get(plan, "workers_least"));
-    record->n_byte_fewer = json_integer_value(json_object_get(plan, "bytes_on_fewer"));
+    record->plan.n_worker_least = (int32_t)json_integer_value(json_object_get(plan, "workers_least"));
+    record->plan.n_byte_fewer = json_integer_value(json_object_get(plan, "bytes_on_fewer"));
     json_array_foreach(json_object_get(plan, "workers"), i, worker)
     {
         int64_t one = json_integer_value(json_object_get(json_object_get(worker, "memory"), "all"));
@@ -114,9 +114,9 @@ static void settle(const struct planning *planning)
     bool is_good = tool_exit_code(planning->tool) == 0;
     int32_t n_part = 0;
     next.memory = is_good ? memory_of(planning, &n_part, &next) : -1;
-    next.n_part = next.attempt == 0 && n_part > 0 ? n_part : next.n_part; /* later plans are told */
-    next.planning_need = is_good ? 0 : need_of(planning);
-    if (next.planning_need > 0 && !planning->tool->is_late) {
+    next.plan.n_part = next.attempt == 0 && n_part > 0 ? n_part : next.plan.n_part; /* later plans are told */
+    next.queued.planning_need = is_good ? 0 : need_of(planning);
+    if (next.queued.planning_need > 0 && !planning->tool->is_late) {
         next.reason = JOB_REASON_WAITING_MEMORY; /* the queue says how much, and of how much */
         next.reason_text[0] = '\0';
     } else if (next.memory < 0 && planning->tool->is_late) {
@@ -192,7 +192,9 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
     struct planning *planning = memory_alloc(1, sizeof *planning);
     *planning = (struct planning){.supervisor = supervisor, .id = record->id, .uid = record->uid, .n_most = n_most};
     enum status status = jobs_folder_make(supervisor->jobs, record->id);
-    status = status == STATUS_OK ? command_line_plan(supervisor->jobs, record, n_most, &line) : status;
+    if (status == STATUS_OK) {
+        status = command_line_plan(supervisor->jobs, record, n_most, &line);
+    }
     if (status == STATUS_OK) {
         const struct cgroup_plan group = cgroup_of_planning(supervisor, record->id);
         const struct process_options options = {.made = cgroup_begin,

@@ -37,11 +37,12 @@ struct plan {
 
 /* --- before the fork --- */
 
-/* What another user's process gets of the daemon's environment, which may hold secrets: how programs and libraries are found, what language is
- * spoken, and how libraries behave on this machine. */
+/* What another user's process gets of the daemon's environment, which may hold secrets: how programs and libraries
+ * are found, what language is spoken, and how libraries behave on this machine. */
 #define PASSED "PATH LANG LANGUAGE LC_* TZ LD_LIBRARY_PATH UCX_* OMP_* GOMP_* CUDA_* NVIDIA_* SLURM_CONF"
 
-/* Is the variable of this setting in the list? Names lie between blanks; one that ends in * stands for all that begin so. */
+/* Is the variable of this setting in the list? Names lie between blanks; one that ends in * stands for all that begin
+ * so. */
 static bool is_listed(const char *setting, const char *list)
 {
     size_t n_name = strcspn(setting, "=");
@@ -81,7 +82,8 @@ static char *setting_make(const char *name, const char *value)
     return setting;
 }
 
-/* The daemon's environment, with these GPUs; for another user, what is passed of it and that user's own. The caller frees each setting. */
+/* The daemon's environment, with these GPUs; for another user, what is passed of it and that user's own. The caller
+ * frees each setting. */
 static char **environment_make(const struct passwd *user, const struct process_options *options)
 {
     size_t n = 0, at = 0;
@@ -349,9 +351,9 @@ enum status process_spawn(const struct process_options *options, struct process 
     plan->options = options;
     plan->input = -1;
     enum status status = program_find(options->argv[0], plan->program);
-    status = status == STATUS_OK ? user_find(plan) : status;
-    status = status == STATUS_OK ? input_make(plan) : status;
-    status = status == STATUS_OK ? child_start(plan, out) : status;
+    if (status == STATUS_OK && (status = user_find(plan)) == STATUS_OK && (status = input_make(plan)) == STATUS_OK) {
+        status = child_start(plan, out);
+    }
     if (status == STATUS_OK && options->made != NULL) {
         status = options->made(options->context, out->pid);
         if (status != STATUS_OK) {

@@ -1,7 +1,8 @@
-/* Processes that outlive the daemon: started as another user in a session of their own, found again by pid and start time.
+/* Processes that outlive the daemon: started as another user in a session of their own, found again by pid and start
+ * time.
  *
- * They are signalled and watched through a pidfd, so that a reused pid is never touched. Knows neither jobs nor an event loop: a
- * pidfd becomes readable when its process ends.
+ * They are signalled and watched through a pidfd, so that a reused pid is never touched. Knows neither jobs nor an
+ * event loop: a pidfd becomes readable when its process ends.
  */
 #ifndef TRAINERD_DAEMON_PROCESS_H
 #define TRAINERD_DAEMON_PROCESS_H
@@ -26,22 +27,21 @@ struct process_options {
     uid_t uid;         /* its user, groups and environment; changed only when it differs from the daemon's */
     gid_t gid;
     const char *pass_environment; /* names of variables that another user's process gets, too (daemon_keys.def) */
-    const char *
-        gpus; /* those that CUDA shows it, its CUDA_VISIBLE_DEVICES; "": none; NULL: that is not the daemon's to say */
-    const char *folder; /* working directory; entered as that user */
-    const char
-        *log; /* file that its output is appended to, opened as that user, never through a link; NULL: `out`, `err` */
-    int out, err;
+    const char *gpus;             /* its CUDA_VISIBLE_DEVICES; "": it sees no GPU; NULL: not set by the daemon */
+    const char *folder;           /* working directory; entered as that user */
+    const char *log;    /* its output is appended to this file, opened as that user, never through a link … */
+    int out, err;       /* … or, where log is NULL, to these descriptors */
     const int *inherit; /* n_inherit descriptors that it inherits besides, with their numbers */
     int n_inherit;
     const char *input; /* what it finds on its standard input: a text in sealed memory; NULL: nothing */
-    /* Called with the process that waits at its gate, before process_spawn returns; a failure ends the process and is process_spawn's. NULL: none */
+    /* Called with the process that waits at its gate, before process_spawn returns; a failure ends the process and is
+     * process_spawn's. NULL: none */
     enum status (*made)(const void *context, pid_t pid);
     const void *context;
 };
 
-/* Start a process that waits at its gate, so that its pid can be saved before it does anything. It exits when the daemon dies
- * before process_go.
+/* Start a process that waits at its gate, so that its pid can be saved before it does anything. It exits when the
+ * daemon dies before process_go.
  *
  *   owns    the caller owns *out: process_release
  *   errors  STATUS_IO no process can be made now
@@ -59,11 +59,12 @@ void process_release(struct process *process);
 
 /* false: it is gone already. */
 bool process_signal(const struct process *process, int signal_number);
-/* Send KILL to it and to all processes of its session. true: other processes were in the session, and may still hold its locks
- * and files; call it again until it returns false. */
+/* Send KILL to it and to all processes of its session. true: other processes were in the session, and may still hold
+ * its locks and files; call it again until it returns false. */
 bool process_kill_session(const struct process *process);
 
-/* After its end: reap it if it was a child, else read its wait status from /proc. false: the wait status is not known. */
+/* After its end: reap it if it was a child, else read its wait status from /proc. false: the wait status is not
+ * known. */
 bool process_reap(const struct process *process, int *wait_status_out);
 /* Why the program could not be started; "" when it was. */
 void process_start_error(const struct process *process, char *out, size_t capacity);

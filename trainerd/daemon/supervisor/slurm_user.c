@@ -1,5 +1,6 @@
-/* A user's jobs in Slurm's queue: one squeue at a time, run as that user, looks at all of them, and every attempt is told what it shows. So no
- * user can write a line about another's job. A job with this store's comment that no attempt has is cancelled.
+/* A user's jobs in Slurm's queue: one squeue at a time, run as that user, looks at all of them, and every attempt is
+ * told what it shows. So no user can write a line about another's job. A job with this store's comment that no
+ * attempt has is cancelled.
  */
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
@@ -37,10 +38,11 @@ enum status slurm_open(const struct supervisor_options *options, struct slurm *o
     const char *text = options->slurm_options != NULL ? options->slurm_options : "";
     *out = (struct slurm){.options_text = memory_alloc(strlen(text) + 1, 1)};
     enum status status = slurm_options_read(text, out->options_text, out->options, &out->n_option);
-    status = status == STATUS_OK ? find_in_path("sbatch", out->sbatch) : status;
-    status = status == STATUS_OK ? find_in_path("squeue", out->squeue) : status;
-    status = status == STATUS_OK ? find_in_path("scontrol", out->scontrol) : status;
-    status = status == STATUS_OK ? find_in_path("scancel", out->scancel) : status;
+    if (status == STATUS_OK && (status = find_in_path("sbatch", out->sbatch)) == STATUS_OK &&
+        (status = find_in_path("squeue", out->squeue)) == STATUS_OK &&
+        (status = find_in_path("scontrol", out->scontrol)) == STATUS_OK) {
+        status = find_in_path("scancel", out->scancel);
+    }
     if (status != STATUS_OK) {
         slurm_release(out);
     }
@@ -81,7 +83,7 @@ static bool is_awaited(const struct slurm_user *user)
 {
     for (const struct attempt *at = user->supervisor->attempts; at != NULL; at = at->next) {
         if (at->slurm.user == user && (at->has_end || at->stopping != JOB_REASON_NONE || at->slurm.n_missing > 0 ||
-                                       jobs_get(user->supervisor->jobs, at->id)->slurm == 0)) {
+                                       jobs_get(user->supervisor->jobs, at->id)->run.slurm == 0)) {
             return true;
         }
     }
@@ -148,7 +150,7 @@ static void look_each(void *context, const struct slurm_look *look)
         return;
     }
     struct in_slurm *slurm = &attempt->slurm;
-    int64_t number = record->slurm != 0 ? record->slurm : slurm->number;
+    int64_t number = record->run.slurm != 0 ? record->run.slurm : slurm->number;
     if (number == 0 && (slurm->submits || slurm->is_seen)) {
         return; /* what sbatch is making; a second one, which is cancelled once the first is saved */
     }

@@ -100,7 +100,7 @@ static double apply(struct supervisor *supervisor, const struct job_record *cons
     for (size_t i = 0; i < n; i++) {
         if (open[i]->state == JOB_STATE_QUEUED) {
             jobs_place(supervisor->jobs, open[i]->id, decision[i].place);
-            wait_s = open[i]->next_attempt_at > now ? fmin(wait_s, open[i]->next_attempt_at - now) : wait_s;
+            wait_s = open[i]->run.next_attempt_at > now ? fmin(wait_s, open[i]->run.next_attempt_at - now) : wait_s;
             wait_s = apply_decision(supervisor, open[i], &decision[i]) ? wait_s
                                                                        : fmin(wait_s, 1e-3 * SUPERVISOR_RETRY_MS);
         }
@@ -148,7 +148,8 @@ static void on_job_changed(void *context, const struct job_record *record)
 
 static void on_minute(uv_timer_t *minute);
 
-/* Remove some of the jobs that are kept no longer; the others after a rest, and when all are gone it is looked again in a minute. */
+/* Remove some of the jobs that are kept no longer; the others after a rest, and when all are gone it is looked again
+ * in a minute. */
 static void retain(uv_timer_t *minute)
 {
     const struct supervisor *supervisor = minute->data;
@@ -267,7 +268,7 @@ static void cancel_planning(struct supervisor *supervisor, int64_t id)
 /* What a job becomes that is told to stop: one that waits has ended. */
 static void cancelled(const struct supervisor *supervisor, struct job_record *next)
 {
-    next->cancel = true;
+    next->run.cancel = true;
     if (next->state == JOB_STATE_QUEUED) {
         const struct ending ending = {.status = STATUS_INTERRUPTED, .text = ""};
         outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), next);
@@ -291,7 +292,7 @@ enum status supervisor_cancel(struct supervisor *supervisor, int64_t id)
 {
     struct job_record next;
     enum status status = find_active(supervisor, id, &next);
-    if (status != STATUS_OK || next.cancel) {
+    if (status != STATUS_OK || next.run.cancel) {
         return status;
     }
     cancelled(supervisor, &next);
@@ -313,13 +314,13 @@ static void resumed(int32_t priority_most, struct job_record *next)
     next->state = JOB_STATE_QUEUED;
     next->reason = JOB_REASON_WAITING_TURN;
     next->reason_text[0] = '\0';
-    next->cancel = false;
-    next->n_restart = 0;
-    next->ran_s = 0.0;
-    next->ended_at = 0.0;
+    next->run.cancel = false;
+    next->run.n_restart = 0;
+    next->run.ran_s = 0.0;
+    next->times.ended_at = 0.0;
     next->exit_code = -1;
     next->memory = -1; /* the input may have changed since: the job is planned again */
-    next->planning_need = 0;
+    next->queued.planning_need = 0;
 }
 
 static enum status resume(struct supervisor *supervisor, int64_t id, int32_t priority_most)
@@ -355,7 +356,7 @@ enum status supervisor_resume_by_admin(struct supervisor *supervisor, int64_t id
 static bool ordered(const struct supervisor *supervisor, enum supervisor_order order, struct job_record *next)
 {
     bool is_cancel = order == SUPERVISOR_ORDER_CANCEL;
-    if (is_cancel ? job_state_ended(next->state) || next->cancel : !can_resume(next)) {
+    if (is_cancel ? job_state_ended(next->state) || next->run.cancel : !can_resume(next)) {
         return false;
     }
     if (is_cancel) {
@@ -409,11 +410,15 @@ enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t 
     struct job_record next;
     enum status status = find_active(supervisor, id, &next);
     struct job_record before = next;
-    status = status == STATUS_OK ? supervisor_needs(supervisor, n_worker, &next) : status;
+    if (status == STATUS_OK) {
+        status = supervisor_needs(supervisor, n_worker, &next);
+    }
     status = status == STATUS_OK && !jobs_are_in_slurm(supervisor->jobs)
                  ? submission_check_gpus(NULL, &next, jobs_gpus(supervisor->jobs)->n)
                  : status;
-    status = status == STATUS_OK ? jobs_check_quota(supervisor->jobs, NULL, &next) : status;
+    if (status == STATUS_OK) {
+        status = jobs_check_quota(supervisor->jobs, NULL, &next);
+    }
     if (status != STATUS_OK || n_worker == before.n_worker) {
         return status;
     }

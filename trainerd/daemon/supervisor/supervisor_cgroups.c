@@ -1,4 +1,5 @@
-/* Control groups of attempts and plannings: how much memory each may have, what is left in it at the end, and what it says of that end. */
+/* Control groups of attempts and plannings: how much memory each may have, what is left in it at the end, and what it
+ * says of that end. */
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
@@ -11,8 +12,8 @@
 #define EMPTY_MS                                                                                                     \
     5000 /* a group whose processes are all killed is empty by then, but for a kernel that holds them up */
 
-/* A plan is within a tenth of what workers take; what a process takes besides is counted a second time, for pages of files and of the kernel. A job with GPUs
- * has no limit: their driver takes memory of the host that no plan knows. */
+/* A plan is within a tenth of what workers take; what a process takes besides is counted a second time, for pages of
+ * files and of the kernel. A job with GPUs has no limit: their driver takes memory of the host that no plan knows. */
 static int64_t limit_of(const struct job_record *record)
 {
 #if defined(__SANITIZE_ADDRESS__)
@@ -71,8 +72,8 @@ bool cgroup_has_rest(struct attempt *attempt)
     if (job_cgroup_remove(groups, name)) {
         return false;
     }
-    attempt->rest_since_ms = attempt->rest_since_ms != 0 ? attempt->rest_since_ms : clock_ms();
-    if (clock_ms() - attempt->rest_since_ms < EMPTY_MS || has_any) {
+    attempt->death.rest_since_ms = attempt->death.rest_since_ms != 0 ? attempt->death.rest_since_ms : clock_ms();
+    if (clock_ms() - attempt->death.rest_since_ms < EMPTY_MS || has_any) {
         return true;
     }
     log_warn_of(attempt->id, attempt_number(attempt),
@@ -85,8 +86,8 @@ void cgroup_note_end(struct attempt *attempt)
     char name[JOB_CGROUPS_NAME_BYTES];
     const struct job_cgroups *groups = &attempt->supervisor->options.groups;
     name_of(attempt, name);
-    attempt->n_oom_kill = groups->kind != JOB_CGROUPS_NONE ? job_cgroup_oom_kills(groups, name) : 0;
-    attempt->memory_limit = groups->kind != JOB_CGROUPS_NONE ? job_cgroup_limit(groups, name) : INT64_MAX;
+    attempt->death.n_oom_kill = groups->kind != JOB_CGROUPS_NONE ? job_cgroup_oom_kills(groups, name) : 0;
+    attempt->death.memory_limit = groups->kind != JOB_CGROUPS_NONE ? job_cgroup_limit(groups, name) : INT64_MAX;
 }
 
 void cgroup_explain(const struct attempt *attempt, const struct job_record *record, char *text, size_t capacity)
@@ -95,7 +96,7 @@ void cgroup_explain(const struct attempt *attempt, const struct job_record *reco
     size_t n = strlen(text);
     name_of(attempt, name);
     snprintf(text + n, capacity - n, "%sits control group %s may have %" PRId64 " bytes, as its plan is %" PRId64,
-             n > 0 ? "; " : "", name, attempt->memory_limit, record->memory);
+             n > 0 ? "; " : "", name, attempt->death.memory_limit, record->memory);
 }
 
 static bool is_used(const void *context, int64_t job, int32_t attempt)

@@ -18,7 +18,8 @@ void supervisor_release_handle(struct supervisor *supervisor)
     }
 }
 
-/* The time of a pass grows with the jobs that wait: after a pass, the next one waits nine times as long as it took. */
+/* The time of a pass grows with the jobs that wait: after a pass, the next one waits nine times as long as it took.
+ */
 void supervisor_schedule_after(struct supervisor *supervisor, double wait_s)
 {
     if (!supervisor->is_closing) {
@@ -68,18 +69,18 @@ bool supervisor_is_local(const struct supervisor *supervisor, int64_t id)
 
 static enum status check_number(const struct job_record *record, const struct job *job, int32_t n_worker)
 {
-    int32_t n_least = record->n_worker_least > 1 ? record->n_worker_least : 1;
+    int32_t n_least = record->plan.n_worker_least > 1 ? record->plan.n_worker_least : 1;
     if (n_worker < n_least && job->memory.limit > 0) {
         return status_fail(
             STATUS_USAGE,
             "job %lld cannot run on %d worker%s: by its plan one of fewer than %d would need %lld bytes, and "
             "memory.limit is %lld; expected %d or more",
             (long long)record->id, (int)n_worker, n_worker == 1 ? "" : "s", (int)n_least,
-            (long long)record->n_byte_fewer, (long long)job->memory.limit, (int)n_least);
+            (long long)record->plan.n_byte_fewer, (long long)job->memory.limit, (int)n_least);
     }
-    if (record->n_part > 0 && n_worker > record->n_part) {
+    if (record->plan.n_part > 0 && n_worker > record->plan.n_part) {
         return status_fail(STATUS_USAGE, "job %lld cannot run on %d workers; expected %d to %d, a part for each",
-                           (long long)record->id, (int)n_worker, (int)n_least, (int)record->n_part);
+                           (long long)record->id, (int)n_worker, (int)n_least, (int)record->plan.n_part);
     }
     return STATUS_OK;
 }
@@ -88,7 +89,9 @@ enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, st
 {
     struct job *job = memory_alloc(1, sizeof *job);
     enum status status = load_job(supervisor, record->id, job);
-    status = status == STATUS_OK ? check_number(record, job, n_worker) : status;
+    if (status == STATUS_OK) {
+        status = check_number(record, job, n_worker);
+    }
     if (status == STATUS_OK) {
         submission_ask(job, n_worker, record);
     }

@@ -1,8 +1,9 @@
 /* The supervisor from inside, for the files that implement it, each of which calls only those after it:
  *
- * supervisor.c the queue and requests of owners · attempt.c one attempt, wherever it runs · attempt_process.c, attempt_slurm.c where it runs ·
- * attempt_files.c the files that it inherits, and their limit · slurm_user.c a user's jobs in Slurm's queue · planning.c what a job needs ·
- * supervisor_cgroups.c their control groups · command_line.c arguments of coordinators · supervisor_state.c what they share.
+ * supervisor.c the queue and requests of owners · attempt.c one attempt, wherever it runs · attempt_process.c,
+ * attempt_slurm.c where it runs · attempt_files.c the files that it inherits, and their limit · slurm_user.c a user's
+ * jobs in Slurm's queue · planning.c what a job needs · supervisor_cgroups.c their control groups · command_line.c
+ * arguments of coordinators · supervisor_state.c what they share.
  */
 #ifndef TRAINERD_DAEMON_SUPERVISOR_STATE_H
 #define TRAINERD_DAEMON_SUPERVISOR_STATE_H
@@ -25,7 +26,8 @@ struct slurm_user;
 
 /* How an attempt runs: as a process of this machine, or as a job of Slurm's. */
 struct runner {
-    /* Ask the coordinator to save a checkpoint and end / end it at once / ask for a checkpoint alone; false: it is gone. */
+    /* Ask the coordinator to save a checkpoint and end / end it at once / ask for a checkpoint alone; false: it is
+     * gone. */
     void (*stop)(struct attempt *attempt);
     void (*kill)(struct attempt *attempt);
     bool (*checkpoint)(struct attempt *attempt);
@@ -59,6 +61,22 @@ struct in_slurm {
     struct slurm_look look;         /* the last in which it was */
 };
 
+/* The end of an attempt's process. */
+struct attempt_death {
+    bool was_reaped; /* wait_status is known */
+    int wait_status;
+    int64_t n_oom_kill, memory_limit; /* of its control group, as they were at its end */
+    uint64_t rest_since_ms;           /* the process is gone, and its group is not; 0: the process runs */
+};
+
+/* The events file of an attempt, which is read at a limited rate. */
+struct attempt_events {
+    char path[PATH_MAX + 16];
+    int64_t read_left;              /* bytes that may be read now, … */
+    uint64_t read_at_ms;            /* … as of then */
+    char spoiled[JOB_REASON_BYTES]; /* the file has lines that no coordinator writes, or is too large; "": neither */
+};
+
 /* A coordinator that runs, or has just ended. */
 struct attempt {
     struct supervisor *supervisor;
@@ -76,17 +94,11 @@ struct attempt {
     bool was_found;   /* an earlier daemon began it */
     bool has_begun;   /* its event "begin" was read; reliable while the job is PREPARING */
     bool has_trained; /* an epoch of it was read by this daemon */
-    bool was_reaped;  /* wait_status is known */
-    int wait_status;
-    int64_t n_oom_kill, memory_limit; /* of its control group, as they were at its end */
-    uint64_t rest_since_ms;           /* it is gone, and its group not yet; 0: it is not gone */
-    struct event end;                 /* its own report */
-    bool has_end, awaits_end;         /* it has been read; the deadline is its process's */
-    bool has_warned;                  /* of changes that cannot be saved */
-    int64_t read_left;                /* bytes of its events that may be read now, … */
-    uint64_t read_at_ms;              /* … as it was then */
-    char spoiled[JOB_REASON_BYTES];   /* what no coordinator writes was read, or too much was written; "": neither */
-    char events[PATH_MAX + 16];
+    struct attempt_death death;
+    struct event end;         /* its own report */
+    bool has_end, awaits_end; /* the report has been read; the deadline is its process's */
+    bool has_warned;          /* of changes that cannot be saved */
+    struct attempt_events events;
     char log[PATH_MAX + 16];
     struct attempt *next;
 };
@@ -142,14 +154,14 @@ struct supervisor {
 void supervisor_release_handle(struct supervisor *supervisor);
 /* Run the queue after wait_s, or later: it takes at most a tenth of the daemon's time, however many jobs wait. */
 void supervisor_schedule_after(struct supervisor *supervisor, double wait_s);
-/* Was a process that has ended like this killed because memory ran out? The system has then killed some since the last attempt or planning was
- * settled, after which supervisor_settled is called. */
+/* Was a process that has ended like this killed because memory ran out? The system has then killed some since the
+ * last attempt or planning was settled, after which supervisor_settled is called. */
 bool supervisor_memory_ran_out(const struct supervisor *supervisor, int wait_status);
 void supervisor_settled(struct supervisor *supervisor);
 /* Are the job's workers processes of this machine? */
 bool supervisor_is_local(const struct supervisor *supervisor, int64_t id);
-/* Set n_worker, n_slot and n_gpu of the record for this many workers. errors  STATUS_USAGE it has fewer parts, or memory for more workers alone;
- * STATUS_IO */
+/* Set n_worker, n_slot and n_gpu of the record for this many workers. errors  STATUS_USAGE it has fewer parts, or
+ * memory for more workers alone; STATUS_IO */
 enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, struct job_record *record);
 
 /* --- supervisor_cgroups.c --- */
@@ -164,7 +176,8 @@ struct cgroup_plan {
 struct cgroup_plan cgroup_of_attempt(const struct supervisor *supervisor, const struct job_record *record);
 struct cgroup_plan cgroup_of_planning(const struct supervisor *supervisor, int64_t job);
 enum status cgroup_begin(const void *plan, pid_t pid);
-/* Kill what is left in an attempt's group, wherever it went, and remove the group. true: something is left; call it again. */
+/* Kill what is left in an attempt's group, wherever it went, and remove the group. true: something is left; call it
+ * again. */
 bool cgroup_has_rest(struct attempt *attempt);
 /* The coordinator has ended: keep what its group says of memory. */
 void cgroup_note_end(struct attempt *attempt);
@@ -179,7 +192,8 @@ struct command_line {
     char *folder; /* the client's working directory */
     char *config; /* the job file as submitted, for standard input */
 };
-/* Arguments of this job's coordinator: for attempt number `attempt`, with the files that it inherits (NULL: it opens them by name), or to plan.
+/* Arguments of this job's coordinator: for attempt number `attempt`, with the files that it inherits (NULL: it opens
+ * them by name), or to plan.
  *
  *   owns    the caller owns *out: command_line_release
  *   errors  STATUS_CONFIG, …: the job file is not valid any more; STATUS_IO
@@ -214,7 +228,8 @@ void attempt_limit(struct attempt *attempt);
 /* Log that a change could not be saved, once. */
 void attempt_warn(struct attempt *attempt);
 int32_t attempt_number(const struct attempt *attempt);
-/* Where the events of an attempt begin that has not: what lies before is an earlier attempt's, or was put there by another process. */
+/* Where the events of an attempt begin that has not: what lies before is an earlier attempt's, or was put there by
+ * another process. */
 int64_t attempt_events_before(const struct supervisor *supervisor, int64_t id);
 
 /* --- attempt_process.c --- */
@@ -222,7 +237,8 @@ enum status attempt_begin_process(struct supervisor *supervisor, const struct jo
 struct attempt *attempt_adopt_process(struct supervisor *supervisor, const struct job_record *record);
 
 /* --- attempt_files.c --- */
-/* Fork the coordinator of the job's next attempt, with these GPUs; it waits at its gate. errors  those of process_spawn; STATUS_CREATE */
+/* Fork the coordinator of the job's next attempt, with these GPUs; it waits at its gate. errors  those of
+ * process_spawn; STATUS_CREATE */
 enum status attempt_spawn(struct supervisor *supervisor, const struct job_record *record, uint64_t gpus,
                           struct process *out);
 /* Stop the attempt if a file of the job's folder is larger than it may be. */

@@ -1,6 +1,7 @@
 /* A program that runs beside the loop and prints: planning of a job, and Slurm's commands.
  *
- * It prints to memory files of a fixed size, so that the daemon need not read along, and is killed at a deadline. Knows no jobs.
+ * It prints to memory files of a fixed size, so that the daemon need not read along, and is killed at a deadline.
+ * Knows no jobs.
  */
 #ifndef TRAINERD_DAEMON_TOOL_H
 #define TRAINERD_DAEMON_TOOL_H
@@ -36,8 +37,8 @@ void tool_go(struct tool *tool);
 
 /* Kill it, with its session; `ended` is called. */
 void tool_kill(struct tool *tool);
-/* Free it, in `ended` or when the loop ends: one that has not ended runs on where its gate was opened, and never begins where it was not. NULL is
- * allowed. */
+/* Free it, in `ended` or when the loop ends: one that has not ended runs on where its gate was opened, and never
+ * begins where it was not. NULL is allowed. */
 void tool_close(struct tool *tool);
 /* Before its end: kill it and free it. NULL is allowed. */
 void tool_abandon(struct tool *tool);

@@ -14,7 +14,6 @@ TestSuite(cgroup, .init = folder_make, .fini = folder_remove);
 #define NONE INT64_MAX
 #define MIB ((int64_t)1 << 20)
 #define SECOND "sys/fs/cgroup/"
-#define FIRST "sys/fs/cgroup/memory/"
 
 /* A file of the fake root, with the folders above it. */
 static void file_make(const char *name, const char *text)
@@ -52,38 +51,28 @@ Test(cgroup, kills_for_memory_are_those_of_the_first_group_that_counts_them_else
     cr_expect_eq(cgroup_oom_kills(folder), -1, "neither counts them");
     file_make("proc/vmstat", "nr_free_pages 7\noom_kill 9\nlast 1\n");
     group_is("4:memory:/slurm/job\n0::/a/b\n");
+    file_make("sys/fs/cgroup/memory/slurm/job/memory.oom_control", "oom_kill 3\n"); /* version 1: not read */
     cr_expect_eq(cgroup_oom_kills(folder), 9);
     file_make(SECOND "a/memory.events", "low 0\nhigh 3\nmax 5\noom 4\noom_kill 2\noom_group_kill 1\n");
     cr_expect_eq(cgroup_oom_kills(folder), 2, "the group above has the controller");
     file_make(SECOND "a/b/memory.events", "oom_kill 1\n");
     cr_expect_eq(cgroup_oom_kills(folder), 1);
-    file_make(FIRST "slurm/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
-    cr_expect_eq(cgroup_oom_kills(folder), 3, "version 1 has its own file");
-    file_make(FIRST "slurm/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\n");
-    cr_expect_eq(cgroup_oom_kills(folder), 1, "a kernel that does not count there");
 }
 
-Test(cgroup, version_one_has_its_own_place_and_name_and_both_versions_may_be_there)
+Test(cgroup, both_places_count_where_version_2_is_mounted_and_version_1_does_not)
 {
-    group_is("12:cpu,cpuacct:/a\n4:memory:/slurm/uid_0/job_7\n1:name=systemd:/\n0::/x\n");
-    file_make(FIRST "slurm/uid_0/job_7/memory.limit_in_bytes", "9223372036854771712\n");
-    file_make(FIRST "a/memory.limit_in_bytes", "4096\n");
-    cr_expect_eq(cgroup_memory_limit(folder), 9223372036854771712, "as good as none: the machine has less");
-    file_make(FIRST "slurm/uid_0/memory.limit_in_bytes", "4194304\n");
-    cr_expect_eq(cgroup_memory_limit(folder), 4 * MIB);
+    group_is("4:memory:/slurm/uid_0/job_7\n1:name=systemd:/\n0::/x\n");
+    file_make("sys/fs/cgroup/memory/slurm/uid_0/job_7/memory.limit_in_bytes", "4096\n");
+    cr_expect_eq(cgroup_memory_limit(folder), NONE);
     file_make(SECOND "unified/x/memory.max", "3145728\n");
     cr_expect_eq(cgroup_memory_limit(folder), 3 * MIB);
-    group_is("4:hugetlb,memory:/slurm/uid_0\n");
-    cr_expect_eq(cgroup_memory_limit(folder), 4 * MIB);
-    group_is("4:memoryless,unmemory:/slurm/uid_0\n");
-    cr_expect_eq(cgroup_memory_limit(folder), NONE);
 }
 
 /* A container without a namespace of its own for groups reads the host's path. */
 Test(cgroup, levels_that_are_not_there_are_passed_over)
 {
-    group_is("4:memory:/docker/0123456789abcdef\n");
-    file_make(FIRST "memory.limit_in_bytes", "5242880\n");
+    group_is("0::/docker/0123456789abcdef\n");
+    file_make(SECOND "memory.max", "5242880\n");
     cr_expect_eq(cgroup_memory_limit(folder), 5 * MIB);
     group_is("0::/../../elsewhere\n");
     file_make("sys/fs/elsewhere/memory.max", "1\n");

@@ -1,3 +1,4 @@
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "trainerd/daemon/daemon_config.h"
 
@@ -17,7 +18,7 @@ static enum status load(const char *text)
 
 Test(daemon_config, what_is_not_given_has_its_default)
 {
-    cr_assert_eq(load(""), STATUS_OK, "%s", status_reason());
+    expect_done(load(""));
     cr_assert_eq(config.max_restarts, 3);
     cr_assert_eq(config.kill_s, 30.0);
     cr_assert_eq(config.max_frame, 1 << 20);
@@ -26,9 +27,8 @@ Test(daemon_config, what_is_not_given_has_its_default)
 
 Test(daemon_config, every_kind_of_value_is_read)
 {
-    cr_assert_eq(
-        load("[daemon]\nlisten = \"unix:/run/x\"\nslots = 7\nmemory = \"20GiB\"\nkill_s = 5\nmax_frame = 4096\n"),
-        STATUS_OK, "%s", status_reason());
+    expect_done(
+        load("[daemon]\nlisten = \"unix:/run/x\"\nslots = 7\nmemory = \"20GiB\"\nkill_s = 5\nmax_frame = 4096\n"));
     cr_assert_str_eq(config.listen, "unix:/run/x");
     cr_assert_eq(config.slots, 7);
     cr_assert_eq(config.memory, INT64_C(20) << 30);
@@ -40,11 +40,10 @@ Test(daemon_config, gpus_are_a_number_or_as_many_as_there_are)
 {
     static const char *const set[] = {"gpus=4", "gpus=auto", "gpus=\"auto\""};
     static const int64_t expected[] = {4, DAEMON_IS_AUTO, DAEMON_IS_AUTO};
-    cr_assert_eq(load("[daemon]\ngpus = \"auto\"\n"), STATUS_OK, "%s", status_reason());
+    expect_done(load("[daemon]\ngpus = \"auto\"\n"));
     cr_assert_eq(config.gpus, DAEMON_IS_AUTO);
     for (int i = 0; i < 3; i++) {
-        cr_assert_eq(daemon_config_load(folder_path("trainerd.toml"), &set[i], 1, &config), STATUS_OK, "%s",
-                     status_reason());
+        expect_done(daemon_config_load(folder_path("trainerd.toml"), &set[i], 1, &config));
         cr_assert_eq(config.gpus, expected[i], "%s", set[i]);
     }
 }
@@ -53,7 +52,7 @@ Test(daemon_config, settings_stand_over_the_file_in_their_order)
 {
     folder_write("trainerd.toml", "[daemon]\nslots = 7\n");
     const char *const set[] = {"slots=8", "daemon.slots=9", "memory=1GiB", "state=/var/lib/x y", "backoff_s=0.5"};
-    cr_assert_eq(daemon_config_load(folder_path("trainerd.toml"), set, 5, &config), STATUS_OK, "%s", status_reason());
+    expect_done(daemon_config_load(folder_path("trainerd.toml"), set, 5, &config));
     cr_assert_eq(config.slots, 9);
     cr_assert_eq(config.memory, 1 << 30);
     cr_assert_str_eq(config.state, "/var/lib/x y");
@@ -69,7 +68,7 @@ Test(daemon_config, the_file_that_it_describes_is_every_key_at_its_default)
     daemon_config_describe(file);
     fclose(file);
     daemon_config_defaults(&defaults);
-    cr_assert_eq(load(text), STATUS_OK, "%s", status_reason());
+    expect_done(load(text));
     cr_assert_eq(memcmp(&config, &defaults, sizeof config), 0);
     cr_assert_not_null(strstr(text, "\nmax_unread = "));
     char kept[16384] = "";
@@ -104,7 +103,7 @@ Test(daemon_config, a_mistake_is_named_with_its_place_and_what_was_expected)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cr_assert_eq(load(cases[i].text), STATUS_CONFIG, "%s", cases[i].text);
         for (int word = 0; word < 3; word++) {
-            cr_assert_not_null(strstr(status_reason(), cases[i].words[word]), "%s", status_reason());
+            expect_reason(cases[i].words[word]);
         }
     }
 }
@@ -129,12 +128,11 @@ Test(daemon_config, a_bad_setting_is_named)
     for (int i = 0; i < 4; i++) {
         enum status status = daemon_config_load(folder_path("trainerd.toml"), &settings[i], 1, &config);
         cr_assert_eq(status, i == 0 ? STATUS_USAGE : STATUS_CONFIG, "%s", settings[i]);
-        cr_assert_not_null(strstr(status_reason(), words[i]), "%s", status_reason());
+        expect_reason(words[i]);
     }
 }
 
 Test(daemon_config, a_file_that_is_asked_for_must_be_there)
 {
-    cr_assert_eq(daemon_config_load(folder_path("none.toml"), NULL, 0, &config), STATUS_NO_INPUT);
-    cr_assert_not_null(strstr(status_reason(), "none.toml"), "%s", status_reason());
+    expect_fails(daemon_config_load(folder_path("none.toml"), NULL, 0, &config), STATUS_NO_INPUT, "none.toml");
 }

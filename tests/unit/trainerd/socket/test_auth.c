@@ -2,10 +2,11 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "tests/support/daemon/client.h"
+#include "tests/support/daemon/server_case.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "trainerd/daemon/server/answer.h"
-#include "trainerd/daemon/server/server.h"
 #include "trainerd/socket/auth.h"
 
 #include <criterion/criterion.h>
@@ -20,7 +21,6 @@
 
 static const struct auth_login login = {NONCE_A, NONCE_B, PRINT_C, "ada"};
 
-static struct server *server;
 static int n_request;
 
 static void secret_write(const char *text)
@@ -31,22 +31,11 @@ static void secret_write(const char *text)
 
 static void make_all(void)
 {
-    folder_make();
-    cr_assert_eq(uv_loop_init(&loop), 0);
+    server_case_begin();
     secret_write(SECRET "\n");
 }
 
-static void remove_all(void)
-{
-    if (server != NULL) {
-        server_close(server);
-    }
-    uv_run(&loop, UV_RUN_DEFAULT);
-    cr_assert_eq(uv_loop_close(&loop), 0);
-    folder_remove();
-}
-
-TestSuite(auth, .init = make_all, .fini = remove_all, .timeout = 900);
+TestSuite(auth, .init = make_all, .fini = server_case_end, .timeout = 900);
 
 static void expect_refusal(enum status expected, const char *part)
 {
@@ -138,17 +127,11 @@ static void open_port(double hello_s)
 {
     char path[128];
     snprintf(path, sizeof path, "%s", folder_path("secret"));
-    struct server_options options = {.address = "tcp:127.0.0.1:0",
-                                     .secret_file = path,
-                                     .tcp_uid = 4711,
-                                     .n_most_connection = 10,
-                                     .n_most_of_uid = 10,
-                                     .n_most_frame = 65536,
-                                     .n_most_unread = 1u << 20,
-                                     .hello_s = hello_s,
-                                     .idle_s = 100};
-    struct server_handler handler = {take_request, NULL, NULL, NULL, see_failed};
-    cr_assert_eq(server_open(&loop, &options, &handler, &server), STATUS_OK, "%s", status_reason());
+    struct server_options options = server_case_options("tcp:127.0.0.1:0", 10);
+    options.secret_file = path;
+    options.tcp_uid = 4711;
+    options.hello_s = hello_s;
+    server_case_open(&options, (struct server_handler){take_request, NULL, NULL, NULL, see_failed});
 }
 
 /* Send a request, made by a format; its answer. The caller owns it. */
@@ -227,7 +210,7 @@ Test(auth, failed_logins_are_logged_with_their_address_ten_a_minute)
     static char text[1 << 16];
     int n_line = 0;
     open_port(100);
-    cr_assert_eq(log_to(folder_path("log")), STATUS_OK, "%s", status_reason());
+    expect_done(log_to(folder_path("log")));
     for (int i = 0; i < 13; i++) {
         struct client client;
         char nonce[AUTH_TEXT_BYTES], proof[AUTH_TEXT_BYTES];

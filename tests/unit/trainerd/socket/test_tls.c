@@ -1,11 +1,12 @@
-/* TLS over memory, the daemon's certificate, and a listener that gets bytes that are none of TLS. */
+/* TLS over memory, the daemon's certificate, and a listener that gets bytes that are not TLS. */
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "tests/support/daemon/client.h"
+#include "tests/support/daemon/server_case.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "trainerd/daemon/server/answer.h"
-#include "trainerd/daemon/server/server.h"
 #include "trainerd/socket/tls.h"
 
 #include <criterion/criterion.h>
@@ -19,37 +20,26 @@
 #define SECRET "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define MINE "0202020202020202020202020202020202020202020202020202020202020202"
 
-static struct server *server;
 static struct tls_identity *identity;
-
-static void make_all(void)
-{
-    folder_make();
-    cr_assert_eq(uv_loop_init(&loop), 0);
-}
 
 static void remove_all(void)
 {
-    if (server != NULL) {
-        server_close(server);
-    }
     tls_identity_close(identity);
-    uv_run(&loop, UV_RUN_DEFAULT);
-    cr_assert_eq(uv_loop_close(&loop), 0);
-    folder_remove();
+    server_case_end();
 }
 
-TestSuite(tls, .init = make_all, .fini = remove_all, .timeout = 900);
+TestSuite(tls, .init = server_case_begin, .fini = remove_all, .timeout = 900);
 
 static void identity_make(void)
 {
     enum status status = tls_identity_open(folder, true, &identity);
-    cr_assert_eq(status, STATUS_OK, "%s", status_reason());
+    expect_done(status);
 }
 
 /* --- two ends in memory --- */
 
-/* Carry what one end has to the other, in pieces of n bytes (0: whole), with one byte changed (at the end; -1: none). */
+/* Carry what one end has to the other, in pieces of n bytes (0: whole), with one byte changed (at the end; -1: none).
+ */
 static bool carry(struct tls *from, struct tls *to, size_t n_piece, long changed)
 {
     size_t n;
@@ -75,9 +65,9 @@ static void pair_open(struct tls **client, struct tls **daemon, size_t n_piece)
     *client = tls_open(NULL);
     *daemon = tls_open(identity);
     for (int i = 0; i < 10 && !(here && there); i++) {
-        cr_assert_eq(tls_shake(*client, &here), STATUS_OK, "%s", status_reason());
+        expect_done(tls_shake(*client, &here));
         carry(*client, *daemon, n_piece, -1);
-        cr_assert_eq(tls_shake(*daemon, &there), STATUS_OK, "%s", status_reason());
+        expect_done(tls_shake(*daemon, &there));
         carry(*daemon, *client, n_piece, -1);
     }
     cr_assert(here && there);
@@ -88,7 +78,7 @@ static void expect_text(struct tls *tls, const char *expected)
     size_t n_all = strlen(expected), at = 0, n;
     char *got = malloc(n_all + 1);
     do {
-        cr_assert_eq(tls_read(tls, got + at, n_all + 1 - at, &n), STATUS_OK, "%s", status_reason());
+        expect_done(tls_read(tls, got + at, n_all + 1 - at, &n));
         at += n;
     } while (n > 0);
     cr_assert_eq(at, n_all);
@@ -235,8 +225,7 @@ Test(tls, a_certificate_that_others_can_read_or_that_is_broken_is_refused_and_ke
     struct tls_identity *none;
     identity_make();
     cr_assert_eq(chmod(folder_path(TLS_FILE), 0640), 0);
-    cr_assert_eq(tls_identity_open(folder, true, &none), STATUS_CONFIG);
-    cr_assert_not_null(strstr(status_reason(), "has mode 0640, expected 0600"), "%s", status_reason());
+    expect_fails(tls_identity_open(folder, true, &none), STATUS_CONFIG, "has mode 0640, expected 0600");
     folder_read(TLS_FILE, good, sizeof good);
     for (int i = 0; i < 3; i++) {
         const char *middle = strstr(good, "-----BEGIN CERTIFICATE");
@@ -249,8 +238,7 @@ Test(tls, a_certificate_that_others_can_read_or_that_is_broken_is_refused_and_ke
         folder_write(TLS_FILE, other);
         cr_assert_eq(chmod(folder_path(TLS_FILE), 0600), 0);
         cr_assert_eq(tls_identity_open(folder, true, &none), STATUS_CONFIG, "%d", i);
-        cr_assert_not_null(strstr(status_reason(), "does not hold a private key with its certificate"), "%s",
-                           status_reason());
+        expect_reason("does not hold a private key with its certificate");
     }
     folder_write(TLS_FILE, good);
     cr_assert_eq(tls_identity_open(folder, true, &none), STATUS_OK);
@@ -314,23 +302,22 @@ static void users_write(const char *const roles[3])
     cr_assert_eq(chmod(folder_path("users.toml"), 0600), 0);
 }
 
-static void open_port(double hello_s, int32_t n_most, bool with_tls)
+static void open_port_for(double hello_s, int32_t n_most, int32_t n_most_of_uid, bool with_tls)
 {
     char users[256];
-    static const char *const roles[3] = {"submit", "admin", "watch"};
-    users_write(roles);
+    users_write((const char *const[3]){"submit", "admin", "watch"});
     snprintf(users, sizeof users, "%s", folder_path("users.toml"));
-    struct server_options options = {.address = "tcp:127.0.0.1:0",
-                                     .users_file = users,
-                                     .tls_folder = with_tls ? folder : NULL,
-                                     .n_most_connection = n_most,
-                                     .n_most_of_uid = n_most,
-                                     .n_most_frame = 65536,
-                                     .n_most_unread = 1u << 20,
-                                     .hello_s = hello_s,
-                                     .idle_s = 100};
-    struct server_handler handler = {take_request, NULL, NULL, NULL, see_failed};
-    cr_assert_eq(server_open(&loop, &options, &handler, &server), STATUS_OK, "%s", status_reason());
+    struct server_options options = server_case_options("tcp:127.0.0.1:0", n_most);
+    options.n_most_of_uid = n_most_of_uid;
+    options.users_file = users;
+    options.tls_folder = with_tls ? folder : NULL;
+    options.hello_s = hello_s;
+    server_case_open(&options, (struct server_handler){take_request, NULL, NULL, NULL, see_failed});
+}
+
+static void open_port(double hello_s, int32_t n_most, bool with_tls)
+{
+    open_port_for(hello_s, n_most, n_most, with_tls);
 }
 
 /* A client's socket with TLS over it. */
@@ -372,7 +359,7 @@ static void far_open(struct far *far)
     *far = (struct far){.tls = tls_open(NULL)};
     client_open(&far->client, server_address(server));
     for (;;) {
-        cr_assert_eq(tls_shake(far->tls, &done), STATUS_OK, "%s", status_reason());
+        expect_done(tls_shake(far->tls, &done));
         far_flush(far);
         if (done) {
             break;
@@ -399,8 +386,7 @@ static json_t *far_ask(struct far *far, const char *text)
         far_flush(far);
     }
     for (;;) {
-        cr_assert_eq(tls_read(far->tls, far->line + at, sizeof far->line - 1 - at, &n), STATUS_OK, "%s",
-                     status_reason());
+        expect_done(tls_read(far->tls, far->line + at, sizeof far->line - 1 - at, &n));
         at += n;
         if (at > 0 && far->line[at - 1] == '\n') {
             far->line[at] = '\0';
@@ -420,7 +406,7 @@ static json_t *far_login(struct far *far, const char *user, const char *fingerpr
     json_t *hello = far_ask(far, "{\"v\":1,\"id\":1,\"cmd\":\"hello\"}");
     cr_assert(auth_secret_read(SECRET, &secret));
     const struct auth_login login = {json_string_value(json_object_get(hello, "nonce")), MINE, fingerprint, user};
-    cr_assert_eq(auth_proof(&secret, AUTH_ROLE_CLIENT, &login, proof), STATUS_OK, "%s", status_reason());
+    expect_done(auth_proof(&secret, AUTH_ROLE_CLIENT, &login, proof));
     snprintf(text, sizeof text,
              "{\"v\":1,\"id\":2,\"cmd\":\"auth\",\"user\":\"%s\",\"nonce\":\"%s\",\"proof\":\"%s\"}", user, MINE,
              proof);
@@ -590,23 +576,7 @@ Test(tls, clients_in_a_handshake_keep_no_other_out)
 Test(tls, one_user_has_no_more_connections_than_that_after_logging_in_too)
 {
     struct far far[4];
-    open_port(100, 10, true);
-    server_close(server);
-    server = NULL;
-    uv_run(&loop, UV_RUN_DEFAULT);
-    char users[256];
-    snprintf(users, sizeof users, "%s", folder_path("users.toml"));
-    struct server_options options = {.address = "tcp:127.0.0.1:0",
-                                     .users_file = users,
-                                     .tls_folder = folder,
-                                     .n_most_connection = 20,
-                                     .n_most_of_uid = 3,
-                                     .n_most_frame = 65536,
-                                     .n_most_unread = 1u << 20,
-                                     .hello_s = 100,
-                                     .idle_s = 100};
-    struct server_handler handler = {take_request, NULL, NULL, NULL, NULL};
-    cr_assert_eq(server_open(&loop, &options, &handler, &server), STATUS_OK, "%s", status_reason());
+    open_port_for(100, 20, 3, true);
     for (int i = 0; i < 4; i++) {
         far_open(&far[i]);
         expect_ok(far_login(&far[i], "ada", server_fingerprint(server)), i < 3);
@@ -629,7 +599,7 @@ Test(tls, users_that_are_gone_after_a_reload_are_disconnected_and_others_stay)
     cr_assert_eq(server_reload(server), STATUS_CONFIG);
     expect_ok(far_ask(&ada, "{\"v\":1,\"cmd\":\"anything\"}"), true);
     users_write(later);
-    cr_assert_eq(server_reload(server), STATUS_OK, "%s", status_reason());
+    expect_done(server_reload(server));
     json_t *answer = far_ask(&ada, NULL);
     cr_assert_not_null(strstr(json_string_value(json_object_get(answer, "error")), "user 'ada' is not as it was"));
     json_decref(answer);

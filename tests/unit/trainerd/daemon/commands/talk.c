@@ -1,10 +1,13 @@
 #include "tests/unit/trainerd/daemon/commands/talk.h"
+#include "tests/support/process/expect.h"
 
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -32,7 +35,7 @@ void talk_begin(void)
     cr_assert_eq(chmod(folder, 0755), 0);
     cr_assert_eq(uv_loop_init(&loop), 0);
     cr_assert_eq(mkdir(folder_path("state"), 0700), 0);
-    cr_assert_eq(jobs_open(folder_path("state"), &talk_jobs, &jobs), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_open(folder_path("state"), &talk_jobs, &jobs));
     supervisor.jobs = jobs;
     cr_assert_eq(commands_open(&loop, jobs, &supervisor, &talk_options, &commands), STATUS_OK);
     char address[128];
@@ -46,7 +49,7 @@ void talk_begin(void)
                                      .idle_s = 100,
                                      .now_ns = now_ns};
     struct server_handler handler = commands_handler(commands);
-    cr_assert_eq(server_open(&loop, &options, &handler, &server), STATUS_OK, "%s", status_reason());
+    expect_done(server_open(&loop, &options, &handler, &server));
     client_open(&client, server_address(server));
 }
 
@@ -69,16 +72,80 @@ json_t *answer_of(struct client *from)
     return answer;
 }
 
+/* Requests and expected answers are written with ' for ", and ` for '. */
+static char *json_text(const char *written)
+{
+    char *text = strdup(written);
+    cr_assert_not_null(text);
+    for (char *c = text; *c != '\0'; c++) {
+        *c = *c == '\'' ? '"' : *c == '`' ? '\'' : *c;
+    }
+    return text;
+}
+
+void tell(struct client *from, const char *request)
+{
+    char *text = json_text(request);
+    client_send(from, text);
+    client_send(from, "\n");
+    free(text);
+}
+
 json_t *ask_by(struct client *from, const char *request)
 {
-    client_send(from, request);
-    client_send(from, "\n");
+    tell(from, request);
     return answer_of(from);
 }
 
 json_t *ask(const char *request)
 {
     return ask_by(&client, request);
+}
+
+static bool has(const json_t *got, const json_t *expected)
+{
+    const char *key;
+    size_t i;
+    json_t *value;
+    if (json_is_object(expected)) {
+        json_object_foreach((json_t *)expected, key, value)
+        {
+            if (!has(json_object_get(got, key), value)) {
+                return false;
+            }
+        }
+        return json_is_object(got);
+    }
+    if (json_is_array(expected)) {
+        json_array_foreach(expected, i, value)
+        {
+            if (!has(json_array_get(got, i), value)) {
+                return false;
+            }
+        }
+        return json_is_array(got) && json_array_size(got) == i;
+    }
+    if (json_is_number(expected)) {
+        double difference = json_number_value(got) - json_number_value(expected);
+        return json_is_number(got) && difference < 1e-6 && difference > -1e-6;
+    }
+    return json_equal(got, expected) != 0;
+}
+
+void expect_answer(json_t *answer, const char *expected)
+{
+    char *text = json_text(expected);
+    json_t *wanted = json_loads(text, 0, NULL);
+    cr_assert_not_null(wanted, "%s", text);
+    cr_assert(has(answer, wanted), "not %s: %s", text, json_dumps(answer, 0));
+    json_decref(wanted);
+    json_decref(answer);
+    free(text);
+}
+
+void gives(const char *request, const char *expected)
+{
+    expect_answer(ask(request), expected);
 }
 
 void expect_failure(json_t *answer, int exit_code, const char *part)
@@ -101,29 +168,26 @@ const char *text(const json_t *object, const char *key)
     return value != NULL ? value : "";
 }
 
-void expect_ok(json_t *answer)
+void fails(const char *request, int exit_code, const char *part)
 {
-    cr_assert(json_is_true(json_object_get(answer, "ok")), "%s", text(answer, "error"));
+    expect_failure(ask(request), exit_code, part);
 }
 
 int64_t submit(const char *request)
 {
     json_t *answer = ask(request);
-    expect_ok(answer);
+    cr_assert(json_is_true(json_object_get(answer, "ok")), "%s", text(answer, "error"));
     int64_t id = number(answer, "job");
     json_decref(answer);
     return id;
 }
 
-bool other_user_open(struct client *other_user)
+void other_user_open(struct client *other_user)
 {
-    if (geteuid() != 0) {
-        return false;
-    }
+    need_root();
     cr_assert_eq(seteuid(STRANGER), 0);
     client_open(other_user, server_address(server));
     cr_assert_eq(seteuid(0), 0);
-    return true;
 }
 
 void job_become(int64_t id, enum job_state state)
@@ -132,8 +196,21 @@ void job_become(int64_t id, enum job_state state)
     record.state = state;
     record.reason = JOB_REASON_NONE;
     record.attempt = 1;
-    record.pid = state == JOB_STATE_RUNNING ? 4711 : 0;
-    cr_assert_eq(jobs_change(jobs, &record), STATUS_OK, "%s", status_reason());
+    record.run.pid = state == JOB_STATE_RUNNING ? 4711 : 0;
+    expect_done(jobs_change(jobs, &record));
+}
+
+void job_run(int64_t id)
+{
+    job_become(id, JOB_STATE_PREPARING);
+    job_become(id, JOB_STATE_RUNNING);
+}
+
+size_t n_jobs(void)
+{
+    size_t n;
+    jobs_all(jobs, &n);
+    return n;
 }
 
 void job_epochs(int64_t id, int64_t n)

@@ -1,4 +1,5 @@
 /* Who may submit: submit_users and submit_groups. */
+#include "tests/support/process/expect.h"
 #include "tests/unit/trainerd/daemon/commands/talk.h"
 #include "trainerd/daemon/commands/submitters.h"
 
@@ -19,15 +20,11 @@ TestSuite(submitters, .init = begin, .fini = talk_end, .timeout = 900);
 Test(submitters, others_than_the_listed_are_refused_with_the_key_and_still_read)
 {
     struct client other_user;
-    if (!other_user_open(&other_user)) {
-        cr_skip_test("only root can be another user");
-    }
+    other_user_open(&other_user);
     expect_failure(ask_by(&other_user, SUBMIT("")), 2,
                    "may not submit jobs here: the daemon's file has others in submit_users");
-    expect_failure(ask_by(&other_user, "{\"v\":1,\"cmd\":\"resume\",\"job\":1}"), 2, "may not submit jobs here");
-    json_t *answer = ask_by(&other_user, "{\"v\":1,\"cmd\":\"status\"}");
-    expect_ok(answer);
-    json_decref(answer);
+    expect_failure(ask_by(&other_user, CMD_OF("resume", "'job':1")), 2, "may not submit jobs here");
+    expect_answer(ask_by(&other_user, CMD("status")), OK);
     client_close(&other_user);
 }
 
@@ -57,8 +54,7 @@ Test(submitters, a_user_is_let_in_by_its_name_or_a_group_and_without_lists_all_a
     cr_assert_eq(check("daemon  nobody", "", uid, gid), STATUS_OK);
     cr_assert_eq(check("daemon", "", uid, gid), STATUS_USAGE);
     cr_assert_eq(check("nobod nobodyy", NULL, uid, gid), STATUS_USAGE);
-    cr_assert_eq(check("", "mail", uid, gid), STATUS_USAGE);
-    cr_assert_not_null(strstr(status_reason(), "user 'nobody'"), "%s", status_reason());
+    expect_fails(check("", "mail", uid, gid), STATUS_USAGE, "user 'nobody'");
     cr_assert_eq(check("daemon", "daemon mail", uid, mail->gr_gid), STATUS_OK);
     cr_assert_eq(check("no-such-user", "no-such-group", uid, gid), STATUS_USAGE);
     cr_assert_eq(check("nobody", "", uid + 1000, gid), STATUS_USAGE);

@@ -1,4 +1,5 @@
 #include "protocol/base/fault.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "trainerd/daemon/jobs/jobs.h"
 
@@ -18,7 +19,7 @@ static struct jobs *jobs;
 static void begin(void)
 {
     folder_make();
-    cr_assert_eq(jobs_open(folder, NULL, &jobs), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_open(folder, NULL, &jobs));
 }
 
 static void end(void)
@@ -49,7 +50,7 @@ static enum status submit(const char *name, uid_t uid, const char *config, const
 static int64_t good(const char *name, uid_t uid)
 {
     int64_t id;
-    cr_assert_eq(submit(name, uid, GOOD, NULL, &id), STATUS_OK, "%s", status_reason());
+    expect_done(submit(name, uid, GOOD, NULL, &id));
     return id;
 }
 
@@ -57,7 +58,7 @@ static void reopen(void)
 {
     jobs_close(jobs);
     jobs = NULL;
-    cr_assert_eq(jobs_open(folder, NULL, &jobs), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_open(folder, NULL, &jobs));
 }
 
 Test(jobs, a_submitted_job_is_queued_with_what_its_file_asks_for)
@@ -73,7 +74,7 @@ Test(jobs, a_submitted_job_is_queued_with_what_its_file_asks_for)
     cr_assert_eq(job->exit_code, -1);
     cr_assert_eq(job->progress.n_epoch, 200);
     cr_assert(isnan(job->progress.loss));
-    cr_assert_gt(job->submitted_at, 1e9);
+    cr_assert_gt(job->times.submitted_at, 1e9);
     struct store_submission kept;
     cr_assert_eq(store_submission_get(jobs_store(jobs), id, &kept), STATUS_OK);
     cr_assert_str_eq(kept.output, "/home/ann/runs/good");
@@ -83,10 +84,9 @@ Test(jobs, a_submitted_job_is_queued_with_what_its_file_asks_for)
 Test(jobs, a_bad_job_file_is_refused_with_its_place_and_nothing_is_made)
 {
     int64_t id;
-    cr_assert_eq(submit("", 1000, "[train]\nepoch = 3\n", NULL, &id), STATUS_CONFIG);
-    cr_assert_not_null(strstr(status_reason(), "job.toml:2:1: unknown key 'epoch'"), "%s", status_reason());
-    cr_assert_eq(submit("", 1000, GOOD, "train.lr=-1", &id), STATUS_CONFIG);
-    cr_assert_not_null(strstr(status_reason(), "--set train.lr"), "%s", status_reason());
+    expect_fails(submit("", 1000, "[train]\nepoch = 3\n", NULL, &id), STATUS_CONFIG,
+                 "job.toml:2:1: unknown key 'epoch'");
+    expect_fails(submit("", 1000, GOOD, "train.lr=-1", &id), STATUS_CONFIG, "--set train.lr");
     size_t n;
     jobs_all(jobs, &n);
     cr_assert_eq(n, 0);
@@ -130,7 +130,7 @@ Test(jobs, each_step_of_the_state_machine_is_allowed_or_refused_as_it_says)
             struct job_record job = *jobs_get(jobs, good("x", 1000));
             for (int i = 0; i < 4 && job.state != (enum job_state)from; i++) {
                 job.state = way[from][i];
-                cr_assert_eq(jobs_change(jobs, &job), STATUS_OK, "%s", status_reason());
+                expect_done(jobs_change(jobs, &job));
             }
             job.state = (enum job_state)to;
             enum status status = jobs_change(jobs, &job);
@@ -161,12 +161,12 @@ Test(jobs, the_time_of_a_jobs_end_is_kept_once)
 {
     int64_t id = good("x", geteuid());
     struct job_record next = *jobs_get(jobs, id);
-    cr_assert_eq(next.ended_at, 0.0);
+    cr_assert_eq(next.times.ended_at, 0.0);
     next.state = JOB_STATE_CANCELLED;
     cr_assert_eq(jobs_change(jobs, &next), STATUS_OK);
-    cr_assert_gt(jobs_get(jobs, id)->ended_at, 1e9);
+    cr_assert_gt(jobs_get(jobs, id)->times.ended_at, 1e9);
     reopen();
-    cr_assert_eq(jobs_get(jobs, id)->ended_at, jobs_get(jobs, id)->changed_at);
+    cr_assert_eq(jobs_get(jobs, id)->times.ended_at, jobs_get(jobs, id)->times.changed_at);
 }
 
 Test(jobs, listeners_hear_of_what_was_kept_and_of_nothing_else)
@@ -199,7 +199,7 @@ Test(jobs, progress_and_waiting_are_in_memory_until_the_next_change)
     jobs_progress(jobs, id, &progress, 100);
     reopen();
     cr_assert_eq(jobs_get(jobs, id)->progress.epoch, 0);
-    cr_assert_eq(jobs_get(jobs, id)->n_event_bytes, 0);
+    cr_assert_eq(jobs_get(jobs, id)->run.n_event_bytes, 0);
     cr_assert_neq(jobs_get(jobs, id)->reason, JOB_REASON_WAITING_SLOTS);
     jobs_progress(jobs, id, &progress, 100);
     struct job_record changed = *jobs_get(jobs, id);
@@ -207,7 +207,7 @@ Test(jobs, progress_and_waiting_are_in_memory_until_the_next_change)
     cr_assert_eq(jobs_change(jobs, &changed), STATUS_OK);
     reopen();
     cr_assert_eq(jobs_get(jobs, id)->progress.epoch, 7);
-    cr_assert_eq(jobs_get(jobs, id)->n_event_bytes, 100);
+    cr_assert_eq(jobs_get(jobs, id)->run.n_event_bytes, 100);
 }
 
 Test(jobs, a_job_is_found_by_number_or_by_the_newest_of_its_name_that_one_may_see)
@@ -230,7 +230,7 @@ Test(jobs, a_jobs_folder_is_the_daemons_alone)
     char path[PATH_MAX];
     struct stat about;
     for (int round = 0; round < 2; round++) {
-        cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK, "%s", status_reason());
+        expect_done(jobs_folder_make(jobs, id));
         jobs_folder(jobs, id, path);
         cr_assert_eq(path[0], '/');
         cr_assert_eq(stat(path, &about), 0);
@@ -240,16 +240,14 @@ Test(jobs, a_jobs_folder_is_the_daemons_alone)
 
 Test(jobs, a_folder_that_an_older_daemon_gave_to_the_owner_stays_the_owners)
 {
-    if (geteuid() != 0) {
-        cr_skip_test("only root can give a folder away");
-    }
+    need_root();
     int64_t id = good("x", 12345);
     struct stat about;
-    cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_folder_make(jobs, id));
     cr_assert_eq(stat(folder_path("jobs/1"), &about), 0);
     cr_assert_eq(about.st_uid, geteuid(), "another user's job has a folder of the daemon's");
     cr_assert_eq(chown(folder_path("jobs/1"), 12345, 100), 0);
-    cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_folder_make(jobs, id));
     cr_assert_eq(stat(folder_path("jobs/1"), &about), 0);
     cr_assert_eq(about.st_uid, 12345);
 }
@@ -258,8 +256,7 @@ static void reopen_in_slurm(void)
 {
     jobs_close(jobs);
     jobs = NULL;
-    cr_assert_eq(jobs_open(folder, &(struct jobs_options){.in_slurm = true}, &jobs), STATUS_OK, "%s",
-                 status_reason());
+    expect_done(jobs_open(folder, &(struct jobs_options){.in_slurm = true}, &jobs));
 }
 
 static void expect_owner(const char *name, uid_t uid)
@@ -271,14 +268,12 @@ static void expect_owner(const char *name, uid_t uid)
 
 Test(jobs, in_slurm_a_jobs_folder_is_its_owners)
 {
-    if (geteuid() != 0) {
-        cr_skip_test("only root can give a folder away");
-    }
+    need_root();
     struct stat about;
     int64_t id = good("x", 12345);
     reopen_in_slurm();
     for (int round = 0; round < 2; round++) {
-        cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK, "%s", status_reason());
+        expect_done(jobs_folder_make(jobs, id));
         cr_assert_eq(stat(folder_path("jobs/1"), &about), 0);
         cr_assert(about.st_uid == 12345 && about.st_gid == 100 && (about.st_mode & 07777) == 0700);
     }
@@ -298,7 +293,7 @@ Test(jobs, what_attempts_on_this_machine_have_left_is_found_by_those_in_slurm)
     folder_write("jobs/1/metrics.jsonl", "{}");
     folder_write("jobs/1/runs", "/home/ann/runs/x.1\n/home/ann/runs/x.2\ncut sho");
     reopen_in_slurm();
-    cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_folder_make(jobs, id));
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         snprintf(path, sizeof path, "jobs/1/%s", given[i]);
         expect_owner(path, uid);
@@ -318,7 +313,7 @@ Test(jobs, a_run_that_was_published_on_this_machine_is_published_in_slurm)
     folder_write("jobs/1/runs", "/home/ann/runs/x.1\npublished\n");
     folder_write("jobs/1/result.json", "{}");
     reopen_in_slurm();
-    cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_folder_make(jobs, id));
     cr_assert_gt(readlink(folder_path("jobs/1/run"), target, sizeof target - 1), 0);
     cr_assert_str_eq(target, "results");
     cr_assert(folder_has("jobs/1/results/result.json"));
@@ -333,7 +328,7 @@ Test(jobs, a_long_name_is_cut_between_two_characters)
     strcat(config, long_name);
     strcat(config, "\"\n[dataset]\ngenerator = \"karate\"\n");
     int64_t id;
-    cr_assert_eq(submit("", 1000, config, NULL, &id), STATUS_OK, "%s", status_reason());
+    expect_done(submit("", 1000, config, NULL, &id));
     cr_assert_eq(strlen(jobs_get(jobs, id)->name), 63, "%s", jobs_get(jobs, id)->name);
     cr_assert_eq(strncmp(jobs_get(jobs, id)->name, long_name, 63), 0);
 }
@@ -342,7 +337,7 @@ static void end_job(int64_t id)
 {
     struct job_record next = *jobs_get(jobs, id);
     next.state = JOB_STATE_CANCELLED;
-    cr_assert_eq(jobs_change(jobs, &next), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_change(jobs, &next));
 }
 
 static bool count_change(void *context, const struct store_change *change)
@@ -447,7 +442,7 @@ Test(jobs, many_are_changed_in_slices_each_of_which_is_saved_as_a_whole)
     cr_assert_eq(jobs_change_some(jobs, next, 7, &slice, &n), STATUS_USAGE);
     cr_assert(n == 0 && jobs_get(jobs, 1)->state == JOB_STATE_QUEUED, "a part of those that cannot be is changed");
     slice = slice_begin(clock_now_ns);
-    cr_assert_eq(jobs_change_some(jobs, next, 6, &slice, &n), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_change_some(jobs, next, 6, &slice, &n));
     cr_assert_eq(n, 3);
     reopen();
     for (int64_t id = 1; id <= 7; id++) {
@@ -484,7 +479,7 @@ Test(jobs, a_daemon_that_is_killed_within_a_slice_has_changed_those_of_the_slice
     int status = 0;
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%d", status);
-    cr_assert_eq(jobs_open(folder, NULL, &jobs), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_open(folder, NULL, &jobs));
     for (int64_t id = 1; id <= 7; id++) {
         cr_assert_eq(jobs_get(jobs, id)->state, id <= 3 ? JOB_STATE_CANCELLED : JOB_STATE_QUEUED);
     }

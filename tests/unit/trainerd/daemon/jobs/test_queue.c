@@ -106,7 +106,7 @@ Test(queue, jobs_on_gpus_wait_and_hold_nothing_where_there_are_none_any_more)
     queued(4, 8 * GIB);
     queued(1, -1)->n_gpu = 1;
     decide(0);
-    EXPECT(0, WAIT, WAITING_GPUS, "it needs a GPU (workers.device), the daemon has none (daemon.gpus)");
+    EXPECT(0, WAIT, WAITING_GPUS, "it needs a GPU (workers.device), the daemon has no GPUs (daemon.gpus)");
     STARTS(1);
     EXPECT(2, WAIT, WAITING_GPUS, "it needs a GPU");
 }
@@ -200,7 +200,7 @@ Test(queue, planning_takes_an_eighth_of_its_users_share_until_more_is_known)
     decide(0);
     EXPECT(0, PLAN, PLANNING, "");
     cr_assert_eq(decision[0].planning, GIB / 2);
-    jobs[0].planning_need = 3 * GIB;
+    jobs[0].queued.planning_need = 3 * GIB;
     decide(0);
     EXPECT(0, PLAN, PLANNING, "");
     cr_assert_eq(decision[0].planning, 3 * GIB);
@@ -215,7 +215,7 @@ Test(queue, planning_waits_until_the_memory_that_it_may_take_is_free)
     jobs[0].memory = 6 * GIB;
     decide(0);
     EXPECT(1, PLAN, PLANNING, "");
-    jobs[1].planning_need = 3 * GIB;
+    jobs[1].queued.planning_need = 3 * GIB;
     decide(0);
     EXPECT(1, WAIT, WAITING_MEMORY, "planning it may take 3072.0 MiB");
 }
@@ -223,10 +223,10 @@ Test(queue, planning_waits_until_the_memory_that_it_may_take_is_free)
 Test(queue, planning_that_runs_takes_memory_from_jobs_and_from_other_planning)
 {
     queued(1, -1)->uid = 1;
-    jobs[0].planning = jobs[0].planning_need = 6 * GIB;
+    jobs[0].queued.planning = jobs[0].queued.planning_need = 6 * GIB;
     queued(1, 3 * GIB)->uid = 2;
     queued(1, -1)->uid = 3;
-    jobs[2].planning_need = 3 * GIB;
+    jobs[2].queued.planning_need = 3 * GIB;
     decide(0);
     EXPECT(0, PLAN, PLANNING, "");
     EXPECT(1, WAIT, WAITING_MEMORY, "2048.0 of 8192.0 MiB of memory are free");
@@ -241,7 +241,7 @@ Test(queue, no_job_behind_planning_that_waits_for_much_starts_in_what_it_waits_f
     running(1, 4 * GIB);
     jobs[0].uid = 1;
     queued(1, -1)->uid = 2;
-    jobs[1].planning_need = 7 * GIB;
+    jobs[1].queued.planning_need = 7 * GIB;
     queued(1, GIB + GIB / 2)->uid = 3;
     decide(0);
     EXPECT(1, WAIT, WAITING_MEMORY, "planning it may take 7168.0 MiB");
@@ -251,7 +251,7 @@ Test(queue, no_job_behind_planning_that_waits_for_much_starts_in_what_it_waits_f
 Test(queue, planning_that_takes_more_than_there_is_never_begins)
 {
     queued(1, -1);
-    jobs[0].planning_need = 9 * GIB;
+    jobs[0].queued.planning_need = 9 * GIB;
     queued(1, GIB);
     decide(0);
     EXPECT(0, NEVER, OUT_OF_MEMORY,
@@ -287,7 +287,7 @@ Test(queue, jobs_far_from_their_turn_are_not_planned_yet)
 Test(queue, a_job_that_backs_off_holds_nothing_until_its_time)
 {
     struct job_record *job = queued(4, GIB);
-    job->next_attempt_at = 100;
+    job->run.next_attempt_at = 100;
     job->reason = JOB_REASON_BACKING_OFF;
     strcpy(job->reason_text, "worker 1 was lost");
     queued(4, GIB);

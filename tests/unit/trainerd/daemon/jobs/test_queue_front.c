@@ -39,7 +39,7 @@ Test(queue_front, of_very_many_the_first_of_each_user_are_by_priority_then_numbe
     }
     struct job_record *other = add(2, JOB_STATE_QUEUED, -9), *runs = add(1, JOB_STATE_RUNNING, 0);
     struct job_record *planned = add(1, JOB_STATE_QUEUED, -9);
-    planned->planning = 1;
+    planned->queued.planning = 1;
     cr_assert_eq(front(), QUEUE_FRONT_MOST / 2 + 3);
     cr_assert(is_front[other->id - 1] && is_front[runs->id - 1] && is_front[planned->id - 1]);
     size_t n_high = 0, n_low = 0;

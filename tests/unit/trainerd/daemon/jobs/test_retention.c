@@ -7,11 +7,11 @@ TestSuite(retention);
 #define DAY 86400.0
 
 /* Five jobs: 3 runs, the others ended after that many days. */
-static struct job_record jobs[] = {{.id = 1, .state = JOB_STATE_SUCCEEDED, .ended_at = 4 * DAY},
-                                   {.id = 2, .state = JOB_STATE_FAILED, .ended_at = 1 * DAY},
+static struct job_record jobs[] = {{.id = 1, .state = JOB_STATE_SUCCEEDED, .times.ended_at = 4 * DAY},
+                                   {.id = 2, .state = JOB_STATE_FAILED, .times.ended_at = 1 * DAY},
                                    {.id = 3, .state = JOB_STATE_RUNNING},
-                                   {.id = 4, .state = JOB_STATE_CANCELLED, .ended_at = 3 * DAY},
-                                   {.id = 5, .state = JOB_STATE_SUCCEEDED, .ended_at = 2 * DAY}};
+                                   {.id = 4, .state = JOB_STATE_CANCELLED, .times.ended_at = 3 * DAY},
+                                   {.id = 5, .state = JOB_STATE_SUCCEEDED, .times.ended_at = 2 * DAY}};
 
 /* The numbers that are found, as digits. */
 static int64_t found(double days, int64_t n_job, double now_days, size_t n_most)
@@ -49,6 +49,6 @@ Test(retention, the_last_jobs_to_end_are_kept)
 Test(retention, a_part_is_found_at_a_time_and_planning_that_ends_late_keeps_its_job)
 {
     cr_assert_eq(found(1, 0, 100, 2), 25);
-    jobs[1].planning = 1;
+    jobs[1].queued.planning = 1;
     cr_assert_eq(found(1, 0, 100, 2), 54);
 }

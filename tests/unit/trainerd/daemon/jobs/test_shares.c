@@ -1,5 +1,6 @@
 /* The order between users by what they have used, and that no job waits for ever. */
 #include "protocol/base/random.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/unit/trainerd/daemon/jobs/queue_case.h"
 #include "trainerd/daemon/jobs/jobs.h"
@@ -44,7 +45,7 @@ Test(shares, use_is_the_largest_part_of_the_machine_times_the_seconds)
 {
     const double ran_s = 1.0, nearly = HALF_LIFE / log(2) * (1.0 - exp2(-ran_s / HALF_LIFE)); /* 0.9997 s */
     struct job_record *job = running(1, 6 * GIB);
-    job->attempt_at = 5;
+    job->run.attempt_at = 5;
     CLOSE(shares_using(&shares, job, 5 + ran_s), 0.75 * nearly);
     job->n_slot = 100;
     CLOSE(shares_using(&shares, job, 5 + ran_s), nearly);
@@ -53,10 +54,10 @@ Test(shares, use_is_the_largest_part_of_the_machine_times_the_seconds)
     CLOSE(shares_using(&shares, job, 5 + ran_s), 0.25 * nearly);
     job->n_gpu = 1;
     CLOSE(shares_using(&shares, job, 5 + ran_s), 0.5 * nearly);
-    job->slurm = 4711;
+    job->run.slurm = 4711;
     cr_assert_eq(shares_using(&shares, job, 5 + ran_s), 0.0);
-    job->slurm = 0;
-    job->attempt_at = 0;
+    job->run.slurm = 0;
+    job->run.attempt_at = 0;
     cr_assert_eq(shares_using(&shares, job, 5 + ran_s), 0.0);
 }
 
@@ -73,21 +74,21 @@ Test(shares, use_halves_each_half_life_and_never_grows_by_a_clock_that_went_back
 Test(shares, what_ran_in_two_attempts_counts_as_in_one)
 {
     struct job_record *whole_run = running(1, GIB), before, after;
-    whole_run->attempt_at = 10;
+    whole_run->run.attempt_at = 10;
     double expected = shares_using(&shares, whole_run, 510);
     struct store_use saved;
     before = after = *whole_run;
-    after.attempt_at = 0;
-    after.ran_s = 300;
+    after.run.attempt_at = 0;
+    after.run.ran_s = 300;
     cr_assert(shares_after(&shares, &before, &after, 310, &saved));
     shares_set(&shares, &saved);
     before = after;
-    before.attempt_at = 310;
-    after.ran_s = 500;
+    before.run.attempt_at = 310;
+    after.run.ran_s = 500;
     cr_assert(shares_after(&shares, &before, &after, 510, &saved));
     CLOSE(saved.used, expected);
     after.state = JOB_STATE_QUEUED; /* as resume does */
-    after.ran_s = 0;
+    after.run.ran_s = 0;
     before = after;
     cr_assert_not(shares_after(&shares, &before, &after, 520, &saved), "a change that ends no attempt adds nothing");
 }
@@ -96,10 +97,10 @@ Test(shares, nothing_is_counted_without_a_half_life)
 {
     struct store_use saved;
     struct job_record *job = running(1, GIB), after;
-    job->attempt_at = 10;
+    job->run.attempt_at = 10;
     after = *job;
-    after.attempt_at = 0;
-    after.ran_s = 5;
+    after.run.attempt_at = 0;
+    after.run.ran_s = 5;
     shares.half_life_s = 0;
     cr_assert_not(shares_after(&shares, job, &after, 15, &saved));
     cr_assert_eq(shares_using(&shares, job, 15), 0.0);
@@ -127,7 +128,7 @@ Test(shares, the_user_who_used_less_goes_first_among_equal_priority)
 
 Test(shares, jobs_that_run_count_at_once)
 {
-    of(1, running(1, GIB))->attempt_at = 1;
+    of(1, running(1, GIB))->run.attempt_at = 1;
     of(1, queued(3, GIB));
     of(2, queued(3, GIB));
     decide(100);
@@ -263,7 +264,7 @@ Test(shares, use_is_saved_with_the_change_that_adds_to_it)
     const struct store_submission submission = {.submission_id = "", .config = "", .folder = "/", .output = "/o"};
     int64_t existing;
     folder_make();
-    cr_assert_eq(store_open(folder, &store), STATUS_OK, "%s", status_reason());
+    expect_done(store_open(folder, &store));
     cr_assert_eq(store_insert(store, &record, &submission, 1, &existing), STATUS_OK);
     cr_assert_eq(store_update(store, &record, &one), STATUS_OK);
     cr_assert_eq(store_update(store, &record, &other), STATUS_OK);
@@ -275,7 +276,7 @@ Test(shares, use_is_saved_with_the_change_that_adds_to_it)
     cr_assert_eq(store_open(folder, &store), STATUS_OK);
     struct shares found;
     const struct need machine = queue_whole(&whole);
-    cr_assert_eq(shares_open(&found, HALF_LIFE, &machine, store), STATUS_OK, "%s", status_reason());
+    expect_done(shares_open(&found, HALF_LIFE, &machine, store));
     cr_assert_eq(found.n, 2);
     cr_assert_eq(shares_used(&found, 1000, 99.25), 12.5);
     cr_assert_eq(shares_used(&found, 4000000000u, 5), 1e-3);
@@ -288,7 +289,7 @@ static struct jobs *jobs_of_folder(void)
 {
     const struct jobs_options options = {.whole = queue_whole(&whole), .half_life_s = HALF_LIFE};
     struct jobs *opened;
-    cr_assert_eq(jobs_open(folder, &options, &opened), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_open(folder, &options, &opened));
     return opened;
 }
 
@@ -296,9 +297,9 @@ static void change(struct jobs *all, enum job_state state, double attempt_at, do
 {
     struct job_record next = *jobs_get(all, 1);
     next.state = state;
-    next.attempt_at = attempt_at;
-    next.ran_s = ran_s;
-    cr_assert_eq(jobs_change(all, &next), STATUS_OK, "%s", status_reason());
+    next.run.attempt_at = attempt_at;
+    next.run.ran_s = ran_s;
+    expect_done(jobs_change(all, &next));
 }
 
 static uint64_t clock_stands(void)
@@ -314,7 +315,7 @@ Test(shares, what_a_job_used_is_its_users_after_a_restart_and_after_the_job_is_r
     int64_t existing;
     folder_make();
     struct jobs *all = jobs_of_folder();
-    cr_assert_eq(jobs_submit(all, &record, &submission, 1, &existing), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_submit(all, &record, &submission, 1, &existing));
     change(all, JOB_STATE_PREPARING, job_clock_s() - 100, 0);
     cr_assert_eq(jobs_shares(all)->n, 0);
     change(all, JOB_STATE_CANCELLED, 0, 100);
@@ -337,8 +338,8 @@ Test(shares, what_a_job_used_is_its_users_after_a_restart_and_after_the_job_is_r
 
 /* --- no job waits for ever --- */
 
-/* Users with streams of jobs that never end: at each event the queue is asked, jobs run for a random time, and each that ends is followed by
- * another of its user. */
+/* Users with streams of jobs that never end: at each event the queue is asked, jobs run for a random time, and each
+ * that ends is followed by another of its user. */
 enum { N_USER = 4, N_OF_USER = 4, N_MOST = N_USER * N_OF_USER };
 static uint64_t seed, n_drawn;
 static struct quota limits;
@@ -391,7 +392,7 @@ static void expect_within_limits(void)
 static void start(size_t at, double now)
 {
     jobs[at].state = JOB_STATE_RUNNING;
-    jobs[at].attempt_at = now;
+    jobs[at].run.attempt_at = now;
     for (int gpu = 0, n = 0; gpu < 3 && n < jobs[at].n_gpu; gpu++) {
         uint64_t held = 0, bit = UINT64_C(1) << gpu;
         for (size_t i = 0; i < N_MOST; i++) {
@@ -416,8 +417,8 @@ static double end_next(void)
     struct job_record after = jobs[next];
     struct store_use saved;
     double now = ends_at[next];
-    after.attempt_at = 0;
-    after.ran_s = now - jobs[next].attempt_at;
+    after.run.attempt_at = 0;
+    after.run.ran_s = now - jobs[next].run.attempt_at;
     if (shares_after(&shares, &jobs[next], &after, now, &saved)) {
         shares_set(&shares, &saved);
     }
@@ -469,14 +470,15 @@ Test(shares, no_random_schedule_breaks_a_quota_or_keeps_a_job_waiting_for_ever)
     }
 }
 
-/* User 1 trains on slots all the time, and has a job that needs both GPUs; user 2 uses one GPU after the other, and less of the machine than user 1. */
+/* User 1 trains on slots all the time, and has a job that needs both GPUs; user 2 uses one GPU after the other, and
+ * less of the machine than user 1. */
 Test(shares, a_job_starts_although_its_users_other_jobs_use_more_than_those_that_go_before_it)
 {
     double now = 1;
     begin();
     use(1, 100, now);
-    of(1, running(3, GIB))->attempt_at = now;
-    of(2, running(0, GIB / 8))->attempt_at = now;
+    of(1, running(3, GIB))->run.attempt_at = now;
+    of(2, running(0, GIB / 8))->run.attempt_at = now;
     jobs[1].gpus = 0x1;
     jobs[1].n_gpu = 1;
     of(1, queued(1, GIB))->n_gpu = 2;
@@ -490,21 +492,21 @@ Test(shares, a_job_starts_although_its_users_other_jobs_use_more_than_those_that
         jobs[2].state = decision[2].verdict == QUEUE_VERDICT_START ? JOB_STATE_RUNNING : JOB_STATE_QUEUED;
         if (decision[3 + k % 2].verdict == QUEUE_VERDICT_START) {
             small->state = JOB_STATE_RUNNING;
-            small->attempt_at = now;
+            small->run.attempt_at = now;
             small->gpus = first ? 0x4 : 0x1;
         }
         keep_first(now);
         now += 10;
         struct job_record *older = k == 0 ? &jobs[1] : &jobs[3 + (k + 1) % 2], after = *older; /* ends */
         struct store_use saved;
-        after.attempt_at = 0;
-        after.ran_s = older->attempt_at > 0 ? now - older->attempt_at : 0;
+        after.run.attempt_at = 0;
+        after.run.ran_s = older->run.attempt_at > 0 ? now - older->run.attempt_at : 0;
         if (older->state == JOB_STATE_RUNNING && shares_after(&shares, older, &after, now, &saved)) {
             shares_set(&shares, &saved);
         }
         older->state = JOB_STATE_SUCCEEDED;
         older->gpus = 0;
-        older->attempt_at = 0;
+        older->run.attempt_at = 0;
     }
     cr_assert_eq(jobs[2].state, JOB_STATE_RUNNING, "it still waits after %g s: %s", now, decision[2].text);
 }

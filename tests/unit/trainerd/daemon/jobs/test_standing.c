@@ -6,8 +6,8 @@
 Test(standing, jobs_that_run_come_first_the_newest_before_others_then_those_that_wait_by_place)
 {
     const struct job_record jobs[] = {
-        {.id = 1, .state = JOB_STATE_RUNNING},  {.id = 2, .state = JOB_STATE_QUEUED, .place = 2},
-        {.id = 3, .state = JOB_STATE_QUEUED},   {.id = 4, .state = JOB_STATE_QUEUED, .place = 1},
+        {.id = 1, .state = JOB_STATE_RUNNING},  {.id = 2, .state = JOB_STATE_QUEUED, .queued.place = 2},
+        {.id = 3, .state = JOB_STATE_QUEUED},   {.id = 4, .state = JOB_STATE_QUEUED, .queued.place = 1},
         {.id = 5, .state = JOB_STATE_STARTING}, {.id = 6, .state = JOB_STATE_QUEUED}};
     static const int64_t order[] = {5, 1, 4, 2, 3, 6};
     enum { N = sizeof jobs / sizeof *jobs };

@@ -25,7 +25,7 @@ static struct job_record *add(enum job_state state)
                                .n_slot = 3,
                                .memory = 400,
                                .attempt = state == JOB_STATE_QUEUED ? 0 : 1,
-                               .ended_at = job_state_ended(state) ? NOW - 5 : 0,
+                               .times.ended_at = job_state_ended(state) ? NOW - 5 : 0,
                                .progress = {.loss = NAN,
                                             .train_metric = NAN,
                                             .valid_metric = NAN,
@@ -60,7 +60,7 @@ static struct job_record *add_whole(void)
 {
     struct job_record *job = add(JOB_STATE_RUNNING);
     snprintf(job->name, sizeof job->name, "a \"b\"\\c\nd\xff");
-    job->n_restart = 2;
+    job->run.n_restart = 2;
     job->progress = (struct job_progress){.epoch = 7,
                                           .n_epoch = 20,
                                           .loss = 0.125,
@@ -144,7 +144,7 @@ Test(metrics, the_history_adds_no_series)
     for (int i = 0; i < N_JOB; i++) {
         add(i < 3 ? JOB_STATE_QUEUED : JOB_STATE_SUCCEEDED);
     }
-    records[50].ended_at = records[N_JOB - 1].ended_at = NOW - METRICS_RECENT_S - 1; /* jobs 51 and 200 */
+    records[50].times.ended_at = records[N_JOB - 1].times.ended_at = NOW - METRICS_RECENT_S - 1; /* jobs 51 and 200 */
     records[1].attempt = 1; /* job 2 waits for its next attempt */
     const char *text = print();
     int n_series = 0;

@@ -2,6 +2,7 @@
 #include "protocol/base/clock.h"
 #include "tests/support/daemon/client.h"
 #include "tests/support/daemon/exposition.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "trainerd/daemon/monitor/http.h"
@@ -23,8 +24,8 @@ static void begin(void)
 {
     folder_make();
     uv_loop_init(&loop);
-    cr_assert_eq(jobs_open(folder, NULL, &jobs), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(monitor_open(&loop, "127.0.0.1:0", jobs, &whole, &monitor), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_open(folder, NULL, &jobs));
+    expect_done(monitor_open(&loop, "127.0.0.1:0", jobs, &whole, &monitor));
 }
 
 static void end(void)

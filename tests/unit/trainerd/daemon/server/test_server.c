@@ -1,6 +1,8 @@
 /* The server and hostile clients: every limit refuses with a reason, and nobody is held up by anybody else. */
 #include "protocol/base/clock.h"
 #include "tests/support/daemon/client.h"
+#include "tests/support/daemon/server_case.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "trainerd/daemon/server/answer.h"
@@ -15,9 +17,7 @@
 #include <unistd.h>
 
 #define FRAME_BYTES 4096u
-#define UNREAD_BYTES (1u << 20)
 
-static struct server *server;
 static int n_request, n_closed, n_drained;
 static uint64_t moved_ns, request_ns; /* of a clock that goes on with each request alone */
 static struct connection *follower;   /* the one that "follow" came from */
@@ -66,44 +66,25 @@ static void see_drained(void *context, struct connection *connection)
     n_drained++;
 }
 
+static const struct server_handler handler = {take_request, see_closed, see_drained, NULL, NULL};
+
 static struct server_options usual(void)
 {
-    return (struct server_options){.address = "",
-                                   .n_most_connection = 40,
-                                   .n_most_of_uid = 30,
-                                   .n_most_frame = FRAME_BYTES,
-                                   .n_most_unread = UNREAD_BYTES,
-                                   .hello_s = 100,
-                                   .idle_s = 100};
+    struct server_options options = server_case_options("", 40);
+    options.n_most_of_uid = 30;
+    options.n_most_frame = FRAME_BYTES;
+    return options;
 }
 
-static void open_with(struct server_options options, const char *address)
+static void open_with(struct server_options options)
 {
-    struct server_handler handler = {take_request, see_closed, see_drained, NULL, NULL};
     char text[128];
     snprintf(text, sizeof text, "unix:%s/socket", folder);
-    options.address = address != NULL ? address : text;
-    enum status status = server_open(&loop, &options, &handler, &server);
-    cr_assert_eq(status, STATUS_OK, "%s", status_reason());
+    options.address = text;
+    server_case_open(&options, handler);
 }
 
-static void make_all(void)
-{
-    folder_make();
-    cr_assert_eq(uv_loop_init(&loop), 0);
-}
-
-static void remove_all(void)
-{
-    if (server != NULL) {
-        server_close(server);
-    }
-    uv_run(&loop, UV_RUN_DEFAULT);
-    cr_assert_eq(uv_loop_close(&loop), 0);
-    folder_remove();
-}
-
-TestSuite(server, .init = make_all, .fini = remove_all, .timeout = 900);
+TestSuite(server, .init = server_case_begin, .fini = server_case_end, .timeout = 900);
 
 #define EXPECT_IN(text, part)                                                                                        \
     do {                                                                                                             \
@@ -127,7 +108,7 @@ static void expect_service(void)
 
 Test(server, a_request_is_answered_under_its_id_to_the_user_whose_socket_it_is)
 {
-    open_with(usual(), NULL);
+    open_with(usual());
     struct client client;
     char uid[32];
     snprintf(uid, sizeof uid, "\"uid\":%u", (unsigned)geteuid());
@@ -140,7 +121,7 @@ Test(server, a_request_is_answered_under_its_id_to_the_user_whose_socket_it_is)
 
 Test(server, requests_in_one_piece_are_answered_in_their_order)
 {
-    open_with(usual(), NULL);
+    open_with(usual());
     struct client client;
     client_open(&client, server_address(server));
     char text[200 * 40] = "";
@@ -158,7 +139,7 @@ Test(server, requests_in_one_piece_are_answered_in_their_order)
 
 Test(server, a_request_that_comes_byte_by_byte_is_answered_and_holds_up_nobody)
 {
-    open_with(usual(), NULL);
+    open_with(usual());
     struct client slow;
     client_open(&slow, server_address(server));
     const char *text = "{\"v\":1,\"id\":1,\"cmd\":\"hello\"}\n";
@@ -176,7 +157,7 @@ Test(server, a_request_that_comes_byte_by_byte_is_answered_and_holds_up_nobody)
 
 Test(server, what_is_no_request_is_refused_with_the_reason_and_the_next_is_taken)
 {
-    open_with(usual(), NULL);
+    open_with(usual());
     struct client client;
     client_open(&client, server_address(server));
     ASK(&client, "", "not JSON");
@@ -203,7 +184,7 @@ Test(server, what_is_nested_deep_or_has_many_values_is_refused_before_it_is_pars
 {
     struct server_options options = usual();
     options.n_most_frame = 1u << 20;
-    open_with(options, NULL);
+    open_with(options);
     struct client client;
     static char text[200002];
     memset(text, '[', 100000);
@@ -224,7 +205,7 @@ Test(server, what_is_nested_deep_or_has_many_values_is_refused_before_it_is_pars
 
 Test(server, a_request_beyond_the_limit_is_refused_when_its_first_bytes_show_it)
 {
-    open_with(usual(), NULL);
+    open_with(usual());
     struct client client;
     static char text[8 * FRAME_BYTES];
     memset(text, 'x', sizeof text);
@@ -240,7 +221,7 @@ Test(server, who_asks_nothing_in_time_is_told_and_dropped)
 {
     struct server_options options = usual();
     options.hello_s = 0.2;
-    open_with(options, NULL);
+    open_with(options);
     struct client silent, slow;
     client_open(&silent, server_address(server));
     client_open(&slow, server_address(server));
@@ -259,7 +240,7 @@ Test(server, who_asks_no_more_is_dropped_but_not_while_an_answer_is_under_way)
 {
     struct server_options options = usual();
     options.idle_s = 0.2;
-    open_with(options, NULL);
+    open_with(options);
     struct client idle, waiting;
     client_open(&waiting, server_address(server));
     client_send(&waiting, "{\"v\":1,\"id\":1,\"cmd\":\"follow\"}\n");
@@ -282,7 +263,7 @@ Test(server, silent_clients_make_room_for_those_that_ask)
 {
     struct server_options options = usual();
     options.n_most_of_uid = 5;
-    open_with(options, NULL);
+    open_with(options);
     struct client first, silent[20];
     client_open(&first, server_address(server));
     ASK(&first, "{\"v\":1}", "true");
@@ -303,7 +284,7 @@ Test(server, one_client_too_many_is_told_so)
 {
     struct server_options options = usual();
     options.n_most_of_uid = 3;
-    open_with(options, NULL);
+    open_with(options);
     struct client busy[3], last;
     for (int i = 0; i < 3; i++) {
         client_open(&busy[i], server_address(server));
@@ -334,13 +315,11 @@ static void open_as(struct client *client, uid_t uid)
 Test(server, users_who_take_all_connections_keep_no_other_out)
 {
     enum { N_MOST = 8, N_OF_UID = 4 };
-    if (geteuid() != 0) {
-        cr_skip_test("only root can connect as others");
-    }
+    need_root();
     struct server_options options = usual();
     options.n_most_connection = N_MOST;
     options.n_most_of_uid = N_OF_UID;
-    open_with(options, NULL);
+    open_with(options);
     cr_assert_eq(chmod(folder, 0777), 0);
     struct client greedy[N_MOST], root, third;
     for (int i = 0; i < N_MOST; i++) {
@@ -376,14 +355,12 @@ static uint64_t now_ns(void)
 Test(server, a_user_who_pipelines_on_many_connections_delays_another_by_one_slice_of_time)
 {
     enum { N_BUSY = 100, N_PIPELINED = 20 };
-    if (geteuid() != 0) {
-        cr_skip_test("only root can connect as others");
-    }
+    need_root();
     struct server_options options = usual();
     options.n_most_connection = options.n_most_of_uid = 2 * N_BUSY;
     options.now_ns = now_ns;
     request_ns = 1000000;
-    open_with(options, NULL);
+    open_with(options);
     cr_assert_eq(chmod(folder, 0777), 0);
     struct client busy[N_BUSY], root;
     open_as(&root, 0);
@@ -412,7 +389,7 @@ Test(server, a_client_that_never_reads_is_asked_no_further_and_then_dropped)
     struct server_options options = usual();
     options.n_most_unread = 1u << 26; /* more than it could ever leave unread: it is not this that ends it */
     options.idle_s = 0.5;
-    open_with(options, NULL);
+    open_with(options);
     struct client greedy;
     client_open(&greedy, server_address(server));
     for (int i = 0; i < 50; i++) {
@@ -432,7 +409,7 @@ Test(server, a_client_that_never_reads_is_asked_no_further_and_then_dropped)
 
 Test(server, a_slow_reader_gets_all_it_asked_for)
 {
-    open_with(usual(), NULL);
+    open_with(usual());
     struct client slow;
     client_open(&slow, server_address(server));
     for (int i = 0; i < 50; i++) {
@@ -449,7 +426,7 @@ Test(server, a_slow_reader_gets_all_it_asked_for)
 
 Test(server, a_sender_is_told_when_more_than_may_wait_would_wait)
 {
-    open_with(usual(), NULL);
+    open_with(usual());
     struct client client;
     client_open(&client, server_address(server));
     client_send(&client, "{\"v\":1,\"cmd\":\"flood\"}\n");
@@ -464,7 +441,7 @@ Test(server, a_sender_is_told_when_more_than_may_wait_would_wait)
 
 Test(server, answers_reach_a_client_that_has_said_it_will_ask_no_more)
 {
-    open_with(usual(), NULL);
+    open_with(usual());
     struct client client;
     client_open(&client, server_address(server));
     client_send(&client, "{\"v\":1,\"id\":1,\"cmd\":\"follow\"}\n{\"v\":1,\"id\":2}\n");
@@ -483,7 +460,7 @@ Test(server, answers_reach_a_client_that_has_said_it_will_ask_no_more)
 
 Test(server, its_end_lets_answers_leave_and_takes_the_socket_away)
 {
-    open_with(usual(), NULL);
+    open_with(usual());
     struct client client;
     client_open(&client, server_address(server));
     client_send(&client, "{\"v\":1,\"id\":1,\"cmd\":\"big\"}\n");
@@ -504,7 +481,6 @@ Test(server, its_end_lets_answers_leave_and_takes_the_socket_away)
 static void expect_refusal(const char *address, enum status expected, const char *part)
 {
     struct server_options options = usual();
-    struct server_handler handler = {take_request, see_closed, see_drained, NULL, NULL};
     struct server *none = NULL;
     options.address = address;
     enum status status = server_open(&loop, &options, &handler, &none);
@@ -528,7 +504,7 @@ Test(server, a_place_it_cannot_listen_on_is_named)
     expect_refusal(address, STATUS_CREATE, "can be written by others (mode 0777)");
     snprintf(address, sizeof address, "unix:%s/%0100d", folder, 1);
     expect_refusal(address, STATUS_CONFIG, "a socket's name has at most 107");
-    open_with(usual(), NULL);
+    open_with(usual());
     expect_refusal(server_address(server), STATUS_PEER, "another daemon listens on");
     expect_service();
 }
@@ -542,7 +518,7 @@ Test(server, a_socket_left_by_a_dead_daemon_is_replaced)
     cr_assert_eq(listen(file, 1), 0);
     close(file);
     cr_assert(folder_has("socket"));
-    open_with(usual(), NULL);
+    open_with(usual());
     expect_service();
     struct stat info;
     cr_assert_eq(stat(folder_path("socket"), &info), 0);

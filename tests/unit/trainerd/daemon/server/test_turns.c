@@ -1,4 +1,5 @@
-/* Users share the loop's time: what one has to do is counted here in milliseconds of a clock that only the turns move. */
+/* Users share the loop's time: what one has to do is counted here in milliseconds of a clock that only the turns
+ * move. */
 #include "trainerd/daemon/server/turns.h"
 
 #include <criterion/criterion.h>

@@ -1,3 +1,4 @@
+#include "tests/support/process/expect.h"
 #include "trainerd/daemon/slurm/slurm_text.h"
 
 #include "tests/support/process/folder.h"
@@ -23,7 +24,7 @@ static enum status options(const char *text)
 
 Test(slurm_text, options_are_words_between_blanks)
 {
-    cr_assert_eq(options(" --partition=gpu  --account=lab --exclusive\n"), STATUS_OK, "%s", status_reason());
+    expect_done(options(" --partition=gpu  --account=lab --exclusive\n"));
     cr_assert_eq(n_word, 3);
     cr_assert_str_eq(words[0], "--partition=gpu");
     cr_assert_str_eq(words[2], "--exclusive");
@@ -44,7 +45,7 @@ Test(slurm_text, what_is_no_long_option_or_the_daemons_own_is_refused_with_its_n
                {"--requeue", "--requeue is given by the daemon"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cr_assert_eq(options(bad[i].text), STATUS_CONFIG, "%s", bad[i].text);
-        cr_assert_not_null(strstr(status_reason(), bad[i].words), "%s", status_reason());
+        expect_reason(bad[i].words);
     }
     char many[6 * (SLURM_OPTIONS_MOST + 1) + 1] = "";
     for (int i = 0; i <= SLURM_OPTIONS_MOST; i++) {
@@ -144,7 +145,7 @@ Test(slurm_text, sbatch_prints_a_number_and_nothing_else)
         "", "\n", "0\n", "12", "-3\n", "4294967296\n", "1 2\n", "Submitted batch job 3\n", "3\n4\n", "3x\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cr_assert_eq(slurm_number_read(bad[i], &number), STATUS_DATA, "%s", bad[i]);
-        cr_assert_not_null(strstr(status_reason(), "expected the number of a job"), "%s", status_reason());
+        expect_reason("expected the number of a job");
     }
 }
 
@@ -176,7 +177,7 @@ Test(slurm_text, squeues_lines_of_this_store_are_jobs_with_their_state)
                                "19|RUNNING|None|a comment\nof two lines\n";
     static const enum slurm_state states[] = {SLURM_STATE_HELD, SLURM_STATE_WAITS, SLURM_STATE_WAITS,
                                               SLURM_STATE_RUNS, SLURM_STATE_RUNS,  SLURM_STATE_ENDED};
-    cr_assert_eq(looks_of(text), STATUS_OK, "%s", status_reason());
+    expect_done(looks_of(text));
     cr_assert_eq(n_look, 6);
     for (size_t i = 0; i < n_look; i++) {
         cr_assert(looks[i].number == 11 + (int64_t)i && looks[i].job == 1 + (int64_t)i && looks[i].state == states[i],
@@ -192,7 +193,7 @@ Test(slurm_text, a_comment_is_read_as_it_was_made)
     char comment[SLURM_COMMENT_BYTES], line[2 * SLURM_COMMENT_BYTES];
     slurm_comment(STORE, 999999999999, INT32_MAX, comment);
     snprintf(line, sizeof line, "1|RUNNING|None|%s", comment); /* the last line may have no line break */
-    cr_assert_eq(looks_of(line), STATUS_OK, "%s", status_reason());
+    expect_done(looks_of(line));
     cr_assert(n_look == 1 && looks[0].job == 999999999999 && looks[0].attempt == INT32_MAX);
 }
 
@@ -209,6 +210,6 @@ Test(slurm_text, a_line_with_this_stores_comment_that_is_no_job_is_refused)
                                       "7|trainerd:" STORE ":1:1\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cr_assert_eq(looks_of(bad[i]), STATUS_DATA, "%s", bad[i]);
-        cr_assert_not_null(strstr(status_reason(), "expected NUMBER|STATE|REASON|COMMENT"), "%s", status_reason());
+        expect_reason("expected NUMBER|STATE|REASON|COMMENT");
     }
 }

@@ -1,3 +1,4 @@
+#include "tests/support/process/expect.h"
 #include "trainerd/daemon/store/gpus.h"
 
 #include <criterion/criterion.h>
@@ -20,7 +21,7 @@ static void expect(const char *seen, uint64_t set, const char *expected)
 
 Test(gpus, what_a_worker_lists_is_known_by_the_machines_numbers_and_named_by_uuid)
 {
-    cr_assert_eq(gpus_read(TWO, NULL, &gpus), STATUS_OK, "%s", status_reason());
+    expect_done(gpus_read(TWO, NULL, &gpus));
     cr_assert_eq(gpus.n, 2);
     cr_assert_eq(gpus.gpu[0].number, 1);
     cr_assert_str_eq(gpus.gpu[0].name, "A100");
@@ -44,11 +45,9 @@ Test(gpus, the_least_numbered_of_a_set_are_taken)
 
 Test(gpus, a_slice_of_a_gpu_keeps_the_name_that_the_daemon_was_given)
 {
-    cr_assert_eq(
-        gpus_read(
-            "{\"gpus\":[{\"gpu\":0,\"ordinal\":0,\"uuid\":\"GPU-a\"},{\"gpu\":0,\"ordinal\":1,\"uuid\":\"GPU-a\"}]}",
-            "MIG-1/0 , MIG-1/1", &gpus),
-        STATUS_OK, "%s", status_reason());
+    expect_done(gpus_read(
+        "{\"gpus\":[{\"gpu\":0,\"ordinal\":0,\"uuid\":\"GPU-a\"},{\"gpu\":0,\"ordinal\":1,\"uuid\":\"GPU-a\"}]}",
+        "MIG-1/0 , MIG-1/1", &gpus));
     expect("MIG-1/0 , MIG-1/1", 0x3, "MIG-1/0,MIG-1/1");
     cr_assert_eq(gpus.gpu[1].number, 1, "two with one number are counted off");
     cr_assert_eq(gpus.gpu[1].n_bytes, -1);
@@ -105,6 +104,6 @@ Test(gpus, the_reason_of_a_worker_that_finds_none_is_kept_and_malformed_output_i
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cr_assert_eq(gpus_read(cases[i].text, NULL, &gpus), cases[i].status, "%s", cases[i].text);
-        cr_assert_not_null(strstr(status_reason(), cases[i].words), "%s", status_reason());
+        expect_reason(cases[i].words);
     }
 }

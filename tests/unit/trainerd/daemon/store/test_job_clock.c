@@ -1,6 +1,7 @@
 #include "trainerd/daemon/store/job_clock.h"
 
 #include "protocol/base/clock.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
@@ -13,7 +14,7 @@ static struct store *store;
 static void begin(void)
 {
     folder_make();
-    cr_assert_eq(store_open(folder, &store), STATUS_OK, "%s", status_reason());
+    expect_done(store_open(folder, &store));
 }
 
 static void end(void)
@@ -27,7 +28,7 @@ TestSuite(job_clock, .init = begin, .fini = end);
 
 static void reopen(void)
 {
-    cr_assert_eq(job_clock_open(store), STATUS_OK, "%s", status_reason());
+    expect_done(job_clock_open(store));
 }
 
 /* The clock says this, give or take the time that tests take. */

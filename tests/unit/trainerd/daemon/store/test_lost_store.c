@@ -1,4 +1,6 @@
-/* A store that is lost, damaged, older than the jobs' folders or another one: refused, and what makes it good again. */
+/* A store that is lost, damaged, older than the jobs' folders or another one: refused, and what makes it good again.
+ */
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "trainerd/daemon/jobs/jobs.h"
 
@@ -22,7 +24,7 @@ TestSuite(lost_store, .init = folder_make, .fini = folder_remove, .timeout = 900
 static struct jobs *open_state(const char *state)
 {
     struct jobs *jobs = NULL;
-    cr_assert_eq(jobs_open(folder_path(state), NULL, &jobs), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_open(folder_path(state), NULL, &jobs));
     return jobs;
 }
 
@@ -32,7 +34,7 @@ static int64_t submit_file(struct jobs *jobs, uid_t uid, const char *config)
         .submission_id = "", .config = config, .folder = folder, .output = ""};
     struct job_record record = {.uid = uid, .gid = 100};
     int64_t existing;
-    cr_assert_eq(jobs_submit(jobs, &record, &submission, 1, &existing), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_submit(jobs, &record, &submission, 1, &existing));
     return record.id;
 }
 
@@ -48,7 +50,7 @@ static void fill(const char *state, int n, int n_folder)
     for (int i = 0; i < n; i++) {
         int64_t id = submit(jobs, geteuid());
         if (i < n_folder) {
-            cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK, "%s", status_reason());
+            expect_done(jobs_folder_make(jobs, id));
         }
     }
     jobs_close(jobs);
@@ -58,8 +60,8 @@ static void expect_refused(const char *state, const char *words)
 {
     struct jobs *jobs = NULL;
     cr_assert_eq(jobs_open(folder_path(state), NULL, &jobs), STATUS_DATA, "it was opened");
-    cr_assert_not_null(strstr(status_reason(), words), "%s", status_reason());
-    cr_assert_not_null(strstr(status_reason(), "trainctl repair"), "%s", status_reason());
+    expect_reason(words);
+    expect_reason("trainctl repair");
 }
 
 static size_t n_job(const struct jobs *jobs)
@@ -81,7 +83,7 @@ static void expect_next(const char *state, size_t n, int64_t next)
 static struct store_repaired repair(const char *state)
 {
     struct store_repaired done;
-    cr_assert_eq(jobs_restore(folder_path(state), NULL, NULL, &done), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_restore(folder_path(state), NULL, NULL, &done));
     return done;
 }
 
@@ -146,17 +148,13 @@ Test(lost_store, folders_of_a_version_without_marks_are_marked)
 
 Test(lost_store, a_folder_of_another_user_is_not_the_jobs)
 {
-    if (geteuid() != 0) {
-        cr_skip_test("only root runs jobs of others");
-    }
+    need_root();
     struct jobs *jobs = open_state("state");
     int64_t id = submit(jobs, OTHER);
     cr_assert_eq(mkdir(folder_path("state/jobs/1"), 0777), 0);
     cr_assert_eq(chown(folder_path("state/jobs/1"), OTHER + 1, 100), 0);
-    cr_assert_eq(jobs_folder_make(jobs, id), STATUS_CREATE);
-    cr_assert_not_null(strstr(status_reason(),
-                              "/jobs/1' belongs to user 12346; expected a folder of the daemon's, or of user 12345"),
-                       "%s", status_reason());
+    expect_fails(jobs_folder_make(jobs, id), STATUS_CREATE,
+                 "/jobs/1' belongs to user 12346; expected a folder of the daemon's, or of user 12345");
     jobs_close(jobs);
 }
 
@@ -165,7 +163,7 @@ Test(lost_store, a_folder_of_another_user_is_not_the_jobs)
 static void backup(const char *state, const char *name)
 {
     struct jobs *jobs = open_state(state);
-    cr_assert_eq(store_backup(jobs_store(jobs), folder_path(name)), STATUS_OK, "%s", status_reason());
+    expect_done(store_backup(jobs_store(jobs), folder_path(name)));
     struct stat about;
     cr_assert_eq(stat(folder_path(name), &about), 0);
     cr_assert_eq(about.st_mode & 0777, 0600);
@@ -180,15 +178,13 @@ Test(lost_store, a_backup_is_restored_and_numbers_go_on_above_all_that_were_give
     backup("state", "backup");
     cr_assert_not(folder_has("backup-wal"));
     fill("state", 4, 2); /* 7 jobs, folders up to 5 */
-    cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("backup"), &done), STATUS_OK, "%s",
-                 status_reason());
+    expect_done(jobs_restore(folder_path("state"), NULL, folder_path("backup"), &done));
     cr_assert_eq(done.n_job, 3);
     cr_assert_eq(done.highest, 7);
     cr_assert_eq(access(done.old, F_OK), 0, "the store that was there is kept");
     expect_next("state", 3, 8);
     cr_assert_eq(unlink(folder_path("state/jobs.sqlite")), 0); /* now folders alone tell of higher numbers */
-    cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("backup"), &done), STATUS_OK, "%s",
-                 status_reason());
+    expect_done(jobs_restore(folder_path("state"), NULL, folder_path("backup"), &done));
     cr_assert_eq(done.highest, 5);
     expect_next("state", 3, 6);
     cr_assert_eq(jobs_restore(folder_path("new"), NULL, folder_path("backup"), &done), STATUS_OK,
@@ -218,24 +214,23 @@ Test(lost_store, a_backup_in_slices_has_what_changed_meanwhile_and_one_that_is_g
     submit_file(jobs, geteuid(), config);
     struct store_copy *copy;
     bool is_done;
-    cr_assert_eq(store_copy_open(jobs_store(jobs), folder_path("backup"), &copy), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(copy_some(copy, &is_done), STATUS_OK, "%s", status_reason());
+    expect_done(store_copy_open(jobs_store(jobs), folder_path("backup"), &copy));
+    expect_done(copy_some(copy, &is_done));
     cr_assert_not(is_done, "a slice is the whole store");
     struct job_record next = *jobs_get(jobs, 1);
     next.state = JOB_STATE_CANCELLED;
-    cr_assert_eq(jobs_change(jobs, &next), STATUS_OK, "%s", status_reason());
+    expect_done(jobs_change(jobs, &next));
     while (!is_done) {
-        cr_assert_eq(copy_some(copy, &is_done), STATUS_OK, "%s", status_reason());
+        expect_done(copy_some(copy, &is_done));
     }
     store_copy_close(copy, true);
-    cr_assert_eq(store_copy_open(jobs_store(jobs), folder_path("other"), &copy), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(copy_some(copy, &is_done), STATUS_OK, "%s", status_reason());
+    expect_done(store_copy_open(jobs_store(jobs), folder_path("other"), &copy));
+    expect_done(copy_some(copy, &is_done));
     store_copy_close(copy, false);
     jobs_close(jobs);
     cr_assert_not(folder_has("other"));
     struct store_repaired done;
-    cr_assert_eq(jobs_restore(folder_path("new"), NULL, folder_path("backup"), &done), STATUS_OK, "%s",
-                 status_reason());
+    expect_done(jobs_restore(folder_path("new"), NULL, folder_path("backup"), &done));
     cr_assert_eq(done.n_job, 1);
     jobs = open_state("new");
     cr_assert_eq(jobs_get(jobs, 1)->state, JOB_STATE_CANCELLED);
@@ -251,8 +246,8 @@ Test(lost_store, what_is_no_backup_is_refused_and_the_store_stays)
                  "takes a hundred bytes for");
     folder_write("empty", "");
     cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("text"), &done), STATUS_DATA);
-    cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("empty"), &done), STATUS_DATA);
-    cr_assert_not_null(strstr(status_reason(), "is empty; expected a job store"), "%s", status_reason());
+    expect_fails(jobs_restore(folder_path("state"), NULL, folder_path("empty"), &done), STATUS_DATA,
+                 "is empty; expected a job store");
     cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("none"), &done), STATUS_NO_INPUT);
     expect_next("state", 3, 4);
     cr_assert_not(folder_has("state/jobs.sqlite.new"));

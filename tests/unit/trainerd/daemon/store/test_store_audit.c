@@ -1,4 +1,5 @@
 #include "tests/support/daemon/store_case.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "trainerd/daemon/store/store_audit.h"
 
@@ -30,7 +31,7 @@ static int64_t read_rows(struct store *store)
 {
     int64_t n = 0;
     lines[0] = '\0';
-    cr_assert_eq(store_audit_each(store, INT64_MAX, print_row, &n), STATUS_OK, "%s", status_reason());
+    expect_done(store_audit_each(store, INT64_MAX, print_row, &n));
     return n;
 }
 
@@ -73,8 +74,7 @@ Test(store_audit, a_change_whose_row_cannot_be_saved_is_not_made)
     record.id = 1;
     record.state = JOB_STATE_CANCELLED;
     store_audit_begin(store, &request);
-    cr_assert_eq(store_update(store, &record, NULL), STATUS_IO);
-    cr_assert_not_null(strstr(status_reason(), "no rows"), "%s", status_reason());
+    expect_fails(store_update(store, &record, NULL), STATUS_IO, "no rows");
     cr_assert_eq(store_fact_put(store, "drains", "yes"), STATUS_IO);
     cr_assert_eq(store_audit_end(store, STATUS_IO, "it is not saved"), STATUS_IO);
     char value[STORE_FACT_BYTES];
@@ -105,7 +105,7 @@ Test(store_audit, a_repair_keeps_the_rows)
     struct store *store = store_case_open();
     cr_assert_eq(store_audit_put(store, &request), STATUS_OK);
     store_close(store);
-    cr_assert_eq(store_repair(folder, 0, &done), STATUS_OK, "%s", status_reason());
+    expect_done(store_repair(folder, 0, &done));
     store = store_case_open();
     cr_assert_eq(read_rows(store), 1);
     cr_assert_str_eq(lines, "1 1000 unix, process 7 cancel 1 0 \n");

@@ -1,9 +1,10 @@
-/* Stores of every version since the first, as the trainerd of that version made them: what arrives in one of today, after an undisturbed upgrade and
- * after one that is killed, and how a newer one is refused. */
+/* Stores of every version since the first, as the trainerd of that version made them: what arrives in one of today,
+ * after an undisturbed upgrade and after one that is killed, and how a newer one is refused. */
 #include "protocol/base/fault.h"
 #include "protocol/base/memory.h"
 #include "protocol/base/version.h"
 #include "tests/support/daemon/store_case.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "trainerd/daemon/store/store_audit.h"
 #include "trainerd/daemon/store/store_state.h"
@@ -22,8 +23,8 @@ TestSuite(store_versions, .init = folder_make, .fini = folder_remove);
 
 /* --- the stores --- */
 
-/* Columns of jobs with their types, and what job 3 has there, where each has a value of its own: a column that arrives in another's place is seen. Those of
- * version 1, then those that later versions have added. */
+/* Columns of jobs with their types, and what job 3 has there, where each has a value of its own: a column that
+ * arrives in another's place is seen. Those of version 1, then those that later versions have added. */
 /* clang-format off */
 #define COLUMNS_1(X) \
     X(submission_id, "TEXT", "'night-run'") X(config, "TEXT", "'[dataset]'") \
@@ -62,7 +63,8 @@ TestSuite(store_versions, .init = folder_make, .fini = folder_remove);
 /* Job 1 has ended, jobs 2 and 4 to 6 were removed. */
 #define ROWS(columns) \
     "INSERT INTO jobs (id" columns(NAMED) ") VALUES (3" columns(VALUE) "), (6" columns(VALUE) ");" \
-    "UPDATE jobs SET id = 1, name = 'one', submission_id = '', state = 'SUCCEEDED', reason = 'NONE', loss = 0.25 WHERE id = 6;"
+    "UPDATE jobs SET id = 1, name = 'one', submission_id = '', state = 'SUCCEEDED', reason = 'NONE', " \
+    "loss = 0.25 WHERE id = 6;"
 /* clang-format on */
 #define UP_TO_2(X) COLUMNS_1(X) COLUMNS_2(X)
 #define UP_TO_4(X) UP_TO_2(X) COLUMNS_4(X)
@@ -201,13 +203,15 @@ static void expect_job(const struct job_record *job, int version)
     cr_assert(job->id == 3 && strcmp(job->name, "three") == 0 && job->uid == 1001 && job->gid == 102);
     cr_assert(job->state == JOB_STATE_RUNNING && job->reason == JOB_REASON_RESCALING);
     cr_assert_str_eq(job->reason_text, "it continues");
-    cr_assert(job->priority == -3 && job->submitted_at == 4.5 && job->started_at == 5.5 && job->ended_at == 6.5);
-    cr_assert(job->changed_at == 7.5 && job->n_worker == 8 && job->n_slot == 9 && job->n_gpu == 2);
+    cr_assert(job->priority == -3 && job->times.submitted_at == 4.5 && job->times.started_at == 5.5 &&
+              job->times.ended_at == 6.5);
+    cr_assert(job->times.changed_at == 7.5 && job->n_worker == 8 && job->n_slot == 9 && job->n_gpu == 2);
     cr_assert(job->memory == 11000000000 && job->time_limit_s == 12.5 && job->max_restarts == 13 &&
               job->attempt == 14);
-    cr_assert(job->n_restart == 15 && job->pid == 16 && job->pid_start == 17000000000u && job->attempt_at == 18.5);
-    cr_assert(job->ran_s == 19.5 && job->next_attempt_at == 20.5 && job->n_event_bytes == 21000000000);
-    cr_assert(job->cancel && job->checkpointed && job->exit_code == -1 && progress->epoch == 25 &&
+    cr_assert(job->run.n_restart == 15 && job->run.pid == 16 && job->run.pid_start == 17000000000u &&
+              job->run.attempt_at == 18.5);
+    cr_assert(job->run.ran_s == 19.5 && job->run.next_attempt_at == 20.5 && job->run.n_event_bytes == 21000000000);
+    cr_assert(job->run.cancel && job->run.checkpointed && job->exit_code == -1 && progress->epoch == 25 &&
               progress->n_epoch == 26);
     cr_assert(progress->loss == 27.5 && isnan(progress->train_metric) && progress->valid_metric == 29.5);
     cr_assert(progress->test_metric == 30.5 && progress->epoch_s == 31.5 && progress->seconds_left == 32.5);
@@ -216,19 +220,19 @@ static void expect_job(const struct job_record *job, int version)
     cr_assert_eq(job->gpus, version >= 2 ? 12 : 3, "%llx", (unsigned long long)job->gpus);
     cr_assert_str_eq(job->group, version >= 4 ? "lr" : "");
     cr_assert_str_eq(job->tags, version >= 4 ? "a,b" : "");
-    cr_assert_eq(job->n_part, version >= 4 ? 42 : 0);
+    cr_assert_eq(job->plan.n_part, version >= 4 ? 42 : 0);
     cr_assert_str_eq(progress->metric, version >= 4 ? "accuracy" : "");
     cr_assert(version >= 4 ? progress->best_valid_metric == 44.5 && progress->best_test_metric == 45.5
                            : isnan(progress->best_valid_metric) && isnan(progress->best_test_metric));
-    cr_assert_eq(job->slurm, version >= 6 ? 46 : 0);
-    cr_assert_eq(job->n_worker_least, version >= 7 ? 47 : 0);
-    cr_assert_eq(job->n_byte_fewer, version >= 7 ? 48000000000 : 0);
+    cr_assert_eq(job->run.slurm, version >= 6 ? 46 : 0);
+    cr_assert_eq(job->plan.n_worker_least, version >= 7 ? 47 : 0);
+    cr_assert_eq(job->plan.n_byte_fewer, version >= 7 ? 48000000000 : 0);
 }
 
 static void expect_submission(struct store *store)
 {
     struct store_submission submission;
-    cr_assert_eq(store_submission_get(store, 3, &submission), STATUS_OK, "%s", status_reason());
+    expect_done(store_submission_get(store, 3, &submission));
     cr_assert_str_eq(submission.submission_id, "night-run");
     cr_assert_str_eq(submission.config, "[dataset]");
     cr_assert_str_eq(submission.folder, "/home/ann");
@@ -251,12 +255,12 @@ static void expect_whole(struct store *store, int version)
     cr_assert_eq(ended->gpus, version >= 2 ? 12 : 0, "what has ended holds no GPUs");
     expect_submission(store);
     n_change = 0;
-    cr_assert_eq(store_history(store, 3, change_keep, NULL), STATUS_OK, "%s", status_reason());
+    expect_done(store_history(store, 3, change_keep, NULL));
     cr_assert_eq(n_change, 2);
     cr_assert(changes[0].at == 1.5 && changes[0].state == JOB_STATE_QUEUED && changes[1].attempt == 14);
     cr_assert_str_eq(changes[1].text, "it continues");
     int n_audit = 0;
-    cr_assert_eq(store_audit_each(store, INT64_MAX, audit_expect, &n_audit), STATUS_OK, "%s", status_reason());
+    expect_done(store_audit_each(store, INT64_MAX, audit_expect, &n_audit));
     cr_assert_eq(n_audit, version >= 5 ? 1 : 0);
     char clock[STORE_FACT_BYTES];
     cr_assert_eq(store_fact_get(store, "clock", clock), STATUS_OK);
@@ -283,10 +287,10 @@ Test(store_versions, every_row_of_every_version_arrives_and_new_ones_are_taken)
         struct store_submission both[2] = {store_case_submission, store_case_submission};
         int64_t existing;
         both[0].submission_id = both[1].submission_id = "sweep";
-        cr_assert_eq(store_insert(store, records, both, 2, &existing), STATUS_OK, "%s", status_reason());
+        expect_done(store_insert(store, records, both, 2, &existing));
         cr_assert(existing == 0 && records[0].id == 7 && records[1].id == 8);
         struct store_audit row = {.from = "", .what = "submit", .text = ""};
-        cr_assert_eq(store_audit_put(store, &row), STATUS_OK, "%s", status_reason());
+        expect_done(store_audit_put(store, &row));
         store_close(store);
         cr_assert_eq(file_version("jobs.sqlite"), STORE_VERSION);
         char kept[64];
@@ -313,7 +317,7 @@ Test(store_versions, a_copy_of_an_older_store_stays_and_its_trainerd_can_take_it
         cr_assert_str_eq(kept, before);
         cr_assert_str_neq(after, before);
         struct store_repaired restored;
-        cr_assert_eq(store_restore(folder, folder_path(copy), 0, &restored), STATUS_OK, "%s", status_reason());
+        expect_done(store_restore(folder, folder_path(copy), 0, &restored));
         cr_assert_eq(restored.n_job, 2);
         free(before);
         free(kept);
@@ -409,8 +413,7 @@ Test(store_versions, the_copy_from_before_the_upgrade_is_named_to_a_trainerd_tha
     snprintf(way, sizeof way, "trainctl restore %s", folder_path("jobs.sqlite.version-4"));
     EXPECT_REFUSED("written by trainerd 0.2.0", way);
     struct store_repaired restored;
-    cr_assert_eq(store_restore(folder, folder_path("jobs.sqlite.version-4"), 0, &restored), STATUS_OK, "%s",
-                 status_reason());
+    expect_done(store_restore(folder, folder_path("jobs.sqlite.version-4"), 0, &restored));
     struct store *store = store_case_open();
     expect_whole(store, 4);
     store_close(store);

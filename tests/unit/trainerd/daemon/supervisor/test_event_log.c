@@ -1,3 +1,4 @@
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "trainerd/daemon/supervisor/event_log.h"
 
@@ -26,7 +27,7 @@ static int64_t read_from(int64_t offset)
     bool more;
     n_got = 0;
     enum status status = event_log_read(folder_path("events.jsonl"), 2, &offset, &more, keep, NULL);
-    cr_assert_eq(status, STATUS_OK, "%s", status_reason());
+    expect_done(status);
     cr_assert_not(more);
     return offset;
 }
@@ -144,8 +145,7 @@ static void expect_fault(int64_t at, const char *why)
 {
     const int64_t was = at;
     bool more = true;
-    cr_assert_eq(event_log_read(folder_path("events.jsonl"), 2, &at, &more, keep, NULL), STATUS_DATA);
-    cr_assert_not_null(strstr(status_reason(), why), "%s", status_reason());
+    expect_fails(event_log_read(folder_path("events.jsonl"), 2, &at, &more, keep, NULL), STATUS_DATA, why);
     cr_assert_eq(at, was);
     cr_assert_not(more);
 }

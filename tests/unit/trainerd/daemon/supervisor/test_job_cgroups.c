@@ -1,7 +1,9 @@
-/* Control groups of jobs: of version 1 and 2 on this machine, as far as it has them, and of version 2 with controllers on a folder that is laid out as one. */
+/* Control groups of jobs: on this machine, as far as it has version 2, and with controllers on a folder that is laid
+ * out as groups are. */
 #include "trainerd/daemon/supervisor/job_cgroups.h"
 
 #include "protocol/base/clock.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 
@@ -24,18 +26,16 @@ TestSuite(job_cgroups, .init = folder_make, .fini = folder_remove, .timeout = 60
 static struct job_cgroups groups;
 static char name[JOB_CGROUPS_NAME_BYTES];
 
-/* Groups below ours, of the version that this machine has, or the test is skipped. Each process has a store of its own: tests run beside each other. */
-static void need_groups(void)
+/* Groups below ours, with limits of memory or without, or the test is skipped. Each process has a store of its own:
+ * tests run beside each other. */
+static void need_groups(bool with_memory)
 {
     char store[33];
     snprintf(store, sizeof store, "%032x", (unsigned)getpid());
-    bool is_first = access("/sys/fs/cgroup/memory", W_OK) == 0 && access("/sys/fs/cgroup/freezer", W_OK) == 0;
-    enum status status = job_cgroups_open("", "cgroup", true, store, &groups);
-    if (status != STATUS_OK && !is_first) {
-        cr_skip_test("needs root and control groups whose memory can be limited");
+    if (job_cgroups_open("", "cgroup", with_memory, store, &groups) != STATUS_OK) {
+        cr_skip_test("needs root and control groups of version 2%s", with_memory ? " that limit memory" : "");
     }
-    cr_assert_eq(status, STATUS_OK, "%s", status_reason());
-    cr_assert_eq(groups.kind, is_first ? JOB_CGROUPS_FIRST : JOB_CGROUPS_SECOND);
+    cr_assert_eq(groups.kind, JOB_CGROUPS_OWN);
     job_cgroup_name(&groups, 7, 2, name);
 }
 
@@ -55,7 +55,7 @@ static pid_t member(int64_t memory, void (*then)(void), int *gate_out)
     }
     close(ends[0]);
     *gate_out = ends[1];
-    cr_assert_eq(job_cgroup_begin(&groups, name, memory, 3, pid), STATUS_OK, "%s", status_reason());
+    expect_done(job_cgroup_begin(&groups, name, memory, 3, pid));
     return pid;
 }
 
@@ -88,7 +88,7 @@ static void take_too_much(void)
 Test(job_cgroups, a_process_that_takes_more_than_its_group_may_have_is_killed_and_counted)
 {
     int gate;
-    need_groups();
+    need_groups(true);
     pid_t pid = member(16 << 20, take_too_much, &gate);
     cr_assert_eq(job_cgroup_limit(&groups, name), 16 << 20);
     cr_assert_eq(job_cgroup_oom_kills(&groups, name), 0);
@@ -111,11 +111,12 @@ static void leave(void)
     }
 }
 
-/* Its first process has ended; what it left is out of its session, and our child no more. */
-static void expect_left_is_killed(void)
+/* The first process has ended; its child has left its session, and is not a child of ours. */
+Test(job_cgroups, a_process_that_has_left_the_session_is_killed_with_its_group)
 {
     int gate, ends[2];
     char byte;
+    need_groups(false);
     cr_assert_eq(pipe(ends), 0);
     pid_t pid = member(0, leave, &gate);
     close(ends[1]);
@@ -124,30 +125,6 @@ static void expect_left_is_killed(void)
     cr_assert(job_cgroup_kill(&groups, name), "what has left the session is still in the group");
     cr_assert_eq(read(ends[0], &byte, 1), 0); /* the last process that has the pipe is gone */
     end_all();
-}
-
-Test(job_cgroups, a_process_that_has_left_the_session_is_killed_with_its_group)
-{
-    need_groups();
-    expect_left_is_killed();
-}
-
-Test(job_cgroups, of_version_2_the_kernel_kills_all_of_a_group_at_once)
-{
-    static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
-    for (int i = 0; i < 2; i++) {
-        char events[128];
-        snprintf(events, sizeof events, "%s/cgroup.procs", mounts[i]);
-        if (access(events, W_OK) == 0) {
-            groups = (struct job_cgroups){.kind = JOB_CGROUPS_SECOND, .n_tree = 1, .tree = {{.controller = ""}}};
-            snprintf(groups.store, sizeof groups.store, "%032x", (unsigned)getpid());
-            snprintf(groups.tree[0].path, sizeof groups.tree[0].path, "%s", mounts[i]);
-            job_cgroup_name(&groups, 7, 2, name);
-            expect_left_is_killed();
-            return;
-        }
-    }
-    cr_skip_test("needs root and control groups of version 2");
 }
 
 static bool is_third(const void *context, int64_t job, int32_t attempt)
@@ -161,7 +138,7 @@ Test(job_cgroups, what_a_dead_daemon_left_is_ended_and_removed_and_nothing_else)
     int gate;
     struct stat about;
     char path[2 * PATH_MAX], used[JOB_CGROUPS_NAME_BYTES], left[JOB_CGROUPS_NAME_BYTES];
-    need_groups();
+    need_groups(false);
     job_cgroup_name(&groups, 3, 1, name);
     snprintf(used, sizeof used, "%s", name);
     pid_t runs = member(0, leave, &gate);
@@ -171,7 +148,7 @@ Test(job_cgroups, what_a_dead_daemon_left_is_ended_and_removed_and_nothing_else)
     job_cgroups_sweep(&groups, is_third, NULL);
     expect_killed(plans);
     job_cgroups_sweep(&groups, is_third, NULL); /* the next daemon: it is empty now */
-    snprintf(path, sizeof path, "%s/%s", groups.tree[0].path, left);
+    snprintf(path, sizeof path, "%s/%s", groups.path, left);
     cr_assert_neq(stat(path, &about), 0);
     cr_assert_eq(waitpid(runs, NULL, WNOHANG), 0, "the job that is followed runs on");
     snprintf(name, sizeof name, "%s", used);
@@ -211,7 +188,8 @@ static void expect_file(const char *path, const char *text)
 #define OWN "sys/fs/cgroup/system.slice/trainerd.service"
 #define JOB OWN "/trainerd-job-" STORE "-7-2"
 
-/* A machine with version 2, whose service has been given its groups; the group of job 7 is there, as the kernel would make it. */
+/* A machine with version 2, whose service has been given its groups; the group of job 7 is there, as the kernel would
+ * make it. */
 static void lay_out(const char *controllers)
 {
     static const char *const files[] = {"cgroup.procs", "cgroup.kill", "memory.max", "memory.swap.max", "cpu.weight"};
@@ -230,20 +208,18 @@ static void lay_out(const char *controllers)
     put(JOB "/memory.events", "low 0\nhigh 0\nmax 12\noom 2\noom_kill 1\noom_group_kill 0\n");
 }
 
-Test(job_cgroups, of_version_2_memory_cores_and_processes_are_written_where_the_kernel_looks)
+Test(job_cgroups, memory_cores_and_processes_are_written_where_the_kernel_looks)
 {
     char number[32], text[PATH_MAX];
     lay_out("cpuset cpu io memory pids\n");
-    cr_assert_eq(job_cgroups_open(folder_path("m"), "cgroup", true, STORE, &groups), STATUS_OK, "%s",
-                 status_reason());
-    cr_assert(groups.kind == JOB_CGROUPS_SECOND && groups.has_memory && groups.has_cores);
+    expect_done(job_cgroups_open(folder_path("m"), "cgroup", true, STORE, &groups));
+    cr_assert(groups.kind == JOB_CGROUPS_OWN && groups.has_memory && groups.has_cores);
     expect_file(OWN "/cgroup.subtree_control", "+memory +cpu");
     job_cgroups_text(&groups, text, sizeof text);
-    cr_assert(strstr(text, "control groups of version 2 below ") &&
-                  strstr(text, "memory enforced, cores shared by slots"),
-              "%s", text);
+    cr_assert(strstr(text, "control groups below ") && strstr(text, "memory enforced, cores shared by slots"), "%s",
+              text);
     job_cgroup_name(&groups, 7, 2, name);
-    cr_assert_eq(job_cgroup_begin(&groups, name, 123456789, 3, 4711), STATUS_OK, "%s", status_reason());
+    expect_done(job_cgroup_begin(&groups, name, 123456789, 3, 4711));
     snprintf(number, sizeof number, "%d", 4711);
     expect_file(JOB "/cgroup.procs", number);
     expect_file(JOB "/memory.max", "123456789");
@@ -260,18 +236,17 @@ Test(job_cgroups, of_version_2_memory_cores_and_processes_are_written_where_the_
 Test(job_cgroups, memory_is_enforced_only_where_it_is_wanted)
 {
     lay_out("cpu memory\n");
-    cr_assert_eq(job_cgroups_open(folder_path("m"), "auto", false, STORE, &groups), STATUS_OK, "%s", status_reason());
-    cr_assert(groups.kind == JOB_CGROUPS_SECOND && !groups.has_memory && groups.has_cores);
+    expect_done(job_cgroups_open(folder_path("m"), "auto", false, STORE, &groups));
+    cr_assert(groups.kind == JOB_CGROUPS_OWN && !groups.has_memory && groups.has_cores);
     job_cgroup_name(&groups, 7, 2, name);
-    cr_assert_eq(job_cgroup_begin(&groups, name, 123456789, 1, 4711), STATUS_OK, "%s", status_reason());
+    expect_done(job_cgroup_begin(&groups, name, 123456789, 1, 4711));
     expect_file(JOB "/memory.max", "");
     expect_file(JOB "/cpu.weight", "100");
 }
 
 static void expect_refused(const char *isolation, const char *words)
 {
-    cr_assert_eq(job_cgroups_open(folder_path("m"), isolation, true, STORE, &groups), STATUS_CONFIG);
-    cr_assert_not_null(strstr(status_reason(), words), "%s", status_reason());
+    expect_fails(job_cgroups_open(folder_path("m"), isolation, true, STORE, &groups), STATUS_CONFIG, words);
 }
 
 Test(job_cgroups, what_is_asked_for_and_not_there_is_refused_and_auto_goes_without)
@@ -291,11 +266,24 @@ Test(job_cgroups, what_is_asked_for_and_not_there_is_refused_and_auto_goes_witho
     cr_assert(!job_cgroup_kill(&groups, name) && job_cgroup_remove(&groups, name));
 }
 
+Test(job_cgroups, a_machine_with_version_1_only_has_none_and_the_log_says_what_is_expected)
+{
+    char text[PATH_MAX];
+    make("proc/self");
+    put("proc/self/cgroup", "4:memory:/\n1:cpu:/\n");
+    make("sys/fs/cgroup/memory");
+    put("sys/fs/cgroup/memory/cgroup.procs", "");
+    cr_assert_eq(job_cgroups_open(folder_path("m"), "auto", true, STORE, &groups), STATUS_OK);
+    job_cgroups_text(&groups, text, sizeof text);
+    cr_assert_str_eq(text, "no control groups of their own, memory not enforced, cores not shared: this machine has "
+                           "control groups of version 1; expected version 2, delegated to the daemon with the "
+                           "controllers memory and cpu, or systemd");
+}
+
 Test(job_cgroups, a_group_that_cannot_be_made_is_named_with_the_reason)
 {
     lay_out("cpu memory\n");
-    cr_assert_eq(job_cgroups_open(folder_path("m"), "cgroup", true, STORE, &groups), STATUS_OK, "%s",
-                 status_reason());
+    expect_done(job_cgroups_open(folder_path("m"), "cgroup", true, STORE, &groups));
     job_cgroup_name(&groups, 7, 2, name);
     cr_assert_eq(unlink(folder_path(machine(JOB "/memory.max"))), 0);
     cr_assert_eq(job_cgroup_begin(&groups, name, 1 << 30, 1, 4711), STATUS_IO);

@@ -1,4 +1,5 @@
 #include "protocol/base/clock.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "trainerd/daemon/supervisor/process.h"
@@ -51,7 +52,7 @@ static void spawn(const char *text, uid_t uid, struct process *out)
                                             .folder = folder,
                                             .log = folder_path("log"),
                                             .input = input};
-    cr_assert_eq(process_spawn(&options, out), STATUS_OK, "%s", status_reason());
+    expect_done(process_spawn(&options, out));
 }
 
 static int finish(struct process *process)
@@ -61,6 +62,41 @@ static int finish(struct process *process)
     cr_assert(process_reap(process, &status));
     process_release(process);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+/* Run a script to its end; its exit code. */
+static int run(const char *text, uid_t uid)
+{
+    struct process process;
+    spawn(text, uid, &process);
+    process_go(&process);
+    return finish(&process);
+}
+
+/* A process that cannot start its program: its exit code 73, and why. */
+static const char *expect_start_error(struct process *process)
+{
+    static char words[600];
+    cr_assert(process_ends(process->pidfd));
+    process_start_error(process, words, sizeof words);
+    cr_assert_eq(finish(process), 73);
+    return words;
+}
+
+static const char *expect_spawn_error(const char *program, const char *in)
+{
+    struct process process;
+    char *const argv[] = {(char *)program, NULL};
+    const struct process_options options = {.argv = argv,
+                                            .uid = geteuid(),
+                                            .gid = getegid(),
+                                            .pass_environment = "",
+                                            .gpus = "",
+                                            .folder = in,
+                                            .log = folder_path("log")};
+    expect_done(process_spawn(&options, &process));
+    process_go(&process);
+    return expect_start_error(&process);
 }
 
 static const char *log_text(void)
@@ -87,18 +123,13 @@ Test(process, it_waits_at_its_gate_then_runs_where_it_should_in_a_session_of_its
 
 Test(process, what_it_reads_on_standard_input_is_what_it_was_given_and_nobody_can_change_it)
 {
-    struct process process;
     char program[] = "(echo other > /proc/self/fd/0) 2>/dev/null && echo written\n"
                      "(: > /proc/self/fd/0) 2>/dev/null && echo cut\ncat";
-    spawn(program, geteuid(), &process);
-    process_go(&process);
-    cr_assert_eq(finish(&process), 0);
+    cr_assert_eq(run(program, geteuid()), 0);
     cr_assert_str_eq(log_text(), "written\ncut\n", "it has nothing else: /dev/null");
     cr_assert_eq(unlink(folder_path("log")), 0);
     input = "the text\n";
-    spawn(program, geteuid(), &process);
-    process_go(&process);
-    cr_assert_eq(finish(&process), 0);
+    cr_assert_eq(run(program, geteuid()), 0);
     cr_assert_str_eq(log_text(), "the text\n");
 }
 
@@ -124,66 +155,32 @@ Test(process, one_that_is_abandoned_never_ran)
 
 Test(process, what_is_added_to_its_log_stands_after_what_was_there)
 {
-    struct process process;
     folder_write("log", "before\n");
-    spawn("echo after", geteuid(), &process);
-    process_go(&process);
-    cr_assert_eq(finish(&process), 0);
+    cr_assert_eq(run("echo after", geteuid()), 0);
     cr_assert_str_eq(log_text(), "before\nafter\n");
 }
 
 Test(process, a_log_that_is_a_link_is_not_written_through)
 {
     struct process process;
-    char words[256], text[16];
+    char text[16];
     folder_write("target", "mine");
     cr_assert_eq(symlink("target", folder_path("log")), 0);
     spawn("echo no", geteuid(), &process);
-    cr_assert(process_ends(process.pidfd));
-    process_start_error(&process, words, sizeof words);
-    cr_assert(strstr(words, "cannot open") && strstr(words, "/log'"), "%s", words);
-    cr_assert_eq(finish(&process), 73);
+    const char *words = expect_start_error(&process);
+    expect_words(words, "cannot open");
+    expect_words(words, "/log'");
     folder_read("target", text, sizeof text);
     cr_assert_str_eq(text, "mine");
 }
 
-Test(process, a_folder_that_cannot_be_entered_is_named)
+Test(process, a_folder_or_a_program_that_is_not_there_is_named)
 {
-    struct process process;
-    char words[256];
-    char *const argv[] = {"script", NULL};
-    const struct process_options options = {.argv = argv,
-                                            .uid = geteuid(),
-                                            .gid = getegid(),
-                                            .pass_environment = "",
-                                            .gpus = "",
-                                            .folder = "/not/there",
-                                            .log = folder_path("log")};
-    cr_assert_eq(process_spawn(&options, &process), STATUS_OK);
-    cr_assert(process_ends(process.pidfd));
-    process_start_error(&process, words, sizeof words);
-    cr_assert_str_eq(words, "cannot enter '/not/there': No such file or directory");
-    cr_assert_eq(finish(&process), 73);
-}
-
-Test(process, a_program_that_is_not_there_is_named)
-{
-    struct process process;
-    char words[600];
-    char *const argv[] = {"no-such-program", NULL};
-    const struct process_options options = {.argv = argv,
-                                            .uid = geteuid(),
-                                            .gid = getegid(),
-                                            .pass_environment = "",
-                                            .gpus = "",
-                                            .folder = folder,
-                                            .log = folder_path("log")};
-    cr_assert_eq(process_spawn(&options, &process), STATUS_OK);
-    process_go(&process);
-    cr_assert(process_ends(process.pidfd));
-    process_start_error(&process, words, sizeof words);
-    cr_assert(strstr(words, "cannot start") && strstr(words, "no-such-program"), "%s", words);
-    cr_assert_eq(finish(&process), 73);
+    cr_assert_str_eq(expect_spawn_error("script", "/not/there"),
+                     "cannot enter '/not/there': No such file or directory");
+    const char *words = expect_spawn_error("no-such-program", folder);
+    expect_words(words, "cannot start");
+    expect_words(words, "no-such-program");
 }
 
 Test(process, it_is_found_by_pid_and_start_and_by_nothing_less)
@@ -271,31 +268,22 @@ Test(process, how_another_ones_child_ended_is_seen_until_it_is_reaped)
 
 Test(process, before_it_listens_a_request_for_a_checkpoint_does_not_end_it)
 {
-    struct process process;
-    spawn("kill -USR1 $$; exit 5", geteuid(), &process);
-    process_go(&process);
-    cr_assert_eq(finish(&process), 5);
+    cr_assert_eq(run("kill -USR1 $$; exit 5", geteuid()), 5);
 }
 
 Test(process, it_sees_the_gpus_that_it_is_given_whatever_we_see)
 {
-    struct process process;
     setenv("CUDA_VISIBLE_DEVICES", "1,3", 1);
     for (int i = 0; i < 2; i++) {
         gpus = i == 0 ? "GPU-a,GPU-b" : "";
-        spawn("env | grep CUDA_VISIBLE_DEVICES", geteuid(), &process);
-        process_go(&process);
-        cr_assert_eq(finish(&process), 0, "%s", log_text());
+        cr_assert_eq(run("env | grep CUDA_VISIBLE_DEVICES", geteuid()), 0, "%s", log_text());
     }
     cr_assert_str_eq(log_text(), "CUDA_VISIBLE_DEVICES=GPU-a,GPU-b\nCUDA_VISIBLE_DEVICES=\n");
 }
 
 Test(process, for_another_user_it_has_what_is_passed_by_name)
 {
-    if (geteuid() != 0) {
-        cr_skip_test("only root can start for others");
-    }
-    struct process process;
+    need_root();
     clearenv();
     setenv("PATH", "/usr/bin:/bin", 1);
     setenv("SITE_A", "a", 1);
@@ -306,9 +294,7 @@ Test(process, for_another_user_it_has_what_is_passed_by_name)
     setenv("NOTIFY_SOCKET", "not", 1);
     cr_assert_eq(chmod(folder, 0777), 0);
     pass_environment = "  SITE_*   PROXY NOTIFY_*";
-    spawn("env | grep -v '^PWD=\\|^_=\\|^SHLVL=\\|^OLDPWD=' | sort", 65534, &process);
-    process_go(&process);
-    cr_assert_eq(finish(&process), 0, "%s", log_text());
+    cr_assert_eq(run("env | grep -v '^PWD=\\|^_=\\|^SHLVL=\\|^OLDPWD=' | sort", 65534), 0, "%s", log_text());
     cr_assert_str_eq(log_text(),
                      "CUDA_VISIBLE_DEVICES=\nHOME=/nonexistent\nLOGNAME=nobody\nPATH=/usr/bin:/bin\nPROXY=p\n"
                      "SHELL=/usr/sbin/nologin\nSITE_A=a\nUSER=nobody\n");
@@ -316,9 +302,7 @@ Test(process, for_another_user_it_has_what_is_passed_by_name)
 
 Test(process, for_another_user_it_has_that_users_rights_and_none_of_our_environment)
 {
-    if (geteuid() != 0) {
-        cr_skip_test("only root can start for others");
-    }
+    need_root();
     struct process process;
     setenv("XDG_CACHE_HOME", "/root/secret", 1);
     setenv("NOTIFY_SOCKET", "/run/systemd/notify", 1);

@@ -1,4 +1,4 @@
-#include "tests/system/attack/mutation.h"
+#include "tests/system/attack/inputs/mutation.h"
 
 #include "tests/system/attack/campaign.h"
 
@@ -56,7 +56,7 @@ static size_t splice(char *out, size_t n_out, size_t from, size_t n, const char 
     return n_out - n + n_word;
 }
 
-/* A number of the text, or what stands at a drawn place where there is none. */
+/* A number of the text, or what stands at a drawn place where the text has no number. */
 static size_t replace_number(char *out, size_t n)
 {
     const char *word = words[campaign_draw(N_OF(words))];

@@ -1,12 +1,12 @@
-/* Hostile inputs through the doors of real programs: each ends with a documented exit code and a line that says what is wrong and where, or is
- * answered, and leaves what was there before.
+/* Hostile inputs through the doors of real programs: each ends with a documented exit code and a line that says what
+ * is wrong and where, or is answered, and leaves what was there before.
  *
  * ATTACK_SEED gives another seed; TEST_THOROUGH makes 1000 inputs and more.
  */
 #include "tests/support/process/folder.h"
 #include "tests/system/attack/campaign.h"
-#include "tests/system/attack/door.h"
-#include "tests/system/attack/invocation.h"
+#include "tests/system/attack/inputs/door.h"
+#include "tests/system/attack/inputs/invocation.h"
 #include "tests/system/attack/processes.h"
 #include "tests/system/attack/talk.h"
 #include "tests/system/attack/target.h"

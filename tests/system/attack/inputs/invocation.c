@@ -1,4 +1,4 @@
-#include "tests/system/attack/invocation.h"
+#include "tests/system/attack/inputs/invocation.h"
 
 #include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"

@@ -1,4 +1,5 @@
-/* The doors by which bytes of others come in: files that programs read, and sockets. Each takes one mutated input and checks what becomes of it.
+/* The doors by which bytes of others come in: files that programs read, and sockets. Each takes one mutated input and
+ * checks what becomes of it.
  *
  * To add one: a row here, and void door_NAME(void) in door_files.c, door_jobs.c or door_sockets.c.
  */

@@ -1,9 +1,9 @@
 #include "protocol/base/random.h"
 #include "tests/support/process/folder.h"
 #include "tests/system/attack/campaign.h"
-#include "tests/system/attack/door.h"
-#include "tests/system/attack/invocation.h"
-#include "tests/system/attack/mutation.h"
+#include "tests/system/attack/inputs/door.h"
+#include "tests/system/attack/inputs/invocation.h"
+#include "tests/system/attack/inputs/mutation.h"
 #include "tests/system/attack/user.h"
 
 #include <dirent.h>
@@ -112,7 +112,8 @@ void door_jobs_begin(void)
     HOLDS(code == INVOCATION_ENDED_BY + 9, "exit %d: %s", code, invocation_said);
 }
 
-/* Plan with it, or train; the data is there again afterwards, and older results are as they were unless new ones have replaced them. */
+/* Plan with it, or train; the data is there again afterwards, and older results are as they were unless new ones have
+ * replaced them. */
 static void read_by_job(const char *setting, const char *further, const char *where)
 {
     bool plans = campaign_draw(3) > 0;

@@ -1,7 +1,7 @@
 #include "tests/support/process/folder.h"
 #include "tests/system/attack/campaign.h"
-#include "tests/system/attack/door.h"
-#include "tests/system/attack/mutation.h"
+#include "tests/system/attack/inputs/door.h"
+#include "tests/system/attack/inputs/mutation.h"
 #include "tests/system/attack/talk.h"
 #include "tests/system/attack/target.h"
 

@@ -1,8 +1,8 @@
 #include "tests/support/process/folder.h"
 #include "tests/system/attack/campaign.h"
-#include "tests/system/attack/door.h"
-#include "tests/system/attack/invocation.h"
-#include "tests/system/attack/mutation.h"
+#include "tests/system/attack/inputs/door.h"
+#include "tests/system/attack/inputs/invocation.h"
+#include "tests/system/attack/inputs/mutation.h"
 #include "tests/system/attack/user.h"
 
 #include <errno.h>
