@@ -17,11 +17,7 @@
 #define MESSAGE_ADDRESS_MOST_BYTES 16384u             /* of a transport's address */
 #define MESSAGE_NO_RANK UINT32_MAX                    /* message hello: any rank */
 #define MESSAGE_FRAME_MOST_BYTES ((uint32_t)16 << 20) /* of a control-socket frame's body */
-#define MESSAGE_GET_LOGITS 64u  /* message get: `what`, where it is not one of enum trainer_state */
-#define MESSAGE_GET_LAYER 67u   /* likewise: of a prediction, a layer's output for a part's rows */
-#define MESSAGE_GET_TRACE 65u   /* likewise: struct trace_step and trace_event of protocol/wire/trace.h */
-#define MESSAGE_GET_TRAFFIC 66u /* likewise: the head and the table of protocol/wire/traffic.h */
-#define MESSAGE_ANSWER_MOST_BYTES ((size_t)32 << 10) /* of a report, with TRAFFIC_LAYERS_MOST layers */
+#define MESSAGE_ANSWER_MOST_BYTES ((size_t)32 << 10)  /* of a report, with TRAFFIC_LAYERS_MOST layers */
 
 struct message_span {
     const void *at;

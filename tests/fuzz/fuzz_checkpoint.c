@@ -40,11 +40,10 @@ static void try_one(const uint8_t *bytes, size_t n)
         return;
     }
     const uint8_t *end = bytes + n;
-    ASSERT((const uint8_t *)read.job + read.n_job <= end && read.n_weight > 0);
+    ASSERT((const uint8_t *)read.job + read.n_job <= end && read.n_float[CHECKPOINT_ARRAY_WEIGHTS] > 0);
     for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
-        ASSERT(read.array[i] == NULL || (const uint8_t *)(read.array[i] + read.n_weight) <= end);
+        ASSERT(read.array[i] == NULL || (const uint8_t *)(read.array[i] + read.n_float[i]) <= end);
     }
-    ASSERT(read.n_kept == 0 || (const uint8_t *)(read.kept + read.n_kept) <= end);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);

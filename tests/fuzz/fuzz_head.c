@@ -93,7 +93,7 @@ static void session_check(const struct arrival *a)
         ASSERT(a->head.kind == TRANSPORT_KIND_DATA && a->head.sender == session->n_rank);
         ASSERT(a->head.id != MESSAGE_ID_part || a->head.to < (uint32_t)session->n_part);
         const struct session_bytes *to = a->head.id == MESSAGE_ID_part ? &session->parts[a->head.to].raw
-                                                                       : &session->weights;
+                                                                       : &session->put_bytes;
         ASSERT(to->n_got + a->n_bytes <= to->n_bytes); /* complete bytes are not written again */
         inside(to->bytes, to->n_bytes, a);
     }
@@ -181,7 +181,7 @@ static void record_send(struct record *record)
 /* Complete weights are released. The trainer here cannot run epochs. */
 static void session_act(void)
 {
-    struct session_bytes *weights = &session->weights;
+    struct session_bytes *weights = &session->put_bytes;
     unsigned id = session->command_id;
     if (session->failed != STATUS_OK) {
         ends[0].failed = true;
@@ -257,8 +257,8 @@ static void command(unsigned id, const void *body, size_t n_bytes)
     a.head = (struct transport_head){.sender = N_RANK, .kind = TRANSPORT_KIND_COMMAND, .id = (uint16_t)id};
     memcpy(a.bytes, body, n_bytes);
     hand_over(&a, false);
-    enum status status = session->failed == STATUS_OK && !session->weights.is_expected ? session_handle(session)
-                                                                                       : session->failed;
+    enum status status = session->failed == STATUS_OK && !session->put_bytes.is_expected ? session_handle(session)
+                                                                                         : session->failed;
     ASSERT(status == STATUS_OK);
 }
 
@@ -303,7 +303,7 @@ static void weights_announce(void)
     for (uint32_t i = 0; i < N_PART; i += 2) {
         session->own[i] = &parts[i];
     }
-    const struct message_put put = {.what = TRAINER_STATE_WEIGHTS, .n_bytes = N_WEIGHT * sizeof(float)};
+    const struct message_put put = {.what = WORKER_STATE_WEIGHTS, .n_bytes = N_WEIGHT * sizeof(float)};
     enum status status = message_encode_put(&put, body, sizeof body, &n);
     ASSERT(status == STATUS_OK);
     command(MESSAGE_ID_put, body, n);
@@ -339,7 +339,7 @@ static void ends_close(void)
     for (int32_t i = 0; i < session->n_part; i++) {
         memory_release(MEMORY_STRUCTURE, session->parts[i].raw.bytes, session->parts[i].raw.n_bytes, 1);
     }
-    memory_release(MEMORY_OTHER, session->weights.bytes, session->weights.n_bytes, 1);
+    memory_release(MEMORY_OTHER, session->put_bytes.bytes, session->put_bytes.n_bytes, 1);
     free(session->command);
     free(session->own);
     free(session->parts);
@@ -467,7 +467,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     struct stat info;
     log_init("fuzz", -1, LOG_LEVEL_ERROR);
+    static float weights[N_WEIGHT];
     trainer.program.n_weight = N_WEIGHT;
+    trainer.weights = weights;
     trainer.program.n_embedding = 3;
     trainer.setup.n_part = N_PART;
     trainer.own_index = memory_alloc(N_PART, sizeof *trainer.own_index);

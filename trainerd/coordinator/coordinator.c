@@ -59,9 +59,10 @@ static enum status put_weights(struct coordinator *c)
         return status;
     }
     status = weights_load(&weights, job_predicts(&c->job) ? c->source.weights : c->job.model.init);
-    status = status == STATUS_OK ? fleet_put(c->fleet, COORDINATOR_TRAINED, weights.arena, c->program.n_weight)
+    size_t n_bytes = (size_t)c->program.n_weight * sizeof *weights.arena;
+    status = status == STATUS_OK ? fleet_put(c->fleet, WORKER_STATE_WEIGHTS, 0, weights.arena, n_bytes) : status;
+    status = status == STATUS_OK ? embeddings_put(&c->embeddings, c->fleet, WORKER_STATE_EMBEDDINGS, &weights)
                                  : status;
-    status = status == STATUS_OK ? embeddings_put(&c->embeddings, c->fleet, COORDINATOR_TRAINED, &weights) : status;
     weights_close(&weights);
     return status;
 }

@@ -76,7 +76,7 @@ static enum status predictions_fill(void *context, char *bytes)
     struct training *training = file->training;
     memcpy(bytes, file->header, file->n_header);
     file->values = bytes + file->n_header;
-    return training_rows_each(training, &(struct training_rows){.what = MESSAGE_GET_LOGITS,
+    return training_rows_each(training, &(struct training_rows){.what = WORKER_STATE_LOGITS,
                                                                 .width = training->n_class,
                                                                 .take = job_regresses(training->job) ? numbers_put
                                                                         : training->multi_label      ? labels_put
@@ -101,10 +101,10 @@ static enum status predictions_write(struct coordinator *c)
 enum status coordinator_write_predictions(struct coordinator *c)
 {
     int kept = c->program.kept;
-    enum status status = coordinator_write_rows(c, "logits.npy", MESSAGE_GET_LOGITS, c->facts.n_class);
+    enum status status = coordinator_write_rows(c, "logits.npy", WORKER_STATE_LOGITS, c->facts.n_class);
     status = status == STATUS_OK ? predictions_write(c) : status;
     if (status != STATUS_OK || kept < 0) {
         return status;
     }
-    return coordinator_write_rows(c, "embeddings.npy", MESSAGE_GET_LAYER, c->program.value[kept].width);
+    return coordinator_write_rows(c, "embeddings.npy", WORKER_STATE_LAYER, c->program.value[kept].width);
 }

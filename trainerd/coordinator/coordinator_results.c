@@ -21,16 +21,17 @@ double coordinator_phase_end(struct coordinator *c, enum result_phase phase)
     return spent;
 }
 
-static enum status write_weights(struct coordinator *c, uint32_t state, const char *name)
+static enum status write_weights(struct coordinator *c, enum worker_state state, enum worker_state embeddings,
+                                 const char *name)
 {
     struct weights weights;
     enum status status = weights_open(&c->program, &weights);
     if (status != STATUS_OK) {
         return status;
     }
-    status = fleet_get(c->fleet, state, weights.arena, c->program.n_weight);
+    status = fleet_get(c->fleet, state, 0, weights.arena, (size_t)c->program.n_weight * sizeof *weights.arena);
     weights_take(&weights);
-    status = status == STATUS_OK ? embeddings_get(&c->embeddings, c->fleet, state, &weights) : status;
+    status = status == STATUS_OK ? embeddings_get(&c->embeddings, c->fleet, embeddings, &weights) : status;
     status = status == STATUS_OK ? weights_save(&weights, &c->output.dir, name) : status;
     weights_close(&weights);
     return status;
@@ -38,7 +39,7 @@ static enum status write_weights(struct coordinator *c, uint32_t state, const ch
 
 struct rows_file {
     struct training *training;
-    uint32_t what;
+    enum worker_state what;
     int64_t width;
     struct score_confusion *confusion; /* of logits: which classes are taken for which; NULL: not wanted */
     char header[256];
@@ -63,7 +64,7 @@ bool coordinator_counts_classes(const struct coordinator *c)
     return !c->facts.multi_label && c->facts.n_class <= SCORE_CLASSES_MOST;
 }
 
-static enum status write_rows(struct coordinator *c, const char *name, uint32_t what, int64_t width,
+static enum status write_rows(struct coordinator *c, const char *name, enum worker_state what, int64_t width,
                               struct score_confusion *confusion)
 {
     struct rows_file file = {.training = &c->training, .what = what, .width = width, .confusion = confusion};
@@ -73,9 +74,9 @@ static enum status write_rows(struct coordinator *c, const char *name, uint32_t 
     return dir_replace_mapped(&c->output.dir, name, n, fill_rows, &file);
 }
 
-enum status coordinator_write_rows(struct coordinator *c, const char *name, uint32_t what, int64_t width)
+enum status coordinator_write_rows(struct coordinator *c, const char *name, enum worker_state what, int64_t width)
 {
-    bool counts = what == MESSAGE_GET_LOGITS && coordinator_counts_classes(c);
+    bool counts = what == WORKER_STATE_LOGITS && coordinator_counts_classes(c);
     return write_rows(c, name, what, width, counts ? &c->result.confusion : NULL);
 }
 
@@ -85,10 +86,10 @@ static enum status write_logits(struct coordinator *c)
 {
     enum status status = STATUS_OK;
     if (c->job.output.last_logits) {
-        status = write_rows(c, "logits_last.npy", MESSAGE_GET_LOGITS, c->facts.n_class, NULL);
+        status = write_rows(c, "logits_last.npy", WORKER_STATE_LOGITS, c->facts.n_class, NULL);
     }
     status = status == STATUS_OK ? training_evaluate_best(&c->training) : status;
-    return status == STATUS_OK ? coordinator_write_rows(c, "logits.npy", MESSAGE_GET_LOGITS, c->facts.n_class)
+    return status == STATUS_OK ? coordinator_write_rows(c, "logits.npy", WORKER_STATE_LOGITS, c->facts.n_class)
                                : status;
 }
 
@@ -115,8 +116,13 @@ enum status coordinator_write_results(struct coordinator *c)
 {
     FAULT(RESULTS);
     bool predicts = job_predicts(&c->job);
-    enum status status = predicts ? STATUS_OK : write_weights(c, COORDINATOR_TRAINED, "model.safetensors");
-    status = status == STATUS_OK && !predicts ? write_weights(c, COORDINATOR_BEST, "best.safetensors") : status;
+    enum status status = STATUS_OK;
+    if (!predicts) {
+        status = write_weights(c, WORKER_STATE_WEIGHTS, WORKER_STATE_EMBEDDINGS, "model.safetensors");
+        status = status == STATUS_OK
+                     ? write_weights(c, WORKER_STATE_BEST, WORKER_STATE_EMBEDDINGS_BEST, "best.safetensors")
+                     : status;
+    }
     status = status == STATUS_OK ? splits_save(&c->drawn, &c->output.dir) : status;
     status = status == STATUS_OK && c->job.output.trace ? write_trace(c) : status;
     status = status == STATUS_OK ? output_metrics_sync(&c->output) : status;

@@ -53,9 +53,6 @@ struct coordinator {
     double start_s, phase_start_s;
 };
 
-/* fleet_get and fleet_put: enum trainer_state. */
-enum { COORDINATOR_TRAINED = 1, COORDINATOR_BEST = 4 };
-
 /* Job, checkpoint, graph, parts, plan: everything that needs no workers. Ends early where the run's folder has whole results. */
 enum status coordinator_prepare(struct coordinator *c);
 
@@ -82,7 +79,7 @@ enum status coordinator_spare_model(const struct coordinator *c);
 enum status coordinator_write_predictions(struct coordinator *c);
 
 /* The rows of the last evaluation as the file `name` of the output folder. */
-enum status coordinator_write_rows(struct coordinator *c, const char *name, uint32_t what, int64_t width);
+enum status coordinator_write_rows(struct coordinator *c, const char *name, enum worker_state what, int64_t width);
 
 /* Does the result have which classes are taken for which? */
 bool coordinator_counts_classes(const struct coordinator *c);

@@ -4,6 +4,7 @@
 #include "protocol/files/file.h"
 #include "trainerd/coordinator/epochs/guard.h"
 #include "trainerd/coordinator/epochs/patience.h"
+#include "trainerd/coordinator/epochs/training_arrays.h"
 #include "trainerd/coordinator/folder/report.h"
 
 #include <limits.h>
@@ -280,7 +281,7 @@ static json_t *result_json(const struct result *result)
                         json_pack("{s:I, s:I, s:I, s:I}", "waits", (json_int_t)training->waits.n_wait, "fetched",
                                   (json_int_t)training->waits.n_fetched, "sent", (json_int_t)training->waits.n_sent,
                                   "replayed", (json_int_t)training->n_replay));
-    json_object_set_new(all, "weights", json_integer(training_n_weight(training)));
+    json_object_set_new(all, "weights", json_integer(training_array_floats(training, CHECKPOINT_ARRAY_WEIGHTS)));
     json_object_set_new(all, "memory", memory_json(result));
     json_object_set_new(all, "machines", machines_json(result));
     json_object_set_new(all, "coordinator_resident_peak", json_integer(memory_resident_peak()));

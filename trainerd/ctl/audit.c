@@ -1,4 +1,5 @@
 /* Who changed what, for administrators. */
+#include "trainerd/ctl/base/columns.h"
 #include "trainerd/ctl/base/run.h"
 #include "trainerd/ctl/base/text.h"
 
@@ -33,34 +34,12 @@ static enum status collect(const struct ctl_arguments *arguments, long long limi
     return status;
 }
 
-static void print_rows(const json_t *rows)
-{
-    static const char *const titles[] = {"TIME", "USER", "FROM", "WHAT", "JOB", "CODE", "REASON"};
-    enum { N_COLUMN = sizeof titles / sizeof *titles };
-    const json_t *row;
-    size_t i;
-    char text[TEXT_BYTES];
-    struct table table;
-    table_init(&table, N_COLUMN);
-    table.is_right[4] = table.is_right[5] = true;
-    for (int column = 0; column < N_COLUMN; column++) {
-        table_add(&table, titles[column]);
-    }
-    json_array_foreach(rows, i, row)
-    {
-        text_moment(number_of(row, "at"), text);
-        table_add(&table, text);
-        table_add(&table, text_of(row, "user"));
-        table_add(&table, text_of(row, "from"));
-        table_add(&table, text_of(row, "what"));
-        snprintf(text, sizeof text, "%lld", (long long)integer_of(row, "job"));
-        table_add(&table, integer_of(row, "job") != 0 ? text : "");
-        snprintf(text, sizeof text, "%lld", (long long)integer_of(row, "exit_code"));
-        table_add(&table, text);
-        table_add(&table, text_of(row, "text"));
-    }
-    table_print(&table, stdout, 0, NULL);
-}
+static const struct column columns[] = {
+    {"TIME", "at", cell_moment, false, 0},   {"USER", "user", cell_text, false, 0},
+    {"FROM", "from", cell_text, false, 0},   {"WHAT", "what", cell_text, false, 0},
+    {"JOB", "job", cell_number, true, 0},    {"CODE", "exit_code", cell_integer, true, 0},
+    {"REASON", "text", cell_text, false, 0},
+};
 
 enum status run_audit(const struct ctl_arguments *arguments, int *exit_code_out)
 {
@@ -74,7 +53,7 @@ enum status run_audit(const struct ctl_arguments *arguments, int *exit_code_out)
         text_print_json(all);
         json_decref(all);
     } else if (status == STATUS_OK) {
-        print_rows(rows);
+        columns_print(columns, sizeof columns / sizeof *columns, rows, 0, NULL);
     }
     json_decref(rows);
     return status;

@@ -1,6 +1,7 @@
 /* See confusion.h. */
 #include "trainerd/ctl/confusion.h"
 
+#include "trainerd/ctl/base/columns.h"
 #include "trainerd/ctl/base/text.h"
 
 #include <stdio.h>

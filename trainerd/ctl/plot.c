@@ -374,17 +374,14 @@ static void draw_on(struct canvas *canvas, const struct plot *plot)
 static enum status draw(const char *path, const struct plot *plot)
 {
     const char *ending = strrchr(path, '.');
-    struct canvas *canvas = NULL;
-    if (ending != NULL && strcmp(ending, ".svg") == 0) {
-        canvas = canvas_svg(CHART_WIDTH, CHART_HEIGHT);
-    } else if (ending != NULL && strcmp(ending, ".png") == 0) {
-        canvas = canvas_png(CHART_WIDTH, CHART_HEIGHT);
-    } else {
+    bool is_svg = ending != NULL && strcmp(ending, ".svg") == 0;
+    if (!is_svg && (ending == NULL || strcmp(ending, ".png") != 0)) {
         return status_fail(STATUS_USAGE, "'%s' ends in neither .svg nor .png", path);
     }
+    struct canvas *canvas = canvas_open(is_svg, CHART_WIDTH, CHART_HEIGHT);
     draw_on(canvas, plot);
-    enum status status = canvas->ops->save(canvas, path);
-    canvas->ops->close(canvas);
+    enum status status = canvas_save(canvas, path);
+    canvas_close(canvas);
     return status;
 }
 

@@ -1,4 +1,5 @@
 /* The command show: a job's record, submission, history, and the time, traffic and memory of its last epoch. */
+#include "trainerd/ctl/base/columns.h"
 #include "trainerd/ctl/base/run.h"
 #include "trainerd/ctl/base/text.h"
 #include "trainerd/ctl/confusion.h"
@@ -168,41 +169,26 @@ static void print_guard(const json_t *result, const json_t *last)
 
 static void print_memory(const json_t *result)
 {
-    const json_t *memory = json_object_get(result, "memory"), *worker;
-    size_t i;
+    static const struct column columns[] = {
+        {"WORKER", "worker", cell_integer, true, 0},
+        {"PLANNED", "planned.all", cell_bytes, true, 0},
+        {"MEASURED", "measured.all", cell_bytes, true, 0},
+        {"RESIDENT AT MOST", "resident_peak", cell_bytes, false, 0},
+    };
+    static const struct column gpu_columns[] = {
+        {"WORKER", "worker", cell_integer, true, 0},
+        {"PLANNED", "planned.all", cell_bytes, true, 0},
+        {"MEASURED", "measured.all", cell_bytes, true, 0},
+        {"PINNED", "pinned.measured.all", cell_bytes, true, 0},
+        {"RESIDENT AT MOST", "resident_peak", cell_bytes, false, 0},
+    };
+    const json_t *memory = json_object_get(result, "memory");
     if (json_array_size(memory) == 0) {
         return;
     }
-    struct table table;
     bool has_gpu = json_object_get(json_array_get(memory, 0), "pinned") != NULL;
-    table_init(&table, has_gpu ? 5 : 4);
-    table.is_right[0] = table.is_right[1] = table.is_right[2] = true;
-    table.is_right[3] = has_gpu;
-    table_add(&table, "WORKER");
-    table_add(&table, "PLANNED");
-    table_add(&table, "MEASURED");
-    if (has_gpu) {
-        table_add(&table, "PINNED");
-    }
-    table_add(&table, "RESIDENT AT MOST");
-    json_array_foreach(memory, i, worker)
-    {
-        char text[TEXT_BYTES];
-        snprintf(text, sizeof text, "%lld", (long long)integer_of(worker, "worker"));
-        table_add(&table, text);
-        text_bytes(number_of(json_object_get(worker, "planned"), "all"), text);
-        table_add(&table, text);
-        text_bytes(number_of(json_object_get(worker, "measured"), "all"), text);
-        table_add(&table, text);
-        if (has_gpu) {
-            text_bytes(number_of(json_object_get(json_object_get(worker, "pinned"), "measured"), "all"), text);
-            table_add(&table, text);
-        }
-        text_bytes(number_of(worker, "resident_peak"), text);
-        table_add(&table, text);
-    }
     printf(has_gpu ? "\nmemory, of GPUs\n" : "\nmemory\n");
-    table_print(&table, stdout, 0, NULL);
+    columns_print(has_gpu ? gpu_columns : columns, has_gpu ? 5 : 4, memory, 0, NULL);
 }
 
 static void add_bytes(struct table *table, const json_t *bytes)
@@ -271,26 +257,12 @@ static void print_seconds(const json_t *result)
     }
 }
 
-static void print_history(const json_t *history)
-{
-    const json_t *change;
-    size_t i;
-    struct table table;
-    table_init(&table, 4);
-    table.is_right[1] = true;
-    json_array_foreach(history, i, change)
-    {
-        char at[TEXT_BYTES], attempt[TEXT_BYTES];
-        text_moment(number_of(change, "at"), at);
-        snprintf(attempt, sizeof attempt, "%lld", (long long)integer_of(change, "attempt"));
-        table_add(&table, at);
-        table_add(&table, attempt);
-        table_add(&table, text_of(change, "state"));
-        table_add(&table, text_of(change, "text"));
-    }
-    printf("\nhistory (attempt, state)\n");
-    table_print(&table, stdout, text_columns(stdout), NULL);
-}
+static const struct column history_columns[] = {
+    {NULL, "at", cell_moment, false, 0},
+    {NULL, "attempt", cell_integer, true, 0},
+    {NULL, "state", cell_text, false, 0},
+    {NULL, "text", cell_text, false, 0},
+};
 
 static void print_submission(const json_t *answer)
 {
@@ -327,7 +299,9 @@ enum status run_show(const struct ctl_arguments *arguments, int *exit_code_out)
         print_memory(result);
         print_traffic(result);
         print_seconds(result);
-        print_history(json_object_get(answer, "history"));
+        printf("\nhistory (attempt, state)\n");
+        columns_print(history_columns, sizeof history_columns / sizeof *history_columns,
+                      json_object_get(answer, "history"), text_columns(stdout), NULL);
     }
     json_decref(answer);
     return status;

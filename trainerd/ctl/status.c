@@ -1,8 +1,10 @@
 /* Tables of jobs, and versions. */
+#include "trainerd/ctl/base/columns.h"
 #include "trainerd/ctl/base/run.h"
 #include "trainerd/ctl/base/text.h"
 
 #include "protocol/base/clock.h"
+#include "protocol/base/log.h"
 #include "protocol/base/version.h"
 
 #include <math.h>
@@ -20,105 +22,78 @@
 #define ROWS_LEAST 5    /* of jobs */
 #define PAGE_DEFAULT 50 /* jobs, where it is no screen */
 
-enum column {
-    COLUMN_ID,
-    COLUMN_NAME,
-    COLUMN_OWNER,
-    COLUMN_GROUP,
-    COLUMN_STATE,
-    COLUMN_GPUS,
-    COLUMN_WORKERS,
-    COLUMN_AGE,
-    COLUMN_RAN,
-    COLUMN_EPOCH,
-    COLUMN_VALID,
-    COLUMN_BEST,
-    COLUMN_TEST,
-    COLUMN_LEFT,
-    COLUMN_REASON,
-    COLUMN_N
-};
+static char *copy_of(const char *text)
+{
+    char *copy = strdup(text);
+    ASSERT(copy != NULL);
+    return copy;
+}
 
-/* worth: table.worth */
-static const struct {
-    const char *title;
-    bool is_right;
-    int worth;
-} columns[COLUMN_N] = {
-    [COLUMN_ID] = {"ID", true, 0},           [COLUMN_NAME] = {"NAME", false, 0},
-    [COLUMN_OWNER] = {"OWNER", false, 2},    [COLUMN_GROUP] = {"GROUP", false, 4},
-    [COLUMN_STATE] = {"STATE", false, 0},    [COLUMN_GPUS] = {"GPUS", false, 5},
-    [COLUMN_WORKERS] = {"WORKERS", true, 8}, [COLUMN_AGE] = {"AGE", true, 9},
-    [COLUMN_RAN] = {"RAN", true, 10},        [COLUMN_EPOCH] = {"EPOCH", true, 11},
-    [COLUMN_VALID] = {"VALID", true, 1},     [COLUMN_BEST] = {"BEST", true, 7},
-    [COLUMN_TEST] = {"TEST", true, 3},       [COLUMN_LEFT] = {"LEFT", true, 6},
-    [COLUMN_REASON] = {"REASON", false, 0},
-};
-
-static void add_duration(struct table *table, double seconds)
+static char *short_duration(double seconds)
 {
     char text[TEXT_BYTES];
     text_duration_short(seconds, text);
-    table_add(table, text);
+    return copy_of(text);
 }
 
-static void add_metric(struct table *table, const json_t *job, const char *key)
+static char *cell_age(const json_t *job, const char *key)
 {
-    char text[TEXT_BYTES];
-    text_metric(job, key, text);
-    table_add(table, text);
+    return short_duration(clock_wall_s() - number_of(job, key));
 }
 
-/* What is known of others' jobs has no reason. n_name: characters of its name at most; 0: all */
-static void add_job(struct table *table, const json_t *job, int n_name)
+static char *cell_ran(const json_t *job, const char *key)
 {
-    char number[TEXT_BYTES], epoch[TEXT_BYTES] = "-", workers[TEXT_BYTES] = "-", reason[REASON_BYTES];
-    const char *state = text_of(job, "state"), *group = text_of(job, "group");
-    char *gpus = text_numbers(json_object_get(job, "gpus_held"));
-    char *name = text_cut(text_of(job, "name"), n_name, false);
-    snprintf(number, sizeof number, "%lld", (long long)integer_of(job, "id"));
-    if (json_object_get(job, "reason") != NULL) {
-        text_epochs(job, epoch);
-        snprintf(workers, sizeof workers, "%lld", (long long)integer_of(job, "workers"));
-    }
-    text_reason(job, reason);
-    table_add(table, number);
-    table_add(table, name);
-    table_add(table, text_of(job, "owner"));
-    table_add(table, group[0] != '\0' ? group : "-");
-    table_add(table, state);
-    table_add(table, gpus[0] != '\0' ? gpus : "-");
-    table_add(table, workers);
-    add_duration(table, clock_wall_s() - number_of(job, "submitted_at"));
-    add_duration(table, number_of(job, "ran_s") > 0 ? number_of(job, "ran_s") : NAN);
-    table_add(table, epoch);
-    add_metric(table, job, "valid_metric");
-    add_metric(table, job, "best_valid_metric");
-    add_metric(table, job, "best_test_metric");
-    add_duration(table, strcmp(state, "RUNNING") == 0 ? number_of(job, "seconds_left") : NAN);
-    table_add(table, reason);
-    free(name);
-    free(gpus);
+    return short_duration(number_of(job, key) > 0 ? number_of(job, key) : NAN);
 }
 
-static void print_jobs(const json_t *jobs)
+static char *cell_left(const json_t *job, const char *key)
 {
-    struct table table;
-    size_t i;
-    const json_t *job;
+    return short_duration(strcmp(text_of(job, "state"), "RUNNING") == 0 ? number_of(job, key) : NAN);
+}
+
+static char *cell_name(const json_t *job, const char *key)
+{
     int n_column = text_columns(stdout);
-    table_init(&table, COLUMN_N);
-    for (i = 0; i < COLUMN_N; i++) {
-        table.is_right[i] = columns[i].is_right;
-        table.worth[i] = columns[i].worth;
-        table_add(&table, columns[i].title);
-    }
-    json_array_foreach(jobs, i, job)
-    {
-        add_job(&table, job, n_column == 0 ? 0 : n_column < SCREEN_WIDE ? NAME_MOST : NAME_WIDE);
-    }
-    table_print(&table, stdout, n_column, NULL);
+    return text_cut(text_of(job, key), n_column == 0 ? 0 : n_column < SCREEN_WIDE ? NAME_MOST : NAME_WIDE, false);
 }
+
+/* What is known of others' jobs has no reason. */
+static char *cell_own(const json_t *job, const char *key)
+{
+    char text[TEXT_BYTES] = "-";
+    if (json_object_get(job, "reason") != NULL && strcmp(key, "epoch") == 0) {
+        text_epochs(job, text);
+    } else if (json_object_get(job, "reason") != NULL) {
+        snprintf(text, sizeof text, "%lld", (long long)integer_of(job, key));
+    }
+    return copy_of(text);
+}
+
+static char *cell_reason(const json_t *job, const char *key)
+{
+    char reason[REASON_BYTES];
+    (void)key;
+    text_reason(job, reason);
+    return copy_of(reason);
+}
+
+static const struct column columns[] = {
+    {"ID", "id", cell_integer, true, 0},
+    {"NAME", "name", cell_name, false, 0},
+    {"OWNER", "owner", cell_text, false, 2},
+    {"GROUP", "group", cell_word, false, 4},
+    {"STATE", "state", cell_text, false, 0},
+    {"GPUS", "gpus_held", cell_numbers, false, 5},
+    {"WORKERS", "workers", cell_own, true, 8},
+    {"AGE", "submitted_at", cell_age, true, 9},
+    {"RAN", "ran_s", cell_ran, true, 10},
+    {"EPOCH", "epoch", cell_own, true, 11},
+    {"VALID", "valid_metric", cell_metric, true, 1},
+    {"BEST", "best_valid_metric", cell_metric, true, 7},
+    {"TEST", "best_test_metric", cell_metric, true, 3},
+    {"LEFT", "seconds_left", cell_left, true, 6},
+    {"REASON", "reason", cell_reason, false, 0},
+};
 
 /* How many of the jobs that are asked for are in which state, whatever --limit leaves out. */
 static void print_counts(const json_t *counts)
@@ -221,7 +196,8 @@ enum status run_status(const struct ctl_arguments *arguments, int *exit_code_out
     if (status == STATUS_OK && is_json) {
         text_print_json(answer);
     } else if (status == STATUS_OK) {
-        print_jobs(json_object_get(answer, "jobs"));
+        columns_print(columns, sizeof columns / sizeof *columns, json_object_get(answer, "jobs"),
+                      text_columns(stdout), NULL);
         if (json_is_true(json_object_get(answer, "draining"))) {
             fprintf(stderr, "the daemon starts no jobs until an administrator says so (trainctl undrain)\n");
         }

@@ -1,62 +1,42 @@
 /* A table of users: their jobs, what these have of the machine, and what was used of it. */
+#include "trainerd/ctl/base/columns.h"
 #include "trainerd/ctl/base/run.h"
 #include "trainerd/ctl/base/text.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* "3", or "3/4" of a limit; "-": not for this user to see. */
-static void add_count(struct table *table, const json_t *user, const char *key)
+static char *cell_count(const json_t *user, const char *key)
 {
-    char text[2 * TEXT_BYTES] = "-";
-    const json_t *limits = json_object_get(user, "limits");
-    if (json_is_integer(json_object_get(limits, key))) {
-        snprintf(text, sizeof text, "%lld/%lld", (long long)integer_of(user, key),
-                 (long long)integer_of(limits, key));
-    } else if (json_is_integer(json_object_get(user, key))) {
-        snprintf(text, sizeof text, "%lld", (long long)integer_of(user, key));
+    char text[2 * TEXT_BYTES] = "-", limit[TEXT_BYTES] = "";
+    const json_t *most = json_object_get(json_object_get(user, "limits"), key);
+    if (json_is_integer(most)) {
+        snprintf(limit, sizeof limit, "/%lld", (long long)json_integer_value(most));
     }
-    table_add(table, text);
+    if (json_is_integer(json_object_get(user, key)) || limit[0] != '\0') {
+        snprintf(text, sizeof text, "%lld%s", (long long)integer_of(user, key), limit);
+    }
+    return strdup(text);
 }
 
-static void add_memory(struct table *table, const json_t *user)
+static char *cell_memory(const json_t *user, const char *key)
 {
     char has[TEXT_BYTES], most[TEXT_BYTES], both[2 * TEXT_BYTES + 1];
     const json_t *limits = json_object_get(user, "limits");
-    text_bytes(number_of(user, "memory"), has);
-    text_bytes(number_of(limits, "memory"), most);
-    bool is_limited = json_is_integer(json_object_get(limits, "memory"));
+    text_bytes(number_of(user, key), has);
+    text_bytes(number_of(limits, key), most);
+    bool is_limited = json_is_integer(json_object_get(limits, key));
     snprintf(both, sizeof both, "%s%s%s", has, is_limited ? "/" : "", is_limited ? most : "");
-    table_add(table, both);
+    return strdup(both);
 }
 
-static void print_users(const json_t *users)
-{
-    static const char *const titles[] = {"USER", "WAIT", "RUN", "SLOTS", "GPUS", "MEMORY", "USE", "SHARE"};
-    enum { N_COLUMN = sizeof titles / sizeof *titles };
-    struct table table;
-    const json_t *user;
-    size_t i;
-    table_init(&table, N_COLUMN);
-    for (int column = 0; column < N_COLUMN; column++) {
-        table.is_right[column] = column > 0;
-        table_add(&table, titles[column]);
-    }
-    json_array_foreach(users, i, user)
-    {
-        char used[TEXT_BYTES], share[TEXT_BYTES];
-        text_duration(number_of(user, "used_s"), used);
-        text_percent(number_of(user, "share"), share);
-        table_add(&table, text_of(user, "user"));
-        add_count(&table, user, "queued");
-        add_count(&table, user, "running");
-        add_count(&table, user, "slots");
-        add_count(&table, user, "gpus");
-        add_memory(&table, user);
-        table_add(&table, used);
-        table_add(&table, share);
-    }
-    table_print(&table, stdout, 0, NULL);
-}
+static const struct column columns[] = {
+    {"USER", "user", cell_text, false, 0},     {"WAIT", "queued", cell_count, true, 0},
+    {"RUN", "running", cell_count, true, 0},   {"SLOTS", "slots", cell_count, true, 0},
+    {"GPUS", "gpus", cell_count, true, 0},     {"MEMORY", "memory", cell_memory, true, 0},
+    {"USE", "used_s", cell_duration, true, 0}, {"SHARE", "share", cell_percent, true, 0},
+};
 
 enum status run_users(const struct ctl_arguments *arguments, int *exit_code_out)
 {
@@ -66,7 +46,7 @@ enum status run_users(const struct ctl_arguments *arguments, int *exit_code_out)
     if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
         text_print_json(answer);
     } else if (status == STATUS_OK) {
-        print_users(json_object_get(answer, "users"));
+        columns_print(columns, sizeof columns / sizeof *columns, json_object_get(answer, "users"), 0, NULL);
         if (json_is_null(json_object_get(answer, "half_life_s"))) {
             fprintf(stderr,
                     "use is not counted (daemon.fair_half_life): the job that was submitted first goes first\n");

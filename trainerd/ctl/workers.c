@@ -1,6 +1,7 @@
 /* Tables of a job's workers and of the daemon's GPUs. */
 #include "protocol/base/program.h"
 #include "protocol/files/capture.h"
+#include "trainerd/ctl/base/columns.h"
 #include "trainerd/ctl/base/run.h"
 #include "trainerd/ctl/base/text.h"
 
@@ -46,48 +47,25 @@ static void set_memory_used(const json_t *gpus)
     json_decref(here);
 }
 
-static void add_integer(struct table *table, const json_t *object, const char *key)
-{
-    char number[TEXT_BYTES] = "-";
-    if (json_is_integer(json_object_get(object, key))) {
-        snprintf(number, sizeof number, "%lld", (long long)integer_of(object, key));
+/* Four columns. path: of the GPU in a row */
+#define GPU_COLUMNS(path)                                                                                            \
+    {"GPU", path "gpu", cell_integer, true, 0}, {"MODEL", path "name", cell_word, false, 0},                         \
+        {"MEMORY", path "memory", cell_bytes, true, 0},                                                              \
+    {                                                                                                                \
+        "IN USE", path "memory_used", cell_bytes, true, 0                                                            \
     }
-    table_add(table, number);
-}
-
-static void add_text(struct table *table, const json_t *object, const char *key)
-{
-    const char *text = text_of(object, key);
-    table_add(table, text[0] != '\0' ? text : "-");
-}
-
-/* Four columns: number, model, memory, of it in use. gpu NULL: none. */
-static void add_gpu(struct table *table, const json_t *gpu)
-{
-    char all[TEXT_BYTES], used[TEXT_BYTES];
-    text_bytes(number_of(gpu, "memory"), all);
-    text_bytes(number_of(gpu, "memory_used"), used);
-    add_integer(table, gpu, "gpu");
-    add_text(table, gpu, "name");
-    table_add(table, all);
-    table_add(table, used);
-}
-
-static void add_gpu_titles(struct table *table, int first)
-{
-    static const char *const titles[] = {"GPU", "MODEL", "MEMORY", "IN USE"};
-    for (int i = 0; i < 4; i++) {
-        table->is_right[first + i] = i != 1;
-        table_add(table, titles[i]);
-    }
-}
 
 /* --- workers --- */
 
-/* The job's GPU of that number. */
-static const json_t *gpu_of(const json_t *gpus, const json_t *number)
+static char *cell_rank(const json_t *row, const char *path)
 {
-    const json_t *gpu;
+    return json_is_string(json_object_get(row, path)) ? cell_text(row, path) : cell_integer(row, path);
+}
+
+/* The job's GPU of that number; NULL: it has none such. */
+static json_t *gpu_of(const json_t *gpus, const json_t *number)
+{
+    json_t *gpu;
     size_t i;
     json_array_foreach(gpus, i, gpu)
     {
@@ -98,38 +76,32 @@ static const json_t *gpu_of(const json_t *gpus, const json_t *number)
     return NULL;
 }
 
+static const struct column worker_columns[] = {
+    {"RANK", "rank", cell_rank, false, 0},
+    {"PID", "pid", cell_integer, true, 0},
+    {"HOST", "host", cell_word, false, 0},
+    GPU_COLUMNS("on."),
+};
+
+/* The coordinator first, where it is known; "on": the GPU of each. */
 static void print_workers(const json_t *answer)
 {
-    const json_t *worker, *gpus = json_object_get(answer, "gpus");
-    bool has_gpus = json_array_size(gpus) > 0;
+    json_t *worker, *rows = json_array();
+    const json_t *gpus = json_object_get(answer, "gpus");
     size_t i;
-    struct table table;
-    table_init(&table, has_gpus ? 7 : 3);
-    table.is_right[1] = true;
-    table_add(&table, "RANK");
-    table_add(&table, "PID");
-    table_add(&table, "HOST");
-    if (has_gpus) {
-        add_gpu_titles(&table, 3);
-    }
     if (integer_of(answer, "coordinator") != 0) {
-        table_add(&table, "coordinator");
-        add_integer(&table, answer, "coordinator");
-        add_text(&table, answer, "host");
-        if (has_gpus) {
-            add_gpu(&table, NULL);
-        }
+        json_array_append_new(rows, json_pack("{s:s, s:O, s:O?}", "rank", "coordinator", "pid",
+                                              json_object_get(answer, "coordinator"), "host",
+                                              json_object_get(answer, "host")));
     }
     json_array_foreach(json_object_get(answer, "workers"), i, worker)
     {
-        add_integer(&table, worker, "rank");
-        add_integer(&table, worker, "pid");
-        add_text(&table, worker, "host");
-        if (has_gpus) {
-            add_gpu(&table, gpu_of(gpus, json_object_get(worker, "gpu")));
-        }
+        json_t *gpu = gpu_of(gpus, json_object_get(worker, "gpu"));
+        json_object_set(worker, "on", gpu != NULL ? gpu : json_null());
+        json_array_append(rows, worker);
     }
-    table_print(&table, stdout, 0, NULL);
+    columns_print(worker_columns, json_array_size(gpus) > 0 ? 7 : 3, rows, 0, NULL);
+    json_decref(rows);
 }
 
 enum status run_workers(const struct ctl_arguments *arguments, int *exit_code_out)
@@ -151,25 +123,16 @@ enum status run_workers(const struct ctl_arguments *arguments, int *exit_code_ou
 
 /* --- GPUs --- */
 
+static const struct column gpu_columns[] = {
+    GPU_COLUMNS(""),
+    {"JOB", "job", cell_integer, true, 0},
+    {"NAME", "job_name", cell_word, false, 0},
+    {"OWNER", "owner", cell_word, false, 0},
+};
+
 static void print_gpus(const json_t *gpus)
 {
-    const json_t *gpu;
-    size_t i;
-    struct table table;
-    table_init(&table, 7);
-    add_gpu_titles(&table, 0);
-    table.is_right[4] = true;
-    table_add(&table, "JOB");
-    table_add(&table, "NAME");
-    table_add(&table, "OWNER");
-    json_array_foreach(gpus, i, gpu)
-    {
-        add_gpu(&table, gpu);
-        add_integer(&table, gpu, "job");
-        add_text(&table, gpu, "job_name");
-        add_text(&table, gpu, "owner");
-    }
-    table_print(&table, stdout, 0, NULL);
+    columns_print(gpu_columns, sizeof gpu_columns / sizeof *gpu_columns, gpus, 0, NULL);
     if (json_array_size(gpus) == 0) {
         fprintf(stderr, "the daemon has no GPUs to give to jobs (daemon.gpus, in trainerd.toml)\n");
     }

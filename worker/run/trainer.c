@@ -442,11 +442,6 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     return status;
 }
 
-void trainer_rate(struct trainer *t, double factor)
-{
-    t->rate = factor;
-}
-
 struct trainer_guard trainer_guard(const struct trainer *t)
 {
     return t->guard;
@@ -455,9 +450,4 @@ struct trainer_guard trainer_guard(const struct trainer *t)
 int64_t trainer_n_back_off(const struct trainer *t)
 {
     return t->n_back_off;
-}
-
-void trainer_back_off(struct trainer *t, int64_t n_back_off)
-{
-    t->n_back_off = n_back_off;
 }

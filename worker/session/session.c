@@ -151,7 +151,7 @@ static void session_release(struct session *session)
         }
     }
     spill_close(session->spill);
-    memory_release(MEMORY_OTHER, session->weights.bytes, session->weights.n_bytes, 1);
+    memory_release(MEMORY_OTHER, session->put_bytes.bytes, session->put_bytes.n_bytes, 1);
     transport_close(session->transport);
     link_close(session->link);
     free(session->command);

@@ -164,36 +164,6 @@ static enum status pieces_send(struct session *session, unsigned id, const char 
     return status == STATUS_OK ? all_sent(session, 0) : status;
 }
 
-/* The value whose rows are asked for; -1: none. */
-static int rows_value(const struct session *session, uint32_t what)
-{
-    const struct program *program = trainer_program(session->trainer);
-    return what == MESSAGE_GET_LOGITS ? program->logits : what == MESSAGE_GET_LAYER ? program->kept : -1;
-}
-
-/* Send n floats: of an array of weights, or of one part. `what` is not read where `id` says it. */
-static enum status array_send(struct session *session, unsigned id, uint32_t what, uint32_t part, size_t n)
-{
-    struct trainer *trainer = session->trainer;
-    float *values;
-    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *values, &values);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    if (id == MESSAGE_ID_get_kept) {
-        status = trainer_get_kept(trainer, (int32_t)part, values);
-    } else if (id == MESSAGE_ID_get_embeddings) {
-        status = trainer_get_embeddings(trainer, (enum trainer_state)what, (int32_t)part, values);
-    } else {
-        int value = rows_value(session, what);
-        status = value >= 0 ? trainer_rows_of(trainer, value, (int32_t)part, values)
-                            : trainer_get(trainer, (enum trainer_state)what, values);
-    }
-    status = status == STATUS_OK ? pieces_send(session, id, (const char *)values, n * sizeof *values) : status;
-    memory_release(MEMORY_OTHER, values, n, sizeof *values);
-    return status;
-}
-
 /* The trace's size, by this worker's clock as it answers; and the trace. */
 static enum status trace_obey(struct session *session)
 {
@@ -212,6 +182,7 @@ static enum status trace_obey(struct session *session)
     return status == STATUS_OK ? session_answer(session, MESSAGE_ID_trace, n) : status;
 }
 
+/* What is read where it lies. */
 static enum status trace_send(struct session *session)
 {
     const struct trace *trace = trainer_trace(session->trainer);
@@ -232,11 +203,6 @@ static enum status traffic_send(struct session *session)
     return pieces_send(session, MESSAGE_ID_get, content, n_bytes);
 }
 
-static enum status array_unknown(uint32_t what, uint32_t part)
-{
-    return status_fail(STATUS_PEER, "array %u of part %u is asked for, which this rank does not have", what, part);
-}
-
 static enum status get_obey(struct session *session)
 {
     struct message_get command;
@@ -245,86 +211,39 @@ static enum status get_obey(struct session *session)
     if (status != STATUS_OK) {
         return status;
     }
-    if (command.what == MESSAGE_GET_TRACE) {
+    if (command.what == WORKER_STATE_TRACE) {
         return trace_send(session);
     }
-    if (command.what == MESSAGE_GET_TRAFFIC) {
+    if (command.what == WORKER_STATE_TRAFFIC) {
         return traffic_send(session);
     }
-    const struct program *program = trainer_program(session->trainer);
-    int value = rows_value(session, command.what);
-    if (value >= 0 ? !session_owns(session, command.part) : !session_is_state(command.what)) {
-        return array_unknown(command.what, command.part);
+    size_t n = session_state_bytes(session, command.what, command.part);
+    if (n == 0) {
+        return status_fail(STATUS_PEER, "array %u of part %u is asked for, which this rank does not have",
+                           command.what, command.part);
     }
-    size_t n = (size_t)program->n_weight;
-    if (value >= 0) {
-        n = (size_t)session->own[command.part]->n_own * (size_t)program->value[value].width;
-    }
-    return array_send(session, MESSAGE_ID_get, command.what, command.part, n);
-}
-
-static enum status get_embeddings_obey(struct session *session)
-{
-    struct message_get_embeddings command;
-    enum status status = message_decode_get_embeddings(session->command, session->n_command, &command);
+    void *bytes;
+    status = memory_acquire(MEMORY_OTHER, n, 1, &bytes);
     if (status != STATUS_OK) {
         return status;
     }
-    if (!session_owns(session, command.part) || !session_is_state(command.what)) {
-        return array_unknown(command.what, command.part);
-    }
-    return array_send(session, MESSAGE_ID_get_embeddings, command.what, command.part,
-                      (size_t)trainer_n_embedding(session->trainer, (int32_t)command.part));
+    status = trainer_get(session->trainer, (enum worker_state)command.what, (int32_t)command.part, bytes);
+    status = status == STATUS_OK ? pieces_send(session, MESSAGE_ID_get, bytes, n) : status;
+    memory_release(MEMORY_OTHER, bytes, n, 1);
+    return status;
 }
 
-static enum status get_kept_obey(struct session *session)
+/* All of it came. The answer says what was announced. */
+static enum status put_obey(struct session *session)
 {
-    struct message_get_kept command;
-    enum status status = message_decode_get_kept(session->command, session->n_command, &command);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    if (!session_owns(session, command.part)) {
-        return status_fail(STATUS_PEER, "what part %u keeps is asked for, which this rank does not have",
-                           command.part);
-    }
-    return array_send(session, MESSAGE_ID_get_kept, 0, command.part,
-                      (size_t)trainer_n_kept(session->trainer, (int32_t)command.part));
-}
-
-/* The answer says what was announced. */
-static enum status weights_answer(struct session *session, uint64_t n_bytes)
-{
+    const struct message_put put = session->put;
+    struct session_bytes *bytes = &session->put_bytes;
+    enum status status = trainer_set(session->trainer, (enum worker_state)put.what, (int32_t)put.part, bytes->bytes);
+    memory_release(MEMORY_OTHER, bytes->bytes, bytes->n_bytes, 1);
+    *bytes = (struct session_bytes){0};
     size_t n;
-    enum status status;
-    if (session->weights_part < 0) {
-        struct message_put answer = {.what = session->weights_what, .n_bytes = n_bytes};
-        status = message_encode_put(&answer, session->answer, sizeof session->answer, &n);
-        return status == STATUS_OK ? session_answer(session, MESSAGE_ID_put, n) : status;
-    }
-    if (session->weights_what == 0) {
-        struct message_put_kept answer = {.part = (uint32_t)session->weights_part, .n_bytes = n_bytes};
-        status = message_encode_put_kept(&answer, session->answer, sizeof session->answer, &n);
-        return status == STATUS_OK ? session_answer(session, MESSAGE_ID_put_kept, n) : status;
-    }
-    struct message_put_embeddings answer = {
-        .what = session->weights_what, .part = (uint32_t)session->weights_part, .n_bytes = n_bytes};
-    status = message_encode_put_embeddings(&answer, session->answer, sizeof session->answer, &n);
-    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_put_embeddings, n) : status;
-}
-
-static enum status weights_obey(struct session *session)
-{
-    struct session_bytes *weights = &session->weights;
-    enum trainer_state what = (enum trainer_state)session->weights_what;
-    int32_t part = session->weights_part;
-    enum status status = part < 0    ? trainer_set(session->trainer, what, weights->bytes)
-                         : what == 0 ? trainer_set_kept(session->trainer, part, weights->bytes)
-                                     : trainer_set_embeddings(session->trainer, what, part, weights->bytes);
-    uint64_t n_bytes = weights->n_bytes;
-    memory_release(MEMORY_OTHER, weights->bytes, weights->n_bytes, 1);
-    *weights = (struct session_bytes){0};
-    return status == STATUS_OK ? weights_answer(session, n_bytes) : status;
+    status = status == STATUS_OK ? message_encode_put(&put, session->answer, sizeof session->answer, &n) : status;
+    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_put, n) : status;
 }
 
 static enum status memory_obey(struct session *session)
@@ -338,21 +257,6 @@ static enum status memory_obey(struct session *session)
     size_t n;
     enum status status = message_encode_memory(&answer, session->answer, sizeof session->answer, &n);
     return status == STATUS_OK ? session_answer(session, MESSAGE_ID_memory, n) : status;
-}
-
-static enum status rate_take(struct session *session)
-{
-    struct message_rate rate;
-    enum status status = message_decode_rate(session->command, session->n_command, &rate);
-    if (status == STATUS_OK && !(rate.factor > 0.0 && rate.factor <= 1.0)) {
-        return status_fail(STATUS_PEER,
-                           "the learning rate is to be multiplied by %g, expected more than 0 and at most 1",
-                           rate.factor);
-    }
-    if (status == STATUS_OK) {
-        trainer_rate(session->trainer, rate.factor);
-    }
-    return status;
 }
 
 /* What the guard found in the last epoch. */
@@ -370,20 +274,6 @@ static enum status guard_obey(struct session *session)
     return status == STATUS_OK ? session_answer(session, MESSAGE_ID_guard, n) : status;
 }
 
-static enum status back_off_take(struct session *session)
-{
-    struct message_back_off command;
-    enum status status = message_decode_back_off(session->command, session->n_command, &command);
-    if (status == STATUS_OK && command.n_back_off > LEVEL_BACK_OFFS_MOST) {
-        return status_fail(STATUS_PEER, "%llu back-offs are to be set, expected at most %d",
-                           (unsigned long long)command.n_back_off, LEVEL_BACK_OFFS_MOST);
-    }
-    if (status == STATUS_OK) {
-        trainer_back_off(session->trainer, (int64_t)command.n_back_off);
-    }
-    return status;
-}
-
 /* Commands that are answered by themselves. */
 static enum status echo(struct session *session, unsigned id)
 {
@@ -397,11 +287,10 @@ static enum status echo(struct session *session, unsigned id)
 
 enum status session_handle(struct session *session)
 {
-    if (session->weights.is_expected && session->weights.n_got == session->weights.n_bytes) {
-        return weights_obey(session);
+    if (session->put_bytes.is_expected && session->put_bytes.n_got == session->put_bytes.n_bytes) {
+        return put_obey(session);
     }
     unsigned id = session->command_id;
-    enum status status;
     if (id == 0) {
         return STATUS_OK;
     }
@@ -417,20 +306,10 @@ enum status session_handle(struct session *session)
         return epoch_obey(session);
     case MESSAGE_ID_get:
         return get_obey(session);
-    case MESSAGE_ID_get_embeddings:
-        return get_embeddings_obey(session);
-    case MESSAGE_ID_get_kept:
-        return get_kept_obey(session);
     case MESSAGE_ID_memory:
         return memory_obey(session);
     case MESSAGE_ID_trace:
         return trace_obey(session);
-    case MESSAGE_ID_rate:
-        status = rate_take(session);
-        return status == STATUS_OK ? echo(session, id) : status;
-    case MESSAGE_ID_back_off:
-        status = back_off_take(session);
-        return status == STATUS_OK ? echo(session, id) : status;
     case MESSAGE_ID_guard:
         return guard_obey(session);
     case MESSAGE_ID_keep_best:

@@ -1,4 +1,4 @@
-/* Messages that a worker receives: pieces of parts and weights go to their places, a command waits for session_handle. Lengths,
+/* Messages that a worker receives: pieces of parts and arrays go to their places, a command waits for session_handle. Lengths,
  * offsets and order are unchecked until they are checked here. */
 #include "protocol/base/fault.h"
 #include "protocol/base/memory.h"
@@ -20,8 +20,8 @@ static void event_fail(struct session *session, enum status status)
 
 static struct session_bytes *bytes_find(struct session *session, const struct transport_head *head)
 {
-    if (head->id == MESSAGE_ID_put || head->id == MESSAGE_ID_put_embeddings || head->id == MESSAGE_ID_put_kept) {
-        return &session->weights;
+    if (head->id == MESSAGE_ID_put) {
+        return &session->put_bytes;
     }
     return head->id == MESSAGE_ID_part && head->to < (uint32_t)session->n_part ? &session->parts[head->to].raw : NULL;
 }
@@ -133,72 +133,35 @@ static enum status part_take(struct session *session)
                                   : bytes_expect(raw, MEMORY_STRUCTURE, part.n_bytes);
 }
 
-bool session_owns(const struct session *session, uint32_t part)
+size_t session_state_bytes(struct session *session, uint32_t what, uint32_t part)
 {
-    return part < (uint32_t)session->n_part && session->own[part] != NULL;
+    return worker_state_row(what) != NULL && part < (uint32_t)session->n_part
+               ? (size_t)trainer_state_bytes(session->trainer, (enum worker_state)what, (int32_t)part)
+               : 0;
 }
 
-bool session_is_state(uint32_t what)
-{
-    return what > 0 && what < TRAINER_STATE_END;
-}
-
-/* Await n floats of what is to be set. */
-static enum status floats_expect(struct session *session, uint32_t what, int32_t part, uint64_t n_bytes, int64_t n)
-{
-    uint64_t expected = (uint64_t)n * sizeof(float);
-    if (n_bytes != expected || session->weights.is_expected) {
-        return status_fail(STATUS_PEER, "array %u of %llu bytes is to be set, expected 1 to %d of %llu bytes", what,
-                           (unsigned long long)n_bytes, TRAINER_STATE_END - 1, (unsigned long long)expected);
-    }
-    session->weights_what = what;
-    session->weights_part = part;
-    return bytes_expect(&session->weights, MEMORY_OTHER, n_bytes);
-}
-
-/* Await an array that is to be set: of the weights that every rank has, or of a part's embeddings. */
-static enum status weights_expect(struct session *session, uint32_t what, int32_t part, uint64_t n_bytes)
-{
-    if (session->trainer == NULL) {
-        return status_fail(STATUS_PEER, "array %u is to be set before this rank was ready", what);
-    }
-    int64_t n = part < 0 ? trainer_program(session->trainer)->n_weight : trainer_n_embedding(session->trainer, part);
-    if (!session_is_state(what)) {
-        return status_fail(STATUS_PEER, "array %u of %llu bytes is to be set, expected 1 to %d of %llu bytes", what,
-                           (unsigned long long)n_bytes, TRAINER_STATE_END - 1, (unsigned long long)n * sizeof(float));
-    }
-    return floats_expect(session, what, part, n_bytes, n);
-}
-
+/* Await an array that is to be set. */
 static enum status put_take(struct session *session)
 {
     struct message_put put;
     enum status status = message_decode_put(session->command, session->n_command, &put);
-    return status == STATUS_OK ? weights_expect(session, put.what, -1, put.n_bytes) : status;
-}
-
-static enum status put_embeddings_take(struct session *session)
-{
-    struct message_put_embeddings put;
-    enum status status = message_decode_put_embeddings(session->command, session->n_command, &put);
-    if (status == STATUS_OK && !session_owns(session, put.part)) {
-        status = status_fail(STATUS_PEER, "embeddings of part %u are to be set, which this rank does not have",
-                             put.part);
+    if (status != STATUS_OK) {
+        return status;
     }
-    return status == STATUS_OK ? weights_expect(session, put.what, (int32_t)put.part, put.n_bytes) : status;
-}
-
-static enum status put_kept_take(struct session *session)
-{
-    struct message_put_kept put;
-    enum status status = message_decode_put_kept(session->command, session->n_command, &put);
-    if (status == STATUS_OK && (session->trainer == NULL || !session_owns(session, put.part))) {
-        status = status_fail(STATUS_PEER,
-                             "what part %u keeps is to be set, which this rank does not have, or not yet", put.part);
+    if (session->trainer == NULL) {
+        return status_fail(STATUS_PEER, "array %u is to be set before this rank was ready", put.what);
     }
-    return status == STATUS_OK ? floats_expect(session, 0, (int32_t)put.part, put.n_bytes,
-                                               trainer_n_kept(session->trainer, (int32_t)put.part))
-                               : status;
+    size_t expected = session_state_bytes(session, put.what, put.part);
+    if (expected == 0 || !worker_state_rows[put.what].is_set || session->put_bytes.is_expected) {
+        return status_fail(STATUS_PEER, "array %u of part %u is to be set, which this rank does not have, or not now",
+                           put.what, put.part);
+    }
+    if (put.n_bytes != expected) {
+        return status_fail(STATUS_PEER, "array %u of part %u is to be set to %llu bytes, expected %zu", put.what,
+                           put.part, (unsigned long long)put.n_bytes, expected);
+    }
+    session->put = put;
+    return bytes_expect(&session->put_bytes, MEMORY_OTHER, put.n_bytes);
 }
 
 static void command_arrived(struct session *session, const struct transport_head *head, size_t n_bytes)
@@ -211,12 +174,6 @@ static void command_arrived(struct session *session, const struct transport_head
         return;
     case MESSAGE_ID_put:
         event_fail(session, put_take(session));
-        return;
-    case MESSAGE_ID_put_embeddings:
-        event_fail(session, put_embeddings_take(session));
-        return;
-    case MESSAGE_ID_put_kept:
-        event_fail(session, put_kept_take(session));
         return;
     default:
         session->command_id = head->id;

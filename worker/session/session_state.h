@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes on their way in: a part, or weights to be set. */
+/* Bytes on their way in: a part, or an array to be set. */
 struct session_bytes {
     void *bytes;
     size_t n_bytes, n_placed, n_got;
@@ -51,11 +51,10 @@ struct session {
 
     uint8_t *command; /* the last one that came */
     size_t n_command_room, n_command;
-    bool is_command_coming; /* its body has a place */
-    unsigned command_id;    /* 0: none waits */
-    struct session_bytes weights;
-    uint32_t weights_what; /* enum trainer_state; 0: what a part keeps (exchange.stale) */
-    int32_t weights_part;  /* whose they are; -1: of the weights that every rank has */
+    bool is_command_coming;         /* its body has a place */
+    unsigned command_id;            /* 0: none waits */
+    struct session_bytes put_bytes; /* of an array that is to be set, … */
+    struct message_put put;         /* … as it was announced */
     uint8_t answer[MESSAGE_ANSWER_MOST_BYTES];
     int n_pending;
     uint32_t epoch, step; /* how far, for the heartbeats */
@@ -76,9 +75,8 @@ enum status session_join(struct session *session, const struct session_setup *se
 /* Events of the transport. */
 void *session_place(void *arg, const struct transport_head *head, size_t n_bytes);
 void session_arrived(void *arg, const struct transport_head *head, void *body, size_t n_bytes);
-/* Does this rank have the part? Is `what` an enum trainer_state? */
-bool session_owns(const struct session *session, uint32_t part);
-bool session_is_state(uint32_t what);
+/* Bytes of this rank's row of worker_state.def; 0: it has none. */
+size_t session_state_bytes(struct session *session, uint32_t what, uint32_t part);
 
 /* --- session_command.c --- */
 /* Obey the command that waits. */

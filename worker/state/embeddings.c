@@ -1,9 +1,6 @@
 #include "worker/state/embeddings.h"
 
-#include "protocol/base/log.h"
-
 #include <stdlib.h>
-#include <string.h>
 
 enum status embeddings_draw(struct trainer *t)
 {
@@ -43,41 +40,4 @@ void embeddings_step(struct trainer *t, int param, const struct device_step *how
                          embeddings_of(t, all->moment_1, param, i), embeddings_of(t, all->moment_2, param, i));
         }
     }
-}
-
-int64_t trainer_n_embedding(const struct trainer *t, int32_t part)
-{
-    ASSERT(part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0);
-    return t->setup.parts[part]->n_embedded * t->program.n_embedding;
-}
-
-/* One own part's share of an array; NULL where the optimiser has none. */
-static float *embeddings_array(const struct trainer *t, enum trainer_state what, int32_t part)
-{
-    float *const arrays[TRAINER_STATE_END] = {[TRAINER_STATE_WEIGHTS] = t->embeddings.weights,
-                                              [TRAINER_STATE_MOMENT_1] = t->embeddings.moment_1,
-                                              [TRAINER_STATE_MOMENT_2] = t->embeddings.moment_2,
-                                              [TRAINER_STATE_BEST] = t->embeddings.best};
-    return arrays[what] != NULL ? arrays[what] + t->plan.embedding_begin[t->own_index[part]] : NULL;
-}
-
-enum status trainer_get_embeddings(struct trainer *t, enum trainer_state what, int32_t part, float *to)
-{
-    size_t n_bytes = (size_t)trainer_n_embedding(t, part) * sizeof *to;
-    const float *from = embeddings_array(t, what, part);
-    if (from == NULL) {
-        memset(to, 0, n_bytes);
-        return STATUS_OK;
-    }
-    t->ops->download(t->device, to, from, n_bytes);
-    return device_sync(t->device);
-}
-
-enum status trainer_set_embeddings(struct trainer *t, enum trainer_state what, int32_t part, const float *from)
-{
-    float *to = embeddings_array(t, what, part);
-    if (to != NULL) {
-        t->ops->upload(t->device, to, from, (size_t)trainer_n_embedding(t, part) * sizeof *to);
-    }
-    return device_sync(t->device);
 }

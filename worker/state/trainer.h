@@ -11,6 +11,7 @@
 #include "models/program/program.h"
 #include "partition/part/part.h"
 #include "protocol/job/job.h"
+#include "protocol/wire/worker_state.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/traffic.h"
 #include "worker/spill/spill.h"
@@ -32,15 +33,6 @@ struct trainer_setup {
     struct exchange *exchange;
     struct spill
         *spill; /* where the arena, and what parts are made into, goes; NULL: into memory. Parts may lie there */
-};
-
-/* Arrays that can be read and set between epochs, on every rank alike. */
-enum trainer_state {
-    TRAINER_STATE_WEIGHTS = 1,
-    TRAINER_STATE_MOMENT_1,
-    TRAINER_STATE_MOMENT_2,
-    TRAINER_STATE_BEST,
-    TRAINER_STATE_END
 };
 
 struct trainer_report {
@@ -82,10 +74,6 @@ struct trainer_guard trainer_guard(const struct trainer *trainer);
 
 /* How often the guard has found too large an error: each time, epochs from the next one on lose less (models/program/level.h). */
 int64_t trainer_n_back_off(const struct trainer *trainer);
-void trainer_back_off(struct trainer *trainer, int64_t n_back_off);
-
-/* The learning rate of every step from now on is the schedule's times this; 1 at first. On all ranks alike. */
-void trainer_rate(struct trainer *trainer, double factor);
 
 const struct program *trainer_program(const struct trainer *trainer);
 
@@ -95,26 +83,17 @@ const struct traffic *trainer_traffic(const struct trainer *trainer);
 /* How the last epoch ran; NULL without output.trace. */
 const struct trace *trainer_trace(const struct trainer *trainer);
 
-/* Copy an array of n_weight floats out or in (host). BEST is WEIGHTS at the last trainer_keep_best, kept by rank 0 alone. */
-enum status trainer_get(struct trainer *trainer, enum trainer_state what, float *to);
-enum status trainer_set(struct trainer *trainer, enum trainer_state what, const float *from);
+/* Bytes of a row of worker_state.def on this rank; `part` counts where the row's scope is PART. 0: this rank does not have it. Traces and
+ * traffic: trainer_trace, trainer_traffic. */
+int64_t trainer_state_bytes(struct trainer *trainer, enum worker_state what, int32_t part);
 
-/* The same of one own part's embeddings, which its rank alone holds: so many floats; BEST on every rank. */
-int64_t trainer_n_embedding(const struct trainer *trainer, int32_t part);
-enum status trainer_get_embeddings(struct trainer *trainer, enum trainer_state what, int32_t part, float *to);
-enum status trainer_set_embeddings(struct trainer *trainer, enum trainer_state what, int32_t part, const float *from);
+/* Copy a row of this rank to host memory / set it from there, between epochs. errors  STATUS_PEER a number that it cannot have;
+ * STATUS_IO of the spill; of the device */
+enum status trainer_get(struct trainer *trainer, enum worker_state what, int32_t part, void *to);
+enum status trainer_set(struct trainer *trainer, enum worker_state what, int32_t part, const void *from);
 
-/* What one own part keeps from epoch to epoch (exchange.stale, exchange.error_feedback), between epochs: so many floats' bytes, 0
- * without. */
-int64_t trainer_n_kept(const struct trainer *trainer, int32_t part);
-enum status trainer_get_kept(struct trainer *trainer, int32_t part, float *to);
-enum status trainer_set_kept(struct trainer *trainer, int32_t part, const float *from);
-
+/* BEST, EMBEDDINGS_BEST are WEIGHTS, EMBEDDINGS at the last call. */
 void trainer_keep_best(struct trainer *trainer);
-
-/* The logits, or the output of the kept layer (program.kept), of the last evaluation for one own part: n_own × columns floats to host
- * memory, in the part's order. */
-enum status trainer_rows_of(struct trainer *trainer, int value, int32_t part, float *to);
 
 /* Bytes by place and category: what the plan says, and the most that was alive. */
 void trainer_memory(const struct trainer *trainer, struct memory_table *planned_out,

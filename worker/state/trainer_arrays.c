@@ -1,5 +1,4 @@
-/* A trainer seen from outside: its program, its arrays read and set, its memory. */
-#include "protocol/base/log.h"
+/* A trainer seen from outside: its program, the arrays that are read and set between epochs, its memory. */
 #include "worker/state/trainer_state.h"
 
 #include <string.h>
@@ -19,38 +18,134 @@ const struct program *trainer_program(const struct trainer *t)
     return &t->program;
 }
 
-static float *state_array(const struct trainer *t, enum trainer_state what)
+/* --- the rows of worker_state.def --- */
+
+static bool owns(const struct trainer *t, int32_t part)
 {
-    switch (what) {
-    case TRAINER_STATE_WEIGHTS:
-        return t->weights;
-    case TRAINER_STATE_MOMENT_1:
-        return t->moment_1;
-    case TRAINER_STATE_MOMENT_2:
-        return t->moment_2;
-    default:
-        return what == TRAINER_STATE_BEST ? t->best : NULL;
-    }
+    return part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0;
 }
 
-enum status trainer_get(struct trainer *t, enum trainer_state what, float *to)
+/* A row of this rank in one piece; at NULL: it has none. */
+struct place {
+    void *at;
+    int64_t n_bytes;
+    bool on_host;
+};
+
+/* part: own, where the row is of parts. */
+static struct place place_of(struct trainer *t, enum worker_state what, int32_t part)
 {
-    size_t n_bytes = (size_t)t->program.n_weight * sizeof *to;
-    const float *from = state_array(t, what);
-    if (from == NULL) {
-        memset(to, 0, n_bytes);
+    const struct trainer_embeddings *e = &t->embeddings;
+    float *const arrays[] = {[WORKER_STATE_WEIGHTS] = t->weights,
+                             [WORKER_STATE_MOMENT_1] = t->moment_1,
+                             [WORKER_STATE_MOMENT_2] = t->moment_2,
+                             [WORKER_STATE_BEST] = t->best,
+                             [WORKER_STATE_EMBEDDINGS] = e->weights,
+                             [WORKER_STATE_EMBEDDINGS_MOMENT_1] = e->moment_1,
+                             [WORKER_STATE_EMBEDDINGS_MOMENT_2] = e->moment_2,
+                             [WORKER_STATE_EMBEDDINGS_BEST] = e->best};
+    const int64_t one = (int64_t)sizeof(float);
+    if (what == WORKER_STATE_BACK_OFFS) {
+        return (struct place){&t->n_back_off, sizeof t->n_back_off, true};
+    }
+    if (what == WORKER_STATE_RATE) {
+        return (struct place){&t->rate, sizeof t->rate, true};
+    }
+    if ((size_t)what >= sizeof arrays / sizeof *arrays || arrays[what] == NULL) {
+        return (struct place){0};
+    }
+    if (worker_state_rows[what].scope != WORKER_STATE_SCOPE_PART) {
+        return (struct place){arrays[what], t->program.n_weight * one, false};
+    }
+    return (struct place){arrays[what] + t->plan.embedding_begin[t->own_index[part]],
+                          t->setup.parts[part]->n_embedded * t->program.n_embedding * one, false};
+}
+
+/* The value whose rows of the last evaluation are read; -1: none. */
+static int rows_value(const struct trainer *t, enum worker_state what)
+{
+    return what == WORKER_STATE_LOGITS ? t->program.logits : what == WORKER_STATE_LAYER ? t->program.kept : -1;
+}
+
+int64_t trainer_state_bytes(struct trainer *t, enum worker_state what, int32_t part)
+{
+    const int64_t one = (int64_t)sizeof(float);
+    int value = rows_value(t, what);
+    if (worker_state_rows[what].scope == WORKER_STATE_SCOPE_PART && !owns(t, part)) {
+        return 0;
+    }
+    if (what == WORKER_STATE_BUFFERS) {
+        return trainer_n_kept(t, part) * one;
+    }
+    return value < 0 ? place_of(t, what, part).n_bytes
+                     : t->setup.parts[part]->n_own * t->program.value[value].width * one;
+}
+
+static enum status rows_get(struct trainer *t, int value, int32_t part, float *to)
+{
+    int32_t i = t->own_index[part];
+    size_t n = (size_t)t->part[i].part->n_own * (size_t)t->program.value[value].width;
+    const float *rows = trainer_value(t, value, i);
+    const struct spill_range all = {rows, (int64_t)(n * sizeof *to), SPILL_READ};
+    enum status status = spill_pin(t->setup.spill, &all, 1);
+    if (status == STATUS_OK) {
+        t->ops->download(t->device, to, rows, n * sizeof *to);
+        status = device_sync(t->device);
+        spill_unpin(t->setup.spill, &all, 1);
+    }
+    return status;
+}
+
+enum status trainer_get(struct trainer *t, enum worker_state what, int32_t part, void *to)
+{
+    int value = rows_value(t, what);
+    if (value >= 0) {
+        return rows_get(t, value, part, to);
+    }
+    if (what == WORKER_STATE_BUFFERS) {
+        return trainer_get_kept(t, part, to);
+    }
+    const struct place from = place_of(t, what, part);
+    if (from.on_host) {
+        memcpy(to, from.at, (size_t)from.n_bytes);
         return STATUS_OK;
     }
-    t->ops->download(t->device, to, from, n_bytes);
+    t->ops->download(t->device, to, from.at, (size_t)from.n_bytes);
     return device_sync(t->device);
 }
 
-enum status trainer_set(struct trainer *t, enum trainer_state what, const float *from)
+static enum status number_set(struct trainer *t, enum worker_state what, const void *from)
 {
-    float *to = state_array(t, what);
-    if (to != NULL) {
-        t->ops->upload(t->device, to, from, (size_t)t->program.n_weight * sizeof *to);
+    int64_t n_back_off;
+    double rate;
+    if (what == WORKER_STATE_BACK_OFFS) {
+        memcpy(&n_back_off, from, sizeof n_back_off);
+        if (n_back_off < 0 || n_back_off > LEVEL_BACK_OFFS_MOST) {
+            return status_fail(STATUS_PEER, "%lld back-offs are to be set, expected at most %d",
+                               (long long)n_back_off, LEVEL_BACK_OFFS_MOST);
+        }
+        t->n_back_off = n_back_off;
+        return STATUS_OK;
     }
+    memcpy(&rate, from, sizeof rate);
+    if (!(rate > 0.0 && rate <= 1.0)) {
+        return status_fail(STATUS_PEER,
+                           "the learning rate is to be multiplied by %g, expected more than 0 and at most 1", rate);
+    }
+    t->rate = rate;
+    return STATUS_OK;
+}
+
+enum status trainer_set(struct trainer *t, enum worker_state what, int32_t part, const void *from)
+{
+    if (what == WORKER_STATE_BUFFERS) {
+        return trainer_set_kept(t, part, from);
+    }
+    const struct place to = place_of(t, what, part);
+    if (to.on_host) {
+        return number_set(t, what, from);
+    }
+    t->ops->upload(t->device, to.at, from, (size_t)to.n_bytes);
     return device_sync(t->device);
 }
 
@@ -64,22 +159,6 @@ void trainer_keep_best(struct trainer *t)
         t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->embeddings.best, t->embeddings.weights,
                      (size_t)t->plan.n_embedding * sizeof(float));
     }
-}
-
-enum status trainer_rows_of(struct trainer *t, int value, int32_t part, float *to)
-{
-    ASSERT(part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0);
-    int32_t i = t->own_index[part];
-    size_t n = (size_t)t->part[i].part->n_own * (size_t)t->program.value[value].width;
-    const float *rows = trainer_value(t, value, i);
-    const struct spill_range all = {rows, (int64_t)(n * sizeof *to), SPILL_READ};
-    enum status status = spill_pin(t->setup.spill, &all, 1);
-    if (status == STATUS_OK) {
-        t->ops->download(t->device, to, rows, n * sizeof *to);
-        status = device_sync(t->device);
-        spill_unpin(t->setup.spill, &all, 1);
-    }
-    return status;
 }
 
 /* Features travel inside the encoded parts, which are counted as structure when they arrive. */

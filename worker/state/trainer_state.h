@@ -94,6 +94,12 @@ double *trainer_sums(const struct trainer *t, int32_t i);
 /* A global op's sums of own part i (n_own: another rank's branch). */
 double *trainer_global(const struct trainer *t, int32_t i);
 
+/* What own part number `part` has in exchange.stale's buffers and exchange.error_feedback's residuals: floats, 0 without; copied out, set. In
+ * halo/kept.c. errors  of the device */
+int64_t trainer_n_kept(const struct trainer *t, int32_t part);
+enum status trainer_get_kept(struct trainer *t, int32_t part, float *to);
+enum status trainer_set_kept(struct trainer *t, int32_t part, const float *from);
+
 /* Mean loss over the training rows, of the last training phase. */
 double trainer_loss(const struct trainer *t);
 

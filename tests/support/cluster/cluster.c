@@ -187,7 +187,7 @@ static void rank_logits(struct rank *r)
         }
         int64_t n = r->parts[p]->n_own;
         float *rows = memory_alloc((size_t)(n * n_class), sizeof *rows);
-        check(trainer_rows_of(r->trainer, trainer_program(r->trainer)->logits, p, rows));
+        check(trainer_get(r->trainer, WORKER_STATE_LOGITS, p, rows));
         const struct spill_range nodes = {r->parts[p]->node, n * 4, SPILL_READ};
         check(spill_pin(r->spill, &nodes, 1));
         for (int64_t i = 0; i < n; i++) {
@@ -215,8 +215,8 @@ static void rank_embeddings(struct rank *r, float *to)
         if (part == NULL) {
             continue;
         }
-        float *of_part = memory_alloc((size_t)trainer_n_embedding(r->trainer, p), sizeof *of_part);
-        check(trainer_get_embeddings(r->trainer, TRAINER_STATE_WEIGHTS, p, of_part));
+        float *of_part = memory_alloc((size_t)trainer_state_bytes(r->trainer, WORKER_STATE_EMBEDDINGS, p), 1);
+        check(trainer_get(r->trainer, WORKER_STATE_EMBEDDINGS, p, of_part));
         const struct spill_range all = {part->bytes, part->n_bytes, SPILL_READ};
         check(spill_pin(r->spill, &all, 1));
         for (int64_t i = 0; i < part->n_embedded * width; i++) {
@@ -269,14 +269,14 @@ static void rank_begin(struct rank *r)
     const struct program *program = trainer_program(r->trainer);
     ASSERT(program->n_weight <= MOST_FLOATS && program->n_param <= CLUSTER_MOST_PARAMS);
     float *weights = memory_alloc((size_t)program->n_weight, sizeof *weights);
-    check(trainer_get(r->trainer, TRAINER_STATE_WEIGHTS, weights));
+    check(trainer_get(r->trainer, WORKER_STATE_WEIGHTS, 0, weights));
     for (int p = 0; p < program->n_param && cluster_stirs; p++) {
         const struct parameter *param = &program->param[p];
         for (int64_t i = 0; i < param->n_shared; i++) {
             weights[param->offset + i] += ((float)((29 * p + 73 * i) % 40) - 19.5f) / 200.0f;
         }
     }
-    check(trainer_set(r->trainer, TRAINER_STATE_WEIGHTS, weights));
+    check(trainer_set(r->trainer, WORKER_STATE_WEIGHTS, 0, weights));
     rank_embeddings(r, r->board->initial_embeddings);
     if (r->rank == 0) {
         result->n_param = program->n_param;
@@ -354,7 +354,7 @@ static void rank_train(struct rank *r)
     if (r->rank == 0) {
         memcpy(board->result.score, report.score, sizeof report.score);
         board->result.n_weight = trainer_program(r->trainer)->n_weight;
-        check(trainer_get(r->trainer, TRAINER_STATE_WEIGHTS, board->weights));
+        check(trainer_get(r->trainer, WORKER_STATE_WEIGHTS, 0, board->weights));
         trainer_memory(r->trainer, &board->result.all_planned, &board->result.all_measured);
         memcpy(board->result.planned, board->result.all_planned.bytes[MEMORY_PLACE_HOST],
                sizeof board->result.planned);

@@ -271,7 +271,7 @@ Test(experiments, a_groups_picture_has_a_curve_for_each_setting)
     folder_read("g.svg", svg, sizeof svg);
     expect_words(svg, ">g: means over seeds and splits, bands of one standard deviation</text>");
     expect_words(svg, ">hidden=16, lr=0.2 (2 runs)</text>");
-    cr_assert_not_null(strstr(svg, "fill-opacity"), "a band: %s", svg);
+    cr_assert_not_null(strstr(svg, "fill-opacity:0."), "a band: %s", svg);
     cr_assert_null(strstr(svg, ">-0<"), "%s", svg);
     EXPECT(0, "", "submit", "job.toml", "--group", "one", "--seeds", "2", "--wait");
     EXPECT(2, "more than 8 jobs are given, a chart has at most 8", "plot", "g", "one");

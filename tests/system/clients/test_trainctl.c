@@ -370,7 +370,7 @@ Test(trainctl, a_picture_comes_from_the_daemon_or_from_a_folder)
 
 Test(trainctl, a_pictures_axes_have_the_metrics_name_and_unit_and_the_loss_of_both_splits)
 {
-    static char svg[1 << 16];
+    static char svg[1 << 18];
     mkdir(folder_path("m"), 0777);
     folder_write(
         "m/metrics.jsonl",

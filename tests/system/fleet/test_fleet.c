@@ -88,21 +88,22 @@ static double train(int n_worker, float **weights_out, int64_t *n_out)
     cr_assert_eq(report.n_call, 0u, "an epoch allocates nothing");
     cr_assert_eq(report.bytes_sent, report.bytes_received);
     cr_assert_eq(report.bytes_sent > 0, n_worker > 1);
-    float *weights = malloc((size_t)n_weight * sizeof *weights), *again = malloc((size_t)n_weight * sizeof *again);
-    cr_assert_eq(fleet_get(fleet, 1, weights, n_weight), STATUS_OK, "%s", status_reason());
+    size_t n_bytes = (size_t)n_weight * sizeof(float);
+    float *weights = malloc(n_bytes), *again = malloc(n_bytes);
+    cr_assert_eq(fleet_get(fleet, WORKER_STATE_WEIGHTS, 0, weights, n_bytes), STATUS_OK, "%s", status_reason());
 
     cr_assert_eq(fleet_keep_best(fleet), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(fleet_get(fleet, 4, again, n_weight), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(memcmp(weights, again, (size_t)n_weight * sizeof *weights), 0, "the best are the present ones");
+    cr_assert_eq(fleet_get(fleet, WORKER_STATE_BEST, 0, again, n_bytes), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(memcmp(weights, again, n_bytes), 0, "the best are the present ones");
     again[0] += 1;
-    cr_assert_eq(fleet_put(fleet, 1, again, n_weight), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(fleet_get(fleet, 1, again, n_weight), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(fleet_put(fleet, WORKER_STATE_WEIGHTS, 0, again, n_bytes), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(fleet_get(fleet, WORKER_STATE_WEIGHTS, 0, again, n_bytes), STATUS_OK, "%s", status_reason());
     cr_assert_eq(again[0], weights[0] + 1, "what was put is what is got");
 
     for (int32_t part = 0; part < partition.n_part; part++) {
         size_t n_own = (size_t)(partition.part_begin[part + 1] - partition.part_begin[part]);
         float logits[256];
-        cr_assert_eq(fleet_rows(fleet, MESSAGE_GET_LOGITS, part, logits, n_own * 2 * sizeof *logits), STATUS_OK, "%s",
+        cr_assert_eq(fleet_get(fleet, WORKER_STATE_LOGITS, part, logits, n_own * 2 * sizeof *logits), STATUS_OK, "%s",
                      status_reason());
         cr_assert(isfinite(logits[0]));
     }
@@ -179,16 +180,17 @@ Test(fleet, a_worker_killed_while_its_memory_is_read_takes_nobody_along)
     struct fleet *fleet = start(&job);
     struct partition partition;
     int64_t n_weight = prepare(fleet, &job, &partition);
-    float *weights = malloc((size_t)n_weight * sizeof *weights);
+    size_t n_bytes = (size_t)n_weight * sizeof(float);
+    float *weights = malloc(n_bytes);
     cr_assert_eq(fleet_workers(getpid(), &alarm_victim, 1), 1);
     signal(SIGALRM, alarm_kill);
     alarm(1);
     enum status status = STATUS_OK;
     while (status == STATUS_OK) {
-        status = fleet_get(fleet, 1, weights, n_weight);
+        status = fleet_get(fleet, WORKER_STATE_WEIGHTS, 0, weights, n_bytes);
     }
     cr_assert_eq(status, STATUS_PEER);
-    fleet_check_reason((const char *const[]){"worker 0", "SIGKILL", "while its weights were read", NULL});
+    fleet_check_reason((const char *const[]){"worker 0", "SIGKILL", "while sending the weights", NULL});
     free(weights);
     partition_release(&partition);
     fleet_close(fleet);

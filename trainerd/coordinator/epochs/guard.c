@@ -82,6 +82,8 @@ enum status guard_note(struct training *training, int64_t epoch)
 
 enum status guard_restore(const struct training *training)
 {
-    return training->job->exchange.guard_every > 0 ? fleet_back_off(training->fleet, training->state.n_back_off)
-                                                   : STATUS_OK;
+    int64_t n = training->state.n_back_off;
+    return training->job->exchange.guard_every > 0
+               ? fleet_put(training->fleet, WORKER_STATE_BACK_OFFS, 0, &n, sizeof n)
+               : STATUS_OK;
 }

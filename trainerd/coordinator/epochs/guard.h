@@ -17,7 +17,7 @@ void guard_begin(struct checkpoint_state *state);
  * errors  those of fleet_guard */
 enum status guard_note(struct training *training, int64_t epoch);
 
-/* Tell the workers where the state's guard stands. errors  those of fleet_back_off */
+/* Tell the workers where the state's guard stands. errors  those of fleet_put */
 enum status guard_restore(const struct training *training);
 
 /* What an epoch's payloads lose, as things stand. */

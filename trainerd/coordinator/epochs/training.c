@@ -15,9 +15,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* fleet_get and fleet_put count from 1: enum trainer_state. */
-#define STATE_NUMBER(array) ((uint32_t)(array) + 1)
-
 uint64_t training_partition_hash(const struct partition *partition)
 {
     uint64_t begin = XXH3_64bits(partition->part_begin,
@@ -60,6 +57,12 @@ static double rate_factor(const struct training *training)
     return plateau_factor(training->job, &training->state);
 }
 
+static enum status rate_put(const struct training *training)
+{
+    double factor = rate_factor(training);
+    return fleet_put(training->fleet, WORKER_STATE_RATE, 0, &factor, sizeof factor);
+}
+
 /* State and arrays of a checkpoint of this job. */
 static enum status restore(struct training *training, const struct checkpoint *checkpoint)
 {
@@ -76,28 +79,23 @@ static enum status restore(struct training *training, const struct checkpoint *c
                            "expected the same nodes in each",
                            checkpoint->path);
     }
-    if (checkpoint->n_weight != training_n_weight(training)) {
-        return status_fail(STATUS_DATA, "cannot resume: checkpoint '%s' has %lld weights: expected %lld",
-                           checkpoint->path, (long long)checkpoint->n_weight, (long long)training_n_weight(training));
-    }
     training->state = *state;
     contents_put(training);
-    for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
-        if (!training_has_array(training, (enum checkpoint_array)i)) {
+    enum status status = STATUS_OK;
+    for (int i = 0; i < CHECKPOINT_ARRAY_N && status == STATUS_OK; i++) {
+        enum checkpoint_array array = (enum checkpoint_array)i;
+        int64_t n = training_array_floats(training, array);
+        if (n == 0) {
             continue;
         }
-        if (checkpoint->array[i] == NULL) {
-            return status_fail(STATUS_DATA,
-                               "cannot resume: checkpoint '%s' lacks the array of state %d that this "
-                               "optimizer needs",
-                               checkpoint->path, i + 1);
+        if (checkpoint->n_float[i] != n) {
+            return status_fail(STATUS_DATA, "cannot resume: checkpoint '%s' has %lld numbers of %s: expected %lld",
+                               checkpoint->path, (long long)checkpoint->n_float[i], checkpoint_array_name(array),
+                               (long long)n);
         }
-        enum status status = training_array_put(training, STATE_NUMBER(i), checkpoint->array[i]);
-        if (status != STATUS_OK) {
-            return status;
-        }
+        status = training_array_put(training, array, checkpoint->array[i]);
     }
-    return training_kept_put(training, checkpoint);
+    return status;
 }
 
 enum status training_resume(struct training *training, const struct checkpoint *checkpoint)
@@ -105,7 +103,7 @@ enum status training_resume(struct training *training, const struct checkpoint *
     enum status status = restore(training, checkpoint);
     status = status == STATUS_OK ? guard_restore(training) : status;
     bool is_slowed = rate_factor(training) != 1.0;
-    return status == STATUS_OK && is_slowed ? fleet_rate(training->fleet, rate_factor(training)) : status;
+    return status == STATUS_OK && is_slowed ? rate_put(training) : status;
 }
 
 /* --- scoring --- */
@@ -146,7 +144,7 @@ static enum status note_plateau(struct training *training, int64_t epoch, const 
                    (long long)epoch, job_choice_text("train", "lr_monitor", train->lr_monitor),
                    (long long)train->lr_patience + 1, train->lr_patience == 0 ? "" : "s",
                    schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training));
-    return fleet_rate(training->fleet, rate_factor(training));
+    return rate_put(training);
 }
 
 static enum status note_evaluation(struct training *training, int64_t epoch, const struct checkpoint_score *now)
@@ -195,9 +193,8 @@ static int64_t rollback_target(const struct training *training)
 }
 
 /* A rollback must not return to weights that are not finite. */
-static enum status weights_check(const struct training *training, const float *weights)
+static enum status weights_check(const struct training *training, const float *weights, int64_t n)
 {
-    int64_t n = training_n_weight(training);
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(weights[i])) {
             return diverged("a weight", weights[i], training->state.n_epoch - 1);
@@ -209,20 +206,16 @@ static enum status weights_check(const struct training *training, const float *w
 static enum status save_arrays(struct training *training, struct checkpoint *checkpoint, float *buffer)
 {
     enum status status = STATUS_OK;
-    for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
-        if (training_has_array(training, (enum checkpoint_array)i)) {
-            float *to = buffer + i * checkpoint->n_weight;
-            status = training_array_get(training, STATE_NUMBER(i), to);
-            if (status != STATUS_OK) {
-                return status;
-            }
+    float *to = buffer;
+    for (int i = 0; i < CHECKPOINT_ARRAY_N && status == STATUS_OK; i++) {
+        if (checkpoint->n_float[i] > 0) {
+            status = training_array_get(training, (enum checkpoint_array)i, to);
             checkpoint->array[i] = to;
+            to += checkpoint->n_float[i];
         }
     }
-    float *kept = buffer + CHECKPOINT_ARRAY_N * checkpoint->n_weight;
-    checkpoint->kept = kept;
-    status = checkpoint->n_kept > 0 ? training_kept_get(training, kept) : STATUS_OK;
-    status = status == STATUS_OK ? weights_check(training, buffer) : status;
+    status = status == STATUS_OK ? weights_check(training, buffer, checkpoint->n_float[CHECKPOINT_ARRAY_WEIGHTS])
+                                 : status;
     if (status != STATUS_OK) {
         return status;
     }
@@ -239,8 +232,12 @@ static enum status save_arrays(struct training *training, struct checkpoint *che
 static enum status save_checkpoint(struct training *training)
 {
     double start = clock_s();
-    int64_t n_weight = training_n_weight(training);
-    size_t n = (size_t)n_weight * CHECKPOINT_ARRAY_N + (size_t)training_n_kept(training);
+    struct checkpoint checkpoint = {.libraries = training->libraries};
+    size_t n = 0;
+    for (int i = 0; i < CHECKPOINT_ARRAY_N; i++) {
+        checkpoint.n_float[i] = training_array_floats(training, (enum checkpoint_array)i);
+        n += (size_t)checkpoint.n_float[i];
+    }
     float *buffer;
     enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *buffer, &buffer);
     if (status != STATUS_OK) {
@@ -248,12 +245,9 @@ static enum status save_checkpoint(struct training *training)
     }
     training->state.n_metrics_bytes = training->output->n_metrics_bytes;
     char *job = job_print(training->job);
-    struct checkpoint checkpoint = {.state = training->state,
-                                    .job = job,
-                                    .n_job = strlen(job),
-                                    .libraries = training->libraries,
-                                    .n_weight = n_weight,
-                                    .n_kept = training_n_kept(training)};
+    checkpoint.state = training->state;
+    checkpoint.job = job;
+    checkpoint.n_job = strlen(job);
     status = save_arrays(training, &checkpoint, buffer);
     free(job);
     memory_release(MEMORY_OTHER, buffer, n, sizeof *buffer);
@@ -391,15 +385,14 @@ enum status training_evaluate_best(struct training *training)
         return STATUS_OK;
     }
     double start = clock_s();
-    size_t n = (size_t)training_n_weight(training);
+    size_t n = (size_t)training_array_floats(training, CHECKPOINT_ARRAY_WEIGHTS);
     float *weights;
     enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *weights, &weights);
     if (status != STATUS_OK) {
         return status;
     }
-    status = training_array_get(training, STATE_NUMBER(CHECKPOINT_ARRAY_BEST), weights);
-    status = status == STATUS_OK ? training_array_put(training, STATE_NUMBER(CHECKPOINT_ARRAY_WEIGHTS), weights)
-                                 : status;
+    status = training_array_get(training, CHECKPOINT_ARRAY_BEST, weights);
+    status = status == STATUS_OK ? training_array_put(training, CHECKPOINT_ARRAY_WEIGHTS, weights) : status;
     memory_release(MEMORY_OTHER, weights, n, sizeof *weights);
     status = status == STATUS_OK ? fleet_epoch(training->fleet, (uint32_t)state->n_epoch, false, true, &report)
                                  : status;
@@ -428,7 +421,7 @@ static enum status roll_back(struct training *training)
     status = status == STATUS_OK ? guard_restore(training) : status;
     checkpoint_release(&checkpoint);
     training->state.n_rollback = n_rollback;
-    status = status == STATUS_OK ? fleet_rate(training->fleet, rate_factor(training)) : status;
+    status = status == STATUS_OK ? rate_put(training) : status;
     status = status == STATUS_OK ? output_metrics_cut(training->output, training->state.n_metrics_bytes) : status;
     status = status == STATUS_OK ? tensorboard_restart(training->tensorboard, training->state.n_epoch) : status;
     if (status == STATUS_OK) {

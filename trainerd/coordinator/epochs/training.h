@@ -80,8 +80,8 @@ enum status training_evaluate_best(struct training *training);
 
 /* Rows that workers have since the last evaluation. */
 struct training_rows {
-    uint32_t what; /* fleet_rows */
-    int64_t width; /* columns */
+    enum worker_state what; /* LOGITS, or of a prediction LAYER */
+    int64_t width;          /* columns */
     /* Take n rows of these nodes; all nodes come once, part after part. */
     void (*take)(void *context, const uint32_t *node, int64_t n, const float *rows);
     void *context;
@@ -91,7 +91,7 @@ struct training_rows {
 enum status training_rows_each(struct training *training, const struct training_rows *rows);
 
 /* The same into the dataset's order. out n_node × width */
-enum status training_rows_place(struct training *training, uint32_t what, int64_t width, float *out);
+enum status training_rows_place(struct training *training, enum worker_state what, int64_t width, float *out);
 
 /* Logits of the last evaluation in the dataset's order. out n_node × n_class */
 enum status training_logits(struct training *training, float *out);
@@ -108,9 +108,6 @@ enum status training_score(struct training *training, const struct fleet_report 
 
 /* In place of training_run: evaluate the weights that the workers have been given. In training_score.c. errors  those of the fleet */
 enum status training_predict(struct training *training, struct training_scores *out);
-
-/* Floats of all weights, those that every worker has, then each part's embeddings: the length of a checkpoint's arrays. */
-int64_t training_n_weight(const struct training *training);
 
 /* A hash of the nodes' parts and order. */
 uint64_t training_partition_hash(const struct partition *partition);

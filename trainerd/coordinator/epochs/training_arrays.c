@@ -4,97 +4,76 @@
 
 #include <string.h>
 
-bool training_has_array(const struct training *training, enum checkpoint_array array)
+_Static_assert(CHECKPOINT_ARRAY_N == WORKER_STATE_N_SECTION, "arrays are the sections of worker_state.def");
+
+static bool has_array(const struct training *training, enum checkpoint_array array)
 {
-    bool is_sgd = training->job->train.optimizer == JOB_OPTIMIZER_SGD;
+    const struct job_train *train = &training->job->train;
+    bool is_sgd = train->optimizer == JOB_OPTIMIZER_SGD;
     switch (array) {
     case CHECKPOINT_ARRAY_MOMENT_1:
-        return !is_sgd || training->job->train.momentum > 0.0;
+        return !is_sgd || train->momentum > 0.0;
     case CHECKPOINT_ARRAY_MOMENT_2:
         return !is_sgd;
     case CHECKPOINT_ARRAY_BEST:
         return training->state.best_epoch >= 0;
-    case CHECKPOINT_ARRAY_WEIGHTS:
-    case CHECKPOINT_ARRAY_N:
-        break;
+    default:
+        return true;
     }
-    return true;
 }
 
-static int32_t n_part_with_embeddings(const struct training *training)
+/* Floats of a row, of one part; those of a row that is not of parts count as part 0's. */
+static int64_t row_floats(const struct training *training, const struct worker_state_row *row, int32_t part)
 {
-    return training->n_embedding != NULL ? training->partition->n_part : 0;
+    if (row->scope != WORKER_STATE_SCOPE_PART) {
+        return part == 0 ? training->n_weight : 0;
+    }
+    const int64_t *n = row->what == WORKER_STATE_BUFFERS ? training->n_kept : training->n_embedding;
+    return n != NULL ? n[part] : 0;
 }
 
-int64_t training_n_weight(const struct training *training)
+/* The rows of an array, part after part: to `to`, else from `from`, else nowhere. Returns the floats so far. */
+static enum status array_walk(const struct training *training, enum checkpoint_array array, float *to,
+                              const float *from, int64_t *n_out)
 {
-    int64_t n = training->n_weight;
-    for (int32_t part = 0; part < n_part_with_embeddings(training); part++) {
-        n += training->n_embedding[part];
+    enum status status = STATUS_OK;
+    int64_t at = 0;
+    for (int32_t part = 0; part < training->partition->n_part; part++) {
+        for (uint32_t what = 0; what < WORKER_STATE_END && status == STATUS_OK; what++) {
+            const struct worker_state_row *row = worker_state_row(what);
+            int64_t n = row != NULL && row->section == (int)array ? row_floats(training, row, part) : 0;
+            size_t n_bytes = (size_t)n * sizeof(float);
+            if (n > 0 && to != NULL) {
+                status = fleet_get(training->fleet, row->what, part, to + at, n_bytes);
+            } else if (n > 0 && from != NULL) {
+                status = fleet_put(training->fleet, row->what, part, from + at, n_bytes);
+            }
+            at += n;
+        }
     }
-    return n;
-}
-
-enum status training_array_put(struct training *training, uint32_t what, const float *from)
-{
-    enum status status = fleet_put(training->fleet, what, from, training->n_weight);
-    from += training->n_weight;
-    for (int32_t part = 0; part < n_part_with_embeddings(training) && status == STATUS_OK; part++) {
-        status = fleet_put_embeddings(training->fleet, what, part, from, training->n_embedding[part]);
-        from += training->n_embedding[part];
-    }
+    *n_out = at;
     return status;
 }
 
-enum status training_array_get(struct training *training, uint32_t what, float *to)
-{
-    enum status status = fleet_get(training->fleet, what, to, training->n_weight);
-    to += training->n_weight;
-    for (int32_t part = 0; part < n_part_with_embeddings(training) && status == STATUS_OK; part++) {
-        status = fleet_get_embeddings(training->fleet, what, part, to, training->n_embedding[part]);
-        to += training->n_embedding[part];
-    }
-    return status;
-}
-
-int64_t training_n_kept(const struct training *training)
+int64_t training_array_floats(const struct training *training, enum checkpoint_array array)
 {
     int64_t n = 0;
-    for (int32_t part = 0; training->n_kept != NULL && part < training->partition->n_part; part++) {
-        n += training->n_kept[part];
+    if (has_array(training, array)) {
+        array_walk(training, array, NULL, NULL, &n);
     }
     return n;
 }
 
-enum status training_kept_put(struct training *training, const struct checkpoint *checkpoint)
+enum status training_array_put(struct training *training, enum checkpoint_array array, const float *from)
 {
-    int64_t n = training_n_kept(training);
-    const float *from = checkpoint->kept;
-    if (n == 0) {
-        return STATUS_OK;
-    }
-    if (checkpoint->n_kept != n) {
-        return status_fail(STATUS_DATA,
-                           "cannot resume: checkpoint '%s' has %lld numbers of payloads that are kept: expected %lld",
-                           checkpoint->path, (long long)checkpoint->n_kept, (long long)n);
-    }
-    enum status status = STATUS_OK;
-    for (int32_t part = 0; part < training->partition->n_part && status == STATUS_OK; part++) {
-        status = fleet_put_kept(training->fleet, part, from, training->n_kept[part]);
-        from += training->n_kept[part];
-    }
-    return status;
+    int64_t n;
+    return array_walk(training, array, NULL, from, &n);
 }
 
-enum status training_kept_get(struct training *training, float *to)
+enum status training_array_get(struct training *training, enum checkpoint_array array, float *to)
 {
-    enum status status = STATUS_OK;
-    for (int32_t part = 0; training->n_kept != NULL && part < training->partition->n_part && status == STATUS_OK;
-         part++) {
-        status = fleet_get_kept(training->fleet, part, to, training->n_kept[part]);
-        to += training->n_kept[part];
-    }
-    return status;
+    int64_t n;
+    return array_walk(training, array, to, NULL, &n);
 }
 
 /* --- rows of the last evaluation --- */
@@ -115,7 +94,7 @@ enum status training_rows_each(struct training *training, const struct training_
     }
     for (int32_t part = 0; part < partition->n_part && status == STATUS_OK; part++) {
         int64_t begin = partition->part_begin[part], n = partition->part_begin[part + 1] - begin;
-        status = fleet_rows(training->fleet, how->what, part, rows, (size_t)n * f * sizeof *rows);
+        status = fleet_get(training->fleet, how->what, part, rows, (size_t)n * f * sizeof *rows);
         if (status == STATUS_OK) {
             how->take(how->context, partition->order + begin, n, rows);
         }
@@ -137,7 +116,7 @@ static void rows_put(void *context, const uint32_t *node, int64_t n, const float
     }
 }
 
-enum status training_rows_place(struct training *training, uint32_t what, int64_t width, float *out)
+enum status training_rows_place(struct training *training, enum worker_state what, int64_t width, float *out)
 {
     struct placed to = {out, (size_t)width};
     return training_rows_each(
@@ -146,5 +125,5 @@ enum status training_rows_place(struct training *training, uint32_t what, int64_
 
 enum status training_logits(struct training *training, float *out)
 {
-    return training_rows_place(training, MESSAGE_GET_LOGITS, training->n_class, out);
+    return training_rows_place(training, WORKER_STATE_LOGITS, training->n_class, out);
 }

@@ -17,6 +17,7 @@
 #include "protocol/wire/message.h"
 #include "protocol/wire/trace.h"
 #include "protocol/wire/traffic.h"
+#include "protocol/wire/worker_state.h"
 #include "trainerd/coordinator/folder/events.h"
 
 #include <signal.h>
@@ -116,31 +117,17 @@ struct fleet_guard {
 /* errors  STATUS_PEER; STATUS_BUG workers found different things */
 enum status fleet_guard(struct fleet *fleet, uint32_t epoch, struct fleet_guard *out);
 
-/* Where the guard stands, after a resume or a rollback. */
-enum status fleet_back_off(struct fleet *fleet, int64_t n_back_off);
-
-/* Multiply the schedule's learning rate by this factor from now on (above 0, at most 1); 1 at first. */
-enum status fleet_rate(struct fleet *fleet, double factor);
-
 /* Save the present weights as the best: rank 0 the weights, every rank its parts' embeddings. */
 enum status fleet_keep_best(struct fleet *fleet);
 
-/* Read an array of n_weight floats from rank 0 / send it to all ranks (what: enum trainer_state's numbers: 1 weights,
- * 2 first moment, 3 second moment, 4 best weights). */
-enum status fleet_get(struct fleet *fleet, uint32_t what, float *to, int64_t n_weight);
-enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int64_t n_weight);
-
-/* The same of one part's embeddings, n floats: read from its owner / sent to its owner. Nothing is sent for 0. */
-enum status fleet_get_embeddings(struct fleet *fleet, uint32_t what, int32_t part, float *to, int64_t n);
-enum status fleet_put_embeddings(struct fleet *fleet, uint32_t what, int32_t part, const float *from, int64_t n);
-
-/* What one part keeps from epoch to epoch (exchange.stale, error_feedback), n floats, likewise. */
-enum status fleet_get_kept(struct fleet *fleet, int32_t part, float *to, int64_t n);
-enum status fleet_put_kept(struct fleet *fleet, int32_t part, const float *from, int64_t n);
-
-/* Rows of the last evaluation of one part, n_own × columns, from its owner. what: MESSAGE_GET_LOGITS, or of a prediction
- * MESSAGE_GET_LAYER. */
-enum status fleet_rows(struct fleet *fleet, uint32_t what, int32_t part, float *to, size_t n_bytes);
+/* Read a row of worker_state.def from the first rank that has it / set it on every rank that has it.
+ *
+ *   of       the part, or of a row of scope RANK the rank; else 0
+ *   n_bytes  exactly what the row has; 0: nothing is sent
+ *   errors   STATUS_PEER
+ */
+enum status fleet_get(struct fleet *fleet, enum worker_state what, int32_t of, void *to, size_t n_bytes);
+enum status fleet_put(struct fleet *fleet, enum worker_state what, int32_t of, const void *from, size_t n_bytes);
 
 /* How a worker's last epoch ran (output.trace). Its clock plus offset_s is the coordinator's: 0 where both read the same clock,
  * else found by the middle of a command's round trip, and so true to half of that.

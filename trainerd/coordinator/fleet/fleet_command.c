@@ -350,16 +350,6 @@ enum status fleet_command(struct fleet *fleet, unsigned id, const void *body, si
     return fleet_await(fleet, all_answered);
 }
 
-enum status fleet_rate(struct fleet *fleet, double factor)
-{
-    fleet_begin(fleet, "while its learning rate was set");
-    struct message_rate message = {.factor = factor};
-    uint8_t body[COMMAND_BYTES];
-    size_t n;
-    enum status status = message_encode_rate(&message, body, sizeof body, &n);
-    return status == STATUS_OK ? fleet_command(fleet, MESSAGE_ID_rate, body, n) : status;
-}
-
 enum status fleet_keep_best(struct fleet *fleet)
 {
     fleet_begin(fleet, "while it saved the best weights");
@@ -370,40 +360,6 @@ enum status fleet_keep_best(struct fleet *fleet)
     return status == STATUS_OK ? fleet_command(fleet, MESSAGE_ID_keep_best, body, n) : status;
 }
 
-/* A place for exactly n_bytes from one rank. */
-struct data {
-    uint32_t rank;
-    void *to;
-    size_t n_bytes;
-};
-
-static enum status data_get(struct fleet *fleet, const struct data *data, unsigned id, const void *body, size_t n)
-{
-    expect(fleet, 0);
-    fleet->data_from = data->rank;
-    fleet->data_to = data->to;
-    fleet->n_data = data->n_bytes;
-    fleet->n_data_placed = fleet->n_data_got = 0;
-    command_send(fleet, data->rank, 1, id, body, n);
-    enum status status = fleet_await(fleet, data_arrived);
-    fleet->data_to = NULL;
-    return status;
-}
-
-static enum status array_get(struct fleet *fleet, uint32_t what, uint32_t part, const struct data *data)
-{
-    struct message_get message = {.what = what, .part = part};
-    uint8_t body[COMMAND_BYTES];
-    size_t n;
-    enum status status = message_encode_get(&message, body, sizeof body, &n);
-    return status == STATUS_OK ? data_get(fleet, data, MESSAGE_ID_get, body, n) : status;
-}
-
-enum status fleet_fetch(struct fleet *fleet, uint32_t rank, uint32_t what, void *to, size_t n_bytes)
-{
-    return array_get(fleet, what, 0, &(struct data){.rank = rank, .to = to, .n_bytes = n_bytes});
-}
-
 enum status fleet_ask(struct fleet *fleet, uint32_t rank, unsigned id, const void *body, size_t n_bytes)
 {
     fleet->data_from = rank;
@@ -412,116 +368,74 @@ enum status fleet_ask(struct fleet *fleet, uint32_t rank, unsigned id, const voi
     return fleet_await(fleet, one_answered);
 }
 
-enum status fleet_get(struct fleet *fleet, uint32_t what, float *to, int64_t n_weight)
+/* --- the rows of worker_state.def --- */
+
+/* The rank that has a row, or the first of those that have it. */
+static uint32_t state_rank(const struct fleet *fleet, enum worker_state what, int32_t of)
 {
-    fleet_begin(fleet, "while its weights were read");
-    return fleet_fetch(fleet, 0, what, to, (size_t)n_weight * sizeof *to);
+    switch (worker_state_rows[what].scope) {
+    case WORKER_STATE_SCOPE_PART:
+        ASSERT(of >= 0 && of < fleet->n_part);
+        return (uint32_t)fleet->rank_of_part[of];
+    case WORKER_STATE_SCOPE_RANK:
+        return (uint32_t)of;
+    default:
+        return 0;
+    }
 }
 
-enum status fleet_rows(struct fleet *fleet, uint32_t what, int32_t part, float *to, size_t n_bytes)
+/* does: "sending", "receiving". */
+static void state_begin(struct fleet *fleet, const char *does, enum worker_state what, int32_t of)
 {
-    fleet_begin(fleet, "while the %s of part %d were read", what == MESSAGE_GET_LOGITS ? "logits" : "embeddings",
-                part);
-    ASSERT(part >= 0 && part < fleet->n_part);
-    const struct data data = {.rank = (uint32_t)fleet->rank_of_part[part], .to = to, .n_bytes = n_bytes};
-    return array_get(fleet, what, (uint32_t)part, &data);
+    const struct worker_state_row *row = &worker_state_rows[what];
+    if (row->scope == WORKER_STATE_SCOPE_PART) {
+        fleet_begin(fleet, "while %s the %s of part %d", does, row->text, of);
+    } else {
+        fleet_begin(fleet, "while %s the %s", does, row->text);
+    }
 }
 
-enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int64_t n_weight)
+enum status fleet_get(struct fleet *fleet, enum worker_state what, int32_t of, void *to, size_t n_bytes)
 {
-    fleet_begin(fleet, "while its weights were set");
-    struct message_put message = {.what = what, .n_bytes = (uint64_t)n_weight * sizeof *from};
+    state_begin(fleet, "sending", what, of);
+    bool is_part = worker_state_rows[what].scope == WORKER_STATE_SCOPE_PART;
+    const struct message_get message = {.what = (uint32_t)what, .part = is_part ? (uint32_t)of : 0};
+    uint8_t body[COMMAND_BYTES];
+    size_t n;
+    enum status status = message_encode_get(&message, body, sizeof body, &n);
+    if (status != STATUS_OK || n_bytes == 0) {
+        return status;
+    }
+    expect(fleet, 0);
+    fleet->data_from = state_rank(fleet, what, of);
+    fleet->data_to = to;
+    fleet->n_data = n_bytes;
+    fleet->n_data_placed = fleet->n_data_got = 0;
+    command_send(fleet, fleet->data_from, 1, MESSAGE_ID_get, body, n);
+    status = fleet_await(fleet, data_arrived);
+    fleet->data_to = NULL;
+    return status;
+}
+
+enum status fleet_put(struct fleet *fleet, enum worker_state what, int32_t of, const void *from, size_t n_bytes)
+{
+    state_begin(fleet, "receiving", what, of);
+    enum worker_state_scope scope = worker_state_rows[what].scope;
+    const struct message_put message = {
+        .what = (uint32_t)what, .part = scope == WORKER_STATE_SCOPE_PART ? (uint32_t)of : 0, .n_bytes = n_bytes};
     uint8_t body[COMMAND_BYTES];
     size_t n;
     enum status status = message_encode_put(&message, body, sizeof body, &n);
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || n_bytes == 0) {
         return status;
     }
+    bool to_all = scope == WORKER_STATE_SCOPE_JOB;
+    uint32_t first = fleet->data_from = state_rank(fleet, what, of), n_rank = to_all ? fleet->n_worker : 1;
     expect(fleet, MESSAGE_ID_put);
-    command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_put, body, n);
-    struct transport_head head = {.id = MESSAGE_ID_put, .total = message.n_bytes};
-    status = pieces_send(fleet, 0, fleet->n_worker, head, from);
-    return status == STATUS_OK ? fleet_await(fleet, all_answered) : status;
-}
-
-/* An encoded command that announces bytes. */
-struct command {
-    unsigned id;
-    const uint8_t *body;
-    size_t n_bytes;
-};
-
-/* n_bytes for the owner of a part, and its answer. */
-static enum status data_put(struct fleet *fleet, int32_t part, const struct command *command, const void *from,
-                            size_t n_bytes)
-{
-    uint32_t rank = fleet->data_from = (uint32_t)fleet->rank_of_part[part];
-    expect(fleet, command->id);
-    command_send(fleet, rank, 1, command->id, command->body, command->n_bytes);
-    struct transport_head head = {.id = (uint16_t)command->id, .total = n_bytes};
-    enum status status = pieces_send(fleet, rank, 1, head, from);
-    return status == STATUS_OK ? fleet_await(fleet, one_answered) : status;
-}
-
-enum status fleet_get_embeddings(struct fleet *fleet, uint32_t what, int32_t part, float *to, int64_t n_float)
-{
-    fleet_begin(fleet, "while the embeddings of part %d were read", part);
-    ASSERT(part >= 0 && part < fleet->n_part);
-    struct message_get_embeddings message = {.what = what, .part = (uint32_t)part};
-    uint8_t body[COMMAND_BYTES];
-    size_t n;
-    enum status status = message_encode_get_embeddings(&message, body, sizeof body, &n);
-    if (status != STATUS_OK || n_float == 0) {
-        return status;
-    }
-    const struct data data = {(uint32_t)fleet->rank_of_part[part], to, (size_t)n_float * sizeof *to};
-    return data_get(fleet, &data, MESSAGE_ID_get_embeddings, body, n);
-}
-
-enum status fleet_put_embeddings(struct fleet *fleet, uint32_t what, int32_t part, const float *from, int64_t n_float)
-{
-    fleet_begin(fleet, "while the embeddings of part %d were set", part);
-    ASSERT(part >= 0 && part < fleet->n_part);
-    struct message_put_embeddings message = {
-        .what = what, .part = (uint32_t)part, .n_bytes = (uint64_t)n_float * sizeof *from};
-    uint8_t body[COMMAND_BYTES];
-    size_t n;
-    enum status status = message_encode_put_embeddings(&message, body, sizeof body, &n);
-    if (status != STATUS_OK || n_float == 0) {
-        return status;
-    }
-    const struct command command = {MESSAGE_ID_put_embeddings, body, n};
-    return data_put(fleet, part, &command, from, message.n_bytes);
-}
-
-enum status fleet_get_kept(struct fleet *fleet, int32_t part, float *to, int64_t n_float)
-{
-    fleet_begin(fleet, "while what part %d keeps was read", part);
-    ASSERT(part >= 0 && part < fleet->n_part);
-    struct message_get_kept message = {.part = (uint32_t)part};
-    uint8_t body[COMMAND_BYTES];
-    size_t n;
-    enum status status = message_encode_get_kept(&message, body, sizeof body, &n);
-    if (status != STATUS_OK || n_float == 0) {
-        return status;
-    }
-    const struct data data = {(uint32_t)fleet->rank_of_part[part], to, (size_t)n_float * sizeof *to};
-    return data_get(fleet, &data, MESSAGE_ID_get_kept, body, n);
-}
-
-enum status fleet_put_kept(struct fleet *fleet, int32_t part, const float *from, int64_t n_float)
-{
-    fleet_begin(fleet, "while what part %d keeps was set", part);
-    ASSERT(part >= 0 && part < fleet->n_part);
-    struct message_put_kept message = {.part = (uint32_t)part, .n_bytes = (uint64_t)n_float * sizeof *from};
-    uint8_t body[COMMAND_BYTES];
-    size_t n;
-    enum status status = message_encode_put_kept(&message, body, sizeof body, &n);
-    if (status != STATUS_OK || n_float == 0) {
-        return status;
-    }
-    const struct command command = {MESSAGE_ID_put_kept, body, n};
-    return data_put(fleet, part, &command, from, message.n_bytes);
+    command_send(fleet, first, n_rank, MESSAGE_ID_put, body, n);
+    struct transport_head head = {.id = MESSAGE_ID_put, .total = n_bytes};
+    status = pieces_send(fleet, first, n_rank, head, from);
+    return status == STATUS_OK ? fleet_await(fleet, to_all ? all_answered : one_answered) : status;
 }
 
 enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out)

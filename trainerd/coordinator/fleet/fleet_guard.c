@@ -1,4 +1,4 @@
-/* The workers' accuracy guard: what it found, which is the same on all of them, and where it stands after a resume. */
+/* What the workers' accuracy guard found, which is the same on all of them. */
 #include "models/program/level.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 
@@ -55,14 +55,4 @@ enum status fleet_guard(struct fleet *fleet, uint32_t epoch, struct fleet_guard 
         }
     }
     return status;
-}
-
-enum status fleet_back_off(struct fleet *fleet, int64_t n_back_off)
-{
-    fleet_begin(fleet, "while the back-offs of its guard were set");
-    struct message_back_off message = {.n_back_off = (uint64_t)n_back_off};
-    uint8_t body[64];
-    size_t n;
-    enum status status = message_encode_back_off(&message, body, sizeof body, &n);
-    return status == STATUS_OK ? fleet_command(fleet, MESSAGE_ID_back_off, body, n) : status;
 }

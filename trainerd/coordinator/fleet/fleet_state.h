@@ -224,8 +224,6 @@ double fleet_clock_offset(double before_s, double after_s, double worker_s);
 enum status fleet_ask(struct fleet *fleet, uint32_t rank, unsigned id, const void *body, size_t n_bytes);
 /* Send all workers a command and wait for their answers, which have the command's id. */
 enum status fleet_command(struct fleet *fleet, unsigned id, const void *body, size_t n_bytes);
-/* Read what has no part, n_bytes, from one worker: message get. */
-enum status fleet_fetch(struct fleet *fleet, uint32_t rank, uint32_t what, void *to, size_t n_bytes);
 /* An answer that cannot be read, for status_reason, ends the job. */
 enum status fleet_answer_bad(struct fleet *fleet, const struct fleet_worker *worker);
 enum status fleet_transport_open(struct fleet *fleet);

@@ -72,7 +72,7 @@ static size_t trace_bytes_of(const struct fleet_trace *trace)
 
 enum status fleet_trace(struct fleet *fleet, uint32_t rank, struct fleet_trace *out)
 {
-    fleet_begin(fleet, "while its trace was read");
+    fleet_begin(fleet, "while its trace was asked for");
     struct fleet_trace trace;
     enum status status = trace_ask(fleet, rank, &trace);
     status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, trace_bytes_of(&trace), 1, &trace.content) : status;
@@ -81,7 +81,7 @@ enum status fleet_trace(struct fleet *fleet, uint32_t rank, struct fleet_trace *
     }
     trace.step = trace.content;
     trace.event = (const struct trace_event *)(const void *)(trace.step + trace.n_step);
-    status = fleet_fetch(fleet, rank, MESSAGE_GET_TRACE, trace.content, trace_bytes_of(&trace));
+    status = fleet_get(fleet, WORKER_STATE_TRACE, (int32_t)rank, trace.content, trace_bytes_of(&trace));
     if (status == STATUS_OK && trace_check(&trace) != STATUS_OK) {
         status = fleet_answer_bad(fleet, &fleet->workers[rank]);
     }

@@ -28,12 +28,16 @@ enum section {
     SECTION_STATE,
     SECTION_JOB,
     SECTION_ARRAY, /* and the next CHECKPOINT_ARRAY_N - 1 */
-    SECTION_KEPT = SECTION_ARRAY + CHECKPOINT_ARRAY_N,
-    SECTION_N
+    SECTION_N = SECTION_ARRAY + CHECKPOINT_ARRAY_N
 };
 
 static const char *const section_names[SECTION_N] = {"state",         "job",          "weights",      "first moment",
-                                                     "second moment", "best weights", "kept payloads"};
+                                                     "second moment", "best weights", "stale buffers"};
+
+const char *checkpoint_array_name(enum checkpoint_array array)
+{
+    return section_names[SECTION_ARRAY + array];
+}
 
 /* The sections follow each other, 64-byte aligned, so their sizes determine their places; bytes between them are 0. */
 struct head {
@@ -178,15 +182,12 @@ enum status checkpoint_save(const struct dir *folder, const struct checkpoint *c
                         .libraries = checkpoint->libraries};
     struct iovec piece[1 + 2 * SECTION_N] = {{.iov_base = &head, .iov_len = sizeof head}};
     for (int i = 0; i < SECTION_N; i++) {
-        const void *from = i == SECTION_STATE  ? (const void *)&checkpoint->state
-                           : i == SECTION_JOB  ? (const void *)checkpoint->job
-                           : i == SECTION_KEPT ? (const void *)checkpoint->kept
-                                               : (const void *)checkpoint->array[i - SECTION_ARRAY];
-        size_t n = i == SECTION_STATE  ? sizeof checkpoint->state
-                   : i == SECTION_JOB  ? checkpoint->n_job
-                   : i == SECTION_KEPT ? (size_t)checkpoint->n_kept * sizeof(float)
-                   : from != NULL      ? (size_t)checkpoint->n_weight * sizeof(float)
-                                       : 0;
+        const void *from = i == SECTION_STATE ? (const void *)&checkpoint->state
+                           : i == SECTION_JOB ? (const void *)checkpoint->job
+                                              : (const void *)checkpoint->array[i - SECTION_ARRAY];
+        size_t n = i == SECTION_STATE ? sizeof checkpoint->state
+                   : i == SECTION_JOB ? checkpoint->n_job
+                                      : (size_t)checkpoint->n_float[i - SECTION_ARRAY] * sizeof(float);
         head.section[i].n_bytes = n;
         head.section[i].hash = XXH3_64bits(from, n);
         piece[1 + 2 * i] = (struct iovec){.iov_base = (void *)(uintptr_t)from, .iov_len = n};
@@ -303,6 +304,28 @@ static enum status head_check(const struct head *head, size_t n_bytes, const cha
     return at == n_bytes ? STATUS_OK : damaged(origin, "end", "fewer bytes");
 }
 
+/* Sizes and places of the arrays, whose sections begin at `at`. */
+static enum status arrays_read(const struct head *head, const char *from, const size_t at[SECTION_N],
+                               const char *origin, struct checkpoint *out)
+{
+    for (int a = 0; a < CHECKPOINT_ARRAY_N; a++) {
+        const char *name = section_names[SECTION_ARRAY + a];
+        size_t n = head->section[SECTION_ARRAY + a].n_bytes;
+        if (a == CHECKPOINT_ARRAY_WEIGHTS && (n == 0 || n % sizeof(float) != 0)) {
+            return damaged(origin, name, "one float32 or more");
+        }
+        if (a == CHECKPOINT_ARRAY_BUFFERS && n % sizeof(float) != 0) {
+            return damaged(origin, name, "whole float32s");
+        }
+        if (a != CHECKPOINT_ARRAY_BUFFERS && n != 0 && n != head->section[SECTION_ARRAY].n_bytes) {
+            return damaged(origin, name, "as many numbers as weights");
+        }
+        out->n_float[a] = (int64_t)(n / sizeof(float));
+        out->array[a] = n > 0 ? (const float *)(const void *)(from + at[SECTION_ARRAY + a]) : NULL;
+    }
+    return STATUS_OK;
+}
+
 enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *origin, struct checkpoint *out)
 {
     const struct head *head = bytes;
@@ -324,28 +347,14 @@ enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *ori
                 return damaged(origin, section_names[i], "zeros up to the next section");
             }
         }
-        bool is_array = i >= SECTION_ARRAY && i < SECTION_KEPT && n != 0;
-        if (is_array && n != head->section[SECTION_ARRAY].n_bytes) {
-            return damaged(origin, section_names[i], "as many numbers as weights");
-        }
-        if (is_array) {
-            read.array[i - SECTION_ARRAY] = (const float *)(const void *)(from + at[i]);
-        }
     }
-    size_t n_weight_bytes = head->section[SECTION_ARRAY].n_bytes;
-    if (n_weight_bytes == 0 || n_weight_bytes % sizeof(float) != 0) {
-        return damaged(origin, section_names[SECTION_ARRAY], "one float32 or more");
+    status = arrays_read(head, from, at, origin, &read);
+    if (status != STATUS_OK) {
+        return status;
     }
-    size_t n_kept_bytes = head->section[SECTION_KEPT].n_bytes;
-    if (n_kept_bytes % sizeof(float) != 0) {
-        return damaged(origin, section_names[SECTION_KEPT], "whole float32s");
-    }
-    read.n_kept = (int64_t)(n_kept_bytes / sizeof(float));
-    read.kept = n_kept_bytes > 0 ? (const float *)(const void *)(from + at[SECTION_KEPT]) : NULL;
     if (head->section[SECTION_STATE].n_bytes != state_bytes(head->version)) {
         return damaged(origin, section_names[SECTION_STATE], "another length");
     }
-    read.n_weight = (int64_t)(n_weight_bytes / sizeof(float));
     state_read(head->version, from + at[SECTION_STATE], &read.state);
     status = state_check(&read.state, origin);
     if (status == STATUS_OK) {

@@ -20,14 +20,18 @@
 
 #define CHECKPOINT_ROLLBACK_MOST 1000
 
-/* Arrays of n_weight floats, in the order of enum trainer_state; those that the optimiser does not use are absent. */
+/* The sections of protocol/wire/worker_state.def. All but BUFFERS are as long as WEIGHTS; those that the job does not use are absent. */
 enum checkpoint_array {
     CHECKPOINT_ARRAY_WEIGHTS,
     CHECKPOINT_ARRAY_MOMENT_1,
     CHECKPOINT_ARRAY_MOMENT_2,
     CHECKPOINT_ARRAY_BEST,
+    CHECKPOINT_ARRAY_BUFFERS,
     CHECKPOINT_ARRAY_N
 };
+
+/* "weights" */
+const char *checkpoint_array_name(enum checkpoint_array array);
 
 /* Loss and metrics of one epoch; NaN where not known. */
 struct checkpoint_score {
@@ -74,11 +78,9 @@ struct checkpoint {
     struct checkpoint_state state;
     const char *job; /* canonical text of the job, n_job bytes, not NUL-terminated */
     size_t n_job;
-    struct library_ranges libraries; /* that its workers used */
-    int64_t n_weight;
-    const float *array[CHECKPOINT_ARRAY_N]; /* NULL: absent */
-    int64_t n_kept;
-    const float *kept; /* n_kept: payloads or residuals that epochs keep, part after part; NULL: absent */
+    struct library_ranges libraries;     /* that its workers used */
+    int64_t n_float[CHECKPOINT_ARRAY_N]; /* 0: absent, as is … */
+    const float *array[CHECKPOINT_ARRAY_N];
 
     void *bytes; /* of the file, owned, after checkpoint_load; else NULL */
     size_t n_bytes;

@@ -50,7 +50,7 @@ static enum status buffer_open(const struct embeddings *embeddings, int64_t *n_o
 }
 
 /* Copy part after part, from the workers to the columns of `to`, or from those of `from` to the workers. */
-static enum status parts_move(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what,
+static enum status parts_move(const struct embeddings *embeddings, struct fleet *fleet, enum worker_state what,
                               struct weights *to, const struct weights *from)
 {
     if (embeddings->n_float == NULL) {
@@ -67,9 +67,9 @@ static enum status parts_move(const struct embeddings *embeddings, struct fleet 
         int64_t n_float = embeddings->n_float[part], n = n_float / embeddings->width;
         if (from != NULL) {
             weights_give_embeddings(from, n, column, buffer);
-            status = fleet_put_embeddings(fleet, what, part, buffer, n_float);
+            status = fleet_put(fleet, what, part, buffer, (size_t)n_float * sizeof *buffer);
         } else {
-            status = fleet_get_embeddings(fleet, what, part, buffer, n_float);
+            status = fleet_get(fleet, what, part, buffer, (size_t)n_float * sizeof *buffer);
             if (status == STATUS_OK) {
                 weights_take_embeddings(to, n, column, buffer);
             }
@@ -80,13 +80,13 @@ static enum status parts_move(const struct embeddings *embeddings, struct fleet 
     return status;
 }
 
-enum status embeddings_get(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what,
+enum status embeddings_get(const struct embeddings *embeddings, struct fleet *fleet, enum worker_state what,
                            struct weights *weights)
 {
     return parts_move(embeddings, fleet, what, weights, NULL);
 }
 
-enum status embeddings_put(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what,
+enum status embeddings_put(const struct embeddings *embeddings, struct fleet *fleet, enum worker_state what,
                            const struct weights *weights)
 {
     return parts_move(embeddings, fleet, what, NULL, weights);

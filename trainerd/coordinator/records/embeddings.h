@@ -23,11 +23,11 @@ enum status embeddings_build(const struct dataset *dataset, const struct partiti
                              const struct part_sizes *sizes, const struct program *program, struct embeddings *out);
 void embeddings_release(struct embeddings *embeddings);
 
-/* Copy one state (fleet_get's `what`) from the workers to the tensors / from the tensors to the workers. Needs the memory of one
- * part's embeddings. errors  those of the fleet */
-enum status embeddings_get(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what,
+/* Copy EMBEDDINGS or EMBEDDINGS_BEST from the workers to the tensors / from the tensors to the workers. Needs the memory of one part's
+ * embeddings. errors  those of the fleet */
+enum status embeddings_get(const struct embeddings *embeddings, struct fleet *fleet, enum worker_state what,
                            struct weights *weights);
-enum status embeddings_put(const struct embeddings *embeddings, struct fleet *fleet, uint32_t what,
+enum status embeddings_put(const struct embeddings *embeddings, struct fleet *fleet, enum worker_state what,
                            const struct weights *weights);
 
 #endif

@@ -161,8 +161,7 @@ enum status text_read_duration(const char *text, const char *what, double *out)
 
 /* --- printing --- */
 
-/* Width in columns: one per character. */
-static int width(const char *text)
+int text_width(const char *text)
 {
     int n = 0;
     for (; *text != '\0'; text++) {
@@ -171,8 +170,7 @@ static int width(const char *text)
     return n;
 }
 
-/* Bytes of the first n_character characters. */
-static int bytes_of(const char *text, int n_character)
+int text_bytes_of(const char *text, int n_character)
 {
     int at = 0;
     while (text[at] != '\0' && (n_character > 0 || (text[at] & 0xc0) == 0x80)) {
@@ -193,12 +191,12 @@ char *text_printable(const char *text)
 char *text_cut(const char *text, int n_most, bool keeps_end)
 {
     char *whole = text_printable(text), *cut = NULL;
-    int n = width(whole);
+    int n = text_width(whole);
     if (n_most == 0 || n <= n_most) {
         return whole;
     }
-    int n_written = keeps_end ? asprintf(&cut, "…%s", whole + bytes_of(whole, n - n_most + 1))
-                              : asprintf(&cut, "%.*s…", bytes_of(whole, n_most - 1), whole);
+    int n_written = keeps_end ? asprintf(&cut, "…%s", whole + text_bytes_of(whole, n - n_most + 1))
+                              : asprintf(&cut, "%.*s…", text_bytes_of(whole, n_most - 1), whole);
     ASSERT(n_written > 0);
     free(whole);
     return cut;
@@ -265,114 +263,6 @@ void text_print_json(const json_t *value)
 {
     text_write_json(stdout, value);
     fflush(stdout);
-}
-
-/* --- tables --- */
-
-#define LAST_LEAST 20 /* columns that the last column of a table keeps: "waiting, position 12" */
-
-void table_init(struct table *table, int n_column)
-{
-    *table = (struct table){.n_column = n_column};
-}
-
-void table_add(struct table *table, const char *text)
-{
-    if (table->n_cell == table->capacity) {
-        table->capacity = table->capacity == 0 ? 64 : 2 * table->capacity;
-        char **more = memory_alloc(table->capacity, sizeof *more);
-        if (table->n_cell > 0) {
-            memcpy(more, table->cell, table->n_cell * sizeof *more);
-        }
-        free(table->cell);
-        table->cell = more;
-    }
-    table->cell[table->n_cell++] = text_printable(text);
-}
-
-/* The last column before this one that is not left out; a table keeps one at least. */
-static int kept_before(const bool *is_out, int column)
-{
-    do {
-        column--;
-    } while (column > 0 && is_out[column]);
-    return column;
-}
-
-static void print_row(const struct table *table, char *const *cell, const int *widest, const bool *is_out, FILE *file,
-                      int n_columns)
-{
-    int column = 0, last = kept_before(is_out, table->n_column), end = kept_before(is_out, last);
-    for (int i = 0; i < last; i++) {
-        int pad = is_out[i] ? 0 : widest[i] - width(cell[i]);
-        bool is_end = i == end && cell[last][0] == '\0'; /* of the line: no padding */
-        if (!is_out[i]) {
-            fprintf(file, "%*s%s%*s%s", table->is_right[i] ? pad : 0, "", cell[i],
-                    table->is_right[i] || is_end ? 0 : pad, "", is_end ? "" : "  ");
-            column += widest[i] + 2;
-        }
-    }
-    int n_most = n_columns - column, pad = table->is_right[last] ? widest[last] - width(cell[last]) : 0;
-    bool is_cut = n_columns > 0 && n_most < pad + width(cell[last]);
-    int n_byte = is_cut ? bytes_of(cell[last], n_most > 0 ? n_most : 0) : -1;
-    fprintf(file, "%*s%.*s\n", is_cut ? 0 : pad, "", n_byte, cell[last]);
-}
-
-/* How wide its lines are, when the last column is cut as far as it may be. */
-static int lines_width(const struct table *table, const int *widest, const bool *is_out)
-{
-    int n = 0, last = 0;
-    for (int i = 0; i < table->n_column; i++) {
-        n += is_out[i] ? 0 : widest[i] + 2;
-        last = is_out[i] ? last : widest[i];
-    }
-    return n - 2 - (last > LAST_LEAST ? last - LAST_LEAST : 0);
-}
-
-/* Leave out empty columns, and those of the least worth until lines are narrow enough. */
-static void leave_out(const struct table *table, const int *widest, int n_columns, bool *is_out)
-{
-    for (int i = 0; i < table->n_column; i++) {
-        is_out[i] = table->worth[i] > 0;
-        for (size_t at = (size_t)(table->n_column + i); at < table->n_cell && is_out[i];
-             at += (size_t)table->n_column) {
-            is_out[i] = table->cell[at][0] == '\0' || strcmp(table->cell[at], "-") == 0;
-        }
-    }
-    while (n_columns > 0 && lines_width(table, widest, is_out) > n_columns) {
-        int least = -1;
-        for (int i = 0; i < table->n_column; i++) {
-            bool may_go = table->worth[i] > 0 && !is_out[i];
-            least = may_go && (least < 0 || table->worth[i] < table->worth[least]) ? i : least;
-        }
-        if (least < 0) {
-            return;
-        }
-        is_out[least] = true;
-    }
-}
-
-void table_print(struct table *table, FILE *file, int n_columns, bool *is_out)
-{
-    int widest[TABLE_COLUMNS_MOST] = {0};
-    bool left_out[TABLE_COLUMNS_MOST];
-    size_t n_column = (size_t)table->n_column;
-    for (size_t i = 0; i < table->n_cell; i++) {
-        int w = width(table->cell[i]);
-        widest[i % n_column] = w > widest[i % n_column] ? w : widest[i % n_column];
-    }
-    leave_out(table, widest, n_columns, left_out);
-    for (size_t i = 0; i + n_column <= table->n_cell; i += n_column) {
-        print_row(table, table->cell + i, widest, left_out, file, n_columns);
-    }
-    for (size_t i = 0; i < table->n_cell; i++) {
-        free(table->cell[i]);
-    }
-    if (is_out != NULL) {
-        memcpy(is_out, left_out, n_column * sizeof *is_out);
-    }
-    free(table->cell);
-    *table = (struct table){.n_column = table->n_column};
 }
 
 static struct winsize size_of(FILE *file)

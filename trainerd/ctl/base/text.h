@@ -1,4 +1,4 @@
-/* Answers as text: fields of objects, durations, sizes, tables. Text from outside is made printable before it reaches a
+/* Answers as text: fields of objects, durations, sizes. Text from outside is made printable before it reaches a
  * terminal. */
 #ifndef TRAINERD_CTL_TEXT_H
 #define TRAINERD_CTL_TEXT_H
@@ -41,6 +41,9 @@ enum status text_read_duration(const char *text, const char *what, double *out);
 char *text_printable(const char *text);
 /* The same, and of more than n_most characters (0: never) a "…" in the place of the last ones, or of the first. owns  the caller frees it */
 char *text_cut(const char *text, int n_most, bool keeps_end);
+/* Columns of a terminal that a text takes: one per character. / Bytes of its first n_character characters. */
+int text_width(const char *text);
+int text_bytes_of(const char *text, int n_character);
 /* "0, 2, 3": the numbers of an array; "" of an empty or missing one. owns  the caller frees it */
 char *text_numbers(const json_t *array);
 /* Print lines: newlines and tabs stay, other control characters of ASCII are left out, all else that is not printable becomes \xNN. */
@@ -49,24 +52,6 @@ void text_print_lines(FILE *file, const char *text);
 /* One JSON line, in which what is not printable is escaped as JSON does it: the same value / on standard output. */
 void text_write_json(FILE *file, const json_t *value);
 void text_print_json(const json_t *value);
-
-#define TABLE_COLUMNS_MOST 16
-
-/* A table: cells are collected, then printed, each column as wide as its widest cell. The first row has the titles. */
-struct table {
-    int n_column;
-    char **cell;
-    size_t n_cell, capacity;
-    bool is_right[TABLE_COLUMNS_MOST]; /* numbers */
-    /* 0: the column stays; else it is left out where it is empty, and where lines would be too wide, the least worth first. */
-    int worth[TABLE_COLUMNS_MOST];
-};
-
-void table_init(struct table *table, int n_column);
-void table_add(struct table *table, const char *text); /* made printable; the next cell, row by row */
-/* Where a line would be wider than n_columns (0: never), columns are left out, and then the last one is cut. is_out, unless NULL: which columns were
- * left out, n_column. Releases the table. */
-void table_print(struct table *table, FILE *file, int n_columns, bool *is_out);
 
 /* Columns / rows of a file's terminal; 0: it is not a terminal. */
 int text_columns(FILE *file);

@@ -1,4 +1,4 @@
-/* A canvas for lines, areas and text, in points from the upper left. canvas_svg.c writes SVG itself; only canvas_png.c sees cairo. */
+/* A canvas for lines, areas and text, in points from the upper left, which cairo writes as SVG or PNG. */
 #ifndef TRAINERD_CTL_CANVAS_H
 #define TRAINERD_CTL_CANVAS_H
 
@@ -14,8 +14,6 @@ struct canvas_point {
     double x, y;
 };
 
-struct canvas;
-
 struct canvas_text {
     double x, y;
     enum canvas_anchor anchor;
@@ -23,21 +21,18 @@ struct canvas_text {
     uint32_t colour;
 };
 
-/* The operations of a kind of canvas. Colours are 0xrrggbb. */
-struct canvas_ops {
-    void (*line)(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour, double width);
-    void (*area)(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour, double opacity);
-    void (*text)(struct canvas *canvas, const struct canvas_text *place, const char *text);
-    enum status (*save)(struct canvas *canvas, const char *path);
-    void (*close)(struct canvas *canvas);
-};
+struct canvas;
 
-struct canvas {
-    const struct canvas_ops *ops; /* first member of every kind */
-};
+/* A white canvas. owns  the caller owns it: canvas_close */
+struct canvas *canvas_open(bool is_svg, double width, double height);
+void canvas_close(struct canvas *canvas);
 
-/* owns  the caller owns the canvas: ops->close */
-struct canvas *canvas_svg(double width, double height);
-struct canvas *canvas_png(double width, double height);
+/* Draw on it. Colours are 0xrrggbb. */
+void canvas_line(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour, double width);
+void canvas_area(struct canvas *canvas, const struct canvas_point *point, size_t n, uint32_t colour, double opacity);
+void canvas_text(struct canvas *canvas, const struct canvas_text *place, const char *text);
+
+/* Write the file, once, after all drawing. errors  STATUS_CREATE names the file */
+enum status canvas_save(struct canvas *canvas, const char *path);
 
 #endif

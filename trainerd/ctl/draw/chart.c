@@ -82,7 +82,7 @@ static void draw_bar(const struct panel *panel, double x0, double x1, double fro
     double y0 = panel_y(panel, fmin(to, panel->most)), y1 = panel_y(panel, fmin(from, panel->most));
     const struct canvas_point corners[4] = {{x0, y0}, {x1, y0}, {x1, y1}, {x0, y1}};
     if (to > from) {
-        panel->canvas->ops->area(panel->canvas, corners, 4, colour, 1);
+        canvas_area(panel->canvas, corners, 4, colour, 1);
     }
 }
 

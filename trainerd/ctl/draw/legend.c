@@ -30,13 +30,13 @@ static double item_width(const struct legend_item *item)
 void legend_mark(struct canvas *canvas, double x, double y, uint32_t colour)
 {
     const struct canvas_point corners[4] = {{x, y - MARK}, {x + MARK, y}, {x, y + MARK}, {x - MARK, y}};
-    canvas->ops->area(canvas, corners, 4, colour, 1);
+    canvas_area(canvas, corners, 4, colour, 1);
 }
 
 void legend_text(struct canvas *canvas, const struct canvas_text *place, const char *text, double wide)
 {
     char *cut = text_cut(text, (int)fmax(1, floor(wide / (LETTER * place->size))), false);
-    canvas->ops->text(canvas, place, cut);
+    canvas_text(canvas, place, cut);
     free(cut);
 }
 
@@ -46,7 +46,7 @@ static void draw_item(struct canvas *canvas, const struct legend_item *item, dou
     if (item->is_mark) {
         legend_mark(canvas, x + KEY / 2, y - 4, item->colour);
     } else {
-        canvas->ops->line(canvas, ends, 2, item->colour, 3);
+        canvas_line(canvas, ends, 2, item->colour, 3);
     }
     legend_text(canvas, &(struct canvas_text){x + KEY + SPACE, y, CANVAS_ANCHOR_START, SIZE, INK}, item->name,
                 wide - KEY - SPACE);

@@ -79,15 +79,15 @@ static struct unit unit_of(const struct panel *panel)
 
 void panel_axis_name(const struct panel *panel, double y)
 {
-    panel->canvas->ops->text(
-        panel->canvas, &(struct canvas_text){(panel->x0 + panel->x1) / 2, y, CANVAS_ANCHOR_MIDDLE, 12, PANEL_INK},
-        unit_of(panel).name);
+    canvas_text(panel->canvas,
+                &(struct canvas_text){(panel->x0 + panel->x1) / 2, y, CANVAS_ANCHOR_MIDDLE, 12, PANEL_INK},
+                unit_of(panel).name);
 }
 
 static void draw_segment(struct canvas *canvas, double x0, double y0, double x1, double y1, uint32_t colour)
 {
     const struct canvas_point ends[2] = {{x0, y0}, {x1, y1}};
-    canvas->ops->line(canvas, ends, 2, colour, 1);
+    canvas_line(canvas, ends, 2, colour, 1);
 }
 
 static void draw_tick(const struct panel *panel, double at, double unit)
@@ -96,8 +96,7 @@ static void draw_tick(const struct panel *panel, double at, double unit)
     double x = panel_x(panel, at);
     snprintf(label, sizeof label, panel->axis == CURVES_AXIS_EPOCH ? "%.0f" : "%.4g", at / unit);
     draw_segment(panel->canvas, x, panel->y1, x, panel->y1 + 4, PANEL_INK);
-    panel->canvas->ops->text(panel->canvas,
-                             &(struct canvas_text){x, panel->y1 + 16, CANVAS_ANCHOR_MIDDLE, 11, PANEL_INK}, label);
+    canvas_text(panel->canvas, &(struct canvas_text){x, panel->y1 + 16, CANVAS_ANCHOR_MIDDLE, 11, PANEL_INK}, label);
 }
 
 static void draw_ticks(const struct panel *panel)
@@ -123,30 +122,29 @@ static void draw_ticks(const struct panel *panel)
 
 void panel_axes(const struct panel *panel, const char *unit, bool is_percent)
 {
-    const struct canvas_ops *ops = panel->canvas->ops;
     double step = curves_step(panel->least, panel->most, N_TICK);
     for (double at = ceil(panel->least / step - 1e-6) * step; at <= panel->most + 1e-9 * step; at += step) {
         char label[TEXT_BYTES];
         double y = panel_y(panel, at), shown = fabs(at) < 1e-9 * step ? 0 : at;
         snprintf(label, sizeof label, is_percent ? "%.4g %%" : "%.4g", is_percent ? 100 * shown : shown);
         draw_segment(panel->canvas, panel->x0, y, panel->x1, y, FAINT);
-        ops->text(panel->canvas, &(struct canvas_text){panel->x0 - 6, y + 4, CANVAS_ANCHOR_END, 11, PANEL_INK},
-                  label);
+        canvas_text(panel->canvas, &(struct canvas_text){panel->x0 - 6, y + 4, CANVAS_ANCHOR_END, 11, PANEL_INK},
+                    label);
     }
     draw_ticks(panel);
     draw_segment(panel->canvas, panel->x0, panel->y1, panel->x1, panel->y1, PANEL_INK);
-    ops->text(panel->canvas, &(struct canvas_text){panel->x0, panel->y0 - 8, CANVAS_ANCHOR_START, 12, PANEL_INK},
-              unit);
+    canvas_text(panel->canvas, &(struct canvas_text){panel->x0, panel->y0 - 8, CANVAS_ANCHOR_START, 12, PANEL_INK},
+                unit);
 }
 
 /* --- curves --- */
 
 void panel_empty(const struct panel *panel)
 {
-    panel->canvas->ops->text(panel->canvas,
-                             &(struct canvas_text){(panel->x0 + panel->x1) / 2, (panel->y0 + panel->y1) / 2,
-                                                   CANVAS_ANCHOR_MIDDLE, 12, PANEL_INK},
-                             "no values yet");
+    canvas_text(panel->canvas,
+                &(struct canvas_text){(panel->x0 + panel->x1) / 2, (panel->y0 + panel->y1) / 2, CANVAS_ANCHOR_MIDDLE,
+                                      12, PANEL_INK},
+                "no values yet");
 }
 
 /* Up to where it has values. */
@@ -175,7 +173,7 @@ void panel_band(const struct panel *panel, const struct curves *curves, enum cur
         low[n + i] = high[n - 1 - i];
     }
     if (n > 1) {
-        panel->canvas->ops->area(panel->canvas, low, 2 * n, colour, BAND_OPACITY);
+        canvas_area(panel->canvas, low, 2 * n, colour, BAND_OPACITY);
     }
     free(low);
     free(high);
@@ -203,7 +201,7 @@ void panel_curve(const struct panel *panel, const struct curves *curves, enum cu
         n = 2;
     }
     if (n > 0) {
-        panel->canvas->ops->line(panel->canvas, point, n, colour, 1.6);
+        canvas_line(panel->canvas, point, n, colour, 1.6);
     }
     free(point);
 }

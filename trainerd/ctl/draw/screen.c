@@ -1,6 +1,7 @@
 #include "trainerd/ctl/draw/screen.h"
 
 #include "protocol/base/memory.h"
+#include "trainerd/ctl/base/columns.h"
 #include "trainerd/ctl/base/text.h"
 #include "trainerd/ctl/draw/braille.h"
 

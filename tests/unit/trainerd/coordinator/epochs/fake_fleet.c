@@ -69,13 +69,6 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool is_trained, bo
     return STATUS_OK;
 }
 
-enum status fleet_rate(struct fleet *fleet, double factor)
-{
-    say(fleet, 'r');
-    fleet->factor = factor;
-    return STATUS_OK;
-}
-
 enum status fleet_guard(struct fleet *fleet, uint32_t epoch, struct fleet_guard *out)
 {
     bool backs_off = fleet->error_at[epoch] > fleet->error_most;
@@ -89,13 +82,6 @@ enum status fleet_guard(struct fleet *fleet, uint32_t epoch, struct fleet_guard 
     return STATUS_OK;
 }
 
-enum status fleet_back_off(struct fleet *fleet, int64_t n_back_off)
-{
-    fleet->n_back_off = n_back_off;
-    say(fleet, 'b');
-    return STATUS_OK;
-}
-
 enum status fleet_keep_best(struct fleet *fleet)
 {
     say(fleet, 'k');
@@ -103,71 +89,65 @@ enum status fleet_keep_best(struct fleet *fleet)
     return STATUS_OK;
 }
 
-static enum status state_check(const struct fleet *fleet, uint32_t what, int64_t n_weight)
-{
-    bool is_moment = what == 2 || what == 3;
-    return what >= 1 && what <= 4 && n_weight == FAKE_N_WEIGHT && (fleet->has_moments || !is_moment)
-               ? STATUS_OK
-               : status_fail(STATUS_BUG, "no array %u of %lld floats", what, (long long)n_weight);
-}
-
-enum status fleet_get(struct fleet *fleet, uint32_t what, float *to, int64_t n_weight)
-{
-    say(fleet, 'g');
-    enum status status = state_check(fleet, what, n_weight);
-    if (status == STATUS_OK) {
-        memcpy(to, fleet->state[what - 1], sizeof fleet->state[0]);
-    }
-    return status;
-}
-
-enum status fleet_put(struct fleet *fleet, uint32_t what, const float *from, int64_t n_weight)
-{
-    say(fleet, 'p');
-    enum status status = state_check(fleet, what, n_weight);
-    if (status == STATUS_OK) {
-        memcpy(fleet->state[what - 1], from, sizeof fleet->state[0]);
-    }
-    return status;
-}
-
-enum status fleet_get_embeddings(struct fleet *fleet, uint32_t what, int32_t part, float *to, int64_t n)
-{
-    say(fleet, 'G');
-    memcpy(to, fleet->embeddings[what - 1] + 2 * part, (size_t)n * sizeof *to);
-    return STATUS_OK;
-}
-
-enum status fleet_put_embeddings(struct fleet *fleet, uint32_t what, int32_t part, const float *from, int64_t n)
-{
-    say(fleet, 'P');
-    memcpy(fleet->embeddings[what - 1] + 2 * part, from, (size_t)n * sizeof *from);
-    return STATUS_OK;
-}
-
-enum status fleet_get_kept(struct fleet *fleet, int32_t part, float *to, int64_t n)
-{
-    say(fleet, 'K');
-    memcpy(to, fleet->kept + 2 * part, (size_t)n * sizeof *to);
-    return STATUS_OK;
-}
-
-enum status fleet_put_kept(struct fleet *fleet, int32_t part, const float *from, int64_t n)
-{
-    say(fleet, 'Q');
-    memcpy(fleet->kept + 2 * part, from, (size_t)n * sizeof *from);
-    return STATUS_OK;
-}
-
 /* Row r of part p is (100 p + r, −r). */
-enum status fleet_rows(struct fleet *fleet, uint32_t what, int32_t part, float *to, size_t n_bytes)
+static void rows_fill(int32_t part, float *to, size_t n_bytes)
 {
-    (void)fleet;
-    (void)what;
     size_t n = n_bytes / (FAKE_N_CLASS * sizeof *to);
     for (size_t r = 0; r < n; r++) {
         to[2 * r] = 100.0f * (float)part + (float)r;
         to[2 * r + 1] = 0.0f - (float)r;
     }
+}
+
+/* A row's place, and what is said when it is read and when it is set. */
+static void *state_at(struct fleet *fleet, enum worker_state what, int32_t of, size_t n_bytes, const char **said_out)
+{
+    switch (what) {
+    case WORKER_STATE_RATE:
+        *said_out = "?r";
+        return &fleet->factor;
+    case WORKER_STATE_BACK_OFFS:
+        *said_out = "?b";
+        return &fleet->n_back_off;
+    case WORKER_STATE_BUFFERS:
+        *said_out = "KQ";
+        return fleet->kept + 2 * of;
+    case WORKER_STATE_EMBEDDINGS:
+    case WORKER_STATE_EMBEDDINGS_BEST:
+        *said_out = "GP";
+        return fleet->embeddings[what - WORKER_STATE_EMBEDDINGS] + 2 * of;
+    default:
+        *said_out = "gp";
+        bool is_moment = what == WORKER_STATE_MOMENT_1 || what == WORKER_STATE_MOMENT_2;
+        bool is_known = what <= WORKER_STATE_BEST && n_bytes == sizeof fleet->state[0];
+        return is_known && (fleet->has_moments || !is_moment) ? fleet->state[what - WORKER_STATE_WEIGHTS] : NULL;
+    }
+}
+
+enum status fleet_get(struct fleet *fleet, enum worker_state what, int32_t of, void *to, size_t n_bytes)
+{
+    const char *said;
+    if (what == WORKER_STATE_LOGITS || what == WORKER_STATE_LAYER) {
+        rows_fill(of, to, n_bytes);
+        return STATUS_OK;
+    }
+    const void *from = state_at(fleet, what, of, n_bytes, &said);
+    say(fleet, said[0]);
+    if (from == NULL) {
+        return status_fail(STATUS_BUG, "no array %d of %zu bytes", (int)what, n_bytes);
+    }
+    memcpy(to, from, n_bytes);
+    return STATUS_OK;
+}
+
+enum status fleet_put(struct fleet *fleet, enum worker_state what, int32_t of, const void *from, size_t n_bytes)
+{
+    const char *said;
+    void *to = state_at(fleet, what, of, n_bytes, &said);
+    say(fleet, said[1]);
+    if (to == NULL) {
+        return status_fail(STATUS_BUG, "no array %d of %zu bytes", (int)what, n_bytes);
+    }
+    memcpy(to, from, n_bytes);
     return STATUS_OK;
 }

@@ -3,6 +3,8 @@
 #include "tests/support/process/folder.h"
 #include "tests/unit/trainerd/coordinator/epochs/training_case.h"
 
+#include "trainerd/coordinator/epochs/training_arrays.h"
+
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <math.h>
@@ -292,7 +294,7 @@ Test(training, embeddings_are_saved_behind_the_weights_part_after_part_and_go_ba
     memcpy(first->fleet.embeddings[3], best, sizeof best);
     first->fleet.signal_at = 3;
     cr_assert_eq(training_run(&first->training), STATUS_INTERRUPTED, "%s", status_reason());
-    cr_assert_eq(training_n_weight(&first->training), FAKE_N_WEIGHT + 3);
+    cr_assert_eq(training_array_floats(&first->training, CHECKPOINT_ARRAY_WEIGHTS), FAKE_N_WEIGHT + 3);
     cr_assert_not_null(strstr(first->fleet.said, "gGGgGG"), "%s", first->fleet.said);
     close_run(first);
 
@@ -301,7 +303,7 @@ Test(training, embeddings_are_saved_behind_the_weights_part_after_part_and_go_ba
     cr_assert_eq(checkpoint_load(folder_path("two/checkpoint"), INT64_MAX, &checkpoint), STATUS_OK, "%s",
                  status_reason());
     cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "has 8 weights: expected 5"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "has 8 numbers of weights: expected 5"), "%s", status_reason());
     other->training.n_embedding = n_embedding;
     cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(other->fleet.said, "pPPpPP");
@@ -331,7 +333,7 @@ Test(training, what_parts_keep_is_saved_and_goes_back_to_them)
                  status_reason());
     other->training.n_kept = n_more;
     cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "has 3 numbers of payloads that are kept: expected 4"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "has 3 numbers of stale buffers: expected 4"), "%s", status_reason());
     other->fleet.said[0] = '\0';
     other->training.n_kept = n_kept;
     cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_OK, "%s", status_reason());
@@ -343,7 +345,7 @@ Test(training, what_parts_keep_is_saved_and_goes_back_to_them)
 Test(training, another_graph_or_partition_is_not_resumed)
 {
     struct run *run = open_run("o", EPOCHS);
-    struct checkpoint checkpoint = {.state = run->training.state, .n_weight = FAKE_N_WEIGHT, .path = "it"};
+    struct checkpoint checkpoint = {.state = run->training.state, .n_float = {FAKE_N_WEIGHT}, .path = "it"};
     checkpoint.state.partition ^= 1;
     cr_assert_eq(training_resume(&run->training, &checkpoint), STATUS_DATA);
     cr_assert(strstr(status_reason(), "other parts"), "%s", status_reason());
@@ -351,9 +353,9 @@ Test(training, another_graph_or_partition_is_not_resumed)
     cr_assert_eq(training_resume(&run->training, &checkpoint), STATUS_DATA);
     cr_assert(strstr(status_reason(), "the graph in"), "%s", status_reason());
     checkpoint.state = run->training.state;
-    checkpoint.n_weight = 4;
+    checkpoint.n_float[CHECKPOINT_ARRAY_WEIGHTS] = 4;
     cr_assert_eq(training_resume(&run->training, &checkpoint), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "has 4 weights: expected 5"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "has 4 numbers of weights: expected 5"), "%s", status_reason());
     close_run(run);
 }
 

@@ -54,7 +54,8 @@ static void save(int64_t n_epoch)
     }
     struct job job = job_of(JOB_OF_TEST);
     char *text = job_print(&job);
-    struct checkpoint checkpoint = {.job = text, .n_job = strlen(text), .n_weight = N_WEIGHT};
+    struct checkpoint checkpoint = {
+        .job = text, .n_job = strlen(text), .n_float = {N_WEIGHT, N_WEIGHT, 0, N_WEIGHT, N_KEPT}};
     checkpoint.state = (struct checkpoint_state){.n_epoch = n_epoch,
                                                  .best_epoch = n_epoch - 1,
                                                  .n_stale = 3,
@@ -73,8 +74,7 @@ static void save(int64_t n_epoch)
     checkpoint.array[CHECKPOINT_ARRAY_WEIGHTS] = weights;
     checkpoint.array[CHECKPOINT_ARRAY_MOMENT_1] = moment;
     checkpoint.array[CHECKPOINT_ARRAY_BEST] = best;
-    checkpoint.kept = kept;
-    checkpoint.n_kept = N_KEPT;
+    checkpoint.array[CHECKPOINT_ARRAY_BUFFERS] = kept;
     checkpoint.libraries = (struct library_ranges){.of = {{120103, 120103}, {120602, 120603}}};
     struct dir dir;
     cr_assert_eq(dir_open(folder, DIR_LAST_NO_LINK, &dir), STATUS_OK);
@@ -128,7 +128,7 @@ Test(checkpoint, what_was_saved_is_loaded_bit_for_bit)
     cr_assert_eq(read.state.guard_epoch, 10);
     cr_assert_eq(read.state.guard_error, 0.75);
     cr_assert_str_eq(read.state.dataset, "fingerprint");
-    cr_assert_eq(read.n_weight, N_WEIGHT);
+    cr_assert_eq(read.n_float[CHECKPOINT_ARRAY_WEIGHTS], N_WEIGHT);
     for (int i = 0; i < N_WEIGHT; i++) {
         cr_assert_eq(read.array[CHECKPOINT_ARRAY_WEIGHTS][i], 1200.0f + (float)i);
         cr_assert_eq(read.array[CHECKPOINT_ARRAY_MOMENT_1][i], -1200.0f - (float)i);
@@ -139,9 +139,9 @@ Test(checkpoint, what_was_saved_is_loaded_bit_for_bit)
     cr_assert_eq(read.libraries.of[LIBRARY_BLAS].most, 120103);
     cr_assert_eq(read.libraries.of[LIBRARY_SPARSE].least, 120602);
     cr_assert_eq(read.libraries.of[LIBRARY_SPARSE].most, 120603);
-    cr_assert_eq(read.n_kept, N_KEPT);
+    cr_assert_eq(read.n_float[CHECKPOINT_ARRAY_BUFFERS], N_KEPT);
     for (int i = 0; i < N_KEPT; i++) {
-        cr_assert_eq(read.kept[i], 12.0f + (float)i);
+        cr_assert_eq(read.array[CHECKPOINT_ARRAY_BUFFERS][i], 12.0f + (float)i);
     }
     cr_assert_str_eq(read.warning, "");
     struct job job = job_of(JOB_OF_TEST);
@@ -371,7 +371,8 @@ Test(checkpoint, of_a_version_without_hashes_of_contents_is_read_and_knows_none)
               read.state.last.of[0].valid == 0.0);
     cr_assert(read.state.n_metrics_bytes == 1234 && read.state.plateau_lr == 0.125);
     cr_assert_str_eq(read.state.dataset, "fingerprint");
-    cr_assert(!checkpoint_knows_contents(&read.state) && read.n_weight == N_WEIGHT && read.n_kept == N_KEPT);
+    cr_assert(!checkpoint_knows_contents(&read.state) && read.n_float[CHECKPOINT_ARRAY_WEIGHTS] == N_WEIGHT &&
+              read.n_float[CHECKPOINT_ARRAY_BUFFERS] == N_KEPT);
     cr_assert_eq(checkpoint_match(&read, &job), STATUS_OK, "%s", status_reason());
     cr_assert_eq(contents_match(&read, &job, &dataset, now), STATUS_OK, "%s", status_reason());
     free(bytes);
@@ -409,7 +410,7 @@ Test(checkpoint, damage_is_named_by_file_and_section)
     struct checkpoint read;
     bytes[n - 64] ^= 1;
     cr_assert_eq(checkpoint_decode(bytes, n, "the/file", &read), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "'the/file'") && strstr(status_reason(), "kept payloads") &&
+    cr_assert(strstr(status_reason(), "'the/file'") && strstr(status_reason(), "stale buffers") &&
                   strstr(status_reason(), "checksum"),
               "%s", status_reason());
     bytes[8] = 9;

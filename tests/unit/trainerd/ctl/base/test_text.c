@@ -1,4 +1,5 @@
 /* Answers for people: durations, sizes, tables, and what must not reach a terminal. */
+#include "trainerd/ctl/base/columns.h"
 #include "trainerd/ctl/base/text.h"
 
 #include <criterion/criterion.h>
