@@ -109,10 +109,9 @@ struct memory_plan_input {
     int32_t n_part;               /* of the job */
     const uint32_t *rank_of_part; /* n_part */
     uint32_t rank, n_rank;
-    const uint32_t *machine_of_rank; /* n_rank: those with the same number share a machine; NULL: all do */
-    bool direct;                     /* the transport reaches the device's memory: there is no staging */
-    bool seals;                      /* the transport seals messages */
-    bool sparse_features;            /* as stored; the program may want them dense */
+    bool direct;          /* the transport reaches the device's memory: there is no staging */
+    bool seals;           /* the transport seals messages */
+    bool sparse_features; /* as stored; the program may want them dense */
     int32_t n_own_part;
     const struct memory_plan_part *own; /* n_own_part, part numbers ascending */
     const struct part_shared *shared;   /* where memory_plan_shares: of all parts or of this rank's; else NULL */
@@ -270,7 +269,7 @@ uint32_t memory_plan_hops(const struct program *program, enum part_direction d, 
 
 /* Are lists of payload rows other than a pair's own? Of a cover, where every part has a worker of its own; else of rows that several parts of
  * a worker take from a part of another one, which then travel once. Not where every part is walked alone: spilled, or with sums in the workspace;
- * nor where parts are sent different rows: stale ones, or with factors of their own. Finished gradients are each part's own. The same on
+ * nor where parts keep their rows for the next epoch. Finished gradients are each part's own. The same on
  * every worker. */
 bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank,
                         bool covered);

@@ -330,13 +330,12 @@ int64_t memory_plan_csr_host(const struct memory_plan_input *in)
 static int64_t part_bytes(const struct memory_plan_input *in, int32_t i, bool scaled, struct memory_plan *plan)
 {
     const struct memory_plan_part *own = &in->own[i];
-    bool weighs = in->job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES,
-         spills = memory_plan_spills(in->job);
+    bool spills = memory_plan_spills(in->job);
     int64_t n_bytes = memory_plan_kept_blocks(in, i, plan) + blocks_bytes(in, own, scaled, plan);
     int64_t flags = pairs_bytes(in, own), copy, places;
     n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, flags);
     if (in->program->samples) {
-        int64_t lists, all = halo_sample_bytes(own->halo, weighs, in->job->exchange.guard_every > 0, &lists);
+        int64_t lists, all = halo_sample_bytes(own->halo, &lists);
         n_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, lists) +
                    memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, all - lists);
     }

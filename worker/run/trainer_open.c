@@ -145,7 +145,6 @@ static void plan_build(struct trainer *t)
                                       .rank_of_part = t->setup.rank_of_part,
                                       .rank = t->setup.rank,
                                       .n_rank = t->setup.n_rank,
-                                      .machine_of_rank = t->setup.machine_of_rank,
                                       .direct = exchange_reaches_gpus(t->setup.exchange),
                                       .seals = exchange_seals(t->setup.exchange),
                                       .sparse_features = t->setup.parts[t->own[0]]->feature_indptr != NULL,
