@@ -66,25 +66,15 @@ static enum status halo_copy(const struct part_halo *from, struct part_halo *to)
     return status;
 }
 
-/* Where a pair's rows begin when diagonals have none: begin counts them with the diagonal's. */
-static int64_t begin_of(int64_t begin, int32_t k, int32_t own, int64_t n_own)
-{
-    return begin - (k > own ? n_own : 0);
-}
-
 /* Where the lists of own part i's pair k begin. */
 static int64_t taken_begin(const struct trainer *t, int32_t i, int32_t k)
 {
-    const struct part *part = t->part[i].part;
-    const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_IN];
-    return t->sample->own[i].taken + begin_of(all->pair[k].col, k, all->own, part->n_own);
+    return t->sample->own[i].taken + part_pair_off_diagonal(&t->part[i].part->halo.pairs[PART_DIRECTION_IN], k).col;
 }
 
 static int64_t given_begin(const struct trainer *t, int32_t i, int32_t k)
 {
-    const struct part *part = t->part[i].part;
-    const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_OUT];
-    return t->sample->own[i].given + begin_of(all->pair[k].row, k, all->own, part->n_own);
+    return t->sample->own[i].given + part_pair_off_diagonal(&t->part[i].part->halo.pairs[PART_DIRECTION_OUT], k).row;
 }
 
 enum status sample_open(struct trainer *t)
@@ -180,7 +170,7 @@ static void taken_draw(struct trainer *t, const struct random_key *key, int32_t 
             struct pair_rows from = {.threshold = sample_threshold(t),
                                      .out = t->sample->lists + taken_begin(t, i, k)};
             from.n = part_pair_cols(all, k);
-            from.node = part->arrays[PART_DIRECTION_IN].node + begin_of(all->pair[k].col, k, all->own, part->n_own);
+            from.node = part->arrays[PART_DIRECTION_IN].node + part_pair_off_diagonal(all, k).col;
             from.n_at_hop = hops_of(all->n_col_hop, k, part->n_hop);
             from.n_drawn_at_hop = hops_of(pairs->n_col_hop, k, part->n_hop);
             from.n_hop = part->n_hop;
@@ -204,7 +194,7 @@ static void given_draw(struct trainer *t, const struct random_key *key, int32_t 
             struct pair_rows from = {.threshold = sample_threshold(t),
                                      .out = t->sample->lists + given_begin(t, i, k)};
             from.n = n;
-            from.rows = part->arrays[PART_DIRECTION_OUT].rows + begin_of(all->pair[k].row, k, all->own, part->n_own);
+            from.rows = part->arrays[PART_DIRECTION_OUT].rows + part_pair_off_diagonal(all, k).row;
             from.node = part->node;
             from.n_at_hop = hops_of(all->n_row_hop, k, part->n_hop);
             from.n_drawn_at_hop = hops_of(pairs->n_row_hop, k, part->n_hop);
