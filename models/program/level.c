@@ -21,8 +21,7 @@ const char *level_codec_text(enum device_codec codec)
 static struct level level_of(const struct job *job, const struct job_codecs *rows, const struct job_codecs *gradients,
                              int64_t epoch)
 {
-    return (struct level){.sampling = job_sampling(job, false),
-                          .sampling_local = job_sampling(job, true),
+    return (struct level){.sampling = job->exchange.sampling,
                           .codec = device_codecs[job_codecs_at(rows, epoch)],
                           .codec_backward = device_codecs[job_codecs_at(gradients, epoch)],
                           .stale = job->exchange.stale != 0 && epoch > 0}; /* before epoch 0 there is none */
@@ -47,7 +46,6 @@ struct level level_at(const struct job *job, uint32_t epoch, int64_t n_back_off)
     const struct job_codecs rows = job_codecs(job, false), gradients = job_codecs(job, true);
     struct level level = level_of(job, &rows, &gradients, epoch);
     level.sampling = greater(level.sampling, n_back_off);
-    level.sampling_local = greater(level.sampling_local, n_back_off);
     level.codec = wider(level.codec, n_back_off);
     level.codec_backward = wider(level.codec_backward, n_back_off);
     level.stale = level.stale && n_back_off == 0;
@@ -56,13 +54,12 @@ struct level level_at(const struct job *job, uint32_t epoch, int64_t n_back_off)
 
 struct level level_exact(void)
 {
-    return (struct level){
-        .sampling = 1.0, .sampling_local = 1.0, .codec = DEVICE_CODEC_FP32, .codec_backward = DEVICE_CODEC_FP32};
+    return (struct level){.sampling = 1.0, .codec = DEVICE_CODEC_FP32, .codec_backward = DEVICE_CODEC_FP32};
 }
 
 bool level_is_exact(const struct level *level)
 {
-    return level->sampling >= 1.0 && level->sampling_local >= 1.0 && level->codec == DEVICE_CODEC_FP32 &&
+    return level->sampling >= 1.0 && level->codec == DEVICE_CODEC_FP32 &&
            level->codec_backward == DEVICE_CODEC_FP32 && !level->stale;
 }
 

@@ -16,7 +16,6 @@
 
 struct level {
     double sampling;                  /* share of boundary rows that travel; 1: all */
-    double sampling_local;            /* between parts of one machine */
     enum device_codec codec;          /* of rows */
     enum device_codec codec_backward; /* of gradients */
     bool stale;                       /* rows and gradients are those of the epoch before */

@@ -84,9 +84,6 @@ struct part {
     int64_t n_bytes;                  /* of the encoded part */
     const void *bytes;                /* n_bytes: itself, where all arrays below lie */
 
-    bool
-        turned; /* columns of some blocks were turned into the other part's own rows, once, by the worker that has both */
-
     int32_t n_hop; /* own rows are ordered by hop, edges to the nearest training node (reach.h); 0: they are not */
 
     const uint32_t *node;       /* n_own + n_halo: dataset node ids */

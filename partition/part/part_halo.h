@@ -77,6 +77,18 @@ static inline int64_t part_pair_edges(const struct part_pairs *pairs, int32_t k)
     return pairs->pair[k + 1].edge - pairs->pair[k].edge;
 }
 
+/* What stands before block k, or all, when the diagonal is left out. */
+static inline struct part_pair part_pair_off_diagonal(const struct part_pairs *pairs, int32_t k)
+{
+    struct part_pair at = pairs->pair[k];
+    if (k > pairs->own) {
+        at.row -= part_pair_rows(pairs, pairs->own);
+        at.edge -= part_pair_edges(pairs, pairs->own);
+        at.col -= (uint32_t)part_pair_cols(pairs, pairs->own);
+    }
+    return at;
+}
+
 /* Rows that travel between a part and its others in a halo pass, one way: of each pair its own rows or its payload rows. */
 struct part_rows {
     const struct part_pairs *pairs;

@@ -30,7 +30,6 @@ struct job_choices {
 #define JOB_INT(section, key, default_, least, most, help) int64_t key;
 #define JOB_INT_OR(section, key, list, default_, least, most, help) int64_t key;
 #define JOB_REAL(section, key, default_, least, most, help) double key;
-#define JOB_REAL_OR_SAME(section, key, least, most, help) double key;
 #define JOB_BOOL(section, key, default_, help) bool key;
 #define JOB_SIZE(section, key, default_, help) int64_t key;
 #define JOB_CHOICE(section, key, list, default_, help) int key;
@@ -42,8 +41,7 @@ struct job_choices {
 #define JOB_ENUM(lower, LIST) enum job_##lower{JOB_##LIST##_LIST(JOB_ENUM_ROW, LIST) JOB_##LIST##_N};
 JOB_LISTS(JOB_ENUM)
 
-/* The value of a JOB_REAL_OR_SAME key that is "same"; that of a JOB_INT_OR key which is a choice of its list. */
-#define JOB_SAME (-1.0)
+/* The value of a JOB_INT_OR key that is a choice of its list. */
 #define JOB_WORD(choice) (-1 - (int64_t)(choice))
 
 /* The checked job. Text values end in NUL; choices hold a JOB_<LIST>_<NAME>. */
@@ -54,7 +52,6 @@ struct job {
 #define JOB_INT(section, key, default_, least, most, help)
 #define JOB_INT_OR(section, key, list, default_, least, most, help)
 #define JOB_REAL(section, key, default_, least, most, help)
-#define JOB_REAL_OR_SAME(section, key, least, most, help)
 #define JOB_BOOL(section, key, default_, help)
 #define JOB_SIZE(section, key, default_, help)
 #define JOB_CHOICE(section, key, list, default_, help)
@@ -123,12 +120,8 @@ bool job_makes_features(const struct job *job);
 /* Text of a choice: job_choice_text("model", "kind", job->model.kind) is "gcn". */
 const char *job_choice_text(const char *section, const char *key, int value);
 
-/* Shares of the boundary rows that travel between parts of different machines, and of one; may a row stay at home? */
-double job_sampling(const struct job *job, bool one_machine);
+/* May an epoch leave out boundary rows? */
 bool job_samples(const struct job *job);
-
-/* Are these shares different? Then results depend on which parts share a machine. */
-bool job_sampling_is_placed(const struct job *job);
 
 /* May its messages be sealed? Where workers are started on other machines this is known when they have joined. */
 bool job_seals(const struct job *job);

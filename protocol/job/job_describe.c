@@ -23,9 +23,6 @@ static void default_text(const struct job_key *key, char out[JOB_EXPECT_BYTES])
     case JOB_TYPE_REAL:
         job_real_text(key->real_default, out);
         break;
-    case JOB_TYPE_REAL_OR_SAME:
-        snprintf(out, JOB_EXPECT_BYTES, "\"" JOB_SAME_TEXT "\"");
-        break;
     case JOB_TYPE_BOOL:
         snprintf(out, JOB_EXPECT_BYTES, "%s", key->int_default != 0 ? "true" : "false");
         break;

@@ -71,20 +71,9 @@ void job_run_name(const struct job *job, char out[JOB_RUN_BYTES])
     snprintf(out, JOB_RUN_BYTES, "%s%s", job->job.name, job_predicts(job) ? "-predict" : "");
 }
 
-double job_sampling(const struct job *job, bool one_machine)
-{
-    bool same = job->exchange.sampling_local == JOB_SAME;
-    return one_machine && !same ? job->exchange.sampling_local : job->exchange.sampling;
-}
-
 bool job_samples(const struct job *job)
 {
-    return job_sampling(job, false) < 1.0 || job_sampling(job, true) < 1.0;
-}
-
-bool job_sampling_is_placed(const struct job *job)
-{
-    return job_sampling(job, false) != job_sampling(job, true);
+    return job->exchange.sampling < 1.0;
 }
 
 bool job_seals(const struct job *job)

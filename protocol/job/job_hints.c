@@ -31,6 +31,21 @@ static const struct {
 #include "protocol/job/job_aliases.def"
 };
 
+static const struct job_withdrawn withdrawn[] = {
+#define JOB_WITHDRAWN(section, key, value, since, instead) {#section, #key, value, since, instead},
+#include "protocol/job/job_withdrawn.def"
+};
+
+const struct job_withdrawn *job_withdrawn_find(const char *section, const char *name)
+{
+    for (size_t i = 0; i < sizeof withdrawn / sizeof *withdrawn; i++) {
+        if (strcmp(withdrawn[i].section, section) == 0 && strcmp(withdrawn[i].key, name) == 0) {
+            return &withdrawn[i];
+        }
+    }
+    return NULL;
+}
+
 static void did_you_mean(const struct job_key *key, char out[JOB_HINT_BYTES])
 {
     char label[JOB_LABEL_BYTES];

@@ -37,9 +37,6 @@ const struct job_key job_keys[JOB_KEY_N] = {
 #define JOB_REAL(section_, key_, default_, least_, most_, help_)                                                     \
     {ROW(section_, key_, REAL, help_), AT(section_, key_), .real_default = default_, .real_least = least_,           \
      .real_most = most_},
-#define JOB_REAL_OR_SAME(section_, key_, least_, most_, help_)                                                       \
-    {ROW(section_, key_, REAL_OR_SAME, help_), AT(section_, key_), .real_default = JOB_SAME, .real_least = least_,   \
-     .real_most = most_},
 #define JOB_BOOL(section_, key_, default_, help_)                                                                    \
     {ROW(section_, key_, BOOL, help_), AT(section_, key_), .int_default = default_},
 #define JOB_SIZE(section_, key_, default_, help_)                                                                    \
@@ -59,7 +56,6 @@ const struct job_section job_sections[] = {
 #define JOB_INT(section_, key_, default_, least_, most_, help_)
 #define JOB_INT_OR(section_, key_, list_, default_, least_, most_, help_)
 #define JOB_REAL(section_, key_, default_, least_, most_, help_)
-#define JOB_REAL_OR_SAME(section_, key_, least_, most_, help_)
 #define JOB_BOOL(section_, key_, default_, help_)
 #define JOB_SIZE(section_, key_, default_, help_)
 #define JOB_CHOICE(section_, key_, list_, default_, help_)
@@ -132,11 +128,6 @@ const char *job_word(const struct job_key *key, int64_t value)
     return key->type == JOB_TYPE_INT_OR && value < 0 ? key->choice[-1 - value] : NULL;
 }
 
-bool job_is_same(const struct job_key *key, double value)
-{
-    return key->type == JOB_TYPE_REAL_OR_SAME && value == JOB_SAME;
-}
-
 /* "gcn, sage" behind what is there already */
 static void choices_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES])
 {
@@ -160,11 +151,9 @@ void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES])
                  (long long)key->int_most);
         break;
     case JOB_TYPE_REAL:
-    case JOB_TYPE_REAL_OR_SAME:
         job_real_text(key->real_least, least);
         job_real_text(key->real_most, most);
-        snprintf(out, JOB_EXPECT_BYTES, "a number from %s to %s%s", least, most,
-                 key->type == JOB_TYPE_REAL_OR_SAME ? ", or \"" JOB_SAME_TEXT "\"" : "");
+        snprintf(out, JOB_EXPECT_BYTES, "a number from %s to %s", least, most);
         break;
     case JOB_TYPE_BOOL:
         snprintf(out, JOB_EXPECT_BYTES, "true or false");

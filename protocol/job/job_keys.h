@@ -17,7 +17,6 @@ enum job_type {
     JOB_TYPE_INT,
     JOB_TYPE_INT_OR,
     JOB_TYPE_REAL,
-    JOB_TYPE_REAL_OR_SAME,
     JOB_TYPE_BOOL,
     JOB_TYPE_SIZE,
     JOB_TYPE_CHOICE,
@@ -32,7 +31,6 @@ enum job_key_id {
 #define JOB_INT(section, key, default_, least, most, help) JOB_KEY_##section##_##key,
 #define JOB_INT_OR(section, key, list, default_, least, most, help) JOB_KEY_##section##_##key,
 #define JOB_REAL(section, key, default_, least, most, help) JOB_KEY_##section##_##key,
-#define JOB_REAL_OR_SAME(section, key, least, most, help) JOB_KEY_##section##_##key,
 #define JOB_BOOL(section, key, default_, help) JOB_KEY_##section##_##key,
 #define JOB_SIZE(section, key, default_, help) JOB_KEY_##section##_##key,
 #define JOB_CHOICE(section, key, list, default_, help) JOB_KEY_##section##_##key,
@@ -54,7 +52,7 @@ struct job_key {
     enum job_type type;
     size_t offset;                              /* of the value in struct job */
     int64_t int_default, int_least, int_most;   /* INT, INT_OR, SIZE; the default also of BOOL and CHOICE */
-    double real_default, real_least, real_most; /* REAL, REAL_OR_SAME */
+    double real_default, real_least, real_most; /* REAL */
     const char *text_default;                   /* TEXT */
     enum job_list list;                         /* CHOICE, CHOICES, INT_OR */
     const char *const *choice;                  /* by value */
@@ -102,10 +100,6 @@ void job_key_label(const struct job_key *key, char out[JOB_LABEL_BYTES]);
 
 /* The choice that an INT_OR key's value is; NULL: it is a number. */
 const char *job_word(const struct job_key *key, int64_t value);
-
-/* What a REAL_OR_SAME key takes instead of a number. */
-#define JOB_SAME_TEXT "same"
-bool job_is_same(const struct job_key *key, double value);
 
 /* A double in the fewest digits that read back as the same double, always with a '.' or an exponent. */
 #define JOB_REAL_BYTES 32

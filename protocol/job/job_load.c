@@ -211,11 +211,6 @@ static enum status read_value(struct job *job, const struct job_key *key, const 
     case JOB_TYPE_INT:
         return type == TOML_TYPE_INT ? read_int(key, where, entry->integer, at) : wrong_type(key, where, entry);
     case JOB_TYPE_REAL:
-    case JOB_TYPE_REAL_OR_SAME:
-        if (type == TOML_TYPE_TEXT && key->type == JOB_TYPE_REAL_OR_SAME && strcmp(entry->text, JOB_SAME_TEXT) == 0) {
-            *(double *)at = JOB_SAME;
-            return STATUS_OK;
-        }
         if (type == TOML_TYPE_INT || type == TOML_TYPE_REAL) {
             return read_real(key, where, type == TOML_TYPE_INT ? (double)entry->integer : entry->real, at);
         }
@@ -249,15 +244,13 @@ static enum status refuse_word(struct job *job, const struct job_key *key, const
         return status_fail(STATUS_CONFIG, "%s: %s has no value; expected %s", where, label, expect);
     }
     double value = strtod(entry->text, &end);
-    bool is_real = key->type == JOB_TYPE_REAL || key->type == JOB_TYPE_REAL_OR_SAME;
-    if (is_real && end != entry->text && *end == '\0' && isfinite(value)) {
+    if (key->type == JOB_TYPE_REAL && end != entry->text && *end == '\0' && isfinite(value)) {
         job_real_text(value, number);
         return status_fail(STATUS_CONFIG, "%s: %s is %.80s; expected it written as %s", where, label, entry->text,
                            number);
     }
     bool is_text = key->type == JOB_TYPE_TEXT || key->type == JOB_TYPE_CHOICE || key->type == JOB_TYPE_SIZE ||
-                   key->type == JOB_TYPE_INT_OR ||
-                   (key->type == JOB_TYPE_REAL_OR_SAME && strcmp(entry->text, JOB_SAME_TEXT) == 0);
+                   key->type == JOB_TYPE_INT_OR;
     if (!is_text) {
         return wrong_type(key, where, entry);
     }
@@ -278,6 +271,39 @@ static enum status unknown_key(struct reader *reader, const char *where, const c
     doubt(reader, section);
     doubt(reader, meant != NULL ? meant->section : NULL);
     return status_fail(STATUS_CONFIG, "%s: unknown key '%.64s' %s; %s", where, name, place, hint);
+}
+
+/* Do both texts say the same, as words or as numbers? */
+static bool is_same_value(const char *a, const char *b)
+{
+    char *end_a, *end_b;
+    double x = strtod(a, &end_a), y = strtod(b, &end_b);
+    bool numbers = end_a != a && *end_a == '\0' && end_b != b && *end_b == '\0';
+    return numbers ? x == y : strcmp(a, b) == 0;
+}
+
+/* A key that there is no more. */
+static enum status withdrawn_key(struct reader *reader, const char *where, const struct job_withdrawn *key,
+                                 const char *value)
+{
+    if (is_same_value(value, key->value)) {
+        return STATUS_OK;
+    }
+    doubt(reader, key->section);
+    return status_fail(STATUS_CONFIG, "%s: %s.%s was withdrawn in %s; use %s", where, key->section, key->key,
+                       key->since, key->instead);
+}
+
+/* Likewise in a file, with its value. */
+static enum status withdrawn_entry(struct reader *reader, const char *where, const struct job_withdrawn *key,
+                                   const struct toml_entry *entry)
+{
+    char number[JOB_REAL_BYTES] = "";
+    bool is_text = entry->type == TOML_TYPE_TEXT || entry->type == TOML_TYPE_WORD;
+    if (entry->type == TOML_TYPE_INT || entry->type == TOML_TYPE_REAL) {
+        job_real_text(entry->type == TOML_TYPE_INT ? (double)entry->integer : entry->real, number);
+    }
+    return withdrawn_key(reader, where, key, is_text ? entry->text : number);
 }
 
 static enum status check_section(struct reader *reader, const char *where, const struct toml_entry *entry)
@@ -330,7 +356,9 @@ static enum status read_entry(struct reader *reader, const struct toml_entry *en
                            toml_type_text(entry->type), entry->key);
     }
     if (key == NULL) {
-        return unknown_key(reader, where, section, entry->key);
+        const struct job_withdrawn *was = job_withdrawn_find(section, entry->key);
+        return was != NULL ? withdrawn_entry(reader, where, was, entry)
+                           : unknown_key(reader, where, section, entry->key);
     }
     struct toml_position at = entry->value_at.line > 0 ? entry->value_at : entry->key_at;
     reader->places.of[key - job_keys] = (struct job_place){.line = at.line, .column = at.column};
@@ -405,13 +433,14 @@ static enum status read_setting(struct reader *reader, const char *setting)
             return status_fail(STATUS_CONFIG, "%s: unknown section [%s]; %s", where, section, hint);
         }
     }
+    const char *value = equals + 1 + strspn(equals + 1, " \t");
     const struct job_key *key = job_key_find(section, key_name);
     if (key == NULL) {
-        return unknown_key(reader, where, section, key_name);
+        const struct job_withdrawn *was = job_withdrawn_find(section, key_name);
+        return was != NULL ? withdrawn_key(reader, where, was, value) : unknown_key(reader, where, section, key_name);
     }
     reader->places.of[key - job_keys] = (struct job_place){.set = true};
-    const char *value = equals + 1;
-    enum status status = read_setting_value(&reader->job, key, where, value + strspn(value, " \t"));
+    enum status status = read_setting_value(&reader->job, key, where, value);
     doubt(reader, status != STATUS_OK ? section : NULL);
     return status;
 }
@@ -432,7 +461,6 @@ static void defaults_set(struct job *out)
             *(int64_t *)at = key->int_default;
             break;
         case JOB_TYPE_REAL:
-        case JOB_TYPE_REAL_OR_SAME:
             *(double *)at = key->real_default;
             break;
         case JOB_TYPE_BOOL:

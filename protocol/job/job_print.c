@@ -40,9 +40,8 @@ void job_print_value(FILE *file, const struct job *job, const struct job_key *ke
         fprintf(file, "%lld", (long long)*(const int64_t *)at);
         break;
     case JOB_TYPE_REAL:
-    case JOB_TYPE_REAL_OR_SAME:
         job_real_text(*(const double *)at, real);
-        fputs(job_is_same(key, *(const double *)at) ? "\"" JOB_SAME_TEXT "\"" : real, file);
+        fputs(real, file);
         break;
     case JOB_TYPE_BOOL:
         fputs(*(const bool *)at ? "true" : "false", file);

@@ -152,22 +152,6 @@ static void check_model(const struct job *job, const struct check *check)
     }
 }
 
-/* A row's chance comes from what its edges count, which a maximum does not add up and attention finds anew each
- * epoch. */
-static void check_sampling_weights(const struct job *job, const struct check *check)
-{
-    char expect[JOB_EXPECT_BYTES];
-    if (job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_UNIFORM || model_is_sum(job)) {
-        return;
-    }
-    choices_text(&job_keys[JOB_KEY_model_kind], model_kinds_of_sums(), expect);
-    BROKEN(
-        exchange_sampling_weights,
-        "exchange.sampling_weights = \"%s\" is for sums, in which an edge counts the same in every epoch: expected "
-        "model.kind = %s, and no model.aggregator = \"max\"",
-        job_choice_text("exchange", "sampling_weights", job->exchange.sampling_weights), expect);
-}
-
 /* What rows of the epoch before do not go with. */
 static void check_stale(const struct job *job, const struct check *check)
 {
@@ -176,9 +160,8 @@ static void check_stale(const struct job *job, const struct check *check)
     }
     if (job_samples(job)) {
         BROKEN(exchange_stale,
-               "exchange.stale = 1 does not go with exchange.%s < 1: the rows of the epoch before are those of "
-               "another sample",
-               job->exchange.sampling == 1.0 ? "sampling_local" : "sampling");
+               "exchange.stale = 1 does not go with exchange.sampling < 1: the rows of the epoch before are those of "
+               "another sample");
     }
     if (job->exchange.plain) {
         BROKEN(exchange_stale,
@@ -259,7 +242,6 @@ static void check_exchange(const struct job *job, const struct check *check)
         check_guard(job, check);
         check_feedback(job, check);
     }
-    check_sampling_weights(job, check);
     check_stale(job, check);
 }
 
@@ -297,14 +279,10 @@ static void remark_values(const struct job *job, const struct job_places *places
         bool is_unused;
         const char *why;
     } rows[] = {
-        {JOB_KEY_exchange_sampling_weights,
-         exchange->sampling_weights != JOB_SAMPLING_WEIGHTS_UNIFORM && !job_samples(job),
-         "exchange.sampling is 1, and all rows travel"},
         {JOB_KEY_exchange_cover, exchange->cover && exchange->plain, "exchange.plain is true"},
         {JOB_KEY_exchange_cover, exchange->cover && job->model.kernel == JOB_KERNEL_CUSPARSE,
          "model.kernel is \"cusparse\""},
         {JOB_KEY_exchange_store_inputs, exchange->store_inputs && exchange->plain, "exchange.plain is true"},
-        {JOB_KEY_exchange_stale_smoothing, exchange->stale == 0, "exchange.stale is 0"},
         {JOB_KEY_exchange_guard_limit, exchange->guard_every == 0, "exchange.guard_every is 0"},
         {JOB_KEY_train_patience_monitor, job->train.patience == 0, "train.patience is 0"},
         {JOB_KEY_train_min_delta, job->train.patience == 0, "train.patience is 0"},

@@ -123,45 +123,17 @@ Test(feedback, every_kind_is_the_same_however_it_is_run)
     }
 }
 
-/* A row that is not drawn keeps its residual; pairs of parts have chances, or shares, of their own. */
+/* A row that is not drawn keeps its residual. */
 Test(feedback, samples_are_the_same_however_they_are_run)
 {
     static const struct way ways[] = {{2, 2, 0, "sequential", "always", NULL, "never", 0},
                                       {4, 1, 1, "halo", "never", NULL, "never", 0}};
-    static const char *const shares[] = {"sampling = 0.4\n", "sampling = 0.4\nsampling_weights = \"edges\"\n",
-                                         "sampling = 0.2\nsampling_local = 1.0\n", "sampling = 0.0\n"};
+    static const char *const shares[] = {"sampling = 0.4\n", "sampling = 0.2\n", "sampling = 0.0\n"};
     for (int m = 0; m < N_MODEL; m++) {
         char exchange[256];
-        bool is_sum = m < 3;
-        snprintf(exchange, sizeof exchange, "%s%s",
-                 shares[is_sum       ? m % 2
-                        : m % 4 == 1 ? 0
-                                     : m % 4],
-                 coded[m % N_CODED]);
+        snprintf(exchange, sizeof exchange, "%s%s", shares[m % 3], coded[m % N_CODED]);
         const struct what what = {models[m], m % 2 == 0 ? directed : symmetric, exchange, NULL};
         expect_same_bits_from(&what, &plain, ways, 2);
-    }
-}
-
-/* Parts on one machine send all rows, others a share, so that a row is multiplied by one number for one taker and by another for the next. */
-Test(feedback, takers_with_shares_of_their_own_are_the_same_on_two_workers_as_on_four)
-{
-    static const uint32_t of_two[] = {0, 1}, of_four[] = {0, 1, 0, 1};
-    static const struct way two = {2, 1, 1, "sequential", "never", NULL, "never", 0},
-                            four = {4, 1, 1, "halo", "always", NULL, "never", 0};
-    for (int m = 0; m < N_MODEL; m++) {
-        const struct what what = {
-            models[m], symmetric,
-            FEEDBACK "codec = \"int4\"\nsampling = 0.4\nsampling_local = 0.8\nsampling_weights = \"uniform\"", NULL};
-        struct cluster_result first, other;
-        cluster_machines = of_two;
-        run(&what, &two, EPOCHS, &first);
-        cluster_machines = of_four;
-        run(&what, &four, EPOCHS, &other);
-        expect_equal(&what, &four, &first, &other);
-        cluster_release(&first);
-        cluster_release(&other);
-        cluster_machines = NULL;
     }
 }
 

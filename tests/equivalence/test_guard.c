@@ -101,20 +101,6 @@ Test(guard, a_job_that_backs_off_is_the_same_however_it_is_run)
     }
 }
 
-/* Chances of rows are made anew by every back-off. */
-Test(guard, a_job_with_chances_by_edges_is_the_same_however_it_is_run)
-{
-    static const int sums[] = {0, 1, 5};
-    for (int k = 0; k < 3; k++) {
-        const char *data = k % 2 == 0 ? symmetric : directed;
-        expect_same_bits(models[sums[k]], data,
-                         "sampling = 0.1\nsampling_weights = \"edges\"\nguard_every = 2\nguard_limit = 0.01", 2);
-        expect_same_bits(
-            models[sums[k]], data,
-            "sampling = 0.0\nsampling_weights = \"edges\"\ncodec = \"int8\"\nguard_every = 3\nguard_limit = 0.01", 1);
-    }
-}
-
 /* Models without a maximum, which has no stale rows. */
 static const int summing[] = {0, 1, 3, 5};
 
@@ -123,8 +109,7 @@ Test(guard, a_stale_job_is_the_same_however_it_is_run)
     for (int k = 0; k < 4; k++) {
         const char *data = k % 2 == 0 ? symmetric : directed;
         expect_same_bits(models[summing[k]], data, "stale = 1\nguard_every = 3\nguard_limit = 0.01", 1);
-        expect_same_bits(models[summing[k]], data,
-                         "stale = 1\nstale_smoothing = 0.5\nguard_every = 2\nguard_limit = 1e6", 0);
+        expect_same_bits(models[summing[k]], data, "stale = 1\nguard_every = 2\nguard_limit = 1e6", 0);
     }
 }
 
@@ -230,7 +215,7 @@ Test(guard, stale_epochs_that_compare_step_by_the_exact_gradient)
         run(model, symmetric, "sampling = 1.0", &plain, 4, &exact);
         for (int backs_off = 0; backs_off < 2; backs_off++) {
             char exchange[128];
-            snprintf(exchange, sizeof exchange, "stale = 1\nstale_smoothing = 0.9\nguard_every = 1\nguard_limit = %g",
+            snprintf(exchange, sizeof exchange, "stale = 1\nguard_every = 1\nguard_limit = %g",
                      backs_off ? 0.0 : 1e6);
             run(model, symmetric, exchange, &two, 4, &guarded);
             cr_expect_eq(guarded.n_back_off, backs_off);
@@ -260,13 +245,13 @@ Test(guard, other_epochs_are_as_without)
 }
 
 /* All steps are exact, so both have the same weights in epoch 1, and the same errors of it. */
-static void expect_same_error(const char *weights, double before, double after)
+static void expect_same_error(double before, double after)
 {
     struct cluster_result backed_off, begun;
     char exchange[256];
-    snprintf(exchange, sizeof exchange, "sampling = %g\n%sguard_every = 1\nguard_limit = 0.0", before, weights);
+    snprintf(exchange, sizeof exchange, "sampling = %g\nguard_every = 1\nguard_limit = 0.0", before);
     run(models[0], directed, exchange, &plain, 2, &backed_off);
-    snprintf(exchange, sizeof exchange, "sampling = %g\n%sguard_every = 1\nguard_limit = 1e6", after, weights);
+    snprintf(exchange, sizeof exchange, "sampling = %g\nguard_every = 1\nguard_limit = 1e6", after);
     run(models[0], directed, exchange, &plain, 2, &begun);
     cr_expect_gt(begun.error[1], 0.0);
     cr_expect_neq(backed_off.error[0], begun.error[0]);
@@ -278,9 +263,8 @@ static void expect_same_error(const char *weights, double before, double after)
 
 Test(guard, rows_are_drawn_as_in_a_job_that_begins_with_their_share)
 {
-    expect_same_error("", 0.1, 0.2);
-    expect_same_error("sampling_weights = \"edges\"\n", 0.1, 0.2);
-    expect_same_error("sampling_weights = \"edges\"\n", 0.0, 0.01);
+    expect_same_error(0.1, 0.2);
+    expect_same_error(0.0, 0.01);
 }
 
 /* Backed off for long enough, a job is exact, and has nothing to compare. */

@@ -3,7 +3,6 @@
 #include "partition/part/partition.h"
 #include "tests/equivalence/compare.h"
 #include "tests/support/device/strict.h"
-#include "tests/support/model/thresholds.h"
 #include "tests/support/model/truth.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
@@ -34,10 +33,9 @@ struct way {
 struct loss {
     double p;
     const char *codec, *backward; /* NULL: the same */
-    const char *weights;          /* of sampled rows; NULL: uniform */
 };
 
-static const struct loss sampled = {0.3, "fp32", NULL, NULL}, by_edges = {0.3, "fp32", NULL, "edges"};
+static const struct loss sampled = {0.3, "fp32", NULL};
 static const struct way plain = {1, 1, 1, "sequential", "never", NULL, "never", 0};
 
 static void job_write(const char *model, const char *data, const struct loss *loss, const struct way *way, int epochs,
@@ -52,11 +50,11 @@ static void job_write(const char *model, const char *data, const struct loss *lo
              "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = \"off\"\n[model]\n%s\n[train]\n"
              "epochs = %d\nprune = \"%s\"\n%s[exchange]\ncover = false\nstore_inputs = false\nsampling = "
              "%.17g\ncodec = \"%s\"\n"
-             "codec_backward = \"%s\"\nsampling_weights = \"%s\"\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
+             "codec_backward = \"%s\"\nschedule = \"%s\"\nprefetch = %d\n[workers]\n"
              "count = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n%s",
              data, model, epochs, way->prune, train, loss->p, loss->codec,
-             loss->backward != NULL ? loss->backward : "same", loss->weights != NULL ? loss->weights : "uniform",
-             way->schedule, way->prefetch, way->workers, way->threads, way->recompute, spill);
+             loss->backward != NULL ? loss->backward : "same", way->schedule, way->prefetch, way->workers,
+             way->threads, way->recompute, spill);
 }
 
 static void run(const char *model, const char *data, const struct loss *loss, const struct way *way, int epochs,
@@ -135,7 +133,7 @@ enum { N_MODEL = sizeof models / sizeof *models };
 static struct loss coded(int m, double p)
 {
     static const char *const codecs[] = {"int8", "int4", "bf16", "int2"}, *const backward[] = {NULL, "int8", "fp32"};
-    return (struct loss){p, codecs[m % 4], backward[m % 3], NULL};
+    return (struct loss){p, codecs[m % 4], backward[m % 3]};
 }
 
 Test(lossy, every_kind_is_the_same_however_it_is_run)
@@ -150,10 +148,10 @@ Test(lossy, every_kind_is_the_same_however_it_is_run)
 /* Gradients alone: rows of forward are what they are, and attention sends its gradients the way it does without a codec. */
 Test(lossy, gradients_may_be_coded_alone)
 {
-    static const struct loss loss = {1.0, "fp32", "int4", NULL};
+    static const struct loss loss = {1.0, "fp32", "int4"};
     static const struct way ways[] = {{2, 1, 1, "sequential", "never", NULL, "never", 0},
                                       {4, 1, 1, "halo", "always", NULL, "never", 0}};
-    static const struct loss exact = {1.0, "fp32", NULL, NULL};
+    static const struct loss exact = {1.0, "fp32", NULL};
     for (int m = 0; m < N_MODEL; m++) {
         struct cluster_result coded_gradients, none;
         expect_same_bits_from(models[m], symmetric, &loss, &plain, ways, 2);
@@ -168,9 +166,8 @@ Test(lossy, gradients_may_be_coded_alone)
 
 /* --- codecs over epochs --- */
 
-static const struct loss scheduled[] = {{1.0, "int4, int8@2, fp32@3, bf16@5", NULL, NULL},
-                                        {1.0, "fp32, int2@1", "int8, fp32@2", NULL},
-                                        {0.3, "int2, int8@1", NULL, NULL}};
+static const struct loss scheduled[] = {
+    {1.0, "int4, int8@2, fp32@3, bf16@5", NULL}, {1.0, "fp32, int2@1", "int8, fp32@2"}, {0.3, "int2, int8@1", NULL}};
 enum { N_SCHEDULED = sizeof scheduled / sizeof *scheduled };
 
 Test(lossy, codecs_that_change_are_the_same_however_a_job_is_run)
@@ -190,8 +187,8 @@ Test(lossy, codecs_that_change_are_the_same_however_a_job_is_run)
 /* Up to the first change an epoch has the bits that it has without one; so has one with a codec that is named twice. */
 Test(lossy, an_epoch_has_the_bits_of_its_own_codec)
 {
-    static const struct loss once = {1.0, "int8", NULL, NULL}, twice = {1.0, "int8, int8@1", NULL, NULL};
-    static const struct loss changing = {1.0, "int8, int4@2", NULL, NULL};
+    static const struct loss once = {1.0, "int8", NULL}, twice = {1.0, "int8, int8@1", NULL};
+    static const struct loss changing = {1.0, "int8, int4@2", NULL};
     for (int m = 0; m < N_MODEL; m++) {
         struct cluster_result alone, other;
         struct way two = plain;
@@ -211,7 +208,7 @@ Test(lossy, an_epoch_has_the_bits_of_its_own_codec)
 /* Where all rows travel as they are: gradients may be made elsewhere than without a codec, which changes rounding alone. */
 Test(lossy, epochs_in_fp32_are_exact)
 {
-    static const struct loss exact = {1.0, "fp32", NULL, NULL}, later = {1.0, "fp32, int2@3", NULL, NULL};
+    static const struct loss exact = {1.0, "fp32", NULL}, later = {1.0, "fp32, int2@3", NULL};
     for (int m = 0; m < N_MODEL; m++) {
         struct cluster_result want, got;
         struct way two = plain;
@@ -298,7 +295,7 @@ Test(lossy, a_spilled_job_is_the_same_as_one_in_memory)
             expect_same_bits_spilled(models[m], &low);
         }
         if (is_even && (all || m % 3 == 2)) {
-            static const struct loss changing = {1.0, "int8, fp32@1", NULL, NULL};
+            static const struct loss changing = {1.0, "int8, fp32@1", NULL};
             expect_same_bits_spilled(models[m], &changing);
         }
     }
@@ -353,19 +350,12 @@ static void truth_losses(const char *text, int n_epoch, double *loss_out)
     truth.training = true;
     truth.sampling = sampled.p;
     truth.owner = partition.owner;
-    truth.n_part = partition.n_part;
-    uint32_t *thresholds = memory_alloc((size_t)dataset.n_node * (size_t)partition.n_part, sizeof *thresholds);
-    if (job.exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES) {
-        test_thresholds(&program, &graph, partition.n_part, partition.owner, sampled.p, thresholds);
-        truth.thresholds = thresholds;
-    }
     for (int e = 0; e < n_epoch; e++) {
         truth.epoch = (uint32_t)e;
         loss_out[e] = truth_loss(&truth);
     }
     truth_release(&truth);
     test_graph_release(&graph);
-    free(thresholds);
     free(weights);
     free(ends);
     program_release(&program);
@@ -398,9 +388,8 @@ static void expect_true_losses(const char *const kinds[], int n_kind, const stru
         double loss[TRUTH_N_EPOCH];
         truth_losses(text[k], TRUTH_N_EPOCH, loss);
         for (int e = 0; e < TRUTH_N_EPOCH; e++) {
-            cr_expect_leq(fabs(found[k][e] - loss[e]), TOLERANCE_LOSS * loss[e],
-                          "%s%s: epoch %d: %.9g, expected %.9g", kinds[k], how->weights != NULL ? " by edges" : "", e,
-                          found[k][e], loss[e]);
+            cr_expect_leq(fabs(found[k][e] - loss[e]), TOLERANCE_LOSS * loss[e], "%s: epoch %d: %.9g, expected %.9g",
+                          kinds[k], e, found[k][e], loss[e]);
         }
         cr_expect_neq(loss[0], loss[1]);
     }
@@ -412,18 +401,12 @@ Test(lossy, losses_are_those_of_edges_from_drawn_nodes_counted_one_over_p_times)
     expect_true_losses(kinds, sizeof kinds / sizeof *kinds, &sampled);
 }
 
-Test(lossy, losses_are_those_of_rows_that_are_drawn_by_their_edges)
-{
-    static const char *const kinds[] = {"gcn", "sage", "gin", "appnp"};
-    expect_true_losses(kinds, sizeof kinds / sizeof *kinds, &by_edges);
-}
-
 /* --- traffic --- */
 
 static double payload_sent(const char *model, const char *data, double p, const char *codec)
 {
     struct cluster_result result;
-    const struct loss loss = {p, codec, NULL, NULL};
+    const struct loss loss = {p, codec, NULL};
     struct way way = plain;
     way.workers = 4;
     run(model, data, &loss, &way, EPOCHS, &result);
@@ -494,7 +477,7 @@ Test(lossy, a_share_of_none_trains_on_each_part_alone)
 {
     static const char apart[] = "generator = \"sbm\"\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24";
     for (int m = 0; m < N_MODEL; m++) {
-        const struct loss none = {0.0, "fp32", NULL, NULL};
+        const struct loss none = {0.0, "fp32", NULL};
         struct way four = plain;
         struct cluster_result first, other;
         four.workers = 4;

@@ -31,11 +31,10 @@ struct way {
 /* What it keeps; all of it changes bits. */
 struct keeping {
     int stale;
-    double smoothing;
     const char *codec;
 };
 
-static const struct keeping kept = {1, 0.0, "fp32"}, exact = {0, 0.0, "fp32"};
+static const struct keeping kept = {1, "fp32"}, exact = {0, "fp32"};
 static const struct way plain = {1, 1, 1, "sequential", "never", NULL, "never"};
 
 static void job_write(const char *model, const char *data, const struct keeping *keeping, const struct way *way,
@@ -44,10 +43,10 @@ static void job_write(const char *model, const char *data, const struct keeping 
     snprintf(out, n_out,
              "[dataset]\n%s\n[partition]\nparts = 4\nmethod = \"random\"\ncache = "
              "\"off\"\n[model]\n%s\n[train]\nepochs = %d\n"
-             "%sprune = \"%s\"\n[exchange]\ncover = false\nstale = %d\nstale_smoothing = %.17g\ncodec = \"%s\"\n"
+             "%sprune = \"%s\"\n[exchange]\ncover = false\nstale = %d\ncodec = \"%s\"\n"
              "schedule = \"%s\"\nprefetch = %d\n[workers]\ncount = %d\nthreads = %d\n[memory]\nrecompute = \"%s\"\n",
-             data, model, epochs, train, way->prune, keeping->stale, keeping->smoothing, keeping->codec,
-             way->schedule, way->prefetch, way->workers, way->threads, way->recompute);
+             data, model, epochs, train, way->prune, keeping->stale, keeping->codec, way->schedule, way->prefetch,
+             way->workers, way->threads, way->recompute);
 }
 
 static void run(const char *model, const char *data, const struct keeping *keeping, const struct way *way, int epochs,
@@ -65,10 +64,9 @@ static void expect_equal(const char *model, const struct keeping *keeping, const
                          const struct cluster_result *first, const struct cluster_result *other)
 {
     char how[512];
-    snprintf(how, sizeof how,
-             "%s: smoothing %g, %s, workers %d, threads %d, prefetch %d, %s, recompute %s, prune %s%s", model,
-             keeping->smoothing, keeping->codec, way->workers, way->threads, way->prefetch, way->schedule,
-             way->recompute, way->prune, way->device == &device_strict ? ", strict" : "");
+    snprintf(how, sizeof how, "%s: %s, workers %d, threads %d, prefetch %d, %s, recompute %s, prune %s%s", model,
+             keeping->codec, way->workers, way->threads, way->prefetch, way->schedule, way->recompute, way->prune,
+             way->device == &device_strict ? ", strict" : "");
     compare_expect_same(first, other, "%s", how);
     compare_expect_planned(other, "%s", how);
 }
@@ -128,8 +126,8 @@ Test(stale, every_kind_is_the_same_however_it_is_run)
     }
 }
 
-/* What is kept is what travelled: with a codec that is coded rows, of which attention makes gradients, and averages are of decoded ones. */
-Test(stale, every_kind_is_the_same_with_a_codec_and_a_moving_average)
+/* What is kept is what travelled: with a codec that is coded rows, of which attention makes gradients. */
+Test(stale, every_kind_is_the_same_with_a_codec)
 {
     static const char *const codecs[] = {"fp32", "int8", "int4, int8@2", "bf16", "int8, fp32@1, int2@2"};
     enum { N_CODEC = sizeof codecs / sizeof *codecs };
@@ -139,15 +137,15 @@ Test(stale, every_kind_is_the_same_with_a_codec_and_a_moving_average)
                                {4, 1, 1, "halo", "never", cpu, "never"},
                                {3, 1, 1, "sequential", "never", &device_strict, "never"}};
     for (int m = 0; m < N_MODEL; m++) {
-        const struct keeping smoothed = {1, 0.9, codecs[m % N_CODEC]};
-        expect_same_bits_from(models[m], m % 2 == 0 ? directed : symmetric, &smoothed, &first, ways, 3);
+        const struct keeping coded = {1, codecs[m % N_CODEC]};
+        expect_same_bits_from(models[m], m % 2 == 0 ? directed : symmetric, &coded, &first, ways, 3);
     }
 }
 
 /* An epoch reads what the one before has written down: a codec's rows count an epoch after its first. */
 Test(stale, rows_have_the_codec_of_the_epoch_that_made_them)
 {
-    static const struct keeping changes = {1, 0.0, "fp32, int2@1"}, stays = {1, 0.0, "fp32, int2@100"};
+    static const struct keeping changes = {1, "fp32, int2@1"}, stays = {1, "fp32, int2@100"};
     for (int m = 0; m < N_MODEL; m++) {
         struct cluster_result changed, same;
         run(models[m], symmetric, &changes, &plain, 3, &changed);
@@ -169,10 +167,8 @@ Test(stale, a_pruned_job_is_the_same_however_it_is_run)
     first.prune = "always";
     const struct way ways[] = {{2, 1, 0, "sequential", "never", NULL, "always"},
                                {4, 1, 1, "halo", "always", NULL, "always"}};
-    const struct keeping smoothed = {1, 0.5, "fp32"};
     for (int m = 0; m < N_MODEL; m++) {
-        expect_same_bits_from(models[m], m % 2 == 0 ? data : one_way, m % 3 == 0 ? &smoothed : &kept, &first, ways,
-                              2);
+        expect_same_bits_from(models[m], m % 2 == 0 ? data : one_way, &kept, &first, ways, 2);
     }
 }
 
@@ -203,7 +199,7 @@ Test(stale, epoch_0_is_exact)
     for (int m = 0; m < N_MODEL; m++) {
         struct cluster_result one[2], two[2];
         for (int stale = 0; stale < 2; stale++) {
-            const struct keeping keeping = {stale, 0.9, "fp32"};
+            const struct keeping keeping = {stale, "fp32"};
             run(models[m], symmetric, &keeping, &plain, 1, &one[stale]);
             run(models[m], symmetric, &keeping, &plain, 3, &two[stale]);
         }
@@ -353,13 +349,13 @@ static void gradients_make(struct world *w, struct memory_of_truth *m)
     }
 }
 
-/* used ← decay · used + (1 − decay) · made, after epoch 0: made */
-static void gradients_use(const struct world *w, struct memory_of_truth *m, double decay)
+/* The next epoch adds what this one made. */
+static void gradients_use(const struct world *w, struct memory_of_truth *m)
 {
     for (int v = 0; v < w->program.n_value; v++) {
-        int64_t n = m->used[v] != NULL ? w->dataset.n_node * w->program.value[v].width : 0;
-        for (int64_t i = 0; i < n; i++) {
-            m->used[v][i] = decay * m->used[v][i] + (1.0 - decay) * m->made[v][i];
+        if (m->used[v] != NULL) {
+            memcpy(m->used[v], m->made[v],
+                   (size_t)(w->dataset.n_node * w->program.value[v].width) * sizeof **m->used);
         }
     }
 }
@@ -395,7 +391,7 @@ static void truth_losses(const char *text, int n_epoch, double *loss_out)
             w.truth.returned = m.made;
         }
         gradients_make(&w, &m);
-        gradients_use(&w, &m, e > 0 ? w.job.exchange.stale_smoothing : 0.0);
+        gradients_use(&w, &m);
         rows_hold(&w, next.held, &m);
         for (int64_t i = 0; i < w.program.n_weight; i++) {
             w.truth.weights[i] -= w.job.train.lr * grad[i];
@@ -419,7 +415,7 @@ Test(stale, losses_are_those_of_rows_and_gradients_of_the_epoch_before)
     struct way way = plain;
     way.workers = 2;
     for (int k = 0; k < 2 * N_KIND; k++) { /* all jobs first: none may be forked once this process has threads */
-        const struct keeping keeping = {k % 2, k % 4 == 1 ? 0.6 : 0.0, "fp32"};
+        const struct keeping keeping = {k % 2, "fp32"};
         char model[256], other[2048], *to = k % 2 == 1 ? text[k / 2] : other;
         struct cluster_result result;
         snprintf(model, sizeof model,

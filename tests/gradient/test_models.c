@@ -34,7 +34,6 @@ static void check_input(const char *what, bool sparse, const struct program_inpu
                                 .graph = &graph,
                                 .zeros = sparse,
                                 .sampling = job.exchange.sampling < 1.0 ? job.exchange.sampling : 0.0,
-                                .weighs = job.exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES,
                                 .training = true};
     gradient_check(&one);
     program_release(&program);
@@ -82,7 +81,6 @@ static void check_stored(const char *what, int64_t n_feature, bool sparse)
                                       .graph = &graph,
                                       .zeros = sparse,
                                       .sampling = job.exchange.sampling < 1.0 ? job.exchange.sampling : 0.0,
-                                      .weighs = job.exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES,
                                       .training = true};
     gradient_check(&one);
     program_release(&program);
@@ -184,8 +182,6 @@ Test(model, layers_that_take_weights_of_edges_give_the_gradients_of_all_their_we
     check_features("weighted sums, sampled", 13, true);
     job.model.aggregator = JOB_AGGREGATOR_MEAN;
     check_features("weighted means, sampled", 5, false);
-    job.exchange.sampling_weights = JOB_SAMPLING_WEIGHTS_EDGES;
-    check_features("weighted means, sampled by weight", 13, false);
 }
 
 static void attention(int kind)
@@ -440,8 +436,7 @@ static void sampled(int kind, double p)
     job.model.attention_dropout = 0.3;
     job.model.heads = 2;
     char what[64];
-    snprintf(what, sizeof what, "%s, p = %g%s", job_choice_text("model", "kind", kind), p,
-             job.exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES ? " by edges" : "");
+    snprintf(what, sizeof what, "%s, p = %g", job_choice_text("model", "kind", kind), p);
     check_features(what, 5, false);
     check_features(what, 13, true);
 }
@@ -461,18 +456,6 @@ Test(model, sampled_sums_give_the_gradients_of_all_their_weights)
     sampled(JOB_KIND_GCN, 0.5);
 }
 
-Test(model, sums_sampled_by_their_edges_give_the_gradients_of_all_their_weights)
-{
-    static const int kinds[] = {JOB_KIND_SAGE, JOB_KIND_GIN, JOB_KIND_GCN, JOB_KIND_APPNP};
-    job.exchange.sampling_weights = JOB_SAMPLING_WEIGHTS_EDGES;
-    for (int k = 0; k < 4; k++) {
-        graph.loops = k < 2 ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
-        sampled(kinds[k], 0.3);
-    }
-    test_graph_weights(&graph, 9);
-    sampled(JOB_KIND_GCN, 0.3);
-}
-
 Test(model, stored_inputs_below_sampled_layers_give_the_gradients_of_all_weights)
 {
     static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE};
@@ -481,7 +464,6 @@ Test(model, stored_inputs_below_sampled_layers_give_the_gradients_of_all_weights
     for (int k = 0; k < 4; k++) {
         job.model.kind = kinds[k % 2];
         job.exchange.sampling = k < 2 ? 0.5 : 0.2;
-        job.exchange.sampling_weights = k < 2 ? JOB_SAMPLING_WEIGHTS_UNIFORM : JOB_SAMPLING_WEIGHTS_EDGES;
         check_stored("stored, sparse, below samples", 13, true);
         check_stored("stored, aggregated first, below samples", 5, false);
     }

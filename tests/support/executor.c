@@ -341,24 +341,14 @@ static void block_point(struct executor *x, const struct step *step, const struc
     }
 }
 
-/* What sampled rows, or their gradients, count, where each counts its own. */
-static void factors_apply(struct executor *x, const struct executor_block *block, int64_t width, float *rows)
-{
-    x->ops->rows_multiply(x->device, block->n_kept, width, block->kept_factor, rows, false, rows);
-}
-
 /* Rows of part j that part i takes, and what they are multiplied by. */
 static void payload_gather(struct executor *x, const struct executor_block *block, bool sampled,
                            const struct op_call *call, int64_t width, const float *from, float *to)
 {
     bool weighted = aggregate_defs[call->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
-    bool weighs = sampled && x->setup.thresholds != NULL;
-    float factor = sampled && weighted && !weighs ? (float)(1.0 / x->setup.sampling) : 1.0F;
+    float factor = sampled && weighted ? (float)(1.0 / x->setup.sampling) : 1.0F;
     x->ops->rows_gather(x->device, call->n_row, width, sampled ? block->kept_rows : block->payload_rows, factor, from,
                         to);
-    if (weighs) {
-        factors_apply(x, block, width, to);
-    }
 }
 
 /* Piece k's rows of part i. */
@@ -432,8 +422,7 @@ static void halo_return(struct executor *x, const struct step *step, int i)
         }
         struct op_call call = executor_call(x, step, &x->part[i]), pack = executor_call(x, step, &x->part[d]);
         call.first = s == 0;
-        bool weighs = sampled && x->setup.thresholds != NULL;
-        call.factor = sampled && !weighs && aggregate_defs[call.op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED
+        call.factor = sampled && aggregate_defs[call.op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED
                           ? (float)(1.0 / x->setup.sampling)
                           : 1.0F;
         if (s == 0 && step->halo->transposed) { /* own edges, the other way */
@@ -448,9 +437,6 @@ static void halo_return(struct executor *x, const struct step *step, int i)
         asked_gather(x, step, i, block, &pack);
         pack.packed = x->payload;
         step->halo->pack(&pack);
-        if (weighs) {
-            factors_apply(x, block, halo_piece_width(x->setup.program, call.op, step->halo, 0), x->payload);
-        }
         call.n_row = pack.n_row;
         call.rows = s == 0 ? NULL : sampled ? block->kept_rows : block->payload_rows;
         float *at = x->payload;

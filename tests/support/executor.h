@@ -25,9 +25,8 @@ struct executor_setup {
     const struct objective *objective; /* NULL: cross entropy, plain */
     uint64_t seed;                     /* of dropout */
     uint32_t epoch;
-    bool training;              /* dropout is on */
-    double sampling;            /* where the program samples: p */
-    const uint32_t *thresholds; /* n_node × n_part: of each node's row for each part; NULL: p alike */
+    bool training;   /* dropout is on */
+    double sampling; /* where the program samples: p */
 };
 
 struct executor;

@@ -129,8 +129,7 @@ static void row_list(const struct test_graph *graph, const int64_t *edge_of_node
 }
 
 /* Room for a sample of all payload rows. */
-static void sample_open(struct executor *x, int taker, const uint32_t *rows, const uint32_t *node,
-                        struct executor_block *out)
+static void sample_open(struct executor *x, const uint32_t *rows, const uint32_t *node, struct executor_block *out)
 {
     size_t n_bytes = (size_t)out->block.n_col * sizeof(uint32_t);
     out->host_rows = memory_alloc((size_t)out->block.n_col, sizeof *rows);
@@ -140,8 +139,6 @@ static void sample_open(struct executor *x, int taker, const uint32_t *rows, con
     out->kept = executor_array(x, n_bytes);
     out->kept_rows = executor_array(x, n_bytes);
     out->kept_node = executor_array(x, n_bytes);
-    out->kept_factor = executor_array(x, n_bytes);
-    out->taker = taker;
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
         out->kept_scale[kind] = out->col_scale[kind] != NULL ? executor_array(x, n_bytes) : NULL;
     }
@@ -152,12 +149,8 @@ void executor_block_draw(struct executor *x, struct executor_block *block)
     const struct random_key key = {.seed = x->setup.seed, .epoch = x->setup.epoch, .stream = RANDOM_STREAM_SAMPLE};
     int64_t n_col = block->block.n_col, n = 0;
     uint32_t *list = memory_alloc(3 * (size_t)n_col, sizeof *list), *rows = list + n_col, *node = rows + n_col;
-    float *factor = memory_alloc((size_t)n_col, sizeof *factor);
     for (uint32_t c = 0; c < n_col; c++) {
-        int64_t at = block->host_node[c] * (int64_t)x->setup.n_part + block->taker;
-        double threshold = x->setup.thresholds != NULL ? x->setup.thresholds[at] : x->setup.sampling * 4294967296.0;
-        if (random_u32(&key, block->host_node[c], 0) < threshold) {
-            factor[n] = (float)(4294967296.0 / threshold);
+        if (random_u32(&key, block->host_node[c], 0) < x->setup.sampling * 4294967296.0) {
             list[n] = c;
             rows[n] = block->host_rows[c];
             node[n++] = block->host_node[c];
@@ -168,14 +161,12 @@ void executor_block_draw(struct executor *x, struct executor_block *block)
         x->ops->upload(x->device, block->kept, list, (size_t)n * sizeof *list);
         x->ops->upload(x->device, block->kept_rows, rows, (size_t)n * sizeof *rows);
         x->ops->upload(x->device, block->kept_node, node, (size_t)n * sizeof *node);
-        x->ops->upload(x->device, block->kept_factor, factor, (size_t)n * sizeof *factor);
     }
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
         if (block->col_scale[kind] != NULL) {
             x->ops->rows_gather(x->device, n, 1, block->kept, 1.0F, block->col_scale[kind], block->kept_scale[kind]);
         }
     }
-    free(factor);
     free(list);
 }
 
@@ -249,7 +240,7 @@ static void block_open(struct executor *x, const int64_t *edge, int i, int j, st
     scales_upload(x, payload_node, n_col, out);
     ASSERT(x->ops->block_open(x->device, &out->block) == STATUS_OK);
     if (x->setup.program->samples) {
-        sample_open(x, i, payload, payload_node, out);
+        sample_open(x, payload, payload_node, out);
         executor_block_draw(x, out);
     } else {
         out->host_node = memory_alloc((size_t)n_col, sizeof *payload_node);

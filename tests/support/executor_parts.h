@@ -19,8 +19,6 @@ struct executor_block {
     uint32_t *kept;      /* n_kept: their places */
     uint32_t *kept_rows; /* n_kept: their rows at the sender */
     uint32_t *kept_node; /* n_kept */
-    float *kept_factor;  /* n_kept: what they count, with thresholds */
-    int taker;
     float *kept_scale[AGGREGATE_KIND_N];
 };
 

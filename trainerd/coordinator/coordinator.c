@@ -99,19 +99,12 @@ static void report_apart(struct coordinator *c)
 static void report_machines(struct coordinator *c)
 {
     c->machine_of_rank = memory_alloc((size_t)c->job.workers.count, sizeof *c->machine_of_rank);
-    uint32_t n_machine = fleet_machines(c->fleet, c->machine_of_rank);
+    fleet_machines(c->fleet, c->machine_of_rank);
     c->cipher = seal_cipher_name(fleet_cipher(c->fleet));
     if (fleet_cipher(c->fleet) != SEAL_NONE) {
         progress_print(&c->progress, "messages of workers and coordinator are sealed: %s", c->cipher);
     }
     report_apart(c);
-    if (job_sampling_is_placed(&c->job)) {
-        progress_print(
-            &c->progress,
-            "%lld worker%s on %u machine%s: exchange.sampling_local makes results depend on which parts share one",
-            (long long)c->job.workers.count, c->job.workers.count == 1 ? "" : "s", n_machine,
-            n_machine == 1 ? "" : "s");
-    }
 }
 
 /* A part's numbers then are those of the worker that has it. */

@@ -396,7 +396,7 @@ static void kept_count(struct coordinator *c)
     struct kept_list kept;
     struct feedback_list feedback;
     step_lists_lower(&c->program, &lists);
-    kept_list_build(&c->job, &c->program, &lists.phase[STEP_PHASE_TRAIN], &kept);
+    kept_list_build(&c->program, &lists.phase[STEP_PHASE_TRAIN], &kept);
     feedback_list_build(&c->program, &lists.phase[STEP_PHASE_TRAIN], &feedback);
     bool any = kept.n + feedback.n > 0;
     c->n_kept = any ? memory_alloc((size_t)c->partition.n_part, sizeof *c->n_kept) : NULL;

@@ -125,8 +125,7 @@ static json_t *machines_json(const struct result *result)
     for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
         json_array_append_new(of_worker, json_integer(result->machine_of_rank[rank]));
     }
-    return json_pack("{s:o, s:b, s:s}", "of_worker", of_worker, "change_results",
-                     (int)job_sampling_is_placed(result->job), "cipher", result->cipher);
+    return json_pack("{s:o, s:s}", "of_worker", of_worker, "cipher", result->cipher);
 }
 
 /* Versions of libraries, where bits depend on them: of all workers, and of each. */

@@ -112,17 +112,14 @@ void feedback_gradients(const struct halo *h, int p, int32_t i, int32_t k, struc
     how->residual_rows = h->sampled ? sample_taken(t, i, k) : NULL;
 }
 
-void feedback_weigh(const struct halo *h, const struct halo_pair *pair, int64_t n_row, int64_t width, float *rows)
+void feedback_weigh(const struct halo *h, int64_t n_row, int64_t width, float *rows)
 {
     const struct trainer *t = h->trainer;
     if (!h->sampled || h->pass->direction != HALO_DIRECTION_IN) { /* gradients are multiplied elsewhere */
         return;
     }
-    const float factor = halo_factor(h, t->setup.rank_of_part[pair->q]),
-                *factors = sample_taken_factors(t, pair->i, pair->k);
-    if (factors != NULL) {
-        t->ops->rows_multiply(t->device, n_row, width, factors, rows, false, rows);
-    } else if (factor != 1.0F) {
+    const float factor = halo_factor(h);
+    if (factor != 1.0F) {
         t->ops->axpby(t->device, n_row * width, factor, rows, 0.0F, NULL, rows);
     }
 }

@@ -4,8 +4,8 @@
  *
  * A row is written down several times in an epoch: for each part that takes it, and again where it is fetched again. All of them read the
  * same residual and make the same next one, which takes its place when the epoch has ended, so that neither the order of work nor
- * recomputation shows. A row that a sample leaves out keeps its residual; what a sample counts it is multiplied by where it is taken,
- * since pairs may have factors of their own. Epochs in fp32 lose nothing: residuals are then 0. Knows places, not how rows are coded.
+ * recomputation shows. A row that a sample leaves out keeps its residual; what a sample counts it is multiplied by where it is taken.
+ * Epochs in fp32 lose nothing: residuals are then 0. Knows places, not how rows are coded.
  * source  Seide et al., INTERSPEECH 2014; Karimireddy et al., ICML 2019
  */
 #ifndef WORKER_FEEDBACK_H
@@ -23,8 +23,8 @@ void feedback_rows(const struct halo *h, enum halo_direction direction, int p, i
 /* Likewise of the gradients that own part i makes of its pair k's rows. */
 void feedback_gradients(const struct halo *h, int p, int32_t i, int32_t k, struct device_coding *how);
 
-/* Multiply a piece's n_row decoded rows, taken over this pair, by what they count in a sample. */
-void feedback_weigh(const struct halo *h, const struct halo_pair *pair, int64_t n_row, int64_t width, float *rows);
+/* Multiply a piece's n_row decoded rows by what they count in a sample. */
+void feedback_weigh(const struct halo *h, int64_t n_row, int64_t width, float *rows);
 
 /* A training epoch at this level has ended: the next one's residuals. */
 void feedback_settle(struct trainer *trainer, const struct level *level);

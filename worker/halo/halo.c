@@ -84,16 +84,16 @@ struct halo_pair halo_pair(const struct halo *h, int32_t i, int32_t k)
     return (struct halo_pair){.i = i, .k = k, .q = q, .j = h->trainer->own_index[q]};
 }
 
-float halo_factor(const struct halo *h, uint32_t rank)
+float halo_factor(const struct halo *h)
 {
     bool weighted = h->sampled && aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
-    return weighted && !sample_weighs(h->trainer, rank) ? (float)sample_factor(h->trainer, rank) : 1.0F;
+    return weighted ? (float)sample_factor(h->trainer) : 1.0F;
 }
 
-float halo_shift(const struct halo *h, uint32_t rank)
+float halo_shift(const struct halo *h)
 {
     bool shifted = h->sampled && aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_SHIFTED;
-    return shifted ? (float)log(sample_factor(h->trainer, rank)) : 0.0F;
+    return shifted ? (float)log(sample_factor(h->trainer)) : 0.0F;
 }
 
 char *halo_workspace(const struct halo *h, int64_t offset)

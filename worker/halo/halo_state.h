@@ -112,10 +112,9 @@ char *halo_workspace(const struct halo *h, int64_t offset);
 /* Own rows of piece k of own part i. */
 const float *halo_own_rows(const struct halo *h, int k, int32_t i);
 
-/* What rows that own parts and a rank's exchange in this pass are multiplied by: 1/p where they are sampled and the aggregate is a sum;
- * and what is added to their scores. Rows with factors of their own (sample_given_factors) are multiplied by these instead. */
-float halo_factor(const struct halo *h, uint32_t rank);
-float halo_shift(const struct halo *h, uint32_t rank);
+/* What the rows of this pass are multiplied by: 1/p where they are sampled and the aggregate is a sum; and what is added to their scores. */
+float halo_factor(const struct halo *h);
+float halo_shift(const struct halo *h);
 
 /* Point the call at own part i's block with its pair k, payload rows as columns, and at their scales and node ids; in a sampled pass
  * at those of the sample, which are made in scratch. */
@@ -139,10 +138,9 @@ int64_t halo_rows_to(const struct halo *h, int32_t i, int32_t k);
 uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k);
 /* Bytes of the payload that own part i gives to taker k. */
 int64_t halo_payload_bytes(const struct halo *h, int32_t i, int32_t k);
-/* Pieces of a payload of n_row rows that has arrived for this pair: where they lie, or where they are written down in low precision decoded
- * at `to`. */
-void halo_payload_open(const struct halo *h, const struct halo_pair *pair, int64_t n_row, const void *payload,
-                       float *to, const float *piece_out[HALO_N_PIECE]);
+/* Pieces of a payload of n_row rows that has arrived: where they lie, or where they are written down in low precision decoded at `to`. */
+void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload, float *to,
+                       const float *piece_out[HALO_N_PIECE]);
 /* Own part i's payload for taker k, from byte `at` on: as many rows as fit n_most bytes, of its first piece, then of the second, …; or of
  * a RETURN pass the whole payload of finished gradients, for which `asked` has the rows that it asks for. */
 struct halo_packing {

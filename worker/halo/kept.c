@@ -11,7 +11,7 @@
 
 /* Where one payload of the list lies. Own parts' pairs are those of the direction in which it is taken, or given. */
 struct kept_places {
-    int64_t *part;       /* n_own: an own part's pairs, and behind them its moving average */
+    int64_t *part;       /* n_own: an own part's pairs */
     int64_t *taken;      /* by own part and pair: where rows of other parts lie */
     int64_t *given;      /* likewise own rows for other ranks' parts */
     bool *asked;         /* likewise: by them, in this epoch */
@@ -73,17 +73,6 @@ static void places_lay_out(struct kept *kept)
 static char *taken_at(const struct kept *kept, int p, int32_t i, int32_t k)
 {
     return kept->bytes + kept->places[p].taken[kept->n_before[i] + k];
-}
-
-/* The moving average of the same rows. */
-static float *mean_at(const struct kept *kept, int p, int32_t i, int32_t k)
-{
-    const struct kept_payload *payload = &kept->list->payload[p];
-    const struct part_rows taken = halo_rows_in(kept->own[i], payload->direction, payload->hop);
-    int64_t begin = kept->places[p].part[i];
-    int64_t n_before = (kept->places[p].taken[kept->n_before[i] + k] - begin) / payload->n_row_bytes;
-    int64_t at = begin + part_rows_all(&taken) * payload->n_row_bytes + n_before * payload->n_mean_bytes;
-    return (float *)(void *)(kept->bytes + at);
 }
 
 /* --- what other ranks fetch --- */
@@ -313,32 +302,11 @@ enum status kept_end(struct halo *h)
     return status;
 }
 
-/* Gradients of the epoch before go into their moving average, and this is what is added; an exact epoch's are what they are. */
-static void mean_take(struct halo *h, const struct halo_pair *pair, int p, struct op_call *call)
-{
-    const struct trainer *t = h->trainer;
-    float decay = t->level.stale ? (float)t->setup.job->exchange.stale_smoothing : 0.0F;
-    float *mean = mean_at(t->kept, p, pair->i, pair->k);
-    for (int piece = 0; piece < h->pass->n_piece; piece++) {
-        int64_t n = call->n_row * h->width[piece];
-        if (n > 0 && decay == 0.0F) {
-            t->ops->move(t->device, DEVICE_LANE_COMPUTE, mean, call->payload[piece], (size_t)n * sizeof *mean);
-        } else if (n > 0) {
-            t->ops->axpby(t->device, n, decay, mean, 1.0F - decay, call->payload[piece], mean);
-        }
-        call->payload[piece] = n > 0 ? mean : call->payload[piece];
-        mean += n;
-    }
-}
-
 static enum status kept_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
     const struct kept *kept = h->trainer->kept;
     int p = kept_list_find(kept->list, h->step->op, h->pass->direction);
     source_point(h, pair, taken_at(kept, p, pair->i, pair->k), call);
-    if (kept->list->payload[p].n_mean_bytes > 0) {
-        mean_take(h, pair, p, call);
-    }
     return STATUS_OK;
 }
 
@@ -415,7 +383,7 @@ int64_t trainer_n_kept(const struct trainer *t, int32_t part)
     return kept_list_floats(&t->plan.kept, own) + feedback_list_floats(&t->plan.feedback, own);
 }
 
-/* Payload after payload, each with its moving average. */
+/* Payload after payload. */
 enum status trainer_get_kept(struct trainer *t, int32_t part, float *to)
 {
     const struct kept *kept = t->kept;

@@ -65,8 +65,7 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
     call->block = &h->block;
     call->col_scale = part_device_col_scale(part, d, k);
     call->col_node = part_device_col_node(part, d, k);
-    uint32_t rank = t->setup.rank_of_part[part->part->halo.pairs[d].pair[k].part];
-    if (!h->sampled || k == part->part->halo.pairs[d].own || sample_is_whole(t, rank)) {
+    if (!h->sampled || k == part->part->halo.pairs[d].own || sample_is_whole(t)) {
         return;
     }
     const struct part_rows taken = part_halo_taken(h->owners.own[i], PART_DIRECTION_IN, h->hop_travelling);
@@ -76,7 +75,7 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
     t->ops->block_sample(t->device, &all, n_kept, kept, halo_workspace(h, at + 2 * sizes->n_number_bytes), &h->block);
     call->col_scale = numbers_sample(h, n_kept, kept, call->col_scale, at);
     call->col_node = numbers_sample(h, n_kept, kept, call->col_node, at + sizes->n_number_bytes);
-    call->shift = halo_shift(h, rank);
+    call->shift = halo_shift(h);
 }
 
 /* --- low precision --- */
@@ -131,8 +130,8 @@ static const float *piece_open(const struct halo *h, enum device_codec codec, in
     return to;
 }
 
-void halo_payload_open(const struct halo *h, const struct halo_pair *pair, int64_t n_row, const void *payload,
-                       float *to, const float *piece_out[HALO_N_PIECE])
+void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload, float *to,
+                       const float *piece_out[HALO_N_PIECE])
 {
     const char *at = payload;
     for (int p = 0; p < HALO_N_PIECE; p++) {
@@ -140,7 +139,7 @@ void halo_payload_open(const struct halo *h, const struct halo_pair *pair, int64
         float *decoded = to;
         piece_out[p] = piece_open(h, codec, n_row, h->width[p], at, &to);
         if (codec != DEVICE_CODEC_FP32 && h->trainer->feedback != NULL) {
-            feedback_weigh(h, pair, n_row, h->width[p], decoded);
+            feedback_weigh(h, n_row, h->width[p], decoded);
         }
         at += n_row * h->bytes[p];
     }
@@ -204,10 +203,6 @@ static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
     call.packed = writes ? (float *)(void *)halo_workspace(h, h->workspace->packed_at) : what->out;
     asked_open(h, block.n_col, what->asked, call.payload);
     h->pass->pack(&call);
-    const float *factors = h->sampled && !h->exact ? sample_taken_factors(t, i, k) : NULL;
-    if (factors != NULL) { /* of a sum, which has one piece */
-        t->ops->rows_multiply(t->device, block.n_col, h->width[0], factors, call.packed, false, call.packed);
-    }
     if (writes) {
         gradients_write(h, what, block.n_col, call.col_node, call.packed);
     }
@@ -220,8 +215,7 @@ static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
 struct rows {
     int64_t n;
     const uint32_t *rows; /* n */
-    float factor;         /* of all */
-    const float *factors; /* n: of each besides; NULL: 1 */
+    float factor;
 };
 
 /* Own part i's rows of piece p, or of what a RETURN pass asks for, as they travel. */
@@ -236,7 +230,6 @@ static void rows_write(const struct halo *h, int p, int32_t i, const struct rows
     how.f = returns ? halo_ask_width(&t->program, h->op, h->pass, p) : h->width[p];
     how.rows = rows->rows;
     how.factor = rows->factor;
-    how.factors = rows->factors;
     how.x = trainer_operand(t, from, i);
     if (returns) { /* rounded as when they came first */
         how.key.seed = (uint64_t)t->setup.job->train.seed;
@@ -250,9 +243,6 @@ static void rows_write(const struct halo *h, int p, int32_t i, const struct rows
         return;
     }
     t->ops->rows_gather(t->device, how.n_row, how.f, how.rows, how.factor, how.x, out);
-    if (how.factors != NULL) {
-        t->ops->rows_multiply(t->device, how.n_row, how.f, how.factors, out, false, out);
-    }
 }
 
 /* Own part i's rows that its pair k takes in this pass, or asks for. */
@@ -262,23 +252,14 @@ static const uint32_t *rows_given(const struct halo *h, int32_t i, int32_t k)
                       : part_device_rows(&h->trainer->part[i], PART_DIRECTION_N - 1 - halo_blocks(h), k);
 }
 
-/* n rows of a payload from `first` on, with what they count in a sample. Rows with factors of their own are not shared. */
+/* n rows of a payload from `first` on, with what they count in a sample. */
 static struct rows rows_to(const struct halo *h, const struct halo_packing *what, int64_t first, int64_t n)
 {
     const struct trainer *t = h->trainer;
     const struct shared_list to = list_of(h, what->i, what->k);
-    uint32_t rank = to.rank;
-    struct rows out = {.n = n, .factor = 1.0F};
-    if (what->shared) {
-        out.rows = (h->sampled ? sample_shared_given : shared_rows_given)(t, &to) + first;
-    } else {
-        const float *factors = h->sampled ? sample_given_factors(t, what->i, what->k) : NULL;
-        rank = t->setup.rank_of_part[halo_rows_given(h, what->i).pairs->pair[what->k].part];
-        out.rows = rows_given(h, what->i, what->k) + first;
-        out.factors = factors != NULL ? factors + first : NULL;
-    }
-    out.factor = halo_factor(h, rank);
-    return out;
+    const uint32_t *rows = what->shared ? (h->sampled ? sample_shared_given : shared_rows_given)(t, &to)
+                                        : rows_given(h, what->i, what->k);
+    return (struct rows){.n = n, .rows = rows + first, .factor = halo_factor(h)};
 }
 
 /* Sums that own part i makes for taker k, from `first` on: what its rows would add to the taker's alone. */

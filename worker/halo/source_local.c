@@ -76,6 +76,5 @@ void source_point(struct halo *h, const struct halo_pair *pair, const void *payl
         halo_block(h, pair->i, d, pair->k, call);
     }
     call->n_row = n_row;
-    halo_payload_open(h, pair, n_row, payload, (float *)(void *)halo_workspace(h, h->workspace->packed_at),
-                      call->payload);
+    halo_payload_open(h, n_row, payload, (float *)(void *)halo_workspace(h, h->workspace->packed_at), call->payload);
 }

@@ -97,7 +97,7 @@ static enum status block_walk(struct halo *h, int32_t i, const struct part_rows 
     call.first = s == 0;
     call.last = s == last;
     call.only = last == 0;
-    call.factor = halo_factor(h, h->trainer->setup.rank_of_part[pair.q]);
+    call.factor = halo_factor(h);
     call.apart = s > 0 && h->trainer->part[i].part->covered;
     call.arg_base = h->pass->direction == HALO_DIRECTION_IN ? halo_arg_base(h, i, pair.k) : 0;
     return block_run(h, &pair, &call);

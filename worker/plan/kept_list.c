@@ -32,8 +32,7 @@ static void reader_add(const struct program *program, const struct step *step, e
     out->payload[p].last_pass = step->pass;
 }
 
-void kept_list_build(const struct job *job, const struct program *program, const struct step_list *train,
-                     struct kept_list *out)
+void kept_list_build(const struct program *program, const struct step_list *train, struct kept_list *out)
 {
     *out = (struct kept_list){0};
     if (!program->stale) {
@@ -51,15 +50,6 @@ void kept_list_build(const struct job *job, const struct program *program, const
             reader_add(program, step, HALO_DIRECTION_IN, out);
         }
     }
-    for (int p = 0; p < out->n; p++) {
-        struct kept_payload *payload = &out->payload[p];
-        bool smoothed = payload->direction == HALO_DIRECTION_RETURN && job->exchange.stale_smoothing > 0.0;
-        const struct op *op = &program->op[payload->op];
-        const struct halo_pass *backward = aggregate_backward(program, op->aggregate);
-        if (smoothed) {
-            payload->n_mean_bytes = halo_row_bytes(program, op, &backward[payload->first_pass - 1], false);
-        }
-    }
 }
 
 void kept_list_release(struct kept_list *list)
@@ -71,7 +61,7 @@ void kept_list_release(struct kept_list *list)
 int64_t kept_part_bytes(const struct kept_payload *payload, const struct part_halo *own)
 {
     const struct part_rows taken = halo_rows_in(own, payload->direction, payload->hop);
-    return part_rows_all(&taken) * (payload->n_row_bytes + payload->n_mean_bytes);
+    return part_rows_all(&taken) * payload->n_row_bytes;
 }
 
 int64_t kept_sent_bytes(const struct kept_list *list, const struct halo_owners *owners)

@@ -22,7 +22,6 @@ struct kept_payload {
     enum halo_direction direction; /* IN: rows; RETURN: gradients */
     int32_t hop;                   /* of what travels */
     int64_t n_row_bytes;           /* as it travels */
-    int64_t n_mean_bytes;          /* of a row of the moving average; 0: none */
     int first_pass, last_pass;     /* of the op's, as struct step numbers them: those that read it */
 };
 
@@ -32,14 +31,13 @@ struct kept_list {
 };
 
 /* From the training list; none where the program keeps none. Release with kept_list_release. */
-void kept_list_build(const struct job *job, const struct program *program, const struct step_list *train,
-                     struct kept_list *out);
+void kept_list_build(const struct program *program, const struct step_list *train, struct kept_list *out);
 void kept_list_release(struct kept_list *list);
 
 /* The payload that a pass of these steps reads in this direction; -1: none. */
 int kept_list_find(const struct kept_list *list, int op, enum halo_direction direction);
 
-/* Bytes that an own part keeps of payload p, all pairs together: the payloads, and behind them the moving average. */
+/* Bytes that an own part keeps of payload p, all pairs together. */
 int64_t kept_part_bytes(const struct kept_payload *payload, const struct part_halo *own);
 
 /* Bytes that own parts keep of all payloads for others to fetch. */

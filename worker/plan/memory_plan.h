@@ -109,10 +109,9 @@ struct memory_plan_input {
     int32_t n_part;               /* of the job */
     const uint32_t *rank_of_part; /* n_part */
     uint32_t rank, n_rank;
-    const uint32_t *machine_of_rank; /* n_rank: those with the same number share a machine; NULL: all do */
-    bool direct;                     /* the transport reaches the device's memory: there is no staging */
-    bool seals;                      /* the transport seals messages */
-    bool sparse_features;            /* as stored; the program may want them dense */
+    bool direct;          /* the transport reaches the device's memory: there is no staging */
+    bool seals;           /* the transport seals messages */
+    bool sparse_features; /* as stored; the program may want them dense */
     int32_t n_own_part;
     const struct memory_plan_part *own; /* n_own_part, part numbers ascending */
     const struct part_shared *shared;   /* where memory_plan_shares: of all parts or of this rank's; else NULL */
@@ -253,6 +252,10 @@ int64_t memory_joined_bytes(int64_t n_row, int64_t n_edge, bool weighted);
 int64_t memory_plan_features(const struct memory_plan_input *input, int32_t i);
 int64_t memory_plan_expanded(const struct memory_plan_input *input, int32_t i);
 
+/* Bytes of the copy of an own part's blocks that passes read remapped (part_remap.h); 0: there is none. */
+int64_t memory_plan_remap(const struct memory_plan_input *input, const struct memory_plan_part *own,
+                          enum part_direction d);
+
 /* Bytes of an own part's edges picked out for training (part_hop.h), in all; for the hop that has most. */
 int64_t memory_plan_copies(const struct memory_plan_input *input, int32_t i, int64_t *most_out);
 
@@ -270,12 +273,12 @@ uint32_t memory_plan_hops(const struct program *program, enum part_direction d, 
 
 /* Are lists of payload rows other than a pair's own? Of a cover, where every part has a worker of its own; else of rows that several parts of
  * a worker take from a part of another one, which then travel once. Not where every part is walked alone: spilled, or with sums in the workspace;
- * nor where parts are sent different rows: stale ones, or with factors of their own. Finished gradients are each part's own. The same on
+ * nor where parts keep their rows for the next epoch. Finished gradients are each part's own. The same on
  * every worker. */
 bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank,
                         bool covered);
 
-/* Are each part's rows picked out of shared ones? Else its blocks' columns are turned to count these. Where payloads are coded, sampled or counted
+/* Are each part's rows picked out of shared ones? Else its blocks' columns are remapped to count these. Where payloads are coded, sampled or counted
  * by places: those of parts of one rank are each part's own, too. */
 bool memory_plan_spreads(const struct program *program);
 
@@ -285,20 +288,14 @@ bool memory_plan_spreads(const struct program *program);
 bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node,
                         int64_t n_halo, uint32_t n_rank);
 
-/* Does a part keep its blocks of in-edges with others as they were, since the part's are changed (cut, turned) for other passes? shares: memory_plan_shares. */
-bool memory_plan_keeps_blocks(const struct job *job, const struct program *program, int32_t n_own_part, bool shares);
-
 /* Do stored passes forward read other parts' own rows in place, so that halo rows of linear maps are not made, but for their gradients?
  * Where all parts are of one rank and in memory, nothing is lossy, so that blocks have the columns for it, and backward does not read
  * them, as attention's does. Features must be sparse: a row of a dense product has other bits in a product of another number of rows. */
 bool memory_plan_maps_own(const struct job *job, const struct program *program, uint32_t n_rank);
 
-/* Bytes of an own part's blocks that are kept, with the device's schedules; of the largest block transposed. */
-int64_t memory_plan_kept_blocks(const struct memory_plan_input *input, int32_t i, struct memory_plan *plan);
+/* Bytes of the device's schedules of an own part's blocks, where other passes walk remapped ones; of the largest block transposed. */
+int64_t memory_plan_stored_schedules(const struct memory_plan_input *input, const struct memory_plan_part *own);
 int64_t memory_plan_turned(const struct memory_plan_input *input);
-
-/* Of one part: cols 4 bytes an edge, indptr 8 bytes a row, weights. */
-int64_t memory_kept_block_bytes(const struct part_pairs *pairs, int64_t n_own, bool weighted);
 
 /* Does backward run this op's forward again? */
 bool memory_plan_recomputes(const struct memory_plan *plan, int op);

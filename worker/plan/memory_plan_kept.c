@@ -5,7 +5,7 @@
 
 void memory_plan_kept(const struct memory_plan_input *in, struct memory_plan *plan)
 {
-    kept_list_build(in->job, in->program, &plan->steps.phase[STEP_PHASE_TRAIN], &plan->kept);
+    kept_list_build(in->program, &plan->steps.phase[STEP_PHASE_TRAIN], &plan->kept);
     feedback_list_build(in->program, &plan->steps.phase[STEP_PHASE_TRAIN], &plan->feedback);
     const struct part_halo **own = memory_alloc((size_t)in->n_own_part, sizeof *own);
     for (int32_t i = 0; i < in->n_own_part; i++) {

@@ -33,10 +33,8 @@ uint32_t memory_plan_hops(const struct program *program, enum part_direction d, 
 bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank,
                         bool covered)
 {
-    bool differ = program->stale ||
-                  (program->samples && job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES);
     bool shares = n_rank > 1 && (covered || (uint32_t)n_part > n_rank) && !job->exchange.plain &&
-                  !memory_plan_spills(job) && !differ;
+                  !memory_plan_spills(job) && !program->stale;
     for (int i = 0; i < program->n_op && shares; i++) {
         const struct op *op = &program->op[i];
         shares = op->kind != OP_KIND_AGGREGATE || !aggregate_defs[op->aggregate]->sums_in_workspace;

@@ -23,12 +23,6 @@ bool memory_plan_stores(const struct job *job, const struct program *program, bo
            ratio <= (sparse ? HALO_MOST_SPARSE : HALO_MOST_DENSE);
 }
 
-bool memory_plan_keeps_blocks(const struct job *job, const struct program *program, int32_t n_own_part, bool shares)
-{
-    return program_stores(program) && !program_is_lossy(program) && !memory_plan_spills(job) &&
-           (shares || n_own_part > 1);
-}
-
 bool memory_plan_maps_own(const struct job *job, const struct program *program, uint32_t n_rank)
 {
     bool maps = n_rank == 1 && !memory_plan_spills(job) && !program_is_lossy(program) && program->value[0].is_sparse;
@@ -39,35 +33,19 @@ bool memory_plan_maps_own(const struct job *job, const struct program *program, 
     return maps;
 }
 
-/* Edges of all blocks but the diagonal. */
-static int64_t cut_edges(const struct part_pairs *pairs)
-{
-    return pairs->pair[pairs->n_pair].edge - part_pair_edges(pairs, pairs->own);
-}
-
-int64_t memory_kept_block_bytes(const struct part_pairs *pairs, int64_t n_own, bool weighted)
-{
-    int64_t n_row = pairs->pair[pairs->n_pair].row - n_own + pairs->n_pair;
-    return n_row * (int64_t)sizeof(int64_t) +
-           cut_edges(pairs) * (int64_t)(sizeof(uint32_t) + (weighted ? sizeof(float) : 0));
-}
-
 /* Schedules are of all rows, and of those up to each hop that stored passes walk. */
-int64_t memory_plan_kept_blocks(const struct memory_plan_input *in, int32_t i, struct memory_plan *plan)
+int64_t memory_plan_stored_schedules(const struct memory_plan_input *in, const struct memory_plan_part *own)
 {
-    const struct memory_plan_part *own = &in->own[i];
     const struct part_pairs *pairs = &own->halo->pairs[PART_DIRECTION_IN];
-    if (!memory_plan_keeps_blocks(in->job, in->program, in->n_own_part, in->shared != NULL)) {
+    const struct part_pair all = part_pair_off_diagonal(pairs, pairs->n_pair);
+    if (!program_stores(in->program) || memory_plan_remap(in, own, PART_DIRECTION_IN) == 0) {
         return 0;
     }
-    int64_t schedules = (int64_t)in->ops->block_bytes(pairs->n_pair, pairs->pair[pairs->n_pair].row - own->n_own,
-                                                      cut_edges(pairs));
     int32_t n_walked = 1;
     for (int32_t hop = 0; hop < own->halo->n_hop; hop++) {
         n_walked += program_stores_at(in->program, hop);
     }
-    int64_t kept = memory_kept_block_bytes(pairs, own->n_own, own->weighted);
-    return memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, kept) + n_walked * schedules;
+    return n_walked * (int64_t)in->ops->block_bytes(pairs->n_pair, all.row, all.edge);
 }
 
 int64_t memory_plan_turned(const struct memory_plan_input *in)

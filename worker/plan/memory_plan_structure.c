@@ -2,6 +2,7 @@
 #include "worker/plan/memory_plan.h"
 #include "worker/rows/amounts.h"
 #include "worker/rows/part_hop.h"
+#include "worker/rows/part_remap.h"
 
 int64_t memory_plan_features(const struct memory_plan_input *in, int32_t i)
 {
@@ -104,8 +105,20 @@ int64_t memory_joined_bytes(int64_t n_row, int64_t n_edge, bool weighted)
            n_edge * (int64_t)(sizeof(uint32_t) + (weighted ? sizeof(float) : 0));
 }
 
+int64_t memory_plan_remap(const struct memory_plan_input *in, const struct memory_plan_part *own,
+                          enum part_direction d)
+{
+    bool shares = in->shared != NULL && !in->shared->spreads, in_place = false;
+    for (int i = 0; i < in->program->n_op; i++) {
+        const struct op *op = &in->program->op[i];
+        in_place = in_place || (op->kind == OP_KIND_AGGREGATE && !aggregate_returns(in->program, op->aggregate));
+    }
+    bool wanted = (in_place && has_pair(in, own, (int)d, true)) || (shares && has_pair(in, own, (int)d, false));
+    return wanted ? part_remap_bytes(&own->halo->pairs[d], shares && in->shared->covers, own->weighted) : 0;
+}
+
 /* What lies in files when parts are spilled: the encoded parts, and what is made of them edge by edge or value by value. */
-static void parts_plan(const struct memory_plan_input *in, bool both_columns, struct memory_plan *plan)
+static void parts_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const struct memory_plan_part *own = &in->own[i];
@@ -115,10 +128,8 @@ static void parts_plan(const struct memory_plan_input *in, bool both_columns, st
         plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE,
                                                          own->n_bytes - features);
         for (int d = 0; d < n_walked(in, own); d++) {
-            const struct part_pairs *pairs = &own->halo->pairs[d];
-            bool copies = both_columns && has_pair(in, own, d, true);
-            int64_t n_copied = copies ? pairs->pair[pairs->n_pair].edge * (int64_t)sizeof(uint32_t) : 0;
-            plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, n_copied);
+            int64_t remapped = memory_plan_remap(in, own, (enum part_direction)d);
+            plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, remapped);
         }
     }
 }
@@ -330,13 +341,12 @@ int64_t memory_plan_csr_host(const struct memory_plan_input *in)
 static int64_t part_bytes(const struct memory_plan_input *in, int32_t i, bool scaled, struct memory_plan *plan)
 {
     const struct memory_plan_part *own = &in->own[i];
-    bool weighs = in->job->exchange.sampling_weights == JOB_SAMPLING_WEIGHTS_EDGES,
-         spills = memory_plan_spills(in->job);
-    int64_t n_bytes = memory_plan_kept_blocks(in, i, plan) + blocks_bytes(in, own, scaled, plan);
+    bool spills = memory_plan_spills(in->job);
+    int64_t n_bytes = memory_plan_stored_schedules(in, own) + blocks_bytes(in, own, scaled, plan);
     int64_t flags = pairs_bytes(in, own), copy, places;
     n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, flags);
     if (in->program->samples) {
-        int64_t lists, all = halo_sample_bytes(own->halo, weighs, in->job->exchange.guard_every > 0, &lists);
+        int64_t lists, all = halo_sample_bytes(own->halo, &lists);
         n_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, lists) +
                    memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, all - lists);
     }
@@ -395,16 +405,13 @@ static int64_t library_bytes(const struct memory_plan_input *in, struct memory_p
 void memory_plan_structure(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     const struct program *program = in->program;
-    bool in_place = false, as_payload = false, scaled = false;
+    bool scaled = false;
     for (int i = 0; i < program->n_op; i++) {
         bool aggregates = program->op[i].kind == OP_KIND_AGGREGATE;
-        bool returns = aggregates && aggregate_returns(program, program->op[i].aggregate);
-        in_place = in_place || (aggregates && !returns);
-        as_payload = as_payload || returns;
         scaled = scaled || (aggregates && aggregate_defs[program->op[i].aggregate]->scale != NULL);
     }
     if (!memory_plan_spills(in->job)) {
-        parts_plan(in, in_place && as_payload, plan);
+        parts_plan(in, plan);
     }
     plan->bytes[MEMORY_STRUCTURE] += joined_plan(in, scaled, plan) + shared_bytes(in, plan, scaled) +
                                      library_bytes(in, plan);

@@ -48,12 +48,11 @@ struct stage_bytes {
 static struct stage_bytes stage_bytes(const struct memory_plan_input *in, const struct step *step,
                                       const struct payload *payload, const struct level *level)
 {
-    const bool sampled = in->program->samples && step->lossy,
-               near = ranks_are_near(in->machine_of_rank, in->rank, payload->peer);
+    const bool sampled = in->program->samples && step->lossy;
     const struct level exact = level_exact();
     const int64_t n_exact = payload->n_row * row_bytes(in, step, payload->asked, &exact);
     int64_t n = payload->n_row * row_bytes(in, step, payload->asked, level);
-    n = sampled ? llround((double)n * (near ? level->sampling_local : level->sampling)) : n;
+    n = sampled ? llround((double)n * level->sampling) : n;
     return (struct stage_bytes){
         .n = n, .n_again = in->job->exchange.guard_every == 0 ? 0 : n_exact - (payload->kept ? n : 0)};
 }

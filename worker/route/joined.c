@@ -46,13 +46,13 @@ static int64_t indptr_fill(const struct trainer *t, enum part_direction d, int64
 }
 
 /* Put the edges of one block behind those that its rows have so far. next: where each row's next one goes; border: set in a row's first */
-static void block_join(const struct part_block *block, const uint32_t *cols, uint32_t first_row, uint32_t border,
-                       const struct arrays *to, int64_t *next)
+static void block_join(const struct part_block *block, uint32_t first_row, uint32_t border, const struct arrays *to,
+                       int64_t *next)
 {
     for (int64_t r = 0; r < block->n_row; r++) {
         int64_t *at = &next[block->rows != NULL ? block->rows[r] : r];
         for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++, (*at)++) {
-            to->cols[*at] = (first_row + cols[e]) | (e == block->indptr[r] ? border : 0);
+            to->cols[*at] = (first_row + block->cols[e]) | (e == block->indptr[r] ? border : 0);
             if (to->weights != NULL) {
                 to->weights[*at] = block->weights[e];
             }
@@ -65,14 +65,13 @@ static void part_join(const struct trainer *t, enum part_direction d, int32_t i,
 {
     const struct part *part = t->part[i].part;
     const struct part_pairs *pairs = &part->halo.pairs[d];
-    const uint32_t *cols = part_device_host_cols(&t->part[i], d);
     int64_t *next = memory_alloc((size_t)part->n_own, sizeof *next);
     memcpy(next, to->indptr + t->plan.row_begin[i], (size_t)part->n_own * sizeof *next);
     for (int32_t s = 0; s < pairs->n_pair; s++) {
         int32_t k = (pairs->own + s) % pairs->n_pair, j = t->own_index[pairs->pair[k].part];
-        const struct part_block block = part_block_at(part, d, k);
+        const struct part_block block = part_device_host_block(&t->part[i], d, k);
         uint32_t border = s > 0 && part->covered ? DEVICE_BORDER : 0;
-        block_join(&block, cols + pairs->pair[k].edge, (uint32_t)t->plan.row_begin[j], border, to, next);
+        block_join(&block, (uint32_t)t->plan.row_begin[j], border, to, next);
     }
     free(next);
 }

@@ -1,8 +1,7 @@
 /* Boundary-node sampling: which of a payload's rows travel in a training epoch.
  *
- * A row goes to a part that takes it when its draw, keyed by (seed, epoch, node), is below the pair's threshold p · 2³²: both ends
- * draw the same, so no index travels, and one sample holds for all layers, forward and backward. Pairs on one machine may have a p of
- * their own, and rows a threshold of their own (sample_weights.h). Payloads count sampled rows
+ * A row goes to a part that takes it when its draw, keyed by (seed, epoch, node), is below the threshold p · 2³²: both ends
+ * draw the same, so no index travels, and one sample holds for all layers, forward and backward. Payloads count sampled rows
  * alone; structure stays as it is, and a pass picks its edges out of it (device.h: block_sample).
  * source  Wan et al., MLSys 2022 (BNS-GCN): there the sender draws and sends its list, and pairs with p · rows < 1 send nothing
  */
@@ -11,7 +10,7 @@
 
 #include "worker/state/trainer_state.h"
 
-/* Where a pair's share is below 1; else trainer->sample stays NULL. errors  STATUS_NOMEM; STATUS_IO of the spill. Closed also after a failure */
+/* Where the share may be below 1; else trainer->sample stays NULL. errors  STATUS_NOMEM; STATUS_IO of the spill. Closed also after a failure */
 enum status sample_open(struct trainer *trainer);
 void sample_close(struct trainer *trainer);
 
@@ -28,19 +27,13 @@ const struct part_halo *sample_halo(const struct sample *sample, int32_t i);
 const uint32_t *sample_taken(const struct trainer *trainer, int32_t i, int32_t k);
 const uint32_t *sample_given(const struct trainer *trainer, int32_t i, int32_t k);
 
-/* The threshold of the rows that own parts and a rank's exchange, at the epoch's level. */
-uint64_t sample_threshold(const struct trainer *trainer, uint32_t rank);
+/* The threshold of the epoch's level. */
+uint64_t sample_threshold(const struct trainer *trainer);
 
-/* Do all rows that own parts and a rank's exchange travel in this epoch? Then the blocks of its pairs are as they are. */
-bool sample_is_whole(const struct trainer *trainer, uint32_t rank);
+/* Do all rows travel in this epoch? Then blocks are as they are. */
+bool sample_is_whole(const struct trainer *trainer);
 
-/* Has each row that own parts and a rank's exchange a threshold of its own? Then it counts 2³² over it times (device); NULL: all of them
- * count alike. */
-bool sample_weighs(const struct trainer *trainer, uint32_t rank);
-const float *sample_taken_factors(const struct trainer *trainer, int32_t i, int32_t k);
-const float *sample_given_factors(const struct trainer *trainer, int32_t i, int32_t k);
-
-/* 1/p of the rows that own parts and a rank's exchange: by this they stand for all. */
-double sample_factor(const struct trainer *trainer, uint32_t rank);
+/* 1/p: sampled rows count so many times, and so stand for all. */
+double sample_factor(const struct trainer *trainer);
 
 #endif

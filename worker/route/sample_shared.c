@@ -84,7 +84,7 @@ static void given_draw(const struct trainer *t, struct sample_shared *s, const s
     uint32_t *n_drawn_up_to = part_shared_at(&s->counts, PART_DIRECTION_IN, q, list->rank, list->side);
     const uint32_t *rows = shared_rows_given(t, list);
     uint32_t *out = s->given + (rows - t->shared_rows->given), n = 0;
-    uint64_t threshold = sample_threshold(t, list->rank);
+    uint64_t threshold = sample_threshold(t);
     for (int32_t hop = 0; hop <= all->n_hop; hop++) {
         for (uint32_t at = hop > 0 ? n_up_to[hop - 1] : 0; at < n_up_to[hop]; at++) {
             if (random_u32(key, part->node[rows[at]], 0) < threshold) {

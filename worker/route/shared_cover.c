@@ -4,7 +4,6 @@
  * gets a trimmed copy. A taker's row that gets a sum keeps one edge, of weight 1, to it.
  */
 #include "partition/part/part_cover.h"
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "worker/route/shared_rows_state.h"
 #include "worker/rows/part_hop.h"
@@ -305,7 +304,7 @@ struct trimmed {
     uint32_t n_sum;
 };
 
-/* Where a trimmed block is written: over itself, or elsewhere. */
+/* Where a trimmed block is written. */
 struct trim_to {
     int64_t *indptr;
     uint32_t *cols;
@@ -337,13 +336,19 @@ static int64_t block_trim(const struct edges *from, const struct cover *c, const
     return n_edge;
 }
 
-/* Trim all of a taker's block within its own memory. */
-static void trim_in_place(const struct edges *edges, const struct cover *c, const uint32_t *place, struct trimmed *at)
+/* Trim all of a taker's block into its remapped copy. */
+static void trim_all(const struct trainer *t, enum part_direction d, const struct shared_taker *taker,
+                     const struct edges *edges, const struct cover *c, const uint32_t *place, struct trimmed *at)
 {
-    const struct trim_to to = {.indptr = (int64_t *)(uintptr_t)edges->indptr,
-                               .cols = (uint32_t *)(uintptr_t)edges->cols,
-                               .weights = (float *)(uintptr_t)edges->weights};
-    block_trim(edges, c, place, &to, at);
+    const struct part_pairs *pairs = &t->setup.parts[t->own[taker->i]]->halo.pairs[d];
+    const struct part_remap *remap = &t->remap[taker->i][d];
+    int64_t edge = part_pair_off_diagonal(pairs, taker->k).edge;
+    if (remap->cols != NULL) {
+        const struct trim_to to = {.indptr = remap->indptr + part_remap_ptr(pairs, taker->k),
+                                   .cols = remap->cols + edge,
+                                   .weights = remap->weights != NULL ? remap->weights + edge : NULL};
+        block_trim(edges, c, place, &to, at);
+    }
 }
 
 /* Write a hop's part of it down trimmed, for part_hop_open. */
@@ -400,11 +405,10 @@ static void blocks_trim(struct trainer *t, const struct shared_way *way, const s
     for (int32_t l = 0; l < m->n_taker; l++) {
         const struct part *part = t->setup.parts[t->own[m->taker[l].i]];
         struct edges edges = edges_open(t, way->d, way->hop, &m->taker[l]);
-        ASSERT(!part->turned); /* there is no way back to the whole blocks */
         if (way->hop < part->n_hop) {
             trim_copy(t, way, &m->taker[l], &edges, c, place, &at);
         } else {
-            trim_in_place(&edges, c, place, &at);
+            trim_all(t, way->d, &m->taker[l], &edges, c, place, &at);
         }
         edges_close(&edges);
     }

@@ -154,15 +154,16 @@ static void scales_fill(const struct trainer *t, enum part_direction d, const st
     }
 }
 
-/* A taker's columns become places in the list; order of edges untouched. */
-static void columns_turn(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
-                         const struct shared_taker *taker)
+/* A taker's columns count places in the list; order of edges untouched. */
+static void columns_remap(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
+                          const struct shared_taker *taker)
 {
     const struct part *part = t->setup.parts[t->own[taker->i]];
     const struct part_block block = part_block_at(part, d, taker->k);
-    uint32_t *cols = (uint32_t *)(uintptr_t)block.cols;
-    for (int64_t e = 0; e < block.n_edge && !part->turned; e++) {
-        cols[e] = shared_place_of(m, block.node[cols[e]]);
+    const struct part_remap *remap = &t->remap[taker->i][d];
+    uint32_t *cols = remap->cols + part_pair_off_diagonal(&part->halo.pairs[d], taker->k).edge;
+    for (int64_t e = 0; e < block.n_edge && remap->cols != NULL; e++) {
+        cols[e] = shared_place_of(m, block.node[block.cols[e]]);
     }
 }
 
@@ -201,7 +202,7 @@ static uint32_t taken_list(struct trainer *t, const struct shared_way *way, cons
         if (s->scale != NULL) {
             scales_fill(t, d, m, &m->taker[l], s->scale + s->n_taken);
         }
-        columns_turn(t, d, m, &m->taker[l]);
+        columns_remap(t, d, m, &m->taker[l]);
     }
     s->n_taken += m->n_row;
     return m->n_row;

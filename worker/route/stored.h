@@ -1,14 +1,14 @@
 /* Inputs stored once: the blocks over which a part reads halo rows that it made for itself (program_store, models/program/program.h).
  *
- * Columns are payload rows of in-edges, and all edges are there. Where other passes share rows or read them in place, a part's own blocks
- * are cut or turned for them, so that those with other parts are kept as they were; else they are the part's.
+ * They are the part's: columns are payload rows of in-edges, and all edges are there. Where other passes read them remapped (part_remap.h), the
+ * device makes schedules of both.
  */
 #ifndef WORKER_STORED_H
 #define WORKER_STORED_H
 
 #include "worker/state/trainer_state.h"
 
-/* Keep what other passes change, before they do; nothing where no value has halo rows. errors  STATUS_NOMEM */
+/* Of own parts that are open; nothing where no value has halo rows. errors  STATUS_NOMEM */
 enum status stored_open(struct trainer *trainer);
 void stored_close(struct trainer *trainer);
 

@@ -56,12 +56,9 @@ int64_t halo_n_given(const struct part_halo *own)
     return part_rows_all(&given);
 }
 
-int64_t halo_sample_bytes(const struct part_halo *own, bool weighs, bool guards, int64_t *lists_out)
+int64_t halo_sample_bytes(const struct part_halo *own, int64_t *lists_out)
 {
-    int64_t listed = (int64_t)(sizeof(uint32_t) + (weighs ? sizeof(float) : 0));
-    int64_t aside = (int64_t)((weighs ? sizeof(uint32_t) : 0) + (weighs && guards ? sizeof(double) : 0));
-    int64_t n_row = halo_n_taken(own) + halo_n_given(own), n_bytes = n_row * (listed + aside);
-    *lists_out = n_row * listed;
+    int64_t n_bytes = *lists_out = (halo_n_taken(own) + halo_n_given(own)) * (int64_t)sizeof(uint32_t);
     int n_direction = own->symmetric ? 1 : PART_DIRECTION_N;
     for (int d = 0; d < n_direction; d++) {
         n_bytes += part_pairs_bytes(own->pairs[d].n_pair, own->n_hop);

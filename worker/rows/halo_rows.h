@@ -31,15 +31,9 @@ int64_t halo_n_taker(const struct part_halo *own, uint32_t n_rank, const struct 
 int64_t halo_n_taken(const struct part_halo *own);
 int64_t halo_n_given(const struct part_halo *own);
 
-/* Bytes of an own part's lists of sampled rows, at their largest, and of their counts (worker/route/sample.h); `weighs`: and of
- * all rows' thresholds and factors, with `guards` also of what these are made of. *lists_out: of them what the device reads. */
-int64_t halo_sample_bytes(const struct part_halo *own, bool weighs, bool guards, int64_t *lists_out);
-
-/* Do two ranks share a machine? machine_of_rank NULL: all do. */
-static inline bool ranks_are_near(const uint32_t *machine_of_rank, uint32_t a, uint32_t b)
-{
-    return machine_of_rank == NULL || machine_of_rank[a] == machine_of_rank[b];
-}
+/* Bytes of an own part's lists of sampled rows, at their largest, and of their counts (worker/route/sample.h). *lists_out: of them
+ * what the device reads. */
+int64_t halo_sample_bytes(const struct part_halo *own, int64_t *lists_out);
 
 /* Who owns what, as a rank sees it. */
 struct halo_owners {

@@ -1,22 +1,16 @@
 /* Blocks of a part on the device, put together from the part's pairs when they are asked for, and the schedules of the large ones. */
 #include "protocol/base/memory.h"
-#include "worker/rows/part_device.h"
+#include "worker/rows/part_remap.h"
 
 #include <stdlib.h>
-
-/* Of payload rows listed block after block without the diagonal, those before this pair. */
-static int64_t cols_before(const struct part *part, int d, int32_t pair)
-{
-    const struct part_pairs *pairs = &part->halo.pairs[d];
-    return (int64_t)pairs->pair[pair].col - (pair > pairs->own ? part->n_own : 0);
-}
 
 const float *part_device_col_scale(const struct part_device *part, int d, int32_t pair)
 {
     const float *scale = part->col_scale[d];
-    return scale == NULL                           ? NULL
-           : pair == part->part->halo.pairs[d].own ? part->scale
-                                                   : scale + cols_before(part->part, d, pair);
+    return scale == NULL ? NULL
+           : pair == part->part->halo.pairs[d].own
+               ? part->scale
+               : scale + part_pair_off_diagonal(&part->part->halo.pairs[d], pair).col;
 }
 
 const uint32_t *part_device_col_node(const struct part_device *part, int d, int32_t pair)
@@ -24,21 +18,21 @@ const uint32_t *part_device_col_node(const struct part_device *part, int d, int3
     const struct part *from = part->part;
     return pair == from->halo.pairs[d].own
                ? part->node
-               : part_device_view(part, from->arrays[d].node + cols_before(from, d, pair));
+               : part_device_view(part,
+                                  from->arrays[d].node + part_pair_off_diagonal(&from->halo.pairs[d], pair).col);
 }
 
 const uint32_t *part_device_rows(const struct part_device *own, int d, int32_t pair)
 {
     const struct part *part = own->part;
     const struct part_pairs *pairs = &part->halo.pairs[d];
-    int64_t before = pairs->pair[pair].row - (pair > pairs->own ? part->n_own : 0);
-    return pair != pairs->own ? part_device_view(own, part->arrays[d].rows + before) : NULL;
+    const uint32_t *rows = part->arrays[d].rows + part_pair_off_diagonal(pairs, pair).row;
+    return pair != pairs->own ? part_device_view(own, rows) : NULL;
 }
 
-const uint32_t *part_device_host_cols(const struct part_device *own, int d)
+struct part_block part_device_host_block(const struct part_device *own, enum part_direction d, int32_t pair)
 {
-    const struct part_blocks *all = part_device_blocks(own, d, own->part->n_hop);
-    return all->made.host != NULL ? (const uint32_t *)(const void *)all->made.host : own->part->arrays[d].cols;
+    return part_remap_block(own->part, d, pair, part_device_blocks(own, d, own->part->n_hop)->remap);
 }
 
 static struct part_schedule schedule_of(const struct part_blocks *blocks, int32_t pair)
@@ -57,28 +51,47 @@ static struct part_schedule schedule_of(const struct part_blocks *blocks, int32_
 }
 
 /* The block's first rows, up to the hop: their edges are all there. */
-static void block_cut(const struct part *part, int d, int32_t pair, int32_t hop, struct device_block *block)
+static void block_cut(const struct part *part, int d, int32_t pair, int32_t hop, const int64_t *host_indptr,
+                      struct device_block *block)
 {
     const struct part_pairs *pairs = &part->halo.pairs[d];
     int32_t before = program_hop_before(hop);
     int64_t at = pair * (int64_t)part->n_hop;
     block->n_row = pairs->n_row_hop[at + hop];
     block->n_col = before < part->n_hop ? pairs->n_col_hop[at + before] : block->n_col;
-    block->n_edge = part->arrays[d].indptr[pairs->pair[pair].row + pair + block->n_row];
+    block->n_edge = host_indptr[block->n_row];
+}
+
+/* The block's arrays where it is remapped. */
+static void block_remap(const struct part_remap *remap, const struct part_pairs *pairs, int32_t pair,
+                        struct device_block *block)
+{
+    int64_t edge = part_pair_off_diagonal(pairs, pair).edge;
+    block->cols = part_lent_view(&remap->made, remap->cols + edge);
+    if (remap->indptr != NULL) {
+        block->indptr = part_lent_view(&remap->made, remap->indptr + part_remap_ptr(pairs, pair));
+        block->n_edge = remap->indptr[part_remap_ptr(pairs, pair) + block->n_row];
+    }
+    if (remap->weights != NULL) {
+        block->weights = part_lent_view(&remap->made, remap->weights + edge);
+    }
 }
 
 struct device_block part_device_block(const struct part_device *own, int d, int32_t hop, int32_t pair,
                                       enum part_columns columns)
 {
     const struct part_blocks *blocks = part_device_blocks(own, d, hop);
+    const struct part_pairs *pairs = &own->part->halo.pairs[d];
     const struct part_pair *at = &blocks->at[pair];
     const struct part_schedule of_device = schedule_of(blocks, pair);
+    const struct part_remap *remap = columns == PART_COLUMNS_OWN && pair != pairs->own ? blocks->remap : NULL;
+    const int64_t *host_indptr = own->part->arrays[d].indptr + pairs->pair[pair].row + pair;
     struct device_block block = {.n_row = at[1].row - at->row,
                                  .n_col = at[1].col - at->col,
                                  .n_edge = at[1].edge - at->edge,
                                  .rows = part_device_rows(own, d, pair),
                                  .indptr = blocks->indptr + at->row + pair,
-                                 .cols = blocks->cols[columns] + at->edge,
+                                 .cols = blocks->cols + at->edge,
                                  .edge_table = blocks->edge_table,
                                  .schedule = of_device.schedule,
                                  .matrix = of_device.matrix};
@@ -88,11 +101,12 @@ struct device_block part_device_block(const struct part_device *own, int d, int3
     if (blocks->weights != NULL) {
         block.weights = blocks->weights + at->edge;
     }
-    if (own->trimmed && blocks->picked == NULL && pair != own->part->halo.pairs[d].own) {
-        block.n_edge = own->part->arrays[d].indptr[at->row + pair + block.n_row];
+    if (remap != NULL) {
+        block_remap(remap, pairs, pair, &block);
+        host_indptr = remap->indptr != NULL ? remap->indptr + part_remap_ptr(pairs, pair) : host_indptr;
     }
     if (blocks->hop < own->part->n_hop) {
-        block_cut(own->part, d, pair, blocks->hop, &block);
+        block_cut(own->part, d, pair, blocks->hop, host_indptr, &block);
     }
     return block;
 }

@@ -3,6 +3,7 @@
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "worker/rows/part_hop.h"
+#include "worker/rows/part_remap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,75 +49,26 @@ const void *part_device_view(const struct part_device *part, const void *host)
     return part_lent_view(&part->bytes, host);
 }
 
-/* Memory that part_lent_end does not give back. */
-static void made_release(const struct part_device_setup *setup, const struct part_lent *made)
+void part_made_release(const struct part_device_setup *setup, const struct part_lent *made)
 {
     part_lent_end(setup, made);
     memory_release(MEMORY_STRUCTURE, (void *)(uintptr_t)made->host, (size_t)made->n_bytes, 1);
 }
 
-/* Columns of blocks with parts of this rank become those parts' own rows; order of edges untouched. */
-static void columns_turn(const struct part_device_setup *setup, const struct part *part, int d, uint32_t *cols)
-{
-    const struct part_pairs *pairs = &part->halo.pairs[d];
-    for (int32_t k = 0; k < pairs->n_pair; k++) {
-        int32_t q = pairs->pair[k].part;
-        if (!part_is_local(setup, part, q)) {
-            continue;
-        }
-        const struct part_send rows = part_send(setup->parts[q], (enum part_direction)d, part->part);
-        for (int64_t e = pairs->pair[k].edge; e < pairs->pair[k + 1].edge; e++) {
-            cols[e] = rows.rows[cols[e]];
-        }
-    }
-}
-
-/* Does the part share edges of a direction with local parts, or with others? */
-static bool has_pair(const struct part_device_setup *setup, const struct part *part, int d, bool local)
+/* Do rows of a direction travel for this part alone? */
+static bool takes_payloads(const struct part_device_setup *setup, const struct part *part, int d)
 {
     const struct part_pairs *pairs = &part->halo.pairs[d];
     bool any = false;
     for (int32_t k = 0; k < pairs->n_pair && !any; k++) {
-        any = k != pairs->own && part_is_local(setup, part, pairs->pair[k].part) == local;
+        any = k != pairs->own && !part_is_local(setup, part, pairs->pair[k].part);
     }
-    return any;
-}
-
-/* Before the part is lent: turn its own columns, where no aggregate reads payload columns. */
-static void part_turn(const struct part_device_setup *setup, struct part *part)
-{
-    if (!setup->in_place || setup->as_payload || part->turned) {
-        return;
-    }
-    for (int d = 0; d < n_direction(setup, part); d++) {
-        columns_turn(setup, part, d, (uint32_t *)(uintptr_t)part->arrays[d].cols);
-    }
-    part->turned = true;
-}
-
-/* A copy of the columns that is turned, where the payloads' are wanted, too. */
-static enum status columns_copy(const struct part_device_setup *setup, const struct part *part, int d,
-                                struct part_blocks *out)
-{
-    const struct part_pairs *pairs = &part->halo.pairs[d];
-    int64_t n_bytes = pairs->pair[pairs->n_pair].edge * (int64_t)sizeof(uint32_t);
-    if (!setup->in_place || !setup->as_payload || !has_pair(setup, part, d, true)) {
-        return STATUS_OK;
-    }
-    uint32_t *cols;
-    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n_bytes, 1, &cols);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    memcpy(cols, part->arrays[d].cols, (size_t)n_bytes);
-    columns_turn(setup, part, d, cols);
-    status = part_lend(setup, cols, n_bytes, &out->made);
-    out->cols[PART_COLUMNS_OWN] = (const uint32_t *)(const void *)out->made.device;
-    return status;
+    return any && !setup->shares;
 }
 
 /* All blocks of one direction. */
-static enum status blocks_open(const struct part_device_setup *setup, const struct part_device *own, int d)
+static enum status blocks_open(const struct part_device_setup *setup, const struct part_device *own, int d,
+                               struct part_remap *remap)
 {
     const struct part *part = own->part;
     const struct part_arrays *from = &part->arrays[d];
@@ -124,13 +76,15 @@ static enum status blocks_open(const struct part_device_setup *setup, const stru
     *out = (struct part_blocks){.at = part->halo.pairs[d].pair,
                                 .hop = PROGRAM_HOP_ALL,
                                 .indptr = part_device_view(own, from->indptr),
+                                .cols = part_device_view(own, from->cols),
                                 .types = part_device_view(own, from->types),
                                 .weights = part_device_view(own, from->weights),
                                 .edge_table = part_device_view(own, part->edge_features)};
-    for (int c = 0; c < PART_COLUMNS_N; c++) {
-        out->cols[c] = part_device_view(own, from->cols);
+    enum status status = STATUS_OK;
+    if (remap->cols != NULL) {
+        status = part_lend(setup, remap->made.host, remap->made.n_bytes, &remap->made);
+        out->remap = remap;
     }
-    enum status status = columns_copy(setup, part, d, out);
     return status == STATUS_OK ? part_schedules_open(setup, own, d, part->n_hop) : status;
 }
 
@@ -148,9 +102,8 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
     int64_t n = part->n_own, n_col[PART_DIRECTION_N] = {0};
     for (int d = 0; d < n_direction(setup, part); d++) {
         const struct part_pairs *pairs = &part->halo.pairs[d];
-        bool travel = setup->turned == NULL && has_pair(setup, part, d, false);
         bool stored = part->n_halo > 0 && d == PART_DIRECTION_IN;
-        n_col[d] = travel || stored ? pairs->pair[pairs->n_pair].col - part->n_own : 0;
+        n_col[d] = stored || takes_payloads(setup, part, d) ? pairs->pair[pairs->n_pair].col - part->n_own : 0;
         n += n_col[d];
     }
     float *scale;
@@ -234,10 +187,10 @@ static enum status features_open(const struct part_device_setup *setup, const st
     return setup->program->value[0].is_sparse ? csrs_open(setup, out) : features_expand(setup, part, out);
 }
 
-enum status part_device_open(const struct part_device_setup *setup, struct part *part, struct part_device *out)
+enum status part_device_open(const struct part_device_setup *setup, const struct part *part, struct part_remap *remap,
+                             struct part_device *out)
 {
-    *out = (struct part_device){.part = part, .trimmed = setup->turned != NULL && setup->turned->covers};
-    part_turn(setup, part);
+    *out = (struct part_device){.part = part};
     enum status status = part_lend(setup, part->bytes, part->n_bytes, &out->bytes);
     out->labels = (struct op_labels){.labels = part_device_view(out, part->labels),
                                      .label_rows = part_device_view(out, part->label_rows),
@@ -248,7 +201,7 @@ enum status part_device_open(const struct part_device_setup *setup, struct part 
         out->blocks[d] = memory_alloc((size_t)part->n_hop + 1, sizeof *out->blocks[d]);
     }
     for (int d = 0; status == STATUS_OK && d < n_direction(setup, part); d++) {
-        status = blocks_open(setup, out, d);
+        status = blocks_open(setup, out, d, &remap[d]);
     }
     if (status == STATUS_OK && setup->scaled != NULL) {
         status = scales_open(setup, part, out);
@@ -276,13 +229,11 @@ void part_device_close(const struct part_device_setup *setup, struct part_device
         }
     }
     for (int d = 0; d < n_direction(setup, part->part); d++) {
-        struct part_blocks *all = &part->blocks[d][part->part->n_hop];
-        part_schedules_close(setup, all);
-        made_release(setup, &all->made);
+        part_schedules_close(setup, &part->blocks[d][part->part->n_hop]);
     }
     free(part->blocks[PART_DIRECTION_IN]);
     free(part->blocks[PART_DIRECTION_OUT]);
-    made_release(setup, &part->scales);
+    part_made_release(setup, &part->scales);
     if (part->csr.by_column != NULL) {
         setup->device->ops->csr_close(setup->device, &part->csr);
     }

@@ -1,7 +1,6 @@
 /* One own part on the device: its blocks ready for aggregation, the scales of its rows, its features.
  *
- * Columns of blocks with parts of the same rank are turned into the other part's own rows, so that an aggregate reads them where
- * they lie. The part's bytes are lent to the device as a whole.
+ * The part's bytes are lent to the device as a whole; what passes read otherwise is remapped in a copy (part_remap.h).
  */
 #ifndef WORKER_PART_DEVICE_H
 #define WORKER_PART_DEVICE_H
@@ -15,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct part_remap;
+
 /* Host memory that is lent to the device: there it lies at `device`. */
 struct part_lent {
     const char *host;
@@ -22,8 +23,8 @@ struct part_lent {
     int64_t n_bytes;
 };
 
-/* What a block's columns count: rows of the payload, or for parts of the same rank the other part's own rows. */
-enum part_columns { PART_COLUMNS_PAYLOAD, PART_COLUMNS_OWN, PART_COLUMNS_N };
+/* What a block's columns count: rows of the part's own payload, or what they are remapped to, if they are. */
+enum part_columns { PART_COLUMNS_PAYLOAD, PART_COLUMNS_OWN };
 
 /* A block of which the device keeps something; of small ones seldom. */
 struct part_schedule {
@@ -39,18 +40,18 @@ struct part_blocks {
     struct part_pair *picked; /* the same where edges are picked out (part_hop.h); NULL: they are the part's */
     int32_t hop;              /* of in-edges at a hop: the blocks' first rows, up to this hop; else PROGRAM_HOP_ALL */
     const int64_t *indptr;
-    const uint32_t *cols[PART_COLUMNS_N];
+    const uint32_t *cols;
     const uint16_t *types;
     const float *weights;    /* or edges' rows of the table, as device_block has them */
     const float *edge_table; /* NULL: edges have no features */
     int32_t n_schedule;
     struct part_schedule *schedule; /* n_schedule: pairs ascending */
-    struct part_lent made; /* a second array of columns; at a hop edges picked out. Empty: all are the part's */
+    const struct part_remap *remap; /* PART_COLUMNS_OWN of blocks with other parts; NULL: they are the part's */
+    struct part_lent made;          /* at a hop edges picked out; empty: all are the part's */
 };
 
 struct part_device {
     const struct part *part;
-    bool trimmed;           /* blocks with others' parts have the edges to what comes of a cover alone */
     struct part_lent bytes; /* the part's */
     struct part_blocks
         *blocks[PART_DIRECTION_N]; /* n_hop + 1: by hop of the output, and all; empty where no step walks them */
@@ -73,10 +74,10 @@ struct part_device_setup {
     struct part *const *parts;          /* n_part; NULL on other ranks */
     const struct aggregate_def *scaled; /* the program's aggregate with scales; NULL: none */
     bool in_place;                      /* some aggregate reads rows of this rank's other parts where they lie */
-    bool as_payload;                    /* some aggregate has even these packed */
     bool maps_own; /* linear maps of halo rows run on own rows alone, forward (memory_plan_maps_own) */
-    /* Its columns count rows of other ranks' parts that own parts share. NULL: each block's its own. */
-    const struct part_shared *turned;
+    bool shares;   /* columns of blocks with other ranks' parts count rows that own parts share, … */
+    bool covers;   /* … or what comes of a cover */
+    const struct part_shared *shared; /* shares: how many; else NULL */
     /* By part: its blocks of hops with parts of other ranks, trimmed to what comes of a cover, by part_hop_place. NULL: there are none. */
     struct device_block *const *trimmed;
     struct spill
@@ -99,6 +100,9 @@ enum status part_lend(const struct part_device_setup *setup, const void *host, i
 void part_lent_end(const struct part_device_setup *setup, const struct part_lent *lent);
 const void *part_lent_view(const struct part_lent *lent, const void *host);
 
+/* Take back host memory that was made to be lent, and release it. */
+void part_made_release(const struct part_device_setup *setup, const struct part_lent *made);
+
 /* The blocks of one direction at a hop; at a hop that there is not, all. */
 const struct part_blocks *part_device_blocks(const struct part_device *part, int d, int32_t hop);
 
@@ -106,8 +110,8 @@ const struct part_blocks *part_device_blocks(const struct part_device *part, int
 struct device_block part_device_block(const struct part_device *part, int d, int32_t hop, int32_t pair,
                                       enum part_columns columns);
 
-/* A direction's columns in the host's memory, those of parts of this rank turned into their rows where aggregates want them so. */
-const uint32_t *part_device_host_cols(const struct part_device *part, int d);
+/* The host's arrays of a block, as PART_COLUMNS_OWN. */
+struct part_block part_device_host_block(const struct part_device *part, enum part_direction d, int32_t pair);
 
 /* Own rows that the pair's block lists; NULL on the diagonal. */
 const uint32_t *part_device_rows(const struct part_device *part, int d, int32_t pair);
@@ -121,12 +125,13 @@ enum status part_schedules_open(const struct part_device_setup *setup, const str
                                 int32_t hop);
 void part_schedules_close(const struct part_device_setup *setup, struct part_blocks *blocks);
 
-/* Where no aggregate wants payload rows between parts of this rank, the part's own columns become those of PART_COLUMNS_OWN.
+/* Lend a part, and what of its blocks is remapped (n PART_DIRECTION_N), to the device.
  *
- *   owns    borrows the part until part_device_close; it is of no use for another rank's parts afterwards
+ *   owns    borrows both until part_device_close
  *   errors  STATUS_NOMEM. *out is safe to close also after a failure
  */
-enum status part_device_open(const struct part_device_setup *setup, struct part *part, struct part_device *out);
+enum status part_device_open(const struct part_device_setup *setup, const struct part *part, struct part_remap *remap,
+                             struct part_device *out);
 void part_device_close(const struct part_device_setup *setup, struct part_device *part);
 
 #endif

@@ -138,7 +138,7 @@ static void picked_take(struct picked *to, const struct device_block *block, str
 /* Do rows come as a cover of the hop's edges? */
 static bool comes_covered(const struct part_device_setup *setup, enum part_direction d, int32_t hop)
 {
-    return setup->turned != NULL && setup->turned->covers && part_hop_travels(setup->program, d, hop);
+    return setup->covers && part_hop_travels(setup->program, d, hop);
 }
 
 /* The hops of the rows that are listed, and of those that columns count. */
@@ -158,19 +158,19 @@ static struct device_block host_block(const struct part_device_setup *setup, enu
 {
     const struct part *part = own->part;
     const struct part_pairs *pairs = &part->halo.pairs[d];
-    const struct part_block block = part_block_at(part, d, k);
+    const struct part_block block = part_device_host_block(own, d, k);
     int32_t rows = hop_of_rows(d, hop), cols = hop_of_cols(d, hop), q = pairs->pair[k].part;
     int64_t at = k * (int64_t)part->n_hop;
     struct device_block out = {.n_row = rows < part->n_hop ? pairs->n_row_hop[at + rows] : block.n_row,
                                .n_col = cols < part->n_hop ? pairs->n_col_hop[at + cols] : block.n_col,
                                .indptr = block.indptr,
-                               .cols = part_device_host_cols(own, d) + pairs->pair[k].edge,
+                               .cols = block.cols,
                                .types = block.types,
                                .weights = block.weights};
     if (part_is_local(setup, part, q) && setup->in_place) {
         out.n_col = part_rows_own(setup->parts[q], cols);
-    } else if (setup->turned != NULL && k != pairs->own) {
-        out.n_col = part_shared_rows(setup->turned, d, q, setup->rank, part_shared_side_of(q, part->part), hop);
+    } else if (setup->shares && k != pairs->own) {
+        out.n_col = part_shared_rows(setup->shared, d, q, setup->rank, part_shared_side_of(q, part->part), hop);
         if (comes_covered(setup, d, hop)) {
             const struct device_block *trimmed = &setup->trimmed[part->part][part_hop_place(part, d, hop, k)];
             out.indptr = trimmed->indptr;
@@ -235,9 +235,7 @@ static enum status picks_lend(const struct part_device_setup *setup, enum part_d
     out->types = part_lent_view(&out->made, arrays->types);
     out->weights = part_lent_view(&out->made, arrays->weights);
     out->edge_table = part_device_blocks(part, d, part->part->n_hop)->edge_table;
-    for (int c = 0; c < PART_COLUMNS_N; c++) {
-        out->cols[c] = part_lent_view(&out->made, arrays->cols);
-    }
+    out->cols = part_lent_view(&out->made, arrays->cols);
     return part_schedules_open(setup, part, d, hop);
 }
 

@@ -83,6 +83,10 @@ static void part_setup_fill(struct trainer *t)
                                                .rank = t->setup.rank,
                                                .parts = t->setup.parts,
                                                .spill = t->setup.spill};
+    bool covered = t->setup.parts[t->own[0]]->covered;
+    t->part_setup.shares = memory_plan_shares(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank, covered) &&
+                           !memory_plan_spreads(&t->program);
+    t->part_setup.covers = t->part_setup.shares && covered;
     t->part_setup.maps_own = memory_plan_maps_own(t->setup.job, &t->program, t->setup.n_rank) &&
                              program_maps_sparse(&t->program, PROGRAM_HOP_HALO);
     for (int i = 0; i < t->program.n_op; i++) {
@@ -95,21 +99,45 @@ static void part_setup_fill(struct trainer *t)
         t->part_setup.scaled = def->scale != NULL ? def : t->part_setup.scaled;
         bool returns = aggregate_returns(&t->program, op->aggregate);
         t->part_setup.in_place = t->part_setup.in_place || !returns;
-        t->part_setup.as_payload = t->part_setup.as_payload || returns;
     }
+}
+
+/* Copies of blocks that passes read remapped; columns of other ranks' rows are filled in by the lists of these. */
+static enum status remaps_open(struct trainer *t)
+{
+    enum status status = STATUS_OK;
+    t->remap = memory_alloc((size_t)t->n_own, sizeof *t->remap);
+    for (int32_t i = 0; i < t->n_own; i++) {
+        const struct part *part = t->setup.parts[t->own[i]];
+        int n_direction = part->symmetric || t->program.forward_only ? 1 : PART_DIRECTION_N;
+        for (int d = 0; d < n_direction && status == STATUS_OK; d++) {
+            status = part_remap_open(&t->part_setup, part, (enum part_direction)d, &t->remap[i][d]);
+        }
+    }
+    return status;
+}
+
+static void remaps_close(struct trainer *t)
+{
+    for (int32_t i = 0; t->remap != NULL && i < t->n_own; i++) {
+        for (int d = 0; d < PART_DIRECTION_N; d++) {
+            part_remap_close(&t->part_setup, &t->remap[i][d]);
+        }
+    }
+    free(t->remap);
 }
 
 static enum status parts_open(struct trainer *t)
 {
     const struct part_shared *shared = shared_rows_counts(t);
-    t->part_setup.turned = shared != NULL && !shared->spreads ? shared : NULL;
+    t->part_setup.shared = t->part_setup.shares ? shared : NULL;
     t->part_setup.trimmed = shared_rows_trimmed(t);
     t->part = memory_alloc((size_t)t->n_own, sizeof *t->part);
     for (int32_t i = 0; i < t->n_own; i++) {
-        struct part *part = t->setup.parts[t->own[i]];
+        const struct part *part = t->setup.parts[t->own[i]];
         const struct spill_range all = {part->bytes, part->n_bytes, SPILL_READ};
         enum status status = spill_pin(t->setup.spill, &all, 1);
-        status = status == STATUS_OK ? part_device_open(&t->part_setup, part, &t->part[i]) : status;
+        status = status == STATUS_OK ? part_device_open(&t->part_setup, part, t->remap[i], &t->part[i]) : status;
         if (status != STATUS_OK) {
             return status;
         }
@@ -145,7 +173,6 @@ static void plan_build(struct trainer *t)
                                       .rank_of_part = t->setup.rank_of_part,
                                       .rank = t->setup.rank,
                                       .n_rank = t->setup.n_rank,
-                                      .machine_of_rank = t->setup.machine_of_rank,
                                       .direct = exchange_reaches_gpus(t->setup.exchange),
                                       .seals = exchange_seals(t->setup.exchange),
                                       .sparse_features = t->setup.parts[t->own[0]]->feature_indptr != NULL,
@@ -304,7 +331,7 @@ static enum status class_weights_put(struct trainer *t)
 static enum status plan_open(struct trainer *t)
 {
     part_setup_fill(t);
-    enum status status = stored_open(t);
+    enum status status = remaps_open(t);
     status = status == STATUS_OK ? shared_rows_open(t) : status;
     if (status == STATUS_OK) {
         plan_build(t);
@@ -314,6 +341,7 @@ static enum status plan_open(struct trainer *t)
         spill_limit(t->setup.spill, t->plan.bytes[MEMORY_SPILL]);
     }
     status = status == STATUS_OK ? parts_open(t) : status;
+    status = status == STATUS_OK ? stored_open(t) : status;
     status = status == STATUS_OK ? joined_open(t) : status;
     if (status == STATUS_OK && t->setup.job->model.kernel != JOB_KERNEL_OWN) {
         status = t->ops->sums_take(t->device, &t->plan.sums);
@@ -409,6 +437,7 @@ void trainer_close(struct trainer *t)
         for (int32_t i = 0; t->part != NULL && i < t->n_own; i++) {
             part_device_close(&t->part_setup, &t->part[i]);
         }
+        remaps_close(t);
         t->ops->close(t->device);
     }
     memory_plan_release(&t->plan);

@@ -93,7 +93,6 @@ static enum status trainer_start(struct session *session)
         .n_rank = session->n_rank,
         .n_part = session->n_part,
         .rank_of_part = session->rank_of_part,
-        .machine_of_rank = session->machine_of_rank,
         .parts = session->own,
         .exchange = session->exchange,
         .spill = session->spill,

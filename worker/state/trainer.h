@@ -27,9 +27,8 @@ struct trainer_setup {
     int n_thread; /* 0: all cores */
     uint32_t rank, n_rank;
     int32_t n_part;
-    const uint32_t *rank_of_part;    /* n_part */
-    const uint32_t *machine_of_rank; /* n_rank: those with the same number share a machine; NULL: all do */
-    struct part *const *parts;       /* n_part: open parts of this rank, NULL elsewhere */
+    const uint32_t *rank_of_part; /* n_part */
+    struct part *const *parts;    /* n_part: open parts of this rank, NULL elsewhere */
     struct exchange *exchange;
     struct spill
         *spill; /* where the arena, and what parts are made into, goes; NULL: into memory. Parts may lie there */

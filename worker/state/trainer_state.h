@@ -3,7 +3,7 @@
 #define WORKER_TRAINER_STATE_H
 
 #include "worker/plan/memory_plan.h"
-#include "worker/rows/part_device.h"
+#include "worker/rows/part_remap.h"
 #include "worker/state/payloads.h"
 #include "worker/state/trainer.h"
 
@@ -20,6 +20,8 @@ struct trainer {
     int32_t *own;             /* n_own: part numbers */
     int32_t *own_index;       /* n_part: place in own, or -1 */
     struct part_device *part; /* n_own */
+    struct part_remap (
+        *remap)[PART_DIRECTION_N]; /* n_own: their blocks with others, where passes read them otherwise */
 
     char *arena; /* plan.n_arena_bytes: values, gradients, what is saved, workspaces with payloads */
 
@@ -60,7 +62,7 @@ struct trainer {
     struct feedback *feedback; /* exchange.error_feedback: what rounding lost; else NULL */
     /* Rows that several own parts take from a part of another rank; NULL: each part's travel for it alone. */
     struct shared_rows *shared_rows;
-    struct stored *stored; /* blocks kept for passes that read stored inputs; NULL: none are */
+    struct stored *stored; /* passes that read stored inputs; NULL: there are none */
     struct joined *joined; /* own parts' blocks, where they are one */
     struct halo *halo;
     struct traffic *traffic;     /* bytes received */

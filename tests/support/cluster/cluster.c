@@ -235,7 +235,7 @@ static void rank_embeddings(struct rank *r, float *to)
 }
 
 const struct device_ops *cluster_device;
-const uint32_t *cluster_machines, *cluster_ranks;
+const uint32_t *cluster_ranks;
 bool cluster_stirs;
 
 /* Bytes of resident pages that are mapped from files: the code. */
@@ -316,7 +316,6 @@ static void rank_train(struct rank *r)
                                   .n_rank = r->n_rank,
                                   .n_part = r->partition.n_part,
                                   .rank_of_part = r->rank_of_part,
-                                  .machine_of_rank = cluster_machines,
                                   .parts = r->parts,
                                   .exchange = r->exchange,
                                   .spill = r->spill};

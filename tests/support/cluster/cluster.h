@@ -46,9 +46,6 @@ struct cluster_result {
 /* What ranks train on from now on; NULL: the device that the job names. */
 extern const struct device_ops *cluster_device;
 
-/* Which ranks share a machine from now on: those with the same number; NULL: all do. */
-extern const uint32_t *cluster_machines;
-
 /* Which rank has each part from now on; NULL: round robin, so that no rank has two consecutive parts. */
 extern const uint32_t *cluster_ranks;
 

@@ -2,7 +2,6 @@
 
 #include "tests/support/device/strict.h"
 #include "tests/support/executor.h"
-#include "tests/support/model/thresholds.h"
 #include "tests/support/model/truth.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
@@ -218,12 +217,6 @@ void gradient_check(const struct gradient_case *one)
     for (size_t k = 0; k < sizeof part_counts / sizeof *part_counts; k += SANITIZED ? 2 : 1) {
         setup.n_part = part_counts[k];
         owners_draw(one->graph->n_node, setup.n_part, owner);
-        uint32_t *thresholds = memory_alloc((size_t)one->graph->n_node * (size_t)setup.n_part, sizeof *thresholds);
-        if (one->weighs) {
-            test_thresholds(one->program, one->graph, setup.n_part, owner, one->sampling, thresholds);
-            truth.thresholds = setup.thresholds = thresholds;
-            truth.n_part = setup.n_part;
-        }
         if (k == 0 || one->sampling > 0.0) { /* which edges count depends on the parts */
             truth_gradient(&truth, gradient);
             loss = truth_loss(&truth);
@@ -234,7 +227,6 @@ void gradient_check(const struct gradient_case *one)
                 part_count_check(one, &setup, &truth, loss, weights, gradient);
             }
         }
-        free(thresholds);
     }
     free(owner);
     truth_release(&truth);

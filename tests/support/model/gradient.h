@@ -14,7 +14,6 @@ struct gradient_case {
     const struct test_graph *graph;
     bool training;   /* as in training, with dropout; else as in evaluation. Backward runs in both */
     double sampling; /* p of a program that samples; 0: none */
-    bool weighs;     /* rows have chances of their own, by their edges */
     bool zeros;      /* most features are 0 (for sparse programs) */
     const struct objective *objective; /* NULL: cross entropy, plain */
 };

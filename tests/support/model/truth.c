@@ -164,8 +164,7 @@ static double edge_count(const struct evaluation *e, int64_t from, int64_t to)
     if (t->sampling == 0.0 || all || t->owner[from] == t->owner[to]) {
         return 1.0;
     }
-    double threshold = t->thresholds != NULL ? t->thresholds[from * t->n_part + t->owner[to]]
-                                             : t->sampling * 4294967296.0;
+    double threshold = t->sampling * 4294967296.0;
     return random_u32(&key, (uint64_t)from, 0) < threshold ? 4294967296.0 / threshold : 0.0;
 }
 

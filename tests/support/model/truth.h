@@ -23,10 +23,8 @@ struct truth {
     bool training;
     double
         sampling; /* of edges between parts those from sampled nodes count, each 1/sampling times; 0: all of them */
-    const int32_t *owner;       /* n_node: parts; read with sampling, and with held */
-    const uint32_t *thresholds; /* n_node × n_part: of each node's row for each part; NULL: alike */
-    int n_part;                 /* read with thresholds */
-    double **value;             /* n_value: n_node × width, by truth_loss */
+    const int32_t *owner; /* n_node: parts; read with sampling, and with held */
+    double **value;       /* n_value: n_node × width, by truth_loss */
     double *
         *held; /* n_value: what edges between parts read of their sources in place of the value; NULL: the value */
     double **returned; /* n_value: gradients that values have from elsewhere; NULL entries: none. NULL: none at all */

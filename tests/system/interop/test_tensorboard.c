@@ -85,7 +85,6 @@ Test(tensorboard, its_table_of_hyperparameters_has_the_jobs_settings)
                  "'karate'\n"
                  "assert values['model.residual'].WhichOneof('kind') == 'bool_value' and not "
                  "values['model.residual'].bool_value\n"
-                 "assert values['exchange.sampling_local'].string_value == 'same'\n"
                  "assert not any(key.split('.')[0] in ('name', 'workers', 'memory', 'output') for key in values)\n"
                  "assert 0 < start.start_time_secs <= end.end_time_secs and end.status == 1\n");
     folder_write("job.toml",

@@ -56,10 +56,7 @@ Test(sampling, the_plan_tells_the_mean_of_the_traffic)
         "model.kind=gat",
         "model.aggregator=max",
         "model.norm=batch",
-        "exchange.sampling_local=0.05",
-        "exchange.sampling_weights=edges",
-        "exchange.sampling_weights=edges --set train.prune=always --set dataset.train_share=0.01 --set "
-        "dataset.degree=3",
+        "train.prune=always --set dataset.train_share=0.01 --set dataset.degree=3",
     };
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
         if (ways_skip(j, sizeof jobs / sizeof *jobs)) {

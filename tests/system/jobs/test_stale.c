@@ -45,8 +45,7 @@ static void expect_planned(const char *model)
 Test(stale, the_plan_tells_the_traffic_and_the_memory)
 {
     static const char *const jobs[] = {
-        "model.kind=sage",  "model.kind=gat",      "model.kind=gatv2",
-        "model.norm=batch", "exchange.codec=int8", "exchange.stale_smoothing=0.9",
+        "model.kind=sage", "model.kind=gat", "model.kind=gatv2", "model.norm=batch", "exchange.codec=int8",
     };
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
         if (ways_skip(j, sizeof jobs / sizeof *jobs)) {
@@ -68,7 +67,7 @@ Test(stale, weights_with_a_batch_norm_evaluate_alike_in_an_exact_job)
 /* What is kept is in the checkpoint, by part: other workers go on with it. */
 Test(stale, a_job_that_goes_on_from_a_checkpoint_has_the_bits_of_one_that_never_stopped)
 {
-    static const char *const ways[] = {"model.kind=gat", "exchange.stale_smoothing=0.9", "exchange.codec=int4",
+    static const char *const ways[] = {"model.kind=gat", "model.kind=sage", "exchange.codec=int4",
                                        "exchange.codec=int4,int8@7,bf16@8"};
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         if (ways_skip(w, sizeof ways / sizeof *ways)) {

@@ -44,8 +44,7 @@ static json_t *key_value(const struct job *job, const struct job_key *key)
     case JOB_TYPE_SIZE:
         return json_integer(*(const int64_t *)at);
     case JOB_TYPE_REAL:
-    case JOB_TYPE_REAL_OR_SAME:
-        return job_is_same(key, *(const double *)at) ? json_string(JOB_SAME_TEXT) : json_real(*(const double *)at);
+        return json_real(*(const double *)at);
     case JOB_TYPE_BOOL:
         return json_boolean(*(const bool *)at);
     case JOB_TYPE_CHOICE:

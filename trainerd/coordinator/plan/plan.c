@@ -73,7 +73,7 @@ static void figures_fill(const struct plan_input *in, const struct memory_plan_i
 
 /* One worker's plan, from the sizes of its parts: what the worker will compute for itself from the parts. */
 static void worker_plan(const struct plan_input *in, const struct device_ops *ops, const uint32_t *rank_of_part,
-                        const uint32_t *machine_of_rank, uint32_t rank, struct plan *all)
+                        uint32_t rank, struct plan *all)
 {
     struct plan_worker *out = &all->worker[rank];
     struct memory_plan_part *own = memory_alloc((size_t)in->n_part, sizeof *own);
@@ -93,7 +93,6 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
                                             .rank_of_part = rank_of_part,
                                             .rank = rank,
                                             .n_rank = (uint32_t)in->job->workers.count,
-                                            .machine_of_rank = machine_of_rank,
                                             .seals = job_seals(in->job),
                                             .sparse_features = in->sparse_features,
                                             .n_own_part = n_own,
@@ -154,23 +153,18 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
     out->n_machine = in->job->workers.launcher == JOB_LAUNCHER_LOCAL ? 1 : out->n_worker;
     out->worker = memory_alloc((size_t)out->n_worker, sizeof *out->worker);
     uint32_t *rank_of_part = memory_alloc((size_t)in->n_part, sizeof *rank_of_part);
-    uint32_t *machine_of_rank = memory_alloc((size_t)out->n_worker, sizeof *machine_of_rank);
     int64_t n_feature_value = 0;
     for (int32_t part = 0; part < in->n_part; part++) {
         rank_of_part[part] = (uint32_t)in->rank_of_part[part];
         n_feature_value += in->sizes[part].n_feature_value + in->sizes[part].n_embedded;
     }
     for (int32_t rank = 0; rank < out->n_worker; rank++) {
-        machine_of_rank[rank] = (uint32_t)rank % (uint32_t)out->n_machine;
-    }
-    for (int32_t rank = 0; rank < out->n_worker; rank++) {
-        worker_plan(in, ops, rank_of_part, machine_of_rank, (uint32_t)rank, out);
+        worker_plan(in, ops, rank_of_part, (uint32_t)rank, out);
         out->n_wire += out->worker[rank].n_wire;
         out->n_wire_guard += out->worker[rank].n_wire_guard;
         out->n_wire_evaluate += out->worker[rank].n_wire_evaluate;
         out->n_flop += again_flops(in, &out->worker[rank], n_feature_value);
     }
-    free(machine_of_rank);
     free(rank_of_part);
     for (int i = 0; i < in->program->n_op; i++) {
         if (!in->program->op[i].is_static) {

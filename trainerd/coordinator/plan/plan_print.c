@@ -160,15 +160,6 @@ static void print_spill(const struct plan_input *in, const struct plan *plan, FI
     }
 }
 
-/* Shares of rows that differ between pairs of machines and pairs of one. */
-static void print_machines(const struct plan_input *in, const struct plan *plan, FILE *file)
-{
-    if (job_sampling_is_placed(in->job)) {
-        fprintf(file, "machines   results depend on which parts share one; traffic is planned for %s\n",
-                plan->n_machine == 1 ? "one machine" : "a machine for each worker");
-    }
-}
-
 /* What epochs move, and what they leave out. */
 static void print_training(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
@@ -180,7 +171,6 @@ static void print_training(const struct plan_input *in, const struct plan *plan,
             evaluate);
     print_stages(plan, file);
     print_guard(in, plan, file);
-    print_machines(in, plan, file);
     fprintf(file, "left out   %.1f %% of an epoch's work (train.prune = \"%s\")\n", 100.0 * plan->left_out,
             job_choice_text("train", "prune", in->job->train.prune));
 }

@@ -35,11 +35,6 @@ static struct tensorboard_hparam hparam_of(const struct job *job, const struct j
         out.kind = TENSORBOARD_BOOL;
         out.number = *(const bool *)at;
         break;
-    case JOB_TYPE_REAL_OR_SAME:
-        out.number = *(const double *)at;
-        out.kind = job_is_same(key, out.number) ? TENSORBOARD_TEXT : TENSORBOARD_NUMBER;
-        out.text = JOB_SAME_TEXT;
-        break;
     case JOB_TYPE_TEXT:
     case JOB_TYPE_CHOICE:
     case JOB_TYPE_CHOICES:

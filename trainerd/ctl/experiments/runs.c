@@ -265,9 +265,7 @@ char *run_value(const struct run *run, enum job_key_id key)
         ASSERT(text != NULL);
         return text;
     }
-    const char *word = row->type == JOB_TYPE_INT_OR ? job_word(row, *(const int64_t *)at)
-                       : row->type == JOB_TYPE_REAL_OR_SAME && job_is_same(row, *(const double *)at) ? JOB_SAME_TEXT
-                                                                                                     : NULL;
+    const char *word = row->type == JOB_TYPE_INT_OR ? job_word(row, *(const int64_t *)at) : NULL;
     if (word != NULL) {
         text = strdup(word);
         ASSERT(text != NULL);
@@ -287,7 +285,7 @@ json_t *run_value_json(const struct run *run, enum job_key_id key)
         return json_null();
     }
     char *text = run_value(run, key);
-    bool is_text = row->type == JOB_TYPE_TEXT || row->type == JOB_TYPE_CHOICE || strcmp(text, JOB_SAME_TEXT) == 0;
+    bool is_text = row->type == JOB_TYPE_TEXT || row->type == JOB_TYPE_CHOICE;
     json_t *value = is_text ? json_string(text) : json_loads(text, JSON_DECODE_ANY, NULL);
     free(text);
     return value != NULL ? value : json_null();

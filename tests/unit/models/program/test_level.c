@@ -73,15 +73,14 @@ Test(level, a_codec_that_the_device_lacks_is_refused_with_those_that_it_has)
 Test(level, each_back_off_doubles_the_share_and_takes_codecs_one_step_wider)
 {
     struct job job = job_of("sampling = 0.3\ncodec = \"int4, int2@10\"\ncodec_backward = \"int8\"\nguard_every = 5");
-    static const struct level early[] = {{0.3, 0.3, DEVICE_CODEC_INT4, DEVICE_CODEC_INT8, false},
-                                         {0.6, 0.6, DEVICE_CODEC_INT8, DEVICE_CODEC_BF16, false},
-                                         {1.0, 1.0, DEVICE_CODEC_BF16, DEVICE_CODEC_FP32, false},
-                                         {1.0, 1.0, DEVICE_CODEC_FP32, DEVICE_CODEC_FP32, false},
-                                         {1.0, 1.0, DEVICE_CODEC_FP32, DEVICE_CODEC_FP32, false}};
+    static const struct level early[] = {{0.3, DEVICE_CODEC_INT4, DEVICE_CODEC_INT8, false},
+                                         {0.6, DEVICE_CODEC_INT8, DEVICE_CODEC_BF16, false},
+                                         {1.0, DEVICE_CODEC_BF16, DEVICE_CODEC_FP32, false},
+                                         {1.0, DEVICE_CODEC_FP32, DEVICE_CODEC_FP32, false},
+                                         {1.0, DEVICE_CODEC_FP32, DEVICE_CODEC_FP32, false}};
     for (int n = 0; n < 5; n++) {
         struct level level = level_at(&job, 9, n);
         cr_expect_float_eq(level.sampling, early[n].sampling, 0.0, "%d back-offs", n);
-        cr_expect_float_eq(level.sampling_local, early[n].sampling_local, 0.0, "%d back-offs", n);
         cr_expect_eq(level.codec, early[n].codec, "%d back-offs", n);
         cr_expect_eq(level.codec_backward, early[n].codec_backward, "%d back-offs", n);
         cr_expect_eq(level_is_exact(&level), n > 2);

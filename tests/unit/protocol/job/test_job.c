@@ -399,7 +399,6 @@ Test(job, a_value_without_quotes_is_told_by_what_its_key_takes)
     REFUSED(GRAPH "[model]\nresidual = True\n", "model.residual is True; expected true or false");
     REFUSED("[dataset]\npath = data/cora\n", "dataset.path is data/cora without quotes; expected \"data/cora\"");
     REFUSED(GRAPH "[memory]\nlimit = 20GiB\n", "memory.limit is 20GiB without quotes; expected \"20GiB\"");
-    REFUSED(GRAPH "[exchange]\nsampling_local = same\n", "without quotes; expected \"same\"");
     REFUSED("train.lr = fast\n" GRAPH, "job.toml:1:12: train.lr is fast");
 }
 

@@ -11,11 +11,8 @@ Test(job_rules, rows_of_the_epoch_before_are_refused_with_what_they_do_not_go_wi
 {
     REFUSED(GRAPH "[exchange]\nstale = 2\n", "job.toml:4:9: exchange.stale is 2", "from 0 to 1");
     REFUSED(GRAPH "[exchange]\nstale = -1\n", "exchange.stale is -1");
-    REFUSED(GRAPH "[exchange]\nstale_smoothing = 1.0\n", "exchange.stale_smoothing is 1.0", "from 0.0 to 0.999");
     REFUSED(GRAPH "[exchange]\nstale = 1\nsampling = 0.5\n", "job.toml:4:9: exchange.stale = 1",
             "exchange.sampling < 1", "another sample");
-    REFUSED(GRAPH "[exchange]\nstale = 1\nsampling_local = 0.5\n", "job.toml:4:9: exchange.stale = 1",
-            "exchange.sampling_local < 1");
     REFUSED(GRAPH "[exchange]\nstale = 1\nplain = true\n", "exchange.stale = 1 does not go with exchange.plain");
     REFUSED(GRAPH "[exchange]\nstale = 1\n[memory]\nspill = \"/tmp\"\n",
             "exchange.stale = 1 does not go with memory.spill");
@@ -48,46 +45,28 @@ Test(job_rules, arrays_of_a_gpu_do_not_lie_in_files)
             "expected one of auto, always, never");
 }
 
-Test(job_rules, a_share_for_one_machine_is_that_of_all_pairs_unless_it_is_given)
+/* Job texts of old runs and checkpoints have these keys with their defaults. */
+Test(job_rules, a_withdrawn_key_is_refused_with_what_to_use_unless_it_has_its_old_default)
 {
     struct job job;
-    cr_assert_eq(job_case_load(GRAPH "[exchange]\nsampling = 0.25\n", &job), STATUS_OK, "%s", status_reason());
-    cr_expect(job.exchange.sampling_local == JOB_SAME && job_sampling(&job, true) == 0.25 && job_samples(&job));
-    cr_expect_not(job_sampling_is_placed(&job));
-    cr_assert_eq(job_case_load(GRAPH "[exchange]\nsampling = 0.25\nsampling_local = \"same\"\n", &job), STATUS_OK);
-    cr_expect_eq(job.exchange.sampling_local, JOB_SAME);
-    cr_assert_eq(job_case_load(GRAPH "[exchange]\nsampling = 0.25\nsampling_local = 1\n", &job), STATUS_OK, "%s",
-                 status_reason());
-    cr_expect(job_sampling(&job, true) == 1.0 && job_sampling(&job, false) == 0.25 && job_sampling_is_placed(&job));
-    cr_assert_eq(job_case_load(GRAPH "[exchange]\nsampling_local = 0.5\n", &job), STATUS_OK);
-    cr_expect(job_samples(&job) && job_sampling(&job, false) == 1.0);
-    const char *set[] = {"exchange.sampling_local=0.5", "exchange.sampling_local=same"};
-    cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set, 2, &job), STATUS_OK, "%s", status_reason());
-    cr_expect_not(job_samples(&job));
-    REFUSED(GRAPH "[exchange]\nsampling_local = 1.5\n", "job.toml:4:18: exchange.sampling_local is 1.5", "\"same\"");
-    REFUSED(GRAPH "[exchange]\nsampling_local = \"none\"\n", "exchange.sampling_local is",
-            "a number from 0.0 to 1.0, or");
-}
-
-Test(job_rules, chances_by_edges_are_for_sums)
-{
-#define BY_EDGES "[exchange]\nsampling = 0.1\nsampling_weights = \"edges\"\n"
-    struct job job;
-    static const char *const good[] = {"gcn", "sage", "gin", "appnp", "sgc", "gcnii"}, *const bad[] = {"gat", "gatv2",
-                                                                                                       "transformer",
-                                                                                                       "agnn",
-                                                                                                       "rgcn"};
-    char text[512];
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        snprintf(text, sizeof text, GRAPH BY_EDGES "[model]\nkind = \"%s\"\n", good[i]);
-        cr_expect_eq(job_case_load(text, &job), STATUS_OK, "%s", status_reason());
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        snprintf(text, sizeof text, GRAPH BY_EDGES "[model]\nkind = \"%s\"\n", bad[i]);
-        REFUSED(text, "job.toml:5:20: exchange.sampling_weights = \"edges\" is for sums", "or \"gcnii\"");
-    }
-    REFUSED(GRAPH BY_EDGES "[model]\nkind = \"sage\"\naggregator = \"max\"\n", "and no model.aggregator = \"max\"");
-    REFUSED(GRAPH "[exchange]\nsampling_weights = \"nodes\"\n", "uniform, edges");
+    REFUSED(GRAPH "[exchange]\nsampling = 0.5\nsampling_weights = \"edges\"\n",
+            "job.toml:5:1: exchange.sampling_weights was withdrawn in 2026-11; use exchange.sampling");
+    REFUSED(GRAPH "[exchange]\nsampling_local = 0.5\n",
+            "job.toml:4:1: exchange.sampling_local was withdrawn in 2026-11; use exchange.sampling");
+    REFUSED(GRAPH "[exchange]\nstale = 1\nstale_smoothing = 0.9\n",
+            "job.toml:5:1: exchange.stale_smoothing was withdrawn in 2026-11; use exchange.stale");
+    REFUSED(GRAPH "[exchange]\nstale_smoothing = [1]\n", "exchange.stale_smoothing was withdrawn in 2026-11");
+    cr_expect_eq(job_case_load(GRAPH "[exchange]\nsampling_weights = \"uniform\"\nsampling_local = \"same\"\n"
+                                     "stale_smoothing = 0\n",
+                               &job),
+                 STATUS_OK, "%s", status_reason());
+    const char *set[] = {"exchange.sampling_local=same", "exchange.stale_smoothing = 0.0"},
+               *refused[] = {"exchange.sampling_local=0.5"};
+    cr_expect_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set, 2, &job), STATUS_OK, "%s", status_reason());
+    cr_expect_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", refused, 1, &job), STATUS_CONFIG);
+    cr_expect_not_null(
+        strstr(status_reason(), "--set exchange.sampling_local: exchange.sampling_local was withdrawn"), "%s",
+        status_reason());
 }
 
 Test(job_rules, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
@@ -270,17 +249,11 @@ Test(job_rules, a_key_that_means_nothing_beside_another_is_remarked_on_with_both
 
 Test(job_rules, a_key_of_an_exchange_that_means_nothing_beside_another_is_remarked_on_with_both)
 {
-    REMARKED(GRAPH "[exchange]\nstale_smoothing = 0.5\n",
-             "job.toml:4:19: exchange.stale_smoothing is not used: exchange.stale is 0\n");
-    REMARKED(GRAPH "[exchange]\nguard_limit = 0.5\nsampling_weights = \"edges\"\n",
-             "job.toml:5:20: exchange.sampling_weights is not used: exchange.sampling is 1, and all rows travel\n"
+    REMARKED(GRAPH "[exchange]\nguard_limit = 0.5\n",
              "job.toml:4:15: exchange.guard_limit is not used: exchange.guard_every is 0\n");
     REMARKED(GRAPH "[exchange]\nplain = true\ncover = true\nstore_inputs = true\n",
              "job.toml:5:9: exchange.cover is not used: exchange.plain is true\n"
              "job.toml:6:16: exchange.store_inputs is not used: exchange.plain is true\n");
-    REMARKED(GRAPH "[exchange]\nstale = 1\nstale_smoothing = 0.5\n", "");
-    REMARKED(GRAPH "[exchange]\nsampling_local = 0.5\nsampling_weights = \"edges\"\nplain = true\ncover = false\n",
-             "");
     REMARKED(GRAPH "[exchange]\ncodec = \"int8\"\nguard_every = 5\nguard_limit = 0.5\n", "");
 }
 
@@ -320,12 +293,8 @@ Test(job_rules, a_guard_wants_something_to_compare)
     REFUSED(GRAPH "[exchange]\nguard_every = -1\n", "job.toml:4:15: exchange.guard_every is -1");
     REFUSED(GRAPH "[exchange]\nguard_limit = -0.5\n", "job.toml:4:15: exchange.guard_limit is -0.5");
     REFUSED(GRAPH "[exchange]\nguard_limit = nan\n", "job.toml:4:15: exchange.guard_limit is nan");
-    static const char *const good[] = {"sampling = 0.5",
-                                       "sampling = 0.5\nsampling_weights = \"edges\"",
-                                       "codec = \"fp32, int8@7\"",
-                                       "codec_backward = \"bf16\"",
-                                       "stale = 1",
-                                       "stale = 1\ncodec = \"int8, fp32@7\""};
+    static const char *const good[] = {"sampling = 0.5", "codec = \"fp32, int8@7\"", "codec_backward = \"bf16\"",
+                                       "stale = 1", "stale = 1\ncodec = \"int8, fp32@7\""};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         char text[256];
         snprintf(text, sizeof text, GRAPH "[exchange]\nguard_every = 5\n%s\n", good[i]);
@@ -344,8 +313,7 @@ Test(job_rules, error_feedback_wants_something_that_is_rounded_and_used_at_once)
             "job.toml:4:18: exchange.error_feedback", "exchange.stale = 1");
     REFUSED(GRAPH "[exchange]\nerror_feedback = 1\n", "job.toml:4:18: exchange.error_feedback is a whole number");
     static const char *const good[] = {"codec = \"fp32, int8@7\"", "codec_backward = \"bf16\"",
-                                       "codec = \"int4\"\nsampling = 0.5\nsampling_weights = \"edges\"",
-                                       "codec = \"int2\"\nguard_every = 5",
+                                       "codec = \"int4\"\nsampling = 0.5", "codec = \"int2\"\nguard_every = 5",
                                        "codec = \"int2\"\n[memory]\nspill = \"/tmp\""};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         char text[256];

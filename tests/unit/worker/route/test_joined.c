@@ -93,7 +93,8 @@ static void row_agrees(enum part_direction d, int32_t i, int64_t r, const int64_
             for (int64_t e = b.indptr[k]; e < b.indptr[k + 1]; e++, at++) {
                 const struct part *other = t->part[(i + s) % N_PART].part;
                 cr_assert_lt(at, end);
-                cr_assert_eq(node[joined->cols[at]], other->node[b.cols[e]], "columns are the other part's own rows");
+                uint32_t of = (s == 0 ? other->node : b.node)[b.cols[e]];
+                cr_assert_eq(node[joined->cols[at]], of, "columns are the other part's own rows");
                 cr_assert(b.weights == NULL || joined->weights[at] == b.weights[e]);
             }
         }
