@@ -52,8 +52,7 @@ bool restart_is_possible(enum status status);
 /* A coordinator that could not be started for this reason may start later; this counts as no restart. */
 bool restart_can_start_later(enum status status);
 
-/* What a job in the foreground has come to. trainerd and its coordinator share it, so that a coordinator that dies
- * leaves it to the next. */
+/* State of a job in the foreground, shared by trainerd and its coordinators: it outlives a coordinator. */
 struct restart_memo {
     int64_t n_restart, n_restart_most;
     char dir[PATH_MAX];  /* struct run_folder: where the attempts write; "": there is nothing yet */

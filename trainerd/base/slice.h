@@ -1,5 +1,4 @@
-/* A slice of the loop's time: work that takes long does as much as fits into one, and goes on after others have had
- * their turn. */
+/* A slice of the loop's time: long work does as much as fits into a slice, then waits for its next turn. */
 #ifndef TRAINERD_DAEMON_SLICE_H
 #define TRAINERD_DAEMON_SLICE_H
 

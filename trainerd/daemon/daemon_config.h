@@ -1,5 +1,4 @@
-/* The daemon's configuration: TOML, one section [daemon], made from daemon_keys.def as the job file from
- * job_keys.def. */
+/* The daemon's configuration: TOML, one section [daemon], made from daemon_keys.def. */
 #ifndef TRAINERD_DAEMON_DAEMON_CONFIG_H
 #define TRAINERD_DAEMON_DAEMON_CONFIG_H
 

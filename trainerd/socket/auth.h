@@ -54,8 +54,7 @@ bool auth_secret_read(const char *text, struct auth_secret *out);
 void auth_secret_draw(struct auth_secret *out);
 void auth_secret_release(struct auth_secret *secret); /* wipes it */
 
-/* May this be a user's name? 1 to 32 letters, digits, points, hyphens and underscores, not with a hyphen or point
- * first. */
+/* A user's name: 1 to 32 letters, digits, points, hyphens and underscores, first no hyphen or point. */
 bool auth_is_user(const char *name);
 
 /* A fresh nonce, as text. */

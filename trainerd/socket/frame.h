@@ -27,8 +27,7 @@ struct frame_reader {
 void frame_reader_init(struct frame_reader *reader, size_t n_most);
 void frame_reader_release(struct frame_reader *reader);
 
-/* The buffer for the next bytes, *n_out of them (at least one, unless a line is ready or too long) / n of them were
- * written. Invalidates lines. */
+/* The buffer for the next *n_out bytes (0: a line is ready or too long) / n were written. Invalidates lines. */
 char *frame_reader_buffer(struct frame_reader *reader, size_t *n_out);
 void frame_reader_fill(struct frame_reader *reader, size_t n);
 

@@ -30,8 +30,7 @@ enum status tls_identity_open(const char *folder, bool makes, struct tls_identit
 void tls_identity_close(struct tls_identity *identity); /* NULL: nothing */
 const char *tls_identity_fingerprint(const struct tls_identity *identity);
 
-/* Read a fingerprint: 64 hexadecimal digits of either case, with colons between them or without, to lower-case digits
- * alone. false: not a fingerprint */
+/* Read a fingerprint: 64 hexadecimal digits, with colons or without, to lower case. false: not a fingerprint */
 bool tls_fingerprint_read(const char *text, char out[TLS_FINGERPRINT_BYTES]);
 
 struct tls;

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,11 @@ char output[2 * COMMAND_BYTES];
 
 pid_t command_start(const char *program, const char *const arguments[])
 {
+    char found[PATH_MAX];
+    if (strchr(program, '/') == NULL) {
+        program_find(program, found, sizeof found);
+        program = found;
+    }
     const char *argv[32] = {basename(program)};
     for (int i = 0; arguments[i] != NULL; i++) {
         cr_assert_lt(i, 30);

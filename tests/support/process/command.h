@@ -12,7 +12,7 @@
 extern char printed[COMMAND_BYTES];    /* standard output of the program that ended last */
 extern char output[2 * COMMAND_BYTES]; /* its standard output, then its standard error */
 
-/* Start the program at a path, with its streams in the folder's files out and err. The program ends with the test.
+/* Start a program of this build by its name, or one at a path, with its streams in the folder's files out and err. The program ends with the test.
  *
  *   arguments  at most 30, then NULL
  */
@@ -24,6 +24,7 @@ int command_finish(pid_t child);
 /* The one JSON value on its standard output. owns  the caller has the reference */
 json_t *command_json(void);
 
+/* start(arguments) is the test's: #define start(...) command_start("trainctl", __VA_ARGS__) */
 #define RUN(...) command_finish(start((const char *const[]){__VA_ARGS__, NULL}))
 #define EXPECT(code, part, ...)                                                                                      \
     do {                                                                                                             \

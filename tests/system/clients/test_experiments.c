@@ -54,12 +54,7 @@ static void remove_served(void)
 TestSuite(experiments, .init = make_served, .fini = remove_served, .timeout = 900);
 TestSuite(experiments_faults, .init = make_all, .fini = remove_all, .timeout = 900);
 
-static pid_t start(const char *const arguments[])
-{
-    char program[PATH_MAX];
-    program_find("trainctl", program, sizeof program);
-    return command_start(program, arguments);
-}
+#define start(...) command_start("trainctl", __VA_ARGS__)
 
 static json_int_t number(const json_t *object, const char *key)
 {
@@ -382,7 +377,7 @@ Test(experiments, compare_fits_80_columns_and_counts_the_keys_that_have_no_place
     expect_words(printed, "TEST");
     EXPECT(0, " more keys differ; --csv and --json have all\n", "compare", "g", "--runs");
     expect_width(80);
-    expect_words(printed, " a-name-of-a-job-that-is…");
+    expect_words(printed, "  a-name-of-a-job-that-is…");
     EXPECT(0, "partition.method,model.hidden,", "compare", "g", "--csv");
 }
 

@@ -79,12 +79,7 @@ static void make_all(void)
 
 TestSuite(login, .init = make_all, .fini = folder_remove, .timeout = 900);
 
-static pid_t start(const char *const arguments[])
-{
-    char program[PATH_MAX];
-    program_find("trainctl", program, sizeof program);
-    return command_start(program, arguments);
-}
+#define start(...) command_start("trainctl", __VA_ARGS__)
 
 #define LOGIN(user) "login", address, "--fingerprint", fingerprint, "--user", user, "--secret-file", user
 
@@ -149,10 +144,8 @@ Test(login, the_certificate_is_kept_over_a_restart_and_printed_where_the_state_i
     EXPECT(0, "", "status");
     served_end();
     cr_assert_eq(chmod(folder_path("state/tls.pem"), 0644), 0);
-    char program[PATH_MAX];
-    program_find("trainerd", program, sizeof program);
     const char *again[] = {"--listen", same, "--state", "state", "--set", "users_file=users.toml", NULL};
-    cr_assert_eq(command_finish(command_start(program, again)), 78, "%s", output);
+    cr_assert_eq(command_finish(command_start("trainerd", again)), 78, "%s", output);
     expect_words(output, "state/tls.pem' has mode 0644, expected 0600");
 }
 
@@ -176,8 +169,8 @@ Test(login, roles_say_who_may_read_submit_and_control_all)
     EXPECT(0, "with the role watch", LOGIN("eve"));
     EXPECT(0, "k", "status");
     EXPECT(0, "k", "show", "1");
-    EXPECT(2, "has the role watch, which may read alone: submit", "submit", "job.toml");
-    EXPECT(2, "has the role watch, which may read alone: cancel", "cancel", "1");
+    EXPECT(2, "has the role watch, which can only read: submit", "submit", "job.toml");
+    EXPECT(2, "has the role watch, which can only read: cancel", "cancel", "1");
     EXPECT(2, "expected root", "audit");
     EXPECT(0, "with the role admin", LOGIN("bob"));
     EXPECT(0, "no job starts until", "drain");
@@ -369,7 +362,7 @@ Test(login, users_who_are_not_in_submit_users_are_refused_and_those_in_it_are_no
     served_end();
     serve(same, "submit_users=daemon");
     EXPECT(0, "", LOGIN("dan"));
-    EXPECT(2, "the daemon's file has others in submit_users", "submit", "job.toml");
+    EXPECT(2, "is not among the users of submit_users", "submit", "job.toml");
     EXPECT(0, "", "status");
     EXPECT(0, "", LOGIN("bob"));
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");

@@ -26,16 +26,10 @@ static void make_all(void)
 
 TestSuite(records, .init = make_all, .fini = folder_remove, .timeout = 900);
 
-static pid_t start(const char *const arguments[])
-{
-    char program[PATH_MAX];
-    program_find("trainctl", program, sizeof program);
-    return command_start(program, arguments);
-}
+#define start(...) command_start("trainctl", __VA_ARGS__)
 
 Test(records, what_was_backed_up_is_there_again_after_the_store_was_lost)
 {
-    char program[PATH_MAX];
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
     EXPECT(0, "1 jobs in /", "backup", "copy");
     EXPECT(73, "File exists", "backup", "copy");
@@ -43,9 +37,8 @@ Test(records, what_was_backed_up_is_there_again_after_the_store_was_lost)
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
     served_end();
     cr_assert_eq(unlink(folder_path("state/jobs.sqlite")), 0);
-    program_find("trainerd", program, sizeof program);
     const char *again[] = {"--listen", served_address, "--state", "state", NULL};
-    cr_assert_eq(command_finish(command_start(program, again)), 65, "%s", output);
+    cr_assert_eq(command_finish(command_start("trainerd", again)), 65, "%s", output);
     expect_words(output, "state/jobs/2' is there, but the store's jobs have had numbers up to 0");
     EXPECT(66, "cannot open 'nothing'", "restore", "nothing", "--state", "state");
     EXPECT(0, "state/jobs.sqlite has 1 jobs, 0 rows are set aside, the next job is 3", "restore", "copy", "--state",
@@ -88,14 +81,8 @@ Test(records, a_drained_daemon_starts_nothing_also_after_a_restart_until_it_is_t
 
 Test(records, users_are_a_table_with_what_they_have_of_what_they_may_have)
 {
-    char program[PATH_MAX];
     served_end();
-    program_find("trainerd", program, sizeof program);
-    process_start(&served_process, NULL, folder, NULL,
-                  (const char *const[]){program, "--listen", served_address, "--state", "state", "--set",
-                                        "max_running_per_user=3", "--set", "quota_exempt=", "--set",
-                                        "fair_half_life=0", NULL});
-    process_await_listening(&served_process);
+    served_begin_with((const char *const[]){"max_running_per_user=3", "quota_exempt=", "fair_half_life=0", NULL});
     EXPECT(0, "use is not counted (daemon.fair_half_life)", "users");
     expect_words(printed, "USER");
     expect_words(printed, "0/3");
@@ -104,15 +91,10 @@ Test(records, users_are_a_table_with_what_they_have_of_what_they_may_have)
 
 Test(records, jobs_that_are_kept_no_longer_leave_their_results)
 {
-    char program[PATH_MAX];
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--name", "first");
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--name", "second");
     served_end();
-    program_find("trainerd", program, sizeof program);
-    process_start(&served_process, NULL, folder, NULL,
-                  (const char *const[]){program, "--listen", served_address, "--state", "state", "--set",
-                                        "retain_jobs=1", NULL});
-    process_await_listening(&served_process);
+    served_begin_with((const char *const[]){"retain_jobs=1", NULL});
     EXPECT(66, "there is no job '1'", "show", "1");
     EXPECT(0, "second", "status", "2");
     cr_assert_not(folder_has("state/jobs/1"));

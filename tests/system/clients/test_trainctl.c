@@ -46,12 +46,7 @@ static void remove_all(void)
 
 TestSuite(trainctl, .init = make_all, .fini = remove_all, .timeout = 900);
 
-static pid_t start(const char *const arguments[])
-{
-    char program[PATH_MAX];
-    program_find("trainctl", program, sizeof program);
-    return command_start(program, arguments);
-}
+#define start(...) command_start("trainctl", __VA_ARGS__)
 
 static void await_state(const char *job, const char *state)
 {
@@ -128,7 +123,7 @@ Test(trainctl, status_shows_what_runs_then_what_waits_by_its_position_then_what_
     cr_assert_lt(place_of("waiting, position 2"), place_of("waiting, position 41"));
     cr_assert_lt(place_of("waiting, position 41"), place_of(" ended "));
     cr_assert_null(strstr(printed, "is before it"), "%s", printed);
-    expect_words(printed, " WORKERS AGE RAN ");
+    expect_words(printed, "  WORKERS  AGE  RAN  ");
     EXPECT(0, "\"position\":41,", "status", "42", "--json");
     EXPECT(0, "state          QUEUED: waiting, position 41", "show", "42");
     pid_t child = terminal_start("trainctl", (const char *const[]){"status", NULL}, &master);
@@ -339,7 +334,7 @@ Test(trainctl, a_prediction_is_shown_without_epochs_and_one_epoch_as_one)
     EXPECT(66, "there is no epoch to draw: none is done yet, or it is a prediction", "plot", "2");
     pid_t child = terminal_start("trainctl", (const char *const[]){"watch", "2", NULL}, &master);
     terminal_await(master, "job 2: SUCCEEDED\r\n");
-    expect_words(output, "no epochs 1 worker, attempt 1");
+    expect_words(output, "no epochs  1 worker, attempt 1");
     cr_assert_eq(waitpid(child, &status, 0), child);
     close(master);
 }
@@ -348,7 +343,7 @@ Test(trainctl, watch_on_no_terminal_writes_lines)
 {
     EXPECT(0, "", "submit", "job.toml");
     EXPECT(0, "epoch 3/3  loss ", "watch", "1");
-    expect_words(printed, " accuracy: valid ");
+    expect_words(printed, "  accuracy: valid ");
     cr_assert_not_null(strstr(printed, "job 1: SUCCEEDED"));
     cr_assert_null(strchr(printed, '\x1b'));
 }

@@ -46,10 +46,7 @@ static void coordinator_write(const char *script)
 
 TestSuite(trainerd, .init = make_all, .fini = folder_remove, .timeout = 900);
 
-static pid_t start(const char *const arguments[])
-{
-    return command_start("./trainerd", arguments);
-}
+#define start(...) command_start("./trainerd", __VA_ARGS__)
 
 Test(trainerd, a_good_job_file_is_told_so_and_leaves_with_0)
 {

@@ -65,10 +65,7 @@ static void make_all(void)
                                         "exec %s \"$@\" --set workers.device=cpu\n");
 }
 
-static pid_t start(const char *const arguments[])
-{
-    return command_start(folder_path("bin/trainctl"), arguments);
-}
+#define start(...) command_start(folder_path("bin/trainctl"), __VA_ARGS__)
 
 /* Jobs that a failed test has left would outlive it. */
 static void remove_all(void)
@@ -164,11 +161,11 @@ Test(gpus_of_daemon, two_jobs_have_a_gpu_each_and_a_third_waits_for_the_one_that
     expect_sees("2", "GPU-b");
     expect_jobs(1, 2);
     EXPECT(0, "GPU  MODEL   MEMORY  IN USE  JOB  NAME  OWNER", "gpus");
-    expect_words(printed, " 1 H100 80.0 GB 7.0 kB 2 b ");
+    expect_words(printed, "  1  H100   80.0 GB  7.0 kB    2  b     ");
     EXPECT(0, "STATE    GPUS  ", "status");
     EXPECT(0, "  on GPUs        1\n", "show", "2");
     EXPECT(0, "  HOST  GPU  MODEL   MEMORY  IN USE\n", "workers", "b");
-    expect_words(printed, " 1 H100 80.0 GB 7.0 kB");
+    expect_words(printed, "  1  H100   80.0 GB  7.0 kB");
     cancel("1");
     await_status("3", "\"RUNNING\"");
     expect_sees("3", "GPU-a");
@@ -298,9 +295,9 @@ Test(gpus_of_daemon, doctor_says_when_the_machine_has_gpus_that_the_daemon_does_
 {
     daemon_begin("gpus=0");
     RUN("doctor");
-    expect_words(printed, "warn daemon's GPUs none: its jobs compute on the CPU\n");
+    expect_words(printed, "warn  daemon's GPUs        none: its jobs compute on the CPU\n");
     daemon_stop();
     daemon_begin("gpus=auto");
     RUN("doctor");
-    expect_words(printed, "ok daemon's GPUs 2, 2 free: trainctl gpus\n");
+    expect_words(printed, "ok    daemon's GPUs        2, 2 free: trainctl gpus\n");
 }

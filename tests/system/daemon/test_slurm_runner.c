@@ -278,12 +278,7 @@ Test(slurm_runner, the_workers_of_its_jobs_are_slurms)
 
 #define SERVE "--listen", "unix:socket", "--state", "state", "--daemon-config", "trainerd.toml"
 
-static pid_t start(const char *const arguments[])
-{
-    char program[PATH_MAX];
-    program_find("trainerd", program, sizeof program);
-    return command_start(program, arguments);
-}
+#define start(...) command_start("trainerd", __VA_ARGS__)
 
 Test(slurm_runner, a_daemon_that_cannot_use_slurm_does_not_start_and_says_why)
 {

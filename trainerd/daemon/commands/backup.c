@@ -1,5 +1,4 @@
-/* The request backup: a copy of the store, made in slices in the turns of its user, while others are served. It ends
- * with its client. */
+/* The request backup: copies the store in slices, in its user's turns. It ends if its client leaves. */
 #include "protocol/base/memory.h"
 #include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/server/answer.h"

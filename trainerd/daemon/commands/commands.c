@@ -68,8 +68,7 @@ static bool is_own(const struct connection *connection, const struct job_record 
     return record->uid == connection_uid(connection) || connection_is_admin(connection);
 }
 
-/* What a request asks of jobs: to be of a group, to have a tag. Groups are their owner's: a name is another group for
- * another user. */
+/* The filter of a request: group and tag. Group names are per owner. */
 static struct job_ask ask_of(const struct commands *commands, const struct connection *connection,
                              const json_t *request)
 {
@@ -136,8 +135,7 @@ static size_t add_ended(const struct job_index *index, struct job_ask ask, size_
     return n;
 }
 
-/* The jobs that are asked for, by their turn, without the first `skip`: of those that have ended, the newest are
- * first. */
+/* The jobs that match, by turn, without the first `skip`; ended jobs last, the newest first. */
 static void add_by_turn(const struct commands *commands, const struct connection *connection, const json_t *request,
                         struct job_ask ask, size_t n_most, json_t *answer)
 {
@@ -295,7 +293,7 @@ static enum status check_role(const struct connection *connection, const json_t 
 {
     if (connection_role(connection) == USER_ROLE_WATCH && audit_is_change(which)) {
         return status_fail(STATUS_USAGE,
-                           "user '%s' has the role watch, which may read alone: %s is of submit and admin",
+                           "user '%s' has the role watch, which can only read: %s needs the role submit or admin",
                            connection_user(connection), json_string_value(json_object_get(request, "cmd")));
     }
     return STATUS_OK;

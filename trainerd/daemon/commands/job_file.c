@@ -127,8 +127,7 @@ static int64_t find_tail(int file, int64_t n_tail)
     return at;
 }
 
-/* The offset of the last line with `match` in it, of the lines from `offset` on that begin before `before`; -1: none
- * has. A hole ends the search. */
+/* Offset of the last line with `match` that begins in [offset, before); -1: not found. A hole ends the search. */
 static int64_t find_match_in(int file, const char *match, int64_t offset, int64_t before,
                              char bytes[JOB_FILE_PIECE_BYTES + 1])
 {
@@ -153,8 +152,7 @@ static int64_t find_match_in(int file, const char *match, int64_t offset, int64_
     return found;
 }
 
-/* Likewise of the file: at its end, or else at its beginning. The file's owner can make it arbitrarily long, and few
- * threads search. */
+/* The same in the file's end, else in its beginning: files may be arbitrarily long, and few threads search. */
 static int64_t find_match(int file, const char *match, char bytes[JOB_FILE_PIECE_BYTES + 1])
 {
     struct stat about;

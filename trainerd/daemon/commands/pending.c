@@ -95,8 +95,7 @@ void job_own_name(const struct commands *commands, const struct job_record *reco
     memcpy(ask->path, path, sizeof path);
 }
 
-/* Where the job's last run is: a folder, by its path or by the link in a folder of the job's owner; or the job's own
- * files, of a run that was published. */
+/* Where the job's last run is: a folder, named by path or link, or the job's own files of a published run. */
 struct last_run {
     bool is_known, is_published;
     char folder[PATH_MAX]; /* to read in; "": the job's own files */

@@ -54,8 +54,7 @@ enum status pending_begin(struct pending *pending, struct commands *commands, st
 /* Remove it from the list and free it. */
 void pending_end(struct pending *pending);
 
-/* Read for it; `done` is called with the pending as its context, and first calls pending_is_gone, which ends the
- * pending if its connection is gone by then. */
+/* Read for it, then call `done` with the pending, which first calls pending_is_gone: true if its client has left. */
 void pending_read(struct pending *pending, const struct job_file_ask *ask, job_file_done *done);
 bool pending_is_gone(struct pending *pending);
 
@@ -69,8 +68,7 @@ void job_own_name(const struct commands *commands, const struct job_record *reco
 void job_output_name(const struct commands *commands, const struct job_record *record, const char *output,
                      const char *name, struct job_file_ask *ask);
 
-/* The folder where a job's results are or will be, as far as is known; `output` is that of its submission. out
- * PATH_MAX */
+/* The folder of a job's results, as far as known; `output`: of its submission. out PATH_MAX */
 void job_output_folder(const struct commands *commands, const struct job_record *record, const char *output,
                        char *out);
 
@@ -116,8 +114,7 @@ enum status follow_metrics(struct commands *commands, struct connection *connect
 
 /* show_gpus.c: gpus */
 enum status show_gpus(struct commands *commands, struct connection *connection, const json_t *request);
-/* Add to an answer with workers, of a job that holds this set: its GPUs, and each worker's. Workers take them in
- * turn. */
+/* Add the GPUs of a job that holds this set to an answer, and to each worker its GPU, in turn. */
 void show_gpus_of(const struct gpus *gpus, uint64_t set, json_t *answer);
 
 /* show_users.c: users */

@@ -23,8 +23,7 @@ static int compare_users(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Add what one has, or has used, to a list with several entries for a user, then unite them. Returns how many users
- * there are. */
+/* Add a use to a list that may have several entries of a user; unite them; the number of users. */
 static size_t unite(struct user_row *user, size_t n)
 {
     size_t n_user = 0;

@@ -90,8 +90,8 @@ enum status submitters_check(const struct submitters *submitters, uid_t uid, gid
     }
     const struct passwd *user = getpwuid(uid);
     return status_fail(STATUS_USAGE,
-                       "user '%s' (%u) may not submit jobs here: the daemon's file has others in %s; its "
-                       "administrator can add this user",
+                       "user '%s' (%u) may not submit jobs here, and is not among the users of %s: the daemon's "
+                       "administrator can add it",
                        user != NULL ? user->pw_name : "?", (unsigned)uid,
                        has_users && has_groups ? "submit_users and submit_groups"
                        : has_users             ? "submit_users"

@@ -18,8 +18,7 @@ struct submitters {
 void submitters_init(struct submitters *submitters, const char *users, const char *groups);
 void submitters_release(struct submitters *submitters);
 
-/* Is the user, with that first group, among them? errors  STATUS_USAGE not; STATUS_IO the user database does not
- * answer */
+/* May the user submit? gid: its first group. errors  STATUS_USAGE no; STATUS_IO the user database fails */
 enum status submitters_check(const struct submitters *submitters, uid_t uid, gid_t gid);
 
 #endif

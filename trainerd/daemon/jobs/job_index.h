@@ -65,8 +65,7 @@ struct job_ask {
 size_t job_index_select(const struct job_index *index, const struct job_ask *ask, size_t n_most,
                         const struct job_record **out, size_t *n_looked_out);
 
-/* How many jobs of these sets are in each state, whether open or not. cost  none of one set; of two those of the
- * smaller one */
+/* Number of jobs in each state in both sets, ended ones included. cost  of one set: O(1); of two: the smaller one */
 void job_index_count(const struct job_ask *ask, int64_t n_of_state[JOB_STATE_N]);
 
 #endif

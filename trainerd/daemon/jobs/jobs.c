@@ -431,7 +431,7 @@ bool jobs_retain(struct jobs *jobs, const struct retention *retention, const str
         forget(jobs, ids[i]);
     }
     if (n > 0) {
-        log_info("%zu jobs, the first of them %lld, are kept no longer (daemon.retain_days, daemon.retain_jobs)", n,
+        log_info("removed %zu expired jobs, the first is %lld (daemon.retain_days, daemon.retain_jobs)", n,
                  (long long)ids[0]);
     }
     return expired->done < expired->n;

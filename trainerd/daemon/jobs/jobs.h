@@ -16,8 +16,7 @@
 
 struct jobs;
 
-/* Called after each change (by followers, the supervisor), progress and reasons to wait included, once it is saved. A
- * listener may not change a job itself. */
+/* Called after each saved change, and after progress and reasons to wait. A listener may not change a job. */
 typedef void jobs_listener(void *context, const struct job_record *record);
 
 struct jobs_options {
@@ -82,8 +81,7 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed);
 enum status jobs_change_some(struct jobs *jobs, struct job_record *changed, size_t n, const struct slice *slice,
                              size_t *n_out);
 
-/* May n_more jobs of this user be QUEUED beside those that are, or are about to be? errors  STATUS_PEER with the
- * number, the limit and the key */
+/* May n_more jobs of this user wait? errors  STATUS_PEER with the number, the limit and the key */
 enum status jobs_check_queued(const struct jobs *jobs, uid_t uid, size_t n_more);
 /* So many more are about to be, in slices; less than 0: fewer, since they are by now, or will not be. */
 void jobs_promise(struct jobs *jobs, uid_t uid, int64_t n);
@@ -103,23 +101,19 @@ enum status jobs_drain_set(struct jobs *jobs, bool drains);
  * the slice. Output folders stay. true: there are more */
 bool jobs_retain(struct jobs *jobs, const struct retention *retention, const struct slice *slice);
 
-/* Keep this much space on the state folder's disk, so that changes can be saved when jobs have filled it (reserve.h).
- * 0: none */
+/* Reserve disk space for the store, for when jobs have filled the disk (reserve.h). 0: no reserve */
 void jobs_reserve(struct jobs *jobs, const char *state_folder, int64_t n_bytes);
 
 /* To be called every JOB_CLOCK_KEEP_S: where the clock of jobs goes on from when the machine is started again. */
 void jobs_keep_time(struct jobs *jobs);
 
-/* Newest progress of a running job: in memory, and on disk only with the next change of state (it can be read again
- * from the job's events). */
+/* Set a running job's progress, in memory; the next change of state saves it. Events have it, too. */
 void jobs_progress(struct jobs *jobs, int64_t id, const struct job_progress *progress, int64_t n_event_bytes);
 
-/* Set why a job waits, in the queue or in Slurm: in memory alone, since the queue, or Slurm, says it again, and it
- * changes for many jobs at once. */
+/* Set why a job waits, in memory only: the queue or Slurm finds it again, for many jobs at once. */
 void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char *text);
 
-/* Note the place of a job that waits in the queue. In memory alone, and no listener is called: it changes for all
- * that wait at once. */
+/* Set a waiting job's place in the queue, in memory, without a call of listeners: all places change at once. */
 void jobs_place(struct jobs *jobs, int64_t id, int64_t place);
 
 /* Note what the job's planning, which begins, may take; 0: it has ended. In memory alone. */
@@ -128,8 +122,7 @@ void jobs_plans(struct jobs *jobs, int64_t id, int64_t n_bytes);
 /* STATE/jobs/<id>, or SHARED/jobs/<id>, with the files of protocol/files/job_files.h and the job's log. out PATH_MAX
  */
 void jobs_folder(const struct jobs *jobs, int64_t id, char *out);
-/* Make the folder, which only the daemon can enter, or, where jobs are in Slurm, only the owner, unless it exists.
- * errors  those of folders_make, folders_give */
+/* Make the folder, for the daemon only, or in Slurm for the owner only. errors  of folders_make, folders_give */
 enum status jobs_folder_make(const struct jobs *jobs, int64_t id);
 
 /* Put a backup in the place of the state folder's store, or (from NULL) what can be read of it, where no daemon has

@@ -72,10 +72,9 @@ static enum status check_output(const struct job *job, char *const *output, size
 {
     for (size_t k = 0; k < i && job->output.dir[0] != '\0'; k++) {
         if (strcmp(output[k], output[i]) == 0) {
-            return status_fail(
-                STATUS_CONFIG,
-                "output.dir is '%s', as job %zu's: expected a folder of its own, or none, which makes one",
-                job->output.dir, k + 1);
+            return status_fail(STATUS_CONFIG,
+                               "output.dir is '%s', as job %zu's: expected another folder, or no output.dir",
+                               job->output.dir, k + 1);
         }
     }
     return STATUS_OK;

@@ -1,5 +1,4 @@
-/* What a job takes: slots, GPUs, memory, and a place among the jobs that run. A machine and a quota are as much of it
- * as there is. */
+/* What a job takes of a machine or a quota: slots, GPUs, memory, and one of the jobs that may run. */
 #ifndef TRAINERD_DAEMON_NEED_H
 #define TRAINERD_DAEMON_NEED_H
 

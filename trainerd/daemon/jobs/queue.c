@@ -9,8 +9,7 @@
 /* A user's jobs that are planned ahead of their turn. Planning takes cores from running jobs, so these are few. */
 #define N_PLANNED_AHEAD 2
 
-/* Planning of which it is not known what it needs gets this part of its user's share of the memory, and at least so
- * many bytes: two processes'. */
+/* Planning of unknown need gets this part of its user's share of memory, and at least two processes' floor. */
 #define PLANNING_SHARE 8
 #define PLANNING_LEAST (2 * MEMORY_PROCESS_FLOOR)
 
@@ -119,8 +118,7 @@ static void describe_impossible(const struct need *need, const struct need *whol
     }
 }
 
-/* Its user's quota is too small for it, whatever ends. Planning that is known to need more than it is the same: it
- * counts as the job's. */
+/* Its user's quota can never hold it. Planning that is known to need more than the quota counts as the job. */
 static bool is_above_quota(const struct user *user, const struct need *need, int64_t planning_need,
                            struct queue_decision *out)
 {
@@ -305,8 +303,7 @@ static int compare_places(const void *left, const void *right)
     return a->job->id < b->job->id ? -1 : a->job->id > b->job->id;
 }
 
-/* A user's use counts as it was for the first of his jobs, and those that are before it in his own order: a user's
- * jobs stay in order. */
+/* A user's use counts as of the first of its jobs that wait: so a user's own jobs stay in their order. */
 static double use_of(const struct user *user, const struct job_record *job)
 {
     bool is_kept = user->kept != NULL && job->priority == user->kept->priority && job->id <= user->kept->id;

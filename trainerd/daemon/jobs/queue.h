@@ -75,8 +75,7 @@ size_t queue_front(const struct job_record *const *jobs, size_t n, bool *is_fron
 void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now,
                   struct queue_decision *decision);
 
-/* After decisions that were applied: note which of each user's jobs is the first that waits, for the next. cost  n
- * log n */
+/* After applied decisions: note each user's first job that waits, for the next pass. cost  n log n */
 void queue_keep_first(const struct job_record *const *jobs, size_t n, const struct queue_decision *decision,
                       double now, struct shares *shares);
 

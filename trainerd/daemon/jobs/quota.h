@@ -17,8 +17,7 @@ struct quota {
     size_t n_exempt;
 };
 
-/* Read the users that are exempt: names, or numbers, between blanks. errors  STATUS_CONFIG one is no user of this
- * machine, or there are too many */
+/* Read exempt users: names or numbers between blanks. errors  STATUS_CONFIG unknown user, or too many */
 enum status quota_read_exempt(const char *names, struct quota *out);
 
 /* What the user's running jobs may have; NEED_UNLIMITED where there is no limit. quota NULL: none */
@@ -27,17 +26,14 @@ struct need quota_of(const struct quota *quota, uid_t uid);
 /* The user's most jobs that wait; 0: no limit. */
 int64_t quota_queued(const struct quota *quota, uid_t uid);
 
-/* May n_more jobs of this user wait beside n_queued that do? errors  STATUS_PEER with the number, the limit and the
- * key */
+/* May n_more jobs wait beside n_queued? errors  STATUS_PEER with the number, the limit and the key */
 enum status quota_check_queued(const struct quota *quota, int64_t n_queued, uid_t uid, size_t n_more);
 
-/* Could a job ever run within its user's quota, as far as its needs are known? whole: the machine. errors 
- * STATUS_CONFIG "FILE: …" */
+/* Could the job ever run within its user's quota? whole: the machine. errors  STATUS_CONFIG "FILE: …" */
 enum status quota_check_job(const struct quota *quota, const struct need *whole, const char *file,
                             const struct job_record *job);
 
-/* The first thing of which a job needs more than is left of `most`, while its user's jobs have so much / of which it
- * needs more than `most`. */
+/* Describe the first limit that a job's need exceeds, beside what its user has / on its own. */
 void quota_describe_held(const struct need *most, const struct need *has, const struct need *need, char *out,
                          size_t capacity);
 void quota_describe_above(const struct need *most, const struct need *need, char *out, size_t capacity);

@@ -76,8 +76,7 @@ static double part(int64_t of, int64_t whole)
     return whole > 0 ? fmin(1.0, (double)of / (double)whole) : 0.0;
 }
 
-/* The largest part of the machine that a job has, times its last ran_s seconds, each as much as is left of it: the
- * integral of 2^(-t / half-life). */
+/* The largest share of the machine, integrated over the last ran_s seconds with decay: ∫ 2^(-t / half-life) dt. */
 static double use_of(const struct shares *shares, const struct job_record *job, double ran_s)
 {
     if (!(shares->half_life_s > 0.0 && ran_s > 0.0) || job_is_in_slurm(job)) {

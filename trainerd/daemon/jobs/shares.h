@@ -31,13 +31,11 @@ struct shares {
 enum status shares_open(struct shares *out, double half_life_s, const struct need *whole, struct store *store);
 void shares_release(struct shares *shares);
 
-/* What the user's ended attempts have used, as of now / what the present attempt of a job has. In Slurm none is
- * counted. */
+/* Use of the user's ended attempts, as of now / of the job's present attempt. Slurm jobs are not counted. */
 double shares_used(const struct shares *shares, uid_t uid, double now);
 double shares_using(const struct shares *shares, const struct job_record *job, double now);
 
-/* What a change of a job adds to its user's use, to be saved with it: that of an attempt that has ended. false:
- * nothing */
+/* The use that a change adds, to be saved with it: of an attempt that ends. false: it adds nothing */
 bool shares_after(const struct shares *shares, const struct job_record *before, const struct job_record *after,
                   double now, struct store_use *out);
 /* It is saved. */
@@ -45,8 +43,7 @@ void shares_set(struct shares *shares, const struct store_use *use);
 
 /* The user's use when `job` came to be the first that waits, as much as is left of it. -1: it is not the first */
 double shares_first_used(const struct shares *shares, uid_t uid, int64_t job, double now);
-/* Note that this is the first (0: none), with what the user has used until now; nothing changes where it has been
- * that. */
+/* Note the user's first job that waits (0: no job) with the use until now, unless it was that already. */
 void shares_first_set(struct shares *shares, uid_t uid, int64_t job, double used, double now);
 
 #endif

@@ -53,7 +53,7 @@ enum status submission_check_launcher(const char *file, bool in_slurm, struct jo
     if (in_slurm && launcher != JOB_LAUNCHER_LOCAL && launcher != JOB_LAUNCHER_SLURM) {
         return status_fail(STATUS_CONFIG,
                            "%s: workers.launcher = \"%s\", and the workers of this daemon's jobs are tasks of Slurm "
-                           "(daemon.runner): expected \"slurm\", or none",
+                           "(daemon.runner): expected \"slurm\", or no launcher",
                            file, job_choice_text("workers", "launcher", launcher));
     }
     if (in_slurm) {
@@ -80,8 +80,8 @@ enum status submission_check_seen(enum status wrong, const char *what, const cha
     return printable_is(text)
                ? STATUS_OK
                : status_fail(wrong,
-                             "%s '%.64s' contains a character that is not seen: expected none of control, of "
-                             "direction, of no width, or that ends a line",
+                             "%s '%.64s' contains an invisible character: expected no control, direction or "
+                             "zero-width character, and no line break",
                              what, text);
 }
 

@@ -9,8 +9,7 @@
 #include "trainerd/daemon/store/job_record.h"
 #include "trainerd/daemon/store/store.h"
 
-/* Check the job file with its settings. errors  STATUS_CONFIG "FILE:LINE:COLUMN: …", STATUS_USAGE an
- * invalid setting */
+/* Read job file and settings. errors  STATUS_CONFIG "FILE:LINE:COLUMN: …", STATUS_USAGE a bad setting */
 enum status submission_job(const struct store_submission *submission, struct job *out);
 
 /* Its absolute output folder. out PATH_MAX; errors  STATUS_CONFIG too long */

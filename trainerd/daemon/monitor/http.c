@@ -87,8 +87,7 @@ static enum MHD_Result refuse(struct http *http, struct MHD_Connection *connecti
     return answer(connection, code, "text/plain; charset=utf-8", text, n);
 }
 
-/* libmicrohttpd's access handler: called when the headers are complete, and again at the end of the body, which GET
- * has not. */
+/* libmicrohttpd's access handler: called after the headers, and again at the end of the body (GET has no body). */
 static enum MHD_Result handle_request(void *context, struct MHD_Connection *connection, const char *path,
                                       const char *method, const char *version, const char *body, size_t *n_body,
                                       void **is_second)

@@ -126,8 +126,7 @@ static bool send_encrypted(struct connection *connection)
     return bytes == NULL || send_bytes(connection, bytes, n);
 }
 
-/* text  ours to free. A peer that has sent nothing yet may be told in plain why it is not served; in the middle of a
- * handshake it cannot be told. */
+/* text  ours to free. Plain text can only be sent before a handshake has begun. */
 static bool send_text(struct connection *connection, char *text)
 {
     size_t n = strlen(text);
@@ -182,8 +181,7 @@ static void closed(uv_handle_t *handle)
     server_handle_closed(server);
 }
 
-/* Remove it from the lists at once, so that it does not count any more; it is freed when the loop has closed its
- * handle. */
+/* Remove it from the lists at once: it does not count any more. It is freed when its handle is closed. */
 void connection_abort(struct connection *connection)
 {
     struct server *server = connection->server;
@@ -276,8 +274,7 @@ static void find_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     *out = uv_buf_init(at, (unsigned)(n < CONNECTION_READ_BYTES ? n : CONNECTION_READ_BYTES));
 }
 
-/* The first byte of a TCP client says whether it begins with TLS. false: it does what this port does not, and has
- * been told so. */
+/* The first byte of a TCP client tells TLS from plain text. false: it was the wrong one, and the client was told */
 static bool check_begin(struct connection *connection, char first)
 {
     bool is_tls = first == TLS_RECORD_HANDSHAKE, expects_tls = connection->tls != NULL;

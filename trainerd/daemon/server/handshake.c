@@ -1,5 +1,4 @@
-/* The two requests of an unauthenticated client: "hello", answered with a nonce, and "auth" with the proof of a
- * user's secret. */
+/* The requests of an unauthenticated client: "hello" gets a nonce, "auth" has the proof of a secret. */
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/base/printable.h"

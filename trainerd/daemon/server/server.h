@@ -84,8 +84,7 @@ const char *connection_user(const struct connection *connection);
 /* What it may do; without a name: ADMIN for root and the daemon's own user, SUBMIT for others. */
 enum user_role connection_role(const struct connection *connection);
 bool connection_is_admin(const struct connection *connection);
-/* An answer is under way: while held, idle_s does not apply, and the connection stays open after its peer has sent
- * its last request. */
+/* Hold the connection while an answer is under way: idle_s does not apply, nor does the peer's end of sending. */
 void connection_hold(struct connection *connection, bool held);
 /* Work for a request takes several turns: the connection's next request waits until it is done. */
 void connection_block(struct connection *connection, bool is_blocked);

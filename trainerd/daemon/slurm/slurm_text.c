@@ -216,8 +216,7 @@ static enum slurm_state state_of(const char *name, const char *why)
     return SLURM_STATE_RUNS;
 }
 
-/* A line without its line break, which is cut into its fields. begin: of this store's comments. false: it is
- * another's */
+/* Cut a line into its fields. begin: how comments of this store begin. false: another store's line */
 static enum status look_read(char *line, const char *begin, struct slurm_look *out, bool *is_ours_out)
 {
     char *comment = strrchr(line, '|'), *name = strchr(line, '|'), *why;

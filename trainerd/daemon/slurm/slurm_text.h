@@ -43,13 +43,11 @@ struct slurm_request {
     int32_t priority;         /* below 0: as Slurm's --nice. Above, Slurm's own priorities decide */
 };
 
-/* sbatch's arguments, ended by NULL; slurm_arguments_release. The job is held until it is released, and never put
- * back into the queue by Slurm. */
+/* sbatch's arguments, NULL last; slurm_arguments_release. The job is held, and Slurm never requeues it. */
 char **slurm_arguments(const struct slurm_request *request);
 void slurm_arguments_release(char **arguments);
 
-/* The script: the program with these arguments, argv[0] replaced, and `input` as a file on its standard input. The
- * caller frees it. */
+/* The script: runs the program with these arguments and `input` on standard input. The caller frees it. */
 char *slurm_script(const char *program, char *const *argv, const char *input);
 
 /* --- what is printed --- */

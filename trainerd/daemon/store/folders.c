@@ -137,8 +137,7 @@ static bool is_of_job(const char *name)
     return n > 9 && strncmp(name, "rank-", 5) == 0 && strcmp(name + n - 4, ".log") == 0;
 }
 
-/* Where the last run is, and what the job keeps of one that was published: `runs` becomes `run`, a link, and
- * results/. */
+/* The last run, and the kept files of a published one: `runs` becomes the link `run` and results/. */
 static enum status rename_runs(const struct dir *dir)
 {
     static const char *const kept[] = {"metrics.jsonl", "result.json"};
@@ -232,6 +231,6 @@ void folders_remove(const char *folder)
     }
     dir_close(&dir);
     if (rmdir(folder) != 0 && errno != ENOENT) {
-        log_warn("the folder '%s' of a job that is kept no longer stays: %s", folder, strerror(errno));
+        log_warn("cannot remove the folder '%s' of an expired job: %s", folder, strerror(errno));
     }
 }

@@ -21,8 +21,7 @@ enum status folders_check(const char *jobs, const char *id, int64_t highest);
 /* Mark them as this store's. errors  STATUS_CREATE, STATUS_IO */
 enum status folders_mark(const char *jobs, const char *id);
 
-/* Make the folder of a job, which only the daemon can enter, unless it exists. errors  STATUS_CREATE it is another
- * user's, or no folder, … */
+/* Make a job's folder, for the daemon only. errors  STATUS_CREATE it is another user's, or not a folder, … */
 enum status folders_make(const char *folder, const struct job_record *record);
 
 /* Give the folder to the job's owner, for coordinators that open files there by name: those of Slurm's jobs, which
@@ -30,8 +29,7 @@ enum status folders_make(const char *folder, const struct job_record *record);
  * stays as it is; no attempt may run. errors  STATUS_CREATE, STATUS_IO */
 enum status folders_give(const char *folder, const struct job_record *record);
 
-/* Remove a job's folder with what a daemon or a coordinator has put there; a folder that has anything else stays. One
- * that is not there is fine. */
+/* Remove a job's folder with the files of daemon and coordinator, unless it has others. It may be missing. */
 void folders_remove(const char *folder);
 
 #endif

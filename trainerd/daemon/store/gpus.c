@@ -56,8 +56,7 @@ static enum status wrong(const char *what, int i)
     return status_fail(STATUS_DATA, "trainer-worker --gpus: GPU %d of its list has no %s, expected one", i, what);
 }
 
-/* Its UUID, unless the daemon was given a slice of a GPU, whose own name only the daemon's variable has; else its
- * entry or number. */
+/* Its UUID, else its entry or number; a slice of a GPU has the name of the daemon's variable. */
 static void name_visible(struct gpu *gpu, int32_t ordinal, const char *visible)
 {
     char entry[80];

@@ -13,8 +13,7 @@
 
 double job_clock_s(void);
 
-/* Go on from what the store has kept; from the wall clock, where it has kept nothing, since older versions counted by
- * that. errors  STATUS_IO */
+/* Go on from the kept time, or from the wall clock if the store has no time. errors  STATUS_IO */
 enum status job_clock_open(struct store *store);
 
 /* Keep what it is now, with the machine's present start. errors  STATUS_IO */

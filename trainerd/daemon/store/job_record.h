@@ -77,8 +77,7 @@ enum job_reason {
 #define JOB_TAGS_MOST 8
 #define JOB_TAGS_BYTES (JOB_TAGS_MOST * JOB_TAG_BYTES)
 
-/* Numbers of the newest epoch; NaN: not known. The name is that of the store's column and of the field of a job as
- * JSON. */
+/* Numbers of the newest epoch; NaN: not known. The name is the store's column and the field in JSON. */
 /*         field              name              */
 #define JOB_PROGRESS_LIST(X)                                                                                         \
     X(loss, "loss")                                                                                                  \

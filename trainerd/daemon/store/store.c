@@ -292,7 +292,7 @@ enum status store_each(struct store *store, bool (*each)(void *context, const st
         bool is_job = store_row_read(statement, 1, &record) == STATUS_OK;
         record.id = sqlite3_column_int64(statement, 0);
         if (!is_job) {
-            log_error("'%s', job %lld: %s; it is passed over", store->path, (long long)record.id, status_reason());
+            log_error("'%s', job %lld: %s; it is skipped", store->path, (long long)record.id, status_reason());
         } else if (!each(context, &record)) {
             code = SQLITE_DONE;
             break;

@@ -37,8 +37,7 @@ struct store_submission {
 enum status store_open(const char *folder, struct store **out);
 void store_close(struct store *store);
 
-/* What tells it from every other store: a random number, as digits. The highest number that a job has had; 0: none
- * yet. */
+/* The store's id, random digits. / The highest number that a job has had; 0: no job yet. */
 const char *store_id(const struct store *store);
 enum status store_highest(struct store *store, int64_t *out);
 
@@ -62,16 +61,13 @@ struct store_use {
     double used, at;
 };
 
-/* Save a changed record, and one line of its history when its state, reason or attempt has changed; with it what its
- * user has used (NULL: that is as before). */
+/* Save a changed record, its user's use (NULL: unchanged), and history if state, reason or attempt changed. */
 enum status store_update(struct store *store, const struct job_record *record, const struct store_use *use);
-/* The same of the first of n records, at least one and as many as fit into the slice: all *n_out of them or none.
- * cost  one wait for the disk */
+/* The same for the first *n_out of n records, at least one, as fit into the slice: all or none. cost  one sync */
 enum status store_update_some(struct store *store, const struct job_record *record, size_t n,
                               const struct slice *slice, size_t *n_out);
 
-/* Call `each` for every user of whom something is saved. What cannot be one's use is passed over, with a line in the
- * log. */
+/* Call `each` for every user with a saved use; entries that are not one are logged and skipped. */
 enum status store_uses(struct store *store, void (*each)(void *context, const struct store_use *use), void *context);
 
 /* Remove jobs, their submissions and history, all of them or none. errors  STATUS_IO */
@@ -83,8 +79,7 @@ bool store_found_no_space(const struct store *store);
 /* Write to the store without changing it, and wait for the disk. errors  STATUS_IO: no change can be saved now */
 enum status store_probe(struct store *store);
 
-/* Call `each` for every job, ids ascending, until it returns false. A row that cannot be a job's is passed over, with
- * a line in the log. */
+/* Call `each` for every job, ids ascending, until it returns false. Invalid rows are logged and skipped. */
 enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record),
                        void *context);
 
@@ -107,16 +102,14 @@ struct store_change {
 enum status store_history(struct store *store, int64_t id,
                           bool (*each)(void *context, const struct store_change *change), void *context);
 
-/* What the store keeps besides jobs, by name: a line each. get: "" where the store has no such fact. errors 
- * STATUS_IO, STATUS_DATA */
+/* Facts by name, a line each. get: "" if there is no such fact. errors  STATUS_IO, STATUS_DATA */
 #define STORE_FACT_BYTES 128
 enum status store_fact_get(struct store *store, const char *name, char out[STORE_FACT_BYTES]);
 enum status store_fact_put(struct store *store, const char *name, const char *value);
 
 /* --- store_repair.c --- */
 
-/* Write a copy of the open store as a new file (mode 0600). errors  STATUS_CREATE there is a file of that name, …;
- * STATUS_IO */
+/* Copy the open store to a new file (mode 0600). errors  STATUS_CREATE the file exists, …; STATUS_IO */
 enum status store_backup(struct store *store, const char *path);
 
 /* The same in slices, between which jobs may change: it has them as they are when it is done.

@@ -21,19 +21,16 @@ struct store_audit {
     const char *text; /* of the refusal */
 };
 
-/* From here to store_audit_end changes of jobs and facts are this request's, and each is saved with a row. Copies the
- * row's texts. */
+/* Until store_audit_end, changes of jobs and facts are saved with a row of this request. Copies its texts. */
 void store_audit_begin(struct store *store, const struct store_audit *request);
 /* The request has changed nothing yet, and goes on later: no row, until it begins again. */
 void store_audit_leave(struct store *store);
-/* The request has ended: a row of its own, unless one was saved with a change. text: of a failure; NULL: one too many
- * to be recorded. errors  STATUS_IO */
+/* Save a row of the request, unless a change did. text: of a failure; NULL: do not record it. errors  STATUS_IO */
 enum status store_audit_end(struct store *store, enum status status, const char *text);
 /* A row of its own. errors  STATUS_IO */
 enum status store_audit_put(struct store *store, const struct store_audit *row);
 
-/* Rows from the newest on, with smaller ids than `before`, until `each` returns false. Texts are borrowed during the
- * call. */
+/* Rows with ids below `before`, the newest first, until `each` returns false; texts are borrowed for the call. */
 enum status store_audit_each(struct store *store, int64_t before,
                              bool (*each)(void *context, const struct store_audit *row), void *context);
 

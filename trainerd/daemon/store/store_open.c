@@ -51,8 +51,7 @@ enum status store_finish(struct store *store, enum status status, const char *do
 
 /* --- opening --- */
 
-/* The lock ends with the process, however it ends. Unlike flock's, a forked child that has not executed its
- * program yet does not hold it. */
+/* The lock ends with the process. Unlike flock's, a forked child does not hold it before it executes a program. */
 enum status store_lock(struct store *store, const char *folder)
 {
     char path[PATH_MAX];

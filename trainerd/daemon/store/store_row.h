@@ -15,12 +15,10 @@ enum store_row_form { STORE_ROW_DECLARED, STORE_ROW_NAMES, STORE_ROW_MARKS, STOR
 #define STORE_ROW_BYTES 1280
 void store_row_print(enum store_row_form form, char out[STORE_ROW_BYTES]);
 
-/* Bind the record to a statement's parameters from number `first` on; its texts are borrowed until the statement is
- * reset. */
+/* Bind a record to parameters from number `first` on; texts are borrowed until the statement is reset. */
 int store_row_bind(sqlite3_stmt *statement, int first, const struct job_record *record);
 
-/* Read a record, without its id, from a row's columns from number `first` on. errors  STATUS_DATA an unknown state or
- * reason */
+/* Read a record, but its id, from columns from `first` on. errors  STATUS_DATA unknown state or reason */
 enum status store_row_read(sqlite3_stmt *statement, int first, struct job_record *out);
 
 #endif

@@ -75,8 +75,7 @@ enum status store_number(struct store *store, const char *sql, int64_t *out);
 /* One daemon per folder: take its lock. errors  STATUS_PEER another has it; STATUS_CREATE */
 enum status store_lock(struct store *store, const char *folder);
 
-/* Open the file `store->path`, or make it; check it, and bring an older version up to date. errors  those of
- * store_open */
+/* Open or make the file `store->path`, check it and upgrade it. errors  those of store_open */
 enum status store_open_file(struct store *store);
 
 /* Open it as it is, to read. errors  STATUS_DATA it is no store, or a newer version's; STATUS_NO_INPUT */

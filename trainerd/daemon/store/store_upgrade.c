@@ -22,8 +22,7 @@ struct change {
 
 /* clang-format off */
 static const struct change changes[STORE_VERSION + 1] = {
-    /* GPUs that attempts hold. Those that run were begun by a daemon that showed them all of its GPUs, of which their
-     * workers take the first ones. */
+    /* GPUs that attempts hold. Running attempts saw all of the daemon's GPUs; their workers use the first ones. */
     [2] = {"ALTER TABLE jobs ADD COLUMN gpus INTEGER NOT NULL DEFAULT 0;"
            "UPDATE jobs SET gpus = CASE WHEN n_gpu < 63 THEN (1 << n_gpu) - 1 ELSE -1 END "
            "WHERE n_gpu > 0 AND state IN ('PREPARING', 'STARTING', 'RUNNING');", false},

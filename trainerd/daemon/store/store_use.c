@@ -36,7 +36,7 @@ enum status store_uses(struct store *store, void (*each)(void *context, const st
             use.uid = (uid_t)uid;
             each(context, &use);
         } else if (code == SQLITE_ROW) {
-            log_warn("'%s': what a user has used is '%.40s', expected two numbers; it is passed over", store->path,
+            log_warn("'%s': a user's use is '%.40s', expected two numbers; it is skipped", store->path,
                      value != NULL ? value : "");
         }
     }

@@ -1,5 +1,4 @@
-/* The files of an attempt's job: opened for its coordinator, held to daemon.max_log while it runs, cut to it when it
- * has ended. */
+/* The files of an attempt's job: opened for its coordinator, limited to daemon.max_log, cut to it at the end. */
 #include "protocol/base/log.h"
 #include "trainerd/daemon/store/own_files.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"

@@ -131,8 +131,7 @@ static void watch(struct attempt *attempt)
     attempt_follow(attempt);
 }
 
-/* One for each worker, or all where there are fewer: the least-numbered that no other job holds, as the queue has
- * found that there are so many. */
+/* A GPU for each worker, or all if there are fewer: the least-numbered free ones. The queue found that they exist. */
 static uint64_t gpus_choose(const struct supervisor *supervisor, const struct job_record *record)
 {
     uint64_t left = supervisor->options.capacity.gpus;

@@ -318,8 +318,7 @@ static void sbatch_ended(void *context, struct tool *tool)
     sbatch_over(attempt);
 }
 
-/* What a task asks for, above its plan: the memory that plans are not exact about. The time limit is the daemon's,
- * and Slurm's comes after it. */
+/* A task's memory above its plan, since plans are not exact. The daemon's time limit comes before Slurm's. */
 static struct slurm_request request_of(const struct supervisor *supervisor, const struct job_record *record)
 {
     double left_s = record->time_limit_s - record->run.ran_s + supervisor->options.kill_s;

@@ -41,8 +41,7 @@ struct plan {
  * are found, what language is spoken, and how libraries behave on this machine. */
 #define PASSED "PATH LANG LANGUAGE LC_* TZ LD_LIBRARY_PATH UCX_* OMP_* GOMP_* CUDA_* NVIDIA_* SLURM_CONF"
 
-/* Is the variable of this setting in the list? Names lie between blanks; one that ends in * stands for all that begin
- * so. */
+/* Is this setting's variable in the list? Names lie between blanks; NAME* stands for all that begin so. */
 static bool is_listed(const char *setting, const char *list)
 {
     size_t n_name = strcspn(setting, "=");
@@ -82,8 +81,7 @@ static char *setting_make(const char *name, const char *value)
     return setting;
 }
 
-/* The daemon's environment, with these GPUs; for another user, what is passed of it and that user's own. The caller
- * frees each setting. */
+/* The daemon's environment, or for another user the passed part of it and the user's own. The caller frees it. */
 static char **environment_make(const struct passwd *user, const struct process_options *options)
 {
     size_t n = 0, at = 0;

@@ -34,8 +34,7 @@ struct process_options {
     const int *inherit; /* n_inherit descriptors that it inherits besides, with their numbers */
     int n_inherit;
     const char *input; /* what it finds on its standard input: a text in sealed memory; NULL: nothing */
-    /* Called with the process that waits at its gate, before process_spawn returns; a failure ends the process and is
-     * process_spawn's. NULL: none */
+    /* Called with the process at its gate; its failure ends the process, and is process_spawn's. NULL: not called */
     enum status (*made)(const void *context, pid_t pid);
     const void *context;
 };
@@ -63,8 +62,7 @@ bool process_signal(const struct process *process, int signal_number);
  * its locks and files; call it again until it returns false. */
 bool process_kill_session(const struct process *process);
 
-/* After its end: reap it if it was a child, else read its wait status from /proc. false: the wait status is not
- * known. */
+/* After its end: reap a child, else read its status from /proc. false: the status is not known. */
 bool process_reap(const struct process *process, int *wait_status_out);
 /* Why the program could not be started; "" when it was. */
 void process_start_error(const struct process *process, char *out, size_t capacity);

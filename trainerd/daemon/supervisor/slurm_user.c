@@ -131,7 +131,7 @@ static void orphan_cancel(struct slurm_user *user, const struct slurm_look *look
     }
     char number[32], *argv[] = {user->supervisor->slurm.scancel, number, NULL};
     snprintf(number, sizeof number, "%lld", (long long)look->number);
-    log_warn_of(look->job, look->attempt, "Slurm's job %s is no attempt that is under way, and is cancelled", number);
+    log_warn_of(look->job, look->attempt, "Slurm's job %s belongs to no current attempt, and is cancelled", number);
     if (slurm_tool_start(user, argv, orphan_ended, user, &user->orphan) == STATUS_OK) {
         tool_go(user->orphan);
     } else {

@@ -148,8 +148,7 @@ static void on_job_changed(void *context, const struct job_record *record)
 
 static void on_minute(uv_timer_t *minute);
 
-/* Remove some of the jobs that are kept no longer; the others after a rest, and when all are gone it is looked again
- * in a minute. */
+/* Remove some of the expired jobs, the others after a rest; look for more after a minute. */
 static void retain(uv_timer_t *minute)
 {
     const struct supervisor *supervisor = minute->data;

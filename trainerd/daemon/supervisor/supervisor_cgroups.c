@@ -1,5 +1,4 @@
-/* Control groups of attempts and plannings: how much memory each may have, what is left in it at the end, and what it
- * says of that end. */
+/* Control groups of attempts and plannings: their memory, their processes at the end, and what they say of it. */
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"

@@ -26,8 +26,7 @@ struct slurm_user;
 
 /* How an attempt runs: as a process of this machine, or as a job of Slurm's. */
 struct runner {
-    /* Ask the coordinator to save a checkpoint and end / end it at once / ask for a checkpoint alone; false: it is
-     * gone. */
+    /* Ask for a checkpoint and the end / end it at once / ask for a checkpoint only; false: it is gone. */
     void (*stop)(struct attempt *attempt);
     void (*kill)(struct attempt *attempt);
     bool (*checkpoint)(struct attempt *attempt);
@@ -160,8 +159,7 @@ bool supervisor_memory_ran_out(const struct supervisor *supervisor, int wait_sta
 void supervisor_settled(struct supervisor *supervisor);
 /* Are the job's workers processes of this machine? */
 bool supervisor_is_local(const struct supervisor *supervisor, int64_t id);
-/* Set n_worker, n_slot and n_gpu of the record for this many workers. errors  STATUS_USAGE it has fewer parts, or
- * memory for more workers alone; STATUS_IO */
+/* Set n_worker, n_slot and n_gpu. errors  STATUS_USAGE fewer parts, or memory for more workers only; STATUS_IO */
 enum status supervisor_needs(struct supervisor *supervisor, int32_t n_worker, struct job_record *record);
 
 /* --- supervisor_cgroups.c --- */
@@ -176,8 +174,7 @@ struct cgroup_plan {
 struct cgroup_plan cgroup_of_attempt(const struct supervisor *supervisor, const struct job_record *record);
 struct cgroup_plan cgroup_of_planning(const struct supervisor *supervisor, int64_t job);
 enum status cgroup_begin(const void *plan, pid_t pid);
-/* Kill what is left in an attempt's group, wherever it went, and remove the group. true: something is left; call it
- * again. */
+/* Kill the rest of an attempt's group, and remove the group. true: some is left, call it again. */
 bool cgroup_has_rest(struct attempt *attempt);
 /* The coordinator has ended: keep what its group says of memory. */
 void cgroup_note_end(struct attempt *attempt);
@@ -228,8 +225,7 @@ void attempt_limit(struct attempt *attempt);
 /* Log that a change could not be saved, once. */
 void attempt_warn(struct attempt *attempt);
 int32_t attempt_number(const struct attempt *attempt);
-/* Where the events of an attempt begin that has not: what lies before is an earlier attempt's, or was put there by
- * another process. */
+/* Where the next attempt's events begin: what lies before is an earlier attempt's, or another process's. */
 int64_t attempt_events_before(const struct supervisor *supervisor, int64_t id);
 
 /* --- attempt_process.c --- */
@@ -237,8 +233,7 @@ enum status attempt_begin_process(struct supervisor *supervisor, const struct jo
 struct attempt *attempt_adopt_process(struct supervisor *supervisor, const struct job_record *record);
 
 /* --- attempt_files.c --- */
-/* Fork the coordinator of the job's next attempt, with these GPUs; it waits at its gate. errors  those of
- * process_spawn; STATUS_CREATE */
+/* Fork the next attempt's coordinator, which waits at its gate. errors  those of process_spawn; STATUS_CREATE */
 enum status attempt_spawn(struct supervisor *supervisor, const struct job_record *record, uint64_t gpus,
                           struct process *out);
 /* Stop the attempt if a file of the job's folder is larger than it may be. */

@@ -37,8 +37,7 @@ void tool_go(struct tool *tool);
 
 /* Kill it, with its session; `ended` is called. */
 void tool_kill(struct tool *tool);
-/* Free it, in `ended` or when the loop ends: one that has not ended runs on where its gate was opened, and never
- * begins where it was not. NULL is allowed. */
+/* Free it, in `ended` or when the loop ends; it runs on if its gate was opened. NULL is allowed. */
 void tool_close(struct tool *tool);
 /* Before its end: kill it and free it. NULL is allowed. */
 void tool_abandon(struct tool *tool);

@@ -46,16 +46,15 @@ Test(commands, what_is_wrong_with_a_submission_is_said_and_nothing_is_kept)
     fails(SUBMIT(",'set':'train.lr=1'"), 2, "submit: set is not an array of texts");
     fails(SUBMIT(",'set':[1]"), 2, "submit: set is not an array of texts");
     fails(SUBMIT(",'name':'12'"), 2, "name '12' is a number");
-    fails(SUBMIT(",'name':'a\\nb'"), 2, "contains a character that is not seen");
-    static const char not_seen[] = "contains a character that is not seen";
-    fails(SUBMIT(",'name':'a\\u202eb'"), 2, "name 'a\\xe2\\x80\\xaeb' contains a character that is not seen");
+    static const char not_seen[] = "contains an invisible character";
+    fails(SUBMIT(",'name':'a\\u202eb'"), 2, "name 'a\\xe2\\x80\\xaeb' contains an invisible character");
     fails(SUBMIT(",'group':'a\\u200bb'"), 2, not_seen);
     fails(SUBMIT(",'tags':['a\\u2066b']"), 2, not_seen);
     fails(SUBMIT(",'submission_id':'a\\u0085b'"), 2, not_seen);
     fails(SUBMIT(",'set':['name=\\\"a\\u2028b\\\"']"), 78, "job.toml: name 'a\\xe2\\x80\\xa8b' contains");
     fails(SUBMIT(",'name':'0123456789012345678901234567890123456789012345678901234567890123x'"), 2,
           "name has 65 bytes, expected at most 63");
-    fails(SUBMIT(",'file':'a\\nb'"), 2, "file 'a\\x0ab' contains a character that is not seen");
+    fails(SUBMIT(",'file':'a\\nb'"), 2, "file 'a\\x0ab' contains an invisible character");
     fails(SUBMIT(",'file':'my.toml','set':['a']"), 2, "expected section.key=value");
     fails(CMD_OF("submit", "'folder':'/tmp','file':'my.toml','config':'lr = 1'"), 78,
           "my.toml:1:1: unknown key 'lr'");

@@ -50,7 +50,7 @@ Test(submit, one_wrong_job_of_several_leaves_none_and_is_named)
     fails(SUBMIT(",'jobs':[[],['train.lr=0.1'],['train.lr=-1']]"), 78, "job 3 of 3: --set train.lr: train.lr is -1");
     fails(SUBMIT(",'jobs':[[],['train.epoch=1']]"), 78, "job 2 of 2: --set train.epoch: unknown key 'epoch'");
     fails(SUBMIT(",'set':['output.dir=o'],'jobs':[[],[]]"), 78,
-          "job 2 of 2: output.dir is 'o', as job 1's: expected a folder of its own, or none");
+          "job 2 of 2: output.dir is 'o', as job 1's: expected another folder, or no output.dir");
     fails(SUBMIT(",'jobs':[]"), 2, "the number of jobs is 0, expected 1 to 1000");
     fails(SUBMIT(",'jobs':['train.lr=1']"), 2, "submit: jobs is not an array of arrays of texts");
     fails(SUBMIT(",'group':'12'"), 2, "group '12' is a number");

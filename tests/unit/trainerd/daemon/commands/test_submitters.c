@@ -22,7 +22,7 @@ Test(submitters, others_than_the_listed_are_refused_with_the_key_and_still_read)
     struct client other_user;
     other_user_open(&other_user);
     expect_failure(ask_by(&other_user, SUBMIT("")), 2,
-                   "may not submit jobs here: the daemon's file has others in submit_users");
+                   "may not submit jobs here, and is not among the users of submit_users");
     expect_failure(ask_by(&other_user, CMD_OF("resume", "'job':1")), 2, "may not submit jobs here");
     expect_answer(ask_by(&other_user, CMD("status")), OK);
     client_close(&other_user);

@@ -1,114 +1,190 @@
 #include "tests/unit/trainerd/daemon/jobs/queue_case.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-Test(queue, jobs_that_fit_beside_each_other_start_together)
-{
-    running(1, GIB);
-    queued(1, GIB);
-    queued(2, GIB);
-    decide(0);
-    STARTS(1);
-    STARTS(2);
-}
+/* One decision each. Jobs are R running, Q queued, E ended, with slots and GiB (?: not known), and g GPUs needed, h
+ * GPUs held (a set), u user, p priority, n GiB that planning needs, t when it began. Decisions are S start, P plan, - not looked at,
+ * else the reason to wait, or never to start, and words of its text. */
+static const struct {
+    const char *jobs, *decisions;
+    struct quota quota;
+    struct queue_capacity machine; /* n_slot 0: the usual one */
+    struct store_use use[2];       /* of users, with a half-life of 1000 s */
+    double now;
+} rows[] = {
+    /* Jobs that fit beside each other start together; the earlier one goes first, but for priority. */
+    {.jobs = "R1,1 Q1,1 Q2,1", .decisions = "-|S|S"},
+    {.jobs = "Q3,1 Q3,1", .decisions = "S|WAITING_SLOTS 1 of 4 slots are free, it needs 3"},
+    {.jobs = "Q3,1 Q3,1p1", .decisions = "WAITING_SLOTS needs 3|S"},
+    /* What is free is kept for a job that waits for more; another one passes it where it cannot delay it. */
+    {.jobs = "R2,1 Q3,1 Q1,1",
+     .decisions = "-|WAITING_SLOTS 2 of 4 slots are free, it needs 3|WAITING_TURN reserved for job 2"},
+    {.jobs = "R1,1h5 Q1,1g1 Q1,1 Q2,1",
+     .decisions = "-|WAITING_GPUS 0 of 2 GPUs are free, it needs 1|S|WAITING_TURN reserved for job 2"},
+    {.jobs = "R1,6 Q1,3",
+     .decisions = "-|WAITING_MEMORY 2048.0 of 8192.0 MiB of memory are free, it needs 3072.0 MiB"},
+    {.jobs = "Q1,9 Q1,1", .decisions = "NEVER OUT_OF_MEMORY needs 9216.0 MiB of memory|S"},
+    {.jobs = "Q3,1g3 Q1,1g1", .decisions = "S|WAITING_GPUS 0 of 2 GPUs are free, it needs 1"}, /* all GPUs, in turn */
+    {.jobs = "E4,8 E4,8 Q4,8", .decisions = "-|-|S"},
+    /* Jobs of Slurm need nothing of this machine; drained, no job starts and none is planned. */
+    {.jobs = "R4,8 Q64,64g9 Q1,? Q1,1",
+     .decisions = "-|S|P|S",
+     .machine = {.n_slot = 4, .memory = 8 * GIB, .is_elsewhere = true}},
+    {.jobs = "R4,8 Q64,64g9 Q1,? Q1,1",
+     .decisions = "-|DRAINING (trainctl undrain)|DRAINING (trainctl undrain)|DRAINING (trainctl undrain)",
+     .machine = {.n_slot = 4, .memory = 8 * GIB, .is_elsewhere = true, .drains = true}},
+    {.jobs = "R1,1 Q1,1 Q1,?",
+     .decisions = "-|DRAINING (trainctl undrain)|DRAINING (trainctl undrain)",
+     .machine = {.n_slot = 4, .gpus = 0x5, .memory = 8 * GIB, .drains = true}},
+    /* Jobs on GPUs wait, and hold nothing, where the daemon has no GPUs any more. */
+    {.jobs = "Q3,7g3 Q4,8 Q1,?g1",
+     .decisions = "WAITING_GPUS it needs a GPU (workers.device), the daemon has no GPUs (daemon.gpus)|S|WAITING_GPUS "
+                  "it needs a GPU",
+     .machine = {.n_slot = 4, .memory = 8 * GIB}},
+    /* Planning: one at a time of a user, in its turn, within the memory that there is. */
+    {.jobs = "Q1,? Q1,? Q1,1", .decisions = "P|WAITING_TURN |WAITING_TURN reserved for job 1"},
+    {.jobs = "R1,4u1 Q1,?u2n7 Q1,1.5u3",
+     .decisions = "-|WAITING_MEMORY planning it may take 7168.0 MiB|WAITING_TURN reserved for job 2"},
+    {.jobs = "Q1,?n9 Q1,1",
+     .decisions = "NEVER OUT_OF_MEMORY planning it takes 9216.0 MiB of memory, cutting its graph included, the "
+                  "daemon has 8192.0|S"},
+    /* Quotas hold back their own user's jobs. */
+    {.jobs = "R2,1u1 Q1,1u1 Q2,1u2",
+     .decisions = "-|WAITING_QUOTA its user has 2 of 2 slots, it needs 1 (daemon.max_slots_per_user)|S",
+     .quota = {.n_slot = 2}},
+    {.jobs = "R1,1u1 Q1,1u1 Q1,1u1 Q1,1u2",
+     .decisions = "-|S|WAITING_QUOTA its user has 2 of 2 jobs that run, it needs 1 (daemon.max_running_per_user)|S",
+     .quota = {.n_running = 2}},
+    {.jobs = "R1,2u1 Q1,2u1 Q1,2u2",
+     .decisions = "-|WAITING_QUOTA its user has 2048.0 of 3072.0 MiB of memory, it needs 2048.0 "
+                  "(daemon.max_memory_per_user)|S",
+     .quota = {.memory = 3 * GIB}},
+    {.jobs = "R1,1g1h1u1 Q1,1g1u1 Q1,1u1 Q1,1g1u2",
+     .decisions = "-|WAITING_QUOTA its user has 1 of 1 GPUs, it needs 1 (daemon.max_gpus_per_user)|S|S",
+     .quota = {.n_gpu = 1}},
+    /* Over its quota, a job has a reservation in the quota only; waiting for the machine, it keeps its place. */
+    {.jobs = "R2,1u1 Q2,1u1 Q1,1u1 Q1,1u2",
+     .decisions = "-|WAITING_QUOTA its user has 2 of 3 slots, it needs 2|WAITING_QUOTA what else its user may have "
+                  "is reserved for job 2, which is before it|S",
+     .quota = {.n_slot = 3}},
+    {.jobs = "R2,1u2 Q3,1u1 Q1,1u1",
+     .decisions = "-|WAITING_SLOTS 2 of 4 slots are free, it needs 3|WAITING_QUOTA reserved for job 2",
+     .quota = {.n_slot = 3}},
+    {.jobs = "R2,1u1 Q1,1u1",
+     .decisions = "-|WAITING_QUOTA its user has 2 of 1 slots, it needs 1",
+     .quota = {.n_slot = 1}}, /* it has shrunk */
+    {.jobs = "Q3,1u1 Q1,3u1 Q1,?u1n3 Q1,1u1",
+     .decisions = "NEVER QUOTA it needs 3 slots, one user's jobs may have 2 (daemon.max_slots_per_user)|NEVER QUOTA "
+                  "it needs 3072.0 MiB of memory, one user's jobs may have 2048.0 (daemon.max_memory_per_user)|NEVER "
+                  "QUOTA it needs 3072.0 MiB of memory|S",
+     .quota = {.n_slot = 2, .memory = 2 * GIB}},
+    {.jobs = "Q9,1u1", .decisions = "S", .quota = {.n_slot = 4}}, /* it takes all 4 */
+    /* A job that its quota holds back is planned, and reserves no memory; exempt users have no quota; of Slurm's jobs
+     * only the number counts. */
+    {.jobs = "R1,1u1 Q1,?u1 Q1,6u2", .decisions = "-|P|S", .quota = {.n_running = 1}},
+    {.jobs = "Q1,1u8 Q1,1u8",
+     .decisions = "S|S",
+     .quota = {.n_running = 1, .n_queued = 1, .exempt = {7, 8}, .n_exempt = 2}},
+    {.jobs = "R1,1u1 Q64,64g9u1 Q1,1u1",
+     .decisions = "-|S|WAITING_QUOTA its user has 2 of 2 jobs that run",
+     .quota = {.n_running = 2, .n_slot = 1, .memory = GIB, .n_gpu = 1},
+     .machine = {.n_slot = 4, .gpus = 0x5, .memory = 8 * GIB, .is_elsewhere = true}},
+    /* Among equal priority, who used less goes first; what runs counts at once, and old use less than new. */
+    {.jobs = "Q3,1u1 Q3,1u2", .decisions = "WAITING_SLOTS needs 3|S", .use = {{1, 10, 0}, {2, 9, 0}}},
+    {.jobs = "Q3,1u1p1 Q3,1u2", .decisions = "S|WAITING_SLOTS needs 3", .use = {{1, 10, 0}, {2, 9, 0}}},
+    {.jobs = "R1,1u1t1 Q3,1u1 Q3,1u2", .decisions = "-|WAITING_SLOTS needs 3|S", .now = 100},
+    {.jobs = "Q3,1u2 Q3,1u1", .decisions = "-|S", .use = {{1, 100, 0}, {2, 30, 2000}}, .now = 2000}, /* 25 and 30 */
+    {.jobs = "Q3,1u2 Q3,1u1", .decisions = "S|-", .use = {{1, 7, 0}, {2, 7, 0}}, .now = 50},         /* by number */
+    /* A user's own jobs go by priority, then number; a big job's reservation holds for users who used more. */
+    {.jobs = "Q1,1u1p-1 Q3,1u1 Q3,1u1 Q4,1u2",
+     .decisions = "WAITING_TURN reserved for job 3|S|WAITING_SLOTS needs 3|WAITING_SLOTS needs 4",
+     .use = {{2, 100, 0}}},
+    {.jobs = "R2,1u3 Q1,1u2 Q4,1u1",
+     .decisions = "-|WAITING_TURN reserved for job 3|WAITING_SLOTS 2 of 4 slots are free, it needs 4",
+     .use = {{2, 1, 0}}},
+};
 
-Test(queue, the_earlier_job_goes_first)
+/* The next job of a row. */
+static const char *job_read(const char *at, struct job_record *out)
 {
-    queued(3, GIB);
-    queued(3, GIB);
-    decide(0);
-    STARTS(0);
-    EXPECT(1, WAIT, WAITING_SLOTS, "1 of 4 slots are free, it needs 3");
-}
-
-Test(queue, the_higher_priority_goes_before_the_earlier_job)
-{
-    queued(3, GIB);
-    queued(3, GIB)->priority = 1;
-    decide(0);
-    EXPECT(0, WAIT, WAITING_SLOTS, "needs 3");
-    STARTS(1);
-}
-
-Test(queue, what_is_free_is_kept_for_a_job_that_waits_for_more)
-{
-    running(2, GIB);
-    queued(3, GIB);
-    queued(1, GIB);
-    decide(0);
-    EXPECT(1, WAIT, WAITING_SLOTS, "2 of 4 slots are free, it needs 3");
-    EXPECT(2, WAIT, WAITING_TURN, "reserved for job 2");
-}
-
-Test(queue, a_job_passes_one_that_waits_when_it_cannot_delay_it)
-{
-    running(1, GIB)->gpus = 0x5;
-    queued(1, GIB)->n_gpu = 1;
-    queued(1, GIB);
-    queued(2, GIB);
-    decide(0);
-    EXPECT(1, WAIT, WAITING_GPUS, "0 of 2 GPUs are free, it needs 1");
-    STARTS(2);
-    EXPECT(3, WAIT, WAITING_TURN, "reserved for job 2");
-}
-
-Test(queue, memory_is_waited_for_with_both_numbers)
-{
-    running(1, 6 * GIB);
-    queued(1, 3 * GIB);
-    decide(0);
-    EXPECT(1, WAIT, WAITING_MEMORY, "2048.0 of 8192.0 MiB of memory are free, it needs 3072.0 MiB");
-}
-
-Test(queue, what_is_more_than_the_machine_has_never_starts)
-{
-    queued(1, 9 * GIB);
-    queued(1, GIB);
-    decide(0);
-    EXPECT(0, NEVER, OUT_OF_MEMORY, "needs 9216.0 MiB of memory");
-    STARTS(1);
-}
-
-Test(queue, a_job_with_more_workers_than_there_are_gpus_takes_them_all)
-{
-    queued(3, GIB)->n_gpu = 3;
-    queued(1, GIB)->n_gpu = 1;
-    decide(0);
-    STARTS(0);
-    EXPECT(1, WAIT, WAITING_GPUS, "0 of 2 GPUs are free, it needs 1");
-}
-
-Test(queue, jobs_that_run_in_slurm_are_planned_and_start_whatever_this_machine_has)
-{
-    whole.is_elsewhere = true;
-    whole.gpus = 0;
-    running(4, 8 * GIB);
-    queued(64, 64 * GIB)->n_gpu = 9;
-    queued(1, -1);
-    queued(1, GIB);
-    decide(0);
-    STARTS(1);
-    EXPECT(2, PLAN, PLANNING, "");
-    STARTS(3);
-    whole.drains = true;
-    decide(0);
-    for (size_t i = 1; i < 4; i++) {
-        EXPECT(i, WAIT, DRAINING, "(trainctl undrain)");
+    static const enum job_state states[] = {
+        ['R'] = JOB_STATE_RUNNING, ['Q'] = JOB_STATE_QUEUED, ['E'] = JOB_STATE_SUCCEEDED};
+    char *end;
+    out->state = states[(unsigned char)*at];
+    out->n_slot = (int32_t)strtol(at + 1, &end, 10);
+    if (end[1] == '?') {
+        out->memory = -1;
+        end += 2;
+    } else {
+        out->memory = (int64_t)(strtod(end + 1, &end) * GIB);
     }
+    while (*end != ' ' && *end != '\0') {
+        char what = *end;
+        long value = strtol(end + 1, &end, 10);
+        out->n_gpu = what == 'g' ? (int32_t)value : out->n_gpu;
+        out->gpus = what == 'h' ? (uint64_t)value : out->gpus;
+        out->uid = what == 'u' ? (uid_t)value : out->uid;
+        out->priority = what == 'p' ? (int32_t)value : out->priority;
+        out->run.attempt_at = what == 't' ? (double)value : out->run.attempt_at;
+        out->queued.planning_need = what == 'n' ? value * GIB : out->queued.planning_need;
+    }
+    return end + (*end == ' ');
 }
 
-Test(queue, jobs_on_gpus_wait_and_hold_nothing_where_there_are_none_any_more)
+/* What is expected of a job, up to the next '|'. */
+static const char *decision_expect(size_t row, size_t job, const char *at)
 {
-    whole.gpus = 0;
-    queued(3, 7 * GIB)->n_gpu = 3;
-    queued(4, 8 * GIB);
-    queued(1, -1)->n_gpu = 1;
-    decide(0);
-    EXPECT(0, WAIT, WAITING_GPUS, "it needs a GPU (workers.device), the daemon has no GPUs (daemon.gpus)");
-    STARTS(1);
-    EXPECT(2, WAIT, WAITING_GPUS, "it needs a GPU");
+    const struct queue_decision *got = &decision[job];
+    char expected[256], *words = expected;
+    size_t n = strcspn(at, "|");
+    snprintf(expected, sizeof expected, "%.*s", (int)n, at);
+    bool never = strncmp(words, "NEVER ", 6) == 0;
+    words += never ? 6 : 0;
+    const char *reason = strcmp(words, "S") == 0 ? "NONE" : strcmp(words, "P") == 0 ? "PLANNING" : words;
+    enum queue_verdict verdict = never              ? QUEUE_VERDICT_NEVER
+                                 : words[1] == '\0' ? (*words == 'S' ? QUEUE_VERDICT_START : QUEUE_VERDICT_PLAN)
+                                                    : QUEUE_VERDICT_WAIT;
+    if (strcmp(expected, "-") != 0) {
+        size_t n_reason = strcspn(reason, " ");
+        const char *name = job_reason_name(got->reason);
+        cr_assert(got->verdict == verdict && strlen(name) == n_reason && strncmp(name, reason, n_reason) == 0,
+                  "row %zu, job %zu: verdict %d, %s: %s, expected %s", row, job + 1, (int)got->verdict, name,
+                  got->text, expected);
+        if (reason == words) {
+            cr_assert_not_null(strstr(got->text, words + n_reason + 1), "row %zu, job %zu: %s, expected %s", row,
+                               job + 1, got->text, expected);
+        }
+    }
+    return at + n + (at[n] == '|');
+}
+
+Test(queue, each_of_these_jobs_starts_is_planned_or_waits_for_what_it_says)
+{
+    const struct queue_capacity usual = whole;
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        size_t n = 0;
+        memset(jobs, 0, sizeof jobs);
+        for (const char *at = rows[row].jobs; *at != '\0'; n++) {
+            at = job_read(at, &jobs[n]);
+            jobs[n].id = (int64_t)n + 1;
+        }
+        whole = rows[row].machine.n_slot > 0 ? rows[row].machine : usual;
+        whole.quota = &rows[row].quota;
+        struct shares shares = {.half_life_s = 1000, .whole = queue_whole(&whole)};
+        for (int i = 0; i < 2 && rows[row].use[i].uid != 0; i++) {
+            shares_set(&shares, &rows[row].use[i]);
+        }
+        whole.shares = rows[row].use[0].uid != 0 || rows[row].now > 0 ? &shares : NULL;
+        decide(rows[row].now);
+        shares_release(&shares);
+        const char *at = rows[row].decisions;
+        for (size_t job = 0; job < n; job++) {
+            at = decision_expect(row, job, at);
+        }
+    }
 }
 
 Test(queue, the_gpus_that_a_job_holds_count_as_long_as_the_daemon_has_them)
@@ -140,17 +216,6 @@ Test(queue, a_job_that_wants_more_slots_than_there_are_runs_alone)
     jobs[1].state = JOB_STATE_RUNNING;
     decide(0);
     EXPECT(2, WAIT, WAITING_SLOTS, "0 of 4 slots are free");
-}
-
-Test(queue, one_job_at_a_time_is_planned_and_those_behind_it_wait_for_their_turn)
-{
-    queued(1, -1);
-    queued(1, -1);
-    queued(1, GIB);
-    decide(0);
-    EXPECT(0, PLAN, PLANNING, "");
-    EXPECT(1, WAIT, WAITING_TURN, "");
-    EXPECT(2, WAIT, WAITING_TURN, "reserved for job 1");
 }
 
 Test(queue, each_job_that_waits_further_has_its_place_in_the_order_of_the_queue)
@@ -236,29 +301,6 @@ Test(queue, planning_that_runs_takes_memory_from_jobs_and_from_other_planning)
     EXPECT(1, WAIT, WAITING_MEMORY, "2048.0 of 8192.0 MiB of memory are free");
 }
 
-Test(queue, no_job_behind_planning_that_waits_for_much_starts_in_what_it_waits_for)
-{
-    running(1, 4 * GIB);
-    jobs[0].uid = 1;
-    queued(1, -1)->uid = 2;
-    jobs[1].queued.planning_need = 7 * GIB;
-    queued(1, GIB + GIB / 2)->uid = 3;
-    decide(0);
-    EXPECT(1, WAIT, WAITING_MEMORY, "planning it may take 7168.0 MiB");
-    EXPECT(2, WAIT, WAITING_TURN, "reserved for job 2");
-}
-
-Test(queue, planning_that_takes_more_than_there_is_never_begins)
-{
-    queued(1, -1);
-    jobs[0].queued.planning_need = 9 * GIB;
-    queued(1, GIB);
-    decide(0);
-    EXPECT(0, NEVER, OUT_OF_MEMORY,
-           "planning it takes 9216.0 MiB of memory, cutting its graph included, the daemon has 8192.0");
-    STARTS(1);
-}
-
 Test(queue, so_many_users_jobs_are_planned_at_a_time)
 {
     for (uid_t uid = 1; uid <= QUEUE_PLANNING_MOST + 1; uid++) {
@@ -297,28 +339,6 @@ Test(queue, a_job_that_backs_off_holds_nothing_until_its_time)
     decide(100);
     STARTS(0);
     EXPECT(1, WAIT, WAITING_SLOTS, "0 of 4 slots");
-}
-
-Test(queue, nothing_starts_and_nothing_is_planned_while_the_daemon_drains)
-{
-    running(1, GIB);
-    queued(1, GIB);
-    queued(1, -1);
-    struct queue_capacity before = whole;
-    whole.drains = true;
-    decide(0);
-    whole = before;
-    EXPECT(1, WAIT, DRAINING, "(trainctl undrain)");
-    EXPECT(2, WAIT, DRAINING, "(trainctl undrain)");
-}
-
-Test(queue, jobs_that_ended_take_nothing)
-{
-    running(4, 8 * GIB)->state = JOB_STATE_SUCCEEDED;
-    running(4, 8 * GIB)->state = JOB_STATE_FAILED;
-    queued(4, 8 * GIB);
-    decide(0);
-    STARTS(2);
 }
 
 Test(queue, no_job_starves_whatever_comes_after_it)
