@@ -237,8 +237,7 @@ static enum status check_job(const struct request *request)
     return status;
 }
 
-/* Run the program; where it dies, another follows, as often as the job allows. What ends an attempt of it alone it
- * sees to itself. */
+/* Run the program, and again where it dies, as often as the job allows. Failures that it survives it handles. */
 static enum status run_again(char *const argv[], struct restart_memo *memo, int file, int *exit_code_out)
 {
     const struct restart_backoff at_once = {0};

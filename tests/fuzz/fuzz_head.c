@@ -82,7 +82,7 @@ static void inside(const void *buffer, size_t n_buffer, const struct arrival *a)
 static void session_check(const struct arrival *a)
 {
     if (a->head.kind == TRANSPORT_KIND_COMMAND) {
-        inside(session->command, session->n_command_room, a);
+        inside(session->command.bytes, session->command.n_room, a);
         for (size_t i = 0; i < n_later; i++) { /* there is one buffer, which may be reallocated */
             ASSERT(later[i].transport != a->transport || later[i].head.kind != TRANSPORT_KIND_COMMAND);
         }
@@ -91,8 +91,8 @@ static void session_check(const struct arrival *a)
         inside(fetches[a->head.from].buffer, fetches[a->head.from].n_bytes, a);
     } else {
         ASSERT(a->head.kind == TRANSPORT_KIND_DATA && a->head.sender == session->n_rank);
-        ASSERT(a->head.id != MESSAGE_ID_part || a->head.to < (uint32_t)session->n_part);
-        const struct session_bytes *to = a->head.id == MESSAGE_ID_part ? &session->parts[a->head.to].raw
+        ASSERT(a->head.id != MESSAGE_ID_part || a->head.to < (uint32_t)session->placed.n_part);
+        const struct session_bytes *to = a->head.id == MESSAGE_ID_part ? &session->placed.parts[a->head.to].raw
                                                                        : &session->put_bytes;
         ASSERT(to->n_got + a->n_bytes <= to->n_bytes); /* complete bytes are not written again */
         inside(to->bytes, to->n_bytes, a);
@@ -105,8 +105,8 @@ static void fleet_check(const struct arrival *a)
     if (a->head.kind == TRANSPORT_KIND_REPORT) {
         inside(fleet.workers[a->head.sender].answer, sizeof fleet.workers->answer, a);
     } else {
-        ASSERT(a->head.kind == TRANSPORT_KIND_DATA && fleet.n_data_got + a->n_bytes <= fleet.n_data);
-        inside(fleet.data_to, fleet.n_data, a);
+        ASSERT(a->head.kind == TRANSPORT_KIND_DATA && fleet.transfer.n_got + a->n_bytes <= fleet.transfer.n);
+        inside(fleet.transfer.to, fleet.transfer.n, a);
     }
 }
 
@@ -182,15 +182,15 @@ static void record_send(struct record *record)
 static void session_act(void)
 {
     struct session_bytes *weights = &session->put_bytes;
-    unsigned id = session->command_id;
-    if (session->failed != STATUS_OK) {
+    unsigned id = session->command.id;
+    if (session->failure.status != STATUS_OK) {
         ends[0].failed = true;
     } else if (weights->is_expected && weights->n_got == weights->n_bytes) {
         ASSERT(session->trainer != NULL);
         memory_release(MEMORY_OTHER, weights->bytes, weights->n_bytes, 1);
         *weights = (struct session_bytes){0};
     } else if (session->trainer != NULL && id != MESSAGE_ID_place && id != MESSAGE_ID_finish) {
-        session->command_id = 0;
+        session->command.id = 0;
     } else {
         ends[0].failed = session_handle(session) != STATUS_OK;
     }
@@ -201,15 +201,15 @@ static void session_act(void)
 
 static void fleet_act(void)
 {
-    if (fleet.data_to != NULL && fleet.n_data_got >= fleet.n_data) {
-        free(fleet.data_to);
-        fleet.data_to = NULL;
+    if (fleet.transfer.to != NULL && fleet.transfer.n_got >= fleet.transfer.n) {
+        free(fleet.transfer.to);
+        fleet.transfer.to = NULL;
     }
     if (fleet.workers[0].has_answered) {
         ASSERT(fleet.workers[0].n_answer <= sizeof fleet.workers[0].answer);
         fleet.workers[0].has_answered = false;
     }
-    ends[1].failed = ends[1].failed || fleet.failed != STATUS_OK;
+    ends[1].failed = ends[1].failed || fleet.failure.status != STATUS_OK;
 }
 
 /* One record of the input; false at its end. */
@@ -257,8 +257,9 @@ static void command(unsigned id, const void *body, size_t n_bytes)
     a.head = (struct transport_head){.sender = N_RANK, .kind = TRANSPORT_KIND_COMMAND, .id = (uint16_t)id};
     memcpy(a.bytes, body, n_bytes);
     hand_over(&a, false);
-    enum status status = session->failed == STATUS_OK && !session->put_bytes.is_expected ? session_handle(session)
-                                                                                         : session->failed;
+    enum status status = session->failure.status == STATUS_OK && !session->put_bytes.is_expected
+                             ? session_handle(session)
+                             : session->failure.status;
     ASSERT(status == STATUS_OK);
 }
 
@@ -301,7 +302,7 @@ static void weights_announce(void)
     size_t n;
     session->trainer = &trainer;
     for (uint32_t i = 0; i < N_PART; i += 2) {
-        session->own[i] = &parts[i];
+        session->placed.own[i] = &parts[i];
     }
     const struct message_put put = {.what = WORKER_STATE_WEIGHTS, .n_bytes = N_WEIGHT * sizeof(float)};
     enum status status = message_encode_put(&put, body, sizeof body, &n);
@@ -317,9 +318,9 @@ static void ends_open(enum stage stage)
     session->job.exchange.prefetch = N_FETCH;
     ends[0] = (struct transport){.events = {session, session_place, session_arrived}};
     fleet = (struct fleet){
-        .attempt = ATTEMPT, .n_worker = N_RANK, .expected = MESSAGE_ID_report, .data_from = 1, .n_data = N_DATA};
+        .attempt = ATTEMPT, .n_worker = N_RANK, .transfer = {.expected = MESSAGE_ID_report, .from = 1, .n = N_DATA}};
     fleet.workers = memory_alloc(N_RANK, sizeof *fleet.workers);
-    fleet.data_to = memory_alloc(N_DATA, 1);
+    fleet.transfer.to = memory_alloc(N_DATA, 1);
     enum status status = fleet_transport_open(&fleet);
     ASSERT(status == STATUS_OK);
     if (stage >= STAGE_PLACED) {
@@ -336,18 +337,18 @@ static void ends_open(enum stage stage)
 static void ends_close(void)
 {
     exchange_close(session->exchange);
-    for (int32_t i = 0; i < session->n_part; i++) {
-        memory_release(MEMORY_STRUCTURE, session->parts[i].raw.bytes, session->parts[i].raw.n_bytes, 1);
+    for (int32_t i = 0; i < session->placed.n_part; i++) {
+        memory_release(MEMORY_STRUCTURE, session->placed.parts[i].raw.bytes, session->placed.parts[i].raw.n_bytes, 1);
     }
     memory_release(MEMORY_OTHER, session->put_bytes.bytes, session->put_bytes.n_bytes, 1);
-    free(session->command);
-    free(session->own);
-    free(session->parts);
-    free(session->rank_of_part);
-    free(session->machine_of_rank);
+    free(session->command.bytes);
+    free(session->placed.own);
+    free(session->placed.parts);
+    free(session->placed.rank_of_part);
+    free(session->placed.machine_of_rank);
     free(session);
     free(fleet.workers);
-    free(fleet.data_to);
+    free(fleet.transfer.to);
     for (int i = 0; i < N_FETCH; i++) {
         free(fetches[i].buffer);
         fetches[i].buffer = NULL;

@@ -1,5 +1,6 @@
-/* What data a job computes with, as hashes that its checkpoints have: a resume finds out that a file has changed, and takes the same data
- * at another path. The graph and its partition have hashes of their own (struct checkpoint_state). */
+/* What data a job computes with, as hashes that its checkpoints have: a resume finds out that a file has changed, and
+ * takes the same data at another path. The graph and its partition have hashes of their own (struct
+ * checkpoint_state). */
 #ifndef TRAINERD_CONTENTS_H
 #define TRAINERD_CONTENTS_H
 
@@ -9,7 +10,7 @@
 
 #include <stdint.h>
 
-/* cost  reads the dataset's arrays, and the file of model.init, which has 0 where it cannot be read: a resume does not need it */
+/* cost  reads the dataset's arrays and the file of model.init; a file that cannot be read counts as 0 */
 void contents_find(const struct job *job, const struct dataset *dataset, uint64_t out[CHECKPOINT_N_CONTENT]);
 
 /* Are they the checkpoint's, as far as it knows? errors  STATUS_DATA names the file */

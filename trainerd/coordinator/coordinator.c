@@ -27,7 +27,7 @@ static enum status ship(struct coordinator *c)
         size_t n_bytes;
         status = part_encoder_encode(encoder, part, &bytes, &n_bytes);
         if (status == STATUS_OK) {
-            status = fleet_ship(c->fleet, part, bytes, n_bytes);
+            status = fleet_ship(c->workers.fleet, part, bytes, n_bytes);
             memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
         }
     }
@@ -35,22 +35,28 @@ static enum status ship(struct coordinator *c)
     return status;
 }
 
+static enum status resume(struct coordinator *c)
+{
+    for (int l = 0; l < LIBRARY_N; l++) {
+        char warning[PATH_MAX + 128 + 2 * LIBRARY_RANGE_BYTES];
+        const struct library_range now = c->training.libraries.of[l];
+        if (checkpoint_library_differs(&c->checkpoint, (enum library)l, now, warning, sizeof warning)) {
+            progress_print(&c->progress, "warning: %s", warning);
+        }
+    }
+    enum status status = training_resume(&c->training, &c->checkpoint);
+    checkpoint_release(&c->checkpoint);
+    return status;
+}
+
 /* Replace the weights that the workers drew, by a checkpoint's, those of model.init or those to predict with. */
 static enum status put_weights(struct coordinator *c)
 {
+    bool predicts = job_predicts(&c->job);
     if (c->options->resume) {
-        for (int l = 0; l < LIBRARY_N; l++) {
-            char warning[PATH_MAX + 128 + 2 * LIBRARY_RANGE_BYTES];
-            const struct library_range now = c->training.libraries.of[l];
-            if (checkpoint_library_differs(&c->checkpoint, (enum library)l, now, warning, sizeof warning)) {
-                progress_print(&c->progress, "warning: %s", warning);
-            }
-        }
-        enum status resumed = training_resume(&c->training, &c->checkpoint);
-        checkpoint_release(&c->checkpoint);
-        return resumed;
+        return resume(c);
     }
-    if (c->job.model.init[0] == '\0' && !job_predicts(&c->job)) {
+    if (c->job.model.init[0] == '\0' && !predicts) {
         return STATUS_OK;
     }
     struct weights weights;
@@ -58,11 +64,14 @@ static enum status put_weights(struct coordinator *c)
     if (status != STATUS_OK) {
         return status;
     }
-    status = weights_load(&weights, job_predicts(&c->job) ? c->source.weights : c->job.model.init);
     size_t n_bytes = (size_t)c->program.n_weight * sizeof *weights.arena;
-    status = status == STATUS_OK ? fleet_put(c->fleet, WORKER_STATE_WEIGHTS, 0, weights.arena, n_bytes) : status;
-    status = status == STATUS_OK ? embeddings_put(&c->embeddings, c->fleet, WORKER_STATE_EMBEDDINGS, &weights)
-                                 : status;
+    status = weights_load(&weights, predicts ? c->source.weights : c->job.model.init);
+    if (status == STATUS_OK) {
+        status = fleet_put(c->workers.fleet, WORKER_STATE_WEIGHTS, 0, weights.arena, n_bytes);
+    }
+    if (status == STATUS_OK) {
+        status = embeddings_put(&c->embeddings, c->workers.fleet, WORKER_STATE_EMBEDDINGS, &weights);
+    }
     weights_close(&weights);
     return status;
 }
@@ -72,7 +81,7 @@ static void report_workers(struct coordinator *c)
     int32_t n = (int32_t)c->job.workers.count;
     struct events_worker *workers = memory_alloc((size_t)n, sizeof *workers);
     for (int32_t rank = 0; rank < n; rank++) {
-        fleet_member(c->fleet, (uint32_t)rank, &workers[rank].pid, &workers[rank].host);
+        fleet_member(c->workers.fleet, (uint32_t)rank, &workers[rank].pid, &workers[rank].host);
     }
     events_workers(c->events, workers, n);
     free(workers);
@@ -83,7 +92,7 @@ static void report_apart(struct coordinator *c)
 {
     uint32_t one, other;
     char who[32] = "the coordinator";
-    if (!fleet_apart(c->fleet, &one, &other)) {
+    if (!fleet_apart(c->workers.fleet, &one, &other)) {
         return;
     }
     if (other < (uint32_t)c->job.workers.count) {
@@ -98,11 +107,11 @@ static void report_apart(struct coordinator *c)
 
 static void report_machines(struct coordinator *c)
 {
-    c->machine_of_rank = memory_alloc((size_t)c->job.workers.count, sizeof *c->machine_of_rank);
-    fleet_machines(c->fleet, c->machine_of_rank);
-    c->cipher = seal_cipher_name(fleet_cipher(c->fleet));
-    if (fleet_cipher(c->fleet) != SEAL_NONE) {
-        progress_print(&c->progress, "messages of workers and coordinator are sealed: %s", c->cipher);
+    c->workers.machine_of_rank = memory_alloc((size_t)c->job.workers.count, sizeof *c->workers.machine_of_rank);
+    fleet_machines(c->workers.fleet, c->workers.machine_of_rank);
+    c->workers.cipher = seal_cipher_name(fleet_cipher(c->workers.fleet));
+    if (fleet_cipher(c->workers.fleet) != SEAL_NONE) {
+        progress_print(&c->progress, "messages of workers and coordinator are sealed: %s", c->workers.cipher);
     }
     report_apart(c);
 }
@@ -111,16 +120,16 @@ static void report_machines(struct coordinator *c)
 static void report_libraries(struct coordinator *c)
 {
     uint32_t n = (uint32_t)c->job.workers.count;
-    c->training.libraries = library_ranges_of(c->libraries, n);
+    c->training.libraries = library_ranges_of(c->workers.libraries, n);
     for (int l = 0; l < LIBRARY_N; l++) {
-        uint32_t first = c->libraries[0].of[l], other = 0;
-        while (other < n && c->libraries[other].of[l] == first) {
+        uint32_t first = c->workers.libraries[0].of[l], other = 0;
+        while (other < n && c->workers.libraries[other].of[l] == first) {
             other++;
         }
         if (other < n) {
             char here[LIBRARY_TEXT_BYTES], there[LIBRARY_TEXT_BYTES];
             library_text(first, here);
-            library_text(c->libraries[other].of[l], there);
+            library_text(c->workers.libraries[other].of[l], there);
             progress_print(
                 &c->progress,
                 "warning: workers differ in %s, %s on worker 0 and %s on worker %u: results depend on which worker "
@@ -133,22 +142,33 @@ static void report_libraries(struct coordinator *c)
 static enum status start_fleet(struct coordinator *c)
 {
     const struct fleet_setup setup = {.stop = &interrupt_now, .attempt = c->options->attempt, .events = c->events};
-    enum status status = fleet_open(&c->job, &setup, &c->fleet);
-    c->training.fleet = c->fleet;
+    enum status status = fleet_open(&c->job, &setup, &c->workers.fleet);
+    c->training.fleet = c->workers.fleet;
     if (status == STATUS_OK) {
         report_workers(c);
         report_machines(c);
     }
-    status = status == STATUS_OK ? fleet_place(c->fleet, c->partition.n_part, c->rank_of_part) : status;
-    if (status != STATUS_OK) {
-        return status;
-    }
+    return status;
+}
+
+static enum status place(struct coordinator *c)
+{
+    enum status status = fleet_place(c->workers.fleet, c->partition.n_part, c->parts.rank_of_part);
     coordinator_phase_end(c, RESULT_PHASE_START);
-    status = mapped_check(ship(c));
-    if (status != STATUS_OK) {
-        return status;
-    }
+    return status;
+}
+
+static enum status ship_parts(struct coordinator *c)
+{
+    enum status status = mapped_check(ship(c));
     coordinator_phase_end(c, RESULT_PHASE_SHIP);
+    return status;
+}
+
+/* The last use of the dataset's arrays. */
+static enum status begin_training(struct coordinator *c)
+{
+    enum status status = STATUS_OK;
     char fingerprint[33];
     dataset_fingerprint(&c->dataset, true, fingerprint);
     training_begin(&c->training, fingerprint, training_partition_hash(&c->partition));
@@ -157,22 +177,26 @@ static enum status start_fleet(struct coordinator *c)
     }
     status = mapped_check(status);
     dataset_release(&c->dataset);
-    status = status == STATUS_OK ? fleet_ready(c->fleet, c->memory, &c->training.n_weight, c->libraries) : status;
+    return status;
+}
+
+static enum status await_workers(struct coordinator *c)
+{
+    enum status status = fleet_ready(c->workers.fleet, c->workers.memory, &c->training.floats.n_weight,
+                                     c->workers.libraries);
     if (status != STATUS_OK) {
         return status;
     }
     report_libraries(c);
     for (int64_t rank = 0; rank < c->job.workers.count; rank++) {
         c->training.memory += memory_sum(
-            c->memory[rank].measured.bytes[c->plan.apart ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_HOST]);
+            c->workers.memory[rank].measured.bytes[c->plan.apart ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_HOST]);
     }
-    if (c->training.n_weight != c->program.n_weight) {
+    if (c->training.floats.n_weight != c->program.n_weight) {
         return status_fail(STATUS_BUG, "the workers have %lld weights: expected %lld",
-                           (long long)c->training.n_weight, (long long)c->program.n_weight);
+                           (long long)c->training.floats.n_weight, (long long)c->program.n_weight);
     }
-    status = put_weights(c);
-    coordinator_phase_end(c, RESULT_PHASE_PREPARE);
-    return status;
+    return STATUS_OK;
 }
 
 static void print_workers(struct coordinator *c)
@@ -186,46 +210,82 @@ static void print_workers(struct coordinator *c)
     bool predicts = job_predicts(&c->job);
     progress_bytes((double)(predicts ? c->plan.n_wire_evaluate : c->plan.n_wire), wire);
     char left_out[64] = "";
-    if (c->prune.n_hop > 0 && !predicts) {
-        snprintf(left_out, sizeof left_out, ", %.0f %% of an epoch's work left out", 100.0 * c->prune.left_out);
+    if (c->parts.prune.n_hop > 0 && !predicts) {
+        snprintf(left_out, sizeof left_out, ", %.0f %% of an epoch's work left out", 100.0 * c->parts.prune.left_out);
     }
     progress_print(&c->progress, "%d worker%s: %s of %smemory at most, %s on the wire%s%s", (int)c->plan.n_worker,
                    c->plan.n_worker == 1 ? "" : "s", size, c->plan.apart ? "GPU " : "", wire,
                    predicts ? "" : " per epoch", left_out);
 }
 
+/* --- the files of this attempt --- */
+
+static enum status clear_output(struct coordinator *c)
+{
+    coordinator_phase_end(c, RESULT_PHASE_PREPARE);
+    return output_clear(&c->output, c->options->resume);
+}
+
+static enum status continue_folder(struct coordinator *c)
+{
+    return c->options->resume ? run_folder_continue(&c->run) : STATUS_OK;
+}
+
+static enum status open_metrics(struct coordinator *c)
+{
+    return output_metrics_open(&c->output, c->training.state.n_metrics_bytes);
+}
+
+static enum status lead_to_run(struct coordinator *c)
+{
+    char remark[2 * PATH_MAX + 128];
+    run_folder_lead(&c->run, remark, sizeof remark);
+    if (remark[0] != '\0') {
+        progress_print(&c->progress, "%s", remark);
+    }
+    return STATUS_OK;
+}
+
 static enum status begin_tensorboard(struct coordinator *c)
 {
     struct dir folder;
+    if (!c->job.output.tensorboard) {
+        return STATUS_OK;
+    }
     enum status status = dir_inner(&c->output.dir, "tb", true, &folder);
     if (status == STATUS_OK) {
         status = tensorboard_open(&folder, &c->training.tensorboard);
         dir_close(&folder);
     }
-    status = status == STATUS_OK ? hparams_write(&c->job, c->training.tensorboard) : status;
-    return status == STATUS_OK ? tensorboard_restart(c->training.tensorboard, c->training.state.n_epoch) : status;
+    if (status == STATUS_OK) {
+        status = hparams_write(&c->job, c->training.tensorboard);
+    }
+    if (status == STATUS_OK) {
+        status = tensorboard_restart(c->training.tensorboard, c->training.state.n_epoch);
+    }
+    return status;
 }
 
-/* Open the files of this attempt. */
-static enum status begin_output(struct coordinator *c)
+static enum status run_epochs(struct coordinator *c)
 {
-    char remark[2 * PATH_MAX + 128];
-    bool resumes = c->options->resume;
-    enum status status = output_clear(&c->output, resumes);
-    status = status == STATUS_OK && resumes ? run_folder_continue(&c->run) : status;
-    status = status == STATUS_OK ? output_metrics_open(&c->output, c->training.state.n_metrics_bytes) : status;
-    if (status != STATUS_OK) {
-        return status;
-    }
-    run_folder_lead(&c->run, remark, sizeof remark);
-    if (remark[0] != '\0') {
-        progress_print(&c->progress, "%s", remark);
-    }
-    return c->job.output.tensorboard ? begin_tensorboard(c) : STATUS_OK;
+    interrupt_mode(INTERRUPT_MODE_FINISH);
+    events_state(c->events, "RUNNING");
+    enum status status = job_predicts(&c->job) ? training_predict(&c->training, &c->result.scores)
+                                               : training_run(&c->training);
+    progress_end(&c->progress);
+    return status;
+}
+
+static enum status end_tensorboard(struct coordinator *c)
+{
+    return tensorboard_end(c->training.tensorboard, clock_wall_s());
 }
 
 static enum status train(struct coordinator *c)
 {
+    static coordinator_step *const steps[] = {
+        start_fleet,     place,        ship_parts,  begin_training,    await_workers, put_weights,     clear_output,
+        continue_folder, open_metrics, lead_to_run, begin_tensorboard, run_epochs,    end_tensorboard, NULL};
     c->training.job = &c->job;
     c->training.output = &c->output;
     c->training.progress = &c->progress;
@@ -238,21 +298,12 @@ static enum status train(struct coordinator *c)
     print_workers(c);
     events_state(c->events, "STARTING");
     interrupt_mode(INTERRUPT_MODE_STOP);
-    enum status status = start_fleet(c);
-    status = status == STATUS_OK ? begin_output(c) : status;
-    if (status != STATUS_OK) {
-        return status;
-    }
-    interrupt_mode(INTERRUPT_MODE_FINISH);
-    events_state(c->events, "RUNNING");
-    status = job_predicts(&c->job) ? training_predict(&c->training, &c->result.scores) : training_run(&c->training);
-    progress_end(&c->progress);
-    status = status == STATUS_OK ? tensorboard_end(c->training.tensorboard, clock_wall_s()) : status;
+    enum status status = coordinator_steps(c, steps);
     double *spent = c->result.phase_s;
     coordinator_phase_end(c, RESULT_PHASE_TRAIN);
-    spent[RESULT_PHASE_EVALUATE] = c->training.evaluate_s;
-    spent[RESULT_PHASE_CHECKPOINT] = c->training.checkpoint_s;
-    spent[RESULT_PHASE_TRAIN] -= c->training.evaluate_s + c->training.checkpoint_s;
+    spent[RESULT_PHASE_EVALUATE] = c->training.spent.evaluate_s;
+    spent[RESULT_PHASE_CHECKPOINT] = c->training.spent.checkpoint_s;
+    spent[RESULT_PHASE_TRAIN] -= c->training.spent.evaluate_s + c->training.spent.checkpoint_s;
     return status;
 }
 
@@ -277,8 +328,51 @@ static bool has_saved(const struct restart_memo *memo)
            checkpoint_exists(path);
 }
 
+static enum status publish(struct coordinator *c)
+{
+    return run_folder_publish(&c->run);
+}
+
+static enum status check_limit(struct coordinator *c)
+{
+    return plan_check_limit(&c->plan, &c->job);
+}
+
+static enum status open_folder(struct coordinator *c)
+{
+    enum status status = run_folder_open(&c->run, &c->output);
+    if (status == STATUS_OK) {
+        remember(c);
+        c->workers.memory = memory_alloc((size_t)c->job.workers.count, sizeof *c->workers.memory);
+        c->workers.libraries = memory_alloc((size_t)c->job.workers.count, sizeof *c->workers.libraries);
+    }
+    return status;
+}
+
+/* Of a prediction the model decides on the exchange. */
+static enum status print_plan(struct coordinator *c)
+{
+    struct plan_exact exact[PLAN_N_EXACT];
+    struct plan_fewest fewest;
+    struct plan_input input = coordinator_plan_input(c);
+    if (!job_predicts(&c->job)) {
+        enum status status = coordinator_exact(c, exact);
+        if (status == STATUS_OK) {
+            status = coordinator_fewest(c, &fewest);
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+        input.exact = exact;
+        input.fewest = &fewest;
+    }
+    return c->options->json ? plan_print_json(&input, &c->plan, stdout) : plan_print(&input, &c->plan, stderr);
+}
+
 static enum status run(struct coordinator *c)
 {
+    static coordinator_step *const steps[] = {check_limit, open_folder, train, coordinator_write_results,
+                                              publish,     NULL};
     events_state(c->events, "PREPARING");
     enum status status = coordinator_prepare(c);
     if (status != STATUS_OK) {
@@ -286,33 +380,12 @@ static enum status run(struct coordinator *c)
     }
     if (c->run.is_done) {
         progress_print(&c->progress, "an earlier attempt has left its results in '%s'", run_folder_results(&c->run));
-        return run_folder_publish(&c->run);
+        return publish(c);
     }
     if (c->options->plan) {
-        struct plan_exact exact[PLAN_N_EXACT];
-        struct plan_fewest fewest;
-        bool trains = !job_predicts(&c->job); /* else the model decides */
-        status = trains ? coordinator_exact(c, exact) : STATUS_OK;
-        status = status == STATUS_OK && trains ? coordinator_fewest(c, &fewest) : status;
-        if (status != STATUS_OK) {
-            return status;
-        }
-        struct plan_input input = coordinator_plan_input(c);
-        input.exact = trains ? exact : NULL;
-        input.fewest = trains ? &fewest : NULL;
-        return c->options->json ? plan_print_json(&input, &c->plan, stdout) : plan_print(&input, &c->plan, stderr);
+        return print_plan(c);
     }
-    status = plan_check_limit(&c->plan, &c->job);
-    status = status == STATUS_OK ? run_folder_open(&c->run, &c->output) : status;
-    if (status != STATUS_OK) {
-        return status;
-    }
-    remember(c);
-    c->memory = memory_alloc((size_t)c->job.workers.count, sizeof *c->memory);
-    c->libraries = memory_alloc((size_t)c->job.workers.count, sizeof *c->libraries);
-    status = train(c);
-    status = status == STATUS_OK ? coordinator_write_results(c) : status;
-    status = status == STATUS_OK ? run_folder_publish(&c->run) : status;
+    status = coordinator_steps(c, steps);
     if (status == STATUS_OK) {
         coordinator_print_end(c);
     } else if (status == STATUS_INTERRUPTED && interrupt_now != 0) {
@@ -325,28 +398,28 @@ static enum status run(struct coordinator *c)
 static void release(struct coordinator *c, enum status status)
 {
     bool is_done = status == STATUS_OK;
-    if (status == STATUS_INTERRUPTED && c->fleet != NULL && c->job.workers.launcher == JOB_LAUNCHER_MANUAL) {
-        fleet_interrupt(c->fleet);
+    if (status == STATUS_INTERRUPTED && c->workers.fleet != NULL && c->job.workers.launcher == JOB_LAUNCHER_MANUAL) {
+        fleet_interrupt(c->workers.fleet);
     }
-    fleet_close(c->fleet);
+    fleet_close(c->workers.fleet);
     tensorboard_close(c->training.tensorboard);
     output_close(&c->output, is_done);
     score_labels_release(&c->training.labels);
     score_confusion_release(&c->result.confusion);
     embeddings_release(&c->embeddings);
     splits_release(&c->drawn);
-    free(c->n_kept);
+    free(c->parts.n_kept);
     plan_release(&c->plan);
     program_release(&c->program);
-    part_sizes_release(c->sizes, c->partition.n_part);
+    part_sizes_release(c->parts.sizes, c->partition.n_part);
     partition_release(&c->partition);
     dataset_release(&c->dataset);
     checkpoint_release(&c->checkpoint);
-    free(c->rank_of_part);
-    free(c->machine_of_rank);
-    part_shared_release(&c->shared);
-    free(c->memory);
-    free(c->libraries);
+    free(c->parts.rank_of_part);
+    free(c->workers.machine_of_rank);
+    part_shared_release(&c->parts.shared);
+    free(c->workers.memory);
+    free(c->workers.libraries);
     free(c->result.traffic.table);
     free(c);
 }

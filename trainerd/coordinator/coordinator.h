@@ -1,5 +1,4 @@
-/* One job from its file to its results: dataset, parts, workers, epochs, files. Only the order of steps is here; each step is a
- * module of its own.
+/* One job from its file to its results: the order of its steps; each step is a module of its own.
  */
 #ifndef TRAINERD_COORDINATOR_H
 #define TRAINERD_COORDINATOR_H
@@ -26,7 +25,7 @@ struct coordinator_options {
     const struct job_files *files; /* those of that folder, inherited; NULL: they are opened by name */
     uint32_t attempt;              /* at this job, counted by the supervisor; 0: none */
     bool waits;                    /* until another attempt of the job has ended */
-    struct restart_memo *memo;     /* of earlier coordinators of the job, and for later ones; NULL: there are none */
+    struct restart_memo *memo;     /* from earlier coordinators of the job to later ones; NULL: not needed */
 };
 
 /* Run the job to its end. Progress goes to stderr; the caller prints the reason of a failure, status_reason.

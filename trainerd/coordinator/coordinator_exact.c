@@ -1,5 +1,5 @@
-/* The plans of jobs that are this one but for some keys, of the same parts, counted again for each: what it would receive if its exchange were exact,
- * in every way that there is, and on how few workers it fits. */
+/* The plans of jobs that are this one but for some keys, of the same parts, counted again for each: what it would
+ * receive if its exchange were exact, in every way that there is, and on how few workers it fits. */
 #include "protocol/base/memory.h"
 #include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/folder/report.h"
@@ -18,7 +18,7 @@ static struct plan_exact exact_at(int i)
     return exact;
 }
 
-/* The job with the exchange that it has by default, which is exact, and with these switches; exchange.plain makes them idle. */
+/* The job with the default exchange, which is exact, and with these switches. */
 static void job_make(const struct job *job, const struct plan_exact *exact, struct job *out)
 {
     struct job defaults;
@@ -66,26 +66,25 @@ static enum status partition_copy(const struct partition *from, struct partition
 static enum status plan_other(const struct coordinator *c, const struct job *job, struct plan *out)
 {
     struct coordinator *other = memory_alloc(1, sizeof *other);
-    double share;
     other->options = c->options;
     other->job = *job;
     other->dataset = c->dataset; /* borrowed */
     other->facts = c->facts;
     other->sparse_features = c->sparse_features;
-    other->quality = c->quality;
+    other->parts.quality = c->parts.quality;
     enum status status = coordinator_program(other);
     status = status == STATUS_OK ? partition_copy(&c->partition, &other->partition) : status;
-    status = status == STATUS_OK ? coordinator_count(other, &share) : status;
+    status = status == STATUS_OK ? coordinator_count(other) : status;
     if (status == STATUS_OK) {
         struct plan_input input = coordinator_plan_input(other);
         input.steps = false;
         status = plan_build(&input, out);
     }
-    part_shared_release(&other->shared);
-    part_sizes_release(other->sizes, other->partition.n_part);
+    part_shared_release(&other->parts.shared);
+    part_sizes_release(other->parts.sizes, other->partition.n_part);
     partition_release(&other->partition);
     program_release(&other->program);
-    free(other->rank_of_part);
+    free(other->parts.rank_of_part);
     free(other);
     return status;
 }

@@ -13,10 +13,11 @@ static bool has_file(const struct run_folder *run, const char *name)
     return snprintf(path, sizeof path, "%s/%s", run->home, name) < PATH_MAX && access(path, F_OK) == 0;
 }
 
-enum status coordinator_spare_model(const struct coordinator *c)
+enum status coordinator_spare_model(struct coordinator *c)
 {
     const struct run_folder *run = &c->run;
-    if (run->has_link || !(has_file(run, "model.safetensors") || has_file(run, "best.safetensors"))) {
+    if (!job_predicts(&c->job) || run->has_link ||
+        !(has_file(run, "model.safetensors") || has_file(run, "best.safetensors"))) {
         return STATUS_OK;
     }
     return status_fail(
@@ -84,7 +85,7 @@ static enum status predictions_fill(void *context, char *bytes)
                                                                 .context = file});
 }
 
-/* predictions.npy: int64 [N], or of several labels per node uint8 [N, C], or of numbers float32 [N] (one a node) or [N, C]. */
+/* predictions.npy: int64 [N]; several labels per node: uint8 [N, C]; numbers: float32 [N] or [N, C]. */
 static enum status predictions_write(struct coordinator *c)
 {
     struct predictions_file file = {.training = &c->training};

@@ -101,11 +101,24 @@ enum status coordinator_program(struct coordinator *c)
     return program_make(c, false, &c->program);
 }
 
-/* A data set without labels is loaded for a model that has seen some. */
+enum status coordinator_steps(struct coordinator *c, coordinator_step *const *step)
+{
+    enum status status = STATUS_OK;
+    for (; *step != NULL && status == STATUS_OK; step++) {
+        status = (*step)(c);
+    }
+    return status;
+}
+
 static enum status load_dataset(struct coordinator *c)
 {
-    enum status status = dataset_load(&c->job, &c->dataset);
-    return status == STATUS_OK && job_predicts(&c->job) ? dataset_fit_model(&c->dataset, &c->source.model) : status;
+    return dataset_load(&c->job, &c->dataset);
+}
+
+/* A data set without labels is loaded for a model that has seen some. */
+static enum status fit_model(struct coordinator *c)
+{
+    return job_predicts(&c->job) ? dataset_fit_model(&c->dataset, &c->source.model) : STATUS_OK;
 }
 
 static enum status choose_parts(struct coordinator *c)
@@ -123,6 +136,7 @@ static enum status choose_parts(struct coordinator *c)
 /* Before any worker is started: other data than a checkpoint's are refused. */
 static enum status find_contents(struct coordinator *c)
 {
+    FAULT(LOAD);
     if (c->options->plan || job_predicts(&c->job)) {
         return STATUS_OK;
     }
@@ -131,18 +145,9 @@ static enum status find_contents(struct coordinator *c)
     return c->options->resume ? contents_match(&c->checkpoint, &c->job, &c->dataset, c->content) : STATUS_OK;
 }
 
-static enum status load(struct coordinator *c)
+static enum status keep_facts(struct coordinator *c)
 {
     char text[PROGRESS_TEXT_BYTES], splits[REPORT_SPLIT_BYTES];
-    enum status status = load_dataset(c);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    FAULT(LOAD);
-    status = find_contents(c);
-    if (status != STATUS_OK) {
-        return status;
-    }
     const struct dataset *dataset = &c->dataset;
     c->sparse_features = dataset->feature_indptr != NULL;
     c->facts = sizes_of(dataset);
@@ -160,10 +165,12 @@ static enum status load(struct coordinator *c)
     }
     report_split_text(&c->facts, splits);
     progress_print(&c->progress, "%s", splits);
-    status = choose_parts(c);
-    status = status == STATUS_OK ? rules_check(c) : status;
-    status = status == STATUS_OK ? splits_keep(dataset, &c->drawn) : status;
-    return status == STATUS_OK ? coordinator_program(c) : status;
+    return STATUS_OK;
+}
+
+static enum status keep_splits(struct coordinator *c)
+{
+    return splits_keep(&c->dataset, &c->drawn);
 }
 
 /* Covers that save less than this share of the rows are not worth their sums. */
@@ -184,13 +191,12 @@ static struct part_cover_input cover_input(const struct coordinator *c, const st
 static bool stores(const struct coordinator *c, uint32_t n_worker)
 {
     const struct dataset *dataset = &c->dataset;
-    return memory_plan_stores(&c->job, &c->program, dataset->embedded.n_run > 0, dataset->n_node, c->quality.n_halo,
-                              n_worker);
+    return memory_plan_stores(&c->job, &c->program, dataset->embedded.n_run > 0, dataset->n_node,
+                              c->parts.quality.n_halo, n_worker);
 }
 
-/* Cover the pairs of parts of a program where that sends fewer rows, were each part on a worker of its own.
- * *share_out: of the rows that travel without. */
-static enum status cover_program(struct coordinator *c, const struct program *program, double *share_out)
+/* Cover the pairs of parts of a program where that sends fewer rows, were each part on a worker of its own. */
+static enum status cover_program(struct coordinator *c, const struct program *program)
 {
     struct part_cover_rows rows;
     int32_t *own_rank = memory_alloc((size_t)c->partition.n_part, sizeof *own_rank);
@@ -198,35 +204,47 @@ static enum status cover_program(struct coordinator *c, const struct program *pr
         own_rank[p] = p;
     }
     const struct part_cover_input input = cover_input(c, program, own_rank, (uint32_t)c->partition.n_part);
-    enum status status = cover_cache_count(&input, &c->job, &c->shared, &rows);
-    *share_out = status == STATUS_OK && rows.n_halo > 0 ? (double)rows.n_cover / (double)rows.n_halo : 1.0;
+    enum status status = cover_cache_count(&input, &c->job, &c->parts.shared, &rows);
+    bool counted = status == STATUS_OK && rows.n_halo > 0;
+    c->parts.cover_share = counted ? (double)rows.n_cover / (double)rows.n_halo : 1.0;
     free(own_rank);
-    c->partition.covered = *share_out <= 1.0 - COVER_LEAST;
+    c->partition.covered = c->parts.cover_share <= 1.0 - COVER_LEAST;
     return status;
 }
 
-/* Decide on covers by the program of several workers, however many there are: covers change bits, and inputs that one worker does not
- * store are stored where there are others. */
-static enum status cover(struct coordinator *c, double *share_out)
+/* Decide on covers by the program of several workers, however many there are: covers change bits, and inputs that one
+ * worker does not store are stored where there are others. */
+static enum status cover(struct coordinator *c)
 {
     struct program several;
     enum status status = program_make(c, stores(c, 2), &several);
-    *share_out = 1.0;
+    c->parts.cover_share = 1.0;
     if (status == STATUS_OK) {
         bool may = memory_plan_covers(&c->job, &several) && c->dataset.n_relation == 0 && c->partition.n_part > 1;
-        status = may ? cover_program(c, &several, share_out) : STATUS_OK;
+        status = may ? cover_program(c, &several) : STATUS_OK;
         program_release(&several);
     }
     return status;
 }
 
 /* Store features of halo rows with the parts, where the first layer then sends nothing. */
-static void store(struct coordinator *c)
+static enum status store(struct coordinator *c)
 {
     c->partition.stores = stores(c, (uint32_t)c->job.workers.count);
     if (c->partition.stores) {
         program_store(&c->program);
     }
+    return STATUS_OK;
+}
+
+static enum status prune(struct coordinator *c)
+{
+    return prune_build(&c->job, &c->dataset, &c->program, &c->partition, &c->parts.prune);
+}
+
+static enum status count_sizes(struct coordinator *c)
+{
+    return part_sizes_build(&c->dataset, &c->partition, &c->parts.sizes);
 }
 
 /* Assign parts to workers, and count what the parts of each take together. */
@@ -234,36 +252,32 @@ static enum status place(struct coordinator *c)
 {
     uint32_t n_worker = (uint32_t)c->job.workers.count;
     bool shares = memory_plan_shares(&c->job, &c->program, c->partition.n_part, n_worker, c->partition.covered);
-    c->rank_of_part = memory_alloc((size_t)c->partition.n_part, sizeof *c->rank_of_part);
-    partition_place(c->partition.n_part, c->sizes, (int32_t)n_worker, c->rank_of_part);
-    if (c->shared.n_part > 0 && !(shares && c->partition.covered && (uint32_t)c->partition.n_part == n_worker)) {
-        part_shared_release(&c->shared); /* counted to see what it would save */
+    c->parts.rank_of_part = memory_alloc((size_t)c->partition.n_part, sizeof *c->parts.rank_of_part);
+    partition_place(c->partition.n_part, c->parts.sizes, (int32_t)n_worker, c->parts.rank_of_part);
+    if (c->parts.shared.n_part > 0 &&
+        !(shares && c->partition.covered && (uint32_t)c->partition.n_part == n_worker)) {
+        part_shared_release(&c->parts.shared); /* counted to see what it would save */
     }
-    if (!shares || c->shared.n_part > 0) {
+    if (!shares || c->parts.shared.n_part > 0) {
         return STATUS_OK;
     }
     struct part_cover_rows rows;
-    const struct part_cover_input input = cover_input(c, &c->program, c->rank_of_part, n_worker);
-    enum status status = c->partition.covered
-                             ? cover_cache_count(&input, &c->job, &c->shared, &rows)
-                             : part_shared_build(&c->dataset, &c->partition, c->rank_of_part, n_worker, &c->shared);
-    c->shared.spreads = memory_plan_spreads(&c->program);
+    const struct part_cover_input input = cover_input(c, &c->program, c->parts.rank_of_part, n_worker);
+    enum status status = c->partition.covered ? cover_cache_count(&input, &c->job, &c->parts.shared, &rows)
+                                              : part_shared_build(&c->dataset, &c->partition, c->parts.rank_of_part,
+                                                                  n_worker, &c->parts.shared);
+    c->parts.shared.spreads = memory_plan_spreads(&c->program);
     return status;
 }
 
-enum status coordinator_count(struct coordinator *c, double *cover_share_out)
+enum status coordinator_count(struct coordinator *c)
 {
-    enum status status = prune_build(&c->job, &c->dataset, &c->program, &c->partition, &c->prune);
-    if (status == STATUS_OK) {
-        store(c);
-    }
-    status = status == STATUS_OK ? part_sizes_build(&c->dataset, &c->partition, &c->sizes) : status;
-    status = status == STATUS_OK ? cover(c, cover_share_out) : status;
-    return status == STATUS_OK ? place(c) : status;
+    static coordinator_step *const steps[] = {prune, store, count_sizes, cover, place, NULL};
+    return coordinator_steps(c, steps);
 }
 
-/* A daemon gives planning so much: where more is needed it hears how much, and starts it again when there is as much. */
-static enum status check_planning(const struct coordinator *c)
+/* The daemon limits what planning may take. Print the need where it is more: the daemon starts the plan again. */
+static enum status check_planning(struct coordinator *c)
 {
     int64_t most = c->options->plan_most, own = memory_resident_own();
     int64_t need = own + partition_metis_bytes(&c->dataset, &c->job);
@@ -289,30 +303,34 @@ static int64_t peak_bytes(void)
 
 static enum status cut(struct coordinator *c)
 {
-    enum status status = check_planning(c);
-    status = status == STATUS_OK ? partition_build(&c->dataset, &c->job, &c->partition) : status;
-    c->partition_bytes = peak_bytes();
+    enum status status = partition_build(&c->dataset, &c->job, &c->partition);
+    c->parts.n_bytes = peak_bytes();
     FAULT(PARTITION);
-    double share;
-    status = status == STATUS_OK ? partition_measure(&c->dataset, &c->partition, &c->quality) : status;
-    status = status == STATUS_OK ? coordinator_count(c, &share) : status;
-    if (status == STATUS_OK) {
-        char text[PROGRESS_TEXT_BYTES];
-        progress_duration(coordinator_phase_end(c, RESULT_PHASE_PARTITION), text);
-        progress_print(&c->progress,
-                       "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
-                       (int)c->partition.n_part, c->partition.n_part == 1 ? "" : "s", (long long)c->quality.n_cut,
-                       c->quality.halo_ratio, c->quality.imbalance_node, c->quality.imbalance_edge, text);
-        if (c->partition.stores) {
-            progress_print(&c->progress,
-                           "inputs: features of the halo rows are stored with each part, their layer sends nothing");
-        }
-        if (c->shared.sums[PART_DIRECTION_IN] != NULL) {
-            progress_print(&c->progress, "covers: %.0f %% of the halo rows travel, as rows or as sums",
-                           100.0 * share);
-        }
-    }
     return status;
+}
+
+static enum status measure(struct coordinator *c)
+{
+    return partition_measure(&c->dataset, &c->partition, &c->parts.quality);
+}
+
+static enum status report_parts(struct coordinator *c)
+{
+    const struct partition_quality *quality = &c->parts.quality;
+    char text[PROGRESS_TEXT_BYTES];
+    progress_duration(coordinator_phase_end(c, RESULT_PHASE_PARTITION), text);
+    progress_print(&c->progress, "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
+                   (int)c->partition.n_part, c->partition.n_part == 1 ? "" : "s", (long long)quality->n_cut,
+                   quality->halo_ratio, quality->imbalance_node, quality->imbalance_edge, text);
+    if (c->partition.stores) {
+        progress_print(&c->progress,
+                       "inputs: features of the halo rows are stored with each part, their layer sends nothing");
+    }
+    if (c->parts.shared.sums[PART_DIRECTION_IN] != NULL) {
+        progress_print(&c->progress, "covers: %.0f %% of the halo rows travel, as rows or as sums",
+                       100.0 * c->parts.cover_share);
+    }
+    return STATUS_OK;
 }
 
 struct plan_input coordinator_plan_input(const struct coordinator *c)
@@ -321,13 +339,13 @@ struct plan_input coordinator_plan_input(const struct coordinator *c)
                                .dataset = &c->facts,
                                .sparse_features = c->sparse_features,
                                .n_part = c->partition.n_part,
-                               .quality = &c->quality,
-                               .sizes = c->sizes,
+                               .quality = &c->parts.quality,
+                               .sizes = c->parts.sizes,
                                .program = &c->program,
-                               .prune = &c->prune,
-                               .rank_of_part = c->rank_of_part,
-                               .shared = c->shared.n_part > 0 ? &c->shared : NULL,
-                               .partition_bytes = c->partition_bytes,
+                               .prune = &c->parts.prune,
+                               .rank_of_part = c->parts.rank_of_part,
+                               .shared = c->parts.shared.n_part > 0 ? &c->parts.shared : NULL,
+                               .partition_bytes = c->parts.n_bytes,
                                .steps = c->options->steps};
 }
 
@@ -343,6 +361,9 @@ static int64_t memory_planned(const struct plan *plan)
 /* The model that the job predicts with, and the job that comes of both. */
 static enum status read_model(struct coordinator *c)
 {
+    if (!job_predicts(&c->job)) {
+        return STATUS_OK;
+    }
     if (c->options->resume) {
         return status_fail(STATUS_USAGE, "a prediction has no checkpoints: expected no --resume, it begins again");
     }
@@ -359,29 +380,39 @@ static enum status read_model(struct coordinator *c)
 static enum status read_job(struct coordinator *c)
 {
     const struct coordinator_options *options = c->options;
-    enum status status;
-    if (strcmp(options->config, "-") == 0) {
-        status = job_load_file(STDIN_FILENO, "job.toml", options->set, options->n_set, &c->job);
-        lseek(STDIN_FILENO, 0, SEEK_END); /* workers inherit it: there is nothing more to read */
-    } else {
-        status = job_load(options->config, options->set, options->n_set, &c->job);
+    if (strcmp(options->config, "-") != 0) {
+        return job_load(options->config, options->set, options->n_set, &c->job);
     }
-    status = status == STATUS_OK ? job_home(&c->job) : status;
-    if (status != STATUS_OK) {
-        return status;
-    }
+    enum status status = job_load_file(STDIN_FILENO, "job.toml", options->set, options->n_set, &c->job);
+    lseek(STDIN_FILENO, 0, SEEK_END); /* workers inherit it: there is nothing more to read */
+    return status;
+}
+
+static enum status settle_home(struct coordinator *c)
+{
+    return job_home(&c->job);
+}
+
+static enum status print_remarks(struct coordinator *c)
+{
     for (const char *line = job_remarks(); *line != '\0'; line = strchr(line, '\n') + 1) {
         progress_print(&c->progress, "%.*s", (int)strcspn(line, "\n"), line);
     }
-    status = job_predicts(&c->job) ? read_model(c) : STATUS_OK;
-    status = status == STATUS_OK ? launcher_settle(!options->plan, &c->job) : status;
-    if (status != STATUS_OK) {
-        return status;
-    }
+    return STATUS_OK;
+}
+
+static enum status settle_launcher(struct coordinator *c)
+{
+    return launcher_settle(!c->options->plan, &c->job);
+}
+
+static enum status init_folder(struct coordinator *c)
+{
+    const struct coordinator_options *options = c->options;
     if (c->run.home[0] != '\0') {
         return STATUS_OK;
     }
-    status = run_folder_init(&c->run, &c->job, options->folder, options->files);
+    enum status status = run_folder_init(&c->run, &c->job, options->folder, options->files);
     if (options->memo != NULL) { /* of a coordinator that has died */
         memcpy(c->run.dir, options->memo->dir, sizeof c->run.dir);
         memcpy(c->run.base, options->memo->base, sizeof c->run.base);
@@ -399,12 +430,12 @@ static void kept_count(struct coordinator *c)
     kept_list_build(&c->program, &lists.phase[STEP_PHASE_TRAIN], &kept);
     feedback_list_build(&c->program, &lists.phase[STEP_PHASE_TRAIN], &feedback);
     bool any = kept.n + feedback.n > 0;
-    c->n_kept = any ? memory_alloc((size_t)c->partition.n_part, sizeof *c->n_kept) : NULL;
+    c->parts.n_kept = any ? memory_alloc((size_t)c->partition.n_part, sizeof *c->parts.n_kept) : NULL;
     for (int32_t part = 0; any && part < c->partition.n_part; part++) {
-        const struct part_halo *own = &c->sizes[part].halo;
-        c->n_kept[part] = kept_list_floats(&kept, own) + feedback_list_floats(&feedback, own);
+        const struct part_halo *own = &c->parts.sizes[part].halo;
+        c->parts.n_kept[part] = kept_list_floats(&kept, own) + feedback_list_floats(&feedback, own);
     }
-    c->training.n_kept = c->n_kept;
+    c->training.floats.n_kept = c->parts.n_kept;
     kept_list_release(&kept);
     feedback_list_release(&feedback);
     step_lists_release(&lists);
@@ -413,19 +444,34 @@ static void kept_count(struct coordinator *c)
 /* The run's folder, where an earlier attempt or a run to resume has one. */
 static enum status find_folder(struct coordinator *c)
 {
-    const struct coordinator_options *options = c->options;
-    enum status status = options->plan ? STATUS_OK : run_folder_lock(&c->run);
-    status = status == STATUS_OK ? run_folder_find(&c->run, options->attempt, options->resume) : status;
-    status = status == STATUS_OK && job_predicts(&c->job) ? coordinator_spare_model(c) : status;
-    return status == STATUS_OK && !options->plan ? run_folder_check(&c->run) : status;
+    return run_folder_find(&c->run, c->options->attempt, c->options->resume);
+}
+
+static enum status lock_folder(struct coordinator *c)
+{
+    return c->options->plan ? STATUS_OK : run_folder_lock(&c->run);
+}
+
+static enum status check_folder(struct coordinator *c)
+{
+    return c->options->plan ? STATUS_OK : run_folder_check(&c->run);
 }
 
 static enum status load_checkpoint(struct coordinator *c)
 {
     char folder[PATH_MAX];
+    if (!c->options->resume) {
+        return STATUS_OK;
+    }
     enum status status = run_folder_checkpoint(&c->run, folder);
-    status = status == STATUS_OK ? checkpoint_load(folder, INT64_MAX, &c->checkpoint) : status;
-    status = status == STATUS_OK ? checkpoint_match(&c->checkpoint, &c->job) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = checkpoint_load(folder, INT64_MAX, &c->checkpoint);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = checkpoint_match(&c->checkpoint, &c->job);
     if (status != STATUS_OK) {
         return status;
     }
@@ -438,33 +484,57 @@ static enum status load_checkpoint(struct coordinator *c)
     return STATUS_OK;
 }
 
-enum status coordinator_prepare(struct coordinator *c)
+static enum status choose_device(struct coordinator *c)
 {
-    const struct coordinator_options *options = c->options;
-    enum status status = read_job(c);
-    status = status == STATUS_OK ? find_folder(c) : status;
-    if (status != STATUS_OK || c->run.is_done) {
-        return status;
-    }
-    status = options->resume ? load_checkpoint(c) : status;
-    status = status == STATUS_OK ? device_choose(options->resume ? &c->checkpoint : NULL, !options->plan, &c->job)
-                                 : status;
-    status = status == STATUS_OK ? launcher_limit(&c->job) : status;
-    status = status == STATUS_OK && !options->plan ? room_check(&c->job) : status;
-    status = status == STATUS_OK ? load(c) : status;
-    status = status == STATUS_OK ? cut(c) : status;
-    if (status == STATUS_OK) {
-        status = embeddings_build(&c->dataset, &c->partition, c->sizes, &c->program, &c->embeddings);
-        c->training.n_embedding = c->embeddings.n_float;
-        kept_count(c);
-    }
-    if (status != STATUS_OK) {
-        return status;
-    }
+    return device_choose(c->options->resume ? &c->checkpoint : NULL, !c->options->plan, &c->job);
+}
+
+static enum status limit_memory(struct coordinator *c)
+{
+    return launcher_limit(&c->job);
+}
+
+static enum status check_room(struct coordinator *c)
+{
+    return c->options->plan ? STATUS_OK : room_check(&c->job);
+}
+
+static enum status count_floats(struct coordinator *c)
+{
+    enum status status = embeddings_build(&c->dataset, &c->partition, c->parts.sizes, &c->program, &c->embeddings);
+    c->training.floats.n_embedding = c->embeddings.n_float;
+    kept_count(c);
+    return status;
+}
+
+static enum status make_plan(struct coordinator *c)
+{
     const struct plan_input input = coordinator_plan_input(c);
-    status = plan_build(&input, &c->plan);
+    enum status status = plan_build(&input, &c->plan);
     if (status == STATUS_OK) {
         events_plan(c->events, memory_planned(&c->plan), c->plan.n_worker);
     }
     return status;
+}
+
+enum status coordinator_prepare(struct coordinator *c)
+{
+    static coordinator_step *const steps_job[] = {read_job,
+                                                  settle_home,
+                                                  print_remarks,
+                                                  read_model,
+                                                  settle_launcher,
+                                                  init_folder,
+                                                  lock_folder,
+                                                  find_folder,
+                                                  coordinator_spare_model,
+                                                  check_folder,
+                                                  NULL};
+    static coordinator_step *const steps_graph[] = {
+        load_checkpoint,   choose_device,       limit_memory,   check_room,   load_dataset,
+        fit_model,         find_contents,       keep_facts,     choose_parts, rules_check,
+        keep_splits,       coordinator_program, check_planning, cut,          measure,
+        coordinator_count, report_parts,        count_floats,   make_plan,    NULL};
+    enum status status = coordinator_steps(c, steps_job);
+    return status != STATUS_OK || c->run.is_done ? status : coordinator_steps(c, steps_graph);
 }

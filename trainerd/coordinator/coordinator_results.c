@@ -29,9 +29,10 @@ static enum status write_weights(struct coordinator *c, enum worker_state state,
     if (status != STATUS_OK) {
         return status;
     }
-    status = fleet_get(c->fleet, state, 0, weights.arena, (size_t)c->program.n_weight * sizeof *weights.arena);
+    status = fleet_get(c->workers.fleet, state, 0, weights.arena,
+                       (size_t)c->program.n_weight * sizeof *weights.arena);
     weights_take(&weights);
-    status = status == STATUS_OK ? embeddings_get(&c->embeddings, c->fleet, embeddings, &weights) : status;
+    status = status == STATUS_OK ? embeddings_get(&c->embeddings, c->workers.fleet, embeddings, &weights) : status;
     status = status == STATUS_OK ? weights_save(&weights, &c->output.dir, name) : status;
     weights_close(&weights);
     return status;
@@ -80,11 +81,14 @@ enum status coordinator_write_rows(struct coordinator *c, const char *name, enum
     return write_rows(c, name, what, width, counts ? &c->result.confusion : NULL);
 }
 
-/* Of the weights that best.safetensors holds, which the job's metric is given for; where asked for, first of the last ones, which were
- * evaluated when training ended. */
+/* Of the weights that best.safetensors holds, which the job's metric is given for; where asked for, first of the last
+ * ones, which were evaluated when training ended. */
 static enum status write_logits(struct coordinator *c)
 {
     enum status status = STATUS_OK;
+    if (job_predicts(&c->job)) {
+        return coordinator_write_predictions(c);
+    }
     if (c->job.output.last_logits) {
         status = write_rows(c, "logits_last.npy", WORKER_STATE_LOGITS, c->facts.n_class, NULL);
     }
@@ -95,7 +99,10 @@ static enum status write_logits(struct coordinator *c)
 
 static enum status write_trace(struct coordinator *c)
 {
-    return trace_save(c->fleet, (uint32_t)c->job.workers.count, c->start_s, &c->output.dir, "trace.json");
+    if (!c->job.output.trace) {
+        return STATUS_OK;
+    }
+    return trace_save(c->workers.fleet, (uint32_t)c->job.workers.count, c->start_s, &c->output.dir, "trace.json");
 }
 
 /* The bytes that every worker received, beside each other. */
@@ -107,42 +114,61 @@ static enum status read_traffic(struct coordinator *c)
     traffic->table = memory_alloc(n * (size_t)c->plan.n_worker, sizeof *traffic->table);
     enum status status = STATUS_OK;
     for (int32_t rank = 0; rank < c->plan.n_worker && status == STATUS_OK; rank++) {
-        status = fleet_traffic(c->fleet, (uint32_t)rank, n_row, &traffic->head, traffic->table + (size_t)rank * n);
+        status = fleet_traffic(c->workers.fleet, (uint32_t)rank, n_row, &traffic->head,
+                               traffic->table + (size_t)rank * n);
     }
     return status;
 }
 
+static enum status write_last(struct coordinator *c)
+{
+    return job_predicts(&c->job)
+               ? STATUS_OK
+               : write_weights(c, WORKER_STATE_WEIGHTS, WORKER_STATE_EMBEDDINGS, "model.safetensors");
+}
+
+static enum status write_best(struct coordinator *c)
+{
+    return job_predicts(&c->job)
+               ? STATUS_OK
+               : write_weights(c, WORKER_STATE_BEST, WORKER_STATE_EMBEDDINGS_BEST, "best.safetensors");
+}
+
+static enum status write_splits(struct coordinator *c)
+{
+    return splits_save(&c->drawn, &c->output.dir);
+}
+
+static enum status sync_metrics(struct coordinator *c)
+{
+    return output_metrics_sync(&c->output);
+}
+
+static enum status read_memory(struct coordinator *c)
+{
+    return fleet_memory(c->workers.fleet, c->workers.memory);
+}
+
 enum status coordinator_write_results(struct coordinator *c)
 {
+    /* Logits last: traces and counts are of the training alone. */
+    static coordinator_step *const steps[] = {write_last,  write_best,   write_splits, write_trace, sync_metrics,
+                                              read_memory, read_traffic, write_logits, NULL};
     FAULT(RESULTS);
-    bool predicts = job_predicts(&c->job);
-    enum status status = STATUS_OK;
-    if (!predicts) {
-        status = write_weights(c, WORKER_STATE_WEIGHTS, WORKER_STATE_EMBEDDINGS, "model.safetensors");
-        status = status == STATUS_OK
-                     ? write_weights(c, WORKER_STATE_BEST, WORKER_STATE_EMBEDDINGS_BEST, "best.safetensors")
-                     : status;
-    }
-    status = status == STATUS_OK ? splits_save(&c->drawn, &c->output.dir) : status;
-    status = status == STATUS_OK && c->job.output.trace ? write_trace(c) : status;
-    status = status == STATUS_OK ? output_metrics_sync(&c->output) : status;
-    status = status == STATUS_OK ? fleet_memory(c->fleet, c->memory) : status;
-    status = status == STATUS_OK ? read_traffic(c) : status;
-    /* Last: traces and counts are of the training alone. */
-    status = status == STATUS_OK ? (predicts ? coordinator_write_predictions : write_logits)(c) : status;
+    enum status status = coordinator_steps(c, steps);
     if (status != STATUS_OK) {
         return status;
     }
     coordinator_phase_end(c, RESULT_PHASE_WRITE);
     c->result.job = &c->job;
-    c->result.source = predicts ? &c->source : NULL;
+    c->result.source = job_predicts(&c->job) ? &c->source : NULL;
     c->result.dataset = &c->facts;
-    c->result.quality = &c->quality;
+    c->result.quality = &c->parts.quality;
     c->result.training = &c->training;
-    c->result.memory = c->memory;
-    c->result.libraries = c->libraries;
-    c->result.machine_of_rank = c->machine_of_rank;
-    c->result.cipher = c->cipher;
+    c->result.memory = c->workers.memory;
+    c->result.libraries = c->workers.libraries;
+    c->result.machine_of_rank = c->workers.machine_of_rank;
+    c->result.cipher = c->workers.cipher;
     c->result.plan = &c->plan;
     c->result.program = &c->program;
     c->result.total_s = clock_s() - c->start_s;

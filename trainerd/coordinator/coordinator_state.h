@@ -1,5 +1,5 @@
-/* A job under way, shared by coordinator_prepare.c (before any worker is started), coordinator.c (up to the last epoch),
- * coordinator_exact.c (other exchanges) and coordinator_results.c (the end). */
+/* A job under way, shared by coordinator_prepare.c (before any worker is started), coordinator.c (up to the last
+ * epoch), coordinator_exact.c (other exchanges) and coordinator_results.c (the end). */
 #ifndef TRAINERD_COORDINATOR_STATE_H
 #define TRAINERD_COORDINATOR_STATE_H
 
@@ -17,6 +17,26 @@
 
 #include <stdbool.h>
 
+/* What is known of the partition's parts. */
+struct coordinator_parts {
+    struct partition_quality quality;
+    int64_t n_bytes; /* the most that this process, or METIS with it, had until the graph was cut */
+    struct prune prune;
+    struct part_sizes *sizes; /* by part, as the next two */
+    int32_t *rank_of_part;
+    int64_t *n_kept;           /* floats of its stale buffers and residuals; NULL: there are no such */
+    struct part_shared shared; /* zeroed: parts of a worker share no rows */
+    double cover_share;        /* rows that travel with covers, as a share of those that travel without */
+};
+
+struct coordinator_workers {
+    struct fleet *fleet;
+    struct fleet_memory *memory; /* one entry per worker, as of the next two */
+    struct library_versions *libraries;
+    uint32_t *machine_of_rank;
+    const char *cipher; /* that seals messages; "none" */
+};
+
 struct coordinator {
     const struct coordinator_options *options;
     struct events *events; /* NULL: no supervisor */
@@ -31,51 +51,45 @@ struct coordinator {
     struct splits drawn;                         /* beside the results; empty where the splits are given */
     bool sparse_features;
     struct partition partition;
-    struct partition_quality quality;
-    int64_t partition_bytes; /* the most that this process, or METIS with it, had until the graph was cut */
-    struct prune prune;
-    struct part_sizes *sizes;
-    int32_t *rank_of_part;
-    struct part_shared shared; /* zeroed: parts of a worker share no rows */
+    struct coordinator_parts parts;
     struct program program;
     struct embeddings embeddings;
-    int64_t *n_kept; /* by part: floats that its payloads keep from epoch to epoch; NULL: none */
     struct plan plan;
     struct output output;
-    struct fleet *fleet;
-    struct fleet_memory *memory;
-    struct library_versions *libraries; /* as memory, one entry per worker */
-    uint32_t *machine_of_rank;
-    const char *cipher; /* that seals messages; "none" */
+    struct coordinator_workers workers;
     struct training training;
     struct progress progress;
     struct result result;
     double start_s, phase_start_s;
 };
 
-/* Job, checkpoint, graph, parts, plan: everything that needs no workers. Ends early where the run's folder has whole results. */
+/* Steps, one after another, until one fails; NULL ends the list. */
+typedef enum status coordinator_step(struct coordinator *c);
+enum status coordinator_steps(struct coordinator *c, coordinator_step *const *step);
+
+/* Everything that needs no workers, up to the plan. Ends early where the run's folder has whole results. */
 enum status coordinator_prepare(struct coordinator *c);
 
 /* The job's program, from the dataset. */
 enum status coordinator_program(struct coordinator *c);
 
-/* What its epochs leave out, the parts' sizes, covers and shared rows, and the parts' workers. *cover_share_out: of the rows that travel without */
-enum status coordinator_count(struct coordinator *c, double *cover_share_out);
+/* What its epochs leave out, the parts' sizes, covers and shared rows, and the parts' workers. */
+enum status coordinator_count(struct coordinator *c);
 
 struct plan_input coordinator_plan_input(const struct coordinator *c);
 
-/* What the job would receive with every exact exchange, while the dataset is there. In coordinator_exact.c. errors  STATUS_NOMEM */
+/* What the job would receive with every exact exchange. In coordinator_exact.c. errors  STATUS_NOMEM */
 enum status coordinator_exact(const struct coordinator *c, struct plan_exact out[PLAN_N_EXACT]);
-/* On how few workers its plan is within memory.limit: of each number of parts it has, more are taken to need no more. The same. */
+/* The fewest workers within memory.limit, found by bisection. In coordinator_exact.c. errors  STATUS_NOMEM */
 enum status coordinator_fewest(const struct coordinator *c, struct plan_fewest *out);
 
 /* Add the time since the end of the last phase to this phase. Returns it. */
 double coordinator_phase_end(struct coordinator *c, enum result_phase phase);
 
-/* Of a job that predicts: errors  STATUS_CONFIG output.dir has the results of a training, which a prediction's would replace */
-enum status coordinator_spare_model(const struct coordinator *c);
+/* A job that predicts must not replace a training's results. errors  STATUS_CONFIG output.dir has such results */
+enum status coordinator_spare_model(struct coordinator *c);
 
-/* Of a job that predicts: predictions, logits and embeddings. In coordinator_predict.c. errors  those of the fleet and of files */
+/* Predictions, logits and embeddings. In coordinator_predict.c. errors  those of the fleet and of files */
 enum status coordinator_write_predictions(struct coordinator *c);
 
 /* The rows of the last evaluation as the file `name` of the output folder. */

@@ -1,5 +1,5 @@
-/* The trained model that a prediction is made with: the folder of a training's results, what its result.json says of the job and the
- * graph, and which file has the weights. Knows no workers, and no graph but by its sizes.
+/* The trained model that a prediction is made with: the folder of a training's results, what its result.json says of
+ * the job and the graph, and which file has the weights. Knows no workers, and no graph but by its sizes.
  */
 #ifndef TRAINERD_MODEL_SOURCE_H
 #define TRAINERD_MODEL_SOURCE_H
@@ -21,17 +21,18 @@ struct model_source {
     bool weighted;                               /* its graph's edges had weights */
 };
 
-/* Find the model that predict.model names: a folder of results, of which the best weights are taken, or one of the two files of weights
- * in such a folder.
+/* Find the model of predict.model: a folder of results, for its best weights, or a file of weights in it.
  *
  *   owns    *out is plain; model.folder, model.graph and model.class_names point into it: it must not be moved
- *   errors  STATUS_NO_INPUT nothing is there, or no weights, or no result.json · STATUS_DATA a result.json that is none
+ *   errors  STATUS_NO_INPUT nothing is there, or no weights, or no result.json · STATUS_DATA a result.json that is
+ *           none
  */
 enum status model_source_open(const char *model, struct model_source *out);
 
-/* Turn a job that predicts into the model's job with this one's data, parts, workers, memory and output: of its exchange when rows travel,
- * and of the data's keys all but those that say what is made of the files. What training loses of rows, and how long it takes, is no
- * prediction's. What changes rounding stays, so that the logits of the model's own graph are those of its training, bit for bit. */
+/* Turn a job that predicts into the model's job with this one's data, parts, workers, memory and output: of its
+ * exchange when rows travel, and of the data's keys all but those that say what is made of the files. What training
+ * loses of rows, and how long it takes, is no prediction's. What changes rounding stays, so that the logits of the
+ * model's own graph are those of its training, bit for bit. */
 void model_source_apply(const struct model_source *source, struct job *job);
 
 #endif

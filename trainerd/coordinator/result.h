@@ -1,4 +1,4 @@
-/* result.json: the figures of a job that reached its end. Knows fields and layout; the figures are measured elsewhere. */
+/* result.json: the figures of a finished job. Knows fields and layout; others measure. */
 #ifndef TRAINERD_RESULT_H
 #define TRAINERD_RESULT_H
 

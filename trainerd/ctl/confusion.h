@@ -5,8 +5,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* Print "confusion" of a result.json, or nothing where it has none: a line for each class, with a column for each class that was
- * predicted where there are few. */
+/* Print "confusion" of a result.json, or nothing where it lacks one: a line for each class, with a column for each
+ * class that was predicted where there are few. */
 void confusion_print(const json_t *result, FILE *file);
 
 #endif

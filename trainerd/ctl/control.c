@@ -1,4 +1,4 @@
-/* Commands that control jobs and have one answer: cancel, resume, checkpoint, scale, drain; and the connection of all commands. */
+/* Commands with one answer: cancel, resume, checkpoint, scale, drain; and the connection of all commands. */
 #include "trainerd/ctl/base/run.h"
 #include "trainerd/ctl/base/text.h"
 

@@ -1,5 +1,5 @@
-/* Checks of this machine: each reports its finding, and advice where it is not enough. Versions of libraries that trainctl does not
- * link come from the programs that do. */
+/* Checks of this machine: each reports its finding, and advice where it is not enough. Versions of libraries that
+ * trainctl does not link come from the programs that do. */
 #include "protocol/base/memory.h"
 #include "protocol/base/program.h"
 #include "protocol/base/version.h"
@@ -49,7 +49,7 @@ static void note(struct doctor *doctor, enum verdict verdict, const char *name, 
     doctor->has_failed = doctor->has_failed || verdict == VERDICT_FAIL;
 }
 
-/* The rest of the line that begins with `begin`; false: there is none. */
+/* The rest of the line that begins with `begin`; false: no line does. */
 static bool find_line(const char *text, const char *begin, char *out, size_t capacity)
 {
     for (const char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n'), line += line != NULL) {

@@ -100,7 +100,7 @@ static void name_key(const struct settings *settings, int k, char label[JOB_LABE
     }
 }
 
-/* What tells a setting from the others, and of how many runs it is the mean: "lr=0.01, hidden=16 (3 runs)"; of the only one the group's name. */
+/* A setting's label and number of runs: "lr=0.01, hidden=16 (3 runs)"; the group's name where it is the only one. */
 static void name_setting(const struct settings *settings, const struct setting *setting, const char *group,
                          char *name)
 {
@@ -123,7 +123,7 @@ static void name_setting(const struct settings *settings, const struct setting *
     free(text);
 }
 
-/* The metrics of the newest run that works in an output folder, or has failed in it: FOLDER/.run-<id>. NULL without one. */
+/* The metrics of the newest unfinished run in an output folder, FOLDER/.run-<id>; NULL without one. */
 static FILE *open_run(const char *folder)
 {
     char path[PATH_MAX], newest[PATH_MAX] = "";

@@ -1,4 +1,4 @@
-/* The daemon's records as a whole: a copy from the daemon that runs; restored and repaired by trainerd itself, while none does. */
+/* Back up the records of a running daemon; trainerd itself restores and repairs them while it is stopped. */
 #include "protocol/base/program.h"
 #include "trainerd/ctl/base/run.h"
 #include "trainerd/ctl/base/text.h"

@@ -129,7 +129,7 @@ static void print_left_out(const json_t *answer, bool active)
 
 /* --- asking --- */
 
-/* Request pages until there are `limit` jobs (0: all), by their turn, or the newest first. *out: the first answer, with the jobs of all pages. */
+/* Request pages up to `limit` jobs (0: all), by turn or newest first. *out: an answer with the jobs of all. */
 static enum status collect(const struct ctl_arguments *arguments, long long limit, bool by_turn, json_t **out)
 {
     struct client client;

@@ -13,7 +13,7 @@
 
 /* --- memory in use --- */
 
-/* The GPU of that UUID; NULL: there is none. */
+/* The GPU of that UUID; NULL: no GPU has it. */
 static const json_t *find_gpu(const json_t *gpus, const char *uuid)
 {
     const json_t *gpu;
@@ -62,7 +62,7 @@ static char *cell_rank(const json_t *row, const char *path)
     return json_is_string(json_object_get(row, path)) ? cell_text(row, path) : cell_integer(row, path);
 }
 
-/* The job's GPU of that number; NULL: it has none such. */
+/* The job's GPU of that number; NULL: no GPU has that number. */
 static json_t *gpu_of(const json_t *gpus, const json_t *number)
 {
     json_t *gpu;

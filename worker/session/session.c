@@ -16,8 +16,8 @@ static enum status parts_open(struct session *session)
 {
     enum status status = STATUS_OK;
     const struct part *first = NULL;
-    for (int32_t i = 0; status == STATUS_OK && i < session->n_part; i++) {
-        struct session_part *part = &session->parts[i];
+    for (int32_t i = 0; status == STATUS_OK && i < session->placed.n_part; i++) {
+        struct session_part *part = &session->placed.parts[i];
         if (!part->raw.is_expected) {
             continue;
         }
@@ -29,16 +29,16 @@ static enum status parts_open(struct session *session)
         status = part_open(part->raw.bytes, part->raw.n_bytes, &part->part);
         spill_unpin(session->spill, &raw, 1);
         part->is_open = status == STATUS_OK;
-        if (part->is_open && (part->part.part != i || part->part.n_part != session->n_part)) {
+        if (part->is_open && (part->part.part != i || part->part.n_part != session->placed.n_part)) {
             status = status_fail(STATUS_DATA, "the bytes of part %d say part %d of %d, expected part %d of %d", i,
-                                 part->part.part, part->part.n_part, i, session->n_part);
+                                 part->part.part, part->part.n_part, i, session->placed.n_part);
         }
         first = first == NULL && part->is_open ? &part->part : first;
         if (status == STATUS_OK && part->part.n_hop != first->n_hop) {
             status = status_fail(STATUS_DATA, "part %d has %d hops of rows and part %d has %d, expected as many",
                                  first->part, first->n_hop, i, part->part.n_hop);
         }
-        session->own[i] = part->is_open ? &part->part : NULL;
+        session->placed.own[i] = part->is_open ? &part->part : NULL;
     }
     return status;
 }
@@ -46,11 +46,11 @@ static enum status parts_open(struct session *session)
 static bool parts_came(const struct session *session)
 {
     int32_t n_statistics = 0;
-    for (int32_t i = 0; i < session->n_part; i++) {
-        const struct session_bytes *raw = &session->parts[i].raw;
+    for (int32_t i = 0; i < session->placed.n_part; i++) {
+        const struct session_bytes *raw = &session->placed.parts[i].raw;
         n_statistics += raw->is_expected && raw->n_got == raw->n_bytes;
     }
-    return session->n_part > 0 && n_statistics == session->n_own;
+    return session->placed.n_part > 0 && n_statistics == session->placed.n_own;
 }
 
 /* This worker's number among those of its machine, and how many these are. */
@@ -58,7 +58,7 @@ static void machine_turn(const struct session *session, uint32_t *turn_out, uint
 {
     *turn_out = *n_out = 0;
     for (uint32_t rank = 0; rank < session->n_rank; rank++) {
-        bool here = session->machine_of_rank[rank] == session->machine_of_rank[session->rank];
+        bool here = session->placed.machine_of_rank[rank] == session->placed.machine_of_rank[session->rank];
         *turn_out += here && rank < session->rank;
         *n_out += here;
     }
@@ -69,7 +69,7 @@ static enum status trainer_start(struct session *session)
     FAULT(OPEN);
     double start = clock_s();
     enum status status = parts_open(session);
-    if (status == STATUS_OK && session->n_own == 0) {
+    if (status == STATUS_OK && session->placed.n_own == 0) {
         status = status_fail(STATUS_PEER, "no part is placed on rank %u", session->rank);
     }
     if (status == STATUS_OK) {
@@ -91,9 +91,9 @@ static enum status trainer_start(struct session *session)
         .n_thread = (int)session->n_thread,
         .rank = session->rank,
         .n_rank = session->n_rank,
-        .n_part = session->n_part,
-        .rank_of_part = session->rank_of_part,
-        .parts = session->own,
+        .n_part = session->placed.n_part,
+        .rank_of_part = session->placed.rank_of_part,
+        .parts = session->placed.own,
         .exchange = session->exchange,
         .spill = session->spill,
     };
@@ -101,8 +101,8 @@ static enum status trainer_start(struct session *session)
     if (status != STATUS_OK) {
         return status;
     }
-    session_say(session, "has %d of %d part%s, and %s", (int)session->n_own, (int)session->n_part,
-                session->n_part == 1 ? "" : "s",
+    session_say(session, "has %d of %d part%s, and %s", (int)session->placed.n_own, (int)session->placed.n_part,
+                session->placed.n_part == 1 ? "" : "s",
                 trainer_program(session->trainer)->forward_only ? "predicts" : "trains");
     struct memory_table planned, measured;
     trainer_memory(session->trainer, &planned, &measured);
@@ -126,7 +126,9 @@ static enum status serve(struct session *session)
     while (status == STATUS_OK && !session->is_finished) {
         status = transport_wait(session->transport, 1000);
         /* A refusal inside an event fails the transport too, with less of a status. */
-        status = session->failed != STATUS_OK ? status_fail(session->failed, "%s", session->reason) : status;
+        status = session->failure.status != STATUS_OK
+                     ? status_fail(session->failure.status, "%s", session->failure.reason)
+                     : status;
         if (status == STATUS_OK && session->trainer == NULL && parts_came(session)) {
             status = trainer_start(session);
         } else if (status == STATUS_OK) {
@@ -140,8 +142,8 @@ static void session_release(struct session *session)
 {
     trainer_close(session->trainer);
     exchange_close(session->exchange);
-    for (int32_t i = 0; i < session->n_part; i++) {
-        struct session_part *part = &session->parts[i];
+    for (int32_t i = 0; i < session->placed.n_part; i++) {
+        struct session_part *part = &session->placed.parts[i];
         if (part->is_open) {
             part_release(&part->part);
         }
@@ -153,11 +155,11 @@ static void session_release(struct session *session)
     memory_release(MEMORY_OTHER, session->put_bytes.bytes, session->put_bytes.n_bytes, 1);
     transport_close(session->transport);
     link_close(session->link);
-    free(session->command);
-    free(session->own);
-    free(session->parts);
-    free(session->rank_of_part);
-    free(session->machine_of_rank);
+    free(session->command.bytes);
+    free(session->placed.own);
+    free(session->placed.parts);
+    free(session->placed.rank_of_part);
+    free(session->placed.machine_of_rank);
     free(session);
 }
 
@@ -188,8 +190,8 @@ enum status session_run(const struct session_setup *setup)
         fprintf(stderr, "trainer-worker: %s\n", status_reason());
     }
     if (status != STATUS_OK && session->link != NULL) {
-        /* Told before anything is given back: the process may end at any moment once the coordinator knows. If it cannot be
-         * told, that is not the reason. */
+        /* Told before anything is given back: the process may end at any moment once the coordinator knows. If it
+         * cannot be told, that is not the reason. */
         char reason[1024];
         snprintf(reason, sizeof reason, "%s", status_reason());
         struct message_failed failed = {.status = status, .reason = message_text(reason)};

@@ -1,7 +1,7 @@
 /* A worker from start to end: join, connect, receive parts, handle the coordinator's commands until finish.
  *
- * The session owns the bytes of parts, commands and reports; rows between workers go straight to the exchange. A command is
- * answered before the next one is received. Knows nothing of how an epoch is computed.
+ * The session owns the bytes of parts, commands and reports; rows between workers go straight to the exchange. A
+ * command is answered before the next one is received. Knows nothing of how an epoch is computed.
  */
 #ifndef WORKER_SESSION_H
 #define WORKER_SESSION_H

@@ -1,4 +1,4 @@
-/* Handling commands, one at a time; separate from receiving messages, because commands use the transport themselves. */
+/* Handling commands, one at a time; separate from receiving, because commands use the transport themselves. */
 #include "protocol/base/clock.h"
 #include "protocol/base/fault.h"
 #include "protocol/base/memory.h"
@@ -33,7 +33,7 @@ enum status session_answer(struct session *session, unsigned id, size_t n_bytes)
 static enum status exchange_start(struct session *session)
 {
     const struct job_exchange *how = &session->job.exchange;
-    int64_t n_pair = (int64_t)session->n_own * (session->n_part - session->n_own);
+    int64_t n_pair = (int64_t)session->placed.n_own * (session->placed.n_part - session->placed.n_own);
     int64_t n_fetch = how->schedule == JOB_SCHEDULE_HALO || how->prefetch + 1 > n_pair ? n_pair : how->prefetch + 1;
     int64_t n_request = how->schedule == JOB_SCHEDULE_HALO || (how->prefetch + 1) * session->n_rank > n_pair
                             ? n_pair
@@ -48,8 +48,8 @@ static enum status exchange_start(struct session *session)
         n_request += (int64_t)KEPT_N_FLIGHT * session->n_rank;
     }
     /* One more each for the reduction, which overlaps with the last halo pass of a rank that lags. */
-    enum status status = exchange_open((int)(n_request + session->n_rank + session->n_part), (int)(n_fetch + 1),
-                                       &session->exchange);
+    enum status status = exchange_open((int)(n_request + session->n_rank + session->placed.n_part),
+                                       (int)(n_fetch + 1), &session->exchange);
     if (status == STATUS_OK) {
         exchange_attach(session->exchange, session->transport);
     }
@@ -59,39 +59,39 @@ static enum status exchange_start(struct session *session)
 /* Which ranks share a machine, by its number. */
 static enum status machines_take(struct session *session, const struct message_place *place)
 {
-    if (place->machine_of_rank.n_bytes != session->n_rank * sizeof *session->machine_of_rank) {
+    if (place->machine_of_rank.n_bytes != session->n_rank * sizeof *session->placed.machine_of_rank) {
         return status_fail(STATUS_PEER, "%u bytes say which ranks share a machine, expected %zu for %u ranks",
-                           place->machine_of_rank.n_bytes, session->n_rank * sizeof *session->machine_of_rank,
+                           place->machine_of_rank.n_bytes, session->n_rank * sizeof *session->placed.machine_of_rank,
                            session->n_rank);
     }
-    session->machine_of_rank = memory_alloc(session->n_rank, sizeof *session->machine_of_rank);
-    memcpy(session->machine_of_rank, place->machine_of_rank.at, place->machine_of_rank.n_bytes);
+    session->placed.machine_of_rank = memory_alloc(session->n_rank, sizeof *session->placed.machine_of_rank);
+    memcpy(session->placed.machine_of_rank, place->machine_of_rank.at, place->machine_of_rank.n_bytes);
     return STATUS_OK;
 }
 
 static enum status place_obey(struct session *session)
 {
     struct message_place place;
-    enum status status = message_decode_place(session->command, session->n_command, &place);
+    enum status status = message_decode_place(session->command.bytes, session->command.n, &place);
     if (status != STATUS_OK) {
         return status;
     }
-    if (session->n_part != 0 || place.n_part == 0 || place.n_part > 65536 ||
-        place.rank_of_part.n_bytes != place.n_part * sizeof *session->rank_of_part) {
+    if (session->placed.n_part != 0 || place.n_part == 0 || place.n_part > 65536 ||
+        place.rank_of_part.n_bytes != place.n_part * sizeof *session->placed.rank_of_part) {
         return status_fail(STATUS_PEER, "%u parts are placed by %u bytes, expected 1 to 65536 parts once",
                            place.n_part, place.rank_of_part.n_bytes);
     }
-    session->n_part = (int32_t)place.n_part;
-    session->rank_of_part = memory_alloc(place.n_part, sizeof *session->rank_of_part);
-    session->parts = memory_alloc(place.n_part, sizeof *session->parts);
-    session->own = memory_alloc(place.n_part, sizeof *session->own);
-    memcpy(session->rank_of_part, place.rank_of_part.at, place.rank_of_part.n_bytes);
-    for (int32_t part = 0; part < session->n_part; part++) {
-        if (session->rank_of_part[part] >= session->n_rank) {
-            return status_fail(STATUS_PEER, "part %d is placed on rank %u of %u", part, session->rank_of_part[part],
-                               session->n_rank);
+    session->placed.n_part = (int32_t)place.n_part;
+    session->placed.rank_of_part = memory_alloc(place.n_part, sizeof *session->placed.rank_of_part);
+    session->placed.parts = memory_alloc(place.n_part, sizeof *session->placed.parts);
+    session->placed.own = memory_alloc(place.n_part, sizeof *session->placed.own);
+    memcpy(session->placed.rank_of_part, place.rank_of_part.at, place.rank_of_part.n_bytes);
+    for (int32_t part = 0; part < session->placed.n_part; part++) {
+        if (session->placed.rank_of_part[part] >= session->n_rank) {
+            return status_fail(STATUS_PEER, "part %d is placed on rank %u of %u", part,
+                               session->placed.rank_of_part[part], session->n_rank);
         }
-        session->n_own += session->rank_of_part[part] == session->rank;
+        session->placed.n_own += session->placed.rank_of_part[part] == session->rank;
     }
     status = machines_take(session, &place);
     /* From the answer on the others may ask for rows. */
@@ -107,7 +107,7 @@ static enum status place_obey(struct session *session)
 static enum status epoch_obey(struct session *session)
 {
     struct message_epoch command;
-    enum status status = message_decode_epoch(session->command, session->n_command, &command);
+    enum status status = message_decode_epoch(session->command.bytes, session->command.n, &command);
     if (status != STATUS_OK) {
         return status;
     }
@@ -207,7 +207,7 @@ static enum status get_obey(struct session *session)
 {
     struct message_get command;
     FAULT(CHECKPOINT);
-    enum status status = message_decode_get(session->command, session->n_command, &command);
+    enum status status = message_decode_get(session->command.bytes, session->command.n, &command);
     if (status != STATUS_OK) {
         return status;
     }
@@ -277,12 +277,12 @@ static enum status guard_obey(struct session *session)
 /* Commands that are answered by themselves. */
 static enum status echo(struct session *session, unsigned id)
 {
-    if (session->n_command > sizeof session->answer) {
+    if (session->command.n > sizeof session->answer) {
         return status_fail(STATUS_PEER, "a command '%s' of %zu bytes came, expected at most %zu", message_name(id),
-                           session->n_command, sizeof session->answer);
+                           session->command.n, sizeof session->answer);
     }
-    memcpy(session->answer, session->command, session->n_command);
-    return session_answer(session, id, session->n_command);
+    memcpy(session->answer, session->command.bytes, session->command.n);
+    return session_answer(session, id, session->command.n);
 }
 
 enum status session_handle(struct session *session)
@@ -290,12 +290,12 @@ enum status session_handle(struct session *session)
     if (session->put_bytes.is_expected && session->put_bytes.n_got == session->put_bytes.n_bytes) {
         return put_obey(session);
     }
-    unsigned id = session->command_id;
+    unsigned id = session->command.id;
     if (id == 0) {
         return STATUS_OK;
     }
     /* Before the answer leaves: the next command may come right behind it. */
-    session->command_id = 0;
+    session->command.id = 0;
     if (session->trainer == NULL && id != MESSAGE_ID_place && id != MESSAGE_ID_finish) {
         return status_fail(STATUS_PEER, "a command '%s' came before this rank was ready", message_name(id));
     }

@@ -1,4 +1,4 @@
-/* Wire-up over the control socket: coordinator and worker prove the token to each other, addresses of the transport are swapped. */
+/* Wire-up over the control socket: both sides prove the token, then exchange transport addresses. */
 #include "protocol/base/clock.h"
 #include "protocol/base/fault.h"
 #include "protocol/base/log.h"
@@ -147,8 +147,8 @@ static enum status greet(struct session *session, const struct session_setup *se
     return status == STATUS_OK ? proven_expect(session, join, MESSAGE_ID_welcome, out) : status;
 }
 
-/* A coordinator that many connect to closes connections that have proved nothing yet, the oldest first, without a word. This one may be among them:
- * try again, as long as something listens there. */
+/* A coordinator that many connect to closes connections that have proved nothing yet, the oldest first, without a
+ * word. This one may be among them: try again, as long as something listens there. */
 static enum status welcome_await(struct session *session, const struct session_setup *setup, struct join *join,
                                  struct control_frame *out)
 {

@@ -1,5 +1,5 @@
-/* Messages that a worker receives: pieces of parts and arrays go to their places, a command waits for session_handle. Lengths,
- * offsets and order are unchecked until they are checked here. */
+/* Messages that a worker receives: pieces of parts and arrays go to their places, a command waits for session_handle.
+ * Lengths, offsets and order are unchecked until they are checked here. */
 #include "protocol/base/fault.h"
 #include "protocol/base/memory.h"
 #include "worker/session/session_state.h"
@@ -12,9 +12,9 @@
 /* The first failure inside an event, whose sentence is this thread's last: others follow from it. */
 static void event_fail(struct session *session, enum status status)
 {
-    if (session->failed == STATUS_OK && status != STATUS_OK) {
-        session->failed = status;
-        snprintf(session->reason, sizeof session->reason, "%s", status_reason());
+    if (session->failure.status == STATUS_OK && status != STATUS_OK) {
+        session->failure.status = status;
+        snprintf(session->failure.reason, sizeof session->failure.reason, "%s", status_reason());
     }
 }
 
@@ -23,7 +23,9 @@ static struct session_bytes *bytes_find(struct session *session, const struct tr
     if (head->id == MESSAGE_ID_put) {
         return &session->put_bytes;
     }
-    return head->id == MESSAGE_ID_part && head->to < (uint32_t)session->n_part ? &session->parts[head->to].raw : NULL;
+    return head->id == MESSAGE_ID_part && head->to < (uint32_t)session->placed.n_part
+               ? &session->placed.parts[head->to].raw
+               : NULL;
 }
 
 static void *piece_place(struct session *session, const struct transport_head *head, size_t n_bytes)
@@ -41,18 +43,18 @@ static void *piece_place(struct session *session, const struct transport_head *h
 
 static void *command_place(struct session *session, size_t n_bytes)
 {
-    if (session->command_id != 0 || session->is_command_coming || n_bytes > COMMAND_MOST_BYTES) {
+    if (session->command.id != 0 || session->command.is_coming || n_bytes > COMMAND_MOST_BYTES) {
         event_fail(session, status_fail(STATUS_PEER, "a command of %zu bytes came out of turn, expected at most %zu",
                                         n_bytes, COMMAND_MOST_BYTES));
         return NULL;
     }
-    if (n_bytes > session->n_command_room) {
-        free(session->command);
-        session->command = memory_alloc(n_bytes, 1);
-        session->n_command_room = n_bytes;
+    if (n_bytes > session->command.n_room) {
+        free(session->command.bytes);
+        session->command.bytes = memory_alloc(n_bytes, 1);
+        session->command.n_room = n_bytes;
     }
-    session->is_command_coming = true;
-    return session->command;
+    session->command.is_coming = true;
+    return session->command.bytes;
 }
 
 /* Whether it is the exchange's, where there is one yet. */
@@ -119,23 +121,23 @@ static enum status part_take(struct session *session)
 {
     struct message_part part;
     FAULT(SHIP);
-    enum status status = message_decode_part(session->command, session->n_command, &part);
+    enum status status = message_decode_part(session->command.bytes, session->command.n, &part);
     if (status != STATUS_OK) {
         return status;
     }
-    if (part.part >= (uint32_t)session->n_part || session->rank_of_part[part.part] != session->rank ||
-        session->parts[part.part].raw.is_expected) {
+    if (part.part >= (uint32_t)session->placed.n_part || session->placed.rank_of_part[part.part] != session->rank ||
+        session->placed.parts[part.part].raw.is_expected) {
         return status_fail(STATUS_PEER, "part %u of %d is announced, expected one of this rank's, once", part.part,
-                           session->n_part);
+                           session->placed.n_part);
     }
-    struct session_bytes *raw = &session->parts[part.part].raw;
+    struct session_bytes *raw = &session->placed.parts[part.part].raw;
     return session->spill != NULL ? bytes_expect_spilled(session, raw, part.n_bytes)
                                   : bytes_expect(raw, MEMORY_STRUCTURE, part.n_bytes);
 }
 
 size_t session_state_bytes(struct session *session, uint32_t what, uint32_t part)
 {
-    return worker_state_row(what) != NULL && part < (uint32_t)session->n_part
+    return worker_state_row(what) != NULL && part < (uint32_t)session->placed.n_part
                ? (size_t)trainer_state_bytes(session->trainer, (enum worker_state)what, (int32_t)part)
                : 0;
 }
@@ -144,7 +146,7 @@ size_t session_state_bytes(struct session *session, uint32_t what, uint32_t part
 static enum status put_take(struct session *session)
 {
     struct message_put put;
-    enum status status = message_decode_put(session->command, session->n_command, &put);
+    enum status status = message_decode_put(session->command.bytes, session->command.n, &put);
     if (status != STATUS_OK) {
         return status;
     }
@@ -166,8 +168,8 @@ static enum status put_take(struct session *session)
 
 static void command_arrived(struct session *session, const struct transport_head *head, size_t n_bytes)
 {
-    session->n_command = n_bytes;
-    session->is_command_coming = false;
+    session->command.n = n_bytes;
+    session->command.is_coming = false;
     switch (head->id) {
     case MESSAGE_ID_part:
         event_fail(session, part_take(session));
@@ -176,7 +178,7 @@ static void command_arrived(struct session *session, const struct transport_head
         event_fail(session, put_take(session));
         return;
     default:
-        session->command_id = head->id;
+        session->command.id = head->id;
     }
 }
 

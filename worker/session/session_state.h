@@ -1,4 +1,5 @@
-/* What the session's files share. session.c a worker's life · session_join.c hello and welcome · session_command.c commands. */
+/* What the session's files share. session.c a worker's life · session_join.c hello and welcome · session_command.c
+ * commands. */
 #ifndef WORKER_SESSION_STATE_H
 #define WORKER_SESSION_STATE_H
 
@@ -28,6 +29,30 @@ struct session_part {
     bool is_open;
 };
 
+/* Parts by rank. */
+struct session_placed {
+    int32_t n_part; /* 0: not placed yet */
+    uint32_t *rank_of_part;
+    uint32_t *machine_of_rank;  /* n_rank */
+    struct session_part *parts; /* n_part */
+    int32_t n_own;
+    struct part **own; /* n_part: the open ones, NULL elsewhere */
+};
+
+/* The last command that came. */
+struct session_command {
+    uint8_t *bytes;
+    size_t n_room, n;
+    bool is_coming; /* its body has a place */
+    unsigned id;    /* 0: no command waits */
+};
+
+/* The first failure inside an event of the transport. */
+struct session_failure {
+    enum status status;
+    char reason[1024];
+};
+
 struct session {
     struct link *link;
     struct transport *transport;
@@ -37,30 +62,20 @@ struct session {
     bool talks;    /* session_setup */
     bool has_gpus; /* of its own: session_setup */
 
-    int32_t n_part; /* 0: not placed yet */
-    uint32_t *rank_of_part;
-    uint32_t *machine_of_rank;  /* n_rank */
-    struct session_part *parts; /* n_part */
-    int32_t n_own;
-    struct part **own; /* n_part: the open ones, NULL elsewhere */
-
+    struct session_placed placed;
     const struct device_ops *ops;
     struct spill *spill; /* memory.spill; NULL: none */
     struct exchange *exchange;
     struct trainer *trainer;
 
-    uint8_t *command; /* the last one that came */
-    size_t n_command_room, n_command;
-    bool is_command_coming;         /* its body has a place */
-    unsigned command_id;            /* 0: none waits */
+    struct session_command command;
     struct session_bytes put_bytes; /* of an array that is to be set, … */
     struct message_put put;         /* … as it was announced */
     uint8_t answer[MESSAGE_ANSWER_MOST_BYTES];
     int n_pending;
     uint32_t epoch, step; /* how far, for the heartbeats */
     bool is_finished;
-    enum status failed; /* inside an event, the first time, … */
-    char reason[1024];  /* … with this sentence */
+    struct session_failure failure;
 };
 
 /* --- session.c --- */
@@ -75,7 +90,7 @@ enum status session_join(struct session *session, const struct session_setup *se
 /* Events of the transport. */
 void *session_place(void *arg, const struct transport_head *head, size_t n_bytes);
 void session_arrived(void *arg, const struct transport_head *head, void *body, size_t n_bytes);
-/* Bytes of this rank's row of worker_state.def; 0: it has none. */
+/* Bytes of this rank's row of worker_state.def; 0: this rank does not have it. */
 size_t session_state_bytes(struct session *session, uint32_t what, uint32_t part);
 
 /* --- session_command.c --- */

@@ -108,7 +108,7 @@ Test(slurm, a_job_that_does_not_fit_the_allocation_is_refused_with_both_numbers)
     job_run_expect(
         78, "the tasks of Slurm's allocation are more than partition.parts = 2, and each worker needs a part: 3",
         ALLOCATION, "--set partition.parts=2");
-    job_run_expect(78, "there is none here (no SLURM_JOB_ID)", "", "");
+    job_run_expect(78, "this is not inside one (no SLURM_JOB_ID)", "", "");
     job_run_expect(78, "a plan takes workers.count instead", "", "--plan");
     job_run_expect(0, "", "", "--plan --set workers.count=2");
     job_run_expect(0, "from 2", ALLOCATION, "--plan");

@@ -82,7 +82,7 @@ static enum status compare(const struct job *now, const struct job *then, const 
     bool knows_contents = checkpoint_knows_contents(&checkpoint->state);
     for (int i = 0; i < JOB_KEY_N; i++) {
         const struct job_key *key = &job_keys[i];
-        /* A file's contents count, and not where it lies: contents.h compares them; partitions are compared themselves. */
+        /* Files are compared by content (contents.h), not by path; partitions are compared themselves. */
         bool by_contents = (knows_contents || i == JOB_KEY_partition_file) && is_file(now, (enum job_key_id)i) &&
                            is_file(then, (enum job_key_id)i);
         if (is_free(key, now) || by_contents) {

@@ -1,5 +1,5 @@
-/* The accuracy guard as the coordinator sees it: what the workers' comparisons of gradients found, in the job's state, log and events.
- * It decides nothing: the workers back off by themselves, all alike.
+/* The accuracy guard as the coordinator sees it: what the workers' comparisons of gradients found, in the job's
+ * state, log and events. It decides nothing: the workers back off by themselves, all alike.
  */
 #ifndef TRAINERD_GUARD_H
 #define TRAINERD_GUARD_H
@@ -13,7 +13,7 @@
 /* No comparison yet. */
 void guard_begin(struct checkpoint_state *state);
 
-/* What the epoch that was just done found, where it is one that compares: into the state, and a back-off into log and events.
+/* Record what this epoch's comparison found, if it had one: in the state, and a back-off in log and events.
  * errors  those of fleet_guard */
 enum status guard_note(struct training *training, int64_t epoch);
 

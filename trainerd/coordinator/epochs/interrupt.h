@@ -1,4 +1,4 @@
-/* Signals of a coordinator: Ctrl-C, TERM and HUP, whose effect depends on the phase, and USR1, which asks for a checkpoint.
+/* Signals of a coordinator: INT, TERM and HUP, whose effect depends on the phase; USR1 requests a checkpoint.
  *
  * Separate because signal handlers need flags that outlive every call; knows nothing of jobs.
  */
@@ -13,8 +13,8 @@ enum interrupt_mode {
     INTERRUPT_MODE_FINISH /* training: the first signal ends it after this epoch, the second ends the present wait */
 };
 
-/* Catch INT, TERM, HUP unless it is ignored (program_ignores), and USR1; ignore PIPE, which writes report themselves. Starts in
- * INTERRUPT_MODE_EXIT, where the signal handler calls `before_exit`, then exits. */
+/* Catch INT, TERM, HUP unless it is ignored (program_ignores), and USR1; ignore PIPE, which writes report themselves.
+ * Starts in INTERRUPT_MODE_EXIT, where the signal handler calls `before_exit`, then exits. */
 void interrupt_install(void (*before_exit)(void));
 
 void interrupt_mode(enum interrupt_mode mode);

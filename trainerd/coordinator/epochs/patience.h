@@ -1,8 +1,8 @@
 /* train.patience: training ends when evaluations of the validation split no longer get better.
  *
- * As Keras' EarlyStopping(monitor, min_delta, patience): better is by more than train.min_delta than the best so far, of the metric or of the
- * loss (train.patience_monitor). Which weights are the best is another question, which the metric answers (training.c). The count and the
- * best value are part of the checkpoint's state.
+ * As Keras' EarlyStopping(monitor, min_delta, patience): better is by more than train.min_delta than the best so far,
+ * of the metric or of the loss (train.patience_monitor). Which weights are the best is another question, which the
+ * metric answers (training.c). The count and the best value are part of the checkpoint's state.
  */
 #ifndef TRAINERD_PATIENCE_H
 #define TRAINERD_PATIENCE_H

@@ -121,8 +121,8 @@ static enum status score(struct training *training, const struct fleet_report *r
     return status;
 }
 
-/* The best model by the first metric of the validation split; of equals, the earlier one. Without such a split it is the last: the training split would
- * choose the one that has learned it by heart. */
+/* The best model by the first metric of the validation split; of equals, the earlier one. Without such a split it is
+ * the last: the training split would choose the one that has learned it by heart. */
 static bool is_better(const struct training *training, const struct checkpoint_score *now)
 {
     const struct checkpoint_state *state = &training->state;
@@ -166,7 +166,7 @@ static enum status diverged(const char *what, double value, int64_t epoch)
                        isnan(value) ? "not a number" : "infinite", (long long)epoch);
 }
 
-/* Workers make no step from a loss that is not finite; a step that broke the weights shows in the evaluation after it. */
+/* Workers skip the step when the loss is not finite; the evaluation shows when a step broke the weights. */
 static enum status loss_check(const struct fleet_report *report, int64_t epoch, bool evaluate)
 {
     double after = evaluate ? report->score[DATASET_SPLIT_TRAIN][SCORE_SUM_LOSS] : 0.0;
@@ -185,8 +185,8 @@ static int64_t regular_before(const struct training *training, int64_t n_epoch)
     return every > 0 ? n_epoch - n_epoch % every : 0;
 }
 
-/* The epochs of the checkpoint that a diverging job returns to; -1: none. A checkpoint on request does not count, so that it does
- * not change the job's numbers. */
+/* The epochs of the checkpoint that a diverging job returns to; -1: none. A checkpoint on request does not count, so
+ * that it does not change the job's numbers. */
 static int64_t rollback_target(const struct training *training)
 {
     return training->job->train.on_nan == JOB_ON_NAN_ROLLBACK ? training->n_regular : -1;
@@ -257,7 +257,7 @@ static enum status save_checkpoint(struct training *training)
         training->n_regular = is_regular ? training->state.n_epoch : training->n_regular;
         events_checkpoint(training->events, training->state.n_epoch, training->output->dir.path);
     }
-    training->checkpoint_s += clock_s() - start;
+    training->spent.checkpoint_s += clock_s() - start;
     return status;
 }
 
@@ -345,8 +345,8 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     state->n_sent += (int64_t)report.bytes_sent;
     state->n_received += (int64_t)report.bytes_received;
     state->n_call += (int64_t)report.n_call;
-    training->waits = fleet_waits_most(&training->waits, &report.waits);
-    training->n_replay += report.n_replay;
+    training->spent.waits = fleet_waits_most(&training->spent.waits, &report.waits);
+    training->spent.n_replay += report.n_replay;
     show_epoch(training, &report, evaluate);
     return is_checkpoint_due(training) ? save_checkpoint(training) : STATUS_OK;
 }
@@ -364,7 +364,7 @@ static enum status evaluate_only(struct training *training)
     if (status != STATUS_OK) {
         return status;
     }
-    training->evaluate_s += clock_s() - start;
+    training->spent.evaluate_s += clock_s() - start;
     training->is_scored = true;
     now.loss = training->state.n_epoch > 0 ? training->state.last.loss
                                            : score_loss(report.score[DATASET_SPLIT_TRAIN]);
@@ -396,7 +396,7 @@ enum status training_evaluate_best(struct training *training)
     memory_release(MEMORY_OTHER, weights, n, sizeof *weights);
     status = status == STATUS_OK ? fleet_epoch(training->fleet, (uint32_t)state->n_epoch, false, true, &report)
                                  : status;
-    training->evaluate_s += clock_s() - start;
+    training->spent.evaluate_s += clock_s() - start;
     return status;
 }
 

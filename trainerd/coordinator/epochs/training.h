@@ -1,7 +1,7 @@
-/* The epochs of a job: command them, score them, save the best weights, write metrics and checkpoints, decide when to stop.
+/* The epochs of a job: commands, scores, best weights, metrics, checkpoints, and when to stop.
  *
- * Separate from the coordinator's flow, which prepares the workers before and writes the results after. Everything that a resume
- * must restore is in struct checkpoint_state.
+ * Separate from the coordinator's flow, which prepares the workers before and writes the results after. Everything
+ * that a resume must restore is in struct checkpoint_state.
  */
 #ifndef TRAINERD_TRAINING_H
 #define TRAINERD_TRAINING_H
@@ -23,6 +23,21 @@
 
 enum training_end { TRAINING_END_EPOCHS, TRAINING_END_PATIENCE };
 
+/* Sizes of the arrays that checkpoints hold. */
+struct training_floats {
+    int64_t n_weight;           /* that every worker has */
+    const int64_t *n_embedding; /* n_part: of each part's embeddings; NULL: there are no embeddings */
+    const int64_t *n_kept;      /* n_part: of each part's stale buffers and residuals; NULL: there are no such */
+};
+
+/* In this run. */
+struct training_spent {
+    struct fleet_waits waits; /* of the epoch that waited most for a device (fleet_waits_most) */
+    int64_t n_replay;         /* epochs whose training was replayed */
+    double evaluate_s;        /* of evaluations without an epoch */
+    double checkpoint_s;
+};
+
 struct training {
     /* Set by the caller before training_run; all borrowed. */
     const struct job *job;
@@ -39,29 +54,24 @@ struct training {
     bool multi_label;
     struct job_choices metrics; /* score_metrics; the first one chooses the best weights */
     struct score_labels
-        labels;       /* of the whole graph; filled where a metric, or the counts of the result, take logits */
-    int64_t n_weight; /* floats that every worker has */
-    const int64_t *n_embedding;      /* n_part: floats of each part's embeddings; NULL: none */
-    const int64_t *n_kept;           /* n_part: floats that each part keeps from epoch to epoch; NULL: none */
+        labels; /* of the whole graph; filled where a metric, or the counts of the result, take logits */
+    struct training_floats floats;
     struct library_ranges libraries; /* of all workers; for checkpoints */
     int64_t memory;                  /* bytes of all workers together, measured; for events */
 
     /* Progress, from training_begin or training_resume on. */
     struct checkpoint_state state;
-    struct fleet_waits waits; /* of the epoch that waited most for a device (fleet_waits_most), in this run */
-    int64_t n_replay;         /* epochs whose training was replayed, in this run */
+    struct training_spent spent;
     int64_t n_regular; /* epochs of the last checkpoint that was written because of train.checkpoint_every, or 0 */
     bool has_saved;    /* a checkpoint, in this run */
     bool is_scored;    /* the workers' logits and state.last are of the present weights */
     enum training_end end;
-    double evaluate_s; /* of evaluations without an epoch */
-    double checkpoint_s;
 };
 
 /* Start from epoch 0. `dataset` and `partition` are fingerprints that a resume compares. */
 void training_begin(struct training *training, const char *dataset, uint64_t partition);
 
-/* Continue from a checkpoint of this job: after training_begin; gives weights, moments and best weights to the workers.
+/* After training_begin: continue from a checkpoint of this job; sets the state of the workers.
  *
  *   errors  STATUS_DATA another graph, another partition, another number of weights; those of fleet_put
  */
@@ -69,13 +79,13 @@ enum status training_resume(struct training *training, const struct checkpoint *
 
 /* Epochs until the last one, or patience, or a signal; then an evaluation if the last weights had none.
  *
- *   errors  STATUS_INTERRUPTED a checkpoint is saved, the reason has its path · STATUS_TRAINING loss or weights are not finite, and
- *           train.on_nan allows no (further) rollback · those of fleet, output and checkpoint
+ *   errors  STATUS_INTERRUPTED a checkpoint is saved, the reason has its path · STATUS_TRAINING loss or weights are
+ *           not finite, and train.on_nan allows no (further) rollback · those of fleet, output and checkpoint
  */
 enum status training_run(struct training *training);
 
-/* After training_run: evaluate the best weights, so that logits are theirs; the workers' last weights are lost. Nothing where the last
- * ones are the best. errors  those of the fleet; STATUS_NOMEM */
+/* After training_run: evaluate the best weights, so that logits are theirs; the workers' last weights are lost.
+ * Nothing where the last ones are the best. errors  those of the fleet; STATUS_NOMEM */
 enum status training_evaluate_best(struct training *training);
 
 /* Rows that workers have since the last evaluation. */
@@ -101,12 +111,12 @@ struct training_scores {
     double of[JOB_CHOICES_MOST][SCORE_N_SPLIT]; /* DATASET_SPLIT_NONE: of labelled nodes outside of all splits */
 };
 
-/* The metrics of the splits from `first` to `last` of an evaluation, from its sums and where metrics take rows from the workers' logits. In
- * training_score.c. errors  STATUS_NOMEM, STATUS_TRAINING, those of the fleet */
+/* The metrics of the splits from `first` to `last` of an evaluation, from its sums and where metrics take rows from
+ * the workers' logits. In training_score.c. errors  STATUS_NOMEM, STATUS_TRAINING, those of the fleet */
 enum status training_score(struct training *training, const struct fleet_report *report, int first, int last,
                            struct training_scores *out);
 
-/* In place of training_run: evaluate the weights that the workers have been given. In training_score.c. errors  those of the fleet */
+/* Instead of training_run: evaluate the workers' weights. In training_score.c. errors  those of the fleet */
 enum status training_predict(struct training *training, struct training_scores *out);
 
 /* A hash of the nodes' parts and order. */

@@ -26,9 +26,9 @@ static bool has_array(const struct training *training, enum checkpoint_array arr
 static int64_t row_floats(const struct training *training, const struct worker_state_row *row, int32_t part)
 {
     if (row->scope != WORKER_STATE_SCOPE_PART) {
-        return part == 0 ? training->n_weight : 0;
+        return part == 0 ? training->floats.n_weight : 0;
     }
-    const int64_t *n = row->what == WORKER_STATE_BUFFERS ? training->n_kept : training->n_embedding;
+    const int64_t *n = row->what == WORKER_STATE_BUFFERS ? training->floats.n_kept : training->floats.n_embedding;
     return n != NULL ? n[part] : 0;
 }
 

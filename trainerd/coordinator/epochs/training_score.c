@@ -1,4 +1,4 @@
-/* The metrics of an evaluation; and the one evaluation of a trained model, with its metrics wherever there are labels. */
+/* The metrics of an evaluation; and the one evaluation of a trained model. */
 #include "protocol/base/clock.h"
 #include "protocol/base/memory.h"
 #include "trainerd/coordinator/epochs/training.h"
@@ -63,7 +63,7 @@ enum status training_predict(struct training *training, struct training_scores *
     if (status != STATUS_OK) {
         return status;
     }
-    training->evaluate_s += clock_s() - start;
+    training->spent.evaluate_s += clock_s() - start;
     training->state.n_call = (int64_t)report.n_call;
     return training_score(training, &report, DATASET_SPLIT_NONE, SCORE_SPLIT_ALL, out);
 }

@@ -63,11 +63,11 @@ static enum status workers_start(struct fleet *fleet)
         return status;
     }
     if (how->launcher == JOB_LAUNCHER_LOCAL) {
-        status = fleet_token_make(fleet->token);
+        status = fleet_token_make(fleet->control.token);
         return status == STATUS_OK ? fleet_launch(fleet) : status;
     }
     if (how->launcher == JOB_LAUNCHER_SLURM || how->launcher == JOB_LAUNCHER_SSH) {
-        status = fleet_token_make(fleet->token);
+        status = fleet_token_make(fleet->control.token);
         status = status == STATUS_OK && how->launcher == JOB_LAUNCHER_SLURM ? fleet_launch_slurm(fleet) : status;
         return status == STATUS_OK && how->launcher == JOB_LAUNCHER_SSH ? fleet_launch_ssh(fleet) : status;
     }
@@ -75,11 +75,11 @@ static enum status workers_start(struct fleet *fleet)
         return status_fail(STATUS_CONFIG,
                            "workers.token_file is empty, expected a file name with workers.launcher = \"manual\"");
     }
-    status = fleet_token_load(how->token_file, fleet->token);
+    status = fleet_token_load(how->token_file, fleet->control.token);
     if (status == STATUS_OK) {
         fprintf(stderr, "waiting for %u worker%s; start %s with: trainer-worker --join %s --token-file %s\n",
-                fleet->n_worker, fleet->n_worker == 1 ? "" : "s", fleet->n_worker == 1 ? "it" : "each", fleet->join,
-                how->token_file);
+                fleet->n_worker, fleet->n_worker == 1 ? "" : "s", fleet->n_worker == 1 ? "it" : "each",
+                fleet->control.join, how->token_file);
     }
     return status;
 }
@@ -137,7 +137,7 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         fleet->workers[rank].fleet = fleet;
         fleet->workers[rank].rank = rank;
-        fleet->workers[rank].last_words = -1;
+        fleet->workers[rank].child.last_words = -1;
     }
     status = loop_open(fleet);
     if (status != STATUS_OK) {
@@ -151,7 +151,7 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
         }
     }
     fleet_begin(fleet, "before all had joined");
-    fleet->join_by_ms = fleet->entered_ms + (uint64_t)(job->workers.join_timeout * 1000);
+    fleet->control.join_by_ms = fleet->entered_ms + (uint64_t)(job->workers.join_timeout * 1000);
     status = workers_join(fleet);
     if (status != STATUS_OK) {
         fleet_fail(fleet, NULL, status, "%s", status_reason());
@@ -189,7 +189,7 @@ void fleet_member(const struct fleet *fleet, uint32_t rank, uint32_t *pid_out, c
 {
     const struct fleet_worker *worker = &fleet->workers[rank];
     *pid_out = worker->pid;
-    *host_out = worker->was_started ? NULL : worker->host;
+    *host_out = worker->child.was_started ? NULL : worker->host;
 }
 
 /* Tell all workers to end, and kill those that do not. */
@@ -197,7 +197,7 @@ static void workers_dismiss(struct fleet *fleet)
 {
     fleet_finish(fleet);
     transport_abandon(fleet->transport); /* all is answered: a flush to workers that end meanwhile would fail */
-    for (struct fleet_client *client = fleet->clients; client != NULL; client = client->next) {
+    for (struct fleet_client *client = fleet->control.clients; client != NULL; client = client->next) {
         struct message_goodbye goodbye = {.rank = client->worker->rank};
         size_t n;
         void *frame = control_frame_goodbye(&goodbye, &n);
@@ -214,16 +214,16 @@ void fleet_close(struct fleet *fleet)
     if (fleet == NULL) {
         return;
     }
-    char reason[sizeof fleet->reason]; /* the caller's; closing may overwrite it */
+    char reason[sizeof fleet->failure.reason]; /* the caller's; closing may overwrite it */
     snprintf(reason, sizeof reason, "%s", status_reason());
-    if (fleet->failed == STATUS_OK) {
+    if (fleet->failure.status == STATUS_OK) {
         workers_dismiss(fleet);
     } else {
         fleet_end(fleet);
     }
     fleet_unlisten(fleet);
-    while (fleet->clients != NULL) {
-        fleet_client_close(fleet->clients);
+    while (fleet->control.clients != NULL) {
+        fleet_client_close(fleet->control.clients);
     }
     if (fleet->is_polling) {
         uv_close((uv_handle_t *)&fleet->transport_poll, NULL);
@@ -235,8 +235,8 @@ void fleet_close(struct fleet *fleet)
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         free(fleet->workers[rank].address.bytes);
         free(fleet->workers[rank].far_address.bytes);
-        if (fleet->workers[rank].last_words >= 0) {
-            close(fleet->workers[rank].last_words);
+        if (fleet->workers[rank].child.last_words >= 0) {
+            close(fleet->workers[rank].child.last_words);
         }
     }
     free(fleet->rank_of_part);

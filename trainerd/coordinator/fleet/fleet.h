@@ -1,9 +1,10 @@
-/* The coordinator's workers: start and connect them, send them their parts and commands, receive reports, detect their failures.
+/* The coordinator's workers: start, connect, send parts and commands, receive reports, detect failures.
  *
- * It uses the control socket (one TCP connection per worker: hello with the token, addresses, heartbeats), the transport (UCX:
- * parts, commands, reports, data) and the launchers. Each call runs one libuv loop until its answer has arrived. A worker that
- * exits, is killed, is silent past workers.heartbeat_timeout or reports a failure ends the call with the reason; the other workers
- * are told to stop, and no process is left running. Knows nothing of training.
+ * It uses the control socket (one TCP connection per worker: hello with the token, addresses, heartbeats), the
+ * transport (UCX: parts, commands, reports, data) and the launchers. Each call runs one libuv loop until its answer
+ * has arrived. A worker that exits, is killed, is silent past workers.heartbeat_timeout or reports a failure ends the
+ * call with the reason; the other workers are told to stop, and no process is left running. Knows nothing of
+ * training.
  */
 #ifndef TRAINERD_FLEET_H
 #define TRAINERD_FLEET_H
@@ -77,15 +78,15 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
 /* End all workers: goodbye, then KILL; reap them. NULL is allowed. Preserves status_reason. */
 void fleet_close(struct fleet *fleet);
 
-/* Before fleet_close: workers are told status_reason, why the job is not done, and end with STATUS_INTERRUPTED. Whatever started them then
- * knows to start them again (a Job of Kubernetes). */
+/* Before fleet_close: workers are told status_reason, why the job is not done, and end with STATUS_INTERRUPTED.
+ * Whatever started them then knows to start them again (a Job of Kubernetes). */
 void fleet_interrupt(struct fleet *fleet);
 
-/* Number the machines by their host names, from 0 in the order of ranks. machine_out n_worker; returns how many there are. */
+/* Number the machines by host name, in the order of ranks. machine_out n_worker. Returns their number. */
 uint32_t fleet_machines(const struct fleet *fleet, uint32_t *machine_out);
 
-/* Two of the job's processes that are on one machine and share no memory (protocol/transport/neighbour.h): a rank, and another or n_worker, the
- * coordinator. False: there are none. */
+/* Two of the job's processes that are on one machine and share no memory (protocol/transport/neighbour.h): a rank,
+ * and another or n_worker, the coordinator. False: there are no such processes. */
 bool fleet_apart(const struct fleet *fleet, uint32_t *one_out, uint32_t *other_out);
 
 /* What messages are sealed with; SEAL_NONE: they are plain. */
@@ -97,8 +98,7 @@ enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank
 /* Send an encoded part to its owner; the bytes may be freed when it returns. */
 enum status fleet_ship(struct fleet *fleet, int32_t part, const void *bytes, size_t n_bytes);
 
-/* Wait until every worker has its parts, has allocated its memory and is ready. memory_out, libraries_out n_worker; n_weight_out
- * floats. */
+/* Wait until every worker has its parts and memory. memory_out, libraries_out n_worker; n_weight_out floats. */
 enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, int64_t *n_weight_out,
                         struct library_versions *libraries_out);
 
@@ -129,8 +129,8 @@ enum status fleet_keep_best(struct fleet *fleet);
 enum status fleet_get(struct fleet *fleet, enum worker_state what, int32_t of, void *to, size_t n_bytes);
 enum status fleet_put(struct fleet *fleet, enum worker_state what, int32_t of, const void *from, size_t n_bytes);
 
-/* How a worker's last epoch ran (output.trace). Its clock plus offset_s is the coordinator's: 0 where both read the same clock,
- * else found by the middle of a command's round trip, and so true to half of that.
+/* How a worker's last epoch ran (output.trace). Its clock plus offset_s is the coordinator's: 0 where both read the
+ * same clock, else found by the middle of a command's round trip, and so true to half of that.
  *
  *   owns    the caller owns *out: fleet_trace_release
  *   errors  STATUS_PEER; STATUS_NOMEM
@@ -146,7 +146,8 @@ struct fleet_trace {
 enum status fleet_trace(struct fleet *fleet, uint32_t rank, struct fleet_trace *out);
 void fleet_trace_release(struct fleet_trace *trace);
 
-/* What a worker received in all epochs since it was started: the table of protocol/wire/traffic.h, to n_row × workers.count numbers.
+/* What a worker received in all epochs since it was started: the table of protocol/wire/traffic.h, to n_row ×
+ * workers.count numbers.
  * errors  STATUS_PEER */
 enum status fleet_traffic(struct fleet *fleet, uint32_t rank, int n_row, struct traffic_head *head_out,
                           uint64_t *table_out);

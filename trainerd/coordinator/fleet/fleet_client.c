@@ -46,7 +46,7 @@ static void client_shut(uv_shutdown_t *request, int error)
 
 void fleet_client_close(struct fleet_client *client)
 {
-    struct fleet_client **at = &client->fleet->clients;
+    struct fleet_client **at = &client->fleet->control.clients;
     while (*at != client) {
         at = &(*at)->next;
     }
@@ -65,5 +65,5 @@ void fleet_client_close(struct fleet_client *client)
 
 bool fleet_is_clientless(const struct fleet *fleet)
 {
-    return fleet->clients == NULL;
+    return fleet->control.clients == NULL;
 }

@@ -1,5 +1,5 @@
-/* Commands and bytes over the transport. One command is under way at a time: all its sends leave, all its reports arrive, then the
- * next. An unexpected report or piece ends the job. */
+/* Commands and bytes over the transport. One command is under way at a time: all its sends leave, all its reports
+ * arrive, then the next. An unexpected report or piece ends the job. */
 #include "protocol/base/fault.h"
 #include "protocol/base/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
@@ -17,14 +17,15 @@
 
 static void *piece_place(struct fleet *fleet, const struct transport_head *head, size_t n_bytes)
 {
-    if (fleet->data_to == NULL || head->sender != fleet->data_from || head->total != fleet->n_data ||
-        n_bytes > fleet->n_data - fleet->n_data_placed || head->offset > fleet->n_data - n_bytes) {
+    if (fleet->transfer.to == NULL || head->sender != fleet->transfer.from || head->total != fleet->transfer.n ||
+        n_bytes > fleet->transfer.n - fleet->transfer.n_placed || head->offset > fleet->transfer.n - n_bytes) {
         status_fail(STATUS_PEER, "worker %u sent %zu bytes at %llu of %llu that were not asked for", head->sender,
                     n_bytes, (unsigned long long)head->offset, (unsigned long long)head->total);
         return NULL;
     }
-    fleet->n_data_placed += n_bytes; /* no more than all of it: a surplus piece could arrive after data_to is gone */
-    return fleet->data_to + head->offset;
+    fleet->transfer.n_placed +=
+        n_bytes; /* no more than all of it: a surplus piece could arrive after data_to is gone */
+    return fleet->transfer.to + head->offset;
 }
 
 static void *fleet_place_body(void *arg, const struct transport_head *head, size_t n_bytes)
@@ -34,7 +35,7 @@ static void *fleet_place_body(void *arg, const struct transport_head *head, size
         return piece_place(fleet, head, n_bytes);
     }
     struct fleet_worker *worker = &fleet->workers[head->sender];
-    if (head->kind != TRANSPORT_KIND_REPORT || head->id != fleet->expected || worker->has_answered ||
+    if (head->kind != TRANSPORT_KIND_REPORT || head->id != fleet->transfer.expected || worker->has_answered ||
         n_bytes > sizeof worker->answer) {
         status_fail(STATUS_PEER, "worker %u sent a message '%s' of %zu bytes that was not asked for", head->sender,
                     message_name(head->id), n_bytes);
@@ -49,7 +50,7 @@ static void fleet_body_arrived(void *arg, const struct transport_head *head, voi
     if (body == NULL) {
         fleet_fail(fleet, &fleet->workers[head->sender], STATUS_PEER, "sent an empty message of kind %u", head->kind);
     } else if (head->kind == TRANSPORT_KIND_DATA) {
-        fleet->n_data_got += n_bytes;
+        fleet->transfer.n_got += n_bytes;
     } else {
         fleet->workers[head->sender].n_answer = n_bytes;
         fleet->workers[head->sender].has_answered = true;
@@ -75,7 +76,7 @@ enum status fleet_transport_open(struct fleet *fleet)
 
 static bool all_answered(const struct fleet *fleet)
 {
-    bool all = fleet->n_pending == 0;
+    bool all = fleet->transfer.n_pending == 0;
     for (uint32_t rank = 0; all && rank < fleet->n_worker; rank++) {
         all = fleet->workers[rank].has_answered;
     }
@@ -84,22 +85,22 @@ static bool all_answered(const struct fleet *fleet)
 
 static bool one_answered(const struct fleet *fleet)
 {
-    return fleet->n_pending == 0 && fleet->workers[fleet->data_from].has_answered;
+    return fleet->transfer.n_pending == 0 && fleet->workers[fleet->transfer.from].has_answered;
 }
 
 static bool few_pending(const struct fleet *fleet)
 {
-    return fleet->n_pending <= fleet->n_pending_most;
+    return fleet->transfer.n_pending <= fleet->transfer.n_pending_most;
 }
 
 static bool data_arrived(const struct fleet *fleet)
 {
-    return fleet->n_pending == 0 && fleet->n_data_got >= fleet->n_data;
+    return fleet->transfer.n_pending == 0 && fleet->transfer.n_got >= fleet->transfer.n;
 }
 
 static void expect(struct fleet *fleet, unsigned id)
 {
-    fleet->expected = id;
+    fleet->transfer.expected = id;
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         fleet->workers[rank].has_answered = false;
     }
@@ -109,8 +110,8 @@ static void expect(struct fleet *fleet, unsigned id)
 static void message_send(struct fleet *fleet, uint32_t rank, const struct transport_head *head, const void *body,
                          size_t n_bytes)
 {
-    if (fleet->failed == STATUS_OK && fleet->transport_failed_ms == 0 &&
-        transport_send(fleet->transport, rank, head, body, n_bytes, &fleet->n_pending) != STATUS_OK) {
+    if (fleet->failure.status == STATUS_OK && fleet->failure.transport_ms == 0 &&
+        transport_send(fleet->transport, rank, head, body, n_bytes, &fleet->transfer.n_pending) != STATUS_OK) {
         fleet_transport_failed(fleet);
     }
 }
@@ -127,7 +128,7 @@ static void command_send(struct fleet *fleet, uint32_t first, uint32_t n, unsign
 
 static enum status pending_await(struct fleet *fleet, int n_most)
 {
-    fleet->n_pending_most = n_most;
+    fleet->transfer.n_pending_most = n_most;
     return fleet_await(fleet, few_pending);
 }
 
@@ -362,7 +363,7 @@ enum status fleet_keep_best(struct fleet *fleet)
 
 enum status fleet_ask(struct fleet *fleet, uint32_t rank, unsigned id, const void *body, size_t n_bytes)
 {
-    fleet->data_from = rank;
+    fleet->transfer.from = rank;
     expect(fleet, id);
     command_send(fleet, rank, 1, id, body, n_bytes);
     return fleet_await(fleet, one_answered);
@@ -407,13 +408,13 @@ enum status fleet_get(struct fleet *fleet, enum worker_state what, int32_t of, v
         return status;
     }
     expect(fleet, 0);
-    fleet->data_from = state_rank(fleet, what, of);
-    fleet->data_to = to;
-    fleet->n_data = n_bytes;
-    fleet->n_data_placed = fleet->n_data_got = 0;
-    command_send(fleet, fleet->data_from, 1, MESSAGE_ID_get, body, n);
+    fleet->transfer.from = state_rank(fleet, what, of);
+    fleet->transfer.to = to;
+    fleet->transfer.n = n_bytes;
+    fleet->transfer.n_placed = fleet->transfer.n_got = 0;
+    command_send(fleet, fleet->transfer.from, 1, MESSAGE_ID_get, body, n);
     status = fleet_await(fleet, data_arrived);
-    fleet->data_to = NULL;
+    fleet->transfer.to = NULL;
     return status;
 }
 
@@ -430,7 +431,7 @@ enum status fleet_put(struct fleet *fleet, enum worker_state what, int32_t of, c
         return status;
     }
     bool to_all = scope == WORKER_STATE_SCOPE_JOB;
-    uint32_t first = fleet->data_from = state_rank(fleet, what, of), n_rank = to_all ? fleet->n_worker : 1;
+    uint32_t first = fleet->transfer.from = state_rank(fleet, what, of), n_rank = to_all ? fleet->n_worker : 1;
     expect(fleet, MESSAGE_ID_put);
     command_send(fleet, first, n_rank, MESSAGE_ID_put, body, n);
     struct transport_head head = {.id = MESSAGE_ID_put, .total = n_bytes};

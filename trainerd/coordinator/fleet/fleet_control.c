@@ -1,5 +1,6 @@
-/* The control socket: connections, frames, and liveness. An unauthenticated client may send one short frame within a short time;
- * over the limit, the oldest one is evicted, so that such clients cannot keep workers out for long. A worker that is evicted joins again. */
+/* The control socket: connections, frames, and liveness. An unauthenticated client may send one short frame within a
+ * short time; over the limit, the oldest one is evicted, so that such clients cannot keep workers out for long. A
+ * worker that is evicted joins again. */
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/transport/address.h"
@@ -31,7 +32,7 @@
 static void closed_note(struct fleet_client *client, const char *why)
 {
     char note[LOG_LIMIT_NOTE_BYTES];
-    if (log_limit_passes(&client->fleet->refused, clock_ms(), note)) {
+    if (log_limit_passes(&client->fleet->control.refused, clock_ms(), note)) {
         log_warn("closed the control connection from %s: %s%s", client->from, why, note);
     }
 }
@@ -62,7 +63,7 @@ static void worker_failed(struct fleet_worker *worker, const struct message_fail
     }
 }
 
-/* Slurm signals the tasks of a job, not the batch script: what they get is meant for the coordinator. All tasks get it. */
+/* Slurm signals a job's tasks, all of them, not its batch script: workers pass the signal on. */
 static enum status worker_signalled(struct fleet_worker *worker, uint32_t number)
 {
     struct fleet *fleet = worker->fleet;
@@ -183,7 +184,7 @@ static void client_options(struct fleet_client *client)
     unsigned most_ms = (unsigned)(client->fleet->job->workers.heartbeat_timeout * 1000);
     if (uv_fileno((uv_handle_t *)&client->tcp, &file) == 0) {
         setsockopt(file, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof most_ms);
-        /* A worker that waits for the others sends no heartbeats yet: the kernel probes its machine every second, until most_ms. */
+        /* A worker that waits for others sends no heartbeats: the kernel probes its machine every second. */
         int on = 1, period_s = 1;
         setsockopt(file, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
         setsockopt(file, IPPROTO_TCP, TCP_KEEPIDLE, &period_s, sizeof period_s);
@@ -196,7 +197,7 @@ static void unauthenticated_limit(struct fleet *fleet)
 {
     struct fleet_client *oldest = NULL;
     int n = 0;
-    for (struct fleet_client *client = fleet->clients; client != NULL; client = client->next) {
+    for (struct fleet_client *client = fleet->control.clients; client != NULL; client = client->next) {
         if (client->worker == NULL) {
             oldest = oldest == NULL ? client : oldest;
             n++;
@@ -221,7 +222,7 @@ static void client_connects(uv_stream_t *listener, int error)
     control_decoder_init(&client->decoder, UNAUTHENTICATED_FRAME_BYTES);
     uv_tcp_init(&fleet->loop, &client->tcp);
     client->tcp.data = client;
-    struct fleet_client **last = &fleet->clients;
+    struct fleet_client **last = &fleet->control.clients;
     while (*last != NULL) {
         last = &(*last)->next;
     }
@@ -235,22 +236,22 @@ static void client_connects(uv_stream_t *listener, int error)
     fleet_challenge(client);
 }
 
-/* Once a suspicion is SUSPECT_MS old: the worker to report. A worker that reported a lost peer is not the cause, so one that ended
- * without a report comes first; then the one that was suspected first. */
+/* Once a suspicion is SUSPECT_MS old: the worker to report. A worker that reported a lost peer is not the cause, so
+ * one that ended without a report comes first; then the one that was suspected first. */
 static struct fleet_worker *culprit(struct fleet *fleet, uint64_t now)
 {
     struct fleet_worker *best = NULL;
     bool is_due = false;
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
-        if (worker->suspicion == FLEET_SUSPICION_NONE) {
+        if (worker->suspect.suspicion == FLEET_SUSPICION_NONE) {
             continue;
         }
-        bool has_report = worker->suspicion == FLEET_SUSPICION_REPORT;
-        bool best_has_report = best != NULL && best->suspicion == FLEET_SUSPICION_REPORT;
-        is_due = is_due || now - worker->suspect_ms > SUSPECT_MS;
+        bool has_report = worker->suspect.suspicion == FLEET_SUSPICION_REPORT;
+        bool best_has_report = best != NULL && best->suspect.suspicion == FLEET_SUSPICION_REPORT;
+        is_due = is_due || now - worker->suspect.since_ms > SUSPECT_MS;
         if (best == NULL || has_report < best_has_report ||
-            (has_report == best_has_report && worker->suspect_ms < best->suspect_ms)) {
+            (has_report == best_has_report && worker->suspect.since_ms < best->suspect.since_ms)) {
             best = worker;
         }
     }
@@ -263,7 +264,7 @@ void fleet_tick(uv_timer_t *tick)
     struct fleet *fleet = tick->data;
     const uint64_t now = clock_ms();
     const uint64_t silence_ms = (uint64_t)(fleet->job->workers.heartbeat_timeout * 1000);
-    for (struct fleet_client *client = fleet->clients, *next; client != NULL; client = next) {
+    for (struct fleet_client *client = fleet->control.clients, *next; client != NULL; client = next) {
         next = client->next;
         if (client->worker == NULL && now - client->since_ms > UNAUTHENTICATED_S * 1000) {
             closed_note(client, "no hello within " TEXT_OF(UNAUTHENTICATED_S) " s");
@@ -272,11 +273,12 @@ void fleet_tick(uv_timer_t *tick)
     }
     const struct fleet_worker *lost = culprit(fleet, now);
     if (lost != NULL) {
-        fleet_fail(fleet, lost, lost->suspect_status, "%s %s%s%s", lost->suspect, fleet->doing,
-                   lost->words[0] != '\0' ? ": " : "", lost->words);
+        const char *words = lost->child.words;
+        fleet_fail(fleet, lost, lost->suspect.status, "%s %s%s%s", lost->suspect.sentence, fleet->doing,
+                   words[0] != '\0' ? ": " : "", words);
     }
-    if (fleet->transport_failed_ms > 0 && now - fleet->transport_failed_ms > SUSPECT_MS) {
-        fleet_fail(fleet, NULL, STATUS_PEER, "%s %s", fleet->transport_failure, fleet->doing);
+    if (fleet->failure.transport_ms > 0 && now - fleet->failure.transport_ms > SUSPECT_MS) {
+        fleet_fail(fleet, NULL, STATUS_PEER, "%s %s", fleet->failure.transport, fleet->doing);
     }
     if (fleet->step.ended_ms > 0 && now - fleet->step.ended_ms > SUSPECT_MS) {
         fleet_fail(fleet, NULL, STATUS_PEER, "%s %s", fleet->step.sentence, fleet->doing);
@@ -287,13 +289,13 @@ void fleet_tick(uv_timer_t *tick)
         n_joined += worker->has_joined;
         /* Nothing is received between two calls: silence counts from the later of its last message and the call. */
         uint64_t since = worker->last_seen_ms > fleet->entered_ms ? worker->last_seen_ms : fleet->entered_ms;
-        if (fleet->is_welcomed && worker->suspicion == FLEET_SUSPICION_NONE && now - since > silence_ms) {
+        if (fleet->is_welcomed && worker->suspect.suspicion == FLEET_SUSPICION_NONE && now - since > silence_ms) {
             fleet_fail(fleet, worker, STATUS_PEER,
                        "was silent for %.1f s %s, more than workers.heartbeat_timeout allows",
                        (double)(now - since) / 1000, fleet->doing);
         }
     }
-    if (n_joined < fleet->n_worker && now > fleet->join_by_ms) {
+    if (n_joined < fleet->n_worker && now > fleet->control.join_by_ms) {
         fleet_fail(fleet, NULL, STATUS_PEER, "%u of %u workers joined within %g s (workers.join_timeout)", n_joined,
                    fleet->n_worker, fleet->job->workers.join_timeout);
     }
@@ -350,10 +352,10 @@ static enum status listener_bind(struct fleet *fleet, const struct address *wher
         return status_fail(STATUS_CONFIG, "workers.listen: cannot find '%s': %s", where->host, gai_strerror(error));
     }
     loopback_warn(where, found->ai_addr);
-    error = uv_tcp_bind(&fleet->listener, found->ai_addr, 0);
+    error = uv_tcp_bind(&fleet->control.listener, found->ai_addr, 0);
     freeaddrinfo(found);
     if (error == 0) {
-        error = uv_listen((uv_stream_t *)&fleet->listener, BACKLOG, client_connects);
+        error = uv_listen((uv_stream_t *)&fleet->control.listener, BACKLOG, client_connects);
     }
     return error == 0 ? STATUS_OK
                       : status_fail(STATUS_PEER, "cannot listen on %s port %s: %s", where->host, where->port,
@@ -373,27 +375,27 @@ enum status fleet_listen(struct fleet *fleet)
     if (status != STATUS_OK) {
         return status;
     }
-    uv_tcp_init(&fleet->loop, &fleet->listener);
-    fleet->listener.data = fleet;
-    fleet->is_listening = true;
+    uv_tcp_init(&fleet->loop, &fleet->control.listener);
+    fleet->control.listener.data = fleet;
+    fleet->control.is_listening = true;
     status = listener_bind(fleet, &where);
     if (status != STATUS_OK) {
         return status;
     }
     struct sockaddr_storage address = {0};
     int n_address = sizeof address;
-    uv_tcp_getsockname(&fleet->listener, (struct sockaddr *)&address, &n_address);
-    join_print(&address, fleet->join, sizeof fleet->join);
+    uv_tcp_getsockname(&fleet->control.listener, (struct sockaddr *)&address, &n_address);
+    join_print(&address, fleet->control.join, sizeof fleet->control.join);
     return STATUS_OK;
 }
 
 void fleet_unlisten(struct fleet *fleet)
 {
-    if (fleet->is_listening) {
-        uv_close((uv_handle_t *)&fleet->listener, NULL);
-        fleet->is_listening = false;
+    if (fleet->control.is_listening) {
+        uv_close((uv_handle_t *)&fleet->control.listener, NULL);
+        fleet->control.is_listening = false;
     }
-    for (struct fleet_client *client = fleet->clients, *next; client != NULL; client = next) {
+    for (struct fleet_client *client = fleet->control.clients, *next; client != NULL; client = next) {
         next = client->next;
         if (client->worker == NULL) {
             fleet_client_close(client);

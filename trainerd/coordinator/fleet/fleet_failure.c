@@ -17,7 +17,7 @@ void fleet_begin(struct fleet *fleet, const char *format, ...)
 
 void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum status status, const char *format, ...)
 {
-    if (fleet->failed != STATUS_OK) {
+    if (fleet->failure.status != STATUS_OK) {
         return;
     }
     char sentence[700], who[128] = "";
@@ -25,33 +25,33 @@ void fleet_fail(struct fleet *fleet, const struct fleet_worker *worker, enum sta
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    if (worker != NULL && worker->was_started) {
+    if (worker != NULL && worker->child.was_started) {
         snprintf(who, sizeof who, "worker %u (pid %u) ", worker->rank, worker->pid);
     } else if (worker != NULL) {
         snprintf(who, sizeof who, "worker %u (pid %u on %s) ", worker->rank, worker->pid, worker->host);
     }
-    fleet->failed = status;
-    snprintf(fleet->reason, sizeof fleet->reason, "%s%s", who, sentence);
+    fleet->failure.status = status;
+    snprintf(fleet->failure.reason, sizeof fleet->failure.reason, "%s%s", who, sentence);
 }
 
 void fleet_transport_failed(struct fleet *fleet)
 {
-    if (fleet->transport_failed_ms == 0) {
-        fleet->transport_failed_ms = clock_ms();
-        snprintf(fleet->transport_failure, sizeof fleet->transport_failure, "%s", status_reason());
+    if (fleet->failure.transport_ms == 0) {
+        fleet->failure.transport_ms = clock_ms();
+        snprintf(fleet->failure.transport, sizeof fleet->failure.transport, "%s", status_reason());
     }
 }
 
 void fleet_suspect(struct fleet_worker *worker, enum fleet_suspicion suspicion, enum status status,
                    const char *sentence)
 {
-    if (suspicion <= worker->suspicion) {
+    if (suspicion <= worker->suspect.suspicion) {
         return;
     }
-    if (worker->suspicion == FLEET_SUSPICION_NONE) {
-        worker->suspect_ms = clock_ms();
+    if (worker->suspect.suspicion == FLEET_SUSPICION_NONE) {
+        worker->suspect.since_ms = clock_ms();
     }
-    worker->suspicion = suspicion;
-    worker->suspect_status = status;
-    snprintf(worker->suspect, sizeof worker->suspect, "%s", sentence);
+    worker->suspect.suspicion = suspicion;
+    worker->suspect.status = status;
+    snprintf(worker->suspect.sentence, sizeof worker->suspect.sentence, "%s", sentence);
 }

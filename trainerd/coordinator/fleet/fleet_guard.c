@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Bit by bit, since nothing else is the same for a number that is none. */
+/* Bit by bit, since NaN differs from itself. */
 static bool is_same(const struct fleet_guard *a, const struct fleet_guard *b)
 {
     return a->compared == b->compared && a->n_back_off == b->n_back_off &&

@@ -1,4 +1,4 @@
-/* How a client becomes a worker: the proof of the token, the version, a rank; and how all workers get each other's addresses. */
+/* How a client becomes a worker: proof of the token, version, rank, and the addresses of all workers. */
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/base/version.h"
@@ -16,7 +16,7 @@ static void refuse(struct fleet_client *client, const char *why)
     void *frame = control_frame_abort(&abort, &n);
     fleet_client_send(client, frame, n);
     char note[LOG_LIMIT_NOTE_BYTES];
-    if (log_limit_passes(&client->fleet->refused, clock_ms(), note)) {
+    if (log_limit_passes(&client->fleet->control.refused, clock_ms(), note)) {
         log_warn("refused %s: %s%s", client->from, why, note);
     }
 }
@@ -26,11 +26,11 @@ static struct fleet_worker *rank_find(struct fleet *fleet, uint32_t wish, uint32
 {
     if (wish != MESSAGE_NO_RANK) {
         struct fleet_worker *worker = wish < fleet->n_worker ? &fleet->workers[wish] : NULL;
-        return worker != NULL && !worker->has_joined && !worker->was_started ? worker : NULL;
+        return worker != NULL && !worker->has_joined && !worker->child.was_started ? worker : NULL;
     }
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
-        if (!worker->has_joined && (!worker->was_started || worker->pid == pid)) {
+        if (!worker->has_joined && (!worker->child.was_started || worker->pid == pid)) {
             return worker;
         }
     }
@@ -80,7 +80,7 @@ static bool hello_read(struct fleet_client *client, const struct control_frame *
         refuse(client, status_reason());
         return false;
     }
-    if (!join_is_proven(client->fleet->token, &client->nonces, frame->id, frame->body, frame->n_bytes)) {
+    if (!join_is_proven(client->fleet->control.token, &client->nonces, frame->id, frame->body, frame->n_bytes)) {
         refuse(client, "the token is not this job's");
         return false;
     }
@@ -148,7 +148,7 @@ void fleet_hello(struct fleet_client *client, const struct control_frame *frame)
     worker->ciphers = hello.ciphers;
     worker->last_seen_ms = clock_ms();
     place_take(worker, &hello);
-    if (!worker->was_started) {
+    if (!worker->child.was_started) {
         fprintf(stderr, "worker %u joined: pid %u on %s, %u cores\n", worker->rank, worker->pid, worker->host,
                 worker->n_core);
     }
@@ -230,7 +230,7 @@ static enum status cipher_choose(struct fleet *fleet)
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         ciphers &= fleet->workers[rank].ciphers;
     }
-    fleet->secret = (struct seal_secret){.token = fleet->token, .attempt = fleet->attempt};
+    fleet->secret = (struct seal_secret){.token = fleet->control.token, .attempt = fleet->attempt};
     seal_session_draw(fleet->secret.session);
     enum status status = STATUS_OK;
     if (fleet->job->workers.encryption == JOB_ENCRYPTION_ON ||
@@ -272,7 +272,7 @@ static void welcome_send(struct fleet *fleet, struct fleet_worker *worker, const
     };
     void *frame = control_frame_welcome(&welcome, &n);
     free(near);
-    join_prove(fleet->token, &worker->client->nonces, frame, n);
+    join_prove(fleet->control.token, &worker->client->nonces, frame, n);
     fleet_client_send(worker->client, frame, n);
     if (fleet->secret.cipher != SEAL_NONE) {
         control_seal_start(&worker->client->seal, &fleet->secret, worker->rank, false);
@@ -286,7 +286,7 @@ static void welcome_send(struct fleet *fleet, struct fleet_worker *worker, const
                                         .address = {to->bytes, (uint32_t)to->n},
                                         .proof = join_proof_blank()};
             frame = control_frame_peer(&peer, &n);
-            join_prove(fleet->token, &worker->client->nonces, frame, n);
+            join_prove(fleet->control.token, &worker->client->nonces, frame, n);
             fleet_client_send(worker->client, frame, n);
         }
     }

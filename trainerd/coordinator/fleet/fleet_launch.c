@@ -1,5 +1,5 @@
-/* Worker processes on this machine: their start, and the reason of their end. Their environment is set here, before exec, because UCX
- * and OpenMP read it when they are loaded. */
+/* Worker processes on this machine: their start, and the reason of their end. Their environment is set here, before
+ * exec, because UCX and OpenMP read it when they are loaded. */
 #include "protocol/base/cgroup.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
@@ -83,10 +83,11 @@ static void process_exited(uv_process_t *process, int64_t exit_code, int signal)
 {
     struct fleet_worker *worker = process->data;
     struct fleet *fleet = worker->fleet;
-    worker->is_child = false;
+    worker->child.is_there = false;
     uv_close((uv_handle_t *)process, NULL);
-    ssize_t n_word = recv(worker->last_words, worker->words, sizeof worker->words - 1, MSG_DONTWAIT);
-    worker->words[n_word > 0 ? n_word : 0] = '\0';
+    ssize_t n_word = recv(worker->child.last_words, worker->child.words, sizeof worker->child.words - 1,
+                          MSG_DONTWAIT);
+    worker->child.words[n_word > 0 ? n_word : 0] = '\0';
     char sentence[128];
     if (signal != 0) {
         const char *name = sigabbrev_np(signal);
@@ -111,7 +112,7 @@ static void process_exited(uv_process_t *process, int64_t exit_code, int signal)
     fleet_suspect(worker, FLEET_SUSPICION_EXIT, status, sentence);
 }
 
-/* What the token is read from: the end of a pipe, or where own_out is given of a socket, whose other end that becomes. */
+/* The child reads the token here: the end of a pipe, or with own_out of a socket, whose other end is *own_out. */
 static enum status token_give(const char *token, int *end_out, int *own_out)
 {
     int ends[2];
@@ -135,7 +136,7 @@ enum status fleet_child_start(struct fleet *fleet, const struct fleet_child *chi
 {
     int token = -1, log = -1, log_made = -1, error = 0;
     enum status status = events_rank_log(fleet->setup.events, child->rank, &log, &log_made);
-    status = status == STATUS_OK ? token_give(fleet->token, &token, child->last_words) : status;
+    status = status == STATUS_OK ? token_give(fleet->control.token, &token, child->last_words) : status;
     if (status != STATUS_OK) {
         goto out;
     }
@@ -172,24 +173,25 @@ static enum status worker_start(struct fleet_worker *worker, const char *program
 {
     struct fleet *fleet = worker->fleet;
     /* The coordinator listens already: a refused connection means that it is gone, and is not tried again. */
-    char *arguments[] = {(char *)program, "--join", fleet->join, "--token-fd", "3", "--join-timeout", "0", NULL};
+    char *arguments[] = {
+        (char *)program, "--join", fleet->control.join, "--token-fd", "3", "--join-timeout", "0", NULL};
     const struct fleet_child child = {.program = program,
                                       .arguments = arguments,
                                       .environment = environment,
                                       .token_at = 3,
                                       .rank = worker->rank,
-                                      .last_words = &worker->last_words,
+                                      .last_words = &worker->child.last_words,
                                       .ended = process_exited,
                                       .data = worker};
-    worker->was_started = true;
-    enum status status = fleet_child_start(fleet, &child, &worker->process);
+    worker->child.was_started = true;
+    enum status status = fleet_child_start(fleet, &child, &worker->child.process);
     if (status != STATUS_OK) {
         return status == STATUS_PEER
                    ? status_fail(status, "cannot start worker %u, %s", worker->rank, status_reason())
                    : status;
     }
-    worker->is_child = true;
-    worker->pid = (uint32_t)worker->process.pid;
+    worker->child.is_there = true;
+    worker->pid = (uint32_t)worker->child.process.pid;
     return STATUS_OK;
 }
 

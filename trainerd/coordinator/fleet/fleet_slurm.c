@@ -1,5 +1,6 @@
-/* Workers as tasks of Slurm: one srun for all, which passes the token on to each task's standard input. A worker says its rank, the
- * number of its task, when it joins; it is watched over its connection as any worker of another machine is. */
+/* Workers as tasks of Slurm: one srun for all, which passes the token on to each task's standard input. A worker says
+ * its rank, the number of its task, when it joins; it is watched over its connection as any worker of another machine
+ * is. */
 #include "trainerd/coordinator/fleet/fleet_state.h"
 #include "trainerd/coordinator/machines/slurm.h"
 
@@ -54,7 +55,7 @@ enum status fleet_launch_slurm(struct fleet *fleet)
     argument_add(arguments, &n, program);
     argument_add(arguments, &n, "--slurm");
     argument_add(arguments, &n, "--join");
-    argument_add(arguments, &n, fleet->join);
+    argument_add(arguments, &n, fleet->control.join);
     argument_add(arguments, &n, "--token-fd");
     argument_add(arguments, &n, "0");
     argument_add(arguments, &n, "--join-timeout");

@@ -1,5 +1,5 @@
-/* Workers on other hosts: an ssh for each, whose standard input has the token. A worker says its rank when it joins, is then watched over
- * its connection, and ends without it, as without its ssh. */
+/* Workers on other hosts: an ssh for each, whose standard input has the token. A worker says its rank when it joins,
+ * is then watched over its connection, and ends without it, as without its ssh. */
 #include "trainerd/coordinator/fleet/fleet_state.h"
 #include "trainerd/coordinator/machines/hosts.h"
 
@@ -21,7 +21,7 @@ static void ssh_exited(uv_process_t *process, int64_t exit_code, int signal)
 {
     struct fleet_worker *worker = process->data;
     struct fleet *fleet = worker->fleet;
-    worker->is_child = false;
+    worker->child.is_there = false;
     uv_close((uv_handle_t *)process, NULL);
     char sentence[160];
     if (exit_code == NOT_FOUND || exit_code == NOT_RUNNABLE) {
@@ -60,7 +60,7 @@ static void word_print(FILE *to, const char *text)
     fputc('\'', to);
 }
 
-/* The command of all workers up to their rank. What is said to UCX here goes for them, too: both ends have to use the same. */
+/* The ssh command up to the rank. UCX settings apply to both ends, so they are passed on. */
 static char *command_make(const struct fleet *fleet, const char *program, char **environment)
 {
     char *command = NULL;
@@ -75,7 +75,7 @@ static char *command_make(const struct fleet *fleet, const char *program, char *
     }
     word_print(to, program);
     fputs(" --join", to);
-    word_print(to, fleet->join);
+    word_print(to, fleet->control.join);
     fprintf(to, " --token-fd 0 --join-timeout %g --rank", fleet->job->workers.join_timeout);
     fclose(to);
     return command;
@@ -111,14 +111,14 @@ static enum status worker_start(struct fleet_worker *worker, const struct host *
                                       .rank = worker->rank,
                                       .ended = ssh_exited,
                                       .data = worker};
-    enum status status = fleet_child_start(fleet, &child, &worker->process);
+    enum status status = fleet_child_start(fleet, &child, &worker->child.process);
     if (status != STATUS_OK) {
         return status != STATUS_PEER ? status
                                      : status_fail(status, "cannot start worker %u on %s, %s: expected ssh in PATH",
                                                    worker->rank, host->name, status_reason());
     }
-    worker->is_child = true;
-    worker->pid = (uint32_t)worker->process.pid;
+    worker->child.is_there = true;
+    worker->pid = (uint32_t)worker->child.process.pid;
     return STATUS_OK;
 }
 

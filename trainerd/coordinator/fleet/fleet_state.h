@@ -1,8 +1,10 @@
 /* A fleet from inside, for the files that implement it, each of which calls only those after it:
  *
- * fleet.c opening and closing · fleet_trace.c a worker's trace · fleet_guard.c the accuracy guard · fleet_command.c commands and bytes over the transport ·
- * fleet_wait.c the loop · fleet_control.c the control socket, liveness · fleet_join.c hello and welcome · fleet_client.c frames out ·
- * fleet_slurm.c workers as tasks of Slurm · fleet_ssh.c workers on other hosts · fleet_launch.c processes · fleet_token.c the job's secret · fleet_failure.c the first failure. One thread, one libuv loop.
+ * fleet.c opening and closing · fleet_trace.c a worker's trace · fleet_guard.c the accuracy guard · fleet_command.c
+ * commands and bytes over the transport · fleet_wait.c the loop · fleet_control.c the control socket, liveness ·
+ * fleet_join.c hello and welcome · fleet_client.c frames out · fleet_slurm.c workers as tasks of Slurm · fleet_ssh.c
+ * workers on other hosts · fleet_launch.c processes · fleet_token.c the job's secret · fleet_failure.c the first
+ * failure. One thread, one libuv loop.
  */
 #ifndef TRAINERD_FLEET_STATE_H
 #define TRAINERD_FLEET_STATE_H
@@ -48,15 +50,27 @@ struct fleet_address {
     size_t n;
 };
 
+/* A process of this machine: a worker, or its ssh. */
+struct fleet_own_child {
+    uv_process_t process;
+    bool is_there; /* running, or not yet reaped */
+    bool was_started;
+    int last_words;  /* struct fleet_child; -1: closed */
+    char words[320]; /* why it ended, as it has written there; "" */
+};
+
+struct fleet_suspect {
+    enum fleet_suspicion suspicion;
+    uint64_t since_ms; /* when it first looked lost */
+    enum status status;
+    char sentence[512];
+};
+
 struct fleet_worker {
     struct fleet *fleet;
     uint32_t rank;
     uint32_t pid;
-    uv_process_t process;
-    bool is_child; /* a child process, its own or its ssh, running or not yet reaped */
-    bool was_started;
-    int last_words;  /* struct fleet_child; -1: none */
-    char words[320]; /* why it ended, as it has written there; "" */
+    struct fleet_own_child child;
     char host[64], machine[FLEET_MACHINE_BYTES];
     char namespaces[NEIGHBOUR_BYTES], at[ROUTE_TEXT_BYTES];
     struct route route; /* this machine's end of its connection */
@@ -65,10 +79,7 @@ struct fleet_worker {
     struct fleet_client *client;
     bool has_joined, is_connected;
     uint64_t last_seen_ms;
-    enum fleet_suspicion suspicion;
-    uint64_t suspect_ms; /* when it first looked lost */
-    enum status suspect_status;
-    char suspect[512];
+    struct fleet_suspect suspect;
     bool has_answered;
     uint8_t answer[MESSAGE_ANSWER_MOST_BYTES];
     size_t n_answer;
@@ -83,43 +94,57 @@ struct fleet_step {
     char sentence[160]; /* how it ended */
 };
 
+/* Where workers join. */
+struct fleet_control {
+    uv_tcp_t listener;
+    bool is_listening;
+    char join[300]; /* HOST:PORT for trainer-worker --join */
+    char token[FLEET_TOKEN_BYTES];
+    uint64_t join_by_ms;
+    struct fleet_client *clients;
+    struct log_limit refused; /* log lines of refused and closed connections */
+};
+
+/* The first failure; it stays. */
+struct fleet_failure {
+    enum status status;
+    char reason[900];
+    bool has_ended;        /* no worker is left */
+    uint64_t transport_ms; /* when the transport failed, with this sentence; 0: it has not */
+    char transport[512];
+};
+
+/* What the present call waits for. */
+struct fleet_transfer {
+    int n_pending;      /* sends under way */
+    int n_pending_most; /* the wait is for this many or fewer */
+    unsigned expected;  /* id of the report that is waited for; 0: no report */
+    uint32_t from;      /* the one rank whose bytes, or answer, are waited for */
+    uint8_t *to;
+    size_t n, n_placed, n_got; /* bytes */
+};
+
 struct fleet {
     const struct job *job;
     struct fleet_setup setup;
     uv_loop_t loop;
-    uv_tcp_t listener;
     uv_timer_t tick;
     uv_poll_t transport_poll;
-    bool is_listening, is_polling;
+    bool is_polling;
     bool is_welcomed; /* workers send heartbeats from now on */
-    char join[300];   /* HOST:PORT for trainer-worker --join */
-    char token[FLEET_TOKEN_BYTES];
+    struct fleet_control control;
     uint32_t attempt;
     struct seal_secret secret; /* cipher SEAL_NONE: messages are plain */
     uint32_t n_worker;
     struct fleet_worker *workers;
     struct fleet_step step;
-    bool is_signalled; /* a worker has passed on a signal to end */
-    struct fleet_client *clients;
-    struct log_limit refused; /* log lines of refused and closed connections */
-    uint64_t entered_ms;      /* when the present call began to run the loop: between calls, nothing is received */
-    uint64_t join_by_ms;
-    char doing[64]; /* "in epoch 12", for reasons */
-
-    enum status failed; /* the first failure; sticks */
-    char reason[900];
-    bool has_ended; /* no worker is left */
-
+    bool is_signalled;   /* a worker has passed on a signal to end */
+    uint64_t entered_ms; /* when the present call began to run the loop: between calls, nothing is received */
+    char doing[64];      /* "in epoch 12", for reasons */
+    struct fleet_failure failure;
     struct transport *transport;
-    uint64_t transport_failed_ms; /* when the transport failed, with the sentence `cut`; 0: it has not */
-    char transport_failure[512];
     int64_t n_oom_kill; /* cgroup_oom_kills before the first worker was started */
-    int n_pending;      /* sends under way */
-    int n_pending_most; /* the present wait is for this many or fewer */
-    unsigned expected;  /* id of the report that is waited for; 0 none */
-    uint32_t data_from; /* the one rank whose bytes, or answer, are waited for */
-    uint8_t *data_to;
-    size_t n_data, n_data_placed, n_data_got;
+    struct fleet_transfer transfer;
     int32_t n_part;
     int32_t *rank_of_part;
 };
@@ -140,8 +165,6 @@ void fleet_suspect(struct fleet_worker *worker, enum fleet_suspicion suspicion, 
 /* A fresh secret of 256 bits, in hexadecimal / the secret in a file: read, or made with mode 0600. */
 enum status fleet_token_make(char token[FLEET_TOKEN_BYTES]);
 enum status fleet_token_load(const char *path, char token[FLEET_TOKEN_BYTES]);
-/* Compare in constant time. */
-
 /* --- fleet_slurm.c --- */
 /* Start all workers as one step of Slurm's allocation. */
 enum status fleet_launch_slurm(struct fleet *fleet);
@@ -158,7 +181,8 @@ enum status fleet_launch(struct fleet *fleet);
  *   program    a path, or a name in PATH
  *   arguments  end in NULL
  *   token_at   0, standard input, or 3
- *   last_words gets a socket, the caller's to close, which has what the child writes to where it has read the token; NULL: nobody asks
+ *   last_words gets a socket, the caller's to close, which has what the child writes to where it has read the token;
+ *   NULL: nobody asks
  *   errors     STATUS_PEER it cannot be started; STATUS_CREATE its log
  */
 struct fleet_child {
@@ -216,7 +240,7 @@ bool fleet_is_childless(const struct fleet *fleet);
 void fleet_kill(struct fleet *fleet);
 
 /* --- fleet_trace.c --- */
-/* What to add to a worker's clock, which read worker_s between before_s and after_s, to have this one; 0: it may well be the same. */
+/* Clock offset of a worker that read worker_s between before_s and after_s; 0: both may read the same clock. */
 double fleet_clock_offset(double before_s, double after_s, double worker_s);
 
 /* --- fleet_command.c --- */

@@ -1,4 +1,4 @@
-/* A worker's trace: its size, its clock against this one, and its events, which are checked before anyone follows them. */
+/* A worker's trace: its size, its clock against this one, and its events, checked before use. */
 #include "protocol/base/clock.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 

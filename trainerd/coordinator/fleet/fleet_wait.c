@@ -1,5 +1,4 @@
-/* The one loop of control socket, processes and transport, which runs until the condition of a call holds; after a failure, it ends
- * all workers. */
+/* The one loop of control socket, processes and transport; after a failure it ends all workers. */
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
@@ -16,7 +15,7 @@
 static void turn(struct fleet *fleet, bool (*done)(const struct fleet *fleet))
 {
     bool may_sleep = true;
-    if (fleet->transport != NULL && fleet->transport_failed_ms == 0) {
+    if (fleet->transport != NULL && fleet->failure.transport_ms == 0) {
         if (transport_wait(fleet->transport, 0) != STATUS_OK) {
             fleet_transport_failed(fleet);
         } else {
@@ -39,7 +38,7 @@ int fleet_n_alive(const struct fleet *fleet)
 {
     int n_alive = fleet->step.is_child;
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
-        n_alive += fleet->workers[rank].is_child;
+        n_alive += fleet->workers[rank].child.is_there;
     }
     return n_alive;
 }
@@ -65,8 +64,8 @@ void fleet_kill(struct fleet *fleet)
 {
     step_kill(fleet);
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
-        if (fleet->workers[rank].is_child) {
-            uv_process_kill(&fleet->workers[rank].process, SIGKILL);
+        if (fleet->workers[rank].child.is_there) {
+            uv_process_kill(&fleet->workers[rank].child.process, SIGKILL);
         }
     }
     if (!fleet_linger(fleet, fleet_is_childless, KILL_MOST_MS)) {
@@ -76,11 +75,11 @@ void fleet_kill(struct fleet *fleet)
 
 enum status fleet_end(struct fleet *fleet)
 {
-    if (!fleet->has_ended) {
-        fleet->has_ended = true;
+    if (!fleet->failure.has_ended) {
+        fleet->failure.has_ended = true;
         fleet_unlisten(fleet);
-        struct message_abort abort = {.status = fleet->failed, .reason = message_text(fleet->reason)};
-        for (struct fleet_client *client = fleet->clients; client != NULL; client = client->next) {
+        struct message_abort abort = {.status = fleet->failure.status, .reason = message_text(fleet->failure.reason)};
+        for (struct fleet_client *client = fleet->control.clients; client != NULL; client = client->next) {
             size_t n;
             void *frame = control_frame_abort(&abort, &n);
             fleet_client_send(client, frame, n);
@@ -93,12 +92,12 @@ enum status fleet_end(struct fleet *fleet)
             transport_abandon(fleet->transport); /* buffers of incomplete sends belong to the caller again */
         }
     }
-    return status_fail(fleet->failed, "%s", fleet->reason);
+    return status_fail(fleet->failure.status, "%s", fleet->failure.reason);
 }
 
 enum status fleet_await(struct fleet *fleet, bool (*done)(const struct fleet *fleet))
 {
-    while (fleet->failed == STATUS_OK && !done(fleet)) {
+    while (fleet->failure.status == STATUS_OK && !done(fleet)) {
         const volatile sig_atomic_t *stop = fleet->setup.stop;
         if (stop != NULL && *stop != 0) {
             fleet_fail(fleet, NULL, STATUS_INTERRUPTED, "interrupted by signal %d", (int)*stop);
@@ -106,5 +105,5 @@ enum status fleet_await(struct fleet *fleet, bool (*done)(const struct fleet *fl
         }
         turn(fleet, done);
     }
-    return fleet->failed == STATUS_OK ? STATUS_OK : fleet_end(fleet);
+    return fleet->failure.status == STATUS_OK ? STATUS_OK : fleet_end(fleet);
 }

@@ -39,7 +39,7 @@ const char *checkpoint_array_name(enum checkpoint_array array)
     return section_names[SECTION_ARRAY + array];
 }
 
-/* The sections follow each other, 64-byte aligned, so their sizes determine their places; bytes between them are 0. */
+/* Sections are 64-byte aligned, one after another, with zeros between them: sizes determine places. */
 struct head {
     uint64_t magic;
     uint32_t version;

@@ -1,8 +1,8 @@
-/* Checkpoints: everything that an interrupted job needs to end with the same bits as an uninterrupted one, in one file.
+/* Checkpoints: one file with everything that an interrupted job needs to end with the same bits.
  *
- * A file is a head (magic, version, sizes and XXH3-64 of each section), then the sections in a fixed order, 64-byte aligned. It is
- * complete or absent, checksums cover every byte, and the last two files are kept. Knows neither workers nor models: arrays
- * are plain numbers.
+ * A file is a head (magic, version, sizes and XXH3-64 of each section), then the sections in a fixed order, 64-byte
+ * aligned. It is complete or absent, checksums cover every byte, and the last two files are kept. Knows neither
+ * workers nor models: arrays are plain numbers.
  */
 #ifndef TRAINERD_CHECKPOINT_H
 #define TRAINERD_CHECKPOINT_H
@@ -20,7 +20,7 @@
 
 #define CHECKPOINT_ROLLBACK_MOST 1000
 
-/* The sections of protocol/wire/worker_state.def. All but BUFFERS are as long as WEIGHTS; those that the job does not use are absent. */
+/* Sections of worker_state.def. All but BUFFERS are as long as WEIGHTS; those of other optimizers are absent. */
 enum checkpoint_array {
     CHECKPOINT_ARRAY_WEIGHTS,
     CHECKPOINT_ARRAY_MOMENT_1,
@@ -95,8 +95,8 @@ struct checkpoint {
  */
 enum status checkpoint_save(const struct dir *folder, const struct checkpoint *checkpoint, int64_t rollback);
 
-/* Remove incomplete files of a killed process, and all checkpoints but that of `rollback` epochs (-1: of none) and the newest two up to
- * n_epoch: later ones are damaged, or belong to a discarded trajectory. */
+/* Remove incomplete files of a killed process, and all checkpoints but that of `rollback` epochs (-1: of none) and
+ * the newest two up to n_epoch: later ones are damaged, or belong to a discarded trajectory. */
 void checkpoint_prune(const struct dir *folder, int64_t n_epoch, int64_t rollback);
 
 /* Is this the name of a checkpoint? Has the folder a file of such a name? */
@@ -106,7 +106,8 @@ bool checkpoint_exists(const char *folder);
 /* Read the newest undamaged checkpoint of the folder that has at most n_most epochs.
  *
  *   owns    the caller owns *out: checkpoint_release
- *   errors  STATUS_NO_INPUT there is none · STATUS_DATA all are damaged: the reason is that of the newest · STATUS_NOMEM
+ *   errors  STATUS_NO_INPUT there is no checkpoint · STATUS_DATA all are damaged: the reason is that of the newest ·
+ *           STATUS_NOMEM
  */
 enum status checkpoint_load(const char *folder, int64_t n_most, struct checkpoint *out);
 void checkpoint_release(struct checkpoint *checkpoint);
@@ -114,23 +115,24 @@ void checkpoint_release(struct checkpoint *checkpoint);
 /* Check bytes and point a checkpoint into them; `origin` stands for the file in messages.
  *
  *   owns    *out borrows `bytes`, 8-byte aligned
- *   errors  STATUS_DATA: too short, too long, not a checkpoint, another version, which section is damaged, which number of the state
+ *   errors  STATUS_DATA: too short, too long, not a checkpoint, another version, which section is damaged, which
+ *           number of the state
  *   notes   arrays may hold any number: they are the trainer's
  */
 enum status checkpoint_decode(const void *bytes, size_t n_bytes, const char *origin, struct checkpoint *out);
 
-/* Is this the checkpoint of this job? All keys that change the computed numbers must be equal: not workers, exchange, memory, output,
- * nor train.epochs (unless the learning rate depends on it), train.checkpoint_every and the handling of divergence. A job that leaves
- * partition.parts out gets the checkpoint's. Of data only the contents count where the checkpoint knows them (contents_match): their files may
- * lie elsewhere.
+/* Is this the checkpoint of this job? All keys that change the computed numbers must be equal: not workers, exchange,
+ * memory, output, nor train.epochs (unless the learning rate depends on it), train.checkpoint_every and the handling
+ * of divergence. A job that leaves partition.parts out gets the checkpoint's. Of data only the contents count where
+ * the checkpoint knows them (contents_match): their files may lie elsewhere.
  *
- *   errors  STATUS_CONFIG names the key with both values; train.epochs below the epochs done. STATUS_DATA the job in the
- *           checkpoint cannot be read, or its state is none of this job
+ *   errors  STATUS_CONFIG names the key with both values; train.epochs below the epochs done. STATUS_DATA the job in
+ *           the checkpoint cannot be read, or its state does not fit this job
  */
 enum status checkpoint_match(const struct checkpoint *checkpoint, struct job *job_io);
 
-/* Say in `out` how a library of this checkpoint's workers differs from what workers have now: the job's bits will not be those of a job that
- * never stopped. false: not, as far as is known. */
+/* Say in `out` how a library of this checkpoint's workers differs from what workers have now: the job's bits will not
+ * be those of a job that never stopped. false: not, as far as is known. */
 bool checkpoint_library_differs(const struct checkpoint *checkpoint, enum library library, struct library_range now,
                                 char *out, size_t capacity);
 

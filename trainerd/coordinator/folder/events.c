@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,6 +117,18 @@ static void line_end(struct events *events, json_t *line)
     line_put(events, line);
 }
 
+/* Write an event with the fields that json_pack makes of the format. */
+static void event(struct events *events, const char *name, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    json_t *fields = json_vpack_ex(NULL, 0, format, values), *line = line_begin(events, name);
+    va_end(values);
+    json_object_update(line, fields);
+    json_decref(fields);
+    line_end(events, line);
+}
+
 /* Unlike flock's, this lock is not shared with child processes, some of which end a little later. */
 static enum status lock_take(const struct events *events, int file, const char *name, bool waits)
 {
@@ -163,9 +176,7 @@ enum status events_open(const char *folder, uint32_t attempt, const struct job_f
     ASSERT(n > 0 && n < END_LINE_BYTES);
     events->n_end_line = (size_t)n;
     open_events = events;
-    json_t *line = line_begin(events, "begin");
-    json_object_set_new(line, "pid", json_integer(getpid()));
-    line_end(events, line);
+    event(events, "begin", "{s:i}", "pid", (int)getpid());
     *out = events;
     return STATUS_OK;
 }
@@ -188,38 +199,29 @@ void events_close(struct events *events)
 
 void events_state(struct events *events, const char *state)
 {
-    json_t *line = line_begin(events, "state");
-    json_object_set_new(line, "state", json_string(state));
-    line_end(events, line);
+    event(events, "state", "{s:s}", "state", state);
 }
 
 void events_plan(struct events *events, int64_t memory, int32_t n_worker)
 {
-    json_t *line = line_begin(events, "plan");
-    json_object_set_new(line, "memory", json_integer(memory));
-    json_object_set_new(line, "workers", json_integer(n_worker));
-    line_end(events, line);
+    event(events, "plan", "{s:I, s:i}", "memory", (json_int_t)memory, "workers", (int)n_worker);
 }
 
 void events_workers(struct events *events, const struct events_worker *workers, int32_t n_worker)
 {
-    json_t *line = line_begin(events, "workers"), *all = json_array();
+    json_t *all = json_array();
     char own[HOST_NAME_MAX + 1] = "";
     gethostname(own, sizeof own - 1);
     for (int32_t rank = 0; rank < n_worker; rank++) {
-        json_t *one = json_object();
-        json_object_set_new(one, "rank", json_integer(rank));
-        json_object_set_new(one, "pid", json_integer(workers[rank].pid));
-        json_object_set_new(one, "host", json_string(workers[rank].host == NULL ? own : workers[rank].host));
-        json_array_append_new(all, one);
+        const char *host = workers[rank].host == NULL ? own : workers[rank].host;
+        json_array_append_new(all, json_pack("{s:i, s:I, s:o*}", "rank", (int)rank, "pid",
+                                             (json_int_t)workers[rank].pid, "host", json_string(host)));
     }
-    json_object_set_new(line, "host", json_string(own));
-    json_object_set_new(line, "workers", all);
-    line_end(events, line);
+    event(events, "workers", "{s:o*, s:o}", "host", json_string(own), "workers", all);
 }
 
-/* Where the file has a limit, epochs leave most of it to what follows them: after its first quarter lines come half as often with each further
- * sixteenth that they fill. */
+/* Where the file has a limit, epochs leave most of it to what follows them: after its first quarter lines come half
+ * as often with each further sixteenth that they fill. */
 static double epoch_period_s(const struct events *events)
 {
     struct stat about;
@@ -238,24 +240,18 @@ void events_epoch(struct events *events, const struct progress *progress, enum j
     }
     const struct progress_epoch *epoch = &progress->last;
     json_t *line = line_begin(events, "epoch");
-    json_object_set_new(line, "epoch", json_integer(epoch->n_done));
-    json_object_set_new(line, "epochs", json_integer(progress->n_epoch));
-    json_object_set_new(line, "loss", report_number(epoch->loss));
-    json_object_set_new(line, "metric", json_string(job_choice_text("train", "metric", metric)));
-    json_object_set_new(line, "train_metric", report_number(epoch->train));
-    json_object_set_new(line, "valid_metric", report_number(epoch->valid));
-    json_object_set_new(line, "test_metric", report_number(epoch->test));
-    json_object_set_new(line, "best_valid_metric", report_number(epoch->best_valid));
-    json_object_set_new(line, "best_test_metric", report_number(epoch->best_test));
-    json_object_set_new(line, "epoch_s", report_number(epoch->epoch_s));
-    json_object_set_new(line, "compute_s", report_number(epoch->compute_s));
-    json_object_set_new(line, "pack_s", report_number(epoch->pack_s));
-    json_object_set_new(line, "wait_s", report_number(epoch->wait_s));
-    json_object_set_new(line, "evaluate_s", report_number(epoch->evaluate_s));
-    json_object_set_new(line, "bytes_sent", json_integer(epoch->n_sent));
-    json_object_set_new(line, "bytes_received", json_integer(epoch->n_bytes));
-    json_object_set_new(line, "memory", json_integer(memory));
-    json_object_set_new(line, "seconds_left", report_number(progress->left_s));
+    json_t *fields = json_pack(
+        "{s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:o}", "epoch",
+        (json_int_t)epoch->n_done, "epochs", (json_int_t)progress->n_epoch, "loss", report_number(epoch->loss),
+        "metric", job_choice_text("train", "metric", metric), "train_metric", report_number(epoch->train),
+        "valid_metric", report_number(epoch->valid), "test_metric", report_number(epoch->test), "best_valid_metric",
+        report_number(epoch->best_valid), "best_test_metric", report_number(epoch->best_test), "epoch_s",
+        report_number(epoch->epoch_s), "compute_s", report_number(epoch->compute_s), "pack_s",
+        report_number(epoch->pack_s), "wait_s", report_number(epoch->wait_s), "evaluate_s",
+        report_number(epoch->evaluate_s), "bytes_sent", (json_int_t)epoch->n_sent, "bytes_received",
+        (json_int_t)epoch->n_bytes, "memory", (json_int_t)memory, "seconds_left", report_number(progress->left_s));
+    json_object_update(line, fields);
+    json_decref(fields);
     json_decref(events->pending);
     events->pending = line;
     if (events->epoch_shown_s == 0.0 || now_s - events->epoch_shown_s >= epoch_period_s(events)) {
@@ -269,33 +265,21 @@ void events_checkpoint(struct events *events, int64_t n_epoch, const char *outpu
 {
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "%s/checkpoint/epoch-%lld.ckpt", output, (long long)n_epoch);
-    json_t *line = line_begin(events, "checkpoint");
-    json_object_set_new(line, "epoch", json_integer(n_epoch));
-    json_object_set_new(line, "path", json_string(path));
-    line_end(events, line);
+    event(events, "checkpoint", "{s:I, s:o*}", "epoch", (json_int_t)n_epoch, "path", json_string(path));
 }
 
 void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback, const char *reason)
 {
-    json_t *line = line_begin(events, "rollback");
-    json_object_set_new(line, "epoch", json_integer(n_epoch));
-    json_object_set_new(line, "rollbacks", json_integer(n_rollback));
-    json_object_set_new(line, "reason", json_string(reason));
-    line_end(events, line);
+    event(events, "rollback", "{s:I, s:I, s:o*}", "epoch", (json_int_t)n_epoch, "rollbacks", (json_int_t)n_rollback,
+          "reason", json_string(reason));
 }
 
 void events_back_off(struct events *events, const struct events_back_off *what)
 {
-    json_t *line = line_begin(events, "back_off");
-    json_object_set_new(line, "epoch", json_integer(what->epoch));
-    json_object_set_new(line, "back_offs", json_integer(what->n_back_off));
-    json_object_set_new(line, "error", report_number(what->error));
-    json_object_set_new(line, "limit", report_number(what->limit));
-    json_object_set_new(line, "sampling", report_number(what->sampling));
-    json_object_set_new(line, "codec", json_string(what->codec));
-    json_object_set_new(line, "codec_backward", json_string(what->codec_backward));
-    json_object_set_new(line, "stale", json_integer(what->stale));
-    line_end(events, line);
+    event(events, "back_off", "{s:I, s:I, s:o, s:o, s:o, s:s, s:s, s:i}", "epoch", (json_int_t)what->epoch,
+          "back_offs", (json_int_t)what->n_back_off, "error", report_number(what->error), "limit",
+          report_number(what->limit), "sampling", report_number(what->sampling), "codec", what->codec,
+          "codec_backward", what->codec_backward, "stale", (int)what->stale);
 }
 
 void events_end(struct events *events, enum status status)
@@ -303,12 +287,9 @@ void events_end(struct events *events, enum status status)
     if (events == NULL) {
         return;
     }
-    json_t *line = line_begin(events, "end");
-    json_object_set_new(line, "exit_code", json_integer(status_exit_code(status)));
-    json_object_set_new(line, "status", json_string(status_name(status)));
-    json_object_set_new(line, "reason", json_string(status == STATUS_OK ? status_text(status) : status_reason()));
-    json_object_set_new(line, "restartable", json_boolean(restart_is_possible(status)));
-    line_end(events, line);
+    event(events, "end", "{s:i, s:s, s:o*, s:b}", "exit_code", status_exit_code(status), "status",
+          status_name(status), "reason", json_string(status == STATUS_OK ? status_text(status) : status_reason()),
+          "restartable", (int)restart_is_possible(status));
     fsync(events->file);
 }
 

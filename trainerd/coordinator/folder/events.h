@@ -3,7 +3,8 @@
  * (What it keeps of runs: folder/run_folder_job.h.)
  *
  * FOLDER/lock, or events.jsonl itself where the supervisor owns the folder, is held (fcntl) for a coordinator's life.
- * FOLDER/events.jsonl holds one JSON object per line, over all attempts; each line has "ts" (seconds since 1970), "attempt" and "event":
+ * FOLDER/events.jsonl holds one JSON object per line, over all attempts; each line has "ts" (seconds since 1970),
+ * "attempt" and "event":
  *
  *   begin       pid                         this attempt has the lock
  *   state       state                       "PREPARING" graph, parts, plan · "STARTING" workers · "RUNNING" epochs
@@ -11,21 +12,25 @@
  *   workers     host, workers               the coordinator's; [{"rank", "pid", "host"}]
  *   epoch       epoch, epochs, loss, train_metric, valid_metric, test_metric, epoch_s, compute_s, pack_s, wait_s,
  *               evaluate_s, bytes_sent, bytes_received, memory, seconds_left
- *                                           epoch: how many are done. memory: bytes of all workers, measured. null: not known.
- *                                           At most 10 lines a second, fewer as the file nears its limit; of the epochs in
- *                                           between, the last is written before the next line of another event
+ *                                           epoch: how many are done. memory: bytes of all workers, measured. null:
+ *                                           not known. At most 10 lines a second, fewer as the file nears its limit;
+ *                                           of the epochs in between, the last is written before the next line of
+ *                                           another event
  *   checkpoint  epoch, path                 it is on the disk
- *   rollback    epoch, rollbacks, reason    training diverged and continues after `epoch` epochs, for the `rollbacks`-th time
+ *   rollback    epoch, rollbacks, reason    training diverged and continues after `epoch` epochs, for the
+ *               `rollbacks`-th time
  *   back_off    epoch, back_offs, error, limit, sampling, codec, codec_backward, stale
- *                                           in `epoch` the gradient's relative error was above exchange.guard_limit, for the
- *                                           `back_offs`-th time; how much is lost from the next epoch on
+ *                                           in `epoch` the gradient's relative error was above exchange.guard_limit,
+ *                                           for the `back_offs`-th time; how much is lost from the next epoch on
  *   end         exit_code, status, reason, restartable
- *                                           on the disk before the process ends. status: a name of STATUS_LIST. restartable:
- *                                           restart_is_possible. A process that ended without this line was killed
+ *                                           on the disk before the process ends. status: a name of STATUS_LIST.
+ *                                           restartable: restart_is_possible. A process that ended without this line
+ *                                           was killed
  *
- * A line that a crash cut short has no newline; the next attempt ends it. Readers read whole lines and skip one that is not JSON, and
- * unknown events and fields. Epoch numbers may go back from one attempt to the next. A line that does not fit on the disk is left
- * out, and training continues. In every call, NULL stands for a job without a supervisor.
+ * A line that a crash cut short has no newline; the next attempt ends it. Readers read whole lines and skip one that
+ * is not JSON, and unknown events and fields. Epoch numbers may go back from one attempt to the next. A line that
+ * does not fit on the disk is left out, and training continues. In every call, NULL stands for a job without a
+ * supervisor.
  */
 #ifndef TRAINERD_EVENTS_H
 #define TRAINERD_EVENTS_H
@@ -48,7 +53,8 @@ struct events_worker {
 
 /* Lock the folder and write "begin". files: those that this process inherits; NULL: they are made, by name.
  *
- *   waits   while another attempt has the lock, wait for its end: one that Slurm has lost may still compute on its node
+ *   waits   while another attempt has the lock, wait for its end: one that Slurm has lost may still compute on its
+ *           node
  *   owns    the caller owns *out: events_close. One may be open in a process
  *   errors  STATUS_PEER another attempt of the job runs; STATUS_NO_INPUT no such folder; STATUS_CREATE
  */
@@ -82,8 +88,9 @@ void events_end_open(enum status status);
 /* The end with STATUS_INTERRUPTED, from a signal handler that exits before training begins. Async-signal-safe. */
 void events_end_at_once(void);
 
-/* Where a worker's standard error goes: FOLDER/rank-<rank>.log, or this process's own where there is no supervisor, or the worker has none of
- * the inherited files. *made_out: the same, for the caller to close; -1: nothing is to be closed. errors  STATUS_CREATE */
+/* Where a worker's standard error goes: FOLDER/rank-<rank>.log, or this process's own where there is no supervisor,
+ * or the worker has none of the inherited files. *made_out: the same, for the caller to close; -1: nothing is to be
+ * closed. errors  STATUS_CREATE */
 enum status events_rank_log(const struct events *events, uint32_t rank, int *out, int *made_out);
 
 #endif

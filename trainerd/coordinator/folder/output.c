@@ -137,7 +137,7 @@ void output_close(struct output *output, bool keep)
 
 /* --- what an earlier attempt has left --- */
 
-/* Remove the files in the making of names that fit, and those that fit, NULL: none, of a folder beneath, and the folder if it is empty then. */
+/* Remove temporary files that fit, files that fit (NULL: none), and the folder if it is empty then. */
 static enum status folder_clear(const struct output *output, const char *name, dir_fits *asides, dir_fits *files)
 {
     struct dir inner;

@@ -1,7 +1,7 @@
 /* The folder that a run writes to (run_folder.h), open: used by one run at a time, without incomplete files.
  *
- * Files other than metrics.jsonl are written under a temporary name and renamed once they are on the disk. Knows names of files, not
- * their contents.
+ * Files other than metrics.jsonl are written under a temporary name and renamed once they are on the disk. Knows
+ * names of files, not their contents.
  */
 #ifndef TRAINERD_OUTPUT_H
 #define TRAINERD_OUTPUT_H
@@ -28,11 +28,11 @@ enum status output_dir(const char *dir, const char *name, char out[PATH_MAX]);
 /* Could output_open make or use this folder? Makes nothing. errors  STATUS_CREATE */
 enum status output_check(const char *dir);
 
-/* Make every missing folder of the path. *n_made_from_io, where it is 0, becomes the length of the first one made. `dir` is the same
- * after the call. errors  STATUS_CREATE */
+/* Make every missing folder of the path. *n_made_from_io, where it is 0, becomes the length of the first one made.
+ * `dir` is the same after the call. errors  STATUS_CREATE */
 enum status output_folders_make(char *dir, size_t *n_made_from_io);
 
-/* Make the folder with those above it, and lock it. It is no link itself, and nothing in it that has a result's name is one.
+/* Make the folder with those above it, and lock it. Neither it nor anything with a result's name is a link.
  *
  *   owns    the caller owns *out: output_close
  *   errors  STATUS_CREATE not a folder, not writable, or in use by another job
@@ -41,12 +41,12 @@ enum status output_open(const char *dir, struct output *out);
 /* The same for a folder that is beneath an open one, whatever the path to that leads to meanwhile; makes nothing. */
 enum status output_open_in(const struct dir *folder, const char *name, struct output *out);
 
-/* Unlock. `keep` false: also remove a metrics.jsonl without lines, and folders that output_open made and that are empty. */
+/* Unlock. `keep` false: also remove an empty metrics.jsonl and the empty folders that output_open made. */
 void output_close(struct output *output, bool keep);
 
-/* Before the first epoch: remove result.json of an earlier attempt and, unless this one resumes it, its other result files;
- * checkpoint/ is then renamed to checkpoint.old/, or removed when it is empty. Of an older checkpoint.old/ checkpoints are removed, and it stays
- * where it holds something else. errors  STATUS_CREATE, STATUS_IO */
+/* Before the first epoch: remove result.json of an earlier attempt and, unless this one resumes it, its other result
+ * files; checkpoint/ is then renamed to checkpoint.old/, or removed when it is empty. Of an older checkpoint.old/
+ * checkpoints are removed, and it stays where it holds something else. errors  STATUS_CREATE, STATUS_IO */
 enum status output_clear(struct output *output, bool resume);
 
 /* The path of a file in the folder: "<dir>/<name>". errors  STATUS_CREATE too long */

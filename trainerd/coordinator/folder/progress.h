@@ -1,8 +1,8 @@
 /* Progress of a job on stderr: phases, epochs, the end.
  *
- * On a terminal: one live line, redrawn at most ten times a second and never wider than the window. Elsewhere: plain lines, about
- * a hundred at most, with the first and the last evaluation; more only when they are ten seconds apart. Metrics are in per cent.
- * Knows neither job nor clock: the caller gives the time.
+ * On a terminal: one live line, redrawn at most ten times a second and never wider than the window. Elsewhere: plain
+ * lines, about a hundred at most, with the first and the last evaluation; more only when they are ten seconds apart.
+ * Metrics are in per cent. Knows neither job nor clock: the caller gives the time.
  */
 #ifndef TRAINERD_PROGRESS_H
 #define TRAINERD_PROGRESS_H
@@ -55,7 +55,7 @@ void progress_epoch(struct progress *progress, const struct progress_epoch *epoc
 /* Clear the live line, before other messages and at the end. */
 void progress_end(struct progress *progress);
 
-/* "12 s", "3 min 20 s", "2 h 5 min" · "640 B", "1.5 MB" · a metric, in per cent where it is a fraction, "-" for NaN. */
+/* "12 s", "3 min 20 s", "2 h 5 min" · "640 B", "1.5 MB" · a metric, fractions in per cent; NaN: "-". */
 #define PROGRESS_TEXT_BYTES 32
 void progress_duration(double seconds, char out[PROGRESS_TEXT_BYTES]);
 void progress_bytes(double n_bytes, char out[PROGRESS_TEXT_BYTES]);

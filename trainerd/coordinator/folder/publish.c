@@ -114,7 +114,7 @@ static enum status owner_check(const struct publish *publish, uid_t owner)
                              publish->home->path, (unsigned)owner);
 }
 
-/* found_out false: there is none. */
+/* found_out false: there is no journal. */
 static enum status journal_read(struct publish *publish, bool *found_out)
 {
     struct stat about;
@@ -149,7 +149,7 @@ static bool exists(const struct dir *folder, const char *name)
     return folder->file >= 0 && fstatat(folder->file, name, &about, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* The folder beneath in which this result lies, or the folder itself, and its name there. errors  those of dir_inner */
+/* The folder that holds this result, and its name there. errors  those of dir_inner */
 static enum status folder_of(const struct dir *folder, const char *path, bool makes, struct dir *out,
                              const char **name_out)
 {

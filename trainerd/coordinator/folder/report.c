@@ -170,7 +170,7 @@ json_t *report_confusion(const struct score_confusion *confusion)
         json_array_append_new(predicted, json_integer(n_predicted));
         json_array_append_new(precision, share(row[k], n_predicted));
         json_array_append_new(recall, share(row[k], n_label));
-        json_array_append(matrix, counts); /* does nothing where there is none */
+        json_array_append(matrix, counts); /* does nothing where the matrix is null */
         json_decref(counts);
     }
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "split", "test", "support", support, "predicted", predicted,

@@ -25,24 +25,24 @@ json_t *report_dataset(const struct dataset *dataset);
 /* What a model has a column for each of: "classes", "labels", "outputs". */
 const char *report_outputs(const struct dataset *dataset);
 
-/* Where the splits come from and their sizes, in a line: "split 3 of 0 to 9, given: 140 train, 500 valid, 1000 test, 1068 in none". */
+/* Origin and sizes of the splits: "split given with the data: 140 train, 500 valid, 1000 test, 1068 in none". */
 #define REPORT_SPLIT_BYTES 320
 void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTES]);
 
 /* Parts, method, cut, halo and imbalance. */
 json_t *report_partition(const struct job *job, const struct partition_quality *quality);
 
-/* {"split": "test", "support": nodes of each class, "predicted": that were given it, "precision": …, "recall": …, "matrix": a row for each
- * class, a column for each that was given}; without the matrix of more classes than REPORT_MATRIX_CLASSES, since what shows a result takes a
- * MiB of it. null where there are no labelled nodes. */
+/* {"split": "test", "support": nodes of each class, "predicted": that were given it, "precision": …, "recall": …,
+ * "matrix": a row for each class, a column for each that was given}; without the matrix of more classes than
+ * REPORT_MATRIX_CLASSES, since what shows a result takes a MiB of it. null where there are no labelled nodes. */
 #define REPORT_MATRIX_CLASSES 200
 json_t *report_confusion(const struct score_confusion *confusion);
 
 /* {"structure": …, …, "all": their sum} from MEMORY_N numbers; "context" where there is one. */
 json_t *report_memory(const int64_t bytes[MEMORY_N]);
 
-/* {"model.safetensors": {"bytes": …, "xxh3_64": 16 hexadecimal digits}, …}: the result files of a folder itself but result.json, as they
- * are on the disk.
+/* {"model.safetensors": {"bytes": …, "xxh3_64": 16 hexadecimal digits}, …}: the result files of a folder itself but
+ * result.json, as they are on the disk.
  *
  *   owns    the caller has the reference *out
  *   errors  STATUS_IO and those of file_open: a file cannot be read

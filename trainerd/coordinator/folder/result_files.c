@@ -86,7 +86,7 @@ static enum status add_folder(struct result_files *files, int folder, const stru
 {
     int inner = openat(folder, kind->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (inner < 0) {
-        return STATUS_OK; /* there is none */
+        return STATUS_OK; /* there is no such folder */
     }
     DIR *all = fdopendir(inner);
     if (all == NULL) {

@@ -13,7 +13,7 @@
 
 #define RESULT_FILE_BYTES (NAME_MAX + 16)
 
-/* Paths from the folder, as "model.safetensors" or "checkpoint/epoch-9.ckpt"; result.json, which stands for all, is the last. */
+/* Paths in the folder: "model.safetensors", "checkpoint/epoch-9.ckpt"; result.json is the last. */
 struct result_files {
     char (*path)[RESULT_FILE_BYTES];
     int n;
@@ -33,7 +33,7 @@ bool result_files_have(const struct result_files *files, const char *path);
 bool result_file_is(const char *path);
 bool result_file_is_event(const char *name);
 
-/* Has the folder files where results are files, and folders where they are folders? errors  STATUS_CREATE what is something else, as a link */
+/* Are files files, and folders folders? errors  STATUS_CREATE what is something else, as a link */
 enum status result_files_check(const struct dir *dir);
 
 #endif

@@ -51,7 +51,7 @@ static bool has_file(const char *folder, const char *name)
     return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
 }
 
-/* When the newest checkpoint of a run was written, in nanoseconds; -1: it has none. */
+/* When the newest checkpoint of a run was written, in nanoseconds; -1: it has no checkpoint. */
 static int64_t checkpoint_ns(const char *dir)
 {
     char path[PATH_MAX];
@@ -134,8 +134,8 @@ static void use(struct run_folder *run, const char *dir)
     run->is_found = true;
 }
 
-/* Resume that run: an unfinished one goes on where it is, a finished one, or what has the link's place, stays as it is. A whole one
- * that is not yet published is no more than an unfinished one. */
+/* Resume that run: an unfinished one goes on where it is, a finished one, or what has the link's place, stays as it
+ * is. A whole one that is not yet published is no more than an unfinished one. */
 static void choose(struct run_folder *run, const char *dir)
 {
     if (strcmp(dir, run->home) == 0 || (run->has_link && has_file(dir, "result.json"))) {
@@ -145,7 +145,7 @@ static void choose(struct run_folder *run, const char *dir)
     }
 }
 
-/* The folder that an earlier attempt of the job made. A publication that it began is complete since the lock was taken. */
+/* The folder of an earlier attempt. Taking the lock has completed a publication that it began. */
 static void find_own(struct run_folder *run)
 {
     char dir[PATH_MAX];
@@ -190,7 +190,7 @@ static void find_newest(struct run_folder *run, const struct place *place)
     }
 }
 
-/* What a job resumes that has no folder yet: the newest run, or under a daemon what a version without such folders has left. */
+/* What a job without a folder resumes: the newest run, or what an older version has left. */
 static enum status find_other(struct run_folder *run)
 {
     const struct place place = place_of(run);

@@ -1,12 +1,14 @@
 /* The folder that a run of a job writes to, and the way to it: chosen, made, found again by a resume.
  *
- * Without output.dir it is runs/<name>-<id>, and runs/<name> is a link to the newest. With output.dir it is <output.dir>/.run-<id>, whose
- * files become those of output.dir when the run has succeeded (publish.h). The id is the job's number under a daemon (the name of the
- * job's folder, see events.h), else the local time. A run never writes to a folder that was there before it, other than that of an
- * earlier attempt or of the unfinished run that it resumes; a finished run is continued in a folder of its own.
+ * Without output.dir it is runs/<name>-<id>, and runs/<name> is a link to the newest. With output.dir it is
+ * <output.dir>/.run-<id>, whose files become those of output.dir when the run has succeeded (publish.h). The id is
+ * the job's number under a daemon (the name of the job's folder, see events.h), else the local time. A run never
+ * writes to a folder that was there before it, other than that of an earlier attempt or of the unfinished run that it
+ * resumes; a finished run is continued in a folder of its own.
  *
- * Under a daemon, the job's folder has the way to the run's, for later attempts and for the daemon, which shows the job; once its files are
- * moved, it has result.json and metrics.jsonl: later runs replace those of output.dir (run_folder_job.h).
+ * Under a daemon, the job's folder has the way to the run's, for later attempts and for the daemon, which shows the
+ * job; once its files are moved, it has result.json and metrics.jsonl: later runs replace those of output.dir
+ * (run_folder_job.h).
  */
 #ifndef TRAINERD_RUN_FOLDER_H
 #define TRAINERD_RUN_FOLDER_H
@@ -40,12 +42,13 @@ struct run_folder {
 enum status run_folder_init(struct run_folder *run, const struct job *job, const char *job_folder,
                             const struct job_files *job_files);
 
-/* Lock output.dir, if it is there, and complete what a run that ended in between has begun to publish; without output.dir, nothing.
+/* Lock output.dir, if it is there, and complete what a run that ended in between has begun to publish; without
+ * output.dir, nothing.
  * errors  STATUS_CREATE another running job has it, it cannot be opened; those of publish_finish */
 enum status run_folder_lock(struct run_folder *run);
 
-/* Find the folder of an earlier attempt, or with `resume` what to resume: the newest unfinished run with a checkpoint, or the newest
- * finished one. Called again before a restart in the foreground, it keeps the run's folder.
+/* Find the folder of an earlier attempt, or with `resume` what to resume: the newest unfinished run with a
+ * checkpoint, or the newest finished one. Called again before a restart in the foreground, it keeps the run's folder.
  * errors  STATUS_NO_INPUT a job of a daemon has no run of its own to resume; STATUS_CREATE a path is too long */
 enum status run_folder_find(struct run_folder *run, uint32_t attempt, bool resume);
 
@@ -55,16 +58,17 @@ enum status run_folder_checkpoint(const struct run_folder *run, char out[PATH_MA
 /* Could run_folder_open make or use a folder there? Makes nothing. errors  STATUS_CREATE */
 enum status run_folder_check(const struct run_folder *run);
 
-/* Make the folder unless it was found, and open it as `output`. errors  those of output_open and run_folder_lock; STATUS_CREATE */
+/* Make the folder unless it was found; open it. errors  those of output_open, run_folder_lock; STATUS_CREATE */
 enum status run_folder_open(struct run_folder *run, struct output *output);
 
-/* Give a run that continues a finished one what that has: its metrics, checkpoints and event files. errors  STATUS_CREATE, STATUS_IO */
+/* Copy a finished run's metrics, checkpoints and event files to the run that continues it. errors  STATUS_CREATE,
+ * STATUS_IO */
 enum status run_folder_continue(const struct run_folder *run);
 
 /* Let home lead to the run. remark: why it does not, where something else has that name; "" otherwise */
 void run_folder_lead(struct run_folder *run, char *remark, size_t capacity);
 
-/* All files are on the disk: let them become the results of output.dir; without output.dir, they are. errors  those of publish.h */
+/* All files are on the disk: make them the results of output.dir. errors  those of publish.h */
 enum status run_folder_publish(struct run_folder *run);
 
 /* Where the results are in the end: in dir or in home. */

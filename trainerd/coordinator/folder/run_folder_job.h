@@ -1,7 +1,8 @@
-/* What a daemon's job keeps of its runs: where the last one is, and the metrics and result of the one that it published.
+/* What a daemon's job keeps of its runs: the last one's folder, and metrics and result of the published one.
  *
- * Where the daemon owns the job's folder these are files that the coordinator inherits (protocol/files/job_files.h); in a folder of the job's
- * owner they are `run`, a link, and results/. Each function does nothing for a job without a daemon.
+ * Where the daemon owns the job's folder these are files that the coordinator inherits (protocol/files/job_files.h);
+ * in a folder of the job's owner they are `run`, a link, and results/. Each function does nothing for a job without a
+ * daemon.
  */
 #ifndef TRAINERD_RUN_FOLDER_JOB_H
 #define TRAINERD_RUN_FOLDER_JOB_H

@@ -23,8 +23,8 @@ struct splits {
 enum status splits_keep(const struct dataset *dataset, struct splits *out);
 void splits_release(struct splits *splits);
 
-/* Write drawn_train_idx.npy, drawn_valid_idx.npy and drawn_test_idx.npy, int64, ascending; none where nothing was drawn. A data folder
- * has other names, so that one that is also an output folder loses nothing.
+/* Write drawn_train_idx.npy, drawn_valid_idx.npy and drawn_test_idx.npy, int64, ascending; none where nothing was
+ * drawn. A data folder has other names, so that one that is also an output folder loses nothing.
  * errors  STATUS_CREATE, STATUS_IO */
 enum status splits_save(const struct splits *splits, const struct dir *dir);
 

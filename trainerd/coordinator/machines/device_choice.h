@@ -10,12 +10,13 @@
 
 #include <stdbool.h>
 
-/* Replace "auto" in the job: by what the checkpoint's job computed on (NULL: there is none); else by cuda where the workers run on this
- * machine, it has a usable GPU and memory.spill is not used; else by cpu.
+/* Replace "auto" in the job: by what the checkpoint's job computed on (NULL: without a checkpoint); else by cuda
+ * where the workers run on this machine, it has a usable GPU and memory.spill is not used; else by cpu.
  *
  *   starts  false: the job is only planned; a GPU that it asks for need not be here
- *   errors  STATUS_PEER "no usable GPU: <reason>", where it asks for one and the workers run here; STATUS_CONFIG memory.spill, where the
- *           checkpoint's job ran on one; model.kernel, where auto is no GPU or the model has no sums
+ *   errors  STATUS_PEER "no usable GPU: <reason>", where it asks for one and the workers run here; STATUS_CONFIG
+ *           memory.spill, where the checkpoint's job ran on one; model.kernel, where auto is no GPU or the model has
+ *           no sums
  */
 enum status device_choose(const struct checkpoint *checkpoint, bool starts, struct job *job_io);
 

@@ -14,7 +14,7 @@
 
 #define LINE_MOST 1024
 
-/* Letters and marks of names, addresses and users, and none with a meaning to a shell or, at the beginning, to ssh. */
+/* Characters of names, addresses and users that mean nothing to a shell or, at the beginning, to ssh. */
 static bool name_is_sane(const char *name)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:%@";

@@ -142,7 +142,7 @@ enum status slurm_read(slurm_variable *variable, struct slurm *out)
     if (!slurm_is_here(variable)) {
         return status_fail(
             STATUS_CONFIG,
-            "workers.launcher = \"slurm\" works inside an allocation of Slurm, and there is none here (no "
+            "workers.launcher = \"slurm\" works inside an allocation of Slurm, and this is not inside one (no "
             "SLURM_JOB_ID): run trainerd in a batch script, sbatch --ntasks=N, or in a shell of "
             "salloc (docs/cluster.md)");
     }

@@ -1,7 +1,7 @@
 /* What Slurm says of an allocation, in the environment of its batch script: tasks, cores, memory, GPUs.
  *
- * Knows nothing of jobs and starts nothing. The variables are those of sbatch(1), OUTPUT ENVIRONMENT VARIABLES. They come from outside: each is
- * checked, and named when it is wrong.
+ * Knows nothing of jobs and starts nothing. The variables are those of sbatch(1), OUTPUT ENVIRONMENT VARIABLES. They
+ * come from outside: each is checked, and named when it is wrong.
  */
 #ifndef TRAINERD_SLURM_H
 #define TRAINERD_SLURM_H
@@ -30,7 +30,8 @@ bool slurm_is_here(slurm_variable *variable);
 
 /* Read the allocation.
  *
- *   errors  STATUS_CONFIG no allocation; a variable that is no number or list; this process is one of several tasks of an srun
+ *   errors  STATUS_CONFIG no allocation; a variable that is no number or list; this process is one of several tasks
+ *           of an srun
  */
 enum status slurm_read(slurm_variable *variable, struct slurm *out);
 

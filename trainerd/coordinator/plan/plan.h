@@ -1,6 +1,7 @@
 /* What a job will take, before it takes it: memory per worker and category, bytes on the wire, arithmetic.
  *
- * Read by --plan, by the check against what there is before any worker is started, and nobody else. Knows sizes, no data.
+ * Read by --plan, by the check against what there is before any worker is started, and nobody else. Knows sizes, no
+ * data.
  */
 #ifndef TRAINERD_PLAN_H
 #define TRAINERD_PLAN_H
@@ -20,8 +21,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Keys of `exchange` that say which exact bytes travel, and change no result but by rounding: each on and off, in all combinations, and
- * exchange.plain, which switches them off and more. To add one: its name. */
+/* Keys of `exchange` that say which exact bytes travel, and change no result but by rounding: each on and off, in all
+ * combinations, and exchange.plain, which switches them off and more. To add one: its name. */
 #define PLAN_SWITCH_LIST(X) X(cover) X(store_inputs)
 
 #define PLAN_SWITCH_ONE(key) +1
@@ -40,7 +41,7 @@ struct plan_exact {
 /* The fewest workers whose plan is within memory.limit; where the job's own number is too few, one more. */
 struct plan_fewest {
     int32_t n_worker;
-    int64_t n_byte_below; /* that the worker with most would need on fewer; 0: there are none fewer */
+    int64_t n_byte_below; /* that the worker with most would need on fewer; 0: fewer are not possible */
 };
 
 struct plan_input {
@@ -60,7 +61,7 @@ struct plan_input {
     const struct plan_fewest *fewest; /* to be printed; NULL: it is not known */
 };
 
-/* One step of the static phase or of the training epoch behind it, or the evaluation of a prediction, as a worker's plan has it. */
+/* One step of a worker's plan: of the static phase, the training epoch, or a prediction's evaluation. */
 struct plan_step {
     char text[STEP_TEXT_BYTES]; /* step_print's */
     bool is_static;             /* before epoch 0 */
@@ -85,8 +86,8 @@ struct plan_worker {
     int64_t n_home_bytes;            /* … their bytes */
     int64_t n_wire, n_wire_evaluate; /* bytes received: per (mean) epoch, and per evaluation on top */
     int64_t n_wire_guard;            /* and per comparison of gradients */
-    int64_t *
-        traffic; /* n_wire and n_wire_evaluate by layer and sender: protocol/wire/traffic.h's table, n_worker columns */
+    /* n_wire and n_wire_evaluate by layer and sender: protocol/wire/traffic.h's table, n_worker columns */
+    int64_t *traffic;
     bool *again;            /* n_op: backward runs it again rather than finding its output kept */
     int n_step, peak;       /* plan_input.steps: how many; which one has most bytes alive, the first of several */
     struct plan_step *step; /* n_step */
@@ -103,7 +104,7 @@ struct plan {
     int32_t n_worker;
     int32_t n_machine; /* 1: workers of the local launcher share this one; else each is taken to have its own */
     bool apart;        /* the device has memory of its own; what opening it takes (MEMORY_CONTEXT) is an estimate */
-    /* Bytes that this process has of its own when it plans, with the graph in memory: the most that it has beside workers. */
+    /* Memory of this process alone when it plans, with the graph loaded: its maximum beside workers. */
     int64_t coordinator;
     struct plan_worker *worker;
     int n_layer;                     /* program_n_layer */
@@ -119,15 +120,16 @@ struct plan {
 enum status plan_build(const struct plan_input *input, struct plan *out);
 void plan_release(struct plan *plan);
 
-/* Bytes of this machine's memory that the job's processes take together: coordinator, the workers that the local launcher starts, and what each
- * process takes besides its plan (MEMORY_PROCESS_FLOOR). */
+/* Bytes of this machine's memory that the job's processes take together: coordinator, the workers that the local
+ * launcher starts, and what each process takes besides its plan (MEMORY_PROCESS_FLOOR). */
 int64_t plan_machine_bytes(const struct plan *plan, const struct job *job);
 
 /* Bytes of the worker that has most of what memory.limit limits. */
 int64_t plan_limited_most(const struct plan *plan);
 
-/* The largest worker against memory.limit, and all processes against this machine, when workers are started on it. Of a device with memory
- * of its own workers know how much there is, and what opening it takes: these two are for them to compare.
+/* The largest worker against memory.limit, and all processes against this machine, when workers are started on it. Of
+ * a device with memory of its own workers know how much there is, and what opening it takes: these two are for them
+ * to compare.
  *
  *   errors  STATUS_NOMEM what exceeds what, with both numbers
  */

@@ -33,7 +33,7 @@ static void print_parts(const struct plan_input *in, FILE *file)
     }
 }
 
-/* Of memory.spill no job on a device with memory of its own has any; of what opening such a device takes no other job. */
+/* memory.spill is for the host, the context for devices with memory of their own. */
 static bool has_column(const struct plan *plan, int category)
 {
     return category != (plan->apart ? MEMORY_SPILL : MEMORY_CONTEXT);

@@ -9,7 +9,7 @@
 
 /* --- from a plan --- */
 
-/* Rows of all own parts up to a hop: the ones that the step counts in training, all of them in the static phase and in evaluations. */
+/* Rows of all own parts up to a hop; in the static phase and in evaluations all rows. */
 static int64_t rows_up_to(const struct memory_plan_input *in, int32_t hop, bool is_static)
 {
     int64_t n = 0;

@@ -23,8 +23,8 @@ json_t *plan_traffic_json(const struct program *program, const struct plan *plan
 void plan_exact_print(const struct plan_input *input, const struct plan *plan, FILE *file);
 json_t *plan_exact_json(const struct plan_exact *exact);
 
-/* {"epochs": …, "evaluations": …, "planned": …, "measured": …}: both as above, the latter means over those epochs and evaluations,
- * null where there were none. */
+/* {"epochs": …, "evaluations": …, "planned": …, "measured": …}: both as above, the latter means over those epochs and
+ * evaluations, null without such. */
 json_t *plan_traffic_compared(const struct program *program, const struct plan *plan,
                               const struct plan_measured *measured);
 

@@ -23,8 +23,8 @@ enum status embeddings_build(const struct dataset *dataset, const struct partiti
                              const struct part_sizes *sizes, const struct program *program, struct embeddings *out);
 void embeddings_release(struct embeddings *embeddings);
 
-/* Copy EMBEDDINGS or EMBEDDINGS_BEST from the workers to the tensors / from the tensors to the workers. Needs the memory of one part's
- * embeddings. errors  those of the fleet */
+/* Copy EMBEDDINGS or EMBEDDINGS_BEST from the workers to the tensors / from the tensors to the workers. Needs the
+ * memory of one part's embeddings. errors  those of the fleet */
 enum status embeddings_get(const struct embeddings *embeddings, struct fleet *fleet, enum worker_state what,
                            struct weights *weights);
 enum status embeddings_put(const struct embeddings *embeddings, struct fleet *fleet, enum worker_state what,

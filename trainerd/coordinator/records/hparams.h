@@ -5,7 +5,7 @@
 #include "protocol/job/job.h"
 #include "trainerd/coordinator/records/tensorboard.h"
 
-/* Write the keys that apply and may change results: not the name, [workers], [memory] and [output]. tensorboard NULL: nothing. errors  STATUS_IO */
+/* Write the keys that may change results. tensorboard NULL: nothing. errors  STATUS_IO */
 enum status hparams_write(const struct job *job, struct tensorboard *tensorboard);
 
 #endif

@@ -21,7 +21,7 @@
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION_LOG = 7 };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2, SESSION_LOG_STATUS = 1, SESSION_START = 1 };
-/* What the plugin "hparams" reads: data in the metadata of a value, whose tensor is a 0 (hparams/plugin_data.proto, summary_v2.py). */
+/* For the plugin "hparams": data in a value's metadata, the tensor is 0 (plugin_data.proto, summary_v2.py). */
 enum { VALUE_TENSOR = 8, VALUE_METADATA = 9, METADATA_PLUGIN = 1, METADATA_CLASS = 4, METADATA_IS_TENSOR = 2 };
 enum { PLUGIN_NAME = 1, PLUGIN_CONTENT = 2, CONTENT_BEGIN = 3, CONTENT_END = 4 };
 enum { BEGIN_HPARAMS = 1, BEGIN_TIME = 5, END_STATUS = 1, END_TIME = 2, END_SUCCESS = 1 };

@@ -1,6 +1,7 @@
 /* Writes TensorBoard's event files: records of length, checksum, protocol-buffer bytes, checksum. Knows no metrics.
  *
- * A file is FOLDER/events.out.tfevents.<seconds since 1970>.<host>.<pid>.<n>; a resumed job begins another file in the same folder.
+ * A file is FOLDER/events.out.tfevents.<seconds since 1970>.<host>.<pid>.<n>; a resumed job begins another file in
+ * the same folder.
  * source  tensorflow/core/util/events_writer.cc, tensorflow/core/lib/io/record_writer.cc, event.proto, summary.proto
  */
 #ifndef TRAINERD_TENSORBOARD_H
@@ -42,7 +43,7 @@ struct tensorboard_hparam {
     const char *text;
 };
 
-/* The run begins with these settings / has reached its end. Readers take the first of each in a folder. NULL: nothing. errors  STATUS_IO */
+/* The run begins with these settings / has ended. Readers take a folder's first. NULL: nothing. errors  STATUS_IO */
 enum status tensorboard_begin(struct tensorboard *tensorboard, double time_s,
                               const struct tensorboard_hparam *hparams, int n_hparam);
 enum status tensorboard_end(struct tensorboard *tensorboard, double time_s);

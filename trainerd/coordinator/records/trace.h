@@ -1,7 +1,7 @@
 /* trace.json: the steps of the last epoch on every worker, for ui.perfetto.dev and chrome://tracing.
  *
- * One process a worker, with tracks for its steps (and within them its parts), packing, waiting and the spill. Times are
- * microseconds by the coordinator's clock.
+ * One process a worker, with tracks for its steps (and within them its parts), packing, waiting and the spill. Times
+ * are microseconds by the coordinator's clock.
  */
 #ifndef TRAINERD_TRACE_H
 #define TRAINERD_TRACE_H

@@ -1,7 +1,7 @@
 /* A model's weights as a .safetensors file, with the program's names and shapes, which are PyTorch Geometric's.
  *
- * In a job, a tensor with embeddings is split: its shared columns are in the arena, the others with the parts. Here it is
- * whole. Knows no workers.
+ * In a job, a tensor with embeddings is split: its shared columns are in the arena, the others with the parts. Here
+ * it is whole. Knows no workers.
  */
 #ifndef TRAINERD_WEIGHTS_H
 #define TRAINERD_WEIGHTS_H
@@ -22,8 +22,8 @@ struct weights {
 enum status weights_open(const struct program *program, struct weights *out);
 void weights_close(struct weights *weights);
 
-/* Copy the arena's entries to the tensors with embeddings / the embeddings of n nodes with these columns, n × n_embedding floats in
- * the layout of program_init_embeddings. */
+/* Copy the arena's entries to the tensors with embeddings / the embeddings of n nodes with these columns, n ×
+ * n_embedding floats in the layout of program_init_embeddings. */
 void weights_take(struct weights *weights);
 void weights_take_embeddings(struct weights *weights, int64_t n, const uint32_t *column, const float *from);
 

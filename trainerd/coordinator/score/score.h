@@ -1,7 +1,7 @@
 /* Metrics: from the sums that the workers report, or where sums do not give them, from logits.
  *
- * Metrics are fractions (0.815), but for those of numbers. NaN: not defined, without a labelled row, for ROC AUC of one class only, for average precision without a
- * positive.
+ * Metrics are fractions (0.815), but for those of numbers. NaN: not defined, without a labelled row, for ROC AUC of
+ * one class only, for average precision without a positive.
  * Knows labels and numbers, neither workers nor files.
  */
 #ifndef TRAINERD_SCORE_H
@@ -28,7 +28,7 @@ enum score_sum {
     SCORE_SUM_WEIGHT /* that the loss is a mean over */
 };
 
-/* The job's metrics (job_metrics) with "auto" filled in: accuracy for single labels, micro_f1 for several, r2 for numbers. Each is there once.
+/* The job's metrics, each once, with "auto" filled in: accuracy, micro_f1 of several labels, r2 of numbers.
  *
  *   errors  STATUS_CONFIG accuracy of several labels per node, roc_auc and average_precision of more than two classes
  */
@@ -37,8 +37,8 @@ enum status score_metrics(const struct job *job, bool multi_label, int32_t n_cla
 /* Name of a metric, as train.metric has it. */
 const char *score_name(int metric);
 
-/* accuracy = correct / rows · micro_f1 = 2 tp / (2 tp + fp + fn), 0 when nothing is positive; single labels: accuracy.
- * NaN where score_takes_rows, and where there is no labelled row. */
+/* accuracy = correct / rows · micro_f1 = 2 tp / (2 tp + fp + fn), 0 when nothing is positive; single labels:
+ * accuracy. NaN where score_takes_rows, and where there is no labelled row. */
 double score_from_sums(enum job_metric metric, bool multi_label, const double sums[SCORE_N_SUM]);
 
 /* Mean loss, from an evaluation's sums; NaN where there is no labelled row. */
@@ -76,18 +76,21 @@ bool score_any_takes_rows(const struct job_choices *metrics);
 
 /* Such a metric of one split.
  *
- *   roc_auc            area under the ROC curve: of the logit difference between class 1 and 0 for single labels, the mean over label columns
- *                      that have both values for several. Equal scores share their rank
- *   average_precision  Σ (recall − recall before) · precision over the distinct scores, likewise; the mean over columns that have positives
- *   macro_f1           mean of 2 tp / (2 tp + fp + fn): over classes that some node has or is given, or over all label columns (0 where
- *                      nothing is positive)
- *   r2, rmse, mae      of the numbers that are there, column by column, and the mean over columns that have any (r2: two)
+ *   roc_auc            area under the ROC curve: of the logit difference between class 1 and 0 for single labels, the
+ *                      mean over label columns that have both values for several. Equal scores share their rank
+ *   average_precision  Σ (recall − recall before) · precision over the distinct scores, likewise; the mean over
+ *                      columns that have positives
+ *   macro_f1           mean of 2 tp / (2 tp + fp + fn): over classes that some node has or is given, or over all
+ *                      label columns (0 where nothing is positive)
+ *   r2, rmse, mae      of the numbers that are there, column by column, and the mean over columns that have any (r2:
+ *                      two)
  *   shapes  logits n_node × n_class, dataset order · split an enum dataset_split, or SCORE_SPLIT_ALL
  *   owns    borrows all; allocates n_node × 16 bytes while it runs (macro_f1: n_class × 24)
  *   errors  STATUS_TRAINING a logit of the split is not a number (names node and column; not macro_f1) · STATUS_NOMEM
  *   cost    O(n_node) per column: radix sort of 32-bit keys
- *   source  Hanley & McNeil, Radiology 143 (1982): AUC is the Mann-Whitney statistic; scikit-learn's average_precision_score, f1_score,
- *           r2_score, root_mean_squared_error, mean_absolute_error (multioutput = "uniform_average")
+ *   source  Hanley & McNeil, Radiology 143 (1982): AUC is the Mann-Whitney statistic; scikit-learn's
+ *           average_precision_score, f1_score, r2_score, root_mean_squared_error, mean_absolute_error (multioutput =
+ *           "uniform_average")
  */
 enum status score_rows(enum job_metric metric, const struct score_labels *labels, const float *logits, int split,
                        double *out);

@@ -36,7 +36,7 @@ bool ctl_repeats(enum ctl_option option);
 
 /* Was the option given? */
 bool ctl_given(const struct ctl_arguments *arguments, enum ctl_option option);
-/* The option's value as a whole number; `otherwise` when it was not given. errors  STATUS_USAGE not a number of this range */
+/* The option's whole number; `otherwise` when it was not given. errors  STATUS_USAGE out of range */
 enum status ctl_int(const struct ctl_arguments *arguments, enum ctl_option option, long long least, long long most,
                     long long otherwise, long long *out);
 

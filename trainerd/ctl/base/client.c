@@ -170,7 +170,7 @@ enum status client_send(struct client *client, json_t *request)
     return status;
 }
 
-/* Bytes that TLS has already, to the lines; *n_out 0: there are none. */
+/* Bytes that TLS has already, to the lines; *n_out 0: it has no bytes. */
 static enum status read_decrypted(struct client *client, size_t *n_out)
 {
     size_t room;

@@ -33,8 +33,8 @@ struct client_login {
  *   address  NULL: this user's daemon, else the system's; a daemon of another user on these sockets is refused
  *   login    for TCP
  *   owns     the caller owns *out: client_close
- *   errors   STATUS_CONFIG the address, the secret file, or what login lacks; STATUS_PEER no daemon answers, it is not the one that is known, or it
- *            does not know the secret
+ *   errors   STATUS_CONFIG the address, the secret file, or what login lacks; STATUS_PEER no daemon answers, it is
+ *            not the one that is known, or it does not know the secret
  */
 enum status client_open(const char *address, const struct client_login *login, struct client *out);
 

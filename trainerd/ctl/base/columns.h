@@ -1,4 +1,4 @@
-/* Tables on standard output: cells that are collected, then printed; and tables of JSON objects, one a row, made from a list of columns. */
+/* Tables: cells that are collected, then printed; tables of JSON objects, one a row, from a list of columns. */
 #ifndef TRAINERD_CTL_COLUMNS_H
 #define TRAINERD_CTL_COLUMNS_H
 
@@ -8,20 +8,20 @@
 
 #define TABLE_COLUMNS_MOST 16
 
-/* A table: cells are collected, then printed, each column as wide as its widest cell. The first row has the titles. */
+/* Cells are collected, then printed, each column as wide as its widest cell. The first row has the titles. */
 struct table {
     int n_column;
     char **cell;
     size_t n_cell, capacity;
     bool is_right[TABLE_COLUMNS_MOST]; /* numbers */
-    /* 0: the column stays; else it is left out where it is empty, and where lines would be too wide, the least worth first. */
+    /* 0: the column stays; else it is left out when empty, or when lines are too wide, the smallest first. */
     int worth[TABLE_COLUMNS_MOST];
 };
 
 void table_init(struct table *table, int n_column);
 void table_add(struct table *table, const char *text); /* made printable; the next cell, row by row */
-/* Where a line would be wider than n_columns (0: never), columns are left out, and then the last one is cut. is_out, unless NULL: which columns were
- * left out, n_column. Releases the table. */
+/* Where a line would be wider than n_columns (0: never), columns are left out, and then the last one is cut. is_out,
+ * unless NULL: which columns were left out, n_column. Releases the table. */
 void table_print(struct table *table, FILE *file, int n_columns, bool *is_out);
 
 /* A column of rows that are JSON objects. */

@@ -105,7 +105,7 @@ static const char *loopback_port(const char *address)
     return NULL;
 }
 
-/* The host of this address, or of another name of the same. Were there two daemons, the fingerprint would tell them apart. */
+/* The host of this address, or of an equivalent one; the fingerprint tells two daemons apart. */
 static struct known_host *find_same(const struct known_hosts *hosts, const char *address)
 {
     struct known_host *host = find(hosts, address);

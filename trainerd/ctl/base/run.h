@@ -16,11 +16,11 @@ ctl_run run_submit, run_predict, run_sweep, run_status, run_show, run_logs, run_
 /* Connect to the daemon of --to, $TRAINERD_TO, or the default. */
 enum status ctl_connect(const struct ctl_arguments *arguments, struct client *out);
 
-/* The login that options and environment say, and otherwise the user's file of hosts. The texts are the arguments', the environment's, or `known`'s. */
+/* The login by options, environment, or else the file of hosts. Texts belong to these, or to `known`. */
 enum status ctl_login(const struct ctl_arguments *arguments, const char *address, struct known_host *known,
                       struct client_login *out);
 
-/* Become trainerd, which does what concerns its own files: `flag`, the operand after it (NULL: none), --state and --json. */
+/* Replace this process by trainerd: flag, operand (NULL: none), --state and --json. */
 enum status ctl_become_trainerd(const struct ctl_arguments *arguments, const char *flag, const char *operand);
 
 /* Connect, send one request (its reference is taken) and return its answer. owns  *out: json_decref */

@@ -36,7 +36,7 @@ enum ctl_command {
 struct ctl_option_row {
     const char *name;
     char letter;       /* 0: none */
-    const char *value; /* name of its value; "": it has none */
+    const char *value; /* name of its value; "": it takes no value */
     enum ctl_words words;
     const char *help;
 };

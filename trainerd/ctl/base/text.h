@@ -28,10 +28,10 @@ void text_metric(const json_t *object, const char *key, char *out);
 void text_value(double value, char *out); /* four digits */
 /* "1 epoch", "2 epochs". noun less than TEXT_BYTES - 22 bytes */
 void text_count(int64_t n, const char *noun, char *out);
-/* "3/10" epochs of a job; "-" of one that has none: a prediction, and train.epochs = 0 */
+/* "3/10" epochs of a job; "-" of a job without epochs: a prediction, and train.epochs = 0 */
 void text_epochs(const json_t *job, char *out);
 void text_moment(double at, char *out); /* local time */
-/* Why a job is in its state: "waiting, position 3: too few worker slots are free"; "" where there is nothing to say. out REASON_BYTES */
+/* Why a job is in its state: "waiting, position 3: too few worker slots are free"; or "". out REASON_BYTES */
 void text_reason(const json_t *job, char *out);
 
 /* "90", "90s", "15m", "2h", "1d" to seconds. errors  STATUS_USAGE */
@@ -39,14 +39,14 @@ enum status text_read_duration(const char *text, const char *what, double *out);
 
 /* A text made printable, in one line. owns  the caller frees it */
 char *text_printable(const char *text);
-/* The same, and of more than n_most characters (0: never) a "…" in the place of the last ones, or of the first. owns  the caller frees it */
+/* The same, cut to n_most characters (0: not) by "…" at its end or its beginning. owns  the caller frees it */
 char *text_cut(const char *text, int n_most, bool keeps_end);
 /* Columns of a terminal that a text takes: one per character. / Bytes of its first n_character characters. */
 int text_width(const char *text);
 int text_bytes_of(const char *text, int n_character);
 /* "0, 2, 3": the numbers of an array; "" of an empty or missing one. owns  the caller frees it */
 char *text_numbers(const json_t *array);
-/* Print lines: newlines and tabs stay, other control characters of ASCII are left out, all else that is not printable becomes \xNN. */
+/* Print lines: keep newlines and tabs, drop other ASCII controls, print other unprintable bytes as \xNN. */
 void text_print_lines(FILE *file, const char *text);
 
 /* One JSON line, in which what is not printable is escaped as JSON does it: the same value / on standard output. */

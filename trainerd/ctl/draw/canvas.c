@@ -21,8 +21,8 @@ struct canvas {
     FILE *file; /* what cairo writes, in memory */
     char *bytes;
     size_t n_bytes;
-    FILE *
-        texts; /* cairo writes letters as curves: of an SVG, the same texts again, invisible, to be searched and selected */
+    /* cairo writes letters as curves: the texts of an SVG again, invisible, to be searched and selected */
+    FILE *texts;
     char *texts_bytes;
     size_t n_texts_bytes;
 };

@@ -92,7 +92,7 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The top of the bars' axis, above nearly all of them. The first epoch is often far above, and is cut: *highest is its bar. */
+/* The top of the bars' axis, above nearly all bars; a first epoch far above is cut. *highest is its bar. */
 static double find_top(const struct curves *curves, size_t n_bar, double *highest)
 {
     double height[BARS_MOST], top;
@@ -115,7 +115,7 @@ static double bar_x(const struct panel *panel, const struct curves *curves, size
     return panel_x(panel, epoch > 0 ? curves->at[epoch - 1] : panel->begin);
 }
 
-/* Stacked bars of compute, waiting and the rest. Compute and waiting are maxima over workers, so their sum may exceed the epoch. */
+/* Stacked bars of compute, waiting and the rest; as maxima over workers their sum may exceed the epoch. */
 static void draw_time(struct panel *panel, const struct curves *curves)
 {
     static const enum curve all[] = {CURVE_COMPUTE, CURVE_WAIT, CURVE_EPOCH};
@@ -197,7 +197,7 @@ void chart_draw(struct canvas *canvas, const char *title, const struct curves *c
 
 /* --- several jobs --- */
 
-/* The axis from the first epoch of any job to the last of any. Bytes of jobs differ by orders of magnitude: their logarithm. */
+/* The axis from the first epoch of any job to the last of any; logarithmic for bytes. */
 static void find_axis(struct panel *panel, const struct chart_job *job, int n)
 {
     double begin = INFINITY, end = -INFINITY;

@@ -1,5 +1,5 @@
-/* The chart of a job: three panels over one axis of epochs, bytes or time, with loss, metrics, and time by phase. That of several jobs: loss,
- * valid and test metrics, a curve for each job. */
+/* The chart of a job: three panels over one axis of epochs, bytes or time, with loss, metrics, and time by phase.
+ * That of several jobs: loss, valid and test metrics, a curve for each job. */
 #ifndef TRAINERD_CTL_CHART_H
 #define TRAINERD_CTL_CHART_H
 

@@ -86,7 +86,7 @@ void curves_add(struct curves *curves, const json_t *event)
     }
 }
 
-/* The first epoch at or behind this one that some job has; INFINITY: there is none. next: each job's place */
+/* The first epoch at or behind this one that some job has; INFINITY: no job has one. next: each job's place */
 static double next_epoch(const struct curves *of, const size_t *next, size_t n)
 {
     double at = INFINITY;

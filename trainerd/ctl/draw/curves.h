@@ -28,7 +28,7 @@ enum curve {
         CURVE_N
 };
 
-/* What curves are drawn over. Bytes are those that training received: how often a job evaluates is no matter of theirs. */
+/* The x axis. Bytes are those received in training, without evaluations. */
 enum curves_axis { CURVES_AXIS_EPOCH, CURVES_AXIS_BYTES, CURVES_AXIS_TIME, CURVES_AXIS_N };
 
 struct curves {
@@ -37,9 +37,8 @@ struct curves {
     enum job_metric metric; /* AUTO: not known */
     double *at;             /* n epochs, ascending; or bytes or seconds up to the end of each */
     double *value[CURVE_N]; /* n each; NaN where not known */
-    double *low[CURVE_N],
-        *high
-            [CURVE_N]; /* n each, of a mean: one standard deviation of the sample below and above it; NaN of fewer than two */
+    /* n each, of a mean: one standard deviation of the sample below and above it; NaN of fewer than two */
+    double *low[CURVE_N], *high[CURVE_N];
 };
 
 const char *curve_key(enum curve curve);
@@ -48,23 +47,24 @@ const char *curve_text(enum curve curve);
 void curves_init(struct curves *curves);
 void curves_release(struct curves *curves);
 
-/* Add an "epoch" event. The epochs of an attempt that resumed from a checkpoint replace those after the checkpoint. */
+/* Add an "epoch" event. Epochs of a resumed attempt replace those after the checkpoint. */
 void curves_add(struct curves *curves, const json_t *event);
 
-/* The first place of the best validation metric; n: there is none. */
+/* The first place of the best validation metric; n: there is no such metric. */
 size_t curves_best(const struct curves *curves);
 
-/* Make the mean of several jobs' epochs with its deviations, where not all have as many of those that there are. Laid along no other axis.
+/* Make the mean of several jobs' epochs with its deviations, where not all have as many of those that there are. Laid
+ * along no other axis.
  * shapes  of n · owns  *out, which was empty: curves_release */
 void curves_mean(struct curves *out, const struct curves *of, size_t n);
 
-/* The axis of this name, "epoch", "bytes" or "time"; CURVES_AXIS_N: there is none. */
+/* The axis of this name, "epoch", "bytes" or "time"; CURVES_AXIS_N: no axis has this name. */
 enum curves_axis curves_axis_of(const char *name);
 
 /* Lay the epochs, when all are there, along another axis. */
 void curves_lay(struct curves *curves, enum curves_axis axis);
 
-/* Widen a range to a curve's finite values and their deviations; false: it has none. */
+/* Widen a range to a curve's finite values and their deviations; false: it has no finite values. */
 bool curves_range(const struct curves *curves, enum curve curve, double *least_io, double *most_io);
 
 /* A round step so that a range has about n_tick of them: 1, 2 or 5 times a power of ten. */

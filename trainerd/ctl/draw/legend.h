@@ -1,4 +1,4 @@
-/* What the colours of a chart stand for: a key and a name each, in rows that are as wide as there is place. Knows no curves. */
+/* What the colours of a chart mean: keys and names, in rows as wide as the chart. Knows no curves. */
 #ifndef TRAINERD_CTL_LEGEND_H
 #define TRAINERD_CTL_LEGEND_H
 

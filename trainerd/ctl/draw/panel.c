@@ -9,8 +9,7 @@
 
 #define N_TICK 5
 #define N_TICK_AXIS 10
-#define NEAREST                                                                                                      \
-    1.0 /* a curve's points are so far apart at least, but for its last one: of epochs that are nearer, one is drawn */
+#define NEAREST 1.0 /* the least distance of a curve's points, but for its last one */
 #define FAINT 0xdddddd
 #define BAND_OPACITY 0.2
 

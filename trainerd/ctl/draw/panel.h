@@ -18,7 +18,7 @@ struct panel {
 double panel_x(const struct panel *panel, double at);
 double panel_y(const struct panel *panel, double value);
 
-/* Widen the range of values to a curve's; false: it has none. Begin with an empty range, and end with panel_range_end. */
+/* Widen the range to a curve's values; false: it has no values. Begin with an empty range; panel_range_end ends. */
 void panel_range_begin(struct panel *panel);
 bool panel_range_add(struct panel *panel, const struct curves *curves, enum curve curve);
 void panel_range_end(struct panel *panel); /* round */

@@ -15,8 +15,7 @@ struct screen {
     struct termios before; /* the input's settings */
 };
 
-/* Switch the terminal to its alternate screen, without cursor, line buffering and echo. INT, TERM and HUP restore it before they end
- * the process. */
+/* Switch to the alternate screen, without cursor, line buffering and echo. INT, TERM and HUP restore it. */
 void screen_open(struct screen *screen, int input, FILE *output);
 void screen_close(struct screen *screen);
 

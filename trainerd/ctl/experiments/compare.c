@@ -56,7 +56,7 @@ static void describe_data(const struct run *run, char *out, size_t capacity)
     }
 }
 
-/* Metrics of different data cannot be ranked. Runs without a result have none. */
+/* Metrics of different data cannot be ranked. Runs without a result have no metric. */
 static enum status check_data(const struct runs *runs)
 {
     const struct run *first = NULL;
@@ -79,7 +79,7 @@ static enum status check_data(const struct runs *runs)
 
 /* --- the table --- */
 
-/* "81.52 ± 0.43 %", "0.1234 ± 0.0021"; without a deviation where there is none. */
+/* "81.52 ± 0.43 %", "0.1234 ± 0.0021"; without a deviation where it is not known. */
 static void print_sample(const struct sample *sample, enum job_metric metric, char *out, size_t capacity)
 {
     char mean[TEXT_BYTES], std[TEXT_BYTES] = "";

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* NaN: not known. metrics are those of the best epoch, or where nothing chooses it of the last; of a prediction, its own. */
+/* NaN: not known. Metrics of the best epoch, or the last where nothing chooses; of a prediction, its own. */
 struct run {
     int64_t job; /* its number; 0: from a folder */
     char *name, *folder;
@@ -30,11 +30,11 @@ struct runs {
 
 void runs_release(struct runs *runs);
 
-/* Add a folder of results / the jobs of the client's group, if there are some / these, or else the job of that name or number. Jobs come in the
- * order of their numbers.
+/* Add a folder of results / the jobs of the client's group, if there are some / these, or else the job of that name
+ * or number. Jobs come in the order of their numbers.
  *
  *   owns    the caller owns *runs, from {0} on: runs_release
- *   errors  STATUS_NO_INPUT there is none of that name; STATUS_DATA its result.json is none, or of another version
+ *   errors  STATUS_NO_INPUT nothing has that name; STATUS_DATA its result.json is not valid, or of another version
  */
 enum status runs_add_folder(struct runs *runs, const char *folder);
 enum status runs_add_group(struct runs *runs, struct client *client, const char *group);
@@ -43,10 +43,10 @@ enum status runs_add_named(struct runs *runs, struct client *client, const char 
 /* Does the folder have results? */
 bool runs_is_folder(const char *name);
 
-/* Are two runs with results of the same data? The same content at another path is the same; seeds, splits, and how a job prepares data play no part. */
+/* Are two runs of the same data? Paths, seeds, splits and preparation play no part. */
 bool run_has_data_of(const struct run *run, const struct run *other);
 
-/* A run's value of a key, as a text without quotes, "" where the key does not apply / as JSON, null. owns  the caller frees it */
+/* A run's value of a key, as text ("": does not apply) / as JSON (null). owns  the caller frees it */
 char *run_value(const struct run *run, enum job_key_id key);
 json_t *run_value_json(const struct run *run, enum job_key_id key);
 

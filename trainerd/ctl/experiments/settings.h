@@ -1,4 +1,4 @@
-/* Runs by their settings: which have the same but for seeds and split, what differs, and the mean and deviation of their metrics. */
+/* Runs grouped by settings, seeds and split apart: what differs, mean and deviation of their metrics. */
 #ifndef TRAINERD_CTL_SETTINGS_H
 #define TRAINERD_CTL_SETTINGS_H
 
@@ -24,7 +24,7 @@ struct setting {
 
 struct settings {
     const struct runs *runs;
-    /* n, best first by the mean of the validation metric (without one, of the test metric); those without a result last. */
+    /* n, best first by mean validation (else test) metric; those without a result last. */
     struct setting *setting;
     size_t n;
     enum job_metric metric; /* of all runs; JOB_METRIC_AUTO: none has a result */

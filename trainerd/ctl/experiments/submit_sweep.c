@@ -18,7 +18,7 @@
 #define COUNT_S 60.0  /* that counting the splits of a data folder may take */
 #define GROUP_MOST 54 /* bytes of a job's name in its group's, which has 9 more and at most 63 */
 
-/* The job file with its settings, the first values of the keys that are swept so far, and the name that it is given. owns  the caller frees *out */
+/* The job file with its settings, the values chosen so far, and its name. owns  the caller frees *out */
 static enum status load_first(const char *config, const json_t *request, const struct sweep *sweep, struct job **out)
 {
     const json_t *set = json_object_get(request, "set");

@@ -1,4 +1,4 @@
-/* The part of a submission that makes it several jobs: its settings, its group, and the id by which it is known when it is sent again. */
+/* The part of a submission that makes it several jobs: settings, group and submission id. */
 #ifndef TRAINERD_CTL_SUBMIT_SWEEP_H
 #define TRAINERD_CTL_SUBMIT_SWEEP_H
 
@@ -6,8 +6,9 @@
 
 #include <jansson.h>
 
-/* Where --sweep, --split or --seeds is given: add the jobs to a request that has all else, with these keys changing in this order, the last first, so that
- * the jobs of one setting follow each other; and group and submission id, unless they are given.
+/* Where --sweep, --split or --seeds is given: add the jobs to a request that has all else, with these keys changing
+ * in this order, the last first, so that the jobs of one setting follow each other; and group and submission id,
+ * unless they are given.
  *
  *   config  the job file's text
  *   errors  those of job_load_text and sweep_add; STATUS_DATA the splits of the data folder cannot be counted

@@ -1,4 +1,4 @@
-/* The jobs of a sweep: every combination of the values that its keys take. Knows settings as texts, not what they mean. */
+/* The jobs of a sweep: every combination of its keys' values. Settings are texts here. */
 #ifndef TRAINERD_CTL_SWEEP_H
 #define TRAINERD_CTL_SWEEP_H
 
@@ -27,11 +27,12 @@ void sweep_release(struct sweep *sweep);
 /* Add a key with its values, "train.lr=0.01,0.003". Commas between quotes or brackets are part of a value.
  *
  *   owns    the caller owns *sweep, from {0} on: sweep_release
- *   errors  STATUS_USAGE no key, no value, a value or a key twice, more than SWEEP_KEYS_MOST keys; `option` names the argument
+ *   errors  STATUS_USAGE no key, no value, a value or a key twice, more than SWEEP_KEYS_MOST keys; `option` names the
+ *           argument
  */
 enum status sweep_add(struct sweep *sweep, const char *option, const char *text);
 
-/* Add a key with whole numbers: of a text "N" the N from `base` on, of "A,B" these. errors  those of sweep_add; a number that is none */
+/* Add a key with whole numbers: "N" is N of them from `base` on, "A,B" these. errors  those of sweep_add */
 enum status sweep_add_seeds(struct sweep *sweep, const char *option, const char *key, const char *text, int64_t base);
 
 /* Its jobs, as the request submit takes them: an array of settings for each; the first key changes least often.

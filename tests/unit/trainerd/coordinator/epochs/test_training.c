@@ -289,7 +289,7 @@ Test(training, embeddings_are_saved_behind_the_weights_part_after_part_and_go_ba
     const float present[4] = {0.5f, -1.0f, 8.0f, 0.0f}, best[4] = {3.0f, 4.0f, 5.0f, 0.0f};
     struct run *first = open_run("two", EPOCHS "optimizer = \"sgd\"\n");
     first->fleet.has_moments = false;
-    first->training.n_embedding = n_embedding;
+    first->training.floats.n_embedding = n_embedding;
     memcpy(first->fleet.embeddings[0], present, sizeof present);
     memcpy(first->fleet.embeddings[3], best, sizeof best);
     first->fleet.signal_at = 3;
@@ -304,7 +304,7 @@ Test(training, embeddings_are_saved_behind_the_weights_part_after_part_and_go_ba
                  status_reason());
     cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_DATA);
     cr_assert(strstr(status_reason(), "has 8 numbers of weights: expected 5"), "%s", status_reason());
-    other->training.n_embedding = n_embedding;
+    other->training.floats.n_embedding = n_embedding;
     cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(other->fleet.said, "pPPpPP");
     cr_assert_arr_eq(other->fleet.embeddings[0], present, 3 * sizeof *present);
@@ -320,7 +320,7 @@ Test(training, what_parts_keep_is_saved_and_goes_back_to_them)
     const float kept[4] = {0.5f, -1.0f, 8.0f, 0.0f};
     struct run *first = open_run("two", EPOCHS "optimizer = \"sgd\"\n");
     first->fleet.has_moments = false;
-    first->training.n_kept = n_kept;
+    first->training.floats.n_kept = n_kept;
     memcpy(first->fleet.kept, kept, sizeof kept);
     first->fleet.signal_at = 3;
     cr_assert_eq(training_run(&first->training), STATUS_INTERRUPTED, "%s", status_reason());
@@ -331,11 +331,11 @@ Test(training, what_parts_keep_is_saved_and_goes_back_to_them)
     struct checkpoint checkpoint;
     cr_assert_eq(checkpoint_load(folder_path("two/checkpoint"), INT64_MAX, &checkpoint), STATUS_OK, "%s",
                  status_reason());
-    other->training.n_kept = n_more;
+    other->training.floats.n_kept = n_more;
     cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_DATA);
     cr_assert(strstr(status_reason(), "has 3 numbers of stale buffers: expected 4"), "%s", status_reason());
     other->fleet.said[0] = '\0';
-    other->training.n_kept = n_kept;
+    other->training.floats.n_kept = n_kept;
     cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_OK, "%s", status_reason());
     cr_assert_arr_eq(other->fleet.kept, kept, 3 * sizeof *kept);
     checkpoint_release(&checkpoint);

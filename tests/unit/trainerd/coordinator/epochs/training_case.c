@@ -34,7 +34,7 @@ struct run *open_run(const char *name, const char *train_keys)
                                       .partition = &partition,
                                       .stop = &run->asked,
                                       .n_class = FAKE_N_CLASS,
-                                      .n_weight = FAKE_N_WEIGHT};
+                                      .floats.n_weight = FAKE_N_WEIGHT};
     cr_assert_eq(score_metrics(&run->job, false, FAKE_N_CLASS, &run->training.metrics), STATUS_OK, "%s",
                  status_reason());
     training_begin(&run->training, "graph", training_partition_hash(&partition));

@@ -95,8 +95,8 @@ Test(slurm, gpus_are_those_of_the_node)
 
 Test(slurm, what_is_no_allocation_or_a_wrong_one_is_named)
 {
-    REFUSED("there is none here (no SLURM_JOB_ID): run trainerd in a batch script, sbatch --ntasks=N", "SLURM_NTASKS",
-            "2");
+    REFUSED("this is not inside one (no SLURM_JOB_ID): run trainerd in a batch script, sbatch --ntasks=N",
+            "SLURM_NTASKS", "2");
     REFUSED("neither SLURM_NTASKS nor SLURM_TASKS_PER_NODE", "SLURM_JOB_ID", "7");
     REFUSED("SLURM_NTASKS is '2x'", "SLURM_JOB_ID", "7", "SLURM_NTASKS", "2x");
     REFUSED("SLURM_NTASKS is '0'", "SLURM_JOB_ID", "7", "SLURM_NTASKS", "0");
