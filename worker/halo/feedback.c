@@ -109,13 +109,13 @@ void feedback_gradients(const struct halo *h, int p, int32_t i, int32_t k, struc
         n_before += part_rows_at(&made, pair);
     }
     how->residual = how->residual_out = residual_at(t->feedback, rows, i) + n_before * how->f;
-    how->residual_rows = h->sampled ? sample_taken(t, i, k) : NULL;
+    how->residual_rows = h->sample != NULL ? sample_taken(t, i, k) : NULL;
 }
 
 void feedback_weigh(const struct halo *h, int64_t n_row, int64_t width, float *rows)
 {
     const struct trainer *t = h->trainer;
-    if (!h->sampled || h->pass->direction != HALO_DIRECTION_IN) { /* gradients are multiplied elsewhere */
+    if (h->sample == NULL || h->pass->direction != HALO_DIRECTION_IN) { /* gradients are multiplied elsewhere */
         return;
     }
     const float factor = halo_factor(h);

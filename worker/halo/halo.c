@@ -1,6 +1,5 @@
 #include "worker/halo/halo.h"
 
-#include "worker/halo/kept.h"
 #include "worker/halo/source.h"
 #include "worker/route/joined.h"
 #include "worker/route/sample.h"
@@ -86,13 +85,13 @@ struct halo_pair halo_pair(const struct halo *h, int32_t i, int32_t k)
 
 float halo_factor(const struct halo *h)
 {
-    bool weighted = h->sampled && aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
+    bool weighted = h->sample != NULL && aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
     return weighted ? (float)sample_factor(h->trainer) : 1.0F;
 }
 
 float halo_shift(const struct halo *h)
 {
-    bool shifted = h->sampled && aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_SHIFTED;
+    bool shifted = h->sample != NULL && aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_SHIFTED;
     return shifted ? (float)log(sample_factor(h->trainer)) : 0.0F;
 }
 
@@ -134,29 +133,52 @@ void halo_level(struct halo *h, const struct level *level)
     }
 }
 
+static struct halo_sources sources_find(const struct halo *h)
+{
+    const struct trainer *t = h->trainer;
+    const struct aggregate_def *aggregate = aggregate_defs[h->op->aggregate];
+    if (h->step->stored) { /* forward, what linear maps make of own rows is read where it is */
+        bool maps_own = memory_plan_maps_own(t->setup.job, &t->program, t->setup.n_rank);
+        const struct payload_source *all = maps_own && !h->step->backward && aggregate->is_linear ? &source_in_place
+                                                                                                  : &source_stored;
+        return (struct halo_sources){all, all, all};
+    }
+    bool diagonal_packs = h->pass->direction == HALO_DIRECTION_RETURN && !h->pass->transposed;
+    struct halo_sources out = {.own = diagonal_packs ? &source_packed : &source_in_place, .remote = &source_fetched};
+    if (memory_plan_keeps(&t->program, h->step)) {
+        out.local = out.remote = &source_kept;
+    } else if (t->payloads != NULL) {
+        out.local = source_of_spill(h);
+    } else { /* what returns, what forward's places count, and what is lossy, are payloads here, too */
+        bool packs = program_is_lossy(&t->program) || aggregate_returns(&t->program, h->op->aggregate);
+        out.local = packs ? &source_packed : &source_in_place;
+    }
+    return out;
+}
+
 static void pass_begin(struct trainer *t, const struct step *step)
 {
     struct halo *h = t->halo;
+    bool keeps = memory_plan_keeps(&t->program, step);
     h->step = step;
     h->op = &t->program.op[step->op];
     h->pass = step->halo;
     h->workspace = &t->plan.workspace[step->op][step->backward];
-    h->sampled = step->lossy && t->sample != NULL;
-    h->keeps = memory_plan_keeps(&t->program, step);
-    h->owners.own = h->sampled ? h->own_sample : h->own_all;
-    h->shares = t->shared_rows != NULL && !step->stored && h->pass->direction != HALO_DIRECTION_RETURN;
-    h->spreads = h->shares && shared_rows_counts(t)->spreads;
-    h->owners.shared = h->sampled && h->shares ? sample_shared_counts(t) : shared_rows_counts(t);
+    bool shares = t->shared_rows != NULL && !step->stored && h->pass->direction != HALO_DIRECTION_RETURN;
+    h->sample = step->lossy ? t->sample : NULL;
+    h->owners.own = h->sample != NULL ? h->own_sample : h->own_all;
+    h->owners.shared = h->sample != NULL && shares ? sample_shared_counts(t) : shared_rows_counts(t);
+    h->shared = shares ? h->owners.shared : NULL;
     hops_find(h);
     h->slots = memory_plan_payloads(&t->plan, t->setup.job, &t->program, step, h->hop_listed);
     for (int k = 0; k < HALO_N_PIECE; k++) {
         h->width[k] = halo_piece_width(&t->program, h->op, h->pass, k);
     }
-    halo_level(h, !step->lossy ? NULL : h->keeps && t->level.stale ? &t->level_before : &t->level);
+    halo_level(h, !step->lossy ? NULL : keeps && t->level.stale ? &t->level_before : &t->level);
     h->level_asked = h->level;
-    h->list = step->stored || h->keeps ? (struct halo_list){0} /* nothing is fetched for this pass itself */
-              : h->sampled             ? halo_list_count(&h->owners, h->pass->direction, h->hop_listed)
-                                       : *memory_plan_halo(&t->plan, h->pass->direction, h->hop_listed);
+    h->list = step->stored || keeps ? (struct halo_list){0} /* nothing is fetched for this pass itself */
+              : h->sample != NULL   ? halo_list_count(&h->owners, h->pass->direction, h->hop_listed)
+                                    : *memory_plan_halo(&t->plan, h->pass->direction, h->hop_listed);
     h->n_credit = h->slots.n_fetch_slot;
     h->n_asked = h->n_used = 0;
     h->cursor = (struct halo_cursor){0};
@@ -179,7 +201,7 @@ static void pass_begin(struct trainer *t, const struct step *step)
                                 : t->phase == STEP_PHASE_EVALUATE ? EXCHANGE_PHASE_EVALUATE
                                                                   : phases[step->pass];
     h->key = (struct exchange_key){.epoch = trainer_key_epoch(t), .phase = (uint32_t)phase, .op = (uint16_t)step->op};
-    h->gathers = t->payloads != NULL && !step->stored && source_spill_gathers(h);
+    h->source = sources_find(h);
     halo_serve(h);
 }
 
@@ -204,6 +226,25 @@ static void joined_run(struct halo *h, const struct device_block *block)
     h->pass->run(&call);
 }
 
+/* All blocks, between what the sources of other parts' rows do around them. */
+static enum status sources_run(struct halo *h)
+{
+    const struct payload_source *sources[] = {h->source.remote,
+                                              h->source.local != h->source.remote ? h->source.local : NULL};
+    enum status status = STATUS_OK;
+    for (int s = 0; s < 2 && status == STATUS_OK; s++) {
+        status = sources[s] != NULL && sources[s]->begin != NULL ? sources[s]->begin(h) : STATUS_OK;
+    }
+    if (status == STATUS_OK) { /* what waits, leaves before the own block runs */
+        status = exchange_progress(h->trainer->setup.exchange);
+    }
+    status = status == STATUS_OK ? halo_walk(h) : status;
+    for (int s = 0; s < 2 && status == STATUS_OK; s++) {
+        status = sources[s] != NULL && sources[s]->end != NULL ? sources[s]->end(h) : STATUS_OK;
+    }
+    return status == STATUS_OK ? exchange_settle(h->trainer->setup.exchange) : status;
+}
+
 enum status halo_run(struct trainer *t, const struct step *step)
 {
     struct halo *h = t->halo;
@@ -215,14 +256,7 @@ enum status halo_run(struct trainer *t, const struct step *step)
     }
     struct pin workspace = pin_open(t, step, PIN_USE_AROUND);
     enum status status = pin_begin(&workspace, 0);
-    status = status == STATUS_OK ? source_fetch_ahead(h) : status;
-    status = status == STATUS_OK && t->payloads != NULL && !step->stored ? source_spill_payloads(h) : status;
-    status = status == STATUS_OK && h->keeps ? kept_begin(h) : status;
-    status = status == STATUS_OK ? exchange_progress(t->setup.exchange)
-                                 : status; /* what waits, leaves before the own block runs */
-    status = status == STATUS_OK ? halo_walk(h) : status;
-    status = status == STATUS_OK && h->keeps ? kept_end(h) : status;
-    status = status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
+    status = status == STATUS_OK ? sources_run(h) : status;
     pin_end(&workspace);
     return status;
 }

@@ -40,6 +40,12 @@ struct halo_pair {
     int32_t i, k, q, j;
 };
 
+/* Where a pass gets rows from: a part's own, other parts' of this rank, and other ranks' (source.h). */
+struct payload_source;
+struct halo_sources {
+    const struct payload_source *own, *local, *remote;
+};
+
 /* How far an own part's walk over its blocks has come. */
 struct halo_walk {
     int32_t s, last; /* the next block and the last one, counted from the diagonal */
@@ -51,10 +57,9 @@ struct halo {
     struct halo_owners owners;           /* own: of own_all or own_sample */
     const struct part_halo **own_all;    /* n_own */
     const struct part_halo **own_sample; /* n_own: payloads as they are sampled; NULL: they never are */
-    bool sampled;                        /* by this pass */
-    bool keeps;                          /* this pass reads payloads of the epoch before (kept.h) */
-    bool shares;                         /* other ranks' rows come once for all own parts (route/shared_rows.h) */
-    bool spreads;                        /* and each own part's are picked out of what came */
+    const struct sample *sample;         /* whose rows travel in this pass; NULL: all do */
+    const struct part_shared *shared;    /* other ranks' rows come once for all own parts; NULL: for each part */
+    struct halo_sources source;          /* of this pass */
     struct halo_walk *walk;              /* n_own */
     const struct step *step;
     const struct op *op;
@@ -66,7 +71,6 @@ struct halo {
     struct exchange_key key;
     int64_t width[HALO_N_PIECE]; /* columns of each piece; 0: none */
     int64_t bytes[HALO_N_PIECE]; /* of a row of each piece as it travels */
-    bool exact;                  /* of the payload at work: own rows to themselves lose nothing */
     int32_t hop;                 /* of the op's output: which blocks are walked */
     int32_t hop_rows;            /* of the rows that blocks are walked for */
     int32_t hop_travelling;      /* of the rows that travel */
@@ -81,7 +85,6 @@ struct halo {
     int64_t n_asked_row;       /* their rows: places under the halo schedule */
     struct halo_slot *slot;    /* n_fetch_slot */
     struct device_block block; /* at work */
-    bool gathers;              /* spilled: payloads of this rank's parts are packed when they are taken, not before */
 
     struct halo_asked *asked; /* n_ask_slot */
 

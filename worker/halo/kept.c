@@ -273,7 +273,8 @@ static enum status replace(struct halo *h, int p)
     return status == STATUS_OK ? kept_progress(t) : status;
 }
 
-enum status kept_begin(struct halo *h)
+/* Epoch 0 has nothing from before: its payloads are there when this returns. */
+static enum status kept_begin(struct halo *h)
 {
     struct trainer *t = h->trainer;
     enum halo_direction direction = h->pass->direction;
@@ -285,8 +286,8 @@ enum status kept_begin(struct halo *h)
     return status == STATUS_OK ? kept_settle(t) : status;
 }
 
-/* Gradients first: they are made of the rows that were read. */
-enum status kept_end(struct halo *h)
+/* Gradients first: they are made of the rows that were read. Those of epochs but 0 are then on their way. */
+static enum status kept_end(struct halo *h)
 {
     static const enum halo_direction order[] = {HALO_DIRECTION_RETURN, HALO_DIRECTION_IN};
     const struct kept_list *list = h->trainer->kept->list;
@@ -310,7 +311,7 @@ static enum status kept_take(struct halo *h, const struct halo_pair *pair, struc
     return STATUS_OK;
 }
 
-const struct payload_source source_kept = {.take = kept_take};
+const struct payload_source source_kept = {.take = kept_take, .begin = kept_begin, .end = kept_end};
 
 /* --- opening and closing --- */
 

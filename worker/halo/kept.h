@@ -17,11 +17,6 @@
 enum status kept_open(struct trainer *trainer);
 void kept_close(struct trainer *trainer);
 
-/* Around a pass's blocks: epoch 0's payloads, which are there when it returns; those of other epochs, which are then on their way.
- * errors  STATUS_PEER */
-enum status kept_begin(struct halo *h);
-enum status kept_end(struct halo *h);
-
 /* Let fetches move on, without waiting; wait until all of them, and what others fetch, are done. errors  STATUS_PEER */
 enum status kept_progress(struct trainer *trainer);
 enum status kept_settle(struct trainer *trainer);

@@ -28,7 +28,7 @@ static int64_t rows_of(const struct halo *h, const struct halo_packing *what)
 
 int64_t halo_rows_to(const struct halo *h, int32_t i, int32_t k)
 {
-    const struct halo_packing what = {.i = i, .k = k, .shared = h->shares};
+    const struct halo_packing what = {.i = i, .k = k, .shared = h->shared != NULL};
     return rows_of(h, &what);
 }
 
@@ -65,7 +65,7 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
     call->block = &h->block;
     call->col_scale = part_device_col_scale(part, d, k);
     call->col_node = part_device_col_node(part, d, k);
-    if (!h->sampled || k == part->part->halo.pairs[d].own || sample_is_whole(t)) {
+    if (h->sample == NULL || k == part->part->halo.pairs[d].own || sample_is_whole(t)) {
         return;
     }
     const struct part_rows taken = part_halo_taken(h->owners.own[i], PART_DIRECTION_IN, h->hop_travelling);
@@ -83,8 +83,7 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
 /* How rows in this role travel in this pass; FP32: as they are. */
 static enum device_codec codec_at(const struct halo *h, enum op_role role, const struct level *level)
 {
-    bool lossy = level != NULL && !h->exact;
-    return lossy ? halo_codec(&h->trainer->program, h->op, role, level) : DEVICE_CODEC_FP32;
+    return level != NULL ? halo_codec(&h->trainer->program, h->op, role, level) : DEVICE_CODEC_FP32;
 }
 
 static enum device_codec codec_of(const struct halo *h, enum op_role role)
@@ -189,7 +188,7 @@ static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
     const struct trainer *t = h->trainer;
     const int32_t i = what->i, k = what->k;
     const struct memory_sample *sizes = &t->plan.sample;
-    bool writes = h->step->lossy && !h->exact && program_codes(&t->program);
+    bool writes = h->level != NULL && program_codes(&t->program);
     struct op_call call = trainer_call(t, h->step, i);
     halo_block(h, i, PART_DIRECTION_IN, k, &call);
     const struct device_block block = h->block;
@@ -248,8 +247,8 @@ static void rows_write(const struct halo *h, int p, int32_t i, const struct rows
 /* Own part i's rows that its pair k takes in this pass, or asks for. */
 static const uint32_t *rows_given(const struct halo *h, int32_t i, int32_t k)
 {
-    return h->sampled ? sample_given(h->trainer, i, k)
-                      : part_device_rows(&h->trainer->part[i], PART_DIRECTION_N - 1 - halo_blocks(h), k);
+    return h->sample != NULL ? sample_given(h->trainer, i, k)
+                             : part_device_rows(&h->trainer->part[i], PART_DIRECTION_N - 1 - halo_blocks(h), k);
 }
 
 /* n rows of a payload from `first` on, with what they count in a sample. */
@@ -257,7 +256,7 @@ static struct rows rows_to(const struct halo *h, const struct halo_packing *what
 {
     const struct trainer *t = h->trainer;
     const struct shared_list to = list_of(h, what->i, what->k);
-    const uint32_t *rows = what->shared ? (h->sampled ? sample_shared_given : shared_rows_given)(t, &to)
+    const uint32_t *rows = what->shared ? (h->sample != NULL ? sample_shared_given : shared_rows_given)(t, &to)
                                         : rows_given(h, what->i, what->k);
     return (struct rows){.n = n, .rows = rows + first, .factor = halo_factor(h)};
 }

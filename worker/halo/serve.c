@@ -64,7 +64,7 @@ static struct halo_packed *piece_begin(struct halo *h, int32_t i, int32_t k, siz
     }
     const struct halo_packing what = {.i = i,
                                       .k = k,
-                                      .shared = h->shares,
+                                      .shared = h->shared != NULL,
                                       .at = (int64_t)at,
                                       .n_most = n_most,
                                       .asked = asked != NULL ? asked->rows : NULL,
@@ -118,7 +118,7 @@ static int32_t pair_asked(const struct halo *h, uint32_t to, uint32_t from, bool
     if (i < 0 || to >= n_part || t->own_index[to] >= 0) {
         return -1;
     }
-    if (h->shares) {
+    if (h->shared != NULL) {
         int32_t k = halo_taker(t->setup.rank_of_part[to], part_shared_side_of((int32_t)from, (int32_t)to));
         return halo_rows_to(h, i, k) > 0 ? k : -1;
     }

@@ -13,6 +13,9 @@ struct payload_source {
     enum status (*take)(struct halo *h, const struct halo_pair *pair, struct op_call *call);
     /* The block is done: its rows may go. NULL: nothing to do. */
     enum status (*done)(struct halo *h, const struct halo_pair *pair);
+    /* Before the pass's first block, and behind its last. NULL: nothing to do. errors  STATUS_PEER, STATUS_IO */
+    enum status (*begin)(struct halo *h);
+    enum status (*end)(struct halo *h);
 };
 
 extern const struct payload_source source_in_place; /* the other part is of this rank */
@@ -21,21 +24,16 @@ extern const struct payload_source
 extern const struct payload_source source_fetched; /* the other part is of another rank */
 extern const struct payload_source source_kept;    /* payloads of the epoch before */
 extern const struct payload_source
-    source_spilled; /* the other part is of this rank, and its rows and payloads lie in the spill */
+    source_spilled; /* the other part is of this rank, its rows and payloads lie in the spill, written before any block */
+extern const struct payload_source source_gathered; /* likewise, but payloads are packed when a block wants them */
 extern const struct payload_source
     source_stored; /* of any rank: rows are made here, behind own ones, of stored inputs */
-
-/* Fetch payloads until the credit is used up. errors  STATUS_PEER */
-enum status source_fetch_ahead(struct halo *h);
 
 /* Shared rows: all own parts are done with the part that came by; a payload that was waited for may go. errors  STATUS_PEER */
 enum status source_fetched_pass(struct halo *h);
 
-/* Of a pass that begins: does it move fewer bytes to pack payloads of this rank's parts anew for each part that takes them? */
-bool source_spill_gathers(const struct halo *h);
-
-/* Before any block: write what others take from own parts to the spill, part after part. errors  STATUS_IO, STATUS_PEER */
-enum status source_spill_payloads(struct halo *h);
+/* Spilled or gathered: whatever moves fewer bytes in a pass that begins. */
+const struct payload_source *source_of_spill(const struct halo *h);
 
 /* exchange_offer's pack and sent, of payloads that lie in the spill. */
 bool source_spilled_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out);

@@ -5,7 +5,8 @@
 #include "worker/route/sample_shared.h"
 #include "worker/state/staging.h"
 
-enum status source_fetch_ahead(struct halo *h)
+/* Fetch payloads until the credit is used up. */
+static enum status fetch_ahead(struct halo *h)
 {
     struct trainer *t = h->trainer;
     int64_t slot_bytes = h->slots.n_fetch_slot_bytes;
@@ -44,9 +45,9 @@ static void spread(struct halo *h, const struct halo_pair *pair, const char *fro
     enum part_shared_side side = part_shared_side_of(pair->q, t->own[pair->i]);
     const struct part_rows taken = halo_rows_taken(h, pair->i);
     int64_t n_row = part_rows_at(&taken, pair->k);
-    int64_t n_all = part_shared_rows(h->owners.shared, d, pair->q, t->setup.rank, side, h->hop_listed);
-    const uint32_t *places = h->sampled ? sample_shared_spread(t, pair->i, pair->k)
-                                        : shared_rows_spread(t, d, pair->i, pair->k);
+    int64_t n_all = part_shared_rows(h->shared, d, pair->q, t->setup.rank, side, h->hop_listed);
+    const uint32_t *places = h->sample != NULL ? sample_shared_spread(t, pair->i, pair->k)
+                                               : shared_rows_spread(t, d, pair->i, pair->k);
     for (int p = 0; p < h->pass->n_piece; p++) {
         int64_t n_word = h->bytes[p] / (int64_t)sizeof(float); /* of which coded rows, too, have a whole number */
         if (n_word > 0) {
@@ -67,7 +68,7 @@ static enum status fetched_take(struct halo *h, const struct halo_pair *pair, st
         s->free = staging_in(h->trainer, s->begin, s->payload, s->n_bytes, s->unread);
     }
     const void *payload = s->payload;
-    if (status == STATUS_OK && h->spreads) {
+    if (status == STATUS_OK && h->shared != NULL && h->shared->spreads) {
         char *own = halo_workspace(h, source_packed_at(h));
         spread(h, pair, payload, own);
         payload = own;
@@ -86,13 +87,13 @@ static enum status slot_end(struct halo *h)
     s->there = false;
     s->unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
     h->n_used++;
-    return source_fetch_ahead(h);
+    return fetch_ahead(h);
 }
 
 static enum status fetched_done(struct halo *h, const struct halo_pair *pair)
 {
     (void)pair;
-    return h->shares ? STATUS_OK : slot_end(h); /* other own parts may take it, too */
+    return h->shared != NULL ? STATUS_OK : slot_end(h); /* other own parts may take it, too */
 }
 
 enum status source_fetched_pass(struct halo *h)
@@ -100,4 +101,4 @@ enum status source_fetched_pass(struct halo *h)
     return h->n_credit > 0 && h->slot[h->n_used % h->n_credit].there ? slot_end(h) : STATUS_OK;
 }
 
-const struct payload_source source_fetched = {.take = fetched_take, .done = fetched_done};
+const struct payload_source source_fetched = {.take = fetched_take, .done = fetched_done, .begin = fetch_ahead};

@@ -26,12 +26,16 @@ const struct payload_source source_in_place = {.take = in_place_take};
 
 int64_t source_packed_at(const struct halo *h)
 {
-    return h->step->lossy && !h->exact ? h->workspace->wire_at : h->workspace->packed_at;
+    return h->level != NULL ? h->workspace->wire_at : h->workspace->packed_at;
 }
 
 static enum status packed_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
-    h->exact = pair->i == pair->j;
+    const struct level *level = h->level;
+    if (pair->i == pair->j) { /* own rows to themselves lose nothing */
+        halo_level(h, NULL);
+        h->level_asked = NULL;
+    }
     void *payload = halo_workspace(h, source_packed_at(h));
     void *asked = halo_workspace(h, h->workspace->asked_wire_at);
     int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own[pair->i]);
@@ -41,7 +45,10 @@ static enum status packed_take(struct halo *h, const struct halo_pair *pair, str
     const struct halo_packing what = {.i = pair->j, .k = k, .n_most = INT64_MAX, .asked = asked, .out = payload};
     halo_pack(h, &what);
     source_point(h, pair, payload, call);
-    h->exact = false;
+    if (pair->i == pair->j) {
+        halo_level(h, level);
+        h->level_asked = level;
+    }
     return STATUS_OK;
 }
 
@@ -54,7 +61,7 @@ static int64_t shared_block(struct halo *h, const struct halo_pair *pair, struct
     enum part_direction d = halo_blocks(h);
     enum part_shared_side side = part_shared_side_of(pair->q, t->own[pair->i]);
     h->block = part_device_block(&t->part[pair->i], d, h->hop, pair->k, PART_COLUMNS_OWN);
-    h->block.n_col = part_shared_rows(h->owners.shared, d, pair->q, t->setup.rank, side, h->hop_listed);
+    h->block.n_col = part_shared_rows(h->shared, d, pair->q, t->setup.rank, side, h->hop_listed);
     call->block = &h->block;
     call->col_scale = shared_rows_scale(t, d, h->hop_listed, pair->q, side);
     call->col_node = shared_rows_node(t, d, h->hop_listed, pair->q, side);
@@ -68,9 +75,9 @@ void source_point(struct halo *h, const struct halo_pair *pair, const void *payl
     enum part_direction d = halo_blocks(h);
     int64_t n_row = pair->i == pair->j ? call->n : part_rows_at(&taken, pair->k);
     if (h->pass->direction == HALO_DIRECTION_RETURN) { /* whose gradients these are */
-        call->rows = h->sampled && pair->i != pair->j ? sample_given(h->trainer, pair->i, pair->k)
-                                                      : part_device_rows(part, PART_DIRECTION_OUT, pair->k);
-    } else if (h->shares && !h->spreads && pair->j < 0) {
+        call->rows = h->sample != NULL && pair->i != pair->j ? sample_given(h->trainer, pair->i, pair->k)
+                                                             : part_device_rows(part, PART_DIRECTION_OUT, pair->k);
+    } else if (h->shared != NULL && !h->shared->spreads && pair->j < 0) {
         n_row = shared_block(h, pair, call);
     } else {
         halo_block(h, pair->i, d, pair->k, call);

@@ -21,7 +21,13 @@ static struct spill_range spilled_for(const struct halo *h, const struct halo_pa
     return spilled(h, pair->j, k, SPILL_READ);
 }
 
-bool source_spill_gathers(const struct halo *h)
+/* Are payloads of this rank's parts packed when a block wants them? */
+static bool gathers(const struct halo *h)
+{
+    return h->source.local == &source_gathered;
+}
+
+const struct payload_source *source_of_spill(const struct halo *h)
 {
     const struct trainer *t = h->trainer;
     int64_t n_all = 0, n_read = 0, n_taken = 0;
@@ -37,7 +43,7 @@ bool source_spill_gathers(const struct halo *h)
     }
     /* Rows that stay in memory, beside what a step pins, are read once. */
     bool stay = n_all * h->slots.n_row_bytes + t->plan.n_spill_least <= t->plan.bytes[MEMORY_SPILL];
-    return (stay ? n_all : n_read) < 2 * n_taken;
+    return (stay ? n_all : n_read) < 2 * n_taken ? &source_gathered : &source_spilled;
 }
 
 /* The place in the spill, pinned, as what is packed is written there. */
@@ -57,7 +63,7 @@ static struct spill_range asked(const struct halo *h, int32_t i, int32_t k, enum
     return range;
 }
 
-/* Write what own parts are asked for, part after part; `gathers`: by other ranks alone. */
+/* Write what own parts are asked for, part after part; where payloads are gathered by other ranks alone. */
 static enum status asked_write(struct halo *h)
 {
     struct trainer *t = h->trainer;
@@ -66,7 +72,7 @@ static enum status asked_write(struct halo *h)
         const struct part_pairs *pairs = halo_rows_taken(h, pin.part).pairs;
         for (int32_t k = 0; k < pairs->n_pair && pin.status == STATUS_OK; k++) {
             const struct spill_range rows = asked(h, pin.part, k, SPILL_WRITE);
-            bool gathered = h->gathers && t->own_index[pairs->pair[k].part] >= 0;
+            bool gathered = gathers(h) && t->own_index[pairs->pair[k].part] >= 0;
             if (k == pairs->own || gathered || rows.n_bytes == 0) {
                 continue;
             }
@@ -120,10 +126,11 @@ static enum status payload_write(struct halo *h, int32_t i, int32_t k)
     return exchange_progress(t->setup.exchange);
 }
 
-enum status source_spill_payloads(struct halo *h)
+/* Before any block: write what others take from own parts to the spill, part after part. */
+static enum status payloads_write(struct halo *h)
 {
     struct trainer *t = h->trainer;
-    if (h->gathers && t->setup.n_rank == 1) {
+    if (gathers(h) && t->setup.n_rank == 1) {
         return STATUS_OK;
     }
     enum status asked_there = h->pass->n_ask > 0 ? asked_write(h) : STATUS_OK;
@@ -134,7 +141,7 @@ enum status source_spill_payloads(struct halo *h)
     while (pin_next(&pin)) {
         const struct part_pairs *pairs = halo_rows_given(h, pin.part).pairs;
         for (int32_t k = 0; k < pairs->n_pair && pin.status == STATUS_OK; k++) {
-            bool gathered = h->gathers && t->own_index[pairs->pair[k].part] >= 0;
+            bool gathered = gathers(h) && t->own_index[pairs->pair[k].part] >= 0;
             pin.status = k != pairs->own && !gathered ? payload_write(h, pin.part, k) : STATUS_OK;
         }
         t->payloads->made[pin.part] = true;
@@ -230,21 +237,28 @@ static enum status payload_gather(struct halo *h, const struct halo_pair *pair, 
 
 static enum status spilled_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
-    struct spill *spill = h->trainer->setup.spill;
-    struct spill_range payload = spilled_for(h, pair);
-    payload.access = h->gathers ? SPILL_WRITE : SPILL_READ;
-    enum status status = spill_pin(spill, &payload, 1);
-    if (status != STATUS_OK) {
-        return status;
-    }
+    const struct spill_range payload = spilled_for(h, pair);
+    enum status status = spill_pin(h->trainer->setup.spill, &payload, 1);
     struct halo_pair next;
-    if (h->gathers) {
-        status = payload_gather(h, pair, &payload);
-    } else if (next_local(h, pair, &next)) {
+    if (status == STATUS_OK && next_local(h, pair, &next)) {
         const struct spill_range ahead = spilled_for(h, &next);
-        spill_prefetch(spill, &ahead, 1);
+        spill_prefetch(h->trainer->setup.spill, &ahead, 1);
     }
-    source_point(h, pair, payload.at, call);
+    if (status == STATUS_OK) {
+        source_point(h, pair, payload.at, call);
+    }
+    return status;
+}
+
+static enum status gathered_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
+{
+    struct spill_range payload = spilled_for(h, pair);
+    payload.access = SPILL_WRITE;
+    enum status status = spill_pin(h->trainer->setup.spill, &payload, 1);
+    if (status == STATUS_OK) {
+        status = payload_gather(h, pair, &payload);
+        source_point(h, pair, payload.at, call);
+    }
     return status;
 }
 
@@ -258,4 +272,5 @@ static enum status spilled_done(struct halo *h, const struct halo_pair *pair)
     return STATUS_OK;
 }
 
-const struct payload_source source_spilled = {.take = spilled_take, .done = spilled_done};
+const struct payload_source source_spilled = {.take = spilled_take, .done = spilled_done, .begin = payloads_write};
+const struct payload_source source_gathered = {.take = gathered_take, .done = spilled_done, .begin = payloads_write};

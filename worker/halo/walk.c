@@ -2,33 +2,12 @@
 #include "worker/halo/source.h"
 #include "worker/state/pin.h"
 
-static const struct payload_source *source_of(const struct halo *h, int32_t i, int32_t j)
-{
-    if (h->step->stored) { /* forward, what linear maps make of own rows is read where it is */
-        bool maps_own = memory_plan_maps_own(h->trainer->setup.job, &h->trainer->program, h->trainer->setup.n_rank);
-        return maps_own && !h->step->backward && aggregate_defs[h->op->aggregate]->is_linear ? &source_in_place
-                                                                                             : &source_stored;
-    }
-    if (i != j && h->keeps) {
-        return &source_kept;
-    }
-    if (j < 0) {
-        return &source_fetched;
-    }
-    if (i != j && h->trainer->payloads != NULL) {
-        return &source_spilled;
-    }
-    /* What returns, what forward's places count, and what is lossy, are payloads between parts of one rank, too. */
-    const struct program *program = &h->trainer->program;
-    bool packs = program_is_lossy(program) || aggregate_returns(program, h->op->aggregate);
-    bool diagonal_packs = h->pass->direction == HALO_DIRECTION_RETURN && !h->pass->transposed;
-    return (i == j ? diagonal_packs : packs) ? &source_packed : &source_in_place;
-}
-
 /* What the other part's rows add to the own one. */
 static enum status block_run(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
-    const struct payload_source *source = source_of(h, pair->i, pair->j);
+    const struct payload_source *source = pair->i == pair->j ? h->source.own
+                                          : pair->j >= 0     ? h->source.local
+                                                             : h->source.remote;
     enum status status = source->take(h, pair, call);
     if (status == STATUS_OK) {
         bool makes = h->step->stored && h->pass->direction == HALO_DIRECTION_RETURN &&
@@ -184,5 +163,5 @@ static enum status circle_walk(struct halo *h)
 
 enum status halo_walk(struct halo *h)
 {
-    return h->shares ? circle_walk(h) : parts_walk(h);
+    return h->shared != NULL ? circle_walk(h) : parts_walk(h);
 }
