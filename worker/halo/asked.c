@@ -2,17 +2,17 @@
 #include "worker/halo/halo_state.h"
 #include "worker/state/staging.h"
 
-static struct halo_asked *asked_find(const struct halo *h, int32_t i, int32_t k)
+static struct halo_asked *asked_find(const struct halo *h, const struct halo_route *route)
 {
     for (int32_t s = 0; s < h->slots.n_ask_slot; s++) {
-        if (h->asked[s].open && h->asked[s].i == i && h->asked[s].k == k) {
+        if (h->asked[s].open && h->asked[s].route == route) {
             return &h->asked[s];
         }
     }
     return NULL;
 }
 
-static void ask(struct halo *h, int32_t i, int32_t k)
+static void ask(struct halo *h, const struct halo_route *route)
 {
     const struct trainer *t = h->trainer;
     int32_t s = 0;
@@ -23,20 +23,19 @@ static void ask(struct halo *h, int32_t i, int32_t k)
         return; /* one of those before comes first */
     }
     struct halo_asked *a = &h->asked[s];
-    const struct part_rows rows = halo_rows_given(h, i);
-    int32_t q = rows.pairs->pair[k].part;
     int64_t begin = h->workspace->n_fetch + h->workspace->n_pack + s * h->slots.n_ask_slot_bytes;
     struct exchange_key key = h->key;
     key.phase = EXCHANGE_PHASE_ASK;
-    key.to = (uint32_t)t->own[i];
-    key.from = (uint32_t)q;
-    *a = (struct halo_asked){.open = true, .i = i, .k = k, .begin = begin, .free = a->free};
+    key.to = (uint32_t)route->from;
+    key.from = (uint32_t)route->to;
+    *a = (struct halo_asked){.open = true, .route = route, .begin = begin, .free = a->free};
     a->rows = halo_workspace(h, h->workspace->n_scratch + begin);
-    a->n_bytes = part_rows_at(&rows, k) * h->slots.n_ask_row_bytes;
+    a->n_bytes = route->n_row * h->slots.n_ask_row_bytes;
     enum status status = staging_writable(t, a->free, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
-    status = status == STATUS_OK ? exchange_fetch(t->setup.exchange, t->setup.rank_of_part[q], &key,
-                                                  staging_place(t, begin, a->rows), (size_t)a->n_bytes, &a->handle)
-                                 : status;
+    if (status == STATUS_OK) {
+        status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[route->to], &key,
+                                staging_place(t, begin, a->rows), (size_t)a->n_bytes, &a->handle);
+    }
     if (status != STATUS_OK) {
         exchange_fail(t->setup.exchange, status);
     }
@@ -54,11 +53,11 @@ static enum status arrived(struct halo *h, struct halo_asked *a)
     return status;
 }
 
-struct halo_asked *halo_asked_rows(struct halo *h, int32_t i, int32_t k)
+struct halo_asked *halo_asked_rows(struct halo *h, const struct halo_route *route)
 {
-    struct halo_asked *a = asked_find(h, i, k);
+    struct halo_asked *a = asked_find(h, route);
     if (a == NULL) {
-        ask(h, i, k);
+        ask(h, route);
         return NULL;
     }
     if (!a->there && exchange_is_there(h->trainer->setup.exchange, a->handle)) {
@@ -67,10 +66,10 @@ struct halo_asked *halo_asked_rows(struct halo *h, int32_t i, int32_t k)
     return a->there ? a : NULL;
 }
 
-enum status halo_asked_wait(struct halo *h, int32_t i, int32_t k, const void **rows_out)
+enum status halo_asked_wait(struct halo *h, const struct halo_route *route, const void **rows_out)
 {
-    ask(h, i, k);
-    struct halo_asked *a = asked_find(h, i, k);
+    ask(h, route);
+    struct halo_asked *a = asked_find(h, route);
     enum status status = a != NULL ? arrived(h, a) : exchange_progress(h->trainer->setup.exchange);
     if (status == STATUS_OK) {
         *rows_out = a->rows;

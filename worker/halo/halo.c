@@ -10,12 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What was given to others, and where gradients of sampled rows return, what was asked. */
-static int64_t n_flag(const struct halo *h)
-{
-    return h->given_begin[h->owners.n_own_part] * (program_is_lossy(&h->trainer->program) ? 2 : 1);
-}
-
 struct halo *halo_open(struct trainer *t)
 {
     struct halo *h = memory_alloc(1, sizeof *h);
@@ -25,23 +19,20 @@ struct halo *halo_open(struct trainer *t)
     h->packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->packed);
     h->own_all = memory_alloc((size_t)t->n_own, sizeof *h->own_all);
     h->own_sample = t->sample != NULL ? memory_alloc((size_t)t->n_own, sizeof *h->own_sample) : NULL;
-    h->given_begin = memory_alloc((size_t)t->n_own + 1, sizeof *h->given_begin);
     for (int32_t i = 0; i < t->n_own; i++) {
         h->own_all[i] = &t->part[i].part->halo;
         if (t->sample != NULL) {
             h->own_sample[i] = sample_halo(t->sample, i);
         }
-        h->given_begin[i + 1] = h->given_begin[i] +
-                                halo_n_taker(h->own_all[i], t->setup.n_rank, shared_rows_counts(t));
     }
     h->owners = (struct halo_owners){.n_own_part = t->n_own,
                                      .own = h->own_all,
                                      .rank_of_part = t->setup.rank_of_part,
                                      .rank = t->setup.rank,
                                      .shared = shared_rows_counts(t)};
-    h->given = memory_alloc((size_t)n_flag(h), sizeof *h->given);
     h->asked = memory_alloc((size_t)t->plan.n_ask_slot, sizeof *h->asked);
-    memory_count(MEMORY_STRUCTURE, n_flag(h));
+    halo_routes_open(&h->owners, &h->routes);
+    memory_count(MEMORY_STRUCTURE, halo_routes_bytes(&h->owners));
     return h;
 }
 
@@ -51,10 +42,11 @@ void halo_close(struct halo *h)
         free(h->walk);
         free(h->slot);
         free(h->packed);
-        memory_count(MEMORY_STRUCTURE, -n_flag(h));
-        free(h->given);
+        h->owners.own = h->own_all;
+        h->owners.shared = shared_rows_counts(h->trainer);
+        memory_count(MEMORY_STRUCTURE, -halo_routes_bytes(&h->owners));
+        halo_routes_close(&h->routes);
         free(h->asked);
-        free(h->given_begin);
         free(h->own_all);
         free(h->own_sample);
         free(h);
@@ -75,6 +67,16 @@ struct part_rows halo_rows_taken(const struct halo *h, int32_t i)
 struct part_rows halo_rows_given(const struct halo *h, int32_t i)
 {
     return halo_rows_out(h->owners.own[i], h->pass->direction, h->hop_travelling);
+}
+
+struct halo_route halo_route_of(const struct halo *h, int32_t i, int32_t k)
+{
+    const struct part_rows given = halo_rows_given(h, i);
+    return (struct halo_route){.from = h->trainer->own[i],
+                               .to = given.pairs->pair[k].part,
+                               .i = i,
+                               .k = k,
+                               .n_row = part_rows_at(&given, k)};
 }
 
 struct halo_pair halo_pair(const struct halo *h, int32_t i, int32_t k)
@@ -176,12 +178,12 @@ static void pass_begin(struct trainer *t, const struct step *step)
     }
     halo_level(h, !step->lossy ? NULL : keeps && t->level.stale ? &t->level_before : &t->level);
     h->level_asked = h->level;
-    h->list = step->stored || keeps ? (struct halo_list){0} /* nothing is fetched for this pass itself */
-              : h->sample != NULL   ? halo_list_count(&h->owners, h->pass->direction, h->hop_listed)
-                                    : *memory_plan_halo(&t->plan, h->pass->direction, h->hop_listed);
+    h->routes.total = (struct halo_route_totals){0};
+    if (!step->stored && !keeps) { /* else nothing is fetched for this pass itself */
+        halo_routes_list(&h->owners, h->pass->direction, h->hop_listed, &h->routes);
+    }
     h->n_credit = h->slots.n_fetch_slot;
     h->n_asked = h->n_used = 0;
-    h->cursor = (struct halo_cursor){0};
     h->n_asked_row = h->n_packed_bytes = 0;
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
         h->packed[s] = (struct halo_packed){0};
@@ -194,7 +196,6 @@ static void pass_begin(struct trainer *t, const struct step *step)
     for (int32_t s = 0; s < h->slots.n_ask_slot; s++) {
         h->asked[s] = (struct halo_asked){.free = free};
     }
-    memset(h->given, 0, (size_t)n_flag(h) * sizeof *h->given);
     static const enum exchange_phase phases[] = {EXCHANGE_PHASE_FORWARD, EXCHANGE_PHASE_BACKWARD,
                                                  EXCHANGE_PHASE_BACKWARD_2};
     enum exchange_phase phase = t->phase == STEP_PHASE_STATIC     ? EXCHANGE_PHASE_STATIC

@@ -17,8 +17,8 @@ struct halo_slot {
 /* Rows that a payload of gradients is made of, asked of another rank. */
 struct halo_asked {
     bool open, there;
-    int32_t i, k; /* own part i makes gradients of its pair k's rows */
-    int handle;   /* of the exchange */
+    const struct halo_route *route; /* of the gradients */
+    int handle;                     /* of the exchange */
     int64_t begin, n_bytes;
     void *rows;       /* on the device; where the transport writes them: staging_place(begin) */
     device_mark free; /* when the transport may write there again */
@@ -29,9 +29,9 @@ struct halo_packed {
     const void *bytes; /* NULL: there is none */
     int64_t n_bytes;
     bool leaves;
-    bool asked;   /* of the rows that own part i's pair k asks for; else of what it takes */
-    int32_t i, k; /* whose payload it is a piece of, … */
-    int64_t at;   /* … from there on */
+    const struct halo_route
+        *route; /* whose payload it is a piece of; one that is taken: of the rows that it is made of */
+    int64_t at; /* from there on */
     device_mark made;
 };
 
@@ -77,10 +77,9 @@ struct halo {
     int32_t hop_listed;          /* by which payloads are counted (halo_list_hop) */
 
     /* received */
-    struct halo_list list;
-    struct halo_cursor cursor;
+    struct halo_routes routes;
     int32_t n_credit;          /* payloads in flight or in use */
-    int32_t n_asked;           /* fetches begun */
+    int32_t n_asked;           /* fetches begun, of routes.take */
     int32_t n_used;            /* fetches consumed */
     int64_t n_asked_row;       /* their rows: places under the halo schedule */
     struct halo_slot *slot;    /* n_fetch_slot */
@@ -91,9 +90,6 @@ struct halo {
     /* sent */
     struct halo_packed *packed; /* n_pack_slot */
     int64_t n_packed_bytes;     /* halo schedule: of those slots */
-    bool
-        *given; /* by own part and pair: packed for that part in this pass, or begun to be; then likewise asked for */
-    int64_t *given_begin; /* n_own + 1: where an own part's begin */
 };
 
 /* What payloads lose from here on, and so their rows' bytes; NULL: nothing. */
@@ -130,25 +126,17 @@ enum status halo_walk(struct halo *h);
 struct op_call halo_call_begin(const struct halo *h, int32_t i);
 
 /* --- pack.c --- */
-/* A taker of own part i's rows is numbered by its pair among those that take any; where rows are shared, by rank and side. */
-static inline int32_t halo_taker(uint32_t rank, enum part_shared_side side)
-{
-    return (int32_t)rank * PART_SHARED_N_SIDE + (int32_t)side;
-}
-/* Rows that own part i gives to taker k. */
-int64_t halo_rows_to(const struct halo *h, int32_t i, int32_t k);
+/* The route of own part i's rows to its pair k, wherever that lies. */
+struct halo_route halo_route_of(const struct halo *h, int32_t i, int32_t k);
 /* Places of a maximum in own part i's pair k: behind own rows and the payload rows of the parts in between. */
 uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k);
-/* Bytes of the payload that own part i gives to taker k. */
-int64_t halo_payload_bytes(const struct halo *h, int32_t i, int32_t k);
 /* Pieces of a payload of n_row rows that has arrived: where they lie, or where they are written down in low precision decoded at `to`. */
 void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload, float *to,
                        const float *piece_out[HALO_N_PIECE]);
-/* Own part i's payload for taker k, from byte `at` on: as many rows as fit n_most bytes, of its first piece, then of the second, …; or of
- * a RETURN pass the whole payload of finished gradients, for which `asked` has the rows that it asks for. */
+/* A route's payload, from byte `at` on: as many rows as fit n_most bytes, of its first piece, then of the second, …; or of a RETURN pass
+ * the whole payload of finished gradients, for which `asked` has the rows that it asks for. */
 struct halo_packing {
-    int32_t i, k;
-    bool shared; /* k is a taker of shared rows; else a pair */
+    struct halo_route route;
     int64_t at, n_most;
     const void *asked;
     void *out;
@@ -164,12 +152,12 @@ void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *out);
 void halo_serve(struct halo *h);
 
 /* --- asked.c --- */
-/* The rows that gradients of own part i's pair k, a part of another rank, are made of: asked for when they are first wanted. NULL: not
- * yet there, or the exchange failed. `open` is false once the gradients are made. */
-struct halo_asked *halo_asked_rows(struct halo *h, int32_t i, int32_t k);
+/* The rows that a route's gradients are made of, which another rank has: asked for when they are first wanted. NULL: not yet there, or the
+ * exchange failed. `open` is false once the gradients are made. */
+struct halo_asked *halo_asked_rows(struct halo *h, const struct halo_route *route);
 /* Likewise, waiting for them; where every payload is made before others fetch any. They hold until others are asked for.
  * errors  STATUS_PEER */
-enum status halo_asked_wait(struct halo *h, int32_t i, int32_t k, const void **rows_out);
+enum status halo_asked_wait(struct halo *h, const struct halo_route *route, const void **rows_out);
 
 /* --- gradients.c --- */
 /* Gradients that a step made in place go on to the end of their values' rows. */

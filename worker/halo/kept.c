@@ -11,12 +11,12 @@
 
 /* Where one payload of the list lies. Own parts' pairs are those of the direction in which it is taken, or given. */
 struct kept_places {
-    int64_t *part;       /* n_own: an own part's pairs */
-    int64_t *taken;      /* by own part and pair: where rows of other parts lie */
-    int64_t *given;      /* likewise own rows for other ranks' parts */
-    bool *asked;         /* likewise: by them, in this epoch */
-    bool made;           /* what is given is this epoch's */
-    int64_t n_row_bytes; /* of this epoch's rows as they travel */
+    int64_t *part;             /* n_own: an own part's pairs */
+    int64_t *taken;            /* by own part and pair: where rows of other parts lie */
+    int64_t *given;            /* likewise own rows for other ranks' parts */
+    struct halo_routes routes; /* between ranks; those given are begun when they are fetched */
+    bool made;                 /* what is given is this epoch's */
+    int64_t n_row_bytes;       /* of this epoch's rows as they travel */
 };
 
 struct kept {
@@ -31,7 +31,7 @@ struct kept {
 
     int *queue; /* list->n: payloads to be fetched, in order */
     int n_queue, n_begun;
-    struct halo_cursor cursor; /* among those of queue[n_begun] */
+    int32_t n_route; /* of queue[n_begun]: fetches begun */
     struct kept_flight {
         bool open;
         int handle; /* of the exchange */
@@ -100,18 +100,18 @@ static bool kept_find(void *arg, const struct exchange_key *key, struct exchange
     const struct kept_payload *payload = &kept->list->payload[p];
     const struct part_rows given = halo_rows_out(kept->own[i], payload->direction, payload->hop);
     int32_t k = part_pair_find(given.pairs, (int32_t)key->to);
-    if (k < 0 || part_rows_at(&given, k) == 0) {
+    struct halo_route *route = k >= 0 ? halo_routes_given(&places->routes, i, k) : NULL;
+    if (route == NULL) {
         return refuse(kept, key, "takes none of them");
     }
     if (!places->made || key->epoch > t->epoch) { /* who has all of this epoch's may ask for the next one's */
         return false;
     }
-    bool *asked = &places->asked[kept->n_before[i] + k];
-    if (key->epoch < t->epoch || *asked) {
+    if (key->epoch < t->epoch || route->begun) {
         return refuse(kept, key, key->epoch < t->epoch ? "is over" : "has them already");
     }
-    *asked = true;
-    size_t n_bytes = (size_t)(part_rows_at(&given, k) * places->n_row_bytes);
+    route->begun = true;
+    size_t n_bytes = (size_t)(route->n_row * places->n_row_bytes);
     *out = (struct exchange_piece){
         .bytes = kept->bytes + places->given[kept->n_before[i] + k], .n_bytes = n_bytes, .total = n_bytes};
     return true;
@@ -119,37 +119,34 @@ static bool kept_find(void *arg, const struct exchange_key *key, struct exchange
 
 /* --- fetches --- */
 
-/* The next one that is to begin; false: all have begun. */
-static bool fetch_next(struct kept *kept, int *p_out, struct halo_fetch *out)
+/* The next one that is to begin; NULL: all have begun. */
+static const struct halo_route *fetch_next(struct kept *kept, int *p_out)
 {
-    for (; kept->n_begun < kept->n_queue; kept->n_begun++, kept->cursor = (struct halo_cursor){0}) {
-        *p_out = kept->queue[kept->n_begun];
-        const struct kept_payload *payload = &kept->list->payload[*p_out];
-        if (halo_fetch_next(&kept->owners, payload->direction, payload->hop, &kept->cursor, out)) {
-            return true;
+    for (; kept->n_begun < kept->n_queue; kept->n_begun++, kept->n_route = 0) {
+        const struct halo_routes *routes = &kept->places[kept->queue[kept->n_begun]].routes;
+        if (kept->n_route < routes->total.taken.n) {
+            *p_out = kept->queue[kept->n_begun];
+            return &routes->take[kept->n_route++];
         }
     }
     kept->n_queue = kept->n_begun = 0;
-    return false;
+    return NULL;
 }
 
-static enum status fetch_begin(struct kept *kept, int p, const struct halo_fetch *fetch, struct kept_flight *flight)
+static enum status fetch_begin(struct kept *kept, int p, const struct halo_route *route, struct kept_flight *flight)
 {
     struct trainer *t = kept->trainer;
     const struct kept_payload *payload = &kept->list->payload[p];
     bool returns = payload->direction == HALO_DIRECTION_RETURN;
-    int32_t i = t->own_index[fetch->to];
-    const struct part_rows taken = halo_rows_in(kept->own[i], payload->direction, payload->hop);
-    int64_t n_bytes = fetch->n_row * kept->places[p].n_row_bytes;
+    int64_t n_bytes = route->n_row * kept->places[p].n_row_bytes;
     const struct exchange_key key = {.epoch = t->epoch,
                                      .phase = returns ? EXCHANGE_PHASE_KEPT_GRADIENTS : EXCHANGE_PHASE_KEPT_ROWS,
                                      .op = (uint16_t)payload->op,
-                                     .to = (uint32_t)fetch->to,
-                                     .from = (uint32_t)fetch->from};
+                                     .to = (uint32_t)route->to,
+                                     .from = (uint32_t)route->from};
     flight->open = true;
-    enum status status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[fetch->from], &key,
-                                        taken_at(kept, p, i, part_pair_find(taken.pairs, fetch->from)),
-                                        (size_t)n_bytes, &flight->handle);
+    enum status status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[route->from], &key,
+                                        taken_at(kept, p, route->i, route->k), (size_t)n_bytes, &flight->handle);
     FAULT(EXCHANGE);
     return status;
 }
@@ -160,14 +157,14 @@ enum status kept_progress(struct trainer *t)
     enum status status = STATUS_OK;
     for (int f = 0; f < KEPT_N_FLIGHT && status == STATUS_OK; f++) {
         struct kept_flight *flight = &kept->flight[f];
-        struct halo_fetch fetch;
         int p;
         if (flight->open && exchange_is_there(t->setup.exchange, flight->handle)) {
             status = exchange_wait(t->setup.exchange, flight->handle);
             flight->open = false;
         }
-        if (status == STATUS_OK && !flight->open && fetch_next(kept, &p, &fetch)) {
-            status = fetch_begin(kept, p, &fetch, flight);
+        const struct halo_route *next = status == STATUS_OK && !flight->open ? fetch_next(kept, &p) : NULL;
+        if (next != NULL) {
+            status = fetch_begin(kept, p, next, flight);
         }
     }
     return status;
@@ -218,8 +215,10 @@ static void payload_make(struct halo *h, int p, int32_t i, int32_t k, void *out)
         return;
     }
     int rows = h->pass->n_ask > 0 ? kept_list_find(kept->list, payload->op, HALO_DIRECTION_IN) : -1;
-    const struct halo_packing what = {
-        .i = i, .k = k, .n_most = INT64_MAX, .asked = rows >= 0 ? taken_at(kept, rows, i, k) : NULL, .out = out};
+    const struct halo_packing what = {.route = halo_route_of(h, i, k),
+                                      .n_most = INT64_MAX,
+                                      .asked = rows >= 0 ? taken_at(kept, rows, i, k) : NULL,
+                                      .out = out};
     halo_pack(h, &what);
 }
 
@@ -253,7 +252,7 @@ static enum status replace(struct halo *h, int p)
     struct trainer *t = h->trainer;
     struct kept *kept = t->kept;
     const struct kept_payload *payload = &kept->list->payload[p];
-    const struct halo_list list = halo_list_count(&kept->owners, payload->direction, payload->hop);
+    struct halo_routes *routes = &kept->places[p].routes;
     const struct level *read = h->level;
     enum status status = STATUS_OK;
     halo_level(h, &t->level);
@@ -262,14 +261,16 @@ static enum status replace(struct halo *h, int p)
         status = payloads_make(h, p, i);
     }
     halo_level(h, read);
-    if (status != STATUS_OK || list.n_fetch + list.n_serve == 0) {
+    if (status != STATUS_OK || routes->total.taken.n + routes->total.given.n == 0) {
         return status;
     }
     status = staging_ready(t); /* what is sent is made, and what is overwritten is read */
-    memset(kept->places[p].asked, 0, (size_t)kept->n_before[t->n_own] * sizeof *kept->places[p].asked);
+    for (int32_t r = 0; r < routes->total.given.n; r++) {
+        routes->give[r].begun = false;
+    }
     kept->places[p].made = true;
     kept->queue[kept->n_queue++] = p;
-    exchange_stock_add(t->setup.exchange, list.n_serve);
+    exchange_stock_add(t->setup.exchange, routes->total.given.n);
     return status == STATUS_OK ? kept_progress(t) : status;
 }
 
@@ -327,7 +328,7 @@ enum status kept_open(struct trainer *t)
     kept->n_before = memory_alloc((size_t)t->n_own + 1, sizeof *kept->n_before);
     for (int32_t i = 0; i < t->n_own; i++) {
         kept->own[i] = &t->part[i].part->halo;
-        kept->n_before[i + 1] = kept->n_before[i] + halo_n_flag(kept->own[i]);
+        kept->n_before[i + 1] = kept->n_before[i] + halo_n_pair(kept->own[i]);
         kept->n_place_bytes += kept_list_places(kept->list, kept->own[i]);
     }
     kept->owners = (struct halo_owners){
@@ -340,7 +341,10 @@ enum status kept_open(struct trainer *t)
         places->part = memory_alloc((size_t)t->n_own, sizeof *places->part);
         places->taken = memory_alloc(n_pair, sizeof *places->taken);
         places->given = memory_alloc(n_pair, sizeof *places->given);
-        places->asked = memory_alloc(n_pair, sizeof *places->asked);
+        halo_routes_open(&kept->owners, &places->routes);
+        halo_routes_list(&kept->owners, kept->list->payload[p].direction, kept->list->payload[p].hop,
+                         &places->routes);
+        kept->n_place_bytes += halo_routes_bytes(&kept->owners);
     }
     places_lay_out(kept);
     memory_count(MEMORY_STRUCTURE, kept->n_place_bytes);
@@ -365,7 +369,7 @@ void kept_close(struct trainer *t)
         free(kept->places[p].part);
         free(kept->places[p].taken);
         free(kept->places[p].given);
-        free(kept->places[p].asked);
+        halo_routes_close(&kept->places[p].routes);
     }
     free(kept->places);
     free(kept->queue);

@@ -6,35 +6,14 @@
 #include "worker/route/sample.h"
 #include "worker/route/sample_shared.h"
 
-/* The list of shared rows that own part i gives to taker k. */
-static struct shared_list list_of(const struct halo *h, int32_t i, int32_t k)
+/* The list of a route of shared rows that is given. */
+static struct shared_list list_of(const struct halo *h, const struct halo_route *route)
 {
     return (struct shared_list){.d = halo_blocks(h),
                                 .hop = h->hop_listed,
-                                .i = i,
-                                .rank = (uint32_t)(k / PART_SHARED_N_SIDE),
-                                .side = k % PART_SHARED_N_SIDE == 0 ? PART_SHARED_BELOW : PART_SHARED_ABOVE};
-}
-
-/* Rows of a payload. */
-static int64_t rows_of(const struct halo *h, const struct halo_packing *what)
-{
-    const struct part_rows given = halo_rows_given(h, what->i);
-    const struct shared_list to = list_of(h, what->i, what->k);
-    return what->shared
-               ? part_shared_rows(h->owners.shared, to.d, h->trainer->own[what->i], to.rank, to.side, h->hop_listed)
-               : part_rows_at(&given, what->k);
-}
-
-int64_t halo_rows_to(const struct halo *h, int32_t i, int32_t k)
-{
-    const struct halo_packing what = {.i = i, .k = k, .shared = h->shared != NULL};
-    return rows_of(h, &what);
-}
-
-int64_t halo_payload_bytes(const struct halo *h, int32_t i, int32_t k)
-{
-    return halo_rows_to(h, i, k) * h->slots.n_row_bytes;
+                                .i = route->i,
+                                .rank = (uint32_t)(route->k / PART_SHARED_N_SIDE),
+                                .side = (enum part_shared_side)(route->k % PART_SHARED_N_SIDE)};
 }
 
 uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k)
@@ -166,11 +145,11 @@ static void gradients_write(const struct halo *h, const struct halo_packing *wha
     const struct trainer *t = h->trainer;
     char *out = what->out;
     for (int p = 0; p < h->pass->n_piece; p++) {
-        struct device_coding how = coding_of(h, p, what->i, node);
+        struct device_coding how = coding_of(h, p, what->route.i, node);
         how.n_row = n_row;
         how.x = made;
         if (how.codec != DEVICE_CODEC_FP32 && t->feedback != NULL) {
-            feedback_gradients(h, p, what->i, what->k, &how);
+            feedback_gradients(h, p, what->route.i, what->route.k, &how);
         }
         if (how.codec != DEVICE_CODEC_FP32) {
             t->ops->rows_encode(t->device, &how, out);
@@ -186,7 +165,7 @@ static void gradients_write(const struct halo *h, const struct halo_packing *wha
 static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
 {
     const struct trainer *t = h->trainer;
-    const int32_t i = what->i, k = what->k;
+    const int32_t i = what->route.i, k = what->route.k;
     const struct memory_sample *sizes = &t->plan.sample;
     bool writes = h->level != NULL && program_codes(&t->program);
     struct op_call call = trainer_call(t, h->step, i);
@@ -255,9 +234,10 @@ static const uint32_t *rows_given(const struct halo *h, int32_t i, int32_t k)
 static struct rows rows_to(const struct halo *h, const struct halo_packing *what, int64_t first, int64_t n)
 {
     const struct trainer *t = h->trainer;
-    const struct shared_list to = list_of(h, what->i, what->k);
-    const uint32_t *rows = what->shared ? (h->sample != NULL ? sample_shared_given : shared_rows_given)(t, &to)
-                                        : rows_given(h, what->i, what->k);
+    const struct halo_route *route = &what->route;
+    const struct shared_list to = list_of(h, route);
+    const uint32_t *rows = route->is_shared ? (h->sample != NULL ? sample_shared_given : shared_rows_given)(t, &to)
+                                            : rows_given(h, route->i, route->k);
     return (struct rows){.n = n, .rows = rows + first, .factor = halo_factor(h)};
 }
 
@@ -279,13 +259,14 @@ static void sums_write(const struct halo *h, const struct shared_list *to, int64
 static void piece_write(const struct halo *h, int p, const struct halo_packing *what, int64_t row, int64_t n,
                         char *out)
 {
-    const struct shared_list to = list_of(h, what->i, what->k);
-    int64_t n_sum = what->shared ? shared_rows_sums(h->trainer, &to) : 0, n_sent = rows_of(h, what) - n_sum;
+    const struct halo_route *route = &what->route;
+    const struct shared_list to = list_of(h, route);
+    int64_t n_sum = route->is_shared ? shared_rows_sums(h->trainer, &to) : 0, n_sent = route->n_row - n_sum;
     int64_t n_left = row < n_sent ? n_sent - row : 0, n_gathered = n < n_left ? n : n_left;
     ASSERT(p == 0 || n_sum == 0);
     if (n_gathered > 0) {
         const struct rows rows = rows_to(h, what, row, n_gathered);
-        rows_write(h, p, what->i, &rows, out);
+        rows_write(h, p, route->i, &rows, out);
     }
     if (n_gathered < n) {
         sums_write(h, &to, row + n_gathered - n_sent, n - n_gathered,
@@ -295,7 +276,7 @@ static void piece_write(const struct halo *h, int p, const struct halo_packing *
 
 static int64_t rows_pack(const struct halo *h, const struct halo_packing *what)
 {
-    int64_t n_row = rows_of(h, what), n_done = 0, begin = 0;
+    int64_t n_row = what->route.n_row, n_done = 0, begin = 0;
     for (int p = 0; p < h->pass->n_piece; p++) {
         int64_t row_bytes = h->bytes[p], end = begin + n_row * row_bytes;
         if (row_bytes > 0 && what->at + n_done < end) {
@@ -343,6 +324,6 @@ int64_t halo_pack(struct halo *h, const struct halo_packing *what)
     double begin_s = clock_s();
     bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
     int64_t n_bytes = returns ? gradients_make(h, what) : rows_pack(h, what);
-    packed(h, what->i, begin_s);
+    packed(h, what->route.i, begin_s);
     return n_bytes;
 }

@@ -20,12 +20,11 @@ static struct halo_packed *slot_take(struct halo *h, int64_t n_left, int64_t *n_
 }
 
 /* That piece, if the device makes it still; NULL: it is not begun. */
-static struct halo_packed *piece_begun(const struct halo *h, int32_t i, int32_t k, bool asked, size_t at)
+static struct halo_packed *piece_begun(const struct halo *h, const struct halo_route *route, size_t at)
 {
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
         struct halo_packed *piece = &h->packed[s];
-        if (piece->bytes != NULL && !piece->leaves && piece->i == i && piece->k == k && piece->asked == asked &&
-            piece->at == (int64_t)at) {
+        if (piece->bytes != NULL && !piece->leaves && piece->route == route && piece->at == (int64_t)at) {
             return piece;
         }
     }
@@ -50,11 +49,11 @@ static bool piece_leave(struct halo *h, struct halo_packed *piece, int64_t total
     return true;
 }
 
-/* Begin the payload for own part i's pair k, or the rest of it from `at` on; NULL: not now. */
-static struct halo_packed *piece_begin(struct halo *h, int32_t i, int32_t k, size_t at, int64_t total)
+/* Begin a route's payload, or the rest of it from `at` on; NULL: not now. */
+static struct halo_packed *piece_begin(struct halo *h, const struct halo_route *route, size_t at, int64_t total)
 {
     int64_t n_most;
-    struct halo_asked *asked = h->pass->n_ask > 0 ? halo_asked_rows(h, i, k) : NULL;
+    struct halo_asked *asked = h->pass->n_ask > 0 ? halo_asked_rows(h, route) : NULL;
     if (h->pass->n_ask > 0 && asked == NULL) {
         return NULL;
     }
@@ -62,9 +61,7 @@ static struct halo_packed *piece_begin(struct halo *h, int32_t i, int32_t k, siz
     if (piece == NULL) {
         return NULL;
     }
-    const struct halo_packing what = {.i = i,
-                                      .k = k,
-                                      .shared = h->shared != NULL,
+    const struct halo_packing what = {.route = *route,
                                       .at = (int64_t)at,
                                       .n_most = n_most,
                                       .asked = asked != NULL ? asked->rows : NULL,
@@ -76,55 +73,54 @@ static struct halo_packed *piece_begin(struct halo *h, int32_t i, int32_t k, siz
     return piece;
 }
 
-/* All rows that own part i's pair k asks for. */
-static struct halo_packed *asked_begin(struct halo *h, int32_t i, int32_t k, int64_t total)
+/* All rows that a route which is taken is made of. */
+static struct halo_packed *asked_begin(struct halo *h, const struct halo_route *route, int64_t total)
 {
     int64_t n_most;
     struct halo_packed *piece = slot_take(h, total, &n_most);
     if (piece != NULL) {
-        halo_pack_asked(h, i, k, (void *)(uintptr_t)piece->bytes);
+        halo_pack_asked(h, route->i, route->k, (void *)(uintptr_t)piece->bytes);
         piece->n_bytes = total;
     }
     return piece;
 }
 
-/* Bytes of the payload for own part i's pair k, or of the rows that it asks for, from `at` on. */
-static bool piece_pack(struct halo *h, int32_t i, int32_t k, size_t at, bool asked, struct exchange_piece *out)
+/* Bytes of a route's payload, or of the rows that it is made of, from `at` on. */
+static bool piece_pack(struct halo *h, const struct halo_route *route, size_t at, bool asked,
+                       struct exchange_piece *out)
 {
     const struct trainer *t = h->trainer;
-    const struct part_rows rows = halo_rows_taken(h, i);
-    int64_t total = asked ? part_rows_at(&rows, k) * h->slots.n_ask_row_bytes : halo_payload_bytes(h, i, k);
-    struct halo_packed *piece = piece_begun(h, i, k, asked, at);
+    int64_t total = route->n_row * (asked ? h->slots.n_ask_row_bytes : h->slots.n_row_bytes);
+    struct halo_packed *piece = piece_begun(h, route, at);
     if (piece == NULL) {
-        piece = asked ? asked_begin(h, i, k, total) : piece_begin(h, i, k, at, total);
+        piece = asked ? asked_begin(h, route, total) : piece_begin(h, route, at, total);
         if (piece == NULL) {
             return false;
         }
-        piece->asked = asked;
-        piece->i = i;
-        piece->k = k;
+        piece->route = route;
         piece->at = (int64_t)at;
         piece->made = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
     }
     return piece_leave(h, piece, total, out);
 }
 
-/* The taker (halo_state.h) for which part `to`, of another rank, fetches rows of own part `from`; -1: it fetches none. */
-static int32_t pair_asked(const struct halo *h, uint32_t to, uint32_t from, bool returns_ask)
+/* The route by which part `to`, of another rank, fetches rows of own part `from`, or asks for what it returns; NULL: there is none. */
+static struct halo_route *route_asked(const struct halo *h, uint32_t to, uint32_t from, bool returns_ask)
 {
     const struct trainer *t = h->trainer;
     uint32_t n_part = (uint32_t)t->setup.n_part;
     int32_t i = from < n_part ? t->own_index[from] : -1;
     if (i < 0 || to >= n_part || t->own_index[to] >= 0) {
-        return -1;
+        return NULL;
     }
     if (h->shared != NULL) {
-        int32_t k = halo_taker(t->setup.rank_of_part[to], part_shared_side_of((int32_t)from, (int32_t)to));
-        return halo_rows_to(h, i, k) > 0 ? k : -1;
+        enum part_shared_side side = part_shared_side_of((int32_t)from, (int32_t)to);
+        return halo_routes_given(&h->routes, i, halo_route_taker(t->setup.rank_of_part[to], side));
     }
-    const struct part_rows rows = returns_ask ? halo_rows_taken(h, i) : halo_rows_given(h, i);
-    int32_t k = part_pair_find(rows.pairs, (int32_t)to);
-    return k >= 0 && part_rows_at(&rows, k) > 0 ? k : -1;
+    int32_t k = part_pair_find((returns_ask ? halo_rows_taken(h, i) : halo_rows_given(h, i)).pairs, (int32_t)to);
+    return k < 0         ? NULL
+           : returns_ask ? halo_routes_taken(&h->routes, &h->owners, h->pass->direction, i, k)
+                         : halo_routes_given(&h->routes, i, k);
 }
 
 /* Workspaces, and how many payloads are served, count on every payload being fetched once, by a part that reads its rows. */
@@ -135,27 +131,25 @@ static bool request_pack(struct halo *h, uint32_t to, uint32_t from, size_t at, 
     if (t->polls && (h->pass->direction == HALO_DIRECTION_RETURN || t->payloads != NULL)) {
         return false; /* the operation at work has the scratch that these are made in */
     }
-    int32_t k = pair_asked(h, to, from, returns_ask);
-    if (k < 0) {
+    struct halo_route *route = route_asked(h, to, from, returns_ask);
+    if (route == NULL) {
         exchange_fail(t->setup.exchange,
                       status_fail(STATUS_PEER,
                                   "rows of part %u are asked for part %u, which takes none of them from worker %u",
                                   from, to, t->setup.rank));
         return false;
     }
-    int32_t i = t->own_index[from];
-    bool *given = &h->given[h->given_begin[i] + k + (returns_ask ? h->given_begin[t->n_own] : 0)];
-    if (at == 0 && *given) {
+    if (at == 0 && route->begun) {
         exchange_fail(t->setup.exchange,
                       status_fail(STATUS_PEER,
                                   "rows of part %u are asked for part %u twice, expected once a halo pass", from,
                                   to));
         return false;
     }
-    bool spilled = t->payloads != NULL;
-    bool packed = !spilled ? piece_pack(h, i, k, at, returns_ask, out)
-                           : (returns_ask ? source_spilled_pack_asked : source_spilled_pack)(h, i, k, at, out);
-    *given = *given || packed;
+    bool packed = t->payloads == NULL
+                      ? piece_pack(h, route, at, returns_ask, out)
+                      : (returns_ask ? source_spilled_pack_asked : source_spilled_pack)(h, route, at, out);
+    route->begun = route->begun || packed;
     return packed;
 }
 
@@ -194,5 +188,6 @@ void halo_serve(struct halo *h)
     bool asks = h->pass->n_ask > 0; /* every payload of gradients that is fetched asks for rows */
     struct exchange_offer offer = {
         .arg = h, .pack = payload_pack, .pack_asked = asks ? payload_pack_asked : NULL, .sent = payload_sent};
-    exchange_serve(t->setup.exchange, &h->key, &offer, h->list.n_serve + (asks ? h->list.n_fetch : 0));
+    exchange_serve(t->setup.exchange, &h->key, &offer,
+                   h->routes.total.given.n + (asks ? h->routes.total.taken.n : 0));
 }

@@ -36,8 +36,8 @@ enum status source_fetched_pass(struct halo *h);
 const struct payload_source *source_of_spill(const struct halo *h);
 
 /* exchange_offer's pack and sent, of payloads that lie in the spill. */
-bool source_spilled_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out);
-bool source_spilled_pack_asked(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out);
+bool source_spilled_pack(struct halo *h, const struct halo_route *route, size_t at, struct exchange_piece *out);
+bool source_spilled_pack_asked(struct halo *h, const struct halo_route *route, size_t at, struct exchange_piece *out);
 void source_spilled_sent(struct halo *h, const void *bytes);
 
 /* Where in the workspace a payload is packed that does not come from another rank, or not for one part alone. */

@@ -1,6 +1,5 @@
 /* Rows of parts of other ranks: fetched over the exchange, as many ahead as the credit allows. */
 #include "protocol/base/fault.h"
-#include "protocol/base/log.h"
 #include "worker/halo/source.h"
 #include "worker/route/sample_shared.h"
 #include "worker/state/staging.h"
@@ -10,21 +9,19 @@ static enum status fetch_ahead(struct halo *h)
 {
     struct trainer *t = h->trainer;
     int64_t slot_bytes = h->slots.n_fetch_slot_bytes;
-    while (h->n_asked < h->list.n_fetch && h->n_asked < h->n_used + h->n_credit) {
-        struct halo_fetch fetch = {0};
-        bool there = halo_fetch_next(&h->owners, h->pass->direction, h->hop_listed, &h->cursor, &fetch);
-        ASSERT(there);
+    while (h->n_asked < h->routes.total.taken.n && h->n_asked < h->n_used + h->n_credit) {
+        const struct halo_route *route = &h->routes.take[h->n_asked];
         int32_t slot = h->n_asked % h->n_credit;
         struct halo_slot *s = &h->slot[slot];
         s->begin = slot_bytes > 0 ? slot * slot_bytes : h->n_asked_row * h->slots.n_row_bytes;
-        s->n_bytes = fetch.n_row * h->slots.n_row_bytes;
+        s->n_bytes = route->n_row * h->slots.n_row_bytes;
         s->payload = halo_workspace(h, h->workspace->n_scratch + s->begin);
         struct exchange_key key = h->key;
-        key.to = (uint32_t)fetch.to;
-        key.from = (uint32_t)fetch.from;
+        key.to = (uint32_t)route->to;
+        key.from = (uint32_t)route->from;
         enum status status = staging_writable(t, s->free, s->unread);
         if (status == STATUS_OK) {
-            status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[fetch.from], &key,
+            status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[route->from], &key,
                                     staging_place(t, s->begin, s->payload), (size_t)s->n_bytes, &s->handle);
         }
         if (status != STATUS_OK) {
@@ -32,7 +29,7 @@ static enum status fetch_ahead(struct halo *h)
         }
         FAULT(EXCHANGE);
         h->n_asked++;
-        h->n_asked_row += fetch.n_row;
+        h->n_asked_row += route->n_row;
     }
     return STATUS_OK;
 }
@@ -42,10 +39,8 @@ static void spread(struct halo *h, const struct halo_pair *pair, const char *fro
 {
     const struct trainer *t = h->trainer;
     enum part_direction d = halo_blocks(h);
-    enum part_shared_side side = part_shared_side_of(pair->q, t->own[pair->i]);
     const struct part_rows taken = halo_rows_taken(h, pair->i);
-    int64_t n_row = part_rows_at(&taken, pair->k);
-    int64_t n_all = part_shared_rows(h->shared, d, pair->q, t->setup.rank, side, h->hop_listed);
+    int64_t n_row = part_rows_at(&taken, pair->k), n_all = h->routes.take[h->n_used].n_row;
     const uint32_t *places = h->sample != NULL ? sample_shared_spread(t, pair->i, pair->k)
                                                : shared_rows_spread(t, d, pair->i, pair->k);
     for (int p = 0; p < h->pass->n_piece; p++) {

@@ -42,7 +42,8 @@ static enum status packed_take(struct halo *h, const struct halo_pair *pair, str
     if (h->pass->n_ask > 0) {
         halo_pack_asked(h, pair->i, pair->k, asked);
     }
-    const struct halo_packing what = {.i = pair->j, .k = k, .n_most = INT64_MAX, .asked = asked, .out = payload};
+    const struct halo_packing what = {
+        .route = halo_route_of(h, pair->j, k), .n_most = INT64_MAX, .asked = asked, .out = payload};
     halo_pack(h, &what);
     source_point(h, pair, payload, call);
     if (pair->i == pair->j) {
@@ -61,7 +62,7 @@ static int64_t shared_block(struct halo *h, const struct halo_pair *pair, struct
     enum part_direction d = halo_blocks(h);
     enum part_shared_side side = part_shared_side_of(pair->q, t->own[pair->i]);
     h->block = part_device_block(&t->part[pair->i], d, h->hop, pair->k, PART_COLUMNS_OWN);
-    h->block.n_col = part_shared_rows(h->shared, d, pair->q, t->setup.rank, side, h->hop_listed);
+    h->block.n_col = h->routes.take[h->n_used].n_row;
     call->block = &h->block;
     call->col_scale = shared_rows_scale(t, d, h->hop_listed, pair->q, side);
     call->col_node = shared_rows_node(t, d, h->hop_listed, pair->q, side);

@@ -9,7 +9,8 @@
 static struct spill_range spilled(const struct halo *h, int32_t i, int32_t k, enum spill_access access)
 {
     struct spill_range range = payloads_range(h->trainer->payloads, h->pass->direction, i, k,
-                                              halo_payload_bytes(h, i, k), h->slots.n_row_bytes);
+                                              halo_route_of(h, i, k).n_row * h->slots.n_row_bytes,
+                                              h->slots.n_row_bytes);
     range.access = access;
     return range;
 }
@@ -93,7 +94,7 @@ static enum status asked_read(struct halo *h, int32_t i, int32_t k, struct spill
     const struct trainer *t = h->trainer;
     int32_t q = halo_rows_given(h, i).pairs->pair[k].part, j = t->own_index[q];
     if (j < 0) {
-        return halo_asked_wait(h, i, k, rows_out);
+        return halo_asked_wait(h, halo_routes_given(&h->routes, i, k), rows_out);
     }
     *range = asked(h, j, part_pair_find(halo_rows_taken(h, j).pairs, t->own[i]), SPILL_READ);
     *rows_out = range->at;
@@ -115,7 +116,7 @@ static enum status payload_write(struct halo *h, int32_t i, int32_t k)
     }
     if (payload.n_bytes > 0) {
         const struct halo_packing what = {
-            .i = i, .k = k, .n_most = payload.n_bytes, .asked = rows, .out = place_of(&payload)};
+            .route = halo_route_of(h, i, k), .n_most = payload.n_bytes, .asked = rows, .out = place_of(&payload)};
         halo_pack(h, &what);
     }
     if (made_of.n_bytes > 0) { /* they are read once */
@@ -174,16 +175,16 @@ static bool piece_give(struct halo *h, const struct spill_range *payload, size_t
     return true;
 }
 
-bool source_spilled_pack(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out)
+bool source_spilled_pack(struct halo *h, const struct halo_route *route, size_t at, struct exchange_piece *out)
 {
-    const struct spill_range payload = spilled(h, i, k, SPILL_READ);
-    return h->trainer->payloads->made[i] && piece_give(h, &payload, at, out);
+    const struct spill_range payload = spilled(h, route->i, route->k, SPILL_READ);
+    return h->trainer->payloads->made[route->i] && piece_give(h, &payload, at, out);
 }
 
-bool source_spilled_pack_asked(struct halo *h, int32_t i, int32_t k, size_t at, struct exchange_piece *out)
+bool source_spilled_pack_asked(struct halo *h, const struct halo_route *route, size_t at, struct exchange_piece *out)
 {
-    const struct spill_range rows = asked(h, i, k, SPILL_READ);
-    return h->trainer->payloads->asked_made[i] && piece_give(h, &rows, at, out);
+    const struct spill_range rows = asked(h, route->i, route->k, SPILL_READ);
+    return h->trainer->payloads->asked_made[route->i] && piece_give(h, &rows, at, out);
 }
 
 void source_spilled_sent(struct halo *h, const void *bytes)
@@ -223,8 +224,10 @@ static enum status payload_gather(struct halo *h, const struct halo_pair *pair, 
     struct pin pin = pin_open(h->trainer, h->step, PIN_USE_PACKING);
     enum status status = pin_begin(&pin, pair->j);
     if (status == STATUS_OK && payload->n_bytes > 0) {
-        const struct halo_packing what = {
-            .i = pair->j, .k = k, .n_most = payload->n_bytes, .asked = made_of, .out = place_of(payload)};
+        const struct halo_packing what = {.route = halo_route_of(h, pair->j, k),
+                                          .n_most = payload->n_bytes,
+                                          .asked = made_of,
+                                          .out = place_of(payload)};
         halo_pack(h, &what);
     }
     pin_end(&pin);

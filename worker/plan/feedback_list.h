@@ -9,7 +9,7 @@
 #define WORKER_FEEDBACK_LIST_H
 
 #include "models/steps/step.h"
-#include "worker/rows/halo_rows.h"
+#include "worker/rows/halo_routes.h"
 
 #include <stdint.h>
 

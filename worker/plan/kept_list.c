@@ -69,7 +69,7 @@ int64_t kept_sent_bytes(const struct kept_list *list, const struct halo_owners *
     int64_t n_bytes = 0;
     for (int p = 0; p < list->n; p++) {
         const struct kept_payload *payload = &list->payload[p];
-        n_bytes += halo_list_count(owners, payload->direction, payload->hop).n_serve_row * payload->n_row_bytes;
+        n_bytes += halo_routes_total(owners, payload->direction, payload->hop).given.n_row * payload->n_row_bytes;
     }
     return n_bytes;
 }
@@ -85,5 +85,5 @@ int64_t kept_list_floats(const struct kept_list *list, const struct part_halo *o
 
 int64_t kept_list_places(const struct kept_list *list, const struct part_halo *own)
 {
-    return list->n * halo_n_flag(own) * (int64_t)(2 * sizeof(int64_t) + sizeof(bool));
+    return list->n * halo_n_pair(own) * (int64_t)(2 * sizeof(int64_t));
 }

@@ -10,7 +10,7 @@
 
 #include "models/steps/step.h"
 #include "protocol/job/job.h"
-#include "worker/rows/halo_rows.h"
+#include "worker/rows/halo_routes.h"
 
 #include <stdint.h>
 

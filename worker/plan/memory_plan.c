@@ -325,15 +325,15 @@ static int64_t trace_events(const struct memory_plan_input *in, const struct mem
 {
     int64_t n = 0, n_pair = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        n_pair += halo_n_flag(in->own[i].halo);
+        n_pair += halo_n_pair(in->own[i].halo);
     }
     for (int s = 0; s < list->n_step; s++) {
         const struct step *step = &list->step[s];
         n += 2 + 2 * in->n_own_part + in->n_part + in->n_rank;
         if (step->kind == STEP_KIND_HALO) {
             struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, PROGRAM_HOP_ALL);
-            const struct halo_list *halo = memory_plan_halo(plan, step->halo->direction, PROGRAM_HOP_ALL);
-            n += 4 * n_pair + halo->n_serve_row * r.n_row_bytes / MEMORY_PACK_BYTES;
+            const struct halo_route_totals *halo = memory_plan_halo(plan, step->halo->direction, PROGRAM_HOP_ALL);
+            n += 4 * n_pair + halo->given.n_row * r.n_row_bytes / MEMORY_PACK_BYTES;
         }
     }
     return n;

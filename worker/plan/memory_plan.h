@@ -14,7 +14,7 @@
 #include "worker/exchange/traffic.h"
 #include "worker/plan/feedback_list.h"
 #include "worker/plan/kept_list.h"
-#include "worker/rows/halo_rows.h"
+#include "worker/rows/halo_routes.h"
 #include "worker/trace/trace.h"
 
 #include <stdint.h>
@@ -173,8 +173,9 @@ struct memory_plan {
     /* Of MEMORY_PAYLOADS those that live through the job: payloads kept, received and to be sent, or residuals. */
     int64_t n_kept_bytes;
     struct memory_sample sample;
-    struct halo_list (*halo)[HALO_DIRECTION_N]; /* n_hop + 1: by hop, and all */
-    int32_t n_fetch_slot;                       /* of the halo pass that has most */
+    struct halo_route_totals (*halo)[HALO_DIRECTION_N]; /* n_hop + 1: by hop, and all */
+    int64_t n_route_bytes;                              /* of a halo pass's routes */
+    int32_t n_fetch_slot;                               /* of the halo pass that has most */
     int32_t n_pack_slot, n_ask_slot;
 
     int64_t *traffic; /* protocol/wire/traffic.h's table: received per (mean) epoch, and per evaluation, by sender */
@@ -323,7 +324,8 @@ int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop);
 void memory_plan_halos(const struct memory_plan_input *input, struct memory_plan *plan);
 
 /* Which payloads travel at a hop (halo_list_hop); at a hop that there is not, all. */
-const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction, int32_t hop);
+const struct halo_route_totals *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction,
+                                                 int32_t hop);
 
 /* How the payloads of one of this program's halo passes lie in its workspace, when rows of this hop travel in the codec in which they are
  * longest. */

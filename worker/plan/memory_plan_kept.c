@@ -18,6 +18,8 @@ void memory_plan_kept(const struct memory_plan_input *in, struct memory_plan *pl
     }
     const struct halo_owners owners = {
         .n_own_part = in->n_own_part, .own = own, .rank_of_part = in->rank_of_part, .rank = in->rank};
+    int64_t routes = plan->kept.n * halo_routes_bytes(&owners);
+    plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, routes);
     int64_t sent = kept_sent_bytes(&plan->kept, &owners);
     plan->n_kept_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_PAYLOADS, sent);
     plan->bytes[MEMORY_PAYLOADS] = plan->n_kept_bytes;

@@ -53,29 +53,29 @@ bool memory_plan_spreads(const struct program *program)
 }
 
 /* All payloads of a halo pass at once, each in its own place. */
-static void slots_at_once(const struct halo_list *list, struct memory_payloads *r)
+static void slots_at_once(const struct halo_route_totals *list, struct memory_payloads *r)
 {
     bool asks = r->n_ask_row_bytes > 0; /* for each payload that is fetched, rows are served, too */
-    r->n_fetch_slot = list->n_fetch;
-    r->n_pack_slot = list->n_serve + (asks ? list->n_fetch : 0);
-    r->n_fetch_bytes = list->n_fetch_row * r->n_row_bytes;
-    r->n_pack_bytes = list->n_serve_row * r->n_row_bytes + list->n_fetch_row * r->n_ask_row_bytes;
+    r->n_fetch_slot = list->taken.n;
+    r->n_pack_slot = list->given.n + (asks ? list->taken.n : 0);
+    r->n_fetch_bytes = list->taken.n_row * r->n_row_bytes;
+    r->n_pack_bytes = list->given.n_row * r->n_row_bytes + list->taken.n_row * r->n_ask_row_bytes;
 }
 
 /* As many as the credit allows. */
-static void slots_in_turn(const struct halo_list *list, int64_t credit, bool whole, struct memory_payloads *r)
+static void slots_in_turn(const struct halo_route_totals *list, int64_t credit, bool whole, struct memory_payloads *r)
 {
     bool asks = r->n_ask_row_bytes > 0;
     int64_t n_pack = credit,
-            most = larger(list->most_serve_row * r->n_row_bytes, list->most_fetch_row * r->n_ask_row_bytes);
-    r->n_fetch_slot_bytes = round_up(list->most_fetch_row * r->n_row_bytes, WORKSPACE_ALIGN);
+            most = larger(list->given.most_row * r->n_row_bytes, list->taken.most_row * r->n_ask_row_bytes);
+    r->n_fetch_slot_bytes = round_up(list->taken.most_row * r->n_row_bytes, WORKSPACE_ALIGN);
     r->n_pack_slot_bytes = round_up(most, WORKSPACE_ALIGN);
     if (!whole && r->n_pack_slot_bytes > MEMORY_PACK_BYTES) {
         r->n_pack_slot_bytes = round_up(larger(MEMORY_PACK_BYTES, r->n_row_bytes), WORKSPACE_ALIGN);
         n_pack = MEMORY_PACK_SLOTS;
     }
-    r->n_fetch_slot = (int32_t)smaller(list->n_fetch, credit);
-    r->n_pack_slot = (int32_t)smaller(list->n_serve + (asks ? list->n_fetch : 0), n_pack);
+    r->n_fetch_slot = (int32_t)smaller(list->taken.n, credit);
+    r->n_pack_slot = (int32_t)smaller(list->given.n + (asks ? list->taken.n : 0), n_pack);
     r->n_fetch_bytes = r->n_fetch_slot * r->n_fetch_slot_bytes;
     r->n_pack_bytes = r->n_pack_slot * r->n_pack_slot_bytes;
 }
@@ -85,7 +85,7 @@ static void slots_in_turn(const struct halo_list *list, int64_t credit, bool who
 static struct memory_payloads payload_slots(const struct memory_plan *plan, const struct job *job,
                                             const struct program *program, const struct step *step, int32_t hop)
 {
-    const struct halo_list *list = memory_plan_halo(plan, step->halo->direction, hop);
+    const struct halo_route_totals *list = memory_plan_halo(plan, step->halo->direction, hop);
     const struct op *op = &program->op[step->op];
     int64_t credit = job->exchange.prefetch + 1;
     struct memory_payloads r = {
@@ -98,8 +98,8 @@ static struct memory_payloads payload_slots(const struct memory_plan *plan, cons
         slots_in_turn(list, credit, step->halo->direction == HALO_DIRECTION_RETURN, &r);
     }
     if (r.n_ask_row_bytes > 0) {
-        r.n_ask_slot = (int32_t)smaller(list->n_serve, credit);
-        r.n_ask_slot_bytes = round_up(list->most_serve_row * r.n_ask_row_bytes, WORKSPACE_ALIGN);
+        r.n_ask_slot = (int32_t)smaller(list->given.n, credit);
+        r.n_ask_slot_bytes = round_up(list->given.most_row * r.n_ask_row_bytes, WORKSPACE_ALIGN);
     }
     return r;
 }
@@ -116,7 +116,7 @@ struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, cons
     }
     if (memory_plan_spills(job)) {
         /* They leave from where they lie. */
-        r.n_pack_slot = (int32_t)smaller(memory_plan_halo(plan, step->halo->direction, hop)->n_serve,
+        r.n_pack_slot = (int32_t)smaller(memory_plan_halo(plan, step->halo->direction, hop)->given.n,
                                          MEMORY_PACK_SLOTS);
         r.n_pack_slot_bytes = r.n_pack_bytes = 0;
     }
@@ -134,16 +134,18 @@ void memory_plan_halos(const struct memory_plan_input *in, struct memory_plan *p
                                        .rank_of_part = in->rank_of_part,
                                        .rank = in->rank,
                                        .shared = in->shared};
+    plan->n_route_bytes = halo_routes_bytes(&owners);
     plan->halo = memory_alloc((size_t)plan->n_hop + 1, sizeof *plan->halo);
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         for (int t = 0; t < HALO_DIRECTION_N; t++) {
-            plan->halo[hop][t] = halo_list_count(&owners, (enum halo_direction)t, hop);
+            plan->halo[hop][t] = halo_routes_total(&owners, (enum halo_direction)t, hop);
         }
     }
     free(own);
 }
 
-const struct halo_list *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction, int32_t hop)
+const struct halo_route_totals *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction,
+                                                 int32_t hop)
 {
     return &plan->halo[hop < plan->n_hop ? hop : plan->n_hop][direction];
 }

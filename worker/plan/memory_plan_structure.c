@@ -211,12 +211,10 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
     return n_bytes + memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, scales);
 }
 
-/* What halo passes keep for each pair: a flag of what other ranks asked for, and places of payloads in the spill. */
-static int64_t pairs_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own)
+/* Places of an own part's payloads in the spill. */
+static int64_t places_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own)
 {
-    int64_t flags = halo_n_taker(own->halo, in->n_rank, in->shared) * (program_is_lossy(in->program) ? 2 : 1);
-    return flags +
-           (memory_plan_spills(in->job) ? halo_n_flag(own->halo) * HALO_DIRECTION_N * (int64_t)sizeof(int64_t) : 0);
+    return memory_plan_spills(in->job) ? halo_n_pair(own->halo) * HALO_DIRECTION_N * (int64_t)sizeof(int64_t) : 0;
 }
 
 /* Sums that own parts make for others: their rows' ends, edges and weights. */
@@ -250,17 +248,17 @@ static int64_t taken_rows(const struct memory_plan_input *in, enum part_directio
 static int64_t spread_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     int64_t counts = part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, in->own[0].halo->symmetric), n_bytes = 0;
-    const struct halo_list *in_edges = memory_plan_halo(plan, HALO_DIRECTION_IN, PROGRAM_HOP_ALL);
+    const struct halo_route_totals *in_edges = memory_plan_halo(plan, HALO_DIRECTION_IN, PROGRAM_HOP_ALL);
     const int64_t each = sizeof(uint32_t);
     for (int d = 0; d < n_direction(&in->own[0]); d++) {
         enum halo_direction direction = d == PART_DIRECTION_IN ? HALO_DIRECTION_IN : HALO_DIRECTION_OUT;
-        n_bytes += (memory_plan_halo(plan, direction, PROGRAM_HOP_ALL)->n_serve_row +
+        n_bytes += (memory_plan_halo(plan, direction, PROGRAM_HOP_ALL)->given.n_row +
                     taken_rows(in, (enum part_direction)d)) *
                    each;
     }
     if (in->program->samples) {
-        n_bytes += (in_edges->n_serve_row + taken_rows(in, PART_DIRECTION_IN)) * each;
-        counts += part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, true) + in_edges->most_fetch_row * each;
+        n_bytes += (in_edges->given.n_row + taken_rows(in, PART_DIRECTION_IN)) * each;
+        counts += part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, true) + in_edges->taken.most_row * each;
     }
     return memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, counts) +
            memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, n_bytes);
@@ -277,9 +275,9 @@ static int64_t lists_bytes(const struct memory_plan_input *in, const struct memo
     int64_t n_bytes = 0;
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         if (hop < plan->n_hop ? (hops >> hop & 1) != 0 : !mirrored) {
-            const struct halo_list *list = memory_plan_halo(plan, direction, hop);
-            n_bytes += list->n_serve_row * (int64_t)sizeof(uint32_t);
-            n_bytes += list->n_fetch_row * (int64_t)(sizeof(uint32_t) + (scaled ? sizeof(float) : 0));
+            const struct halo_route_totals *list = memory_plan_halo(plan, direction, hop);
+            n_bytes += list->given.n_row * (int64_t)sizeof(uint32_t);
+            n_bytes += list->taken.n_row * (int64_t)(sizeof(uint32_t) + (scaled ? sizeof(float) : 0));
             n_bytes += sums_bytes(in, d, hop);
         }
     }
@@ -343,8 +341,8 @@ static int64_t part_bytes(const struct memory_plan_input *in, int32_t i, bool sc
     const struct memory_plan_part *own = &in->own[i];
     bool spills = memory_plan_spills(in->job);
     int64_t n_bytes = memory_plan_stored_schedules(in, own) + blocks_bytes(in, own, scaled, plan);
-    int64_t flags = pairs_bytes(in, own), copy, places;
-    n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, flags);
+    int64_t spilled = places_bytes(in, own), copy, places;
+    n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, spilled);
     if (in->program->samples) {
         int64_t lists, all = halo_sample_bytes(own->halo, &lists);
         n_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, lists) +
@@ -395,8 +393,8 @@ static int64_t library_bytes(const struct memory_plan_input *in, struct memory_p
         library_most(in, &sums, i, &plan->sums);
     }
     for (int t = 0; t < HALO_DIRECTION_N; t++) { /* what comes for several parts at once */
-        const struct halo_list *list = memory_plan_halo(plan, (enum halo_direction)t, PROGRAM_HOP_ALL);
-        plan->sums.n_col = larger(plan->sums.n_col, list->most_fetch_row);
+        const struct halo_route_totals *list = memory_plan_halo(plan, (enum halo_direction)t, PROGRAM_HOP_ALL);
+        plan->sums.n_col = larger(plan->sums.n_col, list->taken.most_row);
     }
     return (int64_t)in->ops->sums_bytes(&sums, &plan->sums);
 }
@@ -414,7 +412,8 @@ void memory_plan_structure(const struct memory_plan_input *in, struct memory_pla
         parts_plan(in, plan);
     }
     plan->bytes[MEMORY_STRUCTURE] += joined_plan(in, scaled, plan) + shared_bytes(in, plan, scaled) +
-                                     library_bytes(in, plan);
+                                     library_bytes(in, plan) +
+                                     memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, plan->n_route_bytes);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         if (in->sparse_features && program->value[0].is_sparse) {
             int64_t on_host;

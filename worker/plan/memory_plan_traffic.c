@@ -124,15 +124,18 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
                              : step->backward             ? TRAFFIC_BACKWARD
                                                           : TRAFFIC_FORWARD;
     int row = traffic_row(program_layer(in->program, step->op), what);
-    struct halo_cursor cursor = {0};
-    struct halo_fetch fetch;
+    struct halo_routes routes;
     int64_t sum = 0;
-    while (halo_fetch_next(&owners, step->halo->direction, hop, &cursor, &fetch)) {
-        const struct payload payload = {.peer = in->rank_of_part[fetch.from], .n_row = fetch.n_row, .kept = keeps};
+    halo_routes_open(&owners, &routes);
+    halo_routes_list(&owners, step->halo->direction, hop, &routes);
+    for (int32_t r = 0; r < routes.total.taken.n; r++) {
+        const struct halo_route *route = &routes.take[r];
+        const struct payload payload = {.peer = in->rank_of_part[route->from], .n_row = route->n_row, .kept = keeps};
         int64_t n_bytes = expected(in, plan, phase, step, &payload);
         add(in, plan, row, payload.peer, n_bytes);
         sum += n_bytes;
     }
+    halo_routes_close(&routes);
     sum += keeps ? 0 : asked_add(in, plan, phase, step, hop);
     *(phase == STEP_PHASE_TRAIN ? &plan->n_wire_bytes : &plan->n_wire_evaluate) += sum;
     free(own);

@@ -8,7 +8,7 @@
 #include "models/program/op.h"
 #include "partition/part/part.h"
 #include "partition/part/part_shared.h"
-#include "worker/rows/halo_rows.h"
+#include "worker/rows/halo_routes.h"
 #include "worker/spill/spill.h"
 
 #include <stdbool.h>

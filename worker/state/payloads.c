@@ -37,7 +37,7 @@ enum status payloads_open(struct spill *spill, int64_t n_bytes, int64_t n_asked,
     p->asked_made = memory_alloc((size_t)n_own, sizeof *p->asked_made);
     p->n_before = memory_alloc((size_t)n_own + 1, sizeof *p->n_before);
     for (int32_t i = 0; i < n_own; i++) {
-        p->n_before[i + 1] = p->n_before[i] + halo_n_flag(own[i]);
+        p->n_before[i + 1] = p->n_before[i] + halo_n_pair(own[i]);
     }
     for (int t = 0; t < HALO_DIRECTION_N; t++) {
         p->begin[t] = memory_alloc((size_t)p->n_before[n_own], sizeof *p->begin[t]);

@@ -4,7 +4,7 @@
 #ifndef WORKER_PAYLOADS_H
 #define WORKER_PAYLOADS_H
 
-#include "worker/rows/halo_rows.h"
+#include "worker/rows/halo_routes.h"
 #include "worker/spill/spill.h"
 
 #include <stdint.h>

@@ -53,7 +53,7 @@ static int64_t step_received(const struct memory_plan_input *in, const struct me
     int32_t hop = is_static || in->program->forward_only ? PROGRAM_HOP_ALL
                                                          : halo_pass_hop(in->program, op, step->halo);
     struct memory_payloads payloads = memory_plan_payloads(plan, in->job, in->program, step, hop);
-    return memory_plan_halo(plan, step->halo->direction, hop)->n_fetch_row * payloads.n_row_bytes;
+    return memory_plan_halo(plan, step->halo->direction, hop)->taken.n_row * payloads.n_row_bytes;
 }
 
 void plan_steps_build(const struct memory_plan_input *in, const struct memory_plan *plan, struct plan_worker *out)

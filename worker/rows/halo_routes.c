@@ -1,0 +1,254 @@
+#include "worker/rows/halo_routes.h"
+
+#include "protocol/base/memory.h"
+#include "worker/rows/amounts.h"
+
+#include <stdlib.h>
+
+struct part_rows halo_rows_in(const struct part_halo *own, enum halo_direction direction, int32_t hop)
+{
+    switch (direction) {
+    case HALO_DIRECTION_IN:
+        return part_halo_taken(own, PART_DIRECTION_IN, hop);
+    case HALO_DIRECTION_OUT:
+        return part_halo_taken(own, PART_DIRECTION_OUT, hop);
+    default:
+        return part_halo_given(own, PART_DIRECTION_IN, hop);
+    }
+}
+
+struct part_rows halo_rows_out(const struct part_halo *own, enum halo_direction direction, int32_t hop)
+{
+    switch (direction) {
+    case HALO_DIRECTION_IN:
+        return part_halo_given(own, PART_DIRECTION_IN, hop);
+    case HALO_DIRECTION_OUT:
+        return part_halo_given(own, PART_DIRECTION_OUT, hop);
+    default:
+        return part_halo_taken(own, PART_DIRECTION_IN, hop);
+    }
+}
+
+int32_t halo_list_hop(const struct part_shared *shared, const struct program *program, const struct op *op,
+                      const struct halo_pass *pass)
+{
+    return shared != NULL && shared->covers ? program->value[op->out].hop : halo_pass_hop(program, op, pass);
+}
+
+int64_t halo_n_pair(const struct part_halo *own)
+{
+    return larger(own->pairs[PART_DIRECTION_IN].n_pair, own->pairs[PART_DIRECTION_OUT].n_pair);
+}
+
+int64_t halo_n_taken(const struct part_halo *own)
+{
+    const struct part_rows taken = part_halo_taken(own, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
+    return part_rows_all(&taken);
+}
+
+int64_t halo_n_given(const struct part_halo *own)
+{
+    const struct part_rows given = part_halo_given(own, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
+    return part_rows_all(&given);
+}
+
+int64_t halo_sample_bytes(const struct part_halo *own, int64_t *lists_out)
+{
+    int64_t n_bytes = *lists_out = (halo_n_taken(own) + halo_n_given(own)) * (int64_t)sizeof(uint32_t);
+    int n_direction = own->symmetric ? 1 : PART_DIRECTION_N;
+    for (int d = 0; d < n_direction; d++) {
+        n_bytes += part_pairs_bytes(own->pairs[d].n_pair, own->n_hop);
+    }
+    return n_bytes;
+}
+
+/* --- the memory of routes --- */
+
+/* Pairs with parts of other ranks. */
+static int64_t n_remote(const struct halo_owners *owners, enum part_direction d)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < owners->n_own_part; i++) {
+        const struct part_pairs *pairs = &owners->own[i]->pairs[d];
+        for (int32_t k = 0; k < pairs->n_pair; k++) {
+            n += owners->rank_of_part[pairs->pair[k].part] != owners->rank;
+        }
+    }
+    return n;
+}
+
+int64_t halo_routes_most(const struct halo_owners *owners)
+{
+    const struct part_shared *shared = owners->shared;
+    int64_t n_own = owners->n_own_part, pairs = 0, taken = 0, given = 0;
+    if (shared == NULL || shared->spreads) { /* gradients that return are each pair's */
+        pairs = larger(n_remote(owners, PART_DIRECTION_IN), n_remote(owners, PART_DIRECTION_OUT));
+    }
+    if (shared != NULL) {
+        taken = PART_SHARED_N_SIDE * (shared->n_part - n_own);
+        given = PART_SHARED_N_SIDE * n_own * (int64_t)(shared->n_rank - 1);
+    }
+    return larger(pairs, larger(taken, given));
+}
+
+int64_t halo_routes_bytes(const struct halo_owners *owners)
+{
+    return 2 * halo_routes_most(owners) * (int64_t)sizeof(struct halo_route);
+}
+
+void halo_routes_open(const struct halo_owners *owners, struct halo_routes *out)
+{
+    size_t n = (size_t)halo_routes_most(owners);
+    *out = (struct halo_routes){.take = memory_alloc(n, sizeof *out->take),
+                                .give = memory_alloc(n, sizeof *out->give)};
+}
+
+void halo_routes_close(struct halo_routes *routes)
+{
+    free(routes->take);
+    free(routes->give);
+    *routes = (struct halo_routes){0};
+}
+
+/* --- a pass's --- */
+
+/* One more route, unless it has no rows; to NULL: counted alone. */
+static void route_add(struct halo_route *to, struct halo_route_sums *sums, const struct halo_route *route)
+{
+    if (route->n_row == 0) {
+        return;
+    }
+    if (to != NULL) {
+        to[sums->n] = *route;
+    }
+    sums->n++;
+    sums->n_row += route->n_row;
+    sums->most_row = larger(sums->most_row, route->n_row);
+}
+
+/* A pair's own rows, from or to another rank: own part i's pair k. */
+static struct halo_route pair_route(const struct halo_owners *owners, int32_t i, int32_t k,
+                                    const struct part_rows *rows, bool taken)
+{
+    int32_t own = owners->own[i]->part, q = rows->pairs->pair[k].part;
+    return (struct halo_route){.from = taken ? q : own,
+                               .to = taken ? own : q,
+                               .i = i,
+                               .k = k,
+                               .n_row = owners->rank_of_part[q] != owners->rank ? part_rows_at(rows, k) : 0};
+}
+
+static void pairs_list(const struct halo_owners *owners, enum halo_direction direction, int32_t hop,
+                       struct halo_routes *out)
+{
+    for (int32_t i = 0; i < owners->n_own_part; i++) {
+        const struct part_rows in = halo_rows_in(owners->own[i], direction, hop),
+                               of = halo_rows_out(owners->own[i], direction, hop);
+        for (int32_t s = 1; s < in.pairs->n_pair; s++) {
+            const struct halo_route route = pair_route(owners, i, (in.pairs->own + s) % in.pairs->n_pair, &in, true);
+            route_add(out->take, &out->total.taken, &route);
+        }
+        for (int32_t k = 0; k < of.pairs->n_pair; k++) {
+            const struct halo_route route = pair_route(owners, i, k, &of, false);
+            route_add(out->give, &out->total.given, &route);
+        }
+    }
+}
+
+/* Takers with smaller numbers meet part q on their first way around the circle, the others on their second. */
+static void shared_take(const struct halo_owners *owners, enum part_direction d, int32_t hop, struct halo_routes *out)
+{
+    const struct part_shared *shared = owners->shared;
+    for (int side = 0; side < PART_SHARED_N_SIDE; side++) {
+        int32_t i = side == PART_SHARED_BELOW ? 0 : owners->n_own_part - 1;
+        for (int32_t q = 0; q < shared->n_part; q++) {
+            bool remote = owners->rank_of_part[q] != owners->rank;
+            enum part_shared_side of = (enum part_shared_side)side;
+            const struct halo_route route = {.from = q,
+                                             .to = owners->own[i]->part,
+                                             .i = i,
+                                             .k = halo_route_taker(owners->rank, of),
+                                             .is_shared = true,
+                                             .n_row = remote ? part_shared_rows(shared, d, q, owners->rank, of, hop)
+                                                             : 0};
+            route_add(out->take, &out->total.taken, &route);
+        }
+    }
+}
+
+static void shared_give(const struct halo_owners *owners, enum part_direction d, int32_t hop, struct halo_routes *out)
+{
+    const struct part_shared *shared = owners->shared;
+    for (int32_t i = 0; i < owners->n_own_part; i++) {
+        int32_t q = owners->own[i]->part;
+        for (int32_t k = 0; k < (int32_t)shared->n_rank * PART_SHARED_N_SIDE; k++) {
+            uint32_t rank = (uint32_t)(k / PART_SHARED_N_SIDE);
+            enum part_shared_side side = (enum part_shared_side)(k % PART_SHARED_N_SIDE);
+            const struct halo_route route = {
+                .from = q,
+                .to = -1,
+                .i = i,
+                .k = k,
+                .is_shared = true,
+                .n_row = rank != owners->rank ? part_shared_rows(shared, d, q, rank, side, hop) : 0};
+            route_add(out->give, &out->total.given, &route);
+        }
+    }
+}
+
+void halo_routes_list(const struct halo_owners *owners, enum halo_direction direction, int32_t hop,
+                      struct halo_routes *out)
+{
+    out->total = (struct halo_route_totals){0};
+    if (owners->shared == NULL || direction == HALO_DIRECTION_RETURN) {
+        pairs_list(owners, direction, hop, out);
+        return;
+    }
+    shared_take(owners, halo_edges(direction), hop, out);
+    shared_give(owners, halo_edges(direction), hop, out);
+}
+
+struct halo_route_totals halo_routes_total(const struct halo_owners *owners, enum halo_direction direction,
+                                           int32_t hop)
+{
+    struct halo_routes counted = {0};
+    halo_routes_list(owners, direction, hop, &counted);
+    return counted.total;
+}
+
+/* --- one of them --- */
+
+struct halo_route *halo_routes_given(const struct halo_routes *routes, int32_t i, int32_t k)
+{
+    int32_t begin = 0, end = routes->total.given.n;
+    while (begin < end) {
+        int32_t middle = begin + (end - begin) / 2;
+        const struct halo_route *at = &routes->give[middle];
+        if (at->i < i || (at->i == i && at->k < k)) {
+            begin = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    struct halo_route *found = begin < routes->total.given.n ? &routes->give[begin] : NULL;
+    return found != NULL && found->i == i && found->k == k ? found : NULL;
+}
+
+struct halo_route *halo_routes_taken(const struct halo_routes *routes, const struct halo_owners *owners,
+                                     enum halo_direction direction, int32_t i, int32_t k)
+{
+    const struct part_rows in = halo_rows_in(owners->own[i], direction, PROGRAM_HOP_ALL);
+    int32_t n = in.pairs->n_pair, own = in.pairs->own, after = (k - own + n) % n, begin = 0,
+            end = routes->total.taken.n;
+    while (begin < end) {
+        int32_t middle = begin + (end - begin) / 2;
+        const struct halo_route *at = &routes->take[middle];
+        if (at->i < i || (at->i == i && (at->k - own + n) % n < after)) {
+            begin = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    struct halo_route *found = begin < routes->total.taken.n ? &routes->take[begin] : NULL;
+    return found != NULL && found->i == i && found->k == k ? found : NULL;
+}

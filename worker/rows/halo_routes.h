@@ -1,0 +1,104 @@
+/* Routes: rows of a part on their way to another worker in a halo pass. Both ends list them, in the same way, once a pass.
+ *
+ * enum halo_direction (models/program/op.h) says which rows go where. Pure counting from the parts' pairs, as a part or its sizes have them:
+ * the plan, of any worker, and the trainer list the same.
+ */
+#ifndef WORKER_HALO_ROUTES_H
+#define WORKER_HALO_ROUTES_H
+
+#include "models/program/op.h"
+#include "partition/part/part_shared.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Rows that a part receives from / sends to others in this direction, of those that count up to this hop (program.h); from n_hop
+ * on, all. */
+struct part_rows halo_rows_in(const struct part_halo *own, enum halo_direction direction, int32_t hop);
+struct part_rows halo_rows_out(const struct part_halo *own, enum halo_direction direction, int32_t hop);
+
+/* The hop by which a training pass's payloads are counted: of the rows that travel, or of covers, of the output's. shared may be NULL. */
+int32_t halo_list_hop(const struct part_shared *shared, const struct program *program, const struct op *op,
+                      const struct halo_pass *pass);
+
+/* Pairs of a part, whatever the direction. */
+int64_t halo_n_pair(const struct part_halo *own);
+
+/* Rows that a part takes over in-edges, and gives, of all its pairs together. */
+int64_t halo_n_taken(const struct part_halo *own);
+int64_t halo_n_given(const struct part_halo *own);
+
+/* Bytes of an own part's lists of sampled rows, at their largest, and of their counts (worker/route/sample.h). *lists_out: of them
+ * what the device reads. */
+int64_t halo_sample_bytes(const struct part_halo *own, int64_t *lists_out);
+
+/* Who owns what, as a rank sees it. */
+struct halo_owners {
+    int32_t n_own_part;
+    const struct part_halo *const *own; /* n_own_part, part numbers ascending */
+    const uint32_t *rank_of_part;       /* by part */
+    uint32_t rank;
+    const struct part_shared *shared; /* rows that own parts share; NULL: a part's travel for it alone */
+};
+
+/* The edges that rows travel over; gradients that return come from over the rows' own. */
+static inline enum part_direction halo_edges(enum halo_direction direction)
+{
+    return direction == HALO_DIRECTION_OUT ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
+}
+
+/* Rows of part `from` for part `to`, or for all parts of its worker on its side of `from` (part_shared.h): one of the two is an own part. */
+struct halo_route {
+    int32_t from, to;
+    int32_t i; /* own part; of shared rows that are taken one of those that read them */
+    int32_t k; /* its pair; of shared rows (is_shared) the other worker and side: halo_route_taker */
+    bool is_shared;
+    bool
+        begun; /* the other worker has asked for it in this pass, or where it is taken for the rows that it is made of (halo_pass.ask) */
+    int64_t n_row;
+};
+
+/* How many, and their rows: summed, and of the largest one. */
+struct halo_route_sums {
+    int32_t n;
+    int64_t n_row, most_row;
+};
+
+struct halo_route_totals {
+    struct halo_route_sums taken, given;
+};
+
+struct halo_routes {
+    struct halo_route *take, *give; /* in the order they are used; by own part, then taker */
+    struct halo_route_totals total;
+};
+
+/* The most that a pass of any direction has, of each kind; and their bytes. */
+int64_t halo_routes_most(const struct halo_owners *owners);
+int64_t halo_routes_bytes(const struct halo_owners *owners);
+
+/* Memory for them, counted by the caller: routes_bytes. */
+void halo_routes_open(const struct halo_owners *owners, struct halo_routes *out);
+void halo_routes_close(struct halo_routes *routes);
+
+/* The routes of a pass: those of pairs, or of shared rows. Taken ones are in the order of blocks: own parts ascending, from = to+1, to+2, …
+ * (mod K); shared ones twice around the circle of parts, at most once for each side. */
+void halo_routes_list(const struct halo_owners *owners, enum halo_direction direction, int32_t hop,
+                      struct halo_routes *out);
+
+/* Their totals alone. */
+struct halo_route_totals halo_routes_total(const struct halo_owners *owners, enum halo_direction direction,
+                                           int32_t hop);
+
+/* The route that own part i gives to taker k, or that it takes of its pair k; NULL: there is none. */
+struct halo_route *halo_routes_given(const struct halo_routes *routes, int32_t i, int32_t k);
+struct halo_route *halo_routes_taken(const struct halo_routes *routes, const struct halo_owners *owners,
+                                     enum halo_direction direction, int32_t i, int32_t k);
+
+/* The number of a worker's parts on one side, as takers of shared rows. */
+static inline int32_t halo_route_taker(uint32_t rank, enum part_shared_side side)
+{
+    return (int32_t)rank * PART_SHARED_N_SIDE + (int32_t)side;
+}
+
+#endif
