@@ -26,7 +26,7 @@ struct halo_asked {
 
 /* A piece of a payload that leaves, or that the device makes still. */
 struct halo_packed {
-    const void *bytes; /* NULL: there is none */
+    void *bytes; /* NULL: there is none */
     int64_t n_bytes;
     bool leaves;
     const struct halo_route

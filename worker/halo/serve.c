@@ -65,7 +65,7 @@ static struct halo_packed *piece_begin(struct halo *h, const struct halo_route *
                                       .at = (int64_t)at,
                                       .n_most = n_most,
                                       .asked = asked != NULL ? asked->rows : NULL,
-                                      .out = (void *)(uintptr_t)piece->bytes};
+                                      .out = piece->bytes};
     piece->n_bytes = halo_pack(h, &what);
     if (asked != NULL) {
         asked->open = false;
@@ -79,7 +79,7 @@ static struct halo_packed *asked_begin(struct halo *h, const struct halo_route *
     int64_t n_most;
     struct halo_packed *piece = slot_take(h, total, &n_most);
     if (piece != NULL) {
-        halo_pack_asked(h, route->i, route->k, (void *)(uintptr_t)piece->bytes);
+        halo_pack_asked(h, route->i, route->k, piece->bytes);
         piece->n_bytes = total;
     }
     return piece;

@@ -169,7 +169,7 @@ static bool piece_give(struct halo *h, const struct spill_range *payload, size_t
         exchange_fail(t->setup.exchange, status);
         return false;
     }
-    h->packed[s] = (struct halo_packed){.bytes = piece.at, .n_bytes = piece.n_bytes, .leaves = true};
+    h->packed[s] = (struct halo_packed){.bytes = place_of(&piece), .n_bytes = piece.n_bytes, .leaves = true};
     *out = (struct exchange_piece){
         .bytes = piece.at, .n_bytes = (size_t)piece.n_bytes, .total = (size_t)payload->n_bytes};
     return true;

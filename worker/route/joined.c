@@ -142,12 +142,6 @@ enum status joined_open(struct trainer *t)
     return status == STATUS_OK && joins && scaled ? scale_open(t, &joined->scale) : status;
 }
 
-static void made_release(struct trainer *t, struct part_lent *made)
-{
-    part_lent_end(&t->part_setup, made);
-    memory_release(MEMORY_STRUCTURE, (void *)(uintptr_t)made->host, (size_t)made->n_bytes, 1);
-}
-
 void joined_close(struct trainer *t)
 {
     if (t->joined == NULL) {
@@ -157,9 +151,9 @@ void joined_close(struct trainer *t)
         if (t->joined->made[d].device != NULL) {
             t->ops->block_close(t->device, &t->joined->block[d]);
         }
-        made_release(t, &t->joined->made[d]);
+        part_made_release(&t->part_setup, &t->joined->made[d]);
     }
-    made_release(t, &t->joined->scale);
+    part_made_release(&t->part_setup, &t->joined->scale);
     free(t->joined);
     t->joined = NULL;
 }

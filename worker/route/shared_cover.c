@@ -304,16 +304,9 @@ struct trimmed {
     uint32_t n_sum;
 };
 
-/* Where a trimmed block is written. */
-struct trim_to {
-    int64_t *indptr;
-    uint32_t *cols;
-    float *weights; /* NULL unless weighted */
-};
-
-/* Columns become places in the payload, and a row that gets a sum has one edge. Returns the edges that are left. */
-static int64_t block_trim(const struct edges *from, const struct cover *c, const uint32_t *place,
-                          const struct trim_to *to, struct trimmed *at)
+/* Columns become places in the payload, and a row that gets a sum has one edge. */
+static void block_trim(const struct edges *from, const struct cover *c, const uint32_t *place,
+                       const struct part_trimmed *to, struct trimmed *at)
 {
     int64_t n_edge = 0;
     for (int64_t r = 0; r < from->n_row; r++, at->n_taker++) {
@@ -333,7 +326,6 @@ static int64_t block_trim(const struct edges *from, const struct cover *c, const
         to->indptr[r + 1] = n_edge;
     }
     at->n_edge = c->taker_ptr[at->n_taker];
-    return n_edge;
 }
 
 /* Trim all of a taker's block into its remapped copy. */
@@ -344,9 +336,9 @@ static void trim_all(const struct trainer *t, enum part_direction d, const struc
     const struct part_remap *remap = &t->remap[taker->i][d];
     int64_t edge = part_pair_off_diagonal(pairs, taker->k).edge;
     if (remap->cols != NULL) {
-        const struct trim_to to = {.indptr = remap->indptr + part_remap_ptr(pairs, taker->k),
-                                   .cols = remap->cols + edge,
-                                   .weights = remap->weights != NULL ? remap->weights + edge : NULL};
+        const struct part_trimmed to = {.indptr = remap->indptr + part_remap_ptr(pairs, taker->k),
+                                        .cols = remap->cols + edge,
+                                        .weights = remap->weights != NULL ? remap->weights + edge : NULL};
         block_trim(edges, c, place, &to, at);
     }
 }
@@ -357,23 +349,22 @@ static void trim_copy(struct trainer *t, const struct shared_way *way, const str
 {
     struct shared_rows *s = t->shared_rows;
     const struct part *part = t->setup.parts[t->own[taker->i]];
-    const struct trim_to to = {
+    const struct part_trimmed to = {
         .indptr = memory_alloc((size_t)edges->n_row + 1, sizeof *to.indptr),
         .cols = memory_alloc((size_t)edges->n_edge, sizeof *to.cols),
         .weights = edges->weights != NULL ? memory_alloc((size_t)edges->n_edge, sizeof *to.weights) : NULL};
     if (s->trimmed == NULL) {
         s->trimmed = memory_alloc((size_t)t->setup.n_part, sizeof *s->trimmed);
     }
-    struct device_block **blocks = &s->trimmed[part->part];
+    struct part_trimmed **blocks = &s->trimmed[part->part];
     if (*blocks == NULL) {
         *blocks = memory_alloc((size_t)part_hop_place(part, PART_DIRECTION_N, 0, 0), sizeof **blocks);
     }
-    int64_t n_edge = block_trim(edges, c, place, &to, at);
-    (*blocks)[part_hop_place(part, way->d, way->hop, taker->k)] = (struct device_block){
-        .n_row = edges->n_row, .n_edge = n_edge, .indptr = to.indptr, .cols = to.cols, .weights = to.weights};
+    block_trim(edges, c, place, &to, at);
+    (*blocks)[part_hop_place(part, way->d, way->hop, taker->k)] = to;
 }
 
-struct device_block *const *shared_rows_trimmed(const struct trainer *t)
+struct part_trimmed *const *shared_rows_trimmed(const struct trainer *t)
 {
     return t->shared_rows != NULL ? t->shared_rows->trimmed : NULL;
 }
@@ -383,11 +374,11 @@ void shared_rows_trimmed_end(struct trainer *t)
     struct shared_rows *s = t->shared_rows;
     for (int32_t i = 0; i < t->n_own && s != NULL && s->trimmed != NULL; i++) {
         const struct part *part = t->setup.parts[t->own[i]];
-        struct device_block *blocks = s->trimmed[part->part];
+        struct part_trimmed *blocks = s->trimmed[part->part];
         for (int64_t b = 0; blocks != NULL && b < part_hop_place(part, PART_DIRECTION_N, 0, 0); b++) {
-            free((void *)(uintptr_t)blocks[b].indptr);
-            free((void *)(uintptr_t)blocks[b].cols);
-            free((void *)(uintptr_t)blocks[b].weights);
+            free(blocks[b].indptr);
+            free(blocks[b].cols);
+            free(blocks[b].weights);
         }
         free(blocks);
     }

@@ -44,7 +44,7 @@ const uint32_t *shared_rows_node(const struct trainer *trainer, enum part_direct
                                  enum part_shared_side side);
 
 /* The trimmed blocks of hops (part_device_setup.trimmed); and forget them, once own parts have copied them. */
-struct device_block *const *shared_rows_trimmed(const struct trainer *trainer);
+struct part_trimmed *const *shared_rows_trimmed(const struct trainer *trainer);
 void shared_rows_trimmed_end(struct trainer *trainer);
 
 #endif

@@ -35,7 +35,7 @@ void part_lent_end(const struct part_device_setup *setup, const struct part_lent
 {
     if (lent->device != NULL) {
         setup->device->ops->giveback(setup->device, MEMORY_STRUCTURE, lent->host, (size_t)lent->n_bytes,
-                                     (void *)(uintptr_t)lent->device);
+                                     lent->device);
     }
 }
 

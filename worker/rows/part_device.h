@@ -19,8 +19,15 @@ struct part_remap;
 /* Host memory that is lent to the device: there it lies at `device`. */
 struct part_lent {
     const char *host;
-    const char *device;
+    char *device;
     int64_t n_bytes;
+};
+
+/* Edges of a hop that are left of a block where the others come as sums of a cover. */
+struct part_trimmed {
+    int64_t *indptr;
+    uint32_t *cols;
+    float *weights; /* NULL unless weighted */
 };
 
 /* What a block's columns count: rows of the part's own payload, or what they are remapped to, if they are. */
@@ -79,7 +86,7 @@ struct part_device_setup {
     bool covers;   /* … or what comes of a cover */
     const struct part_shared *shared; /* shares: how many; else NULL */
     /* By part: its blocks of hops with parts of other ranks, trimmed to what comes of a cover, by part_hop_place. NULL: there are none. */
-    struct device_block *const *trimmed;
+    struct part_trimmed *const *trimmed;
     struct spill
         *spill; /* where what is made of a part's bytes goes; all parts then count as other ranks'. NULL: none */
 };

@@ -172,7 +172,7 @@ static struct device_block host_block(const struct part_device_setup *setup, enu
     } else if (setup->shares && k != pairs->own) {
         out.n_col = part_shared_rows(setup->shared, d, q, setup->rank, part_shared_side_of(q, part->part), hop);
         if (comes_covered(setup, d, hop)) {
-            const struct device_block *trimmed = &setup->trimmed[part->part][part_hop_place(part, d, hop, k)];
+            const struct part_trimmed *trimmed = &setup->trimmed[part->part][part_hop_place(part, d, hop, k)];
             out.indptr = trimmed->indptr;
             out.cols = trimmed->cols;
             out.weights = trimmed->weights;
@@ -283,10 +283,7 @@ void part_hop_close(const struct part_device_setup *setup, const struct part_dev
 {
     struct part_blocks *blocks = &part->blocks[d][hop];
     part_schedules_close(setup, blocks);
-    part_lent_end(setup, &blocks->made);
-    if (setup->spill == NULL) {
-        memory_release(MEMORY_STRUCTURE, (void *)(uintptr_t)blocks->made.host, (size_t)blocks->made.n_bytes, 1);
-    }
+    (setup->spill == NULL ? part_made_release : part_lent_end)(setup, &blocks->made);
     int32_t n_pair = part->part->halo.pairs[d].n_pair;
     memory_release(MEMORY_STRUCTURE, blocks->picked, (size_t)part_pairs_bytes(n_pair, 0), 1);
     *blocks = (struct part_blocks){0};

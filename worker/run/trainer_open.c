@@ -75,7 +75,7 @@ static enum status sums_open(struct trainer *t)
     return t->ops->sums_open(t->device, &sums);
 }
 
-static void part_setup_fill(struct trainer *t)
+static enum status part_setup_fill(struct trainer *t)
 {
     t->part_setup = (struct part_device_setup){.device = t->device,
                                                .program = &t->program,
@@ -100,6 +100,7 @@ static void part_setup_fill(struct trainer *t)
         bool returns = aggregate_returns(&t->program, op->aggregate);
         t->part_setup.in_place = t->part_setup.in_place || !returns;
     }
+    return STATUS_OK;
 }
 
 /* Copies of blocks that passes read remapped; columns of other ranks' rows are filled in by the lists of these. */
@@ -327,49 +328,56 @@ static enum status class_weights_put(struct trainer *t)
     return status;
 }
 
-/* The plan, and the parts as it has them. */
+/* The plan's arrays, when it fits. */
 static enum status plan_open(struct trainer *t)
 {
-    part_setup_fill(t);
-    enum status status = remaps_open(t);
-    status = status == STATUS_OK ? shared_rows_open(t) : status;
-    if (status == STATUS_OK) {
-        plan_build(t);
-        status = limit_check(t);
-    }
+    plan_build(t);
+    enum status status = limit_check(t);
     if (status == STATUS_OK && t->setup.spill != NULL) {
         spill_limit(t->setup.spill, t->plan.bytes[MEMORY_SPILL]);
-    }
-    status = status == STATUS_OK ? parts_open(t) : status;
-    status = status == STATUS_OK ? stored_open(t) : status;
-    status = status == STATUS_OK ? joined_open(t) : status;
-    if (status == STATUS_OK && t->setup.job->model.kernel != JOB_KERNEL_OWN) {
-        status = t->ops->sums_take(t->device, &t->plan.sums);
     }
     return status;
 }
 
-/* Everything else of the plan, with what it begins with. */
-static enum status arrays_open(struct trainer *t)
+static enum status sums_take(struct trainer *t)
 {
-    t->level = level_at(t->setup.job, 0, 0); /* whose chances rows have */
-    enum status status = sample_open(t);
-    status = status == STATUS_OK ? kept_open(t) : status;
-    status = status == STATUS_OK ? feedback_open(t) : status;
-    status = status == STATUS_OK ? arrays_take(t) : status;
-    status = status == STATUS_OK ? staging_open(t) : status;
-    status = status == STATUS_OK ? homes_open(t) : status;
-    status = status == STATUS_OK ? spill_take_all(t) : status;
-    status = status == STATUS_OK ? class_weights_put(t) : status;
-    status = status == STATUS_OK ? embeddings_draw(t) : status;
-    if (status == STATUS_OK) {
-        weights_draw(t);
-        trainer_keep_best(t);
-        t->halo = halo_open(t);
-        status = traffic_open(&t->program, t->setup.n_rank, &t->traffic);
-    }
+    bool own = t->setup.job->model.kernel == JOB_KERNEL_OWN;
+    return own ? STATUS_OK : t->ops->sums_take(t->device, &t->plan.sums);
+}
+
+/* What the arrays begin with. */
+static enum status begin(struct trainer *t)
+{
+    weights_draw(t);
+    trainer_keep_best(t);
+    t->halo = halo_open(t);
+    enum status status = traffic_open(&t->program, t->setup.n_rank, &t->traffic);
+    exchange_count(t->setup.exchange, t->traffic);
     return status;
 }
+
+static enum status static_run(struct trainer *t)
+{
+    return trainer_run(t, STEP_PHASE_STATIC);
+}
+
+static enum status trace_begin_first(struct trainer *t)
+{
+    if (!t->setup.job->output.trace) {
+        return STATUS_OK;
+    }
+    enum status status = trace_open(&t->program, &t->plan.steps, &t->plan.trace, &t->trace);
+    exchange_trace(t->setup.exchange, t->trace);
+    spill_trace(t->setup.spill, t->trace);
+    return status;
+}
+
+/* In this order: the plan counts what is shared, and the parts are as the plan has them. */
+static enum status (*const openings[])(struct trainer *) = {
+    program_open,    sums_open,   part_setup_fill, remaps_open,      shared_rows_open, plan_open,
+    parts_open,      stored_open, joined_open,     sums_take,        sample_open,      kept_open,
+    feedback_open,   arrays_take, staging_open,    homes_open,       spill_take_all,   class_weights_put,
+    embeddings_draw, begin,       static_run,      trace_begin_first};
 
 enum status trainer_open(const struct trainer_setup *setup, struct trainer **out)
 {
@@ -386,18 +394,9 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
         t->ops = t->device->ops;
     }
     status = status == STATUS_OK ? level_check(setup->job, setup->ops) : status;
-    status = status == STATUS_OK ? program_open(t) : status;
-    status = status == STATUS_OK ? sums_open(t) : status;
-    status = status == STATUS_OK ? plan_open(t) : status;
-    status = status == STATUS_OK ? arrays_open(t) : status;
-    if (status == STATUS_OK) {
-        exchange_count(setup->exchange, t->traffic);
-        status = trainer_run(t, STEP_PHASE_STATIC);
-    }
-    if (status == STATUS_OK && setup->job->output.trace) {
-        status = trace_open(&t->program, &t->plan.steps, &t->plan.trace, &t->trace);
-        exchange_trace(setup->exchange, t->trace);
-        spill_trace(setup->spill, t->trace);
+    t->level = level_at(setup->job, 0, 0);
+    for (size_t step = 0; step < sizeof openings / sizeof *openings && status == STATUS_OK; step++) {
+        status = openings[step](t);
     }
     if (status != STATUS_OK) {
         trainer_close(t);

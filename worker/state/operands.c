@@ -14,11 +14,17 @@ static void *rows_at(const struct trainer *t, const struct step_operand *o, int3
     return arena_at(t, o, memory_plan_row_begin(&t->plan, o->hop, i) * step_operand_width(&t->program, o));
 }
 
+/* What operations read alone: operands have one type. */
+static void *read_at(const void *array)
+{
+    return (void *)(uintptr_t)array;
+}
+
 static void *value_at(const struct trainer *t, const struct step_operand *o, int32_t i)
 {
     bool sparse = t->program.value[o->index].is_sparse;
     if (o->index == 0) {
-        return sparse ? NULL : (void *)(uintptr_t)t->part[i].features;
+        return sparse ? NULL : read_at(t->part[i].features);
     }
     return sparse ? arena_at(t, o, memory_plan_value_begin(&t->plan, o->hop, i)) : rows_at(t, o, i);
 }
@@ -47,13 +53,13 @@ void *trainer_operand(const struct trainer *t, const struct step_operand *o, int
     case STEP_ARRAY_SUM:
         return o->index < 0 ? trainer_sums(t, i) : trainer_global(t, i);
     case STEP_ARRAY_CSR:
-        return (void *)(uintptr_t)(o->hop == PROGRAM_HOP_HALO ? &part->csr_halo : &part->csr);
+        return read_at(o->hop == PROGRAM_HOP_HALO ? &part->csr_halo : &part->csr);
     case STEP_ARRAY_NODE:
-        return (void *)(uintptr_t)part->node;
+        return read_at(part->node);
     case STEP_ARRAY_LABELS:
-        return (void *)(uintptr_t)&part->labels;
+        return read_at(&part->labels);
     case STEP_ARRAY_SCALE:
-        return (void *)(uintptr_t)part->scale;
+        return read_at(part->scale);
     default:
         return NULL; /* blocks come one by one */
     }
