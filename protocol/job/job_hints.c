@@ -33,7 +33,7 @@ static const struct {
 
 static const struct job_withdrawn withdrawn[] = {
 #define JOB_WITHDRAWN(section, key, value, since, instead) {#section, #key, value, since, instead},
-#include "protocol/job/job_withdrawn.def"
+#include "protocol/job/job_aliases.def"
 };
 
 const struct job_withdrawn *job_withdrawn_find(const char *section, const char *name)

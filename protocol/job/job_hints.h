@@ -22,7 +22,7 @@ const char *job_hint_section(const char *name, char out[JOB_HINT_BYTES]);
 /* Of a text that is no choice of this key: " (did you mean \"gcn\"?)", or "". */
 void job_hint_choice(const struct job_key *key, const char *text, char out[JOB_HINT_BYTES]);
 
-/* A key that was withdrawn (job_withdrawn.def). */
+/* A key that was withdrawn (job_aliases.def). */
 struct job_withdrawn {
     const char *section, *key, *value; /* its default */
     const char *since, *instead;

@@ -57,11 +57,11 @@ enum status feedback_open(struct trainer *t)
     if (!t->program.feedback) {
         return STATUS_OK;
     }
-    struct feedback *feedback = t->feedback = memory_alloc(1, sizeof *feedback);
-    feedback->list = &t->plan.feedback;
+    struct feedback *feedback = t->routes.feedback = memory_alloc(1, sizeof *feedback);
+    feedback->list = &t->plan.payloads.feedback;
     feedback->places = memory_alloc((size_t)feedback->list->n, sizeof *feedback->places);
     size_t n_bytes = (size_t)places_lay_out(t, feedback) * sizeof(float);
-    ASSERT((int64_t)n_bytes == t->plan.n_kept_bytes);
+    ASSERT((int64_t)n_bytes == t->plan.payloads.n_kept_bytes);
     enum status status = t->ops->acquire(t->device, DEVICE_PLACE_DEVICE, MEMORY_PAYLOADS, n_bytes,
                                          &feedback->residual);
     feedback->n_bytes = status == STATUS_OK ? n_bytes : 0;
@@ -70,7 +70,7 @@ enum status feedback_open(struct trainer *t)
 
 void feedback_close(struct trainer *t)
 {
-    struct feedback *feedback = t->feedback;
+    struct feedback *feedback = t->routes.feedback;
     if (feedback == NULL) {
         return;
     }
@@ -82,14 +82,14 @@ void feedback_close(struct trainer *t)
     }
     free(feedback->places);
     free(feedback);
-    t->feedback = NULL;
+    t->routes.feedback = NULL;
 }
 
 /* --- a pass --- */
 
 void feedback_rows(const struct halo *h, enum halo_direction direction, int p, int32_t i, struct device_coding *how)
 {
-    const struct feedback *feedback = h->trainer->feedback;
+    const struct feedback *feedback = h->trainer->routes.feedback;
     int rows = feedback_list_find(feedback->list, h->step->op, direction, p);
     ASSERT(rows >= 0);
     how->factor = 1.0F;
@@ -101,14 +101,14 @@ void feedback_rows(const struct halo *h, enum halo_direction direction, int p, i
 void feedback_gradients(const struct halo *h, int p, int32_t i, int32_t k, struct device_coding *how)
 {
     const struct trainer *t = h->trainer;
-    int rows = feedback_list_find(t->feedback->list, h->step->op, HALO_DIRECTION_RETURN, p);
+    int rows = feedback_list_find(t->routes.feedback->list, h->step->op, HALO_DIRECTION_RETURN, p);
     ASSERT(rows >= 0);
-    const struct part_rows made = halo_rows_out(h->own_all[i], HALO_DIRECTION_RETURN, h->hop_travelling);
+    const struct part_rows made = halo_rows_out(h->own_all[i], HALO_DIRECTION_RETURN, h->hop.travelling);
     int64_t n_before = 0;
     for (int32_t pair = 0; pair < k; pair++) {
         n_before += part_rows_at(&made, pair);
     }
-    how->residual = how->residual_out = residual_at(t->feedback, rows, i) + n_before * how->f;
+    how->residual = how->residual_out = residual_at(t->routes.feedback, rows, i) + n_before * how->f;
     how->residual_rows = h->sample != NULL ? sample_taken(t, i, k) : NULL;
 }
 
@@ -126,7 +126,7 @@ void feedback_weigh(const struct halo *h, int64_t n_row, int64_t width, float *r
 
 void feedback_settle(struct trainer *t, const struct level *level)
 {
-    const struct feedback *feedback = t->feedback;
+    const struct feedback *feedback = t->routes.feedback;
     for (int p = 0; p < feedback->list->n; p++) {
         const struct feedback_rows *rows = &feedback->list->rows[p];
         const struct feedback_places *places = &feedback->places[p];
@@ -153,7 +153,7 @@ static int64_t n_float_of(const struct feedback_places *places, int32_t i)
 
 enum status feedback_get(struct trainer *t, int32_t i, float *to)
 {
-    const struct feedback *feedback = t->feedback;
+    const struct feedback *feedback = t->routes.feedback;
     for (int p = 0; p < feedback->list->n; p++) {
         int64_t n = n_float_of(&feedback->places[p], i);
         if (n > 0) {
@@ -166,7 +166,7 @@ enum status feedback_get(struct trainer *t, int32_t i, float *to)
 
 enum status feedback_set(struct trainer *t, int32_t i, const float *from)
 {
-    const struct feedback *feedback = t->feedback;
+    const struct feedback *feedback = t->routes.feedback;
     for (int p = 0; p < feedback->list->n; p++) {
         int64_t n = n_float_of(&feedback->places[p], i);
         if (n > 0) {

@@ -13,7 +13,7 @@
 
 #include "worker/halo/halo_state.h"
 
-/* Where the program feeds errors back; else trainer->feedback stays NULL. errors  STATUS_NOMEM. Closed also after a failure */
+/* Where the program feeds errors back; else trainer->routes.feedback stays NULL. errors  STATUS_NOMEM. Closed also after a failure */
 enum status feedback_open(struct trainer *trainer);
 void feedback_close(struct trainer *trainer);
 

@@ -15,14 +15,14 @@ struct halo *halo_open(struct trainer *t)
     struct halo *h = memory_alloc(1, sizeof *h);
     h->trainer = t;
     h->walk = memory_alloc((size_t)t->n_own, sizeof *h->walk);
-    h->slot = memory_alloc((size_t)t->plan.n_fetch_slot, sizeof *h->slot);
-    h->packed = memory_alloc((size_t)t->plan.n_pack_slot, sizeof *h->packed);
+    h->fetch.slot = memory_alloc((size_t)t->plan.payloads.n_fetch_slot, sizeof *h->fetch.slot);
+    h->sent.piece = memory_alloc((size_t)t->plan.payloads.n_pack_slot, sizeof *h->sent.piece);
     h->own_all = memory_alloc((size_t)t->n_own, sizeof *h->own_all);
-    h->own_sample = t->sample != NULL ? memory_alloc((size_t)t->n_own, sizeof *h->own_sample) : NULL;
+    h->own_sample = t->routes.sample != NULL ? memory_alloc((size_t)t->n_own, sizeof *h->own_sample) : NULL;
     for (int32_t i = 0; i < t->n_own; i++) {
         h->own_all[i] = &t->part[i].part->halo;
-        if (t->sample != NULL) {
-            h->own_sample[i] = sample_halo(t->sample, i);
+        if (t->routes.sample != NULL) {
+            h->own_sample[i] = sample_halo(t->routes.sample, i);
         }
     }
     h->owners = (struct halo_owners){.n_own_part = t->n_own,
@@ -30,7 +30,7 @@ struct halo *halo_open(struct trainer *t)
                                      .rank_of_part = t->setup.rank_of_part,
                                      .rank = t->setup.rank,
                                      .shared = shared_rows_counts(t)};
-    h->asked = memory_alloc((size_t)t->plan.n_ask_slot, sizeof *h->asked);
+    h->asked = memory_alloc((size_t)t->plan.payloads.n_ask_slot, sizeof *h->asked);
     halo_routes_open(&h->owners, &h->routes);
     memory_count(MEMORY_STRUCTURE, halo_routes_bytes(&h->owners));
     return h;
@@ -40,8 +40,8 @@ void halo_close(struct halo *h)
 {
     if (h != NULL) {
         free(h->walk);
-        free(h->slot);
-        free(h->packed);
+        free(h->fetch.slot);
+        free(h->sent.piece);
         h->owners.own = h->own_all;
         h->owners.shared = shared_rows_counts(h->trainer);
         memory_count(MEMORY_STRUCTURE, -halo_routes_bytes(&h->owners));
@@ -61,12 +61,12 @@ enum part_direction halo_blocks(const struct halo *h)
 struct part_rows halo_rows_taken(const struct halo *h, int32_t i)
 {
     return halo_rows_in(h->owners.own[i], h->step->stored ? HALO_DIRECTION_IN : h->pass->direction,
-                        h->hop_travelling);
+                        h->hop.travelling);
 }
 
 struct part_rows halo_rows_given(const struct halo *h, int32_t i)
 {
-    return halo_rows_out(h->owners.own[i], h->pass->direction, h->hop_travelling);
+    return halo_rows_out(h->owners.own[i], h->pass->direction, h->hop.travelling);
 }
 
 struct halo_route halo_route_of(const struct halo *h, int32_t i, int32_t k)
@@ -112,15 +112,15 @@ const float *halo_own_rows(const struct halo *h, int k, int32_t i)
 static void hops_find(struct halo *h)
 {
     const struct trainer *t = h->trainer;
-    h->hop = h->hop_rows = h->hop_travelling = h->hop_listed = PROGRAM_HOP_ALL;
-    if (t->training && h->step->stored) { /* all halo rows are there */
-        h->hop = t->program.value[h->op->out].hop;
-        h->hop_rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop : program_hop_before(h->hop);
-    } else if (t->training) {
-        h->hop = t->program.value[h->op->out].hop;
-        h->hop_rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop : program_hop_before(h->hop);
-        h->hop_travelling = halo_pass_hop(&t->program, h->op, h->pass);
-        h->hop_listed = halo_list_hop(h->owners.shared, &t->program, h->op, h->pass);
+    h->hop.blocks = h->hop.rows = h->hop.travelling = h->hop.listed = PROGRAM_HOP_ALL;
+    if (t->run.training && h->step->stored) { /* all halo rows are there */
+        h->hop.blocks = t->program.value[h->op->out].hop;
+        h->hop.rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop.blocks : program_hop_before(h->hop.blocks);
+    } else if (t->run.training) {
+        h->hop.blocks = t->program.value[h->op->out].hop;
+        h->hop.rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop.blocks : program_hop_before(h->hop.blocks);
+        h->hop.travelling = halo_pass_hop(&t->program, h->op, h->pass);
+        h->hop.listed = halo_list_hop(h->owners.shared, &t->program, h->op, h->pass);
     }
 }
 
@@ -149,7 +149,7 @@ static struct halo_sources sources_find(const struct halo *h)
     struct halo_sources out = {.own = diagonal_packs ? &source_packed : &source_in_place, .remote = &source_fetched};
     if (memory_plan_keeps(&t->program, h->step)) {
         out.local = out.remote = &source_kept;
-    } else if (t->payloads != NULL) {
+    } else if (t->routes.payloads != NULL) {
         out.local = source_of_spill(h);
     } else { /* what returns, what forward's places count, and what is lossy, are payloads here, too */
         bool packs = program_is_lossy(&t->program) || aggregate_returns(&t->program, h->op->aggregate);
@@ -160,47 +160,47 @@ static struct halo_sources sources_find(const struct halo *h)
 
 static void pass_begin(struct trainer *t, const struct step *step)
 {
-    struct halo *h = t->halo;
+    struct halo *h = t->routes.halo;
     bool keeps = memory_plan_keeps(&t->program, step);
     h->step = step;
     h->op = &t->program.op[step->op];
     h->pass = step->halo;
     h->workspace = &t->plan.workspace[step->op][step->backward];
-    bool shares = t->shared_rows != NULL && !step->stored && h->pass->direction != HALO_DIRECTION_RETURN;
-    h->sample = step->lossy ? t->sample : NULL;
+    bool shares = t->routes.shared_rows != NULL && !step->stored && h->pass->direction != HALO_DIRECTION_RETURN;
+    h->sample = step->lossy ? t->routes.sample : NULL;
     h->owners.own = h->sample != NULL ? h->own_sample : h->own_all;
     h->owners.shared = h->sample != NULL && shares ? sample_shared_counts(t) : shared_rows_counts(t);
     h->shared = shares ? h->owners.shared : NULL;
     hops_find(h);
-    h->slots = memory_plan_payloads(&t->plan, t->setup.job, &t->program, step, h->hop_listed);
+    h->slots = memory_plan_payloads(&t->plan, t->setup.job, &t->program, step, h->hop.listed);
     for (int k = 0; k < HALO_N_PIECE; k++) {
         h->width[k] = halo_piece_width(&t->program, h->op, h->pass, k);
     }
-    halo_level(h, !step->lossy ? NULL : keeps && t->level.stale ? &t->level_before : &t->level);
+    halo_level(h, !step->lossy ? NULL : keeps && t->run.level.stale ? &t->run.level_before : &t->run.level);
     h->level_asked = h->level;
     h->routes.total = (struct halo_route_totals){0};
     if (!step->stored && !keeps) { /* else nothing is fetched for this pass itself */
-        halo_routes_list(&h->owners, h->pass->direction, h->hop_listed, &h->routes);
+        halo_routes_list(&h->owners, h->pass->direction, h->hop.listed, &h->routes);
     }
-    h->n_credit = h->slots.n_fetch_slot;
-    h->n_asked = h->n_used = 0;
-    h->n_asked_row = h->n_packed_bytes = 0;
+    h->fetch.n_credit = h->slots.n_fetch_slot;
+    h->fetch.n_begun = h->fetch.n_used = 0;
+    h->fetch.n_row = h->sent.n_bytes = 0;
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
-        h->packed[s] = (struct halo_packed){0};
+        h->sent.piece[s] = (struct halo_packed){0};
     }
     device_mark free = t->ops->mark(t->device, DEVICE_LANE_IN), unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
-    for (int32_t s = 0; s < h->n_credit; s++) {
-        h->slot[s].free = free;
-        h->slot[s].unread = unread;
+    for (int32_t s = 0; s < h->fetch.n_credit; s++) {
+        h->fetch.slot[s].free = free;
+        h->fetch.slot[s].unread = unread;
     }
     for (int32_t s = 0; s < h->slots.n_ask_slot; s++) {
         h->asked[s] = (struct halo_asked){.free = free};
     }
     static const enum exchange_phase phases[] = {EXCHANGE_PHASE_FORWARD, EXCHANGE_PHASE_BACKWARD,
                                                  EXCHANGE_PHASE_BACKWARD_2};
-    enum exchange_phase phase = t->phase == STEP_PHASE_STATIC     ? EXCHANGE_PHASE_STATIC
-                                : t->phase == STEP_PHASE_EVALUATE ? EXCHANGE_PHASE_EVALUATE
-                                                                  : phases[step->pass];
+    enum exchange_phase phase = t->run.phase == STEP_PHASE_STATIC     ? EXCHANGE_PHASE_STATIC
+                                : t->run.phase == STEP_PHASE_EVALUATE ? EXCHANGE_PHASE_EVALUATE
+                                                                      : phases[step->pass];
     h->key = (struct exchange_key){.epoch = trainer_key_epoch(t), .phase = (uint32_t)phase, .op = (uint16_t)step->op};
     h->source = sources_find(h);
     halo_serve(h);
@@ -248,7 +248,7 @@ static enum status sources_run(struct halo *h)
 
 enum status halo_run(struct trainer *t, const struct step *step)
 {
-    struct halo *h = t->halo;
+    struct halo *h = t->routes.halo;
     pass_begin(t, step);
     const struct device_block *joined = joined_of(h);
     if (joined != NULL) {

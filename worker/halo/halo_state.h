@@ -51,6 +51,29 @@ struct halo_walk {
     int32_t s, last; /* the next block and the last one, counted from the diagonal */
 };
 
+/* Whose rows and blocks a pass is of, by hop. */
+struct halo_hops {
+    int32_t blocks;     /* of the op's output: which blocks are walked */
+    int32_t rows;       /* of the rows that blocks are walked for */
+    int32_t travelling; /* of the rows that travel */
+    int32_t listed;     /* by which payloads are counted (halo_list_hop) */
+};
+
+/* Payloads on their way in. */
+struct halo_fetches {
+    int32_t n_credit; /* in flight or in use */
+    int32_t n_begun;  /* of routes.take */
+    int32_t n_used;
+    int64_t n_row;          /* of those begun: places under the halo schedule */
+    struct halo_slot *slot; /* n_fetch_slot */
+};
+
+/* Pieces of payloads that leave. */
+struct halo_sends {
+    struct halo_packed *piece; /* n_pack_slot */
+    int64_t n_bytes;           /* halo schedule: of those slots */
+};
+
 /* The arrays are made once and used again. */
 struct halo {
     struct trainer *trainer;
@@ -71,25 +94,17 @@ struct halo {
     struct exchange_key key;
     int64_t width[HALO_N_PIECE]; /* columns of each piece; 0: none */
     int64_t bytes[HALO_N_PIECE]; /* of a row of each piece as it travels */
-    int32_t hop;                 /* of the op's output: which blocks are walked */
-    int32_t hop_rows;            /* of the rows that blocks are walked for */
-    int32_t hop_travelling;      /* of the rows that travel */
-    int32_t hop_listed;          /* by which payloads are counted (halo_list_hop) */
+    struct halo_hops hop;
 
     /* received */
     struct halo_routes routes;
-    int32_t n_credit;          /* payloads in flight or in use */
-    int32_t n_asked;           /* fetches begun, of routes.take */
-    int32_t n_used;            /* fetches consumed */
-    int64_t n_asked_row;       /* their rows: places under the halo schedule */
-    struct halo_slot *slot;    /* n_fetch_slot */
+    struct halo_fetches fetch;
     struct device_block block; /* at work */
 
     struct halo_asked *asked; /* n_ask_slot */
 
     /* sent */
-    struct halo_packed *packed; /* n_pack_slot */
-    int64_t n_packed_bytes;     /* halo schedule: of those slots */
+    struct halo_sends sent;
 };
 
 /* What payloads lose from here on, and so their rows' bytes; NULL: nothing. */

@@ -22,7 +22,7 @@ struct kept_places {
 struct kept {
     struct trainer *trainer;
     const struct kept_list *list;
-    char *bytes;                  /* plan.n_kept_bytes, SHARED */
+    char *bytes;                  /* plan.payloads.n_kept_bytes, SHARED */
     int64_t n_place_bytes;        /* of the lists of places */
     const struct part_halo **own; /* n_own */
     struct halo_owners owners;
@@ -67,7 +67,7 @@ static void places_lay_out(struct kept *kept)
             }
         }
     }
-    ASSERT(at == t->plan.n_kept_bytes);
+    ASSERT(at == t->plan.payloads.n_kept_bytes);
 }
 
 static char *taken_at(const struct kept *kept, int p, int32_t i, int32_t k)
@@ -104,11 +104,11 @@ static bool kept_find(void *arg, const struct exchange_key *key, struct exchange
     if (route == NULL) {
         return refuse(kept, key, "takes none of them");
     }
-    if (!places->made || key->epoch > t->epoch) { /* who has all of this epoch's may ask for the next one's */
+    if (!places->made || key->epoch > t->run.epoch) { /* who has all of this epoch's may ask for the next one's */
         return false;
     }
-    if (key->epoch < t->epoch || route->begun) {
-        return refuse(kept, key, key->epoch < t->epoch ? "is over" : "has them already");
+    if (key->epoch < t->run.epoch || route->begun) {
+        return refuse(kept, key, key->epoch < t->run.epoch ? "is over" : "has them already");
     }
     route->begun = true;
     size_t n_bytes = (size_t)(route->n_row * places->n_row_bytes);
@@ -139,7 +139,7 @@ static enum status fetch_begin(struct kept *kept, int p, const struct halo_route
     const struct kept_payload *payload = &kept->list->payload[p];
     bool returns = payload->direction == HALO_DIRECTION_RETURN;
     int64_t n_bytes = route->n_row * kept->places[p].n_row_bytes;
-    const struct exchange_key key = {.epoch = t->epoch,
+    const struct exchange_key key = {.epoch = t->run.epoch,
                                      .phase = returns ? EXCHANGE_PHASE_KEPT_GRADIENTS : EXCHANGE_PHASE_KEPT_ROWS,
                                      .op = (uint16_t)payload->op,
                                      .to = (uint32_t)route->to,
@@ -153,7 +153,7 @@ static enum status fetch_begin(struct kept *kept, int p, const struct halo_route
 
 enum status kept_progress(struct trainer *t)
 {
-    struct kept *kept = t->kept;
+    struct kept *kept = t->routes.kept;
     enum status status = STATUS_OK;
     for (int f = 0; f < KEPT_N_FLIGHT && status == STATUS_OK; f++) {
         struct kept_flight *flight = &kept->flight[f];
@@ -183,7 +183,7 @@ static int flight_open(const struct kept *kept)
 
 enum status kept_settle(struct trainer *t)
 {
-    struct kept *kept = t->kept;
+    struct kept *kept = t->routes.kept;
     enum status status = kept_progress(t);
     for (int f = flight_open(kept); status == STATUS_OK && f >= 0; f = flight_open(kept)) {
         status = exchange_wait(t->setup.exchange, kept->flight[f].handle);
@@ -208,7 +208,7 @@ static bool makes_asked(const struct halo *h, const struct kept_payload *payload
 /* Own part i's payload for its pair k, to where it is kept. */
 static void payload_make(struct halo *h, int p, int32_t i, int32_t k, void *out)
 {
-    const struct kept *kept = h->trainer->kept;
+    const struct kept *kept = h->trainer->routes.kept;
     const struct kept_payload *payload = &kept->list->payload[p];
     if (makes_asked(h, payload)) {
         halo_pack_asked(h, i, k, out);
@@ -226,7 +226,7 @@ static void payload_make(struct halo *h, int p, int32_t i, int32_t k, void *out)
 static enum status payloads_make(struct halo *h, int p, int32_t i)
 {
     const struct trainer *t = h->trainer;
-    const struct kept *kept = t->kept;
+    const struct kept *kept = t->routes.kept;
     const struct kept_payload *payload = &kept->list->payload[p];
     const struct part_rows given = halo_rows_out(kept->own[i], payload->direction, payload->hop);
     enum status status = STATUS_OK;
@@ -250,12 +250,12 @@ static enum status payloads_make(struct halo *h, int p, int32_t i)
 static enum status replace(struct halo *h, int p)
 {
     struct trainer *t = h->trainer;
-    struct kept *kept = t->kept;
+    struct kept *kept = t->routes.kept;
     const struct kept_payload *payload = &kept->list->payload[p];
     struct halo_routes *routes = &kept->places[p].routes;
     const struct level *read = h->level;
     enum status status = STATUS_OK;
-    halo_level(h, &t->level);
+    halo_level(h, &t->run.level);
     kept->places[p].n_row_bytes = makes_asked(h, payload) ? h->slots.n_ask_row_bytes : h->slots.n_row_bytes;
     for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
         status = payloads_make(h, p, i);
@@ -279,8 +279,8 @@ static enum status kept_begin(struct halo *h)
 {
     struct trainer *t = h->trainer;
     enum halo_direction direction = h->pass->direction;
-    int p = kept_list_find(t->kept->list, h->step->op, direction);
-    if (t->level.stale || t->kept->list->payload[p].first_pass != h->step->pass) {
+    int p = kept_list_find(t->routes.kept->list, h->step->op, direction);
+    if (t->run.level.stale || t->routes.kept->list->payload[p].first_pass != h->step->pass) {
         return STATUS_OK;
     }
     enum status status = replace(h, p);
@@ -291,9 +291,9 @@ static enum status kept_begin(struct halo *h)
 static enum status kept_end(struct halo *h)
 {
     static const enum halo_direction order[] = {HALO_DIRECTION_RETURN, HALO_DIRECTION_IN};
-    const struct kept_list *list = h->trainer->kept->list;
-    bool replaces = h->trainer->level.stale &&
-                    !h->trainer->tentative; /* the exact run of the epoch replaces all, and waits for it */
+    const struct kept_list *list = h->trainer->routes.kept->list;
+    bool replaces = h->trainer->run.level.stale &&
+                    !h->trainer->run.tentative; /* the exact run of the epoch replaces all, and waits for it */
     enum status status = STATUS_OK;
     for (int k = 0; k < 2 && status == STATUS_OK && replaces; k++) {
         int p = kept_list_find(list, h->step->op, order[k]);
@@ -306,7 +306,7 @@ static enum status kept_end(struct halo *h)
 
 static enum status kept_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
-    const struct kept *kept = h->trainer->kept;
+    const struct kept *kept = h->trainer->routes.kept;
     int p = kept_list_find(kept->list, h->step->op, h->pass->direction);
     source_point(h, pair, taken_at(kept, p, pair->i, pair->k), call);
     return STATUS_OK;
@@ -321,9 +321,9 @@ enum status kept_open(struct trainer *t)
     if (!t->program.stale) {
         return STATUS_OK;
     }
-    struct kept *kept = t->kept = memory_alloc(1, sizeof *kept);
+    struct kept *kept = t->routes.kept = memory_alloc(1, sizeof *kept);
     kept->trainer = t;
-    kept->list = &t->plan.kept;
+    kept->list = &t->plan.payloads.kept;
     kept->own = memory_alloc((size_t)t->n_own, sizeof *kept->own);
     kept->n_before = memory_alloc((size_t)t->n_own + 1, sizeof *kept->n_before);
     for (int32_t i = 0; i < t->n_own; i++) {
@@ -350,19 +350,20 @@ enum status kept_open(struct trainer *t)
     memory_count(MEMORY_STRUCTURE, kept->n_place_bytes);
     const struct exchange_stock stock = {.arg = kept, .find = kept_find};
     exchange_stock(t->setup.exchange, &stock);
-    return t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_PAYLOADS, (size_t)t->plan.n_kept_bytes,
+    return t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_PAYLOADS, (size_t)t->plan.payloads.n_kept_bytes,
                            &kept->bytes);
 }
 
 void kept_close(struct trainer *t)
 {
-    struct kept *kept = t->kept;
+    struct kept *kept = t->routes.kept;
     if (kept == NULL) {
         return;
     }
     exchange_stock(t->setup.exchange, NULL);
     if (kept->bytes != NULL) {
-        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_PAYLOADS, kept->bytes, (size_t)t->plan.n_kept_bytes);
+        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_PAYLOADS, kept->bytes,
+                        (size_t)t->plan.payloads.n_kept_bytes);
     }
     memory_count(MEMORY_STRUCTURE, -kept->n_place_bytes);
     for (int p = 0; p < kept->list->n; p++) {
@@ -376,7 +377,7 @@ void kept_close(struct trainer *t)
     free(kept->n_before);
     free(kept->own);
     free(kept);
-    t->kept = NULL;
+    t->routes.kept = NULL;
 }
 
 /* --- state --- */
@@ -385,13 +386,13 @@ int64_t trainer_n_kept(const struct trainer *t, int32_t part)
 {
     ASSERT(part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0);
     const struct part_halo *own = &t->setup.parts[part]->halo;
-    return kept_list_floats(&t->plan.kept, own) + feedback_list_floats(&t->plan.feedback, own);
+    return kept_list_floats(&t->plan.payloads.kept, own) + feedback_list_floats(&t->plan.payloads.feedback, own);
 }
 
 /* Payload after payload. */
 enum status trainer_get_kept(struct trainer *t, int32_t part, float *to)
 {
-    const struct kept *kept = t->kept;
+    const struct kept *kept = t->routes.kept;
     int32_t i = t->own_index[part];
     enum status status = device_sync(t->device);
     for (int p = 0; kept != NULL && p < kept->list->n && status == STATUS_OK; p++) {
@@ -399,12 +400,12 @@ enum status trainer_get_kept(struct trainer *t, int32_t part, float *to)
         memcpy(to, kept->bytes + kept->places[p].part[i], (size_t)n_bytes);
         to += n_bytes / (int64_t)sizeof *to;
     }
-    return status == STATUS_OK && t->feedback != NULL ? feedback_get(t, i, to) : status;
+    return status == STATUS_OK && t->routes.feedback != NULL ? feedback_get(t, i, to) : status;
 }
 
 enum status trainer_set_kept(struct trainer *t, int32_t part, const float *from)
 {
-    struct kept *kept = t->kept;
+    struct kept *kept = t->routes.kept;
     int32_t i = t->own_index[part];
     enum status status = device_sync(t->device);
     for (int p = 0; kept != NULL && p < kept->list->n && status == STATUS_OK; p++) {
@@ -412,5 +413,5 @@ enum status trainer_set_kept(struct trainer *t, int32_t part, const float *from)
         memcpy(kept->bytes + kept->places[p].part[i], from, (size_t)n_bytes);
         from += n_bytes / (int64_t)sizeof *from;
     }
-    return status == STATUS_OK && t->feedback != NULL ? feedback_set(t, i, from) : status;
+    return status == STATUS_OK && t->routes.feedback != NULL ? feedback_set(t, i, from) : status;
 }

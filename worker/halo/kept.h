@@ -13,7 +13,7 @@
 
 #include "worker/state/trainer_state.h"
 
-/* Where the program keeps payloads; else trainer->kept stays NULL. errors  STATUS_NOMEM. Closed also after a failure */
+/* Where the program keeps payloads; else trainer->routes.kept stays NULL. errors  STATUS_NOMEM. Closed also after a failure */
 enum status kept_open(struct trainer *trainer);
 void kept_close(struct trainer *trainer);
 

@@ -10,7 +10,7 @@
 static struct shared_list list_of(const struct halo *h, const struct halo_route *route)
 {
     return (struct shared_list){.d = halo_blocks(h),
-                                .hop = h->hop_listed,
+                                .hop = h->hop.listed,
                                 .i = route->i,
                                 .rank = (uint32_t)(route->k / PART_SHARED_N_SIDE),
                                 .side = (enum part_shared_side)(route->k % PART_SHARED_N_SIDE)};
@@ -39,15 +39,15 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
 {
     const struct trainer *t = h->trainer;
     const struct part_device *part = &t->part[i];
-    const struct memory_sample *sizes = &t->plan.sample;
-    h->block = part_device_block(part, d, h->hop, k, PART_COLUMNS_PAYLOAD);
+    const struct memory_sample *sizes = &t->plan.payloads.sample;
+    h->block = part_device_block(part, d, h->hop.blocks, k, PART_COLUMNS_PAYLOAD);
     call->block = &h->block;
     call->col_scale = part_device_col_scale(part, d, k);
     call->col_node = part_device_col_node(part, d, k);
     if (h->sample == NULL || k == part->part->halo.pairs[d].own || sample_is_whole(t)) {
         return;
     }
-    const struct part_rows taken = part_halo_taken(h->owners.own[i], PART_DIRECTION_IN, h->hop_travelling);
+    const struct part_rows taken = part_halo_taken(h->owners.own[i], PART_DIRECTION_IN, h->hop.travelling);
     int64_t n_kept = part_rows_at(&taken, k), at = h->workspace->sample_at;
     const uint32_t *kept = sample_taken(t, i, k);
     const struct device_block all = h->block;
@@ -83,7 +83,7 @@ static struct device_coding coding_of(const struct halo *h, int p, int32_t i, co
                                 .key = {.seed = (uint64_t)t->setup.job->train.seed,
                                         .op = (uint16_t)h->step->op,
                                         .stream = (uint16_t)(RANDOM_STREAM_CODEC + classes[h->pass->direction] + p)},
-                                .now = t->now,
+                                .now = t->memory.now,
                                 .node = node};
     if (h->pass->direction == HALO_DIRECTION_RETURN) {
         how.key.seed ^= 0x9e3779b97f4a7c15U * ((uint64_t)t->own[i] + 1);
@@ -116,7 +116,7 @@ void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload,
         enum device_codec codec = p < h->pass->n_piece ? codec_of(h, h->pass->piece[p]) : DEVICE_CODEC_FP32;
         float *decoded = to;
         piece_out[p] = piece_open(h, codec, n_row, h->width[p], at, &to);
-        if (codec != DEVICE_CODEC_FP32 && h->trainer->feedback != NULL) {
+        if (codec != DEVICE_CODEC_FP32 && h->trainer->routes.feedback != NULL) {
             feedback_weigh(h, n_row, h->width[p], decoded);
         }
         at += n_row * h->bytes[p];
@@ -148,7 +148,7 @@ static void gradients_write(const struct halo *h, const struct halo_packing *wha
         struct device_coding how = coding_of(h, p, what->route.i, node);
         how.n_row = n_row;
         how.x = made;
-        if (how.codec != DEVICE_CODEC_FP32 && t->feedback != NULL) {
+        if (how.codec != DEVICE_CODEC_FP32 && t->routes.feedback != NULL) {
             feedback_gradients(h, p, what->route.i, what->route.k, &how);
         }
         if (how.codec != DEVICE_CODEC_FP32) {
@@ -166,7 +166,7 @@ static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
 {
     const struct trainer *t = h->trainer;
     const int32_t i = what->route.i, k = what->route.k;
-    const struct memory_sample *sizes = &t->plan.sample;
+    const struct memory_sample *sizes = &t->plan.payloads.sample;
     bool writes = h->level != NULL && program_codes(&t->program);
     struct op_call call = trainer_call(t, h->step, i);
     halo_block(h, i, PART_DIRECTION_IN, k, &call);
@@ -175,7 +175,7 @@ static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
         int64_t at = h->workspace->sample_at + 2 * sizes->n_number_bytes + sizes->n_block_bytes;
         t->ops->block_transpose(t->device, &block, t->part[i].part->n_own, halo_workspace(h, at), &h->block);
     }
-    call.n = trainer_rows(t, h->hop, i);
+    call.n = trainer_rows(t, h->hop.blocks, i);
     call.n_row = block.n_col;
     call.arg_base = halo_arg_base(h, i, k);
     call.packed = writes ? (float *)(void *)halo_workspace(h, h->workspace->packed_at) : what->out;
@@ -213,7 +213,7 @@ static void rows_write(const struct halo *h, int p, int32_t i, const struct rows
         how.key.seed = (uint64_t)t->setup.job->train.seed;
         how.key.stream = (uint16_t)(RANDOM_STREAM_CODEC + p);
     }
-    if (how.codec != DEVICE_CODEC_FP32 && t->feedback != NULL) {
+    if (how.codec != DEVICE_CODEC_FP32 && t->routes.feedback != NULL) {
         feedback_rows(h, returns ? HALO_DIRECTION_IN : h->pass->direction, p, i, &how);
     }
     if (how.codec != DEVICE_CODEC_FP32) {
@@ -297,8 +297,8 @@ static int64_t rows_pack(const struct halo *h, const struct halo_packing *what)
 static void packed(const struct halo *h, int32_t i, double begin_s)
 {
     exchange_packed(h->trainer->setup.exchange, begin_s);
-    if (h->trainer->trace != NULL) {
-        trace_add(h->trainer->trace, TRACE_KIND_PACK, begin_s, h->trainer->own[i]);
+    if (h->trainer->records.trace != NULL) {
+        trace_add(h->trainer->records.trace, TRACE_KIND_PACK, begin_s, h->trainer->own[i]);
     }
 }
 

@@ -7,14 +7,14 @@ static struct halo_packed *slot_take(struct halo *h, int64_t n_left, int64_t *n_
 {
     int64_t packs = h->workspace->n_scratch + h->workspace->n_fetch, slot_bytes = h->slots.n_pack_slot_bytes;
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
-        if (h->packed[s].bytes != NULL) {
+        if (h->sent.piece[s].bytes != NULL) {
             continue;
         }
-        int64_t begin = packs + (slot_bytes > 0 ? s * slot_bytes : h->n_packed_bytes);
+        int64_t begin = packs + (slot_bytes > 0 ? s * slot_bytes : h->sent.n_bytes);
         *n_most_out = slot_bytes > 0 ? slot_bytes : n_left;
-        h->packed[s].bytes = staging_place(h->trainer, begin - h->workspace->n_scratch, halo_workspace(h, begin));
-        h->n_packed_bytes += n_left;
-        return &h->packed[s];
+        h->sent.piece[s].bytes = staging_place(h->trainer, begin - h->workspace->n_scratch, halo_workspace(h, begin));
+        h->sent.n_bytes += n_left;
+        return &h->sent.piece[s];
     }
     return NULL;
 }
@@ -23,7 +23,7 @@ static struct halo_packed *slot_take(struct halo *h, int64_t n_left, int64_t *n_
 static struct halo_packed *piece_begun(const struct halo *h, const struct halo_route *route, size_t at)
 {
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
-        struct halo_packed *piece = &h->packed[s];
+        struct halo_packed *piece = &h->sent.piece[s];
         if (piece->bytes != NULL && !piece->leaves && piece->route == route && piece->at == (int64_t)at) {
             return piece;
         }
@@ -128,7 +128,7 @@ static bool request_pack(struct halo *h, uint32_t to, uint32_t from, size_t at, 
                          struct exchange_piece *out)
 {
     const struct trainer *t = h->trainer;
-    if (t->polls && (h->pass->direction == HALO_DIRECTION_RETURN || t->payloads != NULL)) {
+    if (t->run.polls && (h->pass->direction == HALO_DIRECTION_RETURN || t->routes.payloads != NULL)) {
         return false; /* the operation at work has the scratch that these are made in */
     }
     struct halo_route *route = route_asked(h, to, from, returns_ask);
@@ -146,7 +146,7 @@ static bool request_pack(struct halo *h, uint32_t to, uint32_t from, size_t at, 
                                   to));
         return false;
     }
-    bool packed = t->payloads == NULL
+    bool packed = t->routes.payloads == NULL
                       ? piece_pack(h, route, at, returns_ask, out)
                       : (returns_ask ? source_spilled_pack_asked : source_spilled_pack)(h, route, at, out);
     route->begun = route->begun || packed;
@@ -166,15 +166,15 @@ static bool payload_pack_asked(void *arg, uint32_t to, uint32_t from, size_t at,
 static void payload_sent(void *arg, const void *bytes)
 {
     struct halo *h = arg;
-    if (h->trainer->payloads != NULL) {
+    if (h->trainer->routes.payloads != NULL) {
         source_spilled_sent(h, bytes);
     }
     if (h->slots.n_pack_slot_bytes == 0) {
         return; /* under the halo schedule slots are used once */
     }
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
-        if (h->packed[s].bytes == bytes) {
-            h->packed[s] = (struct halo_packed){0};
+        if (h->sent.piece[s].bytes == bytes) {
+            h->sent.piece[s] = (struct halo_packed){0};
         }
     }
 }
@@ -182,8 +182,8 @@ static void payload_sent(void *arg, const void *bytes)
 void halo_serve(struct halo *h)
 {
     struct trainer *t = h->trainer;
-    if (t->payloads != NULL) {
-        payloads_reset(t->payloads);
+    if (t->routes.payloads != NULL) {
+        payloads_reset(t->routes.payloads);
     }
     bool asks = h->pass->n_ask > 0; /* every payload of gradients that is fetched asks for rows */
     struct exchange_offer offer = {

@@ -9,11 +9,11 @@ static enum status fetch_ahead(struct halo *h)
 {
     struct trainer *t = h->trainer;
     int64_t slot_bytes = h->slots.n_fetch_slot_bytes;
-    while (h->n_asked < h->routes.total.taken.n && h->n_asked < h->n_used + h->n_credit) {
-        const struct halo_route *route = &h->routes.take[h->n_asked];
-        int32_t slot = h->n_asked % h->n_credit;
-        struct halo_slot *s = &h->slot[slot];
-        s->begin = slot_bytes > 0 ? slot * slot_bytes : h->n_asked_row * h->slots.n_row_bytes;
+    while (h->fetch.n_begun < h->routes.total.taken.n && h->fetch.n_begun < h->fetch.n_used + h->fetch.n_credit) {
+        const struct halo_route *route = &h->routes.take[h->fetch.n_begun];
+        int32_t slot = h->fetch.n_begun % h->fetch.n_credit;
+        struct halo_slot *s = &h->fetch.slot[slot];
+        s->begin = slot_bytes > 0 ? slot * slot_bytes : h->fetch.n_row * h->slots.n_row_bytes;
         s->n_bytes = route->n_row * h->slots.n_row_bytes;
         s->payload = halo_workspace(h, h->workspace->n_scratch + s->begin);
         struct exchange_key key = h->key;
@@ -28,8 +28,8 @@ static enum status fetch_ahead(struct halo *h)
             return status;
         }
         FAULT(EXCHANGE);
-        h->n_asked++;
-        h->n_asked_row += route->n_row;
+        h->fetch.n_begun++;
+        h->fetch.n_row += route->n_row;
     }
     return STATUS_OK;
 }
@@ -40,7 +40,7 @@ static void spread(struct halo *h, const struct halo_pair *pair, const char *fro
     const struct trainer *t = h->trainer;
     enum part_direction d = halo_blocks(h);
     const struct part_rows taken = halo_rows_taken(h, pair->i);
-    int64_t n_row = part_rows_at(&taken, pair->k), n_all = h->routes.take[h->n_used].n_row;
+    int64_t n_row = part_rows_at(&taken, pair->k), n_all = h->routes.take[h->fetch.n_used].n_row;
     const uint32_t *places = h->sample != NULL ? sample_shared_spread(t, pair->i, pair->k)
                                                : shared_rows_spread(t, d, pair->i, pair->k);
     for (int p = 0; p < h->pass->n_piece; p++) {
@@ -56,7 +56,7 @@ static void spread(struct halo *h, const struct halo_pair *pair, const char *fro
 
 static enum status fetched_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
-    struct halo_slot *s = &h->slot[h->n_used % h->n_credit];
+    struct halo_slot *s = &h->fetch.slot[h->fetch.n_used % h->fetch.n_credit];
     enum status status = s->there ? STATUS_OK : exchange_wait(h->trainer->setup.exchange, s->handle);
     if (status == STATUS_OK && !s->there) {
         s->there = true;
@@ -78,10 +78,10 @@ static enum status fetched_take(struct halo *h, const struct halo_pair *pair, st
 static enum status slot_end(struct halo *h)
 {
     const struct trainer *t = h->trainer;
-    struct halo_slot *s = &h->slot[h->n_used % h->n_credit];
+    struct halo_slot *s = &h->fetch.slot[h->fetch.n_used % h->fetch.n_credit];
     s->there = false;
     s->unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
-    h->n_used++;
+    h->fetch.n_used++;
     return fetch_ahead(h);
 }
 
@@ -93,7 +93,8 @@ static enum status fetched_done(struct halo *h, const struct halo_pair *pair)
 
 enum status source_fetched_pass(struct halo *h)
 {
-    return h->n_credit > 0 && h->slot[h->n_used % h->n_credit].there ? slot_end(h) : STATUS_OK;
+    return h->fetch.n_credit > 0 && h->fetch.slot[h->fetch.n_used % h->fetch.n_credit].there ? slot_end(h)
+                                                                                             : STATUS_OK;
 }
 
 const struct payload_source source_fetched = {.take = fetched_take, .done = fetched_done, .begin = fetch_ahead};

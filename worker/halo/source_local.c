@@ -9,7 +9,7 @@ static enum status in_place_take(struct halo *h, const struct halo_pair *pair, s
     const struct trainer *t = h->trainer;
     const struct part_device *other = &t->part[pair->j];
     enum part_direction d = h->pass->transposed ? PART_DIRECTION_OUT : halo_blocks(h);
-    h->block = part_device_block(&t->part[pair->i], d, h->hop, pair->k, PART_COLUMNS_OWN);
+    h->block = part_device_block(&t->part[pair->i], d, h->hop.blocks, pair->k, PART_COLUMNS_OWN);
     if (pair->i != pair->j) {
         h->block.n_col = other->part->n_own;
     }
@@ -61,11 +61,11 @@ static int64_t shared_block(struct halo *h, const struct halo_pair *pair, struct
     const struct trainer *t = h->trainer;
     enum part_direction d = halo_blocks(h);
     enum part_shared_side side = part_shared_side_of(pair->q, t->own[pair->i]);
-    h->block = part_device_block(&t->part[pair->i], d, h->hop, pair->k, PART_COLUMNS_OWN);
-    h->block.n_col = h->routes.take[h->n_used].n_row;
+    h->block = part_device_block(&t->part[pair->i], d, h->hop.blocks, pair->k, PART_COLUMNS_OWN);
+    h->block.n_col = h->routes.take[h->fetch.n_used].n_row;
     call->block = &h->block;
-    call->col_scale = shared_rows_scale(t, d, h->hop_listed, pair->q, side);
-    call->col_node = shared_rows_node(t, d, h->hop_listed, pair->q, side);
+    call->col_scale = shared_rows_scale(t, d, h->hop.listed, pair->q, side);
+    call->col_node = shared_rows_node(t, d, h->hop.listed, pair->q, side);
     return h->block.n_col;
 }
 

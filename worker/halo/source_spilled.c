@@ -8,7 +8,7 @@
 /* The payload that own part i gives to its pair k. */
 static struct spill_range spilled(const struct halo *h, int32_t i, int32_t k, enum spill_access access)
 {
-    struct spill_range range = payloads_range(h->trainer->payloads, h->pass->direction, i, k,
+    struct spill_range range = payloads_range(h->trainer->routes.payloads, h->pass->direction, i, k,
                                               halo_route_of(h, i, k).n_row * h->slots.n_row_bytes,
                                               h->slots.n_row_bytes);
     range.access = access;
@@ -34,16 +34,16 @@ const struct payload_source *source_of_spill(const struct halo *h)
     int64_t n_all = 0, n_read = 0, n_taken = 0;
     for (int32_t i = 0; i < t->n_own; i++) {
         const struct part_rows taken = halo_rows_taken(h, i);
-        n_all += trainer_rows(t, h->hop_travelling, i);
+        n_all += trainer_rows(t, h->hop.travelling, i);
         for (int32_t k = 0; k < taken.pairs->n_pair; k++) {
             const struct halo_pair pair = halo_pair(h, i, k);
             int64_t n = pair.j >= 0 && pair.j != i ? part_rows_at(&taken, k) : 0;
             n_taken += n;
-            n_read += n > 0 ? trainer_rows(t, h->hop_travelling, pair.j) : 0;
+            n_read += n > 0 ? trainer_rows(t, h->hop.travelling, pair.j) : 0;
         }
     }
     /* Rows that stay in memory, beside what a step pins, are read once. */
-    bool stay = n_all * h->slots.n_row_bytes + t->plan.n_spill_least <= t->plan.bytes[MEMORY_SPILL];
+    bool stay = n_all * h->slots.n_row_bytes + t->plan.spill.n_least <= t->plan.bytes[MEMORY_SPILL];
     return (stay ? n_all : n_read) < 2 * n_taken ? &source_gathered : &source_spilled;
 }
 
@@ -58,8 +58,8 @@ static struct spill_range asked(const struct halo *h, int32_t i, int32_t k, enum
 {
     const struct part_rows rows = halo_rows_taken(h, i);
     int64_t row_bytes = h->slots.n_ask_row_bytes;
-    struct spill_range range = payloads_asked_range(h->trainer->payloads, i, k, part_rows_at(&rows, k) * row_bytes,
-                                                    row_bytes);
+    struct spill_range range = payloads_asked_range(h->trainer->routes.payloads, i, k,
+                                                    part_rows_at(&rows, k) * row_bytes, row_bytes);
     range.access = access;
     return range;
 }
@@ -83,7 +83,7 @@ static enum status asked_write(struct halo *h)
                 spill_unpin(t->setup.spill, &rows, 1);
             }
         }
-        t->payloads->asked_made[pin.part] = true;
+        t->routes.payloads->asked_made[pin.part] = true;
     }
     return pin.status;
 }
@@ -145,7 +145,7 @@ static enum status payloads_write(struct halo *h)
             bool gathered = gathers(h) && t->own_index[pairs->pair[k].part] >= 0;
             pin.status = k != pairs->own && !gathered ? payload_write(h, pin.part, k) : STATUS_OK;
         }
-        t->payloads->made[pin.part] = true;
+        t->routes.payloads->made[pin.part] = true;
     }
     return pin.status;
 }
@@ -155,7 +155,7 @@ static bool piece_give(struct halo *h, const struct spill_range *payload, size_t
 {
     struct trainer *t = h->trainer;
     int32_t s = 0;
-    while (s < h->slots.n_pack_slot && h->packed[s].bytes != NULL) {
+    while (s < h->slots.n_pack_slot && h->sent.piece[s].bytes != NULL) {
         s++;
     }
     if (s == h->slots.n_pack_slot) {
@@ -169,7 +169,7 @@ static bool piece_give(struct halo *h, const struct spill_range *payload, size_t
         exchange_fail(t->setup.exchange, status);
         return false;
     }
-    h->packed[s] = (struct halo_packed){.bytes = place_of(&piece), .n_bytes = piece.n_bytes, .leaves = true};
+    h->sent.piece[s] = (struct halo_packed){.bytes = place_of(&piece), .n_bytes = piece.n_bytes, .leaves = true};
     *out = (struct exchange_piece){
         .bytes = piece.at, .n_bytes = (size_t)piece.n_bytes, .total = (size_t)payload->n_bytes};
     return true;
@@ -178,22 +178,22 @@ static bool piece_give(struct halo *h, const struct spill_range *payload, size_t
 bool source_spilled_pack(struct halo *h, const struct halo_route *route, size_t at, struct exchange_piece *out)
 {
     const struct spill_range payload = spilled(h, route->i, route->k, SPILL_READ);
-    return h->trainer->payloads->made[route->i] && piece_give(h, &payload, at, out);
+    return h->trainer->routes.payloads->made[route->i] && piece_give(h, &payload, at, out);
 }
 
 bool source_spilled_pack_asked(struct halo *h, const struct halo_route *route, size_t at, struct exchange_piece *out)
 {
     const struct spill_range rows = asked(h, route->i, route->k, SPILL_READ);
-    return h->trainer->payloads->asked_made[route->i] && piece_give(h, &rows, at, out);
+    return h->trainer->routes.payloads->asked_made[route->i] && piece_give(h, &rows, at, out);
 }
 
 void source_spilled_sent(struct halo *h, const void *bytes)
 {
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
-        if (h->packed[s].bytes == bytes) {
-            const struct spill_range piece = {.at = bytes, .n_bytes = h->packed[s].n_bytes};
+        if (h->sent.piece[s].bytes == bytes) {
+            const struct spill_range piece = {.at = bytes, .n_bytes = h->sent.piece[s].n_bytes};
             spill_unpin(h->trainer->setup.spill, &piece, 1);
-            h->packed[s] = (struct halo_packed){0};
+            h->sent.piece[s] = (struct halo_packed){0};
             return;
         }
     }

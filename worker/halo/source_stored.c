@@ -10,7 +10,7 @@ static void diagonal_point(struct halo *h, int32_t i, struct op_call *call)
 {
     const struct part_device *part = &h->trainer->part[i];
     enum part_direction d = h->pass->transposed ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
-    h->block = part_device_block(part, d, h->hop, part->part->halo.pairs[d].own, PART_COLUMNS_OWN);
+    h->block = part_device_block(part, d, h->hop.blocks, part->part->halo.pairs[d].own, PART_COLUMNS_OWN);
     call->block = &h->block;
     call->col_scale = part->scale;
     call->col_node = part->node;
@@ -35,7 +35,7 @@ static void gradients_point(struct halo *h, const struct halo_pair *pair, const 
     const struct trainer *t = h->trainer;
     void *scratch = halo_workspace(h, h->workspace->sample_at);
     t->ops->block_transpose(t->device, block, t->part[pair->i].part->n_own, scratch, &h->block);
-    call->n = trainer_rows(t, h->hop, pair->i);
+    call->n = trainer_rows(t, h->hop.blocks, pair->i);
     call->n_row = block->n_col;
     call->packed = call->grad_in[0] + first * call->f;
     if (call->grad_in[1] != NULL) {
@@ -50,7 +50,7 @@ static enum status stored_take(struct halo *h, const struct halo_pair *pair, str
         diagonal_point(h, pair->i, call);
         return STATUS_OK;
     }
-    const struct device_block block = stored_block(h->trainer, pair->i, h->hop, pair->k);
+    const struct device_block block = stored_block(h->trainer, pair->i, h->hop.blocks, pair->k);
     int64_t first = part->part->n_own + stored_rows_before(h->trainer, pair->i, pair->k);
     call->block = &h->block;
     call->col_scale = part_device_col_scale(part, PART_DIRECTION_IN, pair->k);

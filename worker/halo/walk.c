@@ -22,7 +22,7 @@ static enum status block_run(struct halo *h, const struct halo_pair *pair, struc
 static bool loops_picked(const struct halo *h)
 {
     bool out = h->pass->direction == HALO_DIRECTION_OUT || h->pass->transposed;
-    return out && h->hop < h->trainer->part[0].part->n_hop;
+    return out && h->hop.blocks < h->trainer->part[0].part->n_hop;
 }
 
 /* The pair that is s further than the diagonal, around. */
@@ -38,10 +38,10 @@ static bool walks_block(const struct halo *h, int32_t i, const struct part_rows 
 {
     const struct part_device *part = &h->trainer->part[i];
     int32_t k = pair_after(taken->pairs, s);
-    bool by_edges = part->part->covered && !h->step->stored && h->hop < part->part->n_hop;
+    bool by_edges = part->part->covered && !h->step->stored && h->hop.blocks < part->part->n_hop;
     return s == 0 ||
            (part_rows_at(taken, k) > 0 &&
-            !(by_edges && part_device_block(part, halo_blocks(h), h->hop, k, PART_COLUMNS_OWN).n_edge == 0));
+            !(by_edges && part_device_block(part, halo_blocks(h), h->hop.blocks, k, PART_COLUMNS_OWN).n_edge == 0));
 }
 
 /* Of the blocks that a part walks, the one that comes last, counted from its own. */
@@ -59,7 +59,7 @@ struct op_call halo_call_begin(const struct halo *h, int32_t i)
 {
     const struct trainer *t = h->trainer;
     struct op_call call = trainer_call(t, h->step, i);
-    call.n = trainer_rows(t, h->hop_rows, i);
+    call.n = trainer_rows(t, h->hop.rows, i);
     call.to = h->step->backward ? call.grad_in[0] : call.out;
     call.self = t->part[i].part->loops == DATASET_LOOPS_IMPLICIT && !loops_picked(h);
     for (int k = 0; k < HALO_N_PIECE; k++) {

@@ -297,7 +297,7 @@ static int64_t window_bytes(const struct lives *l, int slot)
 {
     const struct program *program = l->program;
     int saved = slot - 2 * program->n_value;
-    int64_t row_bytes = l->plan->chain.n_window * (int64_t)sizeof(float);
+    int64_t row_bytes = l->plan->arena.chain.n_window * (int64_t)sizeof(float);
     if (saved < 0) {
         return row_bytes * program->value[slot % program->n_value].width;
     }
@@ -330,7 +330,7 @@ static void windows_size(struct lives *l)
         const struct step *step = &list->step[s];
         if (step->n_chain > 0) {
             struct life *life = life_of(l, STEP_ARRAY_WORKSPACE, step->op, STEP_WORKSPACE_CHAIN);
-            int64_t n = chain_windows_bytes(l->program, step, l->plan->chain.n_chunk, l->n_slot_bytes);
+            int64_t n = chain_windows_bytes(l->program, step, l->plan->arena.chain.n_chunk, l->n_slot_bytes);
             life->n_bytes = n > life->n_bytes ? n : life->n_bytes;
         }
     }
@@ -438,15 +438,15 @@ static void places_fill(const struct lives *l, bool in_window, int64_t **at)
 /* Ends of lives in forward and in backward; logits are read outside of both. */
 static void endings_fill(const struct lives *l, struct memory_plan *plan)
 {
-    free(plan->ending);
-    plan->ending = memory_alloc((size_t)l->n * LIFE_N_SPAN, sizeof *plan->ending);
-    plan->n_ending = 0;
+    free(plan->arena.ending);
+    plan->arena.ending = memory_alloc((size_t)l->n * LIFE_N_SPAN, sizeof *plan->arena.ending);
+    plan->arena.n_ending = 0;
     for (int i = 0; i < l->n; i++) {
         int n_span = is_placed(l, i) ? l->life[i].n_span : 0;
         for (int s = 0; s < n_span; s++) {
             int last = l->life[i].span[s].last;
             if (last != l->time_loss && last != plan->steps.n_time - 1) {
-                plan->ending[plan->n_ending++] = (struct memory_ending){
+                plan->arena.ending[plan->arena.n_ending++] = (struct memory_ending){
                     .time = last, .at = l->life[i].at, .n_bytes = l->life[i].n_bytes};
             }
         }
@@ -457,10 +457,10 @@ void liveness_place(const struct program *program, struct memory_plan *plan)
 {
     struct lives l;
     lives_open(program, plan, &l);
-    plan->n_arena_bytes = lives_place(&l, false);
-    plan->n_slot_bytes = l.n_slot_bytes;
-    places_fill(&l, false, &plan->at);
-    places_fill(&l, true, &plan->window_at);
+    plan->arena.n_bytes = lives_place(&l, false);
+    plan->arena.n_slot_bytes = l.n_slot_bytes;
+    places_fill(&l, false, &plan->arena.at);
+    places_fill(&l, true, &plan->arena.window_at);
     for (int i = 0; i < program->n_op; i++) {
         plan->workspace[i][STEP_WORKSPACE_CHAIN].n_scratch =
             life_of(&l, STEP_ARRAY_WORKSPACE, i, STEP_WORKSPACE_CHAIN)->n_bytes;

@@ -10,10 +10,10 @@
 #include "models/steps/step.h"
 #include "worker/plan/memory_plan.h"
 
-/* Fill plan->at and n_arena_bytes from n_row, n_sparse_value, the workspaces' sizes and the steps; and plan->ending. May be called
+/* Fill plan->arena.at and n_arena_bytes from n_row, n_sparse_value, the workspaces' sizes and the steps; and plan->arena.ending. May be called
  * again after the steps changed.
  *
- *   owns    plan->at and plan->ending, released by memory_plan_release
+ *   owns    plan->arena.at and plan->arena.ending, released by memory_plan_release
  *   cost    quadratic in the number of arrays
  */
 void liveness_place(const struct program *program, struct memory_plan *plan);
@@ -29,7 +29,7 @@ int64_t liveness_load(const struct program *program, const struct memory_plan *p
 int64_t liveness_bytes(const struct program *program, const struct memory_plan *plan, enum step_array array,
                        int index, int k);
 
-/* The number of an array that lies in the arena, for plan->at; -1: it lies elsewhere. */
+/* The number of an array that lies in the arena, for plan->arena.at; -1: it lies elsewhere. */
 int liveness_slot(const struct program *program, enum step_array array, int index, int k);
 
 #endif

@@ -38,7 +38,7 @@ int64_t liveness_bytes(const struct program *program, const struct memory_plan *
     case STEP_ARRAY_GRAD:
         return gradient_bytes(program, plan, index);
     case STEP_ARRAY_SAVED:
-        return float_rows(plan->n_row, op_saved_width(program, &program->op[index], k));
+        return float_rows(plan->rows.n_row, op_saved_width(program, &program->op[index], k));
     case STEP_ARRAY_FRESH:
         return gradient_bytes(program, plan, program->op[index].in[k]);
     case STEP_ARRAY_STATISTICS:

@@ -14,30 +14,31 @@
 
 static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan *plan)
 {
-    plan->row_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->row_begin);
-    plan->value_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->value_begin);
-    plan->embedding_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->embedding_begin);
-    plan->row_begin_halo = memory_alloc((size_t)in->n_own_part, sizeof *plan->row_begin_halo);
-    plan->value_begin_halo = memory_alloc((size_t)in->n_own_part, sizeof *plan->value_begin_halo);
+    plan->rows.row_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->rows.row_begin);
+    plan->rows.value_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->rows.value_begin);
+    plan->rows.embedding_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->rows.embedding_begin);
+    plan->rows.row_begin_halo = memory_alloc((size_t)in->n_own_part, sizeof *plan->rows.row_begin_halo);
+    plan->rows.value_begin_halo = memory_alloc((size_t)in->n_own_part, sizeof *plan->rows.value_begin_halo);
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        plan->row_begin_halo[i] = plan->n_row_halo;
-        plan->value_begin_halo[i] = plan->n_value_halo;
-        plan->n_row_halo += round_up(in->own[i].n_own + in->own[i].n_halo, ROW_ALIGN);
-        plan->n_value_halo += round_up(in->own[i].n_feature_value + in->own[i].n_halo_value, ROW_ALIGN);
-        plan->row_begin[i] = plan->n_row;
-        plan->value_begin[i] = plan->n_sparse_value;
-        plan->embedding_begin[i] = plan->n_embedding;
-        plan->n_row += round_up(in->own[i].n_own, ROW_ALIGN);
-        plan->n_sparse_value += round_up(in->own[i].n_feature_value + in->own[i].n_embedded, ROW_ALIGN);
-        plan->n_embedding += round_up(in->own[i].n_embedded * in->program->n_embedding, ROW_ALIGN);
+        plan->rows.row_begin_halo[i] = plan->rows.n_row_halo;
+        plan->rows.value_begin_halo[i] = plan->rows.n_value_halo;
+        plan->rows.n_row_halo += round_up(in->own[i].n_own + in->own[i].n_halo, ROW_ALIGN);
+        plan->rows.n_value_halo += round_up(in->own[i].n_feature_value + in->own[i].n_halo_value, ROW_ALIGN);
+        plan->rows.row_begin[i] = plan->rows.n_row;
+        plan->rows.value_begin[i] = plan->rows.n_sparse_value;
+        plan->rows.embedding_begin[i] = plan->rows.n_embedding;
+        plan->rows.n_row += round_up(in->own[i].n_own, ROW_ALIGN);
+        plan->rows.n_sparse_value += round_up(in->own[i].n_feature_value + in->own[i].n_embedded, ROW_ALIGN);
+        plan->rows.n_embedding += round_up(in->own[i].n_embedded * in->program->n_embedding, ROW_ALIGN);
     }
     plan->n_hop = in->own[0].halo->n_hop;
     plan->n_own_part = in->n_own_part;
-    plan->row_begin_hop = memory_alloc((size_t)plan->n_hop * (size_t)in->n_own_part, sizeof *plan->row_begin_hop);
+    plan->rows.row_begin_hop = memory_alloc((size_t)plan->n_hop * (size_t)in->n_own_part,
+                                            sizeof *plan->rows.row_begin_hop);
     for (int32_t hop = 0; hop < plan->n_hop; hop++) {
-        int64_t *n_row = &plan->n_row_hop[hop];
+        int64_t *n_row = &plan->rows.n_row_hop[hop];
         for (int32_t i = 0; i < in->n_own_part; i++) {
-            plan->row_begin_hop[hop * (int64_t)in->n_own_part + i] = *n_row;
+            plan->rows.row_begin_hop[hop * (int64_t)in->n_own_part + i] = *n_row;
             *n_row += round_up(memory_plan_rows_own(&in->own[i], hop), ROW_ALIGN);
         }
         *n_row = larger(*n_row, ROW_ALIGN); /* an array has a place, though it may have no rows */
@@ -45,31 +46,34 @@ static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan 
     for (int32_t i = 0; i < in->n_own_part; i++) {
         struct chain_rows rows = chain_rows(in->program, in->ops, in->own[i].n_own);
         rows.n_window = smaller(rows.n_window, round_up(in->own[i].n_own, ROW_ALIGN));
-        plan->chain.n_window = larger(plan->chain.n_window, rows.n_window);
-        plan->chain.n_chunk = rows.n_chunk > plan->chain.n_chunk ? rows.n_chunk : plan->chain.n_chunk;
+        plan->arena.chain.n_window = larger(plan->arena.chain.n_window, rows.n_window);
+        plan->arena.chain.n_chunk = rows.n_chunk > plan->arena.chain.n_chunk ? rows.n_chunk
+                                                                             : plan->arena.chain.n_chunk;
     }
 }
 
 int64_t memory_plan_rows(const struct memory_plan *plan, int32_t hop)
 {
-    return hop < plan->n_hop ? plan->n_row_hop[hop] : hop == PROGRAM_HOP_HALO ? plan->n_row_halo : plan->n_row;
+    return hop < plan->n_hop         ? plan->rows.n_row_hop[hop]
+           : hop == PROGRAM_HOP_HALO ? plan->rows.n_row_halo
+                                     : plan->rows.n_row;
 }
 
 int64_t memory_plan_row_begin(const struct memory_plan *plan, int32_t hop, int32_t i)
 {
-    return hop < plan->n_hop         ? plan->row_begin_hop[hop * (int64_t)plan->n_own_part + i]
-           : hop == PROGRAM_HOP_HALO ? plan->row_begin_halo[i]
-                                     : plan->row_begin[i];
+    return hop < plan->n_hop         ? plan->rows.row_begin_hop[hop * (int64_t)plan->n_own_part + i]
+           : hop == PROGRAM_HOP_HALO ? plan->rows.row_begin_halo[i]
+                                     : plan->rows.row_begin[i];
 }
 
 int64_t memory_plan_values(const struct memory_plan *plan, int32_t hop)
 {
-    return hop == PROGRAM_HOP_HALO ? plan->n_value_halo : plan->n_sparse_value;
+    return hop == PROGRAM_HOP_HALO ? plan->rows.n_value_halo : plan->rows.n_sparse_value;
 }
 
 int64_t memory_plan_value_begin(const struct memory_plan *plan, int32_t hop, int32_t i)
 {
-    return hop == PROGRAM_HOP_HALO ? plan->value_begin_halo[i] : plan->value_begin[i];
+    return hop == PROGRAM_HOP_HALO ? plan->rows.value_begin_halo[i] : plan->rows.value_begin[i];
 }
 
 int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop)
@@ -91,7 +95,7 @@ static int64_t most_rows(const struct part_rows rows)
 /* The op's own scratch on the largest part that needs it, or on a window. */
 static int64_t op_scratch(const struct memory_plan_input *in, const struct memory_plan *plan, const struct op *op)
 {
-    int64_t most = 0, n_most = chain_takes_scratch(in->program, op) ? plan->chain.n_window : INT64_MAX;
+    int64_t most = 0, n_most = chain_takes_scratch(in->program, op) ? plan->arena.chain.n_window : INT64_MAX;
     bool returns = op->kind == OP_KIND_AGGREGATE && program_is_lossy(in->program) &&
                    !program_reads_stored(in->program, op); /* of payload rows gradients are made, too */
     for (int32_t i = 0; i < in->n_own_part; i++) {
@@ -178,7 +182,7 @@ static struct memory_workspace scratch_plan(const struct memory_plan_input *in, 
     if (!packs) {
         return out;
     }
-    const struct memory_sample *s = &plan->sample;
+    const struct memory_sample *s = &plan->payloads.sample;
     struct widest w = widest_of(in->program, op);
     int64_t rows = payload_rows(in, op->aggregate == AGGREGATE_KIND_MAX),
             wire = larger(w.payload_bytes, w.asked_bytes);
@@ -210,9 +214,9 @@ static void payloads_plan(const struct memory_plan_input *in, enum step_phase ph
                                             : PROGRAM_HOP_ALL;
     struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, hop);
     struct memory_workspace *workspace = &plan->workspace[step->op][step->backward];
-    plan->n_fetch_slot = (int32_t)larger(plan->n_fetch_slot, r.n_fetch_slot);
-    plan->n_pack_slot = (int32_t)larger(plan->n_pack_slot, r.n_pack_slot);
-    plan->n_ask_slot = (int32_t)larger(plan->n_ask_slot, r.n_ask_slot);
+    plan->payloads.n_fetch_slot = (int32_t)larger(plan->payloads.n_fetch_slot, r.n_fetch_slot);
+    plan->payloads.n_pack_slot = (int32_t)larger(plan->payloads.n_pack_slot, r.n_pack_slot);
+    plan->payloads.n_ask_slot = (int32_t)larger(plan->payloads.n_ask_slot, r.n_ask_slot);
     workspace->n_fetch = larger(workspace->n_fetch, round_up(r.n_fetch_bytes, WORKSPACE_ALIGN));
     workspace->n_pack = larger(workspace->n_pack, round_up(r.n_pack_bytes, WORKSPACE_ALIGN));
     workspace->n_ask = larger(workspace->n_ask, r.n_ask_slot * r.n_ask_slot_bytes);
@@ -252,14 +256,14 @@ int64_t memory_plan_at(const struct memory_plan *plan, const struct program *pro
                        int index, int k)
 {
     int slot = liveness_slot(program, array, index, k);
-    return slot >= 0 ? plan->at[slot] : -1;
+    return slot >= 0 ? plan->arena.at[slot] : -1;
 }
 
 int64_t memory_plan_window_at(const struct memory_plan *plan, const struct program *program,
                               const struct step_operand *operand)
 {
     int slot = liveness_slot(program, operand->array, operand->index, operand->k);
-    return slot >= 0 ? plan->window_at[slot] : -1;
+    return slot >= 0 ? plan->arena.window_at[slot] : -1;
 }
 
 int64_t memory_plan_class_weights(const struct job *job, const struct program *program)
@@ -272,32 +276,34 @@ static int64_t parameters_bytes(const struct memory_plan_input *in, struct memor
 {
     bool trains = !in->program->forward_only;
     int64_t one = in->program->n_weight * (int64_t)sizeof(float);
-    plan->n_gradient_bytes = (trains ? one : 0) + MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
-    plan->n_reduced_bytes = plan->n_gradient_bytes;
+    plan->reduced.n_gradient_bytes = (trains ? one : 0) + MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
+    plan->reduced.n_reduced_bytes = plan->reduced.n_gradient_bytes;
     for (int i = 0; i < in->program->n_op; i++) {
         const struct op *op = &in->program->op[i];
         const struct global_def *global = op_defs[op->kind]->global;
         int64_t n_bytes = global != NULL ? global->n_sum(in->program, op) * (int64_t)sizeof(double) : 0;
-        plan->n_global_bytes = larger(plan->n_global_bytes, n_bytes);
-        plan->n_reduced_bytes += n_bytes * (in->program->value[op->out].needs_grad ? 2 : 1);
-        plan->n_reduced_evaluate += program_rows_differ(in->program) && op_keeps_statistics(op) ? n_bytes : 0;
+        plan->reduced.n_global_bytes = larger(plan->reduced.n_global_bytes, n_bytes);
+        plan->reduced.n_reduced_bytes += n_bytes * (in->program->value[op->out].needs_grad ? 2 : 1);
+        plan->reduced.n_reduced_evaluate += program_rows_differ(in->program) && op_keeps_statistics(op) ? n_bytes : 0;
     }
-    int64_t bytes = one + in->n_own_part * plan->n_gradient_bytes + memory_plan_class_weights(in->job, in->program);
+    int64_t bytes = one + in->n_own_part * plan->reduced.n_gradient_bytes +
+                    memory_plan_class_weights(in->job, in->program);
     if (trains && in->rank == 0) {
         bytes += one; /* the best weights so far */
     }
-    bytes += in->n_own_part * plan->n_global_bytes;
+    bytes += in->n_own_part * plan->reduced.n_global_bytes;
     if (in->n_rank > 1) {
-        bytes += plan->n_gradient_bytes + plan->n_global_bytes; /* another rank's branch of the tree */
+        bytes += plan->reduced.n_gradient_bytes +
+                 plan->reduced.n_global_bytes; /* another rank's branch of the tree */
     }
     if (!trains) {
-        return bytes + plan->n_embedding * (int64_t)sizeof(float);
+        return bytes + plan->rows.n_embedding * (int64_t)sizeof(float);
     }
     bool adam = in->job->train.optimizer != JOB_OPTIMIZER_SGD;
     int64_t n_moment = adam ? 2 : in->job->train.momentum > 0;
     int64_t n_more = n_moment + (in->job->exchange.guard_every > 0); /* the approximate gradient */
     /* Embeddings: present, gradient, and best on every rank. */
-    return bytes + n_more * one + (3 + n_more) * plan->n_embedding * (int64_t)sizeof(float);
+    return bytes + n_more * one + (3 + n_more) * plan->rows.n_embedding * (int64_t)sizeof(float);
 }
 
 bool memory_plan_spills(const struct job *job)
@@ -387,10 +393,10 @@ static void arena_share(const struct program *program, struct memory_plan *plan)
                               memory_workspace_bytes(&plan->workspace[i][k]) - plan->workspace[i][k].n_scratch);
         }
     }
-    plan->bytes[MEMORY_PAYLOADS] = payloads + plan->n_kept_bytes;
-    plan->bytes[MEMORY_ACTIVATIONS] = plan->n_arena_bytes - payloads;
+    plan->bytes[MEMORY_PAYLOADS] = payloads + plan->payloads.n_kept_bytes;
+    plan->bytes[MEMORY_ACTIVATIONS] = plan->arena.n_bytes - payloads;
     plan->bytes[MEMORY_ACTIVATIONS] += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_ACTIVATIONS,
-                                                       plan->n_home_bytes);
+                                                       plan->homes.n_bytes);
 }
 
 /* Where all memory is the host's, nothing is gained. */
@@ -406,7 +412,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     rows_lay_out(in, out);
     memory_plan_halos(in, out);
     step_lists_lower(in->program, &out->steps);
-    out->sample = memory_plan_sample(in);
+    out->payloads.sample = memory_plan_sample(in);
     workspaces_plan(in, out);
     memory_plan_structure(in, out);
     memory_plan_kept(in, out);
@@ -424,7 +430,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
         arena_share(in->program, out);
         return;
     }
-    if (how == JOB_RECOMPUTE_AUTO && out->n_arena_bytes > left) {
+    if (how == JOB_RECOMPUTE_AUTO && out->arena.n_bytes > left) {
         recompute_plan(in->program, JOB_RECOMPUTE_NEVER, left,
                        out); /* what does not fit is spilled anyway: recomputing saves nothing */
     }
@@ -433,22 +439,22 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
 
 void memory_plan_release(struct memory_plan *plan)
 {
-    kept_list_release(&plan->kept);
-    feedback_list_release(&plan->feedback);
-    free(plan->halo);
-    free(plan->row_begin);
-    free(plan->row_begin_hop);
-    free(plan->value_begin);
-    free(plan->embedding_begin);
-    free(plan->row_begin_halo);
-    free(plan->value_begin_halo);
-    free(plan->at);
-    free(plan->window_at);
+    kept_list_release(&plan->payloads.kept);
+    feedback_list_release(&plan->payloads.feedback);
+    free(plan->payloads.halo);
+    free(plan->rows.row_begin);
+    free(plan->rows.row_begin_hop);
+    free(plan->rows.value_begin);
+    free(plan->rows.embedding_begin);
+    free(plan->rows.row_begin_halo);
+    free(plan->rows.value_begin_halo);
+    free(plan->arena.at);
+    free(plan->arena.window_at);
     free(plan->workspace);
-    free(plan->traffic);
-    free(plan->stage);
+    free(plan->wire.traffic);
+    free(plan->wire.stage);
     step_lists_release(&plan->steps);
-    free(plan->ending);
-    free(plan->home);
+    free(plan->arena.ending);
+    free(plan->homes.home);
     *plan = (struct memory_plan){0};
 }

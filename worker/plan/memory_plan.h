@@ -117,77 +117,101 @@ struct memory_plan_input {
     const struct part_shared *shared;   /* where memory_plan_shares: of all parts or of this rank's; else NULL */
 };
 
+/* How rows of all own parts lie, each part's rounded up to 16. */
+struct memory_rows {
+    int64_t n_row;          /* rows of all own parts */
+    int64_t n_sparse_value; /* likewise for values of sparse features */
+    int64_t n_row_halo;     /* likewise with halo rows */
+    int64_t n_value_halo;
+    int64_t n_embedding;                /* likewise for floats of embeddings */
+    int64_t n_row_hop[PART_N_HOP_MOST]; /* n_hop: as n_row, of rows that count at a hop: those that gradients have */
+    int64_t *row_begin;                 /* n_own_part, as those that follow */
+    int64_t *row_begin_hop;             /* n_hop × n_own_part */
+    int64_t *value_begin;
+    int64_t *row_begin_halo;
+    int64_t *value_begin_halo;
+    int64_t *embedding_begin; /* in floats */
+};
+
 /* Places in the activation arena, in bytes; -1: none. Array of part p begins at place + row_begin[p] · row bytes (sparse
  * values: + value_begin[p] · 4; gradients: by their value's hop). */
+struct memory_arena {
+    int64_t n_bytes;
+    int64_t *at;             /* by liveness_slot: places of values, gradients, what is saved, workspaces, … */
+    struct chain_rows chain; /* the most of any own part; no window is longer than it */
+    int64_t *
+        window_at; /* as `at`, in a slot of a fused chain's windows: arrays that only steps of one chain read and write */
+    int64_t n_slot_bytes; /* of one slot */
+    int n_ending;
+    struct memory_ending *ending; /* n_ending */
+};
+
+/* memory.spill: the arena, payloads between own parts and the encoded parts lie in files, and of all that bytes[MEMORY_SPILL]
+ * in memory. 0 without. */
+struct memory_spill {
+    int64_t n_bytes;
+    int64_t n_least;   /* what one step pins in memory, with what is prefetched for the next part */
+    int64_t n_payload; /* of a halo pass's payloads, in the files */
+    int64_t n_asked;   /* of rows that they are made of */
+};
+
+/* memory.offload: arrays in pinned memory, which are activations; 0 without. */
+struct memory_homes {
+    int n;
+    struct memory_home *home;
+    int64_t n_bytes;
+};
+
+/* What halo passes send, and what they keep. */
+struct memory_halo {
+    struct halo_route_totals (*halo)[HALO_DIRECTION_N]; /* n_hop + 1: by hop, and all */
+    int64_t n_route_bytes;                              /* of a pass's routes */
+    int32_t n_fetch_slot, n_pack_slot, n_ask_slot;      /* of the pass that has most */
+    struct memory_sample sample;
+    struct kept_list kept;
+    struct feedback_list feedback;
+    /* Of MEMORY_PAYLOADS those that live through the job: payloads kept, received and to be sent, or residuals. */
+    int64_t n_kept_bytes;
+};
+
+/* Bytes received. */
+struct memory_wire {
+    int64_t *traffic; /* protocol/wire/traffic.h's table: received per (mean) epoch, and per evaluation, by sender */
+    int n_stage;
+    struct memory_stage *stage; /* n_stage: of the job's epochs */
+    int64_t n_train;    /* payload bytes received per training epoch, forward and backward: of the mean epoch */
+    int64_t n_guard;    /* what comparing gradients adds to an epoch, at most */
+    int64_t n_evaluate; /* and per evaluation */
+};
+
+/* Sums over parts. */
+struct memory_reduced {
+    int64_t n_gradient_bytes;   /* one part's gradients, where there is training, with the sums behind them */
+    int64_t n_global_bytes;     /* one part's sums of a global op, for the one that has most */
+    int64_t n_reduced_bytes;    /* reduced from one part per training epoch: gradients, global ops' sums both ways */
+    int64_t n_reduced_evaluate; /* likewise per evaluation: global ops' sums where payloads are sampled */
+};
+
 struct memory_plan {
     int64_t bytes[MEMORY_N]; /* each array once, wherever it lies */
     bool apart;              /* the device has memory of its own: memory_plan_table has what lies where */
     int64_t n_site[MEMORY_SITE_N][MEMORY_N]; /* of bytes, where they are apart: what is not on the device alone */
     struct device_sum_sizes sums;            /* of a library's (model.kernel) */
     int64_t n_staging_bytes; /* of them, pinned, between the device and the transport (staging.h); 0: there is none */
-
-    int64_t n_row;          /* rows of all own parts, each rounded up to 16 */
-    int64_t n_sparse_value; /* likewise for values of sparse features */
-    int64_t n_row_halo;     /* likewise with halo rows */
-    int64_t n_value_halo;
-    int64_t n_embedding; /* likewise for floats of embeddings */
-    int64_t *row_begin;  /* n_own_part */
-    int32_t n_hop;       /* of the parts */
+    int32_t n_hop;           /* of the parts */
     int32_t n_own_part;
-    int64_t n_row_hop[PART_N_HOP_MOST]; /* n_hop: as n_row, of rows that count at a hop: those that gradients have */
-    int64_t *row_begin_hop;             /* n_hop × n_own_part */
-    int64_t *value_begin;               /* n_own_part */
-    int64_t *row_begin_halo;            /* n_own_part */
-    int64_t *value_begin_halo;          /* n_own_part */
-    int64_t *embedding_begin;           /* n_own_part: in floats */
-    struct step_lists steps;            /* the program lowered, with what is recomputed */
-    int64_t *at; /* by liveness_slot: places of values, gradients, what is saved, workspaces, … */
+    struct step_lists steps;                                /* the program lowered, with what is recomputed */
     struct memory_workspace (*workspace)[STEP_WORKSPACE_N]; /* n_op; of chains filled in by liveness_place */
     struct memory_workspace loss_workspace;
-    int64_t n_arena_bytes;
-    struct chain_rows chain; /* the most of any own part; no window is longer than it */
-    int64_t *
-        window_at; /* as `at`, in a slot of a fused chain's windows: arrays that only steps of one chain read and write */
-    int64_t n_slot_bytes; /* of one slot */
-
-    struct trace_limits trace; /* output.trace: events of its epoch; none without */
-
-    int n_ending;
-    struct memory_ending *ending; /* n_ending */
-
-    /* memory.spill: the arena, payloads between own parts and the encoded parts lie in files, and of all that bytes[MEMORY_SPILL]
-     * in memory. 0 without. */
-    int64_t n_spill_bytes;
-    int64_t n_spill_least;   /* what one step pins in memory, with what is prefetched for the next part */
-    int64_t n_spill_payload; /* of a halo pass's payloads, in the files */
-    int64_t n_spill_asked;   /* of rows that they are made of */
-
-    int n_home; /* memory.offload: in pinned memory of n_home_bytes, which are activations; 0 without */
-    struct memory_home *home;
-    int64_t n_home_bytes;
-
+    struct trace_limits trace;     /* output.trace: events of its epoch; none without */
     bool joined[PART_DIRECTION_N]; /* all blocks are one (joined.h), where no row has too many edges */
-
-    struct kept_list kept;
-    struct feedback_list feedback;
-    /* Of MEMORY_PAYLOADS those that live through the job: payloads kept, received and to be sent, or residuals. */
-    int64_t n_kept_bytes;
-    struct memory_sample sample;
-    struct halo_route_totals (*halo)[HALO_DIRECTION_N]; /* n_hop + 1: by hop, and all */
-    int64_t n_route_bytes;                              /* of a halo pass's routes */
-    int32_t n_fetch_slot;                               /* of the halo pass that has most */
-    int32_t n_pack_slot, n_ask_slot;
-
-    int64_t *traffic; /* protocol/wire/traffic.h's table: received per (mean) epoch, and per evaluation, by sender */
-    int n_stage;
-    struct memory_stage *stage; /* n_stage: of the job's epochs */
-    int64_t n_wire_bytes;     /* payload bytes received per training epoch, forward and backward: of the mean epoch */
-    int64_t n_wire_guard;     /* what comparing gradients adds to an epoch, at most */
-    int64_t n_wire_evaluate;  /* and per evaluation */
-    int64_t n_gradient_bytes; /* one part's gradients, where there is training, with the sums behind them */
-    int64_t n_global_bytes;   /* one part's sums of a global op, for the one that has most */
-    int64_t n_reduced_bytes;  /* reduced from one part per training epoch: gradients, global ops' sums both ways */
-    int64_t n_reduced_evaluate; /* likewise per evaluation: global ops' sums where payloads are sampled */
+    struct memory_rows rows;
+    struct memory_arena arena;
+    struct memory_spill spill;
+    struct memory_homes homes;
+    struct memory_halo payloads;
+    struct memory_wire wire;
+    struct memory_reduced reduced;
 };
 
 /* errors  none; sizes come from checked parts. Release with memory_plan_release.
@@ -320,7 +344,7 @@ int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop);
 
 /* --- memory_plan_payloads.c, with memory_plan_covers, _hops, _shares and _spreads --- */
 
-/* Count the payloads of halo passes: plan->halo. */
+/* Count the payloads of halo passes: plan->payloads.halo. */
 void memory_plan_halos(const struct memory_plan_input *input, struct memory_plan *plan);
 
 /* Which payloads travel at a hop (halo_list_hop); at a hop that there is not, all. */

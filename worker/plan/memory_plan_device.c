@@ -15,7 +15,7 @@ int64_t memory_plan_put(struct memory_plan *plan, enum memory_site site, enum me
 /* The payloads of the pass that has most, or every own part's branch of a reduction and another rank's. */
 static int64_t staging_bytes(const struct memory_plan_input *in, const struct memory_plan *plan)
 {
-    int64_t most = (in->n_own_part + 1) * larger(plan->n_gradient_bytes, plan->n_global_bytes);
+    int64_t most = (in->n_own_part + 1) * larger(plan->reduced.n_gradient_bytes, plan->reduced.n_global_bytes);
     for (int op = 0; op < in->program->n_op; op++) {
         for (int use = 0; use < STEP_WORKSPACE_N; use++) {
             const struct memory_workspace *workspace = &plan->workspace[op][use];

@@ -134,11 +134,11 @@ void memory_plan_halos(const struct memory_plan_input *in, struct memory_plan *p
                                        .rank_of_part = in->rank_of_part,
                                        .rank = in->rank,
                                        .shared = in->shared};
-    plan->n_route_bytes = halo_routes_bytes(&owners);
-    plan->halo = memory_alloc((size_t)plan->n_hop + 1, sizeof *plan->halo);
+    plan->payloads.n_route_bytes = halo_routes_bytes(&owners);
+    plan->payloads.halo = memory_alloc((size_t)plan->n_hop + 1, sizeof *plan->payloads.halo);
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         for (int t = 0; t < HALO_DIRECTION_N; t++) {
-            plan->halo[hop][t] = halo_routes_total(&owners, (enum halo_direction)t, hop);
+            plan->payloads.halo[hop][t] = halo_routes_total(&owners, (enum halo_direction)t, hop);
         }
     }
     free(own);
@@ -147,5 +147,5 @@ void memory_plan_halos(const struct memory_plan_input *in, struct memory_plan *p
 const struct halo_route_totals *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction,
                                                  int32_t hop)
 {
-    return &plan->halo[hop < plan->n_hop ? hop : plan->n_hop][direction];
+    return &plan->payloads.halo[hop < plan->n_hop ? hop : plan->n_hop][direction];
 }

@@ -133,15 +133,15 @@ static void halo_count(struct spilling *s, const struct step *step)
         }
     }
     int64_t ask_bytes = memory_plan_payloads(s->plan, in->job, in->program, step, PROGRAM_HOP_ALL).n_ask_row_bytes;
-    s->plan->n_spill_payload = larger(s->plan->n_spill_payload, rows * row_bytes);
-    s->plan->n_spill_asked = larger(s->plan->n_spill_asked, asked_rows(in) * ask_bytes);
+    s->plan->spill.n_payload = larger(s->plan->spill.n_payload, rows * row_bytes);
+    s->plan->spill.n_asked = larger(s->plan->spill.n_asked, asked_rows(in) * ask_bytes);
     /* The pass's workspace, the payload in use and the next one, what it is made of, and the pieces that are being sent. */
     int64_t largest = most * larger(row_bytes, ask_bytes),
             piece = largest < MEMORY_PACK_BYTES ? largest : MEMORY_PACK_BYTES;
     int64_t workspace = memory_workspace_bytes(&s->plan->workspace[step->op][step->backward]);
     int64_t pinned = spill_pinned_bytes(workspace) + 2 * spill_pinned_bytes(most * row_bytes) +
                      (ask_bytes > 0 ? spill_pinned_bytes(most_given(in) * ask_bytes) : 0) +
-                     s->plan->n_pack_slot * spill_pinned_bytes(piece);
+                     s->plan->payloads.n_pack_slot * spill_pinned_bytes(piece);
     step_count(s, step, true, pinned);
     int64_t gathered = 0; /* another part's rows, while a payload is packed from them */
     for (int32_t i = 0; i < in->n_own_part; i++) {
@@ -174,18 +174,18 @@ void memory_plan_spill(const struct memory_plan_input *in, struct memory_plan *p
 {
     struct spilling s = {.in = in, .plan = plan};
     steps_count(&s);
-    plan->n_spill_bytes = whole_chunks(plan->n_arena_bytes) + whole_chunks(plan->n_spill_payload) +
-                          whole_chunks(plan->n_spill_asked);
+    plan->spill.n_bytes = whole_chunks(plan->arena.n_bytes) + whole_chunks(plan->spill.n_payload) +
+                          whole_chunks(plan->spill.n_asked);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         int64_t expanded = memory_plan_expanded(in, i);
         int64_t copy, copies = memory_plan_copies(in, i, &copy);
-        plan->n_spill_bytes += whole_chunks(in->own[i].n_bytes) + whole_chunks(expanded) +
+        plan->spill.n_bytes += whole_chunks(in->own[i].n_bytes) + whole_chunks(expanded) +
                                in->own[i].halo->n_hop * whole_chunks(copies);
         s.least = larger(s.least, whole_chunks(in->own[i].n_bytes) +
                                       whole_chunks(larger(expanded, copy))); /* while it is made ready */
     }
-    plan->n_spill_least = s.least < plan->n_spill_bytes ? s.least : plan->n_spill_bytes;
+    plan->spill.n_least = s.least < plan->spill.n_bytes ? s.least : plan->spill.n_bytes;
     int64_t left = memory_plan_budget(in) - memory_plan_total(plan);
-    left = left < plan->n_spill_bytes ? left : plan->n_spill_bytes;
-    plan->bytes[MEMORY_SPILL] = larger(left, plan->n_spill_least);
+    left = left < plan->spill.n_bytes ? left : plan->spill.n_bytes;
+    plan->bytes[MEMORY_SPILL] = larger(left, plan->spill.n_least);
 }

@@ -81,7 +81,7 @@ static int64_t joined_plan(const struct memory_plan_input *in, bool scaled, stru
     int64_t n_bytes = 0;
     /* A library's sums are those of a block. */
     bool own = in->job->model.kernel == JOB_KERNEL_OWN;
-    bool can = own && in->ops->joined_edges > 0 && plan->n_hop == 0 && plan->n_row < DEVICE_BORDER;
+    bool can = own && in->ops->joined_edges > 0 && plan->n_hop == 0 && plan->rows.n_row < DEVICE_BORDER;
     for (int d = 0; d < n_walked(in, &in->own[0]); d++) {
         int64_t n_edge = 0, n_block_row = 0;
         for (int32_t i = 0; i < in->n_own_part; i++) {
@@ -91,11 +91,11 @@ static int64_t joined_plan(const struct memory_plan_input *in, bool scaled, stru
         }
         bool many = n_edge <= JOINED_ROW_EDGES * n_block_row;
         plan->joined[d] = can && many && has_sums(in->program, d) && is_local(in, d);
-        int64_t made = plan->joined[d] ? memory_joined_bytes(plan->n_row, n_edge, in->own[0].weighted) : 0;
+        int64_t made = plan->joined[d] ? memory_joined_bytes(plan->rows.n_row, n_edge, in->own[0].weighted) : 0;
         n_bytes += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, made);
-        n_bytes += plan->joined[d] ? (int64_t)in->ops->block_bytes(1, plan->n_row, n_edge) : 0;
+        n_bytes += plan->joined[d] ? (int64_t)in->ops->block_bytes(1, plan->rows.n_row, n_edge) : 0;
     }
-    int64_t scales = n_bytes > 0 && scaled ? plan->n_row * (int64_t)sizeof(float) : 0;
+    int64_t scales = n_bytes > 0 && scaled ? plan->rows.n_row * (int64_t)sizeof(float) : 0;
     return n_bytes + memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, scales);
 }
 
@@ -411,9 +411,9 @@ void memory_plan_structure(const struct memory_plan_input *in, struct memory_pla
     if (!memory_plan_spills(in->job)) {
         parts_plan(in, plan);
     }
-    plan->bytes[MEMORY_STRUCTURE] += joined_plan(in, scaled, plan) + shared_bytes(in, plan, scaled) +
-                                     library_bytes(in, plan) +
-                                     memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, plan->n_route_bytes);
+    plan->bytes[MEMORY_STRUCTURE] +=
+        joined_plan(in, scaled, plan) + shared_bytes(in, plan, scaled) + library_bytes(in, plan) +
+        memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, plan->payloads.n_route_bytes);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         if (in->sparse_features && program->value[0].is_sparse) {
             int64_t on_host;

@@ -7,18 +7,18 @@
 
 static void add(const struct memory_plan_input *in, struct memory_plan *plan, int row, uint32_t peer, int64_t n_bytes)
 {
-    plan->traffic[(size_t)row * in->n_rank + peer] += n_bytes;
+    plan->wire.traffic[(size_t)row * in->n_rank + peer] += n_bytes;
 }
 
 void memory_plan_traffic_begin(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     struct level_stage stages[LEVEL_STAGES_MOST];
-    plan->traffic = memory_alloc((size_t)traffic_n_row(program_n_layer(in->program)) * in->n_rank,
-                                 sizeof *plan->traffic);
-    plan->n_stage = level_stages(in->job, stages);
-    plan->stage = memory_alloc((size_t)plan->n_stage, sizeof *plan->stage);
-    for (int s = 0; s < plan->n_stage; s++) {
-        plan->stage[s].of = stages[s];
+    plan->wire.traffic = memory_alloc((size_t)traffic_n_row(program_n_layer(in->program)) * in->n_rank,
+                                      sizeof *plan->wire.traffic);
+    plan->wire.n_stage = level_stages(in->job, stages);
+    plan->wire.stage = memory_alloc((size_t)plan->wire.n_stage, sizeof *plan->wire.stage);
+    for (int s = 0; s < plan->wire.n_stage; s++) {
+        plan->wire.stage[s].of = stages[s];
     }
 }
 
@@ -68,8 +68,8 @@ static int64_t expected(const struct memory_plan_input *in, struct memory_plan *
         const struct level exact = level_exact();
         return payload->n_row * row_bytes(in, step, payload->asked, &exact);
     }
-    for (int s = 0; s < plan->n_stage; s++) {
-        struct memory_stage *stage = &plan->stage[s];
+    for (int s = 0; s < plan->wire.n_stage; s++) {
+        struct memory_stage *stage = &plan->wire.stage[s];
         const struct stage_bytes bytes = stage_bytes(in, step, payload, &stage->of.level);
         bool first = payload->kept && stage->of.epoch == 0 && stage->of.n_guard > 0 && level_guards(in->job, 0);
         double weight = stage->of.n_epoch > 0 ? (double)stage->of.n_epoch : 1.0;
@@ -79,7 +79,7 @@ static int64_t expected(const struct memory_plan_input *in, struct memory_plan *
                (first ? (double)bytes.n : 0.0);
         n_epoch += weight;
     }
-    plan->n_wire_guard += n_again;
+    plan->wire.n_guard += n_again;
     return llround(sum / n_epoch);
 }
 
@@ -137,7 +137,7 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
     }
     halo_routes_close(&routes);
     sum += keeps ? 0 : asked_add(in, plan, phase, step, hop);
-    *(phase == STEP_PHASE_TRAIN ? &plan->n_wire_bytes : &plan->n_wire_evaluate) += sum;
+    *(phase == STEP_PHASE_TRAIN ? &plan->wire.n_train : &plan->wire.n_evaluate) += sum;
     free(own);
 }
 
@@ -149,14 +149,14 @@ static void sums_add(const struct memory_plan_input *in, struct memory_plan *pla
     }
     int row = traffic_row_sums(program_n_layer(in->program), 0);
     int64_t n_guard = 0, n_embedded = in->program->n_embedding > 0 ? MEMORY_PLAN_N_SUM * (int64_t)sizeof(double) : 0;
-    int64_t n_compared = in->job->exchange.guard_every > 0 ? plan->n_reduced_bytes + n_embedded : 0;
-    for (int s = 0; s < plan->n_stage; s++) {
-        plan->stage[s].n_wire_bytes += plan->n_reduced_bytes;
-        n_guard += plan->stage[s].of.n_guard;
+    int64_t n_compared = in->job->exchange.guard_every > 0 ? plan->reduced.n_reduced_bytes + n_embedded : 0;
+    for (int s = 0; s < plan->wire.n_stage; s++) {
+        plan->wire.stage[s].n_wire_bytes += plan->reduced.n_reduced_bytes;
+        n_guard += plan->wire.stage[s].of.n_guard;
     }
     double share = n_guard > 0 ? (double)n_guard / (double)in->job->train.epochs : 0.0;
-    plan->n_wire_guard += n_compared;
-    add(in, plan, row, peer, plan->n_reduced_bytes + llround(share * (double)n_compared));
+    plan->wire.n_guard += n_compared;
+    add(in, plan, row, peer, plan->reduced.n_reduced_bytes + llround(share * (double)n_compared));
 }
 
 /* They go up a tree in which a part's parent is its number without the lowest bit; gradients, and what global ops need, then go down to
@@ -168,11 +168,12 @@ void memory_plan_traffic_sums(const struct memory_plan_input *in, struct memory_
         uint32_t peer = in->rank_of_part[part];
         if (in->rank_of_part[part & (part - 1)] == in->rank && peer != in->rank) {
             sums_add(in, plan, peer);
-            add(in, plan, evaluate, peer, MEMORY_PLAN_N_SUM * (int64_t)sizeof(double) + plan->n_reduced_evaluate);
+            add(in, plan, evaluate, peer,
+                MEMORY_PLAN_N_SUM * (int64_t)sizeof(double) + plan->reduced.n_reduced_evaluate);
         }
     }
     if (in->rank > 0) {
         sums_add(in, plan, in->rank & (in->rank - 1));
-        add(in, plan, evaluate, in->rank & (in->rank - 1), plan->n_reduced_evaluate);
+        add(in, plan, evaluate, in->rank & (in->rank - 1), plan->reduced.n_reduced_evaluate);
     }
 }

@@ -226,29 +226,29 @@ static bool arrays_choose(struct offload *o, bool beside, int64_t n_arena_most)
 static void homes_fill(const struct offload *o)
 {
     struct memory_plan *plan = o->plan;
-    plan->home = memory_alloc((size_t)o->n + 1, sizeof *plan->home);
+    plan->homes.home = memory_alloc((size_t)o->n + 1, sizeof *plan->homes.home);
     for (int i = 0; i < o->n; i++) {
         const struct waiting *w = &o->waiting[i];
         if (w->chosen) {
-            plan->home[plan->n_home++] = (struct memory_home){
-                .array = w->array, .begin = plan->n_home_bytes, .n_bytes = w->n_bytes};
-            plan->n_home_bytes += round_up(w->n_bytes, HOME_ALIGN);
+            plan->homes.home[plan->homes.n++] = (struct memory_home){
+                .array = w->array, .begin = plan->homes.n_bytes, .n_bytes = w->n_bytes};
+            plan->homes.n_bytes += round_up(w->n_bytes, HOME_ALIGN);
         }
     }
 }
 
 void offload_plan(const struct program *program, enum job_offload how, int64_t n_arena_most, struct memory_plan *plan)
 {
-    if (how == JOB_OFFLOAD_NEVER || (how == JOB_OFFLOAD_AUTO && plan->n_arena_bytes <= n_arena_most)) {
+    if (how == JOB_OFFLOAD_NEVER || (how == JOB_OFFLOAD_AUTO && plan->arena.n_bytes <= n_arena_most)) {
         return;
     }
     struct offload o;
-    int64_t saved = plan->n_arena_bytes;
+    int64_t saved = plan->arena.n_bytes;
     offload_open(program, plan, &o);
     if (!arrays_choose(&o, true, how == JOB_OFFLOAD_AUTO ? n_arena_most : -1) && how == JOB_OFFLOAD_AUTO) {
         arrays_choose(&o, false, n_arena_most);
     }
-    if (plan->n_arena_bytes >= saved) { /* gaps took what was gained */
+    if (plan->arena.n_bytes >= saved) { /* gaps took what was gained */
         o.n = 0;
         list_write(&o);
         liveness_place(program, plan);

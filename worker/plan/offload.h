@@ -15,7 +15,7 @@
  *   always  whatever makes the plan smaller
  *   auto    nothing if the arena fits n_arena_most bytes; else array after array until it does. Where copies beside halo passes keep too
  *           much memory, arrays leave and come at once, and nothing runs beside them
- *   owns    fills plan->home, n_home and n_home_bytes (memory_plan_release)
+ *   owns    fills plan->homes.home, n_home and n_home_bytes (memory_plan_release)
  *   cost    as recompute_plan
  */
 void offload_plan(const struct program *program, enum job_offload how, int64_t n_arena_most,

@@ -27,5 +27,5 @@ bool peak_fits(const struct program *program, struct memory_plan *plan, const st
         return false;
     }
     liveness_place(program, plan);
-    return plan->n_arena_bytes <= n_arena_most;
+    return plan->arena.n_bytes <= n_arena_most;
 }

@@ -263,7 +263,7 @@ static void values_choose(const struct program *program, const struct step_list 
                        .needed = memory_alloc(n_value, sizeof *c.needed),
                        .dropped = memory_alloc(n_value, sizeof *c.dropped),
                        .group = memory_alloc(n_value, sizeof *c.group)};
-    int64_t saved = plan->n_arena_bytes;
+    int64_t saved = plan->arena.n_bytes;
     needed_find(program, c.needed);
     groups_choose(&c);
     c.unit = peak_of(program, plan, 0).n_bytes;
@@ -272,7 +272,7 @@ static void values_choose(const struct program *program, const struct step_list 
     if (!done) {
         liveness_place(program, plan);
     }
-    if (plan->n_arena_bytes >= saved) { /* gaps took what was gained */
+    if (plan->arena.n_bytes >= saved) { /* gaps took what was gained */
         recompute_steps(program, lowered, NULL, plan);
         liveness_place(program, plan);
     }
@@ -289,7 +289,7 @@ void recompute_plan(const struct program *program, enum job_recompute how, int64
     step_lists_lower(program, &lowered);
     step_lists_lower(program, &plan->steps);
     liveness_place(program, plan);
-    bool fits_saved = how == JOB_RECOMPUTE_AUTO && plan->n_arena_bytes <= n_arena_most;
+    bool fits_saved = how == JOB_RECOMPUTE_AUTO && plan->arena.n_bytes <= n_arena_most;
     if (how != JOB_RECOMPUTE_NEVER && !fits_saved) {
         values_choose(program, &lowered.phase[STEP_PHASE_TRAIN], how == JOB_RECOMPUTE_AUTO ? n_arena_most : -1, plan);
     }

@@ -9,12 +9,12 @@ struct joined {
     struct device_block
         block[PART_DIRECTION_N]; /* indptr NULL: there is none; both the same where the graph is symmetric */
     struct part_lent made[PART_DIRECTION_N]; /* its arrays */
-    struct part_lent scale;                  /* plan.n_row; empty: none */
+    struct part_lent scale;                  /* plan.rows.n_row; empty: none */
 };
 
 /* A joined block in the host's memory. */
 struct arrays {
-    int64_t *indptr; /* plan.n_row + 1 */
+    int64_t *indptr; /* plan.rows.n_row + 1 */
     uint32_t *cols;
     float *weights; /* NULL unless weighted */
 };
@@ -35,10 +35,10 @@ static int64_t indptr_fill(const struct trainer *t, enum part_direction d, int64
         const struct part *part = t->part[i].part;
         for (int32_t k = 0; k < part->halo.pairs[d].n_pair; k++) {
             const struct part_block block = part_block_at(part, d, k);
-            rows_count(&block, indptr + 1 + t->plan.row_begin[i]);
+            rows_count(&block, indptr + 1 + t->plan.rows.row_begin[i]);
         }
     }
-    for (int64_t r = 0; r < t->plan.n_row; r++) {
+    for (int64_t r = 0; r < t->plan.rows.n_row; r++) {
         most = indptr[r + 1] > most ? indptr[r + 1] : most;
         indptr[r + 1] += indptr[r];
     }
@@ -66,12 +66,12 @@ static void part_join(const struct trainer *t, enum part_direction d, int32_t i,
     const struct part *part = t->part[i].part;
     const struct part_pairs *pairs = &part->halo.pairs[d];
     int64_t *next = memory_alloc((size_t)part->n_own, sizeof *next);
-    memcpy(next, to->indptr + t->plan.row_begin[i], (size_t)part->n_own * sizeof *next);
+    memcpy(next, to->indptr + t->plan.rows.row_begin[i], (size_t)part->n_own * sizeof *next);
     for (int32_t s = 0; s < pairs->n_pair; s++) {
         int32_t k = (pairs->own + s) % pairs->n_pair, j = t->own_index[pairs->pair[k].part];
         const struct part_block block = part_device_host_block(&t->part[i], d, k);
         uint32_t border = s > 0 && part->covered ? DEVICE_BORDER : 0;
-        block_join(&block, (uint32_t)t->plan.row_begin[j], border, to, next);
+        block_join(&block, (uint32_t)t->plan.rows.row_begin[j], border, to, next);
     }
     free(next);
 }
@@ -80,7 +80,7 @@ static enum status side_open(const struct trainer *t, enum part_direction d, str
                              struct part_lent *lent)
 {
     bool weighted = t->part[0].part->weighted;
-    int64_t n_row = t->plan.n_row, n_edge = 0;
+    int64_t n_row = t->plan.rows.n_row, n_edge = 0;
     for (int32_t i = 0; i < t->n_own; i++) {
         n_edge += part_edges(t->part[i].part, d, PROGRAM_HOP_ALL);
     }
@@ -115,17 +115,18 @@ static enum status side_open(const struct trainer *t, enum part_direction d, str
 static enum status scale_open(const struct trainer *t, struct part_lent *out)
 {
     float *scale;
-    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)t->plan.n_row, sizeof *scale, &scale);
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)t->plan.rows.n_row, sizeof *scale, &scale);
     for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
-        memcpy(scale + t->plan.row_begin[i], t->part[i].scales.host, (size_t)t->part[i].part->n_own * sizeof *scale);
+        memcpy(scale + t->plan.rows.row_begin[i], t->part[i].scales.host,
+               (size_t)t->part[i].part->n_own * sizeof *scale);
     }
-    return status == STATUS_OK ? part_lend(&t->part_setup, scale, t->plan.n_row * (int64_t)sizeof *scale, out)
+    return status == STATUS_OK ? part_lend(&t->part_setup, scale, t->plan.rows.n_row * (int64_t)sizeof *scale, out)
                                : status;
 }
 
 enum status joined_open(struct trainer *t)
 {
-    struct joined *joined = t->joined = memory_alloc(1, sizeof *joined);
+    struct joined *joined = t->routes.joined = memory_alloc(1, sizeof *joined);
     bool symmetric = t->part[0].part->symmetric, scaled = t->part_setup.scaled != NULL;
     int n_side = symmetric ? 1 : PART_DIRECTION_N;
     enum status status = STATUS_OK;
@@ -144,26 +145,26 @@ enum status joined_open(struct trainer *t)
 
 void joined_close(struct trainer *t)
 {
-    if (t->joined == NULL) {
+    if (t->routes.joined == NULL) {
         return;
     }
     for (int d = 0; d < PART_DIRECTION_N; d++) {
-        if (t->joined->made[d].device != NULL) {
-            t->ops->block_close(t->device, &t->joined->block[d]);
+        if (t->routes.joined->made[d].device != NULL) {
+            t->ops->block_close(t->device, &t->routes.joined->block[d]);
         }
-        part_made_release(&t->part_setup, &t->joined->made[d]);
+        part_made_release(&t->part_setup, &t->routes.joined->made[d]);
     }
-    part_made_release(&t->part_setup, &t->joined->scale);
-    free(t->joined);
-    t->joined = NULL;
+    part_made_release(&t->part_setup, &t->routes.joined->scale);
+    free(t->routes.joined);
+    t->routes.joined = NULL;
 }
 
 const struct device_block *joined_block(const struct trainer *t, enum part_direction d)
 {
-    return t->joined->block[d].indptr != NULL ? &t->joined->block[d] : NULL;
+    return t->routes.joined->block[d].indptr != NULL ? &t->routes.joined->block[d] : NULL;
 }
 
 const float *joined_scale(const struct trainer *t)
 {
-    return (const float *)(const void *)t->joined->scale.device;
+    return (const float *)(const void *)t->routes.joined->scale.device;
 }

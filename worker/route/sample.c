@@ -22,7 +22,7 @@ struct sample {
 
 uint64_t sample_threshold(const struct trainer *t)
 {
-    return (uint64_t)(t->level.sampling * 4294967296.0);
+    return (uint64_t)(t->run.level.sampling * 4294967296.0);
 }
 
 bool sample_is_whole(const struct trainer *t)
@@ -69,12 +69,14 @@ static enum status halo_copy(const struct part_halo *from, struct part_halo *to)
 /* Where the lists of own part i's pair k begin. */
 static int64_t taken_begin(const struct trainer *t, int32_t i, int32_t k)
 {
-    return t->sample->own[i].taken + part_pair_off_diagonal(&t->part[i].part->halo.pairs[PART_DIRECTION_IN], k).col;
+    return t->routes.sample->own[i].taken +
+           part_pair_off_diagonal(&t->part[i].part->halo.pairs[PART_DIRECTION_IN], k).col;
 }
 
 static int64_t given_begin(const struct trainer *t, int32_t i, int32_t k)
 {
-    return t->sample->own[i].given + part_pair_off_diagonal(&t->part[i].part->halo.pairs[PART_DIRECTION_OUT], k).row;
+    return t->routes.sample->own[i].given +
+           part_pair_off_diagonal(&t->part[i].part->halo.pairs[PART_DIRECTION_OUT], k).row;
 }
 
 enum status sample_open(struct trainer *t)
@@ -82,7 +84,7 @@ enum status sample_open(struct trainer *t)
     if (!t->program.samples) {
         return STATUS_OK;
     }
-    struct sample *s = t->sample = memory_alloc(1, sizeof *s);
+    struct sample *s = t->routes.sample = memory_alloc(1, sizeof *s);
     s->n_own = t->n_own;
     s->own = memory_alloc((size_t)t->n_own, sizeof *s->own);
     enum status status = STATUS_OK;
@@ -101,7 +103,7 @@ enum status sample_open(struct trainer *t)
 
 void sample_close(struct trainer *t)
 {
-    struct sample *s = t->sample;
+    struct sample *s = t->routes.sample;
     if (s == NULL) {
         return;
     }
@@ -115,7 +117,7 @@ void sample_close(struct trainer *t)
     }
     free(s->own);
     free(s);
-    t->sample = NULL;
+    t->routes.sample = NULL;
 }
 
 /* --- one epoch's --- */
@@ -161,14 +163,14 @@ static void taken_draw(struct trainer *t, const struct random_key *key, int32_t 
 {
     const struct part *part = t->part[i].part;
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_IN];
-    struct part_pairs *pairs = &t->sample->own[i].halo.pairs[PART_DIRECTION_IN];
+    struct part_pairs *pairs = &t->routes.sample->own[i].halo.pairs[PART_DIRECTION_IN];
     uint32_t n_col = 0;
     for (int32_t k = 0; k < all->n_pair; k++) {
         int64_t n = part->n_own;
         pairs->pair[k].col = n_col;
         if (k != all->own) {
             struct pair_rows from = {.threshold = sample_threshold(t),
-                                     .out = t->sample->lists + taken_begin(t, i, k)};
+                                     .out = t->routes.sample->lists + taken_begin(t, i, k)};
             from.n = part_pair_cols(all, k);
             from.node = part->arrays[PART_DIRECTION_IN].node + part_pair_off_diagonal(all, k).col;
             from.n_at_hop = hops_of(all->n_col_hop, k, part->n_hop);
@@ -185,14 +187,14 @@ static void given_draw(struct trainer *t, const struct random_key *key, int32_t 
 {
     const struct part *part = t->part[i].part;
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_OUT];
-    struct part_pairs *pairs = &t->sample->own[i].halo.pairs[PART_DIRECTION_OUT];
+    struct part_pairs *pairs = &t->routes.sample->own[i].halo.pairs[PART_DIRECTION_OUT];
     int64_t n_row = 0;
     for (int32_t k = 0; k < all->n_pair; k++) {
         int64_t n = part_pair_rows(all, k);
         pairs->pair[k].row = n_row;
         if (k != all->own) {
             struct pair_rows from = {.threshold = sample_threshold(t),
-                                     .out = t->sample->lists + given_begin(t, i, k)};
+                                     .out = t->routes.sample->lists + given_begin(t, i, k)};
             from.n = n;
             from.rows = part->arrays[PART_DIRECTION_OUT].rows + part_pair_off_diagonal(all, k).row;
             from.node = part->node;
@@ -228,8 +230,8 @@ static enum status part_draw(struct trainer *t, const struct random_key *key, in
 enum status sample_draw(struct trainer *t)
 {
     const struct random_key key = {
-        .seed = (uint64_t)t->setup.job->train.seed, .epoch = t->epoch, .stream = RANDOM_STREAM_SAMPLE};
-    struct sample *s = t->sample;
+        .seed = (uint64_t)t->setup.job->train.seed, .epoch = t->run.epoch, .stream = RANDOM_STREAM_SAMPLE};
+    struct sample *s = t->routes.sample;
     enum status status = STATUS_OK;
     for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
         status = part_draw(t, &key, i);
@@ -252,10 +254,10 @@ const struct part_halo *sample_halo(const struct sample *s, int32_t i)
 
 const uint32_t *sample_taken(const struct trainer *t, int32_t i, int32_t k)
 {
-    return t->sample->lists + taken_begin(t, i, k);
+    return t->routes.sample->lists + taken_begin(t, i, k);
 }
 
 const uint32_t *sample_given(const struct trainer *t, int32_t i, int32_t k)
 {
-    return t->sample->lists + given_begin(t, i, k);
+    return t->routes.sample->lists + given_begin(t, i, k);
 }

@@ -10,7 +10,7 @@
 
 #include "worker/state/trainer_state.h"
 
-/* Where the share may be below 1; else trainer->sample stays NULL. errors  STATUS_NOMEM; STATUS_IO of the spill. Closed also after a failure */
+/* Where the share may be below 1; else trainer->routes.sample stays NULL. errors  STATUS_NOMEM; STATUS_IO of the spill. Closed also after a failure */
 enum status sample_open(struct trainer *trainer);
 void sample_close(struct trainer *trainer);
 

@@ -19,7 +19,7 @@ struct sample_shared {
 /* Rows of the longest list that is taken. */
 static uint32_t longest_taken(const struct trainer *t)
 {
-    const struct part_shared *all = &t->shared_rows->counts;
+    const struct part_shared *all = &t->routes.shared_rows->counts;
     uint32_t most = 0;
     for (int32_t q = 0; q < t->setup.n_part; q++) {
         for (int side = 0; side < PART_SHARED_N_SIDE && t->own_index[q] < 0; side++) {
@@ -33,13 +33,13 @@ static uint32_t longest_taken(const struct trainer *t)
 
 enum status sample_shared_open(struct trainer *t, struct sample_shared **out)
 {
-    if (t->shared_rows == NULL) {
+    if (t->routes.shared_rows == NULL) {
         return STATUS_OK;
     }
     struct sample_shared *s = *out = memory_alloc(1, sizeof *s);
-    const struct part_shared *all = &t->shared_rows->counts;
-    s->n_given = (size_t)t->shared_rows->n_given_in;
-    s->n_spread = (size_t)t->shared_rows->n_spread_in;
+    const struct part_shared *all = &t->routes.shared_rows->counts;
+    s->n_given = (size_t)t->routes.shared_rows->n_given_in;
+    s->n_spread = (size_t)t->routes.shared_rows->n_spread_in;
     s->n_place = longest_taken(t);
     enum status status = part_shared_acquire(all->n_part, all->n_rank, all->n_hop, true, &s->counts);
     s->counts.spreads = true;
@@ -77,13 +77,13 @@ void sample_shared_close(struct trainer *t, struct sample_shared *s)
 static void given_draw(const struct trainer *t, struct sample_shared *s, const struct random_key *key,
                        const struct shared_list *list)
 {
-    const struct part_shared *all = &t->shared_rows->counts;
+    const struct part_shared *all = &t->routes.shared_rows->counts;
     const struct part *part = t->part[list->i].part;
     int32_t q = t->own[list->i];
     const uint32_t *n_up_to = part_shared_at(all, PART_DIRECTION_IN, q, list->rank, list->side);
     uint32_t *n_drawn_up_to = part_shared_at(&s->counts, PART_DIRECTION_IN, q, list->rank, list->side);
     const uint32_t *rows = shared_rows_given(t, list);
-    uint32_t *out = s->given + (rows - t->shared_rows->given), n = 0;
+    uint32_t *out = s->given + (rows - t->routes.shared_rows->given), n = 0;
     uint64_t threshold = sample_threshold(t);
     for (int32_t hop = 0; hop <= all->n_hop; hop++) {
         for (uint32_t at = hop > 0 ? n_up_to[hop - 1] : 0; at < n_up_to[hop]; at++) {
@@ -109,7 +109,7 @@ static struct drawn drawn_of(const struct trainer *t, int32_t i, int32_t q, enum
     bool is_here = part_shared_side_of(q, part->part) == side;
     int32_t k = is_here ? part_pair_find(&part->halo.pairs[PART_DIRECTION_IN], q) : -1;
     return k < 0 ? (struct drawn){0}
-                 : (struct drawn){.n = part_pair_cols(&sample_halo(t->sample, i)->pairs[PART_DIRECTION_IN], k),
+                 : (struct drawn){.n = part_pair_cols(&sample_halo(t->routes.sample, i)->pairs[PART_DIRECTION_IN], k),
                                   .row = sample_taken(t, i, k),
                                   .spread = shared_rows_spread(t, PART_DIRECTION_IN, i, k)};
 }
@@ -117,7 +117,7 @@ static struct drawn drawn_of(const struct trainer *t, int32_t i, int32_t q, enum
 /* What own parts on one side of part q take of it: a row is drawn where one of them has drawn it. */
 static void taken_draw(const struct trainer *t, struct sample_shared *s, int32_t q, enum part_shared_side side)
 {
-    const struct part_shared *all = &t->shared_rows->counts;
+    const struct part_shared *all = &t->routes.shared_rows->counts;
     const uint32_t *n_up_to = part_shared_at(all, PART_DIRECTION_IN, q, t->setup.rank, side);
     uint32_t *n_drawn_up_to = part_shared_at(&s->counts, PART_DIRECTION_IN, q, t->setup.rank, side), n = 0;
     memset(s->place, 0, n_up_to[all->n_hop] * sizeof *s->place);
@@ -135,7 +135,7 @@ static void taken_draw(const struct trainer *t, struct sample_shared *s, int32_t
     }
     for (int32_t i = 0; i < t->n_own; i++) {
         const struct drawn drawn = drawn_of(t, i, q, side);
-        uint32_t *out = drawn.n > 0 ? s->spread + (drawn.spread - t->shared_rows->spread) : NULL;
+        uint32_t *out = drawn.n > 0 ? s->spread + (drawn.spread - t->routes.shared_rows->spread) : NULL;
         for (int64_t r = 0; r < drawn.n; r++) {
             out[r] = s->place[drawn.spread[drawn.row[r]]] - 1;
         }
@@ -163,16 +163,16 @@ void sample_shared_draw(struct trainer *t, struct sample_shared *s, const struct
 
 const struct part_shared *sample_shared_counts(const struct trainer *t)
 {
-    return &sample_shared_of(t->sample)->counts;
+    return &sample_shared_of(t->routes.sample)->counts;
 }
 
 const uint32_t *sample_shared_given(const struct trainer *t, const struct shared_list *list)
 {
-    return sample_shared_of(t->sample)->given + (shared_rows_given(t, list) - t->shared_rows->given);
+    return sample_shared_of(t->routes.sample)->given + (shared_rows_given(t, list) - t->routes.shared_rows->given);
 }
 
 const uint32_t *sample_shared_spread(const struct trainer *t, int32_t i, int32_t k)
 {
-    return sample_shared_of(t->sample)->spread +
-           (shared_rows_spread(t, PART_DIRECTION_IN, i, k) - t->shared_rows->spread);
+    return sample_shared_of(t->routes.sample)->spread +
+           (shared_rows_spread(t, PART_DIRECTION_IN, i, k) - t->routes.shared_rows->spread);
 }

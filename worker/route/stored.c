@@ -22,7 +22,7 @@ int64_t stored_rows_before(const struct trainer *t, int32_t i, int32_t k)
 static struct part_schedule *schedule_at(const struct trainer *t, int32_t i, int32_t hop, int32_t k)
 {
     int32_t n_hop = t->part[i].part->n_hop;
-    return &t->stored->schedule[i][(hop < n_hop ? hop : n_hop) * (int64_t)pairs_of(t, i)->n_pair + k];
+    return &t->routes.stored->schedule[i][(hop < n_hop ? hop : n_hop) * (int64_t)pairs_of(t, i)->n_pair + k];
 }
 
 /* The block as the part has it: its first rows, up to the hop, whose edges come first, or all. */
@@ -45,7 +45,8 @@ static enum status schedules_open(const struct trainer *t, int32_t i)
     const struct part_pairs *pairs = pairs_of(t, i);
     int32_t n_hop = t->part[i].part->n_hop;
     enum status status = STATUS_OK;
-    t->stored->schedule[i] = memory_alloc((size_t)(n_hop + 1) * (size_t)pairs->n_pair, sizeof **t->stored->schedule);
+    t->routes.stored->schedule[i] = memory_alloc((size_t)(n_hop + 1) * (size_t)pairs->n_pair,
+                                                 sizeof **t->routes.stored->schedule);
     for (int32_t hop = 0; hop <= n_hop && status == STATUS_OK; hop++) {
         bool walks = hop == n_hop || program_stores_at(&t->program, hop);
         for (int32_t k = 0; walks && k < pairs->n_pair && status == STATUS_OK; k++) {
@@ -63,8 +64,8 @@ enum status stored_open(struct trainer *t)
     if (!program_stores(&t->program)) {
         return STATUS_OK;
     }
-    t->stored = memory_alloc(1, sizeof *t->stored);
-    t->stored->schedule = memory_alloc((size_t)t->n_own, sizeof *t->stored->schedule);
+    t->routes.stored = memory_alloc(1, sizeof *t->routes.stored);
+    t->routes.stored->schedule = memory_alloc((size_t)t->n_own, sizeof *t->routes.stored->schedule);
     enum status status = STATUS_OK;
     for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
         status = t->remap[i][PART_DIRECTION_IN].cols != NULL ? schedules_open(t, i) : STATUS_OK;
@@ -74,11 +75,11 @@ enum status stored_open(struct trainer *t)
 
 void stored_close(struct trainer *t)
 {
-    if (t->stored == NULL) {
+    if (t->routes.stored == NULL) {
         return;
     }
     for (int32_t i = 0; i < t->n_own; i++) {
-        struct part_schedule *schedule = t->stored->schedule[i];
+        struct part_schedule *schedule = t->routes.stored->schedule[i];
         int32_t n = schedule != NULL ? (t->part[i].part->n_hop + 1) * pairs_of(t, i)->n_pair : 0;
         for (int32_t k = 0; k < n; k++) {
             struct device_block block = {.schedule = schedule[k].schedule, .matrix = schedule[k].matrix};
@@ -86,14 +87,14 @@ void stored_close(struct trainer *t)
         }
         free(schedule);
     }
-    free(t->stored->schedule);
-    free(t->stored);
-    t->stored = NULL;
+    free(t->routes.stored->schedule);
+    free(t->routes.stored);
+    t->routes.stored = NULL;
 }
 
 struct device_block stored_block(const struct trainer *t, int32_t i, int32_t hop, int32_t k)
 {
-    struct device_block block = t->stored->schedule[i] != NULL
+    struct device_block block = t->routes.stored->schedule[i] != NULL
                                     ? block_of(t, i, hop, k)
                                     : part_device_block(&t->part[i], PART_DIRECTION_IN, hop, k, PART_COLUMNS_PAYLOAD);
     block.n_col = part_pair_cols(pairs_of(t, i), k);

@@ -8,7 +8,7 @@ void clip_begin(struct trainer *t)
         double *sum = trainer_sums(t, i) + MEMORY_PLAN_SUM_SQUARES;
         t->ops->fill_zero(t->device, sum, sizeof *sum);
         for (int p = 0; p < t->program.n_param; p++) {
-            const float *grad = embeddings_of(t, t->embeddings.gradients, p, i);
+            const float *grad = embeddings_of(t, t->parameters.embeddings.gradients, p, i);
             if (grad != NULL && t->program.param[p].trains) {
                 t->ops->squares_add(t->device, t->part[i].part->n_embedded * t->program.param[p].embedding_width,
                                     grad, sum);
@@ -29,8 +29,8 @@ const double *clip_end(struct trainer *t)
             t->ops->squares_add(t->device, param->n_shared, trainer_gradients(t, 0) + param->offset, sum);
         }
     }
-    t->ops->clip_factor(t->device, most, sum, t->now);
-    t->ops->move(t->device, DEVICE_LANE_COMPUTE, &t->shared->grad_norm, &t->now->grad_norm,
-                 sizeof t->shared->grad_norm);
-    return &t->now->clip;
+    t->ops->clip_factor(t->device, most, sum, t->memory.now);
+    t->ops->move(t->device, DEVICE_LANE_COMPUTE, &t->memory.shared->grad_norm, &t->memory.now->grad_norm,
+                 sizeof t->memory.shared->grad_norm);
+    return &t->memory.now->clip;
 }

@@ -12,7 +12,7 @@
 /* Before gradients are reduced: squares of each own part's embeddings, among its sums. */
 void clip_begin(struct trainer *trainer);
 
-/* After it: the factor's place on the device, NULL without clipping. The norm is then on its way to trainer->shared. */
+/* After it: the factor's place on the device, NULL without clipping. The norm is then on its way to trainer->memory.shared. */
 const double *clip_end(struct trainer *trainer);
 
 #endif

@@ -18,17 +18,17 @@ double guard_cosine(const double sums[3])
 
 bool guard_is_due(const struct trainer *t)
 {
-    return level_guards(t->setup.job, t->epoch) && !level_is_exact(&t->level);
+    return level_guards(t->setup.job, t->run.epoch) && !level_is_exact(&t->run.level);
 }
 
 /* The gradients that were made go aside. */
 static void gradients_keep(const struct trainer *t)
 {
-    t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->compared, trainer_gradients(t, 0),
+    t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->parameters.compared, trainer_gradients(t, 0),
                  (size_t)t->program.n_weight * sizeof(float));
-    if (t->embeddings.compared != NULL) {
-        t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->embeddings.compared, t->embeddings.gradients,
-                     (size_t)t->plan.n_embedding * sizeof(float));
+    if (t->parameters.embeddings.compared != NULL) {
+        t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->parameters.embeddings.compared,
+                     t->parameters.embeddings.gradients, (size_t)t->plan.rows.n_embedding * sizeof(float));
     }
 }
 
@@ -38,10 +38,11 @@ static enum status embeddings_compare(struct trainer *t)
     for (int32_t i = 0; i < t->n_own; i++) {
         t->ops->fill_zero(t->device, trainer_sums(t, i), MEMORY_PLAN_N_SUM * sizeof(double));
         for (int p = 0; p < t->program.n_param; p++) {
-            const float *exact = embeddings_of(t, t->embeddings.gradients, p, i);
+            const float *exact = embeddings_of(t, t->parameters.embeddings.gradients, p, i);
             if (exact != NULL && t->program.param[p].trains) {
                 t->ops->floats_compare(t->device, t->part[i].part->n_embedded * t->program.param[p].embedding_width,
-                                       exact, embeddings_of(t, t->embeddings.compared, p, i), trainer_sums(t, i));
+                                       exact, embeddings_of(t, t->parameters.embeddings.compared, p, i),
+                                       trainer_sums(t, i));
             }
         }
     }
@@ -57,36 +58,36 @@ static enum status gradients_compare(struct trainer *t)
         const struct parameter *param = &t->program.param[p];
         if (param->trains) {
             t->ops->floats_compare(t->device, param->n_shared, trainer_gradients(t, 0) + param->offset,
-                                   t->compared + param->offset, sums);
+                                   t->parameters.compared + param->offset, sums);
         }
     }
-    t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->shared->compared, sums, sizeof t->shared->compared);
+    t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->memory.shared->compared, sums, sizeof t->memory.shared->compared);
     return status == STATUS_OK ? device_sync(t->device) : status;
 }
 
 enum status guard_run(struct trainer *t)
 {
-    struct trainer_guard *guard = &t->guard;
-    t->tentative = true;
+    struct trainer_guard *guard = &t->run.guard;
+    t->run.tentative = true;
     enum status status = trainer_run(t, STEP_PHASE_TRAIN);
-    t->tentative = false;
+    t->run.tentative = false;
     if (status != STATUS_OK) {
         return status;
     }
     guard->loss = trainer_loss(t);
     gradients_keep(t);
-    t->level = level_exact();
+    t->run.level = level_exact();
     status = trainer_run(t, STEP_PHASE_TRAIN);
     status = status == STATUS_OK ? gradients_compare(t) : status;
     if (status != STATUS_OK) {
         return status;
     }
     guard->compared = true;
-    guard->error = guard_error(t->shared->compared);
-    guard->cosine = guard_cosine(t->shared->compared);
+    guard->error = guard_error(t->memory.shared->compared);
+    guard->cosine = guard_cosine(t->memory.shared->compared);
     /* Written so that an error that is not a number is too large. */
     if (isfinite(trainer_loss(t)) && !(guard->error <= t->setup.job->exchange.guard_limit)) {
-        t->n_back_off++;
+        t->run.n_back_off++;
     }
     return STATUS_OK;
 }

@@ -11,7 +11,7 @@
 /* Is this epoch one that compares? Not where it loses nothing anyway. */
 bool guard_is_due(const struct trainer *trainer);
 
-/* The training phase of such an epoch, and what it found: trainer->guard, trainer->n_back_off.
+/* The training phase of such an epoch, and what it found: trainer->run.guard, trainer->run.n_back_off.
  * errors  those of trainer_run */
 enum status guard_run(struct trainer *trainer);
 

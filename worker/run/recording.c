@@ -4,12 +4,13 @@
 static bool repeats(const struct trainer *t)
 {
     bool same = !program_is_lossy(&t->program) && t->setup.job->exchange.guard_every == 0;
-    return same && t->ops->record != NULL && t->setup.n_rank == 1 && t->setup.spill == NULL && t->trace == NULL;
+    return same && t->ops->record != NULL && t->setup.n_rank == 1 && t->setup.spill == NULL &&
+           t->records.trace == NULL;
 }
 
 bool recording_replay(struct trainer *t, enum step_phase phase)
 {
-    struct recording *r = &t->recording[phase];
+    struct recording *r = &t->records.recording[phase];
     if (r->made != NULL) {
         t->ops->replay(t->device, r->made);
     }
@@ -18,7 +19,8 @@ bool recording_replay(struct trainer *t, enum step_phase phase)
 
 bool recording_begin(struct trainer *t, enum step_phase phase)
 {
-    bool records = t->recording[phase].n_run++ == 1 && repeats(t); /* what loads at its first use has loaded */
+    bool records = t->records.recording[phase].n_run++ == 1 &&
+                   repeats(t); /* what loads at its first use has loaded */
     if (records) {
         t->ops->record(t->device);
     }
@@ -27,15 +29,15 @@ bool recording_begin(struct trainer *t, enum step_phase phase)
 
 bool recording_end(struct trainer *t, enum step_phase phase)
 {
-    t->recording[phase].made = t->ops->recorded(t->device);
+    t->records.recording[phase].made = t->ops->recorded(t->device);
     return recording_replay(t, phase);
 }
 
 void recordings_close(struct trainer *t)
 {
     for (int p = 0; p < STEP_PHASE_N; p++) {
-        if (t->recording[p].made != NULL) {
-            t->ops->forget(t->device, t->recording[p].made);
+        if (t->records.recording[p].made != NULL) {
+            t->ops->forget(t->device, t->records.recording[p].made);
         }
     }
 }

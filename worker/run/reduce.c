@@ -200,7 +200,7 @@ static enum status broadcast(struct reduction *r)
 static enum status run(struct reduction *r, bool broadcasts)
 {
     struct trainer *t = r->trainer;
-    r->complete = t->complete;
+    r->complete = t->parameters.complete;
     r->branch_free = t->ops->mark(t->device, DEVICE_LANE_IN);
     struct exchange_offer offer = {.arg = r, .pack = branch_pack};
     exchange_serve(t->setup.exchange, &r->key, &offer, branches_given(t));
@@ -215,10 +215,10 @@ enum status reduce_run(struct trainer *t, enum reduce_what what, bool broadcasts
     struct reduction r = {
         .trainer = t,
         .key = {.epoch = trainer_key_epoch(t), .phase = EXCHANGE_PHASE_REDUCE, .op = (uint16_t)what},
-        .node = all ? t->gradients : (char *)trainer_sums(t, 0),
-        .stride = t->plan.n_gradient_bytes,
-        .n_bytes = all ? (size_t)t->plan.n_gradient_bytes : MEMORY_PLAN_N_SUM * sizeof(double),
-        .branch = t->branch,
+        .node = all ? t->parameters.gradients : (char *)trainer_sums(t, 0),
+        .stride = t->plan.reduced.n_gradient_bytes,
+        .n_bytes = all ? (size_t)t->plan.reduced.n_gradient_bytes : MEMORY_PLAN_N_SUM * sizeof(double),
+        .branch = t->parameters.branch,
         .merge = all ? gradients_merge : sums_merge,
     };
     return run(&r, broadcasts);
@@ -234,7 +234,7 @@ enum status reduce_global(struct trainer *t, int op, bool backward)
                 .phase = EXCHANGE_PHASE_REDUCE,
                 .op = (uint16_t)(REDUCE_N + 2 * op + backward)},
         .node = (char *)trainer_global(t, 0),
-        .stride = t->plan.n_global_bytes,
+        .stride = t->plan.reduced.n_global_bytes,
         .n_bytes = (size_t)global->n_sum(&t->program, what) * sizeof(double),
         .branch = (char *)trainer_global(t, t->n_own),
         .merge = global_merge,

@@ -34,11 +34,11 @@ static void poll(void *trainer)
 {
     struct trainer *t = trainer;
     double now_s = clock_s();
-    if (!t->polls && now_s - t->polled_s >= POLL_S) {
-        t->polls = true;
+    if (!t->run.polls && now_s - t->run.polled_s >= POLL_S) {
+        t->run.polls = true;
         exchange_progress(t->setup.exchange);
-        t->polls = false;
-        t->polled_s = now_s;
+        t->run.polls = false;
+        t->run.polled_s = now_s;
     }
 }
 
@@ -88,7 +88,7 @@ static void link_build(const struct trainer *t, const struct step *step, int32_t
 /* Row-local steps, one after another on each window of a part's rows. */
 static enum status chain_steps_run(struct trainer *t, const struct step *first)
 {
-    struct chain chain = {.n_slot_bytes = t->plan.n_slot_bytes, .n_link = first->n_chain};
+    struct chain chain = {.n_slot_bytes = t->plan.arena.n_slot_bytes, .n_link = first->n_chain};
     struct pin pin = pin_open(t, first, PIN_USE_RUNNING);
     while (pin_next(&pin)) {
         chain.n_row = part_rows_own(t->part[pin.part].part, PROGRAM_HOP_ALL);
@@ -155,7 +155,7 @@ static enum status total_run(struct trainer *t, const struct step *step)
 
 uint32_t trainer_key_epoch(const struct trainer *t)
 {
-    return t->tentative ? t->epoch | TENTATIVE_EPOCH : t->epoch;
+    return t->run.tentative ? t->run.epoch | TENTATIVE_EPOCH : t->run.epoch;
 }
 
 static enum device_loss loss_of(const struct trainer *t)
@@ -174,21 +174,21 @@ static enum device_loss loss_of(const struct trainer *t)
 /* Where all rows show their labels, nothing is learned. */
 double trainer_loss(const struct trainer *t)
 {
-    double n = t->shared->n_loss_row;
-    return t->shared->loss / (n > 0.0 ? n : 1.0);
+    double n = t->memory.shared->n_loss_row;
+    return t->memory.shared->loss / (n > 0.0 ? n : 1.0);
 }
 
 /* What operations read of this epoch; the number of loss rows until a LABELS op has counted them. */
 static void now_put(struct trainer *t)
 {
     const struct job_train *train = &t->setup.job->train;
-    double step = (double)t->epoch + 1.0;
-    t->shared->now = (struct device_now){.lr = schedule_lr(t->setup.job, t->epoch) * t->rate,
-                                         .correction_1 = 1.0 - pow(train->beta1, step),
-                                         .correction_2 = 1.0 - pow(train->beta2, step),
-                                         .n_loss_row = t->loss_weight,
-                                         .epoch = t->epoch};
-    t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->now, &t->shared->now, sizeof *t->now);
+    double step = (double)t->run.epoch + 1.0;
+    t->memory.shared->now = (struct device_now){.lr = schedule_lr(t->setup.job, t->run.epoch) * t->run.rate,
+                                                .correction_1 = 1.0 - pow(train->beta1, step),
+                                                .correction_2 = 1.0 - pow(train->beta2, step),
+                                                .n_loss_row = t->loss.weight,
+                                                .epoch = t->run.epoch};
+    t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->memory.now, &t->memory.shared->now, sizeof *t->memory.now);
 }
 
 /* Loss and scores of own part i over the rows of one split, on the device; gradients of the logits where the step makes them. */
@@ -200,16 +200,16 @@ static void part_score(struct trainer *t, const struct step *step, int32_t i, en
     enum device_loss loss = loss_of(t);
     struct device_scoring how = {.loss = loss,
                                  .n = trainer_rows(t, t->program.value[logits->index].hop, i),
-                                 .c = t->n_class,
+                                 .c = t->loss.n_class,
                                  .logits = trainer_operand(t, logits, i),
                                  .labels = loss != DEVICE_LOSS_CROSS_ENTROPY ? (const void *)labels->label_rows
                                                                              : (const void *)labels->labels,
-                                 .weights = t->class_weights,
+                                 .weights = t->loss.class_weights,
                                  .smoothing = t->setup.job->train.label_smoothing,
                                  .delta = t->setup.job->train.huber_delta,
                                  .row_split = labels->split,
                                  .split = (uint8_t)split,
-                                 .now = t->now,
+                                 .now = t->memory.now,
                                  .grad = grad != NULL ? trainer_operand(t, grad, i) : NULL,
                                  .scratch = trainer_operand(t, step_operand(step, OP_ROLE_WORKSPACE), i)};
     if (grad != NULL && t->program.labels >= 0) {
@@ -227,8 +227,8 @@ static enum status loss_run(struct trainer *t, const struct step *step)
     struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
     while (pin_next(&pin)) {
         if (drawn != NULL && pin.n_begun == 1) {
-            t->ops->move(t->device, DEVICE_LANE_COMPUTE, &t->now->n_loss_row, trainer_operand(t, drawn, 0),
-                         sizeof t->now->n_loss_row);
+            t->ops->move(t->device, DEVICE_LANE_COMPUTE, &t->memory.now->n_loss_row, trainer_operand(t, drawn, 0),
+                         sizeof t->memory.now->n_loss_row);
         }
         part_score(t, step, pin.part, DATASET_SPLIT_TRAIN, trainer_sums(t, pin.part));
     }
@@ -245,7 +245,7 @@ static enum status score_run(struct trainer *t, const struct step *step)
         /* A prediction is scored wherever there are labels. */
         for (int split = t->program.forward_only ? DATASET_SPLIT_NONE : DATASET_SPLIT_TRAIN; split < DATASET_SPLIT_N;
              split++) {
-            if (t->n_split[split] > 0) {
+            if (t->loss.n_split[split] > 0) {
                 part_score(t, step, pin.part, (enum dataset_split)split, sums + 1 + split * n);
             }
         }
@@ -271,7 +271,7 @@ static void score_join(struct device_score score[DATASET_SPLIT_N])
 static enum status reduce_step(struct trainer *t, const struct step *step)
 {
     bool trains = step_operand(step, OP_ROLE_GRAD_PARAM_0) != NULL;
-    struct trainer_shared *shared = t->shared;
+    struct trainer_shared *shared = t->memory.shared;
     if (trains) {
         clip_begin(t);
     }
@@ -282,7 +282,7 @@ static enum status reduce_step(struct trainer *t, const struct step *step)
     const double *sums = trainer_sums(t, 0);
     if (trains) {
         t->ops->move(t->device, DEVICE_LANE_COMPUTE, &shared->loss, sums, sizeof shared->loss);
-        t->ops->move(t->device, DEVICE_LANE_COMPUTE, &shared->n_loss_row, &t->now->n_loss_row,
+        t->ops->move(t->device, DEVICE_LANE_COMPUTE, &shared->n_loss_row, &t->memory.now->n_loss_row,
                      sizeof shared->n_loss_row);
     } else {
         t->ops->move(t->device, DEVICE_LANE_COMPUTE, shared->score, sums + 1, sizeof shared->score);
@@ -303,7 +303,7 @@ static enum status update_run(struct trainer *t, const struct step *step)
                               .beta2 = train->beta2,
                               .epsilon = train->epsilon,
                               .momentum = train->momentum,
-                              .now = t->now,
+                              .now = t->memory.now,
                               .loss = trainer_sums(t, 0),
                               .clip = clip_end(t)};
     for (int p = 0; p < t->program.n_param; p++) {
@@ -313,8 +313,9 @@ static enum status update_run(struct trainer *t, const struct step *step)
         }
         int64_t n = param->n_shared, at = param->offset;
         how.weight_decay = param->decays ? train->weight_decay : 0.0;
-        t->ops->step(t->device, &how, n, trainer_gradients(t, 0) + at, t->weights + at,
-                     t->moment_1 != NULL ? t->moment_1 + at : NULL, t->moment_2 != NULL ? t->moment_2 + at : NULL);
+        t->ops->step(t->device, &how, n, trainer_gradients(t, 0) + at, t->parameters.weights + at,
+                     t->parameters.moment_1 != NULL ? t->parameters.moment_1 + at : NULL,
+                     t->parameters.moment_2 != NULL ? t->parameters.moment_2 + at : NULL);
         embeddings_step(t, p, &how);
     }
     return STATUS_OK;
@@ -327,9 +328,9 @@ static void fault_strike(const struct trainer *t, const struct step *step)
 {
     if (step->kind == STEP_KIND_UPDATE) {
         FAULT(STEP);
-    } else if (step->op < 0 || t->phase == STEP_PHASE_STATIC) {
+    } else if (step->op < 0 || t->run.phase == STEP_PHASE_STATIC) {
         return;
-    } else if (t->phase == STEP_PHASE_EVALUATE) {
+    } else if (t->run.phase == STEP_PHASE_EVALUATE) {
         FAULT(EVALUATE);
     } else if (step->backward || step->recomputed) {
         FAULT(BACKWARD);
@@ -350,9 +351,9 @@ static enum status steps_run(struct trainer *t, const struct step_list *list)
     };
     for (int s = 0, n = 1; s < list->n_step; s += n) {
         const struct step *step = &list->step[s];
-        double begin_s = t->trace != NULL ? trace_step_begin(t->trace, s) : 0.0;
+        double begin_s = t->records.trace != NULL ? trace_step_begin(t->records.trace, s) : 0.0;
         n = step_span(step);
-        if (t->tentative && step->kind == STEP_KIND_UPDATE) {
+        if (t->run.tentative && step->kind == STEP_KIND_UPDATE) {
             continue;
         }
         for (int k = 0; k < n; k++) {
@@ -362,13 +363,13 @@ static enum status steps_run(struct trainer *t, const struct step_list *list)
         if (status != STATUS_OK) {
             return status;
         }
-        status = t->kept != NULL ? kept_progress(t) : STATUS_OK;
+        status = t->routes.kept != NULL ? kept_progress(t) : STATUS_OK;
         if (status != STATUS_OK) {
             return status;
         }
         pin_discard(t, step[n - 1].time);
-        if (t->trace != NULL) {
-            trace_step_end(t->trace, begin_s);
+        if (t->records.trace != NULL) {
+            trace_step_end(t->records.trace, begin_s);
         }
     }
     return STATUS_OK;
@@ -377,17 +378,17 @@ static enum status steps_run(struct trainer *t, const struct step_list *list)
 enum status trainer_run(struct trainer *t, enum step_phase phase)
 {
     const struct step_list *list = &t->plan.steps.phase[phase];
-    t->phase = phase;
-    t->training = phase == STEP_PHASE_TRAIN;
-    traffic_phase(t->traffic, phase, t->tentative);
+    t->run.phase = phase;
+    t->run.training = phase == STEP_PHASE_TRAIN;
+    traffic_phase(t->records.traffic, phase, t->run.tentative);
     now_put(t);
     t->ops->poll(t->device, poll, t);
-    enum status status = t->training && t->sample != NULL ? sample_draw(t) : STATUS_OK;
+    enum status status = t->run.training && t->routes.sample != NULL ? sample_draw(t) : STATUS_OK;
     if (status != STATUS_OK) {
         return status;
     }
-    if (t->trace != NULL) {
-        trace_begin(t->trace, phase, t->epoch);
+    if (t->records.trace != NULL) {
+        trace_begin(t->records.trace, phase, t->run.epoch);
     }
     if (!recording_replay(t, phase)) {
         bool records = recording_begin(t, phase);
@@ -405,14 +406,14 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
            waited = exchange_wait_s(t->setup.exchange);
     int64_t n_call = memory_n_call();
     *out = (struct trainer_report){0};
-    traffic_epoch(t->traffic);
-    t->epoch = epoch;
-    t->level = level_at(t->setup.job, epoch, t->n_back_off);
-    t->level_before = t->level.stale ? level_before(t->setup.job, epoch) : level_exact();
-    t->guard = (struct trainer_guard){0};
+    traffic_epoch(t->records.traffic);
+    t->run.epoch = epoch;
+    t->run.level = level_at(t->setup.job, epoch, t->run.n_back_off);
+    t->run.level_before = t->run.level.stale ? level_before(t->setup.job, epoch) : level_exact();
+    t->run.guard = (struct trainer_guard){0};
     enum status status = STATUS_OK;
     if (train) {
-        const struct level level = t->level;
+        const struct level level = t->run.level;
         int64_t n_wait = t->device->n_wait, n_replay = t->device->n_replay,
                 n_fetched = exchange_n_fetched(t->setup.exchange), n_sent = exchange_n_sent(t->setup.exchange);
         status = guard_is_due(t) ? guard_run(t) : trainer_run(t, STEP_PHASE_TRAIN);
@@ -421,19 +422,19 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
         out->n_fetched = exchange_n_fetched(t->setup.exchange) - n_fetched;
         out->n_sent = exchange_n_sent(t->setup.exchange) - n_sent;
         out->loss = status == STATUS_OK ? trainer_loss(t) : 0.0;
-        out->grad_norm = t->shared->grad_norm;
-        if (t->feedback != NULL) {
+        out->grad_norm = t->memory.shared->grad_norm;
+        if (t->routes.feedback != NULL) {
             feedback_settle(t, &level);
         }
     }
     if (status == STATUS_OK && isfinite(out->loss) && evaluate) {
         double trained = clock_s();
         status = trainer_run(t, STEP_PHASE_EVALUATE);
-        memcpy(out->score, t->shared->score, sizeof out->score);
+        memcpy(out->score, t->memory.shared->score, sizeof out->score);
         score_join(out->score);
         out->evaluate_s = clock_s() - trained;
     }
-    status = status == STATUS_OK && t->kept != NULL ? kept_settle(t) : status;
+    status = status == STATUS_OK && t->routes.kept != NULL ? kept_settle(t) : status;
     out->n_call = memory_n_call() - n_call;
     out->epoch_s = clock_s() - start;
     out->wait_s = exchange_wait_s(t->setup.exchange) - waited;
@@ -444,10 +445,10 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
 
 struct trainer_guard trainer_guard(const struct trainer *t)
 {
-    return t->guard;
+    return t->run.guard;
 }
 
 int64_t trainer_n_back_off(const struct trainer *t)
 {
-    return t->n_back_off;
+    return t->run.n_back_off;
 }

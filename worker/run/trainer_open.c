@@ -22,7 +22,7 @@ static void own_parts_list(struct trainer *t)
     int32_t n_part = t->setup.n_part;
     t->own = memory_alloc((size_t)n_part, sizeof *t->own);
     t->own_index = memory_alloc((size_t)n_part, sizeof *t->own_index);
-    t->complete = memory_alloc((size_t)n_part, sizeof *t->complete);
+    t->parameters.complete = memory_alloc((size_t)n_part, sizeof *t->parameters.complete);
     for (int32_t p = 0; p < n_part; p++) {
         t->own_index[p] = t->setup.parts[p] != NULL ? t->n_own : -1;
         if (t->setup.parts[p] != NULL) {
@@ -53,9 +53,9 @@ static enum status program_open(struct trainer *t)
     if (status != STATUS_OK) {
         return status;
     }
-    memcpy(t->n_split, part->n_split, sizeof t->n_split);
-    t->loss_weight = part->loss_weight;
-    t->n_class = part->n_class;
+    memcpy(t->loss.n_split, part->n_split, sizeof t->loss.n_split);
+    t->loss.weight = part->loss_weight;
+    t->loss.n_class = part->n_class;
     return STATUS_OK;
 }
 
@@ -219,30 +219,31 @@ static int takings(struct trainer *t, struct taking *list)
     const struct memory_plan *plan = &t->plan;
     int64_t one = t->program.n_weight * (int64_t)sizeof(float),
             classes = memory_plan_class_weights(t->setup.job, &t->program);
-    int64_t embeddings = plan->n_embedding * (int64_t)sizeof(float);
+    int64_t embeddings = plan->rows.n_embedding * (int64_t)sizeof(float);
     const struct job *job = t->setup.job;
     bool trains = !t->program.forward_only, adam = trains && job->train.optimizer != JOB_OPTIMIZER_SGD;
     bool momentum = adam || (trains && job->train.momentum > 0), guards = trains && job->exchange.guard_every > 0;
     struct taking all[] = {
-        {DEVICE_PLACE_SHARED, MEMORY_OTHER, sizeof *t->shared, &t->shared},
-        {DEVICE_PLACE_DEVICE, MEMORY_OTHER, sizeof *t->now, &t->now},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, classes, &t->class_weights},
-        {DEVICE_PLACE_DEVICE, MEMORY_ACTIVATIONS, t->setup.spill == NULL ? plan->n_arena_bytes : 0, &t->arena},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, one, &t->weights},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->n_own * plan->n_gradient_bytes, &t->gradients},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, trains && t->setup.rank == 0 ? one : 0, &t->best},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, momentum ? one : 0, &t->moment_1},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, adam ? one : 0, &t->moment_2},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->setup.n_rank > 1 ? plan->n_gradient_bytes : 0, &t->branch},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, (t->n_own + (t->setup.n_rank > 1)) * plan->n_global_bytes,
-         &t->globals},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, embeddings, &t->embeddings.weights},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, trains ? embeddings : 0, &t->embeddings.gradients},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, trains ? embeddings : 0, &t->embeddings.best},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, momentum ? embeddings : 0, &t->embeddings.moment_1},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, adam ? embeddings : 0, &t->embeddings.moment_2},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, guards ? one : 0, &t->compared},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, guards ? embeddings : 0, &t->embeddings.compared},
+        {DEVICE_PLACE_SHARED, MEMORY_OTHER, sizeof *t->memory.shared, &t->memory.shared},
+        {DEVICE_PLACE_DEVICE, MEMORY_OTHER, sizeof *t->memory.now, &t->memory.now},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, classes, &t->loss.class_weights},
+        {DEVICE_PLACE_DEVICE, MEMORY_ACTIVATIONS, t->setup.spill == NULL ? plan->arena.n_bytes : 0, &t->memory.arena},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, one, &t->parameters.weights},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->n_own * plan->reduced.n_gradient_bytes, &t->parameters.gradients},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, trains && t->setup.rank == 0 ? one : 0, &t->parameters.best},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, momentum ? one : 0, &t->parameters.moment_1},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, adam ? one : 0, &t->parameters.moment_2},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->setup.n_rank > 1 ? plan->reduced.n_gradient_bytes : 0,
+         &t->parameters.branch},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, (t->n_own + (t->setup.n_rank > 1)) * plan->reduced.n_global_bytes,
+         &t->parameters.globals},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, embeddings, &t->parameters.embeddings.weights},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, trains ? embeddings : 0, &t->parameters.embeddings.gradients},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, trains ? embeddings : 0, &t->parameters.embeddings.best},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, momentum ? embeddings : 0, &t->parameters.embeddings.moment_1},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, adam ? embeddings : 0, &t->parameters.embeddings.moment_2},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, guards ? one : 0, &t->parameters.compared},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, guards ? embeddings : 0, &t->parameters.embeddings.compared},
     };
     memcpy(list, all, sizeof all);
     return sizeof all / sizeof *all;
@@ -277,10 +278,10 @@ static enum status spill_take_all(struct trainer *t)
     for (int32_t i = 0; i < t->n_own; i++) {
         own[i] = &t->part[i].part->halo;
     }
-    enum status status = spill_take(t->setup.spill, t->plan.n_arena_bytes, &t->arena);
+    enum status status = spill_take(t->setup.spill, t->plan.arena.n_bytes, &t->memory.arena);
     if (status == STATUS_OK) {
-        status = payloads_open(t->setup.spill, t->plan.n_spill_payload, t->plan.n_spill_asked, own, t->n_own,
-                               &t->payloads);
+        status = payloads_open(t->setup.spill, t->plan.spill.n_payload, t->plan.spill.n_asked, own, t->n_own,
+                               &t->routes.payloads);
     }
     free(own);
     return status;
@@ -302,7 +303,7 @@ static void weights_draw(struct trainer *t)
 {
     float *drawn = memory_alloc((size_t)t->program.n_weight, sizeof *drawn);
     program_init_weights(&t->program, (uint64_t)t->setup.job->train.seed, drawn);
-    t->ops->upload(t->device, t->weights, drawn, (size_t)t->program.n_weight * sizeof *drawn);
+    t->ops->upload(t->device, t->parameters.weights, drawn, (size_t)t->program.n_weight * sizeof *drawn);
     free(drawn);
 }
 
@@ -321,7 +322,7 @@ static enum status class_weights_put(struct trainer *t)
     }
     enum status status = spill_pin(t->setup.spill, &all, 1);
     if (status == STATUS_OK) {
-        t->ops->upload(t->device, t->class_weights, part->class_weights, n_bytes);
+        t->ops->upload(t->device, t->loss.class_weights, part->class_weights, n_bytes);
         status = device_sync(t->device);
         spill_unpin(t->setup.spill, &all, 1);
     }
@@ -350,9 +351,9 @@ static enum status begin(struct trainer *t)
 {
     weights_draw(t);
     trainer_keep_best(t);
-    t->halo = halo_open(t);
-    enum status status = traffic_open(&t->program, t->setup.n_rank, &t->traffic);
-    exchange_count(t->setup.exchange, t->traffic);
+    t->routes.halo = halo_open(t);
+    enum status status = traffic_open(&t->program, t->setup.n_rank, &t->records.traffic);
+    exchange_count(t->setup.exchange, t->records.traffic);
     return status;
 }
 
@@ -366,9 +367,9 @@ static enum status trace_begin_first(struct trainer *t)
     if (!t->setup.job->output.trace) {
         return STATUS_OK;
     }
-    enum status status = trace_open(&t->program, &t->plan.steps, &t->plan.trace, &t->trace);
-    exchange_trace(t->setup.exchange, t->trace);
-    spill_trace(t->setup.spill, t->trace);
+    enum status status = trace_open(&t->program, &t->plan.steps, &t->plan.trace, &t->records.trace);
+    exchange_trace(t->setup.exchange, t->records.trace);
+    spill_trace(t->setup.spill, t->records.trace);
     return status;
 }
 
@@ -385,8 +386,8 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     ASSERT((setup->spill != NULL) == memory_plan_spills(setup->job));
     ASSERT(setup->spill == NULL || setup->ops->unified);
     t->setup = *setup;
-    t->rate = 1.0;
-    t->recording = memory_alloc(STEP_PHASE_N, sizeof *t->recording);
+    t->run.rate = 1.0;
+    t->records.recording = memory_alloc(STEP_PHASE_N, sizeof *t->records.recording);
     t->ops = setup->ops;
     own_parts_list(t);
     enum status status = t->ops->open(setup->n_thread, &t->device);
@@ -394,7 +395,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
         t->ops = t->device->ops;
     }
     status = status == STATUS_OK ? level_check(setup->job, setup->ops) : status;
-    t->level = level_at(setup->job, 0, 0);
+    t->run.level = level_at(setup->job, 0, 0);
     for (size_t step = 0; step < sizeof openings / sizeof *openings && status == STATUS_OK; step++) {
         status = openings[step](t);
     }
@@ -411,17 +412,17 @@ void trainer_close(struct trainer *t)
     if (t == NULL) {
         return;
     }
-    if (t->traffic != NULL) {
+    if (t->records.traffic != NULL) {
         exchange_count(t->setup.exchange, NULL);
-        traffic_close(t->traffic);
+        traffic_close(t->records.traffic);
     }
-    if (t->trace != NULL) {
+    if (t->records.trace != NULL) {
         exchange_trace(t->setup.exchange, NULL);
         spill_trace(t->setup.spill, NULL);
-        trace_close(t->trace);
+        trace_close(t->records.trace);
     }
-    halo_close(t->halo);
-    payloads_close(t->payloads);
+    halo_close(t->routes.halo);
+    payloads_close(t->routes.payloads);
     if (t->device != NULL) {
         recordings_close(t);
         staging_close(t);
@@ -444,7 +445,7 @@ void trainer_close(struct trainer *t)
     free(t->part);
     free(t->own);
     free(t->own_index);
-    free(t->complete);
-    free(t->recording);
+    free(t->parameters.complete);
+    free(t->records.recording);
     free(t);
 }

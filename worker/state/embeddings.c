@@ -5,7 +5,7 @@
 enum status embeddings_draw(struct trainer *t)
 {
     enum status status = STATUS_OK;
-    for (int32_t i = 0; status == STATUS_OK && t->plan.n_embedding > 0 && i < t->n_own; i++) {
+    for (int32_t i = 0; status == STATUS_OK && t->plan.rows.n_embedding > 0 && i < t->n_own; i++) {
         const struct part *part = t->part[i].part;
         const struct spill_range columns = {part->embedded_columns, part->n_embedded * (int64_t)sizeof(uint32_t),
                                             SPILL_READ};
@@ -15,7 +15,8 @@ enum status embeddings_draw(struct trainer *t)
             float *drawn = memory_alloc(n, sizeof *drawn);
             program_init_embeddings(&t->program, (uint64_t)t->setup.job->train.seed, part->n_embedded,
                                     part->embedded_columns, drawn);
-            t->ops->upload(t->device, t->embeddings.weights + t->plan.embedding_begin[i], drawn, n * sizeof *drawn);
+            t->ops->upload(t->device, t->parameters.embeddings.weights + t->plan.rows.embedding_begin[i], drawn,
+                           n * sizeof *drawn);
             free(drawn);
             spill_unpin(t->setup.spill, &columns, 1);
         }
@@ -26,12 +27,12 @@ enum status embeddings_draw(struct trainer *t)
 float *embeddings_of(const struct trainer *t, float *array, int param, int32_t i)
 {
     int64_t at = t->program.param[param].embedding_at, n = t->part[i].part->n_embedded;
-    return array != NULL && at >= 0 && n > 0 ? array + t->plan.embedding_begin[i] + n * at : NULL;
+    return array != NULL && at >= 0 && n > 0 ? array + t->plan.rows.embedding_begin[i] + n * at : NULL;
 }
 
 void embeddings_step(struct trainer *t, int param, const struct device_step *how)
 {
-    const struct trainer_embeddings *all = &t->embeddings;
+    const struct trainer_embeddings *all = &t->parameters.embeddings;
     for (int32_t i = 0; i < t->n_own; i++) {
         float *weights = embeddings_of(t, all->weights, param, i);
         if (weights != NULL) {

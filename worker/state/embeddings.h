@@ -11,7 +11,7 @@
 /* Draw those of all own parts. errors  STATUS_IO of the spill */
 enum status embeddings_draw(struct trainer *trainer);
 
-/* Where a parameter's lie for own part i, in one of trainer->embeddings' arrays; NULL: it has none there. */
+/* Where a parameter's lie for own part i, in one of trainer->parameters.embeddings' arrays; NULL: it has none there. */
 float *embeddings_of(const struct trainer *trainer, float *array, int param, int32_t i);
 
 /* A parameter's step for all own parts. */

@@ -5,7 +5,7 @@
 static void *arena_at(const struct trainer *t, const struct step_operand *o, int64_t offset)
 {
     int64_t at = memory_plan_at(&t->plan, &t->program, o->array, o->index, o->k);
-    return at >= 0 ? t->arena + at + offset * (int64_t)sizeof(float) : NULL;
+    return at >= 0 ? t->memory.arena + at + offset * (int64_t)sizeof(float) : NULL;
 }
 
 /* Own part i's rows of an array that has the rows of the operand's hop. */
@@ -43,13 +43,13 @@ void *trainer_operand(const struct trainer *t, const struct step_operand *o, int
     case STEP_ARRAY_WORKSPACE:
         return arena_at(t, o, 0);
     case STEP_ARRAY_PARAMETER:
-        return t->weights + t->program.param[o->index].offset;
+        return t->parameters.weights + t->program.param[o->index].offset;
     case STEP_ARRAY_GRAD_PARAMETER:
         return trainer_gradients(t, i) + t->program.param[o->index].offset;
     case STEP_ARRAY_EMBEDDING:
-        return embeddings_of(t, t->embeddings.weights, o->index, i);
+        return embeddings_of(t, t->parameters.embeddings.weights, o->index, i);
     case STEP_ARRAY_GRAD_EMBEDDING:
-        return embeddings_of(t, t->embeddings.gradients, o->index, i);
+        return embeddings_of(t, t->parameters.embeddings.gradients, o->index, i);
     case STEP_ARRAY_SUM:
         return o->index < 0 ? trainer_sums(t, i) : trainer_global(t, i);
     case STEP_ARRAY_CSR:
@@ -80,9 +80,9 @@ struct op_call trainer_call(const struct trainer *t, const struct step *step, in
                            .op = op,
                            .n = trainer_rows(t, t->program.value[op->out].hop, i),
                            .f = t->program.value[op->in[0]].width,
-                           .training = t->training,
-                           .tentative = t->tentative,
-                           .now = t->now,
+                           .training = t->run.training,
+                           .tentative = t->run.tentative,
+                           .now = t->memory.now,
                            .key = {.seed = (uint64_t)t->setup.job->train.seed,
                                    .op = (uint16_t)step->op,
                                    .stream = aggregate ? RANDOM_STREAM_EDGE : RANDOM_STREAM_DROPOUT}};
@@ -101,7 +101,7 @@ int64_t trainer_rows(const struct trainer *t, int32_t hop, int32_t i)
 {
     const struct part *part = t->part[i].part;
     return hop == PROGRAM_HOP_HALO ? part->n_own + part->n_halo
-                                   : part_rows_own(part, t->training ? hop : PROGRAM_HOP_ALL);
+                                   : part_rows_own(part, t->run.training ? hop : PROGRAM_HOP_ALL);
 }
 
 void trainer_grad_end(const struct trainer *t, const struct step_operand *grad, int64_t n_row, int64_t end, int32_t i)
@@ -115,7 +115,7 @@ void trainer_grad_end(const struct trainer *t, const struct step_operand *grad, 
 
 float *trainer_gradients(const struct trainer *t, int32_t i)
 {
-    return (float *)(void *)(t->gradients + i * t->plan.n_gradient_bytes);
+    return (float *)(void *)(t->parameters.gradients + i * t->plan.reduced.n_gradient_bytes);
 }
 
 double *trainer_sums(const struct trainer *t, int32_t i)
@@ -125,5 +125,5 @@ double *trainer_sums(const struct trainer *t, int32_t i)
 
 double *trainer_global(const struct trainer *t, int32_t i)
 {
-    return (double *)(void *)(t->globals + i * t->plan.n_global_bytes);
+    return (double *)(void *)(t->parameters.globals + i * t->plan.reduced.n_global_bytes);
 }

@@ -124,7 +124,7 @@ static void operand_add(struct ranges *out, const struct trainer *t, const struc
         return;
     case STEP_ARRAY_BLOCKS:
         blocks_add(out, part, o->index,
-                   part_device_blocks(&t->part[i], o->index, t->training ? o->hop : PROGRAM_HOP_ALL));
+                   part_device_blocks(&t->part[i], o->index, t->run.training ? o->hop : PROGRAM_HOP_ALL));
         return;
     case STEP_ARRAY_SENDING:
         sending_add(out, part, o->index);
@@ -195,14 +195,14 @@ static int32_t part_at(const struct pin *p, int32_t k)
 static void part_trace(struct pin *p)
 {
     if (p->n_begun > 0 && p->use == PIN_USE_RUNNING && p->status == STATUS_OK) {
-        trace_add(p->trainer->trace, TRACE_KIND_PART, p->begin_s, p->trainer->own[p->part]);
+        trace_add(p->trainer->records.trace, TRACE_KIND_PART, p->begin_s, p->trainer->own[p->part]);
     }
 }
 
 bool pin_next(struct pin *p)
 {
     struct trainer *t = p->trainer;
-    if (t->trace != NULL) {
+    if (t->records.trace != NULL) {
         part_trace(p);
     }
     pin_end(p);
@@ -214,7 +214,7 @@ bool pin_next(struct pin *p)
     if (pin_begin(p, part_at(p, p->n_begun++)) == STATUS_OK && t->setup.spill != NULL && p->n_begun < t->n_own) {
         pin_prefetch(p, part_at(p, p->n_begun));
     }
-    p->begin_s = t->trace != NULL ? clock_s() : 0.0;
+    p->begin_s = t->records.trace != NULL ? clock_s() : 0.0;
     return p->status == STATUS_OK;
 }
 
@@ -223,9 +223,10 @@ void pin_discard(const struct trainer *t, int time)
     if (t->setup.spill == NULL) {
         return;
     }
-    for (int e = 0; e < t->plan.n_ending; e++) {
-        if (t->plan.ending[e].time == time) {
-            spill_discard(t->setup.spill, t->arena + t->plan.ending[e].at, t->plan.ending[e].n_bytes);
+    for (int e = 0; e < t->plan.arena.n_ending; e++) {
+        if (t->plan.arena.ending[e].time == time) {
+            spill_discard(t->setup.spill, t->memory.arena + t->plan.arena.ending[e].at,
+                          t->plan.arena.ending[e].n_bytes);
         }
     }
 }

@@ -3,20 +3,21 @@
 enum status staging_open(struct trainer *t)
 {
     size_t n_bytes = (size_t)t->plan.n_staging_bytes;
-    return n_bytes > 0 ? t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_OTHER, n_bytes, &t->staging)
+    return n_bytes > 0 ? t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_OTHER, n_bytes, &t->memory.staging)
                        : STATUS_OK;
 }
 
 void staging_close(struct trainer *t)
 {
-    if (t->staging != NULL) {
-        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_OTHER, t->staging, (size_t)t->plan.n_staging_bytes);
+    if (t->memory.staging != NULL) {
+        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_OTHER, t->memory.staging,
+                        (size_t)t->plan.n_staging_bytes);
     }
 }
 
 void *staging_place(const struct trainer *t, int64_t at, void *device)
 {
-    return t->staging != NULL ? t->staging + at : device;
+    return t->memory.staging != NULL ? t->memory.staging + at : device;
 }
 
 enum status staging_ready(const struct trainer *t)
@@ -26,7 +27,7 @@ enum status staging_ready(const struct trainer *t)
 
 enum status staging_writable(const struct trainer *t, device_mark free, device_mark unread)
 {
-    return t->ops->wait(t->device, t->staging != NULL ? free : unread);
+    return t->ops->wait(t->device, t->memory.staging != NULL ? free : unread);
 }
 
 device_mark staging_out(const struct trainer *t, int64_t at, void *device, int64_t n_bytes)

@@ -5,12 +5,12 @@
 
 const struct trace *trainer_trace(const struct trainer *t)
 {
-    return t->trace;
+    return t->records.trace;
 }
 
 const struct traffic *trainer_traffic(const struct trainer *t)
 {
-    return t->traffic;
+    return t->records.traffic;
 }
 
 const struct program *trainer_program(const struct trainer *t)
@@ -35,21 +35,18 @@ struct place {
 /* part: own, where the row is of parts. */
 static struct place place_of(struct trainer *t, enum worker_state what, int32_t part)
 {
-    const struct trainer_embeddings *e = &t->embeddings;
-    float *const arrays[] = {[WORKER_STATE_WEIGHTS] = t->weights,
-                             [WORKER_STATE_MOMENT_1] = t->moment_1,
-                             [WORKER_STATE_MOMENT_2] = t->moment_2,
-                             [WORKER_STATE_BEST] = t->best,
-                             [WORKER_STATE_EMBEDDINGS] = e->weights,
-                             [WORKER_STATE_EMBEDDINGS_MOMENT_1] = e->moment_1,
-                             [WORKER_STATE_EMBEDDINGS_MOMENT_2] = e->moment_2,
-                             [WORKER_STATE_EMBEDDINGS_BEST] = e->best};
+    const struct trainer_embeddings *e = &t->parameters.embeddings;
+    float *const arrays[] = {
+        [WORKER_STATE_WEIGHTS] = t->parameters.weights,   [WORKER_STATE_MOMENT_1] = t->parameters.moment_1,
+        [WORKER_STATE_MOMENT_2] = t->parameters.moment_2, [WORKER_STATE_BEST] = t->parameters.best,
+        [WORKER_STATE_EMBEDDINGS] = e->weights,           [WORKER_STATE_EMBEDDINGS_MOMENT_1] = e->moment_1,
+        [WORKER_STATE_EMBEDDINGS_MOMENT_2] = e->moment_2, [WORKER_STATE_EMBEDDINGS_BEST] = e->best};
     const int64_t one = (int64_t)sizeof(float);
     if (what == WORKER_STATE_BACK_OFFS) {
-        return (struct place){&t->n_back_off, sizeof t->n_back_off, true};
+        return (struct place){&t->run.n_back_off, sizeof t->run.n_back_off, true};
     }
     if (what == WORKER_STATE_RATE) {
-        return (struct place){&t->rate, sizeof t->rate, true};
+        return (struct place){&t->run.rate, sizeof t->run.rate, true};
     }
     if ((size_t)what >= sizeof arrays / sizeof *arrays || arrays[what] == NULL) {
         return (struct place){0};
@@ -57,7 +54,7 @@ static struct place place_of(struct trainer *t, enum worker_state what, int32_t 
     if (worker_state_rows[what].scope != WORKER_STATE_SCOPE_PART) {
         return (struct place){arrays[what], t->program.n_weight * one, false};
     }
-    return (struct place){arrays[what] + t->plan.embedding_begin[t->own_index[part]],
+    return (struct place){arrays[what] + t->plan.rows.embedding_begin[t->own_index[part]],
                           t->setup.parts[part]->n_embedded * t->program.n_embedding * one, false};
 }
 
@@ -124,7 +121,7 @@ static enum status number_set(struct trainer *t, enum worker_state what, const v
             return status_fail(STATUS_PEER, "%lld back-offs are to be set, expected at most %d",
                                (long long)n_back_off, LEVEL_BACK_OFFS_MOST);
         }
-        t->n_back_off = n_back_off;
+        t->run.n_back_off = n_back_off;
         return STATUS_OK;
     }
     memcpy(&rate, from, sizeof rate);
@@ -132,7 +129,7 @@ static enum status number_set(struct trainer *t, enum worker_state what, const v
         return status_fail(STATUS_PEER,
                            "the learning rate is to be multiplied by %g, expected more than 0 and at most 1", rate);
     }
-    t->rate = rate;
+    t->run.rate = rate;
     return STATUS_OK;
 }
 
@@ -151,13 +148,13 @@ enum status trainer_set(struct trainer *t, enum worker_state what, int32_t part,
 
 void trainer_keep_best(struct trainer *t)
 {
-    if (t->best != NULL) {
-        t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->best, t->weights,
+    if (t->parameters.best != NULL) {
+        t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->parameters.best, t->parameters.weights,
                      (size_t)t->program.n_weight * sizeof(float));
     }
-    if (t->embeddings.best != NULL) {
-        t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->embeddings.best, t->embeddings.weights,
-                     (size_t)t->plan.n_embedding * sizeof(float));
+    if (t->parameters.embeddings.best != NULL) {
+        t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->parameters.embeddings.best, t->parameters.embeddings.weights,
+                     (size_t)t->plan.rows.n_embedding * sizeof(float));
     }
 }
 
@@ -200,7 +197,7 @@ void trainer_memory(const struct trainer *t, struct memory_table *planned_out, s
         arrays[MEMORY_STRUCTURE] -= features;
     }
     /* Other payloads lie in the arena. */
-    int64_t in_arena = t->plan.bytes[MEMORY_PAYLOADS] - t->plan.n_kept_bytes;
+    int64_t in_arena = t->plan.bytes[MEMORY_PAYLOADS] - t->plan.payloads.n_kept_bytes;
     arrays[MEMORY_PAYLOADS] += in_arena;
     arrays[MEMORY_ACTIVATIONS] -= in_arena;
 }

@@ -7,6 +7,73 @@
 #include "worker/state/payloads.h"
 #include "worker/state/trainer.h"
 
+/* Parameters, what steps them, and their sums over parts. */
+struct trainer_parameters {
+    float *weights; /* program.n_weight each */
+    float *best;    /* rank 0 only */
+    float *moment_1, *moment_2;
+    float *compared;            /* exchange.guard_every: the approximate gradient; else NULL */
+    struct trainer_embeddings { /* of own parts: plan.rows.n_embedding floats each */
+        float *weights, *gradients, *best, *moment_1, *moment_2, *compared;
+    } embeddings;
+    char *gradients; /* n_own × plan.reduced.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
+    char *branch;    /* one more, from another rank */
+    char *
+        globals; /* n_own × plan.reduced.n_global_bytes: sums of the global op at work; one more for another rank's branch */
+    device_mark *complete; /* n_part: for reduce.c */
+};
+
+/* Memory that steps share. */
+struct trainer_memory {
+    char *arena; /* plan.arena.n_bytes: values, gradients, what is saved, workspaces with payloads */
+    struct trainer_shared *shared;
+    struct device_now *now;  /* this epoch's (device) */
+    char *staging;           /* plan.n_staging_bytes: staging.h; NULL: there is none */
+    char *homes;             /* plan.homes.n_bytes: homes.h; NULL: there is none */
+    device_mark *home_moved; /* plan.homes.n: when an array has come to where it is on its way to */
+};
+
+/* The epoch and the phase at work. */
+struct trainer_run {
+    uint32_t epoch;
+    struct level level;        /* what this epoch's payloads lose */
+    struct level level_before; /* exchange.stale: what those lost that the epoch before kept */
+    int64_t n_back_off;        /* of the guard, so far */
+    struct trainer_guard guard;
+    double rate;           /* factor of the schedule's learning rate */
+    bool training;         /* dropout on */
+    bool tentative;        /* an epoch's gradients are made, and no step */
+    enum step_phase phase; /* at work */
+    bool polls;            /* an operation is at work, which lets messages move */
+    double polled_s;
+};
+
+/* What the training loss is a mean over. */
+struct trainer_loss {
+    int64_t n_split[DATASET_SPLIT_N]; /* of the whole graph */
+    double weight;
+    float *class_weights; /* n_class; NULL: 1 each */
+    int32_t n_class;
+};
+
+/* How rows travel; each NULL where none travel so. */
+struct trainer_routes {
+    struct halo *halo;
+    struct sample *sample;           /* exchange.sampling: this epoch's */
+    struct kept *kept;               /* exchange.stale: payloads of the epoch before */
+    struct feedback *feedback;       /* exchange.error_feedback: what rounding lost */
+    struct shared_rows *shared_rows; /* rows that several own parts take from a part of another rank, or covers */
+    struct stored *stored;           /* passes that read stored inputs */
+    struct joined *joined;           /* own parts' blocks, where they are one */
+    struct payloads *payloads;       /* between own parts, when there is a spill */
+};
+
+struct trainer_records {
+    struct traffic *traffic;     /* bytes received */
+    struct trace *trace;         /* output.trace; NULL: none */
+    struct recording *recording; /* STEP_PHASE_N */
+};
+
 /* owns: everything but what setup borrows */
 struct trainer {
     struct trainer_setup setup;
@@ -22,55 +89,14 @@ struct trainer {
     struct part_device *part; /* n_own */
     struct part_remap (
         *remap)[PART_DIRECTION_N]; /* n_own: their blocks with others, where passes read them otherwise */
+    bool descends;                 /* which way the next walk over own parts goes, when there is a spill */
 
-    char *arena; /* plan.n_arena_bytes: values, gradients, what is saved, workspaces with payloads */
-
-    float *weights; /* program.n_weight each */
-    float *best;    /* rank 0 only */
-    float *moment_1, *moment_2;
-    float *compared;            /* exchange.guard_every: the approximate gradient; else NULL */
-    struct trainer_embeddings { /* of own parts: plan.n_embedding floats each */
-        float *weights, *gradients, *best, *moment_1, *moment_2, *compared;
-    } embeddings;
-    char *gradients; /* n_own × plan.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
-    char *branch;    /* one more, from another rank */
-    struct trainer_shared *shared;
-    struct device_now *now;  /* this epoch's (device) */
-    char *staging;           /* plan.n_staging_bytes: staging.h; NULL: there is none */
-    char *homes;             /* plan.n_home_bytes: homes.h; NULL: there is none */
-    device_mark *home_moved; /* plan.n_home: when an array has come to where it is on its way to */
-    char
-        *globals; /* n_own × plan.n_global_bytes: sums of the global op at work; one more for another rank's branch */
-    device_mark *complete; /* n_part: for reduce.c */
-
-    bool descends;             /* which way the next walk over own parts goes, when there is a spill */
-    struct payloads *payloads; /* between own parts, when there is a spill; else NULL */
-    uint32_t epoch;
-    struct level level;        /* what this epoch's payloads lose */
-    struct level level_before; /* exchange.stale: what those lost that the epoch before kept */
-    int64_t n_back_off;        /* of the guard, so far */
-    struct trainer_guard guard;
-    double rate;                      /* factor of the schedule's learning rate */
-    bool training;                    /* dropout on */
-    bool tentative;                   /* an epoch's gradients are made, and no step */
-    int64_t n_split[DATASET_SPLIT_N]; /* of the whole graph */
-    double loss_weight;               /* that the training loss is a mean over */
-    float *class_weights;             /* n_class; NULL: 1 each */
-    int32_t n_class;
-    struct sample *sample;     /* where a pair's share of rows is below 1: this epoch's; else NULL */
-    struct kept *kept;         /* exchange.stale: payloads of the epoch before; else NULL */
-    struct feedback *feedback; /* exchange.error_feedback: what rounding lost; else NULL */
-    /* Rows that several own parts take from a part of another rank; NULL: each part's travel for it alone. */
-    struct shared_rows *shared_rows;
-    struct stored *stored; /* passes that read stored inputs; NULL: there are none */
-    struct joined *joined; /* own parts' blocks, where they are one */
-    struct halo *halo;
-    struct traffic *traffic;     /* bytes received */
-    struct trace *trace;         /* output.trace; NULL: none */
-    enum step_phase phase;       /* at work */
-    struct recording *recording; /* STEP_PHASE_N */
-    bool polls;                  /* an operation is at work, which lets messages move */
-    double polled_s;
+    struct trainer_parameters parameters;
+    struct trainer_memory memory;
+    struct trainer_run run;
+    struct trainer_loss loss;
+    struct trainer_routes routes;
+    struct trainer_records records;
 };
 
 /* Where an operand of a step lies, of own part i; NULL: the plan has no place for it. */

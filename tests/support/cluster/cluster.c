@@ -171,7 +171,7 @@ static void rank_parts(struct rank *r)
 static void rank_limit(struct rank *r)
 {
     const struct memory_plan *plan = &r->trainer->plan;
-    int64_t limit = memory_plan_total(plan) - plan->bytes[MEMORY_SPILL] + plan->n_spill_least;
+    int64_t limit = memory_plan_total(plan) - plan->bytes[MEMORY_SPILL] + plan->spill.n_least;
     int64_t least = atomic_load(&r->board->limit_least);
     while (limit > least && !atomic_compare_exchange_weak(&r->board->limit_least, &least, limit)) {
     }

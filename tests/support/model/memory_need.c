@@ -98,7 +98,7 @@ static int64_t vanilla_own(struct rank *r, uint32_t rank)
     struct memory_plan plan;
     r->job = &job;
     plan_of(r, rank, &plan);
-    int64_t n = plan.n_arena_bytes;
+    int64_t n = plan.arena.n_bytes;
     memory_plan_release(&plan);
     r->job = was;
     memcpy(r->rank_of_part, ranks, sizeof ranks);
@@ -129,7 +129,7 @@ static void rank_need(struct rank *r, uint32_t rank, struct memory_need *need)
     need->own = own > need->own ? own : need->own;
     need->parameters = parameters > need->parameters ? parameters : need->parameters;
     need->vanilla = vanilla > need->vanilla ? vanilla : need->vanilla;
-    need->n_wire += plan.n_wire_bytes;
+    need->n_wire += plan.wire.n_train;
     need->n_wire_least += 2 * halo_rows(r, rank) * columns_forward(r->program) * (int64_t)sizeof(float);
     memory_plan_release(&plan);
 }

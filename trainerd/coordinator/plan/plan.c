@@ -26,8 +26,8 @@ static void traffic_take(const struct plan_input *in, struct memory_plan *plan, 
 {
     int n_layer = program_n_layer(in->program);
     int64_t n_worker = in->job->workers.count;
-    out->traffic = plan->traffic;
-    plan->traffic = NULL;
+    out->traffic = plan->wire.traffic;
+    plan->wire.traffic = NULL;
     for (int64_t i = 0; i < traffic_n_row(n_layer) * n_worker; i++) {
         *(traffic_row_evaluates(n_layer, (int)(i / n_worker)) ? &out->n_wire_evaluate
                                                               : &out->n_wire) += out->traffic[i];
@@ -37,10 +37,10 @@ static void traffic_take(const struct plan_input *in, struct memory_plan *plan, 
 /* A worker's bytes by the stages of the codecs. */
 static void stages_add(const struct memory_plan *plan, struct plan *out)
 {
-    out->n_stage = plan->n_stage;
-    for (int s = 0; s < plan->n_stage; s++) {
-        out->stage[s].of = plan->stage[s].of;
-        out->stage[s].n_wire += plan->stage[s].n_wire_bytes;
+    out->n_stage = plan->wire.n_stage;
+    for (int s = 0; s < plan->wire.n_stage; s++) {
+        out->stage[s].of = plan->wire.stage[s].of;
+        out->stage[s].n_wire += plan->wire.stage[s].n_wire_bytes;
     }
 }
 
@@ -52,11 +52,11 @@ static void figures_fill(const struct plan_input *in, const struct memory_plan_i
     memory_plan_table(plan, &all);
     out->n_part = input->n_own_part;
     out->total = memory_plan_total(plan);
-    out->n_spill = plan->n_spill_bytes;
-    out->n_spill_least = plan->n_spill_least;
-    out->n_wire_guard = plan->n_wire_guard;
-    out->n_home = plan->n_home;
-    out->n_home_bytes = plan->n_home_bytes;
+    out->n_spill = plan->spill.n_bytes;
+    out->n_spill_least = plan->spill.n_least;
+    out->n_wire_guard = plan->wire.n_guard;
+    out->n_home = plan->homes.n;
+    out->n_home_bytes = plan->homes.n_bytes;
     for (int i = 0; i < MEMORY_N; i++) {
         out->bytes[i] = all.bytes[plan->apart ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_HOST][i];
         out->host[i] = plan->apart ? all.bytes[MEMORY_PLACE_HOST][i] : 0;

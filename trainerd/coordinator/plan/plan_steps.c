@@ -60,7 +60,7 @@ void plan_steps_build(const struct memory_plan_input *in, const struct memory_pl
 {
     int64_t *alive = memory_alloc((size_t)plan->steps.n_time, sizeof *alive);
     out->step = memory_alloc((size_t)plan->steps.n_time, sizeof *out->step);
-    out->n_arena = plan->n_arena_bytes;
+    out->n_arena = plan->arena.n_bytes;
     liveness_load(in->program, plan, alive);
     const struct step_list *lists[] = {&plan->steps.phase[STEP_PHASE_STATIC], step_lists_timed(&plan->steps)};
     for (int i = 0; i < 2; i++) {

@@ -43,7 +43,7 @@ static int64_t operand_bytes(const struct picture *p, const struct step_operand 
     const struct program *program = p->program;
     switch (o->array) {
     case STEP_ARRAY_VALUE:
-        return p->plan.n_sparse_value * (int64_t)sizeof(float);
+        return p->plan.rows.n_sparse_value * (int64_t)sizeof(float);
     case STEP_ARRAY_STATISTICS: {
         const struct op *op = &program->op[o->index];
         return (op_defs[op->kind]->global->n_statistics(program, op) * (int64_t)sizeof(double) + 63) / 64 * 64;
@@ -64,7 +64,7 @@ static int *name_of(struct picture *p, const struct step_operand *o, int window)
 
 static void window_paint(struct picture *p, const struct step_operand *o, int window, bool write)
 {
-    int64_t rows = p->plan.n_row / N_WINDOW, n_bytes = rows * row_bytes(p, o);
+    int64_t rows = p->plan.rows.n_row / N_WINDOW, n_bytes = rows * row_bytes(p, o);
     int64_t at = memory_plan_at(&p->plan, p->program, o->array, o->index, o->k);
     int64_t in_slot = memory_plan_window_at(&p->plan, p->program, o);
     bool whole = n_bytes == 0;
@@ -227,13 +227,14 @@ static int64_t play_epochs(const char *model, bool is_sparse, struct saving how,
                                   .n_relation = 4,
                                   .is_typed = is_sparse && job.model.kind == JOB_KIND_RGCN};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
-    struct picture p = {.program = &program,
-                        .plan = {.n_row = 32, .n_sparse_value = 64, .chain = {32 / N_WINDOW, 1}}};
+    struct picture p = {
+        .program = &program,
+        .plan = {.rows = {.n_row = 32, .n_sparse_value = 64}, .arena = {.chain = {32 / N_WINDOW, 1}}}};
     workspaces_make(&p);
     recompute_plan(&program, how.recompute, 0, &p.plan);
     offload_plan(&program, how.offload, 0, &p.plan);
-    p.cell = calloc((size_t)p.plan.n_arena_bytes / 64 + 1, sizeof *p.cell);
-    p.slot = calloc((size_t)p.plan.n_slot_bytes / 64 + 1, sizeof *p.slot);
+    p.cell = calloc((size_t)p.plan.arena.n_bytes / 64 + 1, sizeof *p.cell);
+    p.slot = calloc((size_t)p.plan.arena.n_slot_bytes / 64 + 1, sizeof *p.slot);
     for (int w = 0; w < N_WINDOW; w++) {
         p.name[w] = calloc((size_t)liveness_slot(&program, STEP_ARRAY_WORKSPACE, -1, 0) + 1, sizeof *p.name[w]);
     }
@@ -253,7 +254,7 @@ static int64_t play_epochs(const char *model, bool is_sparse, struct saving how,
             operand_paint(&p, &kept, -1, false);
         }
     }
-    int64_t n_bytes = p.plan.n_arena_bytes;
+    int64_t n_bytes = p.plan.arena.n_bytes;
     *n_again_out = p.n_again;
     for (int w = 0; w < N_WINDOW; w++) {
         free(p.name[w]);
@@ -370,13 +371,13 @@ Test(liveness, a_deep_model_takes_less_than_all_its_arrays_together)
     struct program program;
     struct program_input input = {.n_feature = 64, .n_class = 64};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK);
-    struct memory_plan plan = {.n_row = 16};
+    struct memory_plan plan = {.rows = {.n_row = 16}};
     plan.workspace = calloc((size_t)program.n_op, sizeof *plan.workspace);
     recompute_plan(&program, JOB_RECOMPUTE_NEVER, 0, &plan);
-    int64_t layer = plan.n_row * 64 * (int64_t)sizeof(float);
+    int64_t layer = plan.rows.n_row * 64 * (int64_t)sizeof(float);
     /* Kept: each layer's input, and the first layer's aggregate; besides, at the peak, two gradients and a result. */
-    cr_expect_leq(plan.n_arena_bytes, (8 + 4) * layer, "%ld bytes are %.1f arrays", (long)plan.n_arena_bytes,
-                  (double)plan.n_arena_bytes / (double)layer);
+    cr_expect_leq(plan.arena.n_bytes, (8 + 4) * layer, "%ld bytes are %.1f arrays", (long)plan.arena.n_bytes,
+                  (double)plan.arena.n_bytes / (double)layer);
     memory_plan_release(&plan);
     program_release(&program);
 }

@@ -80,8 +80,8 @@ Test(memory_plan, activations_and_features_fall_as_one_over_workers)
         int64_t n_bytes = eight.workspace[i][STEP_WORKSPACE_CHAIN].n_scratch;
         windows = n_bytes > windows ? n_bytes : windows;
     }
-    cr_expect(one.n_arena_bytes <= 8 * eight.n_arena_bytes &&
-              one.n_arena_bytes + 8 * windows >= 8 * eight.n_arena_bytes);
+    cr_expect(one.arena.n_bytes <= 8 * eight.arena.n_bytes &&
+              one.arena.n_bytes + 8 * windows >= 8 * eight.arena.n_bytes);
     cr_expect_eq(one.bytes[MEMORY_FEATURES], 8 * eight.bytes[MEMORY_FEATURES]);
     cr_expect_eq(one.bytes[MEMORY_PAYLOADS], 0, "nothing travels inside one process");
     memory_plan_release(&one);
@@ -103,12 +103,12 @@ Test(memory_plan, a_prediction_has_weights_and_sums_and_nothing_that_training_wo
     plan_of(&w, 2, &predicts);
     int64_t sums = MEMORY_PLAN_N_SUM * (int64_t)sizeof(double);
     cr_expect_eq(predicts.steps.phase[STEP_PHASE_TRAIN].n_step, 0);
-    cr_expect_eq(predicts.n_gradient_bytes, sums);
+    cr_expect_eq(predicts.reduced.n_gradient_bytes, sums);
     /* Each of the rank's four parts has its sums, and there is a place for those of another rank. */
     cr_expect_eq(predicts.bytes[MEMORY_PARAMETERS], w.program.n_weight * (int64_t)sizeof(float) + (4 + 1) * sums);
-    cr_expect_lt(predicts.n_arena_bytes, trains.n_arena_bytes / 2);
-    cr_expect_eq(predicts.n_wire_bytes, 0);
-    cr_expect_eq(predicts.n_wire_evaluate, trains.n_wire_evaluate);
+    cr_expect_lt(predicts.arena.n_bytes, trains.arena.n_bytes / 2);
+    cr_expect_eq(predicts.wire.n_train, 0);
+    cr_expect_eq(predicts.wire.n_evaluate, trains.wire.n_evaluate);
     memory_plan_release(&predicts);
     memory_plan_release(&trains);
     world_close(&w);
@@ -130,7 +130,7 @@ Test(memory_plan, scratch_is_enough_for_a_window_or_for_all_rows_where_an_op_sum
     for (int i = 0; i < w.program.n_op; i++) {
         const struct op *op = &w.program.op[i];
         bool global = op_defs[op->kind]->global != NULL;
-        int64_t rows = chain_takes_scratch(&w.program, op) ? plan.chain.n_window : 100000;
+        int64_t rows = chain_takes_scratch(&w.program, op) ? plan.arena.chain.n_window : 100000;
         cr_expect_geq(plan.workspace[i][0].n_scratch, (int64_t)op_workspace(&w.program, op, &device_cpu, rows));
         cr_expect(!global || rows == 100000);
         n_global += global;
@@ -177,8 +177,8 @@ Test(memory_plan, bytes_on_the_wire_are_halo_rows_times_the_narrower_width)
     struct memory_plan plan;
     plan_of(&w, 8, &plan);
     /* 32 → 16 → 4: dense static features are aggregated once; then 4 columns forth and 4 back. */
-    cr_expect_eq(plan.n_wire_bytes, 7 * N_HALO * (4 + 4) * 4);
-    cr_expect_eq(plan.n_wire_evaluate, 7 * N_HALO * 4 * 4);
+    cr_expect_eq(plan.wire.n_train, 7 * N_HALO * (4 + 4) * 4);
+    cr_expect_eq(plan.wire.n_evaluate, 7 * N_HALO * 4 * 4);
     memory_plan_release(&plan);
     world_close(&w);
 }
@@ -198,8 +198,8 @@ Test(memory_plan, what_is_spilled_takes_what_the_limit_leaves)
     cr_expect_eq(plan.bytes[MEMORY_ACTIVATIONS] + plan.bytes[MEMORY_PAYLOADS] + plan.bytes[MEMORY_FEATURES], 0);
     /* Every part gives N_HALO rows to every other: at most 256 columns of them. */
     int64_t payloads = N_PART * (N_PART - 1) * N_HALO * 256 * 4;
-    cr_expect_eq(plan.n_spill_bytes, chunks(plan.n_arena_bytes) + chunks(payloads) + N_PART * chunks(200000));
-    cr_expect(plan.n_spill_least < plan.bytes[MEMORY_SPILL] && plan.bytes[MEMORY_SPILL] < plan.n_spill_bytes);
+    cr_expect_eq(plan.spill.n_bytes, chunks(plan.arena.n_bytes) + chunks(payloads) + N_PART * chunks(200000));
+    cr_expect(plan.spill.n_least < plan.bytes[MEMORY_SPILL] && plan.bytes[MEMORY_SPILL] < plan.spill.n_bytes);
     memory_plan_release(&plan);
     world_close(&w);
 }
@@ -210,7 +210,7 @@ Test(memory_plan, a_spill_with_room_for_all_takes_no_more_than_there_is)
     world_open(&w, "[model]\nhidden = 256\nlayers = 3\n[memory]\nspill = \"x\"\nlimit = \"4GiB\"\n");
     struct memory_plan plan;
     plan_of(&w, 2, &plan);
-    cr_expect_eq(plan.bytes[MEMORY_SPILL], plan.n_spill_bytes);
+    cr_expect_eq(plan.bytes[MEMORY_SPILL], plan.spill.n_bytes);
     memory_plan_release(&plan);
     world_close(&w);
 }
@@ -221,11 +221,11 @@ Test(memory_plan, a_limit_below_what_a_step_holds_is_exceeded_by_exactly_that)
     world_open(&w, "[model]\nkind = \"sage\"\nhidden = 256\nlayers = 3\n[memory]\nspill = \"x\"\nlimit = 1000\n");
     struct memory_plan plan;
     plan_of(&w, 1, &plan);
-    cr_expect_eq(plan.bytes[MEMORY_SPILL], plan.n_spill_least);
+    cr_expect_eq(plan.bytes[MEMORY_SPILL], plan.spill.n_least);
     /* Two parts' input, output and gradients of the widest linear map, and hardly more. */
     int64_t array = N_OWN * 256 * 4;
-    cr_expect_geq(plan.n_spill_least, 2 * 3 * array);
-    cr_expect_leq(plan.n_spill_least, 2 * 5 * array);
+    cr_expect_geq(plan.spill.n_least, 2 * 3 * array);
+    cr_expect_leq(plan.spill.n_least, 2 * 5 * array);
     memory_plan_release(&plan);
     world_close(&w);
 }
@@ -291,7 +291,7 @@ Test(memory_plan, what_lies_on_a_device_with_memory_of_its_own_is_apart_from_the
     cr_expect_eq(host[MEMORY_ACTIVATIONS] + host[MEMORY_PARAMETERS] + host[MEMORY_CONTEXT], 0);
     cr_expect_eq(memory_plan_total(&apart), memory_sum(device));
     /* Pinned: payloads on their way, or two branches of gradients. */
-    int64_t staged = 2 * apart.n_gradient_bytes;
+    int64_t staged = 2 * apart.reduced.n_gradient_bytes;
     staged = staged > unified.bytes[MEMORY_PAYLOADS] ? staged : unified.bytes[MEMORY_PAYLOADS];
     cr_expect_eq(apart.n_staging_bytes, staged);
     cr_expect_eq(place_sum(&apart, MEMORY_PLACE_PINNED), staged + (int64_t)sizeof(struct trainer_shared));

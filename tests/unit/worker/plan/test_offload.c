@@ -17,7 +17,7 @@ static void world_open(struct world *w, const char *model, enum job_recompute re
                        int64_t n_arena_most)
 {
     lowered_program(model, 64, &w->program);
-    w->plan = (struct memory_plan){.n_row = 16};
+    w->plan = (struct memory_plan){.rows = {.n_row = 16}};
     w->plan.workspace = calloc((size_t)w->program.n_op, sizeof *w->plan.workspace);
     recompute_plan(&w->program, recompute, n_arena_most, &w->plan);
     offload_plan(&w->program, how, n_arena_most, &w->plan);
@@ -46,13 +46,13 @@ static const struct step_list *train(const struct world *w)
 static void expect_there(const struct world *w, const char *model)
 {
     enum { HERE, LEAVING, AWAY, COMING };
-    int *is = calloc((size_t)w->plan.n_home + 1, sizeof *is);
+    int *is = calloc((size_t)w->plan.homes.n + 1, sizeof *is);
     static const int before[] = {HERE, LEAVING, AWAY, COMING}, after[] = {LEAVING, AWAY, COMING, HERE};
     for (int s = 0; s < train(w)->n_step; s++) {
         const struct step *step = &train(w)->step[s];
         for (int k = 0; k < step->n_operand; k++) {
-            for (int h = 0; h < w->plan.n_home; h++) {
-                if (!step_operand_is_same(&w->plan.home[h].array, &step->operand[k])) {
+            for (int h = 0; h < w->plan.homes.n; h++) {
+                if (!step_operand_is_same(&w->plan.homes.home[h].array, &step->operand[k])) {
                     continue;
                 }
                 if (step->kind >= STEP_KIND_STORE) {
@@ -66,7 +66,7 @@ static void expect_there(const struct world *w, const char *model)
             }
         }
     }
-    for (int h = 0; h < w->plan.n_home; h++) {
+    for (int h = 0; h < w->plan.homes.n; h++) {
         cr_expect_eq(is[h], HERE, "%s: an array is not there at the end", model);
     }
     free(is);
@@ -80,10 +80,10 @@ Test(offload, an_array_leaves_and_comes_back_before_it_is_used_again)
             enum job_recompute how = recompute ? JOB_RECOMPUTE_ALWAYS : JOB_RECOMPUTE_NEVER;
             world_open(&never, models[m], how, JOB_OFFLOAD_NEVER, 0);
             world_open(&always, models[m], how, JOB_OFFLOAD_ALWAYS, 0);
-            cr_expect_eq(never.plan.n_home, 0);
-            bool stores = always.plan.n_home > 0, saves = always.plan.n_arena_bytes < never.plan.n_arena_bytes;
+            cr_expect_eq(never.plan.homes.n, 0);
+            bool stores = always.plan.homes.n > 0, saves = always.plan.arena.n_bytes < never.plan.arena.n_bytes;
             cr_expect(stores == saves && (stores || recompute), "%s: %d arrays stored, %lld bytes of %lld", models[m],
-                      always.plan.n_home, (long long)always.plan.n_arena_bytes, (long long)never.plan.n_arena_bytes);
+                      always.plan.homes.n, (long long)always.plan.arena.n_bytes, (long long)never.plan.arena.n_bytes);
             expect_there(&always, models[m]);
             world_close(&never);
             world_close(&always);
@@ -97,14 +97,14 @@ Test(offload, homes_do_not_meet)
     struct world w;
     world_open(&w, models[0], JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_ALWAYS, 0);
     int64_t end = 0;
-    for (int h = 0; h < w.plan.n_home; h++) {
-        const struct memory_home *home = &w.plan.home[h];
+    for (int h = 0; h < w.plan.homes.n; h++) {
+        const struct memory_home *home = &w.plan.homes.home[h];
         cr_expect_geq(home->begin, end);
         const struct step_operand *a = &home->array;
         cr_expect_eq(home->n_bytes, liveness_bytes(&w.program, &w.plan, a->array, a->index, a->k));
         end = home->begin + home->n_bytes;
     }
-    cr_expect_leq(end, w.plan.n_home_bytes);
+    cr_expect_leq(end, w.plan.homes.n_bytes);
     world_close(&w);
 }
 
@@ -114,21 +114,21 @@ Test(offload, auto_stores_nothing_that_fits_and_no_more_than_it_needs)
         struct world never, always, w;
         world_open(&never, models[m], JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_NEVER, 0);
         world_open(&always, models[m], JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_ALWAYS, 0);
-        int64_t most = never.plan.n_arena_bytes, least = always.plan.n_arena_bytes;
+        int64_t most = never.plan.arena.n_bytes, least = always.plan.arena.n_bytes;
         world_open(&w, models[m], JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_AUTO, most);
-        cr_expect_eq(w.plan.n_home, 0, "%s", models[m]);
+        cr_expect_eq(w.plan.homes.n, 0, "%s", models[m]);
         world_close(&w);
         world_open(&w, models[m], JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_AUTO, most - 1);
-        cr_expect(w.plan.n_home > 0 && w.plan.n_home < always.plan.n_home && w.plan.n_arena_bytes < most,
-                  "%s: %d of %d", models[m], w.plan.n_home, always.plan.n_home);
+        cr_expect(w.plan.homes.n > 0 && w.plan.homes.n < always.plan.homes.n && w.plan.arena.n_bytes < most,
+                  "%s: %d of %d", models[m], w.plan.homes.n, always.plan.homes.n);
         world_close(&w);
         world_open(&w, models[m], JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_AUTO, least);
-        cr_expect_leq(w.plan.n_arena_bytes, least, "%s", models[m]);
+        cr_expect_leq(w.plan.arena.n_bytes, least, "%s", models[m]);
         expect_there(&w, models[m]);
         world_close(&w);
         world_open(&w, models[m], JOB_RECOMPUTE_NEVER, JOB_OFFLOAD_AUTO,
                    0); /* at once, where nothing else would do */
-        cr_expect_leq(w.plan.n_arena_bytes, least, "%s", models[m]);
+        cr_expect_leq(w.plan.arena.n_bytes, least, "%s", models[m]);
         expect_there(&w, models[m]);
         world_close(&w);
         world_close(&always);
@@ -142,8 +142,8 @@ Test(offload, the_arena_of_a_deep_model_is_that_of_a_few_layers)
     struct world few, deep;
     world_open(&few, "kind = \"gcn\"\nlayers = 6\nhidden = 64", JOB_RECOMPUTE_ALWAYS, JOB_OFFLOAD_ALWAYS, 0);
     world_open(&deep, "kind = \"gcn\"\nlayers = 24\nhidden = 64", JOB_RECOMPUTE_ALWAYS, JOB_OFFLOAD_ALWAYS, 0);
-    cr_expect_leq(deep.plan.n_arena_bytes, few.plan.n_arena_bytes, "%lld, %lld bytes",
-                  (long long)few.plan.n_arena_bytes, (long long)deep.plan.n_arena_bytes);
+    cr_expect_leq(deep.plan.arena.n_bytes, few.plan.arena.n_bytes, "%lld, %lld bytes",
+                  (long long)few.plan.arena.n_bytes, (long long)deep.plan.arena.n_bytes);
     world_close(&few);
     world_close(&deep);
 }

@@ -14,7 +14,7 @@ struct world {
 static void world_open(struct world *w, const char *model, enum job_recompute how, int64_t n_arena_most)
 {
     lowered_program(model, 64, &w->program);
-    w->plan = (struct memory_plan){.n_row = 16};
+    w->plan = (struct memory_plan){.rows = {.n_row = 16}};
     w->plan.workspace = calloc((size_t)w->program.n_op, sizeof *w->plan.workspace);
     recompute_plan(&w->program, how, n_arena_most, &w->plan);
 }
@@ -71,10 +71,10 @@ Test(recompute, a_gat_layer_keeps_its_output_and_its_positive_sums_alone)
 {
     struct world w;
     world_open(&w, gat, JOB_RECOMPUTE_ALWAYS, 0);
-    int64_t array = w.plan.n_row * 64 * (int64_t)sizeof(float);
+    int64_t array = w.plan.rows.n_row * 64 * (int64_t)sizeof(float);
     /* Two of each hidden layer; at the peak the second one's activation and its gradient; what is a few columns wide. */
-    cr_expect_lt(w.plan.n_arena_bytes, 2 * 2 * array + 2 * array + array, "%.2f arrays",
-                 (double)w.plan.n_arena_bytes / (double)array);
+    cr_expect_lt(w.plan.arena.n_bytes, 2 * 2 * array + 2 * array + array, "%.2f arrays",
+                 (double)w.plan.arena.n_bytes / (double)array);
     world_close(&w);
 }
 
@@ -83,19 +83,19 @@ Test(recompute, auto_drops_nothing_that_fits_and_pointwise_ops_first)
     struct world never, all, w;
     world_open(&never, gat, JOB_RECOMPUTE_NEVER, 0);
     world_open(&all, gat, JOB_RECOMPUTE_ALWAYS, 0);
-    world_open(&w, gat, JOB_RECOMPUTE_AUTO, never.plan.n_arena_bytes);
+    world_open(&w, gat, JOB_RECOMPUTE_AUTO, never.plan.arena.n_bytes);
     cr_expect_eq(n_steps(&w), n_steps(&never));
     world_close(&w);
-    world_open(&w, gat, JOB_RECOMPUTE_AUTO, never.plan.n_arena_bytes - 1);
-    cr_expect_lt(w.plan.n_arena_bytes, never.plan.n_arena_bytes);
+    world_open(&w, gat, JOB_RECOMPUTE_AUTO, never.plan.arena.n_bytes - 1);
+    cr_expect_lt(w.plan.arena.n_bytes, never.plan.arena.n_bytes);
     cr_expect_gt(n_steps(&w), n_steps(&never));
     cr_expect_eq(n_again(&w, OP_KIND_LINEAR), 0, "a linear map runs again where pointwise ops would do");
     world_close(&w);
-    world_open(&w, gat, JOB_RECOMPUTE_AUTO, all.plan.n_arena_bytes);
-    cr_expect_leq(w.plan.n_arena_bytes, all.plan.n_arena_bytes);
+    world_open(&w, gat, JOB_RECOMPUTE_AUTO, all.plan.arena.n_bytes);
+    cr_expect_leq(w.plan.arena.n_bytes, all.plan.arena.n_bytes);
     world_close(&w);
     world_open(&w, gat, JOB_RECOMPUTE_AUTO, 0);
-    cr_expect_eq(w.plan.n_arena_bytes, all.plan.n_arena_bytes, "what cannot fit is not the smallest plan");
+    cr_expect_eq(w.plan.arena.n_bytes, all.plan.arena.n_bytes, "what cannot fit is not the smallest plan");
     world_close(&w);
     world_close(&all);
     world_close(&never);
@@ -126,8 +126,8 @@ Test(recompute, of_256_layers_few_plans_are_looked_at_and_most_values_are_droppe
     world_open(&w, deep, JOB_RECOMPUTE_ALWAYS, 0);
     int64_t n_call = memory_n_call() - before;
     cr_expect_lt(n_call, 2500, "%lld allocations", (long long)n_call);
-    cr_expect_lt((double)w.plan.n_arena_bytes, 0.75 * (double)never.plan.n_arena_bytes, "%lld of %lld bytes",
-                 (long long)w.plan.n_arena_bytes, (long long)never.plan.n_arena_bytes);
+    cr_expect_lt((double)w.plan.arena.n_bytes, 0.75 * (double)never.plan.arena.n_bytes, "%lld of %lld bytes",
+                 (long long)w.plan.arena.n_bytes, (long long)never.plan.arena.n_bytes);
     world_close(&w);
     world_close(&never);
 }

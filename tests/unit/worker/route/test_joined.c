@@ -68,12 +68,12 @@ static void world_close(void)
 static void nodes_of(int64_t *node)
 {
     const struct trainer *t = world.trainer;
-    for (int64_t r = 0; r < t->plan.n_row; r++) {
+    for (int64_t r = 0; r < t->plan.rows.n_row; r++) {
         node[r] = -1;
     }
     for (int32_t i = 0; i < N_PART; i++) {
         for (int64_t r = 0; r < t->part[i].part->n_own; r++) {
-            node[t->plan.row_begin[i] + r] = t->part[i].part->node[r];
+            node[t->plan.rows.row_begin[i] + r] = t->part[i].part->node[r];
         }
     }
 }
@@ -83,7 +83,7 @@ static void row_agrees(enum part_direction d, int32_t i, int64_t r, const int64_
 {
     const struct trainer *t = world.trainer;
     const struct device_block *joined = joined_block(t, d);
-    int64_t at = joined->indptr[t->plan.row_begin[i] + r], end = joined->indptr[t->plan.row_begin[i] + r + 1];
+    int64_t at = joined->indptr[t->plan.rows.row_begin[i] + r], end = joined->indptr[t->plan.rows.row_begin[i] + r + 1];
     for (int32_t s = 0; s < N_PART; s++) {
         const struct part_block b = part_block(t->part[i].part, d, (i + s) % N_PART);
         for (int64_t k = 0; k < b.n_row; k++) {
@@ -105,7 +105,7 @@ static void row_agrees(enum part_direction d, int32_t i, int64_t r, const int64_
 static void agrees(void)
 {
     const struct trainer *t = world.trainer;
-    int64_t *node = calloc((size_t)t->plan.n_row, sizeof *node), n_edge = 0;
+    int64_t *node = calloc((size_t)t->plan.rows.n_row, sizeof *node), n_edge = 0;
     nodes_of(node);
     for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
         cr_assert_not_null(joined_block(t, d));
@@ -116,7 +116,7 @@ static void agrees(void)
         }
         n_edge = joined_block(t, d)->n_edge;
         cr_expect_eq(n_edge, world.dataset.n_edge);
-        cr_expect_eq(joined_block(t, d)->indptr[t->plan.n_row], n_edge, "rows between the parts' have no edges");
+        cr_expect_eq(joined_block(t, d)->indptr[t->plan.rows.n_row], n_edge, "rows between the parts' have no edges");
     }
     free(node);
 }

@@ -157,7 +157,7 @@ Test(plan, its_steps_are_those_of_the_memory_plan_with_its_bytes)
         cr_expect_eq(worker->n_step, n_static + memory.steps.phase[STEP_PHASE_TRAIN].n_step);
         int64_t *alive = calloc((size_t)memory.steps.n_time, sizeof *alive), n_received = 0;
         cr_expect_eq(worker->step[worker->peak].n_alive, liveness_load(&w.program, &memory, alive));
-        cr_expect_eq(worker->n_arena, memory.n_arena_bytes);
+        cr_expect_eq(worker->n_arena, memory.arena.n_bytes);
         for (int s = 0; s < worker->n_step; s++) {
             const struct plan_step *step = &worker->step[s];
             cr_expect_eq(step->n_alive, alive[s]);
@@ -166,7 +166,7 @@ Test(plan, its_steps_are_those_of_the_memory_plan_with_its_bytes)
             cr_expect_leq(step->n_workspace, step->n_alive);
             n_received += step->is_static ? 0 : step->n_received;
         }
-        cr_expect_eq(n_received, memory.n_wire_bytes);
+        cr_expect_eq(n_received, memory.wire.n_train);
         free(alive);
         memory_plan_release(&memory);
         world_close(&w);
