@@ -3,9 +3,9 @@
  * Both ends find the same cover from the same edges (part_cover.h): all of a list, or those into rows of hop ≤ h, of which a taker's block
  * gets a trimmed copy. A taker's row that gets a sum keeps one edge, of weight 1, to it.
  */
+#include "worker/route/shared_cover.h"
 #include "partition/part/part_cover.h"
 #include "protocol/base/memory.h"
-#include "worker/route/shared_rows_state.h"
 #include "worker/rows/part_hop.h"
 
 #include <stdlib.h>
@@ -226,7 +226,7 @@ static void given_write(const struct shared_rows *s, const struct shared_given *
 uint32_t shared_cover_give(struct trainer *t, const struct shared_way *way, const struct shared_merge *m,
                            struct shared_given *list, bool write)
 {
-    struct shared_rows *s = t->shared_rows;
+    struct shared_rows *s = t->routes.shared_rows;
     struct cover c;
     cover_of_given(t, way, m, &c);
     *list = (struct shared_given){.row = s->n_given, .n_sum = c.n_sum, .ptr = s->n_sum_ptr, .edge = s->n_sum_edge};
@@ -276,7 +276,7 @@ static void cover_of_taken(const struct trainer *t, const struct shared_way *way
 static void taken_write(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
                         const struct cover *c, const uint32_t *place)
 {
-    const struct shared_rows *s = t->shared_rows;
+    const struct shared_rows *s = t->routes.shared_rows;
     for (int64_t g = 0; g < c->n_giver; g++) {
         if (c->sends[g]) {
             s->node[s->n_taken + place[g]] = m->row[g];
@@ -347,7 +347,7 @@ static void trim_all(const struct trainer *t, enum part_direction d, const struc
 static void trim_copy(struct trainer *t, const struct shared_way *way, const struct shared_taker *taker,
                       const struct edges *edges, const struct cover *c, const uint32_t *place, struct trimmed *at)
 {
-    struct shared_rows *s = t->shared_rows;
+    struct shared_rows *s = t->routes.shared_rows;
     const struct part *part = t->setup.parts[t->own[taker->i]];
     const struct part_trimmed to = {
         .indptr = memory_alloc((size_t)edges->n_row + 1, sizeof *to.indptr),
@@ -366,12 +366,12 @@ static void trim_copy(struct trainer *t, const struct shared_way *way, const str
 
 struct part_trimmed *const *shared_rows_trimmed(const struct trainer *t)
 {
-    return t->shared_rows != NULL ? t->shared_rows->trimmed : NULL;
+    return t->routes.shared_rows != NULL ? t->routes.shared_rows->trimmed : NULL;
 }
 
 void shared_rows_trimmed_end(struct trainer *t)
 {
-    struct shared_rows *s = t->shared_rows;
+    struct shared_rows *s = t->routes.shared_rows;
     for (int32_t i = 0; i < t->n_own && s != NULL && s->trimmed != NULL; i++) {
         const struct part *part = t->setup.parts[t->own[i]];
         struct part_trimmed *blocks = s->trimmed[part->part];
@@ -407,7 +407,7 @@ static void blocks_trim(struct trainer *t, const struct shared_way *way, const s
 
 uint32_t shared_cover_take(struct trainer *t, const struct shared_way *way, const struct shared_merge *m, bool write)
 {
-    struct shared_rows *s = t->shared_rows;
+    struct shared_rows *s = t->routes.shared_rows;
     struct cover c;
     cover_of_taken(t, way, m, &c);
     if (write) {

@@ -1,5 +1,5 @@
 #include "protocol/base/memory.h"
-#include "worker/route/shared_rows_state.h"
+#include "worker/route/shared_cover.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static int64_t taker_rows(const struct trainer *t, enum part_direction d, const 
 /* Put the list together; counts_out[h]: rows up to hop h, and all. Of a cover, which counts its own: taker after taker, whatever the hops. */
 static void merge_run(const struct trainer *t, enum part_direction d, struct shared_merge *m, uint32_t *counts_out)
 {
-    int32_t n_hop = t->setup.parts[t->own[0]]->n_hop, first = t->shared_rows->counts.covers ? n_hop : 0;
+    int32_t n_hop = t->setup.parts[t->own[0]]->n_hop, first = t->routes.shared_rows->counts.covers ? n_hop : 0;
     int64_t n_all = 0;
     for (int32_t l = 0; l < m->n_taker; l++) {
         n_all += taker_rows(t, d, &m->taker[l], n_hop);
@@ -93,7 +93,7 @@ static void givers_find(const struct trainer *t, enum part_direction d, int32_t 
 static uint32_t given_list(struct trainer *t, const struct shared_way *way, const struct shared_merge *m,
                            struct shared_given *list, bool write)
 {
-    struct shared_rows *s = t->shared_rows;
+    struct shared_rows *s = t->routes.shared_rows;
     if (s->counts.covers) {
         return m->n_row > 0 ? shared_cover_give(t, way, m, list, write) : 0;
     }
@@ -108,7 +108,7 @@ static uint32_t given_list(struct trainer *t, const struct shared_way *way, cons
 /* Run over all lists that own parts give in this direction, at this hop: count them, and with `write` write them down. */
 static void given_walk(struct trainer *t, const struct shared_way *way, struct shared_merge *m, bool write)
 {
-    struct shared_rows *s = t->shared_rows;
+    struct shared_rows *s = t->routes.shared_rows;
     enum part_direction d = way->d;
     for (int32_t i = 0; i < t->n_own; i++) {
         for (uint32_t rank = 0; rank < t->setup.n_rank; rank++) {
@@ -171,7 +171,7 @@ static void columns_remap(const struct trainer *t, enum part_direction d, const 
 static void taker_spread(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
                          const struct shared_taker *taker, bool write)
 {
-    struct shared_rows *s = t->shared_rows;
+    struct shared_rows *s = t->routes.shared_rows;
     const struct part *part = t->setup.parts[t->own[taker->i]];
     const struct part_block block = part_block_at(part, d, taker->k);
     s->spread_at[d][s->pair_begin[d][taker->i] + taker->k] = s->n_spread;
@@ -184,7 +184,7 @@ static void taker_spread(const struct trainer *t, enum part_direction d, const s
 /* The rows of a list that own parts take, or its cover. */
 static uint32_t taken_list(struct trainer *t, const struct shared_way *way, const struct shared_merge *m, bool write)
 {
-    struct shared_rows *s = t->shared_rows;
+    struct shared_rows *s = t->routes.shared_rows;
     enum part_direction d = way->d;
     for (int32_t l = 0; s->counts.spreads && l < m->n_taker; l++) {
         taker_spread(t, d, m, &m->taker[l], write);
@@ -217,7 +217,7 @@ static int64_t taken_place(const struct shared_rows *s, int32_t q, int side, int
 /* Likewise over all lists that own parts take. */
 static void taken_walk(struct trainer *t, const struct shared_way *way, struct shared_merge *m, bool write)
 {
-    struct shared_rows *s = t->shared_rows;
+    struct shared_rows *s = t->routes.shared_rows;
     enum part_direction d = way->d;
     for (int32_t q = 0; q < t->setup.n_part; q++) {
         for (int side = 0; side < PART_SHARED_N_SIDE && t->own_index[q] < 0; side++) {
@@ -250,7 +250,7 @@ static const struct shared_way way_begin = {.d = PART_DIRECTION_OUT, .hop = -1};
 
 static void walk(struct trainer *t, struct shared_merge *m, bool write)
 {
-    struct shared_rows *s = t->shared_rows;
+    struct shared_rows *s = t->routes.shared_rows;
     s->n_given = s->n_taken = s->n_spread = s->n_sum_ptr = s->n_sum_edge = 0;
     for (struct shared_way way = way_begin; way_next(s, &way);) {
         given_walk(t, &way, m, write);
@@ -270,7 +270,7 @@ struct list {
 /* All that is taken for the lists. */
 static int lists_of(const struct trainer *t, struct list out[7])
 {
-    struct shared_rows *s = t->shared_rows;
+    struct shared_rows *s = t->routes.shared_rows;
     bool scaled = t->part_setup.scaled != NULL, weighted = t->setup.parts[t->own[0]]->weighted;
     const struct list all[] = {{(size_t)s->n_given * sizeof *s->given, &s->given},
                                {(size_t)s->n_taken * sizeof *s->node, &s->node},
@@ -308,7 +308,7 @@ static void lists_return(struct trainer *t)
 /* Places of lists of all own parts' pairs. */
 static void pairs_number(struct trainer *t, enum part_direction d)
 {
-    struct shared_rows *s = t->shared_rows;
+    struct shared_rows *s = t->routes.shared_rows;
     s->pair_begin[d] = memory_alloc((size_t)t->n_own + 1, sizeof *s->pair_begin[d]);
     for (int32_t i = 0; i < t->n_own; i++) {
         s->pair_begin[d][i + 1] = s->pair_begin[d][i] + t->setup.parts[t->own[i]]->halo.pairs[d].n_pair;
@@ -322,7 +322,7 @@ enum status shared_rows_open(struct trainer *t)
     if (!memory_plan_shares(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank, any->covered)) {
         return STATUS_OK;
     }
-    struct shared_rows *s = t->shared_rows = memory_alloc(1, sizeof *s);
+    struct shared_rows *s = t->routes.shared_rows = memory_alloc(1, sizeof *s);
     bool mirrors = part_shared_mirrors(any->symmetric, any->covered, any->n_hop);
     enum status status = part_shared_acquire(t->setup.n_part, t->setup.n_rank, any->n_hop, mirrors, &s->counts);
     status = status == STATUS_OK && any->covered ? part_sums_acquire(&s->counts) : status;
@@ -354,7 +354,7 @@ enum status shared_rows_open(struct trainer *t)
 
 void shared_rows_close(struct trainer *t)
 {
-    struct shared_rows *s = t->shared_rows;
+    struct shared_rows *s = t->routes.shared_rows;
     if (s == NULL) {
         return;
     }
@@ -368,12 +368,12 @@ void shared_rows_close(struct trainer *t)
     }
     part_shared_release(&s->counts);
     free(s);
-    t->shared_rows = NULL;
+    t->routes.shared_rows = NULL;
 }
 
 const struct part_shared *shared_rows_counts(const struct trainer *t)
 {
-    return t->shared_rows != NULL ? &t->shared_rows->counts : NULL;
+    return t->routes.shared_rows != NULL ? &t->routes.shared_rows->counts : NULL;
 }
 
 /* Where the graph is symmetric, both directions have the same lists, but for covers of hops. */
@@ -384,13 +384,13 @@ static int listed(const struct shared_rows *s, enum part_direction d, int32_t ho
 
 static const struct shared_given *given_of(const struct trainer *t, const struct shared_list *list)
 {
-    const struct shared_rows *s = t->shared_rows;
+    const struct shared_rows *s = t->routes.shared_rows;
     return &s->given_list[listed(s, list->d, list->hop)][shared_place(t, list->i, list->rank, list->side, list->hop)];
 }
 
 const uint32_t *shared_rows_given(const struct trainer *t, const struct shared_list *list)
 {
-    return t->shared_rows->given + given_of(t, list)->row;
+    return t->routes.shared_rows->given + given_of(t, list)->row;
 }
 
 int64_t shared_rows_sums(const struct trainer *t, const struct shared_list *list)
@@ -400,7 +400,7 @@ int64_t shared_rows_sums(const struct trainer *t, const struct shared_list *list
 
 const uint32_t *shared_rows_spread(const struct trainer *t, enum part_direction d, int32_t i, int32_t k)
 {
-    const struct shared_rows *s = t->shared_rows;
+    const struct shared_rows *s = t->routes.shared_rows;
     int from = listed(s, d, PROGRAM_HOP_ALL);
     return s->spread + s->spread_at[from][s->pair_begin[from][i] + k];
 }
@@ -408,7 +408,7 @@ const uint32_t *shared_rows_spread(const struct trainer *t, enum part_direction 
 struct device_block shared_rows_sum_block(const struct trainer *t, const struct shared_list *list, int64_t first,
                                           int64_t n_row)
 {
-    const struct shared_rows *s = t->shared_rows;
+    const struct shared_rows *s = t->routes.shared_rows;
     const struct shared_given *given = given_of(t, list);
     const int64_t *indptr = s->sum_ptr + given->ptr;
     return (struct device_block){.n_row = n_row,
@@ -428,13 +428,13 @@ static int64_t taken_from(const struct shared_rows *s, enum part_direction d, in
 const float *shared_rows_scale(const struct trainer *t, enum part_direction d, int32_t hop, int32_t q,
                                enum part_shared_side side)
 {
-    const struct shared_rows *s = t->shared_rows;
+    const struct shared_rows *s = t->routes.shared_rows;
     return s->scale != NULL ? s->scale + taken_from(s, d, hop, q, side) : NULL;
 }
 
 const uint32_t *shared_rows_node(const struct trainer *t, enum part_direction d, int32_t hop, int32_t q,
                                  enum part_shared_side side)
 {
-    const struct shared_rows *s = t->shared_rows;
+    const struct shared_rows *s = t->routes.shared_rows;
     return s->node + taken_from(s, d, hop, q, side);
 }

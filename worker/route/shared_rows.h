@@ -1,7 +1,7 @@
 /* Lists of payload rows that are not a pair's own, put together by both ranks in the same way, so that no list travels.
  *
  * Rows that own parts take from a part of another rank: hop after hop, taker after taker, every row where it first comes. In a covered job
- * the list's cover (shared_cover.c): rows, then sums. Columns of own parts' blocks are turned into places in the list, once; where each part
+ * the list's cover (shared_cover.c): rows, then sums. Columns of own parts' blocks count places in the list (part_remap.h); where each part
  * needs its rows as they would come for it alone (memory_plan_spreads), it has their places in the list instead.
  */
 #ifndef WORKER_SHARED_ROWS_H
@@ -9,7 +9,7 @@
 
 #include "worker/state/trainer_state.h"
 
-/* Where memory_plan_shares; else trainer->shared_rows stays NULL. Before own parts are opened on the device, with part_setup filled.
+/* Where memory_plan_shares; else trainer->routes.shared_rows stays NULL. Before own parts are opened on the device, with part_setup filled.
  * errors  STATUS_NOMEM. Closed also after a failure */
 enum status shared_rows_open(struct trainer *trainer);
 void shared_rows_close(struct trainer *trainer);

@@ -50,7 +50,7 @@ static inline int32_t shared_list_of(const struct shared_rows *rows, int32_t hop
 static inline int64_t shared_place(const struct trainer *trainer, int32_t i, uint32_t rank,
                                    enum part_shared_side side, int32_t hop)
 {
-    const struct shared_rows *rows = trainer->shared_rows;
+    const struct shared_rows *rows = trainer->routes.shared_rows;
     int64_t taker = ((int64_t)i * trainer->setup.n_rank + rank) * PART_SHARED_N_SIDE + side;
     return taker * shared_n_list(rows) + shared_list_of(rows, hop);
 }
@@ -80,15 +80,5 @@ struct shared_way {
     enum part_direction d;
     int32_t hop;
 };
-
-/* A list of own rows that are given, as a cover of the edges up to the hop: counts of it, and with `write` its rows and its sums' edges, from
- * shared_rows' counts on, which go on behind it. Returns rows and sums. All lists are given before any is taken, and all edges' are taken
- * last, as these trim the blocks of both where they lie. */
-uint32_t shared_cover_give(struct trainer *trainer, const struct shared_way *way, const struct shared_merge *merge,
-                           struct shared_given *list, bool write);
-
-/* Likewise one that is taken: node ids and scales of what comes, and blocks trimmed to it. */
-uint32_t shared_cover_take(struct trainer *trainer, const struct shared_way *way, const struct shared_merge *merge,
-                           bool write);
 
 #endif
