@@ -119,6 +119,7 @@ enum status store_backup(struct store *store, const char *path);
  */
 struct store_copy;
 enum status store_copy_open(struct store *store, const char *path, struct store_copy **out);
+/* slice NULL: all of it. */
 enum status store_copy_step(struct store_copy *copy, const struct slice *slice, bool *done_out);
 void store_copy_close(struct store_copy *copy, bool is_whole);
 
