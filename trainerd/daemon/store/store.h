@@ -1,5 +1,4 @@
-/* Jobs on disk: SQLite (WAL, synchronous FULL), one writer. A change survives any crash once its call has returned
- * STATUS_OK.
+/* Jobs on disk: SQLite (WAL, synchronous FULL), one writer. A change that returned STATUS_OK survives any crash.
  *
  * Only the files store* see SQLite. Knows records and texts, not the rules of states, which are in jobs.h.
  */

@@ -1,8 +1,6 @@
-/* A store as a whole: copied while it is open, put in the place of a lost one, and made again of what can be read of
- * a damaged one.
+/* A store as a whole: copied while it is open, restored in place of a lost one, rebuilt from a damaged one.
  *
- * What is made is a file beside the store, which takes its name when it is whole; what had the name keeps another
- * one.
+ * A new store is made beside the old one, and takes its name when it is whole; the old one is renamed.
  */
 #include "trainerd/daemon/store/store.h"
 
