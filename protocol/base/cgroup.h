@@ -1,8 +1,6 @@
-/* How much of the machine's memory Linux control groups (a container, a Slurm step, a unit of systemd) leave to this
- * process.
+/* The memory that control groups (a container, a Slurm step, a systemd unit) leave to this process.
  *
- * Only reads files, where distributions mount them, and checks what it reads. Version 2: groups of version 1 are not
- * looked at.
+ * Only reads files, where distributions mount them, and checks what it reads. Version 2 only.
  */
 #ifndef PROTOCOL_CGROUP_H
 #define PROTOCOL_CGROUP_H

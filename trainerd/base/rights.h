@@ -18,9 +18,8 @@ struct rights {
     gid_t group[RIGHTS_GROUPS_MOST]; /* gid among them */
 };
 
-/* Those of a user with that first group; one that this machine does not know is in no other. Asks the machine's user
- * database, which may take a while. errors  STATUS_IO in more than RIGHTS_GROUPS_MOST groups; the database does not
- * answer */
+/* Rights of a user with that first group; an unknown user has no other group. The user database may be slow. errors
+ * STATUS_IO more than RIGHTS_GROUPS_MOST groups; the database does not answer */
 enum status rights_find(uid_t uid, gid_t gid, struct rights *out);
 
 /* From here to rights_return this thread, and no other, looks up, opens and makes files as that user. Where the

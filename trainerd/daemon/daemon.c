@@ -271,10 +271,8 @@ static enum status open_parts(struct daemon *daemon)
     }
     const struct commands_options options = {(int32_t)config->max_restarts, config->submit_users,
                                              config->submit_groups};
-    if (status == STATUS_OK) {
-        status = commands_open(&daemon->loop, daemon->jobs, daemon->supervisor, &options, &daemon->commands);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = commands_open(&daemon->loop, daemon->jobs, daemon->supervisor, &options,
+                                                       &daemon->commands)) != STATUS_OK) {
         return status;
     }
     const struct server_handler handler = commands_handler(daemon->commands);
@@ -348,10 +346,8 @@ enum status daemon_restore(const struct daemon_options *options, const char *fro
     log_init("trainerd", -1, LOG_LEVEL_WARN);
     umask(022);
     enum status status = configure(options, &config);
-    if (status == STATUS_OK) {
-        status = jobs_restore(config.state, config.shared[0] != '\0' ? config.shared : NULL, from, &done);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = jobs_restore(config.state, config.shared[0] != '\0' ? config.shared : NULL,
+                                                      from, &done)) != STATUS_OK) {
         return status;
     }
     if (json) {

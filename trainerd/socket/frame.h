@@ -1,5 +1,4 @@
-/* Bytes to requests: lines up to a limit, and the JSON object of a line, whose depth and number of values are bounded
- * before it is parsed.
+/* Bytes to requests: lines up to a limit, and their JSON objects, bounded in depth and values before they are parsed.
  *
  * The first code that sees bytes of unauthenticated clients. Knows no sockets and no commands.
  */

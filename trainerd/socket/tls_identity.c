@@ -183,10 +183,7 @@ enum status tls_identity_open(const char *folder, bool makes, struct tls_identit
     struct stat found;
     bool is_missing = lstat(path, &found) != 0 && errno == ENOENT;
     enum status status = is_missing && makes ? make(folder) : STATUS_OK;
-    if (status == STATUS_OK) {
-        status = auth_file_read(WHAT, path, FILE_MOST_BYTES, &text, &n);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = auth_file_read(WHAT, path, FILE_MOST_BYTES, &text, &n)) != STATUS_OK) {
         return status;
     }
     struct tls_identity *identity = memory_alloc(1, sizeof *identity);

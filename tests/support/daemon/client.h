@@ -3,6 +3,8 @@
 #ifndef TESTS_SUPPORT_CLIENT_H
 #define TESTS_SUPPORT_CLIENT_H
 
+#include "protocol/base/clock.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <uv.h>
@@ -18,6 +20,14 @@ struct client {
 
 /* Run the loop once, without blocking. The test fails once PATIENCE_S have passed since since_s. */
 void turn(double since_s);
+/* Run the loop until a condition holds. */
+#define await(condition)                                                                                             \
+    do {                                                                                                             \
+        double begun_s = clock_s();                                                                                  \
+        while (!(condition)) {                                                                                       \
+            turn(begun_s);                                                                                           \
+        }                                                                                                            \
+    } while (0)
 
 /* Connect to an address in the form that server_address returns. */
 void client_open(struct client *client, const char *address);

@@ -1,4 +1,4 @@
-/* A server on the test's loop, in the test's folder: TestSuite(x, .init = server_case_begin, .fini = server_case_end). */
+/* A server on the test's loop, in its folder: TestSuite(x, .init = server_case_begin, .fini = server_case_end). */
 #ifndef TESTS_SUPPORT_SERVER_CASE_H
 #define TESTS_SUPPORT_SERVER_CASE_H
 

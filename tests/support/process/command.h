@@ -12,7 +12,8 @@
 extern char printed[COMMAND_BYTES];    /* standard output of the program that ended last */
 extern char output[2 * COMMAND_BYTES]; /* its standard output, then its standard error */
 
-/* Start a program of this build by its name, or one at a path, with its streams in the folder's files out and err. The program ends with the test.
+/* Start a program of this build by its name, or one at a path, with its streams in the folder's files out and err. It
+ * ends with the test.
  *
  *   arguments  at most 30, then NULL
  */

@@ -159,6 +159,7 @@ Test(login, a_wrong_secret_and_an_unknown_user_are_refused_alike_and_audited)
     EXPECT(0, "", LOGIN("bob"));
     EXPECT(0, "there is no user 'mallory'", "audit");
     expect_words(output, "its proof is not that of the secret of user 'ada'");
+    expect_words(output, "127.0.0.1 port ");
 }
 
 Test(login, roles_say_who_may_read_submit_and_control_all)

@@ -85,6 +85,21 @@ Test(fair, a_quota_holds_back_its_own_users_job_and_lets_another_users_pass)
     expect_success(held);
 }
 
+Test(fair, a_job_whose_plan_is_above_its_users_quota_of_memory_fails_with_the_key)
+{
+    need_root();
+    daemon_jobs.whole = queue_whole(&daemon_options.capacity);
+    daemon_jobs.quota = (struct quota){.memory = 1 << 20};
+    daemon_start();
+    int64_t id = submit(ANN, SHORT);
+    cr_assert_eq(daemon_await_end(id), JOB_STATE_FAILED);
+    cr_assert_eq(daemon_job(id)->reason, JOB_REASON_QUOTA, "%s", daemon_job(id)->reason_text);
+    cr_assert_eq(daemon_job(id)->exit_code, 78);
+    cr_assert_not_null(
+        strstr(daemon_job(id)->reason_text, "one user's jobs may have 1.0 (daemon.max_memory_per_user)"), "%s",
+        daemon_job(id)->reason_text);
+}
+
 Test(fair, who_has_used_less_goes_first_also_after_the_daemon_was_killed)
 {
     need_root();

@@ -263,6 +263,18 @@ Test(gpus_of_daemon, a_job_whose_workers_are_on_other_machines_takes_none_of_thi
     cancel("1");
 }
 
+Test(gpus_of_daemon, one_that_is_given_fewer_than_there_are_shares_the_first)
+{
+    daemon_begin("gpus=1");
+    submit("a", "1");
+    submit("b", "1");
+    await_status("1", "\"RUNNING\"");
+    await_status("2", "0 of 1 GPUs are free, it needs 1");
+    expect_sees("1", "GPU-a");
+    cancel("1");
+    cancel("2");
+}
+
 Test(gpus_of_daemon, gpus_that_no_worker_sees_go_by_the_numbers_of_what_the_daemon_sees)
 {
     folder_write("gpus.json", NO_GPU);
@@ -289,6 +301,9 @@ Test(gpus_of_daemon, where_a_worker_finds_none_auto_is_none_and_jobs_are_told_so
            "job.toml: workers.device is \"cuda\", but the daemon has no GPUs to give (daemon.gpus, in trainerd.toml)",
            "submit", "job.toml", ON_GPU);
     EXPECT(0, "the daemon has no GPUs to give to jobs", "gpus");
+    submit_manual("elsewhere"); /* its workers are on other machines */
+    await_status("1", "\"STARTING\"");
+    cancel("1");
 }
 
 Test(gpus_of_daemon, doctor_says_when_the_machine_has_gpus_that_the_daemon_does_not_share)

@@ -144,6 +144,47 @@ Test(slurm_runner, what_slurm_interrupts_and_a_lost_node_are_the_next_attempts_t
     cr_assert_eq(daemon_job(id)->run.n_restart, 2);
 }
 
+Test(slurm_runner, a_preempted_job_costs_no_restart)
+{
+    run_here();
+    setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@7/1", 1);
+    daemon_start();
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines, .max_restarts = 0});
+    while (!daemon_job(id)->run.checkpointed) {
+        cr_assert(daemon_hear());
+    }
+    slurm_fake_fail(1, "PREEMPTED");
+    expect_success(id, 2);
+    cr_assert_eq(daemon_job(id)->run.n_restart, 0);
+}
+
+Test(slurm_runner, a_job_that_sbatch_refuses_is_tried_again_as_often_as_it_may_be)
+{
+    slurm_fake_set("refuse", true);
+    daemon_start();
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines, .max_restarts = 1});
+    cr_assert_eq(daemon_await_end(id), JOB_STATE_FAILED);
+    cr_assert_eq(daemon_job(id)->reason, JOB_REASON_SLURM_REFUSED);
+    cr_assert_eq(daemon_job(id)->attempt, 2);
+    cr_assert_not_null(
+        strstr(daemon_job(id)->reason_text, "Batch job submission failed: Invalid account; no restarts"), "%s",
+        daemon_job(id)->reason_text);
+}
+
+Test(slurm_runner, a_job_that_others_interrupt_goes_on_from_its_checkpoint_and_costs_no_restart)
+{
+    run_here();
+    setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@7/1", 1);
+    daemon_start();
+    int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines, .max_restarts = 0});
+    while (!daemon_job(id)->run.checkpointed) {
+        cr_assert(daemon_hear());
+    }
+    slurm_fake_interrupt(1);
+    expect_success(id, 2);
+    cr_assert_eq(daemon_job(id)->run.n_restart, 0);
+}
+
 Test(slurm_runner, an_attempt_that_slurm_has_lost_and_that_computes_on_is_waited_for)
 {
     char log[1 << 14] = "";

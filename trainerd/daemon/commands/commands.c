@@ -176,10 +176,9 @@ static enum status answer_status(struct commands *commands, struct connection *c
     json_int_t n_most = limit != NULL ? json_integer_value(limit) : STATUS_JOBS_DEFAULT;
     const struct job_record *found[STATUS_JOBS_MOST + 1];
     enum status status = commands_check_range("limit", (double)n_most, 1, STATUS_JOBS_MOST);
-    if (status == STATUS_OK) {
-        status = commands_check_range("skip", (double)json_integer_value(json_object_get(request, "skip")), 0, 1e9);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK ||
+        (status = commands_check_range("skip", (double)json_integer_value(json_object_get(request, "skip")), 0,
+                                       1e9)) != STATUS_OK) {
         return status;
     }
     const struct job_ask ask = ask_of(commands, connection, request);

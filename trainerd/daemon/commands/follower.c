@@ -302,10 +302,8 @@ enum status follow_metrics(struct commands *commands, struct connection *connect
     const struct job_record *record;
     struct store_submission submission;
     enum status status = pending_find_job(commands, connection, request, &record);
-    if (status == STATUS_OK) {
-        status = store_submission_get(jobs_store(commands->jobs), record->id, &submission);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK ||
+        (status = store_submission_get(jobs_store(commands->jobs), record->id, &submission)) != STATUS_OK) {
         return status;
     }
     struct follower *follower = memory_alloc(1, sizeof *follower);

@@ -150,10 +150,8 @@ static enum status begin(struct group_order *order, struct commands *commands, s
     enum status status = order->order != SUPERVISOR_ORDER_CANCEL && order->n > 0
                              ? jobs_check_queued(commands->jobs, order->uid, order->n)
                              : STATUS_OK;
-    if (status == STATUS_OK) {
-        status = pending_begin(&order->pending, commands, connection, request);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK ||
+        (status = pending_begin(&order->pending, commands, connection, request)) != STATUS_OK) {
         free(order->ids);
         return status;
     }
@@ -220,10 +218,7 @@ enum status orders_resume(struct commands *commands, struct connection *connecti
 {
     bool by_admin = connection_is_admin(connection);
     enum status status = commands_check_submitter(commands, connection);
-    if (status == STATUS_OK) {
-        status = check_one_of(request);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = check_one_of(request)) != STATUS_OK) {
         return status;
     }
     return json_object_get(request, "job") != NULL

@@ -1,5 +1,4 @@
-/* Commands from inside: their state, and answers that are under way. Only commands, submit, follower and show include
- * this.
+/* Commands from inside: their state, and answers that are under way. For the files of this folder.
  *
  * An answer that reads a file, or a stream, is pending: it is in one list, holds its connection, and lives until it
  * is complete, or until its connection is gone and no read is under way for it.

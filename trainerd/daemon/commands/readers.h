@@ -1,5 +1,4 @@
-/* Threads that read for users: libuv's pool, of which no user has more than a part, since a disk may hang, and a
- * user's own file system too.
+/* Threads that read for users: libuv's pool; each user has only a part of it, since file systems may hang.
  *
  * Knows users and their work in its order, not what is read.
  */

@@ -141,10 +141,7 @@ enum status show_job(struct commands *commands, struct connection *connection, c
     show->job = record->id;
     show->pending.release = release;
     status = fill(commands, record, show);
-    if (status == STATUS_OK) {
-        status = pending_begin(&show->pending, commands, connection, request);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = pending_begin(&show->pending, commands, connection, request)) != STATUS_OK) {
         release(&show->pending);
         free(show);
         return status;

@@ -1,7 +1,6 @@
 /* Who may submit jobs: users and groups by name, of the keys submit_users and submit_groups.
  *
- * The machine's user database is asked when a user submits, so that one who joins a group may submit without a
- * restart of the daemon.
+ * The user database is asked at each submission: who joins a group may submit without a daemon restart.
  */
 #ifndef TRAINERD_DAEMON_SUBMITTERS_H
 #define TRAINERD_DAEMON_SUBMITTERS_H

@@ -112,15 +112,13 @@ enum status jobs_open(const char *state_folder, const struct jobs_options *optio
     jobs->quota = options->quota;
     jobs->whole = options->whole;
     enum status status = store_open(state_folder, &jobs->store);
-    if (status == STATUS_OK &&
-        (status = find_folder(jobs, options->shared != NULL ? options->shared : state_folder)) == STATUS_OK &&
-        (status = store_highest(jobs->store, &highest)) == STATUS_OK &&
-        (status = folders_check(jobs->folder, store_id(jobs->store), highest)) == STATUS_OK &&
-        (status = job_clock_open(jobs->store)) == STATUS_OK && (status = drain_load(jobs)) == STATUS_OK &&
-        (status = shares_open(&jobs->shares, options->half_life_s, &jobs->whole, jobs->store)) == STATUS_OK) {
-        status = store_each(jobs->store, add_each, jobs);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK ||
+        (status = find_folder(jobs, options->shared != NULL ? options->shared : state_folder)) != STATUS_OK ||
+        (status = store_highest(jobs->store, &highest)) != STATUS_OK ||
+        (status = folders_check(jobs->folder, store_id(jobs->store), highest)) != STATUS_OK ||
+        (status = job_clock_open(jobs->store)) != STATUS_OK || (status = drain_load(jobs)) != STATUS_OK ||
+        (status = shares_open(&jobs->shares, options->half_life_s, &jobs->whole, jobs->store)) != STATUS_OK ||
+        (status = store_each(jobs->store, add_each, jobs)) != STATUS_OK) {
         jobs_close(jobs);
         return status;
     }

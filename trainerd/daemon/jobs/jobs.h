@@ -1,5 +1,4 @@
-/* All jobs of a daemon: the records in memory, and every change of one, which is on disk before any listener is
- * called.
+/* All jobs of a daemon: records in memory, whose changes are on disk before any listener is called.
  *
  * Commands and the supervisor change records only here.
  */
@@ -48,8 +47,7 @@ void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
 enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
                         size_t n, int64_t *existing_out);
 
-/* The same in steps: open it, read job files, as many in each slice as fit into it (NULL: all), and save all of them
- * at once.
+/* The same in steps: open, read job files, as many as fit into each slice (NULL: all), and save all at once.
  *
  *   owns  borrows jobs, record and submission; the caller owns *out: jobs_draft_close
  */

@@ -22,11 +22,8 @@ enum status jobs_restore(const char *state_folder, const char *shared, const cha
     if (status == STATUS_OK) {
         status = folders_highest(folder, &highest);
     }
-    if (status == STATUS_OK) {
-        status = from != NULL ? store_restore(state_folder, from, highest, out)
-                              : store_repair(state_folder, highest, out);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = from != NULL ? store_restore(state_folder, from, highest, out)
+                                                      : store_repair(state_folder, highest, out)) != STATUS_OK) {
         return status;
     }
     return folders_mark(folder, out->id);

@@ -144,9 +144,8 @@ static int64_t share_of(const struct walk *walk, const struct user *user)
     return least(walk->whole.memory / (int64_t)walk->n_user, user->most.memory);
 }
 
-/* Reserve the needs of a job that waits: of what its user may have, and of the machine unless its quota holds it
- * back. While the memory of a user's jobs is not known, his share is reserved for all of them; more where planning
- * alone is known to take more. */
+/* Reserve the needs of a waiting job: of its user's quota, and of the machine unless the quota holds it back. While
+ * the memory of a user's jobs is unknown, the user's share is reserved, or what planning needs if that is more. */
 static void reserve_for(struct walk *walk, struct user *user, const struct job_record *job, bool is_held,
                         struct queue_decision *out)
 {

@@ -1,5 +1,4 @@
-/* The queue decides which jobs start, and why the others wait: a pure function of records, the machine's capacity,
- * quotas and shares.
+/* The queue decides which jobs start and why others wait: a pure function of records, capacity, quotas and shares.
  *
  * Higher priority goes first, then the user who has used less of the machine lately, then the lower number. A job
  * starts when it fits beside the running ones. A job behind one that does not fit may start only if it cannot delay

@@ -1,5 +1,4 @@
-/* Disk space that is kept for the store: a file of its size beside it, given up when the disk is full, and taken
- * again once there is space.
+/* Reserved disk space for the store: a file beside it, given up when the disk is full, and made again later.
  *
  * With it, jobs that are ended because they filled the disk are recorded, and so are all others meanwhile.
  */

@@ -1,5 +1,4 @@
-/* Fair shares: what each user's jobs have used of the machine lately, by which the queue orders users of equal
- * priority.
+/* Fair shares: the recent use of each user's jobs, by which the queue orders jobs of equal priority.
  *
  * Use is the largest part of slots, memory or GPUs that a job has, times the seconds that it has it ("machine
  * seconds"), and halves every half-life. What an attempt has used is saved with its end (store_use.c); what one that

@@ -18,8 +18,8 @@ enum status submission_output(const struct job *job, const char *folder, char *o
 /* Set the record's needs for n_worker workers; its memory is not known then. */
 void submission_ask(const struct job *job, int32_t n_worker, struct job_record *record);
 
-/* errors  STATUS_CONFIG it asks for GPUs, and the daemon has no GPUs. file: the job file's name; NULL: without a name
- * */
+/* errors  STATUS_CONFIG it asks for GPUs, and the daemon has no GPUs. file: the job file's name; NULL: unnamed
+ */
 enum status submission_check_gpus(const char *file, const struct job_record *record, int32_t n_gpu);
 
 /* errors  STATUS_CONFIG the launcher needs an allocation of Slurm, and jobs run without; it leaves the number of

@@ -1,5 +1,4 @@
-/* A few pages over HTTP, for monitoring: GET and HEAD, one request per connection, answered at once from the daemon's
- * loop.
+/* A few pages over HTTP, for monitoring: GET and HEAD, one request per connection, answered from the loop.
  *
  * The only file that sees libmicrohttpd, which parses requests of unauthenticated clients, without a thread of its
  * own. Connections are few, and each is closed after HTTP_LIFE_MS, or while all are taken after HTTP_FULL_LIFE_MS, so

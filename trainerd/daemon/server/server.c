@@ -234,10 +234,7 @@ static enum status listen_unix(struct server *server)
 {
     const char *path = server->endpoint.path;
     enum status status = make_folder(path);
-    if (status == STATUS_OK) {
-        status = check_free(path);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = check_free(path)) != STATUS_OK) {
         return status;
     }
     mode_t before = umask(0177);

@@ -1,5 +1,4 @@
-/* Connections: JSON lines over a Unix socket, or over TCP in TLS, within limits, no client delayed by another. See
- * docs/protocol.md.
+/* Connections: JSON lines over a Unix socket or TLS, within limits, no client delayed by another (docs/protocol.md).
  *
  * The server owns frames, deadlines, the peer's identity (SO_PEERCRED, or a secret's challenge) and the limit of
  * unread bytes. What requests mean is in commands.h.

@@ -1,5 +1,4 @@
-/* A server and its connections from inside, for the files that implement them, each of which calls only those after
- * it:
+/* A server and its connections from inside. Each of these files calls only those after it:
  *
  * server.c listens, enforces limits and deadlines · connection_requests.c handles requests · handshake.c checks
  * secrets · connection.c moves bytes · server_state.c keeps the lists.

@@ -1,5 +1,4 @@
-/* Whose turn it is on the loop's thread: users with something to do, who share its time equally, whatever each of
- * them has to do.
+/* Turns on the loop's thread: users with something to do share its time equally.
  *
  * Round robin over users: each gets a slice of time, and what it takes beyond that is taken from its next ones.
  * Between two slices the loop turns. Knows users and turns, neither connections nor requests.

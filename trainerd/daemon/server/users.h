@@ -1,5 +1,4 @@
-/* The users that log in over TCP, of the file users_file: a secret of each, the user of this machine whose jobs are
- * theirs, and what they may do.
+/* Users that log in over TCP, from users_file: secrets, the users of this machine that they act as, and roles.
  *
  *   [ada]                      # the name that `trainctl login` asks for
  *   secret = "64 hexadecimal digits"

@@ -1,5 +1,4 @@
-/* What Slurm's commands are told and what they print, as texts: sbatch's arguments, its script, its answer; squeue's
- * lines.
+/* Slurm's commands as texts: sbatch's arguments, script and answer; squeue's lines.
  *
  * Pure functions. Slurm's job is told from others by its comment, which says of which store, job and attempt it is.
  */
@@ -73,8 +72,7 @@ struct slurm_look {
     char why[2 * SLURM_NAME_BYTES]; /* why it waits */
 };
 
-/* Call `each` for every line that is a job of this store. A comment may have line breaks of its user's: lines that
- * are no job are passed over.
+/* Call `each` for every line that is a job of this store. Comments may have line breaks: other lines are skipped.
  *
  *   errors  STATUS_DATA a line with this store's comment that is not a job otherwise
  */

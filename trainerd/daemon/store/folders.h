@@ -10,8 +10,8 @@
 #include "protocol/base/status.h"
 #include "trainerd/daemon/store/job_record.h"
 
-/* The highest number of a folder below STATE/jobs; 0: there are no folders. errors  STATUS_CREATE it cannot be read
- * */
+/* The highest number of a folder below STATE/jobs; 0: no folders. errors  STATUS_CREATE it cannot be read
+ */
 enum status folders_highest(const char *jobs, int64_t *out);
 
 /* Are these the folders of the store with that id, whose jobs have had numbers up to `highest`? Folders without a

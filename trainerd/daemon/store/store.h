@@ -1,5 +1,4 @@
-/* Jobs on disk: SQLite (WAL, synchronous FULL), one writer. A change survives any crash once its call has returned
- * STATUS_OK.
+/* Jobs on disk: SQLite (WAL, synchronous FULL), one writer. A change that returned STATUS_OK survives any crash.
  *
  * Only the files store* see SQLite. Knows records and texts, not the rules of states, which are in jobs.h.
  */
@@ -119,6 +118,7 @@ enum status store_backup(struct store *store, const char *path);
  */
 struct store_copy;
 enum status store_copy_open(struct store *store, const char *path, struct store_copy **out);
+/* slice NULL: all of it. */
 enum status store_copy_step(struct store_copy *copy, const struct slice *slice, bool *done_out);
 void store_copy_close(struct store_copy *copy, bool is_whole);
 

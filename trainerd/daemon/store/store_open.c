@@ -39,10 +39,7 @@ enum status store_run(struct store *store, const char *sql, const char *doing)
 
 enum status store_finish(struct store *store, enum status status, const char *doing)
 {
-    if (status == STATUS_OK) {
-        status = store_run(store, "COMMIT", doing);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = store_run(store, "COMMIT", doing)) != STATUS_OK) {
         sqlite3_exec(store->base, "ROLLBACK", NULL, NULL, NULL);
     }
     store->request.is_saved = store->request.is_saved || (store->request.is_open && status == STATUS_OK);
@@ -260,10 +257,7 @@ enum status store_open(const char *folder, struct store **out)
         status = status_fail(STATUS_CREATE, "the state folder's path is too long: '%.64s…'", folder);
     }
     store->keeps_copy = true;
-    if (status == STATUS_OK) {
-        status = store_open_file(store);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = store_open_file(store)) != STATUS_OK) {
         store_close(store);
         return status;
     }

@@ -1,8 +1,6 @@
-/* A store as a whole: copied while it is open, put in the place of a lost one, and made again of what can be read of
- * a damaged one.
+/* A store as a whole: copied while it is open, restored in place of a lost one, rebuilt from a damaged one.
  *
- * What is made is a file beside the store, which takes its name when it is whole; what had the name keeps another
- * one.
+ * A new store is made beside the old one, and takes its name when it is whole; the old one is renamed.
  */
 #include "trainerd/daemon/store/store.h"
 
@@ -47,22 +45,39 @@ static enum status copy_fail(const struct store_copy *copy)
                        sqlite3_errmsg(copy->to));
 }
 
-/* To an empty file. owns  the caller owns *out, also after an error: copy_close */
-static enum status copy_open(struct store *from, const char *path, struct store_copy *out)
+/* Begin a copy to an empty file. owns  the caller owns *out, also after an error */
+static enum status copy_open(struct store *from, const char *path, struct store_copy **out)
 {
-    *out = (struct store_copy){.from = from};
-    snprintf(out->path, sizeof out->path, "%s", path);
-    if (sqlite3_open_v2(path, &out->to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
-        return status_fail(STATUS_CREATE, "cannot open '%s': %s", path, sqlite3_errmsg(out->to));
+    struct store_copy *copy = *out = memory_alloc(1, sizeof *copy);
+    copy->from = from;
+    snprintf(copy->path, sizeof copy->path, "%s", path);
+    if (sqlite3_open_v2(path, &copy->to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
+        return status_fail(STATUS_CREATE, "cannot open '%s': %s", path, sqlite3_errmsg(copy->to));
     }
-    out->pages = sqlite3_backup_init(out->to, "main", from->base, "main");
-    return out->pages != NULL ? STATUS_OK : copy_fail(out);
+    copy->pages = sqlite3_backup_init(copy->to, "main", from->base, "main");
+    return copy->pages != NULL ? STATUS_OK : copy_fail(copy);
 }
 
-/* n_page -1: all that are left. Once it is done, it is on the disk. */
-static enum status copy_step(struct store_copy *copy, int n_page, bool *done_out)
+enum status store_copy_open(struct store *store, const char *path, struct store_copy **out)
 {
-    int code = sqlite3_backup_step(copy->pages, n_page);
+    enum status status = file_make(path);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = copy_open(store, path, out);
+    if (status != STATUS_OK) {
+        store_copy_close(*out, false);
+    }
+    return status;
+}
+
+/* A copy that is done is one file, without a log beside it, and on the disk. */
+enum status store_copy_step(struct store_copy *copy, const struct slice *slice, bool *done_out)
+{
+    int code;
+    do {
+        code = sqlite3_backup_step(copy->pages, slice != NULL ? PAGES_AT_ONCE : -1);
+    } while (code == SQLITE_OK && slice_has_time(slice));
     *done_out = code == SQLITE_DONE;
     if (code == SQLITE_OK) {
         return STATUS_OK;
@@ -74,24 +89,28 @@ static enum status copy_step(struct store_copy *copy, int n_page, bool *done_out
     return code == SQLITE_OK ? STATUS_OK : copy_fail(copy);
 }
 
-static void copy_close(struct store_copy *copy)
+void store_copy_close(struct store_copy *copy, bool is_whole)
 {
     if (copy->pages != NULL) {
         sqlite3_backup_finish(copy->pages);
     }
     sqlite3_close(copy->to);
+    if (!is_whole) {
+        unlink(copy->path);
+    }
+    free(copy);
 }
 
-/* Copy a whole store to an empty file, which is then one file without a log beside it. */
+/* Copy a whole store to an empty file; after a failure the file is gone. */
 static enum status copy_pages(struct store *from, const char *path)
 {
-    struct store_copy copy;
+    struct store_copy *copy;
     bool is_done;
     enum status status = copy_open(from, path, &copy);
     if (status == STATUS_OK) {
-        status = copy_step(&copy, -1, &is_done);
+        status = store_copy_step(copy, NULL, &is_done);
     }
-    copy_close(&copy);
+    store_copy_close(copy, status == STATUS_OK);
     return status;
 }
 
@@ -101,44 +120,7 @@ enum status store_backup(struct store *store, const char *path)
     if (status != STATUS_OK) {
         return status;
     }
-    status = copy_pages(store, path);
-    if (status != STATUS_OK) {
-        unlink(path);
-    }
-    return status;
-}
-
-enum status store_copy_open(struct store *store, const char *path, struct store_copy **out)
-{
-    enum status status = file_make(path);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    *out = memory_alloc(1, sizeof **out);
-    status = copy_open(store, path, *out);
-    if (status != STATUS_OK) {
-        store_copy_close(*out, false);
-    }
-    return status;
-}
-
-enum status store_copy_step(struct store_copy *copy, const struct slice *slice, bool *done_out)
-{
-    enum status status = STATUS_OK;
-    *done_out = false;
-    do {
-        status = copy_step(copy, PAGES_AT_ONCE, done_out);
-    } while (status == STATUS_OK && !*done_out && slice_has_time(slice));
-    return status;
-}
-
-void store_copy_close(struct store_copy *copy, bool is_whole)
-{
-    copy_close(copy);
-    if (!is_whole) {
-        unlink(copy->path);
-    }
-    free(copy);
+    return copy_pages(store, path);
 }
 
 /* --- putting a store in its place --- */

@@ -86,8 +86,7 @@ enum status store_sync_folder(const char *folder);
 
 /* --- store_upgrade.c --- */
 
-/* From an older version to this one, all of it or nothing. With keeps_copy, a copy of the store as it was is beside
- * it then, named FILE.version-N.
+/* Upgrade from an older version, all or nothing. keeps_copy: leave a copy of the old store, FILE.version-N.
  *
  *   errors  STATUS_CREATE, STATUS_IO: the store is as it was
  */

@@ -77,10 +77,7 @@ enum status store_upgrade(struct store *store, int64_t version)
     char sql[64];
     enum status status = store->keeps_copy ? keep_copy(store, version) : STATUS_OK;
     FAULT(UPGRADE);
-    if (status == STATUS_OK) {
-        status = store_run(store, "BEGIN IMMEDIATE", DOING);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = store_run(store, "BEGIN IMMEDIATE", DOING)) != STATUS_OK) {
         return status;
     }
     for (int64_t next = version + 1; next <= STORE_VERSION && status == STATUS_OK; next++) {

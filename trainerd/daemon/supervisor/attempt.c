@@ -273,10 +273,7 @@ static void settle(struct attempt *attempt)
     outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), &next);
     bool asks_again = next.reason == JOB_REASON_RESCALING || next.n_worker != n_worker;
     enum status status = asks_again ? supervisor_needs(supervisor, next.n_worker, &next) : STATUS_OK;
-    if (status == STATUS_OK) {
-        status = jobs_change(supervisor->jobs, &next);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = jobs_change(supervisor->jobs, &next)) != STATUS_OK) {
         attempt_warn(attempt);
         attempt_step_later(attempt, SUPERVISOR_RETRY_MS);
         return;

@@ -44,8 +44,7 @@ void job_cgroups_text(const struct job_cgroups *groups, char *out, size_t capaci
 void job_cgroup_name(const struct job_cgroups *groups, int64_t job, int32_t attempt,
                      char out[JOB_CGROUPS_NAME_BYTES]);
 
-/* Put a process that has not executed its program into a new group, or into one that a dead daemon made and left
- * empty.
+/* Put a process that waits at its gate into a new group, or into an empty one of a dead daemon.
  *
  *   units   memory: bytes, 0: no limit; n_slot: its share of cores where they are scarce
  *   errors  STATUS_IO

@@ -51,6 +51,29 @@ static struct restart_decision restart_of(const struct ending *ending, const str
     return restart_decide(RESTART_RUNNER_DAEMON, backoff, &failure);
 }
 
+/* An attempt that the daemon stopped. false: it was not stopped for a reason that decides. */
+static bool decide_stopped(const struct ending *ending, const char *saved, struct job_record *record)
+{
+    switch (ending->stopping) {
+    case JOB_REASON_TIME_LIMIT:
+        end(record, JOB_STATE_FAILED, JOB_REASON_TIME_LIMIT, status_exit_code(STATUS_INTERRUPTED));
+        set_text(record, "it ran for %.3g s, its limit is %.3g s%s", record->run.ran_s, record->time_limit_s, saved);
+        return true;
+    case JOB_REASON_BAD_DATA:
+    case JOB_REASON_LOG_LIMIT:
+        end(record, JOB_STATE_FAILED, ending->stopping,
+            status_exit_code(ending->stopping == JOB_REASON_BAD_DATA ? STATUS_DATA : STATUS_IO));
+        set_text(record, "%s%s", ending->text, saved);
+        return true;
+    case JOB_REASON_RESCALING:
+        queue(record, JOB_REASON_RESCALING, 0.0);
+        set_text(record, "it continues with %d worker%s", (int)record->n_worker, record->n_worker == 1 ? "" : "s");
+        return true;
+    default:
+        return false;
+    }
+}
+
 void outcome_decide(const struct ending *ending, const struct restart_backoff *backoff, double now,
                     struct job_record *record)
 {
@@ -74,20 +97,7 @@ void outcome_decide(const struct ending *ending, const struct restart_backoff *b
         set_text(record, "it was cancelled%s", saved);
         return;
     }
-    if (ending->stopping == JOB_REASON_TIME_LIMIT) {
-        end(record, JOB_STATE_FAILED, JOB_REASON_TIME_LIMIT, status_exit_code(STATUS_INTERRUPTED));
-        set_text(record, "it ran for %.3g s, its limit is %.3g s%s", record->run.ran_s, record->time_limit_s, saved);
-        return;
-    }
-    if (ending->stopping == JOB_REASON_BAD_DATA || ending->stopping == JOB_REASON_LOG_LIMIT) {
-        enum status why = ending->stopping == JOB_REASON_BAD_DATA ? STATUS_DATA : STATUS_IO;
-        end(record, JOB_STATE_FAILED, ending->stopping, status_exit_code(why));
-        set_text(record, "%s%s", ending->text, saved);
-        return;
-    }
-    if (ending->stopping == JOB_REASON_RESCALING) {
-        queue(record, JOB_REASON_RESCALING, 0.0);
-        set_text(record, "it continues with %d worker%s", (int)record->n_worker, record->n_worker == 1 ? "" : "s");
+    if (decide_stopped(ending, saved, record)) {
         return;
     }
     if (ending->has_not_begun) {

@@ -1,5 +1,4 @@
-/* What follows from the end of an attempt, or from failed planning: success, another attempt after a wait, or the
- * job's end.
+/* The outcome of an attempt or of failed planning: success, another attempt after a wait, or the job's end.
  *
  * A pure function of the record, the ending and the time, so that every rule is tested without a process.
  */

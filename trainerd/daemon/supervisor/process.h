@@ -1,5 +1,4 @@
-/* Processes that outlive the daemon: started as another user in a session of their own, found again by pid and start
- * time.
+/* Processes that outlive the daemon: as another user, in their own session, found again by pid and start time.
  *
  * They are signalled and watched through a pidfd, so that a reused pid is never touched. Knows neither jobs nor an
  * event loop: a pidfd becomes readable when its process ends.
@@ -39,8 +38,7 @@ struct process_options {
     const void *context;
 };
 
-/* Start a process that waits at its gate, so that its pid can be saved before it does anything. It exits when the
- * daemon dies before process_go.
+/* Start a process that waits at its gate, so that its pid can be saved first. It exits if the daemon dies before.
  *
  *   owns    the caller owns *out: process_release
  *   errors  STATUS_IO no process can be made now

@@ -1,6 +1,5 @@
-/* A user's jobs in Slurm's queue: one squeue at a time, run as that user, looks at all of them, and every attempt is
- * told what it shows. So no user can write a line about another's job. A job with this store's comment that no
- * attempt has is cancelled.
+/* A user's jobs in Slurm's queue: one squeue at a time, run as that user, so that no user can write about another's
+ * jobs. Attempts get its result; a job with this store's comment that belongs to no attempt is cancelled.
  */
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
@@ -38,12 +37,10 @@ enum status slurm_open(const struct supervisor_options *options, struct slurm *o
     const char *text = options->slurm_options != NULL ? options->slurm_options : "";
     *out = (struct slurm){.options_text = memory_alloc(strlen(text) + 1, 1)};
     enum status status = slurm_options_read(text, out->options_text, out->options, &out->n_option);
-    if (status == STATUS_OK && (status = find_in_path("sbatch", out->sbatch)) == STATUS_OK &&
-        (status = find_in_path("squeue", out->squeue)) == STATUS_OK &&
-        (status = find_in_path("scontrol", out->scontrol)) == STATUS_OK) {
-        status = find_in_path("scancel", out->scancel);
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = find_in_path("sbatch", out->sbatch)) != STATUS_OK ||
+        (status = find_in_path("squeue", out->squeue)) != STATUS_OK ||
+        (status = find_in_path("scontrol", out->scontrol)) != STATUS_OK ||
+        (status = find_in_path("scancel", out->scancel)) != STATUS_OK) {
         slurm_release(out);
     }
     return status;

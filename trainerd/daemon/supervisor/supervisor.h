@@ -46,9 +46,8 @@ enum status supervisor_cancel(struct supervisor *supervisor, int64_t id);
 enum status supervisor_resume(struct supervisor *supervisor, int64_t id);
 enum status supervisor_resume_by_admin(struct supervisor *supervisor, int64_t id);
 
-/* An order for many jobs: those of whom it can be asked no more are passed over, and it is not asked how many may
- * wait. Does as many of them, from the first on, as fit into the slice, all *n_out of them or none. cost  one wait
- * for the disk */
+/* An order for many jobs; skips jobs that cannot take it, and does not check how many may wait. Does the first *n_out
+ * that fit into the slice, all or none. cost  one wait for the disk */
 enum supervisor_order { SUPERVISOR_ORDER_CANCEL, SUPERVISOR_ORDER_RESUME, SUPERVISOR_ORDER_RESUME_BY_ADMIN };
 enum status supervisor_order(struct supervisor *supervisor, enum supervisor_order order, const int64_t *ids, size_t n,
                              const struct slice *slice, size_t *n_out);

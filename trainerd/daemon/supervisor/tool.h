@@ -1,7 +1,6 @@
 /* A program that runs beside the loop and prints: planning of a job, and Slurm's commands.
  *
- * It prints to memory files of a fixed size, so that the daemon need not read along, and is killed at a deadline.
- * Knows no jobs.
+ * It prints to memory files of a fixed size, so that nobody reads along, and has a deadline. Knows no jobs.
  */
 #ifndef TRAINERD_DAEMON_TOOL_H
 #define TRAINERD_DAEMON_TOOL_H

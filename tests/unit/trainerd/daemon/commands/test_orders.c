@@ -44,14 +44,9 @@ Test(orders, an_order_whose_client_leaves_is_carried_out)
     struct client leaving;
     client_open(&leaving, server_address(server));
     tell(&leaving, cancel);
-    double since_s = clock_s();
-    while (supervisor.n_slice == 0) {
-        turn(since_s);
-    }
+    await(supervisor.n_slice != 0);
     client_close(&leaving);
-    while (supervisor.n_slice < 4) {
-        turn(since_s);
-    }
+    await(supervisor.n_slice >= 4);
     json_decref(ask(CMD("version")));
     cr_assert_eq(supervisor.n_slice, 4);
 }
@@ -75,10 +70,7 @@ Test(orders, jobs_that_are_about_to_wait_count_as_waiting)
     client_open(&second, server_address(server));
     json_decref(ask_by(&second, CMD("hello")));
     tell(&client, resume);
-    double since_s = clock_s();
-    while (supervisor.n_slice == 0) {
-        turn(since_s);
-    }
+    await(supervisor.n_slice != 0);
     cr_assert_eq(jobs_check_queued(jobs, geteuid(), 5), STATUS_OK);
     cr_assert_eq(jobs_check_queued(jobs, geteuid(), 6), STATUS_PEER,
                  "a part of a group that is resumed is not counted");
@@ -119,8 +111,5 @@ Test(orders, another_user_is_answered_while_a_submission_is_read_which_is_saved_
 Test(orders, a_daemon_that_ends_in_the_middle_does_not_wait_for_an_order)
 {
     tell(&client, cancel);
-    double since_s = clock_s();
-    while (supervisor.n_slice == 0) {
-        turn(since_s);
-    }
+    await(supervisor.n_slice != 0);
 }

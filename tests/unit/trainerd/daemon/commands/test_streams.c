@@ -139,9 +139,7 @@ Test(streams, a_follower_that_does_not_read_keeps_nothing_in_memory_and_misses_n
     job_write(1, "log", words);
     stream("logs", "");
     double since_s = clock_s();
-    while (clock_s() - since_s < 0.3) {
-        turn(since_s);
-    }
+    await(clock_s() - since_s >= 0.3);
     size_t at = 0;
     for (;;) {
         json_t *event = answer_of(&client);
@@ -212,9 +210,7 @@ Test(streams, a_followed_file_that_becomes_shorter_goes_on_from_its_new_end)
     json_decref(answer_of(&client));
     cr_assert_eq(truncate(folder_path("out/metrics.jsonl"), 12), 0); /* as a restart from a checkpoint does */
     double since_s = clock_s();
-    while (clock_s() - since_s < 0.5) {
-        turn(since_s);
-    }
+    await(clock_s() - since_s >= 0.5);
     FILE *file = fopen(folder_path("out/metrics.jsonl"), "a");
     fputs("{\"epoch\":7}\n", file);
     fclose(file);

@@ -6,8 +6,8 @@
 #include <time.h>
 
 /* One decision each. Jobs are R running, Q queued, E ended, with slots and GiB (?: not known), and g GPUs needed, h
- * GPUs held (a set), u user, p priority, n GiB that planning needs, t when it began. Decisions are S start, P plan, - not looked at,
- * else the reason to wait, or never to start, and words of its text. */
+ * GPUs held (a set), u user, p priority, n GiB that planning needs, t when it began. Decisions are S start, P plan,
+ * - not looked at, else the reason to wait, or never to start, and words of its text. */
 static const struct {
     const char *jobs, *decisions;
     struct quota quota;

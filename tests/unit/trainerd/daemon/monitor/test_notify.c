@@ -53,11 +53,8 @@ static void close_all(struct notify *notify)
 static const char *hear(void)
 {
     static char words[1024];
-    double since_s = clock_s();
     ssize_t n;
-    while ((n = recv(manager, words, sizeof words - 1, 0)) < 0) {
-        turn(since_s);
-    }
+    await((n = recv(manager, words, sizeof words - 1, 0)) >= 0);
     words[n] = '\0';
     return words;
 }

@@ -250,9 +250,7 @@ Test(server, who_asks_no_more_is_dropped_but_not_while_an_answer_is_under_way)
     cr_assert_null(client_line(&idle));
     client_close(&idle);
     double since_s = clock_s();
-    while (clock_s() - since_s < 0.5) {
-        turn(since_s);
-    }
+    await(clock_s() - since_s >= 0.5);
     cr_assert_not_null(follower);
     connection_hold(follower, false);
     EXPECT_IN(client_line(&waiting), "no request for 0.2 s");
@@ -295,10 +293,7 @@ Test(server, one_client_too_many_is_told_so)
     cr_assert_null(client_line(&last));
     client_close(&last);
     client_close(&busy[0]);
-    double since_s = clock_s();
-    while (n_closed == 0) {
-        turn(since_s);
-    }
+    await(n_closed != 0);
     expect_service();
     client_close(&busy[1]);
     client_close(&busy[2]);
@@ -395,14 +390,9 @@ Test(server, a_client_that_never_reads_is_asked_no_further_and_then_dropped)
     for (int i = 0; i < 50; i++) {
         client_send(&greedy, "{\"v\":1,\"cmd\":\"big\"}\n");
     }
-    double since_s = clock_s();
-    while (n_request == 0) {
-        turn(since_s);
-    }
+    await(n_request != 0);
     expect_service();
-    while (n_closed < 2) {
-        turn(since_s);
-    }
+    await(n_closed >= 2);
     cr_assert_lt(n_request, 20, "%d requests were answered", n_request);
     client_close(&greedy);
 }
@@ -430,10 +420,7 @@ Test(server, a_sender_is_told_when_more_than_may_wait_would_wait)
     struct client client;
     client_open(&client, server_address(server));
     client_send(&client, "{\"v\":1,\"cmd\":\"flood\"}\n");
-    double since_s = clock_s();
-    while (n_closed == 0) {
-        turn(since_s);
-    }
+    await(n_closed != 0);
     client_expect_end(&client);
     client_close(&client);
     expect_service();
@@ -447,10 +434,7 @@ Test(server, answers_reach_a_client_that_has_said_it_will_ask_no_more)
     client_send(&client, "{\"v\":1,\"id\":1,\"cmd\":\"follow\"}\n{\"v\":1,\"id\":2}\n");
     shutdown(client.file, SHUT_WR);
     EXPECT_IN(client_line(&client), "{\"id\":2");
-    double since_s = clock_s();
-    while (follower == NULL || !connection_ended(follower)) {
-        turn(since_s);
-    }
+    await(follower != NULL && connection_ended(follower));
     connection_send(follower, json_pack("{s:i}", "late", 1));
     connection_hold(follower, false);
     EXPECT_IN(client_line(&client), "{\"late\":1}");
@@ -464,10 +448,7 @@ Test(server, its_end_lets_answers_leave_and_takes_the_socket_away)
     struct client client;
     client_open(&client, server_address(server));
     client_send(&client, "{\"v\":1,\"id\":1,\"cmd\":\"big\"}\n");
-    double since_s = clock_s();
-    while (n_request == 0) {
-        turn(since_s);
-    }
+    await(n_request != 0);
     server_close(server);
     server = NULL;
     const char *line = client_line(&client);

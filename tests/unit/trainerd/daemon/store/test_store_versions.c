@@ -305,6 +305,24 @@ Test(store_versions, every_row_of_every_version_arrives_and_new_ones_are_taken)
     }
 }
 
+Test(store_versions, what_runs_in_a_store_of_version_1_holds_the_first_gpus_up_to_all)
+{
+    static const struct {
+        const char *sql;
+        uint64_t gpus;
+    } cases[] = {{"UPDATE jobs SET n_gpu = 63", UINT64_MAX},
+                 {"UPDATE jobs SET n_gpu = 0", 0},
+                 {"UPDATE jobs SET state = 'QUEUED'", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        file_put("jobs.sqlite", 1);
+        file_run("jobs.sqlite", cases[i].sql);
+        struct store *store = store_case_open();
+        store_case_find(store);
+        cr_assert_eq(store_case_found[1].gpus, cases[i].gpus, "%s", cases[i].sql);
+        store_close(store);
+    }
+}
+
 Test(store_versions, a_copy_of_an_older_store_stays_and_its_trainerd_can_take_it_back)
 {
     for (int version = 1; version < STORE_VERSION; version++) {
