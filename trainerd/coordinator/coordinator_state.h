@@ -1,5 +1,5 @@
-/* A job under way, shared by coordinator_prepare.c (before any worker is started), coordinator.c (up to the last
- * epoch), coordinator_exact.c (other exchanges) and coordinator_results.c (the end). */
+/* A job under way, shared by coordinator_job.c (before its graph), coordinator_prepare.c (before any worker),
+ * coordinator.c (up to the last epoch), coordinator_exact.c (other exchanges) and coordinator_results.c (the end). */
 #ifndef TRAINERD_COORDINATOR_STATE_H
 #define TRAINERD_COORDINATOR_STATE_H
 
@@ -66,6 +66,11 @@ struct coordinator {
 /* Steps, one after another, until one fails; NULL ends the list. */
 typedef enum status coordinator_step(struct coordinator *c);
 enum status coordinator_steps(struct coordinator *c, coordinator_step *const *step);
+
+/* The job's file and its run's folder; is the folder whole already (run.is_done)? / The checkpoint to resume from,
+ * the device, the limit of memory and the machine's room. In coordinator_job.c. */
+enum status coordinator_open_job(struct coordinator *c);
+enum status coordinator_settle(struct coordinator *c);
 
 /* Everything that needs no workers, up to the plan. Ends early where the run's folder has whole results. */
 enum status coordinator_prepare(struct coordinator *c);

@@ -118,15 +118,18 @@ static enum status make_request(const struct ctl_arguments *arguments, const cha
             return status_fail(STATUS_USAGE, "--set '%s' is not UTF-8", arguments->set[i]);
         }
     }
+    const struct {
+        const char *key, *text, *what;
+    } texts[] = {{"config", config, "the job file"},
+                 {"file", file, "the job file's name"},
+                 {"folder", folder, "the current folder's path"},
+                 {"name", arguments->value[CTL_OPTION_NAME], "--name"},
+                 {"submission_id", arguments->value[CTL_OPTION_SUBMISSION_ID], "--submission-id"},
+                 {"group", arguments->value[CTL_OPTION_GROUP], "--group"}};
     enum status status = set_predict(arguments, set);
-    status = status == STATUS_OK ? set_text(request, "config", config, "the job file") : status;
-    status = status == STATUS_OK ? set_text(request, "file", file, "the job file's name") : status;
-    status = status == STATUS_OK ? set_text(request, "folder", folder, "the current folder's path") : status;
-    status = status == STATUS_OK ? set_text(request, "name", arguments->value[CTL_OPTION_NAME], "--name") : status;
-    status = status == STATUS_OK
-                 ? set_text(request, "submission_id", arguments->value[CTL_OPTION_SUBMISSION_ID], "--submission-id")
-                 : status;
-    status = status == STATUS_OK ? set_text(request, "group", arguments->value[CTL_OPTION_GROUP], "--group") : status;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && status == STATUS_OK; i++) {
+        status = set_text(request, texts[i].key, texts[i].text, texts[i].what);
+    }
     status = status == STATUS_OK ? set_tags(arguments, request) : status;
     status = status == STATUS_OK ? set_numbers(arguments, request) : status;
     return status == STATUS_OK ? submit_sweep(arguments, config, request) : status;

@@ -115,9 +115,7 @@ static enum status trainer_start(struct session *session)
         .blas = libraries.of[LIBRARY_BLAS],
         .sparse = libraries.of[LIBRARY_SPARSE],
     };
-    size_t n;
-    status = message_encode_ready(&ready, session->answer, sizeof session->answer, &n);
-    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_ready, n) : status;
+    return SESSION_ANSWER(session, ready, &ready);
 }
 
 static enum status serve(struct session *session)

@@ -21,11 +21,14 @@ static enum status all_sent(struct session *session, int n_most)
     return status;
 }
 
-enum status session_answer(struct session *session, unsigned id, size_t n_bytes)
+enum status session_answer(struct session *session, unsigned id, enum status encoded)
 {
     struct transport_head head = {.kind = TRANSPORT_KIND_REPORT, .id = (uint16_t)id};
-    enum status status = transport_send(session->transport, session->n_rank, &head, session->answer, n_bytes,
-                                        &session->n_pending);
+    if (encoded != STATUS_OK) {
+        return encoded;
+    }
+    enum status status = transport_send(session->transport, session->n_rank, &head, session->answer,
+                                        session->n_answer, &session->n_pending);
     return status == STATUS_OK ? all_sent(session, 0) : status;
 }
 
@@ -96,12 +99,8 @@ static enum status place_obey(struct session *session)
     status = machines_take(session, &place);
     /* From the answer on the others may ask for rows. */
     status = status == STATUS_OK ? exchange_start(session) : status;
-    struct message_place answer = {.n_part = place.n_part};
-    size_t n;
-    if (status == STATUS_OK) {
-        status = message_encode_place(&answer, session->answer, sizeof session->answer, &n);
-    }
-    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_place, n) : status;
+    return status == STATUS_OK ? SESSION_ANSWER(session, place, (&(struct message_place){.n_part = place.n_part}))
+                               : status;
 }
 
 static enum status epoch_obey(struct session *session)
@@ -144,9 +143,7 @@ static enum status epoch_obey(struct session *session)
         .epoch_s = report.epoch_s,
         .evaluate_s = report.evaluate_s,
     };
-    size_t n;
-    status = message_encode_report(&answer, session->answer, sizeof session->answer, &n);
-    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_report, n) : status;
+    return SESSION_ANSWER(session, report, &answer);
 }
 
 static enum status pieces_send(struct session *session, unsigned id, const char *bytes, size_t n_bytes)
@@ -178,8 +175,7 @@ static enum status trace_obey(struct session *session)
                                    .n_step = (uint32_t)n_step,
                                    .n_event = (uint32_t)n_event,
                                    .n_dropped = trace != NULL ? (uint64_t)trace_n_dropped(trace) : 0};
-    enum status status = message_encode_trace(&answer, session->answer, sizeof session->answer, &n);
-    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_trace, n) : status;
+    return SESSION_ANSWER(session, trace, &answer);
 }
 
 /* What is read where it lies. */
@@ -241,9 +237,7 @@ static enum status put_obey(struct session *session)
     enum status status = trainer_set(session->trainer, (enum worker_state)put.what, (int32_t)put.part, bytes->bytes);
     memory_release(MEMORY_OTHER, bytes->bytes, bytes->n_bytes, 1);
     *bytes = (struct session_bytes){0};
-    size_t n;
-    status = status == STATUS_OK ? message_encode_put(&put, session->answer, sizeof session->answer, &n) : status;
-    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_put, n) : status;
+    return status == STATUS_OK ? SESSION_ANSWER(session, put, &put) : status;
 }
 
 static enum status memory_obey(struct session *session)
@@ -254,9 +248,7 @@ static enum status memory_obey(struct session *session)
         .measured = {&measured, sizeof measured},
         .resident = (uint64_t)memory_resident_peak(),
     };
-    size_t n;
-    enum status status = message_encode_memory(&answer, session->answer, sizeof session->answer, &n);
-    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_memory, n) : status;
+    return SESSION_ANSWER(session, memory, &answer);
 }
 
 /* What the guard found in the last epoch. */
@@ -269,9 +261,7 @@ static enum status guard_obey(struct session *session)
                                    .error = guard.error,
                                    .cosine = guard.cosine,
                                    .n_back_off = (uint64_t)trainer_n_back_off(session->trainer)};
-    size_t n;
-    enum status status = message_encode_guard(&answer, session->answer, sizeof session->answer, &n);
-    return status == STATUS_OK ? session_answer(session, MESSAGE_ID_guard, n) : status;
+    return SESSION_ANSWER(session, guard, &answer);
 }
 
 /* Commands that are answered by themselves. */
@@ -282,7 +272,8 @@ static enum status echo(struct session *session, unsigned id)
                            session->command.n, sizeof session->answer);
     }
     memcpy(session->answer, session->command.bytes, session->command.n);
-    return session_answer(session, id, session->command.n);
+    session->n_answer = session->command.n;
+    return session_answer(session, id, STATUS_OK);
 }
 
 enum status session_handle(struct session *session)

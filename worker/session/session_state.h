@@ -69,9 +69,10 @@ struct session {
     struct trainer *trainer;
 
     struct session_command command;
-    struct session_bytes put_bytes; /* of an array that is to be set, … */
-    struct message_put put;         /* … as it was announced */
-    uint8_t answer[MESSAGE_ANSWER_MOST_BYTES];
+    struct session_bytes put_bytes;            /* of an array that is to be set, … */
+    struct message_put put;                    /* … as it was announced */
+    uint8_t answer[MESSAGE_ANSWER_MOST_BYTES]; /* n_answer bytes, encoded */
+    size_t n_answer;
     int n_pending;
     uint32_t epoch, step; /* how far, for the heartbeats */
     bool is_finished;
@@ -96,7 +97,10 @@ size_t session_state_bytes(struct session *session, uint32_t what, uint32_t part
 /* --- session_command.c --- */
 /* Obey the command that waits. */
 enum status session_handle(struct session *session);
-/* Send an encoded answer and wait until it has left. */
-enum status session_answer(struct session *session, unsigned id, size_t n_bytes);
+/* Encode an answer of this kind, send it, and wait until it has left. */
+#define SESSION_ANSWER(session, kind, message)                                                                       \
+    session_answer(session, MESSAGE_ID_##kind,                                                                       \
+                   message_encode_##kind(message, (session)->answer, sizeof(session)->answer, &(session)->n_answer))
+enum status session_answer(struct session *session, unsigned id, enum status encoded);
 
 #endif

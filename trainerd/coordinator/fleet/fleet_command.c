@@ -10,7 +10,6 @@
 
 #define PIECE_BYTES ((size_t)4 << 20)
 #define WINDOW 4 /* pieces under way to each worker */
-#define COMMAND_BYTES 128
 #define FINISH_MS 2000
 
 /* --- arrivals --- */
@@ -116,14 +115,19 @@ static void message_send(struct fleet *fleet, uint32_t rank, const struct transp
     }
 }
 
-/* One encoded command to ranks [first, first + n). The body must live until all sends are done. */
-static void command_send(struct fleet *fleet, uint32_t first, uint32_t n, unsigned id, const void *body,
-                         size_t n_bytes)
+/* One body to ranks [first, first + n). It must live until all sends are done. */
+static void body_send(struct fleet *fleet, uint32_t first, uint32_t n, unsigned id, const void *body, size_t n_bytes)
 {
     struct transport_head head = {.kind = TRANSPORT_KIND_COMMAND, .id = (uint16_t)id};
     for (uint32_t rank = first; rank < first + n; rank++) {
         message_send(fleet, rank, &head, body, n_bytes);
     }
+}
+
+/* The encoded command. */
+static void command_send(struct fleet *fleet, uint32_t first, uint32_t n, unsigned id)
+{
+    body_send(fleet, first, n, id, fleet->command, fleet->n_command);
 }
 
 static enum status pending_await(struct fleet *fleet, int n_most)
@@ -177,7 +181,7 @@ enum status fleet_place(struct fleet *fleet, int32_t n_part, const int32_t *rank
     enum status status = message_encode_place(&place, body, capacity, &n);
     if (status == STATUS_OK) {
         expect(fleet, MESSAGE_ID_place);
-        command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_place, body, n);
+        body_send(fleet, 0, fleet->n_worker, MESSAGE_ID_place, body, n);
         status = fleet_await(fleet, all_answered); /* neither parts nor requests of other workers may overtake it */
         expect(fleet, MESSAGE_ID_ready);           /* a worker may be ready while others still get their parts */
     }
@@ -191,14 +195,12 @@ enum status fleet_ship(struct fleet *fleet, int32_t part, const void *bytes, siz
     fleet_begin(fleet, "while it was sent part %d", part);
     ASSERT(part >= 0 && part < fleet->n_part);
     uint32_t rank = (uint32_t)fleet->rank_of_part[part];
-    struct message_part message = {.part = (uint32_t)part, .n_bytes = n_bytes};
-    uint8_t body[COMMAND_BYTES];
-    size_t n;
-    enum status status = message_encode_part(&message, body, sizeof body, &n);
+    const struct message_part message = {.part = (uint32_t)part, .n_bytes = n_bytes};
+    enum status status = FLEET_ENCODE(fleet, part, &message);
     if (status != STATUS_OK) {
         return status;
     }
-    command_send(fleet, rank, 1, MESSAGE_ID_part, body, n);
+    command_send(fleet, rank, 1, MESSAGE_ID_part);
     FAULT(SHIP);
     struct transport_head head = {.id = MESSAGE_ID_part, .to = (uint32_t)part, .total = n_bytes};
     return pieces_send(fleet, rank, 1, head, bytes);
@@ -319,14 +321,12 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool ev
 {
     fleet_begin(fleet, "in epoch %u", epoch);
     struct message_epoch message = {.epoch = epoch, .train = train, .evaluate = evaluate};
-    uint8_t body[COMMAND_BYTES];
-    size_t n;
-    enum status status = message_encode_epoch(&message, body, sizeof body, &n);
+    enum status status = FLEET_ENCODE(fleet, epoch, &message);
     if (status != STATUS_OK) {
         return status;
     }
     expect(fleet, MESSAGE_ID_report);
-    command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_epoch, body, n);
+    command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_epoch);
     FAULT(EPOCH);
     status = fleet_await(fleet, all_answered);
     *out = (struct fleet_report){0};
@@ -344,28 +344,30 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool ev
     return status;
 }
 
-enum status fleet_command(struct fleet *fleet, unsigned id, const void *body, size_t n)
+enum status fleet_command(struct fleet *fleet, unsigned id, enum status encoded)
 {
+    if (encoded != STATUS_OK) {
+        return encoded;
+    }
     expect(fleet, id);
-    command_send(fleet, 0, fleet->n_worker, id, body, n);
+    command_send(fleet, 0, fleet->n_worker, id);
     return fleet_await(fleet, all_answered);
 }
 
 enum status fleet_keep_best(struct fleet *fleet)
 {
     fleet_begin(fleet, "while it saved the best weights");
-    struct message_keep_best message = {.rank = 0};
-    uint8_t body[COMMAND_BYTES];
-    size_t n;
-    enum status status = message_encode_keep_best(&message, body, sizeof body, &n);
-    return status == STATUS_OK ? fleet_command(fleet, MESSAGE_ID_keep_best, body, n) : status;
+    return FLEET_COMMAND(fleet, keep_best, &(struct message_keep_best){.rank = 0});
 }
 
-enum status fleet_ask(struct fleet *fleet, uint32_t rank, unsigned id, const void *body, size_t n_bytes)
+enum status fleet_ask(struct fleet *fleet, uint32_t rank, unsigned id, enum status encoded)
 {
+    if (encoded != STATUS_OK) {
+        return encoded;
+    }
     fleet->transfer.from = rank;
     expect(fleet, id);
-    command_send(fleet, rank, 1, id, body, n_bytes);
+    command_send(fleet, rank, 1, id);
     return fleet_await(fleet, one_answered);
 }
 
@@ -401,9 +403,7 @@ enum status fleet_get(struct fleet *fleet, enum worker_state what, int32_t of, v
     state_begin(fleet, "sending", what, of);
     bool is_part = worker_state_rows[what].scope == WORKER_STATE_SCOPE_PART;
     const struct message_get message = {.what = (uint32_t)what, .part = is_part ? (uint32_t)of : 0};
-    uint8_t body[COMMAND_BYTES];
-    size_t n;
-    enum status status = message_encode_get(&message, body, sizeof body, &n);
+    enum status status = FLEET_ENCODE(fleet, get, &message);
     if (status != STATUS_OK || n_bytes == 0) {
         return status;
     }
@@ -412,7 +412,7 @@ enum status fleet_get(struct fleet *fleet, enum worker_state what, int32_t of, v
     fleet->transfer.to = to;
     fleet->transfer.n = n_bytes;
     fleet->transfer.n_placed = fleet->transfer.n_got = 0;
-    command_send(fleet, fleet->transfer.from, 1, MESSAGE_ID_get, body, n);
+    command_send(fleet, fleet->transfer.from, 1, MESSAGE_ID_get);
     status = fleet_await(fleet, data_arrived);
     fleet->transfer.to = NULL;
     return status;
@@ -424,16 +424,14 @@ enum status fleet_put(struct fleet *fleet, enum worker_state what, int32_t of, c
     enum worker_state_scope scope = worker_state_rows[what].scope;
     const struct message_put message = {
         .what = (uint32_t)what, .part = scope == WORKER_STATE_SCOPE_PART ? (uint32_t)of : 0, .n_bytes = n_bytes};
-    uint8_t body[COMMAND_BYTES];
-    size_t n;
-    enum status status = message_encode_put(&message, body, sizeof body, &n);
+    enum status status = FLEET_ENCODE(fleet, put, &message);
     if (status != STATUS_OK || n_bytes == 0) {
         return status;
     }
     bool to_all = scope == WORKER_STATE_SCOPE_JOB;
     uint32_t first = fleet->transfer.from = state_rank(fleet, what, of), n_rank = to_all ? fleet->n_worker : 1;
     expect(fleet, MESSAGE_ID_put);
-    command_send(fleet, first, n_rank, MESSAGE_ID_put, body, n);
+    command_send(fleet, first, n_rank, MESSAGE_ID_put);
     struct transport_head head = {.id = MESSAGE_ID_put, .total = n_bytes};
     status = pieces_send(fleet, first, n_rank, head, from);
     return status == STATUS_OK ? fleet_await(fleet, to_all ? all_answered : one_answered) : status;
@@ -442,11 +440,7 @@ enum status fleet_put(struct fleet *fleet, enum worker_state what, int32_t of, c
 enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out)
 {
     fleet_begin(fleet, "while it counted its memory");
-    struct message_memory message = {.resident = 0};
-    uint8_t body[COMMAND_BYTES];
-    size_t n;
-    enum status status = message_encode_memory(&message, body, sizeof body, &n);
-    status = status == STATUS_OK ? fleet_command(fleet, MESSAGE_ID_memory, body, n) : status;
+    enum status status = FLEET_COMMAND(fleet, memory, &(struct message_memory){.resident = 0});
     for (uint32_t rank = 0; status == STATUS_OK && rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
         struct message_memory answer;
@@ -467,12 +461,9 @@ void fleet_finish(struct fleet *fleet)
 {
     fleet_begin(fleet, "while it finished");
     FAULT(FINISH);
-    struct message_finish message = {.rank = 0};
-    uint8_t body[COMMAND_BYTES];
-    size_t n;
-    if (message_encode_finish(&message, body, sizeof body, &n) == STATUS_OK) {
+    if (FLEET_ENCODE(fleet, finish, &(struct message_finish){.rank = 0}) == STATUS_OK) {
         expect(fleet, MESSAGE_ID_finish);
-        command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_finish, body, n);
+        command_send(fleet, 0, fleet->n_worker, MESSAGE_ID_finish);
         fleet_linger(fleet, all_answered, FINISH_MS);
     }
 }

@@ -41,11 +41,7 @@ static enum status guard_read(const struct fleet_worker *worker, uint32_t rank, 
 enum status fleet_guard(struct fleet *fleet, uint32_t epoch, struct fleet_guard *out)
 {
     fleet_begin(fleet, "while its gradients of epoch %u were compared", epoch);
-    struct message_guard message = {.epoch = epoch};
-    uint8_t body[64];
-    size_t n;
-    enum status status = message_encode_guard(&message, body, sizeof body, &n);
-    status = status == STATUS_OK ? fleet_command(fleet, MESSAGE_ID_guard, body, n) : status;
+    enum status status = FLEET_COMMAND(fleet, guard, &(struct message_guard){.epoch = epoch});
     *out = (struct fleet_guard){0};
     for (uint32_t rank = 0; status == STATUS_OK && rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];

@@ -22,6 +22,7 @@
 
 #define FLEET_TOKEN_BYTES 129
 #define FLEET_MACHINE_BYTES 64
+#define FLEET_COMMAND_BYTES 128
 #define FLEET_SEGMENTS "/dev/shm"
 
 /* One connection to the control socket: unauthenticated until its hello is good. */
@@ -145,6 +146,8 @@ struct fleet {
     struct transport *transport;
     int64_t n_oom_kill; /* cgroup_oom_kills before the first worker was started */
     struct fleet_transfer transfer;
+    uint8_t command[FLEET_COMMAND_BYTES]; /* n_command bytes, encoded */
+    size_t n_command;
     int32_t n_part;
     int32_t *rank_of_part;
 };
@@ -244,10 +247,16 @@ void fleet_kill(struct fleet *fleet);
 double fleet_clock_offset(double before_s, double after_s, double worker_s);
 
 /* --- fleet_command.c --- */
-/* Send one worker a command and wait for its answer, which has the command's id: worker->answer. */
-enum status fleet_ask(struct fleet *fleet, uint32_t rank, unsigned id, const void *body, size_t n_bytes);
-/* Send all workers a command and wait for their answers, which have the command's id. */
-enum status fleet_command(struct fleet *fleet, unsigned id, const void *body, size_t n_bytes);
+/* Encode a command of this kind, of at most FLEET_COMMAND_BYTES; it stays until the next one. */
+#define FLEET_ENCODE(fleet, kind, message)                                                                           \
+    message_encode_##kind(message, (fleet)->command, sizeof(fleet)->command, &(fleet)->n_command)
+/* Encode it, send it to all workers / to one, and wait for their answers, which have its id: worker->answer. */
+#define FLEET_COMMAND(fleet, kind, message)                                                                          \
+    fleet_command(fleet, MESSAGE_ID_##kind, FLEET_ENCODE(fleet, kind, message))
+#define FLEET_ASK(fleet, rank, kind, message)                                                                        \
+    fleet_ask(fleet, rank, MESSAGE_ID_##kind, FLEET_ENCODE(fleet, kind, message))
+enum status fleet_command(struct fleet *fleet, unsigned id, enum status encoded);
+enum status fleet_ask(struct fleet *fleet, uint32_t rank, unsigned id, enum status encoded);
 /* An answer that cannot be read, for status_reason, ends the job. */
 enum status fleet_answer_bad(struct fleet *fleet, const struct fleet_worker *worker);
 enum status fleet_transport_open(struct fleet *fleet);

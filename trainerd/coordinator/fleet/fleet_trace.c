@@ -16,14 +16,8 @@ static enum status trace_ask(struct fleet *fleet, uint32_t rank, struct fleet_tr
 {
     struct fleet_worker *worker = &fleet->workers[rank];
     struct message_trace message = {.now_s = 0.0};
-    uint8_t body[64];
-    size_t n;
-    enum status status = message_encode_trace(&message, body, sizeof body, &n);
-    if (status != STATUS_OK) {
-        return status;
-    }
     double before_s = clock_s();
-    status = fleet_ask(fleet, rank, MESSAGE_ID_trace, body, n);
+    enum status status = FLEET_ASK(fleet, rank, trace, &message);
     if (status != STATUS_OK) {
         return status;
     }

@@ -137,31 +137,14 @@ void output_close(struct output *output, bool keep)
 
 /* --- what an earlier attempt has left --- */
 
-/* Remove temporary files that fit, files that fit (NULL: none), and the folder if it is empty then. */
-static enum status folder_clear(const struct output *output, const char *name, dir_fits *asides, dir_fits *files)
-{
-    struct dir inner;
-    enum status status = dir_inner(&output->dir, name, false, &inner);
-    if (status != STATUS_OK) {
-        return status == STATUS_NO_INPUT ? STATUS_OK : status;
-    }
-    dir_asides_remove(&inner, asides);
-    if (files != NULL) {
-        dir_files_remove(&inner, files);
-    }
-    dir_close(&inner);
-    unlinkat(output->dir.file, name, AT_REMOVEDIR);
-    return STATUS_OK;
-}
-
 static enum status checkpoints_set_aside(const struct output *output)
 {
-    enum status status = folder_clear(output, "checkpoint", checkpoint_is,
-                                      NULL); /* which has removed it where none is whole */
+    enum status status = result_folder_clear(&output->dir, "checkpoint", checkpoint_is,
+                                             NULL); /* which has removed it where none is whole */
     if (status != STATUS_OK || faccessat(output->dir.file, "checkpoint", F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
         return status;
     }
-    status = folder_clear(output, "checkpoint.old", checkpoint_is, checkpoint_is);
+    status = result_folder_clear(&output->dir, "checkpoint.old", checkpoint_is, checkpoint_is);
     if (status == STATUS_OK && renameat(output->dir.file, "checkpoint", output->dir.file, "checkpoint.old") != 0) {
         status = status_fail(STATUS_IO, "cannot rename '%s/checkpoint' of an earlier job to 'checkpoint.old': %s",
                              output->dir.path, strerror(errno));
@@ -177,7 +160,7 @@ enum status output_clear(struct output *output, bool resume)
         return status;
     }
     dir_files_remove(&output->dir, result_file_is);
-    status = folder_clear(output, "tb", result_file_is_event, result_file_is_event);
+    status = result_folder_clear(&output->dir, "tb", result_file_is_event, result_file_is_event);
     return status == STATUS_OK ? checkpoints_set_aside(output) : status;
 }
 

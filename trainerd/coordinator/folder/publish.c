@@ -149,22 +149,11 @@ static bool exists(const struct dir *folder, const char *name)
     return folder->file >= 0 && fstatat(folder->file, name, &about, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* The folder that holds this result, and its name there. errors  those of dir_inner */
-static enum status folder_of(const struct dir *folder, const char *path, bool makes, struct dir *out,
-                             const char **name_out)
-{
-    char first[RESULT_FILE_BYTES];
-    const char *slash = strchr(path, '/');
-    *name_out = slash != NULL ? slash + 1 : path;
-    snprintf(first, sizeof first, "%.*s", (int)strcspn(path, "/"), path);
-    return dir_inner(folder, slash != NULL ? first : ".", makes && slash != NULL, out);
-}
-
 static enum status remove_one(const struct publish *publish, const char *path)
 {
     struct dir folder;
     const char *name;
-    enum status status = folder_of(publish->home, path, false, &folder, &name);
+    enum status status = result_file_folder(publish->home, path, false, &folder, &name);
     if (status == STATUS_OK) {
         status = dir_file_remove(&folder, name);
         dir_close(&folder);
@@ -199,9 +188,9 @@ static enum status move(const struct publish *publish, const char *path)
 {
     struct dir from = {.file = -1}, to = {.file = -1};
     const char *name;
-    enum status status = folder_of(&publish->from, path, false, &from, &name);
+    enum status status = result_file_folder(&publish->from, path, false, &from, &name);
     if (status == STATUS_OK || status == STATUS_NO_INPUT) {
-        status = folder_of(publish->home, path, exists(&from, name), &to, &name);
+        status = result_file_folder(publish->home, path, exists(&from, name), &to, &name);
     }
     if (status == STATUS_NO_INPUT || (status == STATUS_OK && !exists(&from, name) && !exists(&to, name))) {
         status = status_fail(STATUS_IO, "'%s/%s' is gone: expected it there or in '%s'", publish->home->path, path,
@@ -252,13 +241,7 @@ static enum status remove_run(const struct publish *publish)
     static const char *const folders[] = {"checkpoint", "checkpoint.old", "tb"};
     const struct dir *run = &publish->from;
     for (size_t i = 0; run->file >= 0 && i < sizeof folders / sizeof *folders; i++) {
-        struct dir inner;
-        if (dir_inner(run, folders[i], false, &inner) == STATUS_OK) {
-            dir_asides_remove(&inner, checkpoint_is);
-            dir_files_remove(&inner, checkpoint_is);
-            dir_close(&inner);
-            unlinkat(run->file, folders[i], AT_REMOVEDIR);
-        }
+        result_folder_clear(run, folders[i], checkpoint_is, checkpoint_is); /* what cannot be removed stays */
     }
     if (run->file >= 0) {
         dir_asides_remove(run, result_file_is);

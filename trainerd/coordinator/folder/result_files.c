@@ -69,6 +69,32 @@ enum status result_files_check(const struct dir *dir)
     return status;
 }
 
+enum status result_file_folder(const struct dir *dir, const char *path, bool makes, struct dir *out,
+                               const char **name_out)
+{
+    char first[RESULT_FILE_BYTES];
+    const char *slash = strchr(path, '/');
+    *name_out = slash != NULL ? slash + 1 : path;
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(path, "/"), path);
+    return dir_inner(dir, slash != NULL ? first : ".", makes && slash != NULL, out);
+}
+
+enum status result_folder_clear(const struct dir *dir, const char *name, dir_fits *asides, dir_fits *files)
+{
+    struct dir inner;
+    enum status status = dir_inner(dir, name, false, &inner);
+    if (status != STATUS_OK) {
+        return status == STATUS_NO_INPUT ? STATUS_OK : status;
+    }
+    dir_asides_remove(&inner, asides);
+    if (files != NULL) {
+        dir_files_remove(&inner, files);
+    }
+    dir_close(&inner);
+    unlinkat(dir->file, name, AT_REMOVEDIR);
+    return STATUS_OK;
+}
+
 void result_files_add(struct result_files *files, const char *path)
 {
     if ((files->n & (files->n - 1)) == 0) { /* none, or a power of two: all places are taken */

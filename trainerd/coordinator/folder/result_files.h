@@ -33,6 +33,14 @@ bool result_files_have(const struct result_files *files, const char *path);
 bool result_file_is(const char *path);
 bool result_file_is_event(const char *name);
 
+/* Open the folder of a result file; *name_out: the file's name there. errors  those of dir_inner */
+enum status result_file_folder(const struct dir *dir, const char *path, bool makes, struct dir *out,
+                               const char **name_out);
+
+/* Remove from a folder of results temporary files that fit and files that fit (NULL: none), and the folder if it is
+ * empty then. errors  those of dir_inner, unless it is not there */
+enum status result_folder_clear(const struct dir *dir, const char *name, dir_fits *asides, dir_fits *files);
+
 /* Are files files, and folders folders? errors  STATUS_CREATE what is something else, as a link */
 enum status result_files_check(const struct dir *dir);
 

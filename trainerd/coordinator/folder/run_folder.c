@@ -338,16 +338,19 @@ enum status run_folder_open(struct run_folder *run, struct output *output)
 
 /* --- a finished run goes on in a folder of its own --- */
 
-/* What a folder of the finished run has that goes on, in the folder of this one. */
-static enum status share_inner(const struct dir *from, const struct dir *to, const char *path)
+/* A file of the finished run, in the folder of this one. */
+static enum status share(const struct dir *from, const struct dir *to, const char *path)
 {
     struct dir inner_from, inner_to = {.file = -1};
-    char folder[RESULT_FILE_BYTES];
-    const char *name = strchr(path, '/') + 1;
-    snprintf(folder, sizeof folder, "%.*s", (int)(name - 1 - path), path);
-    enum status status = dir_inner(from, folder, false, &inner_from);
-    status = status == STATUS_OK ? dir_inner(to, folder, true, &inner_to) : status;
-    status = status == STATUS_OK ? dir_share(&inner_from, name, &inner_to, name, false) : status;
+    const char *name;
+    bool grows = strcmp(path, "metrics.jsonl") == 0;
+    enum status status = result_file_folder(from, path, false, &inner_from, &name);
+    if (status == STATUS_OK) {
+        status = result_file_folder(to, path, true, &inner_to, &name);
+    }
+    if (status == STATUS_OK) {
+        status = dir_share(&inner_from, name, &inner_to, name, grows);
+    }
     dir_close(&inner_from);
     dir_close(&inner_to);
     return status;
@@ -359,10 +362,8 @@ static enum status share_all(const struct dir *from, const struct dir *to)
     enum status status = result_files_list(from->file, &files);
     /* In this order: a folder with a checkpoint has all that belongs to it. */
     for (int i = 0; i < files.n && status == STATUS_OK; i++) {
-        if (strchr(files.path[i], '/') != NULL) {
-            status = share_inner(from, to, files.path[i]);
-        } else if (strcmp(files.path[i], "metrics.jsonl") == 0) { /* which grows */
-            status = dir_share(from, files.path[i], to, files.path[i], true);
+        if (strchr(files.path[i], '/') != NULL || strcmp(files.path[i], "metrics.jsonl") == 0) {
+            status = share(from, to, files.path[i]);
         }
     }
     result_files_release(&files);

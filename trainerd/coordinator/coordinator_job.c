@@ -1,0 +1,151 @@
+/* A job before its graph: its file, its model, its run's folder, its checkpoint, and what the machine has for it. */
+#include "trainerd/coordinator/coordinator_state.h"
+#include "trainerd/coordinator/machines/device_choice.h"
+#include "trainerd/coordinator/machines/launcher.h"
+#include "trainerd/coordinator/machines/room.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The model that the job predicts with, and the job that comes of both. */
+static enum status read_model(struct coordinator *c)
+{
+    if (!job_predicts(&c->job)) {
+        return STATUS_OK;
+    }
+    if (c->options->resume) {
+        return status_fail(STATUS_USAGE, "a prediction has no checkpoints: expected no --resume, it begins again");
+    }
+    enum status status = model_source_open(c->job.predict.model, &c->source);
+    if (status == STATUS_OK) {
+        model_source_apply(&c->source, &c->job);
+        progress_print(&c->progress, "%s: predicting with '%s', %s of %lld layers", c->job.job.name,
+                       c->source.weights, job_choice_text("model", "kind", c->job.model.kind),
+                       (long long)c->job.model.layers);
+    }
+    return status;
+}
+
+static enum status read_job(struct coordinator *c)
+{
+    const struct coordinator_options *options = c->options;
+    if (strcmp(options->config, "-") != 0) {
+        return job_load(options->config, options->set, options->n_set, &c->job);
+    }
+    enum status status = job_load_file(STDIN_FILENO, "job.toml", options->set, options->n_set, &c->job);
+    lseek(STDIN_FILENO, 0, SEEK_END); /* workers inherit it: there is nothing more to read */
+    return status;
+}
+
+static enum status settle_home(struct coordinator *c)
+{
+    return job_home(&c->job);
+}
+
+static enum status print_remarks(struct coordinator *c)
+{
+    for (const char *line = job_remarks(); *line != '\0'; line = strchr(line, '\n') + 1) {
+        progress_print(&c->progress, "%.*s", (int)strcspn(line, "\n"), line);
+    }
+    return STATUS_OK;
+}
+
+static enum status settle_launcher(struct coordinator *c)
+{
+    return launcher_settle(!c->options->plan, &c->job);
+}
+
+static enum status init_folder(struct coordinator *c)
+{
+    const struct coordinator_options *options = c->options;
+    if (c->run.home[0] != '\0') {
+        return STATUS_OK;
+    }
+    enum status status = run_folder_init(&c->run, &c->job, options->folder, options->files);
+    if (options->memo != NULL) { /* of a coordinator that has died */
+        memcpy(c->run.dir, options->memo->dir, sizeof c->run.dir);
+        memcpy(c->run.base, options->memo->base, sizeof c->run.base);
+    }
+    return status;
+}
+
+/* The run's folder, where an earlier attempt or a run to resume has one. */
+static enum status find_folder(struct coordinator *c)
+{
+    return run_folder_find(&c->run, c->options->attempt, c->options->resume);
+}
+
+static enum status lock_folder(struct coordinator *c)
+{
+    return c->options->plan ? STATUS_OK : run_folder_lock(&c->run);
+}
+
+static enum status check_folder(struct coordinator *c)
+{
+    return c->options->plan ? STATUS_OK : run_folder_check(&c->run);
+}
+
+static enum status load_checkpoint(struct coordinator *c)
+{
+    char folder[PATH_MAX];
+    if (!c->options->resume) {
+        return STATUS_OK;
+    }
+    enum status status = run_folder_checkpoint(&c->run, folder);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = checkpoint_load(folder, INT64_MAX, &c->checkpoint);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = checkpoint_match(&c->checkpoint, &c->job);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (c->checkpoint.warning[0] != '\0') {
+        progress_print(&c->progress, "warning: %s; continuing from epoch %lld", c->checkpoint.warning,
+                       (long long)c->checkpoint.state.n_epoch);
+    }
+    progress_print(&c->progress, "resuming '%s' after %lld epoch%s", c->checkpoint.path,
+                   (long long)c->checkpoint.state.n_epoch, c->checkpoint.state.n_epoch == 1 ? "" : "s");
+    return STATUS_OK;
+}
+
+static enum status choose_device(struct coordinator *c)
+{
+    return device_choose(c->options->resume ? &c->checkpoint : NULL, !c->options->plan, &c->job);
+}
+
+static enum status limit_memory(struct coordinator *c)
+{
+    return launcher_limit(&c->job);
+}
+
+static enum status check_room(struct coordinator *c)
+{
+    return c->options->plan ? STATUS_OK : room_check(&c->job);
+}
+
+enum status coordinator_open_job(struct coordinator *c)
+{
+    static coordinator_step *const steps[] = {read_job,
+                                              settle_home,
+                                              print_remarks,
+                                              read_model,
+                                              settle_launcher,
+                                              init_folder,
+                                              lock_folder,
+                                              find_folder,
+                                              coordinator_spare_model,
+                                              check_folder,
+                                              NULL};
+    return coordinator_steps(c, steps);
+}
+
+enum status coordinator_settle(struct coordinator *c)
+{
+    static coordinator_step *const steps[] = {load_checkpoint, choose_device, limit_memory, check_room, NULL};
+    return coordinator_steps(c, steps);
+}
