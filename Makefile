@@ -294,7 +294,7 @@ check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc
 	$(FUZZ) WERROR=-Werror fuzzers
 	$(call RUN,5 TEST_PREPARED=1) $(call of_variant,asan,$(TESTS)) scripts/check-emulated scripts/check-emulated-memory \
 	    scripts/check-emulated-sanitizers scripts/check-bundle scripts/check-nvcc scripts/check-emulator $(call of_variant,fuzz,$(FUZZERS)) \
-	    TEST_THOROUGH=1 $(BUILD)/bin/test-equivalence $(SYSTEM_TESTS) scripts/check-property scripts/check-kubernetes scripts/check-docs \
+	    TEST_THOROUGH=1 $(patsubst %,$(BUILD)/bin/test-%,equivalence golden models) $(SYSTEM_TESTS) scripts/check-property scripts/check-kubernetes scripts/check-docs \
 	    TEST_BESIDE=1 scripts/check-package scripts/check-service scripts/check-slurm scripts/check-slurm-runner scripts/check-ssh
 
 asan: ## all tests under the address and undefined-behaviour sanitizers, at length

@@ -4,57 +4,27 @@
 # scripts/install-deps --system; the check is skipped without.
 bin=$(realpath "${BUILD:-build/release}/bin")
 PATH=$PATH:/usr/sbin
-for program in munged slurmctld slurmd sbatch srun scancel squeue python3; do
-    if ! command -v $program > /dev/null; then
-        skip "Slurm needs $program: scripts/install-deps --system"
-        finish
-    fi
-done
+needs Slurm munged slurmctld slurmd sbatch srun scancel squeue python3
 
 place=$(mktemp -d)
 end() {
     scancel --quiet --user="$(id -un)" --signal=KILL --full 2> /dev/null
     until_true no_jobs
-    local file process
+    local process
     for process in $(tasks | cut -d' ' -f1); do # of a node without a slurmd
         kill -KILL "$process"
     done
-    for file in "$place"/*.run; do
-        kill "$(cat "$file")" 2> /dev/null
-    done
-    for file in "$place"/*.run; do
-        until_true has_died "$(basename "$file" .run)"
-    done
+    end_daemons
     rm -rf "$place"
-}
-until_true() { # for a minute
-    local try
-    for try in $(seq 600); do
-        ! "$@" > /dev/null 2>&1 || return 0
-        sleep 0.1
-    done
-    echo "still not: $*"
-    return 1
 }
 no_jobs() { [ -z "$(squeue --noheader)" ]; }
 
 # --- Slurm ---
-# Its pid is in a file, since checks run in shells of their own.
-start() { # NAME COMMAND...: a daemon
-    "${@:2}" >> "$place/$1.out" 2>&1 &
-    echo $! > "$place/$1.run"
-    disown
-}
-kill_it() { kill "-$2" "$(cat "$place/$1.run")"; }                                                       # NAME SIGNAL
-has_died() { ! grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$(cat "$place/$1.run")/status"; } # NAME
 slurm_start() { # [LINE OF SLURM.CONF...]
     local host ports munge="$place/munge" me
     host=$(hostname)
     me=$(id -un)
-    read -ra ports < <(python3 -c 'import socket
-all = [socket.socket() for _ in range(3)]
-[s.bind(("", 0)) for s in all]
-print(*(s.getsockname()[1] for s in all))')
+    read -ra ports < <(ports 3)
     mkdir "$munge" && chmod 755 "$place" "$munge"
     head -c 1024 /dev/urandom > "$munge/key" && chmod 400 "$munge/key"
     cat > "$place/slurm.conf" << END
@@ -95,10 +65,14 @@ END
 
 tasks() { # workers that Slurm has started for this check, as "PID NODE"
     local process
-    for process in $(pgrep -x trainer-worker); do
-        if tr '\0' '\n' < "/proc/$process/environ" 2> /dev/null | grep -qxF "SLURM_CONF=$SLURM_CONF"; then
-            echo "$process $(tr '\0' '\n' < "/proc/$process/environ" | sed -n 's/^SLURMD_NODENAME=//p')"
-        fi
+    for process in $(workers "SLURM_CONF=$SLURM_CONF"); do
+        echo "$process $(tr '\0' '\n' < "/proc/$process/environ" | sed -n 's/^SLURMD_NODENAME=//p')"
     done
 }
 none_left() { [ -z "$(tasks)" ]; }
+slurm_or_skip() { # [LINE OF SLURM.CONF...]
+    slurm_start "$@" && return
+    skip "Slurm does not start here: $(tail -n 3 "$place"/*.out | tr '\n' ' ')"
+    end
+    finish
+}

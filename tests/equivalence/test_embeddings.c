@@ -1,9 +1,7 @@
 /* Embeddings, which are stored with the parts, against the same weights on every worker; their memory and traffic. */
 #include "tests/equivalence/compare.h"
-#include "tests/support/cluster/cluster.h"
-#include "tests/support/graphs/typed_folder.h"
+#include "tests/equivalence/data.h"
 #include "tests/support/process/folder.h"
-#include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>
@@ -15,38 +13,39 @@
 
 TestSuite(embeddings, .init = folder_make, .fini = folder_remove);
 
-static const char *also = ""; /* of [exchange], and sections behind it */
-
-static void run(const char *data, int n_part, const char *model, int n_worker, const char *train,
+/* On the parts that the data's folder names. */
+static void run(const char *name, int n_part, const char *model, int n_worker, const char *train,
                 struct cluster_result *out)
 {
-    char text[2048];
-    snprintf(
-        text, sizeof text,
-        "[dataset]\npath = \"%s\"\n[partition]\nparts = %d\nmethod = \"file\"\nfile = \"%s/owner\"\ncache = \"off\"\n"
-        "[model]\n%s\n[train]\nepochs = 8\nlr = 0.01\n%s\n[workers]\ncount = %d\nthreads = 1\n"
-        "[exchange]\nstore_inputs = false\n%s\n", /* which embeddings never are */
-        data, n_part, data, model, train, n_worker, also);
-    cluster_run(text, out);
-    cr_assert_eq(out->exit_code, 0, "%s, %d workers: exit %d", data, n_worker, out->exit_code);
+    char data[256], partition[256], all[256];
+    snprintf(data, sizeof data, "path = '%s'", folder_path(name));
+    snprintf(partition, sizeof partition, "parts = %d\nmethod = 'file'\nfile = '%s/owner'", n_part,
+             folder_path(name));
+    snprintf(all, sizeof all, "lr = 0.01\n%s", train);
+    const struct task task = {.data = data,
+                              .model = model,
+                              .exchange = "store_inputs = false", /* embeddings never are */
+                              .train = all,
+                              .partition = partition,
+                              .epochs = 8};
+    const struct way way = {.workers = n_worker, .prefetch = 1, .recompute = "auto", .device = &device_cpu};
+    compare_run(&task, &way, out);
 }
 
-static const char rgcn[] = "kind = \"rgcn\"\nhidden = 16\ndropout = 0.3\ninput_dropout = 0.4";
+static const char rgcn[] = "kind = 'rgcn'\nhidden = 16\ndropout = 0.3\ninput_dropout = 0.4";
 
 static void write_both(void)
 {
-    struct typed_folder what = {.n_node = 300, .n_edge = 2000, .n_part = 4};
-    typed_folder_write(folder_path("own"), &what);
-    what.is_explicit = true;
-    typed_folder_write(folder_path("given"), &what);
+    data_typed("own", 0, 4, false, false);
+    data_typed("given", 0, 4, false, true);
 }
 
 /* A node type without features against the same type with one-hot features, whose columns are ordinary weights. */
 static void expect_as_given(const char *model, const char *optimizer)
 {
     struct cluster_result given, own;
-    run(folder_path("given"), 4, model, 1, optimizer, &given);
-    run(folder_path("own"), 4, model, 2, optimizer, &own);
+    run("given", 4, model, 1, optimizer, &given);
+    run("own", 4, model, 2, optimizer, &own);
     cr_assert(given.n_embedding == 0 && own.n_embedding > 0);
     cr_expect_arr_eq(own.loss, given.loss, sizeof own.loss, "%s, %s", model, optimizer);
     cr_expect_arr_eq(own.logits, given.logits, (size_t)own.n_logit * sizeof(float), "%s, %s", model, optimizer);
@@ -58,27 +57,28 @@ Test(embeddings, give_the_bits_of_a_weight_that_every_worker_stores)
 {
     write_both();
     expect_as_given(rgcn, DECAY);
-    expect_as_given(rgcn, DECAY "optimizer = \"adamw\"\nlr_schedule = \"cosine\"");
-    expect_as_given(rgcn, DECAY "optimizer = \"sgd\"\nmomentum = 0.9");
-    expect_as_given(rgcn, DECAY "optimizer = \"sgd\"\nclip_norm = 0.02");
-    expect_as_given("kind = \"gat\"\nheads = 2\nhidden = 8\ninput_dropout = 0.3", "");
-    expect_as_given("kind = \"sage\"\nhidden = 16\nlayers = 3\nnorm = \"batch\"", "");
+    expect_as_given(rgcn, DECAY "optimizer = 'adamw'\nlr_schedule = 'cosine'");
+    expect_as_given(rgcn, DECAY "optimizer = 'sgd'\nmomentum = 0.9");
+    expect_as_given(rgcn, DECAY "optimizer = 'sgd'\nclip_norm = 0.02");
+    expect_as_given("kind = 'gat'\nheads = 2\nhidden = 8\ninput_dropout = 0.3", "");
+    expect_as_given("kind = 'sage'\nhidden = 16\nlayers = 3\nnorm = 'batch'", "");
 }
 
 static const char *const kinds[] = {"gcn",   "sage",        "gin",  "appnp", "sgc",  "gat",
                                     "gatv2", "transformer", "agnn", "rgcn",  "gcnii"};
 
-static void run_karate(const char *features, const char *model, int n_worker, struct cluster_result *out)
+static void run_karate(const char *features, const char *kind, int n_worker, struct cluster_result *out)
 {
-    char text[1024];
-    snprintf(text, sizeof text,
-             "[dataset]\ngenerator = \"karate\"\n%s[partition]\nparts = 3\nmethod = \"block\"\n[model]\nhidden = "
-             "8\nsteps = 2\n"
-             "%s[train]\nepochs = 3\n[workers]\ncount = %d\nthreads = 1\n"
-             "[exchange]\nstore_inputs = false\n",
-             features, model, n_worker);
-    cluster_run(text, out);
-    cr_assert_eq(out->exit_code, 0, "%s, %s: exit %d", features, model, out->exit_code);
+    char data[128], model[128];
+    snprintf(data, sizeof data, "generator = 'karate'\n%s", features);
+    snprintf(model, sizeof model, "hidden = 8\nsteps = 2\nkind = '%s'", kind);
+    const struct task task = {.data = data,
+                              .model = model,
+                              .exchange = "store_inputs = false",
+                              .partition = "parts = 3\nmethod = 'block'",
+                              .epochs = 3};
+    const struct way way = {.workers = n_worker, .prefetch = 1, .recompute = "auto", .device = &device_cpu};
+    compare_run(&task, &way, out);
 }
 
 /* The club's features are one-hot already, as ordinary columns. A bias is added before or after the one value of a row, and R-GCN's means
@@ -87,10 +87,8 @@ Test(embeddings, one_hot_features_give_the_losses_of_an_identity_matrix_under_ev
 {
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         struct cluster_result given, made;
-        char model[64];
-        snprintf(model, sizeof model, "kind = \"%s\"\n", kinds[k]);
-        run_karate("", model, 1, &given);
-        run_karate("features = \"one_hot\"\n", model, 2, &made);
+        run_karate("", kinds[k], 1, &given);
+        run_karate("features = 'one_hot'", kinds[k], 2, &made);
         cr_expect(given.n_embedding == 0 && made.n_embedding > 0, "%s", kinds[k]);
         for (int epoch = 0; epoch < 3; epoch++) {
             cr_expect_leq(fabs(made.loss[epoch] - given.loss[epoch]), TOLERANCE_LOSS * given.loss[epoch],
@@ -102,37 +100,14 @@ Test(embeddings, one_hot_features_give_the_losses_of_an_identity_matrix_under_ev
     }
 }
 
-Test(embeddings, features_made_of_the_graph_are_the_same_on_any_number_of_workers_under_every_kind)
-{
-    static const char *const words[] = {"features = \"learned\"\n", "features = \"degree\"\n",
-                                        "features = \"one_hot\"\n"};
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        for (size_t w = 0; w < 3; w++) {
-            if (ways_skip(3 * k + w, 3 * sizeof kinds / sizeof *kinds)) {
-                continue;
-            }
-            struct cluster_result one, other;
-            char model[128];
-            snprintf(model, sizeof model, "kind = \"%s\"\ndropout = 0.3\ninput_dropout = 0.4\n%s", kinds[k],
-                     k == 1 ? "aggregator = \"max\"\n" : "");
-            run_karate(words[w], model, 1, &one);
-            run_karate(words[w], model, 3, &other);
-            compare_expect_same(&one, &other, "%s, %s", kinds[k], words[w]);
-            compare_expect_planned(&other, "%s, %s", kinds[k], words[w]);
-            cluster_release(&one);
-            cluster_release(&other);
-        }
-    }
-}
-
 /* A maximum over neighbours needs dense feature rows. */
 Test(embeddings, are_ordinary_weight_columns_where_features_are_made_dense)
 {
     struct cluster_result given, own;
-    const char *model = "kind = \"sage\"\naggregator = \"max\"\nhidden = 16";
+    const char *model = "kind = 'sage'\naggregator = 'max'\nhidden = 16";
     write_both();
-    run(folder_path("given"), 4, model, 1, "", &given);
-    run(folder_path("own"), 4, model, 2, "", &own);
+    run("given", 4, model, 1, "", &given);
+    run("own", 4, model, 2, "", &own);
     cr_assert_eq(own.n_weight, given.n_weight);
     cr_expect_arr_eq(own.weights, given.weights, (size_t)own.n_weight * sizeof(float));
     cr_expect_arr_eq(own.logits, given.logits, (size_t)own.n_logit * sizeof(float));
@@ -143,62 +118,23 @@ Test(embeddings, are_ordinary_weight_columns_where_features_are_made_dense)
 Test(embeddings, are_the_same_up_to_rounding_for_any_number_of_parts)
 {
     struct cluster_result one, five;
-    typed_folder_write(folder_path("one"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 1});
-    typed_folder_write(folder_path("five"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 5});
-    run(folder_path("one"), 1, rgcn, 1, DECAY "optimizer = \"sgd\"", &one);
-    run(folder_path("five"), 5, rgcn, 3, DECAY "optimizer = \"sgd\"", &five);
-    double apart = 0.0, size = 0.0;
-    for (int64_t i = 0; i < one.n_embedding; i++) {
-        apart += pow((double)one.embeddings[i] - five.embeddings[i], 2);
-        size += pow((double)one.embeddings[i], 2);
-    }
-    cr_expect_leq(sqrt(apart / size), TOLERANCE_ARRAY);
+    data_typed("one", 0, 1, false, false);
+    data_typed("five", 0, 5, false, false);
+    run("one", 1, rgcn, 1, DECAY "optimizer = 'sgd'", &one);
+    run("five", 5, rgcn, 3, DECAY "optimizer = 'sgd'", &five);
+    cr_expect_leq(compare_distance(one.n_embedding, five.embeddings, one.embeddings), TOLERANCE_ARRAY);
     cluster_release(&one);
     cluster_release(&five);
-}
-
-/* Weights with rows of nodes' own in what travels otherwise, in what epochs leave out, and under a spill. */
-Test(embeddings, rows_of_nodes_own_are_the_same_on_any_number_of_workers)
-{
-    char spill[128];
-    snprintf(spill, sizeof spill, "[memory]\nlimit = \"1GiB\"\nspill = \"%s\"", folder);
-    const char *const ways[] = {
-        "", "sampling = 0.4", "codec = \"int8\"", "stale = 1", "codec = \"int4\"\nerror_feedback = true", spill};
-    static const char *const models[] = {"kind = \"rgcn\"\nembedding = false\nhidden = 9\ndropout = 0.3",
-                                         "kind = \"rgcn\"\nembedding = false\nhidden = 8\nlayers = 3\nbases = 3"};
-    typed_folder_write(
-        folder_path("bare"),
-        &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4, .n_lonely = 50, .is_bare = true});
-    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
-        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-            if (ways_skip(w, sizeof ways / sizeof *ways)) {
-                continue;
-            }
-            struct cluster_result one, other;
-            also = ways[w];
-            run(folder_path("bare"), 4, models[m], 1, DECAY "prune = \"always\"", &one);
-            also = w == 5 ? "" : ways[w]; /* the spill's bits are those in memory */
-            run(folder_path("bare"), 4, models[m], 3, DECAY "prune = \"always\"", &other);
-            compare_expect_same(&one, &other, "%s, %s", models[m], ways[w]);
-            compare_expect_planned(&other, "%s, %s", models[m], ways[w]);
-            cr_expect_eq(other.n_call, 0, "%s, %s: %ld allocations in epochs", models[m], ways[w],
-                         (long)other.n_call);
-            cluster_release(&one);
-            cluster_release(&other);
-        }
-    }
-    also = "";
 }
 
 /* Nodes without edges have no part in an epoch but their own embeddings. */
 Test(embeddings, are_never_sent)
 {
     struct cluster_result few, many;
-    typed_folder_write(folder_path("few"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4});
-    typed_folder_write(folder_path("many"),
-                       &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 4, .n_lonely = 5000});
-    run(folder_path("few"), 4, rgcn, 4, "prune = \"never\"", &few);
-    run(folder_path("many"), 4, rgcn, 4, "prune = \"never\"", &many);
+    data_typed("few", 0, 4, false, false);
+    data_typed("many", 5000, 4, false, false);
+    run("few", 4, rgcn, 4, "prune = 'never'", &few);
+    run("many", 4, rgcn, 4, "prune = 'never'", &many);
     cr_assert_eq(many.n_embedding - few.n_embedding, 5000 * 16);
     cr_expect_eq(many.payload_sent, few.payload_sent, "%lu bytes, %lu with 5000 more nodes",
                  (unsigned long)few.payload_sent, (unsigned long)many.payload_sent);
@@ -211,13 +147,12 @@ Test(embeddings, are_never_sent)
 Test(embeddings, are_stored_once_over_all_workers)
 {
     struct cluster_result few, many[2];
-    typed_folder_write(folder_path("few"), &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 8});
-    typed_folder_write(folder_path("many"),
-                       &(struct typed_folder){.n_node = 300, .n_edge = 2000, .n_part = 8, .n_lonely = 8000});
+    data_typed("few", 0, 8, false, false);
+    data_typed("many", 8000, 8, false, false);
     for (int i = 0; i < 2; i++) {
         int n_worker = i == 0 ? 1 : 8;
-        run(folder_path("few"), 8, rgcn, n_worker, "", &few);
-        run(folder_path("many"), 8, rgcn, n_worker, "", &many[i]);
+        run("few", 8, rgcn, n_worker, "", &few);
+        run("many", 8, rgcn, n_worker, "", &many[i]);
         int64_t more = many[i].planned[MEMORY_PARAMETERS] - few.planned[MEMORY_PARAMETERS];
         cr_expect_eq(more, (int64_t)5 * 8000 / n_worker * 16 * 4, "%d workers: %ld", n_worker, (long)more);
         cr_expect_eq(many[i].measured[MEMORY_PARAMETERS], many[i].planned[MEMORY_PARAMETERS]);
@@ -231,12 +166,11 @@ Test(embeddings, are_stored_once_over_all_workers)
 Test(embeddings, of_nodes_that_an_epoch_leaves_out_step_with_a_gradient_of_zero)
 {
     enum { N_NODE = 300, N_LONELY = 40, WIDTH = 16 };
-    static const char *const prunes[] = {DECAY "prune = \"never\"", DECAY "prune = \"always\"", "prune = \"always\""};
+    static const char *const prunes[] = {DECAY "prune = 'never'", DECAY "prune = 'always'", "prune = 'always'"};
     struct cluster_result result[3];
-    typed_folder_write(folder_path("data"),
-                       &(struct typed_folder){.n_node = N_NODE, .n_edge = 2000, .n_part = 4, .n_lonely = N_LONELY});
+    data_typed("data", N_LONELY, 4, false, false);
     for (int i = 0; i < 3; i++) {
-        run(folder_path("data"), 4, rgcn, 2, prunes[i], &result[i]);
+        run("data", 4, rgcn, 2, prunes[i], &result[i]);
         cr_assert_eq(result[i].n_embedding, (N_NODE + N_LONELY) * WIDTH);
         cr_expect_eq(result[i].left_out > 0.0, i > 0, "%.3f of the work left out", result[i].left_out);
     }

@@ -2,10 +2,9 @@
 #include "tests/equivalence/compare.h"
 
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <unistd.h>
 
-enum { EPOCHS = 3, N_TURN = 8 };
+enum { N_TURN = 8 };
 
 /* Longer than the trainer lets pass between two polls (worker/run/trainer.c). */
 enum { TURN_US = 150 };
@@ -101,28 +100,20 @@ static const struct device_ops *slow_cpu(void)
     return &slow;
 }
 
-static void run(const struct device_ops *device, int n_node, const char *settings, int n_worker,
-                struct cluster_result *out)
+static void expect_same_bits(const char *model, const char *exchange)
 {
-    char text[2048];
-    snprintf(
-        text, sizeof text,
-        "[dataset]\ngenerator = \"sbm\"\nnodes = %d\ndegree = 8\nclasses = 5\nfeatures = 24\n[partition]\nparts = 6\n"
-        "method = \"random\"\ncache = \"off\"\n[train]\nepochs = %d\nprune = \"never\"\n[workers]\ncount = "
-        "%d\nthreads = 1\n%s",
-        n_node, EPOCHS, n_worker, settings);
-    cluster_device = device;
-    cluster_run(text, out);
-    cr_assert_eq(out->exit_code, 0, "%s: %d workers: exit %d", settings, n_worker, out->exit_code);
-}
-
-static void expect_same_bits(const char *settings)
-{
+    const struct task task = {.data = "generator = 'sbm'\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24",
+                              .partition = "parts = 6\nmethod = 'random'",
+                              .model = model,
+                              .exchange = exchange,
+                              .train = "prune = 'never'",
+                              .epochs = 3};
     struct cluster_result first, other;
-    run(compare_narrow_cpu(), 600, settings, 1, &first);
+    compare_run(&task, &compare_plain, &first);
     for (int n_worker = 2; n_worker <= 4; n_worker += 2) {
-        run(slow_cpu(), 600, settings, n_worker, &other);
-        compare_expect_same(&first, &other, "%s: %d workers", settings, n_worker);
+        const struct way way = {.workers = n_worker, .prefetch = 1, .is_halo = n_worker == 2, .device = slow_cpu()};
+        compare_run(&task, &way, &other);
+        compare_same(&task, &way, &first, &other);
         cluster_release(&other);
     }
     cluster_release(&first);
@@ -130,45 +121,42 @@ static void expect_same_bits(const char *settings)
 
 Test(polled, sums_and_covers, .timeout = 900)
 {
-    expect_same_bits("[model]\nkind = \"gcn\"\nlayers = 3\nhidden = 16\ndropout = 0.5");
-    expect_same_bits("[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\n[exchange]\nschedule = \"halo\"");
+    expect_same_bits("kind = 'gcn'\nlayers = 3\nhidden = 16\ndropout = 0.5", NULL);
+    expect_same_bits("kind = 'sage'\nlayers = 3\nhidden = 16", NULL);
 }
 
 Test(polled, gradients_that_return, .timeout = 900)
 {
-    expect_same_bits("[model]\nkind = \"gat\"\nheads = 2\nlayers = 2\nhidden = 8");
-    expect_same_bits("[model]\nkind = \"sage\"\naggregator = \"max\"\nlayers = 2\nhidden = 16");
+    expect_same_bits("kind = 'gat'\nheads = 2\nlayers = 2\nhidden = 8", NULL);
+    expect_same_bits("kind = 'sage'\naggregator = 'max'\nlayers = 2\nhidden = 16", NULL);
 }
 
 Test(polled, sampled_and_coded_rows, .timeout = 900)
 {
-    expect_same_bits(
-        "[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\n[exchange]\nsampling = 0.3\ncodec = \"int4\"");
-    expect_same_bits("[model]\nkind = \"gat\"\nheads = 2\nlayers = 2\nhidden = 8\n[exchange]\nsampling = 0.5");
+    expect_same_bits("kind = 'sage'\nlayers = 3\nhidden = 16", "sampling = 0.3\ncodec = 'int4'");
+    expect_same_bits("kind = 'gat'\nheads = 2\nlayers = 2\nhidden = 8", "sampling = 0.5");
 }
 
 Test(polled, stale_rows, .timeout = 900)
 {
-    expect_same_bits("[model]\nkind = \"gcn\"\nlayers = 3\nhidden = 16\n[exchange]\nstale = 1");
-    expect_same_bits(
-        "[model]\nkind = \"gat\"\nheads = 2\nlayers = 2\nhidden = 8\n[exchange]\nstale = 1\ncodec = \"int8\"");
+    expect_same_bits("kind = 'gcn'\nlayers = 3\nhidden = 16", "stale = 1");
+    expect_same_bits("kind = 'gat'\nheads = 2\nlayers = 2\nhidden = 8", "stale = 1\ncodec = 'int8'");
 }
 
 /* Within the least limit that there is, next to everything lies on the disk. */
 Test(polled, spilled_payloads, .timeout = 900)
 {
-    static const char model[] = "[model]\nkind = \"sage\"\nlayers = 3\nhidden = 128\n";
-    struct cluster_result first, roomy, other;
-    char settings[256];
-    run(compare_narrow_cpu(), 4000, model, 1, &first);
-    snprintf(settings, sizeof settings, "%s[memory]\nspill = \"/tmp\"\nlimit = %lld", model, 1LL << 40);
-    run(compare_narrow_cpu(), 4000, settings, 2, &roomy);
-    snprintf(settings, sizeof settings, "%s[memory]\nspill = \"/tmp\"\nlimit = %lld", model,
-             (long long)roomy.limit_least);
-    run(slow_cpu(), 4000, settings, 2, &other);
+    const struct task task = {.data = "generator = 'sbm'\nnodes = 4000\ndegree = 8\nclasses = 5\nfeatures = 24",
+                              .partition = "parts = 6\nmethod = 'random'",
+                              .model = "kind = 'sage'\nlayers = 3\nhidden = 128",
+                              .train = "prune = 'never'",
+                              .epochs = 3};
+    const struct way way = {.workers = 2, .prefetch = 1, .recompute = "auto", .spills = true, .device = slow_cpu()};
+    struct cluster_result first, other;
+    compare_run(&task, &compare_plain, &first);
+    compare_run(&task, &way, &other);
     cr_expect_gt(other.moved, 0);
-    compare_expect_same(&first, &other, "%s", settings);
+    compare_same(&task, &way, &first, &other);
     cluster_release(&first);
-    cluster_release(&roomy);
     cluster_release(&other);
 }

@@ -3,6 +3,7 @@
 #include "partition/part/part.h"
 #include "protocol/base/log.h"
 #include "protocol/job/job.h"
+#include "tests/support/process/patience.h"
 #include "trainerd/coordinator/plan/prune.h"
 #include "worker/state/trainer_state.h"
 
@@ -364,7 +365,7 @@ static void rank_train(struct rank *r)
 
 static void rank_main(struct rank *r)
 {
-    alarm(60);
+    alarm(PATIENCE_S);
     /* What ranks of one machine use: to open the other transports takes a fifth of the time. */
     setenv("UCX_TLS", "self,posix,cma", 0);
     log_init("rank", (int)r->rank, LOG_LEVEL_WARN);

@@ -25,6 +25,15 @@ bool folder_has(const char *name);
 void folder_write(const char *name, const char *text);
 void folder_read(const char *name, char *out, size_t n_out);
 
+/* A suite whose tests begin with a folder that has this job.toml, and take at most so many seconds. */
+#define JOB_SUITE(suite, limit_s, text)                                                                              \
+    static void suite##_begin(void)                                                                                  \
+    {                                                                                                                \
+        folder_make();                                                                                               \
+        folder_write("job.toml", text);                                                                              \
+    }                                                                                                                \
+    TestSuite(suite, .init = suite##_begin, .fini = folder_remove, .timeout = limit_s)
+
 /* The path of a program that was built with this test. */
 void program_find(const char *name, char *out, size_t n_out);
 

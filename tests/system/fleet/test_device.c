@@ -11,16 +11,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-static void make_all(void)
-{
-    folder_make();
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"sbm\"\nnodes = 300\ndegree = 6\nfeatures = 12\n[partition]\nparts = 2\n"
-                 "method = \"random\"\ncache = \"off\"\n[model]\nhidden = 16\n[train]\nepochs = 4\n"
-                 "[workers]\ncount = 2\nthreads = 1\n");
-}
-
-TestSuite(device_of_job, .init = make_all, .fini = folder_remove, .timeout = 900);
+JOB_SUITE(device_of_job, 900,
+          "[dataset]\ngenerator = \"sbm\"\nnodes = 300\ndegree = 6\nfeatures = 12\n[partition]\nparts = 2\n"
+          "method = \"random\"\ncache = \"off\"\n[model]\nhidden = 16\n[train]\nepochs = 4\n"
+          "[workers]\ncount = 2\nthreads = 1\n");
 
 static char gpus[4096]; /* what the worker says */
 

@@ -10,15 +10,9 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 
-static void make_all(void)
-{
-    folder_make();
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nhidden = 8\n"
-                 "[train]\nepochs = 2\n[workers]\nthreads = 1\ncount = 4\n[output]\ndir = \"o\"\n");
-}
-
-TestSuite(room, .init = make_all, .fini = folder_remove, .timeout = 900);
+JOB_SUITE(room, 900,
+          "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nhidden = 8\n"
+          "[train]\nepochs = 2\n[workers]\nthreads = 1\ncount = 4\n[output]\ndir = \"o\"\n");
 
 /* A /dev/shm of the test's own, in namespaces that end with it, as a container has one. */
 static void shared_memory_make(const char *size)

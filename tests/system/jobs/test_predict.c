@@ -17,15 +17,9 @@
 
 #define SBM "generator = \"sbm\"\nnodes = 400\ndegree = 6\nfeatures = 24\nclasses = 4\ntrain_share = 0.2\n"
 
-static void make_all(void)
-{
-    folder_make();
-    folder_write("job.toml",
-                 "name = \"s\"\n[dataset]\n" SBM "[partition]\nparts = 5\ncache = \"off\"\n[model]\nhidden = 8\n"
-                 "dropout = 0.3\n[train]\nepochs = 5\nlr = 0.1\n[workers]\ncount = 2\nthreads = 1\n");
-}
-
-TestSuite(predict, .init = make_all, .fini = folder_remove, .timeout = 900);
+JOB_SUITE(predict, 900,
+          "name = \"s\"\n[dataset]\n" SBM "[partition]\nparts = 5\ncache = \"off\"\n[model]\nhidden = 8\n"
+          "dropout = 0.3\n[train]\nepochs = 5\nlr = 0.1\n[workers]\ncount = 2\nthreads = 1\n");
 
 static json_t *result_of(const char *dir)
 {

@@ -3,10 +3,8 @@
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"
-#include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,37 +78,6 @@ Test(prune, what_travels_on_a_chain_is_what_can_be_counted_by_hand)
     cr_expect_eq(epoch_bytes("never") - epoch_bytes("always"), all - needed);
 }
 
-static void logits_read(const char *name, double logits[2 * N_NODE])
-{
-    struct npy npy;
-    cr_assert_eq(npy_open(folder_path(name), &npy), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(npy.n_value, 2 * N_NODE);
-    for (int i = 0; i < 2 * N_NODE; i++) {
-        logits[i] = npy_real(&npy, i);
-    }
-    npy_close(&npy);
-}
-
-Test(prune, weights_of_edges_are_picked_out_with_their_edges)
-{
-    float weights[N_NODE - 1];
-    double all[2 * N_NODE], needed[2 * N_NODE];
-    for (int i = 0; i < N_NODE - 1; i++) {
-        weights[i] = 0.25F * (float)(i + 1);
-    }
-    chain_write();
-    npy_write("edge_weight.npy", NPY_TYPE_F32, 1, (int64_t[]){N_NODE - 1}, weights);
-    job_run("--set train.optimizer=sgd --set train.lr=0.1 --set train.epochs=5 --set output.dir=all --set "
-            "train.prune=never");
-    job_run("--set train.optimizer=sgd --set train.lr=0.1 --set train.epochs=5 --set output.dir=needed --set "
-            "train.prune=always");
-    logits_read("all/logits.npy", all);
-    logits_read("needed/logits.npy", needed);
-    for (int i = 0; i < 2 * N_NODE; i++) {
-        cr_expect_float_eq(needed[i], all[i], TOLERANCE_ARRAY * fmax(1.0, fabs(all[i])), "logit %d", i);
-    }
-}
-
 Test(prune, the_share_left_out_is_in_the_plan_in_the_result_and_in_what_is_said)
 {
     char share[64];
@@ -132,34 +99,4 @@ Test(prune, the_share_left_out_is_in_the_plan_in_the_result_and_in_what_is_said)
     cr_expect_eq(results_number(plan, "left_out"), 0.0);
     cr_expect_gt(results_number(plan, "bytes_per_epoch"), wire);
     json_decref(plan);
-}
-
-static void expect_planned_memory(const char *settings)
-{
-    static const char *const categories[] = {"structure", "activations", "payloads", "all"};
-    job_run("--set output.dir=o %s", settings);
-    json_t *result = results_json(folder_path("o/result.json"));
-    cr_expect_gt(results_number(result, "left_out"), 0.1);
-    for (int c = 0; c < 4; c++) {
-        results_expect_memory(result, categories[c], settings);
-    }
-    json_decref(result);
-}
-
-Test(prune, memory_is_planned_as_it_is_taken)
-{
-    communities_write();
-    expect_planned_memory("--set model.kind=gcn");
-    expect_planned_memory("--set model.kind=gat --set model.heads=4");
-    expect_planned_memory("--set model.kind=rgcn --set model.bases=2 --set model.layers=2");
-    expect_planned_memory("--set model.kind=sage --set model.aggregator=max --set model.layers=2");
-}
-
-Test(prune, a_checkpoint_is_gone_on_from_with_the_same_bits)
-{
-    communities_write();
-    job_run("--set output.dir=one");
-    job_run("--set output.dir=two --set train.epochs=3 --set train.checkpoint_every=3");
-    job_run("--set output.dir=two --set workers.count=3 --resume");
-    results_expect_same(folder_path("one"), folder_path("two"), false);
 }

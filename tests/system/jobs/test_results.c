@@ -9,15 +9,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-static void make_all(void)
-{
-    folder_make();
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[model]\nhidden = 8\n"
-                 "dropout = 0.5\n[train]\nepochs = 4\n[workers]\ncount = 2\nthreads = 1\n[output]\ndir = \"o\"\n");
-}
-
-TestSuite(results, .init = make_all, .fini = folder_remove, .timeout = 900);
+JOB_SUITE(results, 900,
+          "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n[model]\nhidden = 8\n"
+          "dropout = 0.5\n[train]\nepochs = 4\n[workers]\ncount = 2\nthreads = 1\n[output]\ndir = \"o\"\n");
 
 /* Two files, of whatever folders, have the same bytes. */
 static bool are_same(const char *a, const char *b)

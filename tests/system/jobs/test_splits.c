@@ -9,16 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void make_all(void)
-{
-    folder_make();
-    folder_write(
-        "job.toml",
-        "name = \"s\"\n[dataset]\ngenerator = \"sbm\"\nnodes = 200\ntrain_share = 0.3\nseed = 4\n[partition]\n"
-        "parts = 2\ncache = \"off\"\n[train]\nepochs = 1\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\n");
-}
-
-TestSuite(splits, .init = make_all, .fini = folder_remove, .timeout = 900);
+JOB_SUITE(splits, 900,
+          "name = \"s\"\n[dataset]\ngenerator = \"sbm\"\nnodes = 200\ntrain_share = 0.3\nseed = 4\n[partition]\n"
+          "parts = 2\ncache = \"off\"\n[train]\nepochs = 1\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\n");
 
 /* Nodes of a split by the file beside the results; each node's place in `seen` is set. */
 static int64_t nodes_of(const char *name, char seen[200])

@@ -13,17 +13,11 @@
 
 enum { HIDDEN = 16 };
 
-static void make_all(void)
-{
-    folder_make();
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"sbm\"\nnodes = 2000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
-                 "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\n"
-                 "dropout = 0.5\ninput_dropout = 0.2\n[train]\nepochs = 3\neval_every = 2\nprune = \"never\"\n"
-                 "[workers]\ncount = 4\nthreads = 1\n");
-}
-
-TestSuite(traffic_counted, .init = make_all, .fini = folder_remove, .timeout = 900);
+JOB_SUITE(traffic_counted, 900,
+          "[dataset]\ngenerator = \"sbm\"\nnodes = 2000\ndegree = 10\nfeatures = 24\n[partition]\nparts = 4\n"
+          "method = \"random\"\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 3\nhidden = 16\n"
+          "dropout = 0.5\ninput_dropout = 0.2\n[train]\nepochs = 3\neval_every = 2\nprune = \"never\"\n"
+          "[workers]\ncount = 4\nthreads = 1\n");
 
 static const char *const whats[] = {"forward", "backward", "evaluate"};
 

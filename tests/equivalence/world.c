@@ -1,0 +1,54 @@
+#include "tests/equivalence/world.h"
+
+#include "protocol/base/memory.h"
+#include "protocol/base/status.h"
+#include "worker/plan/memory_plan.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+void world_open(const char *text, struct world *w)
+{
+    cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &w->job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(dataset_load(&w->job, &w->dataset), STATUS_OK);
+    cr_assert_eq(partition_build(&w->dataset, &w->job, &w->partition), STATUS_OK);
+    const struct dataset *d = &w->dataset;
+    struct program_input input = {.n_feature = d->n_feature, .n_class = d->n_class, .n_relation = d->n_relation};
+    cr_assert_eq(program_build(&w->job, &input, &w->program), STATUS_OK);
+    input.stores = memory_plan_stores(&w->job, &w->program, false, d->n_node, w->partition.n_part > 1,
+                                      (uint32_t)w->job.workers.count); /* as in the cluster */
+    program_release(&w->program);
+    cr_assert_eq(program_build(&w->job, &input, &w->program), STATUS_OK);
+    w->ends = memory_alloc(2 * (size_t)d->n_edge, sizeof *w->ends);
+    for (int64_t v = 0; v < d->n_node; v++) {
+        for (int64_t e = d->indptr[v]; e < d->indptr[v + 1]; e++) {
+            w->ends[e] = d->indices[e];
+            w->ends[d->n_edge + e] = v;
+        }
+    }
+    test_graph_from_edges(d->n_node, d->n_edge, w->ends, w->ends + d->n_edge, d->loops, &w->graph);
+    truth_open(&w->program, &w->graph, &w->truth);
+    float *weights = memory_alloc((size_t)w->program.n_weight, sizeof *weights);
+    program_init_weights(&w->program, (uint64_t)w->job.train.seed, weights);
+    for (int64_t i = 0; i < w->program.n_weight; i++) {
+        w->truth.weights[i] = weights[i];
+    }
+    free(weights);
+    w->truth.features = d->features_f32;
+    w->truth.labels = d->labels;
+    w->truth.split = d->split;
+    w->truth.seed = (uint64_t)w->job.train.seed;
+    w->truth.training = true;
+    w->truth.owner = w->partition.owner;
+}
+
+void world_close(struct world *w)
+{
+    truth_release(&w->truth);
+    test_graph_release(&w->graph);
+    free(w->ends);
+    program_release(&w->program);
+    partition_release(&w->partition);
+    dataset_release(&w->dataset);
+}
