@@ -229,7 +229,7 @@ $(call program,worker/main_trainer_worker.c): models/cuda/module.exports
 GPU_PROGRAMS := $(if $(CUDA_MODULE),$(BUILD)/bin/gpu_operations $(BUILD)/bin/bench_gpu)
 GPU_BENCH := $(wildcard tests/gpu/bench/*.c tests/gpu/bench/*.cu)
 GPU_BENCH_OBJECTS := $(if $(EMULATED),$(call object,$(GPU_BENCH)),$(patsubst %,$(CUDA_BUILD)/%.o,$(GPU_BENCH)) $(CUDA_OBJECTS))
-GPU_OPERATIONS_OBJECTS := $(call object,$(wildcard tests/gpu/operations/*.c))
+GPU_OPERATIONS_OBJECTS := $(call object,tests/gpu/gpu_operations.c $(wildcard tests/support/operations/*.c))
 $(eval $(call link_rule,$(BUILD)/bin/gpu_operations,$(GPU_OPERATIONS_OBJECTS),$(BELOW_models)))
 $(eval $(call members_rule,$(BUILD)/bin/gpu_operations,$(GPU_OPERATIONS_OBJECTS)))
 $(eval $(call link_rule,$(BUILD)/bin/bench_gpu,$(GPU_BENCH_OBJECTS),$(BELOW_models),$(if $(EMULATED),,-L$(CUDA_HOME)/lib64 -lcudart_static -lrt)))

@@ -110,7 +110,7 @@ static enum status folder_load(const struct job *job, struct dataset *out)
     }
     if (out->regression && format != JOB_FORMAT_NPY) {
         return status_fail(STATUS_CONFIG,
-                           "train.loss = \"%s\" is for labels that are numbers, and those of '%s' are classes: "
+                           "train.loss = \"%s\" needs numbers as labels, and '%s' has classes: "
                            "expected an npy folder",
                            job_choice_text("train", "loss", job->train.loss), path);
     }
@@ -136,13 +136,19 @@ enum status dataset_load(const struct job *job, struct dataset *out)
     if (generates && dataset.regression) { /* a prediction's: its model may ask for numbers */
         status = status_fail(
             STATUS_CONFIG,
-            "dataset.generator makes classes, and train.loss = \"%s\" is for labels that are numbers: expected "
+            "dataset.generator makes classes, and train.loss = \"%s\" needs numbers as labels: expected "
             "dataset.path, an npy folder",
             job_choice_text("train", "loss", job->train.loss));
     }
-    status = status == STATUS_OK ? (generates ? generator_build : folder_load)(job, &dataset) : status;
-    status = status == STATUS_OK && job_makes_features(job) ? dataset_features_make(job, &dataset) : status;
-    status = status == STATUS_OK ? class_weights_build(job, &dataset) : status;
+    if (status == STATUS_OK) {
+        status = (generates ? generator_build : folder_load)(job, &dataset);
+    }
+    if (status == STATUS_OK && job_makes_features(job)) {
+        status = dataset_features_make(job, &dataset);
+    }
+    if (status == STATUS_OK) {
+        status = class_weights_build(job, &dataset);
+    }
     status = mapped_check(status);
     if (status != STATUS_OK) {
         dataset_store_close(dataset.store);

@@ -233,25 +233,33 @@ static enum status run(const struct request *request)
 {
     struct cut cut = {0};
     enum status status = job_load(request->config, request->set, request->n_set, &cut.job);
-    status = status == STATUS_OK ? job_home(&cut.job) : status;
+    if (status == STATUS_OK) {
+        status = job_home(&cut.job);
+    }
     if (status == STATUS_OK && cut.job.workers.count == 0) {
         status = cut.job.partition.parts > 0
                      ? STATUS_OK
                      : status_fail(STATUS_CONFIG,
-                                   "%s: the number of parts is that of the workers, which the launcher says when the "
+                                   "%s: the number of parts follows the workers, which the launcher decides when the "
                                    "job runs: expected partition.parts or workers.count",
                                    request->config);
         cut.job.workers.count = cut.job.partition.parts;
     }
-    status = status == STATUS_OK ? dataset_load(&cut.job, &cut.dataset) : status;
+    if (status == STATUS_OK) {
+        status = dataset_load(&cut.job, &cut.dataset);
+    }
     if (status != STATUS_OK) {
         return status;
     }
     status = partition_parts_choose(&cut.dataset, &cut.job);
-    status = status == STATUS_OK ? partition_build(&cut.dataset, &cut.job, &cut.partition) : status;
+    if (status == STATUS_OK) {
+        status = partition_build(&cut.dataset, &cut.job, &cut.partition);
+    }
     if (status == STATUS_OK) {
         status = partition_measure(&cut.dataset, &cut.partition, &cut.quality);
-        status = status == STATUS_OK ? part_sizes_build(&cut.dataset, &cut.partition, &cut.sizes) : status;
+        if (status == STATUS_OK) {
+            status = part_sizes_build(&cut.dataset, &cut.partition, &cut.sizes);
+        }
         if (status == STATUS_OK && request->out != NULL) {
             status = save(&cut, request->out);
         }
@@ -275,7 +283,9 @@ static enum status count_splits(const char *given)
     enum status status = fits ? job_home_path("--splits", path)
                               : status_fail(STATUS_USAGE, "--splits: the path is too long, expected at most %d bytes",
                                             JOB_TEXT_BYTES - 1);
-    status = status == STATUS_OK ? dataset_count_splits(path, &n) : status;
+    if (status == STATUS_OK) {
+        status = dataset_count_splits(path, &n);
+    }
     if (status == STATUS_OK && (printf("%lld\n", (long long)n) < 0 || fflush(stdout) != 0)) {
         status = status_fail(STATUS_IO, "cannot write to stdout");
     }

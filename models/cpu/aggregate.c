@@ -117,11 +117,6 @@ void cpu_block_close(struct device *device, struct device_block *block)
     block->schedule = NULL;
 }
 
-size_t cpu_block_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
-{
-    return cpu_schedule_bytes(n_block, n_row, n_edge);
-}
-
 static const float *weights_of(const struct device_block *block)
 {
     return block->types == NULL ? block->weights : NULL;
@@ -167,8 +162,8 @@ void cpu_aggregate_sum(struct device *device, const struct device_block *block, 
     cpu_sum(cpu_device(device), cpu_schedule_of(block, &small), &sum);
 }
 
-void cpu_aggregate_max(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
-                       const float *self, int64_t f, const float *x, float *out, uint32_t *arg)
+void cpu_aggregate_max(struct device *device, const struct device_block *block, const struct device_max *how,
+                       int64_t f, const float *x, float *out, uint32_t *arg)
 {
     struct cpu_small_schedule small;
     const struct cpu_schedule *schedule = cpu_schedule_of(block, &small);
@@ -176,9 +171,9 @@ void cpu_aggregate_max(struct device *device, const struct device_block *block, 
                                 .indptr = block->indptr,
                                 .cols = block->cols,
                                 .n_edge = cpu_n_edge(block),
-                                .arg_base = arg_base,
-                                .begin = begin,
-                                .self = self,
+                                .arg_base = how->arg_base,
+                                .begin = how->begin,
+                                .self = how->self,
                                 .f = f,
                                 .x = x,
                                 .out = out,
@@ -198,12 +193,8 @@ void cpu_aggregate_max(struct device *device, const struct device_block *block, 
             cpu->kernels->max_rows(&max, row, row + 1);
         }
     }
-}
-
-void cpu_aggregate_max_finish(struct device *device, int64_t n, int64_t f, const uint32_t *arg, float *out)
-{
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n * f; i++) {
+#pragma omp parallel for num_threads(cpu->n_thread) if (how->n_finish * f >= CPU_PARALLEL_MIN)
+    for (int64_t i = 0; i < how->n_finish * f; i++) {
         out[i] = arg[i] == UINT32_MAX ? 0.0f : out[i];
     }
 }

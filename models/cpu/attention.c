@@ -11,8 +11,6 @@
 
 /* Partial gradients of parameters: one for each of at most so many fixed sets of ranges, whatever the number of
  * threads. */
-#define PARTIALS 128
-
 static struct cpu_attention attention_over(enum cpu_attention_pass pass, const struct device_attention_rows *rows)
 {
     const struct device_attention *how = rows->how;
@@ -25,7 +23,7 @@ static struct cpu_attention attention_over(enum cpu_attention_pass pass, const s
         .begin = rows->begin,
         .with_self = with_self,
         .end_head = how->n_head,
-        .own_columns = how->n_head * (pass == CPU_ATTENTION_SOURCE ? how->n_column : device_attention_columns(how)),
+        .own.n_column = how->n_head * (pass == CPU_ATTENTION_SOURCE ? how->n_column : device_attention_columns(how)),
         .threshold = random_drop_threshold(how->p),
         .keep_scale = (float)(1.0 / (1.0 - how->p)),
         .source = rows->source,
@@ -88,9 +86,9 @@ void cpu_attention_forward(struct device *device, const struct device_attention_
     bool add = rows->how->score == DEVICE_SCORE_ADD;
     a.state = state;
     a.out = out;
-    a.own_reads[0] = add ? NULL : rows->target.query;
-    a.own_writes[0] = out;
-    a.own_writes[1] = add ? state->positive : NULL;
+    a.own.reads[0] = add ? NULL : rows->target.query;
+    a.own.writes[0] = out;
+    a.own.writes[1] = add ? state->positive : NULL;
     run_rows(cpu_device(device), &a, INT64_MAX, NULL);
 }
 
@@ -151,14 +149,14 @@ void cpu_attention_backward_query(struct device *device, const struct device_att
     struct cpu_attention a = attention_over(CPU_ATTENTION_QUERY, rows);
     bool add = rows->how->score == DEVICE_SCORE_ADD;
     a.grad_query = grad_query;
-    a.own_reads[0] = add ? NULL : rows->target.query;
-    a.own_reads[1] = rows->target.grad_out;
-    a.own_writes[0] = add ? NULL : grad_query;
+    a.own.reads[0] = add ? NULL : rows->target.query;
+    a.own.reads[1] = rows->target.grad_out;
+    a.own.writes[0] = add ? NULL : grad_query;
     struct cpu_small_schedule small;
     const struct cpu_schedule *schedule = cpu_schedule_of(rows->block, &small);
     int64_t width = cpu_attention_sums(rows->how), n_att = cpu_attention_att_sums(rows->how);
     int64_t n_unit = schedule->n_range > schedule->n_piece ? schedule->n_range : schedule->n_piece;
-    int64_t n_part = n_unit < PARTIALS ? n_unit : PARTIALS;
+    int64_t n_part = n_unit < CPU_ATTENTION_PARTIALS ? n_unit : CPU_ATTENTION_PARTIALS;
     double *partial = grad_att != NULL || grad_edge != NULL ? scratch : NULL;
     if (partial != NULL) {
         memset(partial, 0, (size_t)(n_part * width) * sizeof *partial);
@@ -172,12 +170,6 @@ void cpu_attention_backward_query(struct device *device, const struct device_att
     }
 }
 
-size_t cpu_attention_scratch(int64_t n_row, const struct device_attention *how)
-{
-    (void)n_row;
-    return (size_t)(PARTIALS * cpu_attention_sums(how)) * sizeof(double);
-}
-
 void cpu_attention_backward_source(struct device *device, const struct device_attention_rows *rows, float *grad_value,
                                    float *grad_key)
 {
@@ -186,9 +178,9 @@ void cpu_attention_backward_source(struct device *device, const struct device_at
     a.rows_are_sources = true;
     a.grad_value = grad_value;
     a.grad_key = grad_key;
-    a.own_reads[0] = rows->source.value;
-    a.own_reads[1] = dot ? rows->source.key : NULL;
-    a.own_writes[0] = grad_value;
-    a.own_writes[1] = dot ? grad_key : NULL;
+    a.own.reads[0] = rows->source.value;
+    a.own.reads[1] = dot ? rows->source.key : NULL;
+    a.own.writes[0] = grad_value;
+    a.own.writes[1] = dot ? grad_key : NULL;
     run_rows(cpu_device(device), &a, INT64_MAX, NULL);
 }

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#define EPSILON 1e-5
-
 /* Mean and Σ (x − mean)² of one chunk in one pass: x less its column's first element is as small as x's spread, so
  * that double keeps what cancels. */
 static void chunk_statistics(int64_t n, int64_t f, const float *x, double *out)
@@ -44,35 +42,6 @@ void cpu_batch_norm_statistics(struct device *device, int64_t n, int64_t f, cons
     memset(statistics, 0, (size_t)STATISTICS_N(f) * sizeof *statistics);
     for (int64_t i = 0; i < n_chunk; i++) {
         statistics_merge(f, statistics, partial + i * STATISTICS_N(f));
-    }
-}
-
-void cpu_statistics_merge(struct device *device, int64_t f, double *left, const double *right)
-{
-    (void)device;
-    statistics_merge(f, left, right);
-}
-
-void cpu_batch_norm_begin(struct device *device, int64_t f, const double *statistics, double momentum,
-                          float *running_mean, float *running_var, double *mean_rstd)
-{
-    (void)device;
-    for (int64_t c = 0; c < f; c++) {
-        double mean, variance;
-        if (statistics != NULL) {
-            double n = statistics[0], squares = statistics[1 + f + c];
-            mean = statistics[1 + c];
-            variance = squares / n;
-            if (running_mean != NULL) {
-                running_mean[c] = (float)((1.0 - momentum) * running_mean[c] + momentum * mean);
-                running_var[c] = (float)((1.0 - momentum) * running_var[c] + momentum * squares / fmax(n - 1.0, 1.0));
-            }
-        } else {
-            mean = running_mean[c];
-            variance = running_var[c];
-        }
-        mean_rstd[c] = mean;
-        mean_rstd[f + c] = 1.0 / sqrt(variance + EPSILON);
     }
 }
 
@@ -145,9 +114,4 @@ void cpu_batch_norm_backward(struct device *device, const struct device_norm_bac
             grad_x[r * f + c] = how->add ? grad_x[r * f + c] + grad : grad;
         }
     }
-}
-
-size_t cpu_batch_norm_scratch(int64_t n, int64_t f)
-{
-    return (size_t)(row_n_chunk(n) * STATISTICS_N(f)) * sizeof(double);
 }

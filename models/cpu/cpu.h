@@ -10,6 +10,7 @@
 #include "models/cpu/kernels/kernels.h"
 #include "models/device/device_list.h"
 #include "models/device/row_chunks.h"
+#include "models/reference/reference.h"
 
 #include <omp.h>
 
@@ -36,6 +37,20 @@ static inline void cpu_between(const struct cpu_device *device)
         device->poll(device->poll_context);
     }
 }
+
+/* Cold operations, and what holds for all memory of the host's, are the reference device's. */
+#define cpu_close reference_close
+#define cpu_acquire reference_acquire
+#define cpu_release reference_release
+#define cpu_borrow reference_borrow
+#define cpu_giveback reference_giveback
+#define cpu_mark reference_mark
+#define cpu_follow reference_follow
+#define cpu_passed reference_passed
+#define cpu_batch_norm_begin reference_batch_norm_begin
+#define cpu_doubles_merge reference_doubles_merge
+#define cpu_floats_compare reference_floats_compare
+#define cpu_clip_factor reference_clip_factor
 
 #define X(op) DEVICE_OP_PROTOTYPE(cpu, op);
 DEVICE_OP_LIST(X)
@@ -103,6 +118,14 @@ void cpu_schedule_make(int64_t n_row, int64_t n_edge, const int64_t *indptr, voi
 /* What block_sample and block_transpose return, of work that is still to be done. */
 struct device_block cpu_block_sampled(const struct device_block *block, int64_t n_kept, void *scratch);
 struct device_block cpu_block_transposed(const struct device_block *block, int64_t n_own, void *scratch);
+
+/* Partial sums of an attention's parameters, and of relation_dot, at most; rows of a chunk of a weight's gradient. */
+#define CPU_ATTENTION_PARTIALS 128
+#define CPU_RELATION_CHUNKS 32
+int64_t cpu_weight_chunk_rows(int64_t n);
+
+/* Bytes of the scratch of block_sample and block_transpose for a result of this size. */
+size_t cpu_block_made_bytes(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes);
 
 /* About what n_block schedules over n_row rows and n_edge edges in sum take. */
 size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge);

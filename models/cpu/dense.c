@@ -61,40 +61,25 @@ static void add_bias(int64_t n, int64_t f, const float *bias, float *y)
     }
 }
 
-void cpu_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x, const float *w,
-                        const float *bias, bool add, float *y)
+void cpu_linear(struct device *device, const struct device_linear *how, float *y)
 {
     struct cpu_device *cpu = cpu_device(device);
-    int64_t rows = piece_rows(n);
+    int64_t n = how->n, f_in = how->f_in, f_out = how->f_out, rows = piece_rows(n);
     bool parallel = n * f_in * f_out >= PRODUCT_PARALLEL_MIN;
 #pragma omp parallel for num_threads(parallel ? cpu->n_thread : 1) schedule(dynamic)
     for (int64_t first = 0; first < n; first += rows) {
         int64_t n_row = n - first < rows ? n - first : rows;
         float *out = y + first * f_out;
-        multiply(cpu, 'N', 'T', n_row, f_out, f_in, x + first * f_in, w, add ? 1.0f : 0.0f, out);
-        if (bias != NULL) {
-            add_bias(n_row, f_out, bias, out);
+        multiply(cpu, 'N', how->turned ? 'N' : 'T', n_row, f_out, f_in, how->x + first * f_in, how->w,
+                 how->add ? 1.0f : 0.0f, out);
+        if (how->bias != NULL) {
+            add_bias(n_row, f_out, how->bias, out);
         }
         cpu_between(cpu);
     }
 }
 
-void cpu_linear_backward_input(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *grad_y,
-                               const float *w, bool add, float *grad_x)
-{
-    struct cpu_device *cpu = cpu_device(device);
-    int64_t rows = piece_rows(n);
-    bool parallel = n * f_in * f_out >= PRODUCT_PARALLEL_MIN;
-#pragma omp parallel for num_threads(parallel ? cpu->n_thread : 1) schedule(dynamic)
-    for (int64_t first = 0; first < n; first += rows) {
-        int64_t n_row = n - first < rows ? n - first : rows;
-        multiply(cpu, 'N', 'N', n_row, f_in, f_out, grad_y + first * f_out, w, add ? 1.0f : 0.0f,
-                 grad_x + first * f_in);
-        cpu_between(cpu);
-    }
-}
-
-static int64_t weight_chunk_rows(int64_t n)
+int64_t cpu_weight_chunk_rows(int64_t n)
 {
     int64_t rows = (n + WEIGHT_CHUNK_MAX - 1) / WEIGHT_CHUNK_MAX;
     return rows > WEIGHT_CHUNK_ROWS ? rows : WEIGHT_CHUNK_ROWS;
@@ -104,7 +89,7 @@ void cpu_linear_backward_weight(struct device *device, int64_t n, int64_t f_in, 
                                 const float *grad_y, void *scratch, bool add, float *grad_w)
 {
     struct cpu_device *cpu = cpu_device(device);
-    int64_t rows = weight_chunk_rows(n), n_chunk = (n + rows - 1) / rows, size = f_out * f_in;
+    int64_t rows = cpu_weight_chunk_rows(n), n_chunk = (n + rows - 1) / rows, size = f_out * f_in;
     float *partial = scratch;
     if (n_chunk == 0) {
         memset(grad_w, 0, add ? 0 : (size_t)size * sizeof *grad_w);
@@ -127,35 +112,29 @@ void cpu_linear_backward_weight(struct device *device, int64_t n, int64_t f_in, 
     }
 }
 
-size_t cpu_linear_scratch(int64_t n, int64_t f_in, int64_t f_out)
-{
-    int64_t rows = weight_chunk_rows(n), n_chunk = (n + rows - 1) / rows;
-    return n_chunk > 1 ? (size_t)((n_chunk - 1) * f_in * f_out) * sizeof(float) : 0;
-}
-
-void cpu_column_sum(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, bool add, float *out)
+void cpu_column_sum(struct device *device, const struct device_column_sum *how, float *out)
 {
     struct cpu_device *cpu = cpu_device(device);
-    int64_t rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
-    double *partial = scratch;
+    int64_t n = how->n, f = how->f, rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
+    double *partial = how->scratch;
 #pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_chunk; i++) {
-        int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
+        int64_t first = i * rows, end = n < first + rows ? n : first + rows;
         memset(partial + i * f, 0, (size_t)f * sizeof *partial);
-        cpu->kernels->column_sum(n_row, f, x + first * f, partial + i * f);
+        if (how->factor == NULL) {
+            cpu->kernels->column_sum(end - first, f, how->x + first * f, partial + i * f);
+        } else {
+            cpu->kernels->head_dot_sum(how->n_head, f / how->n_head, how->x, how->factor, first, end,
+                                       partial + i * f);
+        }
     }
     for (int64_t c = 0; c < f; c++) {
-        double sum = add ? out[c] : 0.0;
+        double sum = how->add ? out[c] : 0.0;
         for (int64_t i = 0; i < n_chunk; i++) {
             sum += partial[i * f + c];
         }
         out[c] = (float)sum;
     }
-}
-
-size_t cpu_column_sum_scratch(int64_t n, int64_t f)
-{
-    return (size_t)(row_n_chunk(n) * (f > 0 ? f : 1)) * sizeof(double);
 }
 
 /* Lanes of the double sum of one chunk: independent sums keep the adders busy. */

@@ -29,31 +29,11 @@ void cpu_head_dot_backward_input(struct device *device, int64_t n, int64_t n_hea
     }
 }
 
-void cpu_head_dot_backward_weight(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
-                                  const float *grad, void *scratch, bool add, float *grad_w)
-{
-    const struct cpu_device *cpu = cpu_device(device);
-    int64_t rows = row_chunk_rows(n), n_chunk = row_n_chunk(n), f = n_head * n_column;
-    double *partial = scratch;
-#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_chunk; i++) {
-        double *sum = partial + i * f;
-        memset(sum, 0, (size_t)f * sizeof *sum);
-        cpu->kernels->head_dot_sum(n_head, n_column, x, grad, i * rows, (i + 1) * rows < n ? (i + 1) * rows : n, sum);
-    }
-    for (int64_t c = 0; c < f; c++) {
-        double sum = add ? grad_w[c] : 0.0;
-        for (int64_t i = 0; i < n_chunk; i++) {
-            sum += partial[i * f + c];
-        }
-        grad_w[c] = (float)sum;
-    }
-}
-
-void cpu_head_mean(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, float *out)
+static void mean_forward(struct cpu_device *cpu, int64_t n, int64_t n_head, int64_t n_column, const float *x,
+                         float *out)
 {
     float share = 1.0f / (float)n_head;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * n_head * n_column >= CPU_PARALLEL_MIN)
+#pragma omp parallel for num_threads(cpu->n_thread) if (n * n_head * n_column >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < n; r++) {
         const float *row = x + r * n_head * n_column;
         float *to = out + r * n_column;
@@ -69,11 +49,11 @@ void cpu_head_mean(struct device *device, int64_t n, int64_t n_head, int64_t n_c
     }
 }
 
-void cpu_head_mean_backward(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad,
-                            bool add, float *grad_x)
+static void mean_backward(struct cpu_device *cpu, int64_t n, int64_t n_head, int64_t n_column, const float *grad,
+                          bool add, float *grad_x)
 {
     float share = 1.0f / (float)n_head;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * n_head * n_column >= CPU_PARALLEL_MIN)
+#pragma omp parallel for num_threads(cpu->n_thread) if (n * n_head * n_column >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < n; r++) {
         for (int64_t h = 0; h < n_head; h++) {
             float *to = grad_x + (r * n_head + h) * n_column;
@@ -82,5 +62,15 @@ void cpu_head_mean_backward(struct device *device, int64_t n, int64_t n_head, in
                 to[c] = add ? to[c] + part : part;
             }
         }
+    }
+}
+
+void cpu_head_mean(struct device *device, int64_t n, int64_t n_head, int64_t n_column, bool backward,
+                   const float *from, bool add, float *to)
+{
+    if (backward) {
+        mean_backward(cpu_device(device), n, n_head, n_column, from, add, to);
+    } else {
+        mean_forward(cpu_device(device), n, n_head, n_column, from, to);
     }
 }

@@ -186,11 +186,6 @@ void cpu_loss(struct device *device, const struct device_scoring *how, struct de
     }
 }
 
-size_t cpu_score_scratch(int64_t n)
-{
-    return (size_t)row_n_chunk(n) * sizeof(struct device_score);
-}
-
 void cpu_labels_append(struct device *device, const struct device_labels *how, int64_t f, const float *x, float *out)
 {
     const struct random_key key = device_key(&how->drawn.key, how->drawn.now);
@@ -218,27 +213,4 @@ void cpu_draw_count(struct device *device, const struct device_labels *how, doub
                                                                                      : 0;
     }
     *count = (double)n_label;
-}
-
-void cpu_doubles_add(struct device *device, int64_t n, const double *from, double *to)
-{
-    (void)device;
-    for (int64_t i = 0; i < n; i++) {
-        to[i] += from[i];
-    }
-}
-
-void cpu_floats_compare(struct device *device, int64_t n, const float *a, const float *b, double *sums)
-{
-    (void)device;
-    double sum_a = 0.0, sum_b = 0.0, sum_error = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        double error = (double)a[i] - b[i];
-        sum_a += (double)a[i] * a[i];
-        sum_b += (double)b[i] * b[i];
-        sum_error += error * error;
-    }
-    sums[0] += sum_a;
-    sums[1] += sum_b;
-    sums[2] += sum_error;
 }

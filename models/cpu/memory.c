@@ -16,55 +16,9 @@ enum status cpu_open(int n_thread, struct device **out)
     return STATUS_OK;
 }
 
-void cpu_close(struct device *device)
+void cpu_copy(struct device *device, void *to, const void *from, size_t n_bytes)
 {
-    free(device);
-}
-
-enum status cpu_acquire(struct device *device, enum device_place place, enum memory_category category, size_t n_bytes,
-                        void *out)
-{
-    (void)device;
-    (void)place;
-    return memory_acquire(category, n_bytes, 1, out);
-}
-
-void cpu_release(struct device *device, enum device_place place, enum memory_category category, void *block,
-                 size_t n_bytes)
-{
-    (void)device;
-    (void)place;
-    memory_release(category, block, n_bytes, 1);
-}
-
-enum status cpu_borrow(struct device *device, enum memory_category category, const void *host, size_t n_bytes,
-                       void *out)
-{
-    (void)device;
-    (void)category;
-    (void)n_bytes;
-    *(const void **)out = host;
-    return STATUS_OK;
-}
-
-void cpu_giveback(struct device *device, enum memory_category category, const void *host, size_t n_bytes,
-                  void *borrowed)
-{
-    (void)device;
-    (void)category;
-    (void)host;
-    (void)n_bytes;
-    (void)borrowed;
-}
-
-void cpu_upload(struct device *device, void *to, const void *from_host, size_t n_bytes)
-{
-    cpu_move(device, DEVICE_LANE_COMPUTE, to, from_host, n_bytes);
-}
-
-void cpu_download(struct device *device, void *to_host, const void *from, size_t n_bytes)
-{
-    cpu_move(device, DEVICE_LANE_COMPUTE, to_host, from, n_bytes);
+    cpu_move(device, DEVICE_LANE_COMPUTE, to, from, n_bytes);
 }
 
 /* Bytes one thread copies at a time. */
@@ -90,26 +44,6 @@ void cpu_fill_zero(struct device *device, void *to, size_t n_bytes)
         size_t left = n_bytes - at;
         memset((char *)to + at, 0, left < COPY_STEP ? left : COPY_STEP);
     }
-}
-
-device_mark cpu_mark(struct device *device, enum device_lane lane)
-{
-    (void)device;
-    (void)lane;
-    return 0;
-}
-
-void cpu_follow(struct device *device, enum device_lane lane, device_mark mark)
-{
-    (void)device;
-    (void)lane;
-    (void)mark;
-}
-
-bool cpu_passed(struct device *device, device_mark mark)
-{
-    (void)device;
-    return mark == 0;
 }
 
 void cpu_poll(struct device *device, void (*poll)(void *context), void *context)

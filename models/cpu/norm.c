@@ -115,8 +115,3 @@ void cpu_layer_norm_backward(struct device *device, const struct device_norm_bac
         how->grad_bias[c] = (float)sum_bias;
     }
 }
-
-size_t cpu_layer_norm_scratch(int64_t n, int64_t f)
-{
-    return 2 * cpu_column_sum_scratch(n, f);
-}

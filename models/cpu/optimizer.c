@@ -82,12 +82,3 @@ void cpu_squares_add(struct device *device, int64_t n, const float *x, double *s
     }
     *sum += all;
 }
-
-/* source  torch.nn.utils.clip_grad_norm_ */
-void cpu_clip_factor(struct device *device, double most, const double *squares, struct device_now *now)
-{
-    (void)device;
-    double norm = sqrt(*squares), factor = most / (norm + 1e-6);
-    now->grad_norm = norm;
-    now->clip = factor > 1.0 ? 1.0 : factor; /* what is no number stays none */
-}

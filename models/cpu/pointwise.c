@@ -46,8 +46,10 @@ void cpu_bias_add(struct device *device, int64_t n, int64_t f, const float *x, c
     }
 }
 
-void cpu_axpby(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y, float *out)
+void cpu_axpby(struct device *device, int64_t n_value, float a, const float *eps, const float *x, float b,
+               const float *y, float *out)
 {
+    a = eps != NULL ? a + eps[0] : a;
     if (y == NULL) {
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_value >= CPU_PARALLEL_MIN)
         for (int64_t i = 0; i < n_value; i++) {
@@ -59,11 +61,6 @@ void cpu_axpby(struct device *device, int64_t n_value, float a, const float *x, 
     for (int64_t i = 0; i < n_value; i++) {
         out[i] = a * x[i] + b * y[i];
     }
-}
-
-void cpu_eps_add(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y, float *out)
-{
-    cpu_axpby(device, n_value, 1.0f + eps[0], x, 1.0f, y, out);
 }
 
 void cpu_columns_copy(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width, float *to,

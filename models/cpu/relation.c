@@ -8,12 +8,11 @@
 #include <string.h>
 
 /* Rows that one partial sum of relation_dot covers: a function of n alone, 32 chunks at most. */
-#define DOT_CHUNK_MAX 32
 #define DOT_ROWS_MIN 256
 
 static int64_t dot_rows(int64_t n)
 {
-    int64_t rows = (n + DOT_CHUNK_MAX - 1) / DOT_CHUNK_MAX;
+    int64_t rows = (n + CPU_RELATION_CHUNKS - 1) / CPU_RELATION_CHUNKS;
     return rows > DOT_ROWS_MIN ? rows : DOT_ROWS_MIN;
 }
 
@@ -113,9 +112,9 @@ static void rows_pick(const struct relation_call *s, int64_t first, int64_t last
     }
 }
 
-static void rows_run(struct device *device, const struct device_relation *how, float *out,
-                     void (*rows)(const struct relation_call *s, int64_t first, int64_t last))
+void cpu_relation_sum(struct device *device, const struct device_relation *how, float *out)
 {
+    void (*rows)(const struct relation_call *, int64_t, int64_t) = how->picks ? rows_pick : rows_mix;
     const struct device_block *block = how->block;
     struct cpu_small_schedule small;
     const struct cpu_schedule *schedule = cpu_schedule_of(block, &small);
@@ -140,16 +139,6 @@ static void rows_run(struct device *device, const struct device_relation *how, f
             rows(&s, row, row + 1);
         }
     }
-}
-
-void cpu_relation_sum(struct device *device, const struct device_relation *how, float *out)
-{
-    rows_run(device, how, out, rows_mix);
-}
-
-void cpu_relation_pick(struct device *device, const struct device_relation *how, float *out)
-{
-    rows_run(device, how, out, rows_pick);
 }
 
 static double dot(const float *x, const float *y, int64_t n)
@@ -206,11 +195,6 @@ void cpu_relation_dot(struct device *device, const struct device_relation *how, 
         }
         grad_comp[i] = (float)sum;
     }
-}
-
-size_t cpu_relation_dot_scratch(int64_t n_relation, int64_t n_base)
-{
-    return (size_t)(DOT_CHUNK_MAX * n_relation * n_base) * sizeof(double);
 }
 
 void cpu_swap_axes(struct device *device, int64_t a, int64_t b, int64_t c, const float *x, float *out)

@@ -20,7 +20,7 @@ struct arrays {
     int64_t *next;   /* n_col: transposing, a row's next edge */
     uint32_t *place; /* n_col: sampling, a column's place among those kept (the same memory as next) */
     uint32_t *cols;
-    float *weights;  /* or edges' rows of a table; NULL: the block has none */
+    float *weights;  /* or edges' rows of a table; NULL: the block is unweighted */
     uint16_t *types; /* likewise */
     size_t n_bytes;
 };
@@ -60,7 +60,7 @@ static struct arrays arrays_of(const struct device_block *block, int64_t n_row, 
     return arrays_place(n_row, n_col, block->n_edge, block->weights != NULL, block->types != NULL, scratch);
 }
 
-size_t cpu_block_scratch(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes)
+size_t cpu_block_made_bytes(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes)
 {
     size_t extra = edge_bytes - sizeof(uint32_t);
     bool typed = extra % sizeof(float) != 0;

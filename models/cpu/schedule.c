@@ -127,7 +127,7 @@ size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
         return 0;
     }
     if (cpu_schedule_is_small(n_row / n_block, n_edge / n_block)) {
-        n_block = 0; /* nearly all of them have none */
+        n_block = 0; /* nearly all go without one */
     }
     int64_t n_range = n_block + (n_row + n_edge) /
                                     (n_block > 0 ? range_cost(n_row / n_block, n_edge / n_block) : RANGE_COST_MIN);

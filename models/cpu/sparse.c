@@ -89,21 +89,6 @@ void cpu_csr_close(struct device *device, struct device_csr *csr)
     csr->by_column = NULL;
 }
 
-size_t cpu_csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
-{
-    return (size_t)(n_col + 1) * sizeof(int64_t) + (size_t)n_value * 2 * sizeof(uint32_t) +
-           cpu_schedule_bytes(1, n_row, n_value) + cpu_schedule_bytes(1, n_col, n_value);
-}
-
-/* It makes them where they stay. */
-size_t cpu_csr_host_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
-{
-    (void)n_row;
-    (void)n_col;
-    (void)n_value;
-    return 0;
-}
-
 #define TILE 32
 
 /* to (columns × rows) = from (rows × columns) transposed */
@@ -121,52 +106,48 @@ static void cpu_transpose(struct cpu_device *device, int64_t rows, int64_t colum
     }
 }
 
-void cpu_csr_linear_forward(struct device *device, const struct device_csr *csr, const float *values, int64_t f_out,
-                            const float *w, const float *bias, void *scratch, float *y)
+/* y = X wᵀ + bias */
+static void product(struct cpu_device *cpu, const struct device_csr *csr, const struct device_csr_linear *how,
+                    float *y)
 {
     const struct cpu_columns *columns = csr->by_column;
-    float *transposed = scratch;
-    cpu_transpose(cpu_device(device), f_out, csr->n_col, w, transposed);
+    float *transposed = how->scratch;
+    cpu_transpose(cpu, how->f_out, csr->n_col, how->w, transposed);
     struct cpu_sum sum = {
         .indptr = csr->indptr,
         .cols = csr->cols,
         .n_edge = csr->n_value,
         .kind = CPU_WEIGHT_EDGE,
-        .weight = values != NULL ? values : csr->values,
-        .f = f_out,
+        .weight = how->values != NULL ? how->values : csr->values,
+        .f = how->f_out,
         .x = transposed,
         .begin = true,
-        .self = bias,
+        .self = how->bias,
         .self_stride = 0,
         .out = y,
     };
-    cpu_sum(cpu_device(device), columns->by_row, &sum);
+    cpu_sum(cpu, columns->by_row, &sum);
 }
 
-void cpu_csr_linear_backward_weight(struct device *device, const struct device_csr *csr, const float *values,
-                                    int64_t f_out, const float *grad_y, void *scratch, float *grad_w)
+static void product_backward(struct cpu_device *cpu, const struct device_csr *csr,
+                             const struct device_csr_linear *how, const float *grad_y, float *grad_w)
 {
     const struct cpu_columns *columns = csr->by_column;
-    float *transposed = scratch;
+    float *transposed = how->scratch;
     struct cpu_sum sum = {
         .indptr = columns->indptr,
         .cols = columns->rows,
         .n_edge = csr->n_value,
         .kind = CPU_WEIGHT_PERMUTED,
-        .weight = values != NULL ? values : csr->values,
+        .weight = how->values != NULL ? how->values : csr->values,
         .position = columns->position,
-        .f = f_out,
+        .f = how->f_out,
         .x = grad_y,
         .begin = true,
         .out = transposed,
     };
-    cpu_sum(cpu_device(device), columns->by_column, &sum);
-    cpu_transpose(cpu_device(device), csr->n_col, f_out, transposed, grad_w);
-}
-
-size_t cpu_csr_linear_scratch(int64_t n_col, int64_t f_out)
-{
-    return (size_t)(n_col * f_out) * sizeof(float);
+    cpu_sum(cpu, columns->by_column, &sum);
+    cpu_transpose(cpu, csr->n_col, how->f_out, transposed, grad_w);
 }
 
 /* The value of the k-th row with a column of its own. */
@@ -175,24 +156,32 @@ static float embedded_value(const struct device_csr *csr, const float *values, i
     return values != NULL ? values[csr->n_value + k] : 1.0f;
 }
 
-void cpu_csr_embed_forward(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
-                           const float *table, float *y)
+void cpu_csr_forward(struct device *device, const struct device_csr *csr, const struct device_csr_linear *how,
+                     float *y)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (csr->n_embedded * f >= CPU_PARALLEL_MIN)
-    for (int64_t k = 0; k < csr->n_embedded; k++) {
-        float value = embedded_value(csr, values, k), *to = y + csr->embedded_rows[k] * f;
+    const int64_t f = how->f_out, n_own = how->table != NULL ? csr->n_embedded : 0;
+    if (how->w != NULL) {
+        product(cpu_device(device), csr, how, y);
+    }
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_own * f >= CPU_PARALLEL_MIN)
+    for (int64_t k = 0; k < n_own; k++) {
+        float value = embedded_value(csr, how->values, k), *to = y + csr->embedded_rows[k] * f;
         for (int64_t c = 0; c < f; c++) {
-            to[c] += value * table[k * f + c];
+            to[c] += value * how->table[k * f + c];
         }
     }
 }
 
-void cpu_csr_embed_backward(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
-                            const float *grad_y, float *grad_table)
+void cpu_csr_backward(struct device *device, const struct device_csr *csr, const struct device_csr_linear *how,
+                      const float *grad_y, float *grad_w, float *grad_table)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (csr->n_embedded * f >= CPU_PARALLEL_MIN)
-    for (int64_t k = 0; k < csr->n_embedded; k++) {
-        float value = embedded_value(csr, values, k);
+    const int64_t f = how->f_out, n_own = grad_table != NULL ? csr->n_embedded : 0;
+    if (grad_w != NULL) {
+        product_backward(cpu_device(device), csr, how, grad_y, grad_w);
+    }
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_own * f >= CPU_PARALLEL_MIN)
+    for (int64_t k = 0; k < n_own; k++) {
+        float value = embedded_value(csr, how->values, k);
         const float *from = grad_y + csr->embedded_rows[k] * f;
         for (int64_t c = 0; c < f; c++) {
             grad_table[k * f + c] = value * from[c];

@@ -29,7 +29,7 @@ struct cuda_device {
     struct device base;
     struct cuda_lane lane[DEVICE_LANE_N];
     struct cuda_gpu gpu;
-    struct blas *blas;          /* cuBLAS; NULL: there is none */
+    struct blas *blas;          /* cuBLAS; NULL: not available */
     struct cuda_sparse *sparse; /* cuSPARSE, where sums go by it; NULL: they do not */
     enum status failed;         /* the first failure since open */
     char reason[512];

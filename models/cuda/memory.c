@@ -194,7 +194,7 @@ enum status cuda_borrow(struct device *device, enum memory_category category, co
     }
     enum status status = cuda_acquire(device, DEVICE_PLACE_DEVICE, category, n_bytes, out);
     if (status == STATUS_OK) {
-        cuda_upload(device, *(void **)out, host, n_bytes);
+        cuda_copy(device, *(void **)out, host, n_bytes);
     }
     return status;
 }
@@ -208,22 +208,12 @@ void cuda_giveback(struct device *device, enum memory_category category, const v
 
 /* --- copies --- */
 
-static void copy_now(struct device *device, void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind)
+void cuda_copy(struct device *device, void *to, const void *from, size_t n_bytes)
 {
     cudaStream_t stream = cuda_stream(device);
-    cuda_check(device, cudaMemcpyAsync(to, from, n_bytes, kind, stream), "a copy");
+    cuda_check(device, cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyDefault, stream), "a copy");
     cuda_check(device, cudaStreamSynchronize(stream), "what a copy waited for");
     device->n_wait++;
-}
-
-void cuda_upload(struct device *device, void *to, const void *from_host, size_t n_bytes)
-{
-    copy_now(device, to, from_host, n_bytes, cudaMemcpyDefault);
-}
-
-void cuda_download(struct device *device, void *to_host, const void *from, size_t n_bytes)
-{
-    copy_now(device, to_host, from, n_bytes, cudaMemcpyDefault);
 }
 
 void cuda_move(struct device *device, enum device_lane lane, void *to, const void *from, size_t n_bytes)

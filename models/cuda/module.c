@@ -47,7 +47,10 @@ void cuda_module_turn(uint32_t turn, uint32_t n_here)
 enum status cuda_module_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out)
 {
     enum status status = module_open();
-    return status == STATUS_OK ? module->gpus(out, n_out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return module->gpus(out, n_out);
 }
 
 /* The device that it opens has the table of the shared object. */
@@ -55,7 +58,10 @@ static enum status open_inside(int n_thread, struct device **out)
 {
     (void)n_thread;
     enum status status = module_open();
-    return status == STATUS_OK ? module->open(module_turn, module_n_here, out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return module->open(module_turn, module_n_here, out);
 }
 
 const struct device_ops device_cuda_module = {.name = CUDA_NAME,
@@ -67,7 +73,4 @@ const struct device_ops device_cuda_module = {.name = CUDA_NAME,
                                               .open = open_inside,
                                               .sums_buffer = cuda_sums_buffer_most,
                                               .sums_bytes = cuda_sums_bytes,
-#define X(op) .op = cuda_##op,
-                                              DEVICE_SIZE_LIST(X)
-#undef X
-};
+                                              .bytes = cuda_bytes};

@@ -30,32 +30,32 @@ int64_t cuda_weight_chunk_rows(int64_t n, int64_t f_in, int64_t f_out)
     return rows < WEIGHT_CHUNK_ROWS ? WEIGHT_CHUNK_ROWS : smaller(rows, CUDA_PIECE_ROWS);
 }
 
-size_t cuda_linear_scratch(int64_t n, int64_t f_in, int64_t f_out)
+static size_t linear_bytes(int64_t n, int64_t f_in, int64_t f_out)
 {
     int64_t rows = cuda_weight_chunk_rows(n, f_in, f_out), n_chunk = (n + rows - 1) / rows;
     return n_chunk > 1 ? (size_t)(n_chunk * f_in * f_out) * sizeof(float) : 0;
 }
 
-size_t cuda_column_sum_scratch(int64_t n, int64_t f)
+static size_t column_sum_bytes(int64_t n, int64_t f)
 {
     return (size_t)(row_n_chunk(n) * (f > 0 ? f : 1)) * sizeof(double);
 }
 
-size_t cuda_csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
+static size_t blocks_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
+{
+    return n_block > 0 && n_edge / n_block > CUDA_LONG_EDGES ? cuda_schedule_bytes(n_row, n_edge) : 0;
+}
+
+static size_t csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
 {
     return (size_t)(n_col + 1) * sizeof(int64_t) + (size_t)n_value * (2 * sizeof(uint32_t) + sizeof(float)) +
-           cuda_block_bytes(1, n_row, n_value) + cuda_block_bytes(1, n_col, n_value);
+           blocks_bytes(1, n_row, n_value) + blocks_bytes(1, n_col, n_value);
 }
 
 /* The transpose is made on the host, of a copy of the rows. */
-size_t cuda_csr_host_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
+static size_t csr_host_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
 {
     return (size_t)(n_row + 1 + n_col + 1) * sizeof(int64_t) + 3 * (size_t)n_value * sizeof(uint32_t);
-}
-
-size_t cuda_csr_linear_scratch(int64_t n_col, int64_t f_out)
-{
-    return (size_t)(n_col * f_out) * sizeof(float);
 }
 
 /* --- sums by cuSPARSE --- */
@@ -101,16 +101,6 @@ size_t cuda_sums_buffer_most(struct device *device, int64_t n_col, int64_t n_row
 
 /* --- norms, losses --- */
 
-size_t cuda_layer_norm_scratch(int64_t n, int64_t f)
-{
-    return 2 * cuda_column_sum_scratch(n, f);
-}
-
-size_t cuda_batch_norm_scratch(int64_t n, int64_t f)
-{
-    return (size_t)(row_n_chunk(n) * STATISTICS_N(f)) * sizeof(double);
-}
-
 /* Rows of a chunk at least, and chunks at most. */
 #define SCORE_CHUNK_ROWS 256
 #define SCORE_CHUNK_MAX 4096
@@ -121,7 +111,7 @@ int64_t cuda_score_chunk_rows(int64_t n)
     return rows > SCORE_CHUNK_ROWS ? rows : SCORE_CHUNK_ROWS;
 }
 
-size_t cuda_score_scratch(int64_t n)
+static size_t loss_bytes(int64_t n)
 {
     int64_t rows = cuda_score_chunk_rows(n);
     return (size_t)((n + rows - 1) / rows) * sizeof(struct device_score);
@@ -140,7 +130,7 @@ int64_t cuda_attention_edge_ranges(int64_t n_row)
     return smaller(n_row, CUDA_ATT_EDGE_RANGES);
 }
 
-size_t cuda_attention_scratch(int64_t n_row, const struct device_attention *how)
+static size_t attention_bytes(int64_t n_row, const struct device_attention *how)
 {
     if (how->n_edge_column > 0) {
         int64_t n_att = how->score == DEVICE_SCORE_MLP ? how->n_head * how->n_column : 0;
@@ -164,9 +154,8 @@ int64_t cuda_relation_chunks_most(int64_t n)
     return most < RELATION_CHUNK_MIN ? RELATION_CHUNK_MIN : smaller(most, RELATION_CHUNK_MAX);
 }
 
-size_t cuda_relation_dot_scratch(int64_t n_relation, int64_t n_base)
+static size_t relation_dot_bytes(int64_t n)
 {
-    int64_t n = n_relation * n_base;
     return (size_t)(cuda_relation_chunks_most(n) * n) * sizeof(double);
 }
 
@@ -190,11 +179,6 @@ size_t cuda_schedule_bytes(int64_t n_row, int64_t n_edge)
     return n_edge > CUDA_LONG_EDGES ? cuda_schedule_places_of(n_row, n_edge).n_byte : 0;
 }
 
-size_t cuda_block_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
-{
-    return n_block > 0 && n_edge / n_block > CUDA_LONG_EDGES ? cuda_schedule_bytes(n_row, n_edge) : 0;
-}
-
 struct cuda_made_places cuda_made_places_of(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed)
 {
     size_t n = (size_t)n_edge, picking = cuda_picked_places_of(n_col, n_edge).n_byte,
@@ -209,7 +193,7 @@ struct cuda_made_places cuda_made_places_of(int64_t n_row, int64_t n_col, int64_
     return at;
 }
 
-size_t cuda_block_scratch(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes)
+static size_t block_made_bytes(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes)
 {
     size_t extra = edge_bytes - sizeof(uint32_t);
     return cuda_made_places_of(n_row, n_col, n_edge, extra >= sizeof(float), extra % sizeof(float) != 0).n_byte;
@@ -218,7 +202,7 @@ size_t cuda_block_scratch(int64_t n_row, int64_t n_col, int64_t n_edge, size_t e
 struct cuda_picked_places cuda_picked_places_of(int64_t n_col, int64_t n_edge)
 {
     struct cuda_picked_places at;
-    at.n_word = n_edge / 32 + 1; /* a word in which there may be none */
+    at.n_word = n_edge / 32 + 1; /* one word more, which may be empty */
     at.bits = aligned((size_t)n_col * sizeof(uint32_t));
     at.before = at.bits + aligned((size_t)at.n_word * sizeof(uint32_t));
     at.scan = at.before + aligned((size_t)(at.n_word + 1) * sizeof(int64_t));
@@ -242,4 +226,40 @@ struct cuda_order_places cuda_order_places_of(int64_t n_edge)
 size_t cuda_scan_bytes(int64_t n)
 {
     return (size_t)((n + CUDA_SCAN_CHUNK - 1) / CUDA_SCAN_CHUNK + 1) * sizeof(int64_t);
+}
+
+/* --- all of them --- */
+
+size_t cuda_bytes(enum device_bytes what, const int64_t *size)
+{
+    switch (what) {
+    case DEVICE_BYTES_BLOCKS:
+        return blocks_bytes(size[0], size[1], size[2]);
+    case DEVICE_BYTES_CSR:
+        return csr_bytes(size[0], size[1], size[2]);
+    case DEVICE_BYTES_CSR_HOST:
+        return csr_host_bytes(size[0], size[1], size[2]);
+    case DEVICE_BYTES_LINEAR:
+        return linear_bytes(size[0], size[1], size[2]);
+    case DEVICE_BYTES_COLUMN_SUM:
+        return column_sum_bytes(size[0], size[1]);
+    case DEVICE_BYTES_CSR_LINEAR:
+        return (size_t)(size[0] * size[1]) * sizeof(float);
+    case DEVICE_BYTES_LAYER_NORM:
+        return 2 * column_sum_bytes(size[0], size[1]);
+    case DEVICE_BYTES_BATCH_NORM:
+        return (size_t)(row_n_chunk(size[0]) * STATISTICS_N(size[1])) * sizeof(double);
+    case DEVICE_BYTES_ATTENTION:
+        return attention_bytes(size[0], &(struct device_attention){.score = (enum device_score_kind)size[1],
+                                                                   .n_head = size[2],
+                                                                   .n_column = size[3],
+                                                                   .n_edge_column = size[4]});
+    case DEVICE_BYTES_RELATION_DOT:
+        return relation_dot_bytes(size[0] * size[1]);
+    case DEVICE_BYTES_BLOCK_MADE:
+        return block_made_bytes(size[0], size[1], size[2], (size_t)size[3]);
+    case DEVICE_BYTES_LOSS:
+        return loss_bytes(size[0]);
+    }
+    return 0;
 }

@@ -8,9 +8,7 @@
 
 #include "models/device/device_list.h"
 
-#define X(op) DEVICE_OP_PROTOTYPE(cuda, op);
-DEVICE_SIZE_LIST(X)
-#undef X
+DEVICE_OP_PROTOTYPE(cuda, bytes);
 DEVICE_OP_PROTOTYPE(cuda, sums_bytes);
 
 /* What the device's table says of itself besides. */

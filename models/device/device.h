@@ -42,6 +42,23 @@ enum device_lane {
 /* A point in a lane: everything that was called there before it. 0 has always passed. Nothing is allocated. */
 typedef uint64_t device_mark;
 
+/* What takes memory besides arguments and results, and the sizes that the bytes depend on, in this order. */
+enum device_bytes {
+    DEVICE_BYTES_BLOCKS,       /* block_open: n_block, n_row, n_edge of all together (right within a few per cent) */
+    DEVICE_BYTES_CSR,          /* csr_open: n_row, n_col, n_value */
+    DEVICE_BYTES_CSR_HOST,     /* likewise: host memory of category OTHER, until csr_open returns */
+    DEVICE_BYTES_LINEAR,       /* scratch of linear_backward_weight: n, f_in, f_out */
+    DEVICE_BYTES_COLUMN_SUM,   /* of column_sum and dot: n, f */
+    DEVICE_BYTES_CSR_LINEAR,   /* of csr_forward and csr_backward, for wᵀ and grad_wᵀ: n_col, f_out */
+    DEVICE_BYTES_LAYER_NORM,   /* n, f */
+    DEVICE_BYTES_BATCH_NORM,   /* n, f */
+    DEVICE_BYTES_ATTENTION,    /* of attention_backward_query: n_row, score, n_head, n_column, n_edge_column */
+    DEVICE_BYTES_RELATION_DOT, /* n_relation, n_base */
+    DEVICE_BYTES_BLOCK_MADE,   /* of block_sample and block_transpose: n_row, n_col, n_edge, bytes of an edge */
+    DEVICE_BYTES_LOSS          /* n */
+};
+#define DEVICE_BYTES(ops, what, ...) ((ops)->bytes(DEVICE_BYTES_##what, (const int64_t[]){__VA_ARGS__}))
+
 struct device_ops {
     const char *name; /* "reference", "cpu" */
 
@@ -69,9 +86,8 @@ struct device_ops {
                      void *borrowed);
 
     /* --- copies, and the order of work --- */
-    /* Any host memory; done when the call returns, after all that COMPUTE was given before. */
-    void (*upload)(struct device *device, void *to, const void *from_host, size_t n_bytes);
-    void (*download)(struct device *device, void *to_host, const void *from, size_t n_bytes);
+    /* From or to any host memory; done when the call returns, after all that COMPUTE was given before. */
+    void (*copy)(struct device *device, void *to, const void *from, size_t n_bytes);
     /* DEVICE or SHARED memory either way; to == from: nothing to do */
     void (*move)(struct device *device, enum device_lane lane, void *to, const void *from, size_t n_bytes);
     void (*fill_zero)(struct device *device, void *to, size_t n_bytes);
@@ -90,7 +106,7 @@ struct device_ops {
                        void *context);
 
     /* --- recordings: what COMPUTE is given between record and recorded is kept and not done; replay does it, with
-     * what memory holds then. All four NULL: the device has none --- */
+     * what memory holds then. All four NULL: not supported --- */
     void (*record)(struct device *device);
     /* NULL: it could not be recorded, for which the log has the reason. The caller owns what it returns: forget */
     void *(*recorded)(struct device *device);
@@ -98,7 +114,7 @@ struct device_ops {
     void (*forget)(struct device *device, void *recording);
 
     /* --- sums over neighbours by a library of the vendor's, which must give the same bits in each run. All four
-     * NULL: the device has none --- */
+     * NULL: not supported --- */
     /* From now on blocks that are opened have a matrix, by which aggregate_sum goes. After open, before any block.
      * errors  STATUS_PEER the machine lacks the library */
     enum status (*sums_open)(struct device *device, const struct device_sums *sums);
@@ -117,30 +133,19 @@ struct device_ops {
     void (*block_close)(struct device *device, struct device_block *block);
     enum status (*csr_open)(struct device *device, struct device_csr *csr);
     void (*csr_close)(struct device *device, struct device_csr *csr);
-    /* Bytes that block_open takes for n_block blocks of n_row rows and n_edge edges in sum (within a few per cent,
-     * for the memory plan), and csr_open for one matrix. */
-    size_t (*block_bytes)(int64_t n_block, int64_t n_row, int64_t n_edge);
-    size_t (*csr_bytes)(int64_t n_row, int64_t n_col, int64_t n_value);
-    /* Bytes of host memory that csr_open takes until it returns, of category OTHER. */
-    size_t (*csr_host_bytes)(int64_t n_row, int64_t n_col, int64_t n_value);
+    /* Bytes of memory besides arguments and results, which a plan needs where the device itself is not: device_bytes
+     * says of what, and which sizes they depend on. DEVICE_BYTES calls it. */
+    size_t (*bytes)(enum device_bytes what, const int64_t *size);
 
     /* --- dense: w is f_out × f_in, as torch.nn.Linear --- */
-    /* y (+)= x · wᵀ (+ bias).  x n × f_in · y n × f_out · bias f_out or NULL */
-    void (*linear_forward)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
-                           const float *w, const float *bias, bool add, float *y);
-    /* grad_x (+)= grad_y · w */
-    void (*linear_backward_input)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *grad_y,
-                                  const float *w, bool add, float *grad_x);
+    /* y (+)= x · wᵀ + bias, or x · w: forward, and the gradient of x */
+    void (*linear)(struct device *device, const struct device_linear *how, float *y);
     /* grad_w (+)= grad_yᵀ · x over fixed chunks of rows, combined in a fixed order.
-     * scratch: linear_scratch(n, f_in, f_out) bytes */
+     * scratch: DEVICE_BYTES_LINEAR */
     void (*linear_backward_weight)(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
                                    const float *grad_y, void *scratch, bool add, float *grad_w);
-    size_t (*linear_scratch)(int64_t n, int64_t f_in, int64_t f_out);
-    /* out[c] (+)= Σ_r x[r, c], double sums in fixed chunks (bias gradients). scratch: column_sum_scratch(n, f)
-     * bytes */
-    void (*column_sum)(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, bool add,
-                       float *out);
-    size_t (*column_sum_scratch)(int64_t n, int64_t f);
+    /* out[c] (+)= Σ_r factor · x[r, c], double sums in fixed chunks: gradients of biases and of heads' vectors */
+    void (*column_sum)(struct device *device, const struct device_column_sum *how, float *out);
     /* out[0] (+)= Σ_rc x·y, double, fixed chunks (gin's epsilon). scratch as column_sum with f */
     void (*dot)(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch, bool add,
                 float *out);
@@ -148,17 +153,12 @@ struct device_ops {
     void (*chunks_add)(struct device *device, int64_t n_value, int64_t n_chunk, const float *chunk, float *out);
 
     /* --- sparse feature rows; values NULL in the call: the csr's own values --- */
-    void (*csr_linear_forward)(struct device *device, const struct device_csr *csr, const float *values,
-                               int64_t f_out, const float *w, const float *bias, void *scratch, float *y);
-    void (*csr_linear_backward_weight)(struct device *device, const struct device_csr *csr, const float *values,
-                                       int64_t f_out, const float *grad_y, void *scratch, float *grad_w);
-    size_t (*csr_linear_scratch)(int64_t n_col, int64_t f_out); /* for wᵀ and grad_wᵀ */
-    /* y[row] += value · table[k] for the k-th row with a column of its own. table n_embedded × f · y n_row × f */
-    void (*csr_embed_forward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
-                              const float *table, float *y);
-    /* grad_table[k] = value · grad_y[row] */
-    void (*csr_embed_backward)(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
-                               const float *grad_y, float *grad_table);
+    /* y = X · wᵀ + bias, and row by row y += value · table */
+    void (*csr_forward)(struct device *device, const struct device_csr *csr, const struct device_csr_linear *how,
+                        float *y);
+    /* grad_w = grad_yᵀ · X · grad_table[k] = value · grad_y[row]; NULL: not wanted */
+    void (*csr_backward)(struct device *device, const struct device_csr *csr, const struct device_csr_linear *how,
+                         const float *grad_y, float *grad_w, float *grad_table);
     /* out[e] = dropout of the stored value at (row, column): the same mask as on a dense row. out n_value +
      * n_embedded */
     void (*csr_dropout)(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
@@ -174,12 +174,9 @@ struct device_ops {
     void (*activate_backward)(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
                               const float *x, const float *y, const float *grad_y, bool add, float *grad_x);
     void (*bias_add)(struct device *device, int64_t n, int64_t f, const float *x, const float *bias, float *y);
-    /* out = a·x + b·y; y may be NULL when b is 0. out may be x or y */
-    void (*axpby)(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y,
-                  float *out);
-    /* out = y + (1 + eps[0])·x, eps on the device (gin); y NULL: 0. out may be x or y */
-    void (*eps_add)(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y,
-                    float *out);
+    /* out = (a + eps[0])·x + b·y; eps (device, gin's) and y may be NULL: 0. out may be x or y */
+    void (*axpby)(struct device *device, int64_t n_value, float a, const float *eps, const float *x, float b,
+                  const float *y, float *out);
 
     /* to[r, c] (+)= from[r, c] for f columns of rows that are from_width and to_width long: pointers at the first of
      * them */
@@ -208,15 +205,12 @@ struct device_ops {
     void (*layer_norm_forward)(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
                                const float *bias, float *mean_rstd, float *y);
     void (*layer_norm_backward)(struct device *device, const struct device_norm_backward *how);
-    size_t (*layer_norm_scratch)(int64_t n, int64_t f);
 
     /* --- batch norm of each column over all parts' rows, epsilon 1e-5. Parts' sums are 1 + 2f doubles: the rows they
      * are over, then two per column. mean_rstd: f means, then f times 1/√(variance + epsilon), double --- */
-    /* One part's statistics.h: rows, means, Σ (x - mean)². scratch: batch_norm_scratch(n, f) bytes */
+    /* One part's statistics.h: rows, means, Σ (x - mean)². scratch: DEVICE_BYTES_BATCH_NORM */
     void (*batch_norm_statistics)(struct device *device, int64_t n, int64_t f, const float *x, void *scratch,
                                   double *statistics);
-    /* left = the statistics of left's and right's rows together (statistics.h) */
-    void (*statistics_merge)(struct device *device, int64_t f, double *left, const double *right);
     /* Fill in mean_rstd from all rows' statistics, which move the running ones on by `momentum` (the variance
      * unbiased), where there are any (else NULL); statistics NULL: from the running ones as they are. */
     void (*batch_norm_begin)(struct device *device, int64_t f, const double *statistics, double momentum,
@@ -229,20 +223,15 @@ struct device_ops {
     /* grad_x (+)= weight · rstd · (grad_y - mean(grad_y) - x̂ · mean(grad_y · x̂)), means from all parts' sums.
      * grad_x may be grad_y */
     void (*batch_norm_backward)(struct device *device, const struct device_norm_backward *how, const double *sums);
-    size_t (*batch_norm_scratch)(int64_t n, int64_t f);
 
     /* --- aggregation: payload x is n_col × f --- */
     /* out[row] (+)= Σ weight · x[col], edges of a row added one after another with fused multiply-add in ascending
      * column order (a hub row in pieces of DEVICE_HUB_EDGES, each from 0, added to the start in order). */
     void (*aggregate_sum)(struct device *device, const struct device_block *block, const struct device_aggregate *how,
                           int64_t f, const float *x, float *out);
-    /* Running maximum with its place: arg[row, c] = arg_base + col of the first greatest element so far.
-     * begin: rows of the block start empty (out -inf, arg UINT32_MAX) or, where `self` (n_own × f) is there, as their
-     * own row of it with place arg_base + row; self is NULL without begin. */
-    void (*aggregate_max)(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
-                          const float *self, int64_t f, const float *x, float *out, uint32_t *arg);
-    /* Rows that had no neighbour (arg UINT32_MAX) become 0. */
-    void (*aggregate_max_finish)(struct device *device, int64_t n, int64_t f, const uint32_t *arg, float *out);
+    /* Running maximum with its place: arg[row, c] = arg_base + col of the first greatest element so far. */
+    void (*aggregate_max)(struct device *device, const struct device_block *block, const struct device_max *how,
+                          int64_t f, const float *x, float *out, uint32_t *arg);
     /* grad_x n_col × f = Σ over the block's rows, in order, of grad_out where arg is arg_base + col (overwrites);
      * by `arg` alone: a row's own place need not be among its edges. */
     void (*aggregate_max_backward)(struct device *device, const struct device_block *block, uint32_t arg_base,
@@ -264,10 +253,9 @@ struct device_ops {
     /* All but ADD without features of edges: gradients of own rows' queries from one block of in-edges (begin
      * overwrites, else adds). MLP: grad_att likewise, n_head × n_column, over fixed chunks of rows (NULL: not
      * wanted). ADD, MLP with features of edges: grad_edge, shaped as how->edge, of this block's edges alone (NULL:
-     * not wanted). scratch: attention_scratch(n_row of the block, how) bytes */
+     * not wanted). scratch: DEVICE_BYTES_ATTENTION */
     void (*attention_backward_query)(struct device *device, const struct device_attention_rows *rows, void *scratch,
                                      float *grad_query, float *grad_att, float *grad_edge);
-    size_t (*attention_scratch)(int64_t n_row, const struct device_attention *how);
     /* Gradients of own rows as sources, from one block of the transposed graph, whose columns are their destinations
      * (begin overwrites, else adds). grad_key: shaped as the source's key, NULL for MLP. */
     void (*attention_backward_source)(struct device *device, const struct device_attention_rows *rows,
@@ -278,28 +266,21 @@ struct device_ops {
     /* grad_x[r, h, c] (+)= grad[r, h] · w[h, c] */
     void (*head_dot_backward_input)(struct device *device, int64_t n, int64_t n_head, int64_t n_column,
                                     const float *w, const float *grad, bool add, float *grad_x);
-    /* grad_w[h, c] (+)= Σ_r grad[r, h] · x[r, h, c], double sums in fixed chunks. scratch: column_sum_scratch(n,
-     * n_head·n_column) bytes */
-    void (*head_dot_backward_weight)(struct device *device, int64_t n, int64_t n_head, int64_t n_column,
-                                     const float *x, const float *grad, void *scratch, bool add, float *grad_w);
-    /* out[r, c] = (1/n_head) Σ_h x[r, h, c], heads in ascending order; and grad_x[r, h, c] (+)= grad[r, c] /
+    /* to[r, c] = (1/n_head) Σ_h from[r, h, c], heads in ascending order; backward: to[r, h, c] (+)= from[r, c] /
      * n_head */
-    void (*head_mean)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x, float *out);
-    void (*head_mean_backward)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *grad,
-                               bool add, float *grad_x);
+    void (*head_mean)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, bool backward,
+                      const float *from, bool add, float *to);
 
     /* --- sums by relation, of blocks with types; a row's edges of one type are added up first, in the block's order
      * --- */
-    /* out[row, b] += Σ_e comp[type, b] · weight · x[col]; out n_own × n_base × f */
-    void (*relation_sum)(struct device *device, const struct device_relation *how, float *out);
-    /* out[row] += Σ_b comp[type, b] · Σ_e of type weight · x[col, b]; a row of x is n_base × f, stride n_base · f ·
+    /* out[row, b] += Σ_e comp[type, b] · weight · x[col]; out n_own × n_base × f. how->picks:
+     * out[row] += Σ_b comp[type, b] · Σ_e of type weight · x[col, b]; a row of x is n_base × f, stride n_base · f ·
      * out n_own × f */
-    void (*relation_pick)(struct device *device, const struct device_relation *how, float *out);
+    void (*relation_sum)(struct device *device, const struct device_relation *how, float *out);
     /* grad_comp[t, b] (+)= Σ_row ⟨Σ_e of type t weight · x[col], y[row, b]⟩, in double over fixed chunks of rows.
-     * y n_own × n_base × f · scratch: relation_dot_scratch(n_relation, n_base) bytes; comp is not read */
+     * y n_own × n_base × f · scratch: DEVICE_BYTES_RELATION_DOT; comp is not read */
     void (*relation_dot)(struct device *device, const struct device_relation *how, const float *y, bool add,
                          void *scratch, float *grad_comp);
-    size_t (*relation_dot_scratch)(int64_t n_relation, int64_t n_base);
     /* out[j, i] = x[i, j]: rows of c columns.  x a × b × c · out b × a × c */
     void (*swap_axes)(struct device *device, int64_t a, int64_t b, int64_t c, const float *x, float *out);
 
@@ -320,27 +301,25 @@ struct device_ops {
      * scratch, when COMPUTE comes to it; they hold until scratch is written again. out->n_edge: the most that there
      * can be --- */
     /* The edges whose column is listed in kept (n_kept, ascending; device): its place there is their column in out,
-     * which has the block's rows. scratch: block_scratch(n_row, n_col, n_edge, bytes of an edge) */
+     * which has the block's rows. scratch: DEVICE_BYTES_BLOCK_MADE */
     void (*block_sample)(struct device *device, const struct device_block *block, int64_t n_kept,
                          const uint32_t *kept, void *scratch, struct device_block *out);
     /* All edges from their other ends: row c of out has the block's rows (where it lists them, those that it lists)
-     * with an edge to column c, of n_own rows. scratch: block_scratch(n_col, n_row, n_edge, bytes of an edge) */
+     * with an edge to column c, of n_own rows. scratch: likewise, its columns as rows */
     void (*block_transpose)(struct device *device, const struct device_block *block, int64_t n_own, void *scratch,
                             struct device_block *out);
-    size_t (*block_scratch)(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes);
 
     /* --- loss and scores --- */
     /* The gradient, where it is wanted, and in `score` (device) the sums over the rows. */
     void (*loss)(struct device *device, const struct device_scoring *how, struct device_score *score);
-    size_t (*score_scratch)(int64_t n);
     /* out n × (f + c) = x | the labels of rows of the split that are not drawn, one column per class, 0 on all other
      * rows */
     void (*labels_append)(struct device *device, const struct device_labels *how, int64_t f, const float *x,
                           float *out);
     /* Rows of the split that are drawn; of rows of labels, the labels in these that are there. */
     void (*draw_count)(struct device *device, const struct device_labels *how, double *count);
-    /* to[i] += from[i] */
-    void (*doubles_add)(struct device *device, int64_t n, const double *from, double *to);
+    /* to[i] += from[i]; statistics: of n = STATISTICS_N(f) doubles, to = those of both sets of rows (statistics.h) */
+    void (*doubles_merge)(struct device *device, bool statistics, int64_t n, const double *from, double *to);
     /* sums[0 … 2] += Σ a², Σ b², Σ (a − b)²: one element after another, in double */
     void (*floats_compare)(struct device *device, int64_t n, const float *a, const float *b, double *sums);
     /* sum[0] += Σ x², in double, in an order that depends on n alone */
@@ -353,6 +332,13 @@ struct device_ops {
     void (*step)(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
                  float *m, float *v);
 };
+
+static inline size_t device_attention_bytes(const struct device_ops *ops, int64_t n_row,
+                                            const struct device_attention *how)
+{
+    const int64_t size[] = {n_row, (int64_t)how->score, how->n_head, how->n_column, how->n_edge_column};
+    return ops->bytes(DEVICE_BYTES_ATTENTION, size);
+}
 
 /* Memory of a device that is not the host's. */
 struct device_capacity {

@@ -40,7 +40,7 @@ struct device_block {
                                     * over, whichever they are */
     };
     /* features of edges, which attention alone reads (device_attention.n_edge_column): all blocks that are made of a
-     * part's have its table. NULL: edges have none */
+     * part's have its table. NULL: edges without features */
     const float *edge_table;
     /* several blocks joined whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
     bool bordered;
@@ -128,6 +128,46 @@ struct device_draw {
     struct random_key key;
     const struct device_now *now; /* as device_activate */
     const uint32_t *node;         /* n_row: dataset node ids */
+};
+
+/* y (+)= x · wᵀ + bias with w f_out × f_in, as torch.nn.Linear; turned: y (+)= x · w with w f_in × f_out.
+ * x n × f_in · y n × f_out */
+struct device_linear {
+    int64_t n, f_in, f_out;
+    const float *x, *w;
+    bool turned; /* not with bias */
+    bool add;
+    const float *bias; /* f_out; NULL: 0 */
+};
+
+/* Sums of n × f elements over rows. With factors a row has n_head heads of f / n_head columns, and a number for
+ * each. */
+struct device_column_sum {
+    int64_t n, f;
+    const float *x;
+    const float *factor; /* n × n_head; NULL: 1 */
+    int64_t n_head;
+    bool add;
+    void *scratch; /* DEVICE_BYTES_COLUMN_SUM */
+};
+
+/* A linear map of sparse rows. Backward reads values, f_out and scratch. */
+struct device_csr_linear {
+    const float *values; /* n_value + n_embedded; NULL: the csr's own */
+    int64_t f_out;
+    const float *w;     /* f_out × n_col; NULL: y is added to as it is */
+    const float *bias;  /* f_out; NULL: 0 */
+    const float *table; /* n_embedded × f_out: of rows with a column of their own; NULL: not read */
+    void *scratch;      /* DEVICE_BYTES_CSR_LINEAR */
+};
+
+/* A maximum over one block's neighbours. */
+struct device_max {
+    uint32_t arg_base;
+    bool begin; /* rows of the block start empty (out -inf, arg UINT32_MAX), or from self */
+    /* n_own × f, with begin alone: rows start as their own row, whose place is arg_base + row; NULL: empty */
+    const float *self;
+    int64_t n_finish; /* after the last block: own rows, of which those without a neighbour become 0; else 0 */
 };
 
 /* What surrounds the sum of one aggregate: out = row_scale · (self_scale · self + Σ weight · col_scale · x).
@@ -242,6 +282,7 @@ struct device_relation {
     int64_t f, stride; /* columns of a payload row that count; floats from one row to the next */
     const float *x;    /* n_col rows */
     const float *comp; /* n_relation × n_base; NULL: base b is relation b */
+    bool picks;        /* rows of x are n_base × f, of which each edge takes its type's */
 };
 
 enum device_loss { DEVICE_LOSS_CROSS_ENTROPY, DEVICE_LOSS_BCE, DEVICE_LOSS_MSE, DEVICE_LOSS_MAE, DEVICE_LOSS_HUBER };
@@ -279,7 +320,7 @@ struct device_scoring {
     /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row, 0 as 1.
      * NULL: scores only, and now is unused */
     float *grad;
-    void *scratch; /* score_scratch(n) bytes */
+    void *scratch; /* DEVICE_BYTES_LOSS */
 };
 
 /* Known labels of rows as input: columns of rows of `split` that are not drawn. One of labels (n) and label_rows (n ×
@@ -302,7 +343,7 @@ struct device_norm_backward {
     bool add;       /* to grad_x */
     bool add_param; /* layer norm: to grad_weight and grad_bias */
     float *grad_x, *grad_weight, *grad_bias;
-    void *scratch; /* layer_norm_scratch or batch_norm_scratch bytes */
+    void *scratch; /* DEVICE_BYTES_LAYER_NORM, DEVICE_BYTES_BATCH_NORM */
 };
 
 struct device_step {

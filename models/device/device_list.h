@@ -7,35 +7,23 @@
 #include <math.h>
 
 /* clang-format off */
-/* Of these, bytes that operations take: a plan needs them where the device itself is not. */
-#define DEVICE_SIZE_LIST(X)                                                                     \
-    X(block_bytes) X(csr_bytes) X(csr_host_bytes) X(linear_scratch) X(column_sum_scratch) X(csr_linear_scratch) \
-    X(layer_norm_scratch) \
-    X(batch_norm_scratch) X(attention_scratch) X(relation_dot_scratch) X(block_scratch) X(score_scratch)
-
-#define DEVICE_OP_LIST(X)                                                                       \
-    X(open) X(close) X(acquire) X(release) X(borrow) X(giveback)                                \
-    X(upload) X(download) X(move) X(fill_zero) X(mark) X(follow) X(passed) X(wait) X(poll) X(chunks_run) \
-    X(block_open) X(block_close) X(csr_open) X(csr_close) X(block_bytes) X(csr_bytes) X(csr_host_bytes) \
-    X(linear_forward) X(linear_backward_input) X(linear_backward_weight) X(linear_scratch)      \
-    X(column_sum) X(column_sum_scratch) X(dot) X(chunks_add)                                                  \
-    X(csr_linear_forward) X(csr_linear_backward_weight) X(csr_linear_scratch) X(csr_dropout)    \
-    X(csr_embed_forward) X(csr_embed_backward) X(csr_dense)                                     \
-    X(activate_forward) X(activate_backward) X(bias_add) X(axpby) X(eps_add)       \
-    X(columns_copy) X(max_forward) X(max_backward)                                              \
-    X(inverse_norm) X(inverse_norm_backward) X(rows_multiply) X(rows_dot)                       \
-    X(layer_norm_forward) X(layer_norm_backward) X(layer_norm_scratch)                          \
-    X(batch_norm_statistics) X(statistics_merge) X(batch_norm_begin) X(batch_norm_forward) X(batch_norm_sums)       \
-    X(batch_norm_backward) X(batch_norm_scratch)                                                \
-    X(aggregate_sum) X(aggregate_max) X(aggregate_max_finish)                      \
-    X(aggregate_max_backward)                                                                   \
-    X(attention_forward) X(attention_finish) X(attention_backward_begin)                        \
-    X(attention_backward_query) X(attention_scratch) X(attention_backward_source)               \
-    X(head_dot) X(head_dot_backward_input) X(head_dot_backward_weight)                          \
-    X(head_mean) X(head_mean_backward)                                                          \
-    X(relation_sum) X(relation_pick) X(relation_dot) X(relation_dot_scratch) X(swap_axes)       \
-    X(rows_gather) X(rows_add) X(rows_encode) X(rows_decode) X(block_sample) X(block_transpose) X(block_scratch) \
-    X(loss) X(score_scratch) X(labels_append) X(draw_count) X(doubles_add) X(floats_compare) \
+#define DEVICE_OP_LIST(X) \
+    X(open) X(close) X(acquire) X(release) X(borrow) X(giveback) \
+    X(copy) X(move) X(fill_zero) X(mark) X(follow) X(passed) X(wait) X(poll) X(chunks_run) \
+    X(block_open) X(block_close) X(csr_open) X(csr_close) X(bytes) \
+    X(linear) X(linear_backward_weight) X(column_sum) X(dot) X(chunks_add) \
+    X(csr_forward) X(csr_backward) X(csr_dropout) X(csr_dense) \
+    X(activate_forward) X(activate_backward) X(bias_add) X(axpby) X(columns_copy) X(max_forward) X(max_backward) \
+    X(inverse_norm) X(inverse_norm_backward) X(rows_multiply) X(rows_dot) \
+    X(layer_norm_forward) X(layer_norm_backward) \
+    X(batch_norm_statistics) X(batch_norm_begin) X(batch_norm_forward) X(batch_norm_sums) X(batch_norm_backward) \
+    X(aggregate_sum) X(aggregate_max) X(aggregate_max_backward) \
+    X(attention_forward) X(attention_finish) \
+    X(attention_backward_begin) X(attention_backward_query) X(attention_backward_source) \
+    X(head_dot) X(head_dot_backward_input) X(head_mean) \
+    X(relation_sum) X(relation_dot) X(swap_axes) \
+    X(rows_gather) X(rows_add) X(rows_encode) X(rows_decode) X(block_sample) X(block_transpose) \
+    X(loss) X(labels_append) X(draw_count) X(doubles_merge) X(floats_compare) \
     X(squares_add) X(clip_factor) X(step)
 /* clang-format on */
 

@@ -99,7 +99,9 @@ enum status program_build(const struct job *job, const struct program_input *inp
     program.forward_only = job_predicts(job);
     program.plain_width = job->exchange.plain ? job->model.hidden : 0;
     status = builders[job->model.kind](&model);
-    status = status == STATUS_OK ? check_kept(&model) : status;
+    if (status == STATUS_OK) {
+        status = check_kept(&model);
+    }
     if (status != STATUS_OK) {
         program_release(&program);
         return status;

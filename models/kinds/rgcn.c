@@ -96,12 +96,14 @@ static int rgcn_layer(const struct model *model, int layer, int x, int64_t f_out
     return program_add(program, 1.0f, neighbours, 1.0f, program_linear_by_column(program, x, root, bias));
 }
 
-/* Features of several node types go through a linear map of each type's columns to model.hidden first, or where there
- * are none the first layer has a row for each node. */
+/* Features of several node types go through a linear map of each type's columns to model.hidden first, or, without
+ * features, the first layer has a row for each node. */
 enum status rgcn_model(struct model *model)
 {
     enum status status = check_rows(model);
-    status = status == STATUS_OK ? check_blocks(model->job, model->input) : status;
+    if (status == STATUS_OK) {
+        status = check_blocks(model->job, model->input);
+    }
     if (status != STATUS_OK) {
         return status;
     }

@@ -9,7 +9,7 @@ static int64_t n_value(const struct op_call *call)
 /* y = a x0 + b x1 */
 static void forward(const struct op_call *call)
 {
-    call->device->ops->axpby(call->device, n_value(call), call->op->a, call->in[0], call->op->b, call->in[1],
+    call->device->ops->axpby(call->device, n_value(call), call->op->a, NULL, call->in[0], call->op->b, call->in[1],
                              call->out);
 }
 
@@ -20,7 +20,7 @@ static void backward(const struct op_call *call)
     for (int k = 1; k >= 0; k--) {
         bool passed = call->grad_in[k] == call->grad_out && op_passes_grad(call->op, k);
         if (call->grad_in[k] != NULL && !passed) {
-            call->device->ops->axpby(call->device, n_value(call), factor[k], call->grad_out,
+            call->device->ops->axpby(call->device, n_value(call), factor[k], NULL, call->grad_out,
                                      call->add[k] ? 1.0f : 0.0f, call->add[k] ? call->grad_in[k] : NULL,
                                      call->grad_in[k]);
         }

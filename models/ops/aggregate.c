@@ -209,15 +209,15 @@ int64_t halo_payload_width(const struct program *program, const struct op *op, c
 
 void aggregate_return(const struct op_call *call, void (*own)(const struct op_call *call))
 {
-    if (call->first) {
+    if (call->order.first) {
         struct op_call diagonal = *call;
-        diagonal.last = diagonal.only = true;
+        diagonal.order.last = diagonal.order.only = true;
         diagonal.own[0] = diagonal.payload[0] = call->grad_out;
         own(&diagonal);
         return;
     }
-    call->device->ops->rows_add(call->device, call->n_row, call->f, call->rows, call->factor, call->payload[0],
-                                call->to);
+    call->device->ops->rows_add(call->device, call->back.n_row, call->f, call->back.rows, call->back.factor,
+                                call->payload[0], call->to);
 }
 
 /* A mean's backward scales what it sums, its forward the sum. */
@@ -242,4 +242,26 @@ void program_sums(const struct program *program, int64_t n_node, struct device_s
         out->plain = out->plain || !def->scales_sources;
         out->scaled = out->scaled || (def->scale != NULL && (def->scales_sources || !program->forward_only));
     }
+}
+
+void aggregate_linear(const struct op_call *call, const float *col, const float *self, const float *row)
+{
+    const struct device_ops *ops = call->device->ops;
+    const struct device_aggregate how = {.col_scale = col,
+                                         .self = call->order.first && call->self ? call->own[0] : NULL,
+                                         .self_scale = self,
+                                         .row_scale = row,
+                                         .begin = call->order.first,
+                                         .apart = call->order.apart,
+                                         .finish = call->order.only};
+    ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
+    if (row != NULL && call->order.last && !call->order.only) {
+        ops->rows_multiply(call->device, call->n, call->f, row, call->to, false, call->to);
+    }
+}
+
+void aggregate_linear_pack(const struct op_call *call, const float *col, const float *row)
+{
+    const struct device_aggregate how = {.col_scale = col, .row_scale = row, .begin = true, .finish = true};
+    call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->grad_out, call->back.packed);
 }

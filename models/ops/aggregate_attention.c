@@ -72,8 +72,8 @@ static struct edge_workspace edge_workspace_of(const struct op_call *call, const
 static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     struct device_attention how = attention_of(program, op);
-    size_t kernels = ops->attention_scratch(n, &how),
-           product = ops->linear_scratch(1, how.n_edge_column, how.n_column);
+    size_t kernels = device_attention_bytes(ops, n, &how),
+           product = DEVICE_BYTES(ops, LINEAR, 1, how.n_edge_column, how.n_column);
     size_t arrays = (size_t)((edge_floats(&how) + 1) / 2 * 2 * 3) * sizeof(float);
     return arrays == 0 ? kernels : arrays + (kernels > product ? kernels : product);
 }
@@ -92,8 +92,10 @@ static const float *edge_make(const struct op_call *call, const struct device_at
         return at.edge;
     }
     for (int64_t h = 0; h < how->n_head; h++) {
-        ops->linear_backward_input(call->device, 1, n_more, n_column, call->param[1] + h * n_column,
-                                   call->param[0] + h * n_column * n_more, false, at.edge + h * n_more);
+        ops->linear(call->device,
+                    &(struct device_linear){1, n_column, n_more, call->param[1] + h * n_column,
+                                            call->param[0] + h * n_column * n_more, .turned = true},
+                    at.edge + h * n_more);
     }
     return at.edge;
 }
@@ -106,16 +108,17 @@ static void edge_backward(const struct op_call *call, const struct device_attent
     int64_t n_column = how->n_column, n_more = how->n_edge_column, n = edge_floats(how);
     if (how->score == DEVICE_SCORE_MLP) {
         ops->swap_axes(call->device, n_more, how->n_head * n_column, 1, at.grad_edge, at.turned);
-        ops->axpby(call->device, n, 1.0F, at.turned, call->first ? 0.0F : 1.0F,
-                   call->first ? NULL : call->grad_param[1], call->grad_param[1]);
+        ops->axpby(call->device, n, 1.0F, NULL, at.turned, call->order.first ? 0.0F : 1.0F,
+                   call->order.first ? NULL : call->grad_param[1], call->grad_param[1]);
         return;
     }
     for (int64_t h = 0; h < how->n_head; h++) {
         const float *weight = call->param[0] + h * n_column * n_more, *grad = at.grad_edge + h * n_more;
         ops->linear_backward_weight(call->device, 1, n_more, n_column, grad, call->param[1] + h * n_column, at.rest,
-                                    !call->first, call->grad_param[0] + h * n_column * n_more);
-        ops->linear_forward(call->device, 1, n_more, n_column, grad, weight, NULL, !call->first,
-                            call->grad_param[1] + h * n_column);
+                                    !call->order.first, call->grad_param[0] + h * n_column * n_more);
+        ops->linear(call->device,
+                    &(struct device_linear){1, n_more, n_column, grad, weight, .add = !call->order.first},
+                    call->grad_param[1] + h * n_column);
     }
 }
 
@@ -156,7 +159,7 @@ static struct device_attention_rows rows_of(const struct op_call *call, const st
 {
     ASSERT(how->n_edge_column == 0 || !call->self); /* loops have features as other edges do */
     return (struct device_attention_rows){
-        .how = how, .block = call->block, .begin = call->first, .with_self = call->first && call->self};
+        .how = how, .block = call->block, .begin = call->order.first, .with_self = call->order.first && call->self};
 }
 
 /* y_i = Σ_j μ_ij α_ij x_j, α_ij = exp(e_ij) / Σ_j exp(e_ij) */
@@ -171,7 +174,7 @@ static void forward(const struct op_call *call)
     rows.self_source = source(call->own);
     rows.target.query = call->in[2];
     ops->attention_forward(call->device, &rows, &saved, call->out);
-    if (call->last) {
+    if (call->order.last) {
         ops->attention_finish(call->device, call->n, &how, &saved, call->out);
     }
 }
@@ -223,7 +226,7 @@ static void backward_source(const struct op_call *call)
 static void backward_return(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
-    if (call->first) {
+    if (call->order.first) {
         struct op_call diagonal = *call;
         const float *const targets[HALO_N_PIECE] = {call->grad_out, call->in[2], call->saved[SAVED_SOFTMAX]};
         memcpy(diagonal.own, targets, sizeof targets);
@@ -231,10 +234,10 @@ static void backward_return(const struct op_call *call)
         backward_source(&diagonal);
         return;
     }
-    ops->rows_add(call->device, call->n_row, call->f, call->rows, 1.0F, call->payload[0], call->grad_in[0]);
+    ops->rows_add(call->device, call->back.n_row, call->f, call->back.rows, 1.0F, call->payload[0], call->grad_in[0]);
     if (call->grad_in[1] != NULL) {
-        ops->rows_add(call->device, call->n_row, call->program->value[call->op->in[1]].width, call->rows, 1.0F,
-                      call->payload[1], call->grad_in[1]);
+        ops->rows_add(call->device, call->back.n_row, call->program->value[call->op->in[1]].width, call->back.rows,
+                      1.0F, call->payload[1], call->grad_in[1]);
     }
 }
 
@@ -251,9 +254,9 @@ static void backward_pack(const struct op_call *call)
         .begin = true,
         .source = source(call->payload),
         .target = {.grad_out = call->grad_out, .query = call->in[2], .softmax = call->saved[SAVED_SOFTMAX]}};
-    float *second = call->op->in[1] >= 0 ? call->packed + call->block->n_row * call->f : NULL;
-    float *grad_key = call->packed_key != NULL ? call->packed_key : second;
-    call->device->ops->attention_backward_source(call->device, &rows, call->packed, grad_key);
+    float *second = call->op->in[1] >= 0 ? call->back.packed + call->block->n_row * call->f : NULL;
+    float *grad_key = call->back.packed_key != NULL ? call->back.packed_key : second;
+    call->device->ops->attention_backward_source(call->device, &rows, call->back.packed, grad_key);
 }
 
 /* Forward: the sources' rows travel. */

@@ -15,18 +15,7 @@ static float scale(double degree, bool self)
  * over out-neighbours, so this is backward too. */
 static void propagate(const struct op_call *call)
 {
-    const struct device_ops *ops = call->device->ops;
-    const struct device_aggregate how = {.col_scale = call->col_scale,
-                                         .self = call->first && call->self ? call->own[0] : NULL,
-                                         .self_scale = call->scale,
-                                         .row_scale = call->scale,
-                                         .begin = call->first,
-                                         .apart = call->apart,
-                                         .finish = call->only};
-    ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
-    if (call->last && !call->only) {
-        ops->rows_multiply(call->device, call->n, call->f, call->scale, call->to, false, call->to);
-    }
+    aggregate_linear(call, call->col_scale, call->scale, call->scale);
 }
 
 static void propagate_return(const struct op_call *call)
@@ -37,9 +26,7 @@ static void propagate_return(const struct op_call *call)
 /* Of payload rows: dx_j = r_j Σ_i a_ij r_i dy_i over own rows i */
 static void propagate_pack(const struct op_call *call)
 {
-    const struct device_aggregate how = {
-        .col_scale = call->scale, .row_scale = call->col_scale, .begin = true, .finish = true};
-    call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->grad_out, call->packed);
+    aggregate_linear_pack(call, call->scale, call->col_scale);
 }
 
 const struct aggregate_def aggregate_gcn = {

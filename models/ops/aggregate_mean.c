@@ -12,28 +12,13 @@ static float scale(double degree, bool self)
 /* y_i = d_i⁻¹ ([x_i] + Σ_{j→i} a_ij x_j) */
 static void forward(const struct op_call *call)
 {
-    const struct device_ops *ops = call->device->ops;
-    const struct device_aggregate how = {.self = call->first && call->self ? call->own[0] : NULL,
-                                         .row_scale = call->scale,
-                                         .begin = call->first,
-                                         .apart = call->apart,
-                                         .finish = call->only};
-    ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
-    if (call->last && !call->only) {
-        ops->rows_multiply(call->device, call->n, call->f, call->scale, call->to, false, call->to);
-    }
+    aggregate_linear(call, NULL, NULL, call->scale);
 }
 
 /* dx_j = [d_j⁻¹ dy_j] + Σ_{j→i} a_ij d_i⁻¹ dy_i */
 static void backward(const struct op_call *call)
 {
-    const struct device_aggregate how = {.col_scale = call->col_scale,
-                                         .self = call->first && call->self ? call->own[0] : NULL,
-                                         .self_scale = call->scale,
-                                         .begin = call->first,
-                                         .apart = call->apart,
-                                         .finish = call->only};
-    call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
+    aggregate_linear(call, call->col_scale, call->scale, NULL);
 }
 
 static void backward_return(const struct op_call *call)
@@ -44,8 +29,7 @@ static void backward_return(const struct op_call *call)
 /* Of payload rows: dx_j = Σ_{j→i} a_ij d_i⁻¹ dy_i over own rows i */
 static void backward_pack(const struct op_call *call)
 {
-    const struct device_aggregate how = {.col_scale = call->scale, .begin = true, .finish = true};
-    call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->grad_out, call->packed);
+    aggregate_linear_pack(call, call->scale, NULL);
 }
 
 const struct aggregate_def aggregate_mean = {

@@ -90,9 +90,9 @@ static size_t workspace(const struct program *program, const struct op *op, cons
 {
     struct shape s = shape_of(program, op);
     int64_t first[PLACE_N];
-    size_t product = program_rows_differ(program) ? ops->linear_scratch(n, s.out, s.n_base * s.in)
-                                                  : ops->linear_scratch(n, s.n_base * s.out, s.in);
-    size_t dot = s.mixed ? ops->relation_dot_scratch(s.n_relation, s.n_base) : 0;
+    size_t product = program_rows_differ(program) ? DEVICE_BYTES(ops, LINEAR, n, s.out, s.n_base * s.in)
+                                                  : DEVICE_BYTES(ops, LINEAR, n, s.n_base * s.out, s.in);
+    size_t dot = s.mixed ? DEVICE_BYTES(ops, RELATION_DOT, s.n_relation, s.n_base) : 0;
     places_find(&s, n, first);
     return (size_t)first[PLACE_REST] * sizeof(float) + (product > dot ? product : dot);
 }
@@ -102,7 +102,7 @@ static void edges_sum(const struct op_call *call, const struct shape *s, int64_t
 {
     const struct device_ops *ops = call->device->ops;
     int64_t n_sum = call->n * s->n_base * f;
-    if (call->first) {
+    if (call->order.first) {
         ops->fill_zero(call->device, sums, (size_t)(s->n_block * n_sum) * sizeof *sums);
     }
     for (int64_t k = 0; k < s->n_block; k++) {
@@ -134,15 +134,16 @@ static void forward(const struct op_call *call)
     struct shape s = shape_of(call->program, call->op);
     struct workspace at = workspace_of(call, &s);
     edges_sum(call, &s, s.in, at.sums);
-    if (!call->last) {
+    if (!call->order.last) {
         return;
     }
     const float *weights = weights_of(call, &s, &at);
     float *rows = s.n_block > 1 ? at.rows : call->to;
     for (int64_t k = 0; k < s.n_block; k++) {
-        ops->linear_backward_input(call->device, call->n, s.out, s.n_base * s.in,
-                                   at.sums + k * call->n * s.n_base * s.in, weights + k * s.n_base * s.in * s.out,
-                                   false, rows + k * call->n * s.out);
+        ops->linear(call->device,
+                    &(struct device_linear){call->n, s.n_base * s.in, s.out, at.sums + k * call->n * s.n_base * s.in,
+                                            weights + k * s.n_base * s.in * s.out, .turned = true},
+                    rows + k * call->n * s.out);
     }
     if (s.n_block > 1) {
         ops->swap_axes(call->device, s.n_block, call->n, s.out, rows, call->to);
@@ -157,9 +158,10 @@ static void input_backward(const struct op_call *call, const struct shape *s, co
     float *rows = s->n_block > 1 ? at->rows : call->to;
     for (int64_t k = 0; k < s->n_block; k++) {
         ops->swap_axes(call->device, s->n_base, s->in, s->out, weights + k * s->n_base * s->in * s->out, at->turned);
-        ops->linear_forward(call->device, call->n, s->n_base * s->out, s->in,
-                            at->sums + k * call->n * s->n_base * s->out, at->turned, NULL, false,
-                            rows + k * call->n * s->in);
+        ops->linear(call->device,
+                    &(struct device_linear){call->n, s->n_base * s->out, s->in,
+                                            at->sums + k * call->n * s->n_base * s->out, .w = at->turned},
+                    rows + k * call->n * s->in);
     }
     if (s->n_block > 1) {
         ops->swap_axes(call->device, s->n_block, call->n, s->in, rows, call->to);
@@ -191,10 +193,12 @@ static void weight_backward(const struct op_call *call, const struct shape *s, c
 static void shares_backward(const struct op_call *call, const struct shape *s, const struct workspace *at)
 {
     const struct device_ops *ops = call->device->ops;
-    if (call->first) {
+    if (call->order.first) {
         ops->swap_axes(call->device, s->n_base, s->in, s->out, call->param[0], at->turned);
-        ops->linear_backward_input(call->device, call->n, s->n_base * s->out, s->in, call->in[0], at->turned, false,
-                                   at->own);
+        ops->linear(
+            call->device,
+            &(struct device_linear){call->n, s->in, s->n_base * s->out, call->in[0], at->turned, .turned = true},
+            at->own);
     }
     const struct device_relation how = {.block = call->block,
                                         .n_relation = s->n_relation,
@@ -202,7 +206,7 @@ static void shares_backward(const struct op_call *call, const struct shape *s, c
                                         .f = s->out,
                                         .stride = s->out,
                                         .x = call->payload[0]};
-    ops->relation_dot(call->device, &how, at->own, !call->first, at->rest, call->grad_param[1]);
+    ops->relation_dot(call->device, &how, at->own, !call->order.first, at->rest, call->grad_param[1]);
 }
 
 /* Over the transposed blocks: G_j,b = Σ_{j→i} c_ij a_rb dy_i, then the products. */
@@ -214,10 +218,10 @@ static void backward(const struct op_call *call)
     if (s.mixed && call->grad_param[1] != NULL) {
         shares_backward(call, &s, &at);
     }
-    if (call->last && call->grad_in[0] != NULL) {
+    if (call->order.last && call->grad_in[0] != NULL) {
         input_backward(call, &s, &at);
     }
-    if (call->last && call->grad_param[0] != NULL) {
+    if (call->order.last && call->grad_param[0] != NULL) {
         weight_backward(call, &s, &at);
     }
 }
@@ -249,9 +253,10 @@ static void sampled_weight_backward(const struct op_call *call, const struct sha
 static void sampled_shares_backward(const struct op_call *call, const struct shape *s, const struct workspace *at)
 {
     const struct device_ops *ops = call->device->ops;
-    if (call->first) {
-        ops->linear_forward(call->device, call->n, s->out, s->n_base * s->in, call->grad_out, call->param[0], NULL,
-                            false, at->own);
+    if (call->order.first) {
+        ops->linear(call->device,
+                    &(struct device_linear){call->n, s->out, s->n_base * s->in, call->grad_out, .w = call->param[0]},
+                    at->own);
     }
     const struct device_relation how = {.block = call->block,
                                         .n_relation = s->n_relation,
@@ -259,7 +264,7 @@ static void sampled_shares_backward(const struct op_call *call, const struct sha
                                         .f = s->in,
                                         .stride = s->in,
                                         .x = call->payload[0]};
-    ops->relation_dot(call->device, &how, at->own, !call->first, at->rest, call->grad_param[1]);
+    ops->relation_dot(call->device, &how, at->own, !call->order.first, at->rest, call->grad_param[1]);
 }
 
 static void sampled_backward(const struct op_call *call)
@@ -270,7 +275,7 @@ static void sampled_backward(const struct op_call *call)
     if (s.mixed && call->grad_param[1] != NULL) {
         sampled_shares_backward(call, &s, &at);
     }
-    if (call->last && call->grad_param[0] != NULL) {
+    if (call->order.last && call->grad_param[0] != NULL) {
         sampled_weight_backward(call, &s, &at);
     }
 }
@@ -280,7 +285,7 @@ static void rows_backward(const struct op_call *call, int64_t n, float *to)
 {
     struct op_call rows = *call;
     rows.n = n;
-    rows.first = true;
+    rows.order.first = true;
     rows.payload[0] = call->grad_out;
     rows.to = to;
     struct shape s = shape_of(call->program, call->op);
@@ -291,17 +296,17 @@ static void rows_backward(const struct op_call *call, int64_t n, float *to)
 
 static void backward_return(const struct op_call *call)
 {
-    if (call->first) {
+    if (call->order.first) {
         rows_backward(call, call->n, call->to);
     } else {
-        call->device->ops->rows_add(call->device, call->n_row, call->f, call->rows, call->factor, call->payload[0],
-                                    call->to);
+        call->device->ops->rows_add(call->device, call->back.n_row, call->f, call->back.rows, call->back.factor,
+                                    call->payload[0], call->to);
     }
 }
 
 static void backward_pack(const struct op_call *call)
 {
-    rows_backward(call, call->n_row, call->packed);
+    rows_backward(call, call->back.n_row, call->back.packed);
 }
 
 const struct aggregate_def aggregate_relation = {

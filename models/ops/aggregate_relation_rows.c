@@ -25,7 +25,8 @@ static size_t workspace_mixed(const struct program *program, const struct op *op
                               int64_t n)
 {
     struct shape s = shape_of(program, op);
-    size_t dot = ops->relation_dot_scratch(s.n_relation, s.n_base), one = ops->relation_dot_scratch(s.n_relation, 1);
+    size_t dot = DEVICE_BYTES(ops, RELATION_DOT, s.n_relation, s.n_base),
+           one = DEVICE_BYTES(ops, RELATION_DOT, s.n_relation, 1);
     size_t turned = (size_t)(s.n_relation * s.n_base) * sizeof(float), most = dot > one ? dot : one;
     (void)n;
     return most > turned ? most : turned;
@@ -43,10 +44,10 @@ static void forward(const struct op_call *call)
                                         .stride = s.n_base * s.f,
                                         .x = call->payload[0],
                                         .comp = call->param[0]};
-    if (call->first) {
+    if (call->order.first) {
         ops->fill_zero(call->device, call->to, (size_t)(call->n * s.f) * sizeof *call->to);
     }
-    ops->relation_pick(call->device, &how, call->to);
+    ops->relation_sum(call->device, &how, call->to);
 }
 
 /* to_jb (+)= Σ_{j→i} c_ij a_rb dy_i of n rows, over transposed blocks */
@@ -69,7 +70,7 @@ static void rows_backward(const struct op_call *call, bool begins, int64_t n, co
 
 static void backward(const struct op_call *call)
 {
-    rows_backward(call, call->first, call->n, call->payload[0], call->to);
+    rows_backward(call, call->order.first, call->n, call->payload[0], call->to);
 }
 
 /* da_rb += Σ_j ⟨Σ_{j→i of r} c_ij dy_i, z_jb⟩ */
@@ -83,7 +84,7 @@ static void backward_mixed(const struct op_call *call)
                                         .stride = s.f,
                                         .x = call->payload[0]};
     backward(call);
-    call->device->ops->relation_dot(call->device, &how, call->in[0], !call->first, call->workspace,
+    call->device->ops->relation_dot(call->device, &how, call->in[0], !call->order.first, call->workspace,
                                     call->grad_param[0]);
 }
 
@@ -96,7 +97,7 @@ static void backward_return(const struct op_call *call)
 
 static void backward_pack(const struct op_call *call)
 {
-    rows_backward(call, true, call->n_row, call->grad_out, call->packed);
+    rows_backward(call, true, call->back.n_row, call->grad_out, call->back.packed);
 }
 
 /* da_rb += Σ_i ⟨Σ_{j→i of r} c_ij z_jb, dy_i⟩, base by base; turned at the part's last block. */
@@ -112,9 +113,10 @@ static void sampled_mixed(const struct op_call *call)
                                             .f = s.f,
                                             .stride = s.n_base * s.f,
                                             .x = call->payload[0] + b * s.f};
-        ops->relation_dot(call->device, &how, call->grad_out, !call->first, call->workspace, grad + b * s.n_relation);
+        ops->relation_dot(call->device, &how, call->grad_out, !call->order.first, call->workspace,
+                          grad + b * s.n_relation);
     }
-    if (call->last) {
+    if (call->order.last) {
         ops->swap_axes(call->device, s.n_base, s.n_relation, 1, grad, call->workspace);
         ops->move(call->device, DEVICE_LANE_COMPUTE, grad, call->workspace,
                   (size_t)(s.n_base * s.n_relation) * sizeof *grad);

@@ -2,25 +2,16 @@
  * implicit. */
 #include "models/ops/ops.h"
 
-static void accumulate(const struct op_call *call)
-{
-    const struct device_aggregate how = {.self = call->first && call->self ? call->own[0] : NULL,
-                                         .begin = call->first,
-                                         .apart = call->apart,
-                                         .finish = call->only};
-    call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
-}
-
 /* y_i = [x_i] + Σ_{j→i} a_ij x_j */
 static void forward(const struct op_call *call)
 {
-    accumulate(call);
+    aggregate_linear(call, NULL, NULL, NULL);
 }
 
 /* dx_j = [dy_j] + Σ_{j→i} a_ij dy_i */
 static void backward(const struct op_call *call)
 {
-    accumulate(call);
+    aggregate_linear(call, NULL, NULL, NULL);
 }
 
 static void backward_return(const struct op_call *call)
@@ -31,8 +22,7 @@ static void backward_return(const struct op_call *call)
 /* Of payload rows: dx_j = Σ_{j→i} a_ij dy_i over own rows i */
 static void backward_pack(const struct op_call *call)
 {
-    const struct device_aggregate how = {.begin = true, .finish = true};
-    call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->grad_out, call->packed);
+    aggregate_linear_pack(call, NULL, NULL);
 }
 
 const struct aggregate_def aggregate_sum = {

@@ -27,7 +27,7 @@ static int64_t n_statistics(const struct program *program, const struct op *op)
 
 static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
-    return ops->batch_norm_scratch(n, width(program, op));
+    return DEVICE_BYTES(ops, BATCH_NORM, n, width(program, op));
 }
 
 static void forward_partial(const struct op_call *call)
@@ -39,7 +39,7 @@ static void forward_partial(const struct op_call *call)
 static void forward_merge(struct device *device, const struct program *program, const struct op *op, double *left,
                           const double *right)
 {
-    device->ops->statistics_merge(device, width(program, op), left, right);
+    device->ops->doubles_merge(device, true, STATISTICS_N(width(program, op)), right, left);
 }
 
 /* An evaluation with sums has the running statistics made of them, and then goes by these. */
@@ -87,7 +87,7 @@ static void backward_partial(const struct op_call *call)
 static void backward_merge(struct device *device, const struct program *program, const struct op *op, double *left,
                            const double *right)
 {
-    device->ops->doubles_add(device, n_sum(program, op), right, left);
+    device->ops->doubles_merge(device, false, n_sum(program, op), right, left);
 }
 
 static void backward_total(const struct op_call *call)

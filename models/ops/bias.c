@@ -3,7 +3,7 @@
 
 static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
-    return ops->column_sum_scratch(n, program->value[op->out].width);
+    return DEVICE_BYTES(ops, COLUMN_SUM, n, program->value[op->out].width);
 }
 
 /* y = x + b */
@@ -19,11 +19,13 @@ static void backward(const struct op_call *call)
     const struct device_ops *ops = call->device->ops;
     int64_t f = call->program->value[call->op->out].width;
     if (call->grad_param[0] != NULL) {
-        ops->column_sum(call->device, call->n, f, call->grad_out, call->workspace, call->add_param,
+        ops->column_sum(call->device,
+                        &(struct device_column_sum){call->n, f, call->grad_out, .add = call->add_param,
+                                                    .scratch = call->workspace},
                         call->grad_param[0]);
     }
     if (call->grad_in[0] != NULL && call->grad_in[0] != call->grad_out) {
-        ops->axpby(call->device, call->n * f, 1.0f, call->grad_out, call->add[0] ? 1.0f : 0.0f,
+        ops->axpby(call->device, call->n * f, 1.0f, NULL, call->grad_out, call->add[0] ? 1.0f : 0.0f,
                    call->add[0] ? call->grad_in[0] : NULL, call->grad_in[0]);
     }
 }

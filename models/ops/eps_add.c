@@ -3,14 +3,14 @@
 
 static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
-    return ops->column_sum_scratch(n, program->value[op->out].width);
+    return DEVICE_BYTES(ops, COLUMN_SUM, n, program->value[op->out].width);
 }
 
 /* y = x1 + (1 + ε) x0 */
 static void forward(const struct op_call *call)
 {
-    call->device->ops->eps_add(call->device, call->n * call->program->value[call->op->out].width, call->param[0],
-                               call->in[0], call->in[1], call->out);
+    call->device->ops->axpby(call->device, call->n * call->program->value[call->op->out].width, 1.0F, call->param[0],
+                             call->in[0], 1.0F, call->in[1], call->out);
 }
 
 /* dε = ⟨dy, x0⟩ · dx0 = (1 + ε) dy · dx1 = dy */
@@ -23,11 +23,11 @@ static void backward(const struct op_call *call)
                  call->grad_param[0]);
     }
     if (call->grad_in[0] != NULL) {
-        ops->eps_add(call->device, call->n * f, call->param[0], call->grad_out,
-                     call->add[0] ? call->grad_in[0] : NULL, call->grad_in[0]);
+        ops->axpby(call->device, call->n * f, 1.0F, call->param[0], call->grad_out, 1.0F,
+                   call->add[0] ? call->grad_in[0] : NULL, call->grad_in[0]);
     }
     if (call->grad_in[1] != NULL && call->grad_in[1] != call->grad_out) {
-        ops->axpby(call->device, call->n * f, 1.0f, call->grad_out, call->add[1] ? 1.0f : 0.0f,
+        ops->axpby(call->device, call->n * f, 1.0f, NULL, call->grad_out, call->add[1] ? 1.0f : 0.0f,
                    call->add[1] ? call->grad_in[1] : NULL, call->grad_in[1]);
     }
 }

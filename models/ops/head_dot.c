@@ -8,7 +8,7 @@ static int64_t width(const struct program *program, const struct op *op)
 
 static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
-    return ops->column_sum_scratch(n, width(program, op));
+    return DEVICE_BYTES(ops, COLUMN_SUM, n, width(program, op));
 }
 
 /* y_rh = Σ_c x_rhc w_hc */
@@ -25,8 +25,11 @@ static void backward(const struct op_call *call)
     const struct device_ops *ops = call->device->ops;
     int64_t n_head = call->op->n_head, n_column = width(call->program, call->op) / n_head;
     if (call->grad_param[0] != NULL) {
-        ops->head_dot_backward_weight(call->device, call->n, n_head, n_column, call->in[0], call->grad_out,
-                                      call->workspace, call->add_param, call->grad_param[0]);
+        ops->column_sum(call->device,
+                        &(struct device_column_sum){call->n, n_head * n_column, call->in[0], .n_head = n_head,
+                                                    .factor = call->grad_out, .add = call->add_param,
+                                                    .scratch = call->workspace},
+                        call->grad_param[0]);
     }
     if (call->grad_in[0] != NULL) {
         ops->head_dot_backward_input(call->device, call->n, n_head, n_column, call->param[0], call->grad_out,

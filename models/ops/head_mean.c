@@ -5,15 +5,14 @@
 static void forward(const struct op_call *call)
 {
     call->device->ops->head_mean(call->device, call->n, call->op->n_head, call->program->value[call->op->out].width,
-                                 call->in[0], call->out);
+                                 false, call->in[0], false, call->out);
 }
 
 /* dx_rhc = dy_rc / H */
 static void backward(const struct op_call *call)
 {
-    call->device->ops->head_mean_backward(call->device, call->n, call->op->n_head,
-                                          call->program->value[call->op->out].width, call->grad_out, call->add[0],
-                                          call->grad_in[0]);
+    call->device->ops->head_mean(call->device, call->n, call->op->n_head, call->program->value[call->op->out].width,
+                                 true, call->grad_out, call->add[0], call->grad_in[0]);
 }
 
 const struct op_def op_head_mean = {

@@ -27,7 +27,7 @@ struct workspace {
 static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     struct shape s = shape_of(program, op);
-    return (size_t)(n * (s.n_column + s.n_more)) * sizeof(float) + ops->linear_scratch(n, s.n_more, s.n_column);
+    return (size_t)(n * (s.n_column + s.n_more)) * sizeof(float) + DEVICE_BYTES(ops, LINEAR, n, s.n_more, s.n_column);
 }
 
 static struct workspace workspace_of(const struct op_call *call, const struct shape *s)
@@ -59,8 +59,10 @@ static void widen(const struct op_call *call, const float *x, bool add, float *t
     int64_t wide = s.n_column + s.n_more, width = s.n_head * s.n_column, width_wide = s.n_head * wide;
     for (int64_t h = 0; h < s.n_head; h++) {
         narrow_take(call, &s, h, x, at.narrow);
-        ops->linear_backward_input(call->device, call->n, s.n_more, s.n_column, at.narrow,
-                                   call->param[0] + h * s.n_column * s.n_more, false, at.more);
+        ops->linear(call->device,
+                    &(struct device_linear){call->n, s.n_column, s.n_more, at.narrow,
+                                            call->param[0] + h * s.n_column * s.n_more, .turned = true},
+                    at.more);
         ops->columns_copy(call->device, call->n, s.n_column, x + h * s.n_column, width, to + h * wide, width_wide,
                           add);
         ops->columns_copy(call->device, call->n, s.n_more, at.more, s.n_more, to + h * wide + s.n_column, width_wide,
@@ -77,8 +79,10 @@ static void narrow(const struct op_call *call, const float *x, bool add, float *
     int64_t wide = s.n_column + s.n_more, width = s.n_head * s.n_column, width_wide = s.n_head * wide;
     for (int64_t h = 0; h < s.n_head; h++) {
         more_take(call, &s, h, x, at.more);
-        ops->linear_forward(call->device, call->n, s.n_more, s.n_column, at.more,
-                            call->param[0] + h * s.n_column * s.n_more, NULL, false, at.narrow);
+        ops->linear(call->device,
+                    &(struct device_linear){call->n, s.n_more, s.n_column, at.more,
+                                            .w = call->param[0] + h * s.n_column * s.n_more},
+                    at.narrow);
         ops->columns_copy(call->device, call->n, s.n_column, x + h * wide, width_wide, to + h * s.n_column, width,
                           add);
         ops->columns_copy(call->device, call->n, s.n_column, at.narrow, s.n_column, to + h * s.n_column, width, true);

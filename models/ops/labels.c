@@ -38,7 +38,7 @@ static void count_merge(struct device *device, const struct program *program, co
 {
     (void)program;
     (void)op;
-    device->ops->doubles_add(device, 1, right, left);
+    device->ops->doubles_merge(device, false, 1, right, left);
 }
 
 static void count_total(const struct op_call *call)

@@ -3,7 +3,7 @@
 
 static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
-    return ops->layer_norm_scratch(n, program->value[op->out].width);
+    return DEVICE_BYTES(ops, LAYER_NORM, n, program->value[op->out].width);
 }
 
 /* mean and rstd of each row */

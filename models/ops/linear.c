@@ -21,22 +21,20 @@ static int64_t width_out(const struct program *program, const struct op *op)
 static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
 {
     int64_t f_in = width_in(program, op), f_out = width_out(program, op);
-    size_t weight = is_sparse(program, op) ? ops->csr_linear_scratch(f_in, f_out)
-                                           : ops->linear_scratch(n, f_in, f_out);
-    size_t bias = op->param[1] >= 0 ? ops->column_sum_scratch(n, f_out) : 0;
+    size_t weight = is_sparse(program, op) ? DEVICE_BYTES(ops, CSR_LINEAR, f_in, f_out)
+                                           : DEVICE_BYTES(ops, LINEAR, n, f_in, f_out);
+    size_t bias = op->param[1] >= 0 ? DEVICE_BYTES(ops, COLUMN_SUM, n, f_out) : 0;
     return weight > bias ? weight : bias;
 }
 
-/* y = x wᵀ + b */
-static void sparse_forward(const struct op_call *call)
+static struct device_csr_linear sparse_map(const struct op_call *call)
 {
-    const struct device_ops *ops = call->device->ops;
-    int64_t f_out = width_out(call->program, call->op);
-    ops->csr_linear_forward(call->device, call->csr, call->in[0], f_out, call->param[0], call->param[1],
-                            call->workspace, call->out);
-    if (call->embeddings != NULL) {
-        ops->csr_embed_forward(call->device, call->csr, call->in[0], f_out, call->embeddings, call->out);
-    }
+    return (struct device_csr_linear){.values = call->in[0],
+                                      .f_out = width_out(call->program, call->op),
+                                      .w = call->param[0],
+                                      .bias = call->param[1],
+                                      .table = call->embeddings,
+                                      .scratch = call->workspace};
 }
 
 /* y = x wᵀ + b; by column y = x w + b, as a map from out to in takes its gradient back */
@@ -45,12 +43,17 @@ static void forward(const struct op_call *call)
     const struct device_ops *ops = call->device->ops;
     int64_t f_in = width_in(call->program, call->op), f_out = width_out(call->program, call->op);
     if (is_sparse(call->program, call->op)) {
-        sparse_forward(call);
+        const struct device_csr_linear how = sparse_map(call);
+        ops->csr_forward(call->device, call->csr, &how, call->out);
     } else if (!call->op->by_column) {
-        ops->linear_forward(call->device, call->n, f_in, f_out, call->in[0], call->param[0], call->param[1], false,
-                            call->out);
+        ops->linear(
+            call->device,
+            &(struct device_linear){call->n, f_in, f_out, call->in[0], call->param[0], .bias = call->param[1]},
+            call->out);
     } else {
-        ops->linear_backward_input(call->device, call->n, f_out, f_in, call->in[0], call->param[0], false, call->out);
+        ops->linear(call->device,
+                    &(struct device_linear){call->n, f_in, f_out, call->in[0], call->param[0], .turned = true},
+                    call->out);
         if (call->param[1] != NULL) {
             ops->bias_add(call->device, call->n, f_out, call->out, call->param[1], call->out);
         }
@@ -62,10 +65,7 @@ static void weight_backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t f_in = width_in(call->program, call->op), f_out = width_out(call->program, call->op);
-    if (is_sparse(call->program, call->op)) {
-        ops->csr_linear_backward_weight(call->device, call->csr, call->in[0], f_out, call->grad_out, call->workspace,
-                                        call->grad_param[0]);
-    } else if (!call->op->by_column) {
+    if (!call->op->by_column) {
         ops->linear_backward_weight(call->device, call->n, f_in, f_out, call->in[0], call->grad_out, call->workspace,
                                     call->add_param, call->grad_param[0]);
     } else {
@@ -80,11 +80,15 @@ static void input_backward(const struct op_call *call)
     const struct device_ops *ops = call->device->ops;
     int64_t f_in = width_in(call->program, call->op), f_out = width_out(call->program, call->op);
     if (!call->op->by_column) {
-        ops->linear_backward_input(call->device, call->n, f_in, f_out, call->grad_out, call->param[0], call->add[0],
-                                   call->grad_in[0]);
+        ops->linear(call->device,
+                    &(struct device_linear){call->n, f_out, f_in, call->grad_out, call->param[0], .turned = true,
+                                            .add = call->add[0]},
+                    call->grad_in[0]);
     } else {
-        ops->linear_forward(call->device, call->n, f_out, f_in, call->grad_out, call->param[0], NULL, call->add[0],
-                            call->grad_in[0]);
+        ops->linear(
+            call->device,
+            &(struct device_linear){call->n, f_out, f_in, call->grad_out, call->param[0], .add = call->add[0]},
+            call->grad_in[0]);
     }
 }
 
@@ -93,14 +97,16 @@ static void backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t f_out = width_out(call->program, call->op);
-    if (call->grad_param[0] != NULL) {
+    if (is_sparse(call->program, call->op)) {
+        const struct device_csr_linear how = sparse_map(call);
+        ops->csr_backward(call->device, call->csr, &how, call->grad_out, call->grad_param[0], call->grad_embeddings);
+    } else if (call->grad_param[0] != NULL) {
         weight_backward(call);
     }
-    if (call->grad_embeddings != NULL) {
-        ops->csr_embed_backward(call->device, call->csr, call->in[0], f_out, call->grad_out, call->grad_embeddings);
-    }
     if (call->grad_param[1] != NULL) {
-        ops->column_sum(call->device, call->n, f_out, call->grad_out, call->workspace, call->add_param,
+        ops->column_sum(call->device,
+                        &(struct device_column_sum){call->n, f_out, call->grad_out, .add = call->add_param,
+                                                    .scratch = call->workspace},
                         call->grad_param[1]);
     }
     if (call->grad_in[0] != NULL) {

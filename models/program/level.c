@@ -24,7 +24,7 @@ static struct level level_of(const struct job *job, const struct job_codecs *row
     return (struct level){.sampling = job->exchange.sampling,
                           .codec = device_codecs[job_codecs_at(rows, epoch)],
                           .codec_backward = device_codecs[job_codecs_at(gradients, epoch)],
-                          .stale = job->exchange.stale != 0 && epoch > 0}; /* before epoch 0 there is none */
+                          .stale = job->exchange.stale != 0 && epoch > 0}; /* epoch 0 has no epoch before it */
 }
 
 static enum device_codec wider(enum device_codec codec, int64_t n)

@@ -72,6 +72,22 @@ struct op_labels {
     uint8_t train;        /* the split that is trained on */
 };
 
+/* A block's place in the part's halo pass. */
+struct op_order {
+    bool first, last; /* the first is always the diagonal */
+    bool only;        /* the pass has this one block: begin and finish at once */
+    bool apart;       /* linear passes: what this block adds is summed alone, wherever that is done */
+};
+
+/* RETURN passes: gradients of a payload's rows on their way back. */
+struct op_return {
+    float *packed;        /* the payload to make, piece after piece */
+    float *packed_key;    /* attention's keys apart; NULL: they are the second piece */
+    int64_t n_row;        /* rows of the payload, to make or made */
+    const uint32_t *rows; /* the own rows they are added to; NULL: all own rows, in place */
+    float factor;         /* of the rows that are added: 1/p where they are sampled */
+};
+
 /* One op on one part. Arrays are n rows of their value's width (device); what is not there, or not an operand of the
  * step, is NULL. */
 struct op_call {
@@ -109,7 +125,7 @@ struct op_call {
             const uint32_t *node;
             const struct op_labels *labels;
             const struct device_csr *csr; /* read when in[0] is sparse */
-            const float *scale;           /* n: aggregate scale of own rows; NULL where the kind has none */
+            const float *scale;           /* n: aggregate scale of own rows; NULL where the kind does not scale */
             const void *blocks, *sending; /* unused: blocks come one by one, below */
         };
     };
@@ -118,20 +134,14 @@ struct op_call {
     bool self;                        /* loops are IMPLICIT: the own row counts as a neighbour */
     float *to;                        /* what a linear pass makes: out forward, grad_in[0] backward */
     const struct device_block *block; /* edges between own rows and the payload's rows */
-    bool first, last;                 /* the first (always the diagonal) and the last block of the part's pass */
-    bool only;                        /* the part's pass has this one block: begin and finish at once */
-    bool apart;                       /* linear passes: what this block adds is summed alone, wherever that is done */
-    const float *own[HALO_N_PIECE];   /* own rows of what travels */
+    struct op_order order;
+    const float *own[HALO_N_PIECE];     /* own rows of what travels */
     const float *payload[HALO_N_PIECE]; /* n_col rows of each piece; own on the diagonal */
     const float *col_scale;             /* n_col: of the payload's rows */
     const uint32_t *col_node;           /* n_col: dataset node ids */
-    float shift;          /* attention: added to scores of the block's edges, log(1/p) where its rows are sampled */
-    float *packed;        /* RETURN: the payload to make, piece after piece; … */
-    float *packed_key;    /* … attention's keys apart; NULL: they are the second piece */
-    uint32_t arg_base;    /* max: this block's first place */
-    int64_t n_row;        /* RETURN: rows of the payload, to make or made, … */
-    const uint32_t *rows; /* … and the own rows they are added to (NULL: all own rows, in place), … */
-    float factor;         /* … multiplied by this: 1/p of sampled rows */
+    float shift;       /* attention: added to scores of the block's edges, log(1/p) where its rows are sampled */
+    uint32_t arg_base; /* max: this block's first place */
+    struct op_return back;
 };
 
 /* What a global op does with all parts' rows before forward, or backward, runs on each part: sums of n_sum doubles,

@@ -132,7 +132,7 @@ struct program_input {
     bool is_sparse;           /* features are CSR */
     bool is_typed;            /* features are those of several node types side by side, or one column per node */
     int32_t n_relation;       /* of typed edges; 0: untyped */
-    int64_t n_edge_feature;   /* columns of edges' features, which attention reads; 0: edges have none */
+    int64_t n_edge_feature;   /* columns of edges' features, which attention reads; 0: edges without features */
     struct embedded embedded; /* columns of sparse features that are one node's own */
     bool stores;              /* parts have the features of the rows that they take, too (program_store) */
 };

@@ -32,36 +32,31 @@ void reference_aggregate_sum(struct device *device, const struct device_block *b
     }
 }
 
-void reference_aggregate_max(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
-                             const float *self, int64_t f, const float *x, float *out, uint32_t *arg)
+void reference_aggregate_max(struct device *device, const struct device_block *block, const struct device_max *how,
+                             int64_t f, const float *x, float *out, uint32_t *arg)
 {
     (void)device;
     for (int64_t r = 0; r < block->n_row; r++) {
         int64_t row = own_row(block->rows, r);
         for (int64_t c = 0; c < f; c++) {
-            float best = begin ? -INFINITY : out[row * f + c];
-            uint32_t place = begin ? UINT32_MAX : arg[row * f + c];
-            if (begin && self != NULL) {
-                best = self[row * f + c];
-                place = arg_base + (uint32_t)row;
+            float best = how->begin ? -INFINITY : out[row * f + c];
+            uint32_t place = how->begin ? UINT32_MAX : arg[row * f + c];
+            if (how->begin && how->self != NULL) {
+                best = how->self[row * f + c];
+                place = how->arg_base + (uint32_t)row;
             }
             for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++) {
                 float value = x[block->cols[e] * f + c];
                 if (value > best) {
                     best = value;
-                    place = arg_base + block->cols[e];
+                    place = how->arg_base + block->cols[e];
                 }
             }
             out[row * f + c] = best;
             arg[row * f + c] = place;
         }
     }
-}
-
-void reference_aggregate_max_finish(struct device *device, int64_t n, int64_t f, const uint32_t *arg, float *out)
-{
-    (void)device;
-    for (int64_t i = 0; i < n * f; i++) {
+    for (int64_t i = 0; i < how->n_finish * f; i++) {
         if (arg[i] == UINT32_MAX) {
             out[i] = 0.0f;
         }

@@ -464,12 +464,6 @@ void reference_attention_backward_query(struct device *device, const struct devi
     }
 }
 
-size_t reference_attention_scratch(int64_t n_row, const struct device_attention *how)
-{
-    (void)n_row;
-    return (size_t)edge_size(how) * sizeof(double);
-}
-
 /* Gradients of one row as a source, some columns of a head; ADD, COSINE: grad_key[0] is the head's. */
 static void source_backward(const struct attention *a, int64_t r, const struct columns *at, double *grad_value,
                             double *grad_key)

@@ -26,12 +26,6 @@ void reference_batch_norm_statistics(struct device *device, int64_t n, int64_t f
     }
 }
 
-void reference_statistics_merge(struct device *device, int64_t f, double *left, const double *right)
-{
-    (void)device;
-    statistics_merge(f, left, right);
-}
-
 void reference_batch_norm_begin(struct device *device, int64_t f, const double *statistics, double momentum,
                                 float *running_mean, float *running_var, double *mean_rstd)
 {
@@ -101,11 +95,4 @@ void reference_batch_norm_backward(struct device *device, const struct device_no
             grad_x[r * f + c] = (float)(how->add ? grad_x[r * f + c] + grad : grad);
         }
     }
-}
-
-size_t reference_batch_norm_scratch(int64_t n, int64_t f)
-{
-    (void)n;
-    (void)f;
-    return 0;
 }

@@ -1,32 +1,18 @@
 /* Products with a weight w (f_out × f_in), and sums over rows. */
 #include "models/reference/reference.h"
 
-void reference_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
-                              const float *w, const float *bias, bool add, float *y)
+void reference_linear(struct device *device, const struct device_linear *how, float *y)
 {
     (void)device;
-    for (int64_t r = 0; r < n; r++) {
+    int64_t f_in = how->f_in, f_out = how->f_out, step_out = how->turned ? 1 : f_in,
+            step_in = how->turned ? f_out : 1;
+    for (int64_t r = 0; r < how->n; r++) {
         for (int64_t o = 0; o < f_out; o++) {
-            double sum = (bias != NULL ? bias[o] : 0.0) + (add ? y[r * f_out + o] : 0.0);
+            double sum = (how->bias != NULL ? how->bias[o] : 0.0) + (how->add ? y[r * f_out + o] : 0.0);
             for (int64_t i = 0; i < f_in; i++) {
-                sum += (double)x[r * f_in + i] * w[o * f_in + i];
+                sum += (double)how->x[r * f_in + i] * how->w[o * step_out + i * step_in];
             }
             y[r * f_out + o] = (float)sum;
-        }
-    }
-}
-
-void reference_linear_backward_input(struct device *device, int64_t n, int64_t f_in, int64_t f_out,
-                                     const float *grad_y, const float *w, bool add, float *grad_x)
-{
-    (void)device;
-    for (int64_t r = 0; r < n; r++) {
-        for (int64_t i = 0; i < f_in; i++) {
-            double sum = add ? grad_x[r * f_in + i] : 0.0;
-            for (int64_t o = 0; o < f_out; o++) {
-                sum += (double)grad_y[r * f_out + o] * w[o * f_in + i];
-            }
-            grad_x[r * f_in + i] = (float)sum;
         }
     }
 }
@@ -47,33 +33,18 @@ void reference_linear_backward_weight(struct device *device, int64_t n, int64_t 
     }
 }
 
-size_t reference_linear_scratch(int64_t n, int64_t f_in, int64_t f_out)
-{
-    (void)n;
-    (void)f_in;
-    (void)f_out;
-    return 0;
-}
-
-void reference_column_sum(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, bool add,
-                          float *out)
+void reference_column_sum(struct device *device, const struct device_column_sum *how, float *out)
 {
     (void)device;
-    (void)scratch;
+    int64_t f = how->f, n_column = how->factor != NULL ? f / how->n_head : 1;
     for (int64_t c = 0; c < f; c++) {
-        double sum = add ? out[c] : 0.0;
-        for (int64_t r = 0; r < n; r++) {
-            sum += x[r * f + c];
+        double sum = how->add ? out[c] : 0.0;
+        for (int64_t r = 0; r < how->n; r++) {
+            double factor = how->factor != NULL ? how->factor[r * how->n_head + c / n_column] : 1.0;
+            sum += factor * how->x[r * f + c];
         }
         out[c] = (float)sum;
     }
-}
-
-size_t reference_column_sum_scratch(int64_t n, int64_t f)
-{
-    (void)n;
-    (void)f;
-    return 0;
 }
 
 void reference_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, void *scratch,

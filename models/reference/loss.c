@@ -1,6 +1,8 @@
 /* Losses, their gradients with respect to the logits, and the counts behind accuracy and micro-F1. */
 #include "models/reference/reference.h"
 
+#include "models/device/statistics.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -119,12 +121,6 @@ void reference_loss(struct device *device, const struct device_scoring *how, str
     }
 }
 
-size_t reference_score_scratch(int64_t n)
-{
-    (void)n;
-    return 0;
-}
-
 void reference_labels_append(struct device *device, const struct device_labels *how, int64_t f, const float *x,
                              float *out)
 {
@@ -151,9 +147,13 @@ void reference_draw_count(struct device *device, const struct device_labels *how
     *count = (double)n_label;
 }
 
-void reference_doubles_add(struct device *device, int64_t n, const double *from, double *to)
+void reference_doubles_merge(struct device *device, bool statistics, int64_t n, const double *from, double *to)
 {
     (void)device;
+    if (statistics) {
+        statistics_merge((n - 1) / 2, to, from);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         to[i] += from[i];
     }

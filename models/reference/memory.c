@@ -54,14 +54,9 @@ void reference_giveback(struct device *device, enum memory_category category, co
     (void)borrowed;
 }
 
-void reference_upload(struct device *device, void *to, const void *from_host, size_t n_bytes)
+void reference_copy(struct device *device, void *to, const void *from, size_t n_bytes)
 {
-    reference_move(device, DEVICE_LANE_COMPUTE, to, from_host, n_bytes);
-}
-
-void reference_download(struct device *device, void *to_host, const void *from, size_t n_bytes)
-{
-    reference_move(device, DEVICE_LANE_COMPUTE, to_host, from, n_bytes);
+    reference_move(device, DEVICE_LANE_COMPUTE, to, from, n_bytes);
 }
 
 void reference_move(struct device *device, enum device_lane lane, void *to, const void *from, size_t n_bytes)
@@ -141,28 +136,24 @@ void reference_csr_close(struct device *device, struct device_csr *csr)
     (void)csr;
 }
 
-size_t reference_block_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
+/* Of all operations these alone use scratch. */
+size_t reference_bytes(enum device_bytes what, const int64_t *size)
 {
-    (void)n_block;
-    (void)n_row;
-    (void)n_edge;
-    return 0;
-}
-
-size_t reference_csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
-{
-    (void)n_row;
-    (void)n_col;
-    (void)n_value;
-    return 0;
-}
-
-size_t reference_csr_host_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
-{
-    (void)n_row;
-    (void)n_col;
-    (void)n_value;
-    return 0;
+    switch (what) {
+    case DEVICE_BYTES_CSR_LINEAR:
+        return (size_t)size[0] * sizeof(double);
+    case DEVICE_BYTES_ATTENTION: /* gradients of how->edge */
+        return (size_t)(size[2] * size[4]) * sizeof(double) *
+               (size[1] == DEVICE_SCORE_ADD   ? 1
+                : size[1] == DEVICE_SCORE_MLP ? (size_t)size[3]
+                                              : 0);
+    case DEVICE_BYTES_RELATION_DOT:
+        return (size_t)(size[0] * size[1]) * sizeof(double);
+    case DEVICE_BYTES_BLOCK_MADE:
+        return (size_t)(size[0] + 1) * sizeof(int64_t) + (size_t)(size[2] * size[3]);
+    default:
+        return 0;
+    }
 }
 
 void reference_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot),

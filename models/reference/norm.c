@@ -65,10 +65,3 @@ void reference_layer_norm_backward(struct device *device, const struct device_no
                      how->grad_x + r * f);
     }
 }
-
-size_t reference_layer_norm_scratch(int64_t n, int64_t f)
-{
-    (void)n;
-    (void)f;
-    return 0;
-}

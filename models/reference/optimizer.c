@@ -40,12 +40,13 @@ void reference_squares_add(struct device *device, int64_t n, const float *x, dou
     }
 }
 
+/* source  torch.nn.utils.clip_grad_norm_ */
 void reference_clip_factor(struct device *device, double most, const double *squares, struct device_now *now)
 {
     (void)device;
     double factor = most / (sqrt(*squares) + 1e-6);
     now->grad_norm = sqrt(*squares);
-    now->clip = factor > 1.0 ? 1.0 : factor;
+    now->clip = factor > 1.0 ? 1.0 : factor; /* NaN stays NaN */
 }
 
 void reference_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad,

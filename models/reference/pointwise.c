@@ -87,21 +87,13 @@ void reference_bias_add(struct device *device, int64_t n, int64_t f, const float
     }
 }
 
-void reference_axpby(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y,
-                     float *out)
+void reference_axpby(struct device *device, int64_t n_value, float a, const float *eps, const float *x, float b,
+                     const float *y, float *out)
 {
     (void)device;
+    double by = eps != NULL ? (double)a + eps[0] : (double)a;
     for (int64_t i = 0; i < n_value; i++) {
-        out[i] = (float)((double)a * x[i] + (y != NULL ? (double)b * y[i] : 0.0));
-    }
-}
-
-void reference_eps_add(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y,
-                       float *out)
-{
-    (void)device;
-    for (int64_t i = 0; i < n_value; i++) {
-        out[i] = (float)((y != NULL ? y[i] : 0.0) + (1.0 + eps[0]) * x[i]);
+        out[i] = (float)(by * x[i] + (y != NULL ? (double)b * y[i] : 0.0));
     }
 }
 

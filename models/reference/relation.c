@@ -27,9 +27,8 @@ static double run_sum(const struct device_block *block, int64_t begin, int64_t e
     return sum;
 }
 
-void reference_relation_sum(struct device *device, const struct device_relation *how, float *out)
+static void rows_mix(const struct device_relation *how, float *out)
 {
-    (void)device;
     const struct device_block *block = how->block;
     const float *comp = how->comp;
     int64_t n_base = how->n_base, f = how->f;
@@ -49,9 +48,8 @@ void reference_relation_sum(struct device *device, const struct device_relation 
     }
 }
 
-void reference_relation_pick(struct device *device, const struct device_relation *how, float *out)
+static void rows_pick(const struct device_relation *how, float *out)
 {
-    (void)device;
     const struct device_block *block = how->block;
     const float *comp = how->comp;
     int64_t n_base = how->n_base, f = how->f;
@@ -67,6 +65,12 @@ void reference_relation_pick(struct device *device, const struct device_relation
             }
         }
     }
+}
+
+void reference_relation_sum(struct device *device, const struct device_relation *how, float *out)
+{
+    (void)device;
+    (how->picks ? rows_pick : rows_mix)(how, out);
 }
 
 void reference_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add,
@@ -94,11 +98,6 @@ void reference_relation_dot(struct device *device, const struct device_relation 
     for (int64_t i = 0; i < n; i++) {
         grad_comp[i] = (float)sum[i];
     }
-}
-
-size_t reference_relation_dot_scratch(int64_t n_relation, int64_t n_base)
-{
-    return (size_t)(n_relation * n_base) * sizeof(double);
 }
 
 void reference_swap_axes(struct device *device, int64_t a, int64_t b, int64_t c, const float *x, float *out)

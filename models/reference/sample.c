@@ -23,12 +23,6 @@ static struct arrays arrays_place(const struct device_block *block, int64_t n_ro
     return a;
 }
 
-size_t reference_block_scratch(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes)
-{
-    (void)n_col;
-    return (size_t)(n_row + 1) * sizeof(int64_t) + (size_t)n_edge * edge_bytes;
-}
-
 static struct device_block block_of(const struct arrays *a, int64_t n_row, int64_t n_col)
 {
     return (struct device_block){.n_row = n_row,
@@ -88,7 +82,7 @@ void reference_block_sample(struct device *device, const struct device_block *bl
     out->edge_table = block->edge_table;
 }
 
-/* Put the edges of one type (of all, where there are none), row after row; returns how many there are. */
+/* Put the edges of one type (of all, in an untyped block), row after row; returns how many there are. */
 static int64_t type_put(const struct device_block *block, int64_t type, const struct arrays *to)
 {
     int64_t n = 0;

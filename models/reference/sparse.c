@@ -1,30 +1,50 @@
 /* Feature rows in CSR: their product with a weight, the weight's gradient, dropout of the stored values. */
 #include "models/reference/reference.h"
 
-void reference_csr_linear_forward(struct device *device, const struct device_csr *csr, const float *values,
-                                  int64_t f_out, const float *w, const float *bias, void *scratch, float *y)
+/* y = X wᵀ + bias */
+static void product(const struct device_csr *csr, const struct device_csr_linear *how, float *y)
+{
+    const float *x = how->values != NULL ? how->values : csr->values;
+    for (int64_t r = 0; r < csr->n_row; r++) {
+        for (int64_t o = 0; o < how->f_out; o++) {
+            double sum = how->bias != NULL ? how->bias[o] : 0.0;
+            for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
+                sum += (double)x[e] * how->w[o * csr->n_col + csr->cols[e]];
+            }
+            y[r * how->f_out + o] = (float)sum;
+        }
+    }
+}
+
+/* The value of the k-th row with a column of its own. */
+static double own_value(const struct device_csr *csr, const struct device_csr_linear *how, int64_t k)
+{
+    return how->values != NULL ? how->values[csr->n_value + k] : 1.0;
+}
+
+void reference_csr_forward(struct device *device, const struct device_csr *csr, const struct device_csr_linear *how,
+                           float *y)
 {
     (void)device;
-    (void)scratch;
-    const float *x = values != NULL ? values : csr->values;
-    for (int64_t r = 0; r < csr->n_row; r++) {
-        for (int64_t o = 0; o < f_out; o++) {
-            double sum = bias != NULL ? bias[o] : 0.0;
-            for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
-                sum += (double)x[e] * w[o * csr->n_col + csr->cols[e]];
-            }
-            y[r * f_out + o] = (float)sum;
+    const int64_t f = how->f_out;
+    if (how->w != NULL) {
+        product(csr, how, y);
+    }
+    for (int64_t k = 0; how->table != NULL && k < csr->n_embedded; k++) {
+        for (int64_t c = 0; c < f; c++) {
+            float *to = &y[csr->embedded_rows[k] * f + c];
+            *to = (float)(*to + own_value(csr, how, k) * how->table[k * f + c]);
         }
     }
 }
 
 /* Row o of grad_w at a time: Σ_r grad_y[r, o] · X[r, :]; scratch holds that row in double. */
-void reference_csr_linear_backward_weight(struct device *device, const struct device_csr *csr, const float *values,
-                                          int64_t f_out, const float *grad_y, void *scratch, float *grad_w)
+static void product_backward(const struct device_csr *csr, const struct device_csr_linear *how, const float *grad_y,
+                             float *grad_w)
 {
-    (void)device;
-    const float *x = values != NULL ? values : csr->values;
-    double *sum = scratch;
+    const int64_t f_out = how->f_out;
+    const float *x = how->values != NULL ? how->values : csr->values;
+    double *sum = how->scratch;
     for (int64_t o = 0; o < f_out; o++) {
         for (int64_t c = 0; c < csr->n_col; c++) {
             sum[c] = 0.0;
@@ -40,32 +60,17 @@ void reference_csr_linear_backward_weight(struct device *device, const struct de
     }
 }
 
-size_t reference_csr_linear_scratch(int64_t n_col, int64_t f_out)
-{
-    (void)f_out;
-    return (size_t)n_col * sizeof(double);
-}
-
-void reference_csr_embed_forward(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
-                                 const float *table, float *y)
+void reference_csr_backward(struct device *device, const struct device_csr *csr, const struct device_csr_linear *how,
+                            const float *grad_y, float *grad_w, float *grad_table)
 {
     (void)device;
-    for (int64_t k = 0; k < csr->n_embedded; k++) {
-        for (int64_t c = 0; c < f; c++) {
-            float *to = &y[csr->embedded_rows[k] * f + c];
-            *to = (float)(*to + (values != NULL ? (double)values[csr->n_value + k] : 1.0) * table[k * f + c]);
-        }
+    const int64_t f = how->f_out;
+    if (grad_w != NULL) {
+        product_backward(csr, how, grad_y, grad_w);
     }
-}
-
-void reference_csr_embed_backward(struct device *device, const struct device_csr *csr, const float *values, int64_t f,
-                                  const float *grad_y, float *grad_table)
-{
-    (void)device;
-    for (int64_t k = 0; k < csr->n_embedded; k++) {
+    for (int64_t k = 0; grad_table != NULL && k < csr->n_embedded; k++) {
         for (int64_t c = 0; c < f; c++) {
-            grad_table[k * f + c] = (values != NULL ? values[csr->n_value + k] : 1.0f) *
-                                    grad_y[csr->embedded_rows[k] * f + c];
+            grad_table[k * f + c] = (float)own_value(csr, how, k) * grad_y[csr->embedded_rows[k] * f + c];
         }
     }
 }

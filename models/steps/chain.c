@@ -254,7 +254,7 @@ static void sums_combine(const struct chain *chain)
                 float *sum = sum_of(chain, at, n, 0), *grad = link->call.array[o->role];
                 ops->chunks_add(link->call.device, n, chain->rows.n_chunk, sum, link->call.add_param ? sum : grad);
                 if (link->call.add_param) {
-                    ops->axpby(link->call.device, n, 1.0F, grad, 1.0F, sum, grad);
+                    ops->axpby(link->call.device, n, 1.0F, NULL, grad, 1.0F, sum, grad);
                 }
             }
             at += sum_place(n);

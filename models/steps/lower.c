@@ -22,7 +22,7 @@ void step_forward(const struct program *program, int op, struct step *out)
     op_forward(&l, op, true, out);
 }
 
-/* What all parts' rows say, before a global op runs on each. `sums`: of each part; an evaluation has none, but those
+/* What all parts' rows say, before a global op runs on each. `sums`: of each part; an evaluation without, but those
  * that running statistics are made of where training has samples alone. */
 static void global_lower(struct lowering *l, int op, bool backward, bool sums)
 {

@@ -114,7 +114,7 @@ static bool structure_operand(const struct program *program, const struct op *op
     return role != OP_ROLE_NODE || drawn;
 }
 
-/* The array that plays a role for the step's op. false: the op has none. */
+/* The array that plays a role for the step's op. false: the op lacks it. */
 static bool operand_find(const struct lowering *l, const struct step *step, enum op_role role,
                          struct step_operand *out)
 {

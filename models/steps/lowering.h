@@ -24,7 +24,7 @@ struct lowering_use {
 /* Add an operand to a step; of a role that is there already, the two uses together. */
 void lowering_operand(struct step *step, const struct step_operand *operand);
 
-/* Add the array that plays a role for the step's op; nothing where the op has none. */
+/* Add the array that plays a role for the step's op; nothing where the op lacks it. */
 void lowering_role(const struct lowering *l, struct step *step, enum op_role role, struct lowering_use use);
 
 /* Add sets of roles that are touched while the step runs on a part: what is in both is updated. */

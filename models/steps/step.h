@@ -152,13 +152,13 @@ void step_offload(const struct program *program, enum step_kind kind, const stru
 /* Fill in times and chains, after a rewrite of the training list. */
 void step_lists_finish(const struct program *program, struct step_lists *lists);
 
-/* The operand in this role; NULL: the step has none. */
+/* The operand in this role; NULL: not an operand of the step. */
 const struct step_operand *step_operand(const struct step *step, enum op_role role);
 
 /* Are the two of the same array? */
 bool step_operand_is_same(const struct step_operand *a, const struct step_operand *b);
 
-/* Elements per row of an array of rows; 0: it is none. */
+/* Elements per row of an array of rows; 0: not an array of rows. */
 int64_t step_operand_width(const struct program *program, const struct step_operand *operand);
 
 /* Steps that run as one, from this one on: a fused chain, or 1. */

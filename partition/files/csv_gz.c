@@ -260,7 +260,10 @@ enum status csv_gz_reals(struct csv_gz *csv, int64_t n_column, float *out)
 {
     char *line;
     enum status status = line_take(csv, &line);
-    return status == STATUS_OK ? reals_parse(csv, line, n_column, out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return reals_parse(csv, line, n_column, out);
 }
 
 /* Lines, and columns of the first line. */

@@ -43,8 +43,7 @@ static enum status fail_shorter(const struct mapped *row)
 {
     return status_fail(
         STATUS_DATA,
-        "%s: has %zu bytes and had %zu when it was opened: it was changed while it was read, expected a data set "
-        "that stays as it is",
+        "%s: has %zu bytes and had %zu when it was opened: expected a data set that does not change during the run",
         row->name, size_now(row), row->n_byte);
 }
 
@@ -70,12 +69,11 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     if (atomic_flag_test_and_set(&is_ending)) {
         pause(); /* another thread ends the process */
     }
-    enum status status =
-        size_now(lost) < lost->n_byte
-            ? fail_shorter(lost)
-            : status_fail(STATUS_IO,
-                          "%s: cannot read byte %zu: the disk, or the machine that has the file, does not give it",
-                          lost->name, (size_t)((uintptr_t)info->si_addr - (uintptr_t)lost->at));
+    enum status status = size_now(lost) < lost->n_byte
+                             ? fail_shorter(lost)
+                             : status_fail(STATUS_IO,
+                                           "%s: cannot read byte %zu: the disk or file server returned an error",
+                                           lost->name, (size_t)((uintptr_t)info->si_addr - (uintptr_t)lost->at));
     ends(status);
     _exit(status_exit_code(status));
 }

@@ -45,7 +45,7 @@ static enum status push(struct machine *machine, uint32_t node)
     return STATUS_OK;
 }
 
-/* The top of the stack, or 0 where there is none or a mark. */
+/* The top of the stack, or 0: it is empty, or a mark. */
 static uint32_t pop(struct machine *machine)
 {
     if (machine->n_stack == 0) {
@@ -155,7 +155,10 @@ static enum status push_global(struct machine *machine)
     if (status == STATUS_OK) {
         status = push_line(machine);
     }
-    return status == STATUS_OK ? push_name(machine) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return push_name(machine);
 }
 
 /* The last n values as one sequence. */
@@ -174,7 +177,7 @@ static enum status push_tuple(struct machine *machine, uint32_t n)
     return push(machine, sequence);
 }
 
-/* How many values lie above the last mark; the mark itself goes. -1 where there is none. */
+/* How many values lie above the last mark; the mark itself goes. -1: there is no mark. */
 static int64_t mark_take(struct machine *machine)
 {
     for (uint32_t i = machine->n_stack; i > 0; i--) {

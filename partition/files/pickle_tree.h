@@ -1,4 +1,4 @@
-/* The tree that pickle_tree.c builds and pickle_csr.c reads. Nodes are numbers into `nodes`; 0 is none. */
+/* The tree that pickle_tree.c builds and pickle_csr.c reads. Nodes are numbers into `nodes`; 0 means no node. */
 #ifndef PARTITION_PICKLE_TREE_H
 #define PARTITION_PICKLE_TREE_H
 

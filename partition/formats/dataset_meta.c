@@ -174,8 +174,12 @@ enum status dataset_meta_open(const char *folder, struct dataset_meta *out)
     if (name != NULL) {
         printable_copy(name, meta.name, sizeof meta.name);
     }
-    status = status == STATUS_OK ? counts_read(&meta) : status;
-    status = status == STATUS_OK ? class_names_read(folder, &meta) : status;
+    if (status == STATUS_OK) {
+        status = counts_read(&meta);
+    }
+    if (status == STATUS_OK) {
+        status = class_names_read(folder, &meta);
+    }
     if (status != STATUS_OK) {
         dataset_meta_close(&meta);
         return status;

@@ -14,8 +14,7 @@ struct dataset_meta {
     int64_t n_relation; /* relations, also such as have no edge; inverse ones that the job adds not counted */
     char name[128];     /* "" for none */
     char path[2048];    /* of the file, for messages */
-    char
-        *class_names; /* a JSON list of n_class texts; NULL: there are none, or more than DATASET_CLASS_NAMES_BYTES */
+    char *class_names;  /* a JSON list of n_class texts; NULL: not given, or more than DATASET_CLASS_NAMES_BYTES */
     void *root;
 };
 

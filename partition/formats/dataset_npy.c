@@ -109,7 +109,10 @@ static enum status types_open(const struct job *job, const char *folder, const s
     edges->type_self = types;
     edges->type_file = types->name;
     edges->n_relation = meta->n_relation;
-    return status == STATUS_OK ? npy_expect(types, NPY_KIND_INTEGER, 1, edges->n_edge, 0) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return npy_expect(types, NPY_KIND_INTEGER, 1, edges->n_edge, 0);
 }
 
 /* Give the edges their weights where there are any and the job takes them; open as long as the edges are read. */
@@ -147,8 +150,13 @@ static enum status arrays_open(const struct job *job, const char *folder, const 
                                struct edge_arrays *arrays, struct edge_source *edges)
 {
     enum status status = types_open(job, folder, meta, &arrays->types, edges);
-    status = status == STATUS_OK ? weights_open(job, folder, &arrays->weights, edges) : status;
-    return status == STATUS_OK ? edge_features_open(job, folder, &arrays->features, edges) : status;
+    if (status == STATUS_OK) {
+        status = weights_open(job, folder, &arrays->weights, edges);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return edge_features_open(job, folder, &arrays->features, edges);
 }
 
 static void arrays_close(struct edge_arrays *arrays)
@@ -308,8 +316,13 @@ enum status dataset_npy_load(const struct job *job, const char *path, struct dat
     if (status == STATUS_OK && has_labels) {
         status = dataset_labels(&labels, false, meta.n_class, out);
     }
-    status = status == STATUS_OK ? class_names_keep(&meta, out) : status;
+    if (status == STATUS_OK) {
+        status = class_names_keep(&meta, out);
+    }
     npy_close(&labels);
     dataset_meta_close(&meta);
-    return status == STATUS_OK ? dataset_npy_splits_load(job, path, out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return dataset_npy_splits_load(job, path, out);
 }

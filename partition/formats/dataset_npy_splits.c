@@ -17,7 +17,7 @@ static const struct split_files {
 
 enum { N_SPLIT = sizeof all_files / sizeof *all_files };
 
-/* The file that a split is read from; NULL: there is none. */
+/* The file that a split is read from; NULL: missing. */
 static const char *file_of(const char *folder, const struct split_files *files, bool *is_mask_out)
 {
     *is_mask_out = false;
@@ -114,7 +114,9 @@ enum status dataset_npy_splits_count(const char *folder, int64_t *out)
         }
         struct dataset_path path = dataset_path_join(folder, name);
         status = npy_open(path.text, &npy);
-        status = status == STATUS_OK ? count_more(&npy, is_mask, out) : status;
+        if (status == STATUS_OK) {
+            status = count_more(&npy, is_mask, out);
+        }
         npy_close(&npy);
     }
     return status;
@@ -166,8 +168,12 @@ static enum status split_load(const struct job *job, const char *folder, const s
     struct npy npy = {0};
     struct dataset_path path = dataset_path_join(folder, name != NULL ? name : files->idx);
     enum status status = npy_open(path.text, &npy);
-    status = status == STATUS_OK ? shape_check(&npy, is_mask, out) : status;
-    status = status == STATUS_OK ? count_check(&npy, is_mask, job, out) : status;
+    if (status == STATUS_OK) {
+        status = shape_check(&npy, is_mask, out);
+    }
+    if (status == STATUS_OK) {
+        status = count_check(&npy, is_mask, job, out);
+    }
     if (status == STATUS_OK) {
         bool several = is_of_several(&npy, is_mask);
         int64_t at = several ? job->dataset.split : 0;
@@ -190,5 +196,8 @@ enum status dataset_npy_splits_load(const struct job *job, const char *folder, s
         return status_fail(STATUS_CONFIG, "dataset.split = %" PRId64 ": '%s' has one split, expected 0",
                            job->dataset.split, folder);
     }
-    return status == STATUS_OK ? dataset_split_finish(out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return dataset_split_finish(out);
 }

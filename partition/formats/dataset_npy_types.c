@@ -90,7 +90,10 @@ static enum status type_load(const char *folder, const struct dataset_meta *meta
     }
     struct npy dense = {0};
     enum status status = open_part(folder, k, "", &dense);
-    return status == STATUS_OK ? node_types_dense(types, k, &dense) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return node_types_dense(types, k, &dense);
 }
 
 static enum status types_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
@@ -109,16 +112,22 @@ static enum status types_load(const struct job *job, const char *folder, const s
     for (int64_t k = 0; k < types->n_type && status == STATUS_OK; k++) {
         status = type_load(folder, meta, k, types);
     }
-    return status == STATUS_OK ? node_types_features(job, types, out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return node_types_features(job, types, out);
 }
 
-/* The types of nodes, all 0 where the folder has none; of_node is open, too, as long as they are used. */
+/* The types of nodes, all 0 in a folder without node types; of_node is open, too, as long as they are used. */
 static enum status types_open(const char *folder, int64_t n_node, struct npy *of_node, struct node_types *out)
 {
     bool typed = dataset_path_exists(folder, "node_type.npy");
     struct dataset_path path = dataset_path_join(folder, "node_type.npy");
     enum status status = typed ? npy_open(path.text, of_node) : STATUS_OK;
-    return status == STATUS_OK ? node_types_open(typed ? of_node : NULL, n_node, out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return node_types_open(typed ? of_node : NULL, n_node, out);
 }
 
 enum status dataset_npy_types_load(const struct job *job, const char *folder, const struct dataset_meta *meta,

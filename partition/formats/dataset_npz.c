@@ -168,7 +168,7 @@ static bool is_split_of(const char *candidate, const char *file)
     return true;
 }
 
-/* The split file beside `path`; false when there is none. */
+/* The split file beside `path`; false: no such file. */
 static bool split_find(const char *path, struct dataset_path *out)
 {
     const char *slash = strrchr(path, '/');
@@ -250,5 +250,8 @@ enum status dataset_npz_load(const struct job *job, const char *path, struct dat
                  out->name, DRAWN_TRAIN, DRAWN_VALID, (int64_t)job->dataset.seed);
         status = dataset_split_draw(DRAWN_TRAIN, DRAWN_VALID, (uint64_t)job->dataset.seed, out);
     }
-    return status == STATUS_OK ? dataset_split_finish(out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return dataset_split_finish(out);
 }

@@ -111,12 +111,16 @@ static enum status table_counts(const char *folder, int64_t *n_node, int64_t *n_
     struct dataset_path edges = dataset_path_join(folder, "raw/num-edge-list.csv.gz");
     const char *const tables[] = {"raw/node-label.csv.gz", "raw/node-feat.csv.gz"};
     enum status status = dataset_ogb_count(nodes.text, n_node);
-    status = status == STATUS_OK ? dataset_nodes_check(*n_node, nodes.text) : status;
+    if (status == STATUS_OK) {
+        status = dataset_nodes_check(*n_node, nodes.text);
+    }
     int t = dataset_path_exists(folder, tables[0]) ? 0 : 1;
     if (status == STATUS_OK && dataset_path_exists(folder, tables[t])) {
         status = dataset_ogb_agree(nodes.text, 1, *n_node, "nodes", dataset_path_join(folder, tables[t]).text);
     }
-    status = status == STATUS_OK ? dataset_ogb_count(edges.text, n_edge) : status;
+    if (status == STATUS_OK) {
+        status = dataset_ogb_count(edges.text, n_edge);
+    }
     return status == STATUS_OK && *n_edge == 0
                ? dataset_ogb_agree(edges.text, 1, 0, "edges", dataset_path_join(folder, "raw/edge.csv.gz").text)
                : status;
@@ -170,7 +174,10 @@ static enum status table_load(const struct job *job, const char *folder, struct 
         struct dataset_path path = dataset_path_join(folder, "raw/node-label.csv.gz");
         status = csv_gz_table(path.text, NPY_TYPE_F32, out->n_node, &labels);
     }
-    return status == STATUS_OK ? dataset_labels(&labels, true, 0, out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return dataset_labels(&labels, true, 0, out);
 }
 
 static enum status weight_member_choose(const struct job *job, const struct npz *npz, const char *file,
@@ -199,7 +206,7 @@ static enum status feature_member_choose(const struct job *job, const struct npz
     return status == STATUS_OK && use ? edge_features_attach(features, source) : status;
 }
 
-/* Hold the count of nodes against the rows of labels, or where there are none (of `labels`: rank 0) of features,
+/* Hold the count of nodes against the rows of labels, or without labels (rank 0) of features,
  * before memory is taken for so many nodes. */
 static enum status rows_agree(const struct npz *npz, const struct npy *n_node, const struct npy *labels)
 {
@@ -230,7 +237,9 @@ static enum status array_graph(const struct job *job, const struct npz *npz, con
         out->n_node = npy_int(&n_node, 0);
         status = dataset_nodes_check(out->n_node, n_node.name);
     }
-    status = status == STATUS_OK ? rows_agree(npz, &n_node, labels) : status;
+    if (status == STATUS_OK) {
+        status = rows_agree(npz, &n_node, labels);
+    }
     if (status == STATUS_OK) {
         status = npz_member(npz, "edge_index", &edges);
     }
@@ -273,7 +282,9 @@ static enum status array_load(const struct job *job, const char *folder, struct 
     struct npy features = {0}, labels = {0};
     bool lacks_labels = out->predicts && !dataset_path_exists(folder, "raw/node-label.npz");
     enum status status = lacks_labels ? STATUS_OK : member_load(folder, "raw/node-label.npz", "node_label", &labels);
-    status = status == STATUS_OK ? npz_open(path.text, &npz) : status;
+    if (status == STATUS_OK) {
+        status = npz_open(path.text, &npz);
+    }
     if (status != STATUS_OK) {
         npy_close(&labels);
         return status;
@@ -287,7 +298,9 @@ static enum status array_load(const struct job *job, const char *folder, struct 
         npy_close(&features);
     }
     npz_close(npz);
-    status = status == STATUS_OK && !lacks_labels ? dataset_labels(&labels, true, 0, out) : status;
+    if (status == STATUS_OK && !lacks_labels) {
+        status = dataset_labels(&labels, true, 0, out);
+    }
     npy_close(&labels);
     return status;
 }
@@ -313,7 +326,10 @@ static enum status splits_load(const char *folder, struct dataset *out)
             npy_close(&nodes);
         }
     }
-    return status == STATUS_OK ? dataset_split_finish(out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return dataset_split_finish(out);
 }
 
 enum status dataset_ogb_load(const struct job *job, const char *path, struct dataset *out)
@@ -323,5 +339,8 @@ enum status dataset_ogb_load(const struct job *job, const char *path, struct dat
     }
     bool arrays = dataset_path_exists(path, "raw/data.npz") && !dataset_path_exists(path, "raw/edge.csv.gz");
     enum status status = arrays ? array_load(job, path, out) : table_load(job, path, out);
-    return status == STATUS_OK ? splits_load(path, out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return splits_load(path, out);
 }

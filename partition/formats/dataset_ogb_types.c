@@ -116,7 +116,10 @@ static enum status types_read(struct typed *typed)
     }
     free(n_node);
     csv_gz_close(csv);
-    return status == STATUS_OK ? dataset_nodes_check(typed->n_node, path.text) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return dataset_nodes_check(typed->n_node, path.text);
 }
 
 static int type_find(const struct typed *typed, const char *name)
@@ -308,7 +311,10 @@ static enum status graph_build(const struct job *job, struct typed *typed, struc
     if (status == STATUS_OK) {
         status = dataset_graph_build(job, &source, false, out);
     }
-    return status == STATUS_OK ? table_leave(typed) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return table_leave(typed);
 }
 
 /* A block of `rank` dimensions that npy_close gives back. */
@@ -490,14 +496,19 @@ static enum status labelled_load(const struct typed *typed, struct dataset *out)
     for (int s = 0; s < 3 && has_splits && status == STATUS_OK; s++) {
         status = split_load(typed, k, files[s], (enum dataset_split)(DATASET_SPLIT_TRAIN + s), out);
     }
-    return status == STATUS_OK ? dataset_split_finish(out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return dataset_split_finish(out);
 }
 
 enum status dataset_ogb_typed_load(const struct job *job, const char *folder, struct dataset *out)
 {
     struct typed typed = {.folder = folder, .reading = -1};
     enum status status = types_read(&typed);
-    status = status == STATUS_OK ? types_agree(&typed) : status;
+    if (status == STATUS_OK) {
+        status = types_agree(&typed);
+    }
     if (status == STATUS_OK) {
         status = relations_read(&typed);
     }

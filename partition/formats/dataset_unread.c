@@ -25,10 +25,10 @@ static const struct {
     {"y.npy", "labels.npy"},
     {"label.npy", "labels.npy"},
     {"node_label.npy", "labels.npy"},
-    {"train_mask.npy", "train_idx.npy, which is there, too"},
-    {"val_mask.npy", "valid_idx.npy, which is there, too"},
-    {"valid_mask.npy", "valid_idx.npy, or val_mask.npy, which is there, too"},
-    {"test_mask.npy", "test_idx.npy, which is there, too"},
+    {"train_mask.npy", "train_idx.npy"},
+    {"val_mask.npy", "valid_idx.npy"},
+    {"valid_mask.npy", "valid_idx.npy, or val_mask.npy"},
+    {"test_mask.npy", "test_idx.npy"},
     {"val_idx.npy", "valid_idx.npy"},
     {"edge_features.npy", "edge_attr.npy"},
     {"edge_weights.npy", "edge_weight.npy"},
@@ -86,9 +86,9 @@ static void warn(const char *folder, const char *name)
 {
     const char *instead = instead_of(name);
     if (instead != NULL) {
-        log_warn("%s/%s is not read: what is read is %s", folder, name, instead);
+        log_warn("ignoring %s/%s: %s is read instead", folder, name, instead);
     } else {
-        log_warn("%s/%s is not read: it is none of the names that a data folder has", folder, name);
+        log_warn("ignoring %s/%s: not a known file of a data folder", folder, name);
     }
 }
 

@@ -7,7 +7,7 @@
 void dataset_unread_npy(const char *folder);
 
 /* Of a folder in no known format: "data.pt, edge_index.npy (here it is edges.npy)", entries that look like a graph of
- * another tool's; "" where there are none. */
+ * another tool's; "" without any. */
 #define DATASET_UNREAD_BYTES 400
 void dataset_unread_like(const char *folder, char out[DATASET_UNREAD_BYTES]);
 

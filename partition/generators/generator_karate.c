@@ -78,5 +78,8 @@ enum status generator_karate(const struct job *job, struct dataset *out)
                                                      : DATASET_SPLIT_TEST;
     }
     out->splits = (struct dataset_splits){.origin = DATASET_ORIGIN_GIVEN, .n = 1};
-    return status == STATUS_OK ? dataset_split_finish(out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return dataset_split_finish(out);
 }

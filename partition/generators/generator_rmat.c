@@ -167,5 +167,8 @@ enum status generator_rmat(const struct job *job, struct dataset *out)
     if (status == STATUS_OK) {
         status = labels_fill(job, out);
     }
-    return status == STATUS_OK ? generator_splits(job, out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return generator_splits(job, out);
 }

@@ -91,7 +91,9 @@ enum status class_weights_build(const struct job *job, struct dataset *dataset)
     }
     enum status status = dataset_store_block(dataset->store, MEMORY_OTHER, n_class, sizeof *dataset->class_weight,
                                              &dataset->class_weight);
-    status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, 2 * n_class, sizeof *count, &count) : status;
+    if (status == STATUS_OK) {
+        status = memory_acquire(MEMORY_OTHER, 2 * n_class, sizeof *count, &count);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -107,7 +109,9 @@ enum status class_weights_build(const struct job *job, struct dataset *dataset)
         status = read_weights(job, dataset);
     }
     /* The weights of positives leave the mean over the labels as it is. */
-    status = status == STATUS_OK && !dataset->multi_label ? loss_weigh(&counts, dataset) : status;
+    if (status == STATUS_OK && !dataset->multi_label) {
+        status = loss_weigh(&counts, dataset);
+    }
     memory_release(MEMORY_OTHER, count, 2 * n_class, sizeof *count);
     return status;
 }

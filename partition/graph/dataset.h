@@ -40,7 +40,7 @@ enum dataset_loops {
 
 /* Where the splits come from. */
 enum dataset_origin {
-    DATASET_ORIGIN_NONE,  /* there are none: every node is outside */
+    DATASET_ORIGIN_NONE,  /* no splits: every node is outside */
     DATASET_ORIGIN_GIVEN, /* with the data */
     DATASET_ORIGIN_DRAWN
 };
@@ -72,7 +72,7 @@ struct dataset {
     int64_t n_node;
     int64_t n_edge;      /* stored, after symmetrising, de-duplicating and taking loops out */
     int64_t n_feature;   /* columns */
-    bool features_typed; /* of several node types side by side, or a column per node where there are none */
+    bool features_typed; /* of several node types side by side, or without any features a column per node */
     struct embedded
         embedded;     /* columns of nodes without features: a one at its own column is such a node's only entry */
     int32_t n_class;  /* classes, or label columns when multi_label */
@@ -106,7 +106,7 @@ struct dataset {
     uint32_t *feature_indices;    /* columns, ascending and unique in a row */
     float *feature_data;
 
-    int32_t *labels;   /* n_node, -1 none; NULL when multi_label, and of a prediction where there are none */
+    int32_t *labels;   /* n_node, -1 none; NULL when multi_label, and of a prediction without labels */
     float *label_rows; /* n_node × n_class, NaN: unknown; NULL unless multi_label */
     /* a JSON list of n_class texts below DATASET_CLASS_NAMES_BYTES; NULL: classes have numbers alone */
     char *class_names;
@@ -172,7 +172,7 @@ struct dataset_model {
 };
 
 /* Make the dataset of a prediction one of the model's classes or outputs, with their names (borrowed): labels that
- * are there are checked, and where there are none, no node has one. errors  STATUS_DATA what the model asks for and
+ * are there are checked, and without any, no node has a label. errors  STATUS_DATA what the model asks for and
  * what there is · STATUS_NOMEM */
 enum status dataset_fit_model(struct dataset *dataset, const struct dataset_model *model);
 

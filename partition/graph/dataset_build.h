@@ -97,7 +97,8 @@ void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column);
 
 /* Labels: integers [n_node] or [n_node, 1] (-1 none), or rows [n_node, C] of 0, 1 and -1 or NaN (unknown):
  * multi-label. Where the job regresses, numbers [n_node] or [n_node, C] instead, NaN none: also integers, which are
- * then numbers. With `real_classes`, floats in one column are class numbers and NaN is none (OGB). Takes over *npy.
+ * then numbers. With `real_classes`, floats in one column are class numbers and NaN marks an unlabelled node (OGB).
+ * Takes over *npy.
  *
  *   n_class  0: the largest label + 1, or the columns
  *   errors   STATUS_DATA shape, dtype, a label out of range

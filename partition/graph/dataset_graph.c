@@ -31,7 +31,7 @@ struct build {
     bool featured;      /* edges have rows of features, … */
     uint32_t *edge_row; /* … these, once they are filled */
     int64_t n_edge_row; /* of the source; those of loops that are put in follow */
-    uint8_t *has_loop;  /* n_node: where every node gets a loop that has none; else NULL */
+    uint8_t *has_loop;  /* n_node: where nodes without a loop get one; else NULL */
     int64_t n_loop_in;  /* loops put in */
     int64_t n_room;     /* entries counted in the first pass */
     int64_t n_loop_out; /* loops left out */
@@ -315,9 +315,10 @@ static enum status symmetric_find(const struct job *job, const struct edge_sourc
     }
     out->symmetric = found.n_missing == 0 && !found.differ && out->edge_row == NULL;
     if (found.n_missing > 0 && job->dataset.undirected == JOB_SWITCH_AUTO && !out->predicts) {
-        log_warn("%s: %.1f %% of the edges have no reverse, so that rows pass one way along them: "
-                 "dataset.undirected = \"yes\" adds the reverse edges, \"no\" says that they are not wanted",
-                 source->file, 100.0 * (double)found.n_missing / (double)found.n_edge);
+        log_warn(
+            "%s: %.1f %% of the edges have no reverse, so messages pass one way: dataset.undirected = \"yes\" adds "
+            "the reverse edges, \"no\" ends this warning",
+            source->file, 100.0 * (double)found.n_missing / (double)found.n_edge);
     }
     return STATUS_OK;
 }
@@ -486,7 +487,9 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     bool adds_loops = build.has_loop != NULL;
     memory_release(MEMORY_OTHER, build.has_loop, (size_t)build.n_node, sizeof *build.has_loop);
     int64_t n_kept = 0;
-    status = status == STATUS_OK ? rows_finish(&build, feature_file, out, &n_kept) : status;
+    if (status == STATUS_OK) {
+        status = rows_finish(&build, feature_file, out, &n_kept);
+    }
     if (status != STATUS_OK) {
         return status;
     }

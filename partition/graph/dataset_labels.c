@@ -254,7 +254,9 @@ enum status dataset_split_add(const struct npy *npy, enum dataset_split split, s
 {
     bool is_column = npy->rank == 2 && npy->shape[1] == 1;
     enum status status = dataset_split_check(npy, is_column ? 2 : 1);
-    status = status == STATUS_OK ? dataset_split_begin(npy->name, split, out) : status;
+    if (status == STATUS_OK) {
+        status = dataset_split_begin(npy->name, split, out);
+    }
     for (int64_t i = 0; i < npy->n_value && status == STATUS_OK; i++) {
         status = dataset_split_node(npy->name, i, npy_int(npy, i), split, out);
     }
@@ -307,7 +309,7 @@ enum status dataset_split_finish(struct dataset *out)
     }
     if (out->n_split[DATASET_SPLIT_VALID_TEST] > 0 && !out->predicts) {
         log_warn("dataset '%s': of %" PRId64 " validation and %" PRId64 " test nodes %" PRId64
-                 " are both: a test metric of nodes that choose the best weights is too good",
+                 " are both: the test metric is biased, as these nodes choose the best weights",
                  out->name, out->n_split[DATASET_SPLIT_VALID], out->n_split[DATASET_SPLIT_TEST],
                  out->n_split[DATASET_SPLIT_VALID_TEST]);
     }

@@ -137,11 +137,22 @@ enum status dataset_fit_model(struct dataset *dataset, const struct dataset_mode
 {
     bool has_labels = dataset->labels != NULL || dataset->label_rows != NULL;
     enum status status = features_check(dataset, model);
-    status = status == STATUS_OK ? embeddings_check(dataset, model) : status;
-    status = status == STATUS_OK ? names_check(dataset, model) : status;
-    status = status == STATUS_OK && has_labels ? labels_check(dataset, model) : status;
-    status = status == STATUS_OK && !has_labels ? labels_make(dataset, model) : status;
+    if (status == STATUS_OK) {
+        status = embeddings_check(dataset, model);
+    }
+    if (status == STATUS_OK) {
+        status = names_check(dataset, model);
+    }
+    if (status == STATUS_OK && has_labels) {
+        status = labels_check(dataset, model);
+    }
+    if (status == STATUS_OK && !has_labels) {
+        status = labels_make(dataset, model);
+    }
     dataset->n_class = model->n_class;
     dataset->class_names = model->class_names != NULL ? (char *)model->class_names : dataset->class_names;
-    return status == STATUS_OK ? label_input_check(dataset, model) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return label_input_check(dataset, model);
 }

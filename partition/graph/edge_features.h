@@ -36,7 +36,8 @@ enum status edge_features_take(struct npy *npy, struct dataset *out);
 enum status edge_features_rows_unique(const char *file, const struct dataset *dataset, int64_t *indptr,
                                       uint32_t *indices, uint32_t *edge_row, int64_t *n_loop_out);
 
-/* Features of the loops that a definition adds: the mean of the node's other in-edges' rows, 0 where it has none.
+/* Features of the loops that a definition adds: the mean of the node's other in-edges' rows, 0 for a node without
+ * in-edges.
  *
  *   errors  STATUS_NOMEM
  *   cost    n_edge × n_edge_feature reads

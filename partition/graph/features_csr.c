@@ -97,7 +97,10 @@ static enum status shapes_check(const struct npy *indptr, const struct npy *indi
     if (status == STATUS_OK) {
         status = npy_expect(indices, NPY_KIND_INTEGER, 1, -1, 0);
     }
-    return status == STATUS_OK ? npy_expect(data, NPY_KIND_NUMBER, 1, indices->n_value, 0) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return npy_expect(data, NPY_KIND_NUMBER, 1, indices->n_value, 0);
 }
 
 enum status features_csr_check(const struct npy *indptr, const struct npy *indices, const struct npy *data,

@@ -1,4 +1,4 @@
-/* Features of a graph that has none: made of its degrees, or one column for each node, which is never stored as a
+/* Features of a graph without features: made of its degrees, or one column for each node, which is never stored as a
  * matrix: a node has one entry, and what a model learns of its column lies with the node (protocol/wire/embedded.h).
  */
 #include "partition/files/dataset_store.h"
@@ -58,7 +58,9 @@ static enum status columns_make(const struct job *job, struct dataset *out)
 {
     struct node_types types = {0};
     enum status status = node_types_open(NULL, out->n_node, &types);
-    status = status == STATUS_OK ? node_types_features(job, &types, out) : status;
+    if (status == STATUS_OK) {
+        status = node_types_features(job, &types, out);
+    }
     node_types_close(&types);
     return status;
 }

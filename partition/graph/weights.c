@@ -97,8 +97,7 @@ void weights_mirror_add(struct weights_mirror *mirror, int64_t from, int64_t to,
 void weights_mirror_remark(const struct weights_mirror *mirror, const struct edge_source *source)
 {
     if (mirror->n > 0 && mirror->apart == 0) {
-        log_warn("%s: edges have the same weights in both directions already, and the reverse edges that are added "
-                 "double them: "
+        log_warn("%s: edges have the same weights in both directions, and the added reverse edges double them: "
                  "dataset.undirected = \"no\" leaves them as they are",
                  source->weight_file);
     }

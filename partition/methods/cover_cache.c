@@ -109,7 +109,9 @@ static bool load(const struct partition_cache *cache, const struct part_cover_in
     const struct partition *partition = in->partition;
     bool mirrors = part_shared_mirrors(in->dataset->symmetric, true, partition->n_hop);
     enum status status = part_shared_acquire(partition->n_part, in->n_rank, partition->n_hop, mirrors, out);
-    status = status == STATUS_OK ? part_sums_acquire(out) : status;
+    if (status == STATUS_OK) {
+        status = part_sums_acquire(out);
+    }
     out->covers = true;
     const char *wrong = status == STATUS_OK ? read_file(file, cache->key, out, rows_out)
                                             : "more counts than there is memory for";

@@ -41,7 +41,7 @@ void partition_cache_save(const struct partition_cache *cache, const struct part
 
 /* --- any file of the cache --- */
 
-/* The folder of partition.cache; false where there is none, or none for a graph as small. */
+/* The folder of partition.cache; false: no folder, or the graph is too small to be cached. */
 bool partition_cache_folder(const struct dataset *dataset, const struct job *job, char out[PATH_MAX]);
 
 /* Set the key, and the path in cache->folder, of a file for all that these n bytes of text say; folder becomes ""

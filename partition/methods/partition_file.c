@@ -13,8 +13,8 @@
 
 #define LINE_BYTES 64
 
-/* Digits alone, a value below n_part, and an end of line that may be \r\n; the file's last line may have none. A line
- * longer than its room has none, and none is seen behind a zero byte. */
+/* Digits alone, a value below n_part, and an end of line that may be \r\n; the file's last line may lack it. A line
+ * longer than its room has no end, and no end is seen behind a zero byte. */
 static bool parse_part(const char *line, bool last, int32_t n_part, int32_t *out)
 {
     int64_t value = 0;
@@ -96,7 +96,10 @@ enum status partition_file(const struct dataset *dataset, const struct job *job,
 {
     const char *path = job->partition.file;
     enum status status = read_file(path, dataset->n_node, n_part, owner);
-    return status == STATUS_OK ? check_used(path, dataset->n_node, n_part, owner) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return check_used(path, dataset->n_node, n_part, owner);
 }
 
 enum status partition_file_parts(const struct dataset *dataset, const struct job *job, int32_t *n_part_out)

@@ -17,7 +17,7 @@ extern double clock_wall_shift_s; /* 0; fault points alone change it */
 /* Seconds since this machine was started, those that it slept included. */
 double clock_boot_s(void);
 
-/* A text that each start of a machine has of its own; "-" where the system has none. */
+/* A text that each start of a machine has of its own; "-" on a system without such a text. */
 #define CLOCK_BOOT_BYTES 40
 void clock_boot_id(char out[CLOCK_BOOT_BYTES]);
 

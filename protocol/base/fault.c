@@ -41,7 +41,7 @@ static int name_find(const char *const names[], int n, const char *name)
     return -1;
 }
 
-/* Cut "…<mark>NUMBER" off the end of a text; `number` stays as it is where there is none. */
+/* Cut "…<mark>NUMBER" off the end of a text; `number` stays as it is in a text without it. */
 static bool number_cut(char *text, char mark, unsigned long *number)
 {
     char *at = strchr(text, mark), *end = at;

@@ -14,7 +14,7 @@ enum library {
 };
 
 #define LIBRARY_UNKNOWN 0u /* no bits depend on it: another device, or the job does not use it; or it was not noted */
-#define LIBRARY_NONE 1u    /* there is none: the device has kernels of its own */
+#define LIBRARY_NONE 1u    /* not available: the device has kernels of its own */
 #define LIBRARY_MOST 1000000u
 #define LIBRARY_TEXT_BYTES 16
 #define LIBRARY_RANGE_BYTES 48

@@ -71,7 +71,7 @@ void memory_count(enum memory_category category, int64_t change);
  * counts them. */
 void memory_count_device(enum memory_place place, enum memory_category category, int64_t change);
 
-/* For small sizes of our own making: zeroed, never NULL, ends the process (exit 71) when there is none.
+/* For small sizes of our own making: zeroed, never NULL, ends the process (exit 71) when memory is short.
  * Give back with free. */
 void *memory_alloc(size_t n, size_t size);
 

@@ -25,7 +25,7 @@ static bool is_seen(uint32_t character)
     return i == sizeof unseen / sizeof *unseen || character < unseen[i].first;
 }
 
-/* *out: the character; its bytes, 0 where there is none. */
+/* *out: the character; its bytes, 0 at the end. */
 static size_t decode(const char *text, uint32_t *out)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800,

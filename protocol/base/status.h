@@ -52,7 +52,7 @@ const char *status_name(enum status code);
 const char *status_text(enum status code);
 int status_exit_code(enum status code);
 
-/* The status whose exit code is `exit_code`; BUG when there is none. */
+/* The status whose exit code is `exit_code`; BUG for an unknown code. */
 enum status status_from_exit_code(int exit_code);
 
 #endif

@@ -197,7 +197,7 @@ enum status dir_file_remove(const struct dir *dir, const char *name)
     return status;
 }
 
-/* The name of which this is a file in the making; false: it is none. */
+/* Final name of a temporary file; false if the name is not a temporary's. */
 static bool aside_of(const char *name, char out[NAME_MAX + 1])
 {
     size_t n = strlen(name), n_end = 1 + ASIDE_DIGITS + sizeof ASIDE_END - 1;

@@ -44,8 +44,8 @@ enum status dir_inner(const struct dir *dir, const char *name, bool makes, struc
  */
 enum status dir_file_open(const struct dir *dir, const char *name, int *file_out);
 
-/* May a file of that name be put there or removed: there is none, or a plain one, which no sticky bit keeps? errors
- * STATUS_CREATE */
+/* May a file of that name be put there or removed: it does not exist, or is a plain one, which no sticky bit keeps?
+ * errors STATUS_CREATE */
 enum status dir_file_check(const struct dir *dir, const char *name);
 
 /* Remove a plain file; one that is not there is fine. errors  those of dir_file_check; STATUS_IO */
@@ -93,7 +93,7 @@ enum status dir_link_replace(const struct dir *dir, const char *name, const char
 /* Remove a link, if it leads there; what else has the name stays. */
 void dir_link_remove(const struct dir *dir, const char *name, const char *target);
 
-/* Give a plain file that no process changes a second name, or copy it where the file system has none, or, with
+/* Give a plain file that no process changes a second name, or copy it where the file system has no links, or, with
  * `copies`, anyway: up to its present end, to the disk. errors  those of dir_file_open, dir_aside_begin and
  * dir_aside_end */
 enum status dir_share(const struct dir *from, const char *from_name, const struct dir *to, const char *to_name,

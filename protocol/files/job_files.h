@@ -44,7 +44,8 @@ void job_files_print(const struct job_files *files, char out[JOB_FILES_TEXT_BYTE
  * text, or one is not an open plain file */
 enum status job_files_read(const char *text, struct job_files *out);
 
-/* The last whole line of JOB_FILE_RUNS. false: there is none, or it is neither a whole path nor JOB_RUNS_PUBLISHED */
+/* The last whole line of JOB_FILE_RUNS. false: the file is empty, or it is neither a whole path nor
+ * JOB_RUNS_PUBLISHED */
 bool job_files_last_run(int file, char out[PATH_MAX]);
 
 #endif

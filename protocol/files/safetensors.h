@@ -44,7 +44,7 @@ enum status safetensors_save(const struct dir *dir, const char *name, const stru
  *   units   F32, and F16, BF16, F64 converted to float32
  *   owns    borrows all; data untouched unless the whole file is in order
  *   errors  STATUS_NO_INPUT no such file; STATUS_IO; STATUS_NOMEM; STATUS_DATA with file, tensor and what was
- *           expected: a header that is none, offsets that overlap, leave holes or miss the file's end, a name twice,
+ *           expected: an invalid header, offsets that overlap, leave holes or miss the file's end, a name twice,
  *           missing or not wanted, another shape, another type (integers), a number that is not finite
  *   cost    one read of the file, which is in memory meanwhile
  */

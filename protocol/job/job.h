@@ -108,7 +108,7 @@ bool job_metric_is_fraction(enum job_metric metric);
  * filled in. */
 struct job_choices job_metrics(const struct job *job);
 
-/* The metric of that name, as train.metric has it; false: there is none, or it is "auto". */
+/* The metric of that name, as train.metric has it; false: unknown, or "auto". */
 bool job_metric_find(const char *name, enum job_metric *out);
 
 /* Does the job's model take weights of edges, unasked or with dataset.edge_weights = "yes"? */

@@ -58,7 +58,9 @@ enum status job_load_file(int file, const char *origin, const char *const *set, 
     }
     char *text = memory_alloc(capacity, 1);
     status = read_all(file, origin, text, capacity, &n);
-    status = status == STATUS_OK ? job_load_text(text, n, origin, set, n_set, out) : status;
+    if (status == STATUS_OK) {
+        status = job_load_text(text, n, origin, set, n_set, out);
+    }
     free(text);
     return status;
 }

@@ -70,7 +70,7 @@ extern const int job_n_section;
 /* The section whose keys stand before the first [section] of the file. */
 #define JOB_TOP_SECTION "job"
 
-/* A key by name, NULL when there is none. */
+/* A key by name, NULL: unknown. */
 const struct job_key *job_key_find(const char *section, const char *name);
 bool job_section_known(const char *name);
 

@@ -320,7 +320,7 @@ static enum status check_section(struct reader *reader, const char *where, const
     return status_fail(STATUS_CONFIG, "%s: unknown section [%.64s]; %s", where, entry->key, hint);
 }
 
-/* A key of a section that there is none of: what it is elsewhere; nothing where the section or the key means none,
+/* A key of an unknown section: what it is elsewhere; nothing where the section or the key means none,
  * which the section's mistake says. */
 static enum status stray_key(struct reader *reader, const char *where, const struct toml_entry *entry)
 {

@@ -10,8 +10,8 @@
 
 #define NEIGHBOUR_BYTES 64
 
-/* The namespaces of this process, "ipc:[4026531839] net:[4026531840] pid:[4026531836]"; "" where the system has none.
- * Two processes of one machine share memory where they have the same. */
+/* The namespaces of this process, "ipc:[4026531839] net:[4026531840] pid:[4026531836]"; "" on a system without
+ * namespaces. Two processes of one machine share memory where they have the same. */
 void neighbour_self(char out[NEIGHBOUR_BYTES]);
 
 #endif

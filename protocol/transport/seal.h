@@ -42,7 +42,7 @@ const char *seal_cipher_name(enum seal_cipher cipher);
 /* The ciphers that this processor has, bit 1 << cipher of each. */
 uint32_t seal_ciphers(void);
 
-/* The fastest of these; SEAL_NONE: there is none. */
+/* The fastest of these; SEAL_NONE: no common one. */
 enum seal_cipher seal_cipher_choose(uint32_t ciphers);
 
 /* SEAL_SESSION_BYTES random bytes. */

@@ -63,7 +63,7 @@ void transport_calm(void);
 
 /* Start UCX in this process (crash handlers off, host memory).
  *
- *   devices      UCX_NET_DEVICES, where the environment has none (route_devices); NULL, "": all
+ *   devices      UCX_NET_DEVICES, where the environment does not set it (route_devices); NULL, "": all
  *   n_peer       most peers; self the own number; attempt fences messages
  *   n_send_most  most sends under way at once; transport_send waits (progressing) when they are all taken
  *   owns         the caller owns *out: transport_close

@@ -12,7 +12,7 @@
 /* A send under way. UCX 1.13 reads the head until completion, so the copy lives here. */
 struct send {
     struct sealed_head head; /* of a plain message its first member alone */
-    uint8_t *buffer;         /* of the sealed body; NULL: there is none */
+    uint8_t *buffer;         /* of the sealed body; NULL: not sealed */
     struct transport *transport;
     const void *body;
     size_t n_bytes;
@@ -33,6 +33,16 @@ struct receive_block {
     struct receive receives[];
 };
 
+/* Sends to the own number, in order: the transport delivers them itself. */
+struct own_sends {
+    struct send *first, **last;
+};
+
+struct receive_records {
+    struct receive_block *blocks;
+    struct receive *free;
+};
+
 struct transport {
     ucp_context_h context;
     ucp_worker_h worker;
@@ -46,9 +56,8 @@ struct transport {
     struct send *sends;
     struct send *free_send;
     int n_send_most, n_sending;
-    struct send *own_first, **own_last;
-    struct receive_block *receive_blocks;
-    struct receive *free_receive;
+    struct own_sends own;
+    struct receive_records received;
     struct sealing *sealing; /* NULL: messages are plain */
     bool in_event;
     bool reaches_gpus; /* bodies of payloads may lie in their memory */

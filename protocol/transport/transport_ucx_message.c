@@ -52,12 +52,12 @@ static void receives_grow(struct transport *transport)
 {
     int n = transport->n_send_most > RECEIVES_LEAST ? transport->n_send_most : RECEIVES_LEAST;
     struct receive_block *block = memory_alloc(1, sizeof *block + (size_t)n * sizeof block->receives[0]);
-    block->next = transport->receive_blocks;
-    transport->receive_blocks = block;
+    block->next = transport->received.blocks;
+    transport->received.blocks = block;
     for (int i = 0; i < n; i++) {
         block->receives[i].transport = transport;
-        block->receives[i].next = transport->free_receive;
-        transport->free_receive = &block->receives[i];
+        block->receives[i].next = transport->received.free;
+        transport->received.free = &block->receives[i];
     }
 }
 
@@ -70,13 +70,13 @@ void transport_records_make(struct transport *transport, int n_send_most)
         transport->sends[i].next = transport->free_send;
         transport->free_send = &transport->sends[i];
     }
-    transport->own_last = &transport->own_first;
+    transport->own.last = &transport->own.first;
     receives_grow(transport);
 }
 
 void transport_records_release(struct transport *transport)
 {
-    for (struct receive_block *block = transport->receive_blocks, *next; block != NULL; block = next) {
+    for (struct receive_block *block = transport->received.blocks, *next; block != NULL; block = next) {
         next = block->next;
         free(block);
     }
@@ -97,7 +97,7 @@ static void deliver(struct transport *transport, const struct transport_head *he
     transport->in_event = false;
 }
 
-/* Where the body goes; NULL when there is none (n_bytes 0) or when it was refused, which ends the transport. */
+/* Where the body goes; NULL without a body (n_bytes 0) or when it was refused, which ends the transport. */
 static void *place(struct transport *transport, const struct transport_head *head, size_t n_bytes)
 {
     if (n_bytes == 0) {
@@ -165,19 +165,19 @@ static void receive_done(void *request, ucs_status_t status, size_t n_bytes, voi
         transport_fail(transport, status_fail(STATUS_PEER, "cannot receive %zu bytes from peer %u: %s", n_bytes,
                                               receive->head.head.sender, ucs_status_string(status)));
     }
-    receive->next = transport->free_receive;
-    transport->free_receive = receive;
+    receive->next = transport->received.free;
+    transport->received.free = receive;
 }
 
 /* A body that the sender still holds: fetch it to where it belongs. */
 static void receive_start(struct transport *transport, const struct sealed_head *head, void *descriptor, void *body,
                           size_t n_bytes)
 {
-    if (transport->free_receive == NULL) {
+    if (transport->received.free == NULL) {
         receives_grow(transport);
     }
-    struct receive *receive = transport->free_receive;
-    transport->free_receive = receive->next;
+    struct receive *receive = transport->received.free;
+    transport->received.free = receive->next;
     receive->head = *head;
     receive->body = body;
     ucp_request_param_t how = {
@@ -229,12 +229,12 @@ ucs_status_t transport_hear(struct transport *transport)
     return ucp_worker_set_am_recv_handler(transport->worker, &handler);
 }
 
-/* The sends to the own number that wait now (not those that their delivery adds); false when there is none. */
+/* The sends to the own number that wait now (not those that their delivery adds); false when none waits. */
 static bool deliver_own(struct transport *transport)
 {
-    struct send *first = transport->own_first;
-    transport->own_first = NULL;
-    transport->own_last = &transport->own_first;
+    struct send *first = transport->own.first;
+    transport->own.first = NULL;
+    transport->own.last = &transport->own.first;
     for (struct send *send = first, *next; send != NULL; send = next) {
         next = send->next;
         void *body = transport->failed == STATUS_OK ? place(transport, &send->head.head, send->n_bytes) : NULL;
@@ -345,8 +345,8 @@ static enum status message_send(struct transport *transport, uint32_t peer, cons
     }
     if (peer == transport->self) {
         send->next = NULL;
-        *transport->own_last = send;
-        transport->own_last = &send->next;
+        *transport->own.last = send;
+        transport->own.last = &send->next;
         return STATUS_OK;
     }
     if (transport->sealing != NULL) {
@@ -391,7 +391,7 @@ enum status transport_send(struct transport *transport, uint32_t peer, const str
 
 bool transport_turn(struct transport *transport)
 {
-    bool moved = transport->own_first != NULL && deliver_own(transport);
+    bool moved = transport->own.first != NULL && deliver_own(transport);
     return ucp_worker_progress(transport->worker) != 0 || moved;
 }
 
@@ -422,7 +422,7 @@ enum status transport_wait(struct transport *transport, int timeout_ms)
 
 bool transport_arm(struct transport *transport)
 {
-    return transport->own_first == NULL && transport->failed == STATUS_OK &&
+    return transport->own.first == NULL && transport->failed == STATUS_OK &&
            ucp_worker_arm(transport->worker) == UCS_OK;
 }
 

@@ -1,8 +1,8 @@
 /* One GAT layer's sparse work, forward and backward, against one GCN layer's of the same width over the same graph.
  *
  * GAT: products of each head with both vectors, softmax, weighted sum, and all their gradients. GCN: the weighted sum
- * both ways. The linear map before both is the same and not timed with either; a line without a bar adds its three products to
- * both.
+ * both ways. The linear map before both is the same and not timed with either; a line without a bar adds its three
+ * products to both.
  * usage  bench_attention [threads]
  */
 #include "models/cpu/cpu.h"
@@ -58,8 +58,8 @@ static void layer_open(struct layer *l)
     }
     l->state.positive = values(l, wide, 0.0f);
     l->state.softmax = values(l, 2 * heads, 0.0f);
-    size_t sum = l->ops->column_sum_scratch(l->n, l->width);
-    size_t linear = l->ops->linear_scratch(l->n, l->width, l->width);
+    size_t sum = DEVICE_BYTES(l->ops, COLUMN_SUM, l->n, l->width);
+    size_t linear = DEVICE_BYTES(l->ops, LINEAR, l->n, l->width, l->width);
     l->scratch = bench_take(l->device, sum > linear ? sum : linear);
     l->how = (struct device_attention){
         .score = DEVICE_SCORE_ADD, .n_head = l->n_head, .n_column = l->n_column, .slope = 0.2f};
@@ -96,8 +96,10 @@ static void gat_step(const struct layer *l, enum step step)
     default:
         for (int i = 0; i < 2; i++) {
             const float *grad = i == 0 ? l->grad_key : l->grad_query;
-            l->ops->head_dot_backward_weight(l->device, l->n, l->n_head, l->n_column, l->x, grad, l->scratch, false,
-                                             l->grad_att[i]);
+            l->ops->column_sum(l->device,
+                               &(struct device_column_sum){l->n, l->n_head * l->n_column, l->x, .n_head = l->n_head,
+                                                           .factor = grad, .scratch = l->scratch},
+                               l->grad_att[i]);
             l->ops->head_dot_backward_input(l->device, l->n, l->n_head, l->n_column, l->att[i], grad, true,
                                             l->grad_x);
         }
@@ -120,9 +122,10 @@ static void gcn(const struct layer *l)
 /* y = x wᵀ and both its gradients */
 static void linear(const struct layer *l)
 {
-    l->ops->linear_forward(l->device, l->n, l->width, l->width, l->x, l->w, NULL, false, l->out);
+    l->ops->linear(l->device, &(struct device_linear){l->n, l->width, l->width, l->x, .w = l->w}, l->out);
     l->ops->linear_backward_weight(l->device, l->n, l->width, l->width, l->x, l->grad_out, l->scratch, false, l->w);
-    l->ops->linear_backward_input(l->device, l->n, l->width, l->width, l->grad_out, l->w, false, l->grad_x);
+    l->ops->linear(l->device, &(struct device_linear){l->n, l->width, l->width, l->grad_out, l->w, .turned = true},
+                   l->grad_x);
 }
 
 static void measure(struct device *device, const struct device_block *block, int64_t n_head, int64_t n_column,

@@ -37,9 +37,10 @@ static float *ones(struct device *device, int64_t n)
 static void ours(struct device *device, int which, const struct shape *s, const struct arrays *a)
 {
     if (which == 0) {
-        device->ops->linear_forward(device, s->n, s->f_in, s->f_out, a->x, a->w, NULL, false, a->y);
+        device->ops->linear(device, &(struct device_linear){s->n, s->f_in, s->f_out, a->x, .w = a->w}, a->y);
     } else if (which == 1) {
-        device->ops->linear_backward_input(device, s->n, s->f_in, s->f_out, a->y, a->w, false, a->x);
+        device->ops->linear(device, &(struct device_linear){s->n, s->f_out, s->f_in, a->y, a->w, .turned = true},
+                            a->x);
     } else {
         device->ops->linear_backward_weight(device, s->n, s->f_in, s->f_out, a->x, a->y, a->scratch, false,
                                             a->grad_w);
@@ -60,7 +61,7 @@ static void direct(int which, const struct shape *s, const struct arrays *a)
 static void measure(struct device *device, const struct shape *s)
 {
     static const char *const names[] = {"forward", "input gradient", "weight gradient"};
-    size_t n_scratch = device->ops->linear_scratch(s->n, s->f_in, s->f_out) / sizeof(float) + 1;
+    size_t n_scratch = DEVICE_BYTES(device->ops, LINEAR, s->n, s->f_in, s->f_out) / sizeof(float) + 1;
     struct arrays a = {ones(device, s->n * s->f_in), ones(device, s->f_out * s->f_in), ones(device, s->n * s->f_out),
                        ones(device, s->f_out * s->f_in), ones(device, (int64_t)n_scratch)};
     for (int which = 0; which < 3; which++) {

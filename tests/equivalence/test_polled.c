@@ -1,4 +1,5 @@
-/* Messages move while operations run: payloads are packed, sent and received in the middle of them, with the same bits. */
+/* Messages move while operations run: payloads are packed, sent and received in the middle of them, with the same
+ * bits. */
 #include "tests/equivalence/compare.h"
 
 #include <criterion/criterion.h>
@@ -36,11 +37,11 @@ static void sum_slowly(struct device *device, const struct device_block *block, 
     turns();
 }
 
-static void max_slowly(struct device *device, const struct device_block *block, uint32_t arg_base, bool begin,
-                       const float *self, int64_t f, const float *x, float *out, uint32_t *arg)
+static void max_slowly(struct device *device, const struct device_block *block, const struct device_max *how,
+                       int64_t f, const float *x, float *out, uint32_t *arg)
 {
     turns();
-    device_cpu.aggregate_max(device, block, arg_base, begin, self, f, x, out, arg);
+    device_cpu.aggregate_max(device, block, how, f, x, out, arg);
     turns();
 }
 
@@ -68,11 +69,10 @@ static void sources_slowly(struct device *device, const struct device_attention_
     turns();
 }
 
-static void product_slowly(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
-                           const float *w, const float *bias, bool add, float *y)
+static void product_slowly(struct device *device, const struct device_linear *how, float *y)
 {
     turns();
-    device_cpu.linear_forward(device, n, f_in, f_out, x, w, bias, add, y);
+    device_cpu.linear(device, how, y);
 }
 
 static struct device_ops slow;
@@ -96,7 +96,7 @@ static const struct device_ops *slow_cpu(void)
     slow.attention_forward = attention_slowly;
     slow.attention_backward_query = queries_slowly;
     slow.attention_backward_source = sources_slowly;
-    slow.linear_forward = product_slowly;
+    slow.linear = product_slowly;
     return &slow;
 }
 

@@ -70,7 +70,7 @@ static void optimizer_open(const struct device_ops *ops, const struct state *sta
         cr_assert_eq(ops->acquire(out->device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, out->n_bytes, arrays[i]),
                      STATUS_OK);
     }
-    ops->upload(out->device, out->weights, state->weights, out->n_bytes);
+    ops->copy(out->device, out->weights, state->weights, out->n_bytes);
 }
 
 static void optimizer_close(const struct device_ops *ops, struct optimizer *o)
@@ -94,10 +94,10 @@ static void optimizer_step(const struct device_ops *ops, struct optimizer *o, in
                                      .beta2 = 0.999,
                                      .epsilon = 1e-8,
                                      .now = o->now};
-    ops->upload(o->device, o->now, &now, sizeof now);
-    ops->upload(o->device, o->grad, state->grad, o->n_bytes);
+    ops->copy(o->device, o->now, &now, sizeof now);
+    ops->copy(o->device, o->grad, state->grad, o->n_bytes);
     ops->step(o->device, &step, state->n, o->grad, o->weights, o->m, o->v);
-    ops->download(o->device, state->weights, o->weights, o->n_bytes);
+    ops->copy(o->device, state->weights, o->weights, o->n_bytes);
     cr_assert_eq(device_sync(o->device), STATUS_OK, "%s", status_reason());
 }
 

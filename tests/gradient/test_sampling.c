@@ -147,7 +147,7 @@ static void sums_find(struct run *r, double number[N_NUMBER])
         for (int64_t k = 0; k < (int64_t)N_EACH * N_COLUMN; k++) {
             grad[k] = k % N_COLUMN / WIDTH == i ? test_number(13, (uint64_t)i, (uint32_t)k) : 0.0F;
         }
-        device_cpu.upload(r->executor->device, part->grad[r->out], grad, N_EACH * N_COLUMN * sizeof *grad);
+        device_cpu.copy(r->executor->device, part->grad[r->out], grad, N_EACH * N_COLUMN * sizeof *grad);
     }
     executor_backward(r->executor, none);
     for (int j = 0; j < N_PART; j++) {

@@ -86,13 +86,13 @@ Test(strict, who_does_not_wait_gets_no_numbers)
     const float numbers[4] = {1, 2, 3, 4};
     float *x = array(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER),
           *shared = array(device, DEVICE_PLACE_SHARED, MEMORY_OTHER);
-    ops->upload(device, x, numbers, sizeof numbers);
-    ops->axpby(device, 4, 2.0f, x, 0.0f, NULL, x);
+    ops->copy(device, x, numbers, sizeof numbers);
+    ops->axpby(device, 4, 2.0f, NULL, x, 0.0f, NULL, x);
     ops->move(device, DEVICE_LANE_COMPUTE, shared, x, sizeof numbers);
     cr_assert(isnan(shared[3]));
     cr_assert_eq(device_sync(device), STATUS_OK);
     cr_assert_eq(shared[3], 8.0f);
-    ops->axpby(device, 4, 2.0f, x, 0.0f, NULL, x);
+    ops->axpby(device, 4, 2.0f, NULL, x, 0.0f, NULL, x);
     ops->move(device, DEVICE_LANE_OUT, shared, x, sizeof numbers); /* without follow: what was there before */
     cr_assert_eq(ops->wait(device, ops->mark(device, DEVICE_LANE_OUT)), STATUS_OK);
     cr_assert_eq(shared[3], 8.0f);

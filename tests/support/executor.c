@@ -60,7 +60,7 @@ static void globals_open(struct executor *x)
 static size_t workspace_bytes(const struct executor *x)
 {
     const struct program *program = x->setup.program;
-    size_t most = x->ops->score_scratch(x->setup.graph->n_node);
+    size_t most = DEVICE_BYTES(x->ops, LOSS, x->setup.graph->n_node);
     for (int k = 0; k < program->n_op; k++) {
         for (int p = 0; p < x->setup.n_part; p++) {
             int64_t n = executor_rows(&x->part[p], program->value[program->op[k].out].hop);
@@ -88,7 +88,8 @@ struct executor *executor_open(const struct executor_setup *setup)
     x->asked = setup->program->samples ? executor_array(x, HALO_N_PIECE * rows) : NULL;
     for (int k = 0; k < 2 && (setup->program->samples || program_stores(setup->program)); k++) {
         int64_t n = setup->graph->n_node;
-        x->picked[k] = executor_array(x, x->ops->block_scratch(n, n, setup->graph->n_edge, 3 * sizeof(uint32_t)));
+        x->picked[k] = executor_array(
+            x, DEVICE_BYTES(x->ops, BLOCK_MADE, n, n, setup->graph->n_edge, 3 * sizeof(uint32_t)));
     }
     x->weights = executor_operand(x, (size_t)setup->program->n_weight * sizeof(float));
     x->workspace = executor_operand(x, workspace_bytes(x));
@@ -324,14 +325,14 @@ static void block_point(struct executor *x, const struct step *step, const struc
     call->col_scale = block->col_scale[call->op->aggregate];
     call->col_node = block->payload_node;
     call->arg_base = block->arg_base;
-    call->n_row = block->block.n_col;
+    call->back.n_row = block->block.n_col;
     call->shift = 0.0F;
     if (sampled) {
         x->ops->block_sample(x->device, &block->block, block->n_kept, block->kept, x->picked[0], &x->block[0]);
         call->block = &x->block[0];
         call->col_scale = block->kept_scale[call->op->aggregate];
         call->col_node = block->kept_node;
-        call->n_row = block->n_kept;
+        call->back.n_row = block->n_kept;
         call->shift = how == AGGREGATE_SAMPLED_SHIFTED ? (float)-log(x->setup.sampling) : 0.0F;
     }
     if (step->halo->transposed) {
@@ -347,8 +348,8 @@ static void payload_gather(struct executor *x, const struct executor_block *bloc
 {
     bool weighted = aggregate_defs[call->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
     float factor = sampled && weighted ? (float)(1.0 / x->setup.sampling) : 1.0F;
-    x->ops->rows_gather(x->device, call->n_row, width, sampled ? block->kept_rows : block->payload_rows, factor, from,
-                        to);
+    x->ops->rows_gather(x->device, call->back.n_row, width, sampled ? block->kept_rows : block->payload_rows, factor,
+                        from, to);
 }
 
 /* Piece k's rows of part i. */
@@ -368,7 +369,7 @@ static void halo_gather(struct executor *x, const struct step *step, int i)
         last--;
     }
     struct op_call call = executor_call(x, step, &x->part[i]);
-    call.only = last == 0;
+    call.order.only = last == 0;
     for (int s = 0; s <= last; s++) {
         int j = (i + s) % n_part;
         struct executor_block *block = &blocks[j];
@@ -377,8 +378,8 @@ static void halo_gather(struct executor *x, const struct step *step, int i)
         }
         bool sampled = s > 0 && x->setup.program->samples && x->setup.training && !call.op->is_static;
         block_point(x, step, block, sampled, &call);
-        call.first = s == 0;
-        call.last = s == last;
+        call.order.first = s == 0;
+        call.order.last = s == last;
         float *at = x->payload;
         for (int k = 0; k < HALO_N_PIECE; k++) {
             int64_t width = halo_piece_width(x->setup.program, call.op, step->halo, k);
@@ -386,7 +387,7 @@ static void halo_gather(struct executor *x, const struct step *step, int i)
             if (j != i && width > 0) {
                 payload_gather(x, block, sampled, &call, width, rows_of(x, step, k, j), at);
                 call.payload[k] = at;
-                at += call.n_row * width;
+                at += call.back.n_row * width;
             }
         }
         step->halo->run(&call);
@@ -402,10 +403,10 @@ static void asked_gather(struct executor *x, const struct step *step, int i, con
         int64_t width = halo_ask_width(x->setup.program, pack->op, step->halo, k);
         const struct step_operand *rows = step_operand(step, step->halo->ask[k]);
         if (width > 0) {
-            x->ops->rows_gather(x->device, pack->n_row, width, block->kept_rows, 1.0F,
+            x->ops->rows_gather(x->device, pack->back.n_row, width, block->kept_rows, 1.0F,
                                 executor_operand_at(x, rows, &x->part[i]), at);
             pack->payload[k] = at;
-            at += pack->n_row * width;
+            at += pack->back.n_row * width;
         }
     }
 }
@@ -421,10 +422,10 @@ static void halo_return(struct executor *x, const struct step *step, int i)
             continue;
         }
         struct op_call call = executor_call(x, step, &x->part[i]), pack = executor_call(x, step, &x->part[d]);
-        call.first = s == 0;
-        call.factor = sampled && aggregate_defs[call.op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED
-                          ? (float)(1.0 / x->setup.sampling)
-                          : 1.0F;
+        call.order.first = s == 0;
+        call.back.factor = sampled && aggregate_defs[call.op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED
+                               ? (float)(1.0 / x->setup.sampling)
+                               : 1.0F;
         if (s == 0 && step->halo->transposed) { /* own edges, the other way */
             const struct executor_block *own = &x->part[i].block[PART_DIRECTION_OUT][i];
             call.block = &own->block;
@@ -435,14 +436,14 @@ static void halo_return(struct executor *x, const struct step *step, int i)
         }
         block_point(x, step, block, sampled, &pack);
         asked_gather(x, step, i, block, &pack);
-        pack.packed = x->payload;
+        pack.back.packed = x->payload;
         step->halo->pack(&pack);
-        call.n_row = pack.n_row;
-        call.rows = s == 0 ? NULL : sampled ? block->kept_rows : block->payload_rows;
+        call.back.n_row = pack.back.n_row;
+        call.back.rows = s == 0 ? NULL : sampled ? block->kept_rows : block->payload_rows;
         float *at = x->payload;
         for (int k = 0; k < step->halo->n_piece; k++) {
             call.payload[k] = at;
-            at += call.n_row * halo_piece_width(x->setup.program, call.op, step->halo, k);
+            at += call.back.n_row * halo_piece_width(x->setup.program, call.op, step->halo, k);
         }
         step->halo->run(&call);
     }
@@ -491,7 +492,7 @@ static struct device_score part_loss(struct executor *x, const struct step *step
     scope_open(x, step, part);
     x->ops->loss(x->device, &how, x->score);
     device_strict_scope_end(x->device);
-    x->ops->download(x->device, &score, x->score, sizeof score);
+    x->ops->copy(x->device, &score, x->score, sizeof score);
     return score;
 }
 
@@ -530,7 +531,7 @@ double executor_forward(struct executor *x, const float *weights)
 {
     const struct device_now now = {.n_loss_row = executor_loss_weight(x), .epoch = x->setup.epoch};
     executor_weights_put(x, weights);
-    x->ops->upload(x->device, x->now, &now, sizeof now);
+    x->ops->copy(x->device, x->now, &now, sizeof now);
     steps_run(x, STEP_PHASE_STATIC, false);
     steps_run(x, x->setup.training ? STEP_PHASE_TRAIN : STEP_PHASE_EVALUATE, false);
     for (int s = 0; s < x->steps.phase[STEP_PHASE_TRAIN].n_step; s++) {
@@ -573,7 +574,7 @@ void executor_value(struct executor *x, int value, float *out)
     float *rows = memory_alloc((size_t)(x->setup.graph->n_node * f), sizeof *rows);
     for (int p = 0; p < x->setup.n_part; p++) {
         struct executor_part *part = &x->part[p];
-        x->ops->download(x->device, rows, part->value[value], (size_t)(part->n_own * f) * sizeof *rows);
+        x->ops->copy(x->device, rows, part->value[value], (size_t)(part->n_own * f) * sizeof *rows);
         for (int64_t r = 0; r < part->n_own; r++) {
             memcpy(out + part->node[r] * f, rows + r * f, (size_t)f * sizeof *rows);
         }

@@ -37,7 +37,7 @@ void *executor_upload(struct executor *x, const void *from, size_t n_bytes)
 {
     void *to = executor_array(x, n_bytes);
     if (n_bytes > 0) {
-        x->ops->upload(x->device, to, from, n_bytes);
+        x->ops->copy(x->device, to, from, n_bytes);
     }
     return to;
 }
@@ -158,9 +158,9 @@ void executor_block_draw(struct executor *x, struct executor_block *block)
     }
     block->n_kept = n;
     if (n > 0) {
-        x->ops->upload(x->device, block->kept, list, (size_t)n * sizeof *list);
-        x->ops->upload(x->device, block->kept_rows, rows, (size_t)n * sizeof *rows);
-        x->ops->upload(x->device, block->kept_node, node, (size_t)n * sizeof *node);
+        x->ops->copy(x->device, block->kept, list, (size_t)n * sizeof *list);
+        x->ops->copy(x->device, block->kept_rows, rows, (size_t)n * sizeof *rows);
+        x->ops->copy(x->device, block->kept_node, node, (size_t)n * sizeof *node);
     }
     for (int kind = 0; kind < AGGREGATE_KIND_N; kind++) {
         if (block->col_scale[kind] != NULL) {
@@ -383,10 +383,10 @@ static void weights_stage(struct executor *x, const struct executor_part *part, 
     host[0] = memory_alloc((size_t)program->n_weight + 1, sizeof(float));
     host[1] = memory_alloc(n_embedding + 1, sizeof(float));
     if (arena != NULL) {
-        x->ops->download(x->device, host[0], arena, (size_t)program->n_weight * sizeof(float));
+        x->ops->copy(x->device, host[0], arena, (size_t)program->n_weight * sizeof(float));
     }
     if (arena != NULL && n_embedding > 0) {
-        x->ops->download(x->device, host[1], embeddings, n_embedding * sizeof(float));
+        x->ops->copy(x->device, host[1], embeddings, n_embedding * sizeof(float));
     }
 }
 
@@ -408,10 +408,10 @@ void executor_weights_put(struct executor *x, const float *weights)
                 }
             }
         }
-        x->ops->upload(x->device, x->weights, host[0], (size_t)program->n_weight * sizeof(float));
+        x->ops->copy(x->device, x->weights, host[0], (size_t)program->n_weight * sizeof(float));
         if (part->csr.n_embedded > 0) {
-            x->ops->upload(x->device, part->embeddings, host[1],
-                           (size_t)(part->csr.n_embedded * program->n_embedding) * sizeof(float));
+            x->ops->copy(x->device, part->embeddings, host[1],
+                         (size_t)(part->csr.n_embedded * program->n_embedding) * sizeof(float));
         }
         free(host[0]);
         free(host[1]);

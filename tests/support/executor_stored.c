@@ -15,8 +15,8 @@ static void diagonal_run(struct executor *x, const struct step *step, int i)
     call.block = &own->block;
     call.col_scale = own->col_scale[call.op->aggregate];
     call.col_node = own->payload_node;
-    call.first = true;
-    call.only = call.last = x->setup.n_part == 1;
+    call.order.first = true;
+    call.order.only = call.order.last = x->setup.n_part == 1;
     for (int k = 0; k < step->halo->n_piece; k++) {
         call.own[k] = call.payload[k] = call.array[step->halo->piece[k]];
     }
@@ -43,16 +43,16 @@ static void block_run(struct executor *x, const struct step *step, int i, int j,
     call.col_scale = block->col_scale[call.op->aggregate];
     call.col_node = block->payload_node;
     call.arg_base = block->arg_base;
-    call.n_row = block->block.n_col;
-    call.last = last;
+    call.back.n_row = block->block.n_col;
+    call.order.last = last;
     for (int k = 0; k < (makes(step) ? halo->n_ask : halo->n_piece); k++) {
         call.payload[k] = rows_at(x, &call, makes(step) ? halo->ask[k] : halo->piece[k], first);
     }
     if (makes(step)) {
         x->ops->block_transpose(x->device, &block->block, x->part[i].n_own, x->picked[1], &x->block[1]);
         call.block = &x->block[1];
-        call.packed = rows_at(x, &call, OP_ROLE_GRAD_IN_0, first);
-        call.packed_key = rows_at(x, &call, OP_ROLE_GRAD_IN_1, first);
+        call.back.packed = rows_at(x, &call, OP_ROLE_GRAD_IN_0, first);
+        call.back.packed_key = rows_at(x, &call, OP_ROLE_GRAD_IN_1, first);
         halo->pack(&call);
         return;
     }

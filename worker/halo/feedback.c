@@ -120,7 +120,7 @@ void feedback_weigh(const struct halo *h, int64_t n_row, int64_t width, float *r
     }
     const float factor = halo_factor(h);
     if (factor != 1.0F) {
-        t->ops->axpby(t->device, n_row * width, factor, rows, 0.0F, NULL, rows);
+        t->ops->axpby(t->device, n_row * width, factor, NULL, rows, 0.0F, NULL, rows);
     }
 }
 
@@ -157,7 +157,7 @@ enum status feedback_get(struct trainer *t, int32_t i, float *to)
     for (int p = 0; p < feedback->list->n; p++) {
         int64_t n = n_float_of(&feedback->places[p], i);
         if (n > 0) {
-            t->ops->download(t->device, to, residual_at(feedback, p, i), (size_t)n * sizeof *to);
+            t->ops->copy(t->device, to, residual_at(feedback, p, i), (size_t)n * sizeof *to);
         }
         to += n;
     }
@@ -170,7 +170,7 @@ enum status feedback_set(struct trainer *t, int32_t i, const float *from)
     for (int p = 0; p < feedback->list->n; p++) {
         int64_t n = n_float_of(&feedback->places[p], i);
         if (n > 0) {
-            t->ops->upload(t->device, residual_at(feedback, p, i), from, (size_t)n * sizeof *from);
+            t->ops->copy(t->device, residual_at(feedback, p, i), from, (size_t)n * sizeof *from);
             t->ops->move(t->device, DEVICE_LANE_COMPUTE, next_at(feedback, p, i), residual_at(feedback, p, i),
                          (size_t)n * sizeof *from);
         }

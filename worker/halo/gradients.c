@@ -1,4 +1,5 @@
-/* What becomes of the gradients that an aggregate's passes made: fresh ones join others, short ones go on as zeros. */
+/* What becomes of the gradients that an aggregate's passes made: fresh ones join others, short ones go on as
+ * zeros. */
 #include "worker/halo/halo_state.h"
 #include "worker/state/pin.h"
 
@@ -33,7 +34,7 @@ enum status halo_join(struct trainer *t, const struct step *step)
             }
             float *grad = trainer_operand(t, step_operand(step, (enum op_role)(OP_ROLE_IN_0 + k)), pin.part);
             int64_t n = rows_made(t, &t->program.op[step->op], k, pin.part) * step_operand_width(&t->program, fresh);
-            t->ops->axpby(t->device, n, 1.0F, grad, 1.0F, trainer_operand(t, fresh, pin.part), grad);
+            t->ops->axpby(t->device, n, 1.0F, NULL, grad, 1.0F, trainer_operand(t, fresh, pin.part), grad);
         }
     }
     return pin.status;

@@ -223,7 +223,7 @@ static void joined_run(struct halo *h, const struct device_block *block)
     call.block = block;
     call.scale = call.col_scale = joined_scale(h->trainer);
     call.payload[0] = call.own[0];
-    call.first = call.last = call.only = true;
+    call.order.first = call.order.last = call.order.only = true;
     h->pass->run(&call);
 }
 

@@ -176,13 +176,13 @@ static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
         t->ops->block_transpose(t->device, &block, t->part[i].part->n_own, halo_workspace(h, at), &h->block);
     }
     call.n = trainer_rows(t, h->hop.blocks, i);
-    call.n_row = block.n_col;
+    call.back.n_row = block.n_col;
     call.arg_base = halo_arg_base(h, i, k);
-    call.packed = writes ? (float *)(void *)halo_workspace(h, h->workspace->packed_at) : what->out;
+    call.back.packed = writes ? (float *)(void *)halo_workspace(h, h->workspace->packed_at) : what->out;
     asked_open(h, block.n_col, what->asked, call.payload);
     h->pass->pack(&call);
     if (writes) {
-        gradients_write(h, what, block.n_col, call.col_node, call.packed);
+        gradients_write(h, what, block.n_col, call.col_node, call.back.packed);
     }
     return block.n_col * h->slots.n_row_bytes;
 }
@@ -247,7 +247,7 @@ static void sums_write(const struct halo *h, const struct shared_list *to, int64
     struct op_call call = halo_call_begin(h, to->i);
     const struct device_block block = shared_rows_sum_block(h->trainer, to, first, n);
     call.self = false;
-    call.first = true;
+    call.order.first = true;
     call.block = &block;
     call.payload[0] = call.own[0];
     call.col_scale = call.scale;

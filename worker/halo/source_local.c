@@ -76,13 +76,14 @@ void source_point(struct halo *h, const struct halo_pair *pair, const void *payl
     enum part_direction d = halo_blocks(h);
     int64_t n_row = pair->i == pair->j ? call->n : part_rows_at(&taken, pair->k);
     if (h->pass->direction == HALO_DIRECTION_RETURN) { /* whose gradients these are */
-        call->rows = h->sample != NULL && pair->i != pair->j ? sample_given(h->trainer, pair->i, pair->k)
-                                                             : part_device_rows(part, PART_DIRECTION_OUT, pair->k);
+        call->back.rows = h->sample != NULL && pair->i != pair->j
+                              ? sample_given(h->trainer, pair->i, pair->k)
+                              : part_device_rows(part, PART_DIRECTION_OUT, pair->k);
     } else if (h->shared != NULL && !h->shared->spreads && pair->j < 0) {
         n_row = shared_block(h, pair, call);
     } else {
         halo_block(h, pair->i, d, pair->k, call);
     }
-    call->n_row = n_row;
+    call->back.n_row = n_row;
     halo_payload_open(h, n_row, payload, (float *)(void *)halo_workspace(h, h->workspace->packed_at), call->payload);
 }

@@ -1,5 +1,6 @@
-/* Rows of other parts that the own part makes for itself, of inputs that are stored with it: halo rows of the value, behind own rows. So are
- * the gradients that it makes of them, which add to the part's own gradients of parameters: nothing travels. */
+/* Rows of other parts that the own part makes for itself, of inputs that are stored with it: halo rows of the value,
+ * behind own rows. So are the gradients that it makes of them, which add to the part's own gradients of parameters:
+ * nothing travels. */
 #include "worker/halo/source.h"
 #include "worker/route/stored.h"
 
@@ -36,10 +37,10 @@ static void gradients_point(struct halo *h, const struct halo_pair *pair, const 
     void *scratch = halo_workspace(h, h->workspace->sample_at);
     t->ops->block_transpose(t->device, block, t->part[pair->i].part->n_own, scratch, &h->block);
     call->n = trainer_rows(t, h->hop.blocks, pair->i);
-    call->n_row = block->n_col;
-    call->packed = call->grad_in[0] + first * call->f;
+    call->back.n_row = block->n_col;
+    call->back.packed = call->grad_in[0] + first * call->f;
     if (call->grad_in[1] != NULL) {
-        call->packed_key = call->grad_in[1] + first * t->program.value[h->op->in[1]].width;
+        call->back.packed_key = call->grad_in[1] + first * t->program.value[h->op->in[1]].width;
     }
 }
 

@@ -73,11 +73,11 @@ static enum status block_walk(struct halo *h, int32_t i, const struct part_rows 
 {
     const struct halo_pair pair = halo_pair(h, i, pair_after(taken->pairs, s));
     struct op_call call = halo_call_begin(h, i);
-    call.first = s == 0;
-    call.last = s == last;
-    call.only = last == 0;
-    call.factor = halo_factor(h);
-    call.apart = s > 0 && h->trainer->part[i].part->covered;
+    call.order.first = s == 0;
+    call.order.last = s == last;
+    call.order.only = last == 0;
+    call.back.factor = halo_factor(h);
+    call.order.apart = s > 0 && h->trainer->part[i].part->covered;
     call.arg_base = h->pass->direction == HALO_DIRECTION_IN ? halo_arg_base(h, i, pair.k) : 0;
     return block_run(h, &pair, &call);
 }

@@ -107,8 +107,8 @@ static int64_t op_scratch(const struct memory_plan_input *in, const struct memor
     return round_up(most, WORKSPACE_ALIGN);
 }
 
-/* Of all of an aggregate's passes: columns of its widest payload and bytes of the largest one's row as it travels, and likewise of the
- * rows that one is made of. */
+/* Of all of an aggregate's passes: columns of its widest payload and bytes of the largest one's row as it travels,
+ * and likewise of the rows that one is made of. */
 struct widest {
     int64_t payload, asked;
     int64_t payload_bytes, asked_bytes;
@@ -154,8 +154,8 @@ static bool spreads(const struct memory_plan_input *in)
     return in->shared != NULL && in->shared->spreads;
 }
 
-/* Rows of the largest payload that scratch has: of parts of this rank, which have no slots, and any that is decoded or picked out of shared
- * rows. `diagonal`: of own rows, too. */
+/* Rows of the largest payload that scratch has: of parts of this rank, which have no slots, and any that is decoded
+ * or picked out of shared rows. `diagonal`: of own rows, too. */
 static int64_t payload_rows(const struct memory_plan_input *in, bool diagonal)
 {
     int64_t rows = 0;
@@ -198,8 +198,8 @@ static struct memory_workspace scratch_plan(const struct memory_plan_input *in, 
     return out;
 }
 
-/* Payloads of one halo pass: their part of its op's workspace, and their bytes. Training moves the rows that count; evaluation,
- * and what runs once, all. */
+/* Payloads of one halo pass: their part of its op's workspace, and their bytes. Training moves the rows that count;
+ * evaluation, and what runs once, all. */
 static void payloads_plan(const struct memory_plan_input *in, enum step_phase phase, const struct step *step,
                           struct memory_plan *plan)
 {
@@ -242,7 +242,7 @@ static void workspaces_plan(const struct memory_plan_input *in, struct memory_pl
     }
     int64_t score = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        score = larger(score, (int64_t)in->ops->score_scratch(in->own[i].n_own));
+        score = larger(score, (int64_t)DEVICE_BYTES(in->ops, LOSS, in->own[i].n_own));
     }
     plan->loss_workspace.n_scratch = round_up(score, WORKSPACE_ALIGN);
 }
@@ -311,7 +311,8 @@ bool memory_plan_spills(const struct job *job)
     return job->memory.spill[0] != '\0';
 }
 
-/* What is copied aside for the coordinator: the weights in the arena, one part's embeddings or logits; or what opening features takes. */
+/* What is copied aside for the coordinator: the weights in the arena, one part's embeddings or logits; or what
+ * opening features takes. */
 static int64_t aside_bytes(const struct memory_plan_input *in)
 {
     const struct program *program = in->program;
@@ -324,8 +325,9 @@ static int64_t aside_bytes(const struct memory_plan_input *in)
     return larger(most * (int64_t)sizeof(float), memory_plan_csr_host(in));
 }
 
-/* Events of a phase's steps. A step has its own, one for each part's work and wait for the disk, and what its reduction waits for;
- * a halo pass four for each pair of parts (wait, pack, spill and read again) and one for each further piece. */
+/* Events of a phase's steps. A step has its own, one for each part's work and wait for the disk, and what its
+ * reduction waits for; a halo pass four for each pair of parts (wait, pack, spill and read again) and one for each
+ * further piece. */
 static int64_t trace_events(const struct memory_plan_input *in, const struct memory_plan *plan,
                             const struct step_list *list)
 {

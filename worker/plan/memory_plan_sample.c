@@ -22,8 +22,8 @@ struct memory_sample memory_plan_sample(const struct memory_plan_input *in)
             if (k != pairs->own) {
                 int64_t n_row = part_pair_rows(pairs, k), n_col = part_pair_cols(pairs, k),
                         n_edge = part_pair_edges(pairs, k);
-                int64_t block = (int64_t)in->ops->block_scratch(n_row, n_col, n_edge, each);
-                int64_t transposed = (int64_t)in->ops->block_scratch(n_col, n_row, n_edge, each);
+                int64_t block = (int64_t)DEVICE_BYTES(in->ops, BLOCK_MADE, n_row, n_col, n_edge, each);
+                int64_t transposed = (int64_t)DEVICE_BYTES(in->ops, BLOCK_MADE, n_col, n_row, n_edge, each);
                 int64_t numbers = samples ? n_col * (int64_t)sizeof(float) : 0;
                 out.n_number_bytes = larger(out.n_number_bytes, round_up(numbers, WORKSPACE_ALIGN));
                 out.n_block_bytes = larger(out.n_block_bytes, samples ? round_up(block, WORKSPACE_ALIGN) : 0);

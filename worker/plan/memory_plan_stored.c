@@ -45,7 +45,7 @@ int64_t memory_plan_stored_schedules(const struct memory_plan_input *in, const s
     for (int32_t hop = 0; hop < own->halo->n_hop; hop++) {
         n_walked += program_stores_at(in->program, hop);
     }
-    return n_walked * (int64_t)in->ops->block_bytes(pairs->n_pair, all.row, all.edge);
+    return n_walked * (int64_t)DEVICE_BYTES(in->ops, BLOCKS, pairs->n_pair, all.row, all.edge);
 }
 
 int64_t memory_plan_turned(const struct memory_plan_input *in)
@@ -57,7 +57,8 @@ int64_t memory_plan_turned(const struct memory_plan_input *in)
         for (int32_t k = 0; k < pairs->n_pair; k++) {
             int64_t n_row = part_pair_rows(pairs, k), n_col = part_pair_cols(pairs, k),
                     n_edge = part_pair_edges(pairs, k);
-            int64_t n_bytes = k != pairs->own ? (int64_t)in->ops->block_scratch(n_col, n_row, n_edge, each) : 0;
+            int64_t n_bytes = k != pairs->own ? (int64_t)DEVICE_BYTES(in->ops, BLOCK_MADE, n_col, n_row, n_edge, each)
+                                              : 0;
             most = n_bytes > most ? n_bytes : most;
         }
     }

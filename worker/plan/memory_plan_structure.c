@@ -93,7 +93,7 @@ static int64_t joined_plan(const struct memory_plan_input *in, bool scaled, stru
         plan->joined[d] = can && many && has_sums(in->program, d) && is_local(in, d);
         int64_t made = plan->joined[d] ? memory_joined_bytes(plan->rows.n_row, n_edge, in->own[0].weighted) : 0;
         n_bytes += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, made);
-        n_bytes += plan->joined[d] ? (int64_t)in->ops->block_bytes(1, plan->rows.n_row, n_edge) : 0;
+        n_bytes += plan->joined[d] ? (int64_t)DEVICE_BYTES(in->ops, BLOCKS, 1, plan->rows.n_row, n_edge) : 0;
     }
     int64_t scales = n_bytes > 0 && scaled ? plan->rows.n_row * (int64_t)sizeof(float) : 0;
     return n_bytes + memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, scales);
@@ -152,8 +152,8 @@ static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory
     bool walked = part_hop_used(in->program, PART_DIRECTION_IN, hop),
          covers = in->shared != NULL && in->shared->covers;
     if (walked) {
-        n_bytes += (int64_t)in->ops->block_bytes(halo->pairs[PART_DIRECTION_IN].n_pair, n_target,
-                                                 halo->n_edge_hop[PART_DIRECTION_IN][hop]);
+        n_bytes += (int64_t)DEVICE_BYTES(in->ops, BLOCKS, halo->pairs[PART_DIRECTION_IN].n_pair, n_target,
+                                         halo->n_edge_hop[PART_DIRECTION_IN][hop]);
     }
     if (walked && covers && part_hop_travels(in->program, PART_DIRECTION_IN, hop)) {
         const struct part_rows listed = halo_rows_out(halo, HALO_DIRECTION_OUT, hop);
@@ -173,7 +173,7 @@ static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory
                                        .n_listed = part_rows_all(&listed),
                                        .typed = in->program->n_relation > 0,
                                        .weighted = own->weighted || in->program->n_relation > 0};
-        n_bytes += (int64_t)in->ops->block_bytes(sizes.n_pair, sizes.n_row, sizes.n_edge);
+        n_bytes += (int64_t)DEVICE_BYTES(in->ops, BLOCKS, sizes.n_pair, sizes.n_row, sizes.n_edge);
         copy_add(&sizes, copy_out, places_out);
     }
     return n_bytes;
@@ -205,7 +205,7 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
         n_scale += travel || stored ? part_rows_all(&taken) : 0;
         int64_t places = part_pairs_bytes(pairs->n_pair, own->halo->n_hop);
         n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, places);
-        n_bytes += (int64_t)in->ops->block_bytes(pairs->n_pair, own->n_own, own->n_edge);
+        n_bytes += (int64_t)DEVICE_BYTES(in->ops, BLOCKS, pairs->n_pair, own->n_own, own->n_edge);
     }
     int64_t scales = scaled ? n_scale * (int64_t)sizeof(float) : 0;
     return n_bytes + memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, scales);
@@ -313,13 +313,13 @@ static int64_t features_bytes(const struct memory_plan_input *in, const struct m
     *host_out = 0;
     bool both = memory_plan_maps_own(in->job, program, in->n_rank) && program_maps_sparse(program, PROGRAM_HOP_HALO);
     if (both || program_maps_sparse(program, PROGRAM_HOP_ALL)) {
-        n_bytes += (int64_t)in->ops->csr_bytes(own->n_own, n_col, own->n_feature_value);
-        *host_out = (int64_t)in->ops->csr_host_bytes(own->n_own, n_col, own->n_feature_value);
+        n_bytes += (int64_t)DEVICE_BYTES(in->ops, CSR, own->n_own, n_col, own->n_feature_value);
+        *host_out = (int64_t)DEVICE_BYTES(in->ops, CSR_HOST, own->n_own, n_col, own->n_feature_value);
     }
     if (program_maps_sparse(program, PROGRAM_HOP_HALO)) {
         int64_t n_row = own->n_own + own->n_halo, n_value = own->n_feature_value + own->n_halo_value;
-        n_bytes += (int64_t)in->ops->csr_bytes(n_row, n_col, n_value);
-        *host_out = larger(*host_out, (int64_t)in->ops->csr_host_bytes(n_row, n_col, n_value));
+        n_bytes += (int64_t)DEVICE_BYTES(in->ops, CSR, n_row, n_col, n_value);
+        *host_out = larger(*host_out, (int64_t)DEVICE_BYTES(in->ops, CSR_HOST, n_row, n_col, n_value));
     }
     return n_bytes;
 }

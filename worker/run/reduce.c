@@ -34,7 +34,7 @@ static void *staged(const struct reduction *r, int32_t i)
 
 static void sums_merge(const struct reduction *r, void *left, const void *right)
 {
-    r->trainer->ops->doubles_add(r->trainer->device, MEMORY_PLAN_N_SUM, right, left);
+    r->trainer->ops->doubles_merge(r->trainer->device, false, MEMORY_PLAN_N_SUM, right, left);
 }
 
 /* Floats, then doubles. */
@@ -44,7 +44,7 @@ static void gradients_merge(const struct reduction *r, void *left, const void *r
     float *to = left;
     const float *from = right;
     int64_t n = t->program.n_weight;
-    t->ops->axpby(t->device, n, 1.0F, to, 1.0F, from, to);
+    t->ops->axpby(t->device, n, 1.0F, NULL, to, 1.0F, from, to);
     sums_merge(r, to + n, from + n);
 }
 

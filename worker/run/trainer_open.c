@@ -303,7 +303,7 @@ static void weights_draw(struct trainer *t)
 {
     float *drawn = memory_alloc((size_t)t->program.n_weight, sizeof *drawn);
     program_init_weights(&t->program, (uint64_t)t->setup.job->train.seed, drawn);
-    t->ops->upload(t->device, t->parameters.weights, drawn, (size_t)t->program.n_weight * sizeof *drawn);
+    t->ops->copy(t->device, t->parameters.weights, drawn, (size_t)t->program.n_weight * sizeof *drawn);
     free(drawn);
 }
 
@@ -322,7 +322,7 @@ static enum status class_weights_put(struct trainer *t)
     }
     enum status status = spill_pin(t->setup.spill, &all, 1);
     if (status == STATUS_OK) {
-        t->ops->upload(t->device, t->loss.class_weights, part->class_weights, n_bytes);
+        t->ops->copy(t->device, t->loss.class_weights, part->class_weights, n_bytes);
         status = device_sync(t->device);
         spill_unpin(t->setup.spill, &all, 1);
     }

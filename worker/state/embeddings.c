@@ -15,8 +15,8 @@ enum status embeddings_draw(struct trainer *t)
             float *drawn = memory_alloc(n, sizeof *drawn);
             program_init_embeddings(&t->program, (uint64_t)t->setup.job->train.seed, part->n_embedded,
                                     part->embedded_columns, drawn);
-            t->ops->upload(t->device, t->parameters.embeddings.weights + t->plan.rows.embedding_begin[i], drawn,
-                           n * sizeof *drawn);
+            t->ops->copy(t->device, t->parameters.embeddings.weights + t->plan.rows.embedding_begin[i], drawn,
+                         n * sizeof *drawn);
             free(drawn);
             spill_unpin(t->setup.spill, &columns, 1);
         }

@@ -86,7 +86,7 @@ static enum status rows_get(struct trainer *t, int value, int32_t part, float *t
     const struct spill_range all = {rows, (int64_t)(n * sizeof *to), SPILL_READ};
     enum status status = spill_pin(t->setup.spill, &all, 1);
     if (status == STATUS_OK) {
-        t->ops->download(t->device, to, rows, n * sizeof *to);
+        t->ops->copy(t->device, to, rows, n * sizeof *to);
         status = device_sync(t->device);
         spill_unpin(t->setup.spill, &all, 1);
     }
@@ -107,7 +107,7 @@ enum status trainer_get(struct trainer *t, enum worker_state what, int32_t part,
         memcpy(to, from.at, (size_t)from.n_bytes);
         return STATUS_OK;
     }
-    t->ops->download(t->device, to, from.at, (size_t)from.n_bytes);
+    t->ops->copy(t->device, to, from.at, (size_t)from.n_bytes);
     return device_sync(t->device);
 }
 
@@ -142,7 +142,7 @@ enum status trainer_set(struct trainer *t, enum worker_state what, int32_t part,
     if (to.on_host) {
         return number_set(t, what, from);
     }
-    t->ops->upload(t->device, to.at, from, (size_t)to.n_bytes);
+    t->ops->copy(t->device, to.at, from, (size_t)to.n_bytes);
     return device_sync(t->device);
 }
 

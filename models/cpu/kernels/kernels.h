@@ -64,6 +64,13 @@ struct cpu_max {
 
 enum cpu_attention_pass { CPU_ATTENTION_FORWARD, CPU_ATTENTION_QUERY, CPU_ATTENTION_SOURCE };
 
+/* Rows of own arrays that each row reads and writes, which are prefetched: NULL where there are fewer. */
+struct cpu_own_rows {
+    int64_t n_column;
+    const float *reads[2];
+    float *writes[2];
+};
+
 /* One pass of an attention over a block, whose rows are destinations (in-edges) or sources (out-edges). */
 struct cpu_attention {
     enum cpu_attention_pass pass;
@@ -83,9 +90,7 @@ struct cpu_attention {
     struct device_attention_target target, self_target;
     const struct device_attention_state *state;
     float *out, *grad_query, *grad_value, *grad_key;
-    int64_t own_columns;       /* columns of these: */
-    const float *own_reads[2]; /* arrays of which each row reads its own … */
-    float *own_writes[2];      /* … and writes it; NULL where there are fewer */
+    struct cpu_own_rows own;
 };
 
 /* Gradients of parameters that backward_query makes: of att, n_head · n_column; of how->edge. */

@@ -347,11 +347,11 @@ static heads_function *const query_functions[] = {[DEVICE_SCORE_ADD] = query_add
 /* Prefetch the next row's own columns, read and written; its numbers per head are few. */
 INLINE void fetch_next(const struct cpu_attention *a, int64_t r)
 {
-    const int64_t width = a->own_columns;
+    const int64_t width = a->own.n_column;
     int64_t row = a->block->rows != NULL ? a->block->rows[r] : r;
     for (int i = 0; i < 2; i++) {
-        fetch_own(a->own_reads[i] != NULL ? a->own_reads[i] + row * width : NULL, width, false);
-        fetch_own(a->own_writes[i] != NULL ? a->own_writes[i] + row * width : NULL, width, true);
+        fetch_own(a->own.reads[i] != NULL ? a->own.reads[i] + row * width : NULL, width, false);
+        fetch_own(a->own.writes[i] != NULL ? a->own.writes[i] + row * width : NULL, width, true);
     }
 }
 

@@ -171,37 +171,6 @@ template <int LANES> static void launch(cudaStream_t stream, const struct max &m
     }
 }
 
-extern "C" void cuda_aggregate_max(struct device *device, const struct device_block *block, uint32_t arg_base,
-                                   bool begin, const float *self, int64_t f, const float *x, float *out,
-                                   uint32_t *arg)
-{
-    cudaStream_t stream = cuda_stream(device);
-    struct max m = {};
-    m.n_row = block->n_row;
-    m.n_most = block->schedule != NULL ? CUDA_LONG_EDGES : INT64_MAX;
-    m.rows = block->rows;
-    m.indptr = block->indptr;
-    m.cols = block->cols;
-    m.schedule = (const struct cuda_schedule *)block->schedule;
-    m.arg_base = arg_base;
-    m.begin = begin;
-    m.self = self;
-    m.f = f;
-    m.x = x;
-    m.out = out;
-    m.arg = arg;
-    if (block->n_row == 0 || f == 0) {
-        return;
-    }
-    if (f <= 8) {
-        launch<4>(stream, m, block->n_edge);
-    } else if (f <= 32) {
-        launch<16>(stream, m, block->n_edge);
-    } else {
-        launch<32>(stream, m, block->n_edge);
-    }
-}
-
 __global__ void __launch_bounds__(BLOCK_THREADS) empty_clear(int64_t n_value, const uint32_t *arg, float *out)
 {
     for (int64_t i = grid_thread(); i < n_value; i += grid_threads()) {
@@ -211,8 +180,35 @@ __global__ void __launch_bounds__(BLOCK_THREADS) empty_clear(int64_t n_value, co
     }
 }
 
-extern "C" void cuda_aggregate_max_finish(struct device *device, int64_t n, int64_t f, const uint32_t *arg,
-                                          float *out)
+extern "C" void cuda_aggregate_max(struct device *device, const struct device_block *block,
+                                   const struct device_max *how, int64_t f, const float *x, float *out, uint32_t *arg)
 {
-    LAUNCH(empty_clear, grid_of(n * f, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n * f, arg, out);
+    cudaStream_t stream = cuda_stream(device);
+    struct max m = {};
+    m.n_row = block->n_row;
+    m.n_most = block->schedule != NULL ? CUDA_LONG_EDGES : INT64_MAX;
+    m.rows = block->rows;
+    m.indptr = block->indptr;
+    m.cols = block->cols;
+    m.schedule = (const struct cuda_schedule *)block->schedule;
+    m.arg_base = how->arg_base;
+    m.begin = how->begin;
+    m.self = how->self;
+    m.f = f;
+    m.x = x;
+    m.out = out;
+    m.arg = arg;
+    if (block->n_row == 0 || f == 0) {
+        /* no rows */
+    } else if (f <= 8) {
+        launch<4>(stream, m, block->n_edge);
+    } else if (f <= 32) {
+        launch<16>(stream, m, block->n_edge);
+    } else {
+        launch<32>(stream, m, block->n_edge);
+    }
+    if (how->n_finish > 0) {
+        LAUNCH(empty_clear, grid_of(how->n_finish * f, BLOCK_THREADS), BLOCK_THREADS, stream, how->n_finish * f, arg,
+               out);
+    }
 }

@@ -145,7 +145,7 @@ static void launch(cudaStream_t stream, const struct relation &s, bool picks, fl
     }
 }
 
-static void rows_run(struct device *device, const struct device_relation *how, bool picks, float *out)
+extern "C" void cuda_relation_sum(struct device *device, const struct device_relation *how, float *out)
 {
     cudaStream_t stream = cuda_stream(device);
     const struct relation s = relation_of(how);
@@ -153,24 +153,14 @@ static void rows_run(struct device *device, const struct device_relation *how, b
         return;
     }
     if (by_fours(s.f, s.x, out, NULL) && s.stride % 4 == 0) {
-        s.f <= 16   ? launch<float4, 4>(stream, s, picks, out)
-        : s.f <= 64 ? launch<float4, 16>(stream, s, picks, out)
-                    : launch<float4, 32>(stream, s, picks, out);
+        s.f <= 16   ? launch<float4, 4>(stream, s, how->picks, out)
+        : s.f <= 64 ? launch<float4, 16>(stream, s, how->picks, out)
+                    : launch<float4, 32>(stream, s, how->picks, out);
     } else {
-        s.f <= 4    ? launch<float, 4>(stream, s, picks, out)
-        : s.f <= 16 ? launch<float, 16>(stream, s, picks, out)
-                    : launch<float, 32>(stream, s, picks, out);
+        s.f <= 4    ? launch<float, 4>(stream, s, how->picks, out)
+        : s.f <= 16 ? launch<float, 16>(stream, s, how->picks, out)
+                    : launch<float, 32>(stream, s, how->picks, out);
     }
-}
-
-extern "C" void cuda_relation_sum(struct device *device, const struct device_relation *how, float *out)
-{
-    rows_run(device, how, false, out);
-}
-
-extern "C" void cuda_relation_pick(struct device *device, const struct device_relation *how, float *out)
-{
-    rows_run(device, how, true, out);
 }
 
 /* u of a run, over the columns column + WARP · k of each lane. */

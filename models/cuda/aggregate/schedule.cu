@@ -100,7 +100,7 @@ extern "C" enum status cuda_schedule_open(struct device *device, struct device_b
         return status;
     }
     cuda_schedule_make(device, block->n_row, block->n_edge, block->indptr, memory);
-    cuda_download(device, &made, memory, sizeof made);
+    cuda_copy(device, &made, memory, sizeof made);
     if (made.n_unit == 0) {
         cuda_release(device, DEVICE_PLACE_DEVICE, MEMORY_STRUCTURE, memory, n_byte);
         memory = NULL;
@@ -113,7 +113,7 @@ extern "C" void cuda_schedule_close(struct device *device, struct device_block *
 {
     struct cuda_schedule made = {};
     if (block->schedule != NULL) {
-        cuda_download(device, &made, block->schedule, sizeof made);
+        cuda_copy(device, &made, block->schedule, sizeof made);
         cuda_release(device, DEVICE_PLACE_DEVICE, MEMORY_STRUCTURE, block->schedule, (size_t)made.n_byte);
         block->schedule = NULL;
     }
@@ -122,7 +122,9 @@ extern "C" void cuda_schedule_close(struct device *device, struct device_block *
 extern "C" enum status cuda_block_open(struct device *device, struct device_block *block)
 {
     enum status status = cuda_schedule_open(device, block);
-    status = status == STATUS_OK ? cuda_spmm_block_open(device, block) : status;
+    if (status == STATUS_OK) {
+        status = cuda_spmm_block_open(device, block);
+    }
     if (status != STATUS_OK) {
         cuda_schedule_close(device, block);
     }

@@ -10,8 +10,8 @@
 
 #include "models/cuda/cuda.h"
 
-/* out = A · x or A · x added to it, by cuSPARSE where the block has a matrix for rows of f columns. false: it has
- * none, nothing is done.
+/* out = A · x or A · x added to it, by cuSPARSE where the block has a matrix for rows of f columns. false: there is
+ * no such matrix, and nothing is done.
  * errors  kept for `wait` */
 bool cuda_spmm(struct device *device, const struct device_block *block, const struct device_aggregate *how, int64_t f,
                const float *x, float *out);

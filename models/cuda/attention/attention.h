@@ -21,6 +21,21 @@ extern "C" {
 #include "models/cuda/schedule.h"
 }
 
+struct cuda_edge_features {
+    int64_t n_column;            /* 0: edges without features; the rest is unused */
+    const float *weight, *table; /* device_attention's edge; the block's edge_table */
+    const uint32_t *rows;        /* the block's edge_rows */
+};
+
+/* Which edges dropout keeps. */
+struct cuda_edge_draws {
+    uint32_t threshold; /* 0: all */
+    float keep_scale;
+    struct random_key key;
+    const struct device_now *now;
+    const uint32_t *row_node, *col_node;
+};
+
 /* One pass over a block, whose rows are destinations or sources. */
 struct cuda_attention {
     int64_t n_row;
@@ -35,14 +50,8 @@ struct cuda_attention {
     int64_t n_head, n_column;
     float slope, scale, shift;
     const float *att;
-    int64_t n_more; /* columns of edges' features; 0: none, and unused: */
-    const float *edge, *edge_table;
-    const uint32_t *edge_rows;
-    uint32_t threshold; /* of draws; 0: no dropout */
-    float keep_scale;
-    struct random_key key;
-    const struct device_now *now;
-    const uint32_t *row_node, *col_node;
+    struct cuda_edge_features more;
+    struct cuda_edge_draws drop;
     struct device_attention_source source, self_source;
     struct device_attention_target target, self_target;
 };
@@ -78,16 +87,6 @@ template <int WIDTH, int GROUP, int LOADS> struct shape {
     /* Groups of a block that take a long row together. */
     static constexpr int GROUPS = VECTORS > 1 ? 256 / LANES : 512 / LANES < 32 ? 512 / LANES : 32;
 };
-
-/* Call LAUNCHER<SCORE, shape>(…) for the shape that fits heads of n_column columns. */
-#define CUDA_BY_SHAPE(LAUNCHER, SCORE, fours, n_column, ...)                                                         \
-    !(fours)            ? (n_column) <= 8 ? LAUNCHER<SCORE, shape<1, 8, 1>>(__VA_ARGS__)                             \
-                                          : LAUNCHER<SCORE, shape<1, 32, 4>>(__VA_ARGS__)                            \
-               : (n_column) <= 16 ? LAUNCHER<SCORE, shape<4, 4, 1>>(__VA_ARGS__)                                     \
-    : (n_column) <= 32  ? LAUNCHER<SCORE, shape<4, 8, 1>>(__VA_ARGS__)                                               \
-    : (n_column) <= 64  ? LAUNCHER<SCORE, shape<4, 16, 1>>(__VA_ARGS__)                                              \
-    : (n_column) <= 128 ? LAUNCHER<SCORE, shape<4, 32, 1>>(__VA_ARGS__)                                              \
-                        : LAUNCHER<SCORE, shape<4, 32, 2>>(__VA_ARGS__)
 
 /* --- columns of a head --- */
 
@@ -258,12 +257,14 @@ struct batch {
 static __device__ __forceinline__ bool edge_is_kept(const struct cuda_attention &a, const struct head_row &r,
                                                     uint32_t col, bool is_self)
 {
-    const uint32_t own = __ldg(a.row_node + r.row), other = is_self ? own : __ldg(a.col_node + col);
-    const uint32_t epoch = a.now != NULL ? a.now->epoch : a.key.epoch;
+    const uint32_t own = __ldg(a.drop.row_node + r.row), other = is_self ? own : __ldg(a.drop.col_node + col);
+    const uint32_t epoch = a.drop.now != NULL ? a.drop.now->epoch : a.drop.key.epoch;
     const uint32_t from = a.rows_are_sources ? own : other, to = a.rows_are_sources ? other : own;
-    const uint32_t last = (uint32_t)a.key.op | ((uint32_t)r.h / 4 & 0xffU) << 16 | (uint32_t)a.key.stream << 24;
-    const uint4 draws = philox(make_uint4(from, to, epoch, last), (uint32_t)a.key.seed, (uint32_t)(a.key.seed >> 32));
-    return draw_of(draws, (unsigned)r.h % 4) >= a.threshold;
+    const uint32_t last = (uint32_t)a.drop.key.op | ((uint32_t)r.h / 4 & 0xffU) << 16 |
+                          (uint32_t)a.drop.key.stream << 24;
+    const uint4 draws = philox(make_uint4(from, to, epoch, last), (uint32_t)a.drop.key.seed,
+                               (uint32_t)(a.drop.key.seed >> 32));
+    return draw_of(draws, (unsigned)r.h % 4) >= a.drop.threshold;
 }
 
 template <int LANES>
@@ -275,7 +276,7 @@ static __device__ __forceinline__ struct batch batch_load(const struct cuda_atte
     batch.n = (int)(end - at < LANES ? end - at : LANES);
     batch.col = e >= end ? 0 : e < r.begin ? (uint32_t)r.row : __ldg(a.cols + e);
     batch.kept = 0;
-    if (a.threshold > 0) {
+    if (a.drop.threshold > 0) {
         const bool kept = e < end && edge_is_kept(a, r, batch.col, e < r.begin);
         batch.kept = __ballot_sync(group_mask<LANES>(), kept) >> (threadIdx.x % WARP / LANES * LANES);
     }
@@ -298,7 +299,7 @@ static __device__ __forceinline__ struct edge edge_of(const struct cuda_attentio
     edge.there = k < batch.n;
     edge.is_self = at + k < r.begin;
     edge.head = (int64_t)col * a.n_head + r.h;
-    edge.mu = a.threshold == 0 ? 1.0F : (batch.kept >> k & 1U) != 0 ? a.keep_scale : 0.0F;
+    edge.mu = a.drop.threshold == 0 ? 1.0F : (batch.kept >> k & 1U) != 0 ? a.drop.keep_scale : 0.0F;
     return edge;
 }
 

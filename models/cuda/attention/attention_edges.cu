@@ -32,7 +32,7 @@ extern "C" {
 /* Columns of outputs, and of queries that are as wide. */
 template <int SCORE> static __device__ __forceinline__ int columns_of(const struct cuda_attention &a)
 {
-    return (int)a.n_column + (SCORE == DEVICE_SCORE_DOT ? (int)a.n_more : 0);
+    return (int)a.n_column + (SCORE == DEVICE_SCORE_DOT ? (int)a.more.n_column : 0);
 }
 
 /* Numbers per head and row of queries. */
@@ -60,7 +60,7 @@ static __device__ __forceinline__ struct ends ends_of(const struct cuda_attentio
     to.query = a.target.query + target * query_columns<SCORE>(a);
     to.grad_out = a.target.grad_out + target * columns_of<SCORE>(a);
     to.softmax = a.target.softmax + 2 * target;
-    to.f = a.edge_table + (int64_t)__ldg(a.edge_rows + e) * a.n_more;
+    to.f = a.more.table + (int64_t)__ldg(a.more.rows + e) * a.more.n_column;
     to.mu = edge.mu;
     return to;
 }
@@ -70,9 +70,9 @@ static __device__ __forceinline__ float column_sum(const struct cuda_attention &
                                                    int c)
 {
     float x = at.value[c] + at.query[c];
-    EACH_COLUMN for (int d = 0; d < (int)a.n_more; d++)
+    EACH_COLUMN for (int d = 0; d < (int)a.more.n_column; d++)
     {
-        x = fmaf(__ldg(a.edge + ((int64_t)d * a.n_head + h) * a.n_column + c), __ldg(at.f + d), x);
+        x = fmaf(__ldg(a.more.weight + ((int64_t)d * a.n_head + h) * a.n_column + c), __ldg(at.f + d), x);
     }
     return x;
 }
@@ -92,9 +92,9 @@ static __device__ __forceinline__ float product_of(const struct cuda_attention &
             sum = fmaf(at.key[c], at.query[c], sum);
         }
     }
-    EACH_COLUMN for (int d = lane; d < (int)a.n_more && SCORE != DEVICE_SCORE_MLP; d += WARP)
+    EACH_COLUMN for (int d = lane; d < (int)a.more.n_column && SCORE != DEVICE_SCORE_MLP; d += WARP)
     {
-        const float by = SCORE == DEVICE_SCORE_ADD ? __ldg(a.edge + (int64_t)h * a.n_more + d)
+        const float by = SCORE == DEVICE_SCORE_ADD ? __ldg(a.more.weight + (int64_t)h * a.more.n_column + d)
                                                    : at.query[a.n_column + d];
         sum = fmaf(by, __ldg(at.f + d), sum);
     }
@@ -264,7 +264,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2) query_edges(const struct cud
     }
 }
 
-/* Where a range's sums go: of att (NULL: not wanted) and of what a.edge is, doubles, range after range. */
+/* Where a range's sums go: of att (NULL: not wanted) and of what a.more.weight is, doubles, range after range. */
 struct parameter_sums {
     double *att, *edge;
     int64_t n_range, range_rows;
@@ -274,7 +274,7 @@ struct parameter_sums {
 __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     vector_edges(const struct cuda_attention a, const struct parameter_sums to)
 {
-    const int n_more = (int)a.n_more;
+    const int n_more = (int)a.more.n_column;
     for (int64_t i = grid_group<WARP>(); i < to.n_range * a.n_head; i += grid_groups<WARP>()) {
         int h;
         const int64_t range = divide(i, (int)a.n_head, &h), end = (range + 1) * to.range_rows;
@@ -312,7 +312,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
 __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     weight_edges(const struct cuda_attention a, const struct parameter_sums to)
 {
-    const int n_column = (int)a.n_column, n_more = (int)a.n_more;
+    const int n_column = (int)a.n_column, n_more = (int)a.more.n_column;
     for (int64_t i = grid_group<WARP>(); i < to.n_range * a.n_head; i += grid_groups<WARP>()) {
         int h;
         const int64_t range = divide(i, (int)a.n_head, &h), end = (range + 1) * to.range_rows;

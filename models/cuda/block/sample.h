@@ -21,7 +21,7 @@ struct cuda_made {
     void *schedule;
     int64_t *indptr; /* n_row + 1 */
     uint32_t *cols;
-    float *weights;  /* or edges' rows of a table, moved as 4 bytes; NULL: the block has none */
+    float *weights;  /* or edges' rows of a table, moved as 4 bytes; NULL: the block is unweighted */
     uint16_t *types; /* likewise */
     char *work;
 };

@@ -39,7 +39,7 @@ static __device__ __forceinline__ unsigned digit_of(const struct pass &p, const 
     return (p.types != NULL ? (unsigned)p.types[e] : p.cols[e]) >> p.shift & (DIGITS - 1);
 }
 
-/* The lanes with this lane's digit; all lanes call it, those that have none with DIGITS. */
+/* The lanes with this lane's digit; all lanes call it, those without one pass DIGITS. */
 static __device__ __forceinline__ unsigned equals_of(unsigned digit)
 {
     unsigned equal = ALL_LANES;

@@ -14,40 +14,20 @@ static int64_t smaller(int64_t a, int64_t b)
 
 /* --- by cuBLAS, which counts column by column: a matrix of rows is to it a transposed one --- */
 
-static void wide_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
-                         const float *w, bool add, float *y)
+static void wide_linear(struct device *device, const struct device_linear *how, float *y)
 {
-    for (int64_t first = 0; first < n; first += CUDA_PIECE_ROWS) {
-        const struct cuda_blas_product product = {.a_turned = true,
-                                                  .add = add,
-                                                  .m = f_out,
-                                                  .n = smaller(n - first, CUDA_PIECE_ROWS),
-                                                  .k = f_in,
-                                                  .a = w,
-                                                  .a_step = f_in,
-                                                  .b = x + first * f_in,
-                                                  .b_step = f_in,
-                                                  .c = y + first * f_out,
-                                                  .c_step = f_out,
-                                                  .n_product = 1};
-        cuda_blas_multiply(device, &product);
-    }
-}
-
-static void wide_backward_input(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *grad_y,
-                                const float *w, bool add, float *grad_x)
-{
-    for (int64_t first = 0; first < n; first += CUDA_PIECE_ROWS) {
-        const struct cuda_blas_product product = {.add = add,
-                                                  .m = f_in,
-                                                  .n = smaller(n - first, CUDA_PIECE_ROWS),
-                                                  .k = f_out,
-                                                  .a = w,
-                                                  .a_step = f_in,
-                                                  .b = grad_y + first * f_out,
-                                                  .b_step = f_out,
-                                                  .c = grad_x + first * f_in,
-                                                  .c_step = f_in,
+    for (int64_t first = 0; first < how->n; first += CUDA_PIECE_ROWS) {
+        const struct cuda_blas_product product = {.a_turned = !how->turned,
+                                                  .add = how->add,
+                                                  .m = how->f_out,
+                                                  .n = smaller(how->n - first, CUDA_PIECE_ROWS),
+                                                  .k = how->f_in,
+                                                  .a = how->w,
+                                                  .a_step = how->turned ? how->f_out : how->f_in,
+                                                  .b = how->x + first * how->f_in,
+                                                  .b_step = how->f_in,
+                                                  .c = y + first * how->f_out,
+                                                  .c_step = how->f_out,
                                                   .n_product = 1};
         cuda_blas_multiply(device, &product);
     }
@@ -88,55 +68,30 @@ static void wide_backward_weight(struct device *device, int64_t n, int64_t rows,
 
 /* --- the operations --- */
 
-void cuda_linear_forward(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
-                         const float *w, const float *bias, bool add, float *y)
+void cuda_linear(struct device *device, const struct device_linear *how, float *y)
 {
-    if (f_out > NARROW && f_in > 0 && cuda_has_blas(device)) {
-        wide_forward(device, n, f_in, f_out, x, w, add, y);
-        if (bias != NULL) {
-            cuda_bias_add(device, n, f_out, y, bias, y);
+    if (how->f_out > NARROW && how->f_in > 0 && cuda_has_blas(device)) {
+        wide_linear(device, how, y);
+        if (how->bias != NULL) {
+            cuda_bias_add(device, how->n, how->f_out, y, how->bias, y);
         }
         return;
     }
-    const struct cuda_product product = {.m = n,
-                                         .n = f_out,
-                                         .k = f_in,
-                                         .a = x,
-                                         .a_m = f_in,
+    const struct cuda_product product = {.m = how->n,
+                                         .n = how->f_out,
+                                         .k = how->f_in,
+                                         .a = how->x,
+                                         .a_m = how->f_in,
                                          .a_k = 1,
-                                         .b = w,
-                                         .b_n = f_in,
-                                         .b_k = 1,
-                                         .bias = bias,
+                                         .b = how->w,
+                                         .b_n = how->turned ? 1 : how->f_in,
+                                         .b_k = how->turned ? how->f_out : 1,
+                                         .bias = how->bias,
                                          .c = y,
-                                         .c_m = f_out,
+                                         .c_m = how->f_out,
                                          .c_n = 1,
-                                         .chunk = f_in,
-                                         .add = add};
-    cuda_multiply(device, &product);
-}
-
-void cuda_linear_backward_input(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *grad_y,
-                                const float *w, bool add, float *grad_x)
-{
-    if (f_in > NARROW && f_out > 0 && cuda_has_blas(device)) {
-        wide_backward_input(device, n, f_in, f_out, grad_y, w, add, grad_x);
-        return;
-    }
-    const struct cuda_product product = {.m = n,
-                                         .n = f_in,
-                                         .k = f_out,
-                                         .a = grad_y,
-                                         .a_m = f_out,
-                                         .a_k = 1,
-                                         .b = w,
-                                         .b_n = 1,
-                                         .b_k = f_in,
-                                         .c = grad_x,
-                                         .c_m = f_in,
-                                         .c_n = 1,
-                                         .chunk = f_out,
-                                         .add = add};
+                                         .chunk = how->f_in,
+                                         .add = how->add};
     cuda_multiply(device, &product);
 }
 

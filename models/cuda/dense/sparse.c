@@ -127,15 +127,15 @@ static enum status columns_make(struct device *device, const struct device_csr *
     size_t n_value = (size_t)csr->n_value;
     enum status status = host_acquire(&h);
     if (status == STATUS_OK) {
-        cuda_download(device, h.row_indptr, csr->indptr, ((size_t)h.n_row + 1) * sizeof *h.row_indptr);
-        cuda_download(device, h.cols, csr->cols, n_value * sizeof *h.cols);
+        cuda_copy(device, h.row_indptr, csr->indptr, ((size_t)h.n_row + 1) * sizeof *h.row_indptr);
+        cuda_copy(device, h.cols, csr->cols, n_value * sizeof *h.cols);
         status = device_sync(device); /* what a failed copy left is not read */
     }
     if (status == STATUS_OK) {
         columns_fill(&h);
-        cuda_upload(device, columns->indptr, h.indptr, ((size_t)h.n_col + 1) * sizeof *h.indptr);
-        cuda_upload(device, columns->rows, h.rows, n_value * sizeof *h.rows);
-        cuda_upload(device, columns->position, h.position, n_value * sizeof *h.position);
+        cuda_copy(device, columns->indptr, h.indptr, ((size_t)h.n_col + 1) * sizeof *h.indptr);
+        cuda_copy(device, columns->rows, h.rows, n_value * sizeof *h.rows);
+        cuda_copy(device, columns->position, h.position, n_value * sizeof *h.position);
     }
     host_release(&h);
     return status;
@@ -170,7 +170,7 @@ enum status cuda_csr_open(struct device *device, struct device_csr *csr)
         status = columns_make(device, csr, columns);
     }
     if (status == STATUS_OK && columns->n_run > 0) {
-        cuda_upload(device, columns->run, csr->embedded->run, (size_t)columns->n_run * sizeof *columns->run);
+        cuda_copy(device, columns->run, csr->embedded->run, (size_t)columns->n_run * sizeof *columns->run);
     }
     if (status == STATUS_OK) {
         status = schedules_open(device, csr, columns);

@@ -55,18 +55,19 @@ struct fill_map {
     }
 };
 
-extern "C" void cuda_csr_linear_forward(struct device *device, const struct device_csr *csr, const float *values,
-                                        int64_t f_out, const float *w, const float *bias, void *scratch, float *y)
+static void product(struct device *device, const struct device_csr *csr, const struct device_csr_linear *by, float *y)
 {
-    const struct device_block block = cuda_csr_by_row(csr, values != nullptr ? values : csr->values);
+    const struct device_block block = cuda_csr_by_row(csr, by->values != nullptr ? by->values : csr->values);
+    const int64_t f_out = by->f_out;
+    const float *bias = by->bias;
     struct device_aggregate how = {};
     how.begin = bias == nullptr;
-    transpose_launch(device, f_out, csr->n_col, w, (float *)scratch);
+    transpose_launch(device, f_out, csr->n_col, by->w, (float *)by->scratch);
     if (bias != nullptr) { /* sums start from it */
         const fill_map map = {f_out, bias, y};
         quads_launch(device, csr->n_row, f_out, f_out % 4 == 0 && quad_aligned(bias) && quad_aligned(y), map);
     }
-    cuda_aggregate_sum(device, &block, &how, f_out, (const float *)scratch, y);
+    cuda_aggregate_sum(device, &block, &how, f_out, (const float *)by->scratch, y);
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS)
@@ -77,9 +78,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
-extern "C" void cuda_csr_linear_backward_weight(struct device *device, const struct device_csr *csr,
-                                                const float *values, int64_t f_out, const float *grad_y,
-                                                void *scratch, float *grad_w)
+static void product_backward(struct device *device, const struct device_csr *csr, const struct device_csr_linear *by,
+                             const float *grad_y, float *grad_w)
 {
     const struct cuda_columns *columns = (const struct cuda_columns *)csr->by_column;
     const struct device_block block = cuda_csr_by_column(csr, columns->values);
@@ -87,10 +87,10 @@ extern "C" void cuda_csr_linear_backward_weight(struct device *device, const str
     how.begin = true;
     if (csr->n_value > 0) {
         LAUNCH(values_permute, dim3(grid_of(csr->n_value, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device),
-               csr->n_value, columns->position, values != nullptr ? values : csr->values, columns->values);
+               csr->n_value, columns->position, by->values != nullptr ? by->values : csr->values, columns->values);
     }
-    cuda_aggregate_sum(device, &block, &how, f_out, grad_y, (float *)scratch);
-    transpose_launch(device, csr->n_col, f_out, (const float *)scratch, grad_w);
+    cuda_aggregate_sum(device, &block, &how, by->f_out, grad_y, (float *)by->scratch);
+    transpose_launch(device, csr->n_col, by->f_out, (const float *)by->scratch, grad_w);
 }
 
 /* --- single rows' own columns --- */
@@ -118,11 +118,17 @@ static const float *embedded_values(const struct device_csr *csr, const float *v
     return values != nullptr ? values + csr->n_value : nullptr;
 }
 
-extern "C" void cuda_csr_embed_forward(struct device *device, const struct device_csr *csr, const float *values,
-                                       int64_t f, const float *table, float *y)
+extern "C" void cuda_csr_forward(struct device *device, const struct device_csr *csr,
+                                 const struct device_csr_linear *how, float *y)
 {
-    const embed_map map = {f, csr->embedded_rows, embedded_values(csr, values), table, y};
-    quads_launch(device, csr->n_embedded, f, f % 4 == 0 && quad_aligned(table) && quad_aligned(y), map);
+    const int64_t f = how->f_out;
+    if (how->w != nullptr) {
+        product(device, csr, how, y);
+    }
+    if (how->table != nullptr) {
+        const embed_map map = {f, csr->embedded_rows, embedded_values(csr, how->values), how->table, y};
+        quads_launch(device, csr->n_embedded, f, f % 4 == 0 && quad_aligned(how->table) && quad_aligned(y), map);
+    }
 }
 
 /* grad_table[k] = value · grad_y[rows[k]] */
@@ -142,11 +148,18 @@ struct embed_backward_map {
     }
 };
 
-extern "C" void cuda_csr_embed_backward(struct device *device, const struct device_csr *csr, const float *values,
-                                        int64_t f, const float *grad_y, float *grad_table)
+extern "C" void cuda_csr_backward(struct device *device, const struct device_csr *csr,
+                                  const struct device_csr_linear *how, const float *grad_y, float *grad_w,
+                                  float *grad_table)
 {
-    const embed_backward_map map = {f, csr->embedded_rows, embedded_values(csr, values), grad_y, grad_table};
-    quads_launch(device, csr->n_embedded, f, f % 4 == 0 && quad_aligned(grad_y) && quad_aligned(grad_table), map);
+    const int64_t f = how->f_out;
+    if (grad_w != nullptr) {
+        product_backward(device, csr, how, grad_y, grad_w);
+    }
+    if (grad_table != nullptr) {
+        const embed_backward_map map = {f, csr->embedded_rows, embedded_values(csr, how->values), grad_y, grad_table};
+        quads_launch(device, csr->n_embedded, f, f % 4 == 0 && quad_aligned(grad_y) && quad_aligned(grad_table), map);
+    }
 }
 
 /* --- stored values --- */
@@ -253,7 +266,7 @@ extern "C" void cuda_csr_dense(struct device *device, const struct device_csr *c
         return;
     }
     if (run != nullptr) {
-        cuda_upload(device, run, csr->embedded->run, n_byte);
+        cuda_copy(device, run, csr->embedded->run, n_byte);
     }
     cuda_fill_zero(device, out, (size_t)(csr->n_row * width) * sizeof *out);
     LAUNCH(stored_dense, dim3(stored_grid(csr)), dim3(BLOCK_THREADS), cuda_stream(device),

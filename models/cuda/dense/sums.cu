@@ -34,12 +34,28 @@ struct element_terms {
     }
 };
 
-extern "C" void cuda_column_sum(struct device *device, int64_t n, int64_t f, const float *x, void *scratch, bool add,
-                                float *out)
+/* Of a row with a factor for each of its n_head heads. */
+struct factor_terms {
+    int64_t f, n_head, n_column;
+    const float *x, *factor;
+    __device__ void operator()(int64_t, int64_t r, int64_t c, double term[1]) const
+    {
+        const double g = (double)__ldg(factor + r * n_head + (unsigned)c / (unsigned)n_column);
+        term[0] = g * (double)__ldg(x + r * f + c);
+    }
+};
+
+extern "C" void cuda_column_sum(struct device *device, const struct device_column_sum *how, float *out)
 {
-    const element_terms terms = {f, x};
-    columns_launch<1>(device, n, f, terms, (double *)scratch);
-    columns_finish(device, row_n_chunk(n), f, f, (const double *)scratch, add, out);
+    const int64_t n = how->n, f = how->f;
+    if (how->factor != nullptr) {
+        const factor_terms terms = {f, how->n_head, f / how->n_head, how->x, how->factor};
+        columns_launch<1>(device, n, f, terms, (double *)how->scratch);
+    } else {
+        const element_terms terms = {f, how->x};
+        columns_launch<1>(device, n, f, terms, (double *)how->scratch);
+    }
+    columns_finish(device, row_n_chunk(n), f, f, (const double *)how->scratch, how->add, out);
 }
 
 /* --- one sum of all products --- */
@@ -171,18 +187,4 @@ extern "C" void cuda_chunks_add(struct device *device, int64_t n_value, int64_t 
                                 float *out)
 {
     cuda_chunks_sum(device, n_value, n_chunk, chunk, false, out);
-}
-
-__global__ void __launch_bounds__(BLOCK_THREADS) doubles_add(int64_t n, const double *from, double *to)
-{
-    for (int64_t i = grid_thread(); i < n; i += grid_threads()) {
-        to[i] += from[i];
-    }
-}
-
-extern "C" void cuda_doubles_add(struct device *device, int64_t n, const double *from, double *to)
-{
-    if (n > 0) {
-        LAUNCH(doubles_add, dim3(grid_of(n, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n, from, to);
-    }
 }

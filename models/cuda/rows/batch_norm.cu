@@ -86,9 +86,20 @@ __global__ void __launch_bounds__(BLOCK_THREADS) spreads_merge(int64_t f, double
     }
 }
 
-extern "C" void cuda_statistics_merge(struct device *device, int64_t f, double *left, const double *right)
+__global__ void __launch_bounds__(BLOCK_THREADS) doubles_add(int64_t n, const double *from, double *to)
 {
-    LAUNCH(spreads_merge, dim3(1), dim3(BLOCK_THREADS), cuda_stream(device), f, left, right);
+    for (int64_t i = grid_thread(); i < n; i += grid_threads()) {
+        to[i] += from[i];
+    }
+}
+
+extern "C" void cuda_doubles_merge(struct device *device, bool statistics, int64_t n, const double *from, double *to)
+{
+    if (statistics) {
+        LAUNCH(spreads_merge, dim3(1), dim3(BLOCK_THREADS), cuda_stream(device), (n - 1) / 2, to, from);
+    } else if (n > 0) {
+        LAUNCH(doubles_add, dim3(grid_of(n, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n, from, to);
+    }
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS)

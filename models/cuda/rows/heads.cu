@@ -1,5 +1,4 @@
 /* Rows seen as heads of columns: a product of each head with a vector of its own, and the mean over heads. */
-#include "models/cuda/dense/columns.h"
 #include "models/cuda/quads.h"
 
 /* --- products --- */
@@ -61,26 +60,6 @@ extern "C" void cuda_head_dot_backward_input(struct device *device, int64_t n, i
     quads_launch(device, n * n_head, n_column, n_column % 4 == 0 && quad_aligned(w) && quad_aligned(grad_x), map);
 }
 
-struct head_terms {
-    int64_t n_head, n_column;
-    const float *x, *grad;
-    __device__ void operator()(int64_t, int64_t r, int64_t c, double term[1]) const
-    {
-        const double g = (double)__ldg(grad + r * n_head + (unsigned)c / (unsigned)n_column);
-        term[0] = g * (double)__ldg(x + r * n_head * n_column + c);
-    }
-};
-
-extern "C" void cuda_head_dot_backward_weight(struct device *device, int64_t n, int64_t n_head, int64_t n_column,
-                                              const float *x, const float *grad, void *scratch, bool add,
-                                              float *grad_w)
-{
-    const int64_t f = n_head * n_column;
-    const head_terms terms = {n_head, n_column, x, grad};
-    columns_launch<1>(device, n, f, terms, (double *)scratch);
-    columns_finish(device, row_n_chunk(n), f, f, (const double *)scratch, add, grad_w);
-}
-
 /* --- means --- */
 
 struct mean_map {
@@ -104,8 +83,8 @@ struct mean_map {
     }
 };
 
-extern "C" void cuda_head_mean(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
-                               float *out)
+static void mean_forward(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
+                         float *out)
 {
     const mean_map map = {n_head, n_column, x, out};
     quads_launch(device, n, n_column, n_column % 4 == 0 && quad_aligned(x) && quad_aligned(out), map);
@@ -128,9 +107,13 @@ struct mean_backward_map {
     }
 };
 
-extern "C" void cuda_head_mean_backward(struct device *device, int64_t n, int64_t n_head, int64_t n_column,
-                                        const float *grad, bool add, float *grad_x)
+extern "C" void cuda_head_mean(struct device *device, int64_t n, int64_t n_head, int64_t n_column, bool backward,
+                               const float *from, bool add, float *to)
 {
-    const mean_backward_map map = {n_head, n_column, add, grad, grad_x};
-    quads_launch(device, n, n_column, n_column % 4 == 0 && quad_aligned(grad) && quad_aligned(grad_x), map);
+    if (!backward) {
+        mean_forward(device, n, n_head, n_column, from, to);
+        return;
+    }
+    const mean_backward_map map = {n_head, n_column, add, from, to};
+    quads_launch(device, n, n_column, n_column % 4 == 0 && quad_aligned(from) && quad_aligned(to), map);
 }

@@ -208,14 +208,14 @@ extern "C" void cuda_bias_add(struct device *device, int64_t n, int64_t f, const
     quads_launch(device, n, f, aligned, map);
 }
 
-/* out = a·x + b·y, or a·x; a is 1 + eps[0] where there is an eps. */
+/* out = a·x + b·y, or a·x; a is a + eps[0] where there is an eps. */
 struct sum_map {
     float a, b;
     const float *eps, *x, *y;
     float *out;
     template <bool VECTOR> __device__ void quad(int64_t, int64_t c, int n) const
     {
-        const float by_x = eps != nullptr ? 1.0F + eps[0] : a, by_y = b;
+        const float by_x = eps != nullptr ? a + eps[0] : a, by_y = b;
         struct quad value = quad_load<VECTOR>(x + c, n);
         for (int k = 0; k < 4; k++) {
             value.v[k] = by_x * value.v[k];
@@ -231,17 +231,10 @@ struct sum_map {
     }
 };
 
-extern "C" void cuda_axpby(struct device *device, int64_t n_value, float a, const float *x, float b, const float *y,
-                           float *out)
+extern "C" void cuda_axpby(struct device *device, int64_t n_value, float a, const float *eps, const float *x, float b,
+                           const float *y, float *out)
 {
-    const sum_map map = {a, b, nullptr, x, y, out};
-    quads_launch(device, 1, n_value, quad_aligned(x) && quad_aligned(y) && quad_aligned(out), map);
-}
-
-extern "C" void cuda_eps_add(struct device *device, int64_t n_value, const float *eps, const float *x, const float *y,
-                             float *out)
-{
-    const sum_map map = {1.0F, 1.0F, eps, x, y, out};
+    const sum_map map = {a, b, eps, x, y, out};
     quads_launch(device, 1, n_value, quad_aligned(x) && quad_aligned(y) && quad_aligned(out), map);
 }
 

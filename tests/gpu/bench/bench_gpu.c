@@ -90,8 +90,8 @@ static void agree(struct figure *f, int64_t n_row, int64_t n_column, const float
     if (f->reason[0] != '\0') {
         return;
     }
-    f->ops->download(f->device, x, a + first, (size_t)(n * n_column) * sizeof *x);
-    f->ops->download(f->device, y, b + first, (size_t)(n * n_column) * sizeof *y);
+    f->ops->copy(f->device, x, a + first, (size_t)(n * n_column) * sizeof *x);
+    f->ops->copy(f->device, y, b + first, (size_t)(n * n_column) * sizeof *y);
     for (int64_t i = 0; i < n * n_column; i++) {
         largest = fmaxf(largest, fabsf(x[i]));
     }

@@ -30,7 +30,7 @@ void *figure_copy(struct figure *f, const void *host, int64_t n_bytes)
 {
     void *block = figure_take(f, n_bytes);
     if (block != NULL) {
-        f->ops->upload(f->device, block, host, (size_t)n_bytes);
+        f->ops->copy(f->device, block, host, (size_t)n_bytes);
     }
     return block;
 }
@@ -45,7 +45,7 @@ float *figure_random(struct figure *f, int64_t n)
     }
     int64_t done = n < PATTERN ? n : PATTERN;
     if (x != NULL) {
-        f->ops->upload(f->device, x, pattern, (size_t)done * sizeof *x);
+        f->ops->copy(f->device, x, pattern, (size_t)done * sizeof *x);
     }
     for (int64_t more; x != NULL && done < n; done += more) {
         more = done < n - done ? done : n - done;

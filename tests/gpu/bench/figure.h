@@ -41,8 +41,8 @@ struct figure_run {
 bool figure_time(struct figure *f, struct figure_run *runs, int n_run);
 double figure_median(const struct figure_run *run);
 
-/* One line of the table: `value` over `reference` is to be at most (positive) or at least (negative) `bar`; 0: there
- * is none. */
+/* One line of the table: `value` over `reference` is to be at most (positive) or at least (negative) `bar`; 0: no
+ * bar. */
 void figure_line(const char *what, double value, double reference, const char *unit, const char *reference_name,
                  double bar);
 void figure_cannot(const char *what, const char *reason);

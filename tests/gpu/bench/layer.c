@@ -8,8 +8,8 @@ static float *floats(struct figure *f, int64_t n)
 static void whole_open(struct figure *f, struct layer *l)
 {
     int64_t wide = l->n * l->width;
-    size_t linear = f->ops->linear_scratch(l->n, l->width, l->width),
-           sum = f->ops->column_sum_scratch(l->n, l->width);
+    size_t linear = DEVICE_BYTES(f->ops, LINEAR, l->n, l->width, l->width),
+           sum = DEVICE_BYTES(f->ops, COLUMN_SUM, l->n, l->width);
     l->input = figure_random(f, wide);
     l->w = figure_random(f, l->width * l->width);
     l->grad_input = floats(f, wide);
@@ -73,17 +73,20 @@ void layer_whole(struct figure *f, void *layer)
 {
     const struct layer *l = layer;
     int64_t n = l->n, width = l->width, n_head = l->how.n_head, n_column = l->how.n_column;
-    f->ops->linear_forward(f->device, n, width, width, l->input, l->w, NULL, false, l->x);
+    f->ops->linear(f->device, &(struct device_linear){n, width, width, l->input, .w = l->w}, l->x);
     f->ops->head_dot(f->device, n, n_head, n_column, l->x, l->att[0], l->key);
     f->ops->head_dot(f->device, n, n_head, n_column, l->x, l->att[1], l->query);
     layer_attention_forward(f, layer);
     layer_attention_backward(f, layer);
     for (int i = 0; i < 2; i++) {
         const float *grad = i == 0 ? l->grad_key : l->grad_query;
-        f->ops->head_dot_backward_weight(f->device, n, n_head, n_column, l->x, grad, l->scratch, false,
-                                         l->grad_att[i]);
+        f->ops->column_sum(f->device,
+                           &(struct device_column_sum){n, n_head * n_column, l->x, .n_head = n_head, .factor = grad,
+                                                       .scratch = l->scratch},
+                           l->grad_att[i]);
         f->ops->head_dot_backward_input(f->device, n, n_head, n_column, l->att[i], grad, true, l->grad_x);
     }
     f->ops->linear_backward_weight(f->device, n, width, width, l->input, l->grad_x, l->scratch, false, l->grad_w);
-    f->ops->linear_backward_input(f->device, n, width, width, l->grad_x, l->w, false, l->grad_input);
+    f->ops->linear(f->device, &(struct device_linear){n, width, width, l->grad_x, l->w, .turned = true},
+                   l->grad_input);
 }

@@ -388,7 +388,7 @@ static void run_block(struct device *device, const struct attention_case *c, int
         return;
     }
     if (how.score != DEVICE_SCORE_ADD || how.n_edge_column > 0) {
-        size_t n_bytes = device->ops->attention_scratch(block.n_row, &how);
+        size_t n_bytes = device_attention_bytes(device->ops, block.n_row, &how);
         void *scratch = device_scratch(n_bytes);
         memset(scratch, 0x55, n_bytes);
         int64_t n_edge = attention_size(c, ATTENTION_EDGE);

@@ -337,17 +337,12 @@ void strict_move(struct device *device, enum device_lane lane, void *to, const v
     strict_defer(s, lane, move_run, &move, sizeof move);
 }
 
-void strict_upload(struct device *device, void *to, const void *from_host, size_t n_bytes)
+void strict_copy(struct device *device, void *to, const void *from, size_t n_bytes)
 {
     struct strict *s = strict_of(device);
-    struct move move = {to, from_host, n_bytes};
+    struct move move = {to, from, n_bytes};
     strict_defer(s, DEVICE_LANE_COMPUTE, move_run, &move, sizeof move);
     strict_run(s, DEVICE_LANE_COMPUTE, s->lane[DEVICE_LANE_COMPUTE].n_given);
-}
-
-void strict_download(struct device *device, void *to_host, const void *from, size_t n_bytes)
-{
-    strict_upload(device, to_host, from, n_bytes);
 }
 
 /* --- scopes --- */

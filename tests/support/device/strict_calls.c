@@ -47,26 +47,17 @@
 
 /* clang-format off */
 DEFER(fill_zero, (V, void *, to), (V, size_t, n_bytes))
-DEFER(linear_forward, (V, int64_t, n), (V, int64_t, f_in), (V, int64_t, f_out), (V, const float *, x),
-      (V, const float *, w), (V, const float *, bias), (V, bool, add), (V, float *, y))
-DEFER(linear_backward_input, (V, int64_t, n), (V, int64_t, f_in), (V, int64_t, f_out), (V, const float *, grad_y),
-      (V, const float *, w), (V, bool, add), (V, float *, grad_x))
+DEFER(linear, (S, struct device_linear, how), (V, float *, y))
 DEFER(linear_backward_weight, (V, int64_t, n), (V, int64_t, f_in), (V, int64_t, f_out), (V, const float *, x),
       (V, const float *, grad_y), (V, void *, scratch), (V, bool, add), (V, float *, grad_w))
-DEFER(column_sum, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, void *, scratch), (V, bool, add),
-      (V, float *, out))
+DEFER(column_sum, (S, struct device_column_sum, how), (V, float *, out))
 DEFER(chunks_add, (V, int64_t, n_value), (V, int64_t, n_chunk), (V, const float *, chunk), (V, float *, out))
 DEFER(dot, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, const float *, y), (V, void *, scratch),
       (V, bool, add), (V, float *, out))
-DEFER(csr_linear_forward, (S, struct device_csr, csr), (V, const float *, values), (V, int64_t, f_out),
-      (V, const float *, w), (V, const float *, bias), (V, void *, scratch), (V, float *, y))
-DEFER(csr_linear_backward_weight, (S, struct device_csr, csr), (V, const float *, values), (V, int64_t, f_out),
-      (V, const float *, grad_y), (V, void *, scratch), (V, float *, grad_w))
+DEFER(csr_forward, (S, struct device_csr, csr), (S, struct device_csr_linear, how), (V, float *, y))
+DEFER(csr_backward, (S, struct device_csr, csr), (S, struct device_csr_linear, how), (V, const float *, grad_y),
+      (V, float *, grad_w), (V, float *, grad_table))
 DEFER(csr_dropout, (S, struct device_csr, csr), (S, struct device_activate, activate), (V, float *, out))
-DEFER(csr_embed_forward, (S, struct device_csr, csr), (V, const float *, values), (V, int64_t, f),
-      (V, const float *, table), (V, float *, y))
-DEFER(csr_embed_backward, (S, struct device_csr, csr), (V, const float *, values), (V, int64_t, f),
-      (V, const float *, grad_y), (V, float *, grad_table))
 DEFER(csr_dense, (S, struct device_csr, csr), (V, float *, out))
 DEFER(activate_forward, (V, int64_t, n), (V, int64_t, f), (S, struct device_activate, activate),
       (V, const float *, x),
@@ -75,10 +66,8 @@ DEFER(activate_backward, (V, int64_t, n), (V, int64_t, f), (S, struct device_act
       (V, const float *, x),
       (V, const float *, y), (V, const float *, grad_y), (V, bool, add), (V, float *, grad_x))
 DEFER(bias_add, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, const float *, bias), (V, float *, y))
-DEFER(axpby, (V, int64_t, n_value), (V, float, a), (V, const float *, x), (V, float, b), (V, const float *, y),
-      (V, float *, out))
-DEFER(eps_add, (V, int64_t, n_value), (V, const float *, eps), (V, const float *, x), (V, const float *, y),
-      (V, float *, out))
+DEFER(axpby, (V, int64_t, n_value), (V, float, a), (V, const float *, eps), (V, const float *, x), (V, float, b),
+      (V, const float *, y), (V, float *, out))
 DEFER(columns_copy, (V, int64_t, n), (V, int64_t, f), (V, const float *, from), (V, int64_t, from_width),
       (V, float *, to),
       (V, int64_t, to_width), (V, bool, add))
@@ -99,7 +88,6 @@ DEFER(layer_norm_forward, (V, int64_t, n), (V, int64_t, f), (V, const float *, x
 DEFER(layer_norm_backward, (S, struct device_norm_backward, how))
 DEFER(batch_norm_statistics, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, void *, scratch),
       (V, double *, statistics))
-DEFER(statistics_merge, (V, int64_t, f), (V, double *, left), (V, const double *, right))
 DEFER(batch_norm_begin, (V, int64_t, f), (V, const double *, statistics), (V, double, momentum),
       (V, float *, running_mean), (V, float *, running_var), (V, double *, mean_rstd))
 DEFER(batch_norm_forward, (V, int64_t, n), (V, int64_t, f), (V, const float *, x), (V, const double *, mean_rstd),
@@ -108,10 +96,8 @@ DEFER(batch_norm_sums, (S, struct device_norm_backward, how), (V, double *, sums
 DEFER(batch_norm_backward, (S, struct device_norm_backward, how), (V, const double *, sums))
 DEFER(aggregate_sum, (S, struct device_block, block), (S, struct device_aggregate, how), (V, int64_t, f),
       (V, const float *, x), (V, float *, out))
-DEFER(aggregate_max, (S, struct device_block, block), (V, uint32_t, arg_base), (V, bool, begin),
-      (V, const float *, self),
-      (V, int64_t, f), (V, const float *, x), (V, float *, out), (V, uint32_t *, arg))
-DEFER(aggregate_max_finish, (V, int64_t, n), (V, int64_t, f), (V, const uint32_t *, arg), (V, float *, out))
+DEFER(aggregate_max, (S, struct device_block, block), (S, struct device_max, how), (V, int64_t, f),
+      (V, const float *, x), (V, float *, out), (V, uint32_t *, arg))
 DEFER(aggregate_max_backward, (S, struct device_block, block), (V, uint32_t, arg_base), (V, int64_t, f),
       (V, const uint32_t *, arg), (V, const float *, grad_out), (V, float *, grad_x))
 DEFER(attention_finish, (V, int64_t, n), (S, struct device_attention, how), (S, struct device_attention_state, state),
@@ -122,12 +108,8 @@ DEFER(head_dot, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (
       (V, const float *, w), (V, float *, out))
 DEFER(head_dot_backward_input, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, w),
       (V, const float *, grad), (V, bool, add), (V, float *, grad_x))
-DEFER(head_dot_backward_weight, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, x),
-      (V, const float *, grad), (V, void *, scratch), (V, bool, add), (V, float *, grad_w))
-DEFER(head_mean, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, x),
-      (V, float *, out))
-DEFER(head_mean_backward, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, grad),
-      (V, bool, add), (V, float *, grad_x))
+DEFER(head_mean, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, bool, backward),
+      (V, const float *, from), (V, bool, add), (V, float *, to))
 DEFER(swap_axes, (V, int64_t, a), (V, int64_t, b), (V, int64_t, c), (V, const float *, x), (V, float *, out))
 DEFER(rows_gather, (V, int64_t, n_row), (V, int64_t, f), (V, const uint32_t *, rows), (V, float, factor),
       (V, const float *, x), (V, float *, out))
@@ -139,7 +121,7 @@ DEFER(rows_decode, (V, enum device_codec, codec), (V, int64_t, n_row), (V, int64
 DEFER(loss, (S, struct device_scoring, how), (V, struct device_score *, score))
 DEFER(labels_append, (S, struct device_labels, how), (V, int64_t, f), (V, const float *, x), (V, float *, out))
 DEFER(draw_count, (S, struct device_labels, how), (V, double *, count))
-DEFER(doubles_add, (V, int64_t, n), (V, const double *, from), (V, double *, to))
+DEFER(doubles_merge, (V, bool, statistics), (V, int64_t, n), (V, const double *, from), (V, double *, to))
 DEFER(floats_compare, (V, int64_t, n), (V, const float *, a), (V, const float *, b), (V, double *, sums))
 DEFER(squares_add, (V, int64_t, n), (V, const float *, x), (V, double *, sum))
 DEFER(clip_factor, (V, double, most), (V, const double *, squares), (V, struct device_now *, now))
@@ -235,19 +217,6 @@ void strict_relation_sum(struct device *device, const struct device_relation *ho
     strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, relation_sum_run, &args, sizeof args);
 }
 
-static void relation_pick_run(struct strict *s, void *args)
-{
-    struct relation_args *a = args;
-    a->how.block = &a->block;
-    cpu_relation_pick(s->cpu, &a->how, a->to);
-}
-
-void strict_relation_pick(struct device *device, const struct device_relation *how, float *out)
-{
-    struct relation_args args = {.how = *how, .block = *how->block, .to = out};
-    strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, relation_pick_run, &args, sizeof args);
-}
-
 static void relation_dot_run(struct strict *s, void *args)
 {
     struct relation_args *a = args;
@@ -300,11 +269,6 @@ void strict_block_transpose(struct device *device, const struct device_block *bl
     *out = cpu_block_transposed(block, n_own, scratch);
 }
 
-size_t strict_block_scratch(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes)
-{
-    return cpu_block_scratch(n_row, n_col, n_edge, edge_bytes);
-}
-
 /* --- structure is made at once, and ends when all that may use it is done --- */
 
 enum status strict_block_open(struct device *device, struct device_block *block)
@@ -339,59 +303,9 @@ void strict_csr_close(struct device *device, struct device_csr *csr)
     cpu_csr_close(s->cpu, csr);
 }
 
-size_t strict_block_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
+size_t strict_bytes(enum device_bytes what, const int64_t *size)
 {
-    return cpu_block_bytes(n_block, n_row, n_edge);
-}
-
-size_t strict_csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
-{
-    return cpu_csr_bytes(n_row, n_col, n_value);
-}
-
-size_t strict_csr_host_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
-{
-    return cpu_csr_host_bytes(n_row, n_col, n_value);
-}
-
-size_t strict_linear_scratch(int64_t n, int64_t f_in, int64_t f_out)
-{
-    return cpu_linear_scratch(n, f_in, f_out);
-}
-
-size_t strict_column_sum_scratch(int64_t n, int64_t f)
-{
-    return cpu_column_sum_scratch(n, f);
-}
-
-size_t strict_csr_linear_scratch(int64_t n_col, int64_t f_out)
-{
-    return cpu_csr_linear_scratch(n_col, f_out);
-}
-
-size_t strict_layer_norm_scratch(int64_t n, int64_t f)
-{
-    return cpu_layer_norm_scratch(n, f);
-}
-
-size_t strict_batch_norm_scratch(int64_t n, int64_t f)
-{
-    return cpu_batch_norm_scratch(n, f);
-}
-
-size_t strict_attention_scratch(int64_t n_row, const struct device_attention *how)
-{
-    return cpu_attention_scratch(n_row, how);
-}
-
-size_t strict_relation_dot_scratch(int64_t n_relation, int64_t n_base)
-{
-    return cpu_relation_dot_scratch(n_relation, n_base);
-}
-
-size_t strict_score_scratch(int64_t n)
-{
-    return cpu_score_scratch(n);
+    return cpu_bytes(what, size);
 }
 
 /* Calls are put off: none runs while the caller waits for it. */

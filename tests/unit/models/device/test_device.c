@@ -87,11 +87,11 @@ Test(device, cuda_is_there_by_name_and_sizes_in_every_build)
     cr_assert_null(ops->close);
     cr_assert(!ops->unified);
     cr_expect_eq(ops->joined_edges, device_cpu.joined_edges);
-    cr_expect_eq(ops->csr_linear_scratch(10, 4), 160);
-    cr_expect_eq(ops->linear_scratch(1024, 64, 64), 0, "one chunk needs no partial sums");
-    cr_expect_eq(ops->linear_scratch(1025, 64, 64), 2 * 64 * 64 * sizeof(float));
-    cr_expect_eq(ops->block_bytes(1, 100, 1024), 0, "no row is long");
-    cr_expect_gt(ops->block_bytes(1, 100, 1025), 0);
+    cr_expect_eq(DEVICE_BYTES(ops, CSR_LINEAR, 10, 4), 160);
+    cr_expect_eq(DEVICE_BYTES(ops, LINEAR, 1024, 64, 64), 0, "one chunk needs no partial sums");
+    cr_expect_eq(DEVICE_BYTES(ops, LINEAR, 1025, 64, 64), 2 * 64 * 64 * sizeof(float));
+    cr_expect_eq(DEVICE_BYTES(ops, BLOCKS, 1, 100, 1024), 0, "no row is long");
+    cr_expect_gt(DEVICE_BYTES(ops, BLOCKS, 1, 100, 1025), 0);
 }
 
 /* --- the reference device against numbers worked out by hand --- */
@@ -114,10 +114,10 @@ Test(reference, a_linear_layer_and_its_gradients_are_the_textbook_products)
     struct device *device = reference_device();
     const float x[] = {1, 2, 3, 4, 5, 6}, w[] = {1, 0, -1, 2, 1, 0}, bias[] = {10, 20}, grad_y[] = {1, 2, 3, 4};
     float y[4], grad_x[6] = {1, 1, 1, 1, 1, 1}, grad_w[6];
-    device_reference.linear_forward(device, 2, 3, 2, x, w, bias, false, y);
+    device_reference.linear(device, &(struct device_linear){2, 3, 2, x, w, .bias = bias}, y);
     const float expected_y[] = {8, 24, 8, 33};
     cr_assert_arr_eq(y, expected_y, sizeof y);
-    device_reference.linear_backward_input(device, 2, 3, 2, grad_y, w, true, grad_x);
+    device_reference.linear(device, &(struct device_linear){2, 2, 3, grad_y, w, .turned = true, .add = true}, grad_x);
     const float expected_x[] = {6, 3, 0, 12, 5, -2};
     cr_assert_arr_eq(grad_x, expected_x, sizeof grad_x);
     device_reference.linear_backward_weight(device, 2, 3, 2, x, grad_y, NULL, false, grad_w);

@@ -67,27 +67,6 @@ static void check_sum(const struct device_block *block, int64_t f, double tolera
     free(row_scale);
 }
 
-Test(aggregate, sums_over_neighbours_agree_with_the_reference_for_every_width)
-{
-    struct device_block block = device_graph(500, 400, degree_mixed);
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        check_sum(&block, widths[i], TOLERANCE_SUM);
-    }
-    device_graph_free(&block);
-}
-
-Test(aggregate, weighted_sums_agree_with_the_reference_for_every_width)
-{
-    struct device_block block = device_graph(500, 400, degree_mixed);
-    float *weights = device_random((size_t)block.n_edge, 9);
-    block.weights = weights;
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        check_sum(&block, widths[i], TOLERANCE_SUM);
-    }
-    device_graph_free(&block);
-    free(weights);
-}
-
 Test(aggregate, no_rows_and_one_row_are_sums_too)
 {
     struct device_block none = device_graph(0, 5, degree_mixed), one = device_graph(1, 5, degree_mixed);
@@ -200,75 +179,7 @@ Test(aggregate, a_large_output_that_goes_past_the_caches_has_the_same_values)
     device_graph_free(&block);
 }
 
-static void row_scale(struct device *device, const void *context, float *out)
-{
-    const struct aggregate *a = context;
-    device->ops->rows_multiply(device, a->block.n_row, a->f, a->x, out, false, out);
-}
-
-Test(aggregate, rows_are_scaled_in_place)
-{
-    float *scale = device_random(700, 1);
-    struct aggregate a = {.block = {.n_row = 700}, .f = 33, .x = scale};
-    device_check("row_scale", row_scale, &a, 700 * 33, TOLERANCE_ELEMENT);
-    free(scale);
-}
-
 /* --- maxima: values, places and their gradients are equal to the last bit --- */
-
-/* out: maxima, places as floats, gradients of the columns */
-static void max(struct device *device, const void *context, float *out)
-{
-    const struct aggregate *a = context;
-    struct device_block block;
-    size_t n = (size_t)(a->block.n_row * a->f);
-    uint32_t *arg = device_scratch(n * sizeof *arg);
-    open_block(device, a, &block);
-    for (size_t i = 0; i < n; i++) {
-        arg[i] = UINT32_MAX;
-        out[i] = a->begin ? 7.0f : -INFINITY;
-    }
-    device->ops->aggregate_max(device, &block, a->arg_base, a->begin, a->self, a->f, a->x, out, arg);
-    for (size_t i = 0; i < n; i++) {
-        out[n + i] = arg[i] == UINT32_MAX ? -1.0f : (float)arg[i];
-    }
-    device->ops->aggregate_max_backward(device, &block, a->arg_base, a->f, arg, a->x, out + 2 * n);
-    device->ops->aggregate_max_finish(device, block.n_row, a->f, arg, out);
-    device->ops->block_close(device, &block);
-    free(arg);
-}
-
-static void check_max(const struct device_block *block, int64_t f)
-{
-    size_t n = (size_t)((block->n_row > block->n_col ? block->n_row : block->n_col) * f);
-    float *x = device_random(n, 1), *self = device_random(n, 2);
-    for (size_t i = 0; i < n; i++) {
-        x[i] = roundf(x[i] * 4.0f) / 4.0f; /* many equals: the first must win */
-    }
-    struct aggregate a = {.block = *block, .f = f, .x = x, .arg_base = 1000};
-    size_t n_out = (size_t)(2 * block->n_row + block->n_col) * (size_t)f;
-    device_check("max going on", max, &a, n_out, TOLERANCE_ELEMENT);
-    a.begin = true;
-    device_check("max", max, &a, n_out, TOLERANCE_ELEMENT);
-    if (block->n_row == block->n_col) {
-        a.self = self;
-        device_check("max from the row itself", max, &a, n_out, TOLERANCE_ELEMENT);
-    }
-    free(x);
-    free(self);
-}
-
-Test(aggregate, maxima_with_their_places_and_gradients_agree_with_the_reference_for_every_width)
-{
-    struct device_block block = device_graph(300, 300, degree_mixed);
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        check_max(&block, widths[i]);
-    }
-    device_graph_free(&block);
-    struct device_block hub = device_graph(20, 250000, degree_hub);
-    check_max(&hub, 3);
-    device_graph_free(&hub);
-}
 
 Test(aggregate, rows_without_neighbours_have_a_maximum_of_zero)
 {
@@ -281,8 +192,8 @@ Test(aggregate, rows_without_neighbours_have_a_maximum_of_zero)
     uint32_t arg[2];
     cr_assert_eq(device_cpu.open(1, &device), STATUS_OK);
     cr_assert_eq(device_cpu.block_open(device, &block), STATUS_OK);
-    device_cpu.aggregate_max(device, &block, 3, true, NULL, 1, x, out, arg);
-    device_cpu.aggregate_max_finish(device, 2, 1, arg, out);
+    device_cpu.aggregate_max(device, &block, &(struct device_max){.arg_base = 3, .begin = true, .n_finish = 2}, 1, x,
+                             out, arg);
     cr_assert_eq(out[0], 0.0f);
     cr_assert_eq(arg[0], UINT32_MAX);
     cr_assert_eq(out[1], -5.0f);
@@ -292,39 +203,6 @@ Test(aggregate, rows_without_neighbours_have_a_maximum_of_zero)
 }
 
 /* --- payload rows --- */
-
-static void gather(struct device *device, const void *context, float *out)
-{
-    const struct aggregate *a = context;
-    device->ops->rows_gather(device, a->block.n_row, a->f, a->block.rows, a->factor, a->x, out);
-}
-
-static void add(struct device *device, const void *context, float *out)
-{
-    const struct aggregate *a = context;
-    device->ops->rows_add(device, a->block.n_row, a->f, a->block.rows, a->factor, a->x, out);
-}
-
-Test(aggregate, payload_rows_are_packed_and_added_back_by_row)
-{
-    uint32_t listed[900];
-    for (uint32_t i = 0; i < 900; i++) {
-        listed[i] = 999 - i;
-    }
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        size_t n = 1000 * (size_t)widths[i];
-        float *x = device_random(n, 1);
-        struct aggregate a = {.block = {.n_row = 900, .rows = listed}, .f = widths[i], .x = x, .factor = 1.0F};
-        device_check("rows_gather", gather, &a, n, 0.0);
-        device_check("rows_add", add, &a, n, TOLERANCE_ELEMENT);
-        a.factor = 10.0F;
-        device_check("rows_gather, ten times", gather, &a, n, TOLERANCE_ELEMENT);
-        device_check("rows_add, ten times", add, &a, n, TOLERANCE_ELEMENT);
-        a.block.rows = NULL;
-        device_check("rows_add of all rows", add, &a, n, TOLERANCE_ELEMENT);
-        free(x);
-    }
-}
 
 /* --- joined blocks --- */
 

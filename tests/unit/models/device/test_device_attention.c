@@ -5,7 +5,6 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -342,7 +341,7 @@ static void run_long_rows(struct device *device, const void *context, float *out
     struct device_attention_rows rows = {.how = &a->how, .block = &block, .source = payload, .target = near};
     device->ops->attention_forward(device, &rows, &state, out);
     out += 2 * wide + 3 * heads;
-    size_t n_bytes = device->ops->attention_scratch(block.n_row, &a->how);
+    size_t n_bytes = device_attention_bytes(device->ops, block.n_row, &a->how);
     void *scratch = device_scratch(n_bytes);
     int64_t n_att = a->how.n_head * a->how.n_column, n_edge = edge_size(&a->how);
     if (!add || n_edge > 0) {
@@ -487,37 +486,20 @@ static void run_heads(struct device *device, const void *context, float *out)
 {
     const struct heads *a = context;
     int64_t wide = a->n_head * a->n_column;
-    void *scratch = device_scratch(device->ops->column_sum_scratch(a->n, wide));
+    void *scratch = device_scratch(DEVICE_BYTES(device->ops, COLUMN_SUM, a->n, wide));
     device->ops->head_dot(device, a->n, a->n_head, a->n_column, a->x, a->w, out);
     out += a->n * a->n_head;
     device->ops->head_dot_backward_input(device, a->n, a->n_head, a->n_column, a->w, a->grad, a->add, out);
     out += a->n * wide;
-    device->ops->head_dot_backward_weight(device, a->n, a->n_head, a->n_column, a->x, a->grad, scratch, false, out);
+    device->ops->column_sum(device,
+                            &(struct device_column_sum){a->n, a->n_head * a->n_column, a->x, .n_head = a->n_head,
+                                                        .factor = a->grad, .scratch = scratch},
+                            out);
     out += wide;
-    device->ops->head_mean(device, a->n, a->n_head, a->n_column, a->x, out);
+    device->ops->head_mean(device, a->n, a->n_head, a->n_column, false, a->x, false, out);
     out += a->n * a->n_column;
-    device->ops->head_mean_backward(device, a->n, a->n_head, a->n_column, a->x, a->add, out);
+    device->ops->head_mean(device, a->n, a->n_head, a->n_column, true, a->x, a->add, out);
     free(scratch);
-}
-
-Test(attention, products_and_means_of_heads_agree_with_the_reference_for_every_shape)
-{
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-        for (int64_t n = 0; n <= 2500; n += 1250) {
-            struct heads a = {.n = n, .n_head = shapes[s].n_head, .n_column = shapes[s].n_column, .add = n == 1250};
-            size_t wide = (size_t)(a.n_head * a.n_column), rows = (size_t)n;
-            float *x = device_random(rows * wide, 1), *w = device_random(wide, 2);
-            float *grad = device_random(rows * (size_t)a.n_head, 3);
-            a.x = x;
-            a.w = w;
-            a.grad = grad;
-            size_t n_out = rows * (size_t)(a.n_head + a.n_column) + 2 * rows * wide + wide;
-            device_check("heads", run_heads, &a, n_out, TOLERANCE_SUM);
-            free(x);
-            free(w);
-            free(grad);
-        }
-    }
 }
 
 Test(attention, two_heads_of_two_columns_have_these_products_and_means)

@@ -40,18 +40,6 @@ static struct device_coding coding(enum device_codec codec, int64_t f, const flo
                                   .node = node};
 }
 
-static void bytes(struct device *device, const void *context, float *out)
-{
-    const struct device_coding *how = context;
-    size_t n = (size_t)(how->n_row * codec_row_bytes(how->codec, how->f));
-    uint8_t *made = device_scratch(n + 1);
-    device->ops->rows_encode(device, how, made);
-    for (size_t i = 0; i < n; i++) {
-        out[i] = made[i];
-    }
-    free(made);
-}
-
 static void numbers(struct device *device, const void *context, float *out)
 {
     const struct device_coding *how = context;
@@ -61,59 +49,11 @@ static void numbers(struct device *device, const void *context, float *out)
     free(made);
 }
 
-Test(codec, every_device_writes_the_same_bytes_and_reads_the_same_numbers)
-{
-    static const int64_t widths[] = {1, 2, 3, 7, 8, 9, 16, 31, 64, 100, 255, 256, 257, 600};
-    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
-        int64_t f = widths[w];
-        float *x = device_random((size_t)(N_ROW * f), 3), *factors = device_random(N_LISTED, 5);
-        for (int k = 0; k < N_CODEC; k++) {
-            struct device_coding how = coding(codecs[k], f, x);
-            for (int turn = 0; turn < 3; turn++) {
-                how.factor = turn == 0 ? 1.0F : 10.0F;
-                how.factors = turn == 2 ? factors : NULL;
-                how.rows = turn == 0 ? listed : NULL;
-                device_check("bytes", bytes, &how, (size_t)(how.n_row * codec_row_bytes(how.codec, f)), 0.0);
-                device_check("numbers", numbers, &how, (size_t)(how.n_row * f), 0.0);
-            }
-        }
-        free(factors);
-        free(x);
-    }
-}
-
 static struct device *cpu(void)
 {
     struct device *device;
     cr_assert_eq(device_cpu.open(1, &device), STATUS_OK);
     return device;
-}
-
-Test(codec, a_row_with_a_factor_of_its_own_is_written_as_if_all_had_it)
-{
-    enum { F = 40 };
-    struct device *device = cpu();
-    float *x = device_random(N_ROW * F, 3), *factors = device_random(N_LISTED, 5);
-    for (int k = 0; k < N_CODEC; k++) {
-        struct device_coding how = coding(codecs[k], F, x);
-        size_t row_bytes = (size_t)codec_row_bytes(how.codec, F);
-        uint8_t *all = device_scratch(N_LISTED * row_bytes), *one = device_scratch(row_bytes);
-        how.factors = factors;
-        device_cpu.rows_encode(device, &how, all);
-        how.factors = NULL;
-        how.n_row = 1;
-        for (size_t r = 0; r < N_LISTED; r++) {
-            how.rows = listed + r;
-            how.factor = factors[r];
-            device_cpu.rows_encode(device, &how, one);
-            cr_assert_arr_eq(all + r * row_bytes, one, row_bytes, "codec %d, row %zu", k, r);
-        }
-        free(one);
-        free(all);
-    }
-    free(factors);
-    free(x);
-    device_cpu.close(device);
 }
 
 /* The distance between the two values that x may become. */
@@ -229,56 +169,6 @@ Test(codec, a_row_takes_its_bits_and_four_bytes_for_its_range)
 
 /* Row r has its residual at place 3 r + 1 of these. */
 enum { N_PLACE = 3 * N_ROW + 2 };
-static uint32_t places[N_ROW];
-
-/* Rows that are written down, with residuals that are replaced where they lie or made beside. */
-struct feeding {
-    struct device_coding how;
-    bool in_place;
-};
-
-static void bytes_and_residuals(struct device *device, const void *context, float *out)
-{
-    const struct feeding *feeding = context;
-    struct device_coding how = feeding->how;
-    size_t n = (size_t)(how.n_row * codec_row_bytes(how.codec, how.f)), n_residual = N_PLACE * (size_t)how.f;
-    float *residual = device_random(n_residual, 11), *next = device_scratch(n_residual * sizeof *next);
-    uint8_t *made = device_scratch(n + 1);
-    how.residual = residual;
-    how.residual_out = feeding->in_place ? residual : next;
-    device->ops->rows_encode(device, &how, made);
-    for (size_t i = 0; i < n; i++) {
-        out[i] = made[i];
-    }
-    memcpy(out + n, how.residual_out, n_residual * sizeof *out);
-    free(made);
-    free(next);
-    free(residual);
-}
-
-Test(codec, every_device_adds_residuals_and_makes_the_same_next_ones)
-{
-    static const int64_t widths[] = {1, 2, 7, 16, 33, 100, 256, 257, 600};
-    for (uint32_t r = 0; r < N_ROW; r++) {
-        places[r] = 3 * r + 1;
-    }
-    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
-        int64_t f = widths[w];
-        float *x = device_random((size_t)(N_ROW * f), 3);
-        x[listed[3] * f] = NAN;
-        for (int k = 0; k < N_CODEC; k++) {
-            for (int turn = 0; turn < 4; turn++) {
-                struct feeding feeding = {.how = coding(codecs[k], f, x), .in_place = turn % 2 == 1};
-                feeding.how.residual_rows = turn >= 2 ? places : NULL;
-                feeding.how.rows = turn == 2 ? NULL : listed;
-                size_t n_byte = (size_t)(N_LISTED * codec_row_bytes(codecs[k], f));
-                device_check("residuals", bytes_and_residuals, &feeding, n_byte + N_PLACE * (size_t)f, 0.0);
-            }
-        }
-        free(x);
-    }
-}
-
 /* The first n epochs' mean of rows that are the same in all of them, with what was lost fed back or without: the root
  * of the mean square of its error. */
 static double error_of_mean(struct device *device, enum device_codec codec, const float *x, bool feeds, uint32_t n)

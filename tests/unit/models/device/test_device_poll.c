@@ -53,10 +53,10 @@ static void run(struct device *device, const struct device_block *block, const f
 {
     const struct device_ops *ops = device->ops;
     const struct device_aggregate how = {.begin = true, .finish = true};
-    void *scratch = device_scratch(ops->linear_scratch(N_ROW, F, F));
+    void *scratch = device_scratch(DEVICE_BYTES(ops, LINEAR, N_ROW, F, F));
     ops->aggregate_sum(device, block, &how, F, x, out->sum);
-    ops->aggregate_max(device, block, 0, true, NULL, F, x, out->max, out->arg);
-    ops->linear_forward(device, N_ROW, F, F, x, x, NULL, false, out->product);
+    ops->aggregate_max(device, block, &(struct device_max){.arg_base = 0, .begin = true}, F, x, out->max, out->arg);
+    ops->linear(device, &(struct device_linear){N_ROW, F, F, x, .w = x}, out->product);
     ops->linear_backward_weight(device, N_ROW, F, F, x, out->product, scratch, false, out->weight);
     free(scratch);
 }

@@ -1,11 +1,8 @@
 #include "models/device/device.h"
 #include "tests/support/device/device_case.h"
-#include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct relation {
     struct device_block block;
@@ -25,7 +22,7 @@ static void sum(struct device *device, const void *context, float *out)
 {
     const struct relation *a = context;
     struct device_block block = opened(device, a);
-    const struct device_relation how = {&block, a->n_relation, a->n_base, a->f, a->stride, a->x, a->comp};
+    const struct device_relation how = {&block, a->n_relation, a->n_base, a->f, a->stride, a->x, a->comp, false};
     device->ops->relation_sum(device, &how, out);
     device->ops->block_close(device, &block);
 }
@@ -34,8 +31,9 @@ static void pick(struct device *device, const void *context, float *out)
 {
     const struct relation *a = context;
     struct device_block block = opened(device, a);
-    const struct device_relation how = {&block, a->n_relation, a->n_base, a->f, a->n_base * a->f, a->x, a->comp};
-    device->ops->relation_pick(device, &how, out);
+    const struct device_relation how = {&block,           a->n_relation, a->n_base, a->f,
+                                        a->n_base * a->f, a->x,          a->comp,   true};
+    device->ops->relation_sum(device, &how, out);
     device->ops->block_close(device, &block);
 }
 
@@ -43,81 +41,11 @@ static void dot(struct device *device, const void *context, float *out)
 {
     const struct relation *a = context;
     struct device_block block = opened(device, a);
-    void *scratch = device_scratch(device->ops->relation_dot_scratch(a->n_relation, a->n_base));
-    const struct device_relation how = {&block, a->n_relation, a->n_base, a->f, a->f, a->x, NULL};
+    void *scratch = device_scratch(DEVICE_BYTES(device->ops, RELATION_DOT, a->n_relation, a->n_base));
+    const struct device_relation how = {&block, a->n_relation, a->n_base, a->f, a->f, a->x, NULL, false};
     device->ops->relation_dot(device, &how, a->y, a->add, scratch, out);
     device->ops->block_close(device, &block);
     free(scratch);
-}
-
-/* The same edges with n_relation types, ascending in each row; some rows have few of them. */
-static struct device_block typed(int64_t n_row, int64_t n_col, int64_t (*degree)(int64_t, int64_t),
-                                 int64_t n_relation)
-{
-    struct device_block block = device_graph(n_row, n_col, degree);
-    uint16_t *types = device_scratch((size_t)block.n_edge * sizeof *types);
-    for (int64_t r = 0; r < n_row; r++) {
-        int64_t begin = block.indptr[r], n = block.indptr[r + 1] - begin;
-        for (int64_t i = 0; i < n; i++) {
-            types[begin + i] = (uint16_t)((i + r % 3) * n_relation / (n + 2));
-        }
-    }
-    block.types = types;
-    block.weights = device_random((size_t)block.n_edge, 9);
-    return block;
-}
-
-static void typed_free(struct device_block *block)
-{
-    free((void *)(uintptr_t)block->types);
-    free((void *)(uintptr_t)block->weights);
-    device_graph_free(block);
-}
-
-static void check(int64_t n_row, int64_t n_col, int64_t (*degree)(int64_t, int64_t), int64_t f)
-{
-    char what[96];
-    struct relation a = {.n_relation = 5, .f = f, .stride = f};
-    a.block = typed(n_row, n_col, degree, a.n_relation);
-    float *x = device_random((size_t)(n_col * 5 * (f + 3)), 1), *comp = device_random((size_t)(a.n_relation * 3), 2);
-    float *y = device_random((size_t)(n_row * 5 * f), 3);
-    a.x = x;
-    a.y = y;
-    for (int mixed = 0; mixed < 2; mixed++) {
-        a.n_base = mixed ? 3 : a.n_relation;
-        a.comp = mixed ? comp : NULL;
-        snprintf(what, sizeof what, "relation sum of %d rows, f = %d, %s", (int)n_row, (int)f,
-                 mixed ? "mixed" : "apart");
-        for (a.stride = f; a.stride <= f + 3; a.stride += 3) {
-            device_check(what, sum, &a, (size_t)(n_row * a.n_base * f), TOLERANCE_SUM);
-        }
-        device_check("relation pick", pick, &a, (size_t)(n_row * f), TOLERANCE_SUM);
-        a.add = mixed;
-        device_check("relation dot", dot, &a, (size_t)(a.n_relation * a.n_base), TOLERANCE_SUM);
-    }
-    free(x);
-    free(y);
-    free(comp);
-    typed_free(&a.block);
-}
-
-static int64_t degree_hub(int64_t row, int64_t n_row)
-{
-    return row == n_row / 2 || row == n_row - 2 ? 70000 : row % 4;
-}
-
-Test(relation, sums_and_products_agree_with_the_reference_for_every_width)
-{
-    static const int64_t widths[] = {1, 3, 16, 17, 64, 100, 256, 300};
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        check(700, 300, degree_mixed, widths[i]);
-    }
-    check(3000, 100, degree_mixed, 16);
-}
-
-Test(relation, rows_with_very_many_edges_agree_with_the_reference)
-{
-    check(40, 70000, degree_hub, 5);
 }
 
 Test(relation, a_block_without_edges_changes_nothing)
@@ -191,32 +119,4 @@ Test(relation, two_rows_of_three_edges_have_these_sums)
         }
         device_tables[d]->close(device);
     }
-}
-
-struct swap {
-    int64_t a, b, c;
-    const float *x;
-};
-
-static void swap(struct device *device, const void *context, float *out)
-{
-    const struct swap *s = context;
-    device->ops->swap_axes(device, s->a, s->b, s->c, s->x, out);
-}
-
-Test(relation, axes_are_swapped_row_by_row)
-{
-    float *x = device_random(60 * 70 * 5, 1), back[6], there[6];
-    for (int64_t c = 1; c <= 5; c += 2) {
-        struct swap s = {60, 70, c, x};
-        device_check("swap", swap, &s, (size_t)(60 * 70 * c), 0.0);
-    }
-    struct device *device = NULL;
-    cr_assert_eq(device_reference.open(1, &device), STATUS_OK);
-    device_reference.swap_axes(device, 3, 2, 1, x, there);
-    cr_assert(there[1] == x[2] && there[2] == x[4] && there[3] == x[1]);
-    device_reference.swap_axes(device, 2, 3, 1, there, back);
-    cr_assert_arr_eq(back, x, sizeof back);
-    device_reference.close(device);
-    free(x);
 }

@@ -30,8 +30,8 @@ static struct device_block make(struct device *device, const struct sample *s, v
     const struct device_block *b = &s->block;
     struct device_block out, turned;
     size_t each = edge_bytes(b);
-    scratch[0] = device_scratch(ops->block_scratch(b->n_row, b->n_col, b->n_edge, each));
-    scratch[1] = device_scratch(ops->block_scratch(b->n_col, b->n_row, b->n_edge, each));
+    scratch[0] = device_scratch(DEVICE_BYTES(ops, BLOCK_MADE, b->n_row, b->n_col, b->n_edge, each));
+    scratch[1] = device_scratch(DEVICE_BYTES(ops, BLOCK_MADE, b->n_col, b->n_row, b->n_edge, each));
     ops->block_sample(device, b, s->n_kept, s->kept, scratch[0], &out);
     if (!s->transposed) {
         return out;

@@ -1,11 +1,12 @@
-/* Operations of the device table on fixed inputs: what goes in and what comes out, for gpu_operations.
+/* Operations of the device table on fixed inputs: what goes in and what comes out.
  *
- * A case runs on any device: it takes its inputs into the device's memory, calls operations, and names its results,
- * which are then compared between the cpu device and the cuda device, and with what the emulated device gave. Knows
- * no test library: it runs where there is none.
+ * A case runs on any device: it takes its inputs into the device's memory, calls operations, and names its results.
+ * Two programs compare them: unit tests between the reference, the cpu device in all its variants and the emulated cuda
+ * device (tests/unit/models/device/test_device_operations.c), and gpu_operations on a machine with a GPU. So cases know
+ * no test library, which such a machine lacks.
  */
-#ifndef TESTS_GPU_OPERATION_H
-#define TESTS_GPU_OPERATION_H
+#ifndef TESTS_SUPPORT_OPERATION_H
+#define TESTS_SUPPORT_OPERATION_H
 
 #include "models/device/device.h"
 
@@ -41,7 +42,7 @@ struct operation_run {
 struct operation_case {
     const char *name; /* no blanks; NULL ends a list */
     enum operation_same same;
-    double tolerance; /* of the largest expected value */
+    double tolerance; /* of the largest expected value, against the reference and where bits may differ */
     void (*run)(struct operation_run *run, const int64_t *shape);
     int64_t shape[OPERATION_SHAPE_MOST]; /* what they are: above each `run` */
 };

@@ -8,9 +8,8 @@
  * failed, 0 skipped. Exits with 69 where there is no usable GPU.
  */
 #include "models/cuda/module.h"
-#include "tests/gpu/operations/operation.h"
+#include "tests/support/operations/results.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,91 +31,13 @@ static void judge(const struct operation_case *c, const char *what, const char *
     }
 }
 
-/* --- results, in host memory --- */
-
-struct results {
-    int n;
-    struct operation_array array[OPERATION_RESULTS_MOST];
-};
-
-static struct results results_of(struct device *device, const struct operation_case *c)
-{
-    static struct operation_run run;
-    struct results out = {0};
-    run = (struct operation_run){.device = device, .ops = device->ops, .seed = 100};
-    c->run(&run, c->shape);
-    if (device_sync(run.device) != STATUS_OK) {
-        operation_give_up(status_reason());
-    }
-    for (out.n = 0; out.n < run.n_result; out.n++) {
-        out.array[out.n] = run.result[out.n];
-        out.array[out.n].at = malloc(run.result[out.n].n_bytes + 1);
-        if (out.array[out.n].at == NULL) {
-            operation_give_up("out of memory");
-        }
-        run.ops->download(run.device, out.array[out.n].at, run.result[out.n].at, run.result[out.n].n_bytes);
-    }
-    for (int i = 0; i < run.n_taken; i++) {
-        run.ops->release(run.device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, run.taken[i].at, run.taken[i].n_bytes);
-    }
-    if (device_sync(run.device) != STATUS_OK) {
-        operation_give_up(status_reason());
-    }
-    return out;
-}
-
-static void results_free(struct results *r)
-{
-    for (int i = 0; i < r->n; i++) {
-        free(r->array[i].at);
-    }
-}
-
-static uint64_t results_hash(const struct results *r)
+static uint64_t results_hash(const struct operation_results *r)
 {
     uint64_t hash = 0;
     for (int i = 0; i < r->n; i++) {
         hash = XXH64(r->array[i].at, r->array[i].n_bytes, hash);
     }
     return hash;
-}
-
-static double element(const struct operation_array *a, size_t i)
-{
-    return a->type == OPERATION_FLOATS ? (double)((const float *)a->at)[i] : ((const double *)a->at)[i];
-}
-
-/* What is wrong with `got`; NULL: nothing. A tolerance of 0: the same bits. */
-static const char *compare(const struct results *got, const struct results *expected, double tolerance)
-{
-    static char text[128];
-    for (int k = 0; k < got->n || k < expected->n; k++) {
-        const struct operation_array *a = &got->array[k], *b = &expected->array[k];
-        if (k >= got->n || k >= expected->n || a->n_bytes != b->n_bytes) {
-            snprintf(text, sizeof text, "result %d is of another size", k);
-            return text;
-        }
-        if (memcmp(a->at, b->at, a->n_bytes) == 0) {
-            continue;
-        }
-        if (tolerance == 0.0 || a->type == OPERATION_BYTES) {
-            snprintf(text, sizeof text, "result %d has other bits", k);
-            return text;
-        }
-        size_t n = a->n_bytes / (a->type == OPERATION_FLOATS ? sizeof(float) : sizeof(double));
-        double largest = 0.0;
-        for (size_t i = 0; i < n; i++) {
-            largest = fmax(largest, isfinite(element(b, i)) ? fabs(element(b, i)) : 0.0);
-        }
-        for (size_t i = 0; i < n; i++) {
-            double x = element(a, i), y = element(b, i);
-            if (x != y && !(fabs(x - y) <= tolerance * largest)) {
-                snprintf(text, sizeof text, "result %d, element %zu is %.9g, expected %.9g", k, i, x, y);
-                return text;
-            }
-        }
-    }
-    return NULL;
 }
 
 /* --- hashes --- */
@@ -167,26 +88,27 @@ static struct device *cpu, *cuda;
 
 static void check(const struct operation_case *c, bool with_cpu)
 {
-    struct results first = results_of(cuda, c), second = results_of(cuda, c);
-    judge(c, "a second run", compare(&second, &first, 0.0));
+    struct operation_results first = operation_results(cuda, c), second = operation_results(cuda, c);
+    judge(c, "a second run", operation_compare(&second, &first, 0.0, 0.0));
     if (with_cpu) {
-        struct results expected = results_of(cpu, c);
-        judge(c, "against the cpu", compare(&first, &expected, c->same == OPERATION_SAME_CPU ? 0.0 : c->tolerance));
-        results_free(&expected);
+        struct operation_results expected = operation_results(cpu, c);
+        double tolerance = c->same == OPERATION_SAME_CPU ? 0.0 : c->tolerance;
+        judge(c, "against the cpu", operation_compare(&first, &expected, tolerance, tolerance));
+        operation_results_free(&expected);
     }
     if (c->same != OPERATION_SAME_NUMBERS) {
         judge(c, "against the emulated bits", hash_check(c, results_hash(&first)));
     }
-    results_free(&first);
-    results_free(&second);
+    operation_results_free(&first);
+    operation_results_free(&second);
 }
 
 static void print(const struct operation_case *c)
 {
     if (c->same != OPERATION_SAME_NUMBERS) {
-        struct results results = results_of(cuda, c);
+        struct operation_results results = operation_results(cuda, c);
         printf("%s %016llx\n", c->name, (unsigned long long)results_hash(&results));
-        results_free(&results);
+        operation_results_free(&results);
     }
 }
 

@@ -1,5 +1,5 @@
 /* Products, sums over rows, sparse features. */
-#include "tests/gpu/operations/operation.h"
+#include "tests/support/operations/operation.h"
 #include "tests/support/tolerance.h"
 
 /* n, f_in, f_out: a linear layer and its gradients, alone and added to what is there */
@@ -9,12 +9,14 @@ static void linear(struct operation_run *run, const int64_t *shape)
     int64_t n = shape[0], f_in = shape[1], f_out = shape[2];
     const float *x = operation_random(run, n * f_in), *w = operation_random(run, f_in * f_out);
     const float *bias = operation_random(run, f_out), *grad_y = operation_random(run, n * f_out);
-    void *scratch = operation_scratch(run, ops->linear_scratch(n, f_in, f_out));
+    void *scratch = operation_scratch(run, DEVICE_BYTES(ops, LINEAR, n, f_in, f_out));
     for (int add = 0; add < 2; add++) {
         float *y = operation_floats(run, n * f_out), *grad_x = operation_floats(run, n * f_in);
         float *grad_w = operation_floats(run, f_in * f_out);
-        ops->linear_forward(run->device, n, f_in, f_out, x, w, add ? NULL : bias, add, y);
-        ops->linear_backward_input(run->device, n, f_in, f_out, grad_y, w, add, grad_x);
+        ops->linear(run->device, &(struct device_linear){n, f_in, f_out, x, w, .bias = add ? NULL : bias, .add = add},
+                    y);
+        ops->linear(run->device, &(struct device_linear){n, f_out, f_in, grad_y, w, .turned = true, .add = add},
+                    grad_x);
         ops->linear_backward_weight(run->device, n, f_in, f_out, x, grad_y, scratch, add, grad_w);
     }
 }
@@ -25,17 +27,22 @@ static void sums(struct operation_run *run, const int64_t *shape)
     const struct device_ops *ops = run->ops;
     int64_t n = shape[0], f = shape[1];
     const float *x = operation_random(run, n * f), *y = operation_random(run, n * f);
-    void *scratch = operation_scratch(run, ops->column_sum_scratch(n, f));
+    void *scratch = operation_scratch(run, DEVICE_BYTES(ops, COLUMN_SUM, n, f));
     for (int add = 0; add < 2; add++) {
         float *columns = operation_floats(run, f), *dot = operation_floats(run, 1);
-        ops->column_sum(run->device, n, f, x, scratch, add, columns);
+        ops->column_sum(run->device, &(struct device_column_sum){n, f, x, .add = add, .scratch = scratch}, columns);
         ops->dot(run->device, n, f, x, y, scratch, add, dot);
     }
-    float *chunks = operation_floats(run, f);
     double *added = operation_doubles(run, n), *compared = operation_doubles(run, 3);
-    ops->chunks_add(run->device, f, n, x, chunks);
-    ops->doubles_add(run->device, n, (const double *)(const void *)x, added); /* any bits will do; f ≥ 2 */
+    ops->doubles_merge(run->device, false, n, (const double *)(const void *)x, added); /* any bits will do; f ≥ 2 */
     ops->floats_compare(run->device, n, x, y, compared);
+}
+
+/* n_chunk, f */
+static void chunks(struct operation_run *run, const int64_t *shape)
+{
+    const float *x = operation_random(run, shape[0] * shape[1]);
+    run->ops->chunks_add(run->device, shape[1], shape[0], x, operation_floats(run, shape[1]));
 }
 
 static struct device_csr csr_of(struct operation_run *run, const struct device_block *block)
@@ -64,7 +71,7 @@ static void sparse(struct operation_run *run, const int64_t *shape)
     struct device_csr csr = csr_of(run, &block);
     const float *other = operation_random(run, csr.n_value), *w = operation_random(run, f * csr.n_col);
     const float *bias = operation_random(run, f), *grad_y = operation_random(run, csr.n_row * f);
-    void *scratch = operation_scratch(run, ops->csr_linear_scratch(csr.n_col, f));
+    void *scratch = operation_scratch(run, DEVICE_BYTES(ops, CSR_LINEAR, csr.n_col, f));
     const struct device_activate dropout = {.p = 0.4,
                                             .key = {.seed = 4, .op = 2, .stream = RANDOM_STREAM_DROPOUT},
                                             .now = operation_now(run, (struct device_now){.epoch = 3}),
@@ -73,8 +80,10 @@ static void sparse(struct operation_run *run, const int64_t *shape)
     for (int turn = 0; turn < 2; turn++) {
         const float *values = turn == 0 ? NULL : other;
         float *y = operation_floats(run, csr.n_row * f), *grad_w = operation_floats(run, csr.n_col * f);
-        ops->csr_linear_forward(run->device, &csr, values, f, w, turn == 0 ? bias : NULL, scratch, y);
-        ops->csr_linear_backward_weight(run->device, &csr, values, f, grad_y, scratch, grad_w);
+        const struct device_csr_linear how = {
+            .values = values, .f_out = f, .w = w, .bias = turn == 0 ? bias : NULL, .scratch = scratch};
+        ops->csr_forward(run->device, &csr, &how, y);
+        ops->csr_backward(run->device, &csr, &how, grad_y, grad_w, NULL);
     }
     ops->csr_dropout(run->device, &csr, &dropout, operation_floats(run, csr.n_value));
     if (csr.n_row * csr.n_col <= 1 << 20) {
@@ -104,8 +113,9 @@ static void embedded(struct operation_run *run, const int64_t *shape)
     const float *values = operation_random(run, csr.n_value + N_OWN), *table = operation_random(run, N_OWN * f);
     const float *grad_y = operation_random(run, N_ROW * f);
     float *y = operation_floats(run, N_ROW * f), *grad_table = operation_floats(run, N_OWN * f);
-    ops->csr_embed_forward(run->device, &csr, values, f, table, y);
-    ops->csr_embed_backward(run->device, &csr, values, f, grad_y, grad_table);
+    const struct device_csr_linear how = {.values = values, .f_out = f, .table = table};
+    ops->csr_forward(run->device, &csr, &how, y);
+    ops->csr_backward(run->device, &csr, &how, grad_y, NULL, grad_table);
     ops->csr_dropout(run->device, &csr, &dropout, operation_floats(run, csr.n_value + N_OWN));
     ops->csr_dense(run->device, &csr, operation_floats(run, N_ROW * (30 + N_OWN)));
     ops->csr_close(run->device, &csr);
@@ -119,11 +129,15 @@ const struct operation_case operation_dense_cases[] = {
     {"linear-5x1x3", OPERATION_SAME_EMULATED, TOLERANCE_SUM, linear, {5, 1, 3}},
     {"linear-2100x96x130", OPERATION_SAME_NUMBERS, TOLERANCE_SUM, linear, {2100, 96, 130}},
     {"linear-300x257x256", OPERATION_SAME_NUMBERS, TOLERANCE_SUM, linear, {300, 257, 256}},
-    {"sums-3000x5", OPERATION_SAME_CPU, 0.0, sums, {3000, 5}},
-    {"sums-1025x130", OPERATION_SAME_CPU, 0.0, sums, {1025, 130}},
-    {"sparse-400x150x16", OPERATION_SAME_CPU, 0.0, sparse, {400, 150, 16, OPERATION_DEGREES_MIXED}},
-    {"sparse-400x150x100", OPERATION_SAME_CPU, 0.0, sparse, {400, 150, 100, OPERATION_DEGREES_MIXED}},
-    {"sparse-hub-20x80000x3", OPERATION_SAME_CPU, 0.0, sparse, {20, 80000, 3, OPERATION_DEGREES_HUB}},
-    {"embedded-33", OPERATION_SAME_CPU, 0.0, embedded, {33}},
+    {"linear-1x1x1", OPERATION_SAME_EMULATED, TOLERANCE_SUM, linear, {1, 1, 1}},
+    {"linear-20000x9x6", OPERATION_SAME_EMULATED, TOLERANCE_SUM, linear, {20000, 9, 6}},
+    {"chunks-9x700", OPERATION_SAME_CPU, TOLERANCE_SUM, chunks, {9, 700}},
+    {"sums-1x1", OPERATION_SAME_CPU, TOLERANCE_DOUBLE_SUM, sums, {1, 2}},
+    {"sums-3000x5", OPERATION_SAME_CPU, TOLERANCE_DOUBLE_SUM, sums, {3000, 5}},
+    {"sums-1025x130", OPERATION_SAME_CPU, TOLERANCE_DOUBLE_SUM, sums, {1025, 130}},
+    {"sparse-400x150x16", OPERATION_SAME_CPU, TOLERANCE_SUM, sparse, {400, 150, 16, OPERATION_DEGREES_MIXED}},
+    {"sparse-400x150x100", OPERATION_SAME_CPU, TOLERANCE_SUM, sparse, {400, 150, 100, OPERATION_DEGREES_MIXED}},
+    {"sparse-hub-20x80000x3", OPERATION_SAME_CPU, TOLERANCE_SUM, sparse, {20, 80000, 3, OPERATION_DEGREES_HUB}},
+    {"embedded-33", OPERATION_SAME_CPU, TOLERANCE_SUM, embedded, {33}},
     {0},
 };

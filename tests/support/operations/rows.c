@@ -1,6 +1,6 @@
 /* What a row's elements alone say: maps, norms, optimisers. */
 #include "models/device/statistics.h"
-#include "tests/gpu/operations/operation.h"
+#include "tests/support/operations/operation.h"
 #include "tests/support/tolerance.h"
 
 #include <math.h>
@@ -17,7 +17,8 @@ static void activate(struct operation_run *run, const int64_t *shape)
                                         .node = operation_numbers(run, n, 7, 13)};
     const float *x = operation_random(run, n * f), *grad_y = operation_random(run, n * f);
     float *y = operation_floats(run, n * f);
-    ops->axpby(run->device, n * f, 4.0F, x, 0.0F, NULL, (float *)(uintptr_t)x); /* into the tails of elu and gelu */
+    ops->axpby(run->device, n * f, 4.0F, NULL, x, 0.0F, NULL,
+               (float *)(uintptr_t)x); /* into the tails of elu and gelu */
     ops->activate_forward(run->device, n, f, &how, x, y);
     for (int add = 0; add < 2; add++) {
         ops->activate_backward(run->device, n, f, &how, how.activation == DEVICE_ACTIVATION_GELU ? x : NULL, y,
@@ -34,10 +35,10 @@ static void pointwise(struct operation_run *run, const int64_t *shape)
     const float *eps = operation_random(run, 1), *wide = operation_random(run, n * (f + 3));
     float *largest = operation_floats(run, size);
     ops->bias_add(run->device, n, f, x, bias, operation_floats(run, size));
-    ops->axpby(run->device, size, 0.3F, x, -1.7F, y, operation_floats(run, size));
-    ops->axpby(run->device, size, 0.3F, x, 0.0F, NULL, operation_floats(run, size));
-    ops->eps_add(run->device, size, eps, x, y, operation_floats(run, size));
-    ops->eps_add(run->device, size, eps, x, NULL, operation_floats(run, size));
+    ops->axpby(run->device, size, 0.3F, NULL, x, -1.7F, y, operation_floats(run, size));
+    ops->axpby(run->device, size, 0.3F, NULL, x, 0.0F, NULL, operation_floats(run, size));
+    ops->axpby(run->device, size, 1.0F, eps, x, 1.0F, y, operation_floats(run, size));
+    ops->axpby(run->device, size, 1.0F, eps, x, 1.0F, NULL, operation_floats(run, size));
     ops->max_forward(run->device, size, x, y, largest);
     for (int add = 0; add < 2; add++) {
         ops->columns_copy(run->device, n, f, wide + 2, f + 3, operation_floats(run, size), f, add);
@@ -72,7 +73,7 @@ static void layer_norm(struct operation_run *run, const int64_t *shape)
     float *mean_rstd = operation_floats(run, 2 * n);
     struct device_norm_backward how = {.n = n, .f = f, .x = x, .weight = weight, .mean_rstd = mean_rstd};
     how.grad_y = operation_random(run, n * f);
-    how.scratch = operation_scratch(run, ops->layer_norm_scratch(n, f));
+    how.scratch = operation_scratch(run, DEVICE_BYTES(ops, LAYER_NORM, n, f));
     ops->layer_norm_forward(run->device, n, f, x, weight, bias, mean_rstd, operation_floats(run, n * f));
     for (int add = 0; add < 2; add++) {
         how.add = how.add_param = add;
@@ -95,12 +96,12 @@ static void batch_norm(struct operation_run *run, const int64_t *shape)
     float *mean = operation_floats(run, f), *variance = operation_floats(run, f);
     struct device_norm_backward how = {.n = n, .f = f, .x = x, .weight = weight, .mean_rstd = mean_rstd};
     how.grad_y = operation_random(run, n * f);
-    how.scratch = operation_scratch(run, ops->batch_norm_scratch(n, f));
+    how.scratch = operation_scratch(run, DEVICE_BYTES(ops, BATCH_NORM, n, f));
     how.grad_weight = operation_floats(run, f);
     how.grad_bias = operation_floats(run, f);
     ops->batch_norm_statistics(run->device, n_left, f, x, how.scratch, left);
     ops->batch_norm_statistics(run->device, n - n_left, f, x + n_left * f, how.scratch, right);
-    ops->statistics_merge(run->device, f, left, right);
+    ops->doubles_merge(run->device, true, STATISTICS_N(f), right, left);
     ops->batch_norm_begin(run->device, f, left, 0.5, mean, variance, mean_rstd);
     ops->batch_norm_forward(run->device, n, f, x, mean_rstd, weight, bias, operation_floats(run, n * f));
     ops->batch_norm_sums(run->device, &how, sums);
@@ -143,22 +144,33 @@ static void optimizer(struct operation_run *run, const int64_t *shape)
 }
 
 const struct operation_case operation_rows_cases[] = {
-    {"activate-none", OPERATION_SAME_CPU, 0.0, activate, {300, 17, DEVICE_ACTIVATION_NONE, 500}},
-    {"activate-relu", OPERATION_SAME_CPU, 0.0, activate, {300, 64, DEVICE_ACTIVATION_RELU, 300}},
-    {"activate-elu", OPERATION_SAME_CPU, 0.0, activate, {300, 33, DEVICE_ACTIVATION_ELU, 300}},
-    {"activate-leaky", OPERATION_SAME_CPU, 0.0, activate, {300, 5, DEVICE_ACTIVATION_LEAKY_RELU, 0}},
+    {"activate-none", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, activate, {300, 17, DEVICE_ACTIVATION_NONE, 500}},
+    {"activate-none-1", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, activate, {5000, 1, DEVICE_ACTIVATION_NONE, 0}},
+    {"activate-relu-3", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, activate, {300, 3, DEVICE_ACTIVATION_RELU, 0}},
+    {"activate-elu-256", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, activate, {300, 256, DEVICE_ACTIVATION_ELU, 0}},
+    {"activate-leaky-200",
+     OPERATION_SAME_CPU,
+     TOLERANCE_ELEMENT,
+     activate,
+     {300, 200, DEVICE_ACTIVATION_LEAKY_RELU, 600}},
+    {"activate-relu", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, activate, {300, 64, DEVICE_ACTIVATION_RELU, 300}},
+    {"activate-elu", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, activate, {300, 33, DEVICE_ACTIVATION_ELU, 300}},
+    {"activate-leaky", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, activate, {300, 5, DEVICE_ACTIVATION_LEAKY_RELU, 0}},
     {"activate-gelu", OPERATION_SAME_EMULATED, 1e-6, activate, {300, 33, DEVICE_ACTIVATION_GELU, 300}},
-    {"pointwise-300x33", OPERATION_SAME_CPU, 0.0, pointwise, {300, 33}},
-    {"pointwise-1000x64", OPERATION_SAME_CPU, 0.0, pointwise, {1000, 64}},
-    {"norms-of-rows-700x33", OPERATION_SAME_CPU, 0.0, norms_of_rows, {700, 33}},
-    {"norms-of-rows-100x256", OPERATION_SAME_CPU, 0.0, norms_of_rows, {100, 256}},
-    {"layer-norm-700x33", OPERATION_SAME_CPU, 0.0, layer_norm, {700, 33}},
-    {"layer-norm-1100x128", OPERATION_SAME_CPU, 0.0, layer_norm, {1100, 128}},
-    {"batch-norm-3100x16", OPERATION_SAME_CPU, 0.0, batch_norm, {3100, 16}},
-    {"batch-norm-700x33", OPERATION_SAME_CPU, 0.0, batch_norm, {700, 33}},
-    {"sgd", OPERATION_SAME_CPU, 0.0, optimizer, {0}},
-    {"sgd-momentum", OPERATION_SAME_CPU, 0.0, optimizer, {1}},
-    {"adam", OPERATION_SAME_CPU, 0.0, optimizer, {2}},
-    {"adamw", OPERATION_SAME_CPU, 0.0, optimizer, {3}},
+    {"pointwise-300x33", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, pointwise, {300, 33}},
+    {"pointwise-1000x64", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, pointwise, {1000, 64}},
+    {"norms-of-rows-700x33", OPERATION_SAME_CPU, TOLERANCE_SUM, norms_of_rows, {700, 33}},
+    {"norms-of-rows-100x256", OPERATION_SAME_CPU, TOLERANCE_SUM, norms_of_rows, {100, 256}},
+    {"layer-norm-700x33", OPERATION_SAME_CPU, TOLERANCE_SUM, layer_norm, {700, 33}},
+    {"pointwise-1x2", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, pointwise, {1, 2}},
+    {"norms-of-rows-9x1", OPERATION_SAME_CPU, TOLERANCE_SUM, norms_of_rows, {9, 1}},
+    {"layer-norm-1x300", OPERATION_SAME_CPU, TOLERANCE_SUM, layer_norm, {1, 300}},
+    {"layer-norm-1100x128", OPERATION_SAME_CPU, TOLERANCE_SUM, layer_norm, {1100, 128}},
+    {"batch-norm-3100x16", OPERATION_SAME_CPU, TOLERANCE_SUM, batch_norm, {3100, 16}},
+    {"batch-norm-700x33", OPERATION_SAME_CPU, TOLERANCE_SUM, batch_norm, {700, 33}},
+    {"sgd", OPERATION_SAME_CPU, TOLERANCE_STEPS, optimizer, {0}},
+    {"sgd-momentum", OPERATION_SAME_CPU, TOLERANCE_STEPS, optimizer, {1}},
+    {"adam", OPERATION_SAME_CPU, TOLERANCE_STEPS, optimizer, {2}},
+    {"adamw", OPERATION_SAME_CPU, TOLERANCE_STEPS, optimizer, {3}},
     {0},
 };

@@ -1,4 +1,4 @@
-#include "tests/gpu/operations/operation.h"
+#include "tests/support/operations/operation.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void *take(struct operation_run *run, size_t n_bytes)
 void *operation_copy(struct operation_run *run, const void *host, size_t n_bytes)
 {
     void *block = take(run, n_bytes);
-    run->ops->upload(run->device, block, host, n_bytes);
+    run->ops->copy(run->device, block, host, n_bytes);
     return block;
 }
 

@@ -1,5 +1,5 @@
 /* Sums and maxima over neighbours, sums by relation. */
-#include "tests/gpu/operations/operation.h"
+#include "tests/support/operations/operation.h"
 #include "tests/support/tolerance.h"
 
 /* degrees, n_row, n_col, f: with each term of a sum, and none */
@@ -61,9 +61,12 @@ static void maximum(struct operation_run *run, const int64_t *shape)
         float *out = operation_floats(run, n_row * f);
         uint32_t *arg = operation_bytes(run, (size_t)(n_row * f) * sizeof *arg);
         uint32_t base = turn == 0 ? 0 : (uint32_t)n_row;
-        ops->aggregate_max(run->device, &block, base, true, turn == 0 ? NULL : self, f, x, out, arg);
-        ops->aggregate_max(run->device, &block, base + (uint32_t)n_col, false, NULL, f, more, out, arg);
-        ops->aggregate_max_finish(run->device, n_row, f, arg, out);
+        ops->aggregate_max(run->device, &block,
+                           &(struct device_max){.arg_base = base, .begin = true, .self = turn == 0 ? NULL : self}, f,
+                           x, out, arg);
+        ops->aggregate_max(run->device, &block,
+                           &(struct device_max){.arg_base = base + (uint32_t)n_col, .n_finish = n_row}, f, more, out,
+                           arg);
         ops->aggregate_max_backward(run->device, &block, base, f, arg, grad, operation_floats(run, n_col * f));
     }
     ops->block_close(run->device, &block);
@@ -81,13 +84,14 @@ static void relation(struct operation_run *run, const int64_t *shape)
                 *rows = operation_random(run, n_col * N_RELATION * f);
     for (int mixed = 0; mixed < 2; mixed++) {
         int64_t n_base = mixed ? N_BASE : N_RELATION;
-        struct device_relation how = {&block, N_RELATION, n_base, f, f + BESIDE, x, mixed ? comp : NULL};
-        void *scratch = operation_scratch(run, ops->relation_dot_scratch(N_RELATION, n_base));
+        struct device_relation how = {&block, N_RELATION, n_base, f, f + BESIDE, x, mixed ? comp : NULL, false};
+        void *scratch = operation_scratch(run, DEVICE_BYTES(ops, RELATION_DOT, N_RELATION, n_base));
         ops->relation_sum(run->device, &how, operation_floats(run, n_row * n_base * f));
         ops->relation_dot(run->device, &how, y, mixed, scratch, operation_floats(run, N_RELATION * n_base));
         how.stride = n_base * f;
         how.x = rows;
-        ops->relation_pick(run->device, &how, operation_floats(run, n_row * f));
+        how.picks = true;
+        ops->relation_sum(run->device, &how, operation_floats(run, n_row * f));
     }
     ops->block_close(run->device, &block);
 }
@@ -100,25 +104,35 @@ static void swap(struct operation_run *run, const int64_t *shape)
 }
 
 const struct operation_case operation_aggregate_cases[] = {
-    {"sum-1", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_MIXED, 700, 300, 1}},
-    {"sum-17", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_MIXED, 300, 300, 17}},
-    {"sum-33", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_MIXED, 300, 300, 33}},
-    {"sum-32", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_MIXED, 300, 300, 32}},
-    {"sum-64", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_MIXED, 300, 300, 64}},
-    {"sum-128", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_MIXED, 300, 300, 128}},
-    {"sum-600", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_MIXED, 50, 100, 600}},
-    {"sum-long-128", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_LONG, 110, 2000, 128}},
-    {"sum-long-9", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_LONG, 110, 2000, 9}},
-    {"sum-hub-8", OPERATION_SAME_CPU, 0.0, sum, {OPERATION_DEGREES_HUB, 40, 75000, 8}},
-    {"joined-5", OPERATION_SAME_CPU, 0.0, joined, {5}},
-    {"joined-64", OPERATION_SAME_CPU, 0.0, joined, {64}},
-    {"max-33", OPERATION_SAME_CPU, 0.0, maximum, {OPERATION_DEGREES_MIXED, 300, 300, 33}},
-    {"max-128", OPERATION_SAME_CPU, 0.0, maximum, {OPERATION_DEGREES_MIXED, 300, 300, 128}},
-    {"max-long-16", OPERATION_SAME_CPU, 0.0, maximum, {OPERATION_DEGREES_LONG, 110, 2000, 16}},
-    {"relation-16", OPERATION_SAME_CPU, 0.0, relation, {OPERATION_DEGREES_MIXED, 700, 300, 16}},
-    {"relation-100", OPERATION_SAME_CPU, 0.0, relation, {OPERATION_DEGREES_MIXED, 200, 300, 100}},
-    {"relation-hub-5", OPERATION_SAME_CPU, 0.0, relation, {OPERATION_DEGREES_HUB, 40, 75000, 5}},
-    {"swap-60x70x5", OPERATION_SAME_CPU, 0.0, swap, {60, 70, 5}},
-    {"swap-3x200x64", OPERATION_SAME_CPU, 0.0, swap, {3, 200, 64}},
+    {"sum-1", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 700, 300, 1}},
+    {"sum-3", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 1, 9, 3}},
+    {"sum-7", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 300, 300, 7}},
+    {"sum-16", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 300, 300, 16}},
+    {"sum-100", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 300, 300, 100}},
+    {"sum-200", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 300, 300, 200}},
+    {"sum-256", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 300, 300, 256}},
+    {"sum-17", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 300, 300, 17}},
+    {"sum-33", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 300, 300, 33}},
+    {"sum-32", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 300, 300, 32}},
+    {"sum-64", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 300, 300, 64}},
+    {"sum-128", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 300, 300, 128}},
+    {"sum-600", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 50, 100, 600}},
+    {"sum-long-128", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_LONG, 110, 2000, 128}},
+    {"sum-long-9", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_LONG, 110, 2000, 9}},
+    {"sum-hub-8", OPERATION_SAME_CPU, TOLERANCE_LONG_SUM, sum, {OPERATION_DEGREES_HUB, 40, 75000, 8}},
+    {"joined-5", OPERATION_SAME_CPU, TOLERANCE_SUM, joined, {5}},
+    {"joined-64", OPERATION_SAME_CPU, TOLERANCE_SUM, joined, {64}},
+    {"max-33", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, maximum, {OPERATION_DEGREES_MIXED, 300, 300, 33}},
+    {"max-3", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, maximum, {OPERATION_DEGREES_HUB, 40, 75000, 3}},
+    {"max-16", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, maximum, {OPERATION_DEGREES_MIXED, 300, 300, 16}},
+    {"relation-1", OPERATION_SAME_CPU, TOLERANCE_SUM, relation, {OPERATION_DEGREES_MIXED, 300, 300, 1}},
+    {"relation-33", OPERATION_SAME_CPU, TOLERANCE_SUM, relation, {OPERATION_DEGREES_MIXED, 300, 300, 33}},
+    {"max-128", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, maximum, {OPERATION_DEGREES_MIXED, 300, 300, 128}},
+    {"max-long-16", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, maximum, {OPERATION_DEGREES_LONG, 110, 2000, 16}},
+    {"relation-16", OPERATION_SAME_CPU, TOLERANCE_SUM, relation, {OPERATION_DEGREES_MIXED, 700, 300, 16}},
+    {"relation-100", OPERATION_SAME_CPU, TOLERANCE_SUM, relation, {OPERATION_DEGREES_MIXED, 200, 300, 100}},
+    {"relation-hub-5", OPERATION_SAME_CPU, TOLERANCE_LONG_SUM, relation, {OPERATION_DEGREES_HUB, 40, 75000, 5}},
+    {"swap-60x70x5", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, swap, {60, 70, 5}},
+    {"swap-3x200x64", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, swap, {3, 200, 64}},
     {0},
 };

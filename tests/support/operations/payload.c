@@ -1,6 +1,7 @@
 /* Rows packed, written down and added again; blocks made of others for one halo pass. */
 #include "models/device/codec.h"
-#include "tests/gpu/operations/operation.h"
+#include "tests/support/operations/operation.h"
+#include "tests/support/tolerance.h"
 
 /* n, f */
 static void rows(struct operation_run *run, const int64_t *shape)
@@ -53,7 +54,7 @@ static void block_results(struct operation_run *run, const struct device_block *
     ops->move(run->device, DEVICE_LANE_COMPUTE, operation_bytes(run, (size_t)ends * sizeof *made->indptr),
               made->indptr, (size_t)ends * sizeof *made->indptr);
     int64_t n = 0;
-    ops->download(run->device, &n, made->indptr + made->n_row, sizeof n);
+    ops->copy(run->device, &n, made->indptr + made->n_row, sizeof n);
     if (n < 0 || n > n_edge) {
         operation_give_up("a block that was made has more edges than there are");
     }
@@ -78,8 +79,9 @@ static void sample(struct operation_run *run, const int64_t *shape)
     int64_t n_kept = (block.n_col + 2) / 3;
     size_t each = sizeof(uint32_t) + (block.types != NULL ? sizeof(uint16_t) + sizeof(float) : 0);
     const uint32_t *kept = operation_numbers(run, n_kept, 0, 3);
-    void *first = operation_scratch(run, ops->block_scratch(block.n_row, block.n_col, block.n_edge, each));
-    void *second = operation_scratch(run, ops->block_scratch(block.n_col, block.n_row, block.n_edge, each));
+    void *first = operation_scratch(run, DEVICE_BYTES(ops, BLOCK_MADE, block.n_row, block.n_col, block.n_edge, each));
+    void *second = operation_scratch(run,
+                                     DEVICE_BYTES(ops, BLOCK_MADE, block.n_col, block.n_row, block.n_edge, each));
     const struct device_aggregate whole = {.begin = true, .finish = true};
     const float *x = operation_random(run, (n_kept > block.n_row ? n_kept : block.n_row) * F);
     struct device_block sampled, turned;
@@ -93,16 +95,19 @@ static void sample(struct operation_run *run, const int64_t *shape)
 }
 
 const struct operation_case operation_payload_cases[] = {
-    {"rows-200x33", OPERATION_SAME_CPU, 0.0, rows, {200, 33}},
-    {"rows-200x128", OPERATION_SAME_CPU, 0.0, rows, {200, 128}},
-    {"bf16-100", OPERATION_SAME_CPU, 0.0, codec, {DEVICE_CODEC_BF16, 100}},
-    {"int8-64", OPERATION_SAME_CPU, 0.0, codec, {DEVICE_CODEC_INT8, 64}},
-    {"int8-257", OPERATION_SAME_CPU, 0.0, codec, {DEVICE_CODEC_INT8, 257}},
-    {"int4-31", OPERATION_SAME_CPU, 0.0, codec, {DEVICE_CODEC_INT4, 31}},
-    {"int4-128", OPERATION_SAME_CPU, 0.0, codec, {DEVICE_CODEC_INT4, 128}},
-    {"int2-100", OPERATION_SAME_CPU, 0.0, codec, {DEVICE_CODEC_INT2, 100}},
-    {"sample-5000x700", OPERATION_SAME_CPU, 0.0, sample, {OPERATION_DEGREES_MIXED, 5000, 700, 0}},
-    {"sample-typed-900x60", OPERATION_SAME_CPU, 0.0, sample, {OPERATION_DEGREES_MIXED, 900, 60, 5}},
-    {"sample-hub-40x75000", OPERATION_SAME_CPU, 0.0, sample, {OPERATION_DEGREES_HUB, 40, 75000, 0}},
+    {"rows-200x33", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, rows, {200, 33}},
+    {"rows-200x128", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, rows, {200, 128}},
+    {"bf16-100", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, codec, {DEVICE_CODEC_BF16, 100}},
+    {"bf16-1", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, codec, {DEVICE_CODEC_BF16, 1}},
+    {"int8-1", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, codec, {DEVICE_CODEC_INT8, 1}},
+    {"int2-31", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, codec, {DEVICE_CODEC_INT2, 31}},
+    {"int8-64", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, codec, {DEVICE_CODEC_INT8, 64}},
+    {"int8-257", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, codec, {DEVICE_CODEC_INT8, 257}},
+    {"int4-31", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, codec, {DEVICE_CODEC_INT4, 31}},
+    {"int4-128", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, codec, {DEVICE_CODEC_INT4, 128}},
+    {"int2-100", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, codec, {DEVICE_CODEC_INT2, 100}},
+    {"sample-5000x700", OPERATION_SAME_CPU, TOLERANCE_SUM, sample, {OPERATION_DEGREES_MIXED, 5000, 700, 0}},
+    {"sample-typed-900x60", OPERATION_SAME_CPU, TOLERANCE_SUM, sample, {OPERATION_DEGREES_MIXED, 900, 60, 5}},
+    {"sample-hub-40x75000", OPERATION_SAME_CPU, TOLERANCE_SUM, sample, {OPERATION_DEGREES_HUB, 40, 75000, 0}},
     {0},
 };

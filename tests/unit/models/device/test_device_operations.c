@@ -1,0 +1,92 @@
+/* Every operation of the device table (tests/support/operations): the cpu device's numbers are the reference's, its bits
+ * those of one thread on every variant and thread count; in emulated builds the cuda device's are the cpu's, or near. */
+#include "models/cpu/cpu.h"
+#include "tests/support/device/device_case.h"
+#include "tests/support/operations/results.h"
+#include "tests/support/tolerance.h"
+
+#include <criterion/criterion.h>
+
+static struct operation_results run_on(const struct device_ops *ops, int n_thread, const struct cpu_kernels *kernels,
+                                       const struct operation_case *c)
+{
+    struct device *device = NULL;
+    cr_assert_eq(ops->open(n_thread, &device), STATUS_OK);
+    if (kernels != NULL) {
+        ((struct cpu_device *)device)->kernels = kernels;
+    }
+    struct operation_results out = operation_results(device, c);
+    ops->close(device);
+    return out;
+}
+
+static void expect_same(const struct operation_case *c, const char *on, struct operation_results got,
+                        const struct operation_results *expected, double floats, double doubles)
+{
+    const char *wrong = operation_compare(&got, expected, floats, doubles);
+    cr_assert_null(wrong, "%s on %s: %s", c->name, on, wrong != NULL ? wrong : "");
+    operation_results_free(&got);
+}
+
+#ifdef CUDA_EMULATED
+static void others_check(const struct operation_case *c, const struct operation_results *first)
+{
+    double tolerance = c->same == OPERATION_SAME_CPU ? 0.0 : c->tolerance;
+    expect_same(c, device_cuda.name, run_on(&device_cuda, 1, NULL, c), first, tolerance, tolerance);
+}
+#else
+static void others_check(const struct operation_case *c, const struct operation_results *first)
+{
+    static const int n_threads[] = {1, 2, 3, 5};
+    for (int variant = 0; variant < CPU_VARIANT_N; variant++) {
+        const struct cpu_kernels *kernels = cpu_kernels_find((enum cpu_variant)variant);
+        size_t step = kernels == cpu_kernels_best() ? 1 : 2; /* the others: one serial run, one parallel run */
+        for (size_t t = 0; kernels != NULL && t < sizeof n_threads / sizeof *n_threads; t += step) {
+            expect_same(c, kernels->name, run_on(&device_cpu, n_threads[t], kernels, c), first, 0.0, 0.0);
+        }
+    }
+}
+#endif
+
+static void check(const struct operation_case *cases)
+{
+    for (const struct operation_case *c = cases; c->name != NULL; c++) {
+        struct operation_results expected = run_on(&device_reference, 1, NULL, c),
+                                 first = run_on(&device_cpu, 1, NULL, c);
+        const char *wrong = operation_compare(&first, &expected, c->tolerance, TOLERANCE_SCORE);
+        cr_assert_null(wrong, "%s against the reference: %s", c->name, wrong != NULL ? wrong : "");
+        others_check(c, &first);
+        operation_results_free(&expected);
+        operation_results_free(&first);
+    }
+}
+
+Test(operations, products_and_sums_over_rows_agree_with_the_reference)
+{
+    check(operation_dense_cases);
+}
+
+Test(operations, maps_norms_and_optimisers_agree_with_the_reference)
+{
+    check(operation_rows_cases);
+}
+
+Test(operations, sums_and_maxima_over_neighbours_agree_with_the_reference)
+{
+    check(operation_aggregate_cases);
+}
+
+Test(operations, attention_agrees_with_the_reference)
+{
+    check(operation_attention_cases);
+}
+
+Test(operations, payloads_and_blocks_made_of_others_agree_with_the_reference)
+{
+    check(operation_payload_cases);
+}
+
+Test(operations, losses_and_labels_agree_with_the_reference)
+{
+    check(operation_loss_cases);
+}
