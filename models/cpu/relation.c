@@ -1,7 +1,7 @@
 /* Sums by relation. A row's edges of one type are a run, u = Σ_e weight · x[col], which the kernels of sums gather;
  * then
  *   relation_sum   out[row, b] += comp[type, b] · u        relation_dot   grad_comp[type, b] += ⟨u, y[row, b]⟩
- *   relation_pick  out[row] += Σ_b comp[type, b] · u_b, u_b of the columns x[col, b]; without comp of the type's own
+ *   picks          out[row] += Σ_b comp[type, b] · u_b, u_b of the columns x[col, b]; without comp of the type's own
  *                  b */
 #include "models/cpu/cpu.h"
 
@@ -100,7 +100,7 @@ static void run_pick(const struct relation_call *s, int64_t row, int64_t e, int6
     }
 }
 
-/* Rows first … last-1 of relation_pick. */
+/* Rows first … last-1 of relation_sum that picks. */
 static void rows_pick(const struct relation_call *s, int64_t first, int64_t last)
 {
     for (int64_t r = first; r < last; r++) {

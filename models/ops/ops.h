@@ -37,8 +37,8 @@ extern const struct aggregate_def aggregate_relation_rows_mixed;
  * as in OUT. */
 void aggregate_return(const struct op_call *call, void (*own)(const struct op_call *call));
 
-/* What one block adds to a linear aggregate: to_i (+)= row_i ([self_i own_i] + Σ_j a_ij col_j payload_j), row_i with the
- * last block; NULL: 1. Likewise of payload rows, for their owner: packed_j = row_j Σ_i a_ij col_i dy_i. */
+/* What one block adds to a linear aggregate: to_i (+)= row_i ([self_i own_i] + Σ_j a_ij col_j payload_j), row_i with
+ * the last block; NULL: 1. Likewise of payload rows, for their owner: packed_j = row_j Σ_i a_ij col_i dy_i. */
 void aggregate_linear(const struct op_call *call, const float *col, const float *self, const float *row);
 void aggregate_linear_pack(const struct op_call *call, const float *col, const float *row);
 

@@ -1,4 +1,5 @@
-/* The rows of worker_state.def: numbers, and what is known of each. Knows neither sizes nor places: the worker and the coordinator do. */
+/* The rows of worker_state.def: numbers, and what is known of each. Knows neither sizes nor places: the worker and
+ * the coordinator do. */
 #ifndef PROTOCOL_WORKER_STATE_H
 #define PROTOCOL_WORKER_STATE_H
 
@@ -32,7 +33,7 @@ struct worker_state_row {
 /* WORKER_STATE_END rows, by number. */
 extern const struct worker_state_row worker_state_rows[];
 
-/* The row of a number that comes from outside; NULL: there is none. */
+/* The row of a number that comes from outside; NULL: unknown. */
 const struct worker_state_row *worker_state_row(uint32_t what);
 
 #endif

@@ -1,6 +1,6 @@
 /* Sums by relation. A row's edges of one type are a run, u = Σ_e weight · x[col]; then
  *   relation_sum   out[row, b] += comp[type, b] · u        relation_dot   grad_comp[type, b] += ⟨u, y[row, b]⟩
- *   relation_pick  out[row] += Σ_b comp[type, b] · u_b, u_b of the columns x[col, b]; without comp of the type's own
+ *   picks          out[row] += Σ_b comp[type, b] · u_b, u_b of the columns x[col, b]; without comp of the type's own
  *                  b
  * A group of lanes takes a row, edge after edge, whatever its length.
  */

@@ -1,4 +1,5 @@
-/* The walk of an attention's pass over rows and their edges, once: forward, gradients of queries, gradients of sources.
+/* The walk of an attention's pass over rows and their edges, once: forward, gradients of queries, gradients of
+ * sources.
  *
  * A group of lanes takes a head of a range of rows, row after row, a few edges at a time; the groups of a block take
  * a slice each of a long row's edges and join their sums in order. A pass is a struct template PASS<SCORE, S> with

@@ -130,13 +130,12 @@ template <int SCORE, typename S> struct query {
     static __device__ __forceinline__ void finish(const struct cuda_attention &a, const To &to, int64_t part, int h,
                                                   int column, const Kept &kept)
     {
-        if (SCORE != DEVICE_SCORE_MLP || to.att == NULL) {
-            return;
-        }
-        for (int i = 0; i < S::N; i++) {
-            const int c = lane_column<S>(column) + i / S::W * S::LANES * S::W + i % S::W;
-            if (c < (int)a.n_column) {
-                to.att[(part * a.n_head + h) * a.n_column + c] = kept.att[i];
+        if (SCORE == DEVICE_SCORE_MLP && to.att != NULL) {
+            for (int i = 0; i < S::N; i++) {
+                const int c = lane_column<S>(column) + i / S::W * S::LANES * S::W + i % S::W;
+                if (c < (int)a.n_column) {
+                    to.att[(part * a.n_head + h) * a.n_column + c] = kept.att[i];
+                }
             }
         }
     }

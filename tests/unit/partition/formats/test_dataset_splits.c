@@ -162,9 +162,8 @@ Test(dataset_splits, nodes_may_be_validation_and_test_nodes_at_once_with_a_remar
     cr_assert_arr_eq(dataset.n_split, n, sizeof n);
     dataset_release(&dataset);
     const char *log = fixture_remarks(&job);
-    cr_assert(strstr(log, "of 3 validation and 3 test nodes 2 are both: the test metric is biased"
-                          "good") != NULL,
-              "%s", log);
+    cr_assert(strstr(log, "of 3 validation and 3 test nodes 2 are both: the test metric is biased") != NULL, "%s",
+              log);
     fixture_i64("valid_idx.npy", 1, (int64_t[]){2}, (int64_t[]){2, 2});
     bad(0, STATUS_DATA, "valid_idx.npy: entry 1: node 2 is listed twice", "expected once");
     fixture_i64("valid_idx.npy", 1, (int64_t[]){2}, (int64_t[]){2, 1});

@@ -200,7 +200,7 @@ Test(weights, that_are_symmetric_already_and_double_with_reverse_edges_are_remar
     const int64_t both[] = {0, 1, 0, 1, 1, 2, 3, 1, 0, 1, 0, 2, 1, 3};
     float each[] = {0.5f, 2.0f, 2.0f, 0.5f, 3.0f, 3.0f, 1.0f};
     struct job job = fixture_job();
-    const char *remark = "edge_weight.npy: edges have the same weights in both directions already";
+    const char *remark = "edge_weight.npy: edges have the same weights in both directions";
     job.dataset.undirected = JOB_SWITCH_YES;
     cr_assert_str_eq(fixture_remarks(&job), "", "weights that are not");
     fixture_i64("edges.npy", 2, (int64_t[]){2, 7}, both);
