@@ -43,7 +43,8 @@ static void forward(const struct op_call *call)
                                         .f = s.f,
                                         .stride = s.n_base * s.f,
                                         .x = call->payload[0],
-                                        .comp = call->param[0]};
+                                        .comp = call->param[0],
+                                        .picks = true};
     if (call->order.first) {
         ops->fill_zero(call->device, call->to, (size_t)(call->n * s.f) * sizeof *call->to);
     }

@@ -235,7 +235,7 @@ Test(dataset_labels, numbers_are_of_npy_folders)
     struct job job = regression();
     snprintf(job.dataset.path, sizeof job.dataset.path, "%s", folder_path("graph.npz"));
     fixture_bytes("graph.npz", "PK", 2);
-    fixture_refused(&job, STATUS_CONFIG, "graph.npz' are classes", "expected an npy folder");
+    fixture_refused(&job, STATUS_CONFIG, "graph.npz' has classes", "expected an npy folder");
     job.dataset.path[0] = '\0';
     job.dataset.generator = JOB_GENERATOR_SBM;
     fixture_refused(&job, STATUS_CONFIG, "dataset.generator makes classes", "expected dataset.path");
