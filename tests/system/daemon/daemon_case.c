@@ -275,6 +275,17 @@ int64_t daemon_submit(const struct daemon_job *job)
     return id;
 }
 
+void daemon_run_plain(const char *lines)
+{
+    char program[PATH_MAX], command[3 * PATH_MAX], config[1024];
+    program_find("trainerd", program, sizeof program);
+    snprintf(config, sizeof config, "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n%s", lines);
+    folder_write("plain.toml", config);
+    snprintf(command, sizeof command, "cd '%s' && '%s' --config plain.toml --set output.dir=plain 2>plain.err",
+             folder, program);
+    cr_assert_eq(system(command), 0);
+}
+
 enum status daemon_command(char what, int64_t id, int32_t n)
 {
     return ask(&(struct request){.what = what, .id = id, .n = n}, &id);

@@ -43,6 +43,9 @@ int64_t daemon_submit(const struct daemon_job *job);
 /* The same where it may be refused: *id_out is 0 then. */
 enum status daemon_try_submit(const struct daemon_job *job, int64_t *id_out);
 
+/* Run the same job by hand, undisturbed, to folder/plain. */
+void daemon_run_plain(const char *lines);
+
 /* 'c' cancel, 'r' resume, 'R' resume by an administrator, 'k' checkpoint, 's' scale to n. Gives the status; the
  * reason is in daemon_reason. */
 enum status daemon_command(char what, int64_t id, int32_t n);

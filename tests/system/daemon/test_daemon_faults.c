@@ -84,18 +84,6 @@ ParameterizedTestParameters(daemon_faults, every_death_is_survived_with_the_bits
     return cr_make_param_array(int, index, n);
 }
 
-/* The same job by hand, to folder/one. */
-static void run_undisturbed(void)
-{
-    char program[PATH_MAX], command[3 * PATH_MAX], config[1024];
-    program_find("trainerd", program, sizeof program);
-    snprintf(config, sizeof config, "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n%s", lines);
-    folder_write("one.toml", config);
-    snprintf(command, sizeof command, "cd '%s' && '%s' --config one.toml --set output.dir=one 2>one.err", folder,
-             program);
-    cr_assert_eq(system(command), 0);
-}
-
 /* Wait for the job's end, starting the daemon again whenever it dies. Gives how often it did. */
 static int await_end(int64_t id, const char *fault)
 {
@@ -119,7 +107,7 @@ ParameterizedTest(int *index, daemon_faults, every_death_is_survived_with_the_bi
     const struct fault_case *fault = &cases[*index % N_CASE];
     char text[128];
     unsetenv("TRAINERD_FAULTS");
-    run_undisturbed();
+    daemon_run_plain(lines);
     snprintf(text, sizeof text, "%s@%d/1", fault->where, fault->at[*index / N_CASE]);
     setenv("TRAINERD_FAULTS", text, 1);
     daemon_start();
@@ -130,5 +118,5 @@ ParameterizedTest(int *index, daemon_faults, every_death_is_survived_with_the_bi
     cr_assert_eq(job->attempt, fault->n_attempt, "%s: %d attempts", text, (int)job->attempt);
     cr_assert_eq(n_death, strstr(text, "coordinator.") != NULL && strstr(text, "kill-parent") != NULL ? 1 : 0,
                  "%s: %d", text, n_death);
-    results_expect_same(folder_path("one"), folder_path("two"), true);
+    results_expect_same(folder_path("plain"), folder_path("two"), true);
 }

@@ -265,23 +265,13 @@ static void expect_end(int64_t id, const char *plain)
     }
 }
 
-static void run_plain(char *dir, size_t capacity)
-{
-    char program[PATH_MAX], command[3 * PATH_MAX];
-    program_find("trainerd", program, sizeof program);
-    folder_write("plain.toml", "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\nparts = 3\n"
-                               "[train]\nepochs = 300\n[output]\ndir = \"plain\"\n");
-    snprintf(command, sizeof command, "cd '%s' && '%s' --config plain.toml 2>plain.err", folder, program);
-    cr_assert_eq(system(command), 0);
-    snprintf(dir, capacity, "%s/plain", folder);
-}
-
 static void run_steps(int n_step)
 {
     char plain[PATH_MAX];
     folder_make();
     disk_make_small();
-    run_plain(plain, sizeof plain);
+    daemon_run_plain("parts = 3\n[train]\nepochs = 300\n");
+    snprintf(plain, sizeof plain, "%s/plain", folder);
     daemon_options.capacity.n_slot = 5;
     daemon_options.kill_s = 10;
     daemon_heard = heard;

@@ -42,24 +42,12 @@ TestSuite(slurm_runner, .init = begin, .fini = end, .timeout = 180);
     "[workers]\ncount = 2\nthreads = 1\nlisten = \"127.0.0.1:0\"\n[output]\ndir = \"" output "\"\n"
 static const char job_lines[] = JOB("12", "two"), long_lines[] = JOB("1000000", "long");
 
-/* The same job by hand, to folder/one. */
-static void run_here(void)
-{
-    char program[PATH_MAX], command[3 * PATH_MAX], config[1024];
-    program_find("trainerd", program, sizeof program);
-    snprintf(config, sizeof config, "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n%s", job_lines);
-    folder_write("one.toml", config);
-    snprintf(command, sizeof command, "cd '%s' && '%s' --config one.toml --set output.dir=one 2>one.err", folder,
-             program);
-    cr_assert_eq(system(command), 0);
-}
-
 static void expect_success(int64_t id, int32_t n_attempt)
 {
     enum job_state state = daemon_await_end(id);
     cr_assert_eq(state, JOB_STATE_SUCCEEDED, "%s", daemon_job(id)->reason_text);
     cr_assert_eq(daemon_job(id)->attempt, n_attempt);
-    results_expect_same(folder_path("one"), folder_path("two"), true);
+    results_expect_same(folder_path("plain"), folder_path("two"), true);
     daemon_end();
     daemon_expect_nobody();
 }
@@ -81,7 +69,7 @@ static void expect_line(int number, const char *file, const char *line)
 
 Test(slurm_runner, a_job_runs_as_a_job_of_slurms_to_the_bits_of_local_workers)
 {
-    run_here();
+    daemon_run_plain(job_lines);
     daemon_start();
     int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines, .time_limit_s = 600, .priority = -3});
     daemon_await(id, JOB_STATE_SUBMITTED);
@@ -131,7 +119,7 @@ Test(slurm_runner, a_running_job_that_is_cancelled_saves_a_checkpoint)
 
 Test(slurm_runner, what_slurm_interrupts_and_a_lost_node_are_the_next_attempts_to_the_same_bits)
 {
-    run_here();
+    daemon_run_plain(job_lines);
     setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@7/1,coordinator.epoch=kill@3/2", 1);
     daemon_start();
     int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines, .max_restarts = 5});
@@ -146,7 +134,7 @@ Test(slurm_runner, what_slurm_interrupts_and_a_lost_node_are_the_next_attempts_t
 
 Test(slurm_runner, a_preempted_job_costs_no_restart)
 {
-    run_here();
+    daemon_run_plain(job_lines);
     setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@7/1", 1);
     daemon_start();
     int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines, .max_restarts = 0});
@@ -173,7 +161,7 @@ Test(slurm_runner, a_job_that_sbatch_refuses_is_tried_again_as_often_as_it_may_b
 
 Test(slurm_runner, a_job_that_others_interrupt_goes_on_from_its_checkpoint_and_costs_no_restart)
 {
-    run_here();
+    daemon_run_plain(job_lines);
     setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@7/1", 1);
     daemon_start();
     int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines, .max_restarts = 0});
@@ -188,7 +176,7 @@ Test(slurm_runner, a_job_that_others_interrupt_goes_on_from_its_checkpoint_and_c
 Test(slurm_runner, an_attempt_that_slurm_has_lost_and_that_computes_on_is_waited_for)
 {
     char log[1 << 14] = "";
-    run_here();
+    daemon_run_plain(job_lines);
     setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@7/1", 1);
     daemon_start();
     int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines, .max_restarts = 1});
@@ -255,7 +243,7 @@ Test(slurm_runner, a_time_limit_counts_from_the_coordinators_beginning)
 
 Test(slurm_runner, while_slurm_is_silent_no_state_changes_and_the_end_is_taken_in_when_it_answers)
 {
-    run_here();
+    daemon_run_plain(job_lines);
     setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@7/1", 1);
     daemon_start();
     int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines});
@@ -273,7 +261,7 @@ Test(slurm_runner, while_slurm_is_silent_no_state_changes_and_the_end_is_taken_i
 
 Test(slurm_runner, a_slurm_that_is_silent_from_the_beginning_costs_no_restart)
 {
-    run_here();
+    daemon_run_plain(job_lines);
     slurm_fake_set("silent", true);
     daemon_start();
     int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines});
@@ -286,7 +274,7 @@ Test(slurm_runner, a_slurm_that_is_silent_from_the_beginning_costs_no_restart)
 
 Test(slurm_runner, a_job_that_sbatch_made_and_did_not_say_is_found_by_its_comment)
 {
-    run_here();
+    daemon_run_plain(job_lines);
     slurm_fake_set("lose", true);
     daemon_start();
     expect_success(daemon_submit(&(struct daemon_job){.lines = job_lines}), 1);
@@ -367,7 +355,7 @@ ParameterizedTest(int *index, slurm_runner, a_daemon_that_dies_at_any_step_leave
 {
     const struct death *death = &deaths[*index];
     char fault[64];
-    run_here();
+    daemon_run_plain(job_lines);
     snprintf(fault, sizeof fault, "daemon.%s=kill", death->point);
     setenv("TRAINERD_FAULTS", fault, 1);
     daemon_start();

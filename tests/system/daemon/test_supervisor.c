@@ -56,23 +56,13 @@ static void expect_end(int64_t id, enum job_state state, enum job_reason reason,
 #define SAID(id, words)                                                                                              \
     cr_assert_not_null(strstr(daemon_job(id)->reason_text, words), "%s", daemon_job(id)->reason_text)
 
-/* The same job run by hand, undisturbed, to folder/plain. */
-static void run_plain(const char *lines)
-{
-    char program[PATH_MAX], command[3 * PATH_MAX], config[1024];
-    program_find("trainerd", program, sizeof program);
-    snprintf(config, sizeof config, "[dataset]\ngenerator = \"karate\"\n[partition]\ncache = \"off\"\n%s", lines);
-    folder_write("plain.toml", config);
-    snprintf(command, sizeof command, "cd '%s' && '%s' --config plain.toml --set output.dir=plain 2>plain.err",
-             folder, program);
-    cr_assert_eq(system(command), 0);
-}
-
-static void expect_same_as_plain(const char *dir)
+/* Its results are those of the same job, run by hand and undisturbed. */
+static void expect_same_as_plain(const char *lines)
 {
     char plain[PATH_MAX], other[PATH_MAX];
+    daemon_run_plain(lines);
     snprintf(plain, sizeof plain, "%s/plain", folder);
-    snprintf(other, sizeof other, "%s/%s", folder, dir);
+    snprintf(other, sizeof other, "%s/o", folder);
     results_expect_same(plain, other, false);
 }
 
@@ -87,8 +77,7 @@ Test(supervisor, a_job_runs_to_its_end_with_the_bits_of_one_run_by_hand)
     cr_assert_eq(job->progress.epoch, 20);
     cr_assert_gt(job->memory, 0);
     cr_assert_gt(job->times.started_at, 1e9);
-    run_plain(lines);
-    expect_same_as_plain("o");
+    expect_same_as_plain(lines);
 }
 
 Test(supervisor, the_end_of_a_job_while_the_daemon_was_dead_is_seen)
@@ -117,8 +106,7 @@ Test(supervisor, daemon_and_coordinator_killed_together_lose_nothing_but_time)
     daemon_start();
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     cr_assert_eq(daemon_job(id)->attempt, 2);
-    run_plain(kept);
-    expect_same_as_plain("o");
+    expect_same_as_plain(kept);
 }
 
 Test(supervisor, a_daemon_that_dies_before_it_lets_an_attempt_go_costs_no_restart)
@@ -214,8 +202,7 @@ Test(supervisor, a_cancelled_job_leaves_a_checkpoint_to_resume_from_and_ends_wit
     cr_assert_eq(daemon_command('r', id, 0), STATUS_OK, "%s", daemon_reason);
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     cr_assert_eq(daemon_job(id)->attempt, 2);
-    run_plain(lines);
-    expect_same_as_plain("o");
+    expect_same_as_plain(lines);
 }
 
 Test(supervisor, a_coordinator_that_does_not_listen_is_killed_when_its_time_is_over)
@@ -350,8 +337,7 @@ Test(supervisor, a_job_is_scaled_while_it_runs_and_ends_with_the_same_bits)
     cr_assert_eq(daemon_job(id)->n_slot, 1);
     cr_assert_eq(daemon_job(id)->run.n_restart, 0);
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
-    run_plain(lines);
-    expect_same_as_plain("o");
+    expect_same_as_plain(lines);
 }
 
 /* Faults are of our jobs alone: other users' jobs do not get our environment. */
@@ -426,8 +412,7 @@ Test(supervisor, a_local_job_that_loses_workers_again_and_again_keeps_their_numb
     cr_assert_eq(daemon_job(id)->n_worker, 2);
     cr_assert_eq(daemon_job(id)->n_slot, 2);
     cr_assert_eq(daemon_job(id)->plan.n_worker_least, 2);
-    run_plain(lines);
-    expect_same_as_plain("o");
+    expect_same_as_plain(lines);
 }
 
 Test(supervisor, a_daemon_that_ends_leaves_its_jobs_running_for_the_next)
@@ -454,6 +439,5 @@ Test(supervisor, a_coordinator_that_others_interrupt_goes_on_from_the_checkpoint
     expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
     cr_assert_eq(daemon_job(id)->attempt, 2);
     cr_assert(daemon_job(id)->run.checkpointed);
-    run_plain(lines);
-    expect_same_as_plain("o");
+    expect_same_as_plain(lines);
 }

@@ -93,46 +93,22 @@ static bool has_moved(const struct job_cgroups *groups, const char *name)
 enum status job_scope_begin(const struct job_cgroups *groups, const char *name, int64_t memory, int64_t weight,
                             pid_t pid)
 {
-    char bytes[24], share[24], number[16];
-    snprintf(bytes, sizeof bytes, "%lld", (long long)memory);
-    snprintf(share, sizeof share, "%lld", (long long)weight);
-    snprintf(number, sizeof number, "%d", (int)pid);
-    const char *const begin[] = {"busctl",
-                                 "--system",
-                                 "--quiet",
-                                 "call",
-                                 "org.freedesktop.systemd1",
-                                 "/org/freedesktop/systemd1",
-                                 "org.freedesktop.systemd1.Manager",
-                                 "StartTransientUnit",
-                                 "ssa(sv)a(sa(sv))",
-                                 name,
-                                 "fail",
-                                 memory > 0 ? "6" : "4",
-                                 "PIDs",
-                                 "au",
-                                 "1",
-                                 number,
-                                 "CollectMode",
-                                 "s",
-                                 "inactive-or-failed",
-                                 "CPUWeight",
-                                 "t",
-                                 share,
-                                 "Description",
-                                 "s",
-                                 "a job of trainerd"};
-    const char *const limit[] = {"MemoryMax", "t", bytes, "MemorySwapMax", "t", "0"};
-    const char *argv[40];
-    size_t n = sizeof begin / sizeof *begin;
-    memcpy(argv, begin, sizeof begin);
-    for (size_t i = 0; memory > 0 && i < sizeof limit / sizeof *limit; i++) {
-        argv[n++] = limit[i];
+    char text[1024], limit[96] = "", *argv[40], *rest = NULL;
+    size_t n = 0;
+    if (memory > 0) {
+        snprintf(limit, sizeof limit, "MemoryMax t %lld MemorySwapMax t 0 ", (long long)memory);
     }
-    argv[n++] = "0";
+    snprintf(text, sizeof text,
+             "busctl --system --quiet call org.freedesktop.systemd1 /org/freedesktop/systemd1 "
+             "org.freedesktop.systemd1.Manager StartTransientUnit ssa(sv)a(sa(sv)) %s fail %d PIDs au 1 %d "
+             "CollectMode s inactive-or-failed CPUWeight t %lld Description s job-of-trainerd %s0",
+             name, memory > 0 ? 6 : 4, (int)pid, (long long)weight, limit);
+    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        argv[n++] = word;
+    }
     argv[n] = NULL;
     pid_t child;
-    int error = posix_spawn(&child, groups->busctl, NULL, NULL, (char *const *)(void *)argv, environ);
+    int error = posix_spawn(&child, groups->busctl, NULL, NULL, argv, environ);
     if (error != 0) {
         return status_fail(STATUS_IO, "cannot start %s: %s", groups->busctl, strerror(error));
     }
