@@ -100,7 +100,9 @@ static enum status bytes_expect_spilled(struct session *session, struct session_
     }
     enum status status = spill_take(session->spill, (int64_t)n_bytes, &bytes->bytes);
     const struct spill_range all = {bytes->bytes, (int64_t)n_bytes, SPILL_WRITE};
-    status = status == STATUS_OK ? spill_pin(session->spill, &all, 1) : status;
+    if (status == STATUS_OK) {
+        status = spill_pin(session->spill, &all, 1);
+    }
     if (status == STATUS_OK) {
         *bytes = (struct session_bytes){
             .bytes = bytes->bytes, .n_bytes = n_bytes, .is_expected = true, .is_spilled = true};
