@@ -470,7 +470,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     log_init("fuzz", -1, LOG_LEVEL_ERROR);
     static float weights[N_WEIGHT];
     trainer.program.n_weight = N_WEIGHT;
-    trainer.weights = weights;
+    trainer.parameters.weights = trainer.parameters.embeddings.weights = weights;
+    static int64_t embedding_begin[N_PART];
+    trainer.plan.rows.embedding_begin = embedding_begin;
     trainer.program.n_embedding = 3;
     trainer.setup.n_part = N_PART;
     trainer.own_index = memory_alloc(N_PART, sizeof *trainer.own_index);

@@ -73,8 +73,9 @@ static enum status plan_other(const struct coordinator *c, const struct job *job
     other->sparse_features = c->sparse_features;
     other->parts.quality = c->parts.quality;
     enum status status = coordinator_program(other);
-    status = status == STATUS_OK ? partition_copy(&c->partition, &other->partition) : status;
-    status = status == STATUS_OK ? coordinator_count(other) : status;
+    if (status == STATUS_OK && (status = partition_copy(&c->partition, &other->partition)) == STATUS_OK) {
+        status = coordinator_count(other);
+    }
     if (status == STATUS_OK) {
         struct plan_input input = coordinator_plan_input(other);
         input.steps = false;

@@ -103,7 +103,9 @@ enum status coordinator_write_predictions(struct coordinator *c)
 {
     int kept = c->program.kept;
     enum status status = coordinator_write_rows(c, "logits.npy", WORKER_STATE_LOGITS, c->facts.n_class);
-    status = status == STATUS_OK ? predictions_write(c) : status;
+    if (status == STATUS_OK) {
+        status = predictions_write(c);
+    }
     if (status != STATUS_OK || kept < 0) {
         return status;
     }

@@ -32,8 +32,10 @@ static enum status write_weights(struct coordinator *c, enum worker_state state,
     status = fleet_get(c->workers.fleet, state, 0, weights.arena,
                        (size_t)c->program.n_weight * sizeof *weights.arena);
     weights_take(&weights);
-    status = status == STATUS_OK ? embeddings_get(&c->embeddings, c->workers.fleet, embeddings, &weights) : status;
-    status = status == STATUS_OK ? weights_save(&weights, &c->output.dir, name) : status;
+    if (status == STATUS_OK &&
+        (status = embeddings_get(&c->embeddings, c->workers.fleet, embeddings, &weights)) == STATUS_OK) {
+        status = weights_save(&weights, &c->output.dir, name);
+    }
     weights_close(&weights);
     return status;
 }
@@ -92,9 +94,10 @@ static enum status write_logits(struct coordinator *c)
     if (c->job.output.last_logits) {
         status = write_rows(c, "logits_last.npy", WORKER_STATE_LOGITS, c->facts.n_class, NULL);
     }
-    status = status == STATUS_OK ? training_evaluate_best(&c->training) : status;
-    return status == STATUS_OK ? coordinator_write_rows(c, "logits.npy", WORKER_STATE_LOGITS, c->facts.n_class)
-                               : status;
+    if (status != STATUS_OK || (status = training_evaluate_best(&c->training)) != STATUS_OK) {
+        return status;
+    }
+    return coordinator_write_rows(c, "logits.npy", WORKER_STATE_LOGITS, c->facts.n_class);
 }
 
 static enum status write_trace(struct coordinator *c)

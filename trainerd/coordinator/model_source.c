@@ -155,7 +155,10 @@ static enum status result_take(const char *path, const json_t *result, struct mo
         return status_fail(STATUS_DATA, "'%s' is of a prediction, expected that of a training", path);
     }
     out->model.label_input = out->job.model.label_input;
-    return status == STATUS_OK ? graph_take(path, json_object_get(result, "dataset"), out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return graph_take(path, json_object_get(result, "dataset"), out);
 }
 
 enum status model_source_open(const char *model, struct model_source *out)
@@ -166,9 +169,8 @@ enum status model_source_open(const char *model, struct model_source *out)
     out->model.folder = out->folder;
     out->model.graph = out->graph;
     enum status status = places_find(model, out);
-    status = status == STATUS_OK ? path_join(out->folder, "result.json", path) : status;
-    status = status == STATUS_OK ? text_read(path, &text, &n) : status;
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = path_join(out->folder, "result.json", path)) != STATUS_OK ||
+        (status = text_read(path, &text, &n)) != STATUS_OK) {
         return status;
     }
     json_error_t error;

@@ -47,7 +47,9 @@ enum status run_audit(const struct ctl_arguments *arguments, int *exit_code_out)
     json_t *rows = json_array();
     (void)exit_code_out;
     enum status status = ctl_int(arguments, CTL_OPTION_LIMIT, 0, 1000000000, 50, &limit);
-    status = status == STATUS_OK ? collect(arguments, limit, rows) : status;
+    if (status == STATUS_OK) {
+        status = collect(arguments, limit, rows);
+    }
     if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
         json_t *all = json_pack("{s:O}", "rows", rows);
         text_print_json(all);

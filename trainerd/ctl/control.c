@@ -13,7 +13,10 @@ enum status ctl_connect(const struct ctl_arguments *arguments, struct client *ou
     to = to != NULL ? to : getenv("TRAINERD_TO");
     to = to != NULL && to[0] != '\0' ? to : NULL;
     enum status status = to != NULL ? ctl_login(arguments, to, &known, &login) : STATUS_OK;
-    return status == STATUS_OK ? client_open(to, &login, out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return client_open(to, &login, out);
 }
 
 enum status ctl_ask(const struct ctl_arguments *arguments, json_t *request, json_t **out)

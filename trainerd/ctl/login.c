@@ -153,7 +153,9 @@ static enum status remember(const struct known_host *host)
     struct known_host before;
     bool is_known, is_removed;
     enum status status = known_hosts_find(host->address, &before, &is_known);
-    status = status == STATUS_OK ? known_hosts_save(host) : status;
+    if (status == STATUS_OK) {
+        status = known_hosts_save(host);
+    }
     return status == STATUS_OK && is_known ? known_hosts_forget_secret(before.secret_file, &is_removed) : status;
 }
 
@@ -175,8 +177,9 @@ static enum status log_in(const struct ctl_arguments *arguments, struct known_ho
         client_close(&client);
     }
     status = status == STATUS_OK && reads ? known_hosts_keep_secret(&secret, host) : status;
-    status = status == STATUS_OK ? remember(host) : status;
-    status = status == STATUS_OK ? report(arguments, host, hello) : status;
+    if (status == STATUS_OK && (status = remember(host)) == STATUS_OK) {
+        status = report(arguments, host, hello);
+    }
     json_decref(hello);
     auth_secret_release(&secret);
     return status;
@@ -206,7 +209,10 @@ enum status run_login(const struct ctl_arguments *arguments, int *exit_code_out)
             snprintf(host.user, sizeof host.user, "%.*s", (int)sizeof host.user - 1, line);
         }
     }
-    return status == STATUS_OK ? log_in(arguments, &host, &login) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return log_in(arguments, &host, &login);
 }
 
 /* --- logout --- */
@@ -226,9 +232,8 @@ enum status run_logout(const struct ctl_arguments *arguments, int *exit_code_out
     if (status == STATUS_OK && !is_known) {
         status = status_fail(STATUS_NO_INPUT, "there is no login at %s", address);
     }
-    status = status == STATUS_OK ? known_hosts_remove(address) : status;
-    status = status == STATUS_OK ? known_hosts_forget_secret(host.secret_file, &is_removed) : status;
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = known_hosts_remove(address)) != STATUS_OK ||
+        (status = known_hosts_forget_secret(host.secret_file, &is_removed)) != STATUS_OK) {
         return status;
     }
     if (ctl_given(arguments, CTL_OPTION_JSON)) {

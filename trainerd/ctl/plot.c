@@ -272,9 +272,9 @@ static enum status read_group(struct client *client, const char *group, const st
     status = status == STATUS_OK && n_left == 0 ? add(plot) : status;
     for (size_t s = 0; s < settings.n && s < n_left && status == STATUS_OK; s++) {
         status = add(plot);
-        status = status == STATUS_OK
-                     ? read_setting(client, &settings, &settings.setting[s], &plot->curves[plot->n - 1])
-                     : status;
+        if (status == STATUS_OK) {
+            status = read_setting(client, &settings, &settings.setting[s], &plot->curves[plot->n - 1]);
+        }
         name_setting(&settings, &settings.setting[s], group, plot->name[plot->n - 1]);
         snprintf(plot->origin[plot->n - 1], TITLE_BYTES, "%s", group);
         plot->n -= plot->curves[plot->n - 1].n == 0; /* none of its runs has begun */
@@ -291,9 +291,10 @@ static enum status read_named(struct client *client, const char *name, struct pl
         status = read_group(client, name, &runs, plot);
     } else if (status == STATUS_OK) {
         status = add(plot);
-        status = status == STATUS_OK ? read_job(client, name, &plot->curves[plot->n - 1], plot->name[plot->n - 1],
-                                                plot->origin[plot->n - 1])
-                                     : status;
+        if (status == STATUS_OK) {
+            status = read_job(client, name, &plot->curves[plot->n - 1], plot->name[plot->n - 1],
+                              plot->origin[plot->n - 1]);
+        }
     }
     runs_release(&runs);
     return status;
@@ -310,9 +311,10 @@ static enum status read_given(const struct ctl_arguments *arguments, struct plot
     for (size_t i = 0; i < arguments->n_from && status == STATUS_OK; i++) {
         const char *folder = arguments->from[i];
         status = add(plot);
-        status = status == STATUS_OK ? read_folder(folder, &plot->curves[plot->n - 1], plot->name[plot->n - 1],
-                                                   plot->origin[plot->n - 1])
-                                     : status;
+        if (status == STATUS_OK) {
+            status = read_folder(folder, &plot->curves[plot->n - 1], plot->name[plot->n - 1],
+                                 plot->origin[plot->n - 1]);
+        }
         if (status == STATUS_OK && arguments->n_from > 1) {
             name_folder(folder, plot->name[plot->n - 1]);
         }
@@ -330,7 +332,9 @@ static enum status read_all(const struct ctl_arguments *arguments, struct plot *
                            CHART_JOBS_MOST);
     }
     enum status status = read_axis(arguments, &plot->axis);
-    status = status == STATUS_OK ? read_given(arguments, plot) : status;
+    if (status == STATUS_OK) {
+        status = read_given(arguments, plot);
+    }
     if (status == STATUS_OK && plot->n == 0) {
         return status_fail(STATUS_NO_INPUT, "there is no epoch to draw: none is done yet, or it is a prediction");
     }

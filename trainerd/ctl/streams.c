@@ -85,8 +85,7 @@ enum status run_logs(const struct ctl_arguments *arguments, int *exit_code_out)
     (void)exit_code_out;
     json_t *request = ctl_job_request(arguments, "logs");
     enum status status = set_tail(arguments, request);
-    status = status == STATUS_OK ? ctl_int(arguments, CTL_OPTION_RANK, 0, 65535, -1, &rank) : status;
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = ctl_int(arguments, CTL_OPTION_RANK, 0, 65535, -1, &rank)) != STATUS_OK) {
         json_decref(request);
         return status;
     }

@@ -53,7 +53,9 @@ static enum status set_numbers(const struct ctl_arguments *arguments, json_t *re
     double limit_s = 0;
     const char *limit = arguments->value[CTL_OPTION_TIME_LIMIT];
     enum status status = ctl_int(arguments, CTL_OPTION_PRIORITY, -1000000, 1000000, 0, &priority);
-    status = status == STATUS_OK ? ctl_int(arguments, CTL_OPTION_MAX_RESTARTS, 0, 1000, -1, &restarts) : status;
+    if (status == STATUS_OK) {
+        status = ctl_int(arguments, CTL_OPTION_MAX_RESTARTS, 0, 1000, -1, &restarts);
+    }
     status = status == STATUS_OK && limit != NULL ? text_read_duration(limit, "--time-limit", &limit_s) : status;
     if (status == STATUS_OK) {
         json_object_set_new(request, "priority", json_integer(priority));
@@ -130,9 +132,11 @@ static enum status make_request(const struct ctl_arguments *arguments, const cha
     for (size_t i = 0; i < sizeof texts / sizeof *texts && status == STATUS_OK; i++) {
         status = set_text(request, texts[i].key, texts[i].text, texts[i].what);
     }
-    status = status == STATUS_OK ? set_tags(arguments, request) : status;
-    status = status == STATUS_OK ? set_numbers(arguments, request) : status;
-    return status == STATUS_OK ? submit_sweep(arguments, config, request) : status;
+    if (status != STATUS_OK || (status = set_tags(arguments, request)) != STATUS_OK ||
+        (status = set_numbers(arguments, request)) != STATUS_OK) {
+        return status;
+    }
+    return submit_sweep(arguments, config, request);
 }
 
 /* --- waiting --- */
@@ -298,8 +302,7 @@ enum status run_submit(const struct ctl_arguments *arguments, int *exit_code_out
     }
     status = make_request(arguments, config, request);
     free(config);
-    status = status == STATUS_OK ? ctl_connect(arguments, &client) : status;
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = ctl_connect(arguments, &client)) != STATUS_OK) {
         json_decref(request);
         return status;
     }

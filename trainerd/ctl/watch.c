@@ -196,7 +196,9 @@ enum status run_watch(const struct ctl_arguments *arguments, int *exit_code_out)
     }
     curves_init(&watch.curves);
     status = client_send(&watch.client, request);
-    status = status == STATUS_OK ? run(&watch) : status;
+    if (status == STATUS_OK) {
+        status = run(&watch);
+    }
     curves_release(&watch.curves);
     json_decref(watch.job);
     client_close(&watch.client);

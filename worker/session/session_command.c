@@ -29,7 +29,10 @@ enum status session_answer(struct session *session, unsigned id, enum status enc
     }
     enum status status = transport_send(session->transport, session->n_rank, &head, session->answer,
                                         session->n_answer, &session->n_pending);
-    return status == STATUS_OK ? all_sent(session, 0) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return all_sent(session, 0);
 }
 
 /* Credits: what this rank may ask for at once, and what all others together may ask of it. */
@@ -98,9 +101,10 @@ static enum status place_obey(struct session *session)
     }
     status = machines_take(session, &place);
     /* From the answer on the others may ask for rows. */
-    status = status == STATUS_OK ? exchange_start(session) : status;
-    return status == STATUS_OK ? SESSION_ANSWER(session, place, (&(struct message_place){.n_part = place.n_part}))
-                               : status;
+    if (status != STATUS_OK || (status = exchange_start(session)) != STATUS_OK) {
+        return status;
+    }
+    return SESSION_ANSWER(session, place, (&(struct message_place){.n_part = place.n_part}));
 }
 
 static enum status epoch_obey(struct session *session)
@@ -158,7 +162,10 @@ static enum status pieces_send(struct session *session, unsigned id, const char 
             status = all_sent(session, WINDOW - 1);
         }
     }
-    return status == STATUS_OK ? all_sent(session, 0) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return all_sent(session, 0);
 }
 
 /* The trace's size, by this worker's clock as it answers; and the trace. */
@@ -224,7 +231,9 @@ static enum status get_obey(struct session *session)
         return status;
     }
     status = trainer_get(session->trainer, (enum worker_state)command.what, (int32_t)command.part, bytes);
-    status = status == STATUS_OK ? pieces_send(session, MESSAGE_ID_get, bytes, n) : status;
+    if (status == STATUS_OK) {
+        status = pieces_send(session, MESSAGE_ID_get, bytes, n);
+    }
     memory_release(MEMORY_OTHER, bytes, n, 1);
     return status;
 }
@@ -237,7 +246,10 @@ static enum status put_obey(struct session *session)
     enum status status = trainer_set(session->trainer, (enum worker_state)put.what, (int32_t)put.part, bytes->bytes);
     memory_release(MEMORY_OTHER, bytes->bytes, bytes->n_bytes, 1);
     *bytes = (struct session_bytes){0};
-    return status == STATUS_OK ? SESSION_ANSWER(session, put, &put) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return SESSION_ANSWER(session, put, &put);
 }
 
 static enum status memory_obey(struct session *session)

@@ -74,7 +74,9 @@ static enum status challenge_take(struct session *session, struct join *join)
     struct control_frame frame;
     struct message_challenge challenge;
     enum status status = frame_expect(session, MESSAGE_ID_challenge, &frame);
-    status = status == STATUS_OK ? message_decode_challenge(frame.body, frame.n_bytes, &challenge) : status;
+    if (status == STATUS_OK) {
+        status = message_decode_challenge(frame.body, frame.n_bytes, &challenge);
+    }
     if (status == STATUS_OK && challenge.version != MESSAGE_VERSION) {
         return status_fail(
             STATUS_PEER,
@@ -83,7 +85,10 @@ static enum status challenge_take(struct session *session, struct join *join)
             challenge.version, MESSAGE_VERSION);
     }
     join_nonce(join->nonces.worker);
-    return status == STATUS_OK ? join_nonce_take(challenge.nonce, join->nonces.coordinator) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return join_nonce_take(challenge.nonce, join->nonces.coordinator);
 }
 
 /* As frame_expect, from a coordinator that has the token. */
@@ -140,11 +145,16 @@ static enum status greet(struct session *session, const struct session_setup *se
                          struct control_frame *out)
 {
     enum status status = challenge_take(session, join);
-    status = status == STATUS_OK ? hello_send(session, setup, join) : status;
+    if (status == STATUS_OK) {
+        status = hello_send(session, setup, join);
+    }
     if (status == STATUS_OK && says) {
         session_say(session, "connected to %s, waiting until the job's other workers are, too", setup->join);
     }
-    return status == STATUS_OK ? proven_expect(session, join, MESSAGE_ID_welcome, out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return proven_expect(session, join, MESSAGE_ID_welcome, out);
 }
 
 /* A coordinator that many connect to closes connections that have proved nothing yet, the oldest first, without a
@@ -243,8 +253,9 @@ enum status session_join(struct session *session, const struct session_setup *se
     clock_boot_id(join.boot);
     neighbour_self(join.namespaces);
     enum status status = file_room(FILES_OWN, "a worker");
-    status = status == STATUS_OK ? link_open(setup->join, setup->join_timeout_s, setup->talks, &session->link)
-                                 : status;
+    if (status == STATUS_OK) {
+        status = link_open(setup->join, setup->join_timeout_s, setup->talks, &session->link);
+    }
     if (status == STATUS_OK) {
         struct route route;
         char devices[ROUTE_DEVICES_BYTES];
@@ -253,8 +264,9 @@ enum status session_join(struct session *session, const struct session_setup *se
         route_devices(&route, 1, devices);
         status = transport_open(0, 0, 0, N_SEND, devices, &events, &session->transport);
     }
-    status = status == STATUS_OK ? welcome_take(session, setup, &join) : status;
-    status = status == STATUS_OK ? peers_take(session, &join) : status;
+    if (status == STATUS_OK && (status = welcome_take(session, setup, &join)) == STATUS_OK) {
+        status = peers_take(session, &join);
+    }
     if (status == STATUS_OK) {
         status = link_watch(session->link, session->job.workers.heartbeat_timeout, setup->signals);
     }

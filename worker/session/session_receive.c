@@ -100,7 +100,9 @@ static enum status bytes_expect_spilled(struct session *session, struct session_
     }
     enum status status = spill_take(session->spill, (int64_t)n_bytes, &bytes->bytes);
     const struct spill_range all = {bytes->bytes, (int64_t)n_bytes, SPILL_WRITE};
-    status = status == STATUS_OK ? spill_pin(session->spill, &all, 1) : status;
+    if (status == STATUS_OK) {
+        status = spill_pin(session->spill, &all, 1);
+    }
     if (status == STATUS_OK) {
         *bytes = (struct session_bytes){
             .bytes = bytes->bytes, .n_bytes = n_bytes, .is_expected = true, .is_spilled = true};
@@ -153,8 +155,9 @@ static enum status put_take(struct session *session)
     if (session->trainer == NULL) {
         return status_fail(STATUS_PEER, "array %u is to be set before this rank was ready", put.what);
     }
-    size_t expected = session_state_bytes(session, put.what, put.part);
-    if (expected == 0 || !worker_state_rows[put.what].is_set || session->put_bytes.is_expected) {
+    const struct worker_state_row *row = worker_state_row(put.what);
+    size_t expected = row != NULL && row->is_set ? session_state_bytes(session, put.what, put.part) : 0;
+    if (expected == 0 || session->put_bytes.is_expected) {
         return status_fail(STATUS_PEER, "array %u of part %u is to be set, which this rank does not have, or not now",
                            put.what, put.part);
     }

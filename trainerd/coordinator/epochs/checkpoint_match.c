@@ -159,8 +159,9 @@ enum status checkpoint_match(const struct checkpoint *checkpoint, struct job *jo
                              status_reason());
     } else {
         status = compare(job, then, checkpoint);
-        status = status == STATUS_OK ? parts_match(then, checkpoint->path, job) : status;
-        status = status == STATUS_OK ? rate_match(checkpoint, job) : status;
+        if (status == STATUS_OK && (status = parts_match(then, checkpoint->path, job)) == STATUS_OK) {
+            status = rate_match(checkpoint, job);
+        }
     }
     if (status == STATUS_OK && job->train.epochs < checkpoint->state.n_epoch) {
         status = status_fail(STATUS_CONFIG,

@@ -101,7 +101,9 @@ static enum status restore(struct training *training, const struct checkpoint *c
 enum status training_resume(struct training *training, const struct checkpoint *checkpoint)
 {
     enum status status = restore(training, checkpoint);
-    status = status == STATUS_OK ? guard_restore(training) : status;
+    if (status == STATUS_OK) {
+        status = guard_restore(training);
+    }
     bool is_slowed = rate_factor(training) != 1.0;
     return status == STATUS_OK && is_slowed ? rate_put(training) : status;
 }
@@ -214,17 +216,18 @@ static enum status save_arrays(struct training *training, struct checkpoint *che
             to += checkpoint->n_float[i];
         }
     }
-    status = status == STATUS_OK ? weights_check(training, buffer, checkpoint->n_float[CHECKPOINT_ARRAY_WEIGHTS])
-                                 : status;
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK ||
+        (status = weights_check(training, buffer, checkpoint->n_float[CHECKPOINT_ARRAY_WEIGHTS])) != STATUS_OK) {
         return status;
     }
     FAULT(CHECKPOINT);
     struct dir folder = {.file = -1};
     /* The lines that the checkpoint counts must be on the disk before it. */
     status = output_metrics_sync(training->output);
-    status = status == STATUS_OK ? dir_inner(&training->output->dir, "checkpoint", true, &folder) : status;
-    status = status == STATUS_OK ? checkpoint_save(&folder, checkpoint, rollback_target(training)) : status;
+    if (status == STATUS_OK &&
+        (status = dir_inner(&training->output->dir, "checkpoint", true, &folder)) == STATUS_OK) {
+        status = checkpoint_save(&folder, checkpoint, rollback_target(training));
+    }
     dir_close(&folder);
     return status;
 }
@@ -316,15 +319,18 @@ static enum status run_epoch(struct training *training, int64_t epoch)
 
     training->is_scored = false;
     enum status status = fleet_epoch(training->fleet, (uint32_t)epoch, true, evaluate, &report);
-    status = status == STATUS_OK ? loss_check(&report, epoch, evaluate) : status;
-    status = status == STATUS_OK ? guard_note(training, epoch) : status;
+    if (status == STATUS_OK && (status = loss_check(&report, epoch, evaluate)) == STATUS_OK) {
+        status = guard_note(training, epoch);
+    }
     if (status == STATUS_OK && evaluate) {
         status = score(training, &report, &now);
     }
     now.loss = report.loss;
     if (status == STATUS_OK && evaluate) {
         status = note_evaluation(training, epoch, &now);
-        status = status == STATUS_OK ? note_plateau(training, epoch, &now) : status;
+        if (status == STATUS_OK) {
+            status = note_plateau(training, epoch, &now);
+        }
     }
     if (status == STATUS_OK) {
         const struct metrics_epoch left = {.epoch = epoch,
@@ -392,10 +398,13 @@ enum status training_evaluate_best(struct training *training)
         return status;
     }
     status = training_array_get(training, CHECKPOINT_ARRAY_BEST, weights);
-    status = status == STATUS_OK ? training_array_put(training, CHECKPOINT_ARRAY_WEIGHTS, weights) : status;
+    if (status == STATUS_OK) {
+        status = training_array_put(training, CHECKPOINT_ARRAY_WEIGHTS, weights);
+    }
     memory_release(MEMORY_OTHER, weights, n, sizeof *weights);
-    status = status == STATUS_OK ? fleet_epoch(training->fleet, (uint32_t)state->n_epoch, false, true, &report)
-                                 : status;
+    if (status == STATUS_OK) {
+        status = fleet_epoch(training->fleet, (uint32_t)state->n_epoch, false, true, &report);
+    }
     training->spent.evaluate_s += clock_s() - start;
     return status;
 }
@@ -413,17 +422,19 @@ static enum status roll_back(struct training *training)
                            (long long)train->max_rollbacks);
     }
     enum status status = output_path(training->output, "checkpoint", folder);
-    status = status == STATUS_OK ? checkpoint_load(folder, training->n_regular, &checkpoint) : status;
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = checkpoint_load(folder, training->n_regular, &checkpoint)) != STATUS_OK) {
         return status;
     }
     status = restore(training, &checkpoint);
-    status = status == STATUS_OK ? guard_restore(training) : status;
+    if (status == STATUS_OK) {
+        status = guard_restore(training);
+    }
     checkpoint_release(&checkpoint);
     training->state.n_rollback = n_rollback;
-    status = status == STATUS_OK ? rate_put(training) : status;
-    status = status == STATUS_OK ? output_metrics_cut(training->output, training->state.n_metrics_bytes) : status;
-    status = status == STATUS_OK ? tensorboard_restart(training->tensorboard, training->state.n_epoch) : status;
+    if (status == STATUS_OK && (status = rate_put(training)) == STATUS_OK &&
+        (status = output_metrics_cut(training->output, training->state.n_metrics_bytes)) == STATUS_OK) {
+        status = tensorboard_restart(training->tensorboard, training->state.n_epoch);
+    }
     if (status == STATUS_OK) {
         progress_print(training->progress, "%s; back to %lld epoch%s with the learning rate times %g (%lld of %lld)",
                        reason, (long long)training->state.n_epoch, training->state.n_epoch == 1 ? "" : "s",

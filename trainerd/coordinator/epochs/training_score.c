@@ -50,7 +50,9 @@ enum status training_score(struct training *training, const struct fleet_report 
         return status;
     }
     status = training_logits(training, logits);
-    status = status == STATUS_OK ? rows_score(training, logits, first, last, out) : status;
+    if (status == STATUS_OK) {
+        status = rows_score(training, logits, first, last, out);
+    }
     memory_release(MEMORY_OTHER, logits, n, sizeof *logits);
     return status;
 }

@@ -64,7 +64,10 @@ static enum status workers_start(struct fleet *fleet)
     }
     if (how->launcher == JOB_LAUNCHER_LOCAL) {
         status = fleet_token_make(fleet->control.token);
-        return status == STATUS_OK ? fleet_launch(fleet) : status;
+        if (status != STATUS_OK) {
+            return status;
+        }
+        return fleet_launch(fleet);
     }
     if (how->launcher == JOB_LAUNCHER_SLURM || how->launcher == JOB_LAUNCHER_SSH) {
         status = fleet_token_make(fleet->control.token);
@@ -105,7 +108,9 @@ static enum status workers_join(struct fleet *fleet)
     /* Workers of this machine start meanwhile; by which networks others come is known once they have joined. */
     bool is_local = fleet->job->workers.launcher == JOB_LAUNCHER_LOCAL;
     status = is_local ? transport_begin(fleet) : STATUS_OK;
-    status = status == STATUS_OK ? fleet_await(fleet, all_joined) : status;
+    if (status == STATUS_OK) {
+        status = fleet_await(fleet, all_joined);
+    }
     status = status == STATUS_OK && !is_local ? transport_begin(fleet) : status;
     if (status != STATUS_OK) {
         return status;

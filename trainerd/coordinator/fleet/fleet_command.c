@@ -434,7 +434,10 @@ enum status fleet_put(struct fleet *fleet, enum worker_state what, int32_t of, c
     command_send(fleet, first, n_rank, MESSAGE_ID_put);
     struct transport_head head = {.id = MESSAGE_ID_put, .total = n_bytes};
     status = pieces_send(fleet, first, n_rank, head, from);
-    return status == STATUS_OK ? fleet_await(fleet, to_all ? all_answered : one_answered) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return fleet_await(fleet, to_all ? all_answered : one_answered);
 }
 
 enum status fleet_memory(struct fleet *fleet, struct fleet_memory *memory_out)

@@ -103,7 +103,10 @@ static enum status worker_frame(struct fleet_worker *worker, const struct contro
         return status;
     case MESSAGE_ID_signalled:
         status = message_decode_signalled(frame->body, frame->n_bytes, &signalled);
-        return status == STATUS_OK ? worker_signalled(worker, signalled.signal) : status;
+        if (status != STATUS_OK) {
+            return status;
+        }
+        return worker_signalled(worker, signalled.signal);
     case MESSAGE_ID_goodbye:
         return message_decode_goodbye(frame->body, frame->n_bytes, &goodbye);
     default:
@@ -141,7 +144,9 @@ static void client_received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buff
             client->decoder.n_most = MESSAGE_FRAME_MOST_BYTES;
         } else if (status == STATUS_OK && whole) {
             status = control_seal_take(&client->seal, &frame);
-            status = status == STATUS_OK ? worker_frame(client->worker, &frame) : status;
+            if (status == STATUS_OK) {
+                status = worker_frame(client->worker, &frame);
+            }
         }
         if (status != STATUS_OK) {
             closed_note(client, status_reason());

@@ -136,8 +136,7 @@ enum status fleet_child_start(struct fleet *fleet, const struct fleet_child *chi
 {
     int token = -1, log = -1, log_made = -1, error = 0;
     enum status status = events_rank_log(fleet->setup.events, child->rank, &log, &log_made);
-    status = status == STATUS_OK ? token_give(fleet->control.token, &token, child->last_words) : status;
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = token_give(fleet->control.token, &token, child->last_words)) != STATUS_OK) {
         goto out;
     }
     const uv_stdio_container_t secret = {.flags = UV_INHERIT_FD, .data.fd = token}, none = {.flags = UV_IGNORE};

@@ -35,8 +35,7 @@ enum status fleet_launch_slurm(struct fleet *fleet)
     struct slurm slurm;
     char program[PATH_MAX], n_task[32], n_cpu[40], timeout[32], *arguments[20];
     enum status status = slurm_read(slurm_environment, &slurm);
-    status = status == STATUS_OK ? fleet_worker_program(fleet->job, program) : status;
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = fleet_worker_program(fleet->job, program)) != STATUS_OK) {
         return status;
     }
     size_t n = 0;

@@ -127,8 +127,7 @@ enum status fleet_launch_ssh(struct fleet *fleet)
     char program[PATH_MAX];
     struct hosts hosts;
     enum status status = fleet_worker_program(fleet->job, program);
-    status = status == STATUS_OK ? hosts_load(fleet->job->workers.hosts, &hosts) : status;
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = hosts_load(fleet->job->workers.hosts, &hosts)) != STATUS_OK) {
         return status;
     }
     struct fleet_environment environment;

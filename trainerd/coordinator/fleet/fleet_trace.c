@@ -69,8 +69,8 @@ enum status fleet_trace(struct fleet *fleet, uint32_t rank, struct fleet_trace *
     fleet_begin(fleet, "while its trace was asked for");
     struct fleet_trace trace;
     enum status status = trace_ask(fleet, rank, &trace);
-    status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, trace_bytes_of(&trace), 1, &trace.content) : status;
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK ||
+        (status = memory_acquire(MEMORY_OTHER, trace_bytes_of(&trace), 1, &trace.content)) != STATUS_OK) {
         return status;
     }
     trace.step = trace.content;

@@ -155,8 +155,10 @@ static enum status files_open(struct events *events, bool waits)
         return lock_take(events, events->file, "events.jsonl", waits);
     }
     enum status status = file_make(events->folder, "lock", O_RDWR, &events->lock);
-    status = status == STATUS_OK ? lock_take(events, events->lock, "lock", waits) : status;
-    return status == STATUS_OK ? file_make(events->folder, "events.jsonl", O_RDWR | O_APPEND, &events->file) : status;
+    if (status != STATUS_OK || (status = lock_take(events, events->lock, "lock", waits)) != STATUS_OK) {
+        return status;
+    }
+    return file_make(events->folder, "events.jsonl", O_RDWR | O_APPEND, &events->file);
 }
 
 enum status events_open(const char *folder, uint32_t attempt, const struct job_files *files, bool waits,

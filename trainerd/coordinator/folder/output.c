@@ -161,7 +161,10 @@ enum status output_clear(struct output *output, bool resume)
     }
     dir_files_remove(&output->dir, result_file_is);
     status = result_folder_clear(&output->dir, "tb", result_file_is_event, result_file_is_event);
-    return status == STATUS_OK ? checkpoints_set_aside(output) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return checkpoints_set_aside(output);
 }
 
 enum status output_path(const struct output *output, const char *name, char out[PATH_MAX])

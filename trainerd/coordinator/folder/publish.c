@@ -52,7 +52,9 @@ enum status publish_begin(const struct dir *home, const char *run)
         at += (size_t)sprintf(text + at, "%s\n", files.path[i]);
     }
     const struct iovec piece = {.iov_base = text, .iov_len = at};
-    status = status == STATUS_OK ? dir_replace(home, JOURNAL, &piece, 1) : status;
+    if (status == STATUS_OK) {
+        status = dir_replace(home, JOURNAL, &piece, 1);
+    }
     free(text);
     result_files_release(&files);
     return status;
@@ -227,12 +229,18 @@ static enum status move_all(const struct publish *publish)
     for (int i = 0; i < publish->journal.files.n && status == STATUS_OK; i++) {
         if (i + 1 == publish->journal.files.n) { /* result.json: all others are on the disk */
             status = sync_folder(publish, "checkpoint");
-            status = status == STATUS_OK ? sync_folder(publish, "tb") : status;
-            status = status == STATUS_OK ? sync_folder(publish, ".") : status;
+            if (status == STATUS_OK && (status = sync_folder(publish, "tb")) == STATUS_OK) {
+                status = sync_folder(publish, ".");
+            }
         }
-        status = status == STATUS_OK ? move(publish, publish->journal.files.path[i]) : status;
+        if (status == STATUS_OK) {
+            status = move(publish, publish->journal.files.path[i]);
+        }
     }
-    return status == STATUS_OK ? sync_folder(publish, ".") : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return sync_folder(publish, ".");
 }
 
 /* Remove what a run leaves in its folder besides results, and the folder, unless there is something else in it. */
@@ -262,14 +270,19 @@ static enum status do_journal(struct publish *publish)
     } else if (status == STATUS_NO_INPUT) {
         status = STATUS_OK;
     }
-    status = status == STATUS_OK ? remove_run(publish) : status;
+    if (status == STATUS_OK) {
+        status = remove_run(publish);
+    }
     dir_close(&publish->from);
     if (status != STATUS_OK) {
         return status;
     }
     FAULT(MOVE);
     status = dir_file_remove(publish->home, JOURNAL);
-    return status == STATUS_OK ? sync_folder(publish, ".") : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return sync_folder(publish, ".");
 }
 
 static bool is_journal(const char *name)

@@ -256,7 +256,10 @@ enum status run_folder_lock(struct run_folder *run)
             run->home);
     }
     status = result_files_check(&run->lock);
-    return status == STATUS_OK ? publish_finish(&run->lock) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return publish_finish(&run->lock);
 }
 
 enum status run_folder_check(const struct run_folder *run)
@@ -271,7 +274,10 @@ enum status run_folder_check(const struct run_folder *run)
         status = result_files_check(&dir);
         dir_close(&dir);
     }
-    return status == STATUS_OK ? output_check(run->dir) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return output_check(run->dir);
 }
 
 /* Make the run's folder: in output.dir as it was locked, wherever its path leads by now. */
@@ -294,7 +300,9 @@ static enum status make_new(struct run_folder *run, struct output *output)
     id_make(run, id);
     snprintf(output->dir.path, sizeof output->dir.path, "%s", place.parent);
     enum status status = output_folders_make(output->dir.path, &output->n_made_from);
-    status = status == STATUS_OK ? run_folder_lock(run) : status;
+    if (status == STATUS_OK) {
+        status = run_folder_lock(run);
+    }
     for (int k = 1; status == STATUS_OK && k <= N_SAME_ID_MOST; k++) {
         char number[16] = "";
         if (k > 1) {
@@ -379,8 +387,9 @@ enum status run_folder_continue(const struct run_folder *run)
         return status;
     }
     status = dir_open(run->base, DIR_LAST_OWN_LINK, &from);
-    status = status == STATUS_OK ? dir_open(run->dir, DIR_LAST_NO_LINK, &to) : status;
-    status = status == STATUS_OK ? share_all(&from, &to) : status;
+    if (status == STATUS_OK && (status = dir_open(run->dir, DIR_LAST_NO_LINK, &to)) == STATUS_OK) {
+        status = share_all(&from, &to);
+    }
     dir_close(&from);
     dir_close(&to);
     return status;
@@ -425,10 +434,14 @@ enum status run_folder_publish(struct run_folder *run)
         return STATUS_OK;
     }
     enum status status = run_job_keep(run);
-    status = status == STATUS_OK ? publish_begin(&run->lock, last_name(run->dir)) : status;
+    if (status == STATUS_OK) {
+        status = publish_begin(&run->lock, last_name(run->dir));
+    }
     /* From here on the next start would complete it. */
-    status = status == STATUS_OK ? run_job_lead_to_results(run) : status;
-    return status == STATUS_OK ? publish_finish(&run->lock) : status;
+    if (status != STATUS_OK || (status = run_job_lead_to_results(run)) != STATUS_OK) {
+        return status;
+    }
+    return publish_finish(&run->lock);
 }
 
 const char *run_folder_results(const struct run_folder *run)

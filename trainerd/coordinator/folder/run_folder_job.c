@@ -177,8 +177,9 @@ static enum status keep_by_name(const struct run_folder *run)
     static const char *const names[] = {"metrics.jsonl", "result.json"};
     struct dir from = {.file = -1}, job = {.file = -1}, to = {.file = -1};
     enum status status = dir_open(run->job_folder, DIR_LAST_FOLLOWED, &job);
-    status = status == STATUS_OK ? dir_inner(&job, "results", true, &to) : status;
-    status = status == STATUS_OK ? dir_open(run->dir, DIR_LAST_NO_LINK, &from) : status;
+    if (status == STATUS_OK && (status = dir_inner(&job, "results", true, &to)) == STATUS_OK) {
+        status = dir_open(run->dir, DIR_LAST_NO_LINK, &from);
+    }
     for (size_t i = 0; i < sizeof names / sizeof *names && status == STATUS_OK; i++) {
         status = dir_share(&from, names[i], &to, names[i], false);
     }

@@ -104,5 +104,8 @@ static enum status choose(const struct checkpoint *checkpoint, bool starts, stru
 enum status device_choose(const struct checkpoint *checkpoint, bool starts, struct job *job_io)
 {
     enum status status = choose(checkpoint, starts, job_io);
-    return status == STATUS_OK ? kernel_check(job_io) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return kernel_check(job_io);
 }

@@ -112,7 +112,9 @@ enum status hosts_read(const char *text, size_t n_bytes, const char *origin, str
         line[strcspn(line, "#")] = '\0';
         if (line[strspn(line, " \t\r")] != '\0') {
             status = line_read(where, line, &host);
-            status = status == STATUS_OK ? host_add(&hosts, where, &host) : status;
+            if (status == STATUS_OK) {
+                status = host_add(&hosts, where, &host);
+            }
         }
         text = newline != NULL ? newline + 1 : end;
     }

@@ -107,7 +107,9 @@ static enum status tasks_find(slurm_variable *variable, struct slurm *out)
     if (is_set(per_node)) {
         status = slurm_tasks_read(per_node, &out->n_task, &out->n_task_node);
     }
-    status = status == STATUS_OK ? number_read(variable, "SLURM_NTASKS", 1, SLURM_TASKS_MOST, &out->n_task) : status;
+    if (status == STATUS_OK) {
+        status = number_read(variable, "SLURM_NTASKS", 1, SLURM_TASKS_MOST, &out->n_task);
+    }
     if (status == STATUS_OK && out->n_task == 0) {
         status = status_fail(STATUS_CONFIG,
                              "Slurm's environment has neither SLURM_NTASKS nor SLURM_TASKS_PER_NODE: expected "
@@ -122,7 +124,9 @@ static enum status memory_find(slurm_variable *variable, struct slurm *out)
 {
     int64_t of_node = 0, of_cpu = 0;
     enum status status = number_read(variable, "SLURM_MEM_PER_NODE", 0, MEMORY_MOST, &of_node);
-    status = status == STATUS_OK ? number_read(variable, "SLURM_MEM_PER_CPU", 0, MEMORY_MOST, &of_cpu) : status;
+    if (status == STATUS_OK) {
+        status = number_read(variable, "SLURM_MEM_PER_CPU", 0, MEMORY_MOST, &of_cpu);
+    }
     if (status == STATUS_OK && of_node > 0) {
         out->n_memory = of_node * MIB / out->n_task_node;
     } else if (status == STATUS_OK && of_cpu > 0) {
@@ -147,9 +151,10 @@ enum status slurm_read(slurm_variable *variable, struct slurm *out)
             "salloc (docs/cluster.md)");
     }
     enum status status = step_check(variable);
-    status = status == STATUS_OK ? tasks_find(variable, out) : status;
-    status = status == STATUS_OK ? number_read(variable, "SLURM_CPUS_PER_TASK", 1, 1024, &out->n_cpu) : status;
-    status = status == STATUS_OK ? memory_find(variable, out) : status;
+    if (status == STATUS_OK && (status = tasks_find(variable, out)) == STATUS_OK &&
+        (status = number_read(variable, "SLURM_CPUS_PER_TASK", 1, 1024, &out->n_cpu)) == STATUS_OK) {
+        status = memory_find(variable, out);
+    }
     const char *gpus = variable("SLURM_GPUS_ON_NODE");
     out->has_gpus = is_set(gpus) && strcmp(gpus, "0") != 0;
     return status;

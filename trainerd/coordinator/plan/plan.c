@@ -141,8 +141,7 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
 {
     const struct device_ops *ops;
     enum status status = device_find(job_choice_text("workers", "device", in->job->workers.device), &ops);
-    status = status == STATUS_OK ? level_check(in->job, ops) : status;
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = level_check(in->job, ops)) != STATUS_OK) {
         return status;
     }
     *out = (struct plan){.n_worker = (int32_t)in->job->workers.count,

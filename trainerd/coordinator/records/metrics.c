@@ -136,5 +136,8 @@ enum status metrics_write(struct output *output, struct tensorboard *tensorboard
     fclose(file);
     enum status status = output_metrics_append(output, line, n_line);
     free(line);
-    return status == STATUS_OK ? tensorboard_write(tensorboard, epoch->epoch, time, scalars.of, scalars.n) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return tensorboard_write(tensorboard, epoch->epoch, time, scalars.of, scalars.n);
 }

@@ -132,8 +132,10 @@ enum status ctl_arguments_read(int argc, char **argv, struct ctl_arguments *out)
                                   .sweep = memory_alloc((size_t)argc, sizeof *out->sweep),
                                   .tag = memory_alloc((size_t)argc, sizeof *out->tag)};
     enum status status = read_options(argc, argv, out);
-    status = status == STATUS_OK ? find_command(out) : status;
-    return status == STATUS_OK ? check(out) : status;
+    if (status != STATUS_OK || (status = find_command(out)) != STATUS_OK) {
+        return status;
+    }
+    return check(out);
 }
 
 void ctl_arguments_release(struct ctl_arguments *arguments)

@@ -272,7 +272,9 @@ enum status client_next(struct client *client, int wait_ms, json_t **out)
 enum status client_ask(struct client *client, json_t *request, json_t **out)
 {
     enum status status = client_send(client, request);
-    status = status == STATUS_OK ? client_next(client, ANSWER_MS, out) : status;
+    if (status == STATUS_OK) {
+        status = client_next(client, ANSWER_MS, out);
+    }
     if (status == STATUS_OK && *out == NULL) {
         return status_fail(STATUS_PEER, "the daemon has not answered within %d s", ANSWER_MS / 1000);
     }
@@ -298,8 +300,10 @@ static enum status authenticate(struct client *client, const struct client_login
     } else {
         status = auth_secret_load(given->secret_file, &secret);
     }
-    status = status == STATUS_OK ? client_ask(client, json_pack("{s:s}", "cmd", "hello"), &hello) : status;
-    status = status == STATUS_OK ? check_version(hello) : status;
+    if (status == STATUS_OK &&
+        (status = client_ask(client, json_pack("{s:s}", "cmd", "hello"), &hello)) == STATUS_OK) {
+        status = check_version(hello);
+    }
     if (status == STATUS_OK) {
         const char *nonce = json_string_value(json_object_get(hello, "nonce"));
         const struct auth_login login = {nonce != NULL ? nonce : "", mine,
@@ -404,10 +408,14 @@ static enum status open_tcp(const char *address, const struct endpoint *endpoint
     enum status status = connect_to(address, endpoint, client);
     if (status == STATUS_OK && strcmp(login->fingerprint, KNOWN_HOSTS_NO_TLS) != 0) {
         status = shake(client);
-        status = status == STATUS_OK ? check_known(address, tls_fingerprint(client->tls), login->fingerprint)
-                                     : status;
+        if (status == STATUS_OK) {
+            status = check_known(address, tls_fingerprint(client->tls), login->fingerprint);
+        }
     }
-    return status == STATUS_OK ? authenticate(client, login) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return authenticate(client, login);
 }
 
 enum status client_open(const char *address, const struct client_login *login, struct client *out)
@@ -441,8 +449,9 @@ enum status client_seen(const char *address, char out[TLS_FINGERPRINT_BYTES])
             STATUS_CONFIG,
             "'%.200s' is a Unix socket, whose daemon is not known by a certificate: expected tcp:HOST:PORT", address);
     }
-    status = status == STATUS_OK ? connect_to(address, &endpoint, &client) : status;
-    status = status == STATUS_OK ? shake(&client) : status;
+    if (status == STATUS_OK && (status = connect_to(address, &endpoint, &client)) == STATUS_OK) {
+        status = shake(&client);
+    }
     if (status == STATUS_OK) {
         snprintf(out, TLS_FINGERPRINT_BYTES, "%s", tls_fingerprint(client.tls));
     }

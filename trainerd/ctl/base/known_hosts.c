@@ -191,8 +191,8 @@ static enum status load(struct known_hosts *out, char path[PATH_MAX])
     size_t n;
     *out = (struct known_hosts){0};
     enum status status = hosts_path(FILE_NAME, false, path);
-    status = status == STATUS_OK ? auth_file_read("file of hosts", path, FILE_MOST_BYTES, &text, &n) : status;
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK ||
+        (status = auth_file_read("file of hosts", path, FILE_MOST_BYTES, &text, &n)) != STATUS_OK) {
         return status == STATUS_NO_INPUT ? known_hosts_read("", 0, path, out) : status;
     }
     status = known_hosts_read(text, n, path, out);
@@ -263,7 +263,9 @@ enum status known_hosts_save(const struct known_host *host)
     struct known_hosts hosts;
     char path[PATH_MAX];
     enum status status = load(&hosts, path);
-    status = status == STATUS_OK ? hosts_path(FILE_NAME, true, path) : status;
+    if (status == STATUS_OK) {
+        status = hosts_path(FILE_NAME, true, path);
+    }
     if (status == STATUS_OK) {
         struct known_host *place = find_same(&hosts, host->address);
         *(place != NULL ? place : &hosts.host[hosts.n_host++]) = *host;
@@ -332,7 +334,9 @@ enum status known_hosts_keep_secret(const struct auth_secret *secret, struct kno
     }
     strcpy(text + 2 * AUTH_BYTES, "\n");
     enum status status = hosts_path(name, true, host->secret_file);
-    status = status == STATUS_OK ? owner_write(host->secret_file, text) : status;
+    if (status == STATUS_OK) {
+        status = owner_write(host->secret_file, text);
+    }
     explicit_bzero(text, sizeof text);
     return status;
 }

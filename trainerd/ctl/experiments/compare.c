@@ -37,7 +37,9 @@ static enum status read_runs(const struct ctl_arguments *arguments, struct runs 
             continue;
         }
         status = client.file < 0 ? ctl_connect(arguments, &client) : STATUS_OK;
-        status = status == STATUS_OK ? runs_add_named(out, &client, name) : status;
+        if (status == STATUS_OK) {
+            status = runs_add_named(out, &client, name);
+        }
     }
     client_close(&client);
     return status;
@@ -400,7 +402,9 @@ enum status run_compare(const struct ctl_arguments *arguments, int *exit_code_ou
     }
     enum status status = read_runs(arguments, &runs);
     status = status == STATUS_OK && !ctl_given(arguments, CTL_OPTION_ALL) ? check_data(&runs) : status;
-    status = status == STATUS_OK ? settings_build(&runs, &settings) : status;
+    if (status == STATUS_OK) {
+        status = settings_build(&runs, &settings);
+    }
     if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
         print_json(&settings);
     } else if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_CSV)) {

@@ -170,9 +170,10 @@ enum status submit_sweep(const struct ctl_arguments *arguments, const char *conf
         status = sweep_add(&sweep, arguments->command == CTL_COMMAND_sweep ? "sweep" : "--sweep",
                            arguments->sweep[i]);
     }
-    status = status == STATUS_OK ? load_first(config, request, &sweep, &job) : status;
-    status = status == STATUS_OK ? read_sweep(arguments, job, &sweep) : status;
-    status = status == STATUS_OK ? sweep_jobs(&sweep, &jobs) : status;
+    if (status == STATUS_OK && (status = load_first(config, request, &sweep, &job)) == STATUS_OK &&
+        (status = read_sweep(arguments, job, &sweep)) == STATUS_OK) {
+        status = sweep_jobs(&sweep, &jobs);
+    }
     if (status == STATUS_OK) {
         json_object_set_new(request, "jobs", jobs);
         set_group(arguments, job->job.name, request);
