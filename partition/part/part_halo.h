@@ -9,6 +9,7 @@
 #include "protocol/base/status.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* A halo direction. For IN, the block with part j holds edges from part j into this part. For OUT (the transposed graph, for
@@ -93,7 +94,8 @@ static inline struct part_pair part_pair_off_diagonal(const struct part_pairs *p
 struct part_rows {
     const struct part_pairs *pairs;
     bool cols;
-    int32_t n_hop, hop; /* those up to this hop; all where that is n_hop or more */
+    int32_t n_hop, hop;    /* those up to this hop; all where that is n_hop or more */
+    const uint32_t *drawn; /* n_pair × (n_hop + 1): of a sample, up to each hop, and all; NULL: each row travels */
 };
 
 /* Rows that the part takes from others in a direction, and rows that it gives. */
@@ -106,6 +108,9 @@ static inline int64_t part_rows_at(const struct part_rows *rows, int32_t k)
     const struct part_pairs *pairs = rows->pairs;
     if (k == pairs->own) {
         return 0;
+    }
+    if (rows->drawn != NULL) {
+        return rows->drawn[k * ((int64_t)rows->n_hop + 1) + (rows->hop < rows->n_hop ? rows->hop : rows->n_hop)];
     }
     if (rows->hop < rows->n_hop) {
         return (rows->cols ? pairs->n_col_hop : pairs->n_row_hop)[k * (int64_t)rows->n_hop + rows->hop];

@@ -103,7 +103,7 @@ void feedback_gradients(const struct halo *h, int p, int32_t i, int32_t k, struc
     const struct trainer *t = h->trainer;
     int rows = feedback_list_find(t->routes.feedback->list, h->step->op, HALO_DIRECTION_RETURN, p);
     ASSERT(rows >= 0);
-    const struct part_rows made = halo_rows_out(h->own_all[i], HALO_DIRECTION_RETURN, h->hop.travelling);
+    const struct part_rows made = halo_rows_out(h->own[i], HALO_DIRECTION_RETURN, h->hop.travelling);
     int64_t n_before = 0;
     for (int32_t pair = 0; pair < k; pair++) {
         n_before += part_rows_at(&made, pair);

@@ -17,16 +17,12 @@ struct halo *halo_open(struct trainer *t)
     h->walk = memory_alloc((size_t)t->n_own, sizeof *h->walk);
     h->fetch.slot = memory_alloc((size_t)t->plan.payloads.n_fetch_slot, sizeof *h->fetch.slot);
     h->sent.piece = memory_alloc((size_t)t->plan.payloads.n_pack_slot, sizeof *h->sent.piece);
-    h->own_all = memory_alloc((size_t)t->n_own, sizeof *h->own_all);
-    h->own_sample = t->routes.sample != NULL ? memory_alloc((size_t)t->n_own, sizeof *h->own_sample) : NULL;
+    h->own = memory_alloc((size_t)t->n_own, sizeof *h->own);
     for (int32_t i = 0; i < t->n_own; i++) {
-        h->own_all[i] = &t->part[i].part->halo;
-        if (t->routes.sample != NULL) {
-            h->own_sample[i] = sample_halo(t->routes.sample, i);
-        }
+        h->own[i] = &t->part[i].part->halo;
     }
     h->owners = (struct halo_owners){.n_own_part = t->n_own,
-                                     .own = h->own_all,
+                                     .own = h->own,
                                      .rank_of_part = t->setup.rank_of_part,
                                      .rank = t->setup.rank,
                                      .shared = shared_rows_counts(t)};
@@ -42,13 +38,11 @@ void halo_close(struct halo *h)
         free(h->walk);
         free(h->fetch.slot);
         free(h->sent.piece);
-        h->owners.own = h->own_all;
         h->owners.shared = shared_rows_counts(h->trainer);
         memory_count(MEMORY_STRUCTURE, -halo_routes_bytes(&h->owners));
         halo_routes_close(&h->routes);
         free(h->asked);
-        free(h->own_all);
-        free(h->own_sample);
+        free(h->own);
         free(h);
     }
 }
@@ -60,13 +54,12 @@ enum part_direction halo_blocks(const struct halo *h)
 
 struct part_rows halo_rows_taken(const struct halo *h, int32_t i)
 {
-    return halo_rows_in(h->owners.own[i], h->step->stored ? HALO_DIRECTION_IN : h->pass->direction,
-                        h->hop.travelling);
+    return halo_owners_in(&h->owners, i, h->step->stored ? HALO_DIRECTION_IN : h->pass->direction, h->hop.travelling);
 }
 
 struct part_rows halo_rows_given(const struct halo *h, int32_t i)
 {
-    return halo_rows_out(h->owners.own[i], h->pass->direction, h->hop.travelling);
+    return halo_owners_out(&h->owners, i, h->pass->direction, h->hop.travelling);
 }
 
 struct halo_route halo_route_of(const struct halo *h, int32_t i, int32_t k)
@@ -168,7 +161,7 @@ static void pass_begin(struct trainer *t, const struct step *step)
     h->workspace = &t->plan.workspace[step->op][step->backward];
     bool shares = t->routes.shared_rows != NULL && !step->stored && h->pass->direction != HALO_DIRECTION_RETURN;
     h->sample = step->lossy ? t->routes.sample : NULL;
-    h->owners.own = h->sample != NULL ? h->own_sample : h->own_all;
+    h->owners.drawn = h->sample != NULL ? sample_drawn(h->sample) : NULL;
     h->owners.shared = h->sample != NULL && shares ? sample_shared_counts(t) : shared_rows_counts(t);
     h->shared = shares ? h->owners.shared : NULL;
     hops_find(h);

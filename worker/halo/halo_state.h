@@ -77,13 +77,12 @@ struct halo_sends {
 /* The arrays are made once and used again. */
 struct halo {
     struct trainer *trainer;
-    struct halo_owners owners;           /* own: of own_all or own_sample */
-    const struct part_halo **own_all;    /* n_own */
-    const struct part_halo **own_sample; /* n_own: payloads as they are sampled; NULL: they never are */
-    const struct sample *sample;         /* whose rows travel in this pass; NULL: all do */
-    const struct part_shared *shared;    /* other ranks' rows come once for all own parts; NULL: for each part */
-    struct halo_sources source;          /* of this pass */
-    struct halo_walk *walk;              /* n_own */
+    struct halo_owners owners;        /* own: */
+    const struct part_halo **own;     /* n_own */
+    const struct sample *sample;      /* whose rows travel in this pass; NULL: all do */
+    const struct part_shared *shared; /* other ranks' rows come once for all own parts; NULL: for each part */
+    struct halo_sources source;       /* of this pass */
+    struct halo_walk *walk;           /* n_own */
     const struct step *step;
     const struct op *op;
     const struct halo_pass *pass;

@@ -18,9 +18,11 @@ static struct shared_list list_of(const struct halo *h, const struct halo_route 
 
 uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k)
 {
-    const struct part_pairs *pairs = &h->owners.own[i]->pairs[PART_DIRECTION_IN];
-    const struct part_pair *own = &pairs->pair[pairs->own], *end = &pairs->pair[pairs->n_pair];
-    return pairs->pair[k].col - own->col + (k < pairs->own ? end->col : 0);
+    const struct part_pairs *pairs = &h->own[i]->pairs[PART_DIRECTION_IN];
+    const uint32_t *drawn = h->sample != NULL ? sample_drawn(h->sample)[i].before : NULL;
+    uint32_t own = drawn != NULL ? drawn[pairs->own] : pairs->pair[pairs->own].col,
+             end = drawn != NULL ? drawn[pairs->n_pair] : pairs->pair[pairs->n_pair].col;
+    return (drawn != NULL ? drawn[k] : pairs->pair[k].col) - own + (k < pairs->own ? end : 0);
 }
 
 /* The n_kept payload rows of 4-byte numbers that are sampled, in scratch. */
@@ -47,7 +49,7 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
     if (h->sample == NULL || k == part->part->halo.pairs[d].own || sample_is_whole(t)) {
         return;
     }
-    const struct part_rows taken = part_halo_taken(h->owners.own[i], PART_DIRECTION_IN, h->hop.travelling);
+    const struct part_rows taken = halo_owners_in(&h->owners, i, HALO_DIRECTION_IN, h->hop.travelling);
     int64_t n_kept = part_rows_at(&taken, k), at = h->workspace->sample_at;
     const uint32_t *kept = sample_taken(t, i, k);
     const struct device_block all = h->block;

@@ -344,9 +344,10 @@ static int64_t part_bytes(const struct memory_plan_input *in, int32_t i, bool sc
     int64_t spilled = places_bytes(in, own), copy, places;
     n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, spilled);
     if (in->program->samples) {
-        int64_t lists, all = halo_sample_bytes(own->halo, &lists);
+        int64_t lists = (halo_n_taken(own->halo) + halo_n_given(own->halo)) * (int64_t)sizeof(uint32_t),
+                counts = halo_n_drawn(own->halo) * (int64_t)sizeof(uint32_t);
         n_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, lists) +
-                   memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, all - lists);
+                   memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, counts);
     }
     for (int32_t hop = 0; hop < own->halo->n_hop; hop++) {
         n_bytes += hop_bytes(in, own, hop, &copy, &places);

@@ -6,17 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One own part's. Lists are long enough for all rows: pair k's begins where its rows do among all. */
+/* Where an own part's lists begin among all: they are long enough for all rows, pair k's begins where its rows do. */
 struct part_sample {
-    struct part_halo halo;
-    int64_t taken, given; /* where its lists begin among all */
+    int64_t taken, given;
 };
 
 struct sample {
     int32_t n_own;
-    int64_t n_list;               /* of all lists */
-    uint32_t *lists;              /* n_list, SHARED */
-    struct part_sample *own;      /* n_own */
+    int64_t n_list;           /* of all lists */
+    uint32_t *lists;          /* n_list, SHARED */
+    struct part_sample *own;  /* n_own */
+    struct halo_drawn *drawn; /* n_own: of counts */
+    int64_t n_count;
+    uint32_t *counts;
     struct sample_shared *shared; /* NULL: rows come for each part alone */
 };
 
@@ -36,36 +38,6 @@ double sample_factor(const struct trainer *t)
     return threshold > 0 ? 4294967296.0 / (double)threshold : 0.0;
 }
 
-static void pairs_copy(const struct part_pairs *from, int32_t n_hop, struct part_pairs *to)
-{
-    size_t n_count = (size_t)from->n_pair * (size_t)n_hop;
-    to->own = from->own;
-    memcpy(to->pair, from->pair, ((size_t)from->n_pair + 1) * sizeof *to->pair);
-    if (n_count > 0) {
-        memcpy(to->n_row_hop, from->n_row_hop, n_count * sizeof *to->n_row_hop);
-        memcpy(to->n_col_hop, from->n_col_hop, n_count * sizeof *to->n_col_hop);
-    }
-}
-
-static enum status halo_copy(const struct part_halo *from, struct part_halo *to)
-{
-    enum status status = STATUS_OK;
-    *to = (struct part_halo){
-        .part = from->part, .n_part = from->n_part, .n_hop = from->n_hop, .symmetric = from->symmetric};
-    int n_direction = from->symmetric ? 1 : PART_DIRECTION_N;
-    for (int d = 0; d < n_direction && status == STATUS_OK; d++) {
-        const struct part_pairs *pairs = &from->pairs[d];
-        status = part_halo_acquire(to, (enum part_direction)d, pairs->n_pair);
-        if (status == STATUS_OK) {
-            pairs_copy(pairs, from->n_hop, &to->pairs[d]);
-        }
-    }
-    if (status == STATUS_OK && from->symmetric) {
-        part_halo_mirror(to);
-    }
-    return status;
-}
-
 /* Where the lists of own part i's pair k begin. */
 static int64_t taken_begin(const struct trainer *t, int32_t i, int32_t k)
 {
@@ -79,6 +51,19 @@ static int64_t given_begin(const struct trainer *t, int32_t i, int32_t k)
            part_pair_off_diagonal(&t->part[i].part->halo.pairs[PART_DIRECTION_OUT], k).row;
 }
 
+static void counts_lay_out(const struct trainer *t, const struct sample *s)
+{
+    uint32_t *at = s->counts;
+    for (int32_t i = 0; i < t->n_own; i++) {
+        const struct part_halo *halo = &t->part[i].part->halo;
+        int64_t n_each = halo->n_hop + 1;
+        s->drawn[i].taken = at;
+        s->drawn[i].given = at += halo->pairs[PART_DIRECTION_IN].n_pair * n_each;
+        s->drawn[i].before = at += halo->pairs[PART_DIRECTION_OUT].n_pair * n_each;
+        at += halo->pairs[PART_DIRECTION_IN].n_pair + 1;
+    }
+}
+
 enum status sample_open(struct trainer *t)
 {
     if (!t->program.samples) {
@@ -87,15 +72,19 @@ enum status sample_open(struct trainer *t)
     struct sample *s = t->routes.sample = memory_alloc(1, sizeof *s);
     s->n_own = t->n_own;
     s->own = memory_alloc((size_t)t->n_own, sizeof *s->own);
-    enum status status = STATUS_OK;
+    s->drawn = memory_alloc((size_t)t->n_own, sizeof *s->drawn);
     for (int32_t i = 0; i < t->n_own; i++) {
         const struct part_halo *halo = &t->part[i].part->halo;
         s->own[i].taken = s->n_list;
         s->own[i].given = s->n_list + halo_n_taken(halo);
         s->n_list += halo_n_taken(halo) + halo_n_given(halo);
-        status = status == STATUS_OK ? halo_copy(halo, &s->own[i].halo) : status;
+        s->n_count += halo_n_drawn(halo);
     }
-    status = status == STATUS_OK ? sample_shared_open(t, &s->shared) : status;
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)s->n_count, sizeof *s->counts, &s->counts);
+    if (status == STATUS_OK) {
+        counts_lay_out(t, s);
+        status = sample_shared_open(t, &s->shared);
+    }
     return status == STATUS_OK ? t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE,
                                                  (size_t)s->n_list * sizeof *s->lists, &s->lists)
                                : status;
@@ -109,12 +98,11 @@ void sample_close(struct trainer *t)
     }
     size_t n = (size_t)s->n_list;
     sample_shared_close(t, s->shared);
-    for (int32_t i = 0; i < s->n_own; i++) {
-        part_halo_release(&s->own[i].halo);
-    }
+    memory_release(MEMORY_STRUCTURE, s->counts, (size_t)s->n_count, sizeof *s->counts);
     if (s->lists != NULL) {
         t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->lists, n * sizeof *s->lists);
     }
+    free(s->drawn);
     free(s->own);
     free(s);
     t->routes.sample = NULL;
@@ -122,90 +110,80 @@ void sample_close(struct trainer *t)
 
 /* --- one epoch's --- */
 
-/* Rows of one pair: of n listed ones, whose nodes are node[i] (or node[rows[i]]), those that are drawn; how many up to each hop. */
+/* Rows of one pair: of n listed ones, whose nodes are node[i] (or node[rows[i]]), those that are drawn; how many up to each hop, and all. */
 struct pair_rows {
     int64_t n;
     const uint32_t *rows; /* NULL: rows are their places */
     const uint32_t *node;
     uint64_t threshold;
-    uint32_t *out;            /* the drawn ones */
-    const uint32_t *n_at_hop; /* n_hop: NULL without hops */
-    uint32_t *n_drawn_at_hop; /* likewise */
     int32_t n_hop;
+    const uint32_t *n_at_hop; /* n_hop */
+    uint32_t *out;            /* the drawn ones */
+    uint32_t *n_drawn;        /* n_hop + 1 */
 };
 
-static int64_t pair_draw(const struct random_key *key, const struct pair_rows *from)
+static void pair_draw(const struct random_key *key, const struct pair_rows *from)
 {
-    int64_t n = 0;
+    uint32_t n = 0;
     int32_t hop = 0;
     for (int64_t i = 0; i < from->n; i++) {
         for (; hop < from->n_hop && i == from->n_at_hop[hop]; hop++) {
-            from->n_drawn_at_hop[hop] = (uint32_t)n;
+            from->n_drawn[hop] = n;
         }
         uint32_t row = from->rows != NULL ? from->rows[i] : (uint32_t)i;
         if (random_u32(key, from->node[row], 0) < from->threshold) {
             from->out[n++] = row;
         }
     }
-    for (; hop < from->n_hop; hop++) {
-        from->n_drawn_at_hop[hop] = (uint32_t)n;
+    for (; hop <= from->n_hop; hop++) {
+        from->n_drawn[hop] = n;
     }
-    return n;
 }
 
-/* Counts up to each hop of pair k in one of a direction's tables; NULL without hops. */
-static uint32_t *hops_of(uint32_t *table, int32_t k, int32_t n_hop)
-{
-    return n_hop > 0 ? table + k * (int64_t)n_hop : NULL;
-}
-
-static void taken_draw(struct trainer *t, const struct random_key *key, int32_t i)
+static void taken_draw(const struct trainer *t, const struct random_key *key, int32_t i)
 {
     const struct part *part = t->part[i].part;
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_IN];
-    struct part_pairs *pairs = &t->routes.sample->own[i].halo.pairs[PART_DIRECTION_IN];
+    const struct halo_drawn *drawn = &t->routes.sample->drawn[i];
     uint32_t n_col = 0;
     for (int32_t k = 0; k < all->n_pair; k++) {
-        int64_t n = part->n_own;
-        pairs->pair[k].col = n_col;
+        int64_t at = k * (int64_t)part->n_hop;
+        const struct pair_rows from = {.n = part_pair_cols(all, k),
+                                       .node = part->arrays[PART_DIRECTION_IN].node +
+                                               part_pair_off_diagonal(all, k).col,
+                                       .threshold = sample_threshold(t),
+                                       .n_hop = part->n_hop,
+                                       .n_at_hop = part->n_hop > 0 ? all->n_col_hop + at : NULL,
+                                       .out = t->routes.sample->lists + taken_begin(t, i, k),
+                                       .n_drawn = drawn->taken + at + k};
+        drawn->before[k] = n_col;
         if (k != all->own) {
-            struct pair_rows from = {.threshold = sample_threshold(t),
-                                     .out = t->routes.sample->lists + taken_begin(t, i, k)};
-            from.n = part_pair_cols(all, k);
-            from.node = part->arrays[PART_DIRECTION_IN].node + part_pair_off_diagonal(all, k).col;
-            from.n_at_hop = hops_of(all->n_col_hop, k, part->n_hop);
-            from.n_drawn_at_hop = hops_of(pairs->n_col_hop, k, part->n_hop);
-            from.n_hop = part->n_hop;
-            n = pair_draw(key, &from);
+            pair_draw(key, &from);
         }
-        n_col += (uint32_t)n;
+        n_col += k != all->own ? from.n_drawn[part->n_hop] : (uint32_t)part->n_own;
     }
-    pairs->pair[all->n_pair].col = n_col;
+    drawn->before[all->n_pair] = n_col;
 }
 
-static void given_draw(struct trainer *t, const struct random_key *key, int32_t i)
+static void given_draw(const struct trainer *t, const struct random_key *key, int32_t i)
 {
     const struct part *part = t->part[i].part;
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_OUT];
-    struct part_pairs *pairs = &t->routes.sample->own[i].halo.pairs[PART_DIRECTION_OUT];
-    int64_t n_row = 0;
     for (int32_t k = 0; k < all->n_pair; k++) {
-        int64_t n = part_pair_rows(all, k);
-        pairs->pair[k].row = n_row;
+        int64_t at = k * (int64_t)part->n_hop;
+        const struct pair_rows from = {.n = part_pair_rows(all, k),
+                                       .rows = part->arrays[PART_DIRECTION_OUT].rows +
+                                               part_pair_off_diagonal(all, k).row,
+                                       .node = part->node,
+                                       .threshold = sample_threshold(t),
+                                       .n_hop = part->n_hop,
+                                       .n_at_hop = part->n_hop > 0 ? all->n_row_hop + at : NULL,
+                                       .out = t->routes.sample->lists + given_begin(t, i, k),
+                                       .n_drawn = t->routes.sample->drawn[i].given + at + k};
         if (k != all->own) {
-            struct pair_rows from = {.threshold = sample_threshold(t),
-                                     .out = t->routes.sample->lists + given_begin(t, i, k)};
-            from.n = n;
-            from.rows = part->arrays[PART_DIRECTION_OUT].rows + part_pair_off_diagonal(all, k).row;
-            from.node = part->node;
-            from.n_at_hop = hops_of(all->n_row_hop, k, part->n_hop);
-            from.n_drawn_at_hop = hops_of(pairs->n_row_hop, k, part->n_hop);
-            from.n_hop = part->n_hop;
-            n = pair_draw(key, &from);
+            pair_draw(key, &from);
         }
-        n_row += n;
     }
-    pairs->pair[all->n_pair].row = n_row;
 }
 
 /* Node ids and lists are read where a spilled part has them. */
@@ -247,9 +225,9 @@ struct sample_shared *sample_shared_of(const struct sample *s)
     return s->shared;
 }
 
-const struct part_halo *sample_halo(const struct sample *s, int32_t i)
+const struct halo_drawn *sample_drawn(const struct sample *s)
 {
-    return &s->own[i].halo;
+    return s->drawn;
 }
 
 const uint32_t *sample_taken(const struct trainer *t, int32_t i, int32_t k)

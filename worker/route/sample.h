@@ -20,8 +20,8 @@ enum status sample_draw(struct trainer *trainer);
 /* What own parts share with others of it; NULL: rows come for each part alone. */
 struct sample_shared *sample_shared_of(const struct sample *sample);
 
-/* Own part i's pairs, in-edges' payload rows and out-edges' own rows being those of the sample. */
-const struct part_halo *sample_halo(const struct sample *sample, int32_t i);
+/* How many rows of each own part's pairs are drawn. n_own */
+const struct halo_drawn *sample_drawn(const struct sample *sample);
 
 /* The sample's rows of own part i's pair k (device): places among the payload rows of in-edges; own rows listed for out-edges. */
 const uint32_t *sample_taken(const struct trainer *trainer, int32_t i, int32_t k);

@@ -109,7 +109,7 @@ static struct drawn drawn_of(const struct trainer *t, int32_t i, int32_t q, enum
     bool is_here = part_shared_side_of(q, part->part) == side;
     int32_t k = is_here ? part_pair_find(&part->halo.pairs[PART_DIRECTION_IN], q) : -1;
     return k < 0 ? (struct drawn){0}
-                 : (struct drawn){.n = part_pair_cols(&sample_halo(t->routes.sample, i)->pairs[PART_DIRECTION_IN], k),
+                 : (struct drawn){.n = sample_drawn(t->routes.sample)[i].taken[k * (part->n_hop + 1) + part->n_hop],
                                   .row = sample_taken(t, i, k),
                                   .spread = shared_rows_spread(t, PART_DIRECTION_IN, i, k)};
 }

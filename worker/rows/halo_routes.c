@@ -52,14 +52,30 @@ int64_t halo_n_given(const struct part_halo *own)
     return part_rows_all(&given);
 }
 
-int64_t halo_sample_bytes(const struct part_halo *own, int64_t *lists_out)
+int64_t halo_n_drawn(const struct part_halo *own)
 {
-    int64_t n_bytes = *lists_out = (halo_n_taken(own) + halo_n_given(own)) * (int64_t)sizeof(uint32_t);
-    int n_direction = own->symmetric ? 1 : PART_DIRECTION_N;
-    for (int d = 0; d < n_direction; d++) {
-        n_bytes += part_pairs_bytes(own->pairs[d].n_pair, own->n_hop);
+    int64_t n_in = own->pairs[PART_DIRECTION_IN].n_pair, n_out = own->pairs[PART_DIRECTION_OUT].n_pair;
+    return (n_in + n_out) * (own->n_hop + 1) + n_in + 1;
+}
+
+struct part_rows halo_owners_in(const struct halo_owners *owners, int32_t i, enum halo_direction direction,
+                                int32_t hop)
+{
+    struct part_rows rows = halo_rows_in(owners->own[i], direction, hop);
+    if (owners->drawn != NULL) {
+        rows.drawn = direction == HALO_DIRECTION_RETURN ? owners->drawn[i].given : owners->drawn[i].taken;
     }
-    return n_bytes;
+    return rows;
+}
+
+struct part_rows halo_owners_out(const struct halo_owners *owners, int32_t i, enum halo_direction direction,
+                                 int32_t hop)
+{
+    struct part_rows rows = halo_rows_out(owners->own[i], direction, hop);
+    if (owners->drawn != NULL) {
+        rows.drawn = direction == HALO_DIRECTION_RETURN ? owners->drawn[i].taken : owners->drawn[i].given;
+    }
+    return rows;
 }
 
 /* --- the memory of routes --- */
@@ -142,8 +158,8 @@ static void pairs_list(const struct halo_owners *owners, enum halo_direction dir
                        struct halo_routes *out)
 {
     for (int32_t i = 0; i < owners->n_own_part; i++) {
-        const struct part_rows in = halo_rows_in(owners->own[i], direction, hop),
-                               of = halo_rows_out(owners->own[i], direction, hop);
+        const struct part_rows in = halo_owners_in(owners, i, direction, hop),
+                               of = halo_owners_out(owners, i, direction, hop);
         for (int32_t s = 1; s < in.pairs->n_pair; s++) {
             const struct halo_route route = pair_route(owners, i, (in.pairs->own + s) % in.pairs->n_pair, &in, true);
             route_add(out->take, &out->total.taken, &route);

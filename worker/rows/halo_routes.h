@@ -28,9 +28,15 @@ int64_t halo_n_pair(const struct part_halo *own);
 int64_t halo_n_taken(const struct part_halo *own);
 int64_t halo_n_given(const struct part_halo *own);
 
-/* Bytes of an own part's lists of sampled rows, at their largest, and of their counts (worker/route/sample.h). *lists_out: of them
- * what the device reads. */
-int64_t halo_sample_bytes(const struct part_halo *own, int64_t *lists_out);
+/* Counts that an own part's sample has (halo_drawn), in all. */
+int64_t halo_n_drawn(const struct part_halo *own);
+
+/* How many rows of each of a part's pairs a sample has: as part_rows.drawn. */
+struct halo_drawn {
+    uint32_t *taken;  /* of payload rows, by pair of in-edges */
+    uint32_t *given;  /* of own rows, by pair of out-edges */
+    uint32_t *before; /* n_pair + 1 of in-edges: payload rows of the pairs before, on the diagonal all own ones */
+};
 
 /* Who owns what, as a rank sees it. */
 struct halo_owners {
@@ -39,7 +45,14 @@ struct halo_owners {
     const uint32_t *rank_of_part;       /* by part */
     uint32_t rank;
     const struct part_shared *shared; /* rows that own parts share; NULL: a part's travel for it alone */
+    const struct halo_drawn *drawn;   /* n_own_part: a sample, which is of in-edges; NULL: all rows travel */
 };
+
+/* Rows that own part i takes from others, or gives to them: halo_rows_in and _out, of a sample where there is one. */
+struct part_rows halo_owners_in(const struct halo_owners *owners, int32_t i, enum halo_direction direction,
+                                int32_t hop);
+struct part_rows halo_owners_out(const struct halo_owners *owners, int32_t i, enum halo_direction direction,
+                                 int32_t hop);
 
 /* The edges that rows travel over; gradients that return come from over the rows' own. */
 static inline enum part_direction halo_edges(enum halo_direction direction)

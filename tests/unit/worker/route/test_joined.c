@@ -83,7 +83,8 @@ static void row_agrees(enum part_direction d, int32_t i, int64_t r, const int64_
 {
     const struct trainer *t = world.trainer;
     const struct device_block *joined = joined_block(t, d);
-    int64_t at = joined->indptr[t->plan.rows.row_begin[i] + r], end = joined->indptr[t->plan.rows.row_begin[i] + r + 1];
+    int64_t at = joined->indptr[t->plan.rows.row_begin[i] + r],
+            end = joined->indptr[t->plan.rows.row_begin[i] + r + 1];
     for (int32_t s = 0; s < N_PART; s++) {
         const struct part_block b = part_block(t->part[i].part, d, (i + s) % N_PART);
         for (int64_t k = 0; k < b.n_row; k++) {

@@ -101,8 +101,8 @@ static void expect_alike(int32_t taker, int32_t giver, int64_t *n_drawn_out, int
     int32_t i, j, k = part_pair_find(pairs_of(taker, PART_DIRECTION_IN), giver),
                   back = part_pair_find(pairs_of(giver, PART_DIRECTION_OUT), taker);
     const struct trainer *t = of_part(taker, &i), *u = of_part(giver, &j);
-    int64_t n = part_pair_cols(&sample_halo(t->routes.sample, i)->pairs[PART_DIRECTION_IN], k);
-    cr_assert_eq(part_pair_rows(&sample_halo(u->routes.sample, j)->pairs[PART_DIRECTION_OUT], back), n);
+    int64_t n = sample_drawn(t->routes.sample)[i].taken[k];
+    cr_assert_eq(sample_drawn(u->routes.sample)[j].given[back], n);
     const uint32_t *taken = sample_taken(t, i, k), *given = sample_given(u, j, back);
     for (int64_t r = 0; r < n; r++) {
         cr_assert_eq(nodes_of(taker, k)[taken[r]], w.opened[giver].node[given[r]]);
@@ -147,7 +147,7 @@ static void expect_spread(int32_t taker, int32_t giver)
         part_shared_rows(sample_shared_counts(u), PART_DIRECTION_IN, giver, list.rank, list.side, PROGRAM_HOP_ALL),
         n_there);
     const uint32_t *given = sample_shared_given(u, &list), *spread = sample_shared_spread(t, i, k);
-    int64_t n = part_pair_cols(&sample_halo(t->routes.sample, i)->pairs[PART_DIRECTION_IN], k);
+    int64_t n = sample_drawn(t->routes.sample)[i].taken[k];
     for (int64_t r = 0; r < n; r++) {
         cr_assert_lt(spread[r], n_there);
         cr_assert_eq(w.opened[giver].node[given[spread[r]]], nodes_of(taker, k)[sample_taken(t, i, k)[r]]);
