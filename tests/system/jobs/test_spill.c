@@ -1,6 +1,8 @@
 /* Whole jobs that spill: what they leave behind, and what becomes of them where the folder is no good. */
+#include "tests/support/process/command.h"
 #include "tests/support/process/fleet_case.h"
 #include "tests/support/process/folder.h"
+#include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
@@ -18,13 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char program[PATH_MAX]; /* the coordinator beside this test */
-static char words[1 << 16];    /* what the last job wrote to stderr */
-static char printed[1 << 16];  /* and to stdout */
-
 static void make_all(void)
 {
-    program_find("trainer-coordinator", program, sizeof program);
     folder_make();
     folder_write(
         "job.toml",
@@ -36,46 +33,7 @@ static void make_all(void)
 
 TestSuite(spill, .init = make_all, .fini = folder_remove, .timeout = 900);
 
-static pid_t start(const char *const arguments[])
-{
-    const char *argv[16] = {program, "--config", "job.toml"};
-    for (int i = 0; arguments[i] != NULL; i++) {
-        argv[3 + i] = arguments[i];
-    }
-    pid_t pid = fork();
-    if (pid == 0) {
-        dup2(open(folder_path("stdout"), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
-        dup2(open(folder_path("stderr"), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
-        if (chdir(folder) == 0) {
-            execv(argv[0], (char *const *)argv);
-        }
-        _exit(99);
-    }
-    return pid;
-}
-
-static int finish(pid_t pid)
-{
-    int how = 0;
-    while (waitpid(pid, &how, 0) != pid) {
-        cr_assert_eq(errno, EINTR);
-    }
-    folder_read("stderr", words, sizeof words);
-    folder_read("stdout", printed, sizeof printed);
-    return WIFEXITED(how) ? WEXITSTATUS(how) : 1000 + WTERMSIG(how);
-}
-
-static int run_job(const char *const arguments[])
-{
-    return finish(start(arguments));
-}
-
-#define ARGUMENTS(...) ((const char *const[]){__VA_ARGS__, NULL})
-#define EXPECT(code, ...)                                                                                            \
-    do {                                                                                                             \
-        int got = run_job(ARGUMENTS(__VA_ARGS__));                                                                   \
-        cr_assert_eq(got, code, "exit %d: %s", got, words);                                                          \
-    } while (0)
+#define SPILL "--set memory.spill=spill "
 
 static int entries(const char *name)
 {
@@ -89,13 +47,6 @@ static int entries(const char *name)
     return n;
 }
 
-static void expect_reason(const char *part)
-{
-    const char *reason = strstr(words, "trainerd: ");
-    cr_assert_not_null(reason, "no reason in: %s", words);
-    cr_assert_not_null(strstr(reason, part), "'%s' is not in: %s", part, reason);
-}
-
 static json_t *result_memory(json_t *result, const char *what)
 {
     return json_object_get(json_array_get(json_object_get(result, "memory"), 0), what);
@@ -103,8 +54,8 @@ static json_t *result_memory(json_t *result, const char *what)
 
 Test(spill, a_job_leaves_the_same_files_as_in_memory_and_nothing_in_the_folder)
 {
-    EXPECT(0, "--set", "output.dir=plain", "--set", "memory.limit=0");
-    EXPECT(0, "--set", "output.dir=spilled", "--set", "memory.spill=spill");
+    job_run("--set output.dir=plain --set memory.limit=0");
+    job_run(SPILL "--set output.dir=spilled");
     results_expect_same(folder_path("plain"), folder_path("spilled"), false); /* spilled parts share no rows */
     cr_expect_eq(entries("spill"), 0);
     json_t *result = results_json(folder_path("spilled/result.json"));
@@ -120,18 +71,16 @@ Test(spill, a_job_leaves_the_same_files_as_in_memory_and_nothing_in_the_folder)
 
 Test(spill, a_plan_says_how_much_is_spilled_and_a_limit_below_what_must_stay_is_refused_with_the_number)
 {
-    EXPECT(0, "--plan", "--json", "--set", "memory.spill=spill");
-    json_t *plan = json_loads(printed, 0, NULL), *worker = json_array_get(json_object_get(plan, "workers"), 0);
+    json_t *plan = job_run_plan(SPILL), *worker = json_array_get(json_object_get(plan, "workers"), 0);
     json_int_t spilled = json_integer_value(json_object_get(worker, "spilled"));
     json_int_t least = json_integer_value(json_object_get(worker, "spill_least"));
     cr_expect(0 < least && least < spilled);
     json_decref(plan);
     char limit[64], number[32];
-    snprintf(limit, sizeof limit, "memory.limit=%lld", (long long)least);
+    snprintf(limit, sizeof limit, SPILL "--set memory.limit=%lld", (long long)least);
     snprintf(number, sizeof number, "is %lld", (long long)least);
-    EXPECT(71, "--set", "memory.spill=spill", "--set", limit);
-    expect_reason("in memory with all else in memory.spill, memory.limit ");
-    expect_reason(number);
+    job_run_expect(71, "in memory with all else in memory.spill, memory.limit ", "", limit);
+    cr_expect_not_null(strstr(job_run_log, number), "%s", job_run_log);
 }
 
 /* The path of an open file of this process that lies in the folder, as the system names it; false: there is none. */
@@ -154,15 +103,17 @@ static bool spills(pid_t pid)
 
 Test(spill, a_killed_worker_leaves_nothing_in_the_folder)
 {
-    pid_t pids[2], pid = start(ARGUMENTS("--set", "memory.spill=spill", "--set", "train.epochs=1000000", "--set",
-                                         "output.dir=o"));
+    pid_t pids[2],
+        pid = command_start("trainer-coordinator",
+                            (const char *const[]){"--config", "job.toml", "--set", "memory.spill=spill", "--set",
+                                                  "train.epochs=1000000", "--set", "output.dir=o", NULL});
     while (fleet_workers(pid, pids, 2) < 2 || !spills(pids[0])) {
         cr_assert_eq(waitpid(pid, NULL, WNOHANG), 0, "it ended too soon");
         sched_yield();
     }
     cr_expect_eq(entries("spill"), 0);
     cr_assert_eq(kill(pids[0], SIGKILL), 0);
-    cr_expect_eq(finish(pid), 69, "%s", words);
+    cr_expect_eq(command_finish(pid), 69, "%s", output);
     cr_expect_eq(entries("spill"), 0);
 }
 
@@ -178,11 +129,10 @@ static void mount_small(const char *options, unsigned long flags)
 /* The job ends with 74 and these words, and what another left in the output folder is as it was. */
 static void expect_refused(const char *words_1, const char *words_2)
 {
-    EXPECT(0, "--set", "output.dir=o", "--set", "memory.limit=0");
-    EXPECT(0, "--set", "output.dir=before", "--set", "memory.limit=0");
-    EXPECT(74, "--set", "output.dir=o", "--set", "memory.spill=spill", "--set", "train.epochs=7");
-    expect_reason(words_1);
-    expect_reason(words_2);
+    job_run("--set output.dir=o --set memory.limit=0");
+    job_run("--set output.dir=before --set memory.limit=0");
+    job_run_expect(74, words_1, "", SPILL "--set output.dir=o --set train.epochs=7");
+    cr_expect_not_null(strstr(job_run_log, words_2), "%s", job_run_log);
     results_expect_same(folder_path("before"), folder_path("o"), true);
     cr_expect_eq(entries("spill"), 0);
 }
@@ -203,7 +153,8 @@ Test(spill, a_folder_that_is_read_only_ends_the_job_with_74)
 
 Test(spill, a_folder_that_is_missing_ends_the_job_with_74)
 {
-    EXPECT(74, "--set", "memory.spill=nowhere");
-    expect_reason("cannot make a file in memory.spill = \"nowhere\": No such file or directory; expected a folder");
+    job_run_expect(74,
+                   "cannot make a file in memory.spill = \"nowhere\": No such file or directory; expected a folder",
+                   "", "--set memory.spill=nowhere");
     cr_expect_not(folder_has("nowhere"));
 }
