@@ -110,19 +110,7 @@ void sample_close(struct trainer *t)
 
 /* --- one epoch's --- */
 
-/* Rows of one pair: of n listed ones, whose nodes are node[i] (or node[rows[i]]), those that are drawn; how many up to each hop, and all. */
-struct pair_rows {
-    int64_t n;
-    const uint32_t *rows; /* NULL: rows are their places */
-    const uint32_t *node;
-    uint64_t threshold;
-    int32_t n_hop;
-    const uint32_t *n_at_hop; /* n_hop */
-    uint32_t *out;            /* the drawn ones */
-    uint32_t *n_drawn;        /* n_hop + 1 */
-};
-
-static void pair_draw(const struct random_key *key, const struct pair_rows *from)
+void sample_filter(const struct random_key *key, const struct sample_rows *from)
 {
     uint32_t n = 0;
     int32_t hop = 0;
@@ -148,17 +136,17 @@ static void taken_draw(const struct trainer *t, const struct random_key *key, in
     uint32_t n_col = 0;
     for (int32_t k = 0; k < all->n_pair; k++) {
         int64_t at = k * (int64_t)part->n_hop;
-        const struct pair_rows from = {.n = part_pair_cols(all, k),
-                                       .node = part->arrays[PART_DIRECTION_IN].node +
-                                               part_pair_off_diagonal(all, k).col,
-                                       .threshold = sample_threshold(t),
-                                       .n_hop = part->n_hop,
-                                       .n_at_hop = part->n_hop > 0 ? all->n_col_hop + at : NULL,
-                                       .out = t->routes.sample->lists + taken_begin(t, i, k),
-                                       .n_drawn = drawn->taken + at + k};
+        const struct sample_rows from = {.n = part_pair_cols(all, k),
+                                         .node = part->arrays[PART_DIRECTION_IN].node +
+                                                 part_pair_off_diagonal(all, k).col,
+                                         .threshold = sample_threshold(t),
+                                         .n_hop = part->n_hop,
+                                         .n_at_hop = part->n_hop > 0 ? all->n_col_hop + at : NULL,
+                                         .out = t->routes.sample->lists + taken_begin(t, i, k),
+                                         .n_drawn = drawn->taken + at + k};
         drawn->before[k] = n_col;
         if (k != all->own) {
-            pair_draw(key, &from);
+            sample_filter(key, &from);
         }
         n_col += k != all->own ? from.n_drawn[part->n_hop] : (uint32_t)part->n_own;
     }
@@ -171,17 +159,17 @@ static void given_draw(const struct trainer *t, const struct random_key *key, in
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_OUT];
     for (int32_t k = 0; k < all->n_pair; k++) {
         int64_t at = k * (int64_t)part->n_hop;
-        const struct pair_rows from = {.n = part_pair_rows(all, k),
-                                       .rows = part->arrays[PART_DIRECTION_OUT].rows +
-                                               part_pair_off_diagonal(all, k).row,
-                                       .node = part->node,
-                                       .threshold = sample_threshold(t),
-                                       .n_hop = part->n_hop,
-                                       .n_at_hop = part->n_hop > 0 ? all->n_row_hop + at : NULL,
-                                       .out = t->routes.sample->lists + given_begin(t, i, k),
-                                       .n_drawn = t->routes.sample->drawn[i].given + at + k};
+        const struct sample_rows from = {.n = part_pair_rows(all, k),
+                                         .rows = part->arrays[PART_DIRECTION_OUT].rows +
+                                                 part_pair_off_diagonal(all, k).row,
+                                         .node = part->node,
+                                         .threshold = sample_threshold(t),
+                                         .n_hop = part->n_hop,
+                                         .n_at_hop = part->n_hop > 0 ? all->n_row_hop + at : NULL,
+                                         .out = t->routes.sample->lists + given_begin(t, i, k),
+                                         .n_drawn = t->routes.sample->drawn[i].given + at + k};
         if (k != all->own) {
-            pair_draw(key, &from);
+            sample_filter(key, &from);
         }
     }
 }

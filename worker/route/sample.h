@@ -8,7 +8,22 @@
 #ifndef WORKER_SAMPLE_H
 #define WORKER_SAMPLE_H
 
+#include "protocol/base/random.h"
 #include "worker/state/trainer_state.h"
+
+/* Rows of one list: node[rows[i]], i < n, or where rows is NULL node[i]. */
+struct sample_rows {
+    int64_t n;
+    const uint32_t *rows, *node;
+    uint64_t threshold; /* p · 2³² */
+    int32_t n_hop;
+    const uint32_t *n_at_hop; /* n_hop: rows up to each hop */
+    uint32_t *out;            /* the drawn ones, in their order: rows[i], or i */
+    uint32_t *n_drawn;        /* n_hop + 1: up to each hop, and all */
+};
+
+/* Draw those of a list that travel. */
+void sample_filter(const struct random_key *key, const struct sample_rows *from);
 
 /* Where the share may be below 1; else trainer->routes.sample stays NULL. errors  STATUS_NOMEM; STATUS_IO of the spill. Closed also after a failure */
 enum status sample_open(struct trainer *trainer);

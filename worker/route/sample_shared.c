@@ -78,21 +78,19 @@ static void given_draw(const struct trainer *t, struct sample_shared *s, const s
                        const struct shared_list *list)
 {
     const struct part_shared *all = &t->routes.shared_rows->counts;
-    const struct part *part = t->part[list->i].part;
     int32_t q = t->own[list->i];
-    const uint32_t *n_up_to = part_shared_at(all, PART_DIRECTION_IN, q, list->rank, list->side);
-    uint32_t *n_drawn_up_to = part_shared_at(&s->counts, PART_DIRECTION_IN, q, list->rank, list->side);
-    const uint32_t *rows = shared_rows_given(t, list);
-    uint32_t *out = s->given + (rows - t->routes.shared_rows->given), n = 0;
-    uint64_t threshold = sample_threshold(t);
-    for (int32_t hop = 0; hop <= all->n_hop; hop++) {
-        for (uint32_t at = hop > 0 ? n_up_to[hop - 1] : 0; at < n_up_to[hop]; at++) {
-            if (random_u32(key, part->node[rows[at]], 0) < threshold) {
-                out[n++] = rows[at];
-            }
-        }
-        n_drawn_up_to[hop] = n;
-    }
+    const uint32_t *n_up_to = part_shared_at(all, PART_DIRECTION_IN, q, list->rank, list->side),
+                   *rows = shared_rows_given(t, list);
+    const struct sample_rows from = {
+        .n = n_up_to[all->n_hop],
+        .rows = rows,
+        .node = t->part[list->i].part->node,
+        .threshold = sample_threshold(t),
+        .n_hop = all->n_hop,
+        .n_at_hop = n_up_to,
+        .out = s->given + (rows - t->routes.shared_rows->given),
+        .n_drawn = part_shared_at(&s->counts, PART_DIRECTION_IN, q, list->rank, list->side)};
+    sample_filter(key, &from);
 }
 
 /* The rows that an own part has drawn of another part. */

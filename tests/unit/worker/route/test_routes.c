@@ -111,6 +111,44 @@ static void expect_alike(int32_t taker, int32_t giver, int64_t *n_drawn_out, int
     *n_all_out += part_pair_cols(pairs_of(taker, PART_DIRECTION_IN), k);
 }
 
+Test(routes, ten_rows_are_drawn_by_their_nodes_whatever_the_list)
+{
+    static const uint32_t rows[10] = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, n_at_hop[2] = {3, 6};
+    static const uint32_t node[10] = {11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
+    const struct random_key key = {.seed = 7, .epoch = 2, .stream = RANDOM_STREAM_SAMPLE};
+    uint32_t out[2][10], n_drawn[2][3], n = 0;
+    struct sample_rows from = {.n = 10,
+                               .rows = rows,
+                               .node = node,
+                               .threshold = UINT64_C(1) << 31,
+                               .n_hop = 2,
+                               .n_at_hop = n_at_hop,
+                               .out = out[0],
+                               .n_drawn = n_drawn[0]};
+    sample_filter(&key, &from);
+    for (uint32_t i = 0; i < 10; i++) {
+        if (i == 3 || i == 6) {
+            cr_expect_eq(n_drawn[0][i / 3 - 1], n, "rows of the first hops");
+        }
+        if (random_u32(&key, node[rows[i]], 0) < from.threshold) {
+            cr_expect_eq(out[0][n++], rows[i]);
+        }
+    }
+    cr_expect_eq(n_drawn[0][2], n);
+    cr_expect(n > 0 && n < 10);
+    from.rows = NULL;
+    from.out = out[1];
+    from.n_drawn = n_drawn[1];
+    sample_filter(&key, &from);
+    cr_assert_eq(n_drawn[1][2], n, "the same nodes");
+    for (uint32_t i = 0; i < n; i++) {
+        cr_expect_eq(out[1][i], out[0][n - 1 - i]);
+    }
+    from.threshold = UINT64_C(1) << 32;
+    sample_filter(&key, &from);
+    cr_expect(n_drawn[1][0] == 3 && n_drawn[1][1] == 6 && n_drawn[1][2] == 10);
+}
+
 Test(routes, both_ends_draw_the_same_rows_of_a_sample)
 {
     world_open("[model]\nkind = \"sage\"\nhidden = 4\ninput_dropout = 0.5\n[exchange]\nsampling = 0.4\n", N_RANK,
