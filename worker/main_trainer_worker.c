@@ -288,8 +288,8 @@ static enum status token_read(const struct request *request, char token[TOKEN_BY
     return STATUS_OK;
 }
 
-/* A child of the coordinator lives and dies with it: a terminal's Ctrl-C, or a service manager's TERM to all of a job's
- * processes, is the coordinator's to answer, which may want a checkpoint first. */
+/* A child of the coordinator lives and dies with it: a terminal's Ctrl-C, or a service manager's TERM to all of a
+ * job's processes, is the coordinator's to answer, which may want a checkpoint first. */
 static void signals_settle(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -298,7 +298,8 @@ static void signals_settle(void)
     signal(SIGHUP, SIG_IGN);
 }
 
-/* A descriptor from which the signals are read that Slurm sends to tasks; -1: there can be none, and they are ignored. */
+/* A descriptor from which the signals are read that Slurm sends to tasks; -1: not available, and they are
+ * ignored. */
 static int signals_open(void)
 {
     sigset_t passed_on;

@@ -1,7 +1,8 @@
-/* Out-edges of a run of parts, gathered from the dataset's in-edges: what the transposed direction of a part is encoded from.
+/* Out-edges of a run of parts, gathered from the dataset's in-edges: what the transposed direction of a part is
+ * encoded from.
  *
- * Encoding all parts of a directed graph needs each out-edge once. A whole transposed graph would double the coordinator's
- * memory, and a scan of all edges per part costs parts × edges: parts are therefore gathered in runs.
+ * Encoding all parts of a directed graph needs each out-edge once. A whole transposed graph would double the
+ * coordinator's memory, and a scan of all edges per part costs parts × edges: parts are therefore gathered in runs.
  */
 #ifndef PARTITION_OUT_EDGES_H
 #define PARTITION_OUT_EDGES_H

@@ -1,4 +1,5 @@
-/* One part as a worker gets it: own rows, blocks of edges by the part their sources live in, and who needs which rows.
+/* One part as a worker gets it: own rows, blocks of edges by the part their sources live in, and who needs which
+ * rows.
  *
  * A part is sent and stored as one sequence of bytes (magic, version, section table, sections on 64-byte borders,
  * XXH3-64 per section). part_open checks every byte of structure once and then points into the bytes: no copy.
@@ -15,7 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The edges between this part's rows and the payload rows of one other part (or this part's own rows: the diagonal). */
+/* The edges between this part's rows and the payload rows of one other part (or this part's own rows: the
+ * diagonal). */
 struct part_block {
     int64_t n_row; /* rows listed; the diagonal lists all n_own */
     int64_t n_col; /* payload rows; n_own on the diagonal */
@@ -42,8 +44,8 @@ struct part_send {
     const uint32_t *rows;
 };
 
-/* The arrays of one direction's blocks, block after block as in halo.pairs; the diagonal has its share of indptr, cols, types and
- * weights alone. */
+/* The arrays of one direction's blocks, block after block as in halo.pairs; the diagonal has its share of indptr,
+ * cols, types and weights alone. */
 struct part_arrays {
     const uint32_t *rows, *cols, *degree, *node;
     const int64_t *indptr; /* one more than rows for each block */
@@ -100,7 +102,7 @@ struct part {
     const float *feature_data;
     const uint32_t *embedded_rows;    /* n_embedded: ascending; a one at … */
     const uint32_t *embedded_columns; /* … this column of all */
-    const float *edge_features;       /* n_edge_row × n_edge_feature; NULL: edges have none */
+    const float *edge_features;       /* n_edge_row × n_edge_feature; NULL: no features of edges */
 
     struct part_halo halo;                       /* sizes of blocks; not in the part's bytes */
     struct part_arrays arrays[PART_DIRECTION_N]; /* both the same when symmetric */
@@ -131,8 +133,8 @@ struct part_sizes {
     struct part_halo halo;
 };
 
-/* Sizes of every part: out n_part, released with part_sizes_release. cost  n_edge reads; with features of edges a bit for each
- * row of the file */
+/* Sizes of every part: out n_part, released with part_sizes_release. cost  n_edge reads; with features of edges a bit
+ * for each row of the file */
 enum status part_sizes_build(const struct dataset *dataset, const struct partition *partition,
                              struct part_sizes **out);
 void part_sizes_release(struct part_sizes *sizes, int32_t n_part);
@@ -141,8 +143,9 @@ void part_sizes_release(struct part_sizes *sizes, int32_t n_part);
  *
  *   owns    borrows dataset and partition until part_encoder_close; NULL may be closed
  *   errors  STATUS_NOMEM
- *   cost    n_node × 8 bytes; with features of edges 4 for each row of the file; where the graph is not symmetric also a scan of all edges, and for each edge out of a part 4
- *           bytes (typed: 6, with weights or features: 8), of as many parts at once as hold a quarter of all edges
+ *   cost    n_node × 8 bytes; with features of edges 4 for each row of the file; where the graph is not symmetric
+ *           also a scan of all edges, and for each edge out of a part 4 bytes (typed: 6, with weights or features:
+ *           8), of as many parts at once as hold a quarter of all edges
  */
 struct part_encoder;
 enum status part_encoder_open(const struct dataset *dataset, const struct partition *partition,
@@ -153,8 +156,8 @@ void part_encoder_close(struct part_encoder *encoder);
  *
  *   owns    the caller owns *bytes_out (memory_acquire, MEMORY_OTHER, *n_out × 1)
  *   errors  STATUS_NOMEM
- *   cost    edges, payload rows and features of this part; where the graph is not symmetric also at most 18 scans of all edges for
- *           all parts, asked for in ascending order
+ *   cost    edges, payload rows and features of this part; where the graph is not symmetric also at most 18 scans of
+ *           all edges for all parts, asked for in ascending order
  */
 enum status part_encoder_encode(struct part_encoder *encoder, int32_t part, void **bytes_out, size_t *n_out);
 
@@ -165,8 +168,8 @@ enum status part_encode(const struct dataset *dataset, const struct partition *p
 /* Check encoded bytes and point a part into them.
  *
  *   owns    *out borrows `bytes` (64-byte aligned, alive as long as *out); part_release gives back the small tables
- *   errors  STATUS_DATA with the section and what was expected: short, wrong magic or version, checksum, an index out of
- *           range, rows not ascending, shapes that disagree
+ *   errors  STATUS_DATA with the section and what was expected: short, wrong magic or version, checksum, an index out
+ *           of range, rows not ascending, shapes that disagree
  */
 enum status part_open(const void *bytes, size_t n_bytes, struct part *out);
 void part_release(struct part *part);

@@ -7,7 +7,8 @@ enum status part_block_fail(enum part_direction d, int32_t q, const char *expect
                        part_section_name(part_side_section(d, PART_SIDE_BLOCKS)), q, expected);
 }
 
-/* A block's part and counts, and its edges as its indptr has them; `left` is what the blocks before have left of the totals. */
+/* A block's part and counts, and its edges as its indptr has them; `left` is what the blocks before have left of the
+ * totals. */
 static enum status check_listed(const struct part_header *h, enum part_direction d, const struct part_listed *b,
                                 int64_t n_edge, const struct part_counts *left)
 {

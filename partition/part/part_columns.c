@@ -1,4 +1,5 @@
-/* See part_columns.h. Short rows by insertion; long ones by bytes (columns alone) or by comparison (with types or values). */
+/* See part_columns.h. Short rows by insertion; long ones by bytes (columns alone) or by comparison (with types or
+ * values). */
 #include "partition/part/part_columns.h"
 
 #include <stdlib.h>

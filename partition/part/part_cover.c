@@ -111,8 +111,8 @@ static void match_fully(struct matching *m)
     }
 }
 
-/* Givers that no alternating path from an unmatched one reaches, and the takers that one does. Depths are of the last search,
- * which found no free taker; with every giver matched the caller sends all of them. */
+/* Givers that no alternating path from an unmatched one reaches, and the takers that one does. Depths are of the last
+ * search, which found no free taker; with every giver matched the caller sends all of them. */
 static void cover_read(const struct matching *m, bool *sends_out, bool *sums_out)
 {
     const struct part_cover_edges *edges = m->edges;

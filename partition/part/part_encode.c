@@ -1,8 +1,8 @@
 /* Copies a part's rows out of the dataset into the layout of part_format.h.
  *
- * Each direction is counted first, so that the sections have their final place, and then written (part_side.c). What all parts
- * need of the graph is in the encoder: each node's place, and for graphs that are not symmetric the out-edges of some parts
- * ahead (out_edges.c).
+ * Each direction is counted first, so that the sections have their final place, and then written (part_side.c). What
+ * all parts need of the graph is in the encoder: each node's place, and for graphs that are not symmetric the
+ * out-edges of some parts ahead (out_edges.c).
  */
 #include "partition/part/part.h"
 #include "partition/part/part_format.h"

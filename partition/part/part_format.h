@@ -80,9 +80,9 @@ enum part_side {
     PART_SIDE_HOPS
 };
 
-/* A block that has an edge, or the diagonal. Blocks lie one after another in the direction's sections, part numbers ascending;
- * the diagonal has no rows, degrees, strengths and nodes of its own there (they are all rows, and sections "degree", "strength"
- * and "node"). Its edges are the last entry of its indptr. */
+/* A block that has an edge, or the diagonal. Blocks lie one after another in the direction's sections, part numbers
+ * ascending; the diagonal has no rows, degrees, strengths and nodes of its own there (they are all rows, and sections
+ * "degree", "strength" and "node"). Its edges are the last entry of its indptr. */
 struct part_listed {
     uint32_t part; /* the other one */
     uint32_t n_row;
@@ -121,7 +121,8 @@ struct part_header {
     int64_t n_relation; /* 0: untyped */
     int64_t n_hop;      /* 0: own rows are not ordered by hop */
     int64_t
-        n_halo; /* rows behind own ones in "node" and the features: where it stores them, all payload rows of in-edges */
+        /* rows behind own ones in "node" and the features: where it stores them, all payload rows of in-edges */
+        n_halo;
     int64_t n_halo_value;
     int64_t n_edge_feature; /* columns of the edges' features; 0: none */
     int64_t n_edge_row;     /* rows of them */
@@ -155,22 +156,24 @@ size_t part_section_element(enum part_section section);
  * false when they overflow: no part can be that large. */
 bool part_layout(struct part_header *header);
 
-/* Fill the header's counts of dataset and partition: everything but part, n_own, n_halo, values, n_embedded, n_edge_row and total. */
+/* Fill the header's counts of dataset and partition: everything but part, n_own, n_halo, values, n_embedded,
+ * n_edge_row and total. */
 void part_header_init(struct part_header *header, const struct dataset *dataset, const struct partition *partition);
 
-/* Check the hops of an otherwise open part and fill in its halo's: counts within the payloads, training rows alone at hop 0, no
- * edge that skips a hop. errors  STATUS_DATA */
+/* Check the hops of an otherwise open part and fill in its halo's: counts within the payloads, training rows alone at
+ * hop 0, no edge that skips a hop. errors  STATUS_DATA */
 enum status part_hops_open(const void *bytes, struct part *part);
 
-/* Stored values in shared columns of these nodes' sparse features, and how many of the nodes have a column of their own. */
+/* Stored values in shared columns of these nodes' sparse features, and how many of the nodes have a column of their
+ * own. */
 int64_t part_feature_values(const struct dataset *dataset, const uint32_t *node, int64_t n, int64_t *n_embedded_out);
 
-/* Size, magic, version, checksums, scalars, and the section table against the layout that the counts ask for; part_open's first
- * half. errors  STATUS_DATA */
+/* Size, magic, version, checksums, scalars, and the section table against the layout that the counts ask for;
+ * part_open's first half. errors  STATUS_DATA */
 enum status part_header_check(const void *bytes, size_t n_bytes, bool checksums);
 
-/* The blocks that an open part's direction lists, into its halo, whose memory is acquired: numbers, counts and where each one's indptr
- * ends; totals as the header says. In part_blocks.c. errors  STATUS_DATA */
+/* The blocks that an open part's direction lists, into its halo, whose memory is acquired: numbers, counts and where
+ * each one's indptr ends; totals as the header says. In part_blocks.c. errors  STATUS_DATA */
 enum status part_blocks_open(const struct part_header *header, enum part_direction d, struct part *part);
 
 /* What is wrong with the block with part q. */

@@ -1,7 +1,8 @@
-/* The pairs of parts that share edges, and how many rows and edges each has: what a halo pass walks and a plan counts.
+/* The pairs of parts that share edges, and how many rows and edges each has: what a halo pass walks and a plan
+ * counts.
  *
- * A pair without an edge is not listed and costs nothing; a listed one costs an entry in each direction. A part has the lists of
- * its own pairs, and so has each of part_sizes. Knows counts alone: arrays of edges are part.h's.
+ * A pair without an edge is not listed and costs nothing; a listed one costs an entry in each direction. A part has
+ * the lists of its own pairs, and so has each of part_sizes. Knows counts alone: arrays of edges are part.h's.
  */
 #ifndef PARTITION_PART_HALO_H
 #define PARTITION_PART_HALO_H
@@ -12,15 +13,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A halo direction. For IN, the block with part j holds edges from part j into this part. For OUT (the transposed graph, for
- * gradients), the block with part i holds edges from this part into part i, by own source row. The same arrays when the graph is
- * symmetric. What a part gives in one direction is listed in the other one: own rows with an edge towards the taker. */
+/* A halo direction. For IN, the block with part j holds edges from part j into this part. For OUT (the transposed
+ * graph, for gradients), the block with part i holds edges from this part into part i, by own source row. The same
+ * arrays when the graph is symmetric. What a part gives in one direction is listed in the other one: own rows with an
+ * edge towards the taker. */
 enum part_direction { PART_DIRECTION_IN, PART_DIRECTION_OUT, PART_DIRECTION_N };
 
 /* Most hops that are told apart: rows further away are in no count but that of all rows. */
 #define PART_N_HOP_MOST 16
 
-/* A block, by what stands before it in its direction: own rows listed, edges, and payload rows; on the diagonal own rows are both. */
+/* A block, by what stands before it in its direction: own rows listed, edges, and payload rows; on the diagonal own
+ * rows are both. */
 struct part_pair {
     int64_t row;
     int64_t edge;
@@ -90,7 +93,8 @@ static inline struct part_pair part_pair_off_diagonal(const struct part_pairs *p
     return at;
 }
 
-/* Rows that travel between a part and its others in a halo pass, one way: of each pair its own rows or its payload rows. */
+/* Rows that travel between a part and its others in a halo pass, one way: of each pair its own rows or its payload
+ * rows. */
 struct part_rows {
     const struct part_pairs *pairs;
     bool cols;

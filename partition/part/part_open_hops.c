@@ -1,5 +1,5 @@
-/* The order of an encoded part's rows by hop: checked, so that a loop over the first rows alone may rely on where their edges
- * lead, and counted into its halo, which may be read when the part's bytes are out of memory.
+/* The order of an encoded part's rows by hop: checked, so that a loop over the first rows alone may rely on where
+ * their edges lead, and counted into its halo, which may be read when the part's bytes are out of memory.
  */
 #include "partition/part/part_format.h"
 

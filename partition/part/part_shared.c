@@ -115,7 +115,8 @@ static void node_add(const struct counting *c, enum part_direction d, uint32_t u
     part_shared_at(c->out, d, partition->owner[u], rank, side)[hop < n_hop ? hop : n_hop]++;
 }
 
-/* The in-edges of row v of part p: the rows of their sources travel here, and over the transposed edges its row to them. */
+/* The in-edges of row v of part p: the rows of their sources travel here, and over the transposed edges its row to
+ * them. */
 static void row_count(const struct counting *c, int32_t p, uint32_t v)
 {
     uint32_t rank = (uint32_t)c->rank_of_part[p];

@@ -1,9 +1,11 @@
-/* What travels from a part to a worker when it is not each pair's rows: rows that several parts of the worker take, once for all of them; or
- * rows and sums, a cover (part_cover.h) of the edges from the part's rows to all rows of the worker's parts.
+/* What travels from a part to a worker when it is not each pair's rows: rows that several parts of the worker take,
+ * once for all of them; or rows and sums, a cover (part_cover.h) of the edges from the part's rows to all rows of the
+ * worker's parts.
  *
- * A halo pass goes around the circle of parts; a part q of another worker comes by once for the worker's parts with greater numbers, whose
- * blocks with q come after those with their successors, and once for those with smaller numbers. So what a worker takes of q is
- * shared in two lists at most; one where the worker's parts have neighbouring numbers. Knows counts alone.
+ * A halo pass goes around the circle of parts; a part q of another worker comes by once for the worker's parts with
+ * greater numbers, whose blocks with q come after those with their successors, and once for those with smaller
+ * numbers. So what a worker takes of q is shared in two lists at most; one where the worker's parts have neighbouring
+ * numbers. Knows counts alone.
  */
 #ifndef PARTITION_PART_SHARED_H
 #define PARTITION_PART_SHARED_H
@@ -29,9 +31,9 @@ struct part_shared {
     bool covers;  /* what is listed are covers */
     bool spreads; /* each part's rows are picked out of what came; else its blocks' columns count that */
     struct part_sums *sums[PART_DIRECTION_N]; /* n_part × (n_hop + 1); NULL: nothing is covered */
-    uint32_t *
-        n_row[PART_DIRECTION_N]; /* n_part × n_rank × PART_SHARED_N_SIDE × (n_hop + 1): by owner, taker, side; rows of
-                                                 hop ≤ h, and all. Covers: rows and sums for the edges into rows of hop ≤ h */
+    /* n_part × n_rank × PART_SHARED_N_SIDE × (n_hop + 1): by owner, taker, side; rows of hop ≤ h, and all.
+     * Covers: rows and sums for the edges into rows of hop ≤ h */
+    uint32_t *n_row[PART_DIRECTION_N];
 };
 
 /* The list that part `to` takes part q's rows from. */
@@ -40,7 +42,8 @@ static inline enum part_shared_side part_shared_side_of(int32_t q, int32_t to)
     return to < q ? PART_SHARED_BELOW : PART_SHARED_ABOVE;
 }
 
-/* Both directions share an array where the graph is symmetric; but edges into rows of a hop, which a cover is of, have no such mirror. */
+/* Both directions share an array where the graph is symmetric; but edges into rows of a hop, which a cover is of,
+ * have no such mirror. */
 static inline bool part_shared_mirrors(bool symmetric, bool covers, int32_t n_hop)
 {
     return symmetric && !(covers && n_hop > 0);
@@ -80,14 +83,16 @@ struct part_cover_input {
     const int32_t *rank_of_part; /* n_part */
     uint32_t n_rank;
     uint32_t hops
-        [PART_DIRECTION_N]; /* bit h: rows travel for edges into rows of hop ≤ h, which then have a cover of their own */
+        /* bit h: rows travel for edges into rows of hop ≤ h, which then have a cover of their own */
+        [PART_DIRECTION_N];
 };
 
 /* Counts of covers: of all edges, and of those up to the hops.
  *
  *   owns    the caller owns *out: part_shared_release
  *   errors  STATUS_NOMEM
- *   cost    n_edge reads, the matchings of all lists; n_node × 8 bytes and 8 bytes an edge into a worker's parts from others'
+ *   cost    n_edge reads, the matchings of all lists; n_node × 8 bytes and 8 bytes an edge into a worker's parts from
+ *           others'
  */
 enum status part_shared_cover(const struct part_cover_input *in, struct part_shared *out,
                               struct part_cover_rows *rows_out);
@@ -103,7 +108,8 @@ static inline struct part_sums *part_sums_at(const struct part_shared *shared, e
     return &shared->sums[d][q * ((int64_t)shared->n_hop + 1) + (hop < shared->n_hop ? hop : shared->n_hop)];
 }
 
-/* Of a symmetric graph whose directions have arrays of their own: all edges' counts, which are the same in both, are those of in-edges. */
+/* Of a symmetric graph whose directions have arrays of their own: all edges' counts, which are the same in both, are
+ * those of in-edges. */
 void part_shared_mirror(struct part_shared *shared);
 
 /* The place of the counts of one list: n_hop + 1. */

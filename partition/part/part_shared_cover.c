@@ -1,5 +1,5 @@
-/* Covers of what parts send to workers, counted: worker after worker, the edges into its parts from others' sorted by where they come
- * from. Over the same edges gradients travel the other way. */
+/* Covers of what parts send to workers, counted: worker after worker, the edges into its parts from others' sorted by
+ * where they come from. Over the same edges gradients travel the other way. */
 #include "partition/part/part_cover.h"
 #include "partition/part/part_shared.h"
 #include "protocol/base/memory.h"
@@ -58,7 +58,8 @@ static int edge_compare(const void *a, const void *b)
     return x->from != y->from ? (x->from > y->from) - (x->from < y->from) : (x->to > y->to) - (x->to < y->to);
 }
 
-/* Part p's in-edges from other workers' parts, by their sources' places: part after part, since a part's places are together. */
+/* Part p's in-edges from other workers' parts, by their sources' places: part after part, since a part's places are
+ * together. */
 static int64_t edges_gather(const struct covering *c, int32_t p, struct edge *out)
 {
     const struct partition *partition = c->partition;
@@ -101,7 +102,8 @@ static void list_add(struct covering *c, int32_t q, int32_t p)
     }
 }
 
-/* Number the rows that the edges come from, in the order of their places, behind `n` others; returns how many there are then. */
+/* Number the rows that the edges come from, in the order of their places, behind `n` others; returns how many there
+ * are then. */
 static uint32_t sources_number(const struct covering *c, const struct edges *edges, uint32_t n)
 {
     for (int64_t e = edges->begin; e < edges->end; e++) {
@@ -147,7 +149,8 @@ static void cover_count(struct covering *c, struct part_sums *made, const struct
     free(sends);
 }
 
-/* Are there covers of the edges into rows of hop ≤ h; from n_hop on, of all? Over all edges of a symmetric graph the same rows travel both ways. */
+/* Are there covers of the edges into rows of hop ≤ h; from n_hop on, of all? Over all edges of a symmetric graph the
+ * same rows travel both ways. */
 static bool is_covered(const struct covering *c, enum part_direction d, int32_t hop)
 {
     return hop < c->out->n_hop ? (c->hops[d] >> hop & 1) != 0 : d == PART_DIRECTION_IN || !c->dataset->symmetric;
@@ -168,7 +171,8 @@ struct list {
     uint32_t *taker; /* n_edge */
 };
 
-/* Its edges by giver: their sources, or over transposed edges their destinations. In both each giver's takers ascend. Returns how many. */
+/* Its edges by giver: their sources, or over transposed edges their destinations. In both each giver's takers ascend.
+ * Returns how many. */
 static int64_t edges_place(const struct covering *c, int32_t hop, const struct list *list)
 {
     bool in = list->d == PART_DIRECTION_IN;

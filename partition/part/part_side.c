@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The sections of the direction being written; types, weights, strength and edge_rows NULL where the part has none. */
+/* The sections of the direction being written; types, weights, strength and edge_rows NULL where the part has
+ * none. */
 struct sections {
     struct part_listed *blocks;
     uint32_t *rows, *cols, *degree, *node, *hops;
@@ -225,7 +226,8 @@ static void blocks_place(const struct side_tables *tables, struct side *side, st
     }
 }
 
-/* Columns of hop ≤ h, h = 0 … n_hop - 1, of a block whose columns stand at these places, or one after another from `first`. */
+/* Columns of hop ≤ h, h = 0 … n_hop - 1, of a block whose columns stand at these places, or one after another from
+ * `first`. */
 static void hops_count(const struct partition *partition, const uint32_t *place, int64_t first, int64_t n_col,
                        uint32_t *out)
 {
@@ -269,7 +271,8 @@ static void columns_write(const struct side_tables *tables, const struct side *s
     }
 }
 
-/* Write one row's columns, types, weights and rows of features into the blocks in which it has edges; returns how many, their numbers in `touched`. */
+/* Write one row's columns, types, weights and rows of features into the blocks in which it has edges; returns how
+ * many, their numbers in `touched`. */
 static int32_t row_write(const struct side_tables *tables, struct side *side, int64_t r, const struct sections *to,
                          int32_t *touched)
 {
@@ -323,7 +326,8 @@ static void rows_write(const struct side_tables *tables, struct side *side, cons
     free(touched);
 }
 
-/* Weigh every typed edge, once rows and columns are in place: by its destination, which is a row of IN and a column of OUT. */
+/* Weigh every typed edge, once rows and columns are in place: by its destination, which is a row of IN and a column
+ * of OUT. */
 static void edges_weigh(const struct side_tables *tables, const struct side *side, const struct sections *to)
 {
     const uint32_t *node = to->node;

@@ -1,8 +1,9 @@
-/* One direction of one part while it is encoded: which blocks have edges, which rows of other parts they take, and the bytes
- * of the direction's sections. Private to part_encode.c.
+/* One direction of one part while it is encoded: which blocks have edges, which rows of other parts they take, and
+ * the bytes of the direction's sections. Private to part_encode.c.
  *
- * A side lists its non-empty blocks (and the diagonal) alone, and the nodes it takes in the order of the partition, in which
- * they lie part after part: counting and writing cost edges and nodes of this part, whatever the number of parts.
+ * A side lists its non-empty blocks (and the diagonal) alone, and the nodes it takes in the order of the partition,
+ * in which they lie part after part: counting and writing cost edges and nodes of this part, whatever the number of
+ * parts.
  */
 #ifndef PARTITION_PART_SIDE_H
 #define PARTITION_PART_SIDE_H
@@ -12,15 +13,15 @@
 
 #include <stdint.h>
 
-/* Tables that the sides of all parts take turns with. Between two calls every column is SIDE_COLUMN_NONE, and between two parts every
- * edge_place. */
+/* Tables that the sides of all parts take turns with. Between two calls every column is SIDE_COLUMN_NONE, and between
+ * two parts every edge_place. */
 struct side_tables {
     const struct dataset *dataset;
     const struct partition *partition;
     uint32_t *place;      /* n_node: each node's place in partition->order */
     uint32_t *column;     /* n_node: payload row of a node of another part in its block */
     int32_t *slot;        /* n_part: number of a part's block in the side at hand */
-    uint32_t *edge_place; /* of each row of edges' features its row in the part at hand; NULL: edges have none */
+    uint32_t *edge_place; /* of each row of edges' features its row in the part; NULL: no features of edges */
 };
 
 #define SIDE_COLUMN_NONE UINT32_MAX
@@ -39,8 +40,8 @@ struct side {
     int32_t part;
     int64_t n_own;
     const uint32_t *node; /* n_own */
-    /* Row r's neighbours: indices[indptr[i] … indptr[i+1]), i = node[r] of the dataset's in-edges, row_first + r of gathered
-     * out-edges. */
+    /* Row r's neighbours: indices[indptr[i] … indptr[i+1]), i = node[r] of the dataset's in-edges, row_first + r of
+     * gathered out-edges. */
     const int64_t *indptr;
     const uint32_t *indices;
     const uint16_t *types;     /* of the same entries; NULL when untyped */
@@ -54,7 +55,8 @@ struct side {
     int32_t n_block;
 };
 
-/* Count one direction of a part: its blocks, their sizes, the nodes it takes. `out_edges` has the part gathered (OUT alone).
+/* Count one direction of a part: its blocks, their sizes, the nodes it takes. `out_edges` has the part gathered (OUT
+ * alone).
  *
  *   owns    the caller owns *out, gives it back with side_release, also after a failure
  *   errors  STATUS_NOMEM
@@ -63,8 +65,9 @@ enum status side_count(const struct side_tables *tables, enum part_direction dir
                        const struct out_edges *out_edges, struct side *out);
 void side_release(struct side *side);
 
-/* Rows of edges' features: number those of the side's edges that have no number yet, n_row and up, and return how many there are then; copy
- * each to its number's place in `out`; take the numbers back. Nothing is done where edges have no features. */
+/* Rows of edges' features: number those of the side's edges that have no number yet, n_row and up, and return how
+ * many there are then; copy each to its number's place in `out`; take the numbers back. Nothing is done where edges
+ * have no features. */
 int64_t side_edge_rows_number(const struct side_tables *tables, const struct side *side, int64_t n_row);
 void side_edge_rows_write(const struct side_tables *tables, const struct side *side, float *out);
 void side_edge_rows_clear(const struct side_tables *tables, const struct side *side);

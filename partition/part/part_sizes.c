@@ -1,7 +1,7 @@
 /* Sizes of every part from one pass over the edges, without encoding any: for memory plans, placement and --plan.
  *
- * A part's in-edges give its pairs in that direction; the transposed direction's are the same counts as the other part sees
- * them, rows and columns exchanged.
+ * A part's in-edges give its pairs in that direction; the transposed direction's are the same counts as the other
+ * part sees them, rows and columns exchanged.
  */
 #include "partition/part/part.h"
 #include "partition/part/part_columns.h"
@@ -22,7 +22,7 @@ struct counting {
     int32_t n_touched;
     int64_t *seen;    /* n_part: 1 + the place of the last row that had an edge from this part */
     int32_t *taken;   /* n_node: 1 + the last part that was seen taking this node */
-    uint8_t *counted; /* a bit for each row of edges' features that is in the sizes; NULL: edges have none */
+    uint8_t *counted; /* a bit for each row of edges' features that is in the sizes; NULL: no features of edges */
 };
 
 static void touch(struct counting *c, int32_t part)
@@ -49,7 +49,8 @@ static void halo_count(const struct counting *c, struct part_sizes *sizes, uint3
     }
 }
 
-/* The features of edge i from part j to part p, which both parts have once, whichever edges between the two ends share them. */
+/* The features of edge i from part j to part p, which both parts have once, whichever edges between the two ends
+ * share them. */
 static void edge_row_count(struct counting *c, int64_t i, int32_t j, int32_t p)
 {
     uint32_t row = c->dataset->edge_row[i];

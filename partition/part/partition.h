@@ -21,7 +21,8 @@ struct partition {
     uint8_t *hop;        /* n_node; NULL where n_hop is 0 */
     bool stores;         /* parts have the features of the rows that they take, too */
     bool
-        covered; /* what a part's rows get from another part is summed alone, so that either part can sum it (part_cover.h) */
+        /* what a part's rows get from another part is summed alone, so that either part can sum it (part_cover.h) */
+        covered;
 };
 
 /* How good a partition is. All counts are of this graph without self loops. */
@@ -34,19 +35,20 @@ struct partition_quality {
     double imbalance_halo;
 };
 
-/* Parts of a graph where the job does not say: 8, and twice as many as long as a part has more than 2^22 rows and edges, to 64; at most the
- * nodes. */
+/* Parts of a graph where the job does not say: 8, and twice as many as long as a part has more than 2^22 rows and
+ * edges, to 64; at most the nodes. */
 int32_t partition_parts_default(int64_t n_node, int64_t n_edge);
 
-/* Set partition.parts where it is 0, before anything depends on it: by the graph's size, never by the workers; of method = "file" what the
- * file has.
+/* Set partition.parts where it is 0, before anything depends on it: by the graph's size, never by the workers; of
+ * method = "file" what the file has.
  *
  *   errors  STATUS_CONFIG more workers than parts (the message names both keys) · of the file as partition_build
  */
 enum status partition_parts_choose(const struct dataset *dataset, struct job *job_io);
 
-/* Bytes that METIS takes for this graph at its peak, in a process of its own that shares the graph with this one; 0: METIS is not asked. By nodes and
- * entries of edges: 1.08 to 1.6 × what it took of sbm and rmat graphs of 10^4 to 10^5 nodes and degrees 4 to 100, most where degrees are high. */
+/* Bytes that METIS takes for this graph at its peak, in a process of its own that shares the graph with this one; 0:
+ * METIS is not asked. By nodes and entries of edges: 1.08 to 1.6 × what it took of sbm and rmat graphs of 10^4 to
+ * 10^5 nodes and degrees 4 to 100, most where degrees are high. */
 int64_t partition_metis_bytes(const struct dataset *dataset, const struct job *job);
 
 /* Does the cache have this partition, so that METIS is not asked? cost  reads the edges once, to hash them */

@@ -1,8 +1,8 @@
-/* How many edges lie between each node and the training nodes: what a training epoch can leave out, and the order of rows in
- * which it ends its loops early to do so.
+/* How many edges lie between each node and the training nodes: what a training epoch can leave out, and the order of
+ * rows in which it ends its loops early to do so.
  *
- * A row at l edges from every training node plays no part in the loss but through l aggregates, so that after all but l of
- * them it need not be computed. Knows the graph and the split; neither models nor what is saved.
+ * A row at l edges from every training node plays no part in the loss but through l aggregates, so that after all but
+ * l of them it need not be computed. Knows the graph and the split; neither models nor what is saved.
  */
 #ifndef PARTITION_REACH_H
 #define PARTITION_REACH_H
@@ -28,7 +28,8 @@ struct reach {
 enum status reach_build(const struct dataset *dataset, int32_t n_hop, struct reach *out);
 void reach_release(struct reach *reach);
 
-/* Order each part's nodes by hop, those of one hop as they are; the partition then has the hops, and the reach has none. */
+/* Order each part's nodes by hop, those of one hop as they are; the partition then has the hops, and the reach has
+ * none. */
 enum status reach_order(struct reach *reach, struct partition *partition);
 
 #endif

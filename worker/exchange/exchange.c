@@ -1,5 +1,5 @@
-/* Requests that come before their op wait in a fixed table; fetches are found by key. Both tables are small (credits), so they
- * are searched from the front. */
+/* Requests that come before their op wait in a fixed table; fetches are found by key. Both tables are small
+ * (credits), so they are searched from the front. */
 #include "worker/exchange/exchange.h"
 
 #include "protocol/base/clock.h"
@@ -298,13 +298,15 @@ static bool is_served(const struct exchange *x, const struct exchange_key *key)
     return x->n_unserved > 0 && (same_round(key, &x->offered) || is_asked(x, key));
 }
 
-/* When a taker uses a payload: part i those of i + 1, i + 2, … round the circle of parts, which unsigned differences keep in order. */
+/* When a taker uses a payload: part i those of i + 1, i + 2, … round the circle of parts, which unsigned differences
+ * keep in order. */
 static uint32_t turn_of(const struct exchange_key *key)
 {
     return key->from - key->to - 1;
 }
 
-/* The request to be served behind `last` (NULL: at first): the one whose taker uses it soonest; NULL: there is none. */
+/* The request to be served behind `last` (NULL: at first): the one whose taker uses it soonest; NULL: there is
+ * none. */
 static struct request *request_next(struct exchange *x, const struct request *last)
 {
     struct request *next = NULL;
@@ -318,8 +320,8 @@ static struct request *request_next(struct exchange *x, const struct request *la
     return next;
 }
 
-/* Answer what can be answered now. Where all ranks walk the circle at the same pace, each then sends to one of the others at a time, and
- * receives from one, so that every link is in use both ways. */
+/* Answer what can be answered now. Where all ranks walk the circle at the same pace, each then sends to one of the
+ * others at a time, and receives from one, so that every link is in use both ways. */
 static enum status requests_serve(struct exchange *x)
 {
     sent_collect(x);

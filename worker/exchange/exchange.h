@@ -1,8 +1,8 @@
 /* Rows between parts: fetch payloads, serve other ranks' fetches, never compute.
  *
- * Pull by credit: a receiver fetches a payload when it has a free slot (at most prefetch + 1 at once); the sender packs and sends it
- * when it polls. The number of requests is fixed, so nothing is allocated after open. While a rank waits here, it serves the
- * others. A key names one payload of the job.
+ * Pull by credit: a receiver fetches a payload when it has a free slot (at most prefetch + 1 at once); the sender
+ * packs and sends it when it polls. The number of requests is fixed, so nothing is allocated after open. While a rank
+ * waits here, it serves the others. A key names one payload of the job.
  */
 #ifndef WORKER_EXCHANGE_H
 #define WORKER_EXCHANGE_H
@@ -38,13 +38,13 @@ enum exchange_phase {
 /* Part of a payload, as it leaves. */
 struct exchange_piece {
     const void *bytes;
-    size_t n_bytes; /* none only where the payload has none */
+    size_t n_bytes; /* 0 only for an empty payload */
     size_t total;   /* bytes of the payload */
 };
 
-/* What this rank serves during one phase of one op: `pack` makes the payload for (to, from), or as much of it as it likes, from
- * byte `at` on; a piece stays where it lies until `sent` is called for it. Called from exchange_wait, exchange_settle and
- * exchange_progress, never otherwise. */
+/* What this rank serves during one phase of one op: `pack` makes the payload for (to, from), or as much of it as it
+ * likes, from byte `at` on; a piece stays where it lies until `sent` is called for it. Called from exchange_wait,
+ * exchange_settle and exchange_progress, never otherwise. */
 struct exchange_offer {
     void *arg;
     /* false: no free slot now, or the device makes it still (exchange_hurry); it is called again later */
@@ -94,7 +94,8 @@ enum status exchange_wait(struct exchange *exchange, int handle);
 /* Wait until all n_serve payloads were fetched and sent, and their slots are free. Ends exchange_serve. */
 enum status exchange_settle(struct exchange *exchange);
 
-/* Serve payloads of a stock from now on, besides what is offered; it has none until exchange_stock_add. NULL: no longer. */
+/* Serve payloads of a stock from now on, besides what is offered; it is empty until exchange_stock_add. NULL: no
+ * longer. */
 void exchange_stock(struct exchange *exchange, const struct exchange_stock *stock);
 
 /* So many more payloads of the stock will be fetched. */
@@ -119,8 +120,8 @@ bool exchange_seals(const struct exchange *exchange);
 int64_t exchange_n_fetched(const struct exchange *exchange);
 int64_t exchange_n_sent(const struct exchange *exchange);
 
-/* Let messages move for a moment without waiting: called between kernels and inside long ones, so that other ranks wait less. Does
- * nothing where a payload is being made: that may run kernels. */
+/* Let messages move for a moment without waiting: called between kernels and inside long ones, so that other ranks
+ * wait less. Does nothing where a payload is being made: that may run kernels. */
 enum status exchange_progress(struct exchange *exchange);
 
 /* Count every payload that arrives from now on; NULL: no longer. */
@@ -129,7 +130,7 @@ void exchange_count(struct exchange *exchange, struct traffic *traffic);
 /* Record every wait from now on; NULL: no longer. */
 void exchange_trace(struct exchange *exchange, struct trace *trace);
 
-/* A payload, or a piece of one, was made since then: this time is none of waiting. */
+/* A payload, or a piece of one, was made since then: this time does not count as waiting. */
 void exchange_packed(struct exchange *exchange, double begin_s);
 
 /* Seconds spent so far: making payloads; waiting for others, packing aside. */

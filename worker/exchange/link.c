@@ -94,7 +94,8 @@ static enum status socket_open(const char *join, double join_timeout_s, bool tal
     }
 }
 
-/* Until all have joined nothing is said: the kernel asks now and then whether the coordinator's machine is still there. */
+/* Until all have joined nothing is said: the kernel asks now and then whether the coordinator's machine is still
+ * there. */
 static void alive_ask(int file)
 {
     int on = 1, idle_s = 4, period_s = 1, n_most = 4;
@@ -266,7 +267,8 @@ static bool frames_heed(struct link *link)
     return false;
 }
 
-/* Send a message of n bytes that was encoded behind a frame's head, with space for a tag. In the caller's memory: an epoch allocates nothing, in no thread. */
+/* Send a message of n bytes that was encoded behind a frame's head, with space for a tag. In the caller's memory: an
+ * epoch allocates nothing, in no thread. */
 static void encoded_send(struct link *link, enum status encoded, unsigned id, uint8_t *frame, size_t n)
 {
     enum status status = encoded;

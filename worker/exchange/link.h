@@ -1,8 +1,9 @@
-/* The worker's end of the control socket: joining, the other workers' addresses, heartbeats, and the end of the process.
+/* The worker's end of the control socket: joining, the other workers' addresses, heartbeats, and the end of the
+ * process.
  *
- * From link_watch on a thread of its own owns the socket: every quarter of the heartbeat timeout it reports the worker's progress,
- * it passes on signals, and it ends the process at once when the coordinator aborts the job, goes away, or cannot be reached. A
- * worker writes no files, so nothing is lost. Knows nothing of parts and epochs.
+ * From link_watch on a thread of its own owns the socket: every quarter of the heartbeat timeout it reports the
+ * worker's progress, it passes on signals, and it ends the process at once when the coordinator aborts the job, goes
+ * away, or cannot be reached. A worker writes no files, so nothing is lost. Knows nothing of parts and epochs.
  */
 #ifndef WORKER_LINK_H
 #define WORKER_LINK_H
@@ -20,7 +21,8 @@ struct link;
 
 /* Connect to the coordinator, trying again until join_timeout_s are over.
  *
- *   talks   print on stderr that it is waited for, and why the job ended when the coordinator ends it (for workers started by hand)
+ *   talks   print on stderr that it is waited for, and why the job ended when the coordinator ends it (for workers
+ *           started by hand)
  *   owns    the caller owns *out: link_close
  *   errors  STATUS_CONFIG the address; STATUS_PEER no coordinator answers
  */
@@ -53,8 +55,8 @@ enum status link_watch(struct link *link, double heartbeat_timeout_s, int signal
 /* The worker's progress, for the next heartbeat. */
 void link_progress(struct link *link, uint32_t epoch, uint32_t step);
 
-/* After losing a peer: wait a second for the coordinator's reason, which ends the process with its words. Returns at once where
- * the reason would not be printed. */
+/* After losing a peer: wait a second for the coordinator's reason, which ends the process with its words. Returns at
+ * once where the reason would not be printed. */
 void link_linger(struct link *link);
 
 /* Wait for the coordinator's goodbye; the thread is over then. */

@@ -1,7 +1,8 @@
-/* Bytes of payloads that arrived here, by layer, what they are for, and sender (protocol/wire/traffic.h): of the present epoch, and of all.
+/* Bytes of payloads that arrived here, by layer, what they are for, and sender (protocol/wire/traffic.h): of the
+ * present epoch, and of all.
  *
- * The exchange adds each piece as it arrives, the trainer says which phase runs. What arrives before epoch 0 is not counted. The tables
- * are taken once; nothing is allocated in an epoch. Knows neither rows nor parts.
+ * The exchange adds each piece as it arrives, the trainer says which phase runs. What arrives before epoch 0 is not
+ * counted. The tables are taken once; nothing is allocated in an epoch. Knows neither rows nor parts.
  */
 #ifndef WORKER_TRAFFIC_H
 #define WORKER_TRAFFIC_H
@@ -26,7 +27,8 @@ int64_t traffic_bytes(const struct program *program, uint32_t n_rank);
 enum status traffic_open(const struct program *program, uint32_t n_rank, struct traffic **out);
 void traffic_close(struct traffic *traffic);
 
-/* An epoch begins, of which nothing has been counted; one of its phases begins, and counts as done where it is not tentative. */
+/* An epoch begins, of which nothing has been counted; one of its phases begins, and counts as done where it is not
+ * tentative. */
 void traffic_epoch(struct traffic *traffic);
 void traffic_phase(struct traffic *traffic, enum step_phase phase, bool tentative);
 

@@ -1,11 +1,13 @@
-/* Residuals: what rounding loses of a payload row is added to it before it is written down the next time (exchange.error_feedback).
+/* Residuals: what rounding loses of a payload row is added to it before it is written down the next time
+ * (exchange.error_feedback).
  *
  *     x̃ = decode(encode(x(t) + r(t)))      r(t+1) = x(t) + r(t) − x̃      so that Σ_t x̃ = Σ_t x(t) + r(0) − r(T)
  *
- * A row is written down several times in an epoch: for each part that takes it, and again where it is fetched again. All of them read the
- * same residual and make the same next one, which takes its place when the epoch has ended, so that neither the order of work nor
- * recomputation shows. A row that a sample leaves out keeps its residual; what a sample counts it is multiplied by where it is taken.
- * Epochs in fp32 lose nothing: residuals are then 0. Knows places, not how rows are coded.
+ * A row is written down several times in an epoch: for each part that takes it, and again where it is fetched again.
+ * All of them read the same residual and make the same next one, which takes its place when the epoch has ended, so
+ * that neither the order of work nor recomputation shows. A row that a sample leaves out keeps its residual; what a
+ * sample counts it is multiplied by where it is taken. Epochs in fp32 lose nothing: residuals are then 0. Knows
+ * places, not how rows are coded.
  * source  Seide et al., INTERSPEECH 2014; Karimireddy et al., ICML 2019
  */
 #ifndef WORKER_FEEDBACK_H
@@ -13,7 +15,8 @@
 
 #include "worker/halo/halo_state.h"
 
-/* Where the program feeds errors back; else trainer->routes.feedback stays NULL. errors  STATUS_NOMEM. Closed also after a failure */
+/* Where the program feeds errors back; else trainer->routes.feedback stays NULL. errors  STATUS_NOMEM. Closed also
+ * after a failure */
 enum status feedback_open(struct trainer *trainer);
 void feedback_close(struct trainer *trainer);
 

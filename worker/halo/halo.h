@@ -2,8 +2,8 @@
  *
  *     y_i = finish(… accumulate(begin(i), A_ij, x_j) …)      j = i, i+1, …, i+K−1 (mod K)
  *
- * A_ij are the edges between part j's rows and part i's, x_j the rows of part j that travel: own rows in place, others as
- * payloads from a source (source.h). Meanwhile other ranks are served.
+ * A_ij are the edges between part j's rows and part i's, x_j the rows of part j that travel: own rows in place,
+ * others as payloads from a source (source.h). Meanwhile other ranks are served.
  * source  Mostafa, MLSys 2022 (SAR), algorithm 1
  */
 #ifndef WORKER_HALO_H

@@ -125,12 +125,13 @@ char *halo_workspace(const struct halo *h, int64_t offset);
 /* Own rows of piece k of own part i. */
 const float *halo_own_rows(const struct halo *h, int k, int32_t i);
 
-/* What the rows of this pass are multiplied by: 1/p where they are sampled and the aggregate is a sum; and what is added to their scores. */
+/* What the rows of this pass are multiplied by: 1/p where they are sampled and the aggregate is a sum; and what is
+ * added to their scores. */
 float halo_factor(const struct halo *h);
 float halo_shift(const struct halo *h);
 
-/* Point the call at own part i's block with its pair k, payload rows as columns, and at their scales and node ids; in a sampled pass
- * at those of the sample, which are made in scratch. */
+/* Point the call at own part i's block with its pair k, payload rows as columns, and at their scales and node ids; in
+ * a sampled pass at those of the sample, which are made in scratch. */
 void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, struct op_call *call);
 
 /* --- walk.c --- */
@@ -144,11 +145,12 @@ struct op_call halo_call_begin(const struct halo *h, int32_t i);
 struct halo_route halo_route_of(const struct halo *h, int32_t i, int32_t k);
 /* Places of a maximum in own part i's pair k: behind own rows and the payload rows of the parts in between. */
 uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k);
-/* Pieces of a payload of n_row rows that has arrived: where they lie, or where they are written down in low precision decoded at `to`. */
+/* Pieces of a payload of n_row rows that has arrived: where they lie, or where they are written down in low precision
+ * decoded at `to`. */
 void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload, float *to,
                        const float *piece_out[HALO_N_PIECE]);
-/* A route's payload, from byte `at` on: as many rows as fit n_most bytes, of its first piece, then of the second, …; or of a RETURN pass
- * the whole payload of finished gradients, for which `asked` has the rows that it asks for. */
+/* A route's payload, from byte `at` on: as many rows as fit n_most bytes, of its first piece, then of the second, …;
+ * or of a RETURN pass the whole payload of finished gradients, for which `asked` has the rows that it asks for. */
 struct halo_packing {
     struct halo_route route;
     int64_t at, n_most;
@@ -166,10 +168,11 @@ void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *out);
 void halo_serve(struct halo *h);
 
 /* --- asked.c --- */
-/* The rows that a route's gradients are made of, which another rank has: asked for when they are first wanted. NULL: not yet there, or the
- * exchange failed. `open` is false once the gradients are made. */
+/* The rows that a route's gradients are made of, which another rank has: asked for when they are first wanted. NULL:
+ * not yet there, or the exchange failed. `open` is false once the gradients are made. */
 struct halo_asked *halo_asked_rows(struct halo *h, const struct halo_route *route);
-/* Likewise, waiting for them; where every payload is made before others fetch any. They hold until others are asked for.
+/* Likewise, waiting for them; where every payload is made before others fetch any. They hold until others are asked
+ * for.
  * errors  STATUS_PEER */
 enum status halo_asked_wait(struct halo *h, const struct halo_route *route, const void **rows_out);
 

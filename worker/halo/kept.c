@@ -94,7 +94,7 @@ static bool kept_find(void *arg, const struct exchange_key *key, struct exchange
     uint32_t n_part = (uint32_t)t->setup.n_part;
     int32_t i = key->from < n_part ? t->own_index[key->from] : -1;
     if (p < 0 || i < 0 || key->to >= n_part || t->own_index[key->to] >= 0) {
-        return refuse(kept, key, "this rank has none of");
+        return refuse(kept, key, "this rank lacks");
     }
     struct kept_places *places = &kept->places[p];
     const struct kept_payload *payload = &kept->list->payload[p];

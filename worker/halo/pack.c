@@ -72,8 +72,8 @@ static enum device_codec codec_of(const struct halo *h, enum op_role role)
     return codec_at(h, role, h->level);
 }
 
-/* Rows of a piece, rounded by draws that say where they belong: to the node, and gradients that return also to the part that made them,
- * as several make some of one row. Rows that are fetched again are the same. */
+/* Rows of a piece, rounded by draws that say where they belong: to the node, and gradients that return also to the
+ * part that made them, as several make some of one row. Rows that are fetched again are the same. */
 static struct device_coding coding_of(const struct halo *h, int p, int32_t i, const uint32_t *node)
 {
     static const uint16_t classes[HALO_DIRECTION_N] = {

@@ -104,7 +104,8 @@ static bool piece_pack(struct halo *h, const struct halo_route *route, size_t at
     return piece_leave(h, piece, total, out);
 }
 
-/* The route by which part `to`, of another rank, fetches rows of own part `from`, or asks for what it returns; NULL: there is none. */
+/* The route by which part `to`, of another rank, fetches rows of own part `from`, or asks for what it returns; NULL:
+ * there is none. */
 static struct halo_route *route_asked(const struct halo *h, uint32_t to, uint32_t from, bool returns_ask)
 {
     const struct trainer *t = h->trainer;
@@ -123,7 +124,8 @@ static struct halo_route *route_asked(const struct halo *h, uint32_t to, uint32_
                          : halo_routes_given(&h->routes, i, k);
 }
 
-/* Workspaces, and how many payloads are served, count on every payload being fetched once, by a part that reads its rows. */
+/* Workspaces, and how many payloads are served, count on every payload being fetched once, by a part that reads its
+ * rows. */
 static bool request_pack(struct halo *h, uint32_t to, uint32_t from, size_t at, bool returns_ask,
                          struct exchange_piece *out)
 {

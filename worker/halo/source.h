@@ -1,7 +1,9 @@
-/* Payload sources: where the rows of another part come from. A codec or a sample of rows enters here; worker/README.md has the steps.
+/* Payload sources: where the rows of another part come from. A codec or a sample of rows enters here;
+ * worker/README.md has the steps.
  *
- * One interface, an implementation for each way: rows in the same process are read in place, rows of other ranks are fetched,
- * spilled rows are read from the file, and finished gradients return to the owner of the rows that they belong to.
+ * One interface, an implementation for each way: rows in the same process are read in place, rows of other ranks are
+ * fetched, spilled rows are read from the file, and finished gradients return to the owner of the rows that they
+ * belong to.
  */
 #ifndef WORKER_SOURCE_H
 #define WORKER_SOURCE_H
@@ -9,7 +11,8 @@
 #include "worker/halo/halo_state.h"
 
 struct payload_source {
-    /* Make the other part's rows readable for the own one: point the call's block, payload, scales and node ids at them. */
+    /* Make the other part's rows readable for the own one: point the call's block, payload, scales and node ids at
+     * them. */
     enum status (*take)(struct halo *h, const struct halo_pair *pair, struct op_call *call);
     /* The block is done: its rows may go. NULL: nothing to do. */
     enum status (*done)(struct halo *h, const struct halo_pair *pair);
@@ -24,12 +27,14 @@ extern const struct payload_source
 extern const struct payload_source source_fetched; /* the other part is of another rank */
 extern const struct payload_source source_kept;    /* payloads of the epoch before */
 extern const struct payload_source
-    source_spilled; /* the other part is of this rank, its rows and payloads lie in the spill, written before any block */
+    /* the other part is of this rank, its rows and payloads lie in the spill, written before any block */
+    source_spilled;
 extern const struct payload_source source_gathered; /* likewise, but payloads are packed when a block wants them */
 extern const struct payload_source
     source_stored; /* of any rank: rows are made here, behind own ones, of stored inputs */
 
-/* Shared rows: all own parts are done with the part that came by; a payload that was waited for may go. errors  STATUS_PEER */
+/* Shared rows: all own parts are done with the part that came by; a payload that was waited for may go. errors 
+ * STATUS_PEER */
 enum status source_fetched_pass(struct halo *h);
 
 /* Spilled or gathered: whatever moves fewer bytes in a pass that begins. */
@@ -43,8 +48,8 @@ void source_spilled_sent(struct halo *h, const void *bytes);
 /* Where in the workspace a payload is packed that does not come from another rank, or not for one part alone. */
 int64_t source_packed_at(const struct halo *h);
 
-/* The payload of the other part's rows lies at `payload`, as payload rows or, where blocks' columns count shared ones, as the list has them:
- * point the call at it. */
+/* The payload of the other part's rows lies at `payload`, as payload rows or, where blocks' columns count shared
+ * ones, as the list has them: point the call at it. */
 void source_point(struct halo *h, const struct halo_pair *pair, const void *payload, struct op_call *call);
 
 #endif

@@ -34,7 +34,8 @@ static enum status fetch_ahead(struct halo *h)
     return STATUS_OK;
 }
 
-/* Own part i's rows, picked out of those that came for several: piece after piece, as they would have come for it alone. */
+/* Own part i's rows, picked out of those that came for several: piece after piece, as they would have come for it
+ * alone. */
 static void spread(struct halo *h, const struct halo_pair *pair, const char *from, char *to)
 {
     const struct trainer *t = h->trainer;

@@ -3,7 +3,8 @@
 #include "worker/route/sample.h"
 #include "worker/route/shared_rows.h"
 
-/* Own rows on the diagonal; else the other part's rows where they lie, through blocks whose columns are those rows. */
+/* Own rows on the diagonal; else the other part's rows where they lie, through blocks whose columns are those
+ * rows. */
 static enum status in_place_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
     const struct trainer *t = h->trainer;

@@ -1,6 +1,7 @@
-/* Payloads in the spill, one of two ways. Written before any block: each part's rows are read once, payloads are written and read, or
- * sent to other ranks from where they lie. Or gathered: packed from the other part's rows when a block wants them, into their place in
- * the spill, and discarded; no payload moves, but rows are read for each part that takes some.
+/* Payloads in the spill, one of two ways. Written before any block: each part's rows are read once, payloads are
+ * written and read, or sent to other ranks from where they lie. Or gathered: packed from the other part's rows when a
+ * block wants them, into their place in the spill, and discarded; no payload moves, but rows are read for each part
+ * that takes some.
  */
 #include "worker/halo/source.h"
 #include "worker/state/pin.h"

@@ -1,4 +1,5 @@
-/* The walk over blocks: part after part, or where rows are shared all own parts together around the circle of parts. */
+/* The walk over blocks: part after part, or where rows are shared all own parts together around the circle of
+ * parts. */
 #include "worker/halo/source.h"
 #include "worker/state/pin.h"
 
@@ -32,8 +33,8 @@ static int32_t pair_after(const struct part_pairs *pairs, int32_t s)
     return k < pairs->n_pair ? k : k - pairs->n_pair;
 }
 
-/* Does own part i walk the block that is s further than its own? Where covers are of a hop's edges, not if it has none of these: then nothing
- * comes for it. */
+/* Does own part i walk the block that is s further than its own? Where covers are of a hop's edges, not if it has
+ * none of these: then nothing comes for it. */
 static bool walks_block(const struct halo *h, int32_t i, const struct part_rows *taken, int32_t s)
 {
     const struct part_device *part = &h->trainer->part[i];
@@ -82,7 +83,8 @@ static enum status block_walk(struct halo *h, int32_t i, const struct part_rows 
     return block_run(h, &pair, &call);
 }
 
-/* Take a payload of rows that no edge of this hop needs, which come where the job's covers do not travel (spilled). */
+/* Take a payload of rows that no edge of this hop needs, which come where the job's covers do not travel
+ * (spilled). */
 static enum status payload_drop(struct halo *h, int32_t i, const struct part_rows *taken, int32_t s)
 {
     const struct halo_pair pair = halo_pair(h, i, pair_after(taken->pairs, s));
@@ -142,8 +144,9 @@ static enum status part_go_on(struct halo *h, int32_t i, int32_t at)
     return status;
 }
 
-/* Twice around the circle of parts: with every part that comes by, all own parts run their blocks with it, own part i from part i on,
- * once around. So each of them has the order that it has alone, and what several take of a part is there once. */
+/* Twice around the circle of parts: with every part that comes by, all own parts run their blocks with it, own part i
+ * from part i on, once around. So each of them has the order that it has alone, and what several take of a part is
+ * there once. */
 static enum status circle_walk(struct halo *h)
 {
     const struct trainer *t = h->trainer;

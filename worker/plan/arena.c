@@ -113,7 +113,8 @@ static int length_compare(const void *a, const void *b)
     return n[0] != n[1] ? (n[0] > n[1] ? -1 : 1) : bytes_compare(a, b);
 }
 
-/* One after another at the lowest address where nothing alive at the same time lies. `placed` keeps them by address. */
+/* One after another at the lowest address where nothing alive at the same time lies. `placed` keeps them by
+ * address. */
 static int64_t place_in_order(struct life **life, int n, struct life **placed)
 {
     int64_t end = 0;
@@ -184,7 +185,8 @@ static int64_t alive_most(struct life *const *life, int n)
     return most;
 }
 
-/* So many orders are tried, in pairs of arrays looked at: a blink for the usual hundred arrays, and bounded for thousands. */
+/* So many orders are tried, in pairs of arrays looked at: a blink for the usual hundred arrays, and bounded for
+ * thousands. */
 #define PAIRS_MOST ((int64_t)2000000)
 #define TRIES_MOST 200
 

@@ -1,7 +1,7 @@
 /* Arrays that share one piece of memory: when each is alive, and where it lies so that no two meet.
  *
- * Knows times and bytes and nothing of programs. An array may be alive several times over, in the same place: what is dropped
- * and made again.
+ * Knows times and bytes and nothing of programs. An array may be alive several times over, in the same place: what is
+ * dropped and made again.
  */
 #ifndef WORKER_ARENA_H
 #define WORKER_ARENA_H

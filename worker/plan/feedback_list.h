@@ -1,9 +1,10 @@
 /* Which rows have residuals (exchange.error_feedback), and how many bytes that is.
  *
- * A residual is what rounding has lost of a row so far: it belongs to an op, a direction and a row; parts that take the row share it. Rows that parts give
- * (IN, OUT) have one at each own row, read in all of an epoch, and beside it the next epoch's; gradients that return have one at each row
- * that the part makes some of, which is replaced as it is read, once an epoch. Pure counting from the program's steps and the parts'
- * pairs: the plan, the trainer and the coordinator, which stores residuals in checkpoints, count alike.
+ * A residual is what rounding has lost of a row so far: it belongs to an op, a direction and a row; parts that take
+ * the row share it. Rows that parts give (IN, OUT) have one at each own row, read in all of an epoch, and beside it
+ * the next epoch's; gradients that return have one at each row that the part makes some of, which is replaced as it
+ * is read, once an epoch. Pure counting from the program's steps and the parts' pairs: the plan, the trainer and the
+ * coordinator, which stores residuals in checkpoints, count alike.
  */
 #ifndef WORKER_FEEDBACK_LIST_H
 #define WORKER_FEEDBACK_LIST_H

@@ -1,8 +1,9 @@
 /* Which payloads training keeps from one epoch to the next (exchange.stale), and how many bytes that is.
  *
- * An aggregate reads the rows that forward took from others in some passes, forward and backward, and adds the gradients that return in
- * one. What its last such pass has read is replaced by the present epoch's. Pure counting from the program's steps and the parts' pairs:
- * the plan, the trainer and the coordinator, which stores what is kept in checkpoints, count alike.
+ * An aggregate reads the rows that forward took from others in some passes, forward and backward, and adds the
+ * gradients that return in one. What its last such pass has read is replaced by the present epoch's. Pure counting
+ * from the program's steps and the parts' pairs: the plan, the trainer and the coordinator, which stores what is kept
+ * in checkpoints, count alike.
  * source  Wan et al., ICLR 2022 (PipeGCN)
  */
 #ifndef WORKER_KEPT_LIST_H

@@ -200,8 +200,8 @@ struct shared {
     int *end, *changed; /* n_value */
 };
 
-/* The gradient of in[k], first written by this step, may lie on that of out when that is not read any more; one that is only
- * passed on, and not changed later, also beside others that are only read. */
+/* The gradient of in[k], first written by this step, may lie on that of out when that is not read any more; one that
+ * is only passed on, and not changed later, also beside others that are only read. */
 static void grad_share(struct lives *l, const struct step *step, int k, struct shared *shared)
 {
     const struct op *op = &l->program->op[step->op];

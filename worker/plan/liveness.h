@@ -1,8 +1,8 @@
-/* When every array in the arena is alive, and where it lies: a fold over the operands of the step list. Arrays whose lives meet
- * never share memory.
+/* When every array in the arena is alive, and where it lies: a fold over the operands of the step list. Arrays whose
+ * lives meet never share memory.
  *
- * Time is a step's position in the static phase and the training epoch behind it. An evaluation's forward steps have the times
- * of training's, so the places serve it too. Knows sizes only.
+ * Time is a step's position in the static phase and the training epoch behind it. An evaluation's forward steps have
+ * the times of training's, so the places serve it too. Knows sizes only.
  */
 #ifndef WORKER_LIVENESS_H
 #define WORKER_LIVENESS_H
@@ -10,8 +10,8 @@
 #include "models/steps/step.h"
 #include "worker/plan/memory_plan.h"
 
-/* Fill plan->arena.at and n_arena_bytes from n_row, n_sparse_value, the workspaces' sizes and the steps; and plan->arena.ending. May be called
- * again after the steps changed.
+/* Fill plan->arena.at and n_arena_bytes from n_row, n_sparse_value, the workspaces' sizes and the steps; and
+ * plan->arena.ending. May be called again after the steps changed.
  *
  *   owns    plan->arena.at and plan->arena.ending, released by memory_plan_release
  *   cost    quadratic in the number of arrays

@@ -1,8 +1,9 @@
 /* Every byte of a worker, from the program's steps and the parts' sizes, before any is taken.
  *
- * A pure function: --plan calls it for every rank from sizes alone, the trainer calls it for its own rank and then takes exactly
- * this. Each value, gradient and saved array is a row block over all own parts, placed in one arena so that two arrays share
- * memory only when their lives do not meet; payloads and scratch lie between them while their op runs.
+ * A pure function: --plan calls it for every rank from sizes alone, the trainer calls it for its own rank and then
+ * takes exactly this. Each value, gradient and saved array is a row block over all own parts, placed in one arena so
+ * that two arrays share memory only when their lives do not meet; payloads and scratch lie between them while their
+ * op runs.
  */
 #ifndef WORKER_MEMORY_PLAN_H
 #define WORKER_MEMORY_PLAN_H
@@ -33,9 +34,10 @@ struct memory_plan_part {
     const struct part_halo *halo; /* borrowed */
 };
 
-/* Memory that an op, or the loss, needs only while a step of it runs, in this order: scratch, payloads received, payloads sent,
- * rows that payloads are made of. Scratch is the op's own and, of an aggregate whose payloads between parts of this rank are packed, one
- * of them, the rows that it was made of (asked_at), and what a sampled pass makes of a block. */
+/* Memory that an op, or the loss, needs only while a step of it runs, in this order: scratch, payloads received,
+ * payloads sent, rows that payloads are made of. Scratch is the op's own and, of an aggregate whose payloads between
+ * parts of this rank are packed, one of them, the rows that it was made of (asked_at), and what a sampled pass makes
+ * of a block. */
 struct memory_workspace {
     int64_t n_scratch, n_fetch, n_pack, n_ask;
     int64_t packed_at, asked_at, sample_at;
@@ -43,8 +45,8 @@ struct memory_workspace {
         asked_wire_at; /* the payload and those rows as they travel: the same places where nothing is coded */
 };
 
-/* What a sampled pass makes of a block, of the largest pair: scales and node ids of its payload rows, the sample's edges, and
- * these transposed; one behind the other. 0: nothing is sampled. */
+/* What a sampled pass makes of a block, of the largest pair: scales and node ids of its payload rows, the sample's
+ * edges, and these transposed; one behind the other. 0: nothing is sampled. */
 struct memory_sample {
     int64_t n_number_bytes, n_block_bytes, n_transposed_bytes;
 };
@@ -62,8 +64,8 @@ struct memory_payloads {
     int64_t n_ask_slot_bytes;
 };
 
-/* A payload goes out in pieces of at most this many bytes (of a row, where that is more), a few at a time: what is packed takes
- * little, whatever the payload. */
+/* A payload goes out in pieces of at most this many bytes (of a row, where that is more), a few at a time: what is
+ * packed takes little, whatever the payload. */
 #define MEMORY_PACK_BYTES (1 << 20)
 #define MEMORY_PACK_SLOTS 4
 
@@ -94,8 +96,8 @@ struct trainer_shared {
     double grad_norm;                           /* train.clip_norm */
 };
 
-/* On a device with memory of its own a plan's bytes lie on the device alone, but those that lie on the host alone, on the host with a copy
- * on the device, or in pinned host memory. */
+/* On a device with memory of its own a plan's bytes lie on the device alone, but those that lie on the host alone, on
+ * the host with a copy on the device, or in pinned host memory. */
 enum memory_site { MEMORY_SITE_HOST, MEMORY_SITE_LENT, MEMORY_SITE_PINNED, MEMORY_SITE_N };
 
 struct memory_plan_input {
@@ -133,21 +135,22 @@ struct memory_rows {
     int64_t *embedding_begin; /* in floats */
 };
 
-/* Places in the activation arena, in bytes; -1: none. Array of part p begins at place + row_begin[p] · row bytes (sparse
- * values: + value_begin[p] · 4; gradients: by their value's hop). */
+/* Places in the activation arena, in bytes; -1: none. Array of part p begins at place + row_begin[p] · row bytes
+ * (sparse values: + value_begin[p] · 4; gradients: by their value's hop). */
 struct memory_arena {
     int64_t n_bytes;
     int64_t *at;             /* by liveness_slot: places of values, gradients, what is saved, workspaces, … */
     struct chain_rows chain; /* the most of any own part; no window is longer than it */
     int64_t *
-        window_at; /* as `at`, in a slot of a fused chain's windows: arrays that only steps of one chain read and write */
+        /* as `at`, in a slot of a fused chain's windows: arrays that only steps of one chain read and write */
+        window_at;
     int64_t n_slot_bytes; /* of one slot */
     int n_ending;
     struct memory_ending *ending; /* n_ending */
 };
 
-/* memory.spill: the arena, payloads between own parts and the encoded parts lie in files, and of all that bytes[MEMORY_SPILL]
- * in memory. 0 without. */
+/* memory.spill: the arena, payloads between own parts and the encoded parts lie in files, and of all that
+ * bytes[MEMORY_SPILL] in memory. 0 without. */
 struct memory_spill {
     int64_t n_bytes;
     int64_t n_least;   /* what one step pins in memory, with what is prefetched for the next part */
@@ -215,23 +218,26 @@ struct memory_plan {
 };
 
 /* errors  none; sizes come from checked parts. Release with memory_plan_release.
- * notes   memory.recompute = auto: everything is saved where that fits memory_plan_budget; else values that are cheap to recompute are dropped
+ * notes   memory.recompute = auto: everything is saved where that fits memory_plan_budget; else values that are cheap
+ * to recompute are dropped
  *         until it fits; if it never does, the smallest plan
  */
 void memory_plan_build(const struct memory_plan_input *input, struct memory_plan *out);
 void memory_plan_release(struct memory_plan *plan);
 
-/* Bytes that one worker may take where operations' arrays lie: memory.limit, or its share of this machine; on a device with memory of its own
- * its share of that, as far as it is known. */
+/* Bytes that one worker may take where operations' arrays lie: memory.limit, or its share of this machine; on a
+ * device with memory of its own its share of that, as far as it is known. */
 int64_t memory_plan_budget(const struct memory_plan_input *input);
 
-/* --- memory_plan_device.c, with memory_plan_budget and _total: what of a plan lies where, on a device with memory of its own --- */
+/* --- memory_plan_device.c, with memory_plan_budget and _total: what of a plan lies where, on a device with memory of
+ * its own --- */
 
 /* So many of the plan's bytes lie there. Returns them. */
 int64_t memory_plan_put(struct memory_plan *plan, enum memory_site site, enum memory_category category,
                         int64_t n_bytes);
 
-/* The plan's bytes that devices without memory of their own do not take: what opening the device takes, and staging. */
+/* The plan's bytes that devices without memory of their own do not take: what opening the device takes, and
+ * staging. */
 void memory_plan_device(const struct memory_plan_input *input, struct memory_plan *plan);
 
 /* All bytes by where they lie; of the host alone where the device's memory is the host's. */
@@ -244,8 +250,8 @@ void memory_plan_table(const struct memory_plan *plan, struct memory_table *out)
 enum status memory_plan_check(const struct memory_plan *plan, const struct job *job, uint32_t rank,
                               const struct device_capacity *capacity);
 
-/* The spill's part of a plan that has all else: n_spill_* and bytes[MEMORY_SPILL], within memory_plan_budget where that is enough.
- * In memory_plan_spill.c. */
+/* The spill's part of a plan that has all else: n_spill_* and bytes[MEMORY_SPILL], within memory_plan_budget where
+ * that is enough. In memory_plan_spill.c. */
 void memory_plan_spill(const struct memory_plan_input *input, struct memory_plan *plan);
 
 /* What a sampled pass makes of a block. In memory_plan_sample.c. */
@@ -257,8 +263,8 @@ void memory_plan_structure(const struct memory_plan_input *input, struct memory_
 /* Bytes of the host while an own part's features are put in order by column, of the one that has most. */
 int64_t memory_plan_csr_host(const struct memory_plan_input *input);
 
-/* What is received: the tables; a halo pass's payloads, whose rows are of this hop; what sums over parts are. Of sampled rows the mean, and
- * of codecs that change that of the epochs. In memory_plan_traffic.c. */
+/* What is received: the tables; a halo pass's payloads, whose rows are of this hop; what sums over parts are. Of
+ * sampled rows the mean, and of codecs that change that of the epochs. In memory_plan_traffic.c. */
 void memory_plan_traffic_begin(const struct memory_plan_input *input, struct memory_plan *plan);
 void memory_plan_traffic(const struct memory_plan_input *input, enum step_phase phase, const struct step *step,
                          int32_t hop, struct memory_plan *plan);
@@ -289,36 +295,40 @@ int64_t memory_plan_class_weights(const struct job *job, const struct program *p
 
 bool memory_plan_spills(const struct job *job);
 
-/* May the job's pairs of parts be covered (part_cover.h)? Where all its aggregates are sums, rows travel for some, and nothing is lossy.
- * It changes bits: the program is that of several workers, however many there are, and spilled or not. */
+/* May the job's pairs of parts be covered (part_cover.h)? Where all its aggregates are sums, rows travel for some,
+ * and nothing is lossy. It changes bits: the program is that of several workers, however many there are, and spilled
+ * or not. */
 bool memory_plan_covers(const struct job *job, const struct program *program);
 
 /* The hops of pruned parts at which rows travel in training, as bits: part_cover_input.hops. */
 uint32_t memory_plan_hops(const struct program *program, enum part_direction d, int32_t n_hop);
 
-/* Are lists of payload rows other than a pair's own? Of a cover, where every part has a worker of its own; else of rows that several parts of
- * a worker take from a part of another one, which then travel once. Not where every part is walked alone: spilled, or with sums in the workspace;
- * nor where parts keep their rows for the next epoch. Finished gradients are each part's own. The same on
- * every worker. */
+/* Are lists of payload rows other than a pair's own? Of a cover, where every part has a worker of its own; else of
+ * rows that several parts of a worker take from a part of another one, which then travel once. Not where every part
+ * is walked alone: spilled, or with sums in the workspace; nor where parts keep their rows for the next epoch.
+ * Finished gradients are each part's own. The same on every worker. */
 bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank,
                         bool covered);
 
-/* Are each part's rows picked out of shared ones? Else its blocks' columns are remapped to count these. Where payloads are coded, sampled or counted
- * by places: those of parts of one rank are each part's own, too. */
+/* Are each part's rows picked out of shared ones? Else its blocks' columns are remapped to count these. Where
+ * payloads are coded, sampled or counted by places: those of parts of one rank are each part's own, too. */
 bool memory_plan_spreads(const struct program *program);
 
-/* Are features of halo rows stored with the parts (program_store), of which there are so many in all? A linear map of them, whose gradients
- * have other bits then, is the same for any number of workers, and so are inputs alone that lossy payloads would change; else these are
- * stored where there are others to take rows from. In memory_plan_stored.c, as all that follows of it. */
+/* Are features of halo rows stored with the parts (program_store), of which there are so many in all? A linear map of
+ * them, whose gradients have other bits then, is the same for any number of workers, and so are inputs alone that
+ * lossy payloads would change; else these are stored where there are others to take rows from. In
+ * memory_plan_stored.c, as all that follows of it. */
 bool memory_plan_stores(const struct job *job, const struct program *program, bool is_embedded, int64_t n_node,
                         int64_t n_halo, uint32_t n_rank);
 
-/* Do stored passes forward read other parts' own rows in place, so that halo rows of linear maps are not made, but for their gradients?
- * Where all parts are of one rank and in memory, nothing is lossy, so that blocks have the columns for it, and backward does not read
- * them, as attention's does. Features must be sparse: a row of a dense product has other bits in a product of another number of rows. */
+/* Do stored passes forward read other parts' own rows in place, so that halo rows of linear maps are not made, but
+ * for their gradients? Where all parts are of one rank and in memory, nothing is lossy, so that blocks have the
+ * columns for it, and backward does not read them, as attention's does. Features must be sparse: a row of a dense
+ * product has other bits in a product of another number of rows. */
 bool memory_plan_maps_own(const struct job *job, const struct program *program, uint32_t n_rank);
 
-/* Bytes of the device's schedules of an own part's blocks, where other passes walk remapped ones; of the largest block transposed. */
+/* Bytes of the device's schedules of an own part's blocks, where other passes walk remapped ones; of the largest
+ * block transposed. */
 int64_t memory_plan_stored_schedules(const struct memory_plan_input *input, const struct memory_plan_part *own);
 int64_t memory_plan_turned(const struct memory_plan_input *input);
 
@@ -351,8 +361,8 @@ void memory_plan_halos(const struct memory_plan_input *input, struct memory_plan
 const struct halo_route_totals *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction,
                                                  int32_t hop);
 
-/* How the payloads of one of this program's halo passes lie in its workspace, when rows of this hop travel in the codec in which they are
- * longest. */
+/* How the payloads of one of this program's halo passes lie in its workspace, when rows of this hop travel in the
+ * codec in which they are longest. */
 struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, const struct job *job,
                                             const struct program *program, const struct step *step, int32_t hop);
 

@@ -1,4 +1,5 @@
-/* What training keeps of its payloads from one epoch to the next, in the plan: rows and gradients, or what rounding lost of them. */
+/* What training keeps of its payloads from one epoch to the next, in the plan: rows and gradients, or what rounding
+ * lost of them. */
 #include "worker/plan/memory_plan.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Payloads of halo passes: which jobs send lists that are not a pair's own, how many payloads each pass has, and their slots. */
+/* Payloads of halo passes: which jobs send lists that are not a pair's own, how many payloads each pass has, and
+ * their slots. */
 #include "worker/plan/memory_plan.h"
 #include "worker/rows/amounts.h"
 #include "worker/rows/part_hop.h"
@@ -80,8 +81,8 @@ static void slots_in_turn(const struct halo_route_totals *list, int64_t credit, 
     r->n_pack_bytes = r->n_pack_slot * r->n_pack_slot_bytes;
 }
 
-/* Slots of one halo pass. A payload is received in one piece of memory, since blocks read all of it; it is sent in pieces, where they are
- * rows as they lie. */
+/* Slots of one halo pass. A payload is received in one piece of memory, since blocks read all of it; it is sent in
+ * pieces, where they are rows as they lie. */
 static struct memory_payloads payload_slots(const struct memory_plan *plan, const struct job *job,
                                             const struct program *program, const struct step *step, int32_t hop)
 {

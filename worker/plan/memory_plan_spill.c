@@ -1,4 +1,5 @@
-/* What of a plan lies in files, and how much of it has to be in memory at one time: the most that one step uses of one part. */
+/* What of a plan lies in files, and how much of it has to be in memory at one time: the most that one step uses of
+ * one part. */
 #include "worker/plan/memory_plan.h"
 #include "worker/rows/amounts.h"
 #include "worker/spill/spill.h"
@@ -55,8 +56,8 @@ static int64_t operand_bytes(const struct spilling *s, const struct step_operand
     }
 }
 
-/* Bytes in files that a step, or the fused chain that begins with it, pins (while payloads are packed, or while it runs): arrays of one
- * part, or those that all parts share. Steps of a chain that touch one array pin it once. */
+/* Bytes in files that a step, or the fused chain that begins with it, pins (while payloads are packed, or while it
+ * runs): arrays of one part, or those that all parts share. Steps of a chain that touch one array pin it once. */
 static int64_t step_bytes(const struct spilling *s, const struct step *first, bool packing, bool shared, int32_t i)
 {
     int64_t seen[CHAIN_N_STEP * STEP_N_OPERAND], n_bytes = 0;
@@ -135,7 +136,8 @@ static void halo_count(struct spilling *s, const struct step *step)
     int64_t ask_bytes = memory_plan_payloads(s->plan, in->job, in->program, step, PROGRAM_HOP_ALL).n_ask_row_bytes;
     s->plan->spill.n_payload = larger(s->plan->spill.n_payload, rows * row_bytes);
     s->plan->spill.n_asked = larger(s->plan->spill.n_asked, asked_rows(in) * ask_bytes);
-    /* The pass's workspace, the payload in use and the next one, what it is made of, and the pieces that are being sent. */
+    /* The pass's workspace, the payload in use and the next one, what it is made of, and the pieces that are being
+     * sent. */
     int64_t largest = most * larger(row_bytes, ask_bytes),
             piece = largest < MEMORY_PACK_BYTES ? largest : MEMORY_PACK_BYTES;
     int64_t workspace = memory_workspace_bytes(&s->plan->workspace[step->op][step->backward]);

@@ -1,10 +1,11 @@
-/* Inputs stored once (program_store): when they are, and the memory that passes take which make halo rows' gradients for themselves. */
+/* Inputs stored once (program_store): when they are, and the memory that passes take which make halo rows' gradients
+ * for themselves. */
 #include "worker/plan/memory_plan.h"
 
 #define ALIGN 64
 
-/* Halo rows of all parts together, at most so many times the nodes: their features, and rows of the first layer, come to the parts' own. A
- * dense linear map costs as much for a halo row as for an own one. */
+/* Halo rows of all parts together, at most so many times the nodes: their features, and rows of the first layer, come
+ * to the parts' own. A dense linear map costs as much for a halo row as for an own one. */
 #define HALO_MOST_SPARSE 2.0
 #define HALO_MOST_DENSE 0.5
 

@@ -30,8 +30,8 @@ static int n_walked(const struct memory_plan_input *in, const struct memory_plan
     return in->program->forward_only ? 1 : n_direction(own);
 }
 
-/* Does the part share edges of a direction with parts of this rank, or with others? Under a spill, and where payloads are lossy, all
- * are others. */
+/* Does the part share edges of a direction with parts of this rank, or with others? Under a spill, and where payloads
+ * are lossy, all are others. */
 static bool has_pair(const struct memory_plan_input *in, const struct memory_plan_part *own, int d, bool local)
 {
     const struct part_pairs *pairs = &own->halo->pairs[d];
@@ -70,12 +70,12 @@ static bool is_local(const struct memory_plan_input *in, int d)
     return any && !remote;
 }
 
-/* Rows of blocks with more edges than this on average gain nothing: other parts' rows are nearer to each other than all rows are.
- * Measured at 256 columns: 15 edges 0.93 of the speed, 7.5 edges 1.1 times, 2 edges 1.8 times. */
+/* Rows of blocks with more edges than this on average gain nothing: other parts' rows are nearer to each other than
+ * all rows are. Measured at 256 columns: 15 edges 0.93 of the speed, 7.5 edges 1.1 times, 2 edges 1.8 times. */
 #define JOINED_ROW_EDGES 12
 
-/* Blocks are joined (joined.h) where all parts are of this rank, all rows count in training, and blocks are many. Returns the bytes,
- * with the scales of all rows. */
+/* Blocks are joined (joined.h) where all parts are of this rank, all rows count in training, and blocks are many.
+ * Returns the bytes, with the scales of all rows. */
 static int64_t joined_plan(const struct memory_plan_input *in, bool scaled, struct memory_plan *plan)
 {
     int64_t n_bytes = 0;
@@ -117,7 +117,8 @@ int64_t memory_plan_remap(const struct memory_plan_input *in, const struct memor
     return wanted ? part_remap_bytes(&own->halo->pairs[d], shares && in->shared->covers, own->weighted) : 0;
 }
 
-/* What lies in files when parts are spilled: the encoded parts, and what is made of them edge by edge or value by value. */
+/* What lies in files when parts are spilled: the encoded parts, and what is made of them edge by edge or value by
+ * value. */
 static void parts_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     for (int32_t i = 0; i < in->n_own_part; i++) {
@@ -140,8 +141,8 @@ static void copy_add(const struct part_hop_sizes *sizes, int64_t *copy_out, int6
     *copy_out += part_hop_copy_bytes(sizes);
 }
 
-/* What training walks of an own part's blocks at one hop, besides the blocks themselves; *copy_out: edges picked out; *places_out: bytes of
- * where the blocks of these lie, to be added. */
+/* What training walks of an own part's blocks at one hop, besides the blocks themselves; *copy_out: edges picked out;
+ * *places_out: bytes of where the blocks of these lie, to be added. */
 static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int32_t hop,
                          int64_t *copy_out, int64_t *places_out)
 {
@@ -191,8 +192,8 @@ int64_t memory_plan_copies(const struct memory_plan_input *in, int32_t i, int64_
     return sum;
 }
 
-/* Scales of own rows, and of payload rows where some come from other ranks; places of blocks, and the device's own schedules of
- * them. */
+/* Scales of own rows, and of payload rows where some come from other ranks; places of blocks, and the device's own
+ * schedules of them. */
 static int64_t blocks_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, bool scaled,
                             struct memory_plan *plan)
 {
@@ -243,8 +244,8 @@ static int64_t taken_rows(const struct memory_plan_input *in, enum part_directio
     return n;
 }
 
-/* Shared rows of which each part picks its own: which rows others take, and where in what came each part's are; of a sample likewise, with its
- * counts and places (sample_shared.h). */
+/* Shared rows of which each part picks its own: which rows others take, and where in what came each part's are; of a
+ * sample likewise, with its counts and places (sample_shared.h). */
 static int64_t spread_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     int64_t counts = part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, in->own[0].halo->symmetric), n_bytes = 0;
@@ -264,8 +265,8 @@ static int64_t spread_bytes(const struct memory_plan_input *in, struct memory_pl
            memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, n_bytes);
 }
 
-/* One direction's list of rows that own parts share, or each hop's: which own ones others take, and the node ids and scales of those that
- * come. */
+/* One direction's list of rows that own parts share, or each hop's: which own ones others take, and the node ids and
+ * scales of those that come. */
 static int64_t lists_bytes(const struct memory_plan_input *in, const struct memory_plan *plan, enum part_direction d,
                            bool scaled)
 {
@@ -303,8 +304,8 @@ static int64_t shared_bytes(const struct memory_plan_input *in, struct memory_pl
            memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, n_bytes);
 }
 
-/* Of sparse features by column, for the linear maps that read them: of own rows, of halo rows, too. *host_out: bytes of the host while the
- * larger of the two is made. */
+/* Of sparse features by column, for the linear maps that read them: of own rows, of halo rows, too. *host_out: bytes
+ * of the host while the larger of the two is made. */
 static int64_t features_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own,
                               int64_t *host_out)
 {
@@ -357,7 +358,8 @@ static int64_t part_bytes(const struct memory_plan_input *in, int32_t i, bool sc
     return n_bytes;
 }
 
-/* The most of own part i's blocks with the parts that it shares edges with. Training adds loops to blocks of a hop, which else have fewer edges. */
+/* The most of own part i's blocks with the parts that it shares edges with. Training adds loops to blocks of a hop,
+ * which else have fewer edges. */
 static void library_most(const struct memory_plan_input *in, const struct device_sums *sums, int32_t i,
                          struct device_sum_sizes *most_io)
 {

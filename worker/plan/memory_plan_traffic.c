@@ -1,5 +1,5 @@
-/* The bytes that a rank receives in an epoch and in an evaluation, by layer and sender: the payloads of each halo pass, one after
- * another as the trainer fetches them, and what sums over parts add. */
+/* The bytes that a rank receives in an epoch and in an evaluation, by layer and sender: the payloads of each halo
+ * pass, one after another as the trainer fetches them, and what sums over parts add. */
 #include "worker/plan/memory_plan.h"
 
 #include <math.h>
@@ -57,8 +57,8 @@ static struct stage_bytes stage_bytes(const struct memory_plan_input *in, const 
         .n = n, .n_again = in->job->exchange.guard_every == 0 ? 0 : n_exact - (payload->kept ? n : 0)};
 }
 
-/* What a payload takes in an epoch: of sampled rows the mean; the mean over the stages, each of which gets its own, and epochs that compare
- * gradients the exact rows on top. */
+/* What a payload takes in an epoch: of sampled rows the mean; the mean over the stages, each of which gets its own,
+ * and epochs that compare gradients the exact rows on top. */
 static int64_t expected(const struct memory_plan_input *in, struct memory_plan *plan, enum step_phase phase,
                         const struct step *step, const struct payload *payload)
 {
@@ -141,7 +141,8 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
     free(own);
 }
 
-/* Sums of a training epoch that come from this rank; of one that compares gradients twice, and those of embeddings. */
+/* Sums of a training epoch that come from this rank; of one that compares gradients twice, and those of
+ * embeddings. */
 static void sums_add(const struct memory_plan_input *in, struct memory_plan *plan, uint32_t peer)
 {
     if (in->program->forward_only) {
@@ -159,8 +160,8 @@ static void sums_add(const struct memory_plan_input *in, struct memory_plan *pla
     add(in, plan, row, peer, plan->reduced.n_reduced_bytes + llround(share * (double)n_compared));
 }
 
-/* They go up a tree in which a part's parent is its number without the lowest bit; gradients, and what global ops need, then go down to
- * every other rank, along a tree over ranks. */
+/* They go up a tree in which a part's parent is its number without the lowest bit; gradients, and what global ops
+ * need, then go down to every other rank, along a tree over ranks. */
 void memory_plan_traffic_sums(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     int evaluate = traffic_row_sums(program_n_layer(in->program), 1);

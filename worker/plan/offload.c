@@ -14,7 +14,8 @@
 /* As the kinds of steps from STEP_KIND_STORE on. */
 enum move { STORE, STORED, FETCH, FETCHED, N_MOVE };
 
-/* Numbers of steps are those of the list before the rewrite: what is inserted comes before the step of that number. */
+/* Numbers of steps are those of the list before the rewrite: what is inserted comes before the step of that
+ * number. */
 struct waiting {
     struct step_operand array;
     int last, first; /* the last step of forward that reads it, the first one of backward */

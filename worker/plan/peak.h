@@ -6,7 +6,8 @@
 
 struct peak {
     int64_t n_bytes; /* the peak: what no placement can go below */
-    /* Nearly the peak alone, but a choice that lowers one of several equal peaks counts as well. To be compared with those of the same unit. */
+    /* Nearly the peak alone, but a choice that lowers one of several equal peaks counts as well. To be compared with
+     * those of the same unit. */
     double weight;
 };
 

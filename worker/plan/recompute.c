@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ops between a value made again and what it is made from. It bounds the work: residuals would lead back to the first layer. */
+/* Ops between a value made again and what it is made from. It bounds the work: residuals would lead back to the first
+ * layer. */
 #define DEPTH_MOST 12
 
 #define GROUPS_MOST 64
@@ -212,7 +213,8 @@ static bool is_candidate(const struct choice *c, int op)
     return c->needed[c->program->op[op].out] && can_run_again(&c->program->op[op]);
 }
 
-/* Mark the values of one group that are to be dropped; returns how many. `light`: those that pointwise ops make again, as things are dropped now. */
+/* Mark the values of one group that are to be dropped; returns how many. `light`: those that pointwise ops make
+ * again, as things are dropped now. */
 static int group_mark(struct choice *c, int group, bool light)
 {
     struct rewrite w;
@@ -242,8 +244,8 @@ static bool values_drop(struct choice *c, bool light, int64_t n_arena_most)
     return false;
 }
 
-/* Each value is a group of its own; of more values than GROUPS_MOST, every GROUPS_THEN-th is in one: looking at a group takes as long as looking
- * at the whole plan. */
+/* Each value is a group of its own; of more values than GROUPS_MOST, every GROUPS_THEN-th is in one: looking at a
+ * group takes as long as looking at the whole plan. */
 static void groups_choose(struct choice *c)
 {
     for (int i = 0; i < c->program->n_op; i++) {

@@ -45,7 +45,8 @@ static int64_t indptr_fill(const struct trainer *t, enum part_direction d, int64
     return most;
 }
 
-/* Put the edges of one block behind those that its rows have so far. next: where each row's next one goes; border: set in a row's first */
+/* Put the edges of one block behind those that its rows have so far. next: where each row's next one goes; border:
+ * set in a row's first */
 static void block_join(const struct part_block *block, uint32_t first_row, uint32_t border, const struct arrays *to,
                        int64_t *next)
 {

@@ -2,9 +2,9 @@
  *
  *     Y = Σ_j A_·j X_j = A X      X, Y: all parts' rows, as they lie in the arena
  *
- * Rows and columns are rows of the arena, and a row's edges come in the order of its part's blocks: one sum does what a halo pass
- * does block by block, with the same bits (device_ops.joined_edges), however many parts there are. The rows between the parts'
- * are empty.
+ * Rows and columns are rows of the arena, and a row's edges come in the order of its part's blocks: one sum does what
+ * a halo pass does block by block, with the same bits (device_ops.joined_edges), however many parts there are. The
+ * rows between the parts' are empty.
  */
 #ifndef WORKER_JOINED_H
 #define WORKER_JOINED_H

@@ -1,9 +1,10 @@
 /* Boundary-node sampling: which of a payload's rows travel in a training epoch.
  *
- * A row goes to a part that takes it when its draw, keyed by (seed, epoch, node), is below the threshold p · 2³²: both ends
- * draw the same, so no index travels, and one sample holds for all layers, forward and backward. Payloads count sampled rows
- * alone; structure stays as it is, and a pass picks its edges out of it (device.h: block_sample).
- * source  Wan et al., MLSys 2022 (BNS-GCN): there the sender draws and sends its list, and pairs with p · rows < 1 send nothing
+ * A row goes to a part that takes it when its draw, keyed by (seed, epoch, node), is below the threshold p · 2³²:
+ * both ends draw the same, so no index travels, and one sample holds for all layers, forward and backward. Payloads
+ * count sampled rows alone; structure stays as it is, and a pass picks its edges out of it (device.h: block_sample).
+ * source  Wan et al., MLSys 2022 (BNS-GCN): there the sender draws and sends its list, and pairs with p · rows < 1
+ *         send nothing
  */
 #ifndef WORKER_SAMPLE_H
 #define WORKER_SAMPLE_H
@@ -25,7 +26,8 @@ struct sample_rows {
 /* Draw those of a list that travel. */
 void sample_filter(const struct random_key *key, const struct sample_rows *from);
 
-/* Where the share may be below 1; else trainer->routes.sample stays NULL. errors  STATUS_NOMEM; STATUS_IO of the spill. Closed also after a failure */
+/* Where the share may be below 1; else trainer->routes.sample stays NULL. errors  STATUS_NOMEM; STATUS_IO of the
+ * spill. Closed also after a failure */
 enum status sample_open(struct trainer *trainer);
 void sample_close(struct trainer *trainer);
 
@@ -38,7 +40,8 @@ struct sample_shared *sample_shared_of(const struct sample *sample);
 /* How many rows of each own part's pairs are drawn. n_own */
 const struct halo_drawn *sample_drawn(const struct sample *sample);
 
-/* The sample's rows of own part i's pair k (device): places among the payload rows of in-edges; own rows listed for out-edges. */
+/* The sample's rows of own part i's pair k (device): places among the payload rows of in-edges; own rows listed for
+ * out-edges. */
 const uint32_t *sample_taken(const struct trainer *trainer, int32_t i, int32_t k);
 const uint32_t *sample_given(const struct trainer *trainer, int32_t i, int32_t k);
 

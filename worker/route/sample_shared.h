@@ -1,6 +1,6 @@
-/* An epoch's sample of shared rows (shared_rows.h): of each list the rows that are drawn, in its order, and where among them each own part's
- * are. A row is drawn for all parts of a rank or for none, since these have one threshold (memory_plan_shares), so that both ends find the same
- * lists. Sampled passes walk in-edges alone.
+/* An epoch's sample of shared rows (shared_rows.h): of each list the rows that are drawn, in its order, and where
+ * among them each own part's are. A row is drawn for all parts of a rank or for none, since these have one threshold
+ * (memory_plan_shares), so that both ends find the same lists. Sampled passes walk in-edges alone.
  */
 #ifndef WORKER_SAMPLE_SHARED_H
 #define WORKER_SAMPLE_SHARED_H

@@ -1,7 +1,8 @@
-/* Covered lists: rows and sums that own parts give, and blocks of what they take, trimmed to the rows and sums that come.
+/* Covered lists: rows and sums that own parts give, and blocks of what they take, trimmed to the rows and sums that
+ * come.
  *
- * Both ends find the same cover from the same edges (part_cover.h): all of a list, or those into rows of hop ≤ h, of which a taker's block
- * gets a trimmed copy. A taker's row that gets a sum keeps one edge, of weight 1, to it.
+ * Both ends find the same cover from the same edges (part_cover.h): all of a list, or those into rows of hop ≤ h, of
+ * which a taker's block gets a trimmed copy. A taker's row that gets a sum keeps one edge, of weight 1, to it.
  */
 #include "worker/route/shared_cover.h"
 #include "partition/part/part_cover.h"
@@ -21,7 +22,8 @@ struct cover {
     int64_t n_send, n_sum;
 };
 
-/* A taking part's block: on its own rank, or as the giver has it, by the rows that travel. Of a hop, the edges into rows up to it. */
+/* A taking part's block: on its own rank, or as the giver has it, by the rows that travel. Of a hop, the edges into
+ * rows up to it. */
 struct edges {
     struct part_block of;  /* with the edges of all hops */
     int64_t n_row, n_edge; /* its first rows that are left, and edges */
@@ -29,7 +31,8 @@ struct edges {
     const uint32_t *cols;
     const float *weights; /* NULL unless weighted */
 
-    /* Their memory where they were picked out: of transposed edges, whose rows lead to rows of any hop. NULL: they are the part's */
+    /* Their memory where they were picked out: of transposed edges, whose rows lead to rows of any hop. NULL: they
+     * are the part's */
     int64_t *picked_indptr;
     uint32_t *picked_cols;
     float *picked_weights;
@@ -272,7 +275,8 @@ static void cover_of_taken(const struct trainer *t, const struct shared_way *way
     cover_find(out);
 }
 
-/* Node ids and scales of what comes: sums are of no node, and have theirs. place: of a row that travels, in the payload. */
+/* Node ids and scales of what comes: sums are of no node, and have theirs. place: of a row that travels, in the
+ * payload. */
 static void taken_write(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
                         const struct cover *c, const uint32_t *place)
 {

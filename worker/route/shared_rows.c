@@ -36,7 +36,8 @@ static int64_t taker_rows(const struct trainer *t, enum part_direction d, const 
     return part_rows_at(&rows, taker->k);
 }
 
-/* Put the list together; counts_out[h]: rows up to hop h, and all. Of a cover, which counts its own: taker after taker, whatever the hops. */
+/* Put the list together; counts_out[h]: rows up to hop h, and all. Of a cover, which counts its own: taker after
+ * taker, whatever the hops. */
 static void merge_run(const struct trainer *t, enum part_direction d, struct shared_merge *m, uint32_t *counts_out)
 {
     int32_t n_hop = t->setup.parts[t->own[0]]->n_hop, first = t->routes.shared_rows->counts.covers ? n_hop : 0;
@@ -105,7 +106,8 @@ static uint32_t given_list(struct trainer *t, const struct shared_way *way, cons
     return m->n_row;
 }
 
-/* Run over all lists that own parts give in this direction, at this hop: count them, and with `write` write them down. */
+/* Run over all lists that own parts give in this direction, at this hop: count them, and with `write` write them
+ * down. */
 static void given_walk(struct trainer *t, const struct shared_way *way, struct shared_merge *m, bool write)
 {
     struct shared_rows *s = t->routes.shared_rows;

@@ -1,20 +1,24 @@
-/* Lists of payload rows that are not a pair's own, put together by both ranks in the same way, so that no list travels.
+/* Lists of payload rows that are not a pair's own, put together by both ranks in the same way, so that no list
+ * travels.
  *
- * Rows that own parts take from a part of another rank: hop after hop, taker after taker, every row where it first comes. In a covered job
- * the list's cover (shared_cover.c): rows, then sums. Columns of own parts' blocks count places in the list (part_remap.h); where each part
- * needs its rows as they would come for it alone (memory_plan_spreads), it has their places in the list instead.
+ * Rows that own parts take from a part of another rank: hop after hop, taker after taker, every row where it first
+ * comes. In a covered job the list's cover (shared_cover.c): rows, then sums. Columns of own parts' blocks count
+ * places in the list (part_remap.h); where each part needs its rows as they would come for it alone
+ * (memory_plan_spreads), it has their places in the list instead.
  */
 #ifndef WORKER_SHARED_ROWS_H
 #define WORKER_SHARED_ROWS_H
 
 #include "worker/state/trainer_state.h"
 
-/* Where memory_plan_shares; else trainer->routes.shared_rows stays NULL. Before own parts are opened on the device, with part_setup filled.
+/* Where memory_plan_shares; else trainer->routes.shared_rows stays NULL. Before own parts are opened on the device,
+ * with part_setup filled.
  * errors  STATUS_NOMEM. Closed also after a failure */
 enum status shared_rows_open(struct trainer *trainer);
 void shared_rows_close(struct trainer *trainer);
 
-/* How many rows: of other parts' those that this rank takes, of own ones those that others take. NULL: each part's travel for it alone. */
+/* How many rows: of other parts' those that this rank takes, of own ones those that others take. NULL: each part's
+ * travel for it alone. */
 const struct part_shared *shared_rows_counts(const struct trainer *trainer);
 
 /* What an own part gives to the parts of one side of another rank. */

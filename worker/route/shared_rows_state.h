@@ -28,7 +28,8 @@ struct shared_rows {
     uint32_t *spread;       /* n_spread: places in lists; SHARED */
     float *scale;           /* n_taken; SHARED. NULL: no aggregate has scales */
     int64_t *
-        sum_ptr; /* n_sum_ptr: ends of sums' edges from 0 in each list; SHARED, as what follows. NULL: there are none */
+        /* n_sum_ptr: ends of sums' edges from 0 in each list; SHARED, as what follows. NULL: there are none */
+        sum_ptr;
     uint32_t *sum_cols; /* n_sum_edge: own rows */
     float *sum_weights; /* n_sum_edge; NULL unless weighted */
 };
@@ -62,7 +63,8 @@ struct shared_taker {
     struct part_rows (*rows)(const struct part_halo *halo, enum part_direction d, int32_t hop);
 };
 
-/* The union of the takers' rows, each at the place where it first comes; found by a hash table with room for twice as many. */
+/* The union of the takers' rows, each at the place where it first comes; found by a hash table with room for twice as
+ * many. */
 struct shared_merge {
     struct shared_taker *taker; /* n_part at most: part numbers ascending */
     int32_t n_taker;

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 struct stored {
-    /* n_own × (n_hop + 1) × pairs: the device's, of rows up to a hop that some pass walks, and of all. NULL: those of the part's blocks */
+    /* n_own × (n_hop + 1) × pairs: the device's, of rows up to a hop that some pass walks, and of all. NULL: those of
+     * the part's blocks */
     struct part_schedule **schedule;
 };
 

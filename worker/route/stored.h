@@ -1,7 +1,8 @@
-/* Inputs stored once: the blocks over which a part reads halo rows that it made for itself (program_store, models/program/program.h).
+/* Inputs stored once: the blocks over which a part reads halo rows that it made for itself (program_store,
+ * models/program/program.h).
  *
- * They are the part's: columns are payload rows of in-edges, and all edges are there. Where other passes read them remapped (part_remap.h), the
- * device makes schedules of both.
+ * They are the part's: columns are payload rows of in-edges, and all edges are there. Where other passes read them
+ * remapped (part_remap.h), the device makes schedules of both.
  */
 #ifndef WORKER_STORED_H
 #define WORKER_STORED_H
@@ -12,7 +13,8 @@
 enum status stored_open(struct trainer *trainer);
 void stored_close(struct trainer *trainer);
 
-/* Own part i's block with its pair k of in-edges, another part, to rows that count at a hop; all payload rows are columns. */
+/* Own part i's block with its pair k of in-edges, another part, to rows that count at a hop; all payload rows are
+ * columns. */
 struct device_block stored_block(const struct trainer *trainer, int32_t i, int32_t hop, int32_t k);
 
 /* Halo rows of own part i before those of pair k. */

@@ -1,7 +1,8 @@
-/* Routes: rows of a part on their way to another worker in a halo pass. Both ends list them, in the same way, once a pass.
+/* Routes: rows of a part on their way to another worker in a halo pass. Both ends list them, in the same way, once a
+ * pass.
  *
- * enum halo_direction (models/program/op.h) says which rows go where. Pure counting from the parts' pairs, as a part or its sizes have them:
- * the plan, of any worker, and the trainer list the same.
+ * enum halo_direction (models/program/op.h) says which rows go where. Pure counting from the parts' pairs, as a part
+ * or its sizes have them: the plan, of any worker, and the trainer list the same.
  */
 #ifndef WORKER_HALO_ROUTES_H
 #define WORKER_HALO_ROUTES_H
@@ -12,12 +13,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Rows that a part receives from / sends to others in this direction, of those that count up to this hop (program.h); from n_hop
- * on, all. */
+/* Rows that a part receives from / sends to others in this direction, of those that count up to this hop (program.h);
+ * from n_hop on, all. */
 struct part_rows halo_rows_in(const struct part_halo *own, enum halo_direction direction, int32_t hop);
 struct part_rows halo_rows_out(const struct part_halo *own, enum halo_direction direction, int32_t hop);
 
-/* The hop by which a training pass's payloads are counted: of the rows that travel, or of covers, of the output's. shared may be NULL. */
+/* The hop by which a training pass's payloads are counted: of the rows that travel, or of covers, of the output's.
+ * shared may be NULL. */
 int32_t halo_list_hop(const struct part_shared *shared, const struct program *program, const struct op *op,
                       const struct halo_pass *pass);
 
@@ -60,14 +62,17 @@ static inline enum part_direction halo_edges(enum halo_direction direction)
     return direction == HALO_DIRECTION_OUT ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
 }
 
-/* Rows of part `from` for part `to`, or for all parts of its worker on its side of `from` (part_shared.h): one of the two is an own part. */
+/* Rows of part `from` for part `to`, or for all parts of its worker on its side of `from` (part_shared.h): one of the
+ * two is an own part. */
 struct halo_route {
     int32_t from, to;
     int32_t i; /* own part; of shared rows that are taken one of those that read them */
     int32_t k; /* its pair; of shared rows (is_shared) the other worker and side: halo_route_taker */
     bool is_shared;
     bool
-        begun; /* the other worker has asked for it in this pass, or where it is taken for the rows that it is made of (halo_pass.ask) */
+        /* the other worker has asked for it in this pass, or where it is taken for the rows that it is made of
+         * (halo_pass.ask) */
+        begun;
     int64_t n_row;
 };
 
@@ -94,8 +99,9 @@ int64_t halo_routes_bytes(const struct halo_owners *owners);
 void halo_routes_open(const struct halo_owners *owners, struct halo_routes *out);
 void halo_routes_close(struct halo_routes *routes);
 
-/* The routes of a pass: those of pairs, or of shared rows. Taken ones are in the order of blocks: own parts ascending, from = to+1, to+2, …
- * (mod K); shared ones twice around the circle of parts, at most once for each side. */
+/* The routes of a pass: those of pairs, or of shared rows. Taken ones are in the order of blocks: own parts
+ * ascending, from = to+1, to+2, … (mod K); shared ones twice around the circle of parts, at most once for each
+ * side. */
 void halo_routes_list(const struct halo_owners *owners, enum halo_direction direction, int32_t hop,
                       struct halo_routes *out);
 

@@ -1,4 +1,5 @@
-/* Blocks of a part on the device, put together from the part's pairs when they are asked for, and the schedules of the large ones. */
+/* Blocks of a part on the device, put together from the part's pairs when they are asked for, and the schedules of
+ * the large ones. */
 #include "protocol/base/memory.h"
 #include "worker/rows/part_remap.h"
 

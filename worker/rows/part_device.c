@@ -95,7 +95,8 @@ float part_device_scale(const struct part_device_setup *setup, const struct part
     return setup->scaled->scale(weighs ? (double)strength[r] : degree[r], part->loops == DATASET_LOOPS_IMPLICIT);
 }
 
-/* Scales of own rows, and where some payload rows of a direction travel for this part alone, or are halo rows, of all of them. */
+/* Scales of own rows, and where some payload rows of a direction travel for this part alone, or are halo rows, of all
+ * of them. */
 static enum status scales_open(const struct part_device_setup *setup, const struct part *part,
                                struct part_device *out)
 {

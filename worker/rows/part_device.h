@@ -1,6 +1,7 @@
 /* One own part on the device: its blocks ready for aggregation, the scales of its rows, its features.
  *
- * The part's bytes are lent to the device as a whole; what passes read otherwise is remapped in a copy (part_remap.h).
+ * The part's bytes are lent to the device as a whole; what passes read otherwise is remapped in a copy
+ * (part_remap.h).
  */
 #ifndef WORKER_PART_DEVICE_H
 #define WORKER_PART_DEVICE_H
@@ -39,8 +40,8 @@ struct part_schedule {
     void *schedule, *matrix; /* as device_block's */
 };
 
-/* One direction's blocks, or of them what training needs at one hop: the device's arrays, block after block, by the places of the
- * part's pairs. A block is put together when it is asked for. */
+/* One direction's blocks, or of them what training needs at one hop: the device's arrays, block after block, by the
+ * places of the part's pairs. A block is put together when it is asked for. */
 struct part_blocks {
     const struct part_pair
         *at; /* places of the blocks in indptr, cols, types and weights; NULL: no step walks these blocks */
@@ -85,7 +86,8 @@ struct part_device_setup {
     bool shares;   /* columns of blocks with other ranks' parts count rows that own parts share, … */
     bool covers;   /* … or what comes of a cover */
     const struct part_shared *shared; /* shares: how many; else NULL */
-    /* By part: its blocks of hops with parts of other ranks, trimmed to what comes of a cover, by part_hop_place. NULL: there are none. */
+    /* By part: its blocks of hops with parts of other ranks, trimmed to what comes of a cover, by part_hop_place.
+     * NULL: there are none. */
     struct part_trimmed *const *trimmed;
     struct spill
         *spill; /* where what is made of a part's bytes goes; all parts then count as other ranks'. NULL: none */
@@ -101,7 +103,8 @@ bool part_is_local(const struct part_device_setup *setup, const struct part *par
 /* An array of the part as operations may read it; NULL stays NULL. */
 const void *part_device_view(const struct part_device *part, const void *host);
 
-/* Lend host memory to the device, and take it back; the memory stays the caller's. errors  STATUS_NOMEM of the device */
+/* Lend host memory to the device, and take it back; the memory stays the caller's. errors  STATUS_NOMEM of the
+ * device */
 enum status part_lend(const struct part_device_setup *setup, const void *host, int64_t n_bytes,
                       struct part_lent *out);
 void part_lent_end(const struct part_device_setup *setup, const struct part_lent *lent);

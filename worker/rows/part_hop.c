@@ -99,8 +99,8 @@ static void loop_pick(struct picked *to, int64_t r)
     to->n_edge++;
 }
 
-/* Of the first n_row rows the edges to columns below n_target; with loops one more of each row that is itself such a column, in
- * its place among the others. */
+/* Of the first n_row rows the edges to columns below n_target; with loops one more of each row that is itself such a
+ * column, in its place among the others. */
 static void block_pick(const struct device_block *from, int64_t n_row, int64_t n_target, bool loops,
                        struct picked *to)
 {

@@ -1,8 +1,10 @@
-/* What a training epoch needs of a part's blocks at one hop of an aggregate's output: edges whose destination's hop counts.
+/* What a training epoch needs of a part's blocks at one hop of an aggregate's output: edges whose destination's hop
+ * counts.
  *
- * Blocks of in-edges are the first rows of those there are. Of the transposed ones, whose rows lead to destinations of any hop,
- * the edges are picked out once; a row's implied loop is among them, as only rows that count as destinations have one. Where rows come as
- * a cover of the hop's edges, both are copies, those with parts of other ranks trimmed.
+ * Blocks of in-edges are the first rows of those there are. Of the transposed ones, whose rows lead to destinations
+ * of any hop, the edges are picked out once; a row's implied loop is among them, as only rows that count as
+ * destinations have one. Where rows come as a cover of the hop's edges, both are copies, those with parts of other
+ * ranks trimmed.
  */
 #ifndef WORKER_PART_HOP_H
 #define WORKER_PART_HOP_H
@@ -18,7 +20,8 @@ bool part_hop_used(const struct program *program, enum part_direction d, int32_t
 /* And do rows of other parts travel for it? Not for one of stored inputs. */
 bool part_hop_travels(const struct program *program, enum part_direction d, int32_t hop);
 
-/* Bytes of transposed blocks picked out: n_edge edges, n_row own rows, n_listed rows listed in blocks with other parts. */
+/* Bytes of transposed blocks picked out: n_edge edges, n_row own rows, n_listed rows listed in blocks with other
+ * parts. */
 struct part_hop_sizes {
     int32_t n_pair;
     int64_t n_edge, n_row, n_listed;
@@ -40,7 +43,8 @@ static inline int64_t part_hop_place(const struct part *part, enum part_directio
     return before + k;
 }
 
-/* Open the blocks of one direction for one hop, of a part whose all blocks are open; nothing where no step walks them.
+/* Open the blocks of one direction for one hop, of a part whose all blocks are open; nothing where no step walks
+ * them.
  * errors  STATUS_NOMEM; STATUS_IO of the spill */
 enum status part_hop_open(const struct part_device_setup *setup, enum part_direction d, int32_t hop,
                           const struct part_device *part);

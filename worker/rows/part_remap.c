@@ -11,7 +11,8 @@ int64_t part_remap_bytes(const struct part_pairs *pairs, bool covers, bool weigh
     return n_edge * each + (covers ? n_ptr * (int64_t)sizeof(int64_t) : 0);
 }
 
-/* Does some pass read blocks of this direction remapped: with parts of this rank in place, or with others from shared lists? */
+/* Does some pass read blocks of this direction remapped: with parts of this rank in place, or with others from shared
+ * lists? */
 static bool is_wanted(const struct part_device_setup *setup, const struct part *part, enum part_direction d)
 {
     const struct part_pairs *pairs = &part->halo.pairs[d];

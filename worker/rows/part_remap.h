@@ -1,6 +1,6 @@
-/* Blocks with other parts whose columns count other rows than the part's payload rows: own rows of a part of this rank, places in a list
- * that own parts share, or in a cover. A copy of these blocks' columns (of a cover's also of ends and weights): the part stays as it was
- * received.
+/* Blocks with other parts whose columns count other rows than the part's payload rows: own rows of a part of this
+ * rank, places in a list that own parts share, or in a cover. A copy of these blocks' columns (of a cover's also of
+ * ends and weights): the part stays as it was received.
  */
 #ifndef WORKER_PART_REMAP_H
 #define WORKER_PART_REMAP_H
@@ -17,7 +17,8 @@ struct part_remap {
 /* Bytes of the arrays; covers: with ends and weights. */
 int64_t part_remap_bytes(const struct part_pairs *pairs, bool covers, bool weighted);
 
-/* Copy the blocks where some pass reads them so, with columns of parts of this rank remapped. Those of parts of other ranks are the caller's.
+/* Copy the blocks where some pass reads them so, with columns of parts of this rank remapped. Those of parts of other
+ * ranks are the caller's.
  * errors  STATUS_NOMEM */
 enum status part_remap_open(const struct part_device_setup *setup, const struct part *part, enum part_direction d,
                             struct part_remap *out);

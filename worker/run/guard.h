@@ -1,5 +1,6 @@
-/* The accuracy guard (exchange.guard_every): an epoch's approximate gradient beside the exact one, made from the same weights and the
- * same random draws. The step takes the exact one; where the two lie too far apart, later epochs approximate less.
+/* The accuracy guard (exchange.guard_every): an epoch's approximate gradient beside the exact one, made from the same
+ * weights and the same random draws. The step takes the exact one; where the two lie too far apart, later epochs
+ * approximate less.
  *
  * Every rank has the same sums, so all find the same and decide the same.
  */

@@ -191,7 +191,8 @@ static void now_put(struct trainer *t)
     t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->memory.now, &t->memory.shared->now, sizeof *t->memory.now);
 }
 
-/* Loss and scores of own part i over the rows of one split, on the device; gradients of the logits where the step makes them. */
+/* Loss and scores of own part i over the rows of one split, on the device; gradients of the logits where the step
+ * makes them. */
 static void part_score(struct trainer *t, const struct step *step, int32_t i, enum dataset_split split, void *out)
 {
     const struct step_operand *logits = step_operand(step, OP_ROLE_IN_0),

@@ -1,8 +1,10 @@
-/* Arrays larger than memory: addresses backed by a file. The ranges at work, and as many more as the budget allows, are in memory.
+/* Arrays larger than memory: addresses backed by a file. The ranges at work, and as many more as the budget allows,
+ * are in memory.
  *
- * A caller pins a range before it touches it (spill_pin) and unpins it afterwards. Ranges that are not pinned are evicted least
- * recently used first and written behind; the next ones are prefetched. Touching a range that is not pinned may end the process:
- * a step whose operands are incomplete is found, and never computes with wrong numbers. For one thread; knows bytes only.
+ * A caller pins a range before it touches it (spill_pin) and unpins it afterwards. Ranges that are not pinned are
+ * evicted least recently used first and written behind; the next ones are prefetched. Touching a range that is not
+ * pinned may end the process: a step whose operands are incomplete is found, and never computes with wrong numbers.
+ * For one thread; knows bytes only.
  */
 #ifndef WORKER_SPILL_H
 #define WORKER_SPILL_H
@@ -49,7 +51,8 @@ void spill_limit(struct spill *spill, int64_t n_bytes);
  */
 enum status spill_take(struct spill *spill, int64_t n_bytes, void *out);
 
-/* Bring ranges into memory and keep them there until spill_unpin of the same; pins add up. A NULL spill does nothing here and below.
+/* Bring ranges into memory and keep them there until spill_unpin of the same; pins add up. A NULL spill does nothing
+ * here and below.
  * errors  STATUS_IO of the disk, then and ever after */
 enum status spill_pin(struct spill *spill, const struct spill_range *range, int n_range);
 void spill_unpin(struct spill *spill, const struct spill_range *range, int n_range);

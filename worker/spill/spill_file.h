@@ -1,7 +1,7 @@
 /* A file without a name and the thread that moves memory to it and back, one order after another.
  *
- * Orders are executed in the order in which they were given: a caller that gives memory back before it asks for more never has more
- * than it meant to. Knows addresses and offsets alone.
+ * Orders are executed in the order in which they were given: a caller that gives memory back before it asks for more
+ * never has more than it meant to. Knows addresses and offsets alone.
  */
 #ifndef WORKER_SPILL_FILE_H
 #define WORKER_SPILL_FILE_H
@@ -33,10 +33,12 @@ void spill_file_close(struct spill_file *file);
 enum status spill_file_grow(struct spill_file *file, int64_t n_bytes, int64_t *offset_out);
 int64_t spill_file_bytes(const struct spill_file *file);
 
-/* Give an order for pages of memory and of the file; returns its ticket. Waits only while very many orders are open. */
+/* Give an order for pages of memory and of the file; returns its ticket. Waits only while very many orders are
+ * open. */
 uint64_t spill_file_order(struct spill_file *file, enum spill_order order, void *at, int64_t offset, size_t n_bytes);
 
-/* Wait until an order, and all before it, are executed. errors  STATUS_IO the first failure of any order since opening */
+/* Wait until an order, and all before it, are executed. errors  STATUS_IO the first failure of any order since
+ * opening */
 enum status spill_file_wait(struct spill_file *file, uint64_t ticket);
 
 #endif

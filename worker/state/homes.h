@@ -1,4 +1,5 @@
-/* Arrays that wait in pinned host memory between forward and backward (plan/offload.h): copied beside the work, in lanes of their own. */
+/* Arrays that wait in pinned host memory between forward and backward (plan/offload.h): copied beside the work, in
+ * lanes of their own. */
 #ifndef WORKER_HOMES_H
 #define WORKER_HOMES_H
 

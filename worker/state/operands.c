@@ -1,4 +1,5 @@
-/* From a step's operands to memory: where each array of an own part lies, and an op's call with all of them in their roles. */
+/* From a step's operands to memory: where each array of an own part lies, and an op's call with all of them in their
+ * roles. */
 #include "worker/state/embeddings.h"
 #include "worker/state/trainer_state.h"
 

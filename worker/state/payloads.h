@@ -1,5 +1,5 @@
-/* A halo pass's payloads in the spill: each part's rows are read once, and what others take of them is written down, for parts of this
- * rank and of others. Knows places, not how payloads are made.
+/* A halo pass's payloads in the spill: each part's rows are read once, and what others take of them is written down,
+ * for parts of this rank and of others. Knows places, not how payloads are made.
  */
 #ifndef WORKER_PAYLOADS_H
 #define WORKER_PAYLOADS_H
@@ -20,8 +20,8 @@ struct payloads {
     bool *asked_made;             /* n_own: likewise rows that gradients are made of */
 };
 
-/* Take n_bytes of the spill, enough for every pass, and n_asked bytes for rows that payloads are made of; lay out payloads of own
- * parts (numbers ascending).
+/* Take n_bytes of the spill, enough for every pass, and n_asked bytes for rows that payloads are made of; lay out
+ * payloads of own parts (numbers ascending).
  *
  *   owns    the caller owns *out: payloads_close, also after a failure
  *   errors  STATUS_IO, STATUS_NOMEM of spill_take

@@ -27,7 +27,8 @@ static void range_add(struct ranges *out, const void *at, int64_t n, size_t size
     out->range[out->n++] = range;
 }
 
-/* The arrays of a direction's blocks lie one behind another, block after block; edges picked out in a piece of their own. */
+/* The arrays of a direction's blocks lie one behind another, block after block; edges picked out in a piece of their
+ * own. */
 static void blocks_add(struct ranges *out, const struct part *part, int d, const struct part_blocks *blocks)
 {
     const struct part_arrays *all = &part->arrays[d];

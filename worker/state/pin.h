@@ -8,7 +8,8 @@
 #include "worker/spill/spill.h"
 #include "worker/state/trainer_state.h"
 
-/* Blocks and sparse features are several arrays each; the steps of a fused chain have few arrays outside of its windows. */
+/* Blocks and sparse features are several arrays each; the steps of a fused chain have few arrays outside of its
+ * windows. */
 #define PIN_RANGES_MOST (STEP_N_OPERAND + 16 + 8 * CHAIN_N_STEP)
 
 /* Which of a step's operands. */

@@ -1,8 +1,8 @@
 /* The epoch: walks the program forward, the loss, the program backward, the reduction, the step.
  *
- * The trainer owns the loop, the exchange owns the bytes, the op owns the arithmetic. Everything numerical is defined by
- * parts: op after op, part after part, block (i, j) in the order j = i, i+1, … (mod K); sums over parts along a fixed tree
- * over part numbers. Knows no files and no sockets.
+ * The trainer owns the loop, the exchange owns the bytes, the op owns the arithmetic. Everything numerical is defined
+ * by parts: op after op, part after part, block (i, j) in the order j = i, i+1, … (mod K); sums over parts along a
+ * fixed tree over part numbers. Knows no files and no sockets.
  */
 #ifndef WORKER_TRAINER_H
 #define WORKER_TRAINER_H
@@ -56,8 +56,9 @@ struct trainer_report {
 enum status trainer_open(const struct trainer_setup *setup, struct trainer **out);
 void trainer_close(struct trainer *trainer);
 
-/* One epoch, on all ranks together: with `train` forward, backward, step; with `evaluate` an exact evaluation after it.
- * Epochs count from 0. Where the loss is not finite, which all ranks find alike, no step is made and nothing is evaluated.
+/* One epoch, on all ranks together: with `train` forward, backward, step; with `evaluate` an exact evaluation after
+ * it. Epochs count from 0. Where the loss is not finite, which all ranks find alike, no step is made and nothing is
+ * evaluated.
  * errors  STATUS_PEER; device failures */
 enum status trainer_epoch(struct trainer *trainer, uint32_t epoch, bool train, bool evaluate,
                           struct trainer_report *out);
@@ -71,7 +72,8 @@ struct trainer_guard {
 };
 struct trainer_guard trainer_guard(const struct trainer *trainer);
 
-/* How often the guard has found too large an error: each time, epochs from the next one on lose less (models/program/level.h). */
+/* How often the guard has found too large an error: each time, epochs from the next one on lose less
+ * (models/program/level.h). */
 int64_t trainer_n_back_off(const struct trainer *trainer);
 
 const struct program *trainer_program(const struct trainer *trainer);
@@ -82,12 +84,12 @@ const struct traffic *trainer_traffic(const struct trainer *trainer);
 /* How the last epoch ran; NULL without output.trace. */
 const struct trace *trainer_trace(const struct trainer *trainer);
 
-/* Bytes of a row of worker_state.def on this rank; `part` counts where the row's scope is PART. 0: this rank does not have it. Traces and
- * traffic: trainer_trace, trainer_traffic. */
+/* Bytes of a row of worker_state.def on this rank; `part` counts where the row's scope is PART. 0: this rank does not
+ * have it. Traces and traffic: trainer_trace, trainer_traffic. */
 int64_t trainer_state_bytes(struct trainer *trainer, enum worker_state what, int32_t part);
 
-/* Copy a row of this rank to host memory / set it from there, between epochs. errors  STATUS_PEER a number that it cannot have;
- * STATUS_IO of the spill; of the device */
+/* Copy a row of this rank to host memory / set it from there, between epochs. errors  STATUS_PEER a number that it
+ * cannot have; STATUS_IO of the spill; of the device */
 enum status trainer_get(struct trainer *trainer, enum worker_state what, int32_t part, void *to);
 enum status trainer_set(struct trainer *trainer, enum worker_state what, int32_t part, const void *from);
 

@@ -25,7 +25,7 @@ static bool owns(const struct trainer *t, int32_t part)
     return part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0;
 }
 
-/* A row of this rank in one piece; at NULL: it has none. */
+/* A row of this rank in one piece; at NULL: not on this rank. */
 struct place {
     void *at;
     int64_t n_bytes;

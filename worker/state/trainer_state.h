@@ -19,7 +19,8 @@ struct trainer_parameters {
     char *gradients; /* n_own × plan.reduced.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
     char *branch;    /* one more, from another rank */
     char *
-        globals; /* n_own × plan.reduced.n_global_bytes: sums of the global op at work; one more for another rank's branch */
+        /* n_own × plan.reduced.n_global_bytes: sums of the global op at work; one more for another rank's branch */
+        globals;
     device_mark *complete; /* n_part: for reduce.c */
 };
 
@@ -122,8 +123,8 @@ double *trainer_sums(const struct trainer *t, int32_t i);
 /* A global op's sums of own part i (n_own: another rank's branch). */
 double *trainer_global(const struct trainer *t, int32_t i);
 
-/* What own part number `part` has in exchange.stale's buffers and exchange.error_feedback's residuals: floats, 0 without; copied out, set. In
- * halo/kept.c. errors  of the device */
+/* What own part number `part` has in exchange.stale's buffers and exchange.error_feedback's residuals: floats, 0
+ * without; copied out, set. In halo/kept.c. errors  of the device */
 int64_t trainer_n_kept(const struct trainer *t, int32_t part);
 enum status trainer_get_kept(struct trainer *t, int32_t part, float *to);
 enum status trainer_set_kept(struct trainer *t, int32_t part, const float *from);

@@ -1,8 +1,8 @@
 /* A worker's steps as they ran: the last epoch that was trained, and the evaluation behind it.
  *
- * With output.trace, memory for a bounded number of events is taken once, as the plan says; an epoch begins by forgetting the one
- * before. Steps always have a place; of what happens within them, events without one are counted and dropped. A trainer without
- * a trace has a NULL here and pays one branch a step, a walk, a payload and a wait.
+ * With output.trace, memory for a bounded number of events is taken once, as the plan says; an epoch begins by
+ * forgetting the one before. Steps always have a place; of what happens within them, events without one are counted
+ * and dropped. A trainer without a trace has a NULL here and pays one branch a step, a walk, a payload and a wait.
  */
 #ifndef WORKER_TRACE_H
 #define WORKER_TRACE_H
@@ -38,7 +38,8 @@ void trace_begin(struct trace *trace, enum step_phase phase, uint32_t epoch);
 double trace_step_begin(struct trace *trace, int number);
 void trace_step_end(struct trace *trace, double begin_s);
 
-/* Something within the present step that began then and ends now; outside of steps nothing is written down. part -1: none */
+/* Something within the present step that began then and ends now; outside of steps nothing is written down. part -1:
+ * none */
 void trace_add(struct trace *trace, enum trace_kind kind, double begin_s, int32_t part);
 
 /* What is there: steps, and events behind them, in one piece of *n_bytes_out bytes; lives as long as the trace. */
