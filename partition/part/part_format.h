@@ -120,9 +120,8 @@ struct part_header {
     int64_t n_split[DATASET_SPLIT_N];
     int64_t n_relation; /* 0: untyped */
     int64_t n_hop;      /* 0: own rows are not ordered by hop */
-    int64_t
-        /* rows behind own ones in "node" and the features: where it stores them, all payload rows of in-edges */
-        n_halo;
+    /* rows behind own ones in "node" and the features: where it stores them, all payload rows of in-edges */
+    int64_t n_halo;
     int64_t n_halo_value;
     int64_t n_edge_feature; /* columns of the edges' features; 0: none */
     int64_t n_edge_row;     /* rows of them */
