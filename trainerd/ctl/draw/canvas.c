@@ -12,7 +12,7 @@
 #define SCALE 2.0 /* pixels per point */
 
 /* The end of cairo's SVG, before which the texts go. */
-static const char svg_end[] = "</svg>\n";
+#define SVG_END "</svg>\n"
 
 struct canvas {
     cairo_surface_t *surface;
@@ -143,7 +143,7 @@ enum status canvas_save(struct canvas *canvas, const char *path)
     fflush(canvas->file);
     fflush(canvas->texts);
     static char group[] = "<g font-family=\"sans-serif\" fill-opacity=\"0\">\n", group_end[] = "</g>\n</svg>\n";
-    size_t n_end = sizeof svg_end - 1;
+    size_t n_end = sizeof SVG_END - 1;
     const struct iovec svg[] = {{canvas->bytes, canvas->n_bytes - (canvas->is_svg ? n_end : 0)},
                                 {group, sizeof group - 1},
                                 {canvas->texts_bytes, canvas->n_texts_bytes},
