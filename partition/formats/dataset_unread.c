@@ -104,7 +104,7 @@ void dataset_unread_npy(const char *folder)
         free(entry[i]);
     }
     if (n_unread > MOST) {
-        log_warn("%s: %d more arrays are not read", folder, n_unread - MOST);
+        log_warn("ignoring %d more arrays of %s", n_unread - MOST, folder);
     }
     if (n >= 0) {
         free(entry);

@@ -47,7 +47,7 @@ Test(data_folder, of_many_arrays_the_first_are_named)
         folder_write(name, "");
     }
     job_run("--set output.dir=o --plan");
-    expect_said("data/other07.npy is not read");
+    expect_said("ignoring data/other07.npy: not a known file of a data folder");
     cr_expect_null(strstr(job_run_log, "other08"), "%s", job_run_log);
-    expect_said("data: 3 more arrays are not read");
+    expect_said("ignoring 3 more arrays of data");
 }
