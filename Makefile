@@ -281,7 +281,7 @@ fuzzers: $(FUZZERS)
 check: ## every test that finds a fault in seconds, and lint, with the release build; one closing line
 	$(Q)scripts/install-deps --test
 	$(call variant,release) BUILD=$(BUILD) CUDA_PTX=1 WERROR=-Werror all tests $(PROPERTY_RUN)
-	$(call RUN,5 TEST_PREPARED=1) $(TESTS) scripts/check-format scripts/check-layers scripts/check-links scripts/check-property scripts/check-python
+	$(call RUN,5 TEST_PREPARED=1) $(TESTS) scripts/check-format scripts/check-layers scripts/shape scripts/check-links scripts/check-property scripts/check-python
 
 # Programs before TEST_BESIDE=1 run side by side; each behind it needs the machine for itself.
 check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc, tests at length, documents, package, service, Slurm, ssh, Kubernetes
@@ -306,7 +306,7 @@ fuzz: ## every fuzzer for FUZZ_S seconds (60)
 	$(call RUN,$(FUZZ_S)) $(call of_variant,fuzz,$(FUZZERS))
 
 lint: all ## check format, the include rule, headers that compile alone, libraries of the daemon, types of the Python package
-	$(Q)scripts/check-format && scripts/check-layers && BUILD=$(BUILD) scripts/check-links && BUILD=$(BUILD) scripts/check-python --types
+	$(Q)scripts/check-format && scripts/check-layers && scripts/shape && BUILD=$(BUILD) scripts/check-links && BUILD=$(BUILD) scripts/check-python --types
 
 shape: ## figures of the code's shape beside their goals
 	$(Q)scripts/shape
