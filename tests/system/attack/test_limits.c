@@ -2,6 +2,7 @@
  * size. */
 #include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
+#include "tests/support/process/patience.h"
 #include "tests/system/attack/campaign.h"
 #include "tests/system/attack/inherited.h"
 #include "tests/system/attack/processes.h"
@@ -46,8 +47,8 @@ static double cpu_s(pid_t pid)
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
-/* The owner makes a file of the job's folder so long. */
-static void stretch(pid_t coordinator, const char *wanted, off_t n_byte)
+/* The owner makes a file of the job's folder so long; false: the coordinator has not taken it over yet. */
+static bool is_stretched(pid_t coordinator, const char *wanted, off_t n_byte)
 {
     bool is_found = false;
     for (int number = 0; number < INHERITED_MOST; number++) {
@@ -60,7 +61,14 @@ static void stretch(pid_t coordinator, const char *wanted, off_t n_byte)
         }
         close(file);
     }
-    cr_assert(is_found, "%s cannot be stretched", wanted);
+    return is_found;
+}
+
+static void stretch(pid_t coordinator, const char *wanted, off_t n_byte)
+{
+    for (double since_s = clock_s(); !is_stretched(coordinator, wanted, n_byte);) {
+        cr_assert(patience_left(since_s), "%s cannot be stretched", wanted);
+    }
 }
 
 static void stretched_files_hold_up_nobody(const char *name)
