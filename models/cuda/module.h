@@ -19,8 +19,8 @@ struct cuda_gpu {
     int64_t n_bytes; /* of its memory */
     int64_t n_used;  /* of these, by any process; -1: the driver does not say */
     int32_t ordinal; /* among those that this process sees, from 0 */
-    int32_t
-        number; /* among all of the machine's, as nvidia-smi counts them; the ordinal where the driver does not say */
+    /* among all of the machine's, as nvidia-smi counts them; the ordinal where the driver does not say */
+    int32_t number;
     int32_t major, minor; /* compute capability */
 };
 

@@ -106,8 +106,8 @@ struct op_call {
     union {
         void *array[OP_ROLE_N]; /* by enum op_role; or by name: */
         struct {
-            const float
-                *in[OP_N_IN]; /* a sparse value: its n_value + n_embedded stored values (NULL: the csr's own) */
+            /* a sparse value: its n_value + n_embedded stored values (NULL: the csr's own) */
+            const float *in[OP_N_IN];
             float *out;
             float *saved[OP_N_SAVED];
             const float *grad_out;
@@ -212,9 +212,9 @@ enum halo_direction {
 struct halo_pass {
     enum halo_direction direction;
     int n_piece;
-    enum op_role
-        piece[HALO_N_PIECE]; /* own rows that travel; RETURN: the gradients that come back, GRAD_IN_0 and _1 */
-    struct op_access access; /* of own rows on the blocks, besides the pieces */
+    /* own rows that travel; RETURN: the gradients that come back, GRAD_IN_0 and _1 */
+    enum op_role piece[HALO_N_PIECE];
+    struct op_access access;                  /* of own rows on the blocks, besides the pieces */
     void (*run)(const struct op_call *call);  /* NULL: there is no such pass */
     void (*pack)(const struct op_call *call); /* RETURN: make `packed` … */
     op_roles pack_reads;                      /* … from these */
@@ -249,8 +249,8 @@ struct aggregate_def {
     struct op_access begin_access;
     struct halo_pass backward[OP_N_BACKWARD]; /* in this order */
     enum aggregate_sampled sampled;
-    struct halo_pass
-        sampled_backward[OP_N_BACKWARD]; /* where program_rows_differ: gradients return. None: as backward */
+    /* where program_rows_differ: gradients return. None: as backward */
+    struct halo_pass sampled_backward[OP_N_BACKWARD];
     /* Floats per row of saved array k, from forward to backward; NULL: none. */
     int64_t (*saved_width)(const struct program *program, const struct op *op, int k);
     /* Bytes of workspace for a part of n rows; NULL: none */

@@ -89,8 +89,8 @@ struct parameter {
     char name[PROGRAM_NAME_BYTES]; /* PyTorch Geometric's: "convs.0.lin.weight" */
     int n_dim;
     int64_t shape[PROGRAM_N_DIM];
-    int64_t
-        n_shared; /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
+    /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
+    int64_t n_shared;
     int64_t offset; /* the first of them */
     /* -1: no embeddings. Else its column of a node that has one, embedding_width floats, lies with the node's part:
      * n_embedded · embedding_at floats into the part's embeddings, node after node. embedding_row of a column's

@@ -73,8 +73,8 @@ struct dataset {
     int64_t n_edge;      /* stored, after symmetrising, de-duplicating and taking loops out */
     int64_t n_feature;   /* columns */
     bool features_typed; /* of several node types side by side, or without any features a column per node */
-    struct embedded
-        embedded;     /* columns of nodes without features: a one at its own column is such a node's only entry */
+    /* columns of nodes without features: a one at its own column is such a node's only entry */
+    struct embedded embedded;
     int32_t n_class;  /* classes, or label columns when multi_label */
     bool multi_label; /* a row of labels each: 0 and 1, or where the job regresses numbers */
     bool regression;  /* job_regresses */
@@ -82,8 +82,8 @@ struct dataset {
     bool symmetric;
     int32_t n_relation; /* typed edges: relations, inverse ones included; 0: untyped */
     bool weighted;      /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
-    int64_t
-        n_edge_feature; /* columns of the edges' features; 0: none. Loops that a definition adds are then stored */
+    /* columns of the edges' features; 0: none. Loops that a definition adds are then stored */
+    int64_t n_edge_feature;
     enum dataset_loops loops;
 
     int64_t *indptr;     /* n_node + 1: row = destination */
@@ -111,15 +111,15 @@ struct dataset {
     /* a JSON list of n_class texts below DATASET_CLASS_NAMES_BYTES; NULL: classes have numbers alone */
     char *class_names;
     uint8_t *split; /* n_node: enum dataset_split */
-    int64_t
-        n_split[DATASET_SPLIT_N]; /* nodes that are in each (dataset_split_has): nodes of VALID_TEST count in three */
-    float *class_weight;          /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
+    /* nodes that are in each (dataset_split_has): nodes of VALID_TEST count in three */
+    int64_t n_split[DATASET_SPLIT_N];
+    float *class_weight; /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
     /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
     double loss_weight;
     struct dataset_splits splits;
 
-    int64_t
-        n_duplicate; /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */
+    /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */
+    int64_t n_duplicate;
     struct dataset_store *store; /* owns what the pointers above point to: mappings and blocks */
 };
 

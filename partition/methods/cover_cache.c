@@ -21,8 +21,8 @@ struct cache_header {
     uint32_t mirrors, padding;
     char key[32];
     struct part_cover_rows rows;
-    uint64_t
-        checksum; /* XXH3-64 of what follows, piece after piece, each seeded by the one before, the first by rows */
+    /* XXH3-64 of what follows, piece after piece, each seeded by the one before, the first by rows */
+    uint64_t checksum;
 };
 
 /* The header and the counts, as they lie in a file. Returns how many. */

@@ -27,13 +27,12 @@ struct part_block {
     const uint32_t *cols;  /* n_edge: payload rows, ascending in a row; typed: in each run of one type */
     const uint16_t *types; /* n_edge: relations, ascending in a row; NULL when untyped */
     union {
-        const float
-            *weights; /* n_edge: the edges' own, or typed: 1 / in-edges of the destination with the edge's relation;
-                               * or NULL */
+        /* n_edge: the edges' own, or typed: 1 / in-edges of the destination with the edge's relation; or NULL */
+        const float *weights;
         const uint32_t *edge_rows; /* n_edge, where the part has edge_features: each edge's row of them */
     };
-    const uint32_t
-        *degree; /* n_col: stored in-degree of each payload row in the whole graph (implied loops not counted) */
+    /* n_col: stored in-degree of each payload row in the whole graph (implied loops not counted) */
+    const uint32_t *degree;
     const float *strength; /* n_col: sum of the weights of its in-edges in the whole graph; NULL unless weighted */
     const uint32_t *node;  /* n_col: dataset node id of each payload row */
 };
@@ -77,8 +76,8 @@ struct part {
     int64_t n_edge_row;     /* rows of them: one for all edges of the part, in either direction, that share it */
     bool covered;           /* what rows get from another part is summed alone (part_cover.h) */
     bool stores;            /* features of halo rows are stored here, too */
-    int64_t
-        n_halo; /* these: payload rows of in-edges, pair after pair, behind own rows in `node` and in the features */
+    /* these: payload rows of in-edges, pair after pair, behind own rows in `node` and in the features */
+    int64_t n_halo;
     int64_t n_halo_value; /* stored values of their sparse features */
     enum dataset_loops loops;
     int64_t n_split[DATASET_SPLIT_N]; /* of the whole graph, as the dataset's */

@@ -20,9 +20,8 @@ struct partition {
     int32_t n_hop;       /* of reach_order; 0: not ordered by hop */
     uint8_t *hop;        /* n_node; NULL where n_hop is 0 */
     bool stores;         /* parts have the features of the rows that they take, too */
-    bool
-        /* what a part's rows get from another part is summed alone, so that either part can sum it (part_cover.h) */
-        covered;
+    /* what a part's rows get from another part is summed alone, so that either part can sum it (part_cover.h) */
+    bool covered;
 };
 
 /* How good a partition is. All counts are of this graph without self loops. */

@@ -13,8 +13,8 @@
 
 struct executor_setup {
     const struct program *program;
-    const struct program
-        *plain; /* the same without embeddings, every weight whole: as weights come and gradients go */
+    /* the same without embeddings, every weight whole: as weights come and gradients go */
+    const struct program *plain;
     const struct device_ops *ops;
     const struct test_graph *graph;
     int n_part;

@@ -46,8 +46,8 @@ struct result {
     struct plan_measured traffic;
     const struct model_source *source; /* of a prediction; NULL: a training */
     struct training_scores scores;     /* of a prediction */
-    struct score_confusion
-        confusion; /* of test nodes, with the weights that logits.npy is of; n_class 0: not counted */
+    /* of test nodes, with the weights that logits.npy is of; n_class 0: not counted */
+    struct score_confusion confusion;
     const uint32_t *machine_of_rank; /* job->workers.count: equal where workers share a machine */
     const char *cipher;              /* that seals their messages; "none" */
     double phase_s[RESULT_PHASE_N];  /* PHASE_TRAIN without the two after it */

@@ -29,8 +29,8 @@ struct halo_packed {
     void *bytes; /* NULL: there is none */
     int64_t n_bytes;
     bool leaves;
-    const struct halo_route
-        *route; /* whose payload it is a piece of; one that is taken: of the rows that it is made of */
+    /* whose payload it is a piece of; one that is taken: of the rows that it is made of */
+    const struct halo_route *route;
     int64_t at; /* from there on */
     device_mark made;
 };

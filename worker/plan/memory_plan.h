@@ -104,8 +104,8 @@ struct memory_plan_input {
     const struct job *job;
     const struct program *program;
     const struct device_ops *ops;
-    const struct device_capacity
-        *capacity;                /* of the device, where it is open and has memory of its own; NULL: not known */
+    /* of the device, where it is open and has memory of its own; NULL: not known */
+    const struct device_capacity *capacity;
     struct device *device;        /* where it is open; NULL: not */
     int64_t n_node;               /* of the graph */
     int32_t n_part;               /* of the job */
@@ -141,9 +141,8 @@ struct memory_arena {
     int64_t n_bytes;
     int64_t *at;             /* by liveness_slot: places of values, gradients, what is saved, workspaces, … */
     struct chain_rows chain; /* the most of any own part; no window is longer than it */
-    int64_t *
-        /* as `at`, in a slot of a fused chain's windows: arrays that only steps of one chain read and write */
-        window_at;
+    /* as `at`, in a slot of a fused chain's windows: arrays that only steps of one chain read and write */
+    int64_t *window_at;
     int64_t n_slot_bytes; /* of one slot */
     int n_ending;
     struct memory_ending *ending; /* n_ending */

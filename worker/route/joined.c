@@ -6,8 +6,8 @@
 #include <string.h>
 
 struct joined {
-    struct device_block
-        block[PART_DIRECTION_N]; /* indptr NULL: there is none; both the same where the graph is symmetric */
+    /* indptr NULL: there is none; both the same where the graph is symmetric */
+    struct device_block block[PART_DIRECTION_N];
     struct part_lent made[PART_DIRECTION_N]; /* its arrays */
     struct part_lent scale;                  /* plan.rows.n_row; empty: none */
 };

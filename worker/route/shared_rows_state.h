@@ -27,9 +27,8 @@ struct shared_rows {
     uint32_t *given, *node; /* n_given, n_taken; SHARED */
     uint32_t *spread;       /* n_spread: places in lists; SHARED */
     float *scale;           /* n_taken; SHARED. NULL: no aggregate has scales */
-    int64_t *
-        /* n_sum_ptr: ends of sums' edges from 0 in each list; SHARED, as what follows. NULL: there are none */
-        sum_ptr;
+    /* n_sum_ptr: ends of sums' edges from 0 in each list; SHARED, as what follows. NULL: there are none */
+    int64_t *sum_ptr;
     uint32_t *sum_cols; /* n_sum_edge: own rows */
     float *sum_weights; /* n_sum_edge; NULL unless weighted */
 };

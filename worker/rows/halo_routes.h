@@ -69,10 +69,9 @@ struct halo_route {
     int32_t i; /* own part; of shared rows that are taken one of those that read them */
     int32_t k; /* its pair; of shared rows (is_shared) the other worker and side: halo_route_taker */
     bool is_shared;
-    bool
-        /* the other worker has asked for it in this pass, or where it is taken for the rows that it is made of
-         * (halo_pass.ask) */
-        begun;
+    /* the other worker has asked for it in this pass, or where it is taken for the rows that it is made of
+     * (halo_pass.ask) */
+    bool begun;
     int64_t n_row;
 };
 

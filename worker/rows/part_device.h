@@ -43,8 +43,8 @@ struct part_schedule {
 /* One direction's blocks, or of them what training needs at one hop: the device's arrays, block after block, by the
  * places of the part's pairs. A block is put together when it is asked for. */
 struct part_blocks {
-    const struct part_pair
-        *at; /* places of the blocks in indptr, cols, types and weights; NULL: no step walks these blocks */
+    /* places of the blocks in indptr, cols, types and weights; NULL: no step walks these blocks */
+    const struct part_pair *at;
     struct part_pair *picked; /* the same where edges are picked out (part_hop.h); NULL: they are the part's */
     int32_t hop;              /* of in-edges at a hop: the blocks' first rows, up to this hop; else PROGRAM_HOP_ALL */
     const int64_t *indptr;
@@ -61,10 +61,10 @@ struct part_blocks {
 struct part_device {
     const struct part *part;
     struct part_lent bytes; /* the part's */
-    struct part_blocks
-        *blocks[PART_DIRECTION_N]; /* n_hop + 1: by hop of the output, and all; empty where no step walks them */
-    struct part_lent scales;       /* all of these: */
-    const float *scale;            /* n_own; NULL where no aggregate scales */
+    /* n_hop + 1: by hop of the output, and all; empty where no step walks them */
+    struct part_blocks *blocks[PART_DIRECTION_N];
+    struct part_lent scales;                  /* all of these: */
+    const float *scale;                       /* n_own; NULL where no aggregate scales */
     const float *col_scale[PART_DIRECTION_N]; /* of payload rows, block after block; NULL where none travels */
     const uint32_t *node;                     /* n_own: dataset node ids */
     struct op_labels labels;
@@ -89,8 +89,8 @@ struct part_device_setup {
     /* By part: its blocks of hops with parts of other ranks, trimmed to what comes of a cover, by part_hop_place.
      * NULL: there are none. */
     struct part_trimmed *const *trimmed;
-    struct spill
-        *spill; /* where what is made of a part's bytes goes; all parts then count as other ranks'. NULL: none */
+    /* where what is made of a part's bytes goes; all parts then count as other ranks'. NULL: none */
+    struct spill *spill;
 };
 
 /* Scale of row r, of which these are the stored in-degrees or the sums of weights. */

@@ -14,10 +14,10 @@ struct payloads {
     char *at, *asked_at;
     int32_t n_own;
     int64_t *n_before; /* n_own + 1: pairs of the own parts before, in the direction that has more */
-    int64_t
-        *begin[HALO_DIRECTION_N]; /* by own part and pair: rows before a payload's; those for one part lie together */
-    bool *made;                   /* n_own: this pass's are there */
-    bool *asked_made;             /* n_own: likewise rows that gradients are made of */
+    /* by own part and pair: rows before a payload's; those for one part lie together */
+    int64_t *begin[HALO_DIRECTION_N];
+    bool *made;       /* n_own: this pass's are there */
+    bool *asked_made; /* n_own: likewise rows that gradients are made of */
 };
 
 /* Take n_bytes of the spill, enough for every pass, and n_asked bytes for rows that payloads are made of; lay out

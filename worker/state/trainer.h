@@ -30,15 +30,15 @@ struct trainer_setup {
     const uint32_t *rank_of_part; /* n_part */
     struct part *const *parts;    /* n_part: open parts of this rank, NULL elsewhere */
     struct exchange *exchange;
-    struct spill
-        *spill; /* where the arena, and what parts are made into, goes; NULL: into memory. Parts may lie there */
+    /* where the arena, and what parts are made into, goes; NULL: into memory. Parts may lie there */
+    struct spill *spill;
 };
 
 struct trainer_report {
     double loss;      /* mean over the training rows, before the step; the same on every rank */
     double grad_norm; /* of its gradients, before they are clipped; 0 without train.clip_norm */
-    struct device_score
-        score[DATASET_SPLIT_N]; /* of the nodes in each split, after the step; zero where not evaluated */
+    /* of the nodes in each split, after the step; zero where not evaluated */
+    struct device_score score[DATASET_SPLIT_N];
     double epoch_s, compute_s, pack_s, wait_s; /* the three are epoch_s */
     double evaluate_s;                         /* of epoch_s, too */
     int64_t n_call;                            /* allocations made during the epoch: 0 */

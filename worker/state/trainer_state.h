@@ -18,9 +18,8 @@ struct trainer_parameters {
     } embeddings;
     char *gradients; /* n_own × plan.reduced.n_gradient_bytes: floats, then MEMORY_PLAN_N_SUM doubles */
     char *branch;    /* one more, from another rank */
-    char *
-        /* n_own × plan.reduced.n_global_bytes: sums of the global op at work; one more for another rank's branch */
-        globals;
+    /* n_own × plan.reduced.n_global_bytes: sums of the global op at work; one more for another rank's branch */
+    char *globals;
     device_mark *complete; /* n_part: for reduce.c */
 };
 

@@ -84,8 +84,8 @@ struct cpu_attention {
     bool rows_are_sources;
     uint32_t threshold; /* of draws; 0: no dropout */
     float keep_scale;
-    float
-        bias[2 * CPU_ATTENTION_RUN]; /* added to scores: the shift, and -inf for those past the last edge of a run */
+    /* added to scores: the shift, and -inf for those past the last edge of a run */
+    float bias[2 * CPU_ATTENTION_RUN];
     struct device_attention_source source, self_source; /* self_: of the edge to itself */
     struct device_attention_target target, self_target;
     const struct device_attention_state *state;

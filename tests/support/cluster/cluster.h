@@ -39,8 +39,8 @@ struct cluster_result {
     int64_t n_unplanned; /* all ranks: categories whose measured bytes differ from the planned ones */
     int64_t limit_least; /* least memory.limit that suffices for all ranks; without a spill, their largest plan */
     int64_t moved;       /* rank 0: bytes that the spill read and wrote in the second epoch */
-    int64_t
-        resident; /* rank 0: growth of the resident set from before the trainer to its peak, code aside; 0: not measured */
+    /* rank 0: growth of the resident set from before the trainer to its peak, code aside; 0: not measured */
+    int64_t resident;
 };
 
 /* What ranks train on from now on; NULL: the device that the job names. */

@@ -38,8 +38,8 @@ struct strict {
     struct device base;
     struct device *cpu;
     struct strict_lane lane[DEVICE_LANE_N];
-    struct strict_region
-        region[STRICT_REGION_N]; /* open whenever the device works; within scopes only where listed */
+    /* open whenever the device works; within scopes only where listed */
+    struct strict_region region[STRICT_REGION_N];
     struct strict_shared shared[STRICT_N_SHARED];
     int n_shared;
     int n_open;    /* depth of work */

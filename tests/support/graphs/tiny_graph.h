@@ -22,13 +22,13 @@ struct tiny_graph {
     bool loops;     /* draw stored self loops too */
     int n_relation; /* typed edges, at most 8 relations; 0: untyped. Not with symmetric */
     bool weighted;  /* edges of weights in (0, 1], alike in both directions where symmetric. Not with n_relation */
-    int64_t
-        n_edge_feature; /* columns of features of edges, (source · n_node + destination) + column / 4, the lesser end first where
-                             * symmetric, which the dataset then is not; loops have rows of loop_features. Not with the others */
+    /* columns of features of edges, (source · n_node + destination) + column / 4, the lesser end first where
+     * symmetric, which the dataset then is not; loops have rows of loop_features. Not with the others */
+    int64_t n_edge_feature;
     bool multi_label;
-    enum tiny_features
-        features; /* three columns: node + column / 4. TYPED: nodes 1, 4, 7, … have a column of their own, which lie
-                                  * between a column of nodes 0, 3, … and one of nodes 2, 5, … with node + 1 */
+    /* three columns: node + column / 4. TYPED: nodes 1, 4, 7, … have a column of their own, which lie between a
+     * column of nodes 0, 3, … and one of nodes 2, 5, … with node + 1 */
+    enum tiny_features features;
     uint64_t seed;
 };
 

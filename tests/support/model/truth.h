@@ -21,12 +21,12 @@ struct truth {
     uint64_t seed;
     uint32_t epoch;
     bool training;
-    double
-        sampling; /* of edges between parts those from sampled nodes count, each 1/sampling times; 0: all of them */
+    /* of edges between parts those from sampled nodes count, each 1/sampling times; 0: all of them */
+    double sampling;
     const int32_t *owner; /* n_node: parts; read with sampling, and with held */
     double **value;       /* n_value: n_node × width, by truth_loss */
-    double *
-        *held; /* n_value: what edges between parts read of their sources in place of the value; NULL: the value */
+    /* n_value: what edges between parts read of their sources in place of the value; NULL: the value */
+    double **held;
     double **returned; /* n_value: gradients that values have from elsewhere; NULL entries: none. NULL: none at all */
     double *weights;   /* n_weight, set by the caller */
 };

@@ -53,8 +53,8 @@ struct training {
     int32_t n_class;
     bool multi_label;
     struct job_choices metrics; /* score_metrics; the first one chooses the best weights */
-    struct score_labels
-        labels; /* of the whole graph; filled where a metric, or the counts of the result, take logits */
+    /* of the whole graph; filled where a metric, or the counts of the result, take logits */
+    struct score_labels labels;
     struct training_floats floats;
     struct library_ranges libraries; /* of all workers; for checkpoints */
     int64_t memory;                  /* bytes of all workers together, measured; for events */

@@ -27,12 +27,12 @@ struct run_folder {
     char dir[PATH_MAX];     /* where the run writes; "": not known yet */
     char base[PATH_MAX];    /* the finished run that it continues; "": none */
     const char *job_folder; /* borrowed; NULL: no daemon */
-    const struct job_files
-        *job_files; /* borrowed: the files of that folder, inherited; NULL: they are found by name */
-    bool has_link;  /* home is a link to dir; else dir is in home */
-    bool is_found;  /* dir was there already: an earlier attempt made it, or the unfinished run that is resumed */
-    bool is_done; /* an earlier attempt of this job has left whole results: run_folder_publish is all that is left */
-    bool has_led; /* home leads to dir because of run_folder_lead */
+    /* borrowed: the files of that folder, inherited; NULL: they are found by name */
+    const struct job_files *job_files;
+    bool has_link; /* home is a link to dir; else dir is in home */
+    bool is_found; /* dir was there already: an earlier attempt made it, or the unfinished run that is resumed */
+    bool is_done;  /* an earlier attempt of this job has left whole results: run_folder_publish is all that is left */
+    bool has_led;  /* home leads to dir because of run_folder_lead */
     char before[PATH_MAX]; /* where it led before; "": nowhere */
     size_t n_made_from;    /* folders from dir[0 … n_made_from] on were made for this run; 0: none */
     struct dir lock;       /* home, where it is output.dir, open and locked */

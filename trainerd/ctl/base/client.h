@@ -21,8 +21,8 @@ struct client {
 
 /* How a daemon on a TCP port is known, and who logs in there. */
 struct client_login {
-    const char *
-        fingerprint; /* of its certificate, or "none": a connection without TLS; NULL: not known, which is an error */
+    /* of its certificate, or "none": a connection without TLS; NULL: not known, which is an error */
+    const char *fingerprint;
     const char *user;                 /* "": none is named */
     const char *secret_file;          /* NULL: none */
     const struct auth_secret *secret; /* in the place of the file; NULL: the file */

@@ -21,9 +21,8 @@ struct group_order {
     enum supervisor_order order;
     enum request which;
     uid_t uid;
-    int64_t *
-        /* n, of which `done` are done: from the newest, so that none that waits takes the place of one that ends */
-        ids;
+    /* n, of which `done` are done: from the newest, so that none that waits takes the place of one that ends */
+    int64_t *ids;
     size_t n, done;
     json_t *request;
     char from[CONNECTION_FROM_BYTES];

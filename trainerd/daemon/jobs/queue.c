@@ -20,11 +20,11 @@ struct user {
     int64_t first_waiting;   /* job; 0: none yet */
     bool plans, has_unknown; /* one of his jobs is planned; needs memory of which it is not known how much */
     struct need most, has;   /* that his running jobs may have; that they have */
-    struct need
-        unreserved; /* of what he may have and has not, what is not reserved for his waiting jobs before this one */
-    double used;    /* of the machine, lately */
-    const struct job_record
-        *kept;        /* the first of his jobs that waited when the queue last ran; NULL: it waits no more */
+    /* of what he may have and has not, what is not reserved for his waiting jobs before this one */
+    struct need unreserved;
+    double used; /* of the machine, lately */
+    /* the first of his jobs that waited when the queue last ran; NULL: it waits no more */
+    const struct job_record *kept;
     double kept_used; /* his use when it came to be that */
 };
 
