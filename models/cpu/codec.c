@@ -12,7 +12,6 @@ void cpu_rows_encode(struct device *device, const struct device_coding *how, voi
         struct device_coding row = *how;
         int64_t at = how->rows != NULL ? how->rows[r] : r,
                 place = how->residual_rows != NULL ? how->residual_rows[r] : at;
-        row.factor *= how->factors != NULL ? how->factors[r] : 1.0F;
         if (how->residual != NULL) {
             row.residual += place * how->f;
             row.residual_out += place * how->f;

@@ -32,12 +32,12 @@ struct device_block {
     const uint16_t
         *types; /* n_edge: relations, ascending in a row; columns ascend in each run of one. NULL: untyped */
     union {
-        const float
-            *weights; /* n_edge: what sums multiply an edge's row by (maxima and attention do not; with types relation
-                                    * sums alone do). NULL: 1 */
-        const uint32_t *
-            edge_rows; /* with edge_table n_edge: each edge's row of it. A block made of another takes 4 bytes an edge
-                                    * over, whichever they are */
+        /* n_edge: what sums multiply an edge's row by (maxima and attention do not; with types relation sums alone
+         * do). NULL: 1 */
+        const float *weights;
+        /* with edge_table n_edge: each edge's row of it. A block made of another takes 4 bytes an edge over,
+         * whichever they are */
+        const uint32_t *edge_rows;
     };
     /* features of edges, which attention alone reads (device_attention.n_edge_column): all blocks that are made of a
      * part's have its table. NULL: edges without features */
@@ -83,20 +83,19 @@ struct device_now {
 enum device_codec { DEVICE_CODEC_FP32, DEVICE_CODEC_BF16, DEVICE_CODEC_INT8, DEVICE_CODEC_INT4, DEVICE_CODEC_INT2 };
 #define DEVICE_CODECS_ALL ((2U << DEVICE_CODEC_INT2) - 1)
 
-/* Rows to be written down, each by itself: row r of out is factor · factors[r] · x[rows[r]], its elements rounded up
- * or down at random, so that their mean is what they were (models/device/codec.h). */
+/* Rows to be written down, each by itself: row r of out is factor · x[rows[r]], its elements rounded up or down at
+ * random, so that their mean is what they were (models/device/codec.h). */
 struct device_coding {
     enum device_codec codec; /* not FP32 */
     int64_t n_row, f;
     const uint32_t *rows; /* n_row; NULL: row r */
     float factor;
-    const float *factors; /* n_row; NULL: 1 */
     const float *x;
     struct random_key key;        /* element (r, c) is rounded by the draw of (node[rows[r]], c) */
     const struct device_now *now; /* as device_activate */
     const uint32_t *node;         /* dataset node ids of x's rows */
 
-    /* Error feedback, with no factors: what was lost of row r before, at residual_rows[r], is added to it, and
+    /* Error feedback, with a factor of 1: what was lost of row r before, at residual_rows[r], is added to it, and
      * residual_out gets what is lost of the sum: it less what is read again, 0 where that is not finite. residual_out
      * may be residual; both NULL: none */
     const float *residual;
@@ -268,8 +267,8 @@ struct device_attention_rows {
     const struct device_attention *how;
     const struct device_block *block;
     bool begin; /* rows start empty, … */
-    bool
-        with_self; /* … or with the edge between them and their own row; the block then lists every row (rows NULL) */
+    /* … or with the edge between them and their own row; the block then lists every row (rows NULL) */
+    bool with_self;
     struct device_attention_source source,
         self_source; /* one end: own rows, or the payload's and for own edges own rows again */
     struct device_attention_target target, self_target; /* the other end, likewise */

@@ -75,9 +75,7 @@ void reference_rows_encode(struct device *device, const struct device_coding *ho
             row.residual = how->residual + place * how->f;
             row.residual_out = how->residual_out + place * how->f;
         }
-        struct device_coding one = *how;
-        one.factor *= how->factors != NULL ? how->factors[r] : 1.0F;
-        (how->codec == DEVICE_CODEC_BF16 ? halves_encode : integers_encode)(&one, &key, &row,
+        (how->codec == DEVICE_CODEC_BF16 ? halves_encode : integers_encode)(how, &key, &row,
                                                                             (uint8_t *)out + r * row_bytes);
     }
 }

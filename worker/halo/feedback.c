@@ -93,7 +93,6 @@ void feedback_rows(const struct halo *h, enum halo_direction direction, int p, i
     int rows = feedback_list_find(feedback->list, h->step->op, direction, p);
     ASSERT(rows >= 0);
     how->factor = 1.0F;
-    how->factors = NULL;
     how->residual = residual_at(feedback, rows, i);
     how->residual_out = next_at(feedback, rows, i);
 }

@@ -15,30 +15,21 @@ struct coding {
     struct random_key key;
     const struct device_now *now;
     const uint32_t *node;
-    double factor; /* a float */
-    const float *factors;
+    double factor;         /* a float */
     const float *residual; /* may be residual_out: a row's are read before they are written */
     float *residual_out;
     const uint32_t *residual_rows;
 };
 
-/* What row r is multiplied by. */
-static __device__ __forceinline__ float factor_of(const coding &how, int64_t r)
-{
-    return how.factors != nullptr ? (float)how.factor * how.factors[r] : (float)how.factor;
-}
-
-/* One row: of x, its place among residuals, and what it is multiplied by. */
+/* One row: of x, and its place among residuals. */
 struct coding_row {
     int64_t row, place;
-    float factor;
 };
 
 static __device__ __forceinline__ coding_row row_open(const coding &how, int64_t r)
 {
     const int64_t row = how.rows != nullptr ? (int64_t)how.rows[r] : r;
-    const coding_row out = {row, how.residual_rows != nullptr ? (int64_t)how.residual_rows[r] : row,
-                            factor_of(how, r)};
+    const coding_row out = {row, how.residual_rows != nullptr ? (int64_t)how.residual_rows[r] : row};
     return out;
 }
 
@@ -46,7 +37,7 @@ static __device__ __forceinline__ coding_row row_open(const coding &how, int64_t
 static __device__ __forceinline__ float value_of(const coding &how, const coding_row &row, int64_t c)
 {
     const float x = how.x[row.row * how.f + c];
-    return how.residual != nullptr ? x + how.residual[row.place * how.f + c] : row.factor * x;
+    return how.residual != nullptr ? x + how.residual[row.place * how.f + c] : (float)how.factor * x;
 }
 
 /* What is lost of column c. */
@@ -169,7 +160,7 @@ template <int BITS> __global__ void __launch_bounds__(BLOCK_THREADS, 2) encode_r
     for (int64_t first = grid_thread() / WARP * 2; first < how.n_row; first += grid_threads() / LANES) {
         const int64_t r = first + (int)threadIdx.x % WARP / LANES;
         const bool there = r < how.n_row;
-        const coding_row none = {0, 0, 1.0F}, row = there ? row_open(how, r) : none;
+        const coding_row none = {0, 0}, row = there ? row_open(how, r) : none;
         uint32_t *to = out + r * how.n_word;
         if (BITS == 16) {
             if (there) {
@@ -189,10 +180,17 @@ template <int BITS> __global__ void __launch_bounds__(BLOCK_THREADS, 2) encode_r
 
 extern "C" void cuda_rows_encode(struct device *device, const struct device_coding *how, void *out)
 {
-    const coding coding = {how->n_row,        how->f,        codec_row_bytes(how->codec, how->f) / 4,
-                           how->rows,         how->x,        how->key,
-                           how->now,          how->node,     (double)how->factor,
-                           how->factors,      how->residual, how->residual_out,
+    const coding coding = {how->n_row,
+                           how->f,
+                           codec_row_bytes(how->codec, how->f) / 4,
+                           how->rows,
+                           how->x,
+                           how->key,
+                           how->now,
+                           how->node,
+                           (double)how->factor,
+                           how->residual,
+                           how->residual_out,
                            how->residual_rows};
     const dim3 grid(grid_of(how->n_row, BLOCK_THREADS / LANES)), block(BLOCK_THREADS);
     if (how->n_row == 0) {

@@ -33,10 +33,9 @@ static void codec(struct operation_run *run, const int64_t *shape)
                                 .now = operation_now(run, (struct device_now){.epoch = 3}),
                                 .node = operation_numbers(run, N_ROW, 3, 1009)};
     const uint32_t *listed = operation_numbers(run, N, 1, 2);
-    const float *factors = operation_random(run, N), *residual = operation_random(run, N_ROW * f);
+    const float *residual = operation_random(run, N_ROW * f);
     for (int turn = 0; turn < 3; turn++) {
         how.rows = turn > 0 ? listed : NULL;
-        how.factors = turn == 1 ? factors : NULL;
         how.factor = turn == 1 ? 10.0F : 1.0F;
         how.residual = turn == 2 ? residual : NULL;
         how.residual_out = turn == 2 ? operation_floats(run, N_ROW * f) : NULL;
