@@ -2,6 +2,7 @@
 #include "models/kinds/model.h"
 
 #include "models/program/level.h"
+#include "models/program/row_filter.h"
 #include "protocol/job/model_kinds.h"
 
 #include <inttypes.h>
@@ -66,7 +67,7 @@ static enum status check_data(const struct job *job, const struct program_input 
 /* What payloads lose in training. */
 static void losses_set(const struct job *job, struct program *program)
 {
-    program->samples = job_samples(job);
+    program->samples = row_filter_of(job) != NULL;
     program->stale = job->exchange.stale != 0;
     program->codecs = level_codecs(job, false);
     program->codecs_backward = level_codecs(job, true);

@@ -1,5 +1,7 @@
 #include "models/program/level.h"
 
+#include "models/program/row_filter.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -21,7 +23,7 @@ const char *level_codec_text(enum device_codec codec)
 static struct level level_of(const struct job *job, const struct job_codecs *rows, const struct job_codecs *gradients,
                              int64_t epoch)
 {
-    return (struct level){.sampling = job->exchange.sampling,
+    return (struct level){.sampling = row_filter_share(job),
                           .codec = device_codecs[job_codecs_at(rows, epoch)],
                           .codec_backward = device_codecs[job_codecs_at(gradients, epoch)],
                           .stale = job->exchange.stale != 0 && epoch > 0}; /* epoch 0 has no epoch before it */

@@ -120,9 +120,6 @@ bool job_makes_features(const struct job *job);
 /* Text of a choice: job_choice_text("model", "kind", job->model.kind) is "gcn". */
 const char *job_choice_text(const char *section, const char *key, int value);
 
-/* May an epoch leave out boundary rows? */
-bool job_samples(const struct job *job);
-
 /* May its messages be sealed? Where workers are started on other machines this is known when they have joined. */
 bool job_seals(const struct job *job);
 

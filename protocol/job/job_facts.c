@@ -71,11 +71,6 @@ void job_run_name(const struct job *job, char out[JOB_RUN_BYTES])
     snprintf(out, JOB_RUN_BYTES, "%s%s", job->job.name, job_predicts(job) ? "-predict" : "");
 }
 
-bool job_samples(const struct job *job)
-{
-    return job->exchange.sampling < 1.0;
-}
-
 bool job_seals(const struct job *job)
 {
     return job->workers.encryption == JOB_ENCRYPTION_ON ||

@@ -158,7 +158,7 @@ static void check_stale(const struct job *job, const struct check *check)
     if (job->exchange.stale == 0) {
         return;
     }
-    if (job_samples(job)) {
+    if (job->exchange.sampling < 1.0) {
         BROKEN(exchange_stale,
                "exchange.stale = 1 does not go with exchange.sampling < 1: the rows of the epoch before are those of "
                "another sample");
@@ -206,7 +206,7 @@ static bool codes(const struct job *job)
 
 static void check_guard(const struct job *job, const struct check *check)
 {
-    if (job->exchange.guard_every > 0 && !job_samples(job) && !codes(job) && job->exchange.stale == 0) {
+    if (job->exchange.guard_every > 0 && job->exchange.sampling >= 1.0 && !codes(job) && job->exchange.stale == 0) {
         BROKEN(exchange_guard_every,
                "exchange.guard_every compares gradients, and nothing of this job approximates them; "
                "expected exchange.sampling below 1, an exchange.codec other than fp32, or exchange.stale = 1");

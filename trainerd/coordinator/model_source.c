@@ -1,6 +1,7 @@
 #include "trainerd/coordinator/model_source.h"
 
 #include "models/program/level.h"
+#include "models/program/row_filter.h"
 #include "protocol/base/memory.h"
 #include "protocol/files/file.h"
 
@@ -185,7 +186,7 @@ enum status model_source_open(const char *model, struct model_source *out)
 static bool is_lossy(const struct job *job)
 {
     const uint32_t exact = 1U << DEVICE_CODEC_FP32;
-    return job_samples(job) || job->exchange.stale != 0 || level_codecs(job, false) != exact ||
+    return row_filter_of(job) != NULL || job->exchange.stale != 0 || level_codecs(job, false) != exact ||
            level_codecs(job, true) != exact;
 }
 

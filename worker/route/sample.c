@@ -12,6 +12,7 @@ struct part_sample {
 };
 
 struct sample {
+    const struct row_filter *filter;
     int32_t n_own;
     int64_t n_list;           /* of all lists */
     uint32_t *lists;          /* n_list, SHARED */
@@ -22,19 +23,20 @@ struct sample {
     struct sample_shared *shared; /* NULL: rows come for each part alone */
 };
 
-uint64_t sample_threshold(const struct trainer *t)
+/* Of the epoch's level. */
+static uint64_t threshold_of(const struct trainer *t)
 {
     return (uint64_t)(t->run.level.sampling * 4294967296.0);
 }
 
 bool sample_is_whole(const struct trainer *t)
 {
-    return sample_threshold(t) > UINT32_MAX;
+    return threshold_of(t) > UINT32_MAX;
 }
 
 double sample_factor(const struct trainer *t)
 {
-    uint64_t threshold = sample_threshold(t);
+    uint64_t threshold = threshold_of(t);
     return threshold > 0 ? 4294967296.0 / (double)threshold : 0.0;
 }
 
@@ -70,6 +72,7 @@ enum status sample_open(struct trainer *t)
         return STATUS_OK;
     }
     struct sample *s = t->routes.sample = memory_alloc(1, sizeof *s);
+    s->filter = row_filter_of(t->setup.job);
     s->n_own = t->n_own;
     s->own = memory_alloc((size_t)t->n_own, sizeof *s->own);
     s->drawn = memory_alloc((size_t)t->n_own, sizeof *s->drawn);
@@ -110,8 +113,10 @@ void sample_close(struct trainer *t)
 
 /* --- one epoch's --- */
 
-void sample_filter(const struct random_key *key, const struct sample_rows *from)
+void sample_filter(const struct row_filter *filter, const struct row_filter_epoch *epoch,
+                   const struct sample_rows *from)
 {
+    bool whole = epoch->threshold > UINT32_MAX;
     uint32_t n = 0;
     int32_t hop = 0;
     for (int64_t i = 0; i < from->n; i++) {
@@ -119,7 +124,7 @@ void sample_filter(const struct random_key *key, const struct sample_rows *from)
             from->n_drawn[hop] = n;
         }
         uint32_t row = from->rows != NULL ? from->rows[i] : (uint32_t)i;
-        if (random_u32(key, from->node[row], 0) < from->threshold) {
+        if (whole || filter->keeps(epoch, from->node[row])) {
             from->out[n++] = row;
         }
     }
@@ -128,7 +133,7 @@ void sample_filter(const struct random_key *key, const struct sample_rows *from)
     }
 }
 
-static void taken_draw(const struct trainer *t, const struct random_key *key, int32_t i)
+static void taken_draw(const struct trainer *t, const struct row_filter_epoch *epoch, int32_t i)
 {
     const struct part *part = t->part[i].part;
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_IN];
@@ -139,21 +144,20 @@ static void taken_draw(const struct trainer *t, const struct random_key *key, in
         const struct sample_rows from = {.n = part_pair_cols(all, k),
                                          .node = part->arrays[PART_DIRECTION_IN].node +
                                                  part_pair_off_diagonal(all, k).col,
-                                         .threshold = sample_threshold(t),
                                          .n_hop = part->n_hop,
                                          .n_at_hop = part->n_hop > 0 ? all->n_col_hop + at : NULL,
                                          .out = t->routes.sample->lists + taken_begin(t, i, k),
                                          .n_drawn = drawn->taken + at + k};
         drawn->before[k] = n_col;
         if (k != all->own) {
-            sample_filter(key, &from);
+            sample_filter(t->routes.sample->filter, epoch, &from);
         }
         n_col += k != all->own ? from.n_drawn[part->n_hop] : (uint32_t)part->n_own;
     }
     drawn->before[all->n_pair] = n_col;
 }
 
-static void given_draw(const struct trainer *t, const struct random_key *key, int32_t i)
+static void given_draw(const struct trainer *t, const struct row_filter_epoch *epoch, int32_t i)
 {
     const struct part *part = t->part[i].part;
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_OUT];
@@ -163,19 +167,18 @@ static void given_draw(const struct trainer *t, const struct random_key *key, in
                                          .rows = part->arrays[PART_DIRECTION_OUT].rows +
                                                  part_pair_off_diagonal(all, k).row,
                                          .node = part->node,
-                                         .threshold = sample_threshold(t),
                                          .n_hop = part->n_hop,
                                          .n_at_hop = part->n_hop > 0 ? all->n_row_hop + at : NULL,
                                          .out = t->routes.sample->lists + given_begin(t, i, k),
                                          .n_drawn = t->routes.sample->drawn[i].given + at + k};
         if (k != all->own) {
-            sample_filter(key, &from);
+            sample_filter(t->routes.sample->filter, epoch, &from);
         }
     }
 }
 
 /* Node ids and lists are read where a spilled part has them. */
-static enum status part_draw(struct trainer *t, const struct random_key *key, int32_t i)
+static enum status part_draw(struct trainer *t, const struct row_filter_epoch *epoch, int32_t i)
 {
     const struct part *part = t->part[i].part;
     const uint32_t *taken = part->arrays[PART_DIRECTION_IN].node, *given = part->arrays[PART_DIRECTION_OUT].rows;
@@ -186,8 +189,8 @@ static enum status part_draw(struct trainer *t, const struct random_key *key, in
     const int n_range = sizeof ranges / sizeof *ranges;
     enum status status = spill_pin(t->setup.spill, ranges, n_range);
     if (status == STATUS_OK) {
-        taken_draw(t, key, i);
-        given_draw(t, key, i);
+        taken_draw(t, epoch, i);
+        given_draw(t, epoch, i);
         spill_unpin(t->setup.spill, ranges, n_range);
     }
     return status;
@@ -195,15 +198,17 @@ static enum status part_draw(struct trainer *t, const struct random_key *key, in
 
 enum status sample_draw(struct trainer *t)
 {
-    const struct random_key key = {
-        .seed = (uint64_t)t->setup.job->train.seed, .epoch = t->run.epoch, .stream = RANDOM_STREAM_SAMPLE};
+    const struct row_filter_epoch epoch = {.key = {.seed = (uint64_t)t->setup.job->train.seed,
+                                                   .epoch = t->run.epoch,
+                                                   .stream = RANDOM_STREAM_SAMPLE},
+                                           .threshold = threshold_of(t)};
     struct sample *s = t->routes.sample;
     enum status status = STATUS_OK;
     for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
-        status = part_draw(t, &key, i);
+        status = part_draw(t, &epoch, i);
     }
     if (status == STATUS_OK && s->shared != NULL) {
-        sample_shared_draw(t, s->shared, &key);
+        sample_shared_draw(t, s->shared, s->filter, &epoch);
     }
     return status;
 }

@@ -1,30 +1,27 @@
-/* Boundary-node sampling: which of a payload's rows travel in a training epoch.
+/* An epoch's sample: the rows of each list that the job's row filter (models/program/row_filter.h) lets travel.
  *
- * A row goes to a part that takes it when its draw, keyed by (seed, epoch, node), is below the threshold p · 2³²:
- * both ends draw the same, so no index travels, and one sample holds for all layers, forward and backward. Payloads
- * count sampled rows alone; structure stays as it is, and a pass picks its edges out of it (device.h: block_sample).
- * source  Wan et al., MLSys 2022 (BNS-GCN): there the sender draws and sends its list, and pairs with p · rows < 1
- *         send nothing
+ * One sample holds for all layers, forward and backward. Payloads have the sample's rows only. The parts' structure
+ * stays as it is, and a pass picks the sample's edges out of it (device.h: block_sample).
  */
 #ifndef WORKER_SAMPLE_H
 #define WORKER_SAMPLE_H
 
-#include "protocol/base/random.h"
+#include "models/program/row_filter.h"
 #include "worker/state/trainer_state.h"
 
 /* Rows of one list: node[rows[i]], i < n, or where rows is NULL node[i]. */
 struct sample_rows {
     int64_t n;
     const uint32_t *rows, *node;
-    uint64_t threshold; /* p · 2³² */
     int32_t n_hop;
     const uint32_t *n_at_hop; /* n_hop: rows up to each hop */
     uint32_t *out;            /* the drawn ones, in their order: rows[i], or i */
     uint32_t *n_drawn;        /* n_hop + 1: up to each hop, and all */
 };
 
-/* Draw those of a list that travel. */
-void sample_filter(const struct random_key *key, const struct sample_rows *from);
+/* Pick those of a list that travel. threshold above UINT32_MAX: all */
+void sample_filter(const struct row_filter *filter, const struct row_filter_epoch *epoch,
+                   const struct sample_rows *from);
 
 /* Where the share may be below 1; else trainer->routes.sample stays NULL. errors  STATUS_NOMEM; STATUS_IO of the
  * spill. Closed also after a failure */
@@ -44,9 +41,6 @@ const struct halo_drawn *sample_drawn(const struct sample *sample);
  * out-edges. */
 const uint32_t *sample_taken(const struct trainer *trainer, int32_t i, int32_t k);
 const uint32_t *sample_given(const struct trainer *trainer, int32_t i, int32_t k);
-
-/* The threshold of the epoch's level. */
-uint64_t sample_threshold(const struct trainer *trainer);
 
 /* Do all rows travel in this epoch? Then blocks are as they are. */
 bool sample_is_whole(const struct trainer *trainer);

@@ -74,8 +74,8 @@ void sample_shared_close(struct trainer *t, struct sample_shared *s)
 /* --- one epoch's --- */
 
 /* Of own part i's rows that are listed for a side of another rank, those that are drawn. */
-static void given_draw(const struct trainer *t, struct sample_shared *s, const struct random_key *key,
-                       const struct shared_list *list)
+static void given_draw(const struct trainer *t, struct sample_shared *s, const struct row_filter *filter,
+                       const struct row_filter_epoch *epoch, const struct shared_list *list)
 {
     const struct part_shared *all = &t->routes.shared_rows->counts;
     int32_t q = t->own[list->i];
@@ -85,12 +85,11 @@ static void given_draw(const struct trainer *t, struct sample_shared *s, const s
         .n = n_up_to[all->n_hop],
         .rows = rows,
         .node = t->part[list->i].part->node,
-        .threshold = sample_threshold(t),
         .n_hop = all->n_hop,
         .n_at_hop = n_up_to,
         .out = s->given + (rows - t->routes.shared_rows->given),
         .n_drawn = part_shared_at(&s->counts, PART_DIRECTION_IN, q, list->rank, list->side)};
-    sample_filter(key, &from);
+    sample_filter(filter, epoch, &from);
 }
 
 /* The rows that an own part has drawn of another part. */
@@ -140,14 +139,15 @@ static void taken_draw(const struct trainer *t, struct sample_shared *s, int32_t
     }
 }
 
-void sample_shared_draw(struct trainer *t, struct sample_shared *s, const struct random_key *key)
+void sample_shared_draw(struct trainer *t, struct sample_shared *s, const struct row_filter *filter,
+                        const struct row_filter_epoch *epoch)
 {
     for (int side = 0; side < PART_SHARED_N_SIDE; side++) {
         struct shared_list list = {.d = PART_DIRECTION_IN, .side = (enum part_shared_side)side};
         for (list.i = 0; list.i < t->n_own; list.i++) {
             for (list.rank = 0; list.rank < t->setup.n_rank; list.rank++) {
                 if (list.rank != t->setup.rank) {
-                    given_draw(t, s, key, &list);
+                    given_draw(t, s, filter, epoch, &list);
                 }
             }
         }

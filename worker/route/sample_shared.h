@@ -1,11 +1,10 @@
 /* An epoch's sample of shared rows (shared_rows.h): of each list the rows that are drawn, in its order, and where
- * among them each own part's are. A row is drawn for all parts of a rank or for none, since these have one threshold
- * (memory_plan_shares), so that both ends find the same lists. Sampled passes walk in-edges alone.
+ * among them each own part's are. A row is drawn by its node, so for all parts of a rank or for none of them, and both
+ * ends find the same lists. Sampled passes only walk in-edges.
  */
 #ifndef WORKER_SAMPLE_SHARED_H
 #define WORKER_SAMPLE_SHARED_H
 
-#include "protocol/base/random.h"
 #include "worker/route/sample.h"
 #include "worker/route/shared_rows.h"
 
@@ -14,7 +13,8 @@ enum status sample_shared_open(struct trainer *trainer, struct sample_shared **o
 void sample_shared_close(struct trainer *trainer, struct sample_shared *shared);
 
 /* Draw this epoch's, after each part's. */
-void sample_shared_draw(struct trainer *trainer, struct sample_shared *shared, const struct random_key *key);
+void sample_shared_draw(struct trainer *trainer, struct sample_shared *shared, const struct row_filter *filter,
+                        const struct row_filter_epoch *epoch);
 
 /* How many rows are drawn of each list, as shared_rows_counts. */
 const struct part_shared *sample_shared_counts(const struct trainer *trainer);

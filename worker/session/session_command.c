@@ -1,4 +1,5 @@
 /* Handling commands, one at a time; separate from receiving, because commands use the transport themselves. */
+#include "models/program/row_filter.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/fault.h"
 #include "protocol/base/memory.h"
@@ -44,7 +45,7 @@ static enum status exchange_start(struct session *session)
     int64_t n_request = how->schedule == JOB_SCHEDULE_HALO || (how->prefetch + 1) * session->n_rank > n_pair
                             ? n_pair
                             : (how->prefetch + 1) * session->n_rank;
-    if (job_samples(&session->job) ||
+    if (row_filter_of(&session->job) != NULL ||
         level_codecs(&session->job, false) != 1U << DEVICE_CODEC_FP32) { /* gradients that return may ask for rows */
         n_fetch *= 2;
         n_request *= 2;

@@ -115,22 +115,24 @@ Test(routes, ten_rows_are_drawn_by_their_nodes_whatever_the_list)
 {
     static const uint32_t rows[10] = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, n_at_hop[2] = {3, 6};
     static const uint32_t node[10] = {11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
-    const struct random_key key = {.seed = 7, .epoch = 2, .stream = RANDOM_STREAM_SAMPLE};
+    const struct job job = {.exchange = {.sampling = 0.5}};
+    const struct row_filter *filter = row_filter_of(&job);
+    struct row_filter_epoch epoch = {.key = {.seed = 7, .epoch = 2, .stream = RANDOM_STREAM_SAMPLE},
+                                     .threshold = UINT64_C(1) << 31};
     uint32_t out[2][10], n_drawn[2][3], n = 0;
     struct sample_rows from = {.n = 10,
                                .rows = rows,
                                .node = node,
-                               .threshold = UINT64_C(1) << 31,
                                .n_hop = 2,
                                .n_at_hop = n_at_hop,
                                .out = out[0],
                                .n_drawn = n_drawn[0]};
-    sample_filter(&key, &from);
+    sample_filter(filter, &epoch, &from);
     for (uint32_t i = 0; i < 10; i++) {
         if (i == 3 || i == 6) {
             cr_expect_eq(n_drawn[0][i / 3 - 1], n, "rows of the first hops");
         }
-        if (random_u32(&key, node[rows[i]], 0) < from.threshold) {
+        if (random_u32(&epoch.key, node[rows[i]], 0) < epoch.threshold) {
             cr_expect_eq(out[0][n++], rows[i]);
         }
     }
@@ -139,13 +141,13 @@ Test(routes, ten_rows_are_drawn_by_their_nodes_whatever_the_list)
     from.rows = NULL;
     from.out = out[1];
     from.n_drawn = n_drawn[1];
-    sample_filter(&key, &from);
+    sample_filter(filter, &epoch, &from);
     cr_assert_eq(n_drawn[1][2], n, "the same nodes");
     for (uint32_t i = 0; i < n; i++) {
         cr_expect_eq(out[1][i], out[0][n - 1 - i]);
     }
-    from.threshold = UINT64_C(1) << 32;
-    sample_filter(&key, &from);
+    epoch.threshold = UINT64_C(1) << 32;
+    sample_filter(filter, &epoch, &from);
     cr_expect(n_drawn[1][0] == 3 && n_drawn[1][1] == 6 && n_drawn[1][2] == 10);
 }
 
