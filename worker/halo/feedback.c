@@ -39,14 +39,14 @@ static int64_t places_lay_out(const struct trainer *t, struct feedback *feedback
     int64_t at = 0;
     for (int p = 0; p < feedback->list->n; p++) {
         struct feedback_places *places = &feedback->places[p];
-        places->part = memory_alloc((size_t)t->n_own + 1, sizeof *places->part);
-        for (int32_t i = 0; i < t->n_own; i++) {
-            const struct part_halo *own = &t->part[i].part->halo;
+        places->part = memory_alloc((size_t)t->own.n + 1, sizeof *places->part);
+        for (int32_t i = 0; i < t->own.n; i++) {
+            const struct part_halo *own = &t->own.part[i].part->halo;
             places->part[i] = at;
             at += feedback_floats(&feedback->list->rows[p], own);
             places->n_next_float += feedback_floats_next(&feedback->list->rows[p], own);
         }
-        places->part[t->n_own] = places->next = at;
+        places->part[t->own.n] = places->next = at;
         at += places->n_next_float;
     }
     return at;
@@ -102,13 +102,13 @@ void feedback_gradients(const struct halo *h, int p, int32_t i, int32_t k, struc
     const struct trainer *t = h->trainer;
     int rows = feedback_list_find(t->routes.feedback->list, h->step->op, HALO_DIRECTION_RETURN, p);
     ASSERT(rows >= 0);
-    const struct part_rows made = halo_rows_out(h->own[i], HALO_DIRECTION_RETURN, h->hop.travelling);
+    const struct part_rows made = halo_rows_out(h->owners.own[i], HALO_DIRECTION_RETURN, h->hop.travelling);
     int64_t n_before = 0;
     for (int32_t pair = 0; pair < k; pair++) {
         n_before += part_rows_at(&made, pair);
     }
     how->residual = how->residual_out = residual_at(t->routes.feedback, rows, i) + n_before * how->f;
-    how->residual_rows = h->sample != NULL ? sample_taken(t, i, k) : NULL;
+    how->residual_rows = h->sample != NULL ? sample_taken(h->sample, i, k) : NULL;
 }
 
 void feedback_weigh(const struct halo *h, int64_t n_row, int64_t width, float *rows)

@@ -14,18 +14,11 @@ struct halo *halo_open(struct trainer *t)
 {
     struct halo *h = memory_alloc(1, sizeof *h);
     h->trainer = t;
-    h->walk = memory_alloc((size_t)t->n_own, sizeof *h->walk);
+    h->walk = memory_alloc((size_t)t->own.n, sizeof *h->walk);
     h->fetch.slot = memory_alloc((size_t)t->plan.payloads.n_fetch_slot, sizeof *h->fetch.slot);
     h->sent.piece = memory_alloc((size_t)t->plan.payloads.n_pack_slot, sizeof *h->sent.piece);
-    h->own = memory_alloc((size_t)t->n_own, sizeof *h->own);
-    for (int32_t i = 0; i < t->n_own; i++) {
-        h->own[i] = &t->part[i].part->halo;
-    }
-    h->owners = (struct halo_owners){.n_own_part = t->n_own,
-                                     .own = h->own,
-                                     .rank_of_part = t->setup.rank_of_part,
-                                     .rank = t->setup.rank,
-                                     .shared = shared_rows_counts(t)};
+    h->owners = own_parts_owners(&t->own);
+    h->owners.shared = shared_rows_counts(t->routes.shared_rows);
     h->asked = memory_alloc((size_t)t->plan.payloads.n_ask_slot, sizeof *h->asked);
     halo_routes_open(&h->owners, &h->routes);
     memory_count(MEMORY_STRUCTURE, halo_routes_bytes(&h->owners));
@@ -38,11 +31,10 @@ void halo_close(struct halo *h)
         free(h->walk);
         free(h->fetch.slot);
         free(h->sent.piece);
-        h->owners.shared = shared_rows_counts(h->trainer);
+        h->owners.shared = shared_rows_counts(h->trainer->routes.shared_rows);
         memory_count(MEMORY_STRUCTURE, -halo_routes_bytes(&h->owners));
         halo_routes_close(&h->routes);
         free(h->asked);
-        free(h->own);
         free(h);
     }
 }
@@ -65,7 +57,7 @@ struct part_rows halo_rows_given(const struct halo *h, int32_t i)
 struct halo_route halo_route_of(const struct halo *h, int32_t i, int32_t k)
 {
     const struct part_rows given = halo_rows_given(h, i);
-    return (struct halo_route){.from = h->trainer->own[i],
+    return (struct halo_route){.from = h->trainer->own.number[i],
                                .to = given.pairs->pair[k].part,
                                .i = i,
                                .k = k,
@@ -75,19 +67,19 @@ struct halo_route halo_route_of(const struct halo *h, int32_t i, int32_t k)
 struct halo_pair halo_pair(const struct halo *h, int32_t i, int32_t k)
 {
     int32_t q = halo_rows_taken(h, i).pairs->pair[k].part;
-    return (struct halo_pair){.i = i, .k = k, .q = q, .j = h->trainer->own_index[q]};
+    return (struct halo_pair){.i = i, .k = k, .q = q, .j = h->trainer->own.index[q]};
 }
 
 float halo_factor(const struct halo *h)
 {
     bool weighted = h->sample != NULL && aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_WEIGHED;
-    return weighted ? (float)sample_factor(h->trainer) : 1.0F;
+    return weighted ? (float)sample_factor(h->sample) : 1.0F;
 }
 
 float halo_shift(const struct halo *h)
 {
     bool shifted = h->sample != NULL && aggregate_defs[h->op->aggregate]->sampled == AGGREGATE_SAMPLED_SHIFTED;
-    return shifted ? (float)log(sample_factor(h->trainer)) : 0.0F;
+    return shifted ? (float)log(sample_factor(h->sample)) : 0.0F;
 }
 
 char *halo_workspace(const struct halo *h, int64_t offset)
@@ -162,7 +154,8 @@ static void pass_begin(struct trainer *t, const struct step *step)
     bool shares = t->routes.shared_rows != NULL && !step->stored && h->pass->direction != HALO_DIRECTION_RETURN;
     h->sample = step->lossy ? t->routes.sample : NULL;
     h->owners.drawn = h->sample != NULL ? sample_drawn(h->sample) : NULL;
-    h->owners.shared = h->sample != NULL && shares ? sample_shared_counts(t) : shared_rows_counts(t);
+    h->owners.shared = h->sample != NULL && shares ? sample_shared_counts(sample_shared_of(h->sample))
+                                                   : shared_rows_counts(t->routes.shared_rows);
     h->shared = shares ? h->owners.shared : NULL;
     hops_find(h);
     h->slots = memory_plan_payloads(&t->plan, t->setup.job, &t->program, step, h->hop.listed);
@@ -205,7 +198,7 @@ static const struct device_block *joined_of(const struct halo *h)
     const struct step_operand *rows = step_operand(h->step, h->pass->piece[0]);
     bool is_sum = aggregate_defs[h->op->aggregate]->is_linear;
     bool in_arena = is_sum && !(rows->array == STEP_ARRAY_VALUE && rows->index == 0);
-    return in_arena && !h->step->stored ? joined_block(h->trainer, halo_blocks(h)) : NULL;
+    return in_arena && !h->step->stored ? joined_block(h->trainer->routes.joined, halo_blocks(h)) : NULL;
 }
 
 /* All own parts at once, from where the first one's rows are. */
@@ -214,7 +207,7 @@ static void joined_run(struct halo *h, const struct device_block *block)
     struct op_call call = halo_call_begin(h, 0);
     call.n = block->n_row;
     call.block = block;
-    call.scale = call.col_scale = joined_scale(h->trainer);
+    call.scale = call.col_scale = joined_scale(h->trainer->routes.joined);
     call.payload[0] = call.own[0];
     call.order.first = call.order.last = call.order.only = true;
     h->pass->run(&call);

@@ -77,8 +77,7 @@ struct halo_sends {
 /* The arrays are made once and used again. */
 struct halo {
     struct trainer *trainer;
-    struct halo_owners owners;        /* own: */
-    const struct part_halo **own;     /* n_own */
+    struct halo_owners owners;
     const struct sample *sample;      /* whose rows travel in this pass; NULL: all do */
     const struct part_shared *shared; /* other ranks' rows come once for all own parts; NULL: for each part */
     struct halo_sources source;       /* of this pass */

@@ -22,9 +22,8 @@ struct kept_places {
 struct kept {
     struct trainer *trainer;
     const struct kept_list *list;
-    char *bytes;                  /* plan.payloads.n_kept_bytes, SHARED */
-    int64_t n_place_bytes;        /* of the lists of places */
-    const struct part_halo **own; /* n_own */
+    char *bytes;           /* plan.payloads.n_kept_bytes, SHARED */
+    int64_t n_place_bytes; /* of the lists of places */
     struct halo_owners owners;
     int64_t *n_before;          /* n_own + 1: pairs of the own parts before */
     struct kept_places *places; /* by payload */
@@ -46,10 +45,10 @@ static void places_lay_out(struct kept *kept)
     int64_t at = 0;
     for (int p = 0; p < kept->list->n; p++) {
         const struct kept_payload *payload = &kept->list->payload[p];
-        for (int32_t i = 0; i < t->n_own; i++) {
-            const struct part_rows taken = halo_rows_in(kept->own[i], payload->direction, payload->hop);
+        for (int32_t i = 0; i < t->own.n; i++) {
+            const struct part_rows taken = halo_rows_in(kept->owners.own[i], payload->direction, payload->hop);
             int64_t begin = kept->places[p].part[i] = at;
-            at += kept_part_bytes(payload, kept->own[i]);
+            at += kept_part_bytes(payload, kept->owners.own[i]);
             for (int32_t k = 0; k < taken.pairs->n_pair; k++) {
                 kept->places[p].taken[kept->n_before[i] + k] = begin;
                 begin += part_rows_at(&taken, k) * payload->n_row_bytes;
@@ -58,10 +57,10 @@ static void places_lay_out(struct kept *kept)
     }
     for (int p = 0; p < kept->list->n; p++) {
         const struct kept_payload *payload = &kept->list->payload[p];
-        for (int32_t i = 0; i < t->n_own; i++) {
-            const struct part_rows given = halo_rows_out(kept->own[i], payload->direction, payload->hop);
+        for (int32_t i = 0; i < t->own.n; i++) {
+            const struct part_rows given = halo_rows_out(kept->owners.own[i], payload->direction, payload->hop);
             for (int32_t k = 0; k < given.pairs->n_pair; k++) {
-                bool remote = t->own_index[given.pairs->pair[k].part] < 0;
+                bool remote = t->own.index[given.pairs->pair[k].part] < 0;
                 kept->places[p].given[kept->n_before[i] + k] = at;
                 at += remote ? part_rows_at(&given, k) * payload->n_row_bytes : 0;
             }
@@ -92,13 +91,13 @@ static bool kept_find(void *arg, const struct exchange_key *key, struct exchange
     bool returns = key->phase == EXCHANGE_PHASE_KEPT_GRADIENTS;
     int p = kept_list_find(kept->list, key->op, returns ? HALO_DIRECTION_RETURN : HALO_DIRECTION_IN);
     uint32_t n_part = (uint32_t)t->setup.n_part;
-    int32_t i = key->from < n_part ? t->own_index[key->from] : -1;
-    if (p < 0 || i < 0 || key->to >= n_part || t->own_index[key->to] >= 0) {
+    int32_t i = key->from < n_part ? t->own.index[key->from] : -1;
+    if (p < 0 || i < 0 || key->to >= n_part || t->own.index[key->to] >= 0) {
         return refuse(kept, key, "this rank lacks");
     }
     struct kept_places *places = &kept->places[p];
     const struct kept_payload *payload = &kept->list->payload[p];
-    const struct part_rows given = halo_rows_out(kept->own[i], payload->direction, payload->hop);
+    const struct part_rows given = halo_rows_out(kept->owners.own[i], payload->direction, payload->hop);
     int32_t k = part_pair_find(given.pairs, (int32_t)key->to);
     struct halo_route *route = k >= 0 ? halo_routes_given(&places->routes, i, k) : NULL;
     if (route == NULL) {
@@ -228,17 +227,17 @@ static enum status payloads_make(struct halo *h, int p, int32_t i)
     const struct trainer *t = h->trainer;
     const struct kept *kept = t->routes.kept;
     const struct kept_payload *payload = &kept->list->payload[p];
-    const struct part_rows given = halo_rows_out(kept->own[i], payload->direction, payload->hop);
+    const struct part_rows given = halo_rows_out(kept->owners.own[i], payload->direction, payload->hop);
     enum status status = STATUS_OK;
     for (int32_t k = 0; k < given.pairs->n_pair && status == STATUS_OK; k++) {
-        int32_t j = t->own_index[given.pairs->pair[k].part];
+        int32_t j = t->own.index[given.pairs->pair[k].part];
         char *out = kept->bytes + kept->places[p].given[kept->n_before[i] + k];
         if (part_rows_at(&given, k) == 0) {
             continue;
         }
         if (j >= 0) {
-            const struct part_rows taken = halo_rows_in(kept->own[j], payload->direction, payload->hop);
-            out = taken_at(kept, p, j, part_pair_find(taken.pairs, t->own[i]));
+            const struct part_rows taken = halo_rows_in(kept->owners.own[j], payload->direction, payload->hop);
+            out = taken_at(kept, p, j, part_pair_find(taken.pairs, t->own.number[i]));
         }
         payload_make(h, p, i, k, out);
         status = exchange_progress(t->setup.exchange);
@@ -257,7 +256,7 @@ static enum status replace(struct halo *h, int p)
     enum status status = STATUS_OK;
     halo_level(h, &t->run.level);
     kept->places[p].n_row_bytes = makes_asked(h, payload) ? h->slots.n_ask_row_bytes : h->slots.n_row_bytes;
-    for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
+    for (int32_t i = 0; i < t->own.n && status == STATUS_OK; i++) {
         status = payloads_make(h, p, i);
     }
     halo_level(h, read);
@@ -324,21 +323,18 @@ enum status kept_open(struct trainer *t)
     struct kept *kept = t->routes.kept = memory_alloc(1, sizeof *kept);
     kept->trainer = t;
     kept->list = &t->plan.payloads.kept;
-    kept->own = memory_alloc((size_t)t->n_own, sizeof *kept->own);
-    kept->n_before = memory_alloc((size_t)t->n_own + 1, sizeof *kept->n_before);
-    for (int32_t i = 0; i < t->n_own; i++) {
-        kept->own[i] = &t->part[i].part->halo;
-        kept->n_before[i + 1] = kept->n_before[i] + halo_n_pair(kept->own[i]);
-        kept->n_place_bytes += kept_list_places(kept->list, kept->own[i]);
+    kept->owners = own_parts_owners(&t->own);
+    kept->n_before = memory_alloc((size_t)t->own.n + 1, sizeof *kept->n_before);
+    for (int32_t i = 0; i < t->own.n; i++) {
+        kept->n_before[i + 1] = kept->n_before[i] + halo_n_pair(kept->owners.own[i]);
+        kept->n_place_bytes += kept_list_places(kept->list, kept->owners.own[i]);
     }
-    kept->owners = (struct halo_owners){
-        .n_own_part = t->n_own, .own = kept->own, .rank_of_part = t->setup.rank_of_part, .rank = t->setup.rank};
-    size_t n_list = (size_t)kept->list->n, n_pair = (size_t)kept->n_before[t->n_own];
+    size_t n_list = (size_t)kept->list->n, n_pair = (size_t)kept->n_before[t->own.n];
     kept->places = memory_alloc(n_list, sizeof *kept->places);
     kept->queue = memory_alloc(n_list, sizeof *kept->queue);
     for (size_t p = 0; p < n_list; p++) {
         struct kept_places *places = &kept->places[p];
-        places->part = memory_alloc((size_t)t->n_own, sizeof *places->part);
+        places->part = memory_alloc((size_t)t->own.n, sizeof *places->part);
         places->taken = memory_alloc(n_pair, sizeof *places->taken);
         places->given = memory_alloc(n_pair, sizeof *places->given);
         halo_routes_open(&kept->owners, &places->routes);
@@ -375,7 +371,6 @@ void kept_close(struct trainer *t)
     free(kept->places);
     free(kept->queue);
     free(kept->n_before);
-    free(kept->own);
     free(kept);
     t->routes.kept = NULL;
 }
@@ -384,7 +379,7 @@ void kept_close(struct trainer *t)
 
 int64_t trainer_n_kept(const struct trainer *t, int32_t part)
 {
-    ASSERT(part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0);
+    ASSERT(part >= 0 && part < t->setup.n_part && t->own.index[part] >= 0);
     const struct part_halo *own = &t->setup.parts[part]->halo;
     return kept_list_floats(&t->plan.payloads.kept, own) + feedback_list_floats(&t->plan.payloads.feedback, own);
 }
@@ -393,10 +388,10 @@ int64_t trainer_n_kept(const struct trainer *t, int32_t part)
 enum status trainer_get_kept(struct trainer *t, int32_t part, float *to)
 {
     const struct kept *kept = t->routes.kept;
-    int32_t i = t->own_index[part];
+    int32_t i = t->own.index[part];
     enum status status = device_sync(t->device);
     for (int p = 0; kept != NULL && p < kept->list->n && status == STATUS_OK; p++) {
-        int64_t n_bytes = kept_part_bytes(&kept->list->payload[p], kept->own[i]);
+        int64_t n_bytes = kept_part_bytes(&kept->list->payload[p], kept->owners.own[i]);
         memcpy(to, kept->bytes + kept->places[p].part[i], (size_t)n_bytes);
         to += n_bytes / (int64_t)sizeof *to;
     }
@@ -406,10 +401,10 @@ enum status trainer_get_kept(struct trainer *t, int32_t part, float *to)
 enum status trainer_set_kept(struct trainer *t, int32_t part, const float *from)
 {
     struct kept *kept = t->routes.kept;
-    int32_t i = t->own_index[part];
+    int32_t i = t->own.index[part];
     enum status status = device_sync(t->device);
     for (int p = 0; kept != NULL && p < kept->list->n && status == STATUS_OK; p++) {
-        int64_t n_bytes = kept_part_bytes(&kept->list->payload[p], kept->own[i]);
+        int64_t n_bytes = kept_part_bytes(&kept->list->payload[p], kept->owners.own[i]);
         memcpy(kept->bytes + kept->places[p].part[i], from, (size_t)n_bytes);
         from += n_bytes / (int64_t)sizeof *from;
     }

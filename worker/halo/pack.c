@@ -18,7 +18,7 @@ static struct shared_list list_of(const struct halo *h, const struct halo_route 
 
 uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k)
 {
-    const struct part_pairs *pairs = &h->own[i]->pairs[PART_DIRECTION_IN];
+    const struct part_pairs *pairs = &h->owners.own[i]->pairs[PART_DIRECTION_IN];
     const uint32_t *drawn = h->sample != NULL ? sample_drawn(h->sample)[i].before : NULL;
     uint32_t own = drawn != NULL ? drawn[pairs->own] : pairs->pair[pairs->own].col,
              end = drawn != NULL ? drawn[pairs->n_pair] : pairs->pair[pairs->n_pair].col;
@@ -40,18 +40,18 @@ static const void *numbers_sample(const struct halo *h, int64_t n_kept, const ui
 void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, struct op_call *call)
 {
     const struct trainer *t = h->trainer;
-    const struct part_device *part = &t->part[i];
+    const struct part_device *part = &t->own.part[i];
     const struct memory_sample *sizes = &t->plan.payloads.sample;
     h->block = part_device_block(part, d, h->hop.blocks, k, PART_COLUMNS_PAYLOAD);
     call->block = &h->block;
     call->col_scale = part_device_col_scale(part, d, k);
     call->col_node = part_device_col_node(part, d, k);
-    if (h->sample == NULL || k == part->part->halo.pairs[d].own || sample_is_whole(t)) {
+    if (h->sample == NULL || k == part->part->halo.pairs[d].own || sample_is_whole(h->sample)) {
         return;
     }
     const struct part_rows taken = halo_owners_in(&h->owners, i, HALO_DIRECTION_IN, h->hop.travelling);
     int64_t n_kept = part_rows_at(&taken, k), at = h->workspace->sample_at;
-    const uint32_t *kept = sample_taken(t, i, k);
+    const uint32_t *kept = sample_taken(h->sample, i, k);
     const struct device_block all = h->block;
     t->ops->block_sample(t->device, &all, n_kept, kept, halo_workspace(h, at + 2 * sizes->n_number_bytes), &h->block);
     call->col_scale = numbers_sample(h, n_kept, kept, call->col_scale, at);
@@ -88,7 +88,7 @@ static struct device_coding coding_of(const struct halo *h, int p, int32_t i, co
                                 .now = t->memory.now,
                                 .node = node};
     if (h->pass->direction == HALO_DIRECTION_RETURN) {
-        how.key.seed ^= 0x9e3779b97f4a7c15U * ((uint64_t)t->own[i] + 1);
+        how.key.seed ^= 0x9e3779b97f4a7c15U * ((uint64_t)t->own.number[i] + 1);
     }
     return how;
 }
@@ -175,7 +175,7 @@ static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
     const struct device_block block = h->block;
     if (h->pass->transposed) {
         int64_t at = h->workspace->sample_at + 2 * sizes->n_number_bytes + sizes->n_block_bytes;
-        t->ops->block_transpose(t->device, &block, t->part[i].part->n_own, halo_workspace(h, at), &h->block);
+        t->ops->block_transpose(t->device, &block, t->own.part[i].part->n_own, halo_workspace(h, at), &h->block);
     }
     call.n = trainer_rows(t, h->hop.blocks, i);
     call.back.n_row = block.n_col;
@@ -204,7 +204,7 @@ static void rows_write(const struct halo *h, int p, int32_t i, const struct rows
     const struct trainer *t = h->trainer;
     bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
     const struct step_operand *from = step_operand(h->step, returns ? h->pass->ask[p] : h->pass->piece[p]);
-    struct device_coding how = coding_of(h, p, i, t->part[i].node);
+    struct device_coding how = coding_of(h, p, i, t->own.part[i].node);
     how.codec = codec_of(h, from->role);
     how.n_row = rows->n;
     how.f = returns ? halo_ask_width(&t->program, h->op, h->pass, p) : h->width[p];
@@ -228,8 +228,8 @@ static void rows_write(const struct halo *h, int p, int32_t i, const struct rows
 /* Own part i's rows that its pair k takes in this pass, or asks for. */
 static const uint32_t *rows_given(const struct halo *h, int32_t i, int32_t k)
 {
-    return h->sample != NULL ? sample_given(h->trainer, i, k)
-                             : part_device_rows(&h->trainer->part[i], PART_DIRECTION_N - 1 - halo_blocks(h), k);
+    return h->sample != NULL ? sample_given(h->sample, i, k)
+                             : part_device_rows(&h->trainer->own.part[i], PART_DIRECTION_N - 1 - halo_blocks(h), k);
 }
 
 /* n rows of a payload from `first` on, with what they count in a sample. */
@@ -238,8 +238,9 @@ static struct rows rows_to(const struct halo *h, const struct halo_packing *what
     const struct trainer *t = h->trainer;
     const struct halo_route *route = &what->route;
     const struct shared_list to = list_of(h, route);
-    const uint32_t *rows = route->is_shared ? (h->sample != NULL ? sample_shared_given : shared_rows_given)(t, &to)
-                                            : rows_given(h, route->i, route->k);
+    const uint32_t *rows = !route->is_shared   ? rows_given(h, route->i, route->k)
+                           : h->sample != NULL ? sample_shared_given(sample_shared_of(h->sample), &to)
+                                               : shared_rows_given(t->routes.shared_rows, &to);
     return (struct rows){.n = n, .rows = rows + first, .factor = halo_factor(h)};
 }
 
@@ -247,7 +248,7 @@ static struct rows rows_to(const struct halo *h, const struct halo_packing *what
 static void sums_write(const struct halo *h, const struct shared_list *to, int64_t first, int64_t n, float *out)
 {
     struct op_call call = halo_call_begin(h, to->i);
-    const struct device_block block = shared_rows_sum_block(h->trainer, to, first, n);
+    const struct device_block block = shared_rows_sum_block(h->trainer->routes.shared_rows, to, first, n);
     call.self = false;
     call.order.first = true;
     call.block = &block;
@@ -263,7 +264,8 @@ static void piece_write(const struct halo *h, int p, const struct halo_packing *
 {
     const struct halo_route *route = &what->route;
     const struct shared_list to = list_of(h, route);
-    int64_t n_sum = route->is_shared ? shared_rows_sums(h->trainer, &to) : 0, n_sent = route->n_row - n_sum;
+    int64_t n_sum = route->is_shared ? shared_rows_sums(h->trainer->routes.shared_rows, &to) : 0,
+            n_sent = route->n_row - n_sum;
     int64_t n_left = row < n_sent ? n_sent - row : 0, n_gathered = n < n_left ? n : n_left;
     ASSERT(p == 0 || n_sum == 0);
     if (n_gathered > 0) {
@@ -300,7 +302,7 @@ static void packed(const struct halo *h, int32_t i, double begin_s)
 {
     exchange_packed(h->trainer->setup.exchange, begin_s);
     if (h->trainer->records.trace != NULL) {
-        trace_add(h->trainer->records.trace, TRACE_KIND_PACK, begin_s, h->trainer->own[i]);
+        trace_add(h->trainer->records.trace, TRACE_KIND_PACK, begin_s, h->trainer->own.number[i]);
     }
 }
 

@@ -110,8 +110,8 @@ static struct halo_route *route_asked(const struct halo *h, uint32_t to, uint32_
 {
     const struct trainer *t = h->trainer;
     uint32_t n_part = (uint32_t)t->setup.n_part;
-    int32_t i = from < n_part ? t->own_index[from] : -1;
-    if (i < 0 || to >= n_part || t->own_index[to] >= 0) {
+    int32_t i = from < n_part ? t->own.index[from] : -1;
+    if (i < 0 || to >= n_part || t->own.index[to] >= 0) {
         return NULL;
     }
     if (h->shared != NULL) {

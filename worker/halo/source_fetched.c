@@ -42,8 +42,8 @@ static void spread(struct halo *h, const struct halo_pair *pair, const char *fro
     enum part_direction d = halo_blocks(h);
     const struct part_rows taken = halo_rows_taken(h, pair->i);
     int64_t n_row = part_rows_at(&taken, pair->k), n_all = h->routes.take[h->fetch.n_used].n_row;
-    const uint32_t *places = h->sample != NULL ? sample_shared_spread(t, pair->i, pair->k)
-                                               : shared_rows_spread(t, d, pair->i, pair->k);
+    const uint32_t *places = h->sample != NULL ? sample_shared_spread(sample_shared_of(h->sample), pair->i, pair->k)
+                                               : shared_rows_spread(t->routes.shared_rows, d, pair->i, pair->k);
     for (int p = 0; p < h->pass->n_piece; p++) {
         int64_t n_word = h->bytes[p] / (int64_t)sizeof(float); /* of which coded rows, too, have a whole number */
         if (n_word > 0) {

@@ -8,9 +8,9 @@
 static enum status in_place_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
     const struct trainer *t = h->trainer;
-    const struct part_device *other = &t->part[pair->j];
+    const struct part_device *other = &t->own.part[pair->j];
     enum part_direction d = h->pass->transposed ? PART_DIRECTION_OUT : halo_blocks(h);
-    h->block = part_device_block(&t->part[pair->i], d, h->hop.blocks, pair->k, PART_COLUMNS_OWN);
+    h->block = part_device_block(&t->own.part[pair->i], d, h->hop.blocks, pair->k, PART_COLUMNS_OWN);
     if (pair->i != pair->j) {
         h->block.n_col = other->part->n_own;
     }
@@ -39,7 +39,7 @@ static enum status packed_take(struct halo *h, const struct halo_pair *pair, str
     }
     void *payload = halo_workspace(h, source_packed_at(h));
     void *asked = halo_workspace(h, h->workspace->asked_wire_at);
-    int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own[pair->i]);
+    int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own.number[pair->i]);
     if (h->pass->n_ask > 0) {
         halo_pack_asked(h, pair->i, pair->k, asked);
     }
@@ -61,24 +61,24 @@ static int64_t shared_block(struct halo *h, const struct halo_pair *pair, struct
 {
     const struct trainer *t = h->trainer;
     enum part_direction d = halo_blocks(h);
-    enum part_shared_side side = part_shared_side_of(pair->q, t->own[pair->i]);
-    h->block = part_device_block(&t->part[pair->i], d, h->hop.blocks, pair->k, PART_COLUMNS_OWN);
+    enum part_shared_side side = part_shared_side_of(pair->q, t->own.number[pair->i]);
+    h->block = part_device_block(&t->own.part[pair->i], d, h->hop.blocks, pair->k, PART_COLUMNS_OWN);
     h->block.n_col = h->routes.take[h->fetch.n_used].n_row;
     call->block = &h->block;
-    call->col_scale = shared_rows_scale(t, d, h->hop.listed, pair->q, side);
-    call->col_node = shared_rows_node(t, d, h->hop.listed, pair->q, side);
+    call->col_scale = shared_rows_scale(t->routes.shared_rows, d, h->hop.listed, pair->q, side);
+    call->col_node = shared_rows_node(t->routes.shared_rows, d, h->hop.listed, pair->q, side);
     return h->block.n_col;
 }
 
 void source_point(struct halo *h, const struct halo_pair *pair, const void *payload, struct op_call *call)
 {
-    const struct part_device *part = &h->trainer->part[pair->i];
+    const struct part_device *part = &h->trainer->own.part[pair->i];
     const struct part_rows taken = halo_rows_taken(h, pair->i);
     enum part_direction d = halo_blocks(h);
     int64_t n_row = pair->i == pair->j ? call->n : part_rows_at(&taken, pair->k);
     if (h->pass->direction == HALO_DIRECTION_RETURN) { /* whose gradients these are */
         call->back.rows = h->sample != NULL && pair->i != pair->j
-                              ? sample_given(h->trainer, pair->i, pair->k)
+                              ? sample_given(h->sample, pair->i, pair->k)
                               : part_device_rows(part, PART_DIRECTION_OUT, pair->k);
     } else if (h->shared != NULL && !h->shared->spreads && pair->j < 0) {
         n_row = shared_block(h, pair, call);

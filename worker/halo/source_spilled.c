@@ -19,7 +19,7 @@ static struct spill_range spilled(const struct halo *h, int32_t i, int32_t k, en
 /* The payload that the own part takes of a pair on this rank. */
 static struct spill_range spilled_for(const struct halo *h, const struct halo_pair *pair)
 {
-    int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own[pair->i]);
+    int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own.number[pair->i]);
     return spilled(h, pair->j, k, SPILL_READ);
 }
 
@@ -33,7 +33,7 @@ const struct payload_source *source_of_spill(const struct halo *h)
 {
     const struct trainer *t = h->trainer;
     int64_t n_all = 0, n_read = 0, n_taken = 0;
-    for (int32_t i = 0; i < t->n_own; i++) {
+    for (int32_t i = 0; i < t->own.n; i++) {
         const struct part_rows taken = halo_rows_taken(h, i);
         n_all += trainer_rows(t, h->hop.travelling, i);
         for (int32_t k = 0; k < taken.pairs->n_pair; k++) {
@@ -74,7 +74,7 @@ static enum status asked_write(struct halo *h)
         const struct part_pairs *pairs = halo_rows_taken(h, pin.part).pairs;
         for (int32_t k = 0; k < pairs->n_pair && pin.status == STATUS_OK; k++) {
             const struct spill_range rows = asked(h, pin.part, k, SPILL_WRITE);
-            bool gathered = gathers(h) && t->own_index[pairs->pair[k].part] >= 0;
+            bool gathered = gathers(h) && t->own.index[pairs->pair[k].part] >= 0;
             if (k == pairs->own || gathered || rows.n_bytes == 0) {
                 continue;
             }
@@ -93,11 +93,11 @@ static enum status asked_write(struct halo *h)
 static enum status asked_read(struct halo *h, int32_t i, int32_t k, struct spill_range *range, const void **rows_out)
 {
     const struct trainer *t = h->trainer;
-    int32_t q = halo_rows_given(h, i).pairs->pair[k].part, j = t->own_index[q];
+    int32_t q = halo_rows_given(h, i).pairs->pair[k].part, j = t->own.index[q];
     if (j < 0) {
         return halo_asked_wait(h, halo_routes_given(&h->routes, i, k), rows_out);
     }
-    *range = asked(h, j, part_pair_find(halo_rows_taken(h, j).pairs, t->own[i]), SPILL_READ);
+    *range = asked(h, j, part_pair_find(halo_rows_taken(h, j).pairs, t->own.number[i]), SPILL_READ);
     *rows_out = range->at;
     return spill_pin(t->setup.spill, range, 1);
 }
@@ -143,7 +143,7 @@ static enum status payloads_write(struct halo *h)
     while (pin_next(&pin)) {
         const struct part_pairs *pairs = halo_rows_given(h, pin.part).pairs;
         for (int32_t k = 0; k < pairs->n_pair && pin.status == STATUS_OK; k++) {
-            bool gathered = gathers(h) && t->own_index[pairs->pair[k].part] >= 0;
+            bool gathered = gathers(h) && t->own.index[pairs->pair[k].part] >= 0;
             pin.status = k != pairs->own && !gathered ? payload_write(h, pin.part, k) : STATUS_OK;
         }
         t->routes.payloads->made[pin.part] = true;
@@ -217,7 +217,7 @@ static bool next_local(const struct halo *h, const struct halo_pair *pair, struc
 /* Pack the payload where it has its place, from the other part's rows. */
 static enum status payload_gather(struct halo *h, const struct halo_pair *pair, const struct spill_range *payload)
 {
-    int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own[pair->i]);
+    int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own.number[pair->i]);
     void *made_of = halo_workspace(h, h->workspace->asked_wire_at);
     if (h->pass->n_ask > 0) {
         halo_pack_asked(h, pair->i, pair->k, made_of);

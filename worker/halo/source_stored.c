@@ -9,7 +9,7 @@
 /* Own edges; where gradients are made, over the transposed blocks. */
 static void diagonal_point(struct halo *h, int32_t i, struct op_call *call)
 {
-    const struct part_device *part = &h->trainer->part[i];
+    const struct part_device *part = &h->trainer->own.part[i];
     enum part_direction d = h->pass->transposed ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
     h->block = part_device_block(part, d, h->hop.blocks, part->part->halo.pairs[d].own, PART_COLUMNS_OWN);
     call->block = &h->block;
@@ -35,7 +35,7 @@ static void gradients_point(struct halo *h, const struct halo_pair *pair, const 
 {
     const struct trainer *t = h->trainer;
     void *scratch = halo_workspace(h, h->workspace->sample_at);
-    t->ops->block_transpose(t->device, block, t->part[pair->i].part->n_own, scratch, &h->block);
+    t->ops->block_transpose(t->device, block, t->own.part[pair->i].part->n_own, scratch, &h->block);
     call->n = trainer_rows(t, h->hop.blocks, pair->i);
     call->back.n_row = block->n_col;
     call->back.packed = call->grad_in[0] + first * call->f;
@@ -46,13 +46,13 @@ static void gradients_point(struct halo *h, const struct halo_pair *pair, const 
 
 static enum status stored_take(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
-    const struct part_device *part = &h->trainer->part[pair->i];
+    const struct part_device *part = &h->trainer->own.part[pair->i];
     if (pair->i == pair->j) {
         diagonal_point(h, pair->i, call);
         return STATUS_OK;
     }
-    const struct device_block block = stored_block(h->trainer, pair->i, h->hop.blocks, pair->k);
-    int64_t first = part->part->n_own + stored_rows_before(h->trainer, pair->i, pair->k);
+    const struct device_block block = stored_block(h->trainer->routes.stored, pair->i, h->hop.blocks, pair->k);
+    int64_t first = part->part->n_own + stored_rows_before(h->trainer->routes.stored, pair->i, pair->k);
     call->block = &h->block;
     call->col_scale = part_device_col_scale(part, PART_DIRECTION_IN, pair->k);
     call->col_node = part_device_col_node(part, PART_DIRECTION_IN, pair->k);

@@ -23,7 +23,7 @@ static enum status block_run(struct halo *h, const struct halo_pair *pair, struc
 static bool loops_picked(const struct halo *h)
 {
     bool out = h->pass->direction == HALO_DIRECTION_OUT || h->pass->transposed;
-    return out && h->hop.blocks < h->trainer->part[0].part->n_hop;
+    return out && h->hop.blocks < h->trainer->own.part[0].part->n_hop;
 }
 
 /* The pair that is s further than the diagonal, around. */
@@ -37,7 +37,7 @@ static int32_t pair_after(const struct part_pairs *pairs, int32_t s)
  * none of these: then nothing comes for it. */
 static bool walks_block(const struct halo *h, int32_t i, const struct part_rows *taken, int32_t s)
 {
-    const struct part_device *part = &h->trainer->part[i];
+    const struct part_device *part = &h->trainer->own.part[i];
     int32_t k = pair_after(taken->pairs, s);
     bool by_edges = part->part->covered && !h->step->stored && h->hop.blocks < part->part->n_hop;
     return s == 0 ||
@@ -62,7 +62,7 @@ struct op_call halo_call_begin(const struct halo *h, int32_t i)
     struct op_call call = trainer_call(t, h->step, i);
     call.n = trainer_rows(t, h->hop.rows, i);
     call.to = h->step->backward ? call.grad_in[0] : call.out;
-    call.self = t->part[i].part->loops == DATASET_LOOPS_IMPLICIT && !loops_picked(h);
+    call.self = t->own.part[i].part->loops == DATASET_LOOPS_IMPLICIT && !loops_picked(h);
     for (int k = 0; k < HALO_N_PIECE; k++) {
         call.own[k] = halo_own_rows(h, k, i);
     }
@@ -78,7 +78,7 @@ static enum status block_walk(struct halo *h, int32_t i, const struct part_rows 
     call.order.last = s == last;
     call.order.only = last == 0;
     call.back.factor = halo_factor(h);
-    call.order.apart = s > 0 && h->trainer->part[i].part->covered;
+    call.order.apart = s > 0 && h->trainer->own.part[i].part->covered;
     call.arg_base = h->pass->direction == HALO_DIRECTION_IN ? halo_arg_base(h, i, pair.k) : 0;
     return block_run(h, &pair, &call);
 }
@@ -126,7 +126,7 @@ static enum status part_go_on(struct halo *h, int32_t i, int32_t at)
 {
     struct halo_walk *walk = &h->walk[i];
     const struct part_rows taken = halo_rows_taken(h, i);
-    int32_t own = h->trainer->own[i], n_part = h->trainer->setup.n_part;
+    int32_t own = h->trainer->own.number[i], n_part = h->trainer->setup.n_part;
     enum status status = STATUS_OK;
     while (walk->s <= walk->last && status == STATUS_OK) {
         int32_t k = pair_after(taken.pairs, walk->s), q = taken.pairs->pair[k].part;
@@ -151,12 +151,12 @@ static enum status circle_walk(struct halo *h)
 {
     const struct trainer *t = h->trainer;
     enum status status = STATUS_OK;
-    for (int32_t i = 0; i < t->n_own; i++) {
+    for (int32_t i = 0; i < t->own.n; i++) {
         const struct part_rows taken = halo_rows_taken(h, i);
         h->walk[i] = (struct halo_walk){.last = last_block(h, i, &taken)};
     }
     for (int32_t at = 0; at < 2 * t->setup.n_part && status == STATUS_OK; at++) {
-        for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
+        for (int32_t i = 0; i < t->own.n && status == STATUS_OK; i++) {
             status = part_go_on(h, i, at);
         }
         status = status == STATUS_OK ? source_fetched_pass(h) : status;

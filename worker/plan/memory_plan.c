@@ -190,7 +190,8 @@ static struct memory_workspace scratch_plan(const struct memory_plan_input *in, 
     out.asked_at = out.asked_wire_at = out.packed_at +
                                        round_up(rows * w.payload * (int64_t)sizeof(float), WORKSPACE_ALIGN);
     out.sample_at = out.asked_at + round_up(rows * w.asked * (int64_t)sizeof(float), WORKSPACE_ALIGN);
-    out.n_scratch = out.sample_at + 2 * s->n_number_bytes + s->n_block_bytes + s->n_transposed_bytes;
+    out.n_scratch = out.sample_at + 2 * s->n_number_bytes + s->n_block_bytes;
+    out.n_scratch += program_is_lossy(in->program) ? s->n_transposed_bytes : 0;
     if (program_codes(in->program)) { /* what is asked for is read before what is made of it is written */
         out.wire_at = out.asked_wire_at = out.n_scratch;
         out.n_scratch += round_up(rows * wire, WORKSPACE_ALIGN);
@@ -207,7 +208,9 @@ static void payloads_plan(const struct memory_plan_input *in, enum step_phase ph
     if (step->stored) { /* of which backward makes gradients over blocks transposed */
         plan->workspace[step->op][STEP_WORKSPACE_BACKWARD].sample_at =
             plan->workspace[step->op][STEP_WORKSPACE_FORWARD].n_scratch;
-        plan->workspace[step->op][step->backward].n_scratch += step->halo->transposed ? memory_plan_turned(in) : 0;
+        plan->workspace[step->op][step->backward].n_scratch += step->halo->transposed
+                                                                   ? plan->payloads.sample.n_transposed_bytes
+                                                                   : 0;
         return;
     }
     int32_t hop = phase == STEP_PHASE_TRAIN ? halo_list_hop(in->shared, in->program, op, step->halo)

@@ -45,8 +45,8 @@ struct memory_workspace {
         asked_wire_at; /* the payload and those rows as they travel: the same places where nothing is coded */
 };
 
-/* What a sampled pass makes of a block, of the largest pair: scales and node ids of its payload rows, the sample's
- * edges, and these transposed; one behind the other. 0: nothing is sampled. */
+/* What a pass makes of a block, of the largest pair: in a sampled pass scales and node ids of its payload rows and
+ * the sample's edges, 0 without; and edges transposed. One behind the other. */
 struct memory_sample {
     int64_t n_number_bytes, n_block_bytes, n_transposed_bytes;
 };
@@ -253,9 +253,6 @@ enum status memory_plan_check(const struct memory_plan *plan, const struct job *
  * that is enough. In memory_plan_spill.c. */
 void memory_plan_spill(const struct memory_plan_input *input, struct memory_plan *plan);
 
-/* What a sampled pass makes of a block. In memory_plan_sample.c. */
-struct memory_sample memory_plan_sample(const struct memory_plan_input *input);
-
 /* Structure and features: bytes of the parts, and what is made of their blocks. In memory_plan_structure.c. */
 void memory_plan_structure(const struct memory_plan_input *input, struct memory_plan *plan);
 
@@ -268,12 +265,6 @@ void memory_plan_traffic_begin(const struct memory_plan_input *input, struct mem
 void memory_plan_traffic(const struct memory_plan_input *input, enum step_phase phase, const struct step *step,
                          int32_t hop, struct memory_plan *plan);
 void memory_plan_traffic_sums(const struct memory_plan_input *input, struct memory_plan *plan);
-
-/* What is kept from epoch to epoch: kept, feedback, n_kept_bytes and the lists of places. In memory_plan_kept.c. */
-void memory_plan_kept(const struct memory_plan_input *input, struct memory_plan *plan);
-
-/* Does this halo pass read payloads that are kept, and needs no slots? */
-bool memory_plan_keeps(const struct program *program, const struct step *step);
 
 /* Bytes of blocks joined into one. */
 int64_t memory_joined_bytes(int64_t n_row, int64_t n_edge, bool weighted);
@@ -326,10 +317,8 @@ bool memory_plan_stores(const struct job *job, const struct program *program, bo
  * product has other bits in a product of another number of rows. */
 bool memory_plan_maps_own(const struct job *job, const struct program *program, uint32_t n_rank);
 
-/* Bytes of the device's schedules of an own part's blocks, where other passes walk remapped ones; of the largest
- * block transposed. */
+/* Bytes of the device's schedules of an own part's blocks, where other passes walk remapped ones. */
 int64_t memory_plan_stored_schedules(const struct memory_plan_input *input, const struct memory_plan_part *own);
-int64_t memory_plan_turned(const struct memory_plan_input *input);
 
 /* Does backward run this op's forward again? */
 bool memory_plan_recomputes(const struct memory_plan *plan, int op);
@@ -352,6 +341,18 @@ int64_t memory_plan_value_begin(const struct memory_plan *plan, int32_t hop, int
 int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop);
 
 /* --- memory_plan_payloads.c, with memory_plan_covers, _hops, _shares and _spreads --- */
+
+/* Own parts' pairs, and their owners. owns: the caller frees .own */
+struct halo_owners memory_plan_owners(const struct memory_plan_input *input);
+
+/* What a pass makes of the largest block: of a sample's, and transposed. */
+struct memory_sample memory_plan_sample(const struct memory_plan_input *input);
+
+/* What is kept from epoch to epoch: kept, feedback, n_kept_bytes and the lists of places. */
+void memory_plan_kept(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* Does this halo pass read payloads that are kept, and needs no slots? */
+bool memory_plan_keeps(const struct program *program, const struct step *step);
 
 /* Count the payloads of halo passes: plan->payloads.halo. */
 void memory_plan_halos(const struct memory_plan_input *input, struct memory_plan *plan);

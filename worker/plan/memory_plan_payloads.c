@@ -1,5 +1,5 @@
-/* Payloads of halo passes: which jobs send lists that are not a pair's own, how many payloads each pass has, and
- * their slots. */
+/* Payloads of halo passes: which jobs send lists that are not a pair's own, how many payloads each pass has, their
+ * slots, and what is kept of them from one epoch to the next. */
 #include "worker/plan/memory_plan.h"
 #include "worker/rows/amounts.h"
 #include "worker/rows/part_hop.h"
@@ -124,17 +124,22 @@ struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, cons
     return r;
 }
 
-void memory_plan_halos(const struct memory_plan_input *in, struct memory_plan *plan)
+struct halo_owners memory_plan_owners(const struct memory_plan_input *in)
 {
     const struct part_halo **own = memory_alloc((size_t)in->n_own_part, sizeof *own);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         own[i] = in->own[i].halo;
     }
-    const struct halo_owners owners = {.n_own_part = in->n_own_part,
-                                       .own = own,
-                                       .rank_of_part = in->rank_of_part,
-                                       .rank = in->rank,
-                                       .shared = in->shared};
+    return (struct halo_owners){.n_own_part = in->n_own_part,
+                                .own = own,
+                                .rank_of_part = in->rank_of_part,
+                                .rank = in->rank,
+                                .shared = in->shared};
+}
+
+void memory_plan_halos(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    const struct halo_owners owners = memory_plan_owners(in);
     plan->payloads.n_route_bytes = halo_routes_bytes(&owners);
     plan->payloads.halo = memory_alloc((size_t)plan->n_hop + 1, sizeof *plan->payloads.halo);
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
@@ -142,7 +147,61 @@ void memory_plan_halos(const struct memory_plan_input *in, struct memory_plan *p
             plan->payloads.halo[hop][t] = halo_routes_total(&owners, (enum halo_direction)t, hop);
         }
     }
-    free(own);
+    free(owners.own);
+}
+
+/* --- a sampled pass's blocks --- */
+
+struct memory_sample memory_plan_sample(const struct memory_plan_input *in)
+{
+    struct memory_sample out = {0};
+    bool samples = in->program->samples, typed = in->program->n_relation > 0;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        const struct part_pairs *pairs = &in->own[i].halo->pairs[PART_DIRECTION_IN];
+        size_t each = sizeof(uint32_t) + (typed ? sizeof(uint16_t) : 0) +
+                      (typed || in->own[i].weighted ? sizeof(float) : 0); /* of an edge */
+        for (int32_t k = 0; k < pairs->n_pair; k++) {
+            int64_t n_row = part_pair_rows(pairs, k), n_col = part_pair_cols(pairs, k),
+                    n_edge = k != pairs->own ? part_pair_edges(pairs, k) : 0;
+            if (n_edge > 0) {
+                int64_t block = (int64_t)DEVICE_BYTES(in->ops, BLOCK_MADE, n_row, n_col, n_edge, each),
+                        transposed = (int64_t)DEVICE_BYTES(in->ops, BLOCK_MADE, n_col, n_row, n_edge, each);
+                int64_t numbers = samples ? n_col * (int64_t)sizeof(float) : 0;
+                out.n_number_bytes = larger(out.n_number_bytes, round_up(numbers, WORKSPACE_ALIGN));
+                out.n_block_bytes = larger(out.n_block_bytes, samples ? round_up(block, WORKSPACE_ALIGN) : 0);
+                out.n_transposed_bytes = larger(out.n_transposed_bytes, round_up(transposed, WORKSPACE_ALIGN));
+            }
+        }
+    }
+    return out;
+}
+
+/* --- from one epoch to the next --- */
+
+void memory_plan_kept(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    kept_list_build(in->program, &plan->steps.phase[STEP_PHASE_TRAIN], &plan->payloads.kept);
+    feedback_list_build(in->program, &plan->steps.phase[STEP_PHASE_TRAIN], &plan->payloads.feedback);
+    struct halo_owners owners = memory_plan_owners(in);
+    owners.shared = NULL; /* stale rows travel for each part */
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        int64_t kept = kept_list_floats(&plan->payloads.kept, owners.own[i]) * (int64_t)sizeof(float);
+        int64_t places = kept_list_places(&plan->payloads.kept, owners.own[i]);
+        plan->payloads.n_kept_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_PAYLOADS, kept);
+        plan->payloads.n_kept_bytes += feedback_list_bytes(&plan->payloads.feedback, owners.own[i]);
+        plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, places);
+    }
+    int64_t routes = plan->payloads.kept.n * halo_routes_bytes(&owners);
+    plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, routes);
+    int64_t sent = kept_sent_bytes(&plan->payloads.kept, &owners);
+    plan->payloads.n_kept_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_PAYLOADS, sent);
+    plan->bytes[MEMORY_PAYLOADS] = plan->payloads.n_kept_bytes;
+    free(owners.own);
+}
+
+bool memory_plan_keeps(const struct program *program, const struct step *step)
+{
+    return program->stale && step->lossy;
 }
 
 const struct halo_route_totals *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction,

@@ -2,8 +2,6 @@
  * for themselves. */
 #include "worker/plan/memory_plan.h"
 
-#define ALIGN 64
-
 /* Halo rows of all parts together, at most so many times the nodes: their features, and rows of the first layer, come
  * to the parts' own. A dense linear map costs as much for a halo row as for an own one. */
 #define HALO_MOST_SPARSE 2.0
@@ -47,21 +45,4 @@ int64_t memory_plan_stored_schedules(const struct memory_plan_input *in, const s
         n_walked += program_stores_at(in->program, hop);
     }
     return n_walked * (int64_t)DEVICE_BYTES(in->ops, BLOCKS, pairs->n_pair, all.row, all.edge);
-}
-
-int64_t memory_plan_turned(const struct memory_plan_input *in)
-{
-    int64_t most = 0;
-    for (int32_t i = 0; i < in->n_own_part; i++) {
-        const struct part_pairs *pairs = &in->own[i].halo->pairs[PART_DIRECTION_IN];
-        size_t each = sizeof(uint32_t) + (in->own[i].weighted ? sizeof(float) : 0);
-        for (int32_t k = 0; k < pairs->n_pair; k++) {
-            int64_t n_row = part_pair_rows(pairs, k), n_col = part_pair_cols(pairs, k),
-                    n_edge = part_pair_edges(pairs, k);
-            int64_t n_bytes = k != pairs->own ? (int64_t)DEVICE_BYTES(in->ops, BLOCK_MADE, n_col, n_row, n_edge, each)
-                                              : 0;
-            most = n_bytes > most ? n_bytes : most;
-        }
-    }
-    return (most + ALIGN - 1) / ALIGN * ALIGN;
 }

@@ -111,15 +111,7 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
     if (phase == STEP_PHASE_STATIC || (keeps && step->backward && step->halo->direction == HALO_DIRECTION_IN)) {
         return; /* what is kept came with forward's */
     }
-    const struct part_halo **own = memory_alloc((size_t)in->n_own_part, sizeof *own);
-    for (int32_t i = 0; i < in->n_own_part; i++) {
-        own[i] = in->own[i].halo;
-    }
-    const struct halo_owners owners = {.n_own_part = in->n_own_part,
-                                       .own = own,
-                                       .rank_of_part = in->rank_of_part,
-                                       .rank = in->rank,
-                                       .shared = in->shared};
+    const struct halo_owners owners = memory_plan_owners(in);
     enum traffic_what what = phase == STEP_PHASE_EVALUATE ? TRAFFIC_EVALUATE
                              : step->backward             ? TRAFFIC_BACKWARD
                                                           : TRAFFIC_FORWARD;
@@ -138,7 +130,7 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
     halo_routes_close(&routes);
     sum += keeps ? 0 : asked_add(in, plan, phase, step, hop);
     *(phase == STEP_PHASE_TRAIN ? &plan->wire.n_train : &plan->wire.n_evaluate) += sum;
-    free(own);
+    free(owners.own);
 }
 
 /* Sums of a training epoch that come from this rank; of one that compares gradients twice, and those of

@@ -9,20 +9,25 @@
 #ifndef WORKER_JOINED_H
 #define WORKER_JOINED_H
 
-#include "worker/state/trainer_state.h"
+#include "worker/plan/memory_plan.h"
+#include "worker/rows/own_parts.h"
 
-/* Directions that the plan has joined, unless some row has too many edges. The parts are open.
+struct joined;
+
+/* Directions that the plan joins, unless some row has more than most_edges edges. The parts are on the device.
  *
- *   errors  STATUS_NOMEM; joined_close is safe after a failure
+ *   owns    borrows own and rows; the caller owns *out: joined_close, also after a failure
+ *   errors  STATUS_NOMEM
  *   cost    the edges, twice
  */
-enum status joined_open(struct trainer *trainer);
-void joined_close(struct trainer *trainer);
+enum status joined_open(const struct own_parts *own, const struct memory_rows *rows,
+                        const bool joins[PART_DIRECTION_N], int64_t most_edges, struct joined **out);
+void joined_close(struct joined *joined);
 
 /* The block of a direction; NULL where blocks come one by one. */
-const struct device_block *joined_block(const struct trainer *trainer, enum part_direction d);
+const struct device_block *joined_block(const struct joined *joined, enum part_direction d);
 
 /* Scales of all rows; NULL where no aggregate scales. */
-const float *joined_scale(const struct trainer *trainer);
+const float *joined_scale(const struct joined *joined);
 
 #endif

@@ -12,52 +12,45 @@ struct part_sample {
 };
 
 struct sample {
+    const struct own_parts *own;
     const struct row_filter *filter;
-    int32_t n_own;
-    int64_t n_list;           /* of all lists */
-    uint32_t *lists;          /* n_list, SHARED */
-    struct part_sample *own;  /* n_own */
-    struct halo_drawn *drawn; /* n_own: of counts */
+    struct row_filter_epoch epoch; /* of the last draw */
+    int64_t n_list;                /* of all lists */
+    uint32_t *lists;               /* n_list, SHARED */
+    struct part_sample *lists_of;  /* by own part */
+    struct halo_drawn *drawn;      /* by own part: of counts */
     int64_t n_count;
     uint32_t *counts;
     struct sample_shared *shared; /* NULL: rows come for each part alone */
 };
 
-/* Of the epoch's level. */
-static uint64_t threshold_of(const struct trainer *t)
+bool sample_is_whole(const struct sample *s)
 {
-    return (uint64_t)(t->run.level.sampling * 4294967296.0);
+    return s->epoch.threshold > UINT32_MAX;
 }
 
-bool sample_is_whole(const struct trainer *t)
+double sample_factor(const struct sample *s)
 {
-    return threshold_of(t) > UINT32_MAX;
-}
-
-double sample_factor(const struct trainer *t)
-{
-    uint64_t threshold = threshold_of(t);
-    return threshold > 0 ? 4294967296.0 / (double)threshold : 0.0;
+    return s->epoch.threshold > 0 ? 4294967296.0 / (double)s->epoch.threshold : 0.0;
 }
 
 /* Where the lists of own part i's pair k begin. */
-static int64_t taken_begin(const struct trainer *t, int32_t i, int32_t k)
+static int64_t taken_begin(const struct sample *s, int32_t i, int32_t k)
 {
-    return t->routes.sample->own[i].taken +
-           part_pair_off_diagonal(&t->part[i].part->halo.pairs[PART_DIRECTION_IN], k).col;
+    return s->lists_of[i].taken + part_pair_off_diagonal(&s->own->part[i].part->halo.pairs[PART_DIRECTION_IN], k).col;
 }
 
-static int64_t given_begin(const struct trainer *t, int32_t i, int32_t k)
+static int64_t given_begin(const struct sample *s, int32_t i, int32_t k)
 {
-    return t->routes.sample->own[i].given +
-           part_pair_off_diagonal(&t->part[i].part->halo.pairs[PART_DIRECTION_OUT], k).row;
+    return s->lists_of[i].given +
+           part_pair_off_diagonal(&s->own->part[i].part->halo.pairs[PART_DIRECTION_OUT], k).row;
 }
 
-static void counts_lay_out(const struct trainer *t, const struct sample *s)
+static void counts_lay_out(struct sample *s)
 {
     uint32_t *at = s->counts;
-    for (int32_t i = 0; i < t->n_own; i++) {
-        const struct part_halo *halo = &t->part[i].part->halo;
+    for (int32_t i = 0; i < s->own->n; i++) {
+        const struct part_halo *halo = s->own->halo[i];
         int64_t n_each = halo->n_hop + 1;
         s->drawn[i].taken = at;
         s->drawn[i].given = at += halo->pairs[PART_DIRECTION_IN].n_pair * n_each;
@@ -66,49 +59,41 @@ static void counts_lay_out(const struct trainer *t, const struct sample *s)
     }
 }
 
-enum status sample_open(struct trainer *t)
+enum status sample_open(const struct own_parts *own, const struct job *job, const struct shared_rows *shared,
+                        struct sample **out)
 {
-    if (!t->program.samples) {
-        return STATUS_OK;
-    }
-    struct sample *s = t->routes.sample = memory_alloc(1, sizeof *s);
-    s->filter = row_filter_of(t->setup.job);
-    s->n_own = t->n_own;
-    s->own = memory_alloc((size_t)t->n_own, sizeof *s->own);
-    s->drawn = memory_alloc((size_t)t->n_own, sizeof *s->drawn);
-    for (int32_t i = 0; i < t->n_own; i++) {
-        const struct part_halo *halo = &t->part[i].part->halo;
-        s->own[i].taken = s->n_list;
-        s->own[i].given = s->n_list + halo_n_taken(halo);
+    struct sample *s = *out = memory_alloc(1, sizeof *s);
+    s->own = own;
+    s->filter = row_filter_of(job);
+    s->epoch.key = (struct random_key){.seed = (uint64_t)job->train.seed, .stream = RANDOM_STREAM_SAMPLE};
+    s->lists_of = memory_alloc((size_t)own->n, sizeof *s->lists_of);
+    s->drawn = memory_alloc((size_t)own->n, sizeof *s->drawn);
+    for (int32_t i = 0; i < own->n; i++) {
+        const struct part_halo *halo = own->halo[i];
+        s->lists_of[i].taken = s->n_list;
+        s->lists_of[i].given = s->n_list + halo_n_taken(halo);
         s->n_list += halo_n_taken(halo) + halo_n_given(halo);
         s->n_count += halo_n_drawn(halo);
     }
     enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)s->n_count, sizeof *s->counts, &s->counts);
     if (status == STATUS_OK) {
-        counts_lay_out(t, s);
-        status = sample_shared_open(t, &s->shared);
+        counts_lay_out(s);
+        status = shared != NULL ? sample_shared_open(own, shared, &s->shared) : STATUS_OK;
     }
-    return status == STATUS_OK ? t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE,
-                                                 (size_t)s->n_list * sizeof *s->lists, &s->lists)
-                               : status;
+    return status == STATUS_OK ? own_parts_acquire(own, (size_t)s->n_list * sizeof *s->lists, &s->lists) : status;
 }
 
-void sample_close(struct trainer *t)
+void sample_close(struct sample *s)
 {
-    struct sample *s = t->routes.sample;
     if (s == NULL) {
         return;
     }
-    size_t n = (size_t)s->n_list;
-    sample_shared_close(t, s->shared);
+    sample_shared_close(s->shared);
     memory_release(MEMORY_STRUCTURE, s->counts, (size_t)s->n_count, sizeof *s->counts);
-    if (s->lists != NULL) {
-        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->lists, n * sizeof *s->lists);
-    }
+    own_parts_release(s->own, s->lists, (size_t)s->n_list * sizeof *s->lists);
     free(s->drawn);
-    free(s->own);
+    free(s->lists_of);
     free(s);
-    t->routes.sample = NULL;
 }
 
 /* --- one epoch's --- */
@@ -133,11 +118,16 @@ void sample_filter(const struct row_filter *filter, const struct row_filter_epoc
     }
 }
 
-static void taken_draw(const struct trainer *t, const struct row_filter_epoch *epoch, int32_t i)
+void sample_draw_rows(const struct sample *s, const struct sample_rows *from)
 {
-    const struct part *part = t->part[i].part;
+    sample_filter(s->filter, &s->epoch, from);
+}
+
+static void taken_draw(const struct sample *s, int32_t i)
+{
+    const struct part *part = s->own->part[i].part;
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_IN];
-    const struct halo_drawn *drawn = &t->routes.sample->drawn[i];
+    const struct halo_drawn *drawn = &s->drawn[i];
     uint32_t n_col = 0;
     for (int32_t k = 0; k < all->n_pair; k++) {
         int64_t at = k * (int64_t)part->n_hop;
@@ -146,20 +136,20 @@ static void taken_draw(const struct trainer *t, const struct row_filter_epoch *e
                                                  part_pair_off_diagonal(all, k).col,
                                          .n_hop = part->n_hop,
                                          .n_at_hop = part->n_hop > 0 ? all->n_col_hop + at : NULL,
-                                         .out = t->routes.sample->lists + taken_begin(t, i, k),
+                                         .out = s->lists + taken_begin(s, i, k),
                                          .n_drawn = drawn->taken + at + k};
         drawn->before[k] = n_col;
         if (k != all->own) {
-            sample_filter(t->routes.sample->filter, epoch, &from);
+            sample_draw_rows(s, &from);
         }
         n_col += k != all->own ? from.n_drawn[part->n_hop] : (uint32_t)part->n_own;
     }
     drawn->before[all->n_pair] = n_col;
 }
 
-static void given_draw(const struct trainer *t, const struct row_filter_epoch *epoch, int32_t i)
+static void given_draw(const struct sample *s, int32_t i)
 {
-    const struct part *part = t->part[i].part;
+    const struct part *part = s->own->part[i].part;
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_OUT];
     for (int32_t k = 0; k < all->n_pair; k++) {
         int64_t at = k * (int64_t)part->n_hop;
@@ -169,46 +159,43 @@ static void given_draw(const struct trainer *t, const struct row_filter_epoch *e
                                          .node = part->node,
                                          .n_hop = part->n_hop,
                                          .n_at_hop = part->n_hop > 0 ? all->n_row_hop + at : NULL,
-                                         .out = t->routes.sample->lists + given_begin(t, i, k),
-                                         .n_drawn = t->routes.sample->drawn[i].given + at + k};
+                                         .out = s->lists + given_begin(s, i, k),
+                                         .n_drawn = s->drawn[i].given + at + k};
         if (k != all->own) {
-            sample_filter(t->routes.sample->filter, epoch, &from);
+            sample_draw_rows(s, &from);
         }
     }
 }
 
 /* Node ids and lists are read where a spilled part has them. */
-static enum status part_draw(struct trainer *t, const struct row_filter_epoch *epoch, int32_t i)
+static enum status part_draw(struct sample *s, int32_t i)
 {
-    const struct part *part = t->part[i].part;
+    const struct part *part = s->own->part[i].part;
     const uint32_t *taken = part->arrays[PART_DIRECTION_IN].node, *given = part->arrays[PART_DIRECTION_OUT].rows;
     const int64_t each = sizeof(uint32_t);
     const struct spill_range ranges[] = {{taken, halo_n_taken(&part->halo) * each, SPILL_READ},
                                          {given, halo_n_given(&part->halo) * each, SPILL_READ},
                                          {part->node, part->n_own * each, SPILL_READ}};
     const int n_range = sizeof ranges / sizeof *ranges;
-    enum status status = spill_pin(t->setup.spill, ranges, n_range);
+    enum status status = spill_pin(s->own->setup.spill, ranges, n_range);
     if (status == STATUS_OK) {
-        taken_draw(t, epoch, i);
-        given_draw(t, epoch, i);
-        spill_unpin(t->setup.spill, ranges, n_range);
+        taken_draw(s, i);
+        given_draw(s, i);
+        spill_unpin(s->own->setup.spill, ranges, n_range);
     }
     return status;
 }
 
-enum status sample_draw(struct trainer *t)
+enum status sample_draw(struct sample *s, uint32_t epoch, const struct level *level)
 {
-    const struct row_filter_epoch epoch = {.key = {.seed = (uint64_t)t->setup.job->train.seed,
-                                                   .epoch = t->run.epoch,
-                                                   .stream = RANDOM_STREAM_SAMPLE},
-                                           .threshold = threshold_of(t)};
-    struct sample *s = t->routes.sample;
     enum status status = STATUS_OK;
-    for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
-        status = part_draw(t, &epoch, i);
+    s->epoch.key.epoch = epoch;
+    s->epoch.threshold = (uint64_t)(level->sampling * 4294967296.0);
+    for (int32_t i = 0; i < s->own->n && status == STATUS_OK; i++) {
+        status = part_draw(s, i);
     }
     if (status == STATUS_OK && s->shared != NULL) {
-        sample_shared_draw(t, s->shared, s->filter, &epoch);
+        sample_shared_draw(s->shared, s);
     }
     return status;
 }
@@ -223,12 +210,12 @@ const struct halo_drawn *sample_drawn(const struct sample *s)
     return s->drawn;
 }
 
-const uint32_t *sample_taken(const struct trainer *t, int32_t i, int32_t k)
+const uint32_t *sample_taken(const struct sample *s, int32_t i, int32_t k)
 {
-    return t->routes.sample->lists + taken_begin(t, i, k);
+    return s->lists + taken_begin(s, i, k);
 }
 
-const uint32_t *sample_given(const struct trainer *t, int32_t i, int32_t k)
+const uint32_t *sample_given(const struct sample *s, int32_t i, int32_t k)
 {
-    return t->routes.sample->lists + given_begin(t, i, k);
+    return s->lists + given_begin(s, i, k);
 }

@@ -6,8 +6,13 @@
 #ifndef WORKER_SAMPLE_H
 #define WORKER_SAMPLE_H
 
+#include "models/program/level.h"
 #include "models/program/row_filter.h"
-#include "worker/state/trainer_state.h"
+#include "worker/rows/own_parts.h"
+
+struct sample;
+struct sample_shared;
+struct shared_rows;
 
 /* Rows of one list: node[rows[i]], i < n, or where rows is NULL node[i]. */
 struct sample_rows {
@@ -23,13 +28,21 @@ struct sample_rows {
 void sample_filter(const struct row_filter *filter, const struct row_filter_epoch *epoch,
                    const struct sample_rows *from);
 
-/* Where the share may be below 1; else trainer->routes.sample stays NULL. errors  STATUS_NOMEM; STATUS_IO of the
- * spill. Closed also after a failure */
-enum status sample_open(struct trainer *trainer);
-void sample_close(struct trainer *trainer);
+/* Memory for samples of a job that has a row filter. shared: the deduplicated rows; NULL: rows come for each part by
+ * itself.
+ *
+ *   owns    borrows own and shared; the caller owns *out: sample_close, also after a failure
+ *   errors  STATUS_NOMEM
+ */
+enum status sample_open(const struct own_parts *own, const struct job *job, const struct shared_rows *shared,
+                        struct sample **out);
+void sample_close(struct sample *sample);
 
-/* Draw this epoch's. errors  STATUS_IO of the spill */
-enum status sample_draw(struct trainer *trainer);
+/* Draw the epoch's, by its level. errors  STATUS_IO of the spill */
+enum status sample_draw(struct sample *sample, uint32_t epoch, const struct level *level);
+
+/* Pick those of one more list, of the epoch that was drawn last. */
+void sample_draw_rows(const struct sample *sample, const struct sample_rows *from);
 
 /* What own parts share with others of it; NULL: rows come for each part alone. */
 struct sample_shared *sample_shared_of(const struct sample *sample);
@@ -39,13 +52,13 @@ const struct halo_drawn *sample_drawn(const struct sample *sample);
 
 /* The sample's rows of own part i's pair k (device): places among the payload rows of in-edges; own rows listed for
  * out-edges. */
-const uint32_t *sample_taken(const struct trainer *trainer, int32_t i, int32_t k);
-const uint32_t *sample_given(const struct trainer *trainer, int32_t i, int32_t k);
+const uint32_t *sample_taken(const struct sample *sample, int32_t i, int32_t k);
+const uint32_t *sample_given(const struct sample *sample, int32_t i, int32_t k);
 
 /* Do all rows travel in this epoch? Then blocks are as they are. */
-bool sample_is_whole(const struct trainer *trainer);
+bool sample_is_whole(const struct sample *sample);
 
 /* 1/p: sampled rows count so many times, and so stand for all. */
-double sample_factor(const struct trainer *trainer);
+double sample_factor(const struct sample *sample);
 
 #endif

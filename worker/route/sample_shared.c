@@ -8,22 +8,23 @@
 #include <string.h>
 
 struct sample_shared {
+    const struct own_parts *own;
+    const struct shared_rows *rows;
     struct part_shared counts;
-    uint32_t *given;  /* as shared_rows.given, whose lists are as long at most; SHARED */
-    uint32_t *spread; /* likewise as shared_rows.spread */
-    size_t n_given, n_spread;
-    uint32_t *place; /* n_place: of a list's rows, 1 + the place among those that are drawn; 0: not drawn */
+    uint32_t *given;  /* n_given_in, as shared_rows.given, whose lists are as long at most; SHARED */
+    uint32_t *spread; /* n_spread_in, likewise as shared_rows.spread */
+    uint32_t *place;  /* n_place: of a list's rows, 1 + the place among those that are drawn; 0: not drawn */
     size_t n_place;
 };
 
 /* Rows of the longest list that is taken. */
-static uint32_t longest_taken(const struct trainer *t)
+static uint32_t longest_taken(const struct sample_shared *s)
 {
-    const struct part_shared *all = &t->routes.shared_rows->counts;
+    const struct part_shared *all = &s->rows->counts;
     uint32_t most = 0;
-    for (int32_t q = 0; q < t->setup.n_part; q++) {
-        for (int side = 0; side < PART_SHARED_N_SIDE && t->own_index[q] < 0; side++) {
-            uint32_t n = part_shared_at(all, PART_DIRECTION_IN, q, t->setup.rank,
+    for (int32_t q = 0; q < s->own->n_part; q++) {
+        for (int side = 0; side < PART_SHARED_N_SIDE && s->own->index[q] < 0; side++) {
+            uint32_t n = part_shared_at(all, PART_DIRECTION_IN, q, s->own->setup.rank,
                                         (enum part_shared_side)side)[all->n_hop];
             most = n > most ? n : most;
         }
@@ -31,41 +32,31 @@ static uint32_t longest_taken(const struct trainer *t)
     return most;
 }
 
-enum status sample_shared_open(struct trainer *t, struct sample_shared **out)
+enum status sample_shared_open(const struct own_parts *own, const struct shared_rows *rows,
+                               struct sample_shared **out)
 {
-    if (t->routes.shared_rows == NULL) {
-        return STATUS_OK;
-    }
     struct sample_shared *s = *out = memory_alloc(1, sizeof *s);
-    const struct part_shared *all = &t->routes.shared_rows->counts;
-    s->n_given = (size_t)t->routes.shared_rows->n_given_in;
-    s->n_spread = (size_t)t->routes.shared_rows->n_spread_in;
-    s->n_place = longest_taken(t);
+    const struct part_shared *all = &rows->counts;
+    s->own = own;
+    s->rows = rows;
+    s->n_place = longest_taken(s);
     enum status status = part_shared_acquire(all->n_part, all->n_rank, all->n_hop, true, &s->counts);
     s->counts.spreads = true;
     status = status == STATUS_OK ? memory_acquire(MEMORY_STRUCTURE, s->n_place, sizeof *s->place, &s->place) : status;
-    if (status == STATUS_OK && s->n_given > 0) {
-        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->n_given * sizeof *s->given,
-                                 &s->given);
+    if (status == STATUS_OK) {
+        status = own_parts_acquire(own, (size_t)rows->n_given_in * sizeof *s->given, &s->given);
     }
-    if (status == STATUS_OK && s->n_spread > 0) {
-        status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->n_spread * sizeof *s->spread,
-                                 &s->spread);
-    }
-    return status;
+    return status == STATUS_OK ? own_parts_acquire(own, (size_t)rows->n_spread_in * sizeof *s->spread, &s->spread)
+                               : status;
 }
 
-void sample_shared_close(struct trainer *t, struct sample_shared *s)
+void sample_shared_close(struct sample_shared *s)
 {
     if (s == NULL) {
         return;
     }
-    if (s->spread != NULL) {
-        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->spread, s->n_spread * sizeof *s->spread);
-    }
-    if (s->given != NULL) {
-        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, s->given, s->n_given * sizeof *s->given);
-    }
+    own_parts_release(s->own, s->spread, (size_t)s->rows->n_spread_in * sizeof *s->spread);
+    own_parts_release(s->own, s->given, (size_t)s->rows->n_given_in * sizeof *s->given);
     memory_release(MEMORY_STRUCTURE, s->place, s->n_place, sizeof *s->place);
     part_shared_release(&s->counts);
     free(s);
@@ -74,22 +65,21 @@ void sample_shared_close(struct trainer *t, struct sample_shared *s)
 /* --- one epoch's --- */
 
 /* Of own part i's rows that are listed for a side of another rank, those that are drawn. */
-static void given_draw(const struct trainer *t, struct sample_shared *s, const struct row_filter *filter,
-                       const struct row_filter_epoch *epoch, const struct shared_list *list)
+static void given_draw(const struct sample_shared *s, const struct sample *sample, const struct shared_list *list)
 {
-    const struct part_shared *all = &t->routes.shared_rows->counts;
-    int32_t q = t->own[list->i];
+    const struct part_shared *all = &s->rows->counts;
+    int32_t q = s->own->number[list->i];
     const uint32_t *n_up_to = part_shared_at(all, PART_DIRECTION_IN, q, list->rank, list->side),
-                   *rows = shared_rows_given(t, list);
+                   *rows = shared_rows_given(s->rows, list);
     const struct sample_rows from = {
         .n = n_up_to[all->n_hop],
         .rows = rows,
-        .node = t->part[list->i].part->node,
+        .node = own_part(s->own, list->i)->node,
         .n_hop = all->n_hop,
         .n_at_hop = n_up_to,
-        .out = s->given + (rows - t->routes.shared_rows->given),
+        .out = s->given + (rows - s->rows->given),
         .n_drawn = part_shared_at(&s->counts, PART_DIRECTION_IN, q, list->rank, list->side)};
-    sample_filter(filter, epoch, &from);
+    sample_draw_rows(sample, &from);
 }
 
 /* The rows that an own part has drawn of another part. */
@@ -100,26 +90,28 @@ struct drawn {
 };
 
 /* Of own part i, of part q's rows; none where it is on the other side of it. */
-static struct drawn drawn_of(const struct trainer *t, int32_t i, int32_t q, enum part_shared_side side)
+static struct drawn drawn_of(const struct sample_shared *s, const struct sample *sample, int32_t i, int32_t q,
+                             enum part_shared_side side)
 {
-    const struct part *part = t->part[i].part;
+    const struct part *part = own_part(s->own, i);
     bool is_here = part_shared_side_of(q, part->part) == side;
     int32_t k = is_here ? part_pair_find(&part->halo.pairs[PART_DIRECTION_IN], q) : -1;
     return k < 0 ? (struct drawn){0}
-                 : (struct drawn){.n = sample_drawn(t->routes.sample)[i].taken[k * (part->n_hop + 1) + part->n_hop],
-                                  .row = sample_taken(t, i, k),
-                                  .spread = shared_rows_spread(t, PART_DIRECTION_IN, i, k)};
+                 : (struct drawn){.n = sample_drawn(sample)[i].taken[k * (part->n_hop + 1) + part->n_hop],
+                                  .row = sample_taken(sample, i, k),
+                                  .spread = shared_rows_spread(s->rows, PART_DIRECTION_IN, i, k)};
 }
 
 /* What own parts on one side of part q take of it: a row is drawn where one of them has drawn it. */
-static void taken_draw(const struct trainer *t, struct sample_shared *s, int32_t q, enum part_shared_side side)
+static void taken_draw(const struct sample_shared *s, const struct sample *sample, int32_t q,
+                       enum part_shared_side side)
 {
-    const struct part_shared *all = &t->routes.shared_rows->counts;
-    const uint32_t *n_up_to = part_shared_at(all, PART_DIRECTION_IN, q, t->setup.rank, side);
-    uint32_t *n_drawn_up_to = part_shared_at(&s->counts, PART_DIRECTION_IN, q, t->setup.rank, side), n = 0;
+    const struct part_shared *all = &s->rows->counts;
+    const uint32_t *n_up_to = part_shared_at(all, PART_DIRECTION_IN, q, s->own->setup.rank, side);
+    uint32_t *n_drawn_up_to = part_shared_at(&s->counts, PART_DIRECTION_IN, q, s->own->setup.rank, side), n = 0;
     memset(s->place, 0, n_up_to[all->n_hop] * sizeof *s->place);
-    for (int32_t i = 0; i < t->n_own; i++) {
-        const struct drawn drawn = drawn_of(t, i, q, side);
+    for (int32_t i = 0; i < s->own->n; i++) {
+        const struct drawn drawn = drawn_of(s, sample, i, q, side);
         for (int64_t r = 0; r < drawn.n; r++) {
             s->place[drawn.spread[drawn.row[r]]] = 1;
         }
@@ -130,47 +122,45 @@ static void taken_draw(const struct trainer *t, struct sample_shared *s, int32_t
         }
         n_drawn_up_to[hop] = n;
     }
-    for (int32_t i = 0; i < t->n_own; i++) {
-        const struct drawn drawn = drawn_of(t, i, q, side);
-        uint32_t *out = drawn.n > 0 ? s->spread + (drawn.spread - t->routes.shared_rows->spread) : NULL;
+    for (int32_t i = 0; i < s->own->n; i++) {
+        const struct drawn drawn = drawn_of(s, sample, i, q, side);
+        uint32_t *out = drawn.n > 0 ? s->spread + (drawn.spread - s->rows->spread) : NULL;
         for (int64_t r = 0; r < drawn.n; r++) {
             out[r] = s->place[drawn.spread[drawn.row[r]]] - 1;
         }
     }
 }
 
-void sample_shared_draw(struct trainer *t, struct sample_shared *s, const struct row_filter *filter,
-                        const struct row_filter_epoch *epoch)
+void sample_shared_draw(struct sample_shared *s, const struct sample *sample)
 {
     for (int side = 0; side < PART_SHARED_N_SIDE; side++) {
         struct shared_list list = {.d = PART_DIRECTION_IN, .side = (enum part_shared_side)side};
-        for (list.i = 0; list.i < t->n_own; list.i++) {
-            for (list.rank = 0; list.rank < t->setup.n_rank; list.rank++) {
-                if (list.rank != t->setup.rank) {
-                    given_draw(t, s, filter, epoch, &list);
+        for (list.i = 0; list.i < s->own->n; list.i++) {
+            for (list.rank = 0; list.rank < s->own->n_rank; list.rank++) {
+                if (list.rank != s->own->setup.rank) {
+                    given_draw(s, sample, &list);
                 }
             }
         }
-        for (int32_t q = 0; q < t->setup.n_part; q++) {
-            if (t->own_index[q] < 0) {
-                taken_draw(t, s, q, list.side);
+        for (int32_t q = 0; q < s->own->n_part; q++) {
+            if (s->own->index[q] < 0) {
+                taken_draw(s, sample, q, list.side);
             }
         }
     }
 }
 
-const struct part_shared *sample_shared_counts(const struct trainer *t)
+const struct part_shared *sample_shared_counts(const struct sample_shared *s)
 {
-    return &sample_shared_of(t->routes.sample)->counts;
+    return &s->counts;
 }
 
-const uint32_t *sample_shared_given(const struct trainer *t, const struct shared_list *list)
+const uint32_t *sample_shared_given(const struct sample_shared *s, const struct shared_list *list)
 {
-    return sample_shared_of(t->routes.sample)->given + (shared_rows_given(t, list) - t->routes.shared_rows->given);
+    return s->given + (shared_rows_given(s->rows, list) - s->rows->given);
 }
 
-const uint32_t *sample_shared_spread(const struct trainer *t, int32_t i, int32_t k)
+const uint32_t *sample_shared_spread(const struct sample_shared *s, int32_t i, int32_t k)
 {
-    return sample_shared_of(t->routes.sample)->spread +
-           (shared_rows_spread(t, PART_DIRECTION_IN, i, k) - t->routes.shared_rows->spread);
+    return s->spread + (shared_rows_spread(s->rows, PART_DIRECTION_IN, i, k) - s->rows->spread);
 }

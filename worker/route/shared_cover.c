@@ -64,18 +64,19 @@ static void edges_pick(struct edges *e, int64_t n_col)
     e->weights = e->picked_weights;
 }
 
-static struct part_block block_of(const struct trainer *t, enum part_direction d, const struct shared_taker *taker)
+static struct part_block block_of(const struct shared_rows *s, enum part_direction d,
+                                  const struct shared_taker *taker)
 {
-    return part_block_at(t->setup.parts[t->own[taker->i]], d, taker->k);
+    return part_block_at(own_part(s->own, taker->i), d, taker->k);
 }
 
-static struct edges edges_open(const struct trainer *t, enum part_direction d, int32_t hop,
+static struct edges edges_open(const struct shared_rows *s, enum part_direction d, int32_t hop,
                                const struct shared_taker *taker)
 {
-    const struct part *part = t->setup.parts[t->own[taker->i]];
+    const struct part *part = own_part(s->own, taker->i);
     const struct part_pairs *pairs = &part->halo.pairs[d];
     int64_t at = taker->k * (int64_t)part->n_hop + hop;
-    struct edges e = {.of = block_of(t, d, taker)};
+    struct edges e = {.of = block_of(s, d, taker)};
     e.n_row = e.of.n_row;
     e.n_edge = e.of.n_edge;
     e.indptr = e.of.indptr;
@@ -182,19 +183,19 @@ static void given_add(const struct edges *by_row, const struct shared_merge *m, 
     free(indptr);
 }
 
-static void cover_of_given(const struct trainer *t, const struct shared_way *way, const struct shared_merge *m,
+static void cover_of_given(const struct shared_rows *s, const struct shared_way *way, const struct shared_merge *m,
                            struct cover *out)
 {
     enum part_direction listed = PART_DIRECTION_N - 1 - way->d;
     int64_t n_taker = 0, n_edge = 0;
     for (int32_t l = 0; l < m->n_taker; l++) {
-        const struct part_block block = block_of(t, listed, &m->taker[l]);
+        const struct part_block block = block_of(s, listed, &m->taker[l]);
         n_taker += block.n_col;
         n_edge += block.n_edge;
     }
-    cover_open(m->n_row, n_taker, n_edge, t->setup.parts[t->own[0]]->weighted, out);
+    cover_open(m->n_row, n_taker, n_edge, own_part(s->own, 0)->weighted, out);
     for (int32_t l = 0; l < m->n_taker; l++) {
-        struct edges edges = edges_open(t, listed, way->hop, &m->taker[l]);
+        struct edges edges = edges_open(s, listed, way->hop, &m->taker[l]);
         given_add(&edges, m, out);
         edges_close(&edges);
     }
@@ -226,12 +227,11 @@ static void given_write(const struct shared_rows *s, const struct shared_given *
     }
 }
 
-uint32_t shared_cover_give(struct trainer *t, const struct shared_way *way, const struct shared_merge *m,
+uint32_t shared_cover_give(struct shared_rows *s, const struct shared_way *way, const struct shared_merge *m,
                            struct shared_given *list, bool write)
 {
-    struct shared_rows *s = t->routes.shared_rows;
     struct cover c;
-    cover_of_given(t, way, m, &c);
+    cover_of_given(s, way, m, &c);
     *list = (struct shared_given){.row = s->n_given, .n_sum = c.n_sum, .ptr = s->n_sum_ptr, .edge = s->n_sum_edge};
     if (write) {
         given_write(s, list, m, &c);
@@ -245,7 +245,7 @@ uint32_t shared_cover_give(struct trainer *t, const struct shared_way *way, cons
     }
     s->n_sum_edge += made.n_edge;
     if (!write) {
-        struct part_sums *all = part_sums_at(&s->counts, way->d, t->own[m->taker[0].i], way->hop);
+        struct part_sums *all = part_sums_at(&s->counts, way->d, s->own->number[m->taker[0].i], way->hop);
         all->n_row += made.n_row;
         all->n_edge += made.n_edge;
     }
@@ -255,18 +255,18 @@ uint32_t shared_cover_give(struct trainer *t, const struct shared_way *way, cons
 
 /* --- taken --- */
 
-static void cover_of_taken(const struct trainer *t, const struct shared_way *way, const struct shared_merge *m,
+static void cover_of_taken(const struct shared_rows *s, const struct shared_way *way, const struct shared_merge *m,
                            struct cover *out)
 {
     int64_t n_taker = 0, n_edge = 0;
     for (int32_t l = 0; l < m->n_taker; l++) {
-        const struct part_block block = block_of(t, way->d, &m->taker[l]);
+        const struct part_block block = block_of(s, way->d, &m->taker[l]);
         n_taker += block.n_row;
         n_edge += block.n_edge;
     }
     cover_open(m->n_row, n_taker, n_edge, false, out);
     for (int32_t l = 0; l < m->n_taker; l++) {
-        struct edges edges = edges_open(t, way->d, way->hop, &m->taker[l]);
+        struct edges edges = edges_open(s, way->d, way->hop, &m->taker[l]);
         uint32_t *place = places_of(m, edges.of.node, edges.of.n_col);
         takers_add(out, edges.indptr, edges.cols, edges.n_row, place);
         free(place);
@@ -277,22 +277,21 @@ static void cover_of_taken(const struct trainer *t, const struct shared_way *way
 
 /* Node ids and scales of what comes: sums are of no node, and have theirs. place: of a row that travels, in the
  * payload. */
-static void taken_write(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
+static void taken_write(const struct shared_rows *s, enum part_direction d, const struct shared_merge *m,
                         const struct cover *c, const uint32_t *place)
 {
-    const struct shared_rows *s = t->routes.shared_rows;
     for (int64_t g = 0; g < c->n_giver; g++) {
         if (c->sends[g]) {
             s->node[s->n_taken + place[g]] = m->row[g];
         }
     }
     for (int32_t l = 0; l < m->n_taker && s->scale != NULL; l++) {
-        const struct part *part = t->setup.parts[t->own[m->taker[l].i]];
-        const struct part_block block = block_of(t, d, &m->taker[l]);
+        const struct part *part = own_part(s->own, m->taker[l].i);
+        const struct part_block block = block_of(s, d, &m->taker[l]);
         for (int64_t r = 0; r < block.n_col; r++) {
             uint32_t g = shared_place_of(m, block.node[r]);
             if (c->sends[g]) {
-                s->scale[s->n_taken + place[g]] = part_device_scale(&t->part_setup, part, block.strength,
+                s->scale[s->n_taken + place[g]] = part_device_scale(&s->own->setup, part, block.strength,
                                                                     block.degree, r);
             }
         }
@@ -333,11 +332,11 @@ static void block_trim(const struct edges *from, const struct cover *c, const ui
 }
 
 /* Trim all of a taker's block into its remapped copy. */
-static void trim_all(const struct trainer *t, enum part_direction d, const struct shared_taker *taker,
+static void trim_all(const struct shared_rows *s, enum part_direction d, const struct shared_taker *taker,
                      const struct edges *edges, const struct cover *c, const uint32_t *place, struct trimmed *at)
 {
-    const struct part_pairs *pairs = &t->setup.parts[t->own[taker->i]]->halo.pairs[d];
-    const struct part_remap *remap = &t->remap[taker->i][d];
+    const struct part_pairs *pairs = &own_part(s->own, taker->i)->halo.pairs[d];
+    const struct part_remap *remap = &s->own->remap[taker->i][d];
     int64_t edge = part_pair_off_diagonal(pairs, taker->k).edge;
     if (remap->cols != NULL) {
         const struct part_trimmed to = {.indptr = remap->indptr + part_remap_ptr(pairs, taker->k),
@@ -348,17 +347,16 @@ static void trim_all(const struct trainer *t, enum part_direction d, const struc
 }
 
 /* Write a hop's part of it down trimmed, for part_hop_open. */
-static void trim_copy(struct trainer *t, const struct shared_way *way, const struct shared_taker *taker,
+static void trim_copy(struct shared_rows *s, const struct shared_way *way, const struct shared_taker *taker,
                       const struct edges *edges, const struct cover *c, const uint32_t *place, struct trimmed *at)
 {
-    struct shared_rows *s = t->routes.shared_rows;
-    const struct part *part = t->setup.parts[t->own[taker->i]];
+    const struct part *part = own_part(s->own, taker->i);
     const struct part_trimmed to = {
         .indptr = memory_alloc((size_t)edges->n_row + 1, sizeof *to.indptr),
         .cols = memory_alloc((size_t)edges->n_edge, sizeof *to.cols),
         .weights = edges->weights != NULL ? memory_alloc((size_t)edges->n_edge, sizeof *to.weights) : NULL};
     if (s->trimmed == NULL) {
-        s->trimmed = memory_alloc((size_t)t->setup.n_part, sizeof *s->trimmed);
+        s->trimmed = memory_alloc((size_t)s->own->n_part, sizeof *s->trimmed);
     }
     struct part_trimmed **blocks = &s->trimmed[part->part];
     if (*blocks == NULL) {
@@ -368,16 +366,18 @@ static void trim_copy(struct trainer *t, const struct shared_way *way, const str
     (*blocks)[part_hop_place(part, way->d, way->hop, taker->k)] = to;
 }
 
-struct part_trimmed *const *shared_rows_trimmed(const struct trainer *t)
+struct part_trimmed *const *shared_rows_trimmed(const struct shared_rows *s)
 {
-    return t->routes.shared_rows != NULL ? t->routes.shared_rows->trimmed : NULL;
+    return s != NULL ? s->trimmed : NULL;
 }
 
-void shared_rows_trimmed_end(struct trainer *t)
+void shared_rows_trimmed_end(struct shared_rows *s)
 {
-    struct shared_rows *s = t->routes.shared_rows;
-    for (int32_t i = 0; i < t->n_own && s != NULL && s->trimmed != NULL; i++) {
-        const struct part *part = t->setup.parts[t->own[i]];
+    if (s == NULL || s->trimmed == NULL) {
+        return;
+    }
+    for (int32_t i = 0; i < s->own->n; i++) {
+        const struct part *part = own_part(s->own, i);
         struct part_trimmed *blocks = s->trimmed[part->part];
         for (int64_t b = 0; blocks != NULL && b < part_hop_place(part, PART_DIRECTION_N, 0, 0); b++) {
             free(blocks[b].indptr);
@@ -386,42 +386,40 @@ void shared_rows_trimmed_end(struct trainer *t)
         }
         free(blocks);
     }
-    if (s != NULL) {
-        free(s->trimmed);
-        s->trimmed = NULL;
-    }
+    free(s->trimmed);
+    s->trimmed = NULL;
 }
 
 /* The blocks of all takers. */
-static void blocks_trim(struct trainer *t, const struct shared_way *way, const struct shared_merge *m,
+static void blocks_trim(struct shared_rows *s, const struct shared_way *way, const struct shared_merge *m,
                         const struct cover *c, const uint32_t *place)
 {
     struct trimmed at = {0};
     for (int32_t l = 0; l < m->n_taker; l++) {
-        const struct part *part = t->setup.parts[t->own[m->taker[l].i]];
-        struct edges edges = edges_open(t, way->d, way->hop, &m->taker[l]);
+        const struct part *part = own_part(s->own, m->taker[l].i);
+        struct edges edges = edges_open(s, way->d, way->hop, &m->taker[l]);
         if (way->hop < part->n_hop) {
-            trim_copy(t, way, &m->taker[l], &edges, c, place, &at);
+            trim_copy(s, way, &m->taker[l], &edges, c, place, &at);
         } else {
-            trim_all(t, way->d, &m->taker[l], &edges, c, place, &at);
+            trim_all(s, way->d, &m->taker[l], &edges, c, place, &at);
         }
         edges_close(&edges);
     }
 }
 
-uint32_t shared_cover_take(struct trainer *t, const struct shared_way *way, const struct shared_merge *m, bool write)
+uint32_t shared_cover_take(struct shared_rows *s, const struct shared_way *way, const struct shared_merge *m,
+                           bool write)
 {
-    struct shared_rows *s = t->routes.shared_rows;
     struct cover c;
-    cover_of_taken(t, way, m, &c);
+    cover_of_taken(s, way, m, &c);
     if (write) {
         uint32_t *place = memory_alloc((size_t)c.n_giver, sizeof *place), n_place = 0;
         for (int64_t g = 0; g < c.n_giver; g++) {
             place[g] = n_place;
             n_place += c.sends[g];
         }
-        taken_write(t, way->d, m, &c, place);
-        blocks_trim(t, way, m, &c, place);
+        taken_write(s, way->d, m, &c, place);
+        blocks_trim(s, way, m, &c, place);
         free(place);
     }
     uint32_t n_row = (uint32_t)(c.n_send + c.n_sum);

@@ -1,4 +1,5 @@
 #include "protocol/base/memory.h"
+#include "worker/plan/memory_plan.h"
 #include "worker/route/shared_cover.h"
 
 #include <stdlib.h>
@@ -29,21 +30,22 @@ static void row_add(struct shared_merge *m, uint32_t row)
     }
 }
 
-static int64_t taker_rows(const struct trainer *t, enum part_direction d, const struct shared_taker *taker,
+static int64_t taker_rows(const struct shared_rows *s, enum part_direction d, const struct shared_taker *taker,
                           int32_t hop)
 {
-    const struct part_rows rows = taker->rows(&t->setup.parts[t->own[taker->i]]->halo, d, hop);
+    const struct part_rows rows = taker->rows(&own_part(s->own, taker->i)->halo, d, hop);
     return part_rows_at(&rows, taker->k);
 }
 
 /* Put the list together; counts_out[h]: rows up to hop h, and all. Of a cover, which counts its own: taker after
  * taker, whatever the hops. */
-static void merge_run(const struct trainer *t, enum part_direction d, struct shared_merge *m, uint32_t *counts_out)
+static void merge_run(const struct shared_rows *s, enum part_direction d, struct shared_merge *m,
+                      uint32_t *counts_out)
 {
-    int32_t n_hop = t->setup.parts[t->own[0]]->n_hop, first = t->routes.shared_rows->counts.covers ? n_hop : 0;
+    int32_t n_hop = own_part(s->own, 0)->n_hop, first = s->counts.covers ? n_hop : 0;
     int64_t n_all = 0;
     for (int32_t l = 0; l < m->n_taker; l++) {
-        n_all += taker_rows(t, d, &m->taker[l], n_hop);
+        n_all += taker_rows(s, d, &m->taker[l], n_hop);
     }
     m->n_row = 0;
     m->n_table = 2;
@@ -55,8 +57,8 @@ static void merge_run(const struct trainer *t, enum part_direction d, struct sha
     for (int32_t hop = first; hop <= n_hop; hop++) {
         for (int32_t l = 0; l < m->n_taker; l++) {
             const struct shared_taker *taker = &m->taker[l];
-            int64_t end = taker_rows(t, d, taker, hop);
-            int64_t begin = hop > first ? taker_rows(t, d, taker, hop - 1) : 0;
+            int64_t end = taker_rows(s, d, taker, hop);
+            int64_t begin = hop > first ? taker_rows(s, d, taker, hop - 1) : 0;
             for (int64_t at = begin; at < end; at++) {
                 row_add(m, taker->row[at]);
             }
@@ -76,14 +78,15 @@ static void merge_end(struct shared_merge *m)
 
 /* --- what own parts give --- */
 
-static void givers_find(const struct trainer *t, enum part_direction d, int32_t i, uint32_t rank,
+static void givers_find(const struct shared_rows *s, enum part_direction d, int32_t i, uint32_t rank,
                         enum part_shared_side side, struct shared_merge *m)
 {
-    const struct part *part = t->setup.parts[t->own[i]];
+    const struct part *part = own_part(s->own, i);
     const struct part_rows given = part_halo_given(&part->halo, d, part->n_hop);
     for (int32_t k = 0; k < given.pairs->n_pair; k++) {
         int32_t p = given.pairs->pair[k].part;
-        if (k != given.pairs->own && t->setup.rank_of_part[p] == rank && part_shared_side_of(part->part, p) == side) {
+        if (k != given.pairs->own && s->own->setup.rank_of_part[p] == rank &&
+            part_shared_side_of(part->part, p) == side) {
             const struct part_send send = part_send(part, d, p);
             m->taker[m->n_taker++] = (struct shared_taker){.i = i, .k = k, .row = send.rows, .rows = part_halo_given};
         }
@@ -91,12 +94,11 @@ static void givers_find(const struct trainer *t, enum part_direction d, int32_t 
 }
 
 /* The rows of a list that own parts give, or its cover. */
-static uint32_t given_list(struct trainer *t, const struct shared_way *way, const struct shared_merge *m,
+static uint32_t given_list(struct shared_rows *s, const struct shared_way *way, const struct shared_merge *m,
                            struct shared_given *list, bool write)
 {
-    struct shared_rows *s = t->routes.shared_rows;
     if (s->counts.covers) {
-        return m->n_row > 0 ? shared_cover_give(t, way, m, list, write) : 0;
+        return m->n_row > 0 ? shared_cover_give(s, way, m, list, write) : 0;
     }
     list->row = s->n_given;
     if (write && m->n_row > 0) {
@@ -108,20 +110,20 @@ static uint32_t given_list(struct trainer *t, const struct shared_way *way, cons
 
 /* Run over all lists that own parts give in this direction, at this hop: count them, and with `write` write them
  * down. */
-static void given_walk(struct trainer *t, const struct shared_way *way, struct shared_merge *m, bool write)
+static void given_walk(struct shared_rows *s, const struct shared_way *way, struct shared_merge *m, bool write)
 {
-    struct shared_rows *s = t->routes.shared_rows;
     enum part_direction d = way->d;
-    for (int32_t i = 0; i < t->n_own; i++) {
-        for (uint32_t rank = 0; rank < t->setup.n_rank; rank++) {
+    for (int32_t i = 0; i < s->own->n; i++) {
+        for (uint32_t rank = 0; rank < s->own->n_rank; rank++) {
             for (int side = 0; side < PART_SHARED_N_SIDE; side++) {
-                if (rank != t->setup.rank) {
-                    givers_find(t, d, i, rank, (enum part_shared_side)side, m);
+                if (rank != s->own->setup.rank) {
+                    givers_find(s, d, i, rank, (enum part_shared_side)side, m);
                 }
-                uint32_t *counts = part_shared_at(&s->counts, d, t->own[i], rank, (enum part_shared_side)side);
-                int64_t list = shared_place(t, i, rank, (enum part_shared_side)side, way->hop);
-                merge_run(t, d, m, counts);
-                counts[way->hop] = given_list(t, way, m, &s->given_list[d][list], write);
+                uint32_t *counts = part_shared_at(&s->counts, d, s->own->number[i], rank,
+                                                  (enum part_shared_side)side);
+                int64_t list = shared_place(s, i, rank, (enum part_shared_side)side, way->hop);
+                merge_run(s, d, m, counts);
+                counts[way->hop] = given_list(s, way, m, &s->given_list[d][list], write);
                 merge_end(m);
             }
         }
@@ -130,11 +132,11 @@ static void given_walk(struct trainer *t, const struct shared_way *way, struct s
 
 /* --- what own parts take --- */
 
-static void takers_find(const struct trainer *t, enum part_direction d, int32_t q, enum part_shared_side side,
+static void takers_find(const struct shared_rows *s, enum part_direction d, int32_t q, enum part_shared_side side,
                         struct shared_merge *m)
 {
-    for (int32_t i = 0; i < t->n_own && t->own_index[q] < 0; i++) {
-        const struct part *part = t->setup.parts[t->own[i]];
+    for (int32_t i = 0; i < s->own->n && s->own->index[q] < 0; i++) {
+        const struct part *part = own_part(s->own, i);
         int32_t k = part_shared_side_of(q, part->part) == side ? part_pair_find(&part->halo.pairs[d], q) : -1;
         if (k >= 0) {
             const struct part_block block = part_block_at(part, d, k);
@@ -145,24 +147,24 @@ static void takers_find(const struct trainer *t, enum part_direction d, int32_t 
 }
 
 /* Scales of a taker's rows at their places. */
-static void scales_fill(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
+static void scales_fill(const struct shared_rows *s, enum part_direction d, const struct shared_merge *m,
                         const struct shared_taker *taker, float *scale)
 {
-    const struct part *part = t->setup.parts[t->own[taker->i]];
+    const struct part *part = own_part(s->own, taker->i);
     const struct part_block block = part_block_at(part, d, taker->k);
     for (int64_t c = 0; c < block.n_col; c++) {
-        scale[shared_place_of(m, block.node[c])] = part_device_scale(&t->part_setup, part, block.strength,
+        scale[shared_place_of(m, block.node[c])] = part_device_scale(&s->own->setup, part, block.strength,
                                                                      block.degree, c);
     }
 }
 
 /* A taker's columns count places in the list; order of edges untouched. */
-static void columns_remap(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
+static void columns_remap(const struct shared_rows *s, enum part_direction d, const struct shared_merge *m,
                           const struct shared_taker *taker)
 {
-    const struct part *part = t->setup.parts[t->own[taker->i]];
+    const struct part *part = own_part(s->own, taker->i);
     const struct part_block block = part_block_at(part, d, taker->k);
-    const struct part_remap *remap = &t->remap[taker->i][d];
+    const struct part_remap *remap = &s->own->remap[taker->i][d];
     uint32_t *cols = remap->cols + part_pair_off_diagonal(&part->halo.pairs[d], taker->k).edge;
     for (int64_t e = 0; e < block.n_edge && remap->cols != NULL; e++) {
         cols[e] = shared_place_of(m, block.node[block.cols[e]]);
@@ -170,11 +172,10 @@ static void columns_remap(const struct trainer *t, enum part_direction d, const 
 }
 
 /* Where in the list a taker's rows are. */
-static void taker_spread(const struct trainer *t, enum part_direction d, const struct shared_merge *m,
+static void taker_spread(struct shared_rows *s, enum part_direction d, const struct shared_merge *m,
                          const struct shared_taker *taker, bool write)
 {
-    struct shared_rows *s = t->routes.shared_rows;
-    const struct part *part = t->setup.parts[t->own[taker->i]];
+    const struct part *part = own_part(s->own, taker->i);
     const struct part_block block = part_block_at(part, d, taker->k);
     s->spread_at[d][s->pair_begin[d][taker->i] + taker->k] = s->n_spread;
     for (int64_t c = 0; write && c < block.n_col; c++) {
@@ -184,27 +185,27 @@ static void taker_spread(const struct trainer *t, enum part_direction d, const s
 }
 
 /* The rows of a list that own parts take, or its cover. */
-static uint32_t taken_list(struct trainer *t, const struct shared_way *way, const struct shared_merge *m, bool write)
+static uint32_t taken_list(struct shared_rows *s, const struct shared_way *way, const struct shared_merge *m,
+                           bool write)
 {
-    struct shared_rows *s = t->routes.shared_rows;
     enum part_direction d = way->d;
     for (int32_t l = 0; s->counts.spreads && l < m->n_taker; l++) {
-        taker_spread(t, d, m, &m->taker[l], write);
+        taker_spread(s, d, m, &m->taker[l], write);
     }
     if (s->counts.spreads) {
         return m->n_row;
     }
     if (s->counts.covers) {
-        return m->n_row > 0 ? shared_cover_take(t, way, m, write) : 0;
+        return m->n_row > 0 ? shared_cover_take(s, way, m, write) : 0;
     }
     if (write && m->n_row > 0) {
         memcpy(s->node + s->n_taken, m->row, m->n_row * sizeof *s->node);
     }
     for (int32_t l = 0; write && l < m->n_taker; l++) {
         if (s->scale != NULL) {
-            scales_fill(t, d, m, &m->taker[l], s->scale + s->n_taken);
+            scales_fill(s, d, m, &m->taker[l], s->scale + s->n_taken);
         }
-        columns_remap(t, d, m, &m->taker[l]);
+        columns_remap(s, d, m, &m->taker[l]);
     }
     s->n_taken += m->n_row;
     return m->n_row;
@@ -217,17 +218,16 @@ static int64_t taken_place(const struct shared_rows *s, int32_t q, int side, int
 }
 
 /* Likewise over all lists that own parts take. */
-static void taken_walk(struct trainer *t, const struct shared_way *way, struct shared_merge *m, bool write)
+static void taken_walk(struct shared_rows *s, const struct shared_way *way, struct shared_merge *m, bool write)
 {
-    struct shared_rows *s = t->routes.shared_rows;
     enum part_direction d = way->d;
-    for (int32_t q = 0; q < t->setup.n_part; q++) {
-        for (int side = 0; side < PART_SHARED_N_SIDE && t->own_index[q] < 0; side++) {
-            takers_find(t, d, q, (enum part_shared_side)side, m);
-            uint32_t *counts = part_shared_at(&s->counts, d, q, t->setup.rank, (enum part_shared_side)side);
-            merge_run(t, d, m, counts);
+    for (int32_t q = 0; q < s->own->n_part; q++) {
+        for (int side = 0; side < PART_SHARED_N_SIDE && s->own->index[q] < 0; side++) {
+            takers_find(s, d, q, (enum part_shared_side)side, m);
+            uint32_t *counts = part_shared_at(&s->counts, d, q, s->own->setup.rank, (enum part_shared_side)side);
+            merge_run(s, d, m, counts);
             s->taken_at[d][taken_place(s, q, side, way->hop)] = s->n_taken;
-            counts[way->hop] = taken_list(t, way, m, write);
+            counts[way->hop] = taken_list(s, way, m, write);
             merge_end(m);
         }
     }
@@ -250,16 +250,15 @@ static bool way_next(const struct shared_rows *s, struct shared_way *way)
 
 static const struct shared_way way_begin = {.d = PART_DIRECTION_OUT, .hop = -1};
 
-static void walk(struct trainer *t, struct shared_merge *m, bool write)
+static void walk(struct shared_rows *s, struct shared_merge *m, bool write)
 {
-    struct shared_rows *s = t->routes.shared_rows;
     s->n_given = s->n_taken = s->n_spread = s->n_sum_ptr = s->n_sum_edge = 0;
     for (struct shared_way way = way_begin; way_next(s, &way);) {
-        given_walk(t, &way, m, write);
+        given_walk(s, &way, m, write);
         s->n_given_in = way.d == PART_DIRECTION_IN ? s->n_given : s->n_given_in;
     }
     for (struct shared_way way = way_begin; way_next(s, &way);) {
-        taken_walk(t, &way, m, write);
+        taken_walk(s, &way, m, write);
         s->n_spread_in = way.d == PART_DIRECTION_IN ? s->n_spread : s->n_spread_in;
     }
 }
@@ -270,10 +269,9 @@ struct list {
 };
 
 /* All that is taken for the lists. */
-static int lists_of(const struct trainer *t, struct list out[7])
+static int lists_of(struct shared_rows *s, struct list out[7])
 {
-    struct shared_rows *s = t->routes.shared_rows;
-    bool scaled = t->part_setup.scaled != NULL, weighted = t->setup.parts[t->own[0]]->weighted;
+    bool scaled = s->own->setup.scaled != NULL, weighted = own_part(s->own, 0)->weighted;
     const struct list all[] = {{(size_t)s->n_given * sizeof *s->given, &s->given},
                                {(size_t)s->n_taken * sizeof *s->node, &s->node},
                                {scaled ? (size_t)s->n_taken * sizeof *s->scale : 0, &s->scale},
@@ -285,67 +283,61 @@ static int lists_of(const struct trainer *t, struct list out[7])
     return sizeof all / sizeof *all;
 }
 
-static enum status lists_take(struct trainer *t)
+static enum status lists_take(struct shared_rows *s)
 {
     struct list list[7];
     enum status status = STATUS_OK;
-    for (int l = 0, n = lists_of(t, list); l < n && status == STATUS_OK; l++) {
-        if (list[l].n_bytes > 0) {
-            status = t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, list[l].n_bytes, list[l].out);
-        }
+    for (int l = 0, n = lists_of(s, list); l < n && status == STATUS_OK; l++) {
+        status = own_parts_acquire(s->own, list[l].n_bytes, list[l].out);
     }
     return status;
 }
 
-static void lists_return(struct trainer *t)
+static void lists_return(struct shared_rows *s)
 {
     struct list list[7];
-    for (int l = 0, n = lists_of(t, list); l < n; l++) {
-        if (*(void **)list[l].out != NULL) {
-            t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, *(void **)list[l].out, list[l].n_bytes);
-        }
+    for (int l = 0, n = lists_of(s, list); l < n; l++) {
+        own_parts_release(s->own, *(void **)list[l].out, list[l].n_bytes);
     }
 }
 
 /* Places of lists of all own parts' pairs. */
-static void pairs_number(struct trainer *t, enum part_direction d)
+static void pairs_number(struct shared_rows *s, enum part_direction d)
 {
-    struct shared_rows *s = t->routes.shared_rows;
-    s->pair_begin[d] = memory_alloc((size_t)t->n_own + 1, sizeof *s->pair_begin[d]);
-    for (int32_t i = 0; i < t->n_own; i++) {
-        s->pair_begin[d][i + 1] = s->pair_begin[d][i] + t->setup.parts[t->own[i]]->halo.pairs[d].n_pair;
+    s->pair_begin[d] = memory_alloc((size_t)s->own->n + 1, sizeof *s->pair_begin[d]);
+    for (int32_t i = 0; i < s->own->n; i++) {
+        s->pair_begin[d][i + 1] = s->pair_begin[d][i] + own_part(s->own, i)->halo.pairs[d].n_pair;
     }
-    s->spread_at[d] = memory_alloc((size_t)s->pair_begin[d][t->n_own], sizeof *s->spread_at[d]);
+    s->spread_at[d] = memory_alloc((size_t)s->pair_begin[d][s->own->n], sizeof *s->spread_at[d]);
 }
 
-enum status shared_rows_open(struct trainer *t)
+enum status shared_rows_open(const struct own_parts *own, struct shared_rows **out)
 {
-    const struct part *any = t->setup.parts[t->own[0]];
-    if (!memory_plan_shares(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank, any->covered)) {
-        return STATUS_OK;
-    }
-    struct shared_rows *s = t->routes.shared_rows = memory_alloc(1, sizeof *s);
+    const struct program *program = own->setup.program;
+    const struct part *any = own_part(own, 0);
+    struct shared_rows *s = *out = memory_alloc(1, sizeof *s);
+    s->own = own;
     bool mirrors = part_shared_mirrors(any->symmetric, any->covered, any->n_hop);
-    enum status status = part_shared_acquire(t->setup.n_part, t->setup.n_rank, any->n_hop, mirrors, &s->counts);
+    enum status status = part_shared_acquire(own->n_part, own->n_rank, any->n_hop, mirrors, &s->counts);
     status = status == STATUS_OK && any->covered ? part_sums_acquire(&s->counts) : status;
     s->symmetric = any->symmetric;
     s->counts.covers = any->covered;
-    s->counts.spreads = memory_plan_spreads(&t->program);
+    s->counts.spreads = memory_plan_spreads(program);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
-        pairs_number(t, (enum part_direction)d);
-        s->hops[d] = any->covered ? memory_plan_hops(&t->program, (enum part_direction)d, any->n_hop) : 0;
-        s->given_list[d] = memory_alloc((size_t)shared_place(t, t->n_own, 0, PART_SHARED_BELOW, 0),
+        pairs_number(s, (enum part_direction)d);
+        s->hops[d] = any->covered ? memory_plan_hops(program, (enum part_direction)d, any->n_hop) : 0;
+        s->given_list[d] = memory_alloc((size_t)shared_place(s, s->own->n, 0, PART_SHARED_BELOW, 0),
                                         sizeof *s->given_list[d]);
-        s->taken_at[d] = memory_alloc((size_t)taken_place(s, t->setup.n_part, 0, 0), sizeof *s->taken_at[d]);
+        s->taken_at[d] = memory_alloc((size_t)taken_place(s, s->own->n_part, 0, 0), sizeof *s->taken_at[d]);
     }
     if (status != STATUS_OK) {
         return status;
     }
-    struct shared_merge m = {.taker = memory_alloc((size_t)t->setup.n_part, sizeof *m.taker)};
-    walk(t, &m, false);
-    status = lists_take(t);
+    struct shared_merge m = {.taker = memory_alloc((size_t)s->own->n_part, sizeof *m.taker)};
+    walk(s, &m, false);
+    status = lists_take(s);
     if (status == STATUS_OK) {
-        walk(t, &m, true);
+        walk(s, &m, true);
         if (s->symmetric && !mirrors) {
             part_shared_mirror(&s->counts);
         }
@@ -354,14 +346,13 @@ enum status shared_rows_open(struct trainer *t)
     return status;
 }
 
-void shared_rows_close(struct trainer *t)
+void shared_rows_close(struct shared_rows *s)
 {
-    struct shared_rows *s = t->routes.shared_rows;
     if (s == NULL) {
         return;
     }
-    lists_return(t);
-    shared_rows_trimmed_end(t);
+    lists_return(s);
+    shared_rows_trimmed_end(s);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         free(s->given_list[d]);
         free(s->taken_at[d]);
@@ -370,12 +361,11 @@ void shared_rows_close(struct trainer *t)
     }
     part_shared_release(&s->counts);
     free(s);
-    t->routes.shared_rows = NULL;
 }
 
-const struct part_shared *shared_rows_counts(const struct trainer *t)
+const struct part_shared *shared_rows_counts(const struct shared_rows *s)
 {
-    return t->routes.shared_rows != NULL ? &t->routes.shared_rows->counts : NULL;
+    return s != NULL ? &s->counts : NULL;
 }
 
 /* Where the graph is symmetric, both directions have the same lists, but for covers of hops. */
@@ -384,37 +374,34 @@ static int listed(const struct shared_rows *s, enum part_direction d, int32_t ho
     return s->symmetric && !(s->counts.covers && hop < s->counts.n_hop) ? PART_DIRECTION_IN : d;
 }
 
-static const struct shared_given *given_of(const struct trainer *t, const struct shared_list *list)
+static const struct shared_given *given_of(const struct shared_rows *s, const struct shared_list *list)
 {
-    const struct shared_rows *s = t->routes.shared_rows;
-    return &s->given_list[listed(s, list->d, list->hop)][shared_place(t, list->i, list->rank, list->side, list->hop)];
+    return &s->given_list[listed(s, list->d, list->hop)][shared_place(s, list->i, list->rank, list->side, list->hop)];
 }
 
-const uint32_t *shared_rows_given(const struct trainer *t, const struct shared_list *list)
+const uint32_t *shared_rows_given(const struct shared_rows *s, const struct shared_list *list)
 {
-    return t->routes.shared_rows->given + given_of(t, list)->row;
+    return s->given + given_of(s, list)->row;
 }
 
-int64_t shared_rows_sums(const struct trainer *t, const struct shared_list *list)
+int64_t shared_rows_sums(const struct shared_rows *s, const struct shared_list *list)
 {
-    return given_of(t, list)->n_sum;
+    return given_of(s, list)->n_sum;
 }
 
-const uint32_t *shared_rows_spread(const struct trainer *t, enum part_direction d, int32_t i, int32_t k)
+const uint32_t *shared_rows_spread(const struct shared_rows *s, enum part_direction d, int32_t i, int32_t k)
 {
-    const struct shared_rows *s = t->routes.shared_rows;
     int from = listed(s, d, PROGRAM_HOP_ALL);
     return s->spread + s->spread_at[from][s->pair_begin[from][i] + k];
 }
 
-struct device_block shared_rows_sum_block(const struct trainer *t, const struct shared_list *list, int64_t first,
+struct device_block shared_rows_sum_block(const struct shared_rows *s, const struct shared_list *list, int64_t first,
                                           int64_t n_row)
 {
-    const struct shared_rows *s = t->routes.shared_rows;
-    const struct shared_given *given = given_of(t, list);
+    const struct shared_given *given = given_of(s, list);
     const int64_t *indptr = s->sum_ptr + given->ptr;
     return (struct device_block){.n_row = n_row,
-                                 .n_col = t->part[list->i].part->n_own,
+                                 .n_col = s->own->part[list->i].part->n_own,
                                  .n_edge = indptr[given->n_sum],
                                  .indptr = indptr + first,
                                  .cols = s->sum_cols + given->edge,
@@ -427,16 +414,14 @@ static int64_t taken_from(const struct shared_rows *s, enum part_direction d, in
     return s->taken_at[listed(s, d, hop)][taken_place(s, q, (int)side, hop)];
 }
 
-const float *shared_rows_scale(const struct trainer *t, enum part_direction d, int32_t hop, int32_t q,
+const float *shared_rows_scale(const struct shared_rows *s, enum part_direction d, int32_t hop, int32_t q,
                                enum part_shared_side side)
 {
-    const struct shared_rows *s = t->routes.shared_rows;
     return s->scale != NULL ? s->scale + taken_from(s, d, hop, q, side) : NULL;
 }
 
-const uint32_t *shared_rows_node(const struct trainer *t, enum part_direction d, int32_t hop, int32_t q,
+const uint32_t *shared_rows_node(const struct shared_rows *s, enum part_direction d, int32_t hop, int32_t q,
                                  enum part_shared_side side)
 {
-    const struct shared_rows *s = t->routes.shared_rows;
     return s->node + taken_from(s, d, hop, q, side);
 }

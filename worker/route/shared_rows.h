@@ -9,17 +9,21 @@
 #ifndef WORKER_SHARED_ROWS_H
 #define WORKER_SHARED_ROWS_H
 
-#include "worker/state/trainer_state.h"
+#include "worker/rows/own_parts.h"
 
-/* Where memory_plan_shares; else trainer->routes.shared_rows stays NULL. Before own parts are opened on the device,
- * with part_setup filled.
- * errors  STATUS_NOMEM. Closed also after a failure */
-enum status shared_rows_open(struct trainer *trainer);
-void shared_rows_close(struct trainer *trainer);
+struct shared_rows;
 
-/* How many rows: of other parts' those that this rank takes, of own ones those that others take. NULL: each part's
- * travel for it alone. */
-const struct part_shared *shared_rows_counts(const struct trainer *trainer);
+/* Make the lists, where memory_plan_shares. Own parts are listed and remapped, and not yet on the device.
+ *
+ *   owns    borrows own; the caller owns *out: shared_rows_close, also after a failure
+ *   errors  STATUS_NOMEM
+ */
+enum status shared_rows_open(const struct own_parts *own, struct shared_rows **out);
+void shared_rows_close(struct shared_rows *shared);
+
+/* How many rows: of other parts' those that this rank takes, of own ones those that others take. NULL of NULL: each
+ * part's rows travel for it alone. */
+const struct part_shared *shared_rows_counts(const struct shared_rows *shared);
 
 /* What an own part gives to the parts of one side of another rank. */
 struct shared_list {
@@ -31,24 +35,24 @@ struct shared_list {
 };
 
 /* The rows (device), and how many sums come behind them. */
-const uint32_t *shared_rows_given(const struct trainer *trainer, const struct shared_list *list);
-int64_t shared_rows_sums(const struct trainer *trainer, const struct shared_list *list);
+const uint32_t *shared_rows_given(const struct shared_rows *shared, const struct shared_list *list);
+int64_t shared_rows_sums(const struct shared_rows *shared, const struct shared_list *list);
 
 /* Places in its list of the rows of own part i's pair k, a part of another rank (device). */
-const uint32_t *shared_rows_spread(const struct trainer *trainer, enum part_direction d, int32_t i, int32_t k);
+const uint32_t *shared_rows_spread(const struct shared_rows *shared, enum part_direction d, int32_t i, int32_t k);
 
 /* The edges of n_row sums from `first` on: columns are own rows. The block has no schedule. */
-struct device_block shared_rows_sum_block(const struct trainer *trainer, const struct shared_list *list,
+struct device_block shared_rows_sum_block(const struct shared_rows *shared, const struct shared_list *list,
                                           int64_t first, int64_t n_row);
 
 /* Scales (NULL: no aggregate has any) and node ids of part q's rows that come (device). */
-const float *shared_rows_scale(const struct trainer *trainer, enum part_direction d, int32_t hop, int32_t q,
+const float *shared_rows_scale(const struct shared_rows *shared, enum part_direction d, int32_t hop, int32_t q,
                                enum part_shared_side side);
-const uint32_t *shared_rows_node(const struct trainer *trainer, enum part_direction d, int32_t hop, int32_t q,
+const uint32_t *shared_rows_node(const struct shared_rows *shared, enum part_direction d, int32_t hop, int32_t q,
                                  enum part_shared_side side);
 
 /* The trimmed blocks of hops (part_device_setup.trimmed); and forget them, once own parts have copied them. */
-struct part_trimmed *const *shared_rows_trimmed(const struct trainer *trainer);
-void shared_rows_trimmed_end(struct trainer *trainer);
+struct part_trimmed *const *shared_rows_trimmed(const struct shared_rows *shared);
+void shared_rows_trimmed_end(struct shared_rows *shared);
 
 #endif

@@ -13,6 +13,7 @@ struct shared_given {
 };
 
 struct shared_rows {
+    const struct own_parts *own;
     struct part_shared counts;
     bool symmetric;                  /* the graph: lists of all edges are the same in both directions */
     uint32_t hops[PART_DIRECTION_N]; /* that have covers of their own (part_cover_input) */
@@ -47,11 +48,10 @@ static inline int32_t shared_list_of(const struct shared_rows *rows, int32_t hop
 }
 
 /* Where an own part's list for a taker is. */
-static inline int64_t shared_place(const struct trainer *trainer, int32_t i, uint32_t rank,
+static inline int64_t shared_place(const struct shared_rows *rows, int32_t i, uint32_t rank,
                                    enum part_shared_side side, int32_t hop)
 {
-    const struct shared_rows *rows = trainer->routes.shared_rows;
-    int64_t taker = ((int64_t)i * trainer->setup.n_rank + rank) * PART_SHARED_N_SIDE + side;
+    int64_t taker = ((int64_t)i * rows->own->n_rank + rank) * PART_SHARED_N_SIDE + side;
     return taker * shared_n_list(rows) + shared_list_of(rows, hop);
 }
 

@@ -7,17 +7,23 @@
 #ifndef WORKER_STORED_H
 #define WORKER_STORED_H
 
-#include "worker/state/trainer_state.h"
+#include "worker/rows/own_parts.h"
 
-/* Of own parts that are open; nothing where no value has halo rows. errors  STATUS_NOMEM */
-enum status stored_open(struct trainer *trainer);
-void stored_close(struct trainer *trainer);
+struct stored;
+
+/* Of own parts that are on the device, where some value has halo rows.
+ *
+ *   owns    borrows own; the caller owns *out: stored_close, also after a failure
+ *   errors  STATUS_NOMEM
+ */
+enum status stored_open(const struct own_parts *own, struct stored **out);
+void stored_close(struct stored *stored);
 
 /* Own part i's block with its pair k of in-edges, another part, to rows that count at a hop; all payload rows are
  * columns. */
-struct device_block stored_block(const struct trainer *trainer, int32_t i, int32_t hop, int32_t k);
+struct device_block stored_block(const struct stored *stored, int32_t i, int32_t hop, int32_t k);
 
 /* Halo rows of own part i before those of pair k. */
-int64_t stored_rows_before(const struct trainer *trainer, int32_t i, int32_t k);
+int64_t stored_rows_before(const struct stored *stored, int32_t i, int32_t k);
 
 #endif

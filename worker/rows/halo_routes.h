@@ -43,8 +43,8 @@ struct halo_drawn {
 /* Who owns what, as a rank sees it. */
 struct halo_owners {
     int32_t n_own_part;
-    const struct part_halo *const *own; /* n_own_part, part numbers ascending */
-    const uint32_t *rank_of_part;       /* by part */
+    const struct part_halo **own; /* n_own_part, part numbers ascending */
+    const uint32_t *rank_of_part; /* by part */
     uint32_t rank;
     const struct part_shared *shared; /* rows that own parts share; NULL: a part's travel for it alone */
     const struct halo_drawn *drawn;   /* n_own_part: a sample, which is of in-edges; NULL: all rows travel */

@@ -4,13 +4,13 @@
 
 void clip_begin(struct trainer *t)
 {
-    for (int32_t i = 0; t->setup.job->train.clip_norm > 0.0 && i < t->n_own; i++) {
+    for (int32_t i = 0; t->setup.job->train.clip_norm > 0.0 && i < t->own.n; i++) {
         double *sum = trainer_sums(t, i) + MEMORY_PLAN_SUM_SQUARES;
         t->ops->fill_zero(t->device, sum, sizeof *sum);
         for (int p = 0; p < t->program.n_param; p++) {
             const float *grad = embeddings_of(t, t->parameters.embeddings.gradients, p, i);
             if (grad != NULL && t->program.param[p].trains) {
-                t->ops->squares_add(t->device, t->part[i].part->n_embedded * t->program.param[p].embedding_width,
+                t->ops->squares_add(t->device, t->own.part[i].part->n_embedded * t->program.param[p].embedding_width,
                                     grad, sum);
             }
         }

@@ -29,7 +29,7 @@ static char *node(const struct reduction *r, int32_t i)
 /* Own part i's node as the transport has it; i = n_own: another rank's branch. */
 static void *staged(const struct reduction *r, int32_t i)
 {
-    return staging_place(r->trainer, i * (int64_t)r->n_bytes, i < r->trainer->n_own ? node(r, i) : r->branch);
+    return staging_place(r->trainer, i * (int64_t)r->n_bytes, i < r->trainer->own.n ? node(r, i) : r->branch);
 }
 
 static void sums_merge(const struct reduction *r, void *left, const void *right)
@@ -74,12 +74,12 @@ static bool branch_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct
     (void)at;
     struct reduction *r = arg;
     const struct trainer *t = r->trainer;
-    if (from >= (uint32_t)t->setup.n_part || t->own_index[from] < 0 || r->complete[from] == INCOMPLETE ||
+    if (from >= (uint32_t)t->setup.n_part || t->own.index[from] < 0 || r->complete[from] == INCOMPLETE ||
         !is_made(r, r->complete[from])) {
         return false;
     }
     *out = (struct exchange_piece){
-        .bytes = staged(r, t->own_index[from]), .n_bytes = r->n_bytes, .total = r->n_bytes};
+        .bytes = staged(r, t->own.index[from]), .n_bytes = r->n_bytes, .total = r->n_bytes};
     return true;
 }
 
@@ -87,9 +87,9 @@ static bool branch_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct
 static int branches_given(const struct trainer *t)
 {
     int n = 0;
-    for (int32_t i = 0; i < t->n_own; i++) {
-        int32_t part = t->own[i];
-        n += part > 0 && t->own_index[part & (part - 1)] < 0;
+    for (int32_t i = 0; i < t->own.n; i++) {
+        int32_t part = t->own.number[i];
+        n += part > 0 && t->own.index[part & (part - 1)] < 0;
     }
     return n;
 }
@@ -103,10 +103,10 @@ static enum status branch_take(struct reduction *r, int32_t part, int32_t child)
     int handle;
     enum status status = staging_writable(t, r->branch_free, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
     status = status == STATUS_OK ? exchange_fetch(t->setup.exchange, t->setup.rank_of_part[child], &key,
-                                                  staged(r, t->n_own), r->n_bytes, &handle)
+                                                  staged(r, t->own.n), r->n_bytes, &handle)
                                  : status;
     status = status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
-    r->branch_free = staging_in(t, t->n_own * (int64_t)r->n_bytes, r->branch, (int64_t)r->n_bytes,
+    r->branch_free = staging_in(t, t->own.n * (int64_t)r->n_bytes, r->branch, (int64_t)r->n_bytes,
                                 t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
     return status;
 }
@@ -115,8 +115,8 @@ static enum status branch_take(struct reduction *r, int32_t part, int32_t child)
 static void branch_complete(struct reduction *r, int32_t i)
 {
     const struct trainer *t = r->trainer;
-    int32_t part = t->own[i];
-    bool given = part > 0 && t->own_index[part & (part - 1)] < 0;
+    int32_t part = t->own.number[i];
+    bool given = part > 0 && t->own.index[part & (part - 1)] < 0;
     r->complete[part] = given ? staging_out(t, i * (int64_t)r->n_bytes, node(r, i), (int64_t)r->n_bytes) : 0;
 }
 
@@ -126,20 +126,20 @@ static enum status reduce_up(struct reduction *r)
     struct trainer *t = r->trainer;
     int32_t n_part = t->setup.n_part;
     enum status status = STATUS_OK;
-    for (int32_t i = 0; i < t->n_own; i++) {
-        r->complete[t->own[i]] = INCOMPLETE;
-        if (t->own[i] & 1) {
+    for (int32_t i = 0; i < t->own.n; i++) {
+        r->complete[t->own.number[i]] = INCOMPLETE;
+        if (t->own.number[i] & 1) {
             branch_complete(r, i);
         }
     }
     for (int32_t stride = 1; stride < n_part; stride *= 2) {
-        for (int32_t i = 0; i < t->n_own && status == STATUS_OK; i++) {
-            int32_t part = t->own[i], child = part + stride;
+        for (int32_t i = 0; i < t->own.n && status == STATUS_OK; i++) {
+            int32_t part = t->own.number[i], child = part + stride;
             if (part % (2 * stride) != 0) {
                 continue;
             }
             if (child < n_part) {
-                int32_t j = t->own_index[child];
+                int32_t j = t->own.index[child];
                 status = j < 0 ? branch_take(r, part, child) : STATUS_OK;
                 if (status != STATUS_OK) {
                     return status;
@@ -236,7 +236,7 @@ enum status reduce_global(struct trainer *t, int op, bool backward)
         .node = (char *)trainer_global(t, 0),
         .stride = t->plan.reduced.n_global_bytes,
         .n_bytes = (size_t)global->n_sum(&t->program, what) * sizeof(double),
-        .branch = (char *)trainer_global(t, t->n_own),
+        .branch = (char *)trainer_global(t, t->own.n),
         .merge = global_merge,
         .op = what,
         .pass = backward ? &global->backward : &global->forward,

@@ -49,8 +49,8 @@ static void halo_leave(const struct trainer *t, int32_t i, struct op_call *call)
 {
     bool halo = t->program.value[call->op->out].hop == PROGRAM_HOP_HALO && call->op->kind == OP_KIND_LINEAR;
     if (halo && memory_plan_maps_own(t->setup.job, &t->program, t->setup.n_rank)) {
-        call->n = t->part[i].part->n_own;
-        call->csr = call->csr != NULL ? &t->part[i].csr : NULL;
+        call->n = t->own.part[i].part->n_own;
+        call->csr = call->csr != NULL ? &t->own.part[i].csr : NULL;
     }
 }
 
@@ -91,7 +91,7 @@ static enum status chain_steps_run(struct trainer *t, const struct step *first)
     struct chain chain = {.n_slot_bytes = t->plan.arena.n_slot_bytes, .n_link = first->n_chain};
     struct pin pin = pin_open(t, first, PIN_USE_RUNNING);
     while (pin_next(&pin)) {
-        chain.n_row = part_rows_own(t->part[pin.part].part, PROGRAM_HOP_ALL);
+        chain.n_row = part_rows_own(t->own.part[pin.part].part, PROGRAM_HOP_ALL);
         chain.rows = chain_rows(&t->program, t->ops, chain.n_row);
         for (int s = 0; s < first->n_chain; s++) {
             link_build(t, &first[s], pin.part, &chain.link[s]);
@@ -166,9 +166,9 @@ static enum device_loss loss_of(const struct trainer *t)
                                                         [JOB_LOSS_MAE] = DEVICE_LOSS_MAE,
                                                         [JOB_LOSS_HUBER] = DEVICE_LOSS_HUBER};
     int loss = t->setup.job->train.loss;
-    return loss != JOB_LOSS_AUTO          ? losses[loss]
-           : t->part[0].part->multi_label ? DEVICE_LOSS_BCE
-                                          : DEVICE_LOSS_CROSS_ENTROPY;
+    return loss != JOB_LOSS_AUTO              ? losses[loss]
+           : t->own.part[0].part->multi_label ? DEVICE_LOSS_BCE
+                                              : DEVICE_LOSS_CROSS_ENTROPY;
 }
 
 /* Where all rows show their labels, nothing is learned. */
@@ -216,7 +216,7 @@ static void part_score(struct trainer *t, const struct step *step, int32_t i, en
     if (grad != NULL && t->program.labels >= 0) {
         struct step drawn = {.op = t->program.labels};
         struct op_call call = trainer_call(t, &drawn, i);
-        call.node = t->part[i].node;
+        call.node = t->own.part[i].node;
         how.drawn = op_labels_hidden(&call);
     }
     t->ops->loss(t->device, &how, out);
@@ -384,7 +384,9 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
     traffic_phase(t->records.traffic, phase, t->run.tentative);
     now_put(t);
     t->ops->poll(t->device, poll, t);
-    enum status status = t->run.training && t->routes.sample != NULL ? sample_draw(t) : STATUS_OK;
+    enum status status = t->run.training && t->routes.sample != NULL
+                             ? sample_draw(t->routes.sample, t->run.epoch, &t->run.level)
+                             : STATUS_OK;
     if (status != STATUS_OK) {
         return status;
     }

@@ -17,24 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static void own_parts_list(struct trainer *t)
-{
-    int32_t n_part = t->setup.n_part;
-    t->own = memory_alloc((size_t)n_part, sizeof *t->own);
-    t->own_index = memory_alloc((size_t)n_part, sizeof *t->own_index);
-    t->parameters.complete = memory_alloc((size_t)n_part, sizeof *t->parameters.complete);
-    for (int32_t p = 0; p < n_part; p++) {
-        t->own_index[p] = t->setup.parts[p] != NULL ? t->n_own : -1;
-        if (t->setup.parts[p] != NULL) {
-            t->own[t->n_own++] = p;
-        }
-    }
-    ASSERT(t->n_own > 0);
-}
-
 static enum status program_open(struct trainer *t)
 {
-    const struct part *part = t->setup.parts[t->own[0]];
+    const struct part *part = own_part(&t->own, 0);
     struct program_input input = {.n_feature = part->n_feature,
                                   .n_class = part->n_class,
                                   .is_sparse = part->feature_indptr != NULL,
@@ -71,88 +56,77 @@ static enum status sums_open(struct trainer *t)
                            "model.kernel = \"%s\" is for GPUs, and does not go with workers.device = \"%s\"",
                            job_choice_text("model", "kernel", t->setup.job->model.kernel), t->ops->name);
     }
-    program_sums(&t->program, t->setup.parts[t->own[0]]->n_node, &sums);
+    program_sums(&t->program, own_part(&t->own, 0)->n_node, &sums);
     return t->ops->sums_open(t->device, &sums);
 }
 
 static enum status part_setup_fill(struct trainer *t)
 {
-    t->part_setup = (struct part_device_setup){.device = t->device,
-                                               .program = &t->program,
-                                               .rank_of_part = t->setup.rank_of_part,
-                                               .rank = t->setup.rank,
-                                               .parts = t->setup.parts,
-                                               .spill = t->setup.spill};
-    bool covered = t->setup.parts[t->own[0]]->covered;
-    t->part_setup.shares = memory_plan_shares(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank, covered) &&
-                           !memory_plan_spreads(&t->program);
-    t->part_setup.covers = t->part_setup.shares && covered;
-    t->part_setup.maps_own = memory_plan_maps_own(t->setup.job, &t->program, t->setup.n_rank) &&
-                             program_maps_sparse(&t->program, PROGRAM_HOP_HALO);
+    t->own.setup = (struct part_device_setup){.device = t->device,
+                                              .program = &t->program,
+                                              .rank_of_part = t->setup.rank_of_part,
+                                              .rank = t->setup.rank,
+                                              .parts = t->setup.parts,
+                                              .spill = t->setup.spill};
+    bool covered = own_part(&t->own, 0)->covered;
+    t->own.setup.shares = memory_plan_shares(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank, covered) &&
+                          !memory_plan_spreads(&t->program);
+    t->own.setup.covers = t->own.setup.shares && covered;
+    t->own.setup.maps_own = memory_plan_maps_own(t->setup.job, &t->program, t->setup.n_rank) &&
+                            program_maps_sparse(&t->program, PROGRAM_HOP_HALO);
     for (int i = 0; i < t->program.n_op; i++) {
         const struct op *op = &t->program.op[i];
         if (op->kind != OP_KIND_AGGREGATE) {
             continue;
         }
         const struct aggregate_def *def = aggregate_defs[op->aggregate];
-        ASSERT(def->scale == NULL || t->part_setup.scaled == NULL || t->part_setup.scaled == def);
-        t->part_setup.scaled = def->scale != NULL ? def : t->part_setup.scaled;
+        ASSERT(def->scale == NULL || t->own.setup.scaled == NULL || t->own.setup.scaled == def);
+        t->own.setup.scaled = def->scale != NULL ? def : t->own.setup.scaled;
         bool returns = aggregate_returns(&t->program, op->aggregate);
-        t->part_setup.in_place = t->part_setup.in_place || !returns;
+        t->own.setup.in_place = t->own.setup.in_place || !returns;
     }
     return STATUS_OK;
 }
 
-/* Copies of blocks that passes read remapped; columns of other ranks' rows are filled in by the lists of these. */
-static enum status remaps_open(struct trainer *t)
+static enum status remap_open(struct trainer *t)
 {
-    enum status status = STATUS_OK;
-    t->remap = memory_alloc((size_t)t->n_own, sizeof *t->remap);
-    for (int32_t i = 0; i < t->n_own; i++) {
-        const struct part *part = t->setup.parts[t->own[i]];
-        int n_direction = part->symmetric || t->program.forward_only ? 1 : PART_DIRECTION_N;
-        for (int d = 0; d < n_direction && status == STATUS_OK; d++) {
-            status = part_remap_open(&t->part_setup, part, (enum part_direction)d, &t->remap[i][d]);
-        }
-    }
-    return status;
+    return own_parts_remap(&t->own);
 }
 
-static void remaps_close(struct trainer *t)
+/* --- how rows travel --- */
+
+static enum status shared_rows_begin(struct trainer *t)
 {
-    for (int32_t i = 0; t->remap != NULL && i < t->n_own; i++) {
-        for (int d = 0; d < PART_DIRECTION_N; d++) {
-            part_remap_close(&t->part_setup, &t->remap[i][d]);
-        }
-    }
-    free(t->remap);
+    bool shares = memory_plan_shares(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank,
+                                     own_part(&t->own, 0)->covered);
+    return shares ? shared_rows_open(&t->own, &t->routes.shared_rows) : STATUS_OK;
 }
 
 static enum status parts_open(struct trainer *t)
 {
-    const struct part_shared *shared = shared_rows_counts(t);
-    t->part_setup.shared = t->part_setup.shares ? shared : NULL;
-    t->part_setup.trimmed = shared_rows_trimmed(t);
-    t->part = memory_alloc((size_t)t->n_own, sizeof *t->part);
-    for (int32_t i = 0; i < t->n_own; i++) {
-        const struct part *part = t->setup.parts[t->own[i]];
-        const struct spill_range all = {part->bytes, part->n_bytes, SPILL_READ};
-        enum status status = spill_pin(t->setup.spill, &all, 1);
-        status = status == STATUS_OK ? part_device_open(&t->part_setup, part, t->remap[i], &t->part[i]) : status;
-        if (status != STATUS_OK) {
-            return status;
-        }
-        spill_unpin(t->setup.spill, &all, 1);
-    }
-    shared_rows_trimmed_end(t);
-    return STATUS_OK;
+    t->own.setup.shared = t->own.setup.shares ? shared_rows_counts(t->routes.shared_rows) : NULL;
+    t->own.setup.trimmed = shared_rows_trimmed(t->routes.shared_rows);
+    enum status status = own_parts_open(&t->own);
+    shared_rows_trimmed_end(t->routes.shared_rows);
+    return status;
+}
+
+static enum status routes_open(struct trainer *t)
+{
+    enum status status = program_stores(&t->program) ? stored_open(&t->own, &t->routes.stored) : STATUS_OK;
+    status = status == STATUS_OK
+                 ? joined_open(&t->own, &t->plan.rows, t->plan.joined, t->ops->joined_edges, &t->routes.joined)
+                 : status;
+    return status == STATUS_OK && t->program.samples
+               ? sample_open(&t->own, t->setup.job, t->routes.shared_rows, &t->routes.sample)
+               : status;
 }
 
 static void plan_build(struct trainer *t)
 {
-    struct memory_plan_part *own = memory_alloc((size_t)t->n_own, sizeof *own);
-    for (int32_t i = 0; i < t->n_own; i++) {
-        const struct part *part = t->setup.parts[t->own[i]];
+    struct memory_plan_part *own = memory_alloc((size_t)t->own.n, sizeof *own);
+    for (int32_t i = 0; i < t->own.n; i++) {
+        const struct part *part = own_part(&t->own, i);
         own[i] = (struct memory_plan_part){.n_own = part->n_own,
                                            .n_edge = part_edges(part, PART_DIRECTION_IN, PROGRAM_HOP_ALL),
                                            .n_feature_value = part->n_feature_value,
@@ -169,17 +143,17 @@ static void plan_build(struct trainer *t)
                                       .ops = t->ops,
                                       .capacity = &t->device->capacity,
                                       .device = t->device,
-                                      .n_node = t->setup.parts[t->own[0]]->n_node,
+                                      .n_node = own_part(&t->own, 0)->n_node,
                                       .n_part = t->setup.n_part,
                                       .rank_of_part = t->setup.rank_of_part,
                                       .rank = t->setup.rank,
                                       .n_rank = t->setup.n_rank,
                                       .direct = exchange_reaches_gpus(t->setup.exchange),
                                       .seals = exchange_seals(t->setup.exchange),
-                                      .sparse_features = t->setup.parts[t->own[0]]->feature_indptr != NULL,
-                                      .n_own_part = t->n_own,
+                                      .sparse_features = own_part(&t->own, 0)->feature_indptr != NULL,
+                                      .n_own_part = t->own.n,
                                       .own = own,
-                                      .shared = shared_rows_counts(t)};
+                                      .shared = shared_rows_counts(t->routes.shared_rows)};
     memory_plan_build(&input, &t->plan);
     free(own);
 }
@@ -229,13 +203,13 @@ static int takings(struct trainer *t, struct taking *list)
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, classes, &t->loss.class_weights},
         {DEVICE_PLACE_DEVICE, MEMORY_ACTIVATIONS, t->setup.spill == NULL ? plan->arena.n_bytes : 0, &t->memory.arena},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, one, &t->parameters.weights},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->n_own * plan->reduced.n_gradient_bytes, &t->parameters.gradients},
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->own.n * plan->reduced.n_gradient_bytes, &t->parameters.gradients},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, trains && t->setup.rank == 0 ? one : 0, &t->parameters.best},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, momentum ? one : 0, &t->parameters.moment_1},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, adam ? one : 0, &t->parameters.moment_2},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->setup.n_rank > 1 ? plan->reduced.n_gradient_bytes : 0,
          &t->parameters.branch},
-        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, (t->n_own + (t->setup.n_rank > 1)) * plan->reduced.n_global_bytes,
+        {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, (t->own.n + (t->setup.n_rank > 1)) * plan->reduced.n_global_bytes,
          &t->parameters.globals},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, embeddings, &t->parameters.embeddings.weights},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, trains ? embeddings : 0, &t->parameters.embeddings.gradients},
@@ -274,16 +248,11 @@ static enum status spill_take_all(struct trainer *t)
     if (t->setup.spill == NULL) {
         return STATUS_OK;
     }
-    const struct part_halo **own = memory_alloc((size_t)t->n_own, sizeof *own);
-    for (int32_t i = 0; i < t->n_own; i++) {
-        own[i] = &t->part[i].part->halo;
-    }
     enum status status = spill_take(t->setup.spill, t->plan.arena.n_bytes, &t->memory.arena);
     if (status == STATUS_OK) {
-        status = payloads_open(t->setup.spill, t->plan.spill.n_payload, t->plan.spill.n_asked, own, t->n_own,
+        status = payloads_open(t->setup.spill, t->plan.spill.n_payload, t->plan.spill.n_asked, t->own.halo, t->own.n,
                                &t->routes.payloads);
     }
-    free(own);
     return status;
 }
 
@@ -310,7 +279,7 @@ static void weights_draw(struct trainer *t)
 /* Every part has them. */
 static enum status class_weights_put(struct trainer *t)
 {
-    const struct part *part = t->part[0].part;
+    const struct part *part = t->own.part[0].part;
     size_t n_bytes = (size_t)memory_plan_class_weights(t->setup.job, &t->program);
     const struct spill_range all = {part->class_weights, (int64_t)n_bytes, SPILL_READ};
     if (n_bytes == 0) {
@@ -375,10 +344,10 @@ static enum status trace_begin_first(struct trainer *t)
 
 /* In this order: the plan counts what is shared, and the parts are as the plan has them. */
 static enum status (*const openings[])(struct trainer *) = {
-    program_open,    sums_open,   part_setup_fill, remaps_open,      shared_rows_open, plan_open,
-    parts_open,      stored_open, joined_open,     sums_take,        sample_open,      kept_open,
-    feedback_open,   arrays_take, staging_open,    homes_open,       spill_take_all,   class_weights_put,
-    embeddings_draw, begin,       static_run,      trace_begin_first};
+    program_open,      sums_open,       part_setup_fill, remap_open, shared_rows_begin,
+    plan_open,         parts_open,      routes_open,     sums_take,  kept_open,
+    feedback_open,     arrays_take,     staging_open,    homes_open, spill_take_all,
+    class_weights_put, embeddings_draw, begin,           static_run, trace_begin_first};
 
 enum status trainer_open(const struct trainer_setup *setup, struct trainer **out)
 {
@@ -389,7 +358,8 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     t->run.rate = 1.0;
     t->records.recording = memory_alloc(STEP_PHASE_N, sizeof *t->records.recording);
     t->ops = setup->ops;
-    own_parts_list(t);
+    own_parts_list(setup->parts, setup->n_part, setup->n_rank, &t->own);
+    t->parameters.complete = memory_alloc((size_t)setup->n_part, sizeof *t->parameters.complete);
     enum status status = t->ops->open(setup->n_thread, &t->device);
     if (status == STATUS_OK && t->ops->close == NULL) { /* sizes alone: device_cuda_module */
         t->ops = t->device->ops;
@@ -428,23 +398,19 @@ void trainer_close(struct trainer *t)
         staging_close(t);
         homes_close(t);
         arrays_return(t);
-        joined_close(t);
-        sample_close(t);
+        joined_close(t->routes.joined);
+        sample_close(t->routes.sample);
         kept_close(t);
         feedback_close(t);
-        shared_rows_close(t);
-        stored_close(t);
-        for (int32_t i = 0; t->part != NULL && i < t->n_own; i++) {
-            part_device_close(&t->part_setup, &t->part[i]);
-        }
-        remaps_close(t);
+        shared_rows_close(t->routes.shared_rows);
+        stored_close(t->routes.stored);
+        own_parts_close(&t->own);
         t->ops->close(t->device);
+    } else {
+        own_parts_close(&t->own);
     }
     memory_plan_release(&t->plan);
     program_release(&t->program);
-    free(t->part);
-    free(t->own);
-    free(t->own_index);
     free(t->parameters.complete);
     free(t->records.recording);
     free(t);

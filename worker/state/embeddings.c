@@ -5,8 +5,8 @@
 enum status embeddings_draw(struct trainer *t)
 {
     enum status status = STATUS_OK;
-    for (int32_t i = 0; status == STATUS_OK && t->plan.rows.n_embedding > 0 && i < t->n_own; i++) {
-        const struct part *part = t->part[i].part;
+    for (int32_t i = 0; status == STATUS_OK && t->plan.rows.n_embedding > 0 && i < t->own.n; i++) {
+        const struct part *part = t->own.part[i].part;
         const struct spill_range columns = {part->embedded_columns, part->n_embedded * (int64_t)sizeof(uint32_t),
                                             SPILL_READ};
         status = spill_pin(t->setup.spill, &columns, 1);
@@ -26,17 +26,17 @@ enum status embeddings_draw(struct trainer *t)
 
 float *embeddings_of(const struct trainer *t, float *array, int param, int32_t i)
 {
-    int64_t at = t->program.param[param].embedding_at, n = t->part[i].part->n_embedded;
+    int64_t at = t->program.param[param].embedding_at, n = t->own.part[i].part->n_embedded;
     return array != NULL && at >= 0 && n > 0 ? array + t->plan.rows.embedding_begin[i] + n * at : NULL;
 }
 
 void embeddings_step(struct trainer *t, int param, const struct device_step *how)
 {
     const struct trainer_embeddings *all = &t->parameters.embeddings;
-    for (int32_t i = 0; i < t->n_own; i++) {
+    for (int32_t i = 0; i < t->own.n; i++) {
         float *weights = embeddings_of(t, all->weights, param, i);
         if (weights != NULL) {
-            t->ops->step(t->device, how, t->part[i].part->n_embedded * t->program.param[param].embedding_width,
+            t->ops->step(t->device, how, t->own.part[i].part->n_embedded * t->program.param[param].embedding_width,
                          embeddings_of(t, all->gradients, param, i), weights,
                          embeddings_of(t, all->moment_1, param, i), embeddings_of(t, all->moment_2, param, i));
         }

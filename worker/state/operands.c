@@ -25,14 +25,14 @@ static void *value_at(const struct trainer *t, const struct step_operand *o, int
 {
     bool sparse = t->program.value[o->index].is_sparse;
     if (o->index == 0) {
-        return sparse ? NULL : read_at(t->part[i].features);
+        return sparse ? NULL : read_at(t->own.part[i].features);
     }
     return sparse ? arena_at(t, o, memory_plan_value_begin(&t->plan, o->hop, i)) : rows_at(t, o, i);
 }
 
 void *trainer_operand(const struct trainer *t, const struct step_operand *o, int32_t i)
 {
-    const struct part_device *part = &t->part[i];
+    const struct part_device *part = &t->own.part[i];
     switch (o->array) {
     case STEP_ARRAY_VALUE:
         return value_at(t, o, i);
@@ -100,7 +100,7 @@ struct op_call trainer_call(const struct trainer *t, const struct step *step, in
 
 int64_t trainer_rows(const struct trainer *t, int32_t hop, int32_t i)
 {
-    const struct part *part = t->part[i].part;
+    const struct part *part = t->own.part[i].part;
     return hop == PROGRAM_HOP_HALO ? part->n_own + part->n_halo
                                    : part_rows_own(part, t->run.training ? hop : PROGRAM_HOP_ALL);
 }

@@ -62,7 +62,7 @@ static int64_t rows_of(const struct part *part, int32_t hop)
 /* An array of own part i, by its width and rows. */
 static void rows_add(struct ranges *out, const struct trainer *t, const struct step_operand *o, int32_t i)
 {
-    const struct part *part = t->part[i].part;
+    const struct part *part = t->own.part[i].part;
     bool sparse = o->array == STEP_ARRAY_VALUE && t->program.value[o->index].is_sparse;
     const void *at = trainer_operand(t, o, i);
     if (sparse) {
@@ -94,7 +94,7 @@ static void operand_add(struct ranges *out, const struct trainer *t, const struc
 {
     static const enum spill_access accesses[] = {
         [STEP_ACCESS_READ] = SPILL_READ, [STEP_ACCESS_WRITE] = SPILL_WRITE, [STEP_ACCESS_UPDATE] = SPILL_UPDATE};
-    const struct part *part = t->part[i].part;
+    const struct part *part = t->own.part[i].part;
     out->access = accesses[o->access];
     switch (o->array) {
     case STEP_ARRAY_VALUE:
@@ -125,7 +125,7 @@ static void operand_add(struct ranges *out, const struct trainer *t, const struc
         return;
     case STEP_ARRAY_BLOCKS:
         blocks_add(out, part, o->index,
-                   part_device_blocks(&t->part[i], o->index, t->run.training ? o->hop : PROGRAM_HOP_ALL));
+                   part_device_blocks(&t->own.part[i], o->index, t->run.training ? o->hop : PROGRAM_HOP_ALL));
         return;
     case STEP_ARRAY_SENDING:
         sending_add(out, part, o->index);
@@ -189,14 +189,14 @@ void pin_prefetch(const struct pin *p, int32_t part)
 static int32_t part_at(const struct pin *p, int32_t k)
 {
     bool descends = p->trainer->descends && !p->ascends && p->trainer->setup.spill != NULL;
-    return descends ? p->trainer->n_own - 1 - k : k;
+    return descends ? p->trainer->own.n - 1 - k : k;
 }
 
 /* The part at work, if there is one, is done; the next one begins with its pins. */
 static void part_trace(struct pin *p)
 {
     if (p->n_begun > 0 && p->use == PIN_USE_RUNNING && p->status == STATUS_OK) {
-        trace_add(p->trainer->records.trace, TRACE_KIND_PART, p->begin_s, p->trainer->own[p->part]);
+        trace_add(p->trainer->records.trace, TRACE_KIND_PART, p->begin_s, p->trainer->own.number[p->part]);
     }
 }
 
@@ -207,12 +207,12 @@ bool pin_next(struct pin *p)
         part_trace(p);
     }
     pin_end(p);
-    if (p->status != STATUS_OK || p->n_begun == t->n_own) {
+    if (p->status != STATUS_OK || p->n_begun == t->own.n) {
         /* The parts that came last are those still in memory. */
-        t->descends = part_at(p, t->n_own - 1) > 0;
+        t->descends = part_at(p, t->own.n - 1) > 0;
         return false;
     }
-    if (pin_begin(p, part_at(p, p->n_begun++)) == STATUS_OK && t->setup.spill != NULL && p->n_begun < t->n_own) {
+    if (pin_begin(p, part_at(p, p->n_begun++)) == STATUS_OK && t->setup.spill != NULL && p->n_begun < t->own.n) {
         pin_prefetch(p, part_at(p, p->n_begun));
     }
     p->begin_s = t->records.trace != NULL ? clock_s() : 0.0;

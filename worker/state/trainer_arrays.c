@@ -22,7 +22,7 @@ const struct program *trainer_program(const struct trainer *t)
 
 static bool owns(const struct trainer *t, int32_t part)
 {
-    return part >= 0 && part < t->setup.n_part && t->own_index[part] >= 0;
+    return part >= 0 && part < t->setup.n_part && t->own.index[part] >= 0;
 }
 
 /* A row of this rank in one piece; at NULL: not on this rank. */
@@ -54,7 +54,7 @@ static struct place place_of(struct trainer *t, enum worker_state what, int32_t 
     if (worker_state_rows[what].scope != WORKER_STATE_SCOPE_PART) {
         return (struct place){arrays[what], t->program.n_weight * one, false};
     }
-    return (struct place){arrays[what] + t->plan.rows.embedding_begin[t->own_index[part]],
+    return (struct place){arrays[what] + t->plan.rows.embedding_begin[t->own.index[part]],
                           t->setup.parts[part]->n_embedded * t->program.n_embedding * one, false};
 }
 
@@ -80,8 +80,8 @@ int64_t trainer_state_bytes(struct trainer *t, enum worker_state what, int32_t p
 
 static enum status rows_get(struct trainer *t, int value, int32_t part, float *to)
 {
-    int32_t i = t->own_index[part];
-    size_t n = (size_t)t->part[i].part->n_own * (size_t)t->program.value[value].width;
+    int32_t i = t->own.index[part];
+    size_t n = (size_t)t->own.part[i].part->n_own * (size_t)t->program.value[value].width;
     const float *rows = trainer_value(t, value, i);
     const struct spill_range all = {rows, (int64_t)(n * sizeof *to), SPILL_READ};
     enum status status = spill_pin(t->setup.spill, &all, 1);
@@ -162,8 +162,8 @@ void trainer_keep_best(struct trainer *t)
 static int64_t features_in_parts(const struct trainer *t)
 {
     int64_t n = 0;
-    for (int32_t i = 0; i < t->n_own; i++) {
-        const struct part *part = t->part[i].part;
+    for (int32_t i = 0; i < t->own.n; i++) {
+        const struct part *part = t->own.part[i].part;
         int64_t n_row = part->n_own + part->n_halo;
         int64_t n_value = part->n_feature_value + part->n_halo_value + part->n_embedded;
         n += part->feature_indptr != NULL ? (n_row + 1) * 8 + n_value * 8 : n_row * part->n_feature * 4;

@@ -3,7 +3,7 @@
 #define WORKER_TRAINER_STATE_H
 
 #include "worker/plan/memory_plan.h"
-#include "worker/rows/part_remap.h"
+#include "worker/rows/own_parts.h"
 #include "worker/state/payloads.h"
 #include "worker/state/trainer.h"
 
@@ -81,15 +81,8 @@ struct trainer {
     const struct device_ops *ops;
     struct program program;
     struct memory_plan plan;
-    struct part_device_setup part_setup;
-
-    int32_t n_own;            /* own parts, numbers ascending */
-    int32_t *own;             /* n_own: part numbers */
-    int32_t *own_index;       /* n_part: place in own, or -1 */
-    struct part_device *part; /* n_own */
-    struct part_remap (
-        *remap)[PART_DIRECTION_N]; /* n_own: their blocks with others, where passes read them otherwise */
-    bool descends;                 /* which way the next walk over own parts goes, when there is a spill */
+    struct own_parts own;
+    bool descends; /* which way the next walk over own parts goes, when there is a spill */
 
     struct trainer_parameters parameters;
     struct trainer_memory memory;

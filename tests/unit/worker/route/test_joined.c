@@ -1,5 +1,6 @@
 /* Blocks joined into one: every edge of every part, in the order of the blocks. */
 #include "worker/route/joined.h"
+#include "worker/state/trainer_state.h"
 
 #include "partition/part/part.h"
 #include "tests/support/graphs/tiny_graph.h"
@@ -72,8 +73,8 @@ static void nodes_of(int64_t *node)
         node[r] = -1;
     }
     for (int32_t i = 0; i < N_PART; i++) {
-        for (int64_t r = 0; r < t->part[i].part->n_own; r++) {
-            node[t->plan.rows.row_begin[i] + r] = t->part[i].part->node[r];
+        for (int64_t r = 0; r < t->own.part[i].part->n_own; r++) {
+            node[t->plan.rows.row_begin[i] + r] = t->own.part[i].part->node[r];
         }
     }
 }
@@ -82,17 +83,17 @@ static void nodes_of(int64_t *node)
 static void row_agrees(enum part_direction d, int32_t i, int64_t r, const int64_t *node)
 {
     const struct trainer *t = world.trainer;
-    const struct device_block *joined = joined_block(t, d);
+    const struct device_block *joined = joined_block(t->routes.joined, d);
     int64_t at = joined->indptr[t->plan.rows.row_begin[i] + r],
             end = joined->indptr[t->plan.rows.row_begin[i] + r + 1];
     for (int32_t s = 0; s < N_PART; s++) {
-        const struct part_block b = part_block(t->part[i].part, d, (i + s) % N_PART);
+        const struct part_block b = part_block(t->own.part[i].part, d, (i + s) % N_PART);
         for (int64_t k = 0; k < b.n_row; k++) {
             if ((b.rows != NULL ? b.rows[k] : k) != r) {
                 continue;
             }
             for (int64_t e = b.indptr[k]; e < b.indptr[k + 1]; e++, at++) {
-                const struct part *other = t->part[(i + s) % N_PART].part;
+                const struct part *other = t->own.part[(i + s) % N_PART].part;
                 cr_assert_lt(at, end);
                 uint32_t of = (s == 0 ? other->node : b.node)[b.cols[e]];
                 cr_assert_eq(node[joined->cols[at]], of, "columns are the other part's own rows");
@@ -109,15 +110,16 @@ static void agrees(void)
     int64_t *node = calloc((size_t)t->plan.rows.n_row, sizeof *node), n_edge = 0;
     nodes_of(node);
     for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
-        cr_assert_not_null(joined_block(t, d));
+        cr_assert_not_null(joined_block(t->routes.joined, d));
         for (int32_t i = 0; i < N_PART; i++) {
-            for (int64_t r = 0; r < t->part[i].part->n_own; r++) {
+            for (int64_t r = 0; r < t->own.part[i].part->n_own; r++) {
                 row_agrees(d, i, r, node);
             }
         }
-        n_edge = joined_block(t, d)->n_edge;
+        n_edge = joined_block(t->routes.joined, d)->n_edge;
         cr_expect_eq(n_edge, world.dataset.n_edge);
-        cr_expect_eq(joined_block(t, d)->indptr[t->plan.rows.n_row], n_edge, "rows between the parts' have no edges");
+        cr_expect_eq(joined_block(t->routes.joined, d)->indptr[t->plan.rows.n_row], n_edge,
+                     "rows between the parts' have no edges");
     }
     free(node);
 }
@@ -141,10 +143,10 @@ Test(joined, a_row_of_more_edges_than_the_device_sums_alike_leaves_blocks_as_the
 {
     const struct tiny_graph graph = {.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5};
     world_open(&graph, "kind = \"gcn\"", 3);
-    cr_expect_null(joined_block(world.trainer, PART_DIRECTION_IN));
+    cr_expect_null(joined_block(world.trainer->routes.joined, PART_DIRECTION_IN));
     world_close();
     world_open(&graph, "kind = \"gcn\"", 0);
-    cr_expect_null(joined_block(world.trainer, PART_DIRECTION_IN));
+    cr_expect_null(joined_block(world.trainer->routes.joined, PART_DIRECTION_IN));
     world_close();
 }
 
@@ -152,7 +154,7 @@ Test(joined, models_without_sums_over_neighbours_take_no_memory_for_it)
 {
     world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5}, "kind = \"gat\"",
                1000);
-    cr_expect_null(joined_block(world.trainer, PART_DIRECTION_IN));
+    cr_expect_null(joined_block(world.trainer->routes.joined, PART_DIRECTION_IN));
     cr_expect_not(world.trainer->plan.joined[PART_DIRECTION_IN]);
     world_close();
 }

@@ -4,6 +4,7 @@
 #include "worker/route/shared_cover.h"
 #include "worker/route/shared_rows.h"
 #include "worker/route/stored.h"
+#include "worker/state/trainer_state.h"
 
 #include "tests/support/graphs/tiny_graph.h"
 
@@ -79,7 +80,7 @@ static void world_close(void)
 static struct trainer *of_part(int32_t p, int32_t *i_out)
 {
     struct trainer *t = w.trainer[w.rank_of_part[p]];
-    *i_out = t->own_index[p];
+    *i_out = t->own.index[p];
     return t;
 }
 
@@ -103,7 +104,7 @@ static void expect_alike(int32_t taker, int32_t giver, int64_t *n_drawn_out, int
     const struct trainer *t = of_part(taker, &i), *u = of_part(giver, &j);
     int64_t n = sample_drawn(t->routes.sample)[i].taken[k];
     cr_assert_eq(sample_drawn(u->routes.sample)[j].given[back], n);
-    const uint32_t *taken = sample_taken(t, i, k), *given = sample_given(u, j, back);
+    const uint32_t *taken = sample_taken(t->routes.sample, i, k), *given = sample_given(u->routes.sample, j, back);
     for (int64_t r = 0; r < n; r++) {
         cr_assert_eq(nodes_of(taker, k)[taken[r]], w.opened[giver].node[given[r]]);
     }
@@ -120,13 +121,8 @@ Test(routes, ten_rows_are_drawn_by_their_nodes_whatever_the_list)
     struct row_filter_epoch epoch = {.key = {.seed = 7, .epoch = 2, .stream = RANDOM_STREAM_SAMPLE},
                                      .threshold = UINT64_C(1) << 31};
     uint32_t out[2][10], n_drawn[2][3], n = 0;
-    struct sample_rows from = {.n = 10,
-                               .rows = rows,
-                               .node = node,
-                               .n_hop = 2,
-                               .n_at_hop = n_at_hop,
-                               .out = out[0],
-                               .n_drawn = n_drawn[0]};
+    struct sample_rows from = {
+        .n = 10, .rows = rows, .node = node, .n_hop = 2, .n_at_hop = n_at_hop, .out = out[0], .n_drawn = n_drawn[0]};
     sample_filter(filter, &epoch, &from);
     for (uint32_t i = 0; i < 10; i++) {
         if (i == 3 || i == 6) {
@@ -159,7 +155,9 @@ Test(routes, both_ends_draw_the_same_rows_of_a_sample)
         int64_t n_drawn = 0, n_all = 0;
         for (uint32_t rank = 0; rank < N_RANK; rank++) {
             w.trainer[rank]->run.epoch = epoch;
-            cr_assert_eq(sample_draw(w.trainer[rank]), STATUS_OK);
+            cr_assert_eq(
+                sample_draw(w.trainer[rank]->routes.sample, w.trainer[rank]->run.epoch, &w.trainer[rank]->run.level),
+                STATUS_OK);
         }
         for (int32_t p = 0; p < N_PART; p++) {
             for (int32_t q = 0; q < N_PART; q++) {
@@ -181,16 +179,18 @@ static void expect_spread(int32_t taker, int32_t giver)
     const struct trainer *t = of_part(taker, &i), *u = of_part(giver, &j);
     const struct shared_list list = {
         .i = j, .rank = w.rank_of_part[taker], .side = part_shared_side_of(giver, taker), .hop = PROGRAM_HOP_ALL};
-    int64_t n_there = part_shared_rows(sample_shared_counts(t), PART_DIRECTION_IN, giver, list.rank, list.side,
-                                       PROGRAM_HOP_ALL);
-    cr_assert_eq(
-        part_shared_rows(sample_shared_counts(u), PART_DIRECTION_IN, giver, list.rank, list.side, PROGRAM_HOP_ALL),
-        n_there);
-    const uint32_t *given = sample_shared_given(u, &list), *spread = sample_shared_spread(t, i, k);
+    int64_t n_there = part_shared_rows(sample_shared_counts(sample_shared_of(t->routes.sample)), PART_DIRECTION_IN,
+                                       giver, list.rank, list.side, PROGRAM_HOP_ALL);
+    cr_assert_eq(part_shared_rows(sample_shared_counts(sample_shared_of(u->routes.sample)), PART_DIRECTION_IN, giver,
+                                  list.rank, list.side, PROGRAM_HOP_ALL),
+                 n_there);
+    const uint32_t *given = sample_shared_given(sample_shared_of(u->routes.sample), &list),
+                   *spread = sample_shared_spread(sample_shared_of(t->routes.sample), i, k);
     int64_t n = sample_drawn(t->routes.sample)[i].taken[k];
     for (int64_t r = 0; r < n; r++) {
         cr_assert_lt(spread[r], n_there);
-        cr_assert_eq(w.opened[giver].node[given[spread[r]]], nodes_of(taker, k)[sample_taken(t, i, k)[r]]);
+        cr_assert_eq(w.opened[giver].node[given[spread[r]]],
+                     nodes_of(taker, k)[sample_taken(t->routes.sample, i, k)[r]]);
     }
 }
 
@@ -200,7 +200,9 @@ Test(routes, each_part_finds_its_drawn_rows_in_what_comes_once_for_its_worker)
                false, false);
     for (uint32_t rank = 0; rank < N_RANK; rank++) {
         w.trainer[rank]->run.epoch = 3;
-        cr_assert_eq(sample_draw(w.trainer[rank]), STATUS_OK);
+        cr_assert_eq(
+            sample_draw(w.trainer[rank]->routes.sample, w.trainer[rank]->run.epoch, &w.trainer[rank]->run.level),
+            STATUS_OK);
     }
     for (int32_t p = 0; p < N_PART; p++) {
         expect_spread(p, (p + 1) % N_PART);
@@ -218,16 +220,17 @@ static void expect_listed(int32_t taker, int32_t giver)
     const struct trainer *t = of_part(taker, &i), *u = of_part(giver, &j);
     const struct shared_list list = {
         .i = j, .rank = w.rank_of_part[taker], .side = part_shared_side_of(giver, taker), .hop = PROGRAM_HOP_ALL};
-    const uint32_t *given = shared_rows_given(u, &list),
-                   *node = shared_rows_node(t, PART_DIRECTION_IN, PROGRAM_HOP_ALL, giver, list.side);
-    int64_t n = part_shared_rows(shared_rows_counts(t), PART_DIRECTION_IN, giver, list.rank, list.side,
-                                 PROGRAM_HOP_ALL);
-    cr_assert_eq(shared_rows_sums(u, &list), 0);
+    const uint32_t *given = shared_rows_given(u->routes.shared_rows, &list),
+                   *node = shared_rows_node(t->routes.shared_rows, PART_DIRECTION_IN, PROGRAM_HOP_ALL, giver,
+                                            list.side);
+    int64_t n = part_shared_rows(shared_rows_counts(t->routes.shared_rows), PART_DIRECTION_IN, giver, list.rank,
+                                 list.side, PROGRAM_HOP_ALL);
+    cr_assert_eq(shared_rows_sums(u->routes.shared_rows, &list), 0);
     for (int64_t r = 0; r < n; r++) {
         cr_assert_eq(node[r], w.opened[giver].node[given[r]]);
     }
     const struct part_block from = part_block_at(&w.opened[taker], PART_DIRECTION_IN, k),
-                            to = part_device_host_block(&t->part[i], PART_DIRECTION_IN, k);
+                            to = part_device_host_block(&t->own.part[i], PART_DIRECTION_IN, k);
     for (int64_t e = 0; e < from.n_edge; e++) {
         cr_assert_eq(node[to.cols[e]], from.node[from.cols[e]]);
     }
@@ -265,23 +268,23 @@ static void expect_covered(int32_t taker, int32_t giver, int64_t *n_sum_out)
     const struct trainer *t = of_part(taker, &i), *u = of_part(giver, &j);
     const struct shared_list list = {
         .i = j, .rank = w.rank_of_part[taker], .side = part_shared_side_of(giver, taker), .hop = PROGRAM_HOP_ALL};
-    int64_t n_sum = shared_rows_sums(u, &list),
-            n = part_shared_rows(shared_rows_counts(t), PART_DIRECTION_IN, giver, list.rank, list.side,
-                                 PROGRAM_HOP_ALL),
+    int64_t n_sum = shared_rows_sums(u->routes.shared_rows, &list),
+            n = part_shared_rows(shared_rows_counts(t->routes.shared_rows), PART_DIRECTION_IN, giver, list.rank,
+                                 list.side, PROGRAM_HOP_ALL),
             n_row = n - n_sum;
     double *came = memory_alloc((size_t)n, sizeof *came), *all = memory_alloc(60, sizeof *all);
-    const uint32_t *given = shared_rows_given(u, &list);
+    const uint32_t *given = shared_rows_given(u->routes.shared_rows, &list);
     for (int64_t r = 0; r < n_row; r++) {
         came[r] = number(w.opened[giver].node[given[r]]);
     }
-    const struct device_block sums = shared_rows_sum_block(u, &list, 0, n_sum);
+    const struct device_block sums = shared_rows_sum_block(u->routes.shared_rows, &list, 0, n_sum);
     for (int64_t s = 0; s < n_sum; s++) {
         for (int64_t e = sums.indptr[s]; e < sums.indptr[s + 1]; e++) {
             came[n_row + s] += number(w.opened[giver].node[sums.cols[e]]);
         }
     }
     const struct part_block from = part_block_at(&w.opened[taker], PART_DIRECTION_IN, k),
-                            to = part_device_host_block(&t->part[i], PART_DIRECTION_IN, k);
+                            to = part_device_host_block(&t->own.part[i], PART_DIRECTION_IN, k);
     for (int64_t c = 0; c < from.n_col; c++) {
         all[c] = number(from.node[c]);
     }
@@ -302,7 +305,8 @@ Test(routes, rows_and_sums_of_a_cover_add_up_to_what_the_rows_would)
         expect_covered(p, (p + 3) % N_PART, &n_sum);
     }
     cr_expect_gt(n_sum, 0);
-    cr_expect_null(shared_rows_trimmed(w.trainer[0]), "parts have what they need of the trimmed blocks");
+    cr_expect_null(shared_rows_trimmed(w.trainer[0]->routes.shared_rows),
+                   "parts have what they need of the trimmed blocks");
     world_close();
 }
 
@@ -318,10 +322,11 @@ Test(routes, blocks_of_stored_inputs_have_payload_rows_as_columns)
         for (int32_t k = 0; k < pairs->n_pair; k++) {
             if (k != pairs->own) {
                 const struct part_block from = part_block_at(&w.opened[p], PART_DIRECTION_IN, k);
-                const struct device_block block = stored_block(t, i, PROGRAM_HOP_ALL, k);
+                const struct device_block block = stored_block(t->routes.stored, i, PROGRAM_HOP_ALL, k);
                 cr_assert(block.n_row == from.n_row && block.n_col == from.n_col && block.n_edge == from.n_edge);
                 cr_assert_arr_eq(block.cols, from.cols, (size_t)from.n_edge * sizeof *from.cols);
-                cr_expect_eq(stored_rows_before(t, i, k), nodes_of(p, k) - nodes_of(p, pairs->own == 0 ? 1 : 0));
+                cr_expect_eq(stored_rows_before(t->routes.stored, i, k),
+                             nodes_of(p, k) - nodes_of(p, pairs->own == 0 ? 1 : 0));
             }
         }
     }

@@ -64,7 +64,7 @@ Test(routes, pairs_between_ranks_alone_are_listed_in_the_order_they_are_used)
     struct halo_routes routes;
     parts_open(part);
     const uint32_t rank_of_part[] = {0, 1, 0};
-    const struct part_halo *const own[2] = {&part[0], &part[2]};
+    const struct part_halo *own[2] = {&part[0], &part[2]};
     const struct halo_owners owners = {.n_own_part = 2, .own = own, .rank_of_part = rank_of_part};
     halo_routes_open(&owners, &routes);
     halo_routes_list(&owners, HALO_DIRECTION_IN, PROGRAM_HOP_ALL, &routes);
@@ -77,7 +77,7 @@ Test(routes, pairs_between_ranks_alone_are_listed_in_the_order_they_are_used)
     halo_routes_close(&routes);
 
     /* Block (i, j) comes j = i+1, i+2, …: part 1 takes from 2 before it takes from 0. */
-    const struct part_halo *const second = &part[1];
+    const struct part_halo *second = &part[1];
     const struct halo_owners one = {.n_own_part = 1, .own = &second, .rank_of_part = (const uint32_t[]){1, 0, 1}};
     halo_routes_open(&one, &routes);
     halo_routes_list(&one, HALO_DIRECTION_IN, PROGRAM_HOP_ALL, &routes);
@@ -97,7 +97,7 @@ Test(routes, each_is_found_by_its_own_part_and_pair)
     struct halo_routes routes;
     parts_open(part);
     const uint32_t rank_of_part[] = {1, 0, 2};
-    const struct part_halo *const own = &part[1];
+    const struct part_halo *own = &part[1];
     const struct halo_owners owners = {.n_own_part = 1, .own = &own, .rank_of_part = rank_of_part};
     halo_routes_open(&owners, &routes);
     for (enum halo_direction d = HALO_DIRECTION_IN; d < HALO_DIRECTION_N; d++) {
@@ -127,7 +127,7 @@ Test(routes, shared_rows_are_taken_once_for_each_side_in_the_order_of_the_walk)
     struct part_shared shared;
     struct halo_routes routes;
     struct part_halo part[2] = {{.part = 1}, {.part = 3}};
-    const struct part_halo *const own[2] = {&part[0], &part[1]};
+    const struct part_halo *own[2] = {&part[0], &part[1]};
     cr_assert_eq(part_shared_acquire(5, 2, 0, true, &shared), STATUS_OK);
     *part_shared_at(&shared, PART_DIRECTION_IN, 0, 0, PART_SHARED_ABOVE) = 7;
     *part_shared_at(&shared, PART_DIRECTION_IN, 2, 0, PART_SHARED_BELOW) = 3;

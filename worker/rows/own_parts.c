@@ -1,0 +1,93 @@
+#include "worker/rows/own_parts.h"
+
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+
+#include <stdlib.h>
+
+void own_parts_list(struct part *const *parts, int32_t n_part, uint32_t n_rank, struct own_parts *out)
+{
+    *out = (struct own_parts){.setup = {.parts = parts},
+                              .n_part = n_part,
+                              .n_rank = n_rank,
+                              .number = memory_alloc((size_t)n_part, sizeof *out->number),
+                              .index = memory_alloc((size_t)n_part, sizeof *out->index),
+                              .halo = memory_alloc((size_t)n_part, sizeof *out->halo)};
+    for (int32_t p = 0; p < n_part; p++) {
+        out->index[p] = parts[p] != NULL ? out->n : -1;
+        if (parts[p] != NULL) {
+            out->halo[out->n] = &parts[p]->halo;
+            out->number[out->n++] = p;
+        }
+    }
+    ASSERT(out->n > 0);
+}
+
+enum status own_parts_remap(struct own_parts *own)
+{
+    enum status status = STATUS_OK;
+    own->remap = memory_alloc((size_t)own->n, sizeof *own->remap);
+    for (int32_t i = 0; i < own->n; i++) {
+        const struct part *part = own_part(own, i);
+        int n_direction = part->symmetric || own->setup.program->forward_only ? 1 : PART_DIRECTION_N;
+        for (int d = 0; d < n_direction && status == STATUS_OK; d++) {
+            status = part_remap_open(&own->setup, part, (enum part_direction)d, &own->remap[i][d]);
+        }
+    }
+    return status;
+}
+
+enum status own_parts_open(struct own_parts *own)
+{
+    enum status status = STATUS_OK;
+    own->part = memory_alloc((size_t)own->n, sizeof *own->part);
+    for (int32_t i = 0; i < own->n && status == STATUS_OK; i++) {
+        const struct part *part = own_part(own, i);
+        const struct spill_range all = {part->bytes, part->n_bytes, SPILL_READ};
+        status = spill_pin(own->setup.spill, &all, 1);
+        if (status == STATUS_OK) {
+            status = part_device_open(&own->setup, part, own->remap[i], &own->part[i]);
+            spill_unpin(own->setup.spill, &all, 1);
+        }
+    }
+    return status;
+}
+
+void own_parts_close(struct own_parts *own)
+{
+    for (int32_t i = 0; own->part != NULL && i < own->n; i++) {
+        part_device_close(&own->setup, &own->part[i]);
+    }
+    for (int32_t i = 0; own->remap != NULL && i < own->n; i++) {
+        for (int d = 0; d < PART_DIRECTION_N; d++) {
+            part_remap_close(&own->setup, &own->remap[i][d]);
+        }
+    }
+    free(own->part);
+    free(own->remap);
+    free(own->halo);
+    free(own->index);
+    free(own->number);
+    *own = (struct own_parts){0};
+}
+
+enum status own_parts_acquire(const struct own_parts *own, size_t n_bytes, void *out)
+{
+    struct device *device = own->setup.device;
+    return n_bytes == 0 ? STATUS_OK
+                        : device->ops->acquire(device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n_bytes, out);
+}
+
+void own_parts_release(const struct own_parts *own, void *bytes, size_t n_bytes)
+{
+    struct device *device = own->setup.device;
+    if (bytes != NULL) {
+        device->ops->release(device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, bytes, n_bytes);
+    }
+}
+
+struct halo_owners own_parts_owners(const struct own_parts *own)
+{
+    return (struct halo_owners){
+        .n_own_part = own->n, .own = own->halo, .rank_of_part = own->setup.rank_of_part, .rank = own->setup.rank};
+}
