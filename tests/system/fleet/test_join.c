@@ -292,23 +292,34 @@ Test(join, strangers_who_say_nothing_keep_no_worker_out)
     expect_exit(pid, 0);
 }
 
-/* 40 connections that say nothing, closed and made again without end. */
+/* A connection that says nothing; once all have joined, nobody listens, and the process ends. */
+static int silent_connect(int port)
+{
+    struct sockaddr_in where = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+    int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(silent, (struct sockaddr *)&where, sizeof where) != 0) {
+        _exit(errno == ECONNREFUSED ? 0 : 95);
+    }
+    return silent;
+}
+
+/* 40 of them, each made again when the coordinator closes it. */
 static void flood_run(int port)
 {
     enum { N = 40 };
-    struct sockaddr_in where = {
-        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
-    int silent[N];
+    struct pollfd silent[N];
     close(stranger(port));
+    for (int i = 0; i < N; i++) {
+        silent[i] = (struct pollfd){.fd = silent_connect(port), .events = POLLIN};
+    }
     for (;;) {
+        poll(silent, N, -1);
         for (int i = 0; i < N; i++) {
-            silent[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-            if (connect(silent[i], (struct sockaddr *)&where, sizeof where) != 0) {
-                _exit(errno == ECONNREFUSED ? 0 : 95); /* all have joined */
+            if (silent[i].revents != 0) {
+                close(silent[i].fd);
+                silent[i].fd = silent_connect(port);
             }
-        }
-        for (int i = 0; i < N; i++) {
-            close(silent[i]);
         }
     }
 }
