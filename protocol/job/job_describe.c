@@ -67,13 +67,13 @@ void job_describe(FILE *file, bool markdown)
 {
     if (markdown) {
         fputs("# Job files\n\n"
-              "Each file here is a job that `trainerd --config` runs; copy one and change it. Below: every key,\n"
-              "from `protocol/job/job_keys.def` by `make docs`. A key that is not given has its default;\n"
-              "`--set section.key=value` stands over the file. Unknown keys and values out of range are errors that\n"
-              "name the place. A key that means nothing beside another (`model.alpha` with `model.kind = \"gcn\"`) "
-              "is not "
-              "used, which is said\n"
-              "with its place, so that one job file serves several kinds by `--set`.\n",
+              "The `.toml` files of this folder are jobs: `trainerd --config configs/cora-gcn.toml`. Copy one and\n"
+              "change it. Its first lines name the paper and the data folder that it needs;\n"
+              "[docs/data.md](../docs/data.md) shows how to make that folder.\n\n"
+              "This is the list of all keys, made from `protocol/job/job_keys.def` by `make docs`.\n"
+              "`--set section.key=value` overrides the file. Unknown keys and values out of range are errors that\n"
+              "name the place. A key without effect beside the others (`model.alpha` with `model.kind = \"gcn\"`)\n"
+              "only draws a remark, so that one file can serve several kinds.\n",
               file);
     }
     for (int i = 0; i < job_n_section; i++) {

@@ -217,7 +217,7 @@ class Connection:
                 opened = self._open_unix(SYSTEM_PATH)
         except OSError as error:
             raise Lost(f"no daemon answers on {address}: {error.strerror}. Start one with trainerd --listen {address}, or give its "
-                       "address: Client(address) or $TRAINERD_TO") from error
+                       "address: Client(address) or $TRAINERD_TO") from None
         credentials = opened.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         uid = struct.unpack("3i", credentials)[1]
         if uid not in (0, os.geteuid()):

@@ -125,7 +125,7 @@ def _check_target(target: Path, overwrite: bool) -> None:
     files = sorted(path.name for path in target.iterdir())
     others = [file for file in files if not _OURS.fullmatch(file)]
     if files and not overwrite:
-        raise CannotCreate(f"'{target}' is there already, expected a new or an empty folder; overwrite replaces it")
+        raise CannotCreate(f"'{target}' already exists, expected a new or an empty folder; overwrite=True (--overwrite) replaces it")
     if others:
         raise CannotCreate(f"'{target}' has {others[0]}, which no conversion writes: it is not replaced")
 

@@ -205,17 +205,18 @@ static void print_workers(struct coordinator *c)
     for (int32_t rank = 0; rank < c->plan.n_worker; rank++) {
         most = c->plan.worker[rank].total > most ? c->plan.worker[rank].total : most;
     }
-    char size[PROGRESS_TEXT_BYTES], wire[PROGRESS_TEXT_BYTES];
+    char size[PROGRESS_TEXT_BYTES], wire[PROGRESS_TEXT_BYTES], evaluate[PROGRESS_TEXT_BYTES], left_out[64] = "";
     progress_bytes((double)most, size);
+    progress_bytes((double)c->plan.n_wire, wire);
+    progress_bytes((double)c->plan.n_wire_evaluate, evaluate);
     bool predicts = job_predicts(&c->job);
-    progress_bytes((double)(predicts ? c->plan.n_wire_evaluate : c->plan.n_wire), wire);
-    char left_out[64] = "";
     if (c->parts.prune.n_hop > 0 && !predicts) {
         snprintf(left_out, sizeof left_out, ", %.0f %% of an epoch's work left out", 100.0 * c->parts.prune.left_out);
     }
-    progress_print(&c->progress, "%d worker%s: %s of %smemory at most, %s on the wire%s%s", (int)c->plan.n_worker,
-                   c->plan.n_worker == 1 ? "" : "s", size, c->plan.apart ? "GPU " : "", wire,
-                   predicts ? "" : " per epoch", left_out);
+    progress_print(&c->progress, "%d worker%s: at most %s of %smemory%s, %s%s%s sent%s%s", (int)c->plan.n_worker,
+                   c->plan.n_worker == 1 ? "" : "s", size, c->plan.apart ? "GPU " : "",
+                   c->plan.n_worker == 1 ? "" : " each", predicts ? "" : wire, predicts ? "" : " per epoch and ",
+                   evaluate, predicts ? "" : " per evaluation", left_out);
 }
 
 /* --- the files of this attempt --- */

@@ -123,7 +123,7 @@ static enum status choose_parts(struct coordinator *c)
     bool given = c->job.partition.parts > 0;
     enum status status = partition_parts_choose(&c->dataset, &c->job);
     if (status == STATUS_OK && !given) {
-        progress_print(&c->progress, "%lld part%s%s, as partition.parts is not given",
+        progress_print(&c->progress, "%lld part%s%s (partition.parts is not given)",
                        (long long)c->job.partition.parts, c->job.partition.parts == 1 ? "" : "s",
                        c->job.partition.method == JOB_METHOD_FILE ? " in partition.file" : " by the graph's size");
     }
@@ -320,11 +320,12 @@ static enum status report_parts(struct coordinator *c)
                    (int)c->partition.n_part, c->partition.n_part == 1 ? "" : "s", (long long)quality->n_cut,
                    quality->halo_ratio, quality->imbalance_node, quality->imbalance_edge, text);
     if (c->partition.stores) {
-        progress_print(&c->progress,
-                       "inputs: features of the halo rows are stored with each part, their layer sends nothing");
+        progress_print(
+            &c->progress,
+            "inputs: each part has a copy of the features that it reads, so the first layer sends nothing");
     }
     if (c->parts.shared.sums[PART_DIRECTION_IN] != NULL) {
-        progress_print(&c->progress, "covers: %.0f %% of the halo rows travel, as rows or as sums",
+        progress_print(&c->progress, "covers: %.0f %% of the halo rows are sent, as rows or as sums",
                        100.0 * c->parts.cover_share);
     }
     return STATUS_OK;

@@ -238,7 +238,7 @@ void coordinator_print_end(struct coordinator *c)
                        result_no_choice(&c->facts));
     } else if (state->best_epoch >= 0) {
         progress_print(
-            &c->progress, "test %s %s with the best weights, after %lld epoch%s (valid %s); %s with the last ones",
+            &c->progress, "test %s %s with the best weights, after %lld epoch%s (valid %s); %s with the last weights",
             metric, best, (long long)state->best_epoch + 1, state->best_epoch == 0 ? "" : "s", valid, last);
     } else {
         progress_print(&c->progress, "test %s %s with the initial weights", metric, last);

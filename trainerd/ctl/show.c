@@ -51,7 +51,7 @@ static void print_needs(const json_t *job)
     text_count(integer_of(job, "parts"), "part", parts);
     snprintf(content, sizeof content, "%s, %s, %s, priority %lld%s%s", workers, slots, gpus,
              (long long)integer_of(job, "priority"), has_parts ? ", " : "", has_parts ? parts : "");
-    print_line("asks for", content);
+    print_line("needs", content);
 }
 
 static void print_state(const json_t *job)
@@ -123,7 +123,7 @@ static void print_epoch(const json_t *job, const json_t *last)
     text_metric(job, "best_valid_metric", three);
     text_metric(job, "best_test_metric", four);
     snprintf(content, sizeof content, "valid %s, test %s", three, four);
-    print_line("best so far", content);
+    print_line("at the best", content);
     print_part("time", epoch_s, 0);
     print_part("compute", number_of(from, "compute_s"), epoch_s);
     print_part("packing", number_of(last, "pack_s"), epoch_s);
@@ -135,7 +135,7 @@ static void print_epoch(const json_t *job, const json_t *last)
     print_line("traffic", content);
     text_bytes(number_of(job, "memory"), one);
     text_bytes(number_of(job, "memory_measured"), two);
-    snprintf(content, sizeof content, "%s held by all workers, %s planned with their processes", two, one);
+    snprintf(content, sizeof content, "%s in use by all workers, %s planned, processes included", two, one);
     print_line("memory", content);
 }
 
@@ -248,7 +248,7 @@ static void print_seconds(const json_t *result)
     if (!isfinite(total)) {
         return;
     }
-    printf("\ntime of all\n");
+    printf("\ntime of the whole job\n");
     json_object_foreach((json_t *)seconds, name, value)
     {
         if (json_is_number(value) && strcmp(name, "total") != 0 && strcmp(name, "epoch_mean") != 0) {

@@ -199,7 +199,7 @@ enum status run_status(const struct ctl_arguments *arguments, int *exit_code_out
         columns_print(columns, sizeof columns / sizeof *columns, json_object_get(answer, "jobs"),
                       text_columns(stdout), NULL);
         if (json_is_true(json_object_get(answer, "draining"))) {
-            fprintf(stderr, "the daemon starts no jobs until an administrator says so (trainctl undrain)\n");
+            fprintf(stderr, "the daemon is draining and starts no jobs (trainctl undrain)\n");
         }
         if (!is_one) {
             print_left_out(answer, ctl_given(arguments, CTL_OPTION_ACTIVE));

@@ -25,7 +25,7 @@ class Convert(FolderCase):
         found = arrays_in(self.folder / "data/two")
         np.testing.assert_array_equal(found["edges"], [[0, 1, 1, 2], [1, 0, 2, 1]])
         np.testing.assert_array_equal(found["val_mask"], np.array(masks["val_masks"], bool).T)
-        self.convert(73, "is there already", "yandex", "two.npz", "data/two")
+        self.convert(73, "already exists", "yandex", "two.npz", "data/two")
         self.convert(0, "", "yandex", "two.npz", "data/two", "--overwrite")
         self.assertEqual(self.train(self.folder / "data/two", dataset={"split": 1}).json["dataset"]["split"]["of"], 2)
 

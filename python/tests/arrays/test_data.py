@@ -456,7 +456,7 @@ class Arrays(FolderCase):
 
     def test_replace_nothing_but_an_older_conversion_and_only_where_asked(self) -> None:
         folder = self.make(edge_weight=[1, 1, 1])
-        self.refused(trainerd.CannotCreate, "is there already, expected a new or an empty folder; overwrite replaces it", self.make)
+        self.refused(trainerd.CannotCreate, "already exists, expected a new or an empty folder; overwrite=True (--overwrite) replaces it", self.make)
         self.make(overwrite=True)
         self.assertNotIn("edge_weight", arrays_in(folder))
         self.assertEqual([path.name for path in self.folder.iterdir()], ["made"])

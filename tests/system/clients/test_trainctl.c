@@ -78,7 +78,7 @@ Test(trainctl, a_prediction_is_submitted_like_a_training_and_leaves_that_alone)
     cr_assert(folder_has("runs/k-predict/predictions.npy") && folder_has("runs/k/model.safetensors"));
     results_expect_same_file(folder_path("runs/k"), folder_path("runs/k-predict"), "logits.npy");
     EXPECT(0, "runs/k-predict", "show", "2");
-    EXPECT(0, "asks for       1 worker, 1 slot, 0 GPUs, priority 0, ", "show", "2");
+    EXPECT(0, "needs          1 worker, 1 slot, 0 GPUs, priority 0, ", "show", "2");
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--predict", "runs/k", "-s", "workers.count=2");
     EXPECT(0, "EVALUATION  PLANNED", "show", "3");
     cr_assert_not_null(strstr(printed, "traffic of the evaluation"));
@@ -160,8 +160,9 @@ Test(trainctl, every_answer_is_there_as_json)
     cr_assert_eq(json_integer_value(json_object_get(epoch, "epoch")), 2);
     json_decref(epoch);
     EXPECT(0, "done in", "logs", "1");
-    EXPECT(0, "time of all", "show", "k");
-    EXPECT(0, "classes of the test nodes, and in columns what was predicted\n", "show", "k");
+    EXPECT(0, "time of the whole job", "show", "k");
+    EXPECT(0, "confusion matrix of the test nodes: a row for each class, a column for each prediction\n", "show",
+           "k");
     EXPECT(0, "  LOSS ", "metrics", "1");
 }
 

@@ -48,7 +48,7 @@ Test(splits, drawn_ones_are_named_and_kept_beside_the_results)
     snprintf(line, sizeof line,
              "split drawn with dataset.seed = 4, a share of 0.3 for training, half of the rest for validation: %d "
              "train, %d "
-             "valid, %d test, 0 in none",
+             "valid, %d test, 0 in no split",
              (int)n[0], (int)n[1], (int)n[2]);
     cr_assert_not_null(strstr(job_run_log, line), "%s", job_run_log);
     cr_assert_not_null(json_object_get(json_object_get(result, "files"), "drawn_train_idx.npy"));
@@ -64,8 +64,8 @@ Test(splits, drawn_ones_are_named_and_kept_beside_the_results)
 Test(splits, given_ones_are_named_and_not_written)
 {
     job_run("--set dataset.generator=karate --set dataset.seed=4");
-    cr_assert_not_null(strstr(job_run_log, "split given with the data: 4 train, 13 valid, 17 test, 0 in none"), "%s",
-                       job_run_log);
+    cr_assert_not_null(strstr(job_run_log, "split given with the data: 4 train, 13 valid, 17 test, 0 in no split"),
+                       "%s", job_run_log);
     cr_assert_not(folder_has("o/drawn_train_idx.npy"));
     json_t *result = results_json(folder_path("o/result.json"));
     json_t *split = json_object_get(json_object_get(result, "dataset"), "split");
@@ -146,7 +146,7 @@ Test(splits, nodes_that_are_validation_and_test_nodes_count_in_both)
         write_data(30, 40, 50, 40);
         job_run(OVERLAP " --set train.metric=%s --set output.dir=both", metrics[m]);
         cr_assert_not_null(strstr(job_run_log, "of 40 validation and 40 test nodes 20 are both"), "%s", job_run_log);
-        cr_assert_not_null(strstr(job_run_log, "30 train, 40 valid, 40 test, 0 in none"), "%s", job_run_log);
+        cr_assert_not_null(strstr(job_run_log, "30 train, 40 valid, 40 test, 0 in no split"), "%s", job_run_log);
         write_data(30, 40, 0, 0);
         job_run(OVERLAP " --set train.metric=%s --set output.dir=valid", metrics[m]);
         write_data(0, 0, 50, 40);

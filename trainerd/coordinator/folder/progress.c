@@ -11,7 +11,7 @@
 
 #define LINE_BYTES 512
 #define PRINT_BYTES 8192 /* a path and a sentence */
-#define N_LINE_MOST 100
+#define N_LINE_MOST 20
 #define BAR_CELLS 20
 #define NAME_COLUMNS 100 /* in a narrower window, the metrics need the columns of their name; … */
 #define BAR_COLUMNS 125  /* … in one narrower than this, those of the bar */

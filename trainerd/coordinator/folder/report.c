@@ -128,7 +128,7 @@ void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTE
         snprintf(origin, sizeof origin, "split drawn with dataset.seed = %" PRId64 ", %s", splits->seed, splits->how);
     }
     snprintf(out, REPORT_SPLIT_BYTES,
-             "%s: %" PRId64 " train, %" PRId64 " valid, %" PRId64 " test, %" PRId64 " in none", origin,
+             "%s: %" PRId64 " train, %" PRId64 " valid, %" PRId64 " test, %" PRId64 " in no split", origin,
              n[DATASET_SPLIT_TRAIN], n[DATASET_SPLIT_VALID], n[DATASET_SPLIT_TEST], n[DATASET_SPLIT_NONE]);
 }
 

@@ -25,7 +25,7 @@ json_t *report_dataset(const struct dataset *dataset);
 /* What a model has a column for each of: "classes", "labels", "outputs". */
 const char *report_outputs(const struct dataset *dataset);
 
-/* Origin and sizes of the splits: "split given with the data: 140 train, 500 valid, 1000 test, 1068 in none". */
+/* Origin and sizes of the splits: "split given with the data: 140 train, 500 valid, 1000 test, 1068 in no split". */
 #define REPORT_SPLIT_BYTES 320
 void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTES]);
 

@@ -106,15 +106,15 @@ static void print_guard(const struct plan_input *in, const struct plan *plan, FI
     char wire[PROGRESS_TEXT_BYTES];
     progress_bytes((double)plan->n_wire_guard, wire);
     if (in->job->exchange.guard_every > 0) {
-        fprintf(file, "           %s more in one epoch of %" PRId64 ", which makes the exact gradient, too\n", wire,
-                in->job->exchange.guard_every);
+        fprintf(file, "           %s more in one epoch of %" PRId64 ", which also computes the exact gradient\n",
+                wire, in->job->exchange.guard_every);
     }
 }
 
 static void print_again(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
     bool may_be_more = plan->apart && in->job->memory.recompute == JOB_RECOMPUTE_AUTO;
-    fprintf(file, "\nmade again in backward (memory.recompute = \"%s\"%s)\n",
+    fprintf(file, "\nrecomputed in backward (memory.recompute = \"%s\"%s)\n",
             job_choice_text("memory", "recompute", in->job->memory.recompute),
             may_be_more ? "; more where the GPU is too small" : "");
     for (int32_t rank = 0; rank < plan->n_worker; rank++) {
@@ -155,7 +155,7 @@ static void print_spill(const struct plan_input *in, const struct plan *plan, FI
         progress_bytes((double)plan->worker[rank].n_spill, all);
         progress_bytes((double)plan->worker[rank].n_spill_least, least);
         progress_bytes((double)plan->worker[rank].bytes[MEMORY_SPILL], most);
-        fprintf(file, "spill      worker %" PRId32 ": %s in %s, of which %s in memory; %s would do\n", rank, all,
+        fprintf(file, "spill      worker %" PRId32 ": %s in %s, %s of it in memory; %s would suffice\n", rank, all,
                 in->job->memory.spill, most, least);
     }
 }
@@ -181,7 +181,7 @@ static void print_fewest(const struct plan_input *in, FILE *file)
     char below[PROGRESS_TEXT_BYTES];
     if (in->fewest != NULL && in->fewest->n_byte_below > 0) {
         progress_bytes((double)in->fewest->n_byte_below, below);
-        fprintf(file, "workers    %" PRId32 " at least, by memory.limit: on fewer one of them would need %s\n",
+        fprintf(file, "workers    at least %" PRId32 ", by memory.limit: with fewer, one worker would need %s\n",
                 in->fewest->n_worker, below);
     }
 }
@@ -208,7 +208,7 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
             in->n_part, job_choice_text("partition", "method", in->job->partition.method), in->quality->n_cut,
             in->quality->halo_ratio, in->quality->imbalance_node, in->quality->imbalance_edge,
             in->quality->imbalance_halo);
-    fprintf(file, "model      %s: %" PRId64 " floats of weights, %.4g floating-point operations %s\n",
+    fprintf(file, "model      %s: %" PRId64 " weights, %.4g floating-point operations %s\n",
             job_choice_text("model", "kind", in->job->model.kind), program_n_weight(in->program), plan->n_flop,
             predicts ? "in all" : "per epoch");
     if (predicts) {

@@ -34,17 +34,17 @@ enum job_state {
 /*         name                  when */
 #define JOB_REASON_LIST(X)                                                                                           \
     X(NONE, "")                                                                                                      \
-    X(PLANNING, "what it needs is not known yet")                                                                    \
-    X(WAITING_TURN, "jobs before it wait")                                                                           \
+    X(PLANNING, "its resources are being estimated")                                                                 \
+    X(WAITING_TURN, "other jobs are before it in the queue")                                                         \
     X(WAITING_SLOTS, "too few worker slots are free")                                                                \
     X(WAITING_MEMORY, "too little memory is free")                                                                   \
     X(WAITING_GPUS, "too few GPUs are free")                                                                         \
-    X(WAITING_QUOTA, "its user has as much as one may have")                                                         \
-    X(DRAINING, "the daemon starts no jobs until an administrator says so")                                          \
+    X(WAITING_QUOTA, "its user has reached a quota")                                                                 \
+    X(DRAINING, "the daemon is draining and starts no jobs")                                                         \
     X(BACKING_OFF, "its last attempt failed; the next one waits")                                                    \
     X(WAITING_SLURM, "it waits in Slurm")                                                                            \
     X(SLURM_SILENT, "Slurm does not answer")                                                                         \
-    X(CANCELLING, "it was told to stop")                                                                             \
+    X(CANCELLING, "it is being cancelled")                                                                           \
     X(RESCALING, "it continues with another number of workers")                                                      \
     X(BAD_CONFIG, "its job file is wrong")                                                                           \
     X(BAD_DATA, "its data is wrong")                                                                                 \
@@ -52,7 +52,7 @@ enum job_state {
     X(CANNOT_CREATE, "its output cannot be created")                                                                 \
     X(DISK, "reading or writing failed")                                                                             \
     X(OUT_OF_MEMORY, "memory ran out")                                                                               \
-    X(QUOTA, "it needs more than one user may have")                                                                 \
+    X(QUOTA, "it needs more than the quota of a user")                                                               \
     X(WORKER_LOST, "a worker died or was silent for too long")                                                       \
     X(COORDINATOR_LOST, "its coordinator died")                                                                      \
     X(DIVERGED, "the loss is not finite")                                                                            \

@@ -203,7 +203,8 @@ Test(job_rules, the_reference_says_of_unused_keys_what_holds)
     job_describe(file, true);
     fclose(file);
     cr_assert_not_null(strstr(
-        text, "A key that means nothing beside another (`model.alpha` with `model.kind = \"gcn\"`) is not used,"));
+        text,
+        "A key without effect beside the others (`model.alpha` with `model.kind = \"gcn\"`)\nonly draws a remark,"));
     free(text);
     REMARKED(
         GRAPH "[model]\nkind = \"gcn\"\nalpha = 0.5\n",

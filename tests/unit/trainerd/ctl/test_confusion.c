@@ -31,10 +31,11 @@ static json_t *result_of(const char *names)
 Test(confusion, has_the_names_of_the_classes_and_their_numbers_without)
 {
     char *text = printed_of(result_of("[\"Mr. Hi\", \"Offi\\u001bcer\"]"));
-    cr_assert_str_eq(text, "\nclasses of the test nodes, and in columns what was predicted\n"
-                           "class        Mr. Hi  Offi\\x1bcer  nodes    recall  precision\n"
-                           "Mr. Hi           13            2     15   86.67 %   100.00 %\n"
-                           "Offi\\x1bcer       0           13     13  100.00 %          -\n");
+    cr_assert_str_eq(text,
+                     "\nconfusion matrix of the test nodes: a row for each class, a column for each prediction\n"
+                     "class        Mr. Hi  Offi\\x1bcer  nodes    recall  precision\n"
+                     "Mr. Hi           13            2     15   86.67 %   100.00 %\n"
+                     "Offi\\x1bcer       0           13     13  100.00 %          -\n");
     free(text);
     text = printed_of(result_of("null"));
     cr_assert_not_null(strstr(text, "class   0   1  nodes    recall  precision\n0      13   2     15"), "%s", text);
