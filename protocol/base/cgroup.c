@@ -1,5 +1,5 @@
-/* See cgroup.h. A container sees its own group as the mounted folder itself, whatever /proc calls it; so levels of
- * its path that are not there are passed over, and the folder counts too. */
+/* See cgroup.h. A container sees its own group as the mounted folder, under any path in /proc. So missing levels of
+ * the path are skipped, and the mounted folder itself also counts. */
 #include "protocol/base/cgroup.h"
 
 #include <ctype.h>
@@ -93,7 +93,7 @@ static struct found look(const char *root)
     if (file == NULL) {
         return found;
     }
-    bool is_whole = true; /* of a line longer than `line`, neither the beginning nor the rest counts */
+    bool is_whole = true; /* lines longer than `line` are ignored as a whole */
     while (fgets(line, sizeof line, file) != NULL) {
         bool was_whole = is_whole;
         size_t n = strcspn(line, "\n");

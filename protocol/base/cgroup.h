@@ -1,6 +1,6 @@
 /* The memory that control groups (a container, a Slurm step, a systemd unit) leave to this process.
  *
- * Only reads files, where distributions mount them, and checks what it reads. Version 2 only.
+ * Reads files at the places where distributions mount them, and checks their contents. Version 2 only.
  */
 #ifndef PROTOCOL_CGROUP_H
 #define PROTOCOL_CGROUP_H
@@ -10,7 +10,7 @@
 /* The least memory limit of this process's control group and of all above it (version 2), in bytes.
  *
  *   root    the folder that holds proc/ and sys/, without a slash at its end: "" but in tests
- *   returns INT64_MAX where there is no limit, or nothing that can be read as one
+ *   returns INT64_MAX without a readable limit
  *   cost    opens a file per level of the hierarchy
  */
 int64_t cgroup_memory_limit(const char *root);

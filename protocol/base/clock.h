@@ -12,12 +12,12 @@ int64_t clock_ns(void);
 
 /* Unix time, for what users read and files keep. It follows corrections of the system's clock. */
 double clock_wall_s(void);
-extern double clock_wall_shift_s; /* 0; fault points alone change it */
+extern double clock_wall_shift_s; /* 0; only fault points change it */
 
-/* Seconds since this machine was started, those that it slept included. */
+/* Seconds since this machine was started, including sleep. */
 double clock_boot_s(void);
 
-/* A text that each start of a machine has of its own; "-" on a system without such a text. */
+/* The identifier of this start of the machine; "-" on a system without one. */
 #define CLOCK_BOOT_BYTES 40
 void clock_boot_id(char out[CLOCK_BOOT_BYTES]);
 

@@ -1,5 +1,4 @@
-/* Fault points: named places of a run at which a test makes a process die, stop or lose the time, there and nowhere
- * else.
+/* Fault points: named places of a run at which a test makes a process die, stop or change its clock.
  *
  *   TRAINERD_FAULTS="worker1.forward=kill@3,coordinator.rename=kill/1"
  *
@@ -27,12 +26,12 @@
     X(OPEN,       "open")       /* worker: all its parts came */                                    \
     X(EPOCH,      "epoch")      /* coordinator: workers are ordered to train */                     \
     X(FORWARD,    "forward")    /* worker: before each op */                                        \
-    X(EXCHANGE,   "exchange")   /* worker: it asked for rows */                                     \
+    X(EXCHANGE,   "exchange")   /* worker: it has requested rows */                                 \
     X(BACKWARD,   "backward")   /* worker: before each op */                                        \
     X(REDUCE,     "reduce")     /* worker: its gradients wait for the others' */                    \
     X(STEP,       "step")       /* worker: before the weights change */                             \
     X(EVALUATE,   "evaluate")   /* worker: before each op */                                        \
-    X(CHECKPOINT, "checkpoint") /* coordinator: arrays are in memory; worker: it is asked for one */ \
+    X(CHECKPOINT, "checkpoint") /* coordinator: arrays are in memory; worker: one is requested */   \
     X(WRITE,      "write")      /* any file that is replaced: the first piece of it is written */   \
     X(FSYNC,      "fsync")      /* … all pieces are */                                              \
     X(RENAME,     "rename")     /* … they are on the disk under another name */                     \
@@ -60,9 +59,9 @@ enum fault_point {
 
 #define FAULT(point) (fault_armed ? fault_pass(FAULT_##point) : (void)0)
 
-/* Who this process is: "coordinator", "worker1"; attempt 0: not counted. From here on points of TRAINERD_FAULTS
- * strike: kill (SIGKILL), stop (SIGSTOP), kill-parent (SIGKILL to the process that started this one); forward and
- * back (this process's wall clock is an hour ahead or behind from here on).
+/* Set the name of this process: "coordinator", "worker1"; attempt 0: not counted. From then on points of
+ * TRAINERD_FAULTS strike: kill (SIGKILL), stop (SIGSTOP), kill-parent (SIGKILL to the process that started this one);
+ * forward and back (this process's wall clock is an hour ahead or behind from then on).
  *
  *   errors  STATUS_USAGE the variable cannot be read: what is wrong, and what was expected
  */

@@ -1,5 +1,5 @@
-/* Libraries of the vendor's that the bits of a job on GPUs depend on, and their versions as one number each: workers
- * tell theirs, checkpoints and result.json have what all of them have. */
+/* Vendor libraries that change the bits of a job on GPUs, and their versions as one number each. Workers report their
+ * versions; checkpoints and result.json hold those of all workers. */
 #ifndef PROTOCOL_LIBRARIES_H
 #define PROTOCOL_LIBRARIES_H
 
@@ -9,12 +9,12 @@
 
 enum library {
     LIBRARY_BLAS,   /* cuBLAS: wide products */
-    LIBRARY_SPARSE, /* cuSPARSE: sums over neighbours, where model.kernel asks for it */
+    LIBRARY_SPARSE, /* cuSPARSE: sums over neighbours, with model.kernel = "cusparse" */
     LIBRARY_N
 };
 
-#define LIBRARY_UNKNOWN 0u /* no bits depend on it: another device, or the job does not use it; or it was not noted */
-#define LIBRARY_NONE 1u    /* not available: the device has kernels of its own */
+#define LIBRARY_UNKNOWN 0u /* changes no bits: another device, or not used by the job; or not recorded */
+#define LIBRARY_NONE 1u    /* not available: the device uses its own kernels */
 #define LIBRARY_MOST 1000000u
 #define LIBRARY_TEXT_BYTES 16
 #define LIBRARY_RANGE_BYTES 48
@@ -33,7 +33,7 @@ struct library_ranges {
     struct library_range of[LIBRARY_N];
 };
 
-/* As people know it, and as result.json names it. */
+/* The library's name in messages, and in result.json. */
 static inline const char *library_name(enum library library)
 {
     return library == LIBRARY_BLAS ? "cuBLAS" : "cuSPARSE";

@@ -27,7 +27,7 @@ static bool is_journal;
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const int level_priorities[] = {3, 4, 6, 7}; /* syslog's */
 
-/* Is stderr the stream that the journal gave us? It says so by number: DEVICE:INODE. */
+/* Is stderr the journal's stream? The environment has its number: DEVICE:INODE. */
 static bool find_journal(void)
 {
     const char *text = getenv("JOURNAL_STREAM");
@@ -43,7 +43,7 @@ void log_init(const char *proc, int rank, enum log_level most)
     log_rank = rank;
     log_most = most;
     is_journal = find_journal();
-    /* Whoever sets the environment may name what it likes, but in one line. */
+    /* The environment may hold any text; it must stay on one line. */
     const char *job = getenv(JOB_VARIABLE);
     log_of[0] = '\0';
     if (job != NULL && job[0] != '\0') {

@@ -1,7 +1,7 @@
 /* One event, one line on stderr, in logfmt: ts=… level=… proc=… job=… attempt=… rank=… at=… msg="…".
  *
- * Control characters are escaped, so that data cannot forge lines. Where stderr is the journal's, a line begins with
- * its priority as the journal wants it, "<4>". Of rotation it knows only how to reopen its file.
+ * Control characters are escaped, so that data cannot forge lines. If stderr is the journal's, a line begins with its
+ * priority, "<4>". For rotation, this module only reopens its file.
  */
 #ifndef PROTOCOL_LOG_H
 #define PROTOCOL_LOG_H
@@ -22,13 +22,13 @@ void log_job(const char *job, uint32_t attempt);
  * errors  STATUS_CREATE; lines go on as before */
 enum status log_to(const char *path);
 
-/* The most talkative level that is printed; default LOG_LEVEL_WARN. */
+/* The most detailed level that is printed; default LOG_LEVEL_WARN. */
 enum log_level log_level(void);
 
 /* Write one line; never fails, never allocates, keeps errno. */
 void log_line(enum log_level level, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* The same of one job among several. attempt 0: before its first */
+/* The same for one job of several. attempt 0: before its first */
 void log_line_of(enum log_level level, const char *file, int line, int64_t job, int32_t attempt, const char *format,
                  ...) __attribute__((format(printf, 6, 7)));
 

@@ -10,11 +10,11 @@
 #define LOG_LIMIT_NOTE_BYTES 64
 
 struct log_limit {
-    uint64_t since_ms; /* of the present minute; 0: none has begun */
-    uint64_t n;        /* lines asked for in it */
+    uint64_t since_ms; /* start of the current minute; 0: not begun */
+    uint64_t n;        /* lines requested in it */
 };
 
-/* May a line be written now? note: what goes to its end, "" or " (12 more were left out)". now_ms: clock_ms */
+/* May a line be written now? note: text to append to it, "" or " (12 more were left out)". now_ms: clock_ms */
 bool log_limit_passes(struct log_limit *limit, uint64_t now_ms, char note[LOG_LIMIT_NOTE_BYTES]);
 
 #endif

@@ -1,7 +1,7 @@
 /* Checked allocation, counted by place and category, so that a plan can be compared with what was allocated.
  *
- * Large blocks come from mmap with huge pages asked for; small ones from malloc. Not thread-safe beyond
- * the counters (which are atomic). Of devices it knows what they say that they took.
+ * Large blocks come from mmap with huge pages requested, small ones from malloc. Only the counters are thread-safe
+ * (atomic). Devices report their own memory.
  */
 #ifndef PROTOCOL_MEMORY_H
 #define PROTOCOL_MEMORY_H
@@ -22,7 +22,7 @@
     X(PAYLOADS,    "payloads")    \
     X(SPILL,       "spill")       \
     X(OTHER,       "other")       \
-    X(CONTEXT,     "context") /* of a GPU: what opening it takes */
+    X(CONTEXT,     "context") /* of a GPU: the memory for opening it */
 /* clang-format on */
 
 enum memory_category {
@@ -35,8 +35,8 @@ enum memory_category {
 /* "structure", "features", … */
 const char *memory_category_name(enum memory_category category);
 
-/* Where bytes lie: in this process's memory, in host memory that a device reads and writes, too, in a device's own.
- * All are of the host where the device has no memory of its own. */
+/* The place of bytes: this process's memory, host memory that a device also reads and writes, or a device's own
+ * memory. For a device without its own memory all bytes are the host's. */
 enum memory_place { MEMORY_PLACE_HOST, MEMORY_PLACE_PINNED, MEMORY_PLACE_DEVICE, MEMORY_PLACE_N };
 
 struct memory_table {
@@ -64,11 +64,10 @@ void memory_release(enum memory_category category, void *block, size_t n, size_t
  */
 enum status memory_shrink(enum memory_category category, void *block_io, size_t n, size_t n_new, size_t size);
 
-/* Count bytes of the host that are taken or given back by other means. Any thread. */
+/* Count host bytes that are allocated or freed by other means. Any thread. */
 void memory_count(enum memory_category category, int64_t change);
 
-/* Count what a device with memory of its own took or gave back: taking is a call of memory_acquire, as memory_n_call
- * counts them. */
+/* Count bytes that a device with its own memory allocated or freed. memory_n_call counts an allocation as a call. */
 void memory_count_device(enum memory_place place, enum memory_category category, int64_t change);
 
 /* For small sizes of our own making: zeroed, never NULL, ends the process (exit 71) when memory is short.
@@ -83,28 +82,29 @@ int64_t memory_now(enum memory_category category);
 int64_t memory_peak(enum memory_category category);
 int64_t memory_peak_at(enum memory_place place, enum memory_category category);
 
-/* How often memory_acquire or memory_alloc was called so far, and devices took memory: an epoch must not change
+/* Number of calls of memory_acquire and memory_alloc, and of allocations of devices, so far. An epoch must not change
  * it. */
 int64_t memory_n_call(void);
 
-/* Bytes of memory that this process may use, which plans are compared with: those of the machine, or what a control
- * group leaves of them. Its name is for messages: "this machine's memory", or the limit. */
+/* Bytes of memory that this process may use, the limit of plans: the machine's memory, or the limit of its control
+ * group. The name is for messages: "this machine's memory", or the limit. */
 int64_t memory_machine(void);
 const char *memory_machine_name(void);
 
-/* Bytes of memory that the machine has, also where this process may not use all of them. */
+/* Bytes of memory of the machine, even if this process may not use all of them. */
 int64_t memory_physical(void);
 
 /* The process's resident set now and at its peak, in bytes; 0 where /proc does not have it. */
 int64_t memory_resident(void);
 int64_t memory_resident_peak(void);
 
-/* Of these now what is this process's alone: libraries and files that others have mapped, too, left out. */
+/* The part of the present resident set that belongs only to this process, without libraries and files that others
+ * also map. */
 int64_t memory_resident_own(void);
 
-/* What a process of a job takes of its own besides what a plan counts: libraries' data, UCX's buffers, stacks.
- * Measured in a control group on the smallest jobs: 24, 37 and 64 MB for a coordinator and 1, 2 and 4 workers, by
- * this sum 27, 40 and 65 MB. */
+/* Memory of a job's process that its plan does not count: libraries' data, UCX's buffers, stacks. Measured in a
+ * control group on the smallest jobs: 24, 37 and 64 MB for a coordinator and 1, 2 and 4 workers, by this sum 27, 40
+ * and 65 MB. */
 #define MEMORY_PROCESS_FLOOR (INT64_C(12) << 20)
 
 #endif

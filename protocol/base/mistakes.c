@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COUNT_BYTES 64 /* of the last line, where some are left out */
+#define COUNT_BYTES 64 /* for the last line, if mistakes are left out */
 
 void mistakes_take(struct mistakes *mistakes, enum status status)
 {

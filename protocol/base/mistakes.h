@@ -1,6 +1,6 @@
 /* Mistakes of one text, reported together: a reader goes on after each, and fails at its end with all of them.
  *
- * Knows nothing of what is read. A line of the reason is one mistake.
+ * Independent of the kind of text. Each line of the reason is one mistake.
  */
 #ifndef PROTOCOL_MISTAKES_H
 #define PROTOCOL_MISTAKES_H
@@ -15,11 +15,11 @@ struct mistakes {
     char text[STATUS_REASON_BYTES];
 };
 
-/* Take down this thread's last failure; nothing for STATUS_OK. */
+/* Record this thread's last failure; STATUS_OK records nothing. */
 void mistakes_take(struct mistakes *mistakes, enum status status);
 
-/* STATUS_OK without a mistake, else the first one's status with a line for each as the reason; those that there is no
- * room for are counted. */
+/* STATUS_OK without a mistake, else the first one's status with a line for each as the reason; mistakes beyond the
+ * buffer are counted. */
 enum status mistakes_end(struct mistakes *mistakes);
 
 #endif

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Characters that are not seen, or that change where and whether others are: of both sets of controls, of direction
- * (bidi), separators of lines, those of no width, and fillers. Unicode's Default_Ignorable_Code_Point but for
- * variation selectors, which emoji are written with, its Bidi_Control, Zl and Zp, and what annotates between lines.
+/* Characters that are invisible, or that change the place or visibility of others: both sets of controls, direction
+ * (bidi), line separators, characters without width, and fillers. They are Unicode's Default_Ignorable_Code_Point
+ * without variation selectors (which emoji need), its Bidi_Control, Zl and Zp, and interlinear annotation.
  * Ascending. */
 static const struct {
     uint32_t first, last;
@@ -28,8 +28,7 @@ static bool is_seen(uint32_t character)
 /* *out: the character; its bytes, 0 at the end. */
 static size_t decode(const char *text, uint32_t *out)
 {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800,
-                                     0x10000}; /* what so many bytes must hold: less is a second spelling */
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* least code point of that many bytes */
     const unsigned char *at = (const unsigned char *)text;
     size_t n = at[0] < 0x80 ? 1 : at[0] < 0xc0 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf8 ? 4 : 0;
     uint32_t character = n == 1 ? at[0] : at[0] & (0xffu >> (n + 1));

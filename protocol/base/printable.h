@@ -15,10 +15,10 @@ size_t printable_length(const char *text);
 /* Bytes of the character that it begins with, printable or not; 0: it is no UTF-8. */
 size_t printable_character(const char *text);
 
-/* Is it made of such characters alone? */
+/* Does it consist only of such characters? */
 bool printable_is(const char *text);
 
-/* Copy up to the end of the text, or of the room, which is never left inside a character or an escape.
+/* Copy the text as far as there is room, and never cut a character or an escape.
  *
  *   units   room in bytes, with the NUL that ends *out
  *   owns    borrows both, which do not overlap

@@ -9,7 +9,7 @@
 
 void program_begin(void)
 {
-    /* The lowest free number is taken, which is `number`: those below are open by then. */
+    /* open returns the lowest free number, which is `number`: all below are already open. */
     for (int number = STDIN_FILENO; number <= STDERR_FILENO; number++) {
         if (fcntl(number, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) != number) {
             _exit(status_exit_code(STATUS_IO)); /* there is no place for a message */

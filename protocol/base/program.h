@@ -1,5 +1,4 @@
-/* How each of trainerd's programs begins, and the paths of the others, in the folder of the running one, and of what
- * they open. */
+/* The start of each of trainerd's programs, and the paths of the other programs and of shared objects. */
 #ifndef PROTOCOL_PROGRAM_H
 #define PROTOCOL_PROGRAM_H
 
@@ -8,17 +7,15 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Put right what a process inherits from whoever starts it: descriptors 0, 1 and 2 that are closed are opened on
- * /dev/null, else the first files opened have these numbers; no signal is blocked; ends of children are seen. USR1
- * and USR2 are ignored, until a program takes them, and XFSZ, since the write reports a file that may not grow. The
- * first call of each main. */
+/* Normalise the inherited state of a process. Closed descriptors 0, 1 and 2 are opened on /dev/null, so that no other
+ * file gets their numbers. No signal is blocked, and the ends of children are reported. USR1 and USR2 are ignored
+ * until a program handles them. XFSZ is ignored, since the write reports the limit. The first call of each main. */
 void program_begin(void);
 
-/* Is this a HUP that whoever started us ignores, as nohup does? It keeps its effect: no handler takes it. */
+/* Is this a HUP that was ignored at the start, as by nohup? It stays ignored: no handler is installed. */
 bool program_ignores(int signal_number);
 
-/* Does a program end by this signal through a fault of its own, as a bad address or a failed check? Others came from
- * outside. */
+/* Is this signal the program's own fault, as a bad address or a failed check? Other signals come from outside. */
 bool program_is_fault(int signal_number);
 
 /* The path of a program of this name in the folder of this one, whether it is there or not.

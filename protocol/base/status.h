@@ -1,7 +1,7 @@
 /* The error list: one row for each way in which a command can end, with its exit code.
  *
- * The first function that knows what is wrong calls status_fail with the whole sentence (what, where,
- * what was expected); everyone above returns the code unchanged. Knows nothing of logging or processes.
+ * The first function that knows what is wrong calls status_fail with the whole sentence (what, where, what was
+ * expected); all callers return the code unchanged. Independent of logging and processes.
  */
 #ifndef PROTOCOL_STATUS_H
 #define PROTOCOL_STATUS_H

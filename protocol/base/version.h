@@ -4,8 +4,8 @@
 
 #define TRAINERD_VERSION "0.1.0"
 
-/* Of the protocol that the daemon and its clients speak (docs/protocol.md). It changes where a client of before would
- * be misunderstood. */
+/* Of the protocol that the daemon and its clients speak (docs/protocol.md). It changes when an older client would be
+ * misunderstood. */
 #define CLIENT_PROTOCOL_VERSION 1
 
 #endif

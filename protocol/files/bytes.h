@@ -1,7 +1,7 @@
 /* Fields written to and read from bounded bytes, little-endian, one after another.
  *
- * Neither side can leave its bounds: a writer that is full and a reader that is short note it and go on doing
- * nothing, so that a caller checks once, at the end. Knows nothing of what the fields mean.
+ * Neither side can leave its bounds. A full writer and a reader without enough bytes record that and do nothing more,
+ * so that a caller checks once, at the end. Independent of the fields' meaning.
  */
 #ifndef PROTOCOL_BYTES_H
 #define PROTOCOL_BYTES_H
@@ -21,7 +21,7 @@ struct bytes_reader {
     const uint8_t *from;
     size_t n;
     size_t at;            /* bytes read */
-    const char *short_of; /* the first field that was not all there; NULL while all were */
+    const char *short_of; /* the first incomplete field; NULL: all were complete */
 };
 
 /* Append the low n_bytes of value (1, 2, 4 or 8) / n bytes as they are. */

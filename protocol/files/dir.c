@@ -17,7 +17,7 @@
 #define ASIDE_END ".tmp"
 #define N_ASIDE_MOST 100 /* names that are tried */
 
-/* --- what has a name --- */
+/* --- entries of a folder --- */
 
 static const char *kind_text(mode_t mode)
 {
@@ -32,7 +32,7 @@ static enum status fail(enum status code, const struct dir *dir, const char *wha
     return status_fail(code, "cannot %s '%s/%s': %s", what, dir->path, name, strerror(error));
 }
 
-/* The name of a folder cannot be opened as one: say what it is. `folder` is "" where the name is a whole path. */
+/* A name cannot be opened as a folder: report its kind. `folder` is "" if the name is a whole path. */
 static enum status fail_folder(int at, const char *folder, const char *name, int error)
 {
     struct stat about;
@@ -71,7 +71,7 @@ static enum status link_check(int at, const char *path, int link)
                              (unsigned)about.st_uid);
 }
 
-/* Follow the link that a path without slashes at its end names, as it is read once: what takes its place meanwhile is
+/* Follow the link that a path without slashes at its end names. It is read once: a link that replaces it meanwhile is
  * not followed. */
 static enum status open_own_link(struct dir *out)
 {
@@ -214,7 +214,7 @@ static bool aside_of(const char *name, char out[NAME_MAX + 1])
     return true;
 }
 
-/* A plain file; one in the making is this user's, and has no other name. */
+/* A plain file? A temporary one must also belong to this user, and have no other name. */
 static bool is_removable(const struct dir *dir, const char *name, bool is_aside)
 {
     struct stat about;
@@ -252,7 +252,7 @@ void dir_asides_remove(const struct dir *dir, dir_fits *fits)
     remove_all(dir, fits, true);
 }
 
-/* --- files in the making --- */
+/* --- temporary files --- */
 
 /* The next name to try; it need not be secret: O_EXCL refuses what is there. */
 static bool aside_name(const char *name, char out[NAME_MAX + 1])
@@ -317,7 +317,7 @@ enum status dir_aside_end(const struct dir *dir, const char *name, struct dir_as
         dir_aside_drop(dir, aside);
         return status != STATUS_OK ? status : fail(STATUS_IO, dir, "write", name, error);
     }
-    /* A renamed file is safe only when its folder is on the disk too. */
+    /* A renamed file is safe only when its folder is also on the disk. */
     error = fsync(dir->file) != 0 ? errno : 0;
     if (keep != NULL && error == 0) {
         *keep = aside->file;
@@ -409,7 +409,7 @@ void dir_link_remove(const struct dir *dir, const char *name, const char *target
     }
 }
 
-/* A second name, in place of what has it. Returns 0 or errno. */
+/* Give a second name, replacing an existing entry. Returns 0 or errno. */
 static int second_name(const struct dir *from, const char *from_name, const struct dir *to, const char *to_name)
 {
     struct stat one, other;

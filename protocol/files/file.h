@@ -37,15 +37,15 @@ int file_read(int file, void *bytes, size_t n_bytes);
  */
 enum status file_open(const char *path, int *file_out);
 
-/* See that this process may have n files open, raising its limit as far as it may.
+/* Ensure that this process may have n files open, by raising its limit if needed.
  *
  *   what    "a worker", for the reason
  *   errors  STATUS_NOMEM with both numbers
  */
 enum status file_room(int64_t n, const char *what);
 
-/* For the end of a reason that names none, where files may not grow as they need: " (files may have at most 4096
- * bytes: ulimit -f)"; "" without a limit. Borrowed: the thread's own. */
+/* Text to append to a reason if the size of files is limited: " (files may have at most 4096 bytes: ulimit -f)"; ""
+ * without a limit. Borrowed: the thread's own. */
 const char *file_limit_text(void);
 
 #endif

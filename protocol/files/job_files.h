@@ -1,7 +1,7 @@
 /* The files of a daemon's job: the daemon makes them in a folder that only it can enter, and the job's coordinator
  * inherits them, open to append.
  *
- * So no job has a name where the daemon's own files are, and what it writes there has a limit. Standard output and
+ * So a job cannot name the daemon's own files, and the files that it writes there have a limit. Standard output and
  * error, the job's log, are inherited as always.
  */
 #ifndef PROTOCOL_JOB_FILES_H
@@ -22,7 +22,7 @@ enum job_file {
     JOB_FILE_RESULT,
     JOB_FILE_RANK_0 /* the log of worker 0; then those of the others */
 };
-#define JOB_FILES_RANK_MOST 64 /* workers that have logs of their own: others write to the job's */
+#define JOB_FILES_RANK_MOST 64 /* workers with their own logs; others write to the job's */
 #define JOB_FILES_MOST (JOB_FILE_RANK_0 + JOB_FILES_RANK_MOST)
 #define JOB_FILE_NAME_BYTES 32
 #define JOB_FILES_TEXT_BYTES (32 + 12 * JOB_FILES_MOST)

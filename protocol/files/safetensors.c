@@ -339,7 +339,7 @@ static enum status entry_match(const struct entry *entry, const unsigned char *d
     return STATUS_OK;
 }
 
-/* Does PyTorch's batch norm keep it besides the numbers of a model? How many batches it has seen. */
+/* Is it PyTorch's counter of batches of a batch norm, which is no number of the model? */
 static bool is_count(const struct entry *entry)
 {
     static const char count[] = "num_batches_tracked";
@@ -348,7 +348,7 @@ static bool is_count(const struct entry *entry)
            (n == n_count || entry->name[n - n_count - 1] == '.');
 }
 
-/* Every wanted tensor is there as wanted, and no other but counts. */
+/* Every expected tensor is there with its shape, and no other tensor but such counters. */
 static enum status entries_match(const struct entry *entry, size_t n_entry, const unsigned char *data,
                                  const char *origin, const struct safetensor *want, size_t n_want)
 {

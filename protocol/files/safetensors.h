@@ -39,7 +39,7 @@ enum status safetensors_save(const struct dir *dir, const char *name, const stru
                              size_t n_tensor, const struct safetensors_note *note, size_t n_note);
 
 /* Read a file that holds exactly the wanted tensors, each with the wanted shape, into the caller's arrays. PyTorch's
- * counts of batches (NAME.num_batches_tracked), which every state_dict with batch norm has, are passed over.
+ * counts of batches (NAME.num_batches_tracked), which every state_dict with batch norm has, are skipped.
  *
  *   units   F32, and F16, BF16, F64 converted to float32
  *   owns    borrows all; data untouched unless the whole file is in order

@@ -1,8 +1,8 @@
 /* exchange.codec and exchange.codec_backward over epochs: "int4, int8@50, fp32@150" is int4, from epoch 50 on int8,
  * from 150 on fp32.
  *
- * An epoch's codecs follow from the job and the epoch's number alone, so that a resumed job has those of an
- * undisturbed one.
+ * An epoch's codecs depend only on the job and the epoch's number, so a resumed job has the codecs of an undisturbed
+ * one.
  */
 #ifndef PROTOCOL_CODECS_H
 #define PROTOCOL_CODECS_H
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From one that says most of a row to one that says least. */
+/* From the most to the least precise one. */
 #define JOB_CODEC_ENUM_ROW(list, name, text) JOB_CODEC_##name,
 enum job_codec { JOB_CODEC_LIST(JOB_CODEC_ENUM_ROW, CODEC) JOB_CODEC_N };
 
@@ -29,7 +29,7 @@ struct job_codecs {
 
 /* Read the text of either key; that of exchange.codec_backward is not "same".
  *
- *   errors  STATUS_CONFIG what the key is or has that is wrong, and what was expected: goes behind the key's name
+ *   errors  STATUS_CONFIG the mistake and the expected value; the text follows the key's name
  */
 enum status job_codecs_read(const char *text, bool backward, struct job_codecs *out);
 

@@ -1,7 +1,7 @@
 /* The job file: TOML text to a checked struct job, and back to canonical text.
  *
- * Everything about a key stands in job_keys.def; the struct below is made from it. Knows TOML only through
- * protocol/job/toml.h, and nothing of graphs: rules that need the data are the reader's.
+ * job_keys.def has everything about a key, and the struct below is made from it. TOML is read only through
+ * protocol/job/toml.h. Rules that need the data belong to the data's reader.
  */
 #ifndef PROTOCOL_JOB_H
 #define PROTOCOL_JOB_H
@@ -77,15 +77,15 @@ enum status job_load_file(int file, const char *origin, const char *const *set, 
 enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
                           struct job *out);
 
-/* Put this process's home folder ($HOME) in the place of "~" and "~/" where paths of files and folders begin with it:
- * all but output.dir, which the daemon has to know, and workers.program, which is another machine's. job_home_path:
- * in one path; `key` names it in messages.
+/* Replace "~" and "~/" at the beginning of paths by this process's home folder ($HOME): in all paths but output.dir,
+ * which the daemon has to know, and workers.program, which is a path of another machine. job_home_path: in one path;
+ * `key` names it in messages.
  * errors  STATUS_CONFIG no home folder, a path that is too long */
 enum status job_home(struct job *job);
 enum status job_home_path(const char *key, char path[JOB_TEXT_BYTES]);
 
-/* Remarks of the last load on this thread that are no errors: whole lines, "FILE:LINE:COLUMN: KEY is not used: …"; ""
- * for nothing. */
+/* Remarks (not errors) of this thread's last load: whole lines, "FILE:LINE:COLUMN: KEY is not used: …"; "" for
+ * nothing. */
 const char *job_remarks(void);
 
 /* Canonical TOML: every key that applies, in the list's order; job_load_text gives a checked job's struct back.
@@ -97,21 +97,21 @@ char *job_print(const struct job *job);
 /* The key reference: as a table for people (markdown false) or as configs/README.md's body. */
 void job_describe(FILE *file, bool markdown);
 
-/* Is the loss of numbers rather than of classes? Labels are then numbers to be predicted. */
+/* Is the loss one of regression? Labels are then numbers instead of classes. */
 bool job_regresses(const struct job *job);
 
 /* Is less of this metric better? / Is it a fraction, best read in percent? */
 bool job_metric_falls(enum job_metric metric);
 bool job_metric_is_fraction(enum job_metric metric);
 
-/* The job's metrics, the one that chooses the best weights first: train.metrics, or train.metric alone. "auto" is not
+/* The job's metrics, the one that chooses the best weights first: train.metrics, else train.metric. "auto" is not
  * filled in. */
 struct job_choices job_metrics(const struct job *job);
 
 /* The metric of that name, as train.metric has it; false: unknown, or "auto". */
 bool job_metric_find(const char *name, enum job_metric *out);
 
-/* Does the job's model take weights of edges, unasked or with dataset.edge_weights = "yes"? */
+/* Does the job's model use edge weights, by default or with dataset.edge_weights = "yes"? */
 bool job_takes_edge_weights(const struct job *job);
 
 /* Does the job have features made of the graph (dataset.features is a word) in place of the data's own? */
@@ -120,7 +120,7 @@ bool job_makes_features(const struct job *job);
 /* Text of a choice: job_choice_text("model", "kind", job->model.kind) is "gcn". */
 const char *job_choice_text(const char *section, const char *key, int value);
 
-/* May its messages be sealed? Where workers are started on other machines this is known when they have joined. */
+/* Can its messages be sealed? If workers are started on other machines, this is decided when they have joined. */
 bool job_seals(const struct job *job);
 
 /* Does the job predict with a trained model (predict.model) rather than train one? */
@@ -129,8 +129,8 @@ bool job_predicts(const struct job *job);
 /* The setting of job_load that makes a job predict with this model. owns  the caller frees the text */
 char *job_predict_setting(const char *model);
 
-/* Name of the job's runs: its own, of one that predicts with "-predict" behind it, so that runs/<name> leads to the
- * model. */
+/* Name of the job's runs: the job's name, for a prediction with "-predict" appended, so that runs/<name> remains the
+ * model's. */
 #define JOB_RUN_BYTES (JOB_TEXT_BYTES + 16)
 void job_run_name(const struct job *job, char out[JOB_RUN_BYTES]);
 

@@ -53,7 +53,7 @@ static void did_you_mean(const struct job_key *key, char out[JOB_HINT_BYTES])
     snprintf(out, JOB_HINT_BYTES, "did you mean '%s'?", label);
 }
 
-/* A name of another tool's. */
+/* A name from another tool. */
 static bool key_of_alias(const char *name, char out[JOB_HINT_BYTES], const struct job_key **meant_out)
 {
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
@@ -138,7 +138,7 @@ const char *job_hint_section(const char *name, char out[JOB_HINT_BYTES])
     return nearest;
 }
 
-/* Letters of both are the same but for case and what stands between words. */
+/* Are both equal except for case and the characters between words? */
 static bool is_same_word(const char *word, const char *text)
 {
     for (;; word++, text++) {

@@ -1,7 +1,7 @@
-/* What a mistaken name of a job file may mean: the nearest names, and those of other tools (job_aliases.def), in
- * words for a message.
+/* Suggestions for an unknown name in a job file: the nearest names, and those of other tools (job_aliases.def), as
+ * text for a message.
  *
- * Knows names alone, neither values nor places.
+ * Works only on names, without values and places.
  */
 #ifndef PROTOCOL_JOB_HINTS_H
 #define PROTOCOL_JOB_HINTS_H
@@ -12,11 +12,12 @@
 
 #define JOB_HINT_BYTES 512
 
-/* Of an unknown key: "did you mean 'train.lr'?". *meant_out: the key; NULL: it may be any, and the hint is the list
+/* Of an unknown key: "did you mean 'train.lr'?". *meant_out: the key; NULL: no key is near, and the hint is the list
  * of the section's keys. */
 void job_hint_key(const char *section, const char *name, char out[JOB_HINT_BYTES], const struct job_key **meant_out);
 
-/* Of an unknown section: "did you mean [train]?". Returns it; NULL: it may be any, and the hint is their list. */
+/* Of an unknown section: "did you mean [train]?". Returns it; NULL: no section is near, and the hint is their
+ * list. */
 const char *job_hint_section(const char *name, char out[JOB_HINT_BYTES]);
 
 /* Of a text that is no choice of this key: " (did you mean \"gcn\"?)", or "". */

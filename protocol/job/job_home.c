@@ -1,5 +1,5 @@
-/* "~" at the beginning of the paths that a job reads, as shells have it; whose home it is only the process that reads
- * them knows. */
+/* "~" at the beginning of the paths that a job reads, as in shells. The process that reads the paths decides whose
+ * home it is. */
 #include "protocol/job/job.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* The table made from job_keys.def, and small queries of it: a key by name, what it takes in words, the edit distance
- * of a name. */
+/* The table made from job_keys.def, and small queries of it: a key by name, its accepted values in words, the edit
+ * distance of a name. */
 #include "protocol/job/job_keys.h"
 
 #include "protocol/job/model_kinds.h"
@@ -128,7 +128,7 @@ const char *job_word(const struct job_key *key, int64_t value)
     return key->type == JOB_TYPE_INT_OR && value < 0 ? key->choice[-1 - value] : NULL;
 }
 
-/* "gcn, sage" behind what is there already */
+/* appends "gcn, sage" to the text */
 static void choices_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES])
 {
     size_t at = strlen(out);

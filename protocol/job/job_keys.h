@@ -1,6 +1,6 @@
 /* job_keys.def as a table at run time: for readers and writers of job files (job_*.c), help and checks over all keys.
  *
- * Knows the keys, their ranges and their places in struct job; nothing of files or TOML.
+ * Has the keys, their ranges and their places in struct job. Independent of files and TOML.
  */
 #ifndef PROTOCOL_JOB_KEYS_H
 #define PROTOCOL_JOB_KEYS_H
@@ -74,23 +74,24 @@ extern const int job_n_section;
 const struct job_key *job_key_find(const char *section, const char *name);
 bool job_section_known(const char *name);
 
-/* A key that is for some choices of another key alone: bit c of `with` is set for choice c. */
+/* A key that has an effect only with some choices of another key: bit c of `with` is set for choice c. */
 struct job_only {
     enum job_key_id key, by;
     uint32_t with;
 };
 
-/* Find a key's row; false when the key goes with everything. */
+/* Find a key's row; false: the key always has an effect. */
 bool job_only_find(enum job_key_id key, struct job_only *out);
 
-/* The job's other keys leave this one a meaning. */
+/* Does the key have an effect beside the job's other keys? */
 bool job_key_applies(const struct job *job, enum job_key_id key);
 
-/* The help of a key, behind the names of the model kinds that it is for ("appnp, sgc: propagation steps"). */
+/* The help of a key, after the names of its model kinds ("appnp, sgc: propagation steps"). */
 #define JOB_HELP_BYTES 512
 void job_key_help(enum job_key_id key, char out[JOB_HELP_BYTES]);
 
-/* What a key takes, for messages and the reference: "a whole number from 0 to 9", "one of gcn, sage", … */
+/* The accepted values of a key, for messages and the reference: "a whole number from 0 to 9", "one of gcn, sage",
+ * … */
 #define JOB_EXPECT_BYTES 256
 void job_key_expect(const struct job_key *key, char out[JOB_EXPECT_BYTES]);
 
@@ -115,7 +116,7 @@ bool job_size_read(const char *text, int64_t *out);
  * source  Damerau 1964, in the optimal-string-alignment form */
 int job_name_distance(const char *a, const char *b);
 
-/* A name that is at most this far off counts as a slip of the pen. */
+/* Largest edit distance of a name that counts as a typing error. */
 int job_name_slip(const char *name);
 
 /* Where a value came from, for messages of rules that see several keys. */
@@ -126,7 +127,7 @@ struct job_place {
 
 struct job_places {
     const char *origin;
-    uint32_t doubted; /* sections of which something is mistaken, bit i for job_sections[i] */
+    uint32_t doubted; /* sections with mistakes, bit i for job_sections[i] */
     struct job_place of[JOB_KEY_N];
 };
 
@@ -134,8 +135,8 @@ struct job_places {
 #define JOB_WHERE_BYTES 384
 void job_where(const struct job_places *places, enum job_key_id key, char out[JOB_WHERE_BYTES]);
 
-/* Rules across keys (job_rules.c), those of metrics among them (job_rules_metrics.c). A rule that names a key of a
- * doubted section is left for later: the mistake may be what breaks it. */
+/* Rules across keys (job_rules.c), including those of metrics (job_rules_metrics.c). A rule that names a key of a
+ * section with mistakes is skipped, since the mistake may be what breaks it. */
 void job_check_rules(const struct job *job, const struct job_places *places, struct mistakes *mistakes);
 enum status job_check_metrics(const struct job *job, const struct job_places *places);
 

@@ -21,7 +21,7 @@ struct reader {
     struct mistakes mistakes;
 };
 
-/* A mistake is in this section, or of one of its keys: a rule that asks for its keys may be broken by that alone. */
+/* Record a mistake in this section, or of one of its keys, since it may be the only cause of a broken rule. */
 static void doubt(struct reader *reader, const char *section)
 {
     for (int i = 0; i < job_n_section && section != NULL; i++) {
@@ -230,7 +230,7 @@ static enum status read_value(struct job *job, const struct job_key *key, const 
     return wrong_type(key, where, entry);
 }
 
-/* A value without quotes, or none: what the key takes is said, and how TOML writes what was meant. */
+/* A value without quotes, or a missing value: report the accepted values, and how TOML writes this one. */
 static enum status refuse_word(struct job *job, const struct job_key *key, const char *where,
                                const struct toml_entry *entry)
 {
@@ -273,7 +273,7 @@ static enum status unknown_key(struct reader *reader, const char *where, const c
     return status_fail(STATUS_CONFIG, "%s: unknown key '%.64s' %s; %s", where, name, place, hint);
 }
 
-/* Do both texts say the same, as words or as numbers? */
+/* Are both texts equal, as words or as numbers? */
 static bool is_same_value(const char *a, const char *b)
 {
     char *end_a, *end_b;
@@ -282,7 +282,7 @@ static bool is_same_value(const char *a, const char *b)
     return numbers ? x == y : strcmp(a, b) == 0;
 }
 
-/* A key that there is no more. */
+/* A withdrawn key. */
 static enum status withdrawn_key(struct reader *reader, const char *where, const struct job_withdrawn *key,
                                  const char *value)
 {
@@ -320,8 +320,8 @@ static enum status check_section(struct reader *reader, const char *where, const
     return status_fail(STATUS_CONFIG, "%s: unknown section [%.64s]; %s", where, entry->key, hint);
 }
 
-/* A key of an unknown section: what it is elsewhere; nothing where the section or the key means none,
- * which the section's mistake says. */
+/* A key of an unknown section: suggest its place in another section. Without a counterpart of section or key only the
+ * section's mistake is reported. */
 static enum status stray_key(struct reader *reader, const char *where, const struct toml_entry *entry)
 {
     char hint[JOB_HINT_BYTES];
@@ -342,7 +342,7 @@ static enum status read_entry(struct reader *reader, const struct toml_entry *en
     const char *section = top ? JOB_TOP_SECTION : entry->section;
     const struct job_key *key = job_key_find(section, entry->key);
     if (entry->type == TOML_TYPE_FAULT) {
-        reader->places.doubted = UINT32_MAX; /* of which key it is is not known */
+        reader->places.doubted = UINT32_MAX; /* its key is not known */
         return status_fail(STATUS_CONFIG, "%s: %s", where, entry->text);
     }
     if (top && entry->type == TOML_TYPE_TABLE && key == NULL) {
@@ -368,7 +368,7 @@ static enum status read_entry(struct reader *reader, const struct toml_entry *en
     return status;
 }
 
-/* A setting's value as TOML; a word that is no TOML, or no text where a text is wanted, is taken as it stands. */
+/* A setting's value as TOML. A word that is not TOML, or not a text where a text is expected, is used as it is. */
 static enum status read_setting_value(struct job *job, const struct job_key *key, const char *where,
                                       const char *value)
 {
@@ -475,7 +475,7 @@ static void defaults_set(struct job *out)
     }
 }
 
-/* What depends on another key. */
+/* Values that depend on another key. */
 static void defaults_settle(struct job *out)
 {
     bool launcher_counts = out->workers.launcher == JOB_LAUNCHER_SLURM || out->workers.launcher == JOB_LAUNCHER_SSH;
@@ -493,7 +493,7 @@ void job_defaults(struct job *out)
 enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
                           struct job *out)
 {
-    /* A message holds 1023 bytes, and its end says more than a long path's beginning. */
+    /* A message holds 1023 bytes, and its end is more useful than the beginning of a long path. */
     size_t n_origin = strlen(origin);
     const char *shown = n_origin > 255 ? origin + n_origin - 255 : origin;
     struct toml_list list = {0};

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What rules are checked with. */
+/* Context of the checks. */
 struct check {
     const struct job_places *places;
     struct mistakes *mistakes;
 };
 
-/* Does a sentence name a key of a section of which something is mistaken? */
+/* Does a sentence name a key of a section with mistakes? */
 static bool is_doubted(const struct job_places *places, const char *sentence)
 {
     for (int i = 0; i < job_n_section; i++) {
@@ -27,7 +27,7 @@ static bool is_doubted(const struct job_places *places, const char *sentence)
     return false;
 }
 
-/* A rule is broken at the place of one key. The sentence names every key that the rule asks for. */
+/* A rule is broken at the place of one key. The sentence names every key that the rule reads. */
 static void broken(const struct check *check, enum job_key_id key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static void broken(const struct check *check, enum job_key_id key, const char *format, ...)
@@ -152,7 +152,7 @@ static void check_model(const struct job *job, const struct check *check)
     }
 }
 
-/* What rows of the epoch before do not go with. */
+/* Keys that cannot be combined with exchange.stale. */
 static void check_stale(const struct job *job, const struct check *check)
 {
     if (job->exchange.stale == 0) {
@@ -213,7 +213,7 @@ static void check_guard(const struct job *job, const struct check *check)
     }
 }
 
-/* What rounding loses is added to the next epoch's row: rows are rounded, and used in their own epoch. */
+/* The rounding error is added to the next epoch's row: rows must be rounded, and used in their own epoch. */
 static void check_feedback(const struct job *job, const struct check *check)
 {
     if (!job->exchange.error_feedback) {
@@ -257,7 +257,7 @@ static bool is_given(const struct job_places *places, enum job_key_id key)
     return places->of[key].set || places->of[key].line > 0;
 }
 
-/* Add "place: key is not used: why"; those that there is no room for are left out. */
+/* Add "place: key is not used: why"; remarks beyond the buffer are left out. */
 static void remark(const struct job_places *places, enum job_key_id key, const char *why)
 {
     size_t at = strlen(remarks);
@@ -270,7 +270,7 @@ static void remark(const struct job_places *places, enum job_key_id key, const c
     }
 }
 
-/* Keys that mean nothing beside the value of another, which is no choice. */
+/* Keys without effect beside another key's value that is not a choice. */
 static void remark_values(const struct job *job, const struct job_places *places)
 {
     const struct job_exchange *exchange = &job->exchange;
@@ -294,7 +294,7 @@ static void remark_values(const struct job *job, const struct job_places *places
     }
 }
 
-/* What a prediction does without, and what only a prediction has. */
+/* Keys without effect in a prediction, and keys only for predictions. */
 static void remark_predict(const struct job *job, const struct job_places *places)
 {
     if (!job_predicts(job) && job->output.embeddings[0] != '\0') {
@@ -309,7 +309,7 @@ static void remark_predict(const struct job *job, const struct job_places *place
     }
 }
 
-/* Arrays leave GPUs alone for host memory. */
+/* Only arrays of GPUs are offloaded to host memory. */
 static void remark_offload(const struct job *job, const struct job_places *places)
 {
     bool on_host = job->workers.device == JOB_DEVICE_CPU || job->workers.device == JOB_DEVICE_REFERENCE;
@@ -319,8 +319,8 @@ static void remark_offload(const struct job *job, const struct job_places *place
     }
 }
 
-/* A key that is given and means nothing beside another. One job file serves several methods or kinds by --set, so
- * this is said and let pass. */
+/* A given key without effect beside another. One job file serves several methods or kinds by --set, so this is a
+ * remark and no error. */
 static void remark_unused(const struct job *job, const struct job_places *places)
 {
     remarks[0] = '\0';
@@ -343,7 +343,7 @@ static void remark_unused(const struct job *job, const struct job_places *places
     remark_offload(job, places);
 }
 
-/* Labels that are numbers: what is made of classes has no meaning then. */
+/* Regression: keys about classes have no meaning. */
 static void check_numbers(const struct job *job, const struct check *check)
 {
     if (job->dataset.generator != JOB_GENERATOR_NONE) {
@@ -374,7 +374,7 @@ static void check_numbers(const struct job *job, const struct check *check)
     }
 }
 
-/* What the loss takes. */
+/* Rules on the loss. */
 static void check_loss(const struct job *job, const struct check *check)
 {
     const struct job_train *train = &job->train;
@@ -415,8 +415,8 @@ static void check_plateau(const struct job *job, const struct check *check)
     }
 }
 
-/* A GPU's arrays do not lie in files; its kernels' kinds of sums. What of a device that is chosen, and of a model
- * that is predicted with, is seen when these are known (device_choose). */
+/* GPUs: arrays cannot be spilled to files, and cuSPARSE makes only some sums. device_choose checks the rules on a
+ * device or a loaded model that are known later. */
 static void check_device(const struct job *job, const struct check *check)
 {
     char expect[JOB_EXPECT_BYTES];

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* Metrics of numbers go with a loss of numbers, those of classes with one of classes. */
+/* Metrics of regression need a loss of regression, metrics of classes a loss of classes. */
 static enum status check_metric(const struct job *job, enum job_metric metric, const char *where)
 {
     const char *name = job_choice_text("train", "metric", (int)metric);

@@ -1,5 +1,5 @@
-/* model_kinds.def as a table at run time: what the job file's rules, the data set's readers and the builders ask of a
- * kind. */
+/* model_kinds.def as a table at run time: the facts of a kind for the job file's rules, the data set's readers and
+ * the builders. */
 #ifndef PROTOCOL_MODEL_KINDS_H
 #define PROTOCOL_MODEL_KINDS_H
 
@@ -9,13 +9,12 @@
 #include <stdint.h>
 
 struct model_kind {
-    bool weighs; /* its definition has weights of edges: dataset.edge_weights = "auto" takes them where they are */
+    bool weighs;      /* its definition has edge weights: dataset.edge_weights = "auto" uses existing ones */
     bool needs_types; /* types of edges */
     bool adds_loops;  /* its definition adds a self loop to every node: what dataset.self_loops = "auto" means */
-    /* layers that stand alone: model.linear_layers may replace the last ones, model.jumping_knowledge read all */
+    /* independent layers: model.linear_layers may replace the last ones, model.jumping_knowledge read all */
     bool is_stack;
-    /* its aggregates are sums of neighbours' rows, each times what is known of the edge (sage: but for the
-     * maximum) */
+    /* its aggregates are sums of neighbours' rows, each times a factor of its edge (sage: except the maximum) */
     bool is_sum;
     /* its attention reads features of edges where the graph has them (dataset.edge_features) */
     bool takes_edge_features;
@@ -37,7 +36,7 @@ uint32_t model_kinds_with_key(enum job_key_id key);
 /* The kinds whose aggregates are sums. */
 uint32_t model_kinds_of_sums(void);
 
-/* The kinds that take features of edges. */
+/* The kinds that use features of edges. */
 uint32_t model_kinds_with_edge_features(void);
 
 #endif

@@ -1,6 +1,6 @@
-/* TOML text to a flat list of entries in the order of the text: the one door to toml++.
+/* TOML text to a flat list of entries in the order of the text: the only user of toml++.
  *
- * Knows nothing of jobs: which sections and keys there may be is the reader's. Two levels are listed, top-level keys
+ * Independent of jobs: the reader decides which sections and keys are valid. Two levels are listed, top-level keys
  * and the keys of top-level tables ("sections"); what is nested deeper stays one entry of type TABLE or ARRAY, for
  * the reader to refuse. An array of texts has them as its items.
  */

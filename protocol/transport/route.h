@@ -1,8 +1,8 @@
-/* Which of this machine's network interfaces leads to another process, and so which devices UCX is to use.
+/* The network interface of this machine that leads to another process, and so the devices for UCX.
  *
- * UCX 1.13 takes every address for one that all others reach. Machines have interfaces of which that is not true:
- * docker0 has the same address on each, networks for storage or management lead elsewhere. The interface by which a
- * worker joins its coordinator is known to lead there. Knows neither UCX nor messages.
+ * UCX 1.13 assumes that all other processes reach every address. That is wrong for some interfaces: docker0 has the
+ * same address on each machine, and networks for storage or management lead elsewhere. The interface by which a
+ * worker joins its coordinator is known to lead there. Independent of UCX and messages.
  */
 #ifndef PROTOCOL_ROUTE_H
 #define PROTOCOL_ROUTE_H
@@ -27,16 +27,15 @@ void route_of(int socket, struct route *out);
 #define ROUTE_TEXT_BYTES 96
 void route_print(const struct route *route, char out[ROUTE_TEXT_BYTES]);
 
-/* Say with status_reason where both ends of a connection are that could not be made, and which setting chooses other
- * ends; returns the status.
+/* Add to the reason of a failed connection the places of both ends, and the setting that chooses others; returns the
+ * status.
  *
- *   at, own  what route_print has said of the other process and of this one
+ *   at, own  route_print's texts for the other process and for this one
  */
 enum status route_fail(enum status status, const char *other, const char *at, const char *own);
 
-/* What UCX_NET_DEVICES is to be for these routes: their interfaces, and the machine's RDMA devices, which have
- * networks of their own. "": all that there are, where no route leads by an interface that others could reach, but by
- * the loopback. */
+/* The value of UCX_NET_DEVICES for these routes: their interfaces, and the machine's RDMA devices, which have their
+ * own networks. "": all devices, if routes use only the loopback. */
 void route_devices(const struct route *routes, uint32_t n, char out[ROUTE_DEVICES_BYTES]);
 
 #endif

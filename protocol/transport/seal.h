@@ -13,14 +13,14 @@
 
 #define SEAL_TAG_BYTES 16
 #define SEAL_SESSION_BYTES 32
-#define SEAL_WINDOW 1024 /* messages that one may be overtaken by */
+#define SEAL_WINDOW 1024 /* messages that may overtake one */
 
 enum seal_cipher { SEAL_NONE, SEAL_AES256GCM, SEAL_CHACHA20POLY1305, SEAL_N };
 
-/* What a key is for. */
+/* Purpose of a key. */
 enum seal_purpose { SEAL_MESSAGES, SEAL_TO_WORKER, SEAL_TO_COORDINATOR };
 
-/* What all processes of an attempt know. */
+/* Shared by all processes of an attempt. */
 struct seal_secret {
     enum seal_cipher cipher;
     const char *token;
@@ -30,7 +30,7 @@ struct seal_secret {
 
 struct seal_key;
 
-/* Which sequence numbers of one sender came already. */
+/* Sequence numbers that have arrived from one sender. */
 struct seal_window {
     uint64_t end; /* one more than the largest that came */
     uint64_t seen[SEAL_WINDOW / 64];

@@ -17,7 +17,7 @@
 
 #define TRANSPORT_MAGIC 0x31445254u /* "TRD1" */
 
-/* What a message is for. BODY kinds carry messages.def bodies 32-63, the others raw bytes. */
+/* Kinds of messages. BODY kinds carry messages.def bodies 32-63, the others raw bytes. */
 enum transport_kind {
     TRANSPORT_KIND_COMMAND = 1, /* coordinator → worker: an encoded message */
     TRANSPORT_KIND_REPORT,      /* worker → coordinator: an encoded message */
@@ -35,7 +35,7 @@ struct transport_head {
     uint16_t id;      /* COMMAND, REPORT: the message's id; DATA: what; FETCH, PAYLOAD: the op */
     uint32_t epoch;
     uint32_t phase;  /* FETCH, PAYLOAD: see worker/exchange/exchange.h */
-    uint32_t to;     /* part (or tree node) that wants it */
+    uint32_t to;     /* part (or tree node) that receives it */
     uint32_t from;   /* part (or tree node) it comes from */
     uint64_t offset; /* DATA: where this piece goes */
     uint64_t total;  /* DATA: bytes of all pieces together */
@@ -53,11 +53,11 @@ struct transport_events {
 
 struct transport;
 
-/* Undo what UCX does to a process unasked, when it is loaded: handlers of SEGV, BUS, ILL and FPE, which keep others
- * from taking these, and warnings. transport_open does it, too. */
+/* Undo side effects of loading UCX: handlers of SEGV, BUS, ILL and FPE, which keep others from taking these, and
+ * warnings. transport_open also does this. */
 void transport_calm(void);
-/* What a process takes of each kind of shared memory: UCX 1.13 4.3 MB before the first message, and more where
- * messages wait. */
+/* Shared memory of each kind for one process: UCX 1.13 uses 4.3 MB before the first message, and more for waiting
+ * messages. */
 #define TRANSPORT_SHARED_BYTES ((int64_t)8 << 20)
 #define TRANSPORT_SHARED "/dev/shm"
 
@@ -79,7 +79,7 @@ void transport_close(struct transport *transport);
  * not wait for them. */
 void transport_abandon(struct transport *transport);
 
-/* Own address, to be given to others; the same without what processes of this machine share, for those that do not
+/* Own address, for other processes; and the same without shared memory, for processes that cannot share it
  * (neighbour.h). Borrowed for the transport's life. */
 const void *transport_address(const struct transport *transport, size_t *n_bytes_out);
 const void *transport_far_address(const struct transport *transport, size_t *n_bytes_out);
@@ -91,8 +91,8 @@ void transport_identify(struct transport *transport, uint32_t self, uint32_t n_p
 /* Make peer reachable. errors  STATUS_PEER the address cannot be used */
 enum status transport_connect(struct transport *transport, uint32_t peer, const void *address, size_t n_bytes);
 
-/* Seal every message from now on, and take only sealed ones: heads are authenticated, bodies encrypted as well where
- * the peer is on another machine. Before the first connect, once.
+/* Seal every message from now on, and accept only sealed ones: heads are authenticated, bodies encrypted as well
+ * where the peer is on another machine. Before the first connect, once.
  *
  *   near    n_peer: 1 where the peer is on this machine, so that its bodies travel as they are
  *   notes   takes TRANSPORT_SEAL_BYTES (MEMORY_OTHER); bodies no longer lie in a GPU's memory. A message that is not

@@ -1,5 +1,4 @@
-/* Which heads a transport takes in at all. Knows nothing of what carries them, so that any bytes can be tried on
- * it. */
+/* Checks of heads before a transport accepts them. Independent of UCX, so that tests can pass any bytes. */
 #ifndef PROTOCOL_TRANSPORT_HEAD_H
 #define PROTOCOL_TRANSPORT_HEAD_H
 

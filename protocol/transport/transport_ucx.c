@@ -29,7 +29,7 @@ static enum status fail_ucx(const char *what, ucs_status_t status)
     return status_fail(STATUS_PEER, "UCX cannot %s: %s%s", what, ucs_status_string(status), file_limit_text());
 }
 
-/* Without a worker for want of shared memory, perhaps. */
+/* UCX has made no worker: perhaps shared memory is missing. */
 static enum status fail_worker(ucs_status_t status)
 {
     struct statvfs about;
@@ -187,7 +187,7 @@ static void endpoints_close(struct transport *transport)
         transport_turn(transport);
         sched_yield();
     }
-    /* What did not leave will not: destroying the worker drops it, whereas closing endpoints would wait for it
+    /* Unsent messages stay unsent: destroying the worker drops them, whereas closing endpoints would wait for them
      * again. */
     if (transport->n_sending > 0 || !close_wait(transport, ucp_worker_flush_nbx(transport->worker, &how), deadline)) {
         return;

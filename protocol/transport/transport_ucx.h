@@ -20,7 +20,7 @@ struct send {
     struct send *next; /* free list, or queue of sends to the own number */
 };
 
-/* A receive under way of what UCX writes to its place: by rendezvous, or into a GPU's memory. */
+/* A receive under way that UCX itself writes to its place: by rendezvous, or into a GPU's memory. */
 struct receive {
     struct sealed_head head; /* of a plain message its first member alone */
     struct transport *transport;

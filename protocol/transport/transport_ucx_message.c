@@ -1,6 +1,5 @@
-/* What a transport carries: heads and bodies out and in, and the turns in which they move. All records of sends and
- * receives are taken at open.
- */
+/* Sending and receiving of heads and bodies, and the progress of both. All records of sends and receives are
+ * allocated at open. */
 #include "protocol/base/clock.h"
 #include "protocol/base/memory.h"
 #include "protocol/transport/transport_head.h"
@@ -83,7 +82,7 @@ void transport_records_release(struct transport *transport)
     free(transport->sends);
 }
 
-/* --- what comes --- */
+/* --- receiving --- */
 
 /* A message whose body is in place: call the events' `arrived`. */
 static void deliver(struct transport *transport, const struct transport_head *head, void *body, size_t n_bytes)
@@ -249,7 +248,7 @@ static bool deliver_own(struct transport *transport)
     return first != NULL;
 }
 
-/* --- what goes --- */
+/* --- sending --- */
 
 static void send_done(void *request, ucs_status_t status, void *arg)
 {
@@ -304,7 +303,7 @@ static enum status send_post(struct transport *transport, uint32_t peer, struct 
     transport->traffic.payload_sent += send->head.head.kind == TRANSPORT_KIND_PAYLOAD ? send->n_bytes : 0;
     transport->traffic.seal_sent += n_head - sizeof send->head.head;
     /* A rendezvous has the receiver read the sender's memory, and UCX aborts it when the sender dies meanwhile. The
-     * coordinator outlives its workers: what goes there goes eagerly. */
+     * coordinator outlives its workers, so messages to it are sent eagerly. */
     ucp_request_param_t how = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
         .flags = peer + 1 == transport->n_peer ? UCP_AM_SEND_FLAG_EAGER : 0,
@@ -387,7 +386,7 @@ enum status transport_send(struct transport *transport, uint32_t peer, const str
                  : message_send(transport, peer, head, body, n_bytes, false, n_pending);
 }
 
-/* --- turns --- */
+/* --- progress --- */
 
 bool transport_turn(struct transport *transport)
 {

@@ -28,7 +28,7 @@ static int guard(int file)
     return setsockopt(file, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
 
-/* In the place of the C library's, for this process and its libraries. */
+/* Replaces the C library's bind, for this process and its libraries. */
 int bind(int file, __CONST_SOCKADDR_ARG name, socklen_t n)
 {
     bool is_drawn = n == sizeof(sa_family_t) && name.__sockaddr__->sa_family == AF_UNIX;

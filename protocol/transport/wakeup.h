@@ -1,10 +1,10 @@
 /* The sockets by which processes that share memory wake each other, and what others may send there.
  *
  * UCX 1.13 opens one for each of its kinds of shared memory: a datagram socket under an abstract name that the kernel
- * draws, which every user of the machine sees and may send to. A peer sends one byte. UCX takes a datagram of no
- * bytes for the end of a stream and aborts; others wake its process for nothing, and a full queue is one signal as
- * well as many. So this file has a bind of its own in the place of the C library's, which UCX calls, too: a socket
- * has its filter before it has a name. Knows sockets alone.
+ * draws, which every user of the machine sees and may send to. A peer sends one byte. UCX takes an empty datagram for
+ * the end of a stream and aborts. Other datagrams only wake its process, and a full queue is one signal like any
+ * other. So this file replaces the C library's bind, which UCX calls: a socket gets its filter before its name. Uses
+ * only sockets.
  */
 #ifndef PROTOCOL_WAKEUP_H
 #define PROTOCOL_WAKEUP_H

@@ -1,8 +1,8 @@
-/* Columns of the features that are one node's own: the embeddings of nodes of a type without features.
+/* Columns of the features that belong to one node: the embeddings of nodes of a type without features.
  *
  * Features of several node types lie side by side, and a type without any has one column for each of its nodes. A
  * weight's entries at such columns belong to the part that owns the node; all other columns are shared, and numbered
- * without them. Knows neither nodes nor parts.
+ * without them. Independent of nodes and parts.
  */
 #ifndef PROTOCOL_EMBEDDED_H
 #define PROTOCOL_EMBEDDED_H

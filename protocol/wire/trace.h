@@ -1,5 +1,5 @@
-/* What a worker's trace holds, as it goes to the coordinator: a list of steps, then events in the order in which they
- * ended. Both travel as they lie (little-endian, as messages are). Knows neither programs nor files.
+/* A worker's trace, as it is sent to the coordinator: a list of steps, then events in the order in which they ended.
+ * Both are sent as they are in memory (little-endian, as messages). Independent of programs and files.
  */
 #ifndef PROTOCOL_TRACE_H
 #define PROTOCOL_TRACE_H

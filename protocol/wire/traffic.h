@@ -1,6 +1,6 @@
-/* Bytes of payloads that a worker receives, by layer (an aggregate that is not static), by what they are for, and by
- * the worker that sends them: how such a table lies in memory, planned or counted. Counted ones go to the coordinator
- * as they lie, behind a struct traffic_head. Knows neither programs nor parts.
+/* Bytes of payloads that a worker receives, by layer (an aggregate that is not static), by purpose, and by the worker
+ * that sends them: the layout of such a table, planned or counted. Counted ones are sent to the coordinator as they
+ * are in memory, after a struct traffic_head. Independent of programs and parts.
  */
 #ifndef PROTOCOL_TRAFFIC_H
 #define PROTOCOL_TRAFFIC_H

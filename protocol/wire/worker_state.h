@@ -1,5 +1,4 @@
-/* The rows of worker_state.def: numbers, and what is known of each. Knows neither sizes nor places: the worker and
- * the coordinator do. */
+/* The rows of worker_state.def: numbers and facts. Sizes and places belong to the worker and the coordinator. */
 #ifndef PROTOCOL_WORKER_STATE_H
 #define PROTOCOL_WORKER_STATE_H
 
