@@ -1,4 +1,4 @@
-/* Loading: which format a path is in, and the questions that any loaded dataset answers. */
+/* Loading: the format of a path, and queries of any loaded dataset. */
 #include "partition/graph/dataset.h"
 
 #include "partition/files/dataset_path.h"
@@ -24,7 +24,7 @@ static enum status (*const readers[])(const struct job *, const char *, struct d
     [JOB_FORMAT_NPZ] = dataset_npz_load,
 };
 
-/* What lies at `path`; JOB_FORMAT_AUTO when it is none of the known forms. */
+/* The format of `path`; JOB_FORMAT_AUTO if it is none of the known ones. */
 static enum job_format format_find(const char *path, bool folder)
 {
     if (!folder) {
@@ -61,7 +61,7 @@ static void name_of(const char *path, char *out, size_t room)
     printable_copy(name, out, room);
 }
 
-/* The format at dataset.path, where the job does not say it. */
+/* The format at dataset.path, if the job leaves it open. */
 static enum status format_of(const char *path, enum job_format *format_io)
 {
     struct stat info;
@@ -133,7 +133,7 @@ enum status dataset_load(const struct job *job, struct dataset *out)
         .store = dataset_store_open(), .predicts = job_predicts(job), .regression = job_regresses(job)};
     bool generates = job->dataset.generator != JOB_GENERATOR_NONE;
     enum status status = STATUS_OK;
-    if (generates && dataset.regression) { /* a prediction's: its model may ask for numbers */
+    if (generates && dataset.regression) { /* a prediction's model may need numbers */
         status = status_fail(
             STATUS_CONFIG,
             "dataset.generator makes classes, and train.loss = \"%s\" needs numbers as labels: expected "

@@ -1,5 +1,4 @@
-/* What a dataset holds beside its edges, as hashes: of arrays as they were loaded, so that only their contents
- * count. */
+/* The contents of a dataset other than its edges, as hashes of the loaded arrays, so that only contents count. */
 #include "partition/graph/dataset.h"
 
 #include "protocol/base/log.h"
@@ -11,7 +10,7 @@
 #define BLOCK_BYTES ((size_t)1 << 24)
 #define N_NODE_MOST 512 /* node numbers hashed at once */
 
-/* A hash of the bytes' blocks, which several threads make. Of no array: of its number of bytes alone. */
+/* A hash of the bytes' blocks, made by several threads. Without an array: only of its number of bytes. */
 static uint64_t bytes_hash(const void *bytes, int64_t n_value, size_t size, uint64_t seed)
 {
     size_t n = bytes != NULL ? (size_t)n_value * size : 0;

@@ -1,4 +1,4 @@
-/* The command line of trainer-partition: cut a data set once, see how good that is, keep what comes out. */
+/* The command line of trainer-partition: partition a data set once, report the quality, save the result. */
 #include "partition/files/mapped.h"
 #include "partition/part/part.h"
 #include "partition/part/partition.h"
@@ -118,7 +118,7 @@ static enum status arguments_read(int argc, char **argv, struct request *request
     return STATUS_OK;
 }
 
-/* All that is known once the graph is cut. */
+/* Everything known once the graph is partitioned. */
 struct cut {
     struct job job;
     struct dataset dataset;

@@ -1,4 +1,5 @@
-/* From a dataset to who owns which node: the table of methods, the order, the cache around them, and the figures. */
+/* From a dataset to the owners of its nodes: the table of methods, the order, the cache around them, and the
+ * figures. */
 #include "partition/part/partition.h"
 
 #include "partition/methods/order.h"
@@ -129,7 +130,7 @@ void partition_release(struct partition *partition)
     *partition = (struct partition){0};
 }
 
-/* Most over mean; 1 where there is nothing. */
+/* Largest over mean; 1 without entries. */
 static double imbalance(const int64_t *value, int32_t n)
 {
     int64_t most = 0, sum = 0;
@@ -144,7 +145,7 @@ enum status partition_measure(const struct dataset *dataset, const struct partit
                               struct partition_quality *out)
 {
     int32_t n_part = partition->n_part;
-    int32_t *taken; /* n_node: 1 + the last part that was seen taking this row */
+    int32_t *taken; /* n_node: 1 + the last part that receives this row */
     enum status status = memory_acquire(MEMORY_OTHER, (size_t)dataset->n_node, sizeof *taken, &taken);
     if (status != STATUS_OK) {
         return status;

@@ -1,5 +1,5 @@
-/* gzip to lines to numbers. Inflation is ours, not gzread's: that one takes a file cut in its first bytes for plain
- * text and passes over what follows the last member.
+/* gzip to lines to numbers. Inflation is done here, not by gzread, which reads a file cut in its first bytes as plain
+ * text and skips everything after the last member.
  */
 #include "partition/files/csv_gz.h"
 
@@ -25,8 +25,8 @@ struct csv_gz {
     z_stream stream;
     bool inside;       /* a member has begun and not ended */
     bool ended;        /* no more text will come */
-    int64_t line;      /* lines given out so far */
-    size_t begin, end; /* text not given out yet */
+    int64_t line;      /* lines returned so far */
+    size_t begin, end; /* text not returned yet */
     size_t n_text;     /* room for text: grows with the longest line, to TEXT_MOST */
     char *text;        /* n_text + 1 */
     unsigned char input[INPUT_BYTES];
@@ -37,7 +37,7 @@ static enum status fail_at(const struct csv_gz *csv, const char *what)
     return status_fail(STATUS_DATA, "%s: line %" PRId64 ": %s", csv->name, csv->line + 1, what);
 }
 
-/* The data break off or are damaged behind the text inflated so far: the line is the one that would have come. */
+/* The data end or are damaged after the inflated text: the message names the next line. */
 static enum status fail_behind(struct csv_gz *csv, const char *what)
 {
     for (size_t i = csv->begin; i < csv->end; i++) {
@@ -102,7 +102,7 @@ static enum status input_fill(struct csv_gz *csv)
     return STATUS_OK;
 }
 
-/* Inflate behind `end` until the room is full or the data end. */
+/* Inflate after `end` until the buffer is full or the data end. */
 static enum status text_fill(struct csv_gz *csv)
 {
     memmove(csv->text, csv->text + csv->begin, csv->end - csv->begin);
@@ -145,8 +145,8 @@ static void text_grow(struct csv_gz *csv)
     csv->n_text = n_text;
 }
 
-/* The end of the line at `begin`, or NULL; with it at least one byte of what follows, unless nothing does, or the
- * line is longer than lines may be. */
+/* The end of the line at `begin`, or NULL. At least one byte after it is there, unless the data end or the line is
+ * too long. */
 static enum status newline_find(struct csv_gz *csv, char **out)
 {
     enum status status = STATUS_OK;
@@ -191,14 +191,14 @@ enum status csv_gz_line(struct csv_gz *csv, char **line_out)
     return STATUS_OK;
 }
 
-/* The line that was just given out breaks a rule. */
+/* The line that was just returned breaks a rule. */
 static enum status fail_line(const struct csv_gz *csv, const char *expected, const char *line)
 {
     return status_fail(STATUS_DATA, "%s: line %" PRId64 ": '%.40s', expected %s", csv->name, csv->line, line,
                        expected);
 }
 
-/* A line that has to be there. */
+/* A required line. */
 static enum status line_take(struct csv_gz *csv, char **line_out)
 {
     enum status status = csv_gz_line(csv, line_out);

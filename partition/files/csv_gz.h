@@ -1,7 +1,7 @@
 /* Lines and tables of numbers from .csv.gz files, streamed: no header line, ',' between columns, LF or CRLF.
  *
- * Several gzip members in a row are one file, as gzip has it; anything else after a member is refused. Knows nothing
- * of graphs.
+ * Several gzip members in a row are one file, as in gzip; anything else after a member is refused. Independent of
+ * graphs.
  */
 #ifndef PARTITION_CSV_GZ_H
 #define PARTITION_CSV_GZ_H
@@ -36,7 +36,7 @@ enum status csv_gz_integers(struct csv_gz *csv, int n_column, int64_t *out);
 /* The next line as exactly n_column numbers; an empty field is NaN. errors  as csv_gz_integers */
 enum status csv_gz_reals(struct csv_gz *csv, int64_t n_column, float *out);
 
-/* How many lines a file has, and nothing else of it. errors  as csv_gz_line */
+/* The number of lines of a file, without checking them. errors  as csv_gz_line */
 enum status csv_gz_count(const char *path, int64_t *out);
 
 /* A whole file as an array [lines, columns] of NPY_TYPE_F32 or NPY_TYPE_I64 (one column: [lines]). An empty field is

@@ -1,4 +1,5 @@
-/* The rows of a .csv.gz table of numbers, one after another and again from the first: for what is not held whole. */
+/* The rows of a .csv.gz table of numbers, one after another, as often as needed: for tables that are not held
+ * whole. */
 #ifndef PARTITION_CSV_ROWS_H
 #define PARTITION_CSV_ROWS_H
 
@@ -23,7 +24,7 @@ struct csv_rows {
 enum status csv_rows_open(const struct dataset_path *path, int64_t n_row, struct csv_rows *out);
 void csv_rows_close(struct csv_rows *rows);
 
-/* Row `row` of the struct csv_rows at `rows`: 0 begins anew, else the one after the last. out n_column
+/* Row `row` of the struct csv_rows at `rows`: 0 starts again, else the row after the last one. out n_column
  * errors  as csv_gz_reals; STATUS_DATA lines after the last row */
 enum status csv_rows_read(void *rows, int64_t row, float *out);
 

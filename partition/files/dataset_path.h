@@ -10,7 +10,7 @@ struct dataset_path {
     char text[DATASET_PATH_BYTES];
 };
 
-/* "folder/name". A path too long to hold is cut and then not found. */
+/* "folder/name". A path that is too long is cut, and then not found. */
 struct dataset_path dataset_path_join(const char *folder, const char *name);
 
 bool dataset_path_exists(const char *folder, const char *name);

@@ -1,6 +1,6 @@
-/* The list of mapped files, in which a handler of SIGBUS finds the one of an address.
+/* The list of mapped files, in which a handler of SIGBUS finds the file of an address.
  *
- * The handler may call any function: it runs in the middle of code that reads bytes, never of the C library's own.
+ * The handler may call any function: it interrupts code that reads bytes, never the C library.
  */
 #include "partition/files/mapped.h"
 
@@ -29,9 +29,9 @@ static struct mapped {
 } list[MAPPED_MOST];
 
 static void (*ends)(enum status status);
-static struct mapped shorter; /* the first file that was, when it was closed */
+static struct mapped shorter; /* the first file with an error, when it was closed */
 
-/* Bytes that the file has now; those that it had where another has its name. */
+/* Bytes of the file now; its former bytes if another file has its name. */
 static size_t size_now(const struct mapped *row)
 {
     struct stat now;

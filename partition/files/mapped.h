@@ -1,5 +1,5 @@
-/* Files mapped to be read. One that becomes shorter, or that the disk does not give, raises SIGBUS where its bytes
- * are used: the process ends with the file's name then, since what uses them cannot be left at any place.
+/* Files mapped for reading. If a file becomes shorter, or the disk cannot read it, an access raises SIGBUS. The
+ * process then ends with the file's name, since its code cannot be left at any place.
  */
 #ifndef PARTITION_MAPPED_H
 #define PARTITION_MAPPED_H
@@ -8,11 +8,11 @@
 
 #include <stddef.h>
 
-/* Take SIGBUS: `end` is called with the status and status_reason, says so, and the process ends with the status's
- * exit code.
+/* Handle SIGBUS: `end` is called with the status and status_reason, to report them, and the process ends with the
+ * status's exit code.
  *
  *   errors  of `end`: STATUS_DATA the file has become shorter · STATUS_IO it cannot be read
- *   notes   after transport_calm. A SIGBUS of other memory ends the process as ever
+ *   notes   after transport_calm. A SIGBUS of other memory ends the process as usual
  */
 void mapped_install(void (*end)(enum status status));
 
@@ -20,9 +20,9 @@ void mapped_install(void (*end)(enum status status));
 enum status mapped_open(int file, const char *name, size_t n_byte, void **out);
 void mapped_close(void *map, size_t n_byte);
 
-/* `status`, unless one of these files has become shorter since it was opened: of its last page, what is missing reads
+/* `status`, unless one of these files has become shorter since it was opened: the missing bytes of its last page read
  * as zeros, without a signal.
- * errors  STATUS_DATA with the file, in the place of what was made of the zeros */
+ * errors  STATUS_DATA with the file, instead of the error that the zeros caused */
 enum status mapped_check(enum status status);
 
 #endif

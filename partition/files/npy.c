@@ -42,7 +42,7 @@ enum status npy_copy(const char *name, enum npy_type type, int64_t n_value, cons
     return STATUS_OK;
 }
 
-/* A header may end anywhere; values that would lie across their own size are moved to where they may be read. */
+/* A header may end anywhere, so values that are not aligned are moved. */
 static enum status align(struct npy *npy)
 {
     if ((uintptr_t)npy->data % npy_type_size(npy->type) == 0) {
@@ -157,7 +157,7 @@ enum status npy_expect(const struct npy *npy, enum npy_kind kind, int rank, int6
     return STATUS_OK;
 }
 
-/* Where value i lies. */
+/* The place of value i. */
 static int64_t place(const struct npy *npy, int64_t i)
 {
     int64_t at = 0;

@@ -19,7 +19,7 @@
 
 /* One array: values row after row at `data` (column after column where by_columns), aligned to their size. */
 struct npy {
-    char name[NPY_NAME_BYTES]; /* the file, as messages name it */
+    char name[NPY_NAME_BYTES]; /* the file's name in messages */
     enum npy_type type;
     int rank;
     int64_t shape[NPY_RANK_MOST]; /* 1 past the rank */
@@ -27,7 +27,7 @@ struct npy {
     /* Fortran order, and more than one row and column: `data` is not in the order of npy_int and npy_real */
     bool by_columns;
     const void *data;
-    void *map; /* what npy_close gives back: a mapping of n_map bytes, or a block (MEMORY_OTHER); NULL: nothing */
+    void *map; /* released by npy_close: a mapping of n_map bytes, or a block (MEMORY_OTHER); NULL: nothing */
     size_t n_map;
     bool is_block;
 };
@@ -52,7 +52,7 @@ void npy_close(struct npy *npy);
 /* Does the file exist? Any error but "no such file" counts as yes, so that opening it reports the error. */
 bool npy_exists(const char *path);
 
-/* What an array must be. A size below 0 takes any. */
+/* The required shape and type of an array. A size below 0 accepts any. */
 enum npy_kind { NPY_KIND_INTEGER, NPY_KIND_NUMBER };
 enum status npy_expect(const struct npy *npy, enum npy_kind kind, int rank, int64_t rows, int64_t columns);
 
@@ -63,7 +63,7 @@ bool npy_is_integer(const struct npy *npy); /* booleans count */
 int64_t npy_int(const struct npy *npy, int64_t i);
 double npy_real(const struct npy *npy, int64_t i);
 
-/* npy_int in the file's own order, which takes no division where it is by columns. */
+/* npy_int in the file's own order, which needs no division for arrays by columns. */
 int64_t npy_int_stored(const struct npy *npy, int64_t at);
 
 /* Write an array in format 1.0.

@@ -1,7 +1,7 @@
 /* The grammar of the .npy head, read strictly: exactly the keys descr, fortran_order and shape, in any order, once
  * each.
  *
- * Nothing is evaluated: a Python literal of any other form is refused. Knows nothing of files.
+ * Nothing is evaluated: a Python literal of any other form is refused. Independent of files.
  */
 #include "partition/files/npy_header.h"
 
@@ -232,7 +232,7 @@ static enum status size_check(struct npy *npy, size_t n_left, bool fortran)
     return STATUS_OK;
 }
 
-/* Magic, version, and where the dict literal lies. */
+/* Magic, version, and the place of the dict literal. */
 static enum status frame_read(const char *name, const void *bytes, size_t n_bytes, size_t *n_head_out,
                               size_t *n_dict_out)
 {

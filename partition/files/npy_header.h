@@ -14,7 +14,7 @@
  */
 enum status npy_header_read(const void *bytes, size_t n_bytes, struct npy *npy);
 
-/* Where the values begin, whatever they are: magic, version and length checked, the dict not read. errors
+/* The place of the values, of any type: magic, version and length are checked, the dict is not read. errors
  * STATUS_DATA */
 enum status npy_header_skip(const char *name, const void *bytes, size_t n_bytes, size_t *n_out);
 

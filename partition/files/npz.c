@@ -31,7 +31,7 @@ enum status npz_open(const char *path, struct npz **out)
     close(file);
     zip_t *archive = zip_open(path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
     if (archive == NULL) {
-        /* libzip says "no such file" too where a local header of 64-bit sizes, as NumPy writes it, lacks its extra
+        /* libzip also reports "no such file" if a local header of 64-bit sizes, as NumPy writes it, lacks its extra
          * field. */
         zip_error_t error;
         zip_error_init_with_code(&error, code == ZIP_ER_NOENT ? ZIP_ER_INCONS : code);
@@ -94,7 +94,7 @@ static enum status member_read(const struct npz *npz, const char *full, const zi
     }
     zip_uint64_t at = 0;
     zip_int64_t n;
-    /* One byte past the size is asked for too: only at the end does libzip compare the checksum. */
+    /* One byte past the size is also requested: libzip compares the checksum only at the end. */
     char past;
     do {
         bool whole = at == stat->size;

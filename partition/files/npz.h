@@ -1,5 +1,4 @@
-/* NumPy's .npz files: a zip archive of .npy members, each inflated whole into memory. libzip is seen by npz.c
- * alone. */
+/* NumPy's .npz files: a zip archive of .npy members, each inflated whole into memory. Only npz.c uses libzip. */
 #ifndef PARTITION_NPZ_H
 #define PARTITION_NPZ_H
 
@@ -26,10 +25,10 @@ bool npz_has(const struct npz *npz, const char *name);
  */
 enum status npz_member(const struct npz *npz, const char *name, struct npy *out);
 
-/* The bytes of member `name`.npy as they are; `full_out` takes the name for messages, "FILE:member".
+/* The bytes of member `name`.npy as they are; `full_out` gets the name for messages, "FILE:member".
  *
  *   owns    the caller owns *bytes_out (memory_acquire, MEMORY_OTHER, *n_out × 1)
- *   errors  as npz_member, but for what the bytes mean
+ *   errors  as npz_member, without those of the contents
  */
 enum status npz_bytes(const struct npz *npz, const char *name, char full_out[NPY_NAME_BYTES], char **bytes_out,
                       size_t *n_out);

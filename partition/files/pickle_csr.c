@@ -1,4 +1,4 @@
-/* Reading a csr_matrix off the tree of a pickle; see pickle_csr.h. */
+/* Reading a csr_matrix from the tree of a pickle; see pickle_csr.h. */
 #include "partition/files/pickle_csr.h"
 
 #include "partition/files/npy_header.h"
@@ -16,7 +16,7 @@ static bool text_is(const struct pickle_tree *tree, uint32_t node, const char *t
     return row->kind == PICKLE_KIND_TEXT && row->n_text == strlen(text) && memcmp(row->text, text, row->n_text) == 0;
 }
 
-/* Is `node` an object made by `name` from one of the two modules in which its library kept it over the years? */
+/* Was `node` made by `name` of one of the two modules that have had this class over the years? */
 static bool made_by(const struct pickle_tree *tree, uint32_t node, const char *module, const char *later,
                     const char *name)
 {
@@ -101,7 +101,7 @@ static enum status array_read(const char *name, const char *key, const struct pi
 
 static enum status matrix_read(const char *name, const struct pickle_tree *tree, struct csr *out)
 {
-    /* An object array of no dimensions: its state's list has the one object. */
+    /* An object array of no dimensions: the list of its state has the one object. */
     uint32_t list = is_array(tree, tree->top) ? pickle_item(tree, tree->nodes[tree->top].state, 4) : 0;
     uint32_t matrix = pickle_item(tree, list, 0);
     if (!made_by(tree, matrix, "scipy.sparse.csr", "scipy.sparse._csr", "csr_matrix") &&

@@ -1,8 +1,8 @@
 /* A SciPy CSR matrix out of a pickled NumPy object array: the form in which several collections of graphs keep their
  * .npz.
  *
- * A pickle is a program; this runs none. Its opcodes only build a tree of numbers, texts, bytes and names; names
- * other than NumPy's arrays and SciPy's csr_matrix are refused, and the matrix is read off the tree.
+ * A pickle is a program, which is not run here. Its opcodes only build a tree of numbers, texts, bytes and names.
+ * Names other than NumPy's arrays and SciPy's csr_matrix are refused. The matrix is read from the tree.
  * source  Python library, Lib/pickletools.py
  */
 #ifndef PARTITION_PICKLE_CSR_H
@@ -10,7 +10,7 @@
 
 #include "partition/files/npy.h"
 
-/* Rows of a sparse matrix: arrays of rank 1, not yet held against each other. */
+/* Rows of a sparse matrix: arrays of rank 1, not yet compared with each other. */
 struct csr {
     int64_t n_row, n_column;
     struct npy indptr, indices, data;
@@ -18,7 +18,7 @@ struct csr {
 
 /* Read one matrix from the bytes of a .npy that holds it.
  *
- *   owns    the caller owns *out: csr_release; `bytes` may go
+ *   owns    the caller owns *out: csr_release; `bytes` may be freed
  *   errors  STATUS_DATA with name and byte: not such a pickle, cut short, another class, big-endian numbers ·
  *           STATUS_NOMEM
  */

@@ -1,5 +1,5 @@
-/* Pickle opcodes of protocols 3 and 4 (2, but for bytes), those that data need: everything on the stack is a node,
- * nothing is ever called. */
+/* The pickle opcodes that data need, of protocols 3 and 4 (and 2 without bytes). Everything on the stack is a node,
+ * and nothing is ever called. */
 #include "partition/files/pickle_tree.h"
 
 #include "protocol/base/memory.h"
@@ -90,7 +90,7 @@ static bool take_number(struct machine *machine, size_t n, uint64_t *out)
     return true;
 }
 
-/* A text whose length stands in n bytes before it. */
+/* A text after its length of n bytes. */
 static enum status push_text(struct machine *machine, size_t n)
 {
     uint64_t length;
@@ -177,7 +177,7 @@ static enum status push_tuple(struct machine *machine, uint32_t n)
     return push(machine, sequence);
 }
 
-/* How many values lie above the last mark; the mark itself goes. -1: there is no mark. */
+/* Number of values above the last mark, which is removed. -1: there is no mark. */
 static int64_t mark_take(struct machine *machine)
 {
     for (uint32_t i = machine->n_stack; i > 0; i--) {
@@ -251,7 +251,7 @@ static enum status skip(struct machine *machine, size_t n)
     return take_number(machine, n, &unused) ? STATUS_OK : fail_at(machine, "ends too early");
 }
 
-/* Opcodes that build on what is on the stack, and those of the memo. */
+/* Opcodes that use values on the stack, and those of the memo. */
 static enum status combine_step(struct machine *machine, uint8_t opcode)
 {
     switch (opcode) {
@@ -307,7 +307,7 @@ static enum status step(struct machine *machine, uint8_t opcode)
         return push(machine, node_new(machine, PICKLE_KIND_SEQUENCE));
     case 0x88:
     case 0x89:
-        return push_number(machine, 0, false); /* True and False: nothing here depends on which */
+        return push_number(machine, 0, false); /* True and False: the value is not needed */
     case 'K':
         return push_number(machine, 1, false);
     case 'M':

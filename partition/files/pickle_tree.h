@@ -32,7 +32,7 @@ struct pickle_node {
 struct pickle_tree {
     struct pickle_node nodes[PICKLE_NODE_MOST];
     uint32_t n_node;
-    uint32_t top; /* what the pickle stands for */
+    uint32_t top; /* the value of the whole pickle */
 };
 
 /* Run the opcodes at `bytes`; errors  STATUS_DATA "NAME: pickle byte N: …" */

@@ -46,7 +46,7 @@ static enum status bytes_read(const char *path, char **text_out, size_t *n_out)
     return STATUS_OK;
 }
 
-/* The words that Python's json writes and no JSON reader takes become empty strings of the same length. */
+/* Words that Python's json writes and JSON readers refuse become empty strings of the same length. */
 static void words_blank(char *text)
 {
     static const char *const words[] = {"NaN", "-Infinity", "Infinity"};
@@ -69,7 +69,7 @@ static void words_blank(char *text)
     }
 }
 
-/* A member that counts something; other types are free text. */
+/* A member that is a count; values of other types are free text. */
 static enum status count(const struct dataset_meta *meta, const json_t *object, const char *key, int64_t most,
                          int64_t *out)
 {
@@ -102,7 +102,7 @@ static enum status counts_read(struct dataset_meta *meta)
     return status;
 }
 
-/* A JSON file; *out NULL: it is not there. */
+/* A JSON file; *out NULL: it does not exist. */
 static enum status json_open(const char *path, const char *expected, json_t **out)
 {
     char *text = NULL;
@@ -123,7 +123,7 @@ static enum status json_open(const char *path, const char *expected, json_t **ou
                                       error.text, expected);
 }
 
-/* Names of the classes, of which there are as many as meta.json says, where it does. */
+/* Names of the classes: as many as in meta.json, if it has their number. */
 static enum status class_names_read(const char *folder, struct dataset_meta *meta)
 {
     static const char expected[] = "a JSON list of texts, a name for each class";

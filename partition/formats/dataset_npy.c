@@ -1,5 +1,5 @@
-/* Format npy: a folder of arrays, mapped. The graph comes as an edge list or as in-edges by destination; what is not
- * there (features, valid_idx, test_idx, meta.json) is left out, what is there must fit.
+/* Format npy: a folder of arrays, mapped. The graph is an edge list, or in-edges by destination. Missing optional
+ * files (features, valid_idx, test_idx, meta.json) are left out; all existing files must fit.
  */
 #include "partition/files/dataset_path.h"
 #include "partition/files/dataset_store.h"
@@ -27,7 +27,7 @@ static bool edges_are_rows(const char *folder)
     return dataset_path_exists(folder, "indptr.npy") && !dataset_path_exists(folder, "edges.npy");
 }
 
-/* Of a prediction without labels: by the rows of what else has one for each node. */
+/* Of a prediction without labels: the rows of another array with one row per node. */
 static enum status n_node_find(const char *folder, int64_t n_meta, struct dataset *out)
 {
     static const char *const names[] = {"features.npy", "feat_indptr.npy", "node_type.npy", "indptr.npy"};
@@ -55,8 +55,8 @@ static enum status n_node_find(const char *folder, int64_t n_meta, struct datase
         folder);
 }
 
-/* n_node is the rows of the labels. They are held against the first file that knows better: labels too few would else
- * be told as an edge out of range or features too many. */
+/* n_node is the number of rows of the labels. It is compared with the first file that also has the number, so that
+ * too few labels are reported as such, and not as an edge out of range or too many features. */
 static enum status n_node_set(const char *folder, const struct npy *labels, int64_t n_meta, struct dataset *out)
 {
     const char *name = dataset_path_exists(folder, "features.npy")      ? "features.npy"
@@ -93,7 +93,7 @@ static int64_t type_at(const void *types, int64_t edge)
     return npy_int(types, edge);
 }
 
-/* Give the edges their types where the model reads them. `types` is open as long as the edges are read. */
+/* Attach the types to the edges if the model reads them. `types` stays open while edges are read. */
 static enum status types_open(const struct job *job, const char *folder, const struct dataset_meta *meta,
                               struct npy *types, struct edge_source *edges)
 {
@@ -115,7 +115,7 @@ static enum status types_open(const struct job *job, const char *folder, const s
     return npy_expect(types, NPY_KIND_INTEGER, 1, edges->n_edge, 0);
 }
 
-/* Give the edges their weights where there are any and the job takes them; open as long as the edges are read. */
+/* Attach the weights to the edges if there are any and the job uses them; open while edges are read. */
 static enum status weights_open(const struct job *job, const char *folder, struct npy *weights,
                                 struct edge_source *edges)
 {
@@ -128,7 +128,7 @@ static enum status weights_open(const struct job *job, const char *folder, struc
     return status == STATUS_OK && use ? weights_attach(weights, edges) : status;
 }
 
-/* Give the edges their features where there are any and the job takes them; open until the graph is built. */
+/* Attach the features to the edges if there are any and the job uses them; open until the graph is built. */
 static enum status edge_features_open(const struct job *job, const char *folder, struct npy *features,
                                       struct edge_source *edges)
 {
@@ -141,7 +141,7 @@ static enum status edge_features_open(const struct job *job, const char *folder,
     return status == STATUS_OK && use ? edge_features_attach(features, edges) : status;
 }
 
-/* What the edges have besides their ends, each open as long as the edges are read. */
+/* Arrays of the edges other than their ends, each open while edges are read. */
 struct edge_arrays {
     struct npy types, weights, features;
 };

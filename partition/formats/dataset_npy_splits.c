@@ -1,5 +1,5 @@
-/* Splits of an npy folder: numbers of nodes, or masks; one split, or several in each file, of which dataset.split
- * says the one. */
+/* Splits of an npy folder: numbers of nodes, or masks; one split, or several in each file, of which dataset.split is
+ * used. */
 #include "partition/formats/dataset_npy_splits.h"
 
 #include "partition/files/dataset_path.h"
@@ -10,7 +10,7 @@
 
 static const struct split_files {
     enum dataset_split split;
-    const char *idx, *mask[2]; /* the first that is there is read */
+    const char *idx, *mask[2]; /* the first existing one is read */
 } all_files[] = {{DATASET_SPLIT_TRAIN, "train_idx.npy", {"train_mask.npy", NULL}},
                  {DATASET_SPLIT_VALID, "valid_idx.npy", {"val_mask.npy", "valid_mask.npy"}},
                  {DATASET_SPLIT_TEST, "test_idx.npy", {"test_mask.npy", NULL}}};
@@ -43,8 +43,8 @@ bool dataset_npy_splits_read(const char *folder, const char *name)
     return any;
 }
 
-/* Does the file have a split for each column (masks) or row (numbers of nodes)? A column of numbers is one split, as
- * numpy.argwhere and torch.nonzero give it. */
+/* Does the file have a split per column (masks) or row (numbers of nodes)? A column of numbers is one split, as from
+ * numpy.argwhere and torch.nonzero. */
 static bool is_of_several(const struct npy *npy, bool is_mask)
 {
     return npy->rank == 2 && (is_mask || npy->shape[1] != 1);
@@ -65,8 +65,8 @@ static enum status shape_check(const struct npy *npy, bool is_mask, const struct
                    : dataset_split_check(npy, npy->rank == 2 ? 2 : 1);
 }
 
-/* How many splits there are, as far as this file says and those before it, *n_io; one that has no second dimension is
- * of all of them. */
+/* The number of splits by this file and those before it, *n_io. A file without a second dimension holds for all
+ * splits. */
 static enum status count_more(const struct npy *npy, bool is_mask, int64_t *n_io)
 {
     bool several = is_of_several(npy, is_mask);
@@ -122,7 +122,7 @@ enum status dataset_npy_splits_count(const char *folder, int64_t *out)
     return status;
 }
 
-/* Row `row` of numbers of nodes; where splits have different sizes, -1 fills up the shorter ones. */
+/* Row `row` of numbers of nodes. Rows of shorter splits are filled with -1. */
 static enum status row_add(const struct npy *npy, int64_t row, enum dataset_split split, struct dataset *out)
 {
     int64_t n = 0;

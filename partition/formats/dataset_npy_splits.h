@@ -14,8 +14,8 @@
  * dataset_split_add and dataset_split_finish; STATUS_CONFIG there is no such split */
 enum status dataset_npy_splits_load(const struct job *job, const char *folder, struct dataset *out);
 
-/* How many splits the folder's files have; 1 where they have one, or without such files. errors  STATUS_DATA files
- * that do not have as many */
+/* The number of splits of the folder's files; 1 without such files. errors  STATUS_DATA files with different
+ * numbers */
 enum status dataset_npy_splits_count(const char *folder, int64_t *out);
 
 /* Is this file of the folder read for a split? */

@@ -1,4 +1,4 @@
-/* See dataset_npy_types.h. Finds the arrays; node_types.c checks them and puts them together. */
+/* See dataset_npy_types.h. Finds the arrays; node_types.c checks and combines them. */
 #include "partition/formats/dataset_npy_types.h"
 
 #include "partition/files/dataset_path.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The type that a file's name is of: feat_t<k>.npy, feat_t<k>_….npy; -1 for any other name. */
+/* The type in a file's name: feat_t<k>.npy, feat_t<k>_….npy; -1 for any other name. */
 static int64_t type_of_name(const char *name)
 {
     int64_t k = -1;
@@ -118,7 +118,7 @@ static enum status types_load(const struct job *job, const char *folder, const s
     return node_types_features(job, types, out);
 }
 
-/* The types of nodes, all 0 in a folder without node types; of_node is open, too, as long as they are used. */
+/* The types of nodes, all 0 in a folder without node types; of_node stays open while they are used. */
 static enum status types_open(const char *folder, int64_t n_node, struct npy *of_node, struct node_types *out)
 {
     bool typed = dataset_path_exists(folder, "node_type.npy");

@@ -12,7 +12,7 @@ struct dataset;
 /* Is there a file that only a graph with types has? */
 bool dataset_npy_is_typed(const char *folder);
 
-/* Build the features out of the folder's types; all nodes are of one type where node_type.npy is not there.
+/* Build the features from the folder's types; without node_type.npy all nodes are of one type.
  *
  *   errors  STATUS_NO_INPUT a file of a set that is not there; STATUS_DATA as node_types.h, features of a type
  *           without nodes
@@ -20,7 +20,7 @@ bool dataset_npy_is_typed(const char *folder);
 enum status dataset_npy_types_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
                                    struct dataset *out);
 
-/* Types that are not read, since features of all nodes are there, have to be types of these nodes all the same.
+/* Types that are not read, since all nodes have features, must still be valid types of these nodes.
  * errors  STATUS_DATA as node_types.h */
 enum status dataset_npy_types_check(const char *folder, int64_t n_node);
 

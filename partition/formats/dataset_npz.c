@@ -1,6 +1,6 @@
 /* Format npz: one archive with an adjacency matrix, attributes and labels, as gnn-benchmark (Shchur et al., 2018)
  * keeps its graphs: adj_data/indices/indptr/shape, attr_* or attr_matrix, labels. The same matrices as pickled SciPy
- * objects (adj_matrix, node_attr, node_label) are read too.
+ * objects (adj_matrix, node_attr, node_label) are read as well.
  *
  * Splits come from an archive beside it, NAME_split.npz or NAME-split.npz with train, valid and test; without one,
  * the paper's protocol draws them.
@@ -66,7 +66,7 @@ static bool all_one(const struct npy *values)
     return i == values->n_value;
 }
 
-/* The matrix's values are weights on request alone: the collections' own loaders leave them out, and theirs are all
+/* The matrix's values are weights only on request: the collections' own loaders ignore them, and their values are all
  * 1. */
 static enum status weights_load(const struct job *job, const struct csr *adjacency, struct edge_source *source)
 {
@@ -83,7 +83,7 @@ static enum status weights_load(const struct job *job, const struct csr *adjacen
     return status == STATUS_OK && use ? weights_attach(values, source) : status;
 }
 
-/* Row u's entries are the nodes that u points to. */
+/* Row u has the nodes that u points to. */
 static enum status graph_load(const struct job *job, const struct npz *npz, struct dataset *out)
 {
     bool pickled = !npz_has(npz, "adj_indptr") && npz_has(npz, "adj_matrix");

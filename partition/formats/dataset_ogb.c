@@ -26,7 +26,7 @@ static bool adds_reverse(const char *name)
     return strstr(name, "products") != NULL || strstr(name, "proteins") != NULL;
 }
 
-/* edge.csv.gz and where reading stands. */
+/* edge.csv.gz and the reading position. */
 struct edge_table {
     const char *path;
     struct csv_gz *csv;
@@ -50,7 +50,7 @@ static enum status table_read(void *self, int64_t first, int64_t n, int64_t *sou
     return status;
 }
 
-/* After the last edge nothing may come: the count would be wrong. */
+/* Nothing may follow the last edge: the count would be wrong. */
 static enum status table_end(struct edge_table *table, int64_t n_edge)
 {
     char *line = NULL;
@@ -104,7 +104,7 @@ static enum status feature_table_choose(const struct job *job, const char *folde
     return status == STATUS_OK && use ? edge_features_attach(features, source) : status;
 }
 
-/* The counts, held against tables. That of the edges, but for 0, is held against their table while it is read. */
+/* The counts, compared with tables. The count of the edges, unless it is 0, is compared while their table is read. */
 static enum status table_counts(const char *folder, int64_t *n_node, int64_t *n_edge)
 {
     struct dataset_path nodes = dataset_path_join(folder, "raw/num-node-list.csv.gz");
@@ -206,8 +206,8 @@ static enum status feature_member_choose(const struct job *job, const struct npz
     return status == STATUS_OK && use ? edge_features_attach(features, source) : status;
 }
 
-/* Hold the count of nodes against the rows of labels, or without labels (rank 0) of features,
- * before memory is taken for so many nodes. */
+/* Compare the count of nodes with the rows of labels, or without labels (rank 0) of features, before memory is
+ * allocated for so many nodes. */
 static enum status rows_agree(const struct npz *npz, const struct npy *n_node, const struct npy *labels)
 {
     struct npy rows = *labels;

@@ -1,4 +1,4 @@
-/* Files that both layouts of format ogb have: a count alone in a table, and the folder of the split. */
+/* Files that both layouts of format ogb have: tables of one count, and the folder of the split. */
 #ifndef PARTITION_DATASET_OGB_FILES_H
 #define PARTITION_DATASET_OGB_FILES_H
 
@@ -7,10 +7,10 @@
 
 #include <stdint.h>
 
-/* The one number that a file for one graph holds. errors  STATUS_DATA it is no count; those of csv_gz_table */
+/* The only number of a file for one graph. errors  STATUS_DATA it is no count; those of csv_gz_table */
 enum status dataset_ogb_count(const char *path, int64_t *out);
 
-/* Refuse a count that a line of the file `path` gives and the lines of a table contradict, before memory is taken for
+/* Refuse a count in a line of the file `path` that differs from the lines of a table, before memory is allocated for
  * so many `what` ("nodes").
  * errors  STATUS_DATA; those of csv_gz_count */
 enum status dataset_ogb_agree(const char *path, int line, int64_t n, const char *what, const char *table);

@@ -1,7 +1,7 @@
 /* Format ogb, several node types: raw/relations/<head>___<relation>___<tail>/edge.csv.gz, one table per relation and
  * type.
  *
- * All edges are one stream, relation after relation, with ids moved from their types' numbers to the graph's.
+ * All edges are one stream, relation after relation, with ids converted from their types' numbers to the graph's.
  * source  Hu et al., "Open Graph Benchmark", NeurIPS 2020 (ogbn-mag)
  */
 #include "partition/formats/dataset_ogb_types.h"
@@ -163,7 +163,7 @@ static enum status relation_read(struct typed *typed, const char *path, char *li
                : status;
 }
 
-/* Room for one more relation: twice as many each time. */
+/* Space for one more relation: doubled each time. */
 static void relation_room(struct typed *typed)
 {
     int n = typed->n_relation;
@@ -228,7 +228,7 @@ static int64_t type_of_edge(const void *self, int64_t edge)
     return relation_of(self, edge);
 }
 
-/* Leave the table being read, of which nothing may be left. */
+/* Close the table being read, which must be at its end. */
 static enum status table_leave(struct typed *typed)
 {
     char *line = NULL;
@@ -317,7 +317,7 @@ static enum status graph_build(const struct job *job, struct typed *typed, struc
     return table_leave(typed);
 }
 
-/* A block of `rank` dimensions that npy_close gives back. */
+/* A block of `rank` dimensions, released by npy_close. */
 static enum status block_open(const char *name, enum npy_type type, int64_t rows, int64_t columns, struct npy *out)
 {
     struct npy block = {.type = type,
@@ -341,7 +341,7 @@ static struct dataset_path type_path(const struct typed *typed, const char *what
     return dataset_path_join(typed->folder, name);
 }
 
-/* Hold the counts of nodes against tables, of the types that have any. */
+/* Compare the counts of nodes with tables, for types that have tables. */
 static enum status types_agree(const struct typed *typed)
 {
     struct dataset_path path = dataset_path_join(typed->folder, "raw/num-node-dict.csv.gz");
@@ -425,7 +425,7 @@ static enum status labelled_find(const struct typed *typed, int *out)
                                       typed->folder, n_found);
 }
 
-/* The type's labels among those of all nodes: no others have any. */
+/* The labels of that type among those of all nodes: other types have no labels. */
 static enum status labels_build(const struct typed *typed, int k, struct dataset *out)
 {
     struct dataset_path path = type_path(typed, "raw/node-label", k, "node-label.csv.gz");

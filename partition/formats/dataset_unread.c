@@ -11,7 +11,7 @@
 
 #define MOST 8 /* warnings */
 
-/* Names of other libraries' arrays, and what is read instead. */
+/* Names of other libraries' arrays, and the names that are read instead. */
 static const struct {
     const char *name, *instead;
 } hints[] = {
@@ -57,7 +57,7 @@ static bool is_read(const char *name)
     static const char *const names[] = {"edges.npy",     "indptr.npy",      "indices.npy",   "edge_type.npy",
                                         "edge_attr.npy", "edge_weight.npy", "features.npy",  "feat_indptr.npy",
                                         "feat_data.npy", "labels.npy",      "node_type.npy", "feat_indices.npy",
-                                        "node_names.npy"}; /* of those who look at predictions */
+                                        "node_names.npy"}; /* for readers of predictions */
     bool any = is_of_type(name);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         any = any || strcmp(name, names[i]) == 0;
@@ -71,7 +71,7 @@ static int is_unread(const struct dirent *entry)
     return n > n_end && strcmp(entry->d_name + n - n_end, ".npy") == 0 && !is_read(entry->d_name);
 }
 
-/* What is read in its place; NULL: it is not known. */
+/* The file that is read instead; NULL: not known. */
 static const char *instead_of(const char *name)
 {
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {

@@ -1,13 +1,13 @@
-/* Files of a data folder that look as if they were meant and that nobody reads. */
+/* Files of a data folder that look like data and are not read. */
 #ifndef PARTITION_DATASET_UNREAD_H
 #define PARTITION_DATASET_UNREAD_H
 
-/* Format npy: a warning for each array of the folder that has none of the format's names, with the name that it may
- * want. A folder that cannot be listed draws none. */
+/* Format npy: a warning for each array of the folder with an unknown name, with the name that may be meant. A folder
+ * that cannot be listed draws no warning. */
 void dataset_unread_npy(const char *folder);
 
-/* Of a folder in no known format: "data.pt, edge_index.npy (here it is edges.npy)", entries that look like a graph of
- * another tool's; "" without any. */
+/* For a folder in no known format: "data.pt, edge_index.npy (here it is edges.npy)", entries that look like a graph
+ * of another tool; "" without any. */
 #define DATASET_UNREAD_BYTES 400
 void dataset_unread_like(const char *folder, char out[DATASET_UNREAD_BYTES]);
 

@@ -25,7 +25,7 @@ enum status generator_build(const struct job *job, struct dataset *out)
     if (!job_makes_features(job)) {
         return row->build(job, out);
     }
-    struct job *own = memory_alloc(1, sizeof *own); /* labels may be of the features that others take the place of */
+    struct job *own = memory_alloc(1, sizeof *own); /* labels may depend on the features, which are replaced later */
     *own = *job;
     own->dataset.features = job_keys[JOB_KEY_dataset_features].int_default;
     enum status status = row->build(own, out);

@@ -1,7 +1,7 @@
-/* Built-in graphs. Private to generator*.c: generator_build (dataset_build.h) is how the others see them.
+/* Built-in graphs. Private to generator*.c: other files use generator_build (dataset_build.h).
  *
- * Every draw is Philox, keyed by dataset.seed, what is drawn and which node or edge: no generator keeps a state, so
- * edges are never stored, only drawn again, and the graph is the same whatever the number of threads.
+ * Every draw is Philox, keyed by dataset.seed, the purpose, and the node or edge. Generators have no state, so edges
+ * are never stored, only drawn again, and the graph is the same for any number of threads.
  */
 #ifndef PARTITION_GENERATOR_H
 #define PARTITION_GENERATOR_H
@@ -13,7 +13,7 @@
 
 #define GENERATOR_EDGE_MOST ((int64_t)1 << 37)
 
-/* What a draw is for: the key's `op`. */
+/* The purpose of a draw: the key's `op`. */
 enum generator_draw {
     GENERATOR_DRAW_SPLIT,
     GENERATOR_DRAW_EDGE,
@@ -53,7 +53,7 @@ enum status generator_n_edge(const struct job *job, int64_t n_node, int64_t *out
 /* features_f32 of n_node rows: the rows' block, still zero; the caller fills it. */
 enum status generator_features(const struct job *job, struct dataset *out, float **rows_out);
 
-/* 60 / 20 / 20 by one draw per node; the first node trains where no other does. */
+/* 60 / 20 / 20 by one draw per node; without another training node the first one trains. */
 enum status generator_splits(const struct job *job, struct dataset *out);
 
 #endif

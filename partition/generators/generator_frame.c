@@ -1,4 +1,4 @@
-/* What all built-in graphs are made with: keys of draws, sizes that are checked, features' rows, splits. */
+/* Shared by all built-in graphs: keys of draws, checked sizes, feature rows, splits. */
 #include "partition/generators/generator.h"
 
 #include "partition/files/dataset_store.h"
@@ -14,7 +14,8 @@ struct random_key generator_key(const struct job *job, int draw)
 }
 
 /* Drawing a graph that does not fit takes minutes before it fails, so its size is compared with the memory first.
- * Workers store each distinct edge once, and how many are distinct is not known yet; rows of nodes they store all. */
+ * Workers store each distinct edge once, and the number of distinct edges is not known yet. They store all rows of
+ * nodes. */
 static enum status memory_check(const struct job *job, int64_t n_node, int64_t n_edge)
 {
     bool one_way = job->dataset.undirected == JOB_SWITCH_NO;

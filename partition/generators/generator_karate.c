@@ -1,4 +1,4 @@
-/* Zachary's karate club: 34 members, 78 friendships, and which of two clubs each joined when it split. One feature
+/* Zachary's karate club: 34 members, 78 friendships, and the club that each joined after the split. One feature
  * column per member, as in Kipf & Welling's example; four members' clubs are known (two leaders, two of their
  * friends).
  * source  Zachary, Journal of Anthropological Research 33 (1977)

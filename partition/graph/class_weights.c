@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Training nodes of each class, or that have a label; and of the latter those where it is 0. */
+/* Training nodes of each class, or with a known label; and among the latter those where it is 0. */
 struct counts {
     int64_t *n, *n_negative;
 };
@@ -108,7 +108,7 @@ enum status class_weights_build(const struct job *job, struct dataset *dataset)
     } else {
         status = read_weights(job, dataset);
     }
-    /* The weights of positives leave the mean over the labels as it is. */
+    /* The weights of positives do not change the mean over the labels. */
     if (status == STATUS_OK && !dataset->multi_label) {
         status = loss_weigh(&counts, dataset);
     }

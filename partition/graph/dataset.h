@@ -1,8 +1,8 @@
-/* A dataset in memory: in-edges by destination, features, labels, splits; checked, de-duplicated, as the job asks.
+/* A dataset in memory: in-edges by destination, features, labels, splits; checked, de-duplicated, as the job file
+ * says.
  *
- * Comes from a folder (npy, ogb, npz: one file each) or a generator. After dataset_load everything in it is
- * valid: indices in range, rows sorted and unique, features finite, training nodes in no other split. Knows nothing
- * of parts.
+ * Comes from a folder (npy, ogb, npz: one file each) or a generator. After dataset_load everything in it is valid:
+ * indices in range, rows sorted and unique, features finite, training nodes in no other split. Independent of parts.
  */
 #ifndef PARTITION_DATASET_H
 #define PARTITION_DATASET_H
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A node's splits. Validation and test nodes may be the same ones; training nodes are no others. */
+/* A node's splits. Validation and test nodes may be the same; training nodes are in no other split. */
 enum dataset_split {
     DATASET_SPLIT_NONE,
     DATASET_SPLIT_TRAIN,
@@ -31,7 +31,7 @@ static inline bool dataset_split_has(uint8_t of_node, int split)
            (of_node == DATASET_SPLIT_VALID_TEST && (split == DATASET_SPLIT_VALID || split == DATASET_SPLIT_TEST));
 }
 
-/* What the stored edges mean where a node meets itself. */
+/* The meaning of self loops among the stored edges. */
 enum dataset_loops {
     DATASET_LOOPS_STORED,   /* as stored: a loop is an edge like any other */
     DATASET_LOOPS_IMPLICIT, /* every node has exactly one, none of them stored */
@@ -62,17 +62,17 @@ enum dataset_content {
     DATASET_CONTENT_CLASS_WEIGHTS,
     DATASET_CONTENT_N
 };
-#define DATASET_CLASS_NAMES_BYTES 65536 /* of class names in JSON, which results have, too */
+#define DATASET_CLASS_NAMES_BYTES 65536 /* of class names in JSON, which results also have */
 
 struct dataset {
     char name[128];
     char file[DATASET_CONTENT_N][256]; /* that each was read from; "": none, or several */
-    /* for a prediction: labels and splits may be missing (dataset_fit_model puts something in their place) */
+    /* for a prediction: labels and splits may be missing (dataset_fit_model replaces them) */
     bool predicts;
     int64_t n_node;
     int64_t n_edge;      /* stored, after symmetrising, de-duplicating and taking loops out */
     int64_t n_feature;   /* columns */
-    bool features_typed; /* of several node types side by side, or without any features a column per node */
+    bool features_typed; /* several node types side by side, or without any features a column per node */
     /* columns of nodes without features: a one at its own column is such a node's only entry */
     struct embedded embedded;
     int32_t n_class;  /* classes, or label columns when multi_label */
@@ -98,8 +98,8 @@ struct dataset {
     const float *edge_features; /* n_edge_row × n_edge_feature: as in the file, finite */
     float *loop_features; /* n_node × n_edge_feature: of loops that a definition adds; NULL where it adds none */
 
-    /* Exactly one of the three holds the features (none when n_feature is 0); values as in the file,
-     * row-normalised when the job asks. */
+    /* Exactly one of the three holds the features (none when n_feature is 0); values as in the file, row-normalised
+     * if the job file says so. */
     const float *features_f32;    /* n_node × n_feature */
     const uint16_t *features_f16; /* the same, IEEE half */
     int64_t *feature_indptr;      /* n_node + 1, with feature_indices and feature_data */
@@ -108,7 +108,7 @@ struct dataset {
 
     int32_t *labels;   /* n_node, -1 none; NULL when multi_label, and of a prediction without labels */
     float *label_rows; /* n_node × n_class, NaN: unknown; NULL unless multi_label */
-    /* a JSON list of n_class texts below DATASET_CLASS_NAMES_BYTES; NULL: classes have numbers alone */
+    /* a JSON list of n_class texts below DATASET_CLASS_NAMES_BYTES; NULL: classes have only numbers */
     char *class_names;
     uint8_t *split; /* n_node: enum dataset_split */
     /* nodes that are in each (dataset_split_has): nodes of VALID_TEST count in three */
@@ -123,18 +123,18 @@ struct dataset {
     struct dataset_store *store; /* owns what the pointers above point to: mappings and blocks */
 };
 
-/* Load what job->dataset names: a folder in any known format, or a generator's graph.
+/* Load job->dataset: a folder in any known format, or a generator's graph.
  *
- *   notes   edges keep their types for model.kind = "rgcn" alone; any other model gets the same edges without them,
+ *   notes   edges keep their types only for model.kind = "rgcn"; any other model gets the same edges without them,
  *           each pair of nodes once. A generator's edges are of one relation. undirected adds to typed edges their
- *           inverse, type t + R. Weights of edges are read for models that take them (weights_choose): reverse edges
- *           get the same, repeats are added up, as PyTorch Geometric's to_undirected and coalesce do. Node types'
- *           features become one sparse matrix, the types' columns side by side; a type without features has a column
- *           of ones, one for each of its nodes. Features of edges are read for kinds that take them
+ *           inverse, type t + R. Edge weights are read for models that use them (weights_choose): reverse edges get
+ *           the same weight, weights of repeats are added, as PyTorch Geometric's to_undirected and coalesce do. Node
+ *           types' features become one sparse matrix, the types' columns side by side; a type without features has a
+ *           column of ones, one for each of its nodes. Edge features are read for kinds that use them
  *           (edge_features_choose): repeats are one edge, and loops that a definition adds have the mean of the
  *           node's other in-edges, as PyTorch Geometric's add_self_loops with fill_value = "mean"
- *   units   memory at most 1.3 × the bytes of the arrays that stay, mapped files not counted; on top of that entries
- *           that repeats waste until the rows are sorted, and members of .npz archives, which are inflated in memory
+ *   units   memory at most 1.3 × the bytes of the arrays that stay, without mapped files; also the entries of repeats
+ *           until the rows are sorted, and members of .npz archives, which are inflated in memory
  *   owns    the caller owns *out and gives it back with dataset_release; files are mapped where they allow
  *   errors  STATUS_NO_INPUT a file or folder that is not there · STATUS_DATA contents that break a rule (file,
  *           position, what was expected) · STATUS_NOMEM; *out untouched then
@@ -152,28 +152,28 @@ static inline const float *dataset_edge_features(const struct dataset *dataset, 
                : dataset->loop_features + (edge_row - dataset->n_edge_row) * dataset->n_edge_feature;
 }
 
-/* How many splits there are to choose from at a path (dataset.split), without reading the graph.
- * errors  STATUS_NO_INPUT, STATUS_DATA it is no data set; files of splits that do not have as many */
+/* The number of splits at a path (dataset.split), without reading the graph.
+ * errors  STATUS_NO_INPUT, STATUS_DATA it is no data set; split files with different numbers of splits */
 enum status dataset_count_splits(const char *path, int64_t *out);
 
-/* What a trained model asks of a graph that it is to predict for. */
+/* The requirements of a trained model on a graph for predictions. */
 struct dataset_model {
-    const char *folder; /* for messages: where the model is */
+    const char *folder; /* for messages: the model's path */
     int64_t n_feature;
     int32_t n_class;
     bool multi_label, regression;
     int32_t n_relation; /* 0: untyped */
     int64_t n_edge_feature;
-    bool label_input; /* labels of training nodes are among its input */
-    /* nodes of its graph with a feature column of their own, whose weights are theirs alone; 0: none */
+    bool label_input; /* its input includes labels of training nodes */
+    /* nodes of its graph with a feature column, and so weights, of their own; 0: none */
     int64_t n_embedded;
     const char *graph;       /* dataset_fingerprint of its graph; "": not known */
     const char *class_names; /* as of a dataset; NULL: not known */
 };
 
-/* Make the dataset of a prediction one of the model's classes or outputs, with their names (borrowed): labels that
- * are there are checked, and without any, no node has a label. errors  STATUS_DATA what the model asks for and
- * what there is · STATUS_NOMEM */
+/* Make the dataset of a prediction one of the model's classes or outputs, with their names (borrowed): existing
+ * labels are checked; without labels, every node is unlabelled. errors  STATUS_DATA the required and the found value
+ * · STATUS_NOMEM */
 enum status dataset_fit_model(struct dataset *dataset, const struct dataset_model *model);
 
 /* Copy feature rows as float32: out[r] = features of node[r].
@@ -182,10 +182,10 @@ enum status dataset_fit_model(struct dataset *dataset, const struct dataset_mode
  */
 void dataset_feature_rows(const struct dataset *dataset, const uint32_t *node, int64_t n_row, float *out);
 
-/* Does this node's one entry of the sparse features stand in a column of its own? */
+/* Is this node's only entry of the sparse features in a column of its own? */
 bool dataset_is_embedded(const struct dataset *dataset, int64_t node);
 
-/* A hash of each of these, never 0: the same for the same values in files of the same form, wherever they lie.
+/* A hash of each of these, never 0: the same for the same values in files of the same form, at any path.
  * cost  reads them once */
 void dataset_contents(const struct dataset *dataset, uint64_t out[DATASET_CONTENT_N]);
 

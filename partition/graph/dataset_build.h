@@ -1,8 +1,8 @@
-/* The common second half of loading: what every format's reader and every generator hands over, checked and put in
- * place.
+/* The common second half of loading: checks and stores the data that readers and generators pass on.
  *
  * A reader sets out->n_node, then calls these in the order below, each at most once. All of them write into a dataset
- * under construction whose store is open; after a failure the caller closes the store. They know no file formats.
+ * under construction whose store is open; after a failure the caller closes the store. They are independent of file
+ * formats.
  */
 #ifndef PARTITION_DATASET_BUILD_H
 #define PARTITION_DATASET_BUILD_H
@@ -19,31 +19,30 @@
 /* Loops over fewer elements than this stay on one thread: waking others costs more. */
 #define DATASET_PARALLEL_LEAST 65536
 
-/* A stream of directed edges that can be read again from the start: nothing is stored of edges but the result. */
+/* A stream of directed edges that can be read again from the start: only the resulting edges are stored. */
 struct edge_source {
-    const char *file; /* for messages: where edges come from, and what counts them there ("column", "line") */
+    const char *file; /* for messages: the origin of edges, and the unit of their numbers there ("column", "line") */
     const char *unit;
-    const char *n_node_file; /* for messages too: the file whose rows are the nodes; NULL: nothing to point at */
+    const char *n_node_file; /* also for messages: the file whose rows are the nodes; NULL: no file */
     int64_t n_edge;
     void *self;
     /* Edges first … first+n-1. Called in ascending order from 0, and again from 0. Ids are checked by the caller. */
     enum status (*read)(void *self, int64_t first, int64_t n, int64_t *source, int64_t *destination);
 
-    /* What only typed edges have; zero for others. Types are checked by the caller. */
+    /* Only for typed edges; zero for others. Types are checked by the caller. */
     int64_t (*type)(const void *type_self, int64_t edge);
     const void *type_self;
     const char *type_file; /* for messages */
-    int64_t n_relation;    /* relations there are by another file's word; 0: as many as the types show */
+    int64_t n_relation;    /* number of relations by another file; 0: by the types */
 
-    /* What only weighted edges have; zero for others. Weights of edges first … first+n-1, called like read, but
-     * once. */
+    /* Only for weighted edges; zero for others. Weights of edges first … first+n-1, called like read, but once. */
     enum status (*weight_read)(void *weight_self, int64_t first, int64_t n, double *out);
     void *weight_self;
-    const char *weight_file; /* for messages: where weights come from, and what counts them there */
+    const char *weight_file; /* for messages: the origin of weights, and the unit of their numbers there */
     const char *weight_unit;
 
-    /* What only edges with features have: their rows, checked (edge_features_attach), which the graph takes over.
-     * NULL: none */
+    /* Only for edges with features: their checked rows (edge_features_attach), which the graph then owns. NULL: no
+     * features */
     struct npy *features;
 };
 
@@ -62,15 +61,15 @@ static inline bool dataset_wants_types(const struct job *job)
 /* Refuse zero nodes and more than 2^32 - 2; `file` is named. */
 enum status dataset_nodes_check(int64_t n_node, const char *file);
 
-/* indptr, indices, n_edge, n_duplicate, symmetric, loops, and where the job wants them edge_type and n_relation, from
- * a stream of edges; where the source has weights, edge_weight and strength; where it has features, these and
- * edge_row. A generator's edges are all of relation 0.
+/* indptr, indices, n_edge, n_duplicate, symmetric, loops, and if the model is typed edge_type and n_relation, from a
+ * stream of edges; edge_weight and strength if the source has weights; edge features and edge_row if it has features.
+ * A generator's edges are all of relation 0.
  *
  *   auto_undirected  what undirected = "auto" means for this format
  *   errors  STATUS_DATA an id or a type out of range (file, place, what was expected), a relation without an edge
- *           that source->n_relation does not vouch for, a weight that is not finite or negative, an edge that is
- *           there again with other features · STATUS_NOMEM
- *   notes   weighted edges: a loop that the layer's definition asks for is stored, with weight 1 where the source has
+ *           beyond source->n_relation, a weight that is not finite or negative, a repeated edge with other features ·
+ *           STATUS_NOMEM
+ *   notes   weighted edges: a loop that the layer's definition needs is stored, with weight 1 where the source has
  *           none, as PyTorch Geometric's add_remaining_self_loops does; its reverse counts as one more, as in
  *           to_undirected
  *   cost    reads the stream twice; peak: the result with its duplicates, plus n_node × 4 bytes
@@ -78,7 +77,7 @@ enum status dataset_nodes_check(int64_t n_node, const char *file);
 enum status dataset_graph_build(const struct job *job, const struct edge_source *source, bool auto_undirected,
                                 struct dataset *out);
 
-/* Dense features [n_node, any]; takes over *npy. Becomes CSR where that saves half of the bytes.
+/* Dense features [n_node, any]; takes over *npy. Becomes CSR if that saves half of the bytes.
  *
  *   errors  STATUS_DATA shape or a value that is not finite (row and column)
  */
@@ -88,17 +87,16 @@ enum status dataset_features_dense(const struct job *job, struct npy *npy, struc
 enum status dataset_features_sparse(const struct job *job, struct npy *indptr, struct npy *indices, struct npy *data,
                                     int64_t n_column, struct dataset *out);
 
-/* Features made of the graph, which is built, in place of any that are there (dataset.features is a word): columns of
- * degrees, without loops, or a column for each node (dataset->embedded). errors  STATUS_NOMEM */
+/* Features made from the built graph, which replace existing ones (dataset.features is a word): columns of degrees,
+ * without loops, or a column for each node (dataset->embedded). errors  STATUS_NOMEM */
 enum status dataset_features_make(const struct job *job, struct dataset *out);
 
 /* Divide each dense row by the sum of its absolute values; rows of zeros stay. */
 void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column);
 
 /* Labels: integers [n_node] or [n_node, 1] (-1 none), or rows [n_node, C] of 0, 1 and -1 or NaN (unknown):
- * multi-label. Where the job regresses, numbers [n_node] or [n_node, C] instead, NaN none: also integers, which are
- * then numbers. With `real_classes`, floats in one column are class numbers and NaN marks an unlabelled node (OGB).
- * Takes over *npy.
+ * multi-label. For regression numbers [n_node] or [n_node, C] instead, also integers; NaN marks a missing one. With
+ * `real_classes`, floats in one column are class numbers and NaN marks an unlabelled node (OGB). Takes over *npy.
  *
  *   n_class  0: the largest label + 1, or the columns
  *   errors   STATUS_DATA shape, dtype, a label out of range
@@ -119,17 +117,17 @@ enum status dataset_split_begin(const char *name, enum dataset_split split, stru
 enum status dataset_split_node(const char *name, int64_t entry, int64_t node, enum dataset_split split,
                                struct dataset *out);
 
-/* Has the node a label, or of several one that is known? */
+/* Does the node have a label, or one known label of several? */
 bool dataset_has_label(const struct dataset *dataset, int64_t node);
 
-/* Count the splits, remark on nodes in two of them, and refuse a dataset that is to be trained on and cannot be: no
- * training node, or one without a label. */
+/* Count the splits, remark on nodes in two of them, and refuse a dataset for training without a training node, or
+ * with an unlabelled one. */
 enum status dataset_split_finish(struct dataset *out);
 
 /* Draw splits of `n_train` and `n_valid` nodes per class, the rest test (Shchur et al., 2018), keyed by seed. */
 enum status dataset_split_draw(int64_t n_train, int64_t n_valid, uint64_t seed, struct dataset *out);
 
-/* The readers. `path` is there; *out has its name and store. */
+/* The readers. `path` exists; *out has its name and store. */
 enum status dataset_npy_load(const struct job *job, const char *path, struct dataset *out);
 enum status dataset_ogb_load(const struct job *job, const char *path, struct dataset *out);
 enum status dataset_npz_load(const struct job *job, const char *path, struct dataset *out);

@@ -15,7 +15,7 @@ static enum status list_read(void *self, int64_t first, int64_t n, int64_t *sour
     return STATUS_OK;
 }
 
-/* Edge after edge, as numpy saves the transpose of [E, 2]. */
+/* Edge after edge, as numpy stores the transpose of [E, 2]. */
 static enum status pairs_read(void *self, int64_t first, int64_t n, int64_t *source, int64_t *destination)
 {
     const struct npy *edges = self;

@@ -1,5 +1,5 @@
-/* Features into place: checked to be finite, mapped where the file's form is the dataset's, converted where it is
- * not, stored sparsely where that halves the bytes, normalised when the job asks.
+/* Storing of features: checked to be finite, mapped if the file has the dataset's form, else converted, stored
+ * sparsely if that halves the bytes, normalised if the job file says so.
  */
 #include "partition/files/dataset_store.h"
 #include "partition/graph/dataset_build.h"

@@ -30,11 +30,11 @@ struct build {
     float *weights;     /* once they are filled */
     bool featured;      /* edges have rows of features, … */
     uint32_t *edge_row; /* … these, once they are filled */
-    int64_t n_edge_row; /* of the source; those of loops that are put in follow */
+    int64_t n_edge_row; /* of the source; rows of added loops follow */
     uint8_t *has_loop;  /* n_node: where nodes without a loop get one; else NULL */
-    int64_t n_loop_in;  /* loops put in */
+    int64_t n_loop_in;  /* added loops */
     int64_t n_room;     /* entries counted in the first pass */
-    int64_t n_loop_out; /* loops left out */
+    int64_t n_loop_out; /* removed loops */
     struct weights_mirror mirror;
 };
 
@@ -50,7 +50,7 @@ enum status dataset_nodes_check(int64_t n_node, const char *file)
     return STATUS_OK;
 }
 
-/* What an edge has besides its ends, each where the graph has it. */
+/* The optional arrays of an edge. */
 struct edge_values {
     int64_t type;
     float weight;
@@ -81,8 +81,8 @@ static bool put(struct build *build, int64_t to, int64_t from, struct edge_value
     return true;
 }
 
-/* An edge and, where the graph is made undirected, its reverse. The inverse of a typed loop is an edge of its own; a
- * weighted loop weighs twice, as any edge that is there in both directions. */
+/* An edge and, if the graph is made undirected, its reverse. The inverse of a typed loop is an edge of its own. A
+ * weighted loop counts twice, as any edge that exists in both directions. */
 static bool put_both(struct build *build, int64_t to, int64_t from, struct edge_values values)
 {
     bool typed = build->relations != NULL, twice = build->undirected && (from != to || typed);
@@ -108,7 +108,7 @@ static enum status type_of(struct build *build, const struct edge_source *source
 struct batch {
     int64_t first, n;
     int64_t *from, *to; /* n */
-    float *weight;      /* n; read in the second pass of weighted edges alone */
+    float *weight;      /* n; read only in the second pass of weighted edges */
 };
 
 static enum status put_batch(struct build *build, const struct edge_source *source, const struct batch *batch)
@@ -172,7 +172,7 @@ static enum status pass(struct build *build, const struct edge_source *source)
     return status;
 }
 
-/* A loop of weight 1, and with a row of features of its own, to each node without one. */
+/* Give each node without a loop one of weight 1, with a row of features of its own. */
 static void loops_put(struct build *build)
 {
     build->n_loop_in = 0;
@@ -248,7 +248,7 @@ static void rows_sort(struct build *build)
     }
 }
 
-/* Close the gaps that repeats leave; returns the number of loops left. */
+/* Close the gaps of removed repeats; returns the number of remaining loops. */
 static int64_t rows_unique(struct build *build)
 {
     int64_t to = 0, n_loop = 0, begin = 0;
@@ -268,15 +268,15 @@ static int64_t rows_unique(struct build *build)
     return n_loop;
 }
 
-/* What edges and their reverses say; loops, which are their own, are not among them. */
+/* Properties of edges and their reverses, without loops, which are their own reverse. */
 struct reverses {
     int64_t n_edge;    /* all of them, */
     int64_t n_missing; /* and those without a reverse */
     bool differ;       /* a reverse has another weight */
 };
 
-/* Walked by ascending destination, the times that u is a source ascend as row u's entries do: the two lists are
- * merged. */
+/* By ascending destinations, the entries with source u come in ascending order, as do row u's entries: the two lists
+ * are merged. */
 static enum status reverses_find(const struct dataset *dataset, struct reverses *out)
 {
     uint32_t *seen;
@@ -304,8 +304,7 @@ static enum status reverses_find(const struct dataset *dataset, struct reverses 
     return STATUS_OK;
 }
 
-/* Are out-edges the in-edges? Where they are not, and the job does not say that this is meant, a remark says what is
- * done. */
+/* Are out-edges the in-edges? If not, and the job file does not decide, a remark reports what is done. */
 static enum status symmetric_find(const struct job *job, const struct edge_source *source, struct dataset *out)
 {
     struct reverses found;
@@ -323,7 +322,7 @@ static enum status symmetric_find(const struct job *job, const struct edge_sourc
     return STATUS_OK;
 }
 
-/* What self_loops = "auto" means is the definition of the model's kind. */
+/* The meaning of self_loops = "auto" is the definition of the model's kind. */
 static enum dataset_loops loops_of(const struct job *job)
 {
     if (job->dataset.self_loops != JOB_SWITCH_AUTO) {
@@ -380,7 +379,7 @@ static enum status rows_fill(struct build *build, const struct edge_source *sour
     return status;
 }
 
-/* Rows in order, each entry once; *n_kept_out: how many edges of the source are left. */
+/* Rows in order, each entry once; *n_kept_out: remaining edges of the source. */
 static enum status rows_finish(struct build *build, const char *feature_file, const struct dataset *out,
                                int64_t *n_kept_out)
 {
@@ -429,8 +428,8 @@ static enum status rows_shrink(const struct build *build, struct dataset *out)
     return status;
 }
 
-/* Edges with weights or features take the loops that a definition adds among them: a stored one keeps its weight, but
- * not its features. */
+/* With weights or features, edges include the loops that a definition adds: a stored loop keeps its weight, but not
+ * its features. */
 static enum status loops_choose(const struct job *job, struct build *build, struct dataset *out)
 {
     enum status status = STATUS_OK;

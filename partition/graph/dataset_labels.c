@@ -1,4 +1,4 @@
-/* Labels and splits into place: classes or multi-label rows, who trains, who validates, who tests. */
+/* Storing of labels and splits: classes or rows of several labels; training, validation and test nodes. */
 #include "partition/files/dataset_store.h"
 #include "partition/graph/dataset_build.h"
 #include "protocol/base/log.h"
@@ -15,7 +15,7 @@
 
 static const char *const split_names[] = {"none", "train", "valid", "test", "valid and test"};
 
-/* A class number, or -1 for none; -2 for what is neither. */
+/* A class number, or -1 for no label; -2 for anything else. */
 static int64_t class_at(const struct npy *npy, int64_t i)
 {
     if (npy_is_integer(npy)) {
@@ -29,7 +29,7 @@ static int64_t class_at(const struct npy *npy, int64_t i)
     return label >= -1 && label < CLASS_MOST && label == floor(label) ? (int64_t)label : -2;
 }
 
-/* A large number that stands for "no label" elsewhere makes a class, and empty ones below it. */
+/* A large number that means "no label" elsewhere makes a class here, with empty classes below it. */
 static enum status empty_classes_remark(const struct npy *npy, const struct dataset *out)
 {
     uint8_t *is_used = NULL;
@@ -77,7 +77,7 @@ static enum status classes_set(const struct npy *npy, int64_t n_class, struct da
     return n_class > 0 || out->predicts ? STATUS_OK : empty_classes_remark(npy, out);
 }
 
-/* Has each node with labels one 1, and otherwise zeros? */
+/* Does each node with labels have exactly one 1, and otherwise zeros? */
 static bool is_one_hot(const struct dataset *out)
 {
     bool is = out->n_class > 1, any = false;
@@ -136,7 +136,7 @@ static enum status rows_set(const struct npy *npy, int64_t n_class, struct datas
     return STATUS_OK;
 }
 
-/* Numbers to be predicted, [n_node] or [n_node, C]; NaN: none. */
+/* Regression targets, [n_node] or [n_node, C]; NaN marks a missing one. */
 static enum status numbers_set(const struct npy *npy, int64_t n_class, struct dataset *out)
 {
     int64_t n_column = npy->rank == 2 ? npy->shape[1] : 1;
@@ -276,7 +276,7 @@ bool dataset_has_label(const struct dataset *dataset, int64_t node)
     return false;
 }
 
-/* The loss of rows of labels is a mean over those that are there. */
+/* The loss of rows of labels is a mean over the known labels. */
 static double labels_known(const struct dataset *dataset, int64_t node)
 {
     double n = 0.0;

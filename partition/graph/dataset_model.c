@@ -1,4 +1,4 @@
-/* A dataset that a trained model predicts for: its features, relations and labels against the model's. */
+/* A dataset for predictions: its features, relations and labels compared with the model's. */
 #include "partition/files/dataset_store.h"
 #include "partition/graph/dataset.h"
 #include "partition/graph/dataset_build.h"
@@ -31,7 +31,7 @@ static enum status features_check(const struct dataset *dataset, const struct da
     return STATUS_OK;
 }
 
-/* Weights that belong to single nodes mean nothing on another graph. */
+/* Weights that belong to single nodes have no meaning on another graph. */
 static enum status embeddings_check(const struct dataset *dataset, const struct dataset_model *model)
 {
     char graph[33];
@@ -95,7 +95,7 @@ static enum status labels_check(const struct dataset *dataset, const struct data
     return STATUS_OK;
 }
 
-/* A model that takes labels has those of the training nodes. */
+/* A model with labels as input needs those of the training nodes. */
 static enum status label_input_check(const struct dataset *dataset, const struct dataset_model *model)
 {
     bool any = false;
@@ -120,7 +120,7 @@ static enum status label_input_check(const struct dataset *dataset, const struct
                                                     dataset->name, model->folder);
 }
 
-/* Classes are numbers in both: another order of the names would be another meaning. */
+/* Both store classes as numbers: another order of the names would change their meaning. */
 static enum status names_check(const struct dataset *dataset, const struct dataset_model *model)
 {
     if (dataset->class_names == NULL || model->class_names == NULL ||

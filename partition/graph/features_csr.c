@@ -46,7 +46,7 @@ int64_t features_scan(const struct npy *npy, int64_t *n_nonzero_out)
     return bad;
 }
 
-/* What a row is divided by; 0 for a row of zeros, which stays. */
+/* The divisor of a row; 0 for a row of zeros, which stays. */
 static double row_sum(const float *row, int64_t n)
 {
     double sum = 0;

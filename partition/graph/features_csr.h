@@ -1,5 +1,4 @@
-/* Sparse feature rows under construction: the blocks they need, what a file of them is checked for, order,
- * normalisation.
+/* Sparse feature rows under construction: their blocks, checks of their file, order, normalisation.
  *
  * Shared by features of one matrix (dataset_features.c) and of one for each node type (node_types.c).
  */
@@ -22,7 +21,7 @@ static inline float features_value(const struct npy *npy, int64_t i)
 /* All values as floats, in a block of the store. errors  STATUS_NOMEM */
 enum status features_floats(const struct npy *npy, struct dataset_store *store, const float **out);
 
-/* The first value that is not finite (INT64_MAX: none), and how many are not zero. */
+/* The first value that is not finite (INT64_MAX: all are), and the number of non-zeros. */
 int64_t features_scan(const struct npy *npy, int64_t *n_nonzero_out);
 
 /* Fail with the place of value i, which is not finite. */
@@ -35,7 +34,7 @@ void features_row_normalize(float *row, int64_t n);
 enum status features_csr_blocks(struct dataset *out, int64_t n_value);
 
 /* Check shapes and values of CSR arrays: offsets start at 0, never fall, end at the number of values; columns in
- * range; values finite. *sorted_out: every row's columns ascend, so that the file may be used as it lies. */
+ * range; values finite. *sorted_out: every row's columns ascend, so that the file may be used as it is. */
 enum status features_csr_check(const struct npy *indptr, const struct npy *indices, const struct npy *data,
                                int64_t n_row, int64_t n_column, bool *sorted_out);
 

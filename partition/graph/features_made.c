@@ -1,5 +1,6 @@
-/* Features of a graph without features: made of its degrees, or one column for each node, which is never stored as a
- * matrix: a node has one entry, and what a model learns of its column lies with the node (protocol/wire/embedded.h).
+/* Features of a graph without features: from its degrees, or one column for each node. The latter is never stored as
+ * a matrix: a node has one entry, and the learned weights of its column are stored with the node
+ * (protocol/wire/embedded.h).
  */
 #include "partition/files/dataset_store.h"
 #include "partition/graph/dataset_build.h"
@@ -9,7 +10,7 @@
 
 enum { COLUMN_ONE, COLUMN_IN, COLUMN_OUT, N_COLUMN };
 
-/* Edges out of each node, loops left out. */
+/* Edges out of each node, without loops. */
 static enum status degrees_out(const struct dataset *dataset, float *rows)
 {
     uint32_t *degree;

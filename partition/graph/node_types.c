@@ -132,7 +132,7 @@ static bool has_features(const struct node_type *type)
     return type->dense.n_value > 0 || type->indptr.n_value > 0 || (type->rows.read != NULL && type->n_node > 0);
 }
 
-/* Read row `row`, of at most n_most values that are not zero. */
+/* Read row `row`, with at most n_most non-zeros. */
 static enum status row_read(const struct node_type *type, int64_t row, int64_t n_most)
 {
     enum status status = type->rows.read(type->rows.self, row, type->row);
@@ -154,7 +154,7 @@ static float value_at(const struct node_type *type, int64_t row, int64_t column)
     return type->rows.read != NULL ? type->row[column] : features_value(&type->dense, row * type->n_column + column);
 }
 
-/* Row `row` of a type to `indices` and `values` (NULL: count alone); returns its entries. */
+/* Row `row` of a type to `indices` and `values` (NULL: only count); returns its entries. */
 static int64_t row_put(const struct node_type *type, int64_t row, uint32_t *indices, float *values)
 {
     if (type->indptr.n_value > 0) {
@@ -189,8 +189,7 @@ static int64_t row_put(const struct node_type *type, int64_t row, uint32_t *indi
     return n;
 }
 
-/* Go over all nodes' rows: count their values, or fill the dataset's arrays, which have room for *n_value_io, where
- * they are there. */
+/* Visit all nodes' rows: count their values, or fill the dataset's arrays, if they exist, of *n_value_io entries. */
 static enum status rows_walk(struct node_types *types, struct dataset *out, int64_t *n_value_io)
 {
     int64_t at = 0;
@@ -216,7 +215,7 @@ static enum status rows_walk(struct node_types *types, struct dataset *out, int6
     return STATUS_OK;
 }
 
-/* Rows are sorted where the file's rows are. A repeated column is reported by the type's own row and column. */
+/* Rows are sorted if the file's rows are. A repeated column is reported by the type's own row and column. */
 static enum status rows_sort(const struct node_types *types, struct dataset *out)
 {
     int64_t node, column, row = 0;

@@ -1,7 +1,7 @@
 /* Features of nodes of several types: each type's own matrix, put side by side into the dataset's one sparse matrix.
  *
  * The first linear map over that matrix is then a projection per type, and for types without features an embedding
- * per node. Knows no file formats.
+ * per node. Independent of file formats.
  */
 #ifndef PARTITION_NODE_TYPES_H
 #define PARTITION_NODE_TYPES_H
@@ -14,9 +14,9 @@
 
 #define NODE_TYPE_MOST 65536
 
-/* Rows of features that are read one after another, twice. */
+/* Rows of features, which are read twice, one after another. */
 struct node_rows {
-    enum status (*read)(void *self, int64_t row, float *out); /* row 0 begins anew; NULL: no such rows */
+    enum status (*read)(void *self, int64_t row, float *out); /* row 0 starts again; NULL: no such rows */
     void *self;
     const char *file; /* for messages */
 };
@@ -49,9 +49,9 @@ struct node_types {
 enum status node_types_open(const struct npy *of_node, int64_t n_node, struct node_types *out);
 void node_types_close(struct node_types *types);
 
-/* Give type k its features; takes over the arrays, also on failure.
+/* Set the features of type k; takes over the arrays, also on failure.
  *
- *   n_column  0: as many as the greatest column shows
+ *   n_column  0: the greatest column + 1
  *   errors    STATUS_DATA rows that are not the type's nodes, and as dataset_features_dense and _sparse
  */
 enum status node_types_dense(struct node_types *types, int64_t k, struct npy *dense);
@@ -62,7 +62,7 @@ enum status node_types_sparse(struct node_types *types, int64_t k, struct npy *i
 void node_types_rows(struct node_types *types, int64_t k, const struct node_rows *rows, int64_t n_column);
 
 /* Build the dataset's sparse features. cost  reads arrays and rows twice; no memory but what stays and a row per type
- * errors  STATUS_DATA rows read with a value that is not finite, or with others the second time */
+ * errors  STATUS_DATA rows with a value that is not finite, or that differ in the second pass */
 enum status node_types_features(const struct job *job, struct node_types *types, struct dataset *out);
 
 #endif

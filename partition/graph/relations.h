@@ -1,6 +1,6 @@
-/* Relations of typed edges while a graph is built: how many there are, and rows in which each edge is once.
+/* Relations of typed edges while a graph is built: their number, and rows with each edge once.
  *
- * Apart from dataset_graph.c, which counts and places edges and calls this file for their types.
+ * Separate from dataset_graph.c, which counts and places edges and calls this file for their types.
  */
 #ifndef PARTITION_RELATIONS_H
 #define PARTITION_RELATIONS_H

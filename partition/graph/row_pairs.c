@@ -84,7 +84,7 @@ static void sort(struct row_pairs row, int64_t n, uint64_t bit)
     sort(from(row, low), n - low, bit >> 1);
 }
 
-/* The highest bit in which entries that are out of order differ; 0: they ascend. */
+/* The highest bit in which entries out of order differ; 0: they ascend. */
 static uint64_t top_bit(struct row_pairs row, int64_t n)
 {
     uint64_t differ = 0, first = n > 0 ? key_at(row, 0) : 0;

@@ -1,8 +1,8 @@
 /* Rows of edges with a second number each, in ascending order: by (type, source), (source, weight) or (source, row of
  * features).
  *
- * Sorted in place, as rows of sources alone are in dataset_graph.c: a row may be the whole graph. Knows what neither
- * number means beyond the order that it takes.
+ * Sorted in place, as dataset_graph.c sorts rows of sources: a row may be the whole graph. Independent of the meaning
+ * of both numbers.
  */
 #ifndef PARTITION_ROW_PAIRS_H
 #define PARTITION_ROW_PAIRS_H

@@ -50,14 +50,14 @@ static enum status transpose_build(int64_t n, const int64_t *indptr, const uint3
     return STATUS_OK;
 }
 
-/* The two directions of a graph's edges, rows ascending; no out-edges where they are the in-edges. */
+/* The two directions of a graph's edges, rows ascending; no out-edges if they equal the in-edges. */
 struct directions {
     const int64_t *in_indptr;
     const uint32_t *in_indices;
     struct transpose out;
 };
 
-/* Neighbours of v in either direction, ascending, each once, v itself left out; `out` may be NULL to count them. */
+/* Neighbours of v in either direction, ascending, each once, without v; `out` NULL: only count. */
 static int64_t merge_row(const struct directions *edges, int64_t v, int32_t *out)
 {
     const uint32_t *a = edges->in_indices + edges->in_indptr[v], *a_end = edges->in_indices + edges->in_indptr[v + 1];
@@ -128,7 +128,7 @@ enum status undirected_build(const struct dataset *dataset, int64_t n_entry_most
         status = transpose_build(dataset->n_node, dataset->indptr, dataset->indices, &edges.out);
     }
     if (status == STATUS_OK && dataset->edge_type != NULL) {
-        /* Rows lie by type: turned over twice, they ascend. */
+        /* Rows are ordered by type: transposed twice, they ascend. */
         status = transpose_build(dataset->n_node, edges.out.indptr, edges.out.indices, &in);
         edges.in_indptr = in.indptr;
         edges.in_indices = in.indices;

@@ -1,6 +1,6 @@
-/* The graph as partitioners want it: symmetric, without loops, each neighbour once, in 32-bit numbers.
+/* The graph for partitioners: symmetric, without loops, each neighbour once, in 32-bit numbers.
  *
- * Knows nothing of METIS but the width of its numbers.
+ * Of METIS it uses only the width of its numbers.
  */
 #ifndef PARTITION_UNDIRECTED_H
 #define PARTITION_UNDIRECTED_H

@@ -25,7 +25,7 @@ struct cache_header {
     uint64_t checksum;
 };
 
-/* The header and the counts, as they lie in a file. Returns how many. */
+/* The header and the counts, as they are in a file. Returns their number. */
 static int pieces_of(struct cache_header *header, const struct part_shared *shared, struct iovec out[5])
 {
     int n = 0, n_direction = shared->mirrors ? 1 : PART_DIRECTION_N;
@@ -48,7 +48,7 @@ static uint64_t checksum_of(const struct part_cover_rows *rows, const struct iov
     return sum;
 }
 
-/* Where these counts would be; false: nowhere. */
+/* The path of these counts; false: no cache. */
 static bool cache_find(const struct part_cover_input *in, const struct job *job, struct partition_cache *out)
 {
     const struct partition *p = in->partition;
@@ -69,7 +69,7 @@ static bool cache_find(const struct part_cover_input *in, const struct job *job,
     return out->folder[0] != '\0';
 }
 
-/* What is wrong with the file, or NULL. */
+/* The fault of the file, or NULL. */
 static const char *read_file(int file, const char *key, struct part_shared *shared, struct part_cover_rows *rows_out)
 {
     struct cache_header header;
@@ -98,7 +98,7 @@ static const char *read_file(int file, const char *key, struct part_shared *shar
                                                                         : NULL;
 }
 
-/* Counts that were kept. *out is then as part_shared_cover makes it; else nothing is taken. */
+/* Load saved counts. *out is then as part_shared_cover makes it; else it is unchanged. */
 static bool load(const struct partition_cache *cache, const struct part_cover_input *in, struct part_shared *out,
                  struct part_cover_rows *rows_out)
 {

@@ -1,4 +1,4 @@
-/* Makes the candidates, measures them and keeps the best; the dataset's own order is the one to beat. */
+/* Makes the candidates, measures them and keeps the best; the dataset's own order is the baseline. */
 #include "partition/methods/order.h"
 
 #include "protocol/base/log.h"
@@ -8,9 +8,9 @@
 #include <string.h>
 
 #define WINDOW_MOST 8192 /* rows: 4 MiB at 128 columns, about what a core's caches hold */
-#define GAIN 0.97        /* another order must have fewer misses than this share of the present one's */
+#define GAIN 0.97        /* another order must have fewer misses than this share of the current order's */
 
-/* Deal a sequence out to the parts. */
+/* Distribute a sequence to the parts. */
 static void deal(const uint32_t *sequence, int64_t n_node, const int32_t *owner, int32_t n_part,
                  const int64_t *part_begin, uint32_t *order)
 {
@@ -31,7 +31,7 @@ enum status order_misses(const struct dataset *dataset, const int32_t *owner, co
     if (status != STATUS_OK) {
         return status;
     }
-    /* Fetches are counted modulo 2^32 - 1, from 1: a row that survives a whole round of the counter is no worry. */
+    /* Fetches are counted modulo 2^32 - 1, from 1: a row that survives a whole round of the counter does no harm. */
     uint32_t now = 0;
     int64_t n_miss = 0;
     for (int64_t r = 0; r < dataset->n_node; r++) {
@@ -66,7 +66,7 @@ static enum status make(enum candidate candidate, const struct dataset *dataset,
     }
 }
 
-/* Smaller parts are measured with a smaller cache, which orders them for a nearer one. */
+/* Smaller parts are measured with a smaller cache, for which they are then ordered. */
 static int64_t window_of(int64_t n_node, int32_t n_part)
 {
     int64_t window = n_node / n_part / 8;

@@ -1,7 +1,8 @@
 /* The order of nodes inside each part: neighbours near one another, so that gathered rows are still in cache.
  *
  * order.c makes candidates, measures each and keeps the best; order_cluster.c and order_breadth.c make one each. A
- * candidate is one sequence of all nodes; parts take their nodes from it in its order. Knows no files and no layers.
+ * candidate is one sequence of all nodes; parts take their nodes from it in its order. Independent of files and
+ * layers.
  */
 #ifndef PARTITION_ORDER_H
 #define PARTITION_ORDER_H

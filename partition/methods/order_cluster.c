@@ -10,7 +10,7 @@
 
 #define PASSES_MOST 12
 #define MOVED_FEW 200     /* stop when fewer than 1 / MOVED_FEW of the nodes moved */
-#define PLACED UINT32_MAX /* count of a cluster that the walk has been to */
+#define PLACED UINT32_MAX /* count of a cluster that the walk has visited */
 
 struct clusters {
     const struct dataset *dataset;
@@ -22,7 +22,7 @@ struct clusters {
     uint32_t *touched; /* labels whose count is not 0 */
 };
 
-/* Scatters labels that are equally good, so that no label spreads for its number alone. */
+/* Scatters equally good labels, so that a label does not spread because of its number. */
 static uint32_t scatter(uint32_t label, uint32_t pass)
 {
     uint32_t x = (label ^ pass * 0x9e3779b9u) * 0x7feb352du;
@@ -112,7 +112,7 @@ static int64_t list_members(struct clusters *c, uint32_t *member)
     return n_cluster;
 }
 
-/* The cluster not yet placed that the nodes of the last one take most from, per node; -1 when they take from none. */
+/* The next cluster: the one that the last one's nodes have most links to, per node; -1 without links. */
 static int64_t next_cluster(struct clusters *c, const uint32_t *node, int64_t n, int64_t n_cluster)
 {
     const struct dataset *d = c->dataset;

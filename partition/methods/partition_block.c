@@ -1,4 +1,4 @@
-/* Contiguous ranges of nodes: for graphs whose numbering means something, and for those past METIS's limit. */
+/* Contiguous ranges of nodes: for graphs with meaningful numbers, and for graphs past METIS's limit. */
 #include "partition/methods/partition_method.h"
 
 int64_t partition_weight(const struct dataset *dataset, int balance, int64_t node)
@@ -27,7 +27,7 @@ enum status partition_block(const struct dataset *dataset, const struct job *job
         sum += partition_weight(dataset, balance, v);
         int64_t n_node_left = dataset->n_node - 1 - v;
         int32_t n_part_left = n_part - 1 - part;
-        /* The last nodes go one by one where a heavy range has left no more than that. */
+        /* The last parts get one node each if a heavy range leaves no more than that. */
         if (n_part_left > 0 && (sum * n_part >= total * (part + 1) || n_node_left == n_part_left)) {
             part++;
         }

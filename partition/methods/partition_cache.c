@@ -87,7 +87,8 @@ int partition_cache_open(const struct partition_cache *cache, const char *what)
     return file;
 }
 
-/* part_begin ascends from 0 to n_node, order names every node once. What is wrong, or NULL. seen: n_node zeros */
+/* part_begin ascends from 0 to n_node, and order names every node once. Returns the fault, or NULL. seen: n_node
+ * zeros */
 static const char *check(const struct partition *p, uint8_t *seen)
 {
     if (p->part_begin[0] != 0 || p->part_begin[p->n_part] != p->n_node) {
@@ -163,7 +164,7 @@ void partition_cache_write(const struct partition_cache *cache, const struct iov
     enum status status = file_folder_make(cache->folder);
     if (status == STATUS_OK) {
         lock = open(cache->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        /* Another job that writes here just now may write the same file: leave it to that one. */
+        /* Another job may write the same file at this moment: leave it to that job. */
         if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
             status = file_replace(cache->path, piece, n_piece);
         }

@@ -1,4 +1,4 @@
-/* A partition that somebody else made: one part number per line, line i for node i. */
+/* A partition from a file: one part number per line, line i for node i. */
 #include "partition/methods/partition_method.h"
 #include "partition/part/part_format.h"
 #include "protocol/base/memory.h"
@@ -13,8 +13,8 @@
 
 #define LINE_BYTES 64
 
-/* Digits alone, a value below n_part, and an end of line that may be \r\n; the file's last line may lack it. A line
- * longer than its room has no end, and no end is seen behind a zero byte. */
+/* Only digits, a value below n_part, and an end of line, \n or \r\n, which the last line may lack. A line longer than
+ * its buffer has no end, and neither has one with a zero byte. */
 static bool parse_part(const char *line, bool last, int32_t n_part, int32_t *out)
 {
     int64_t value = 0;

@@ -1,6 +1,7 @@
-/* The ways to share out nodes. Each fills owner[n_node] with part numbers below n_part and leaves no part empty.
+/* The ways to assign nodes to parts. Each fills owner[n_node] with part numbers below n_part and leaves no part
+ * empty.
  *
- * Only partition.c and the methods' own files include this. All depend on the graph, n_part and job->partition alone.
+ * Only partition.c and the methods' own files include this. All depend only on the graph, n_part and job->partition.
  */
 #ifndef PARTITION_PARTITION_METHOD_H
 #define PARTITION_PARTITION_METHOD_H
@@ -21,12 +22,12 @@ enum status partition_random(const struct dataset *dataset, const struct job *jo
  *         without a node */
 enum status partition_file(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner);
 
-/* How many parts that file has: the largest of its numbers and one. errors as partition_file */
+/* The number of parts of that file: its largest number + 1. errors as partition_file */
 enum status partition_file_parts(const struct dataset *dataset, const struct job *job, int32_t *n_part_out);
 
-/* METIS, k-way. Asked for the least volume it also tries the least cut, and keeps what has less volume.
- * errors  STATUS_DATA more than 2^31 - 1 entries once made undirected · STATUS_NOMEM · STATUS_PEER somebody killed
- *          METIS · STATUS_BUG METIS gave up
+/* METIS, k-way. For the least volume it also tries the least cut, and keeps the result with less volume.
+ * errors  STATUS_DATA more than 2^31 - 1 entries once made undirected · STATUS_NOMEM · STATUS_PEER METIS was killed
+ *         from outside · STATUS_BUG METIS gave up
  * cost    16 bytes per undirected entry at its peak, and METIS's own copies */
 enum status partition_metis(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner);
 

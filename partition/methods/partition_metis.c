@@ -1,8 +1,8 @@
 /* METIS's k-way partitioner behind our signature.
  *
- * It traps SIGTERM and SIGABRT while it runs and takes an order to stop for an error of its own, so it runs in a
- * process of its own, which ends with ours. Sums of weights must fit its 32 bits, and it may leave parts empty: both
- * are seen to here.
+ * It traps SIGTERM and SIGABRT while it runs, and treats a request to stop as its own error. So it runs in a separate
+ * process, which ends with ours. Sums of weights must fit its 32 bits, and it may leave parts empty: this file
+ * handles both.
  * source  Karypis & Kumar, "Multilevel k-way partitioning scheme for irregular graphs", JPDC 48 (1998)
  */
 #include "partition/methods/partition_metis.h"
@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How the process that METIS runs in leaves. */
+/* Exit codes of the process that runs METIS. */
 enum { CHILD_DONE, CHILD_NOMEM, CHILD_FAILED };
 
 _Static_assert(sizeof(idx_t) == sizeof(int32_t), "undirected_build makes METIS's indices 32 bits wide");
@@ -71,7 +71,7 @@ struct call {
     int32_t *weight;
 };
 
-/* What the process of METIS writes to: owners to its parent, errors to a file in memory. */
+/* Outputs of METIS's process: owners to its parent, errors to a file in memory. */
 struct child {
     int to_parent, words;
 };
@@ -103,8 +103,8 @@ void metis_obey(int code)
     n_seen = n_printed;
 }
 
-/* The process METIS runs in. It ends with its parent, and by the signals that end a process: what the parent does
- * about them (save, say so) is not for here. METIS's remarks go nowhere: stdout belongs to results. Its errors go to
+/* The process that runs METIS. It ends with its parent, and by the signals that end a process: its parent handles
+ * them (saving, reporting). METIS's remarks are discarded, since stdout belongs to results. Its errors go to
  * `words`. */
 _Noreturn static void child_run(const struct call *call, const struct child *child, pid_t parent,
                                 const sigset_t *mask, int32_t *owner)
@@ -133,7 +133,7 @@ _Noreturn static void child_run(const struct call *call, const struct child *chi
     _exit(code == METIS_ERROR_MEMORY ? CHILD_NOMEM : CHILD_FAILED);
 }
 
-/* The last line of what a child has printed; "" where it has printed nothing. */
+/* The last line of a child's output; "" without output. */
 static const char *last_words(int words, char out[256])
 {
     off_t n_all = lseek(words, 0, SEEK_END);
@@ -144,8 +144,8 @@ static const char *last_words(int words, char out[256])
     return newline != NULL ? newline + 1 : out;
 }
 
-/* What a child that gave no owners died of. A KILL is the system's when it has killed for memory meanwhile. That and
- * any other signal but those of a fault is else anybody's, and the next attempt may be spared it. */
+/* The cause of a child's end without owners. A KILL is the system's if it has meanwhile killed for memory. Otherwise
+ * a KILL, or any other signal but those of a fault, comes from outside, and the next attempt may succeed. */
 static enum status child_failed(const struct undirected *graph, int status, int words, int64_t n_killed_before)
 {
     char text[256], at[96];
@@ -169,7 +169,7 @@ static enum status child_failed(const struct undirected *graph, int status, int 
             "takes less",
             at);
     }
-    /* METIS and the C library print why they abort. */
+    /* METIS and the C library print the reason of an abort. */
     bool is_fault = program_is_fault(number) && (number != SIGABRT || last[0] != '\0');
     return status_fail(is_fault ? STATUS_BUG : STATUS_PEER, "METIS was ended by signal %d (%s) at %s%s%s", number,
                        strsignal(number), at, colon, last);
@@ -179,7 +179,7 @@ static enum status child_failed(const struct undirected *graph, int status, int 
 static enum status child_wait(const struct call *call, const int ends[2], int words, int32_t *owner)
 {
     int64_t n_killed = cgroup_oom_kills("");
-    /* Held back until the child has put aside its parent's handlers. */
+    /* Blocked until the child has removed its parent's handlers. */
     sigset_t all, mask;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &mask);
@@ -213,7 +213,7 @@ static enum status call_metis(const struct call *call, int32_t *owner)
     return status;
 }
 
-/* Give every empty part the node with the fewest neighbours out of the part that then has most nodes. */
+/* Give every empty part a node of the largest part: the one with the fewest neighbours outside of that part. */
 static void repair(const struct undirected *graph, int32_t n_part, int32_t *owner)
 {
     int64_t *n_own = memory_alloc((size_t)n_part, sizeof *n_own);
@@ -259,9 +259,9 @@ static int64_t volume(const struct undirected *graph, const int32_t *owner, int6
     return n;
 }
 
-/* METIS coarsens along heavy edges whatever is asked for; where a graph has clear communities its cut finds them and
- * its volume does not. So a volume is asked for both ways (the cut takes a fraction of the time) and the smaller one
- * kept. */
+/* METIS coarsens along heavy edges for either objective. If a graph has clear communities, its cut finds them and its
+ * volume does not. So for the volume both are tried (the cut takes a fraction of the time) and the result with less
+ * volume is kept. */
 static enum status improve(const struct call *volume_call, int32_t *owner)
 {
     struct call call = *volume_call;

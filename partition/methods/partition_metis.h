@@ -1,4 +1,4 @@
-/* Between the files that see METIS. */
+/* Shared by the files that use METIS. */
 #ifndef PARTITION_PARTITION_METIS_H
 #define PARTITION_PARTITION_METIS_H
 
@@ -6,13 +6,12 @@
 
 #include <stdint.h>
 
-/* End this process as a signal from outside was to end it, should `code`, which METIS has just returned, be what
- * METIS made of that: it traps TERM and ABRT, and takes them for errors of its own. Those it prints, to what is
- * stderr where METIS may run. */
+/* If `code`, METIS's return code, stands for a signal from outside, end this process by that signal: METIS traps TERM
+ * and ABRT and reports them as errors of its own, on the stderr of its process. */
 void metis_obey(int code);
 
-/* Number the parts anew so that any run of numbers has few edges with the others: the parts of a worker are such a
- * run (place.c). Called where METIS may run.
+/* Renumber the parts so that any run of numbers has few edges with the others: the parts of a worker are such a run
+ * (place.c). Called in METIS's process.
  *
  *   shapes  owner n_node: part numbers, replaced
  *   cost    two scans of all edges, n_node × 8 bytes; METIS's recursive bisection of a graph of n_part nodes

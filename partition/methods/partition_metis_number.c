@@ -1,4 +1,4 @@
-/* Numbers of METIS's parts: the graph of parts is halved again and again, so that what is near in number is near in
+/* Numbers of METIS's parts: the graph of parts is halved again and again, so that parts with near numbers are near in
  * the graph. */
 #include "partition/methods/partition_metis.h"
 #include "protocol/base/memory.h"
@@ -13,7 +13,7 @@ struct quotient {
     idx_t *indptr, *indices, *weight;
 };
 
-/* What counting one part's edges takes. */
+/* Workspace for counting one part's edges. */
 struct counting {
     const struct undirected *graph;
     const int32_t *owner;
@@ -22,7 +22,7 @@ struct counting {
     int32_t *touched;            /* n_part: those with any */
 };
 
-/* Count part p's edge entries with others; returns how many others there are. */
+/* Count part p's edge entries with others; returns the number of these others. */
 static int32_t part_touch(const struct counting *c, int32_t p)
 {
     int32_t n = 0;
@@ -101,7 +101,7 @@ static void quotient_release(struct quotient *quotient)
     free(quotient->weight);
 }
 
-/* The parts listed, and the edges between them; place: n_part, where each stands in the list or -1. */
+/* The listed parts, and the edges between them; place: n_part, each part's place in the list or -1. */
 static struct quotient quotient_among(const struct quotient *all, const int32_t *part, int32_t n,
                                       const int32_t *place)
 {
@@ -124,7 +124,7 @@ static struct quotient quotient_among(const struct quotient *all, const int32_t 
     return out;
 }
 
-/* Edges that a part has more to the other side than to its own. */
+/* A part's edges to the other side, minus those to its own. */
 static int64_t gain(const struct quotient *half, const idx_t *side, int32_t i)
 {
     int64_t n = 0;
@@ -134,7 +134,7 @@ static int64_t gain(const struct quotient *half, const idx_t *side, int32_t i)
     return n;
 }
 
-/* Move parts to the smaller side until the sides are as even as can be. */
+/* Move parts to the smaller side until the sides are as even as possible. */
 static void even_out(const struct quotient *half, idx_t *side)
 {
     int32_t n[2] = {0};
@@ -191,7 +191,7 @@ static int32_t halve(int32_t seed, const struct quotient *all, int32_t *part, in
     return n_first;
 }
 
-/* Halve again and again: what is near in the list is near in the graph. */
+/* Halve again and again: near in the list means near in the graph. */
 static void parts_order(int32_t seed, const struct quotient *all, int32_t *part, int32_t n, int32_t *place)
 {
     while (n > 2) {

@@ -1,12 +1,11 @@
-/* How many parts a graph is cut into where the job does not say. */
+/* The number of parts of a graph if the job file leaves it open. */
 #include "partition/methods/partition_method.h"
 #include "partition/part/partition.h"
 #include "protocol/job/job_keys.h"
 
 #define PARTS_LEAST 8
 #define PARTS_MOST 64
-#define PARTS_UNIT                                                                                                   \
-    ((int64_t)1 << 22) /* rows and edges that a part has at most before there are twice as many parts */
+#define PARTS_UNIT ((int64_t)1 << 22) /* most rows and edges of a part before their number doubles */
 
 int32_t partition_parts_default(int64_t n_node, int64_t n_edge)
 {

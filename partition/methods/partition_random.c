@@ -1,4 +1,4 @@
-/* A seeded shuffle in pieces of even size: the worst case to measure others against. */
+/* A seeded shuffle in pieces of even size: the worst case for comparisons. */
 #include "partition/methods/partition_method.h"
 #include "protocol/base/memory.h"
 #include "protocol/base/random.h"

@@ -1,10 +1,11 @@
-/* Which worker gets which parts: even stored edges first, then as little halo between workers as moves can reach.
+/* The assignment of parts to workers: even stored edges first, then as little halo between workers as moves can
+ * reach.
  *
- * A first placement grows group after group along the heaviest traffic; where that comes out uneven, largest part to
- * the lightest group. Moves and swaps of parts then lower the traffic within the load limit. Lower numbers win
- * ties. Parts in the order of their numbers are preferred where that is as even and sends little more: what parts of
- * a worker share (part_shared.h) then travels once rather than twice, and METIS's parts are numbered so that
- * neighbours in number are neighbours.
+ * A first placement grows group after group along the heaviest traffic; if that is uneven, largest part to the
+ * lightest group. Moves and swaps of parts then lower the traffic within the load limit. Lower numbers win ties.
+ * Parts in the order of their numbers are preferred if that is as even and sends little more. Rows that parts of a
+ * worker share (part_shared.h) are then sent once instead of twice, and METIS's parts are numbered so that neighbours
+ * in number are neighbours.
  */
 #include "partition/part/part.h"
 #include "protocol/base/log.h"
@@ -50,7 +51,7 @@ static int64_t *pull_of(const struct place *place, int32_t part)
     return place->pull + (int64_t)part * place->n_rank;
 }
 
-/* The others feel so many of these rows pull to the group, or no longer. */
+/* Update the pull of the group on the others by these rows, or back. */
 static void pull_add(struct place *place, const struct part_rows *rows, int32_t rank, int sign)
 {
     for (int32_t k = 0; k < rows->pairs->n_pair; k++) {
@@ -105,7 +106,7 @@ static int32_t most_pulled(const struct place *place, int32_t rank)
     return best;
 }
 
-/* Group after group up to its share of what is left, a part for each group still to come. */
+/* Group after group up to its share of the rest, with a part left for each later group. */
 static void grow(struct place *place, int64_t total)
 {
     int32_t n_left = place->n_part;
@@ -209,7 +210,7 @@ static void refine(struct place *place)
     }
 }
 
-/* Rows between the parts before each border and those behind it: out n_part + 1. */
+/* Rows between the parts before each border and the parts after it: out n_part + 1. */
 static void borders_count(const struct place *place, int64_t *out)
 {
     memset(out, 0, ((size_t)place->n_part + 1) * sizeof *out);
@@ -226,8 +227,7 @@ static void borders_count(const struct place *place, int64_t *out)
     }
 }
 
-/* Where the group that begins at this part ends: of the borders that leave it near its share the one with fewest rows
- * across. */
+/* The end of the group that begins at this part: of the borders near its share the one with fewest rows across. */
 static int32_t border_find(const struct place *place, int32_t begin, int32_t n_left, int64_t share,
                            const int64_t *across)
 {
@@ -247,7 +247,7 @@ static int32_t border_find(const struct place *place, int32_t begin, int32_t n_l
     return best;
 }
 
-/* Group after group of parts in their order, each about its share of what is left. */
+/* Group after group of parts in their order, each about its share of the rest. */
 static void in_order(struct place *place, int64_t total)
 {
     int64_t *across = memory_alloc((size_t)place->n_part + 1, sizeof *across);
@@ -264,7 +264,7 @@ static void in_order(struct place *place, int64_t total)
     free(across);
 }
 
-/* Rows that parts take from parts of other groups. */
+/* Rows that parts receive from parts of other groups. */
 static int64_t between(const struct place *place)
 {
     int64_t n = 0;
