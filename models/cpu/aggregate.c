@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* An output above this goes past the caches: it would only push out rows that are still to be read. */
+/* A larger output bypasses the caches, where it would only displace rows that are still to be read. */
 #define STREAM_BYTES ((int64_t)64 << 20)
 
 static float start_value(const struct cpu_sum *s, int64_t row, int64_t column)
@@ -18,7 +18,7 @@ static float start_value(const struct cpu_sum *s, int64_t row, int64_t column)
     return s->self_scale != NULL ? self * s->self_scale[row] : self;
 }
 
-/* The first piece behind p of another row. */
+/* The first piece after p of another row. */
 static int64_t row_end(const struct cpu_schedule *schedule, int64_t p)
 {
     int64_t next = p + 1;
@@ -65,7 +65,7 @@ static void sum_hubs(struct cpu_device *device, const struct cpu_schedule *sched
     }
 }
 
-/* Rows of a block without a schedule that one thread takes at a time. */
+/* Rows of a block without a schedule that one thread processes at a time. */
 #define LOOSE_ROWS 64
 
 /* A block without a schedule and without hub rows: a small one, or rows of a larger one (sums that are packed in
@@ -185,7 +185,7 @@ void cpu_aggregate_max(struct device *device, const struct device_block *block, 
         cpu->kernels->max_rows(&max, schedule->range[2 * i], schedule->range[2 * i + 1]);
         cpu_between(cpu);
     }
-    /* A hub row's maximum is not cut into pieces: one thread each. */
+    /* A hub row's maximum is not cut into pieces: one thread for each row. */
 #pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (schedule->n_piece > 0)
     for (int64_t p = 0; p < schedule->n_piece; p++) {
         int64_t row = schedule->piece[p].row;
@@ -202,8 +202,8 @@ void cpu_aggregate_max(struct device *device, const struct device_block *block, 
 /* Columns of one cache line: no two threads write the same one. */
 #define LINE_COLUMNS 16
 
-/* grad_x[place] = Σ of grad_out over the rows whose maximum came from there. Several rows may have theirs at one
- * place: each thread has its own columns and adds all rows in order. */
+/* grad_x[place] = Σ of grad_out over the rows whose maximum came from there. Several rows may share a place: each
+ * thread has its own columns and adds all rows in order. */
 void cpu_aggregate_max_backward(struct device *device, const struct device_block *block, uint32_t arg_base, int64_t f,
                                 const uint32_t *arg, const float *grad_out, float *grad_x)
 {

@@ -1,15 +1,15 @@
 /* Attention over neighbours: the calls of the device table, each one pass of kernels_attention.inc.h over a block's
  * rows.
  *
- * A row is one thread's; ranges of rows of even cost go to the next free thread. Rows too long for that:
- * attention_hub.c.
+ * One thread processes a row; the next free thread takes the next range of rows of even cost. attention_hub.c has the
+ * rows that are too long for that.
  */
 #include "models/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Partial gradients of parameters: one for each of at most so many fixed sets of ranges, whatever the number of
+/* Partial gradients of parameters: one for each of at most this many fixed sets of ranges, for any number of
  * threads. */
 static struct cpu_attention attention_over(enum cpu_attention_pass pass, const struct device_attention_rows *rows)
 {
@@ -60,7 +60,7 @@ static void run_slot(const struct cpu_device *device, const struct cpu_attention
     }
 }
 
-/* Hub rows first, then all ranges. sums: n_slot sets, or NULL; a range's set depends on its number alone. */
+/* Hub rows first, then all ranges. sums: n_slot sets, or NULL; a range's set depends only on its number. */
 static void run_rows(const struct cpu_device *device, const struct cpu_attention *a, int64_t n_slot, double *sums)
 {
     struct cpu_small_schedule small;

@@ -12,7 +12,7 @@ struct partial {
     float *narrow;  /* heads: positive_weight · add's grad_query · grad_key */
 };
 
-/* Columns of a head of them: of positive, whose score has no features in its output, as many. */
+/* Columns of one head in these; positive has as many, without the features in outputs of its score. */
 static int64_t wide_columns(const struct cpu_attention *a)
 {
     return a->pass == CPU_ATTENTION_SOURCE ? a->how->n_column : device_attention_columns(a->how);
@@ -91,7 +91,7 @@ static void merge_heads(const struct cpu_attention *a, int64_t n, const struct p
     }
 }
 
-/* Where nothing was added to a row before, its first piece is its state. */
+/* If nothing was added to a row before, its first piece is its state. */
 static void copy_heads(const struct cpu_attention *a, int64_t n, const struct partial *row,
                        const struct partial *piece)
 {
@@ -105,7 +105,7 @@ static void copy_heads(const struct cpu_attention *a, int64_t n, const struct pa
     }
 }
 
-/* The pass over one piece's edges, as if they were all of the row's, into its partial. */
+/* The pass over one piece's edges, as if the row had no others, into its partial. */
 static void run_piece(const struct cpu_device *device, const struct cpu_attention *a, int64_t p, double *sums)
 {
     const struct cpu_schedule *schedule = a->block->schedule;
@@ -157,7 +157,7 @@ void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attenti
     const int64_t n_piece = schedule->n_piece, n_head = attention->how->n_head;
     struct cpu_attention a = *attention;
     const int64_t n_together = heads_at_once(&a);
-    if (n_together == 0) { /* one head is too wide for a partial: each row by one thread, uncut */
+    if (n_together == 0) { /* one head is too wide for a partial: one thread for each row, uncut */
         for (int64_t p = 0; p < n_piece; p++) {
             if (begins_row(schedule, p)) {
                 device->kernels->attention_rows(&a, schedule->piece[p].row, schedule->piece[p].row + 1, sums);

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Mean and Σ (x − mean)² of one chunk in one pass: x less its column's first element is as small as x's spread, so
- * that double keeps what cancels. */
+/* Mean and Σ (x − mean)² of one chunk in one pass: x minus its column's first element is as small as x's spread, so
+ * that double keeps the digits that would cancel. */
 static void chunk_statistics(int64_t n, int64_t f, const float *x, double *out)
 {
     double *mean = out + 1, *squares = out + 1 + f;

@@ -1,4 +1,4 @@
-/* Payload rows in low precision: a row is one thread's. */
+/* Payload rows in low precision: one thread for each row. */
 #include "models/device/codec.h"
 #include "models/cpu/cpu.h"
 

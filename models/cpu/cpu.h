@@ -1,8 +1,8 @@
 /* The cpu device: OpenMP over fixed pieces of work, oneDNN for dense products, own kernels for the rest.
  *
- * Bits never depend on the number of threads: work is cut into pieces by shape alone, each piece is one thread's, and
- * partial results are combined in the order of the pieces. They do not depend on the processor's vectors either: the
- * kernels of kernels.h add lane by lane, in one order, with one rounding per step.
+ * Bits never depend on the number of threads: work is cut into pieces only by shape, one thread processes a piece,
+ * and partial results are combined in the order of the pieces. They do not depend on the processor's vectors either:
+ * the kernels of kernels.h add lane by lane, in one order, with one rounding per step.
  */
 #ifndef MODELS_CPU_CPU_H
 #define MODELS_CPU_CPU_H
@@ -29,8 +29,8 @@ static inline struct cpu_device *cpu_device(struct device *device)
     return (struct cpu_device *)device;
 }
 
-/* Between two pieces of an operation. Only the thread that called it polls; operations inside of chunks or of a poll
- * do not. */
+/* Called between two pieces of an operation. Only the calling thread polls, and not in operations inside of chunks or
+ * of a poll. */
 static inline void cpu_between(const struct cpu_device *device)
 {
     if (device->poll != NULL && omp_get_level() <= 1 && omp_get_thread_num() == 0) {
@@ -38,7 +38,7 @@ static inline void cpu_between(const struct cpu_device *device)
     }
 }
 
-/* Cold operations, and what holds for all memory of the host's, are the reference device's. */
+/* Cold operations, and those on any host memory, are the reference device's. */
 #define cpu_close reference_close
 #define cpu_acquire reference_acquire
 #define cpu_release reference_release
@@ -60,10 +60,10 @@ DEVICE_OP_LIST(X)
  * saves. */
 #define CPU_PARALLEL_MIN 16384
 
-/* Rows that one step of a loop over n rows of f columns takes: about 64 KiB of floats. */
+/* Rows in one step of a loop over n rows of f columns: about 64 KiB of floats. */
 int64_t cpu_step_rows(int64_t f);
 
-/* How rows are shared out: ranges of rows of even cost, and hub rows, too long for one thread, in pieces. */
+/* The schedule of rows: ranges of even cost, and hub rows, too long for one thread, in pieces. */
 struct cpu_schedule {
     int64_t n_range;
     int64_t *range; /* n_range × 2: first row and end */
@@ -79,7 +79,7 @@ struct cpu_piece {
 
 #define CPU_PARTIAL_COLUMNS 1024
 
-/* The schedule of a block; a small one has none of its own: it is one range, which `small` then holds. */
+/* The schedule of a block; a small block has no schedule of its own: `small` then holds its only range. */
 struct cpu_small_schedule {
     struct cpu_schedule schedule;
     int64_t range[2];
@@ -97,25 +97,25 @@ static inline const struct cpu_schedule *cpu_schedule_of(const struct device_blo
     return &small->schedule;
 }
 
-/* Edges of a block: of one that is made for a pass, n_edge is only the most that there can be. */
+/* Edges of a block. For a block made for one pass, n_edge is only their upper bound. */
 static inline int64_t cpu_n_edge(const struct device_block *block)
 {
     return block->indptr[block->n_row];
 }
 
-/* Is a block of so many rows and edges one range, whatever its rows? */
+/* Is any block of this many rows and edges one range? */
 bool cpu_schedule_is_small(int64_t n_row, int64_t n_edge);
 
 /* owns  the caller owns *out: cpu_schedule_close · errors  STATUS_NOMEM */
 enum status cpu_schedule_open(int64_t n_row, const int64_t *indptr, struct cpu_schedule **out);
 void cpu_schedule_close(struct cpu_schedule *schedule);
 
-/* A schedule in memory of the caller's, cpu_schedule_most bytes for n_row rows of at most n_edge edges. Nothing to
+/* A schedule in the caller's memory, cpu_schedule_most bytes for n_row rows of at most n_edge edges. Nothing to
  * close. */
 size_t cpu_schedule_most(int64_t n_row, int64_t n_edge);
 void cpu_schedule_make(int64_t n_row, int64_t n_edge, const int64_t *indptr, void *memory);
 
-/* What block_sample and block_transpose return, of work that is still to be done. */
+/* The result of block_sample and block_transpose, before the work is done. */
 struct device_block cpu_block_sampled(const struct device_block *block, int64_t n_kept, void *scratch);
 struct device_block cpu_block_transposed(const struct device_block *block, int64_t n_own, void *scratch);
 
@@ -127,7 +127,7 @@ int64_t cpu_weight_chunk_rows(int64_t n);
 /* Bytes of the scratch of block_sample and block_transpose for a result of this size. */
 size_t cpu_block_made_bytes(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes);
 
-/* About what n_block schedules over n_row rows and n_edge edges in sum take. */
+/* About the bytes of n_block schedules over n_row rows and n_edge edges in all. */
 size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge);
 
 /* Run a sum over all rows of a schedule. */
@@ -136,7 +136,7 @@ void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, con
 /* Run an attention's pass over the hub rows of its block; sums as the kernels', or NULL.
  *
  *   notes  a row's pieces start empty and are merged in their order into the row: softmaxes by their row maxima, sums
- *          by adding. sums has n_slot sets; a piece's set depends on its number alone
+ *          by adding. sums has n_slot sets; a piece's set depends only on its number
  */
 void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot,
                        double *sums);

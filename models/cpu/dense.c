@@ -1,7 +1,7 @@
 /* Dense products through oneDNN, one thread per fixed piece of rows, and sums over rows.
  *
- * oneDNN works on every piece with one thread; a piece's bits then depend on its shape alone. This is the one file
- * that knows oneDNN.
+ * oneDNN works on every piece with one thread, so a piece's bits depend only on its shape. Only this file uses
+ * oneDNN.
  */
 #include "models/cpu/cpu.h"
 
@@ -15,11 +15,11 @@
 #define PIECE_ROWS_MAX 2048
 #define PIECE_N_WANTED 64
 
-/* Chunks of a weight gradient, each with a partial result of its own. */
+/* Chunks of a weight gradient, each with its own partial result. */
 #define WEIGHT_CHUNK_MAX 16
 #define WEIGHT_CHUNK_ROWS 512
 
-/* Below this many multiplications, some ten microseconds of one core, threads are not worth waking. */
+/* Below this many multiplications, some ten microseconds of one core, waking threads does not pay. */
 #define PRODUCT_PARALLEL_MIN ((int64_t)1 << 20)
 
 static int64_t piece_rows(int64_t n)
@@ -38,7 +38,7 @@ static void fail(struct cpu_device *device, dnnl_status_t code, int64_t m, int64
     }
 }
 
-/* c (m × n) = op(a) · op(b) + beta · c, row-major, by the calling thread alone. */
+/* c (m × n) = op(a) · op(b) + beta · c, row-major, only by the calling thread. */
 static void multiply(struct cpu_device *device, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k,
                      const float *a, const float *b, float beta, float *c)
 {

@@ -109,7 +109,7 @@ static double error_loss(const struct device_scoring *how, double e, double *slo
     return size <= how->delta ? 0.5 * e * e : how->delta * (size - 0.5 * how->delta);
 }
 
-/* Numbers: Σ over labels that are there. */
+/* Regression: Σ over known labels. */
 static void number_row(const struct device_scoring *how, int64_t r, float scale, float *grad,
                        struct device_score *score)
 {
@@ -205,7 +205,7 @@ void cpu_labels_append(struct device *device, const struct device_labels *how, i
 void cpu_draw_count(struct device *device, const struct device_labels *how, double *count)
 {
     const struct random_key key = device_key(&how->drawn.key, how->drawn.now);
-    int64_t n_label = 0; /* whole numbers: their order does not matter */
+    int64_t n_label = 0; /* whole numbers: any order gives the same sum */
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) reduction(+ : n_label)                            \
     if (how->n >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < how->n; r++) {

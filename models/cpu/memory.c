@@ -1,5 +1,5 @@
-/* Life, memory and copies of the cpu device. Its memory is the host's, and it has one lane: all is done when the call
- * returns. */
+/* Life, memory and copies of the cpu device. Its memory is the host's, and it has one lane: a call returns when its
+ * work is done. */
 #include "models/cpu/cpu.h"
 
 #include <omp.h>

@@ -6,7 +6,7 @@
 
 #define EPSILON 1e-5
 
-/* Sums over a row go in lanes that are added up at the end: a fixed order that vectors can follow. */
+/* Sums over a row are computed in lanes that are added at the end: a fixed order that vectors can follow. */
 #define NORM_LANES 8
 
 static double lanes_sum(const double lane[NORM_LANES])

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* With the key of its draws now. */
+/* With the current key of its draws. */
 static struct device_activate activate_now(const struct device_activate *activate)
 {
     struct device_activate out = *activate;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Rows that one partial sum of relation_dot covers: a function of n alone, 32 chunks at most. */
+/* Rows of one partial sum of relation_dot: a function only of n, at most 32 chunks. */
 #define DOT_ROWS_MIN 256
 
 static int64_t dot_rows(int64_t n)
@@ -50,7 +50,7 @@ struct relation_call {
     float *out;
 };
 
-/* out[row, b] += comp[type, b] · u over some columns; without comp the type's own b alone. */
+/* out[row, b] += comp[type, b] · u over some columns; without comp only the type's own b. */
 static void run_mix(const struct relation_call *s, int64_t row, int64_t type, int64_t column, int64_t n,
                     const float *u)
 {
@@ -81,7 +81,7 @@ static void rows_mix(const struct relation_call *s, int64_t first, int64_t last)
     }
 }
 
-/* out[row] += Σ_b comp[type, b] · u_b over a run's edges e … next-1; without comp the type's own b alone. */
+/* out[row] += Σ_b comp[type, b] · u_b over a run's edges e … next-1; without comp only the type's own b. */
 static void run_pick(const struct relation_call *s, int64_t row, int64_t e, int64_t next)
 {
     float u[CPU_PARTIAL_COLUMNS];
@@ -131,7 +131,7 @@ void cpu_relation_sum(struct device *device, const struct device_relation *how, 
         rows(&s, schedule->range[2 * i], schedule->range[2 * i + 1]);
         cpu_between(cpu_device(device));
     }
-    /* A hub row is not cut into pieces: one thread each. */
+    /* A hub row is not cut into pieces: one thread for each row. */
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (schedule->n_piece > 0)
     for (int64_t p = 0; p < schedule->n_piece; p++) {
         int64_t row = schedule->piece[p].row;

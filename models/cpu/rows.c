@@ -1,12 +1,12 @@
-/* One number per row: norms and products of rows, and rows times a number each; a row is one thread's. */
+/* One number per row: norms and products of rows, and rows times a number each; one thread for each row. */
 #include "models/cpu/cpu.h"
 
 #include <math.h>
 
-/* As torch.nn.functional.normalize has it. */
+/* As torch.nn.functional.normalize. */
 #define NORM_MIN 1e-12
 
-/* Sums over a row go in lanes that are added up at the end: a fixed order that vectors can follow. */
+/* Sums over a row are computed in lanes that are added at the end: a fixed order that vectors can follow. */
 #define ROW_LANES 8
 
 static double row_dot(int64_t f, const float *x, const float *y)

@@ -1,7 +1,6 @@
 /* Blocks made of others for one halo pass: edges of listed columns, and edges from their other ends.
  *
- * Where the arrays of a result lie in scratch follows from the most that it can hold; what they hold, from the work
- * itself.
+ * The places of a result's arrays in scratch follow from its upper bounds; the work itself fills them.
  */
 #include "models/cpu/cpu.h"
 
@@ -13,7 +12,7 @@
 /* Rows that a thread takes at once. */
 #define ROWS_AT_ONCE 256
 
-/* What lies in scratch. */
+/* Arrays in scratch. */
 struct arrays {
     void *schedule;
     int64_t *indptr; /* n_row + 1 */
@@ -30,8 +29,7 @@ static size_t aligned(size_t n)
     return (n + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
 }
 
-/* The arrays of a result with n_row rows, of a block whose edges have these arrays. scratch NULL: their bytes
- * alone */
+/* The arrays of a result with n_row rows, of a block whose edges have these arrays. scratch NULL: only their bytes */
 static struct arrays arrays_place(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed,
                                   char *scratch)
 {
@@ -96,7 +94,7 @@ struct device_block cpu_block_transposed(const struct device_block *block, int64
     return out;
 }
 
-/* indptr[r + 1] counts the edges of row r: make it where they end. */
+/* indptr[r + 1] counts the edges of row r: turn counts into ends. */
 static void counts_sum(int64_t n_row, int64_t *indptr)
 {
     indptr[0] = 0;

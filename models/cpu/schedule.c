@@ -1,4 +1,4 @@
-/* Cutting rows, chunks and blocks into pieces of work: by shape alone, never by the number of threads. */
+/* Cutting rows, chunks and blocks into pieces of work: only by shape, never by the number of threads. */
 #include "models/cpu/cpu.h"
 
 #include <omp.h>
@@ -127,7 +127,7 @@ size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
         return 0;
     }
     if (cpu_schedule_is_small(n_row / n_block, n_edge / n_block)) {
-        n_block = 0; /* nearly all go without one */
+        n_block = 0; /* nearly all blocks have no schedule */
     }
     int64_t n_range = n_block + (n_row + n_edge) /
                                     (n_block > 0 ? range_cost(n_row / n_block, n_edge / n_block) : RANGE_COST_MIN);

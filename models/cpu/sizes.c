@@ -1,4 +1,4 @@
-/* Bytes that the cpu device takes besides arguments and results. */
+/* Bytes that the cpu device needs besides arguments and results. */
 #include "models/cpu/cpu.h"
 #include "models/device/statistics.h"
 
@@ -14,7 +14,7 @@ static int64_t column_sums(const int64_t *size)
     return row_n_chunk(size[0]) * (size[1] > 0 ? size[1] : 1);
 }
 
-/* Partial results of all chunks but the first, whose is the gradient itself. */
+/* Partial results of all chunks but the first, which uses the gradient itself. */
 static int64_t weight_sums(const int64_t *size)
 {
     int64_t rows = cpu_weight_chunk_rows(size[0]), n_chunk = (size[0] + rows - 1) / rows;

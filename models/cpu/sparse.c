@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The csr by columns: the rows that store column c, ascending, and where the value lies. */
+/* The csr by columns: the rows that store column c, ascending, and the places of the values. */
 struct cpu_columns {
     int64_t n_col, n_value;
     int64_t *indptr;    /* n_col + 1 */

@@ -1,9 +1,9 @@
 /* The cuda device: a GPU, one stream a lane, kernels of our own, cuBLAS for wide products.
  *
  * State, memory and the order of work are C; .cu files hold kernels and, as most operations are one launch,
- * operations. Bits do not depend on how many processors a GPU has: work is cut by shape alone, and what is added up
- * is added in a fixed order, without atomics. Sums over neighbours, rows and columns, means, maxima, draws, codecs
- * and optimisers give the cpu device's bits; products, attention and the loss agree with it within tolerances.
+ * operations. Bits do not depend on the number of a GPU's processors: work is cut only by shape, and sums have a
+ * fixed order, without atomics. Sums over neighbours, rows and columns, means, maxima, draws, codecs and optimisers
+ * give the cpu device's bits; products, attention and the loss agree with it within tolerances.
  */
 #ifndef MODELS_CUDA_CUDA_H
 #define MODELS_CUDA_CUDA_H
@@ -13,7 +13,7 @@
 
 #include <cuda_runtime.h>
 
-/* Marks of a lane that are told apart; an older one has passed when a later one has. */
+/* Number of distinct marks of a lane; an older mark has passed when a later one has. */
 #define CUDA_N_EVENT 64
 
 /* Marks: the lane in the lowest bits, then how many there were before. */
@@ -30,12 +30,12 @@ struct cuda_device {
     struct cuda_lane lane[DEVICE_LANE_N];
     struct cuda_gpu gpu;
     struct blas *blas;          /* cuBLAS; NULL: not available */
-    struct cuda_sparse *sparse; /* cuSPARSE, where sums go by it; NULL: they do not */
+    struct cuda_sparse *sparse; /* cuSPARSE, if it computes sums; else NULL */
     enum status failed;         /* the first failure since open */
     char reason[512];
 };
 
-#ifndef __cplusplus /* where it would hide the struct's constructor */
+#ifndef __cplusplus /* there it would hide the struct's constructor */
 static inline struct cuda_device *cuda_device(struct device *device)
 {
     return (struct cuda_device *)device;
@@ -55,7 +55,7 @@ DEVICE_OP_PROTOTYPE(cuda, sums_open);
 DEVICE_OP_PROTOTYPE(cuda, sums_take);
 DEVICE_OP_PROTOTYPE(cuda, sums_buffer);
 
-/* Keep a failure of the run time for `wait`; the first one counts. */
+/* Keep a failure of the run time for `wait`; the first one is reported. */
 void cuda_check(struct device *device, cudaError_t code, const char *what);
 
 /* --- recording.c --- */
@@ -75,12 +75,12 @@ enum status cuda_gpu_take(const struct cuda_gpu *gpu);
 enum status cuda_open_turn(uint32_t turn, uint32_t n_here, struct device **out);
 
 /* --- gpu_memory.c --- */
-/* Set number and n_used of n GPUs, as far as the driver says them; no context need be there. */
+/* Set number and n_used of n GPUs, as far as the driver reports them; needs no context. */
 void cuda_gpus_look(struct cuda_gpu *gpu, int n);
-/* The memory of one that is used now. -1: the driver does not say. */
+/* The used memory of one GPU. -1: the driver does not report it. */
 int64_t cuda_gpu_used(const struct cuda_gpu *gpu);
-/* One after another, workers of this machine open GPUs: what each takes is told from what others do. -1: not; given
- * to cuda_gpu_unlock. */
+/* Workers of this machine open GPUs one after another, so that each one's memory can be measured. -1: no lock; the
+ * result is passed to cuda_gpu_unlock. */
 int cuda_gpu_lock(void);
 void cuda_gpu_unlock(int lock);
 

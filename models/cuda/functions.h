@@ -1,7 +1,7 @@
 /* Exponentials, logarithms and the error function from multiplications and additions alone: the same bits on a GPU
  * and emulated.
  *
- * Double, with relative errors of some 1e-15 (erfc: 1e-10); what no number is stays none.
+ * Double, with relative errors of some 1e-15 (erfc: 1e-10); NaN stays NaN.
  */
 #ifndef MODELS_CUDA_FUNCTIONS_H
 #define MODELS_CUDA_FUNCTIONS_H
@@ -64,7 +64,7 @@ static __device__ __forceinline__ double twice_artanh(double s, int n)
     return fma(2.0 * s * square, sum, 2.0 * s);
 }
 
-/* ln x for finite x ≥ 1; infinity and what no number is stay.
+/* ln x for finite x ≥ 1; infinity and NaN stay.
  * x = 2^k m, m from 1/√2 to √2; ln m = 2 artanh((m - 1) / (m + 1)) */
 static __device__ __forceinline__ double log_above_one(double x)
 {

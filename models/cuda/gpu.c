@@ -1,9 +1,9 @@
-/* Which GPUs there are, and which one a worker takes. */
+/* The usable GPUs, and the GPU of a worker. */
 #include "models/cuda/cuda.h"
 
 #include <stdio.h>
 
-/* The oldest that kernels are compiled for. */
+/* The oldest architecture that kernels are compiled for. */
 #define MAJOR_LEAST 8
 
 static enum status unusable(cudaError_t code)
@@ -15,7 +15,7 @@ static enum status unusable(cudaError_t code)
     return status_fail(STATUS_PEER, "no usable GPU: %s", cudaGetErrorString(code));
 }
 
-/* As nvidia-smi and CUDA_VISIBLE_DEVICES have it: GPU-8c1f5b2e-0123-4567-89ab-cdef01234567. */
+/* As in nvidia-smi and CUDA_VISIBLE_DEVICES: GPU-8c1f5b2e-0123-4567-89ab-cdef01234567. */
 static void uuid_print(const char bytes[16], char out[48])
 {
     size_t at = (size_t)snprintf(out, 48, "GPU-");

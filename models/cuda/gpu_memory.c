@@ -1,6 +1,6 @@
-/* How much of a GPU's memory is used, and the machine's number for it, as the driver's management library (NVML) says
- * them: without a context, which would take some itself, and whatever this process may see. The library is opened at
- * run time, and comes with the driver. */
+/* The used memory of a GPU, and the machine's number for it, from the driver's management library (NVML). NVML needs
+ * no context, which would use memory itself, and sees all GPUs. The library comes with the driver and is opened at
+ * run time. */
 #include "models/cuda/cuda.h"
 
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* Of nvml.h, which not every toolkit has: what is called of it. A status of 0 is success. */
+/* The used part of nvml.h, which not every toolkit has. A status of 0 is success. */
 struct nvml_memory {
     unsigned long long total, free, used;
 };

@@ -1,4 +1,4 @@
-/* What .cu files share: the spelling of shared memory and launches, sizes of blocks, reductions in a fixed tree,
+/* Shared by .cu files: the spelling of shared memory and launches, sizes of blocks, reductions in a fixed tree,
  * draws.
  *
  * The same file is compiled by nvcc and by g++ against tests/emulator. Every product that is added is an explicit
@@ -26,17 +26,18 @@ extern "C" {
 #define WARP 32
 /* Threads of a block where a kernel has no reason for another number. */
 #define BLOCK_THREADS 256
-/* Blocks of one launch at most: kernels go over what is left in steps of the grid. */
+/* Most blocks of one launch: kernels process the rest in steps of the grid. */
 #define GRID_MOST 65535
 
-/* Blocks for n pieces of work, of which each takes `each`; at least 1, since a launch of none is an error. */
+/* Blocks for n pieces of work with `each` in a block; at least 1, since an empty launch is an error. */
 static inline unsigned grid_of(int64_t n, int64_t each)
 {
     int64_t n_block = (n + each - 1) / each;
     return (unsigned)(n_block < 1 ? 1 : n_block > GRID_MOST ? GRID_MOST : n_block);
 }
 
-/* This thread's number in the grid, and how many there are: for (i = grid_thread(); i < n; i += grid_threads()). */
+/* This thread's number in the grid, and the number of threads: for (i = grid_thread(); i < n; i +=
+ * grid_threads()). */
 static __device__ __forceinline__ int64_t grid_thread()
 {
     return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the GPU's memory; 0 where it does not say. */
+/* Of the GPU's memory; 0: not reported. */
 struct room {
     size_t n_free, n_all;
 };
@@ -52,8 +52,8 @@ enum status cuda_open(int n_thread, struct device **out)
     return cuda_open_turn(0, 1, out);
 }
 
-/* What there is, and what opening has taken of it: by so much more of the GPU is used than before; where the driver
- * does not say, what is usual. */
+/* The GPU's memory, and the bytes of opening it: the growth of the used memory, or if the driver does not report it,
+ * the usual value. */
 static void capacity_fill(struct cuda_device *cuda, const struct cuda_gpu *gpu, int64_t used_before)
 {
     struct device_capacity *capacity = &cuda->base.capacity;
@@ -133,7 +133,7 @@ void cuda_close(struct device *device)
 
 /* --- memory --- */
 
-/* Of the GPU both figures. errors  STATUS_NOMEM */
+/* Both figures of the GPU. errors  STATUS_NOMEM */
 static enum status lacking(const struct cuda_device *cuda, enum device_place place, enum memory_category category,
                            size_t n_bytes, cudaError_t code)
 {
@@ -244,7 +244,7 @@ static uint64_t number_of(device_mark mark)
     return mark >> CUDA_LANE_BITS;
 }
 
-/* The event of the mark, or where that was used again of the earliest later one that is kept. */
+/* The event of the mark, or if it was reused, that of the earliest later mark that still exists. */
 static cudaEvent_t event_of(const struct cuda_lane *lane, uint64_t number)
 {
     uint64_t first_kept = lane->n_marked > CUDA_N_EVENT ? lane->n_marked - CUDA_N_EVENT + 1 : 1;

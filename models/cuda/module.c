@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-static const struct cuda_module *module; /* NULL: not open. Stays open: the driver has threads in it */
+static const struct cuda_module *module; /* NULL: not open. It stays open, since the driver has threads in it */
 static uint32_t module_turn, module_n_here = 1;
 
 static enum status module_open(void)
@@ -53,7 +53,7 @@ enum status cuda_module_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out)
     return module->gpus(out, n_out);
 }
 
-/* The device that it opens has the table of the shared object. */
+/* The device that it opens uses the shared object's table. */
 static enum status open_inside(int n_thread, struct device **out)
 {
     (void)n_thread;

@@ -1,8 +1,7 @@
-/* The cuda device in programs that are built without CUDA: its name and sizes, and the shared object that has all
- * else.
+/* The cuda device in programs that are built without CUDA: its name and sizes, and the shared object with the rest.
  *
- * The shared object lies beside the program, and is opened when the device is, or when GPUs are asked for: by workers
- * alone. It uses the program's status, memory and log (module.exports), so that both count the same bytes.
+ * The shared object lies beside the program, and only workers open it: with the device, or to list GPUs. It uses the
+ * program's status, memory and log (module.exports), so that both count the same bytes.
  */
 #ifndef MODELS_CUDA_MODULE_H
 #define MODELS_CUDA_MODULE_H
@@ -17,9 +16,9 @@ struct cuda_gpu {
     char name[64];
     char uuid[48];   /* "GPU-…" */
     int64_t n_bytes; /* of its memory */
-    int64_t n_used;  /* of these, by any process; -1: the driver does not say */
-    int32_t ordinal; /* among those that this process sees, from 0 */
-    /* among all of the machine's, as nvidia-smi counts them; the ordinal where the driver does not say */
+    int64_t n_used;  /* of these, by any process; -1: not reported */
+    int32_t ordinal; /* among the GPUs that this process sees, from 0 */
+    /* among all of the machine's, as nvidia-smi counts them; the ordinal if the driver does not report it */
     int32_t number;
     int32_t major, minor; /* compute capability */
 };
@@ -33,7 +32,7 @@ struct cuda_module {
 };
 
 /* This process is worker number `turn`, from 0, of n_here on its machine: the device that it opens is on GPU `turn`,
- * going round, and shares its memory with those of the others that are on it, too. */
+ * modulo their number, and shares its memory with the other workers on that GPU. */
 void cuda_module_turn(uint32_t turn, uint32_t n_here);
 
 /* The machine's GPUs, at least one. errors  STATUS_PEER "no usable GPU: <reason>" */

@@ -1,6 +1,6 @@
-/* Rows of columns, four columns a thread: what element-by-element kernels share.
+/* Rows of columns, four columns per thread: shared by element-by-element kernels.
  *
- * A map is a struct of what it reads and writes with
+ * A map is a struct of its inputs and outputs with
  *     template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
  * for columns c … c+n-1 of row r, where n is 4 but at the end of a row. Flat arrays are one row.
  */

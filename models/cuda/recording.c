@@ -1,4 +1,4 @@
-/* Work that repeats, as CUDA graphs: launched as one, where each launch of a small kernel takes longer than the
+/* Repeated work as CUDA graphs: one launch for all, since the launch of a small kernel takes longer than the
  * kernel. */
 #include "models/cuda/cuda.h"
 

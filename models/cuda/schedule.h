@@ -1,9 +1,8 @@
-/* Long rows of a block: those that are too long for the few lanes that take a row else, and hub rows in their pieces.
+/* Long rows of a block: too long for the few lanes that normally process a row. Hub rows are in pieces.
  *
- * A schedule lies in device memory alone, where kernels read how many rows there are: it is made in the same way for
- * a block that is opened and for one that is made for a pass, of which the host knows neither rows nor edges. A block
- * without one (schedule NULL) has no long row, or is part of another: kernels that take rows of any length take all
- * of its rows.
+ * A schedule is only in device memory, where kernels read its number of rows. It is made in the same way for opened
+ * blocks and for blocks made for one pass, whose rows and edges the host does not know. A block without a schedule
+ * (NULL) has no long row, or is part of another block: kernels for rows of any length then process all of its rows.
  */
 #ifndef MODELS_CUDA_SCHEDULE_H
 #define MODELS_CUDA_SCHEDULE_H
@@ -23,7 +22,7 @@ struct cuda_unit {
     int64_t partial; /* number of the piece among all; -1: these are all of the row's edges */
 };
 
-/* Behind it lie the units, then the partial sums, and what is used while it is made. */
+/* Followed by the units, the partial sums, and the workspace for making it. */
 struct cuda_schedule {
     int64_t n_byte;
     int64_t n_unit;

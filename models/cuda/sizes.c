@@ -52,7 +52,7 @@ static size_t csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
            blocks_bytes(1, n_row, n_value) + blocks_bytes(1, n_col, n_value);
 }
 
-/* The transpose is made on the host, of a copy of the rows. */
+/* The host makes the transpose from a copy of the rows. */
 static size_t csr_host_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
 {
     return (size_t)(n_row + 1 + n_col + 1) * sizeof(int64_t) + 3 * (size_t)n_value * sizeof(uint32_t);

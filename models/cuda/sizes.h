@@ -1,7 +1,7 @@
-/* Sizes of the cuda device, which plans need: what blocks and scratch take, and where in them things lie. Follows
- * from shapes alone.
+/* Sizes of the cuda device for plans: bytes of blocks and scratch, and the places of arrays in them. They depend only
+ * on shapes.
  *
- * Knows nothing of CUDA: programs that are built without it have these sizes, too.
+ * Independent of CUDA: programs that are built without it also have these sizes.
  */
 #ifndef MODELS_CUDA_SIZES_H
 #define MODELS_CUDA_SIZES_H
@@ -11,7 +11,7 @@
 DEVICE_OP_PROTOTYPE(cuda, bytes);
 DEVICE_OP_PROTOTYPE(cuda, sums_bytes);
 
-/* What the device's table says of itself besides. */
+/* Other facts in the device's table. */
 #ifdef CUDA_EMULATED
 #define CUDA_NAME "cuda-emulated"
 #else
@@ -19,8 +19,8 @@ DEVICE_OP_PROTOTYPE(cuda, sums_bytes);
 #endif
 #define CUDA_N_WINDOW_FLOAT ((int64_t)1 << 22)
 #define CUDA_JOINED_EDGES DEVICE_HUB_EDGES
-/* What opening takes of a GPU, in plans that are made before it is opened: the context with its modules, as is usual
- * for a GPU of this kind, and the workspace of cuBLAS. */
+/* Memory for opening a GPU, in plans that are made before it is opened: the usual size of a context with its modules,
+ * and the workspace of cuBLAS. */
 #define CUDA_CONTEXT_BYTES (((int64_t)512 << 20) + CUDA_BLAS_BYTES)
 #define CUDA_BLAS_BYTES ((int64_t)32 << 20)
 /* Likewise of opening cuSPARSE. */
@@ -43,7 +43,7 @@ struct cuda_sums_places {
 };
 
 struct cuda_sums_places cuda_sums_places_of(const struct device_sums *sums, const struct device_sum_sizes *most);
-/* At most, about: cuSPARSE has not been asked. */
+/* An approximate upper bound: cuSPARSE was not queried. */
 size_t cuda_sums_buffer_most(struct device *device, int64_t n_col, int64_t n_row, int64_t n_edge, int64_t f);
 
 /* --- attention --- */

@@ -13,7 +13,7 @@ static inline bool by_fours(int64_t f, const void *x, const void *y, const void 
     return f % 4 == 0 && ((uintptr_t)x | (uintptr_t)y | (uintptr_t)z) % sizeof(float4) == 0;
 }
 
-/* What no kernel at work writes. */
+/* Memory that no running kernel writes. */
 template <typename T> static __device__ __forceinline__ T vector_read(const float *x)
 {
     return __ldg((const T *)x);

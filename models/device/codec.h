@@ -1,10 +1,10 @@
-/* Low-precision rows: what a codec makes of one element, and how many bytes of a row.
+/* Low-precision rows: the encoding of one element, and the bytes of a row.
  *
  * BF16: the upper 16 bits. INT8, INT4, INT2: each row by itself, q = 0 … L = 2^bits - 1 equal steps from `low` to
  * `high`, which are bf16 and no narrower than the row; a row is those two (4 bytes), then its codes from the lowest
  * bits of each byte up, filled up to 4 bytes. Rounding is stochastic by 16 random bits: x lies between two codes and
- * becomes each with the chance that makes it x on average. A row with an element that is not finite stays one. Every
- * device computes exactly this, in float, each step rounded.
+ * becomes each with the chance that makes it x on average. A row with an element that is not finite becomes NaN.
+ * Every device computes exactly this, in float, each step rounded.
  * source  Wan et al., MLSys 2023 (AdaQP), eq. 4
  */
 #ifndef MODELS_CODEC_H
@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-/* For kernels of the cuda device, too, which are C++. */
+/* Also for kernels of the cuda device, which are C++. */
 #ifdef __CUDACC__
 #define CODEC_FUNCTION static inline __host__ __device__
 #else
@@ -81,10 +81,10 @@ CODEC_FUNCTION uint16_t codec_bf16_outwards(float x, bool up)
     return (uint16_t)((bits >> 16) + (away ? 1 : 0));
 }
 
-/* The header of a row that is no number; nothing is lost of it. */
+/* The header of a row of NaN, without a rounding error. */
 #define CODEC_NO_NUMBER 0x7fc07fc0u
 
-/* What a row's codes stand for: q is low + q · step. */
+/* The values of a row's codes: q is low + q · step. */
 struct codec_range {
     uint32_t header; /* low in its lower half, high in its upper one */
     float low, step, per_step;
@@ -97,7 +97,7 @@ CODEC_FUNCTION struct codec_range codec_range_of(uint32_t header, int level)
     return range;
 }
 
-/* Of a row whose elements lie between these; one that has others is no number from end to end. */
+/* For a row whose elements lie between these; with other elements the whole row is NaN. */
 CODEC_FUNCTION struct codec_range codec_range_make(float low, float high, bool finite, int level)
 {
     uint32_t header = (uint32_t)codec_bf16_outwards(low, false) | (uint32_t)codec_bf16_outwards(high, true) << 16;
@@ -111,13 +111,13 @@ CODEC_FUNCTION uint8_t codec_code(const struct codec_range *range, float x, uint
     return (uint8_t)(code < level ? code : level);
 }
 
-/* What a code is read as. */
+/* The decoded value of a code. */
 CODEC_FUNCTION float codec_value(const struct codec_range *range, uint32_t code)
 {
     return range->low + (float)code * range->step;
 }
 
-/* What is lost of x where it is read as `value`. */
+/* The rounding error of x, decoded as `value`. */
 CODEC_FUNCTION float codec_lost(float x, float value)
 {
     float lost = x - value;

@@ -4,8 +4,8 @@
  * results that do not depend on thread count: sums over rows go in fixed chunks combined in a fixed order, a row's
  * neighbours are added in the block's order. Pointers named in this file are device pointers (of `acquire` or
  * `borrow`) unless they say host; the structs that describe an operation (device_args.h) are host memory, read before
- * the call returns. Compute sticks: operations return nothing, the first failure stays on the device, later
- * operations do nothing, `wait` returns it. Knows nothing of files, parts' numbers or the network.
+ * the call returns. Failures of operations are kept: operations return nothing, the first failure stays on the
+ * device, later operations do nothing, `wait` returns it. Independent of files, part numbers and the network.
  */
 #ifndef MODELS_DEVICE_H
 #define MODELS_DEVICE_H
@@ -21,15 +21,15 @@
 
 struct device; /* one open device */
 
-/* Where bytes lie. */
+/* The place of bytes. */
 enum device_place {
     DEVICE_PLACE_DEVICE, /* operations read and write it, the host never (but see `unified`) */
-    /* host memory that operations and moves may use, too; host and device take turns (mark, wait) */
+    /* host memory that operations and moves may also use; host and device take turns (mark, wait) */
     DEVICE_PLACE_SHARED
 };
 
-/* Work of one lane goes in the order of the calls, lanes go at their own pace. All operations are of COMPUTE; the
- * others are for moves: of payloads (IN, OUT) and of arrays that lie in host memory for a while (FETCH, STORE). */
+/* Work of one lane runs in the order of the calls; lanes run independently. All operations are of COMPUTE; the others
+ * are for moves: of payloads (IN, OUT) and of arrays that lie in host memory for a while (FETCH, STORE). */
 enum device_lane {
     DEVICE_LANE_COMPUTE,
     DEVICE_LANE_IN,
@@ -39,10 +39,10 @@ enum device_lane {
     DEVICE_LANE_N
 };
 
-/* A point in a lane: everything that was called there before it. 0 has always passed. Nothing is allocated. */
+/* A point in a lane: after all earlier calls of that lane. 0 has always passed. Nothing is allocated. */
 typedef uint64_t device_mark;
 
-/* What takes memory besides arguments and results, and the sizes that the bytes depend on, in this order. */
+/* Memory besides arguments and results, and the sizes that its bytes depend on, in this order. */
 enum device_bytes {
     DEVICE_BYTES_BLOCKS,       /* block_open: n_block, n_row, n_edge of all together (right within a few per cent) */
     DEVICE_BYTES_CSR,          /* csr_open: n_row, n_col, n_value */
@@ -65,8 +65,8 @@ struct device_ops {
     bool unified; /* all memory is the host's, DEVICE memory too, and operations are done when they return */
     int64_t n_window_float; /* of one array of a window of rows: some such arrays fit in the cache of one core */
     uint32_t codecs;        /* that rows_encode has: bit c for enum device_codec c */
-    int64_t n_context;      /* of its own memory: what opening takes, about, before it is opened */
-    int64_t n_context_sums; /* likewise what sums_open does besides */
+    int64_t n_context;      /* of its own memory: about the bytes of opening it, before it is opened */
+    int64_t n_context_sums; /* likewise for sums_open */
     /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none. */
     int64_t joined_edges;
 
@@ -97,25 +97,25 @@ struct device_ops {
     bool (*passed)(struct device *device, device_mark mark);      /* never waits */
     enum status (*wait)(struct device *device, device_mark mark); /* the first failure since open, or OK */
     /* While the calling thread itself runs an operation, it calls poll(context) every millisecond or so, between two
-     * pieces of it; poll may call operations. Until the next call, NULL: none. Devices that run operations behind the
-     * caller's back need none. */
+     * pieces of it; poll may call operations. Until the next call, NULL: none. Devices that run operations
+     * asynchronously need no poll. */
     void (*poll)(struct device *device, void (*poll)(void *context), void *context);
     /* Call run(context, chunk, slot) for each chunk, in any order and at the same time: it calls operations that no
      * other chunk's touch the results of. slot < n_chunk; no two calls at one time have the same */
     void (*chunks_run)(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot),
                        void *context);
 
-    /* --- recordings: what COMPUTE is given between record and recorded is kept and not done; replay does it, with
-     * what memory holds then. All four NULL: not supported --- */
+    /* --- recordings: operations of COMPUTE between record and recorded are stored and not run; replay runs them, on
+     * the memory's contents at that time. All four NULL: not supported --- */
     void (*record)(struct device *device);
-    /* NULL: it could not be recorded, for which the log has the reason. The caller owns what it returns: forget */
+    /* NULL: it could not be recorded; the log has the reason. The caller owns what it returns: forget */
     void *(*recorded)(struct device *device);
     void (*replay)(struct device *device, void *recording);
     void (*forget)(struct device *device, void *recording);
 
-    /* --- sums over neighbours by a library of the vendor's, which must give the same bits in each run. All four
-     * NULL: not supported --- */
-    /* From now on blocks that are opened have a matrix, by which aggregate_sum goes. After open, before any block.
+    /* --- sums over neighbours by a vendor library, which must give the same bits in each run. All four NULL: not
+     * supported --- */
+    /* From now on opened blocks have a matrix, which aggregate_sum uses. After open, before any block.
      * errors  STATUS_PEER the machine lacks the library */
     enum status (*sums_open)(struct device *device, const struct device_sums *sums);
     /* Memory for the largest of the blocks, as planned and as they are open now; before the first sum. errors
@@ -133,8 +133,8 @@ struct device_ops {
     void (*block_close)(struct device *device, struct device_block *block);
     enum status (*csr_open)(struct device *device, struct device_csr *csr);
     void (*csr_close)(struct device *device, struct device_csr *csr);
-    /* Bytes of memory besides arguments and results, which a plan needs where the device itself is not: device_bytes
-     * says of what, and which sizes they depend on. DEVICE_BYTES calls it. */
+    /* Bytes of memory besides arguments and results, for plans without the device itself. enum device_bytes has the
+     * purposes, and the sizes that they depend on. DEVICE_BYTES calls it. */
     size_t (*bytes)(enum device_bytes what, const int64_t *size);
 
     /* --- dense: w is f_out × f_in, as torch.nn.Linear --- */
@@ -292,7 +292,7 @@ struct device_ops {
     void (*rows_add)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
                      const float *x, float *out);
 
-    /* Write rows down, n_row × codec_row_bytes(codec, f) bytes, and read them again: out n_row × f. */
+    /* Encode rows, n_row × codec_row_bytes(codec, f) bytes, and decode them: out n_row × f. */
     void (*rows_encode)(struct device *device, const struct device_coding *how, void *out);
     void (*rows_decode)(struct device *device, enum device_codec codec, int64_t n_row, int64_t f, const void *from,
                         float *out);
@@ -310,7 +310,7 @@ struct device_ops {
                             struct device_block *out);
 
     /* --- loss and scores --- */
-    /* The gradient, where it is wanted, and in `score` (device) the sums over the rows. */
+    /* The gradient, if wanted, and in `score` (device) the sums over the rows. */
     void (*loss)(struct device *device, const struct device_scoring *how, struct device_score *score);
     /* out n × (f + c) = x | the labels of rows of the split that are not drawn, one column per class, 0 on all other
      * rows */
@@ -345,11 +345,11 @@ struct device_capacity {
     char name[96];                     /* of the device, for messages: "GPU 0 (NVIDIA H100)" */
     int64_t n_bytes;                   /* all of it; 0: not known, or the host's */
     int64_t n_context;                 /* what opening took: the context, modules, workspaces of libraries */
-    uint32_t n_sharing;                /* workers that it is split between, this one included */
+    uint32_t n_sharing;                /* workers that share it, including this one */
     struct library_versions libraries; /* of what it uses */
 };
 
-/* What one worker may take of it; 0: not known. */
+/* One worker's share of it; 0: not known. */
 static inline int64_t device_share(const struct device_capacity *capacity)
 {
     return capacity->n_sharing > 1 ? capacity->n_bytes / capacity->n_sharing : capacity->n_bytes;
@@ -359,7 +359,7 @@ static inline int64_t device_share(const struct device_capacity *capacity)
 struct device {
     const struct device_ops *ops;
     struct device_capacity capacity;
-    int64_t n_wait;   /* how often the host has waited for work; 0 where operations are done when they return */
+    int64_t n_wait;   /* number of waits of the host; 0 if operations are done when they return */
     int64_t n_replay; /* recordings replayed */
 };
 
@@ -374,7 +374,7 @@ extern const struct device_ops device_cpu;
 extern const struct device_ops
     device_cuda; /* in trainer-cuda.so; emulated (tests/emulator), in programs of tests, too */
 extern const struct device_ops
-    device_cuda_module; /* its name and sizes, and `open`: of the rest only what is opened has a table */
+    device_cuda_module; /* its name and sizes, and `open`; only the opened device has the full table */
 
 /* The table called `name` ("auto": the cpu's). errors  STATUS_CONFIG no such device */
 enum status device_find(const char *name, const struct device_ops **out);

@@ -1,5 +1,5 @@
-/* What operations of the device table (models/device/device.h) are told: edges, features, rows of payloads, and how
- * to work on them.
+/* Arguments of the operations of the device table (models/device/device.h): edges, features, rows of payloads, and
+ * parameters.
  *
  * Pointers are device pointers unless they say host; the structs themselves are host memory.
  */
@@ -32,15 +32,15 @@ struct device_block {
     const uint16_t
         *types; /* n_edge: relations, ascending in a row; columns ascend in each run of one. NULL: untyped */
     union {
-        /* n_edge: what sums multiply an edge's row by (maxima and attention do not; with types relation sums alone
-         * do). NULL: 1 */
+        /* n_edge: factors of the edges' rows in sums (not in maxima and attention; with types only in relation sums).
+         * NULL: 1 */
         const float *weights;
         /* with edge_table n_edge: each edge's row of it. A block made of another takes 4 bytes an edge over,
          * whichever they are */
         const uint32_t *edge_rows;
     };
-    /* features of edges, which attention alone reads (device_attention.n_edge_column): all blocks that are made of a
-     * part's have its table. NULL: edges without features */
+    /* features of edges, which only attention reads (device_attention.n_edge_column): all blocks made from a part's
+     * have its table. NULL: edges without features */
     const float *edge_table;
     /* several blocks joined whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
     bool bordered;
@@ -67,24 +67,23 @@ struct device_csr {
     void *by_column;
 };
 
-/* What changes from epoch to epoch, in device memory: operations take it by pointer, so that their arguments stay the
- * same. */
+/* Values that change from epoch to epoch, in device memory: operations read them by pointer, so that their arguments
+ * stay the same. */
 struct device_now {
     double lr;                         /* of the optimiser's step */
     double correction_1, correction_2; /* 1 − β₁ᵗ and 1 − β₂ᵗ for step t = 1, 2, … */
     /* that the training loss is a mean over: rows, the sum of their weights, or of rows of labels these */
     double n_loss_row;
-    double grad_norm,
-        clip;       /* of all gradients together, and what the step multiplies them by: clip_factor makes both */
-    uint32_t epoch; /* of all random draws */
+    double grad_norm, clip; /* norm of all gradients together, and their factor in the step: clip_factor makes both */
+    uint32_t epoch;         /* of all random draws */
 };
 
-/* How payload rows are written down: an element in 32, 16, 8, 4 or 2 bits. */
+/* Encoding of payload rows: an element in 32, 16, 8, 4 or 2 bits. */
 enum device_codec { DEVICE_CODEC_FP32, DEVICE_CODEC_BF16, DEVICE_CODEC_INT8, DEVICE_CODEC_INT4, DEVICE_CODEC_INT2 };
 #define DEVICE_CODECS_ALL ((2U << DEVICE_CODEC_INT2) - 1)
 
-/* Rows to be written down, each by itself: row r of out is factor · x[rows[r]], its elements rounded up or down at
- * random, so that their mean is what they were (models/device/codec.h). */
+/* Rows to encode, each by itself: row r of out is factor · x[rows[r]], its elements rounded up or down at random,
+ * without a bias (models/device/codec.h). */
 struct device_coding {
     enum device_codec codec; /* not FP32 */
     int64_t n_row, f;
@@ -95,9 +94,9 @@ struct device_coding {
     const struct device_now *now; /* as device_activate */
     const uint32_t *node;         /* dataset node ids of x's rows */
 
-    /* Error feedback, with a factor of 1: what was lost of row r before, at residual_rows[r], is added to it, and
-     * residual_out gets what is lost of the sum: it less what is read again, 0 where that is not finite. residual_out
-     * may be residual; both NULL: none */
+    /* Error feedback, with a factor of 1: row r's last rounding error, at residual_rows[r], is added to it, and
+     * residual_out gets the rounding error of the sum: the sum minus its decoded value, 0 if that is not finite.
+     * residual_out may be residual; both NULL: none */
     const float *residual;
     float *residual_out;
     const uint32_t *residual_rows; /* n_row; NULL: as rows */
@@ -169,19 +168,19 @@ struct device_max {
     int64_t n_finish; /* after the last block: own rows, of which those without a neighbour become 0; else 0 */
 };
 
-/* What surrounds the sum of one aggregate: out = row_scale · (self_scale · self + Σ weight · col_scale · x).
- * A NULL scale is 1; a NULL self adds nothing. */
+/* Scales around the sum of one aggregate: out = row_scale · (self_scale · self + Σ weight · col_scale · x). A NULL
+ * scale is 1; a NULL self adds nothing. */
 struct device_aggregate {
     const float *col_scale;  /* n_col of the block */
     const float *self;       /* n_own × f; read only when begin */
     const float *self_scale; /* n_own */
     const float *row_scale;  /* n_own; applied only when finish */
     bool begin;              /* start from the self term; the block must list every row (rows NULL) */
-    bool apart;              /* not with begin: the block's edges are summed alone, from 0, and then added */
+    bool apart;              /* not with begin: the block's edges are summed separately, from 0, and then added */
     bool finish;             /* apply row_scale at the end; likewise */
 };
 
-/* Sums over neighbours by a library of the vendor's in place of the device's own kernels: what there will be. */
+/* Sums over neighbours by a vendor library instead of the device's own kernels: their sizes. */
 #define DEVICE_SUM_WIDTHS 8
 struct device_sums {
     int64_t n_node; /* of the graph: columns of all blocks are below it */
@@ -200,7 +199,7 @@ struct device_sum_sizes {
     int64_t n_buffer;     /* bytes that the library uses besides */
 };
 
-/* How an edge from row j to row i is scored, head by head; a softmax over i's in-edges then weighs the values of the
+/* The score of an edge from row j to row i, head by head. A softmax over i's in-edges then weighs the values of the
  * j. */
 enum device_score_kind {
     DEVICE_SCORE_ADD, /* leaky(key_j + query_i [+ ⟨v, f_ij⟩]): one number per head each (GAT) */
@@ -251,13 +250,13 @@ struct device_attention_target {
     const float *grad_out; /* as wide as outputs: n × n_head·n_column, DOT n × n_head·(n_column + n_edge_column) */
 };
 
-/* What forward saves of own rows for backward, besides the output. */
+/* Arrays of own rows that forward saves for backward, besides the output. */
 struct device_attention_state {
     float *softmax; /* n_own × n_head × 2, in three stages. While blocks are added: row max m, sum Σ exp(score - m).
                              * After finish: log-sum-exp L = m + ln Σ (+inf for a row without edges), 0.
                              * After backward_begin: L, D = ⟨grad_out, out⟩ */
-    /* n_own × n_head·n_column, ADD in training without features of edges, else NULL: out's sum over the edges with
-     * key_j + query_i > 0 alone */
+    /* n_own × n_head·n_column, ADD in training without features of edges, else NULL: out's sum only over the edges
+     * with key_j + query_i > 0 */
     float *positive;
     float *positive_weight; /* n_own × n_head: the softmax's sum over the same edges */
 };
@@ -314,7 +313,7 @@ struct device_scoring {
     double delta;             /* huber */
     const uint8_t *row_split; /* n */
     uint8_t split;
-    struct device_draw drawn; /* p > 0: over its rows alone */
+    struct device_draw drawn; /* p > 0: only over its rows */
     const struct device_now *now;
     /* n × c: d mean loss / d logits on the split's rows, 0 elsewhere; the mean is over now's n_loss_row, 0 as 1.
      * NULL: scores only, and now is unused */

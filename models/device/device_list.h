@@ -27,7 +27,7 @@
     X(squares_add) X(clip_factor) X(step)
 /* clang-format on */
 
-/* The key of a draw now. */
+/* The current key of a draw. */
 static inline struct random_key device_key(const struct random_key *key, const struct device_now *now)
 {
     struct random_key out = *key;
@@ -35,13 +35,13 @@ static inline struct random_key device_key(const struct random_key *key, const s
     return out;
 }
 
-/* d mean loss / d loss: what gradients of single rows are multiplied by. */
+/* d mean loss / d loss: the factor of gradients of single rows. */
 static inline float device_loss_scale(const struct device_scoring *how)
 {
     return (float)(1.0 / (how->now->n_loss_row > 0.0 ? how->now->n_loss_row : 1.0));
 }
 
-/* Labels of a row that are there. */
+/* Known labels of a row. */
 static inline int64_t device_labels_known(const struct device_labels *how, int64_t r)
 {
     int64_t n = how->labels != NULL;

@@ -1,5 +1,5 @@
-/* Sums over rows go in chunks: at least 1024 rows each, at most ROW_CHUNK_MAX of them, a function of the number of
- * rows alone. For devices whose sums shall have the same bits.
+/* Sums over rows go in chunks: at least 1024 rows each, at most ROW_CHUNK_MAX of them, a function only of the number
+ * of rows. For devices whose sums must have the same bits.
  */
 #ifndef MODELS_ROW_CHUNKS_H
 #define MODELS_ROW_CHUNKS_H

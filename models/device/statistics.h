@@ -1,5 +1,5 @@
-/* Mean and spread of columns over a set of rows, and how those of two sets become those of both.
- * For devices, which merge chunks of rows and parts.
+/* Mean and spread of columns over a set of rows, and their merging for two sets. For devices, which merge chunks of
+ * rows and parts.
  */
 #ifndef MODELS_STATISTICS_H
 #define MODELS_STATISTICS_H
@@ -9,7 +9,7 @@
 /* Of f columns: the number of rows, f means, f sums of (x - mean)². */
 #define STATISTICS_N(f) (1 + 2 * (f))
 
-/* left = the statistics of left's and right's rows together. Nothing cancels: differences are taken of means alone.
+/* left = the statistics of left's and right's rows together. Nothing cancels: only means are subtracted.
  *
  *   shapes  both STATISTICS_N(f); either may be of no rows
  *   source  Chan, Golub & LeVeque, Stanford STAN-CS-79-773, eq. 2.1

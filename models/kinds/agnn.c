@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-/* A source's key is β / ‖h_j‖, one number beside its row; queries are h_i / ‖h_i‖ and are sent in backward alone. */
+/* A source's key is β / ‖h_j‖, one number beside its row; queries are h_i / ‖h_i‖ and are sent only in backward. */
 static int propagate(struct model *model, int x)
 {
     struct program *program = model->program;

@@ -1,6 +1,6 @@
 /* GCNII: h_0 = relu(x W_in + b), then per layer h ← relu((1 − β_l) s + β_l s W_l), s = (1 − α) Â h + α h_0, β_l =
  * ln(θ/l + 1), then a linear map to the classes. The layer is PyTorch Geometric's GCN2Conv with shared weights;
- * model.layers counts these layers alone. Chen, Wei, Huang, Ding & Li, ICML 2020, eq. 5
+ * model.layers counts only these layers. Chen, Wei, Huang, Ding & Li, ICML 2020, eq. 5
  */
 #include "models/kinds/model.h"
 

@@ -1,4 +1,4 @@
-/* What attention layers share: the number of a layer's heads, their attention vectors, the joining of their
+/* Shared by attention layers: the number of a layer's heads, their attention vectors, the joining of their
  * outputs. */
 #include "models/kinds/model.h"
 

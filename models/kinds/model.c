@@ -1,4 +1,5 @@
-/* program_build: what every kind asks of job and data, the builder of the job's kind, the reach of weight decay. */
+/* program_build: checks of job and data for every kind, the builder of the job's kind, the parameters with weight
+ * decay. */
 #include "models/kinds/model.h"
 
 #include "models/program/level.h"
@@ -64,7 +65,7 @@ static enum status check_data(const struct job *job, const struct program_input 
     return STATUS_OK;
 }
 
-/* What payloads lose in training. */
+/* The lossy settings of payloads in training. */
 static void losses_set(const struct job *job, struct program *program)
 {
     program->samples = row_filter_of(job) != NULL;

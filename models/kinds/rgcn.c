@@ -1,6 +1,6 @@
 /* RGCNConv: y_i = Σ_r mean_{j→i of relation r} x_j · W_r + x_i · root + b; W_r = Σ_b comp_rb V_b where model.bases >
- * 0; W_r is block diagonal where model.blocks > 0. With model.embedding = false, or one-hot features, nodes have no
- * others, and x is the identity in the first layer.
+ * 0; W_r is block diagonal where model.blocks > 0. With model.embedding = false, or one-hot features, x is the
+ * identity in the first layer.
  * Schlichtkrull et al., ESWC 2018
  */
 #include "models/kinds/model.h"

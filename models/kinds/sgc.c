@@ -21,7 +21,7 @@ static int sgc_layer(const struct model *model, int layer, int x, int64_t f_out)
     return program_linear(program, propagate(model, x), weight, bias);
 }
 
-/* One layer, whatever model.layers says. */
+/* One layer, for any model.layers. */
 enum status sgc_model(struct model *model)
 {
     const struct stack stack = {.conv = sgc_layer, .n_conv = 1};

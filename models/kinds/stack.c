@@ -1,4 +1,4 @@
-/* What builders share: the features, what surrounds a layer (residual, norm, activation, dropout), and the common
+/* Shared by builders: the features, the ops around a layer (residual, norm, activation, dropout), and the common
  * model, layers one after another. No kind's mathematics.
  */
 #include "models/kinds/model.h"
@@ -54,7 +54,7 @@ bool transform_first(const struct program *program, int x, int64_t f_out)
     }
     /* columns forward, and backward where a gradient is wanted */
     int64_t aggregate_first = in->width * (in->needs_grad ? 2 : 1);
-    return 2 * f_out <= aggregate_first; /* on a tie too: the aggregate then saves nothing for backward */
+    return 2 * f_out <= aggregate_first; /* also on a tie: the aggregate then saves nothing for backward */
 }
 
 /* Names that do not fit are left out. */

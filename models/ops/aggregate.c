@@ -1,4 +1,4 @@
-/* The table of aggregates, and what follows from a row. The rows are in models/ops/aggregate_*.c. */
+/* The table of aggregates, and queries on its rows. models/ops/aggregate_*.c have the rows. */
 #include "models/device/codec.h"
 #include "models/ops/ops.h"
 #include "protocol/base/log.h"
@@ -42,7 +42,7 @@ bool program_rows_differ(const struct program *program)
 const struct halo_pass *aggregate_backward(const struct program *program, enum aggregate_kind kind)
 {
     const struct aggregate_def *def = aggregate_defs[kind];
-    /* Attention makes gradients of the rows as they were used. */
+    /* Attention makes gradients of the rows that forward used. */
     bool returns = program_rows_differ(program) || (codes(program->codecs) && def->attends);
     return returns && def->sampled_backward[0].run != NULL ? def->sampled_backward : def->backward;
 }
@@ -108,7 +108,7 @@ static bool role_is_gradient(enum op_role role)
     return role == OP_ROLE_GRAD_OUT || role == OP_ROLE_GRAD_IN_0 || role == OP_ROLE_GRAD_IN_1;
 }
 
-/* Rows in this role in this codec; one number per head, and what would not become shorter, in FP32. */
+/* The codec of rows in this role. Single numbers per head, and rows that would not become shorter, are in FP32. */
 static enum device_codec role_codec(const struct program *program, const struct op *op, enum op_role role,
                                     enum device_codec codec)
 {
@@ -220,7 +220,7 @@ void aggregate_return(const struct op_call *call, void (*own)(const struct op_ca
                                 call->payload[0], call->to);
 }
 
-/* A mean's backward scales what it sums, its forward the sum. */
+/* A mean's backward scales its inputs, its forward the sum. */
 void program_sums(const struct program *program, int64_t n_node, struct device_sums *out)
 {
     *out = (struct device_sums){.n_node = n_node};

@@ -1,13 +1,13 @@
 /* out_i = Σ_j α_ij x_j over in-neighbours j, α_i the softmax of scores: four kinds of score, one file.
  *
- * in[0]: rows of the sources, in[1]: their keys, in[2]: queries of the destinations. Forward keeps a row's softmax in
- * two numbers per head; backward makes every coefficient again from them. GAT's queries need no edges: their gradient
- * comes from a second sum that forward keeps, over the edges whose score was positive.
+ * in[0]: rows of the sources, in[1]: their keys, in[2]: queries of the destinations. Forward saves a row's softmax as
+ * two numbers per head, from which backward recomputes every coefficient. GAT's queries need no edges: their gradient
+ * comes from a second sum that forward saves, over the edges with a positive score.
  *
  * Features f of edges: GAT's score has ⟨v, f⟩ in it, v_h = W_hᵀ a_h, GATv2's columns have W f, with a weight W of the
- * edges. Kernels make the gradients of v and of W beside those of the queries, from which those of W and a follow
- * here. TransformerConv's W is in dense ops around the aggregate (head_widen.c): its queries and output have columns
- * more for f.
+ * edges. Kernels make the gradients of v and of W together with those of the queries. This file computes those of W
+ * and a from them. TransformerConv's W is in dense ops around the aggregate (head_widen.c): its queries and output
+ * have columns more for f.
  * source  Veličković et al., ICLR 2018, eq. 1-4 · Brody, Alon & Yahav, ICLR 2022, eq. 7 · Vaswani et al., 2017, eq. 1
  *         Thekumparampil, Wang, Oh & Li, arXiv 1803.03735, eq. 5
  */
@@ -47,8 +47,8 @@ static struct device_attention attention_of(const struct program *program, const
         .scale = op->a};
 }
 
-/* What is made of the parameters of edges, and its gradient: v (GAT), or Wᵀ and dW (GATv2). Behind them what products
- * and kernels take. */
+/* Products of the parameters of edges, and their gradients: v (GAT), or Wᵀ and dW (GATv2), followed by the scratch of
+ * products and kernels. */
 struct edge_workspace {
     float *edge, *grad_edge;
     float *turned; /* GATv2: dW from its transpose */
@@ -78,7 +78,7 @@ static size_t workspace(const struct program *program, const struct op *op, cons
     return arrays == 0 ? kernels : arrays + (kernels > product ? kernels : product);
 }
 
-/* What scores read of the parameters of edges: v_h = W_hᵀ a_h (GAT) or Wᵀ (GATv2). */
+/* The score's products of the parameters of edges: v_h = W_hᵀ a_h (GAT) or Wᵀ (GATv2). */
 static const float *edge_make(const struct op_call *call, const struct device_attention *how)
 {
     const struct device_ops *ops = call->device->ops;
@@ -221,7 +221,7 @@ static void backward_source(const struct op_call *call)
     call->device->ops->attention_backward_source(call->device, &rows, call->grad_in[0], call->grad_in[1]);
 }
 
-/* RETURN: gradients of sampled rows come back from where they were used; own rows' edges have theirs from own
+/* RETURN: gradients of sampled rows come back from the parts that used them; own rows' edges have theirs from own
  * rows. */
 static void backward_return(const struct op_call *call)
 {
@@ -269,7 +269,7 @@ static void backward_pack(const struct op_call *call)
                 .run = forward},                                                                                     \
     .backward_begin = backward_begin, .attends = true, .sampled = AGGREGATE_SAMPLED_SHIFTED
 
-/* Backward, to the sources: the destinations' rows travel. The sources make the coefficients again from their own. */
+/* Backward, to the sources: the destinations' rows travel. The sources recompute the coefficients. */
 #define SOURCE_PASS                                                                                                  \
     {                                                                                                                \
         .direction = HALO_DIRECTION_OUT, .n_piece = 3, .piece = {OP_ROLE_GRAD_OUT, OP_ROLE_IN_2, OP_ROLE_SAVED_0},   \
@@ -278,7 +278,7 @@ static void backward_pack(const struct op_call *call)
         .run = backward_source                                                                                       \
     }
 
-/* Backward of sampled rows, which are asked for a second time where they were used. */
+/* Backward of sampled rows, which are requested a second time where they were used. */
 #define RETURN_READS (OP_ROLES(GRAD_OUT) | OP_ROLES(IN_2) | OP_ROLES(SAVED_0) | OP_ROLES_PARAM)
 #define RETURN_PASS                                                                                                  \
     {                                                                                                                \

@@ -1,5 +1,5 @@
 /* out_i = (1/d_i) Σ_j a_ij x_j over in-neighbours j, d_i = max(1, their number), a_ij the edge's weight or 1.
- * Hamilton et al., NeurIPS 2017; weights as DGL's SAGEConv takes them.
+ * Hamilton et al., NeurIPS 2017; weights as in DGL's SAGEConv.
  */
 #include "models/ops/ops.h"
 

@@ -2,9 +2,9 @@
  * diagonal blocks. Schlichtkrull et al., ESWC 2018, eq. 2-4
  *
  * Linear in x with weights known to both ends of an edge: x travels one way, the output's gradient the other, nothing
- * is saved but x. What is summed up in workspace before one product: K, per own row and relation (or base), forward;
- * G likewise backward. With diagonal blocks each block of columns goes this way alone, and rows are dealt out to
- * blocks and joined again.
+ * is saved but x. Sums in workspace before one product: K, per own row and relation (or base), forward; G likewise
+ * backward. With diagonal blocks each block of columns is computed separately, and rows are split into blocks and
+ * joined again.
  */
 #include "models/ops/ops.h"
 
@@ -18,7 +18,7 @@ struct shape {
     bool mixed;
 };
 
-/* What lies in workspace, one after another. */
+/* Arrays in workspace, one after another. */
 enum place {
     PLACE_SUMS,     /* n_block × n × n_base × (in forward, out backward) */
     PLACE_BY_BLOCK, /* n_block × n_base × in × out: V where there are blocks */
@@ -50,7 +50,7 @@ static struct shape shape_of(const struct program *program, const struct op *op)
                           .mixed = mixed};
 }
 
-/* Where each place begins, in floats. */
+/* The begin of each place, in floats. */
 static void places_find(const struct shape *s, int64_t n, int64_t first[PLACE_N])
 {
     int64_t wider = s->in > s->out ? s->in : s->out, one = s->n_base * s->in * s->out;

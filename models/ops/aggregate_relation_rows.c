@@ -3,8 +3,8 @@
  * [V_1[j] | … | V_B[j]] and W_r[j] = Σ_b a_rb V_b[j]. Schlichtkrull et al., ESWC 2018, eq. 2-3 with the identity as
  * features
  *
- * z travels one way and the output's gradient the other. What rows of a part make of gradients, G, is the gradient of
- * z as it is: no product.
+ * z travels one way and the output's gradient the other. The sum of a part's rows, G, is already the gradient of z:
+ * no product.
  */
 #include "models/ops/ops.h"
 
@@ -101,7 +101,7 @@ static void backward_pack(const struct op_call *call)
     rows_backward(call, true, call->back.n_row, call->grad_out, call->back.packed);
 }
 
-/* da_rb += Σ_i ⟨Σ_{j→i of r} c_ij z_jb, dy_i⟩, base by base; turned at the part's last block. */
+/* da_rb += Σ_i ⟨Σ_{j→i of r} c_ij z_jb, dy_i⟩, base by base; transposed at the part's last block. */
 static void sampled_mixed(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;

@@ -19,7 +19,7 @@ static int64_t n_sum(const struct program *program, const struct op *op)
     return STATISTICS_N(width(program, op));
 }
 
-/* Means and rstds; behind them backward's sums. */
+/* Means and rstds, followed by backward's sums. */
 static int64_t n_statistics(const struct program *program, const struct op *op)
 {
     return 2 * width(program, op) + STATISTICS_N(width(program, op));
@@ -42,7 +42,7 @@ static void forward_merge(struct device *device, const struct program *program, 
     device->ops->doubles_merge(device, true, STATISTICS_N(width(program, op)), right, left);
 }
 
-/* An evaluation with sums has the running statistics made of them, and then goes by these. */
+/* An evaluation with sums first makes the running statistics from them, and then uses these. */
 static void forward_total(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
@@ -77,7 +77,7 @@ static struct device_norm_backward norm_backward(const struct op_call *call)
                                          .scratch = call->workspace};
 }
 
-/* A part's own Σ dy x̂ and Σ dy are its gradients of w and b too. */
+/* A part's own Σ dy x̂ and Σ dy are also its gradients of w and b. */
 static void backward_partial(const struct op_call *call)
 {
     const struct device_norm_backward how = norm_backward(call);

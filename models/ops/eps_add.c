@@ -32,7 +32,7 @@ static void backward(const struct op_call *call)
     }
 }
 
-/* Epsilon's gradient alone reads the input. */
+/* Only epsilon's gradient reads the input. */
 static op_roles backward_reads(const struct program *program, const struct op *op)
 {
     return program->param[op->param[0]].trains ? OP_ROLES(IN_0) : 0;

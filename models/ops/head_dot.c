@@ -1,4 +1,4 @@
-/* out[r, h] = ⟨x[r, h], w[h]⟩: one number per head, what GAT scores are made of. */
+/* out[r, h] = ⟨x[r, h], w[h]⟩: one number per head, part of GAT's scores. */
 #include "models/ops/ops.h"
 
 static int64_t width(const struct program *program, const struct op *op)
@@ -37,7 +37,7 @@ static void backward(const struct op_call *call)
     }
 }
 
-/* The weight's gradient alone reads the input. */
+/* Only the weight's gradient reads the input. */
 static op_roles backward_reads(const struct program *program, const struct op *op)
 {
     return program->param[op->param[0]].trains ? OP_ROLES(IN_0) : 0;

@@ -1,5 +1,4 @@
-/* Heads made wider by a product with a weight of their own, and narrower again: what attention reads and makes of
- * edges' features f.
+/* Heads made wider by a product with their own weight, and narrower again, for attention with edges' features f.
  *
  * With keys k + W f and values v + W f the product of a query q with a key is ⟨q, k⟩ + ⟨Wᵀ q, f⟩, and Σ α (v + W f) =
  * Σ α v + W Σ α f: queries q | Wᵀ q and sums Σ α v | Σ α f need no W at any edge. Narrowing is the transpose of
@@ -7,7 +6,7 @@
  */
 #include "models/ops/ops.h"
 
-/* Rows of heads of n_column columns, n_more behind each where they are wide. */
+/* Rows of heads of n_column columns, followed by n_more in wide rows. */
 struct shape {
     int64_t n_head, n_column, n_more;
 };
@@ -18,7 +17,7 @@ static struct shape shape_of(const struct program *program, const struct op *op)
     return (struct shape){op->n_head, param->shape[0] / op->n_head, param->shape[1]};
 }
 
-/* One head's columns, side by side: n × n_column, n × n_more; behind them the product's scratch. */
+/* One head's columns, side by side: n × n_column, n × n_more; then the product's scratch. */
 struct workspace {
     float *narrow, *more;
     void *rest;
@@ -36,7 +35,7 @@ static struct workspace workspace_of(const struct op_call *call, const struct sh
     return (struct workspace){narrow, more, more + call->n * s->n_more};
 }
 
-/* Head h of narrow rows into the workspace, and of wide ones what is behind it. */
+/* Head h of narrow rows, and the additional columns of wide rows, into the workspace. */
 static void narrow_take(const struct op_call *call, const struct shape *s, int64_t h, const float *rows, float *to)
 {
     call->device->ops->columns_copy(call->device, call->n, s->n_column, rows + h * s->n_column,
@@ -89,7 +88,7 @@ static void narrow(const struct op_call *call, const float *x, bool add, float *
     }
 }
 
-/* dw_h (+)= Σ_r narrow rows' head h ⊗ what is behind the wide rows' */
+/* dw_h (+)= Σ_r narrow rows' head h ⊗ the additional columns of wide rows */
 static void weight_backward(const struct op_call *call, const float *rows, const float *wide_rows)
 {
     const struct shape s = shape_of(call->program, call->op);
@@ -135,7 +134,7 @@ static void narrow_backward(const struct op_call *call)
     }
 }
 
-/* The weight's gradient alone reads the input. */
+/* Only the weight's gradient reads the input. */
 static op_roles backward_reads(const struct program *program, const struct op *op)
 {
     return program->param[op->param[0]].trains ? OP_ROLES(IN_0) : 0;

@@ -1,4 +1,4 @@
-/* out = in | known labels: of the training rows, in training of those alone that the loss leaves out. */
+/* out = in | known labels: of the training rows; in training only of those without a loss. */
 #include "models/ops/ops.h"
 
 struct device_draw op_labels_hidden(const struct op_call *call)
@@ -7,7 +7,7 @@ struct device_draw op_labels_hidden(const struct op_call *call)
         .p = call->training ? call->op->dropout : 0.0, .key = call->key, .now = call->now, .node = call->node};
 }
 
-/* What the loss is a mean over: hidden rows, or of rows of labels those that are there. */
+/* The denominator of the mean loss: hidden rows, or for rows of labels their known labels. */
 static int64_t one(const struct program *program, const struct op *op)
 {
     (void)program;
@@ -58,7 +58,7 @@ static void forward(const struct op_call *call)
 
 static void backward(const struct op_call *call)
 {
-    (void)call; /* nothing learns behind the features */
+    (void)call; /* nothing learns after the features */
 }
 
 static const struct global_def global = {

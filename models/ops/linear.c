@@ -7,7 +7,7 @@ static bool is_sparse(const struct program *program, const struct op *op)
     return program->value[op->in[0]].is_sparse;
 }
 
-/* Columns of x that the weight in the arena has. */
+/* Columns of x that the arena's weight has. */
 static int64_t width_in(const struct program *program, const struct op *op)
 {
     return is_sparse(program, op) ? program_n_shared(program) : program->value[op->in[0]].width;
@@ -114,7 +114,7 @@ static void backward(const struct op_call *call)
     }
 }
 
-/* The weight's gradient alone reads the input. */
+/* Only the weight's gradient reads the input. */
 static op_roles backward_reads(const struct program *program, const struct op *op)
 {
     return program->param[op->param[0]].trains ? OP_ROLES(IN_0) : 0;

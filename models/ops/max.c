@@ -1,4 +1,4 @@
-/* out = max(in0, in1), element by element; of equals the first counts. */
+/* out = max(in0, in1), element by element; in0 if they are equal. */
 #include "models/ops/ops.h"
 
 static int64_t n_value(const struct op_call *call)

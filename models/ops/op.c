@@ -54,7 +54,7 @@ size_t op_workspace(const struct program *program, const struct op *op, const st
     return workspace != NULL ? workspace(program, op, ops, n) : 0;
 }
 
-/* An aggregate's: of all its backward passes together. */
+/* An aggregate's: for all its backward passes. */
 static op_roles aggregate_backward_reads(const struct program *program, const struct op *op)
 {
     op_roles reads = aggregate_defs[op->aggregate]->begin_access.reads;

@@ -1,4 +1,5 @@
-/* The rows of op_defs[] and aggregate_defs[]: one file per op, with its functions and what they read and write. */
+/* The rows of op_defs[] and aggregate_defs[]: one file per op, with its functions and the roles that they read and
+ * write. */
 #ifndef MODELS_OPS_OPS_H
 #define MODELS_OPS_OPS_H
 
@@ -33,12 +34,12 @@ extern const struct aggregate_def aggregate_relation;
 extern const struct aggregate_def aggregate_relation_rows;
 extern const struct aggregate_def aggregate_relation_rows_mixed;
 
-/* RETURN of a sum: gradients that were made elsewhere are added; on the diagonal `own` makes them of own rows' edges,
- * as in OUT. */
+/* RETURN of a sum: gradients from other parts are added; on the diagonal `own` computes them from own rows' edges, as
+ * in OUT. */
 void aggregate_return(const struct op_call *call, void (*own)(const struct op_call *call));
 
-/* What one block adds to a linear aggregate: to_i (+)= row_i ([self_i own_i] + Σ_j a_ij col_j payload_j), row_i with
- * the last block; NULL: 1. Likewise of payload rows, for their owner: packed_j = row_j Σ_i a_ij col_i dy_i. */
+/* One block's contribution to a linear aggregate: to_i (+)= row_i ([self_i own_i] + Σ_j a_ij col_j payload_j), row_i
+ * with the last block; NULL: 1. Likewise of payload rows, for their owner: packed_j = row_j Σ_i a_ij col_i dy_i. */
 void aggregate_linear(const struct op_call *call, const float *col, const float *self, const float *row);
 void aggregate_linear_pack(const struct op_call *call, const float *col, const float *row);
 
@@ -65,8 +66,8 @@ void aggregate_linear_pack(const struct op_call *call, const float *col, const f
                           .pack_reads = OP_ROLES(GRAD_OUT),                                                          \
                           .transposed = true}}
 
-/* The same of one with a parameter, whose gradient is made of in where the gradient of out comes, or of sampled rows
- * that travel a second time; sampled_reads: roles that this reads besides. */
+/* The same for an aggregate with a parameter, whose gradient is computed from `in` where the gradient of out arrives,
+ * or from sampled rows that travel a second time; sampled_reads: other roles that this reads. */
 #define AGGREGATE_PARAM_PASSES(on_way_in, on_way_out, on_sampled, sampled_reads, on_return, made_to_return)          \
     .forward = {.direction = HALO_DIRECTION_IN,                                                                      \
                 .n_piece = 1,                                                                                        \

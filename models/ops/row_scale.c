@@ -1,4 +1,4 @@
-/* out = each row of x times a number of its own. */
+/* out = each row of x times its own number. */
 #include "models/ops/ops.h"
 
 /* y_r = s_r x_r */

@@ -1,6 +1,6 @@
 /* How far from the training nodes a value's rows still count: walked from the logits to the features.
  *
- * Arithmetic on a program; which nodes are how far away, others know.
+ * Arithmetic on a program; partition/part/reach.h has the nodes' distances.
  */
 #include "models/program/op.h"
 #include "models/program/program.h"
@@ -10,7 +10,7 @@ int32_t program_hop_before(int32_t hop)
     return hop >= PROGRAM_HOP_HALO ? hop : hop + 1;
 }
 
-/* What op needs of in[k] when its output is needed up to `hop`. */
+/* The hop of in[k] that an op needs for an output up to `hop`. */
 static int32_t hop_in(const struct op *op, int k, int32_t hop)
 {
     if (op->kind == OP_KIND_BATCH_NORM) {

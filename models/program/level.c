@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#define LEAST_SHARE 0.01 /* that a back-off from none samples */
+#define LEAST_SHARE 0.01 /* first share of a back-off from 0 */
 
 #define CODEC(list, name, text) [JOB_CODEC_##name] = DEVICE_CODEC_##name,
 static const enum device_codec device_codecs[JOB_CODEC_N] = {JOB_CODEC_LIST(CODEC, CODEC)};
@@ -106,7 +106,7 @@ static int64_t change_after(const struct job_codecs *codecs, int64_t epoch, int6
     return last;
 }
 
-/* Epochs of a stage that compare gradients: epoch 0 may lose less than the others. */
+/* Epochs of a stage that compare gradients: epoch 0 may be less lossy than the others. */
 static int64_t n_guard(const struct job *job, const struct job_codecs *rows, const struct job_codecs *gradients,
                        const struct level_stage *stage)
 {

@@ -1,7 +1,6 @@
-/* What an epoch's payloads lose: the share of their rows that travels, how these are written down, and an epoch's
- * time.
+/* The approximation of an epoch's payloads: the share of rows that are sent, their codecs, and staleness.
  *
- * An epoch's level follows from the job and the epoch's number, the same on every worker and in a resumed job. A
+ * An epoch's level depends only on the job and the epoch's number, the same on every worker and in a resumed job. A
  * program, and the memory of a worker, are made for all levels that its epochs may have.
  */
 #ifndef MODELS_LEVEL_H
@@ -24,11 +23,12 @@ struct level {
 /* More back-offs than it takes from any level to the exact one: 0.5^1075 is 0. */
 #define LEVEL_BACK_OFFS_MOST 2000
 
-/* Of an epoch, after so many back-offs: each doubles the share (0 becomes 0.01) and takes codecs one step wider; none
- * is stale after the first. */
+/* The level of an epoch after this many back-offs: each doubles the share (0 becomes 0.01) and takes codecs one step
+ * wider; none is stale after the first. */
 struct level level_at(const struct job *job, uint32_t epoch, int64_t n_back_off);
 
-/* Of what a stale epoch finds from the one before: as that lost it; where gradients were compared the exact ones. */
+/* The level of the rows that a stale epoch has from the one before: that epoch's, or exact if it compared
+ * gradients. */
 struct level level_before(const struct job *job, uint32_t epoch);
 
 /* Nothing is lost. */

@@ -1,5 +1,5 @@
 /* The lists behind a program: ops, values, parameters; what is static, what needs gradients, where weights lie.
- * Kept apart from the models, which only use this alphabet. Knows no device and no memory but its own lists.
+ * Separate from the models, which only use these functions. Independent of devices; owns only its lists.
  */
 #include "models/program/program.h"
 

@@ -73,7 +73,7 @@ struct op {
     float a, b;     /* ADD; attention: a is leaky's slope (GAT, GATV2) or the scale of the product (DOT) */
     int64_t n_head; /* HEAD_DOT, HEAD_MEAN, attention */
     bool by_column; /* LINEAR: the weight is stored in × out */
-    bool is_static; /* depends on input features alone: done once, before epoch 0 */
+    bool is_static; /* depends only on input features: done once, before epoch 0 */
 };
 
 struct value {
@@ -89,7 +89,7 @@ struct parameter {
     char name[PROGRAM_NAME_BYTES]; /* PyTorch Geometric's: "convs.0.lin.weight" */
     int n_dim;
     int64_t shape[PROGRAM_N_DIM];
-    /* floats in the parameter arena: all, or with embeddings those of shared columns, as rows × them */
+    /* floats in the parameter arena: all, or with embeddings those of shared columns, rows × columns */
     int64_t n_shared;
     int64_t offset; /* the first of them */
     /* -1: no embeddings. Else its column of a node that has one, embedding_width floats, lies with the node's part:
@@ -125,7 +125,7 @@ struct program {
     bool feedback;            /* what is lost of coded rows is added to those of the next epoch */
 };
 
-/* What a builder must know of the data. */
+/* Facts of the data for builders. */
 struct program_input {
     int64_t n_feature;
     int32_t n_class;
@@ -134,7 +134,7 @@ struct program_input {
     int32_t n_relation;       /* of typed edges; 0: untyped */
     int64_t n_edge_feature;   /* columns of edges' features, which attention reads; 0: edges without features */
     struct embedded embedded; /* columns of sparse features that are one node's own */
-    bool stores;              /* parts have the features of the rows that they take, too (program_store) */
+    bool stores;              /* parts also have the features of halo rows (program_store) */
 };
 
 /* Build the job's model for this data.
@@ -190,7 +190,7 @@ int program_head_mean(struct program *program, int in, int64_t n_head);
  * program_head_narrow goes back: a | b becomes a + w b. Both may have the same weight. */
 int program_head_widen(struct program *program, int in, int weight, int64_t n_head);
 int program_head_narrow(struct program *program, int in, int weight, int64_t n_head);
-/* Attention over in-neighbours: `op` names the inputs, parameters, n_head, a and dropout that the kind asks for. */
+/* Attention over in-neighbours: `op` has the inputs, parameters, n_head, a and dropout of the kind. */
 int program_attention(struct program *program, const struct op *op);
 
 /* Mean over each relation's in-neighbours times its weight, summed: weight relations × width × columns, or with comp

@@ -1,7 +1,7 @@
-/* Inputs stored once: which values an aggregate takes of other parts are made of the features alone, so that each
- * part makes them for itself, behind its own rows, of features that are stored with it.
+/* Replicated inputs: values of other parts that depend only on features, so that each part computes them itself,
+ * after its own rows, from the features of halo rows that it stores.
  *
- * Arithmetic on a program; which features are stored with a part, others know.
+ * Arithmetic on a program; the partition decides which features a part stores.
  */
 #include "models/program/op.h"
 #include "models/program/program.h"

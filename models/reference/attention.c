@@ -30,7 +30,7 @@ struct attention {
     struct device_attention_target target, self_target;
 };
 
-/* What lies at both ends of one edge, at one head. */
+/* Both ends of one edge, at one head. */
 struct edge {
     const float *value, *key;
     const float *query, *softmax, *grad_out;
@@ -332,8 +332,8 @@ void reference_attention_finish(struct device *device, int64_t n, const struct d
     }
 }
 
-/* add: grad_query_i = Σ_j de_ij · slope(x_ij). The softmax does not change when all its scores move by the same, so
- * Σ_j de_ij = 0: only the edges with x > 0 are left, whose slope differs from the others' by 1 - slope. */
+/* add: grad_query_i = Σ_j de_ij · slope(x_ij). The softmax does not change when all its scores change by the same
+ * amount, so Σ_j de_ij = 0: only the edges with x > 0 are left, whose slope differs from the others' by 1 - slope. */
 void reference_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,
                                         const float *grad_out, const float *out,
                                         const struct device_attention_state *state, bool add, float *grad_query)
@@ -378,7 +378,7 @@ static void mlp_backward(const struct device_attention *how, const struct column
     }
 }
 
-/* What the gradients of one row's query go to, some columns of a head, and those of parameters (NULL: not wanted). */
+/* Outputs: gradients of one row's query, some columns of a head, and of parameters (NULL: not wanted). */
 struct query_sums {
     double *query, *att; /* of the columns */
     double *edge;        /* shaped as how->edge */

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What class k counts in the loss of a row of class `label`: Σ_k share_k · −log softmax(z)[k]. */
+/* The share of class k in the loss of a row of class `label`: Σ_k share_k · −log softmax(z)[k]. */
 static double share_of(const struct device_scoring *how, int64_t k, int32_t label)
 {
     double weight = how->weights != NULL ? how->weights[k] : 1.0;
@@ -68,7 +68,7 @@ static void bce_row(const struct device_scoring *how, int64_t r, double scale, f
     score->weight += n_known;
 }
 
-/* Numbers: Σ over labels that are there of what the error counts; gradient its slope. */
+/* Regression: Σ over known labels of the loss of the error; gradient its slope. */
 static void number_row(const struct device_scoring *how, int64_t r, double scale, float *grad,
                        struct device_score *score)
 {

@@ -1,4 +1,5 @@
-/* Life, memory and copies of the reference device: everything is host memory, everything is done at once. */
+/* Life, memory and copies of the reference device: everything is host memory, and calls return when their work is
+ * done. */
 #include "models/reference/reference.h"
 
 #include <stdlib.h>
@@ -136,7 +137,7 @@ void reference_csr_close(struct device *device, struct device_csr *csr)
     (void)csr;
 }
 
-/* Of all operations these alone use scratch. */
+/* Only these operations use scratch. */
 size_t reference_bytes(enum device_bytes what, const int64_t *size)
 {
     switch (what) {

@@ -7,7 +7,7 @@ static double activation(enum device_activation kind, double x)
 {
     switch (kind) {
     case DEVICE_ACTIVATION_RELU:
-        return x <= 0.0 ? 0.0 : x; /* not a number stays one */
+        return x <= 0.0 ? 0.0 : x; /* NaN stays NaN */
     case DEVICE_ACTIVATION_ELU:
         return x > 0.0 ? x : expm1(x);
     case DEVICE_ACTIVATION_LEAKY_RELU:

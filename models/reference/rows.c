@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* As torch.nn.functional.normalize has it. */
+/* As torch.nn.functional.normalize. */
 #define NORM_MIN 1e-12
 
 void reference_inverse_norm(struct device *device, int64_t n, int64_t f, const float *x, float *out)

@@ -2,7 +2,7 @@
 
 #include "protocol/base/log.h"
 
-/* Of a part at most: as many threads can share a chain, and as many sets of gradients it takes. */
+/* Most chunks of a part: the threads that can share a chain, and its sets of gradients. */
 #define CHUNK_MIN 4
 #define CHUNK_MAX 16
 #define WINDOW_ROWS_MIN 32
@@ -109,7 +109,8 @@ static int64_t window_rows(const struct program *program, const struct device_op
 struct chain_rows chain_rows(const struct program *program, const struct device_ops *ops, int64_t n_own)
 {
     int64_t rows = window_rows(program, ops, n_own), n_window = (n_own + rows - 1) / rows;
-    /* Their gradients and windows take half an array of the part at most, but for the least of chunks. */
+    /* The chunks' gradients and windows take at most half an array of the part, except for the least number of
+     * chunks. */
     int64_t n_most = n_own * widest(program, false) / 2 / (program->n_weight + rows * widest(program, true));
     int64_t n_chunk = smaller(smaller(n_window, CHUNK_MAX), larger(n_most, CHUNK_MIN));
     return (struct chain_rows){.n_window = rows, .n_chunk = (int)larger(n_chunk, 1)};
@@ -240,7 +241,7 @@ static void chunk_run(void *context, int chunk, int slot)
     } while (w.n > 0);
 }
 
-/* Each parameter's gradient: the chunks' in their order, behind what ops before have made of it. */
+/* Each parameter's gradient: the chunks' in their order, after the share of earlier ops. */
 static void sums_combine(const struct chain *chain)
 {
     int64_t at = 0;

@@ -1,11 +1,10 @@
-/* Fused chains: neighbouring row-local steps run together, one window of rows after another, so that what passes
- * between them stays in a cache.
+/* Fused chains: neighbouring row-local steps run together, one window of rows after another, so that the values
+ * between them stay in a cache.
  *
- * A step is row-local when a row of what it writes needs the same row of what it reads and parameters alone;
- * gradients of parameters are sums over rows. A part's windows are dealt out to chunks, chunk c of n has the windows
- * c, c + n, …; a chunk adds up its own gradients window by window, and chunks are added in their order. Windows and
- * chunks depend on the program and on the part's rows alone: a step gives the same bits whichever steps it is fused
- * with.
+ * A step is row-local if a row of its outputs needs only the same row of its inputs, and parameters; gradients of
+ * parameters are sums over rows. A part's windows are distributed to chunks: chunk c of n has the windows c, c + n,
+ * …; a chunk adds up its own gradients window by window, and chunks are added in their order. Windows and chunks
+ * depend only on the program and on the part's rows: a step gives the same bits with any fused neighbours.
  */
 #ifndef MODELS_CHAIN_H
 #define MODELS_CHAIN_H

@@ -1,5 +1,4 @@
-/* From a program to lists of steps: which steps there are, and in which order. What each touches:
- * lower_operands.c. */
+/* From a program to lists of steps: the steps and their order. lower_operands.c has their operands. */
 #include "models/steps/lowering.h"
 
 #include "protocol/base/memory.h"
@@ -22,8 +21,8 @@ void step_forward(const struct program *program, int op, struct step *out)
     op_forward(&l, op, true, out);
 }
 
-/* What all parts' rows say, before a global op runs on each. `sums`: of each part; an evaluation without, but those
- * that running statistics are made of where training has samples alone. */
+/* The reduced sums of all parts, before a global op runs on each. `sums`: of each part. An evaluation has no sums,
+ * except for running statistics if training sees only samples. */
 static void global_lower(struct lowering *l, int op, bool backward, bool sums)
 {
     const struct global_def *global = op_defs[l->program->op[op].kind]->global;
@@ -64,8 +63,8 @@ static void structure_add(struct step *step, enum step_array array, int directio
     lowering_operand(step, &operand);
 }
 
-/* Of a RETURN pass: payloads are made of what its pack reads, of the own part's, too, and of the rows that it asks
- * for. */
+/* A RETURN pass makes payloads from the roles that its pack reads, also the own part's, and from the requested
+ * rows. */
 static void return_lower(struct lowering *l, struct step *step)
 {
     const struct halo_pass *halo = step->halo;
@@ -84,8 +83,7 @@ static void return_lower(struct lowering *l, struct step *step)
     }
 }
 
-/* Rows of other parts are halo rows of the value, and so are the gradients that are made of them: nothing is
- * packed. */
+/* Halo rows of the value replace rows of other parts, also for the resulting gradients: nothing is packed. */
 static void stored_lower(struct lowering *l, int op, int pass, const struct halo_pass *halo)
 {
     const struct op *what = &l->program->op[op];
@@ -108,7 +106,7 @@ static void stored_lower(struct lowering *l, int op, int pass, const struct halo
     step_append(l->list, &step);
 }
 
-/* Own rows travel and are read on the diagonal; payloads are packed from the rows that others take. */
+/* Own rows travel and are read on the diagonal; payloads are packed from the rows that other parts receive. */
 static void halo_lower(struct lowering *l, int op, int pass, const struct halo_pass *halo)
 {
     const struct op *what = &l->program->op[op];
@@ -150,7 +148,7 @@ static void forward_lower(struct lowering *l, bool is_static, bool evaluates)
             continue;
         }
         bool exact = program_rows_differ(l->program) &&
-                     op_keeps_statistics(op); /* running statistics of samples would be no use */
+                     op_keeps_statistics(op); /* running statistics of samples would be useless */
         global_lower(l, i, false, !is_static && (!evaluates || exact));
         struct step step;
         op_forward(l, i, false, &step);
@@ -187,7 +185,7 @@ static bool is_wanted(const struct program *program, const struct op *op, const 
     return pass->direction != HALO_DIRECTION_RETURN || program->value[op->in[0]].needs_grad || key;
 }
 
-/* What own rows alone say, the passes, and where fresh gradients join others. */
+/* The work on own rows, the passes, and the adding of fresh gradients to others. */
 static void aggregate_backward_lower(struct lowering *l, int i)
 {
     const struct op *op = &l->program->op[i];
@@ -226,7 +224,7 @@ static void aggregate_backward_lower(struct lowering *l, int i)
 
 /* --- the order of backward --- */
 
-/* The op that made the value is ready when all that add to its gradient have done so. */
+/* The op that made the value is ready when all its users have added to its gradient. */
 static void ready_add(struct lowering *l, int value)
 {
     int maker = l->maker[value];
@@ -235,9 +233,9 @@ static void ready_add(struct lowering *l, int value)
     }
 }
 
-/* Of the ops that could come next: one that takes no memory, then an aggregate, whose passes need most of it and are
- * best over before other gradients begin; of several the last. The order is the program's alone: it shows in the
- * bits. */
+/* Of the ops that could come next: one that needs no memory; then an aggregate, whose passes need the most and should
+ * end before other gradients begin; among several the last. The order depends only on the program, since it shows in
+ * the bits. */
 static int op_next(struct lowering *l)
 {
     int best = 0, best_rank = -1;
@@ -318,8 +316,7 @@ static void loss_lower(struct lowering *l, enum step_kind kind)
     for (int k = 0; k < n; k++) {
         lowering_operand(&step, &all[k]);
     }
-    if (kind == STEP_KIND_SCORE && program->kept >= 0 &&
-        program->kept != logits) { /* it is there until all is over, too */
+    if (kind == STEP_KIND_SCORE && program->kept >= 0 && program->kept != logits) { /* it also stays until the end */
         const struct step_operand kept = {.array = STEP_ARRAY_VALUE,
                                           .role = OP_ROLE_IN_1,
                                           .index = program->kept,

@@ -1,4 +1,4 @@
-/* From roles to operands: which array plays a role for an op, and how a step touches it. */
+/* From roles to operands: the array of an op's role, and the access of a step to it. */
 #include "models/steps/lowering.h"
 
 #include "protocol/base/log.h"
@@ -18,7 +18,7 @@ void lowering_operand(struct step *step, const struct step_operand *operand)
     step->operand[step->n_operand++] = *operand;
 }
 
-/* Does the op make halo rows, too? */
+/* Does the op also compute halo rows? */
 static int32_t hop_of(const struct program *program, int value)
 {
     return program->value[value].hop == PROGRAM_HOP_HALO ? PROGRAM_HOP_HALO : PROGRAM_HOP_ALL;
@@ -70,7 +70,7 @@ bool lowering_grad_in(const struct lowering *l, const struct step *step, int k, 
     return true;
 }
 
-/* A gradient that another op has made a share of is updated: dense ops may have a parameter together. */
+/* A gradient with a share of another op is updated: dense ops may share a parameter. */
 static bool param_operand(const struct lowering *l, const struct op *op, enum op_role role, struct step_operand *out)
 {
     const struct program *program = l->program;
@@ -114,7 +114,7 @@ static bool structure_operand(const struct program *program, const struct op *op
     return role != OP_ROLE_NODE || drawn;
 }
 
-/* The array that plays a role for the step's op. false: the op lacks it. */
+/* The array of a role of the step's op. false: the op does not have this role. */
 static bool operand_find(const struct lowering *l, const struct step *step, enum op_role role,
                          struct step_operand *out)
 {

@@ -1,4 +1,4 @@
-/* A lowering at work, and the operands of its steps; for lower.c and lower_operands.c alone. */
+/* A lowering at work, and the operands of its steps; only for lower.c and lower_operands.c. */
 #ifndef MODELS_LOWERING_H
 #define MODELS_LOWERING_H
 
@@ -21,10 +21,10 @@ struct lowering_use {
     bool packing, running;
 };
 
-/* Add an operand to a step; of a role that is there already, the two uses together. */
+/* Add an operand to a step; if the role exists, merge the two uses. */
 void lowering_operand(struct step *step, const struct step_operand *operand);
 
-/* Add the array that plays a role for the step's op; nothing where the op lacks it. */
+/* Add the array of a role of the step's op; nothing if the op does not have the role. */
 void lowering_role(const struct lowering *l, struct step *step, enum op_role role, struct lowering_use use);
 
 /* Add sets of roles that are touched while the step runs on a part: what is in both is updated. */

@@ -1,4 +1,4 @@
-/* The interpreters' common tools: lists, operands, and how a step is printed. Lowering is in lower.c. */
+/* Shared by the interpreters: lists, operands, and the printing of steps. lower.c has the lowering. */
 #include "models/steps/chain.h"
 
 #include "protocol/base/log.h"
@@ -145,7 +145,7 @@ const char *step_kind_name(enum step_kind kind)
 
 /* --- how a step is printed --- */
 
-/* An op as a user of PyTorch Geometric knows it. */
+/* An op by its name in PyTorch Geometric. */
 static void op_name_print(const struct op *op, FILE *file)
 {
     static const char *const activations[] = {[DEVICE_ACTIVATION_NONE] = "",
@@ -172,7 +172,7 @@ static const char *first_param(const struct program *program, const struct op *o
     return NULL;
 }
 
-/* The first op that reads a value; NULL: none does. */
+/* The first op that reads a value; NULL: no op does. */
 static const struct op *reader(const struct program *program, int value)
 {
     for (int i = 0; i < program->n_op; i++) {
@@ -185,9 +185,8 @@ static const struct op *reader(const struct program *program, int value)
     return NULL;
 }
 
-/* A parameter of the layer that an aggregate without parameters belongs to; NULL: it is no layer's. Attention has the
- * layer of its keys, others that of the linear map that makes their input, or of the bias or linear map behind
- * them. */
+/* A parameter of the layer that an aggregate without parameters belongs to; NULL: it belongs to no layer. Attention
+ * has the layer of its keys; others that of the linear map before them, or of the bias or linear map after them. */
 static const char *layer_param(const struct program *program, const struct op *op)
 {
     bool attends = op->in[1] >= 0;

@@ -2,9 +2,9 @@
  *
  * A program is lowered once, into one list per phase. A step is one op (or one of its passes) over all own parts; an
  * operand says which array it touches, in which role and how. Liveness, the memory plan, the spill's pins, `--plan
- * --steps`, the trainer and the tests' executor read these lists and nothing else of an op. A list depends on the
- * program alone: it is the same on every worker, and its length does not depend on the number of parts. Knows no
- * memory and no device.
+ * --steps`, the trainer and the tests' executor read these lists and nothing else of an op. A list depends only on
+ * the program: it is the same on every worker, and its length does not depend on the number of parts. Independent of
+ * memory and devices.
  */
 #ifndef MODELS_STEP_H
 #define MODELS_STEP_H
@@ -18,7 +18,7 @@
 #include <stdio.h>
 
 enum step_phase {
-    STEP_PHASE_STATIC,   /* before epoch 0: ops whose inputs are the features alone */
+    STEP_PHASE_STATIC,   /* before epoch 0: ops whose only inputs are the features */
     STEP_PHASE_TRAIN,    /* forward, loss, backward, reduction, update */
     STEP_PHASE_EVALUATE, /* forward without dropout, scores, their reduction */
     STEP_PHASE_N
@@ -30,7 +30,7 @@ enum step_kind {
     /* all parts' sums reduced, and the op's global statistics made of them (no sums in evaluation) */
     STEP_KIND_TOTAL,
     STEP_KIND_HALO,     /* a halo pass of an aggregate: each part's blocks, with other parts' rows as payloads */
-    STEP_KIND_BEGIN,    /* an aggregate's backward_begin: own rows alone */
+    STEP_KIND_BEGIN,    /* an aggregate's backward_begin: only own rows */
     STEP_KIND_JOIN,     /* fresh gradients of an aggregate's inputs are added to those that were there */
     STEP_KIND_BACKWARD, /* a dense or global op's adjoint on each part */
     STEP_KIND_LOSS,     /* the loss and the gradient of the logits */
@@ -69,7 +69,7 @@ enum step_array {
 };
 
 enum step_workspace {
-    STEP_WORKSPACE_FORWARD, /* scratch; of halo passes payloads, too */
+    STEP_WORKSPACE_FORWARD, /* scratch; of halo passes also payloads */
     STEP_WORKSPACE_BACKWARD,
     /* windows, and chunks' gradients, of the fused chain (models/steps/chain.h) that begins with this op */
     STEP_WORKSPACE_CHAIN,

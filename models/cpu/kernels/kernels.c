@@ -1,4 +1,4 @@
-/* Which sets of kernels this processor can run. */
+/* The sets of kernels that this processor can run. */
 #include "models/cpu/kernels/kernels.h"
 
 const struct cpu_kernels *cpu_kernels_find(enum cpu_variant variant)

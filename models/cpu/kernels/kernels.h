@@ -1,8 +1,8 @@
 /* Inner loops that exist once per vector width, and the table that holds one width's set.
  *
  * The loops are written once (kernels_*.inc.h) over a small vector alphabet (vector_*.h) and compiled for AVX-512,
- * AVX2 and no extension at all; which set runs is chosen when the device opens. All sets give the same bits. One
- * thread each; they know nothing of scheduling.
+ * AVX2 and no extension at all; the set is chosen when the device opens. All sets give the same bits. Each call runs
+ * in one thread, without scheduling.
  */
 #ifndef MODELS_CPU_KERNELS_H
 #define MODELS_CPU_KERNELS_H
@@ -11,7 +11,7 @@
 
 enum cpu_variant { CPU_VARIANT_AVX512, CPU_VARIANT_AVX2, CPU_VARIANT_PORTABLE, CPU_VARIANT_N };
 
-/* What one edge's row is multiplied by. */
+/* The factor of one edge's row. */
 enum cpu_weight {
     CPU_WEIGHT_NONE,
     CPU_WEIGHT_COLUMN,      /* weight[cols[e]] */

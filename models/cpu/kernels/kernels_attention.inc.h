@@ -55,8 +55,8 @@ INLINE void drop(const struct heads *w, run_numbers x)
  * State of a row and head while its edges come, m = -inf, s = 0, out = 0 before the first:
  *   m' = max(m, max_i e_i)    c = exp(m - m')    w_i = exp(e_i - m')
  *   s' = c s + Σ_i w_i        out' = c out + Σ_i μ_i w_i value_i
- * attention_finish then divides out by s, and L = m + ln s. GAT in training has two sums more, over the edges with
- * x = key + query > 0 alone (positive, positive_weight); with them the query's gradient needs no edge, see
+ * attention_finish then divides out by s, and L = m + ln s. GAT in training has two sums more, only over the edges
+ * with x = key + query > 0 (positive, positive_weight); with them the query's gradient needs no edge, see
  * attention_begin.
  */
 

@@ -4,7 +4,7 @@
 /* Columns that are rounded in one go: a multiple of 8, whose draws come together. */
 #define CODEC_COLUMNS 256
 
-/* Columns of a row as they are written down. */
+/* Columns of a row as they are encoded. */
 TARGET static void values_read(const struct device_coding *how, int64_t row, int64_t first, int64_t n, float *out)
 {
     const float *x = how->x + row * how->f + first;
@@ -20,7 +20,7 @@ TARGET static void values_read(const struct device_coding *how, int64_t row, int
     }
 }
 
-/* Some columns as they are written down, and the draws that round them. */
+/* Some encoded columns, and the draws that round them. */
 struct columns {
     int64_t n;
     float x[CODEC_COLUMNS];
@@ -125,7 +125,7 @@ TARGET static void codes_pack(int bits, int64_t n, const uint8_t *code, uint8_t 
     }
 }
 
-/* What is lost of columns from `first` on. */
+/* The rounding error of columns from `first` on. */
 TARGET static void lost_write(const struct device_coding *how, const struct codec_range *range, int64_t first,
                               const struct columns *columns, const uint8_t *code)
 {
@@ -144,11 +144,11 @@ TARGET static void integers_encode(const struct device_coding *how, const struct
 {
     int bits = codec_bits(how->codec), level = (1 << bits) - 1;
     const struct codec_range range = range_find(how, row, level);
-    memset(out + row_bytes - sizeof range.header, 0, sizeof range.header); /* what fills up the last word */
+    memset(out + row_bytes - sizeof range.header, 0, sizeof range.header); /* padding of the last word */
     memcpy(out, &range.header, sizeof range.header);
     struct columns columns;
     for (int64_t first = 0; first < how->f; first += CODEC_COLUMNS) {
-        uint8_t code[CODEC_COLUMNS + 4] = {0}; /* zeros behind the last column */
+        uint8_t code[CODEC_COLUMNS + 4] = {0}; /* zeros after the last column */
         columns_open(how, key, row, first, &columns);
         for (int64_t c = 0; c < columns.n && range.header != CODEC_NO_NUMBER; c++) {
             code[c] = codec_code(&range, columns.x[c], columns.draw[c], level);

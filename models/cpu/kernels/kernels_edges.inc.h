@@ -103,7 +103,7 @@ SHARED void leaky_dots(const struct run_rows *rows, int64_t column, const struct
     }
 }
 
-/* What weighted sums over the rows of a run have in common. */
+/* Common to weighted sums over the rows of a run. */
 struct rows_sum {
     const struct run_rows *rows;
     const float *scale; /* n_head: of the sums so far; NULL: they start from 0 */
@@ -252,7 +252,7 @@ INLINE void dots_and_add(const struct run_rows *rows, int64_t column, const stru
 /* Vectors of columns in one pass of leaky_columns, which holds five registers for each. */
 #define LEAKY_VECTORS (VECTORS_MAX / 4)
 
-/* What backward through leaky_dots adds to, given de[i], the gradient of its result i. */
+/* Outputs of backward through leaky_dots, given de[i], the gradient of its result i. */
 struct leaky_gradient {
     const float *de;
     bool is_first; /* out starts from 0 */

@@ -1,8 +1,8 @@
-/* GAT with eight heads of eight columns, as it was published, all eight heads at once.
+/* GAT with eight heads of eight columns, as in its paper, all eight heads at once.
  *
- * The formulas are those of the score `add` in kernels_scores.inc.h and of the passes in kernels_attention.inc.h. One
- * such head alone would fill no vector: here a run's numbers lie edge by edge, [8 i + h] that of edge i at head h,
- * and the 64 columns of eight heads are one row.
+ * The formulas are those of the score `add` in kernels_scores.inc.h and of the passes in kernels_attention.inc.h. A
+ * single such head would not fill a vector: here a run's numbers lie edge by edge, [8 i + h] that of edge i at head
+ * h, and the 64 columns of eight heads are one row.
  *
  * Order of summation, which defines the bits: rows add edge after edge; a product's eight columns are added 4 apart,
  * then 2, 1; a sum over a run's edges goes in two lanes per head, even edges and odd ones, which are added at its
@@ -301,7 +301,7 @@ INLINE void narrow_source(const struct cpu_attention *a, const struct run *run, 
     narrow_sums(run, g, NULL, 1, a->grad_key + to_head);
 }
 
-/* Can an attention with all of its heads go this way? */
+/* Can this path compute an attention with all of its heads? */
 INLINE bool is_narrow(const struct device_attention *how)
 {
     return how->score == DEVICE_SCORE_ADD && how->n_column == NARROW && how->n_head % NARROW == 0 &&

@@ -1,4 +1,4 @@
-/* Runs: up to 32 edges of one row, with what lies at their other ends. The unit in which an attention is worked on.
+/* Runs: up to 32 edges of one row, with the rows at their other ends. The unit of work of an attention.
  *
  * A row is the destination of its edges (forward, gradients of queries) or their source (gradients of keys and
  * values); the "other ends" are then the sources or the destinations. A run's numbers per edge lie side by side, an
@@ -21,8 +21,8 @@ struct run {
     bool has_self;
     bool is_first;               /* the row's first run of a pass that begins: sums start from 0 */
     const float *bias;           /* the shift for each edge, -inf past the last */
-    int64_t row;                 /* the own row, of what is read */
-    int64_t head;                /* the own row's head 0, of what is written */
+    int64_t row;                 /* the own row, for reads */
+    int64_t head;                /* the own row's head 0, for writes */
     int64_t next;                /* the row after the own one, or the row itself where it is the last */
     int64_t edge, last;          /* the run's first edge that is the block's; the block's last */
     int64_t col[RUN];            /* rows at the other ends; the edge to itself: any */
@@ -30,7 +30,7 @@ struct run {
     uint32_t to[RUN], from[RUN]; /* dataset ids of destination and source; with dropout only */
 };
 
-/* The edges of one of the block's rows that no run has taken yet. */
+/* The edges of one of the block's rows that are in no run yet. */
 struct edges_left {
     int64_t row, begin, end;
     bool has_self; /* the edge to itself comes first */
@@ -55,7 +55,7 @@ INLINE void copy_cols(const uint32_t *cols, int64_t e, int64_t last, int64_t n, 
     }
 }
 
-/* Dataset ids at both ends of each edge: what dropout's random numbers are drawn for. */
+/* Dataset ids at both ends of each edge: the keys of dropout's random numbers. */
 INLINE void run_nodes(const struct cpu_attention *a, bool has_edge, struct run *run)
 {
     const uint32_t own = a->how->row_node[run->row];
@@ -66,7 +66,7 @@ INLINE void run_nodes(const struct cpu_attention *a, bool has_edge, struct run *
     }
 }
 
-/* Fill in the first run of the edges left. */
+/* Fill in the first run of the remaining edges. */
 INLINE void run_open(const struct cpu_attention *a, const struct edges_left *left, struct run *run)
 {
     const struct device_block *block = a->block;
@@ -108,9 +108,9 @@ INLINE void run_draw(const struct cpu_attention *a, const struct run *run, uint3
     }
 }
 
-/* Dropout's factors: mu[h][i] = μ of the run's edge i at head first + h, 0 where the coefficient is dropped, else
- * 1 / (1 - p). Drawn anew in each pass from the ids at the edge's ends, so that no mask is stored and both directions
- * and all workers see the same one. Without dropout mu is left alone. */
+/* Dropout's factors: mu[h][i] = μ of the run's edge i at head first + h, 0 where the coefficient is dropped, else 1 /
+ * (1 - p). Drawn anew in each pass from the ids at the edge's ends, so that no mask is stored and both directions and
+ * all workers see the same one. Without dropout mu is not written. */
 INLINE void run_dropout(const struct cpu_attention *a, const struct run *run, int64_t first, int64_t n_head,
                         run_numbers mu)
 {
@@ -155,7 +155,7 @@ INLINE void rows_open(const struct run *run, const float *x, const float *self, 
         rows->prefetch[i] = x + run->prefetch[i] * width + column;
     }
     if (run->has_self) {
-        int64_t n_self = run->n > 1 ? 1 : run->padded; /* alone, it fills the padding, too */
+        int64_t n_self = run->n > 1 ? 1 : run->padded; /* the only one, so it also fills the padding */
         for (int64_t i = 0; i < n_self; i++) {
             rows->row[i] = self + run->row * width + column;
         }

@@ -1,4 +1,4 @@
-/* The four scores of an edge from source j to destination i: what each reads, its value, its gradients.
+/* The four scores of an edge from source j to destination i: operands, value, gradients.
  *
  *   score    e_ij at one head                           model
  *   add      leaky(key_j + query_i)                     GAT          keys and queries: one number per head
@@ -6,8 +6,8 @@
  *   dot      scale · ⟨key_j, query_i⟩                   transformer  keys as wide as values
  *   cosine   key_j · ⟨value_j, query_i⟩                 AGNN         keys: one number per head, 1 / ‖value_j‖
  *
- * Features f of an edge add to that: add ⟨v, f⟩ and mlp W f to what leaky is of; of dot f follows on keys and values
- * alike, and a head of queries and outputs is so much wider.
+ * Features f of an edge: add gets + ⟨v, f⟩ and mlp + W f in the argument of leaky. With dot, f is appended to keys
+ * and values, and heads of queries and outputs are wider by f's columns.
  *
  * A score is five functions, over some heads of one run (struct heads):
  *   S_target, S_source    find its operands, where the run's own row is the edges' destination or their source
@@ -124,7 +124,7 @@ INLINE void run_sums(const struct run *run, run_numbers x, int64_t n, float *sum
     }
 }
 
-/* --- steps that several scores take --- */
+/* --- steps of several scores --- */
 
 static const float run_ones[HEADS] = {EIGHT(1.0f)};
 
@@ -284,7 +284,7 @@ INLINE void add_query_gradients(struct heads *w, double *sums)
 
 INLINE void mlp_target(struct heads *w)
 {
-    w->far = &w->rows; /* the values, which are weighted, too */
+    w->far = &w->rows; /* the values, which are also weighted */
     w->own = w->a->target.query + w->head * w->a->how->n_column;
 }
 
@@ -357,8 +357,8 @@ INLINE void mlp_scores(struct heads *w)
     }
 }
 
-/* What de adds to own columns where edges have features; att: to att's gradient, and n_head · n_column further on to
- * W's (NULL: none). */
+/* Add de's contribution to own columns if edges have features; att: to att's gradient, and n_head · n_column further
+ * on to W's (NULL: not wanted). */
 INLINE void mlp_project_gradients(struct heads *w, int64_t h, const struct leaky_gradient *to, double *att)
 {
     const struct device_attention *how = w->a->how;

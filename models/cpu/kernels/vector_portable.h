@@ -153,7 +153,7 @@ INLINE void parts_columns(const float *const *row, int64_t column, int64_t n, fl
     }
 }
 
-/* There is no way past the caches without an instruction for it. */
+/* Without a special instruction, stores cannot bypass the caches. */
 INLINE void vector_stream(float *to, vector value)
 {
     vector_store(to, value);

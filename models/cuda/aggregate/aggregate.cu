@@ -25,8 +25,7 @@ template <typename T, int LANES, int VECTORS> struct columns {
     }
 };
 
-/* A row's sum while its edges come: in a bordered block what comes behind a border is summed apart, up to the next
- * one. */
+/* A row's running sum. In a bordered block the edges after a border are summed separately, up to the next border. */
 template <typename T, int VECTORS, bool BORDERED> struct row_sum {
     T sum[VECTORS];
     T alone[BORDERED ? VECTORS : 1];
@@ -126,7 +125,7 @@ template <typename T, int LANES, int VECTORS> static void rows_launch(cudaStream
     }
 }
 
-/* As many lanes as take a row's columns at once; a wide row is taken by several warps. */
+/* Lanes that process a row's columns at once; several warps process a wide row. */
 static void launch(cudaStream_t stream, const struct cuda_sum &s, bool fours)
 {
     const int64_t n = fours ? s.f / 4 : s.f;

@@ -1,20 +1,20 @@
-/* Sums over the edges of long rows: a block of threads brings the rows of many edges, a few columns of them, and one
- * warp adds them in the order of the edges. Hub rows: piece by piece, pieces are then added in order.
+/* Sums over the edges of long rows: a block of threads loads a few columns of the rows of many edges, and one warp
+ * adds them in the order of the edges. Hub rows: piece by piece, pieces are then added in order.
  */
 #include "models/cuda/aggregate/sum.h"
 
-/* Edges and columns that a block brings at once. */
+/* Edges and columns that a block loads at once. */
 #define TILE_EDGES 128
 #define TILE_COLUMNS 32
 
 /* Blocks for units at most. */
 #define UNIT_BLOCKS 4096
 
-/* What one thread brings of a tile: the same columns of every STEP-th edge. */
+/* One thread's loads of a tile: the same columns of every STEP-th edge. */
 template <typename T> struct brought {
     static constexpr int LANES = TILE_COLUMNS / width_of<T>, STEP = BLOCK_THREADS / LANES, N = TILE_EDGES / STEP;
     T x[N];
-    float weight[N]; /* first lane alone */
+    float weight[N]; /* only first lane */
     uint32_t border; /* bit k: at edge k, likewise */
 
     __device__ __forceinline__ void load(const struct cuda_sum &s, int64_t at, int64_t end, int64_t column)

@@ -1,7 +1,7 @@
-/* Listed rows of an array, packed one behind another, and added back: a thread takes up to 16 bytes of a row. */
+/* Packing of listed rows of an array, and adding them back: a thread processes up to 16 bytes of a row. */
 #include "models/cuda/vector.h"
 
-/* Which vector of a row thread i takes: row i / n_vector; divided in 32 bits where that is enough. */
+/* The vector of a row for thread i: row i / n_vector; divided in 32 bits if possible. */
 struct row_place {
     int64_t row, column;
 };
@@ -15,7 +15,7 @@ template <typename T> static __device__ __forceinline__ struct row_place row_pla
     return {i / n_vector, i % n_vector * width_of<T>};
 }
 
-/* Where factor is 1 elements are copied, whatever they are. */
+/* With factor 1 elements are copied, of any type. */
 template <typename T>
 __global__ void __launch_bounds__(BLOCK_THREADS)
     gather(int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x, float *out)

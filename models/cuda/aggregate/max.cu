@@ -9,7 +9,7 @@ extern "C" {
 #define AHEAD 4
 #define COLUMNS 2
 
-/* Groups of a block that take a long row together. */
+/* Groups of a block that process a long row together. */
 #define GROUPS 16
 
 /* Blocks for units of the schedule at most. */

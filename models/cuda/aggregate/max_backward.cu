@@ -1,9 +1,9 @@
 /* Gradients of maxima: grad_x[place] = Σ of grad_out over the rows whose maximum came from there, in the order of the
  * rows.
  *
- * Several rows may have their maximum at one place, and which they are is found in `arg` alone. A warp takes one
- * column and one range of places and walks all rows in order: rows with a place in its range are put into a queue,
- * and 32 of them are added at a time, the lanes with one place by the first of them. No place is another warp's, so
+ * Several rows may have their maximum at one place, and only `arg` shows which. A warp processes one column and one
+ * range of places, and walks all rows in order. Rows with a place in its range are put into a queue, and 32 of them
+ * are added at a time; the first lane of a place adds all lanes with that place. Each place belongs to one warp, so
  * that the number of ranges changes no bit.
  */
 #include "models/cuda/kernel.h"

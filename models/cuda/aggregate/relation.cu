@@ -30,7 +30,7 @@ static struct relation relation_of(const struct device_relation *how)
             how->n_relation, how->n_base, how->f,        how->stride, how->x,       how->comp};
 }
 
-/* out[row, b] += comp[type, b] · u over this lane's columns; without comp the type's own b alone. */
+/* out[row, b] += comp[type, b] · u over this lane's columns; without comp only the type's own b. */
 template <typename T>
 static __device__ __forceinline__ void run_mix(const struct relation &s, int64_t row, int64_t type, int64_t column,
                                                T u, float *out)
@@ -199,7 +199,7 @@ static __device__ __forceinline__ void run_dot(const struct relation &s, const f
     }
 }
 
-/* A warp takes `rows` rows, one after another, into sums of its own. */
+/* A warp processes `rows` rows, one after another, with its own sums. */
 __global__ void __launch_bounds__(BLOCK_THREADS)
     dot_chunks(const struct relation s, int64_t n_chunk, int64_t rows, const float *y, double *partial)
 {

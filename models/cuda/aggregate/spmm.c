@@ -9,7 +9,7 @@
 #define ALGORITHM CUSPARSE_SPMM_CSR_ALG3
 #define AS_IS CUSPARSE_OPERATION_NON_TRANSPOSE
 
-/* What pointers of descriptors are before there are any. */
+/* Value of descriptors' pointers before the descriptors exist. */
 #define PLACE_BYTES 256
 
 struct cuda_sparse {
@@ -70,7 +70,7 @@ static void handle_open(struct cuda_device *cuda)
     }
 }
 
-/* What opening takes is measured as that of the device is. */
+/* The memory for opening the library is measured as for the device. */
 enum status cuda_sums_open(struct device *device, const struct device_sums *sums)
 {
     struct cuda_device *cuda = cuda_device(device);
@@ -128,8 +128,8 @@ static void matrix_close(struct cuda_device *cuda, struct matrix *matrix)
     free(matrix);
 }
 
-/* cuSPARSE reads of x the rows that columns name: x is said to have as many as the graph, whichever of them a payload
- * has, so that neither descriptors nor what cuSPARSE makes of them depend on where rows lie. */
+/* cuSPARSE reads the rows of x that columns name. x is declared with as many rows as the graph, so that neither
+ * descriptors nor cuSPARSE's preparations depend on the place of a payload's rows. */
 static int64_t columns_of(int64_t n_node)
 {
     return n_node < INT32_MAX ? n_node : INT32_MAX;
@@ -266,7 +266,7 @@ enum status cuda_sums_take(struct device *device, const struct device_sum_sizes 
 
 /* --- sums --- */
 
-/* What edges count. */
+/* The factors of edges. */
 static const float *values_of(struct device *device, const struct device_block *block, const float *col_scale)
 {
     const struct cuda_sparse *sparse = cuda_device(device)->sparse;

@@ -1,9 +1,9 @@
 /* Sums over neighbours by cuSPARSE's SpMM, in place of aggregate.cu's kernels (model.kernel = "cusparse").
  *
- * A block is a sparse matrix A of n_row × n_node, its sums are A · X by CUSPARSE_SPMM_CSR_ALG3: of the algorithms for
- * CSR the one that cuSPARSE says gives the same bits in each run. What surrounds a sum (scales, self terms, what is
- * there already, listed rows) is done by small kernels of our own, before and after it. Descriptors are made when a
- * block is opened, memory that all blocks use in turn is taken once.
+ * A block is a sparse matrix A of n_row × n_node, its sums are A · X by CUSPARSE_SPMM_CSR_ALG3: the algorithm for CSR
+ * that by its documentation gives the same bits in each run. Our own small kernels do the rest (scales, self terms,
+ * existing values, listed rows), before and after it. Descriptors are made when a block is opened, memory that all
+ * blocks use in turn is taken once.
  */
 #ifndef MODELS_CUDA_SPMM_H
 #define MODELS_CUDA_SPMM_H

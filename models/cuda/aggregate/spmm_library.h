@@ -1,4 +1,4 @@
-/* cuSPARSE, which is opened at run time where the machine has it: its functions. Knows nothing of the device. */
+/* cuSPARSE's functions. It is opened at run time if the machine has it. Independent of the device. */
 #ifndef MODELS_CUDA_SPMM_LIBRARY_H
 #define MODELS_CUDA_SPMM_LIBRARY_H
 
@@ -14,7 +14,7 @@
     X(cusparseSpMM_bufferSize) X(cusparseSpMM_preprocess) X(cusparseSpMM)
 /* clang-format on */
 
-/* Functions alone, in the order of the list. */
+/* Only functions, in the order of the list. */
 struct spmm_library {
 #define X(name) __typeof__(name) *name##_;
     SPMM_FUNCTION_LIST(X)

@@ -1,4 +1,4 @@
-/* Attention: what its passes are told, and what is done row by row, without edges, between them. */
+/* Attention: arguments of its passes, and the work on rows without edges between them. */
 #include "models/cuda/attention/attention.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* What the passes of an attention share: a group of lanes takes one head of one row, its columns spread over the
- * lanes.
+/* Shared by the passes of an attention: a group of lanes processes one head of one row, with its columns spread over
+ * the lanes.
  *
  *   score    e_ij at one head                           keys and queries
  *   add      leaky(key_j + query_i)                     one number per head
@@ -60,7 +60,7 @@ struct cuda_attention {
  * long rows. */
 struct cuda_attention_grid {
     cudaStream_t stream;
-    /* heads have whole fours of columns: by these alone lanes share them, so that no bit depends on where rows lie */
+    /* heads have whole fours of columns: lanes divide only these, so that no bit depends on the place of rows */
     bool fours;
     int64_t n_range, range_rows;
     int64_t n_share; /* 0: there are no long rows */
@@ -144,7 +144,7 @@ template <int LANES> static __device__ __forceinline__ float group_sum(float x)
 
 /* --- numbers --- */
 
-/* e^x for x ≤ 88, from fma alone: within 2 units in the last place; 0 below -87; what is not a number stays one.
+/* e^x for x ≤ 88, from fma alone: within 2 units in the last place; 0 below -87; NaN stays NaN.
  * x = k ln 2 + r, |r| ≤ ln 2 / 2; e^r − 1 by its series, times 2^k. */
 static __device__ __forceinline__ float exp_of(float x)
 {

@@ -1,4 +1,4 @@
-/* Where blocks made of others lie in scratch; for sample.cu and transpose.cu. */
+/* The places of blocks made from others in scratch; for sample.cu and transpose.cu. */
 #ifndef MODELS_CUDA_SAMPLE_H
 #define MODELS_CUDA_SAMPLE_H
 
@@ -16,7 +16,7 @@ struct cuda_edges {
 
 struct cuda_edges cuda_edges_of(const struct device_block *block);
 
-/* The arrays of a result, and what is used while it is made. */
+/* The arrays of a result, and its workspace. */
 struct cuda_made {
     void *schedule;
     int64_t *indptr; /* n_row + 1 */

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What cuBLAS may use beside its arguments: with a workspace of its own it takes no memory while it runs, and its
- * bits do not depend on streams. All products are of one lane. */
+/* cuBLAS's workspace: with its own workspace it allocates nothing while it runs, and its bits do not depend on
+ * streams. All products are in one lane. */
 #define WORKSPACE_BYTES ((size_t)CUDA_BLAS_BYTES)
 
 #define FUNCTION_LIST(X)                                                                                             \

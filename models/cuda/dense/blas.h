@@ -1,4 +1,4 @@
-/* Products by cuBLAS, which is opened at run time where the machine has it; blas.c is the one file that knows it. */
+/* Products by cuBLAS, which is opened at run time if the machine has it; only blas.c uses it. */
 #ifndef MODELS_CUDA_BLAS_H
 #define MODELS_CUDA_BLAS_H
 

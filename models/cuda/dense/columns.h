@@ -16,10 +16,10 @@
 /* Terms that a block keeps: 32 KiB of them. */
 #define COLUMNS_TERMS 4096
 
-/* Blocks that a processor runs at a time at least: what leaves enough registers. */
+/* Least number of blocks that a processor runs at a time: it leaves enough registers. */
 #define COLUMNS_BLOCKS 4
 
-/* Terms that a thread reads before it keeps any: so many loads are on their way at a time. */
+/* Terms that a thread reads before it stores any: this many loads are under way at a time. */
 #define COLUMNS_BATCH 8
 
 /* Keep the terms of elements i, i + 256, … of a tile of n_row × n_column at row r and this column. */

@@ -1,5 +1,5 @@
-/* Products with a weight w (f_out × f_in): wide outputs by cuBLAS where the machine has it, others by kernels of our
- * own. Which, and how rows are cut, follows from shapes alone. */
+/* Products with a weight w (f_out × f_in): wide outputs by cuBLAS if the machine has it, others by our own kernels.
+ * The choice, and the cuts of rows, depend only on shapes. */
 #include "models/cuda/dense/dense.h"
 
 #include "models/cuda/dense/blas.h"

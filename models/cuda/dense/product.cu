@@ -1,5 +1,5 @@
-/* Products whose output is narrow (below 64 columns a library's tiles are mostly empty, and an own kernel adds the
- * bias on its way), and all others where there is no library.
+/* Products with narrow outputs (below 64 columns a library's tiles are mostly empty, and our own kernel also adds the
+ * bias), and all others without a library.
  *
  * A block computes 128 rows of up to 64 columns, 16 of the k at a time; each thread a few rows of a few columns.
  */

@@ -7,7 +7,7 @@ extern "C" {
 
 #define LANES 16
 
-/* Rows to be written down, as their kernels take them. */
+/* Rows to encode, as arguments of kernels. */
 struct coding {
     int64_t n_row, f, n_word; /* words of a row, with its header */
     const uint32_t *rows;
@@ -16,7 +16,7 @@ struct coding {
     const struct device_now *now;
     const uint32_t *node;
     double factor;         /* a float */
-    const float *residual; /* may be residual_out: a row's are read before they are written */
+    const float *residual; /* may be residual_out: a row is read before it is written */
     float *residual_out;
     const uint32_t *residual_rows;
 };
@@ -33,14 +33,14 @@ static __device__ __forceinline__ coding_row row_open(const coding &how, int64_t
     return out;
 }
 
-/* Column c as it is written down. */
+/* Column c, encoded. */
 static __device__ __forceinline__ float value_of(const coding &how, const coding_row &row, int64_t c)
 {
     const float x = how.x[row.row * how.f + c];
     return how.residual != nullptr ? x + how.residual[row.place * how.f + c] : (float)how.factor * x;
 }
 
-/* What is lost of column c. */
+/* The rounding error of column c. */
 static __device__ __forceinline__ void lose(const coding &how, const coding_row &row, int64_t c, float lost)
 {
     if (how.residual_out != nullptr) {
@@ -126,7 +126,7 @@ static __device__ __forceinline__ struct codec_range range_find(const coding &ho
     return codec_range_make(low, high, rest == 0.0F, level);
 }
 
-/* Codes behind the header; a thread writes as many words as one or two draws round. */
+/* Codes after the header; a thread writes the words of one or two draws. */
 template <int BITS>
 static __device__ __forceinline__ void integers_row(const coding &how, const struct codec_range &range,
                                                     const coding_row &row, int lane, uint32_t *out)
@@ -153,7 +153,7 @@ static __device__ __forceinline__ void integers_row(const coding &how, const str
     }
 }
 
-/* Two blocks on a processor at least: left alone, the compiler aims at four, and spills a register. */
+/* At least two blocks per processor: otherwise the compiler aims at four, and spills a register. */
 template <int BITS> __global__ void __launch_bounds__(BLOCK_THREADS, 2) encode_rows(const coding how, uint32_t *out)
 {
     const int lane = (int)threadIdx.x % LANES;

@@ -195,7 +195,7 @@ static __device__ __forceinline__ double error_loss(const scoring &how, double e
     return size <= how.delta ? 0.5 * e * e : how.delta * (size - 0.5 * how.delta);
 }
 
-/* Numbers: Σ over labels that are there. Each lane adds up its own columns. */
+/* Regression: Σ over known labels. Each lane adds its own columns. */
 template <int LANES>
 static __device__ __forceinline__ void number_row(const scoring &how, int64_t r, bool there,
                                                   struct device_score *score)

@@ -1,12 +1,12 @@
-/* One step of SGD, Adam and AdamW, and the factor that clips gradients: models/cpu/optimizer.c's, rounding by
- * rounding. What changes from step to step is in device memory. */
+/* One step of SGD, Adam and AdamW, and the factor that clips gradients, with the same roundings as
+ * models/cpu/optimizer.c. Values that change from step to step are in device memory. */
 #include "models/cuda/kernel.h"
 
 /* A step, as its kernels take it. */
 struct rule {
     double weight_decay, beta1, beta2, epsilon, momentum;
     const struct device_now *now;
-    const double *loss; /* where it is not finite nothing is stepped; NULL: step in any case */
+    const double *loss; /* if it is not finite nothing is stepped; NULL: always step */
     const double *clip; /* NULL: 1 */
 };
 

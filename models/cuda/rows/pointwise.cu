@@ -27,7 +27,7 @@ template <int KIND> static __device__ __forceinline__ float activate_value(float
 {
     switch (KIND) {
     case DEVICE_ACTIVATION_RELU:
-        return x <= 0.0F ? 0.0F : x; /* not a number stays one */
+        return x <= 0.0F ? 0.0F : x; /* NaN stays NaN */
     case DEVICE_ACTIVATION_ELU:
         return x < 0.0F ? expm1_negative(x) : x;
     case DEVICE_ACTIVATION_LEAKY_RELU:

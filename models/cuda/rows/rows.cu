@@ -3,7 +3,7 @@
 #include "models/cuda/quads.h"
 #include "models/cuda/rows/row_lanes.h"
 
-/* As torch.nn.functional.normalize has it. */
+/* As torch.nn.functional.normalize. */
 #define NORM_MIN 1e-12
 
 /* ⟨x[r], y[r]⟩ in all eight lanes. */
